@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	// The plugins of CoreDNS that belong on a node. What talks to a cloud's API
+	// or to Kubernetes is left out: it would triple the binary.
+	_ "github.com/coredns/coredns/plugin/acl"
+	_ "github.com/coredns/coredns/plugin/any"
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/bufsize"
+	_ "github.com/coredns/coredns/plugin/cache"
+	_ "github.com/coredns/coredns/plugin/cancel"
+	_ "github.com/coredns/coredns/plugin/chaos"
+	_ "github.com/coredns/coredns/plugin/debug"
+	_ "github.com/coredns/coredns/plugin/dns64"
+	_ "github.com/coredns/coredns/plugin/dnstap"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/file"
+	_ "github.com/coredns/coredns/plugin/forward"
+	_ "github.com/coredns/coredns/plugin/header"
+	_ "github.com/coredns/coredns/plugin/health"
+	_ "github.com/coredns/coredns/plugin/hosts"
+	_ "github.com/coredns/coredns/plugin/loadbalance"
+	_ "github.com/coredns/coredns/plugin/local"
+	_ "github.com/coredns/coredns/plugin/log"
+	_ "github.com/coredns/coredns/plugin/loop"
+	_ "github.com/coredns/coredns/plugin/metadata"
+	_ "github.com/coredns/coredns/plugin/metrics"
+	_ "github.com/coredns/coredns/plugin/minimal"
+	_ "github.com/coredns/coredns/plugin/nsid"
+	_ "github.com/coredns/coredns/plugin/pprof"
+	_ "github.com/coredns/coredns/plugin/ready"
+	_ "github.com/coredns/coredns/plugin/reload"
+	_ "github.com/coredns/coredns/plugin/rewrite"
+	_ "github.com/coredns/coredns/plugin/root"
+	_ "github.com/coredns/coredns/plugin/template"
+	_ "github.com/coredns/coredns/plugin/timeouts"
+	_ "github.com/coredns/coredns/plugin/tls"
+	_ "github.com/coredns/coredns/plugin/view"
+	_ "github.com/coredns/coredns/plugin/whoami"
+
+	_ "github.com/puntdns/puntdns/ofpunt"
+	_ "github.com/puntdns/puntdns/plugin/ovnhosts"
+	_ "github.com/puntdns/puntdns/plugin/passthrough"
+)
+
+// directives is the order in which plugins are set up and in which a query
+// passes them. It differs from CoreDNS's own in three places:
+//
+//   - ofpunt comes before every plugin with an OnStartup: metadata, ready,
+//     prometheus and cache read what the punt server builds there;
+//   - header and minimal stand above ovnhosts, so that they see its answers;
+//   - ovnhosts stands above cache, whose key knows no tenant.
+//
+// Stages of OnStartup run in this order too; the last name closes the list, and
+// ofpunt hooks its take-over there.
+var directives = []string{
+	"root",
+	"ofpunt",
+	"metadata",
+	"cancel",
+	"tls",
+	"timeouts",
+	"reload",
+	"nsid",
+	"bufsize",
+	"bind",
+	"debug",
+	"ready",
+	"health",
+	"pprof",
+	"prometheus",
+	"errors",
+	"log",
+	"dnstap",
+	"local",
+	"dns64",
+	"any",
+	"chaos",
+	"loadbalance",
+	"rewrite",
+	"acl",
+	"header",
+	"minimal",
+	"ovnhosts",
+	"cache",
+	"template",
+	"hosts",
+	"file",
+	"loop",
+	"forward",
+	"passthrough",
+	"whoami",
+	"view",
+}

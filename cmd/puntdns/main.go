@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command puntdns is a CoreDNS that answers the DNS queries that an Open
+// vSwitch bridge punts to it. See the README for what it does and
+// Corefile.example for how it is configured.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+
+	"github.com/puntdns/puntdns/ofpunt"
+)
+
+// version is set by the Makefile from the newest tag.
+var version = "0.0.0-dev"
+
+func main() {
+	if err := dnsserver.SetDirectives(directives); err != nil {
+		fmt.Fprintln(os.Stderr, "puntdns:", err)
+		os.Exit(1)
+	}
+	ofpunt.TakeOverAfter(directives[len(directives)-1])
+	caddy.AppName = "puntdns"
+	caddy.AppVersion = fmt.Sprintf("%s (CoreDNS-%s)", version, coremain.CoreVersion)
+	coremain.Run()
+	// Run returns at once when no server block opened a socket. Signals and the
+	// reload plugin work on regardless; SIGTERM ends the process.
+	select {}
+}

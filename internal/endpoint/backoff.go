@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package endpoint
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Backoff spaces retries: each delay is about twice the one before, from Min up
+// to Max, less a random part of up to a half so that many clients of one
+// restarted server do not return together. It is not safe for concurrent use.
+type Backoff struct {
+	Min, Max time.Duration
+	next     time.Duration
+}
+
+// Next gives the delay before the next try and doubles the one after it.
+func (b *Backoff) Next() time.Duration {
+	d := min(max(b.next, b.Min), b.Max)
+	b.next = min(2*d, b.Max)
+	if d <= 0 {
+		return 0
+	}
+	return d - rand.N(d/2+1)
+}
+
+// Reset returns to Min, after a success.
+func (b *Backoff) Reset() { b.next = 0 }
+
+// Wait sleeps for the next delay. Its error is that of ctx, which ends it early.
+func (b *Backoff) Wait(ctx context.Context) error {
+	t := time.NewTimer(b.Next())
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

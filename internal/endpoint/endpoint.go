@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package endpoint parses, dials and opens the connection methods that Open
+// vSwitch programs share (ovsdb(7), "Connection Methods"; ovs-vsctl(8),
+// "OpenFlow Connection Methods").
+package endpoint
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// Forms lists what Parse accepts, for error messages and usage texts.
+const Forms = "unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT, ptcp:PORT[:HOST] or pssl:PORT[:HOST]"
+
+// Endpoint is one connection method. It is comparable, and the zero value is
+// not valid.
+type Endpoint struct {
+	// Network is "unix" or "tcp".
+	Network string
+	// Address is a path for "unix", else host:port as the net package takes
+	// it. The host is empty for a listener on every address.
+	Address string
+	// TLS is set for ssl and pssl.
+	TLS bool
+	// Listen is set for ptcp and pssl: the peer connects.
+	Listen bool
+}
+
+// Parse reads one of Forms. IPv6 hosts stand in brackets; a host may be a name.
+// A listener's port may be 0, for one that the kernel picks.
+func Parse(s string) (Endpoint, error) {
+	method, rest, ok := strings.Cut(s, ":")
+	if !ok {
+		return Endpoint{}, fmt.Errorf("endpoint %q: expected %s", s, Forms)
+	}
+	e := Endpoint{Network: "tcp"}
+	var err error
+	switch method {
+	case "unix":
+		if rest == "" {
+			return Endpoint{}, fmt.Errorf("endpoint %q: expected a path after unix:", s)
+		}
+		return Endpoint{Network: "unix", Address: rest}, nil
+	case "tcp", "ssl":
+		e.TLS = method == "ssl"
+		e.Address, err = active(rest)
+	case "ptcp", "pssl":
+		e.TLS = method == "pssl"
+		e.Listen = true
+		e.Address, err = passive(rest)
+	default:
+		return Endpoint{}, fmt.Errorf("endpoint %q: unknown method %q, expected %s", s, method, Forms)
+	}
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("endpoint %q: %w", s, err)
+	}
+	return e, nil
+}
+
+// ParseAll parses every element of list.
+func ParseAll(list []string) ([]Endpoint, error) {
+	all := make([]Endpoint, 0, len(list))
+	for _, s := range list {
+		e, err := Parse(s)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+func active(s string) (string, error) {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", fmt.Errorf("expected HOST:PORT, an IPv6 host in [brackets]: %w", err)
+	}
+	if host == "" {
+		return "", errors.New("expected a host before the port")
+	}
+	return join(host, port, 1)
+}
+
+func passive(s string) (string, error) {
+	port, bracketed, ok := strings.Cut(s, ":")
+	if !ok {
+		return join("", port, 0)
+	}
+	// SplitHostPort undoes the brackets, and refuses a bare IPv6 address.
+	host, _, err := net.SplitHostPort(bracketed + ":0")
+	if err != nil || host == "" {
+		return "", errors.New("expected PORT or PORT:HOST, an IPv6 host in [brackets]")
+	}
+	return join(host, port, 0)
+}
+
+func join(host, port string, lowest uint64) (string, error) {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n < lowest {
+		return "", fmt.Errorf("port %q: expected a number from %d to 65535", port, lowest)
+	}
+	if strings.ContainsAny(host, " \t\r\n/[]") {
+		return "", fmt.Errorf("host %q: expected an address or a name", host)
+	}
+	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
+}
+
+// String gives the form that Parse reads, with the port in plain decimal.
+func (e Endpoint) String() string {
+	if e.Network == "unix" {
+		return "unix:" + e.Address
+	}
+	method := "tcp:"
+	if e.TLS {
+		method = "ssl:"
+	}
+	if !e.Listen {
+		return method + e.Address
+	}
+	method = "p" + method
+	// The last colon parts host and port, in brackets or not.
+	i := strings.LastIndexByte(e.Address, ':')
+	if i < 0 {
+		return method + e.Address
+	}
+	host, port := e.Address[:i], e.Address[i+1:]
+	if host == "" {
+		return method + port
+	}
+	return method + port + ":" + host
+}
+
+// errNoTLS means a configuration error, not a fault of the peer.
+var errNoTLS = errors.New("TLS needs a certificate, a key and a CA certificate")
+
+// Dial connects, handshake included, within the time of ctx. cfg is used for
+// TLS endpoints only.
+func (e Endpoint) Dial(ctx context.Context, cfg *tls.Config) (net.Conn, error) {
+	switch {
+	case e.Listen:
+		return nil, fmt.Errorf("%s: a listening endpoint cannot be dialled", e)
+	case e.TLS && cfg == nil:
+		return nil, fmt.Errorf("%s: %w", e, errNoTLS)
+	}
+	var conn net.Conn
+	var err error
+	if e.TLS {
+		d := tls.Dialer{Config: cfg}
+		conn, err = d.DialContext(ctx, e.Network, e.Address)
+	} else {
+		var d net.Dialer
+		conn, err = d.DialContext(ctx, e.Network, e.Address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e, err)
+	}
+	return conn, nil
+}
+
+// Open listens on a ptcp or pssl endpoint. The TLS handshake of an accepted
+// connection happens at its first read or write.
+func (e Endpoint) Open(ctx context.Context, cfg *tls.Config) (net.Listener, error) {
+	switch {
+	case !e.Listen:
+		return nil, fmt.Errorf("%s: not a listening endpoint", e)
+	case e.TLS && cfg == nil:
+		return nil, fmt.Errorf("%s: %w", e, errNoTLS)
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, e.Network, e.Address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e, err)
+	}
+	if e.TLS {
+		l = tls.NewListener(l, cfg)
+	}
+	return l, nil
+}

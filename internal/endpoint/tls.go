@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package endpoint
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// TLSFiles names PEM files: a certificate (chain), its private key, and the CA
+// certificates that the peer's chain must end in. All three are needed, since
+// Open vSwitch programs verify each other in both directions.
+type TLSFiles struct {
+	Cert, Key, CA string
+}
+
+// Config makes a configuration for a server or for a client. The files are read
+// now, so that a mistake shows at once, and again before a handshake that finds
+// them changed on disk. While a changed set cannot be read (a renewal is half
+// written), the last good one stays in use.
+//
+// The peer must present a chain that ends in CA. Its name is not compared:
+// certificates of Open vSwitch (ovs-pki(8)) carry no host name.
+func (f TLSFiles) Config(server bool) (*tls.Config, error) {
+	s := &store{files: f}
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	cfg := &tls.Config{
+		MinVersion:       tls.VersionTLS12,
+		VerifyConnection: s.verify,
+	}
+	if server {
+		cfg.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.current().cert, nil }
+		// verify does the verification: the usual one insists on the extended
+		// key usage of a TLS client, which peers use both ways.
+		cfg.ClientAuth = tls.RequireAnyClientCert
+	} else {
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.current().cert, nil }
+		// Turns off only the usual verification, which compares names.
+		cfg.InsecureSkipVerify = true
+	}
+	return cfg, nil
+}
+
+// material is one consistent reading of the three files.
+type material struct {
+	cert   *tls.Certificate
+	roots  *x509.CertPool
+	stamps [3]stamp
+}
+
+// stamp tells whether a file is still the one that was read.
+type stamp struct {
+	inode          uint64
+	size, modified int64
+}
+
+type store struct {
+	files TLSFiles
+	mu    sync.Mutex
+	mat   material
+}
+
+// current re-reads the files if they changed.
+func (s *store) current() material {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, err := s.files.stamps(); err == nil && now != s.mat.stamps {
+		// An error leaves the stamps as they were: the next handshake tries again.
+		_ = s.loadLocked()
+	}
+	return s.mat
+}
+
+func (s *store) load() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loadLocked()
+}
+
+func (s *store) loadLocked() error {
+	// Taken before reading: a file that changes meanwhile is read once more.
+	stamps, err := s.files.stamps()
+	if err != nil {
+		return err
+	}
+	cert, err := tls.LoadX509KeyPair(s.files.Cert, s.files.Key)
+	if err != nil {
+		return fmt.Errorf("tls certificate %q and key %q: %w", s.files.Cert, s.files.Key, err)
+	}
+	pem, err := os.ReadFile(s.files.CA)
+	if err != nil {
+		return fmt.Errorf("tls CA: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return fmt.Errorf("tls CA %q: expected PEM certificates, found none", s.files.CA)
+	}
+	s.mat = material{cert: &cert, roots: roots, stamps: stamps}
+	return nil
+}
+
+func (f TLSFiles) stamps() (all [3]stamp, err error) {
+	for i, name := range [...]string{f.Cert, f.Key, f.CA} {
+		if name == "" {
+			return all, errNoTLS
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return all, fmt.Errorf("tls: %w", err)
+		}
+		all[i] = stamp{size: info.Size(), modified: info.ModTime().UnixNano()}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			all[i].inode = st.Ino
+		}
+	}
+	return all, nil
+}
+
+// verify checks the chain and not the name.
+func (s *store) verify(cs tls.ConnectionState) error {
+	if len(cs.PeerCertificates) == 0 {
+		return errors.New("tls: the peer sent no certificate")
+	}
+	intermediates := x509.NewCertPool()
+	for _, c := range cs.PeerCertificates[1:] {
+		intermediates.AddCert(c)
+	}
+	_, err := cs.PeerCertificates[0].Verify(x509.VerifyOptions{
+		Roots:         s.current().roots,
+		Intermediates: intermediates,
+		// One certificate serves both roles in Open vSwitch.
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
+	return err
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovsdb
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Condition is one clause: [column, function, value] (RFC 7047 section 5.1). A
+// row is monitored if any clause of its table holds (ovsdb-server(7),
+// "Monitor_cond").
+type Condition struct {
+	Column string
+	// Function is "==", "!=", "includes", "excludes", or for integers "<",
+	// "<=", ">", ">=".
+	Function string
+	// Value is a string, int, int64, bool, UUID, []string, []UUID or
+	// map[string]string.
+	Value any
+}
+
+// encodeWhere makes the "where" of a monitor request: nil asks for all rows,
+// empty for none.
+func encodeWhere(where []Condition) (json.RawMessage, error) {
+	switch {
+	case where == nil:
+		return json.RawMessage("[true]"), nil
+	case len(where) == 0:
+		return json.RawMessage("[false]"), nil
+	}
+	clauses := make([]any, 0, len(where))
+	for _, c := range where {
+		v, err := encodeValue(c.Value)
+		if err != nil {
+			return nil, fmt.Errorf("condition on column %q: %w", c.Column, err)
+		}
+		clauses = append(clauses, []any{c.Column, c.Function, v})
+	}
+	return json.Marshal(clauses)
+}
+
+// encodeValue gives the notation of RFC 7047 section 5.1.
+func encodeValue(v any) (any, error) {
+	switch v := v.(type) {
+	case string, int, int64, bool:
+		return v, nil
+	case UUID:
+		return [2]string{"uuid", v.String()}, nil
+	case []string:
+		return [2]any{"set", append([]string{}, v...)}, nil
+	case []UUID:
+		set := make([]any, 0, len(v))
+		for _, id := range v {
+			set = append(set, [2]string{"uuid", id.String()})
+		}
+		return [2]any{"set", set}, nil
+	case map[string]string:
+		pairs := make([][2]string, 0, len(v))
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			pairs = append(pairs, [2]string{k, v[k]})
+		}
+		return [2]any{"map", pairs}, nil
+	}
+	return nil, fmt.Errorf("value of type %T: expected string, int, int64, bool, UUID, []string, []UUID or map[string]string", v)
+}

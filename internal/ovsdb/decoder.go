@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovsdb
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+const (
+	// maxRow bounds the memory of one row, in bytes.
+	maxRow = 64 << 20
+	// maxResult bounds an answer that is no row: a schema is below 100 KB.
+	maxResult = 16 << 20
+	// maxSmall bounds ids, errors and the parameters of echo requests.
+	maxSmall = 64 << 10
+)
+
+// monitor is one monitor and where its rows go.
+type monitor struct {
+	id     string // a JSON string
+	tables map[string]*table
+	row    func(table string, id UUID, op Op, row *Row) error
+}
+
+// message is a JSON-RPC 1.0 message without its rows.
+type message struct {
+	method                  string
+	id, params, result, err json.RawMessage
+	// rows is the monitor whose rows were in params or result.
+	rows *monitor
+}
+
+// decoder reads messages, and delivers rows while it does.
+type decoder struct {
+	*scanner
+	// updates are the monitors whose "update2" may come.
+	updates []*monitor
+	// initial is the monitor whose initial contents are the next result.
+	initial *monitor
+	row     Row
+}
+
+// next reads one message. The members may come in any order, so a result or
+// parameters can be rows before the id or the method says so: nothing else of
+// that shape is under way then, and the caller checks.
+func (d *decoder) next() (msg message, err error) {
+	if _, err := d.peek(); err != nil {
+		return msg, err // io.EOF between two messages stays io.EOF
+	}
+	if err := d.expect('{'); err != nil {
+		return msg, err
+	}
+	for first := true; ; first = false {
+		more, err := d.scanner.next(first, '}')
+		if err != nil || !more {
+			return msg, err
+		}
+		name, err := d.key()
+		if err != nil {
+			return msg, err
+		}
+		switch string(name) {
+		case "method":
+			var method []byte
+			method, err = d.readName()
+			msg.method = string(method)
+		case "params":
+			err = d.params(&msg)
+		case "result":
+			err = d.result(&msg)
+		case "id":
+			msg.id, err = d.raw(maxSmall)
+		case "error":
+			msg.err, err = d.raw(maxSmall)
+		default:
+			_, err = d.raw(maxSmall)
+		}
+		if err != nil {
+			return msg, err
+		}
+	}
+}
+
+var errTwice = errors.New("rows twice in one message")
+
+func (d *decoder) result(msg *message) error {
+	c, err := d.peek()
+	if err != nil {
+		return inside(err)
+	}
+	if d.initial == nil || c != '{' {
+		msg.result, err = d.raw(maxResult)
+		return err
+	}
+	if msg.rows != nil {
+		return errTwice
+	}
+	msg.rows = d.initial
+	return d.tableUpdates(msg.rows)
+}
+
+func (d *decoder) params(msg *message) error {
+	if c, err := d.peek(); err != nil {
+		return inside(err)
+	} else if c != '[' {
+		msg.params, err = d.raw(maxSmall)
+		return err
+	}
+	d.pos++
+	// Put together again, for an echo request is answered with them.
+	all := []byte{'['}
+	for first := true; ; first = false {
+		more, err := d.scanner.next(first, ']')
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+		if m := d.monitorOf(all); m != nil && (msg.method == "" || msg.method == "update2") {
+			if msg.rows != nil {
+				return errTwice
+			}
+			msg.rows = m
+			if err := d.tableUpdates(m); err != nil {
+				return err
+			}
+			return d.expect(']')
+		}
+		value, err := d.raw(maxSmall)
+		if err != nil {
+			return err
+		}
+		if !first {
+			all = append(all, ',')
+		}
+		if all = append(all, value...); len(all) > maxSmall {
+			return fmt.Errorf("parameters of more than %d bytes", maxSmall)
+		}
+	}
+	msg.params = append(all, ']')
+	return nil
+}
+
+// monitorOf finds the monitor of an "update2" by its parameters so far.
+func (d *decoder) monitorOf(params []byte) *monitor {
+	for _, m := range d.updates {
+		if string(params[1:]) == m.id {
+			return m
+		}
+	}
+	return nil
+}
+
+// tableUpdates reads <table-updates2> of ovsdb-server(7).
+func (d *decoder) tableUpdates(m *monitor) error {
+	if err := d.expect('{'); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		more, err := d.scanner.next(first, '}')
+		if err != nil || !more {
+			return err
+		}
+		name, err := d.key()
+		if err != nil {
+			return err
+		}
+		t := m.tables[string(name)]
+		if t == nil {
+			return fmt.Errorf("rows of a table %q that was not asked for", name)
+		}
+		if err := d.tableUpdate(m, t); err != nil {
+			return fmt.Errorf("table %q: %w", t.name, err)
+		}
+	}
+}
+
+func (d *decoder) tableUpdate(m *monitor, t *table) error {
+	if err := d.expect('{'); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		more, err := d.scanner.next(first, '}')
+		if err != nil || !more {
+			return err
+		}
+		name, err := d.key()
+		if err != nil {
+			return err
+		}
+		id, err := parseUUID(name)
+		if err != nil {
+			return err
+		}
+		op, err := d.rowUpdate(t)
+		if err == nil {
+			err = m.row(t.name, id, op, &d.row)
+		}
+		if err != nil {
+			return fmt.Errorf("row %s: %w", id, err)
+		}
+	}
+}
+
+// rowUpdate reads <row-update2>: an object of one member.
+func (d *decoder) rowUpdate(t *table) (op Op, err error) {
+	if err := d.expect('{'); err != nil {
+		return 0, err
+	}
+	name, err := d.key()
+	if err != nil {
+		return 0, err
+	}
+	d.row.reset(t.width)
+	switch string(name) {
+	case "initial", "insert":
+		op = Insert
+		err = d.columns(t, op)
+	case "modify":
+		op = Modify
+		err = d.columns(t, op)
+	case "delete":
+		op = Delete
+		_, err = d.raw(maxSmall)
+	default:
+		return 0, fmt.Errorf("unknown kind of update %q", name)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return op, d.expect('}')
+}
+
+func (d *decoder) columns(t *table, op Op) error {
+	if err := d.expect('{'); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		more, err := d.scanner.next(first, '}')
+		if err != nil || !more {
+			return err
+		}
+		name, err := d.key()
+		if err != nil {
+			return err
+		}
+		col, ok := t.columns[string(name)]
+		if !ok {
+			return fmt.Errorf("column %q was not asked for", name)
+		}
+		c := cell{first: uint32(len(d.row.atoms)), width: 1, present: true, diff: col.many && op == Modify}
+		if col.value != kindNone {
+			c.width = 2
+		}
+		if c.n, err = d.value(col); err != nil {
+			return fmt.Errorf("column %d: %w", col.index, err)
+		}
+		d.row.cells[col.index] = c
+	}
+}
+
+// value reads <value> (RFC 7047 section 5.1) and counts its elements.
+func (d *decoder) value(col column) (n uint32, err error) {
+	c, err := d.peek()
+	if err != nil {
+		return 0, inside(err)
+	}
+	if c != '[' {
+		if col.value != kindNone {
+			return 0, errors.New("expected a map")
+		}
+		return 1, d.atom(col.key)
+	}
+	d.pos++
+	tag, err := d.readName()
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case string(tag) == "uuid" && col.key == kindUUID && col.value == kindNone:
+		return 1, d.uuid()
+	case string(tag) == "set" && col.value == kindNone, string(tag) == "map" && col.value != kindNone:
+	default:
+		return 0, fmt.Errorf("%.20q is not of the column's type", tag)
+	}
+	if err := d.expect(','); err != nil {
+		return 0, err
+	}
+	if err := d.expect('['); err != nil {
+		return 0, err
+	}
+	for ; ; n++ {
+		more, err := d.scanner.next(n == 0, ']')
+		if err != nil {
+			return 0, err
+		}
+		if !more {
+			return n, d.expect(']')
+		}
+		if col.value == kindNone {
+			err = d.element(col.key)
+		} else {
+			err = d.pair(col)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (d *decoder) pair(col column) error {
+	if err := d.expect('['); err != nil {
+		return err
+	}
+	if err := d.element(col.key); err != nil {
+		return err
+	}
+	if err := d.expect(','); err != nil {
+		return err
+	}
+	if err := d.element(col.value); err != nil {
+		return err
+	}
+	return d.expect(']')
+}
+
+// element reads <atom>, a reference included.
+func (d *decoder) element(k kind) error {
+	if k != kindUUID {
+		return d.atom(k)
+	}
+	if err := d.expect('['); err != nil {
+		return err
+	}
+	tag, err := d.readName()
+	if err != nil {
+		return err
+	}
+	if string(tag) != "uuid" {
+		return fmt.Errorf("%.20q is not a reference", tag)
+	}
+	return d.uuid()
+}
+
+// uuid reads the rest of ["uuid", "..."].
+func (d *decoder) uuid() error {
+	if err := d.expect(','); err != nil {
+		return err
+	}
+	text, err := d.readName()
+	if err != nil {
+		return err
+	}
+	id, err := parseUUID(text)
+	if err != nil {
+		return err
+	}
+	off := len(d.row.text)
+	d.row.text = append(d.row.text, id[:]...)
+	if err := d.add(atom{off: uint32(off), n: uint32(len(id))}); err != nil {
+		return err
+	}
+	return d.expect(']')
+}
+
+// atom reads a string, an integer or a boolean.
+func (d *decoder) atom(k kind) (err error) {
+	var a atom
+	switch k {
+	case kindString:
+		off := len(d.row.text)
+		if d.row.text, err = d.appendString(d.row.text, maxRow-off); err != nil {
+			return err
+		}
+		a.off, a.n = uint32(off), uint32(len(d.row.text)-off)
+	case kindInteger:
+		text, err := d.scalar()
+		if err != nil {
+			return err
+		}
+		if a.num, err = strconv.ParseInt(string(text), 10, 64); err != nil {
+			return fmt.Errorf("%.40q is not an integer", text)
+		}
+	case kindBoolean:
+		text, err := d.scalar()
+		if err != nil {
+			return err
+		}
+		switch string(text) {
+		case "true":
+			a.num = 1
+		case "false":
+		default:
+			return fmt.Errorf("%.40q is not a boolean", text)
+		}
+	default:
+		return errors.New("expected a reference")
+	}
+	return d.add(a)
+}
+
+func (d *decoder) add(a atom) error {
+	const atomSize = 16
+	if len(d.row.text)+atomSize*len(d.row.atoms) > maxRow {
+		return fmt.Errorf("a row of more than %d bytes", maxRow)
+	}
+	d.row.atoms = append(d.row.atoms, a)
+	return nil
+}

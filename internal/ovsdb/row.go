@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovsdb
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Row is one row of an update, in update2 notation. It and every slice of bytes
+// it gives are valid until Receiver.Row returns: the next row uses the same
+// memory.
+//
+// Columns are named by their index in TableRequest: Columns first, Optional
+// after them. In an Insert an absent column has its default: the accessors
+// return zero or nothing for it. In a Modify an absent column is unchanged, so
+// ask Has. In a Delete every column is absent.
+//
+// A present column is the new value, except where Diff says otherwise.
+// Text is as the server sent it, not checked to be UTF-8.
+type Row struct {
+	cells []cell
+	atoms []atom
+	text  []byte
+}
+
+// cell is a column: a run of atoms, of pairs of atoms for a map.
+type cell struct {
+	first, n     uint32
+	width        uint32 // atoms per element: 1, in a map 2
+	present, diff bool
+}
+
+// atom is text or a UUID's bytes in Row.text, or an integer or boolean in num.
+type atom struct {
+	off, n uint32
+	num    int64
+}
+
+func (r *Row) reset(columns int) {
+	// One huge row must not pin its memory for good.
+	const keep = 1 << 20
+	if cap(r.text) > keep {
+		r.text = nil
+	}
+	if cap(r.atoms) > keep/16 {
+		r.atoms = nil
+	}
+	r.text, r.atoms = r.text[:0], r.atoms[:0]
+	r.cells = slices.Grow(r.cells[:0], columns)[:columns]
+	clear(r.cells)
+}
+
+func (r *Row) cell(col int) cell {
+	if col < 0 || col >= len(r.cells) {
+		return cell{}
+	}
+	return r.cells[col]
+}
+
+func (r *Row) at(col, i int) atom {
+	c := r.cell(col)
+	if i < 0 || i >= int(c.n*c.width) {
+		return atom{}
+	}
+	return r.atoms[int(c.first)+i]
+}
+
+func (r *Row) bytes(a atom) []byte { return r.text[a.off : a.off+a.n : a.off+a.n] }
+
+// Has tells whether the column is in this update.
+func (r *Row) Has(col int) bool { return r.cell(col).present }
+
+// Diff tells whether the column holds a difference to the value known so far
+// instead of a new value. That is so in a Modify, for columns that can have more
+// than one element: in a set each element is to be toggled; in a map a pair that
+// is known is removed, another value for a known key replaces it, a new key is
+// added. A set or map of at most one element comes as its new value (RFC 7047 has
+// it as optional scalar; ovsdb/monitor.c by ovsdb_datum_diff).
+func (r *Row) Diff(col int) bool { return r.cell(col).diff }
+
+// Len is the number of elements of a set, or of pairs of a map: 0 or 1 for an
+// optional scalar, 1 for a present scalar.
+func (r *Row) Len(col int) int { return int(r.cell(col).n) }
+
+// Bytes is the text of a scalar, or of an optional one; empty if there is none.
+func (r *Row) Bytes(col int) []byte { return r.BytesAt(col, 0) }
+
+// String is a copy of Bytes.
+func (r *Row) String(col int) string { return string(r.Bytes(col)) }
+
+// Int is the value of an integer, or of an optional one; 0 if there is none.
+func (r *Row) Int(col int) int64 { return r.at(col, 0).num }
+
+// Bool is the value of a boolean, or of an optional one; false if there is none.
+func (r *Row) Bool(col int) bool { return r.at(col, 0).num != 0 }
+
+// UUID is the value of a reference, or of an optional one; zero if there is none.
+func (r *Row) UUID(col int) UUID { return r.UUIDAt(col, 0) }
+
+// BytesAt is element i of a set of strings.
+func (r *Row) BytesAt(col, i int) []byte { return r.bytes(r.at(col, i)) }
+
+// IntAt is element i of a set of integers.
+func (r *Row) IntAt(col, i int) int64 { return r.at(col, i).num }
+
+// UUIDAt is element i of a set of references.
+func (r *Row) UUIDAt(col, i int) (id UUID) {
+	copy(id[:], r.BytesAt(col, i))
+	return id
+}
+
+// PairAt is pair i of a map of strings to strings.
+func (r *Row) PairAt(col, i int) (key, value []byte) {
+	return r.bytes(r.at(col, 2*i)), r.bytes(r.at(col, 2*i+1))
+}
+
+// Strings copies a set of strings, sorted.
+func (r *Row) Strings(col int) []string {
+	all := make([]string, r.Len(col))
+	for i := range all {
+		all[i] = string(r.BytesAt(col, i))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// UUIDs copies a set of references, sorted.
+func (r *Row) UUIDs(col int) []UUID {
+	all := make([]UUID, r.Len(col))
+	for i := range all {
+		all[i] = r.UUIDAt(col, i)
+	}
+	slices.SortFunc(all, UUID.Compare)
+	return all
+}
+
+// Map copies a map of strings to strings.
+func (r *Row) Map(col int) map[string]string {
+	m := make(map[string]string, r.Len(col))
+	for i := range r.Len(col) {
+		k, v := r.PairAt(col, i)
+		m[string(k)] = string(v)
+	}
+	return m
+}
+
+// PatchMap brings a map up to date: old itself if the column is not in this
+// update, old altered in place if it is a difference, else a new map.
+func (r *Row) PatchMap(col int, old map[string]string) map[string]string {
+	switch {
+	case !r.Has(col):
+		return old
+	case !r.Diff(col):
+		return r.Map(col)
+	case old == nil:
+		old = make(map[string]string, r.Len(col))
+	}
+	for i := range r.Len(col) {
+		k, v := r.PairAt(col, i)
+		if have, ok := old[string(k)]; ok && have == string(v) {
+			delete(old, string(k))
+		} else {
+			old[string(k)] = string(v)
+		}
+	}
+	return old
+}
+
+// PatchStrings brings a sorted set of strings up to date: old itself if the
+// column is not in this update, else a new sorted slice. old is not altered.
+func (r *Row) PatchStrings(col int, old []string) []string {
+	switch {
+	case !r.Has(col):
+		return old
+	case !r.Diff(col):
+		return r.Strings(col)
+	}
+	return toggle(old, r.Strings(col), cmp.Compare[string])
+}
+
+// PatchUUIDs is PatchStrings for a set of references.
+func (r *Row) PatchUUIDs(col int, old []UUID) []UUID {
+	switch {
+	case !r.Has(col):
+		return old
+	case !r.Diff(col):
+		return r.UUIDs(col)
+	}
+	return toggle(old, r.UUIDs(col), UUID.Compare)
+}
+
+// toggle is the symmetric difference of two sorted sets.
+func toggle[T any](a, b []T, compare func(x, y T) int) []T {
+	out := make([]T, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch c := compare(a[0], b[0]); {
+		case c < 0:
+			out, a = append(out, a[0]), a[1:]
+		case c > 0:
+			out, b = append(out, b[0]), b[1:]
+		default:
+			a, b = a[1:], b[1:]
+		}
+	}
+	out = append(out, a...)
+	return append(out, b...)
+}

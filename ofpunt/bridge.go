@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/endpoint"
+)
+
+// bridges has the bridges of this process. It outlives the Corefile: on a reload
+// the connections and flows stay, and what changes is who answers.
+var bridges registry
+
+type registry struct {
+	mu sync.Mutex
+	m  map[string]*bridge
+}
+
+// use makes s answer for its bridge, and starts the bridge if it is new.
+func (r *registry) use(s *server) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := r.m[s.options.Bridge]
+	if b == nil {
+		b = newBridge(s.options.Bridge)
+		if r.m == nil {
+			r.m = map[string]*bridge{}
+		}
+		r.m[b.name] = b
+	}
+	b.use(s)
+}
+
+func (r *registry) get(name string) *bridge {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.m[name]
+}
+
+// remove closes the connection of a bridge, once withdraw has taken its flows.
+func (r *registry) remove(name string) {
+	r.mu.Lock()
+	b := r.m[name]
+	delete(r.m, name)
+	r.mu.Unlock()
+	if b != nil {
+		b.close()
+	}
+}
+
+func (r *registry) ready() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, b := range r.m {
+		if !b.ready.Load() || !b.current.Load().source.Status().Ready() {
+			return false
+		}
+	}
+	return true
+}
+
+// bridge is one Open vSwitch bridge: it keeps a connection to it.
+type bridge struct {
+	name    string
+	current atomic.Pointer[server]
+	// ready is set while the connection stands and the flows are in place.
+	ready atomic.Bool
+	tally *tally
+	// generation is of this process's flows, set by the first session.
+	generation uint64
+
+	// wake tells the session that there is another server, or a withdrawal.
+	wake     chan struct{}
+	withdraw chan chan struct{}
+	cancel   context.CancelFunc
+	done     sync.WaitGroup
+
+	// servers are the current one and those whose queries are still in a chain.
+	mu      sync.Mutex
+	servers []*server
+	chassis chassis
+	ctx     context.Context // of everything that the bridge runs
+}
+
+// controllerID is this process's own, so that of two processes on one bridge
+// each gets its own packet-ins: the switch sends a copy to every connection that
+// has the id. Small ones are left to others; 0 is ovn-controller's.
+var controllerID = func() uint16 {
+	var b [2]byte
+	_, _ = rand.Read(b[:]) // never fails, crypto/rand
+	return max(binary.BigEndian.Uint16(b[:]), 1024)
+}()
+
+func newBridge(name string) *bridge {
+	ctx, cancel := context.WithCancel(context.Background())
+	b := &bridge{
+		name: name, tally: newTally(name), cancel: cancel, ctx: ctx,
+		wake: make(chan struct{}, 1), withdraw: make(chan chan struct{}),
+	}
+	connected.WithLabelValues(name).Set(0)
+	b.done.Go(func() { b.run(ctx) })
+	b.done.Go(func() { b.watchDeadlines(ctx) })
+	return b
+}
+
+// use swaps in s. Queries that are in the chains of the server before stay there.
+func (b *bridge) use(s *server) {
+	b.mu.Lock()
+	b.servers = append(slices.DeleteFunc(b.servers, func(o *server) bool { return o == s }), s)
+	b.current.Store(s)
+	b.watchChassis(b.ctx, s)
+	b.mu.Unlock()
+	poke(b.wake)
+}
+
+// leave takes the flows out of the switch, so that no further query comes.
+func (b *bridge) leave(ctx context.Context) {
+	gone := make(chan struct{})
+	select {
+	case b.withdraw <- gone:
+		select {
+		case <-gone:
+		case <-ctx.Done():
+		}
+	case <-ctx.Done():
+	}
+}
+
+func (b *bridge) close() {
+	b.cancel()
+	b.done.Wait()
+	b.ready.Store(false)
+}
+
+// run keeps one session after the other until ctx ends.
+func (b *bridge) run(ctx context.Context) {
+	for b.current.Load() == nil {
+		select {
+		case <-b.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+	backoff := endpoint.Backoff{Min: minRetry, Max: maxRetry}
+	said := ""
+	for ctx.Err() == nil {
+		options := b.current.Load().options
+		err := b.connect(ctx, &options, func() {
+			log.Infof("Bridge %s: connected to %s", b.name, options.OpenFlow)
+			connected.WithLabelValues(b.name).Set(1)
+			backoff.Reset()
+			said = ""
+		})
+		connected.WithLabelValues(b.name).Set(0)
+		b.ready.Store(false)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && err.Error() != said {
+			said = err.Error()
+			log.Warningf("Bridge %s: %v", b.name, err)
+		}
+		b.idle(ctx, backoff.Next())
+	}
+}
+
+// Times between tries to connect. The switch may be back within a second.
+const (
+	minRetry = 50 * time.Millisecond
+	maxRetry = time.Second
+)
+
+// idle waits for d. Without a connection no flow can be withdrawn, and the lease
+// does it in time.
+func (b *bridge) idle(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			return
+		case <-ctx.Done():
+			return
+		case gone := <-b.withdraw:
+			close(gone)
+		}
+	}
+}
+
+// watchDeadlines answers for chains that take too long.
+func (b *bridge) watchDeadlines(ctx context.Context) {
+	t := time.NewTicker(answerDeadline / 20)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-t.C:
+			var pending int64
+			b.mu.Lock()
+			b.servers = slices.DeleteFunc(b.servers, func(s *server) bool {
+				s.admission.expire(now.Add(-answerDeadline))
+				n := s.admission.count.Load()
+				pending += n
+				return n == 0 && s != b.current.Load()
+			})
+			b.mu.Unlock()
+			b.tally.inFlight.Set(float64(pending))
+		}
+	}
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package frame
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// IP protocol numbers (IANA).
+const (
+	protoHopByHop    = 0
+	protoTCP         = 6
+	protoUDP         = 17
+	protoRouting     = 43
+	protoFragment    = 44
+	protoICMPv6      = 58
+	protoDestOptions = 60
+)
+
+const (
+	ipv4Len = 20
+	ipv6Len = 40
+
+	// hopLimit of answers, the default of RFC 1700 and of most hosts.
+	hopLimit = 64
+
+	// maxHeaders bounds the IPv6 extension headers of a packet. RFC 8200
+	// section 4.1 has five that can stand before UDP, one of them twice; RFC 8504
+	// section 5.3 lets a host refuse longer chains.
+	maxHeaders = 8
+)
+
+// packet is an IP packet that is whole, with the addresses to answer it.
+type packet struct {
+	src, dst   netip.Addr
+	pseudo     uint64 // one's complement sum of the two addresses
+	proto      uint8
+	hops       uint8 // TTL or hop limit
+	fragmented bool  // has a fragment header, though it is whole
+	payload    []byte
+}
+
+// decode reads the packet that an Ethernet frame of etherType carries in b.
+// What follows the IP length in b is Ethernet padding.
+func (p *packet) decode(etherType uint16, b []byte) error {
+	switch etherType {
+	case etherIPv4:
+		return p.decode4(b)
+	case etherIPv6:
+		return p.decode6(b)
+	}
+	return EtherType
+}
+
+// decode4 reads an IPv4 packet (RFC 791).
+func (p *packet) decode4(b []byte) error {
+	if len(b) < ipv4Len {
+		return Truncated
+	}
+	hlen := int(b[0]&0xf) * 4
+	if b[0]>>4 != 4 || hlen < ipv4Len {
+		return IPHeader
+	}
+	total := int(binary.BigEndian.Uint16(b[2:]))
+	if total < hlen || total > len(b) {
+		return IPLength
+	}
+	h := b[:hlen]
+	if fold(sum(0, h)) != 0xffff {
+		return IPChecksum
+	}
+	// More fragments, or an offset.
+	if binary.BigEndian.Uint16(h[6:])&0x3fff != 0 {
+		return Fragment
+	}
+	if hlen > ipv4Len {
+		if err := options4(h[ipv4Len:]); err != nil {
+			return err
+		}
+	}
+	p.src, p.dst = netip.AddrFrom4([4]byte(h[12:])), netip.AddrFrom4([4]byte(h[16:]))
+	p.pseudo = sum(0, h[12:20])
+	p.hops, p.proto, p.payload = h[8], h[9], b[hlen:total]
+	return nil
+}
+
+// options4 checks IPv4 options. They do not concern an answer, except a source
+// route: its packet is not for the destination address, and RFC 1122 section
+// 3.2.1.8 wants the answer to go back along it.
+func options4(b []byte) error {
+	const end, nop, loose, strict = 0, 1, 131, 137
+	for len(b) > 0 {
+		switch b[0] {
+		case end:
+			return nil
+		case nop:
+			b = b[1:]
+			continue
+		case loose, strict:
+			return IPOptions
+		}
+		if len(b) < 2 || b[1] < 2 || int(b[1]) > len(b) {
+			return IPOptions
+		}
+		b = b[b[1]:]
+	}
+	return nil
+}
+
+// decode6 reads an IPv6 packet (RFC 8200). A jumbogram, whose length is 0, ends
+// as a packet without content.
+func (p *packet) decode6(b []byte) error {
+	if len(b) < ipv6Len {
+		return Truncated
+	}
+	if b[0]>>4 != 6 {
+		return IPHeader
+	}
+	length := int(binary.BigEndian.Uint16(b[4:]))
+	if length > len(b)-ipv6Len {
+		return IPLength
+	}
+	p.src, p.dst = netip.AddrFrom16([16]byte(b[8:])), netip.AddrFrom16([16]byte(b[24:]))
+	p.pseudo = sum(0, b[8:40])
+	p.hops, p.payload = b[7], b[ipv6Len:ipv6Len+length]
+	return p.headers(b[6])
+}
+
+// headers walks the extension headers at the start of the payload, the first of
+// which is next, and leaves the payload behind them.
+func (p *packet) headers(next uint8) error {
+	rest := p.payload
+	for i := 0; ; i++ {
+		switch next {
+		case protoHopByHop:
+			// RFC 8200 section 4.1: only right behind the IPv6 header.
+			if i > 0 {
+				return ExtensionHeaders
+			}
+		case protoDestOptions, protoRouting, protoFragment:
+		default:
+			p.proto, p.payload = next, rest
+			return nil
+		}
+		if i == maxHeaders || len(rest) < 8 {
+			return ExtensionHeaders
+		}
+		n := 8
+		if next != protoFragment {
+			n += int(rest[1]) * 8
+		}
+		if n > len(rest) {
+			return ExtensionHeaders
+		}
+		h := rest[:n]
+		switch next {
+		case protoFragment:
+			// RFC 6946: offset 0 and no more fragments is a whole packet in
+			// itself. Open vSwitch matches its ports like any other's, so it does
+			// get punted, and refusing it would lose the query without a trace.
+			if binary.BigEndian.Uint16(h[2:])&0xfff9 != 0 {
+				return Fragment
+			}
+			p.fragmented = true
+		case protoRouting:
+			// RFC 8200 section 4.4: ignored, whatever its type, once no segments
+			// are left.
+			if h[3] != 0 {
+				return RoutingHeader
+			}
+		default:
+			if err := options6(h[2:]); err != nil {
+				return err
+			}
+		}
+		next, rest = h[0], rest[n:]
+	}
+}
+
+// options6 checks the options of a hop-by-hop or destination options header.
+// None is known here but padding, so those whose type begins with other than 00
+// discard the packet (RFC 8200 section 4.2), jumbograms and home addresses among
+// them.
+func options6(b []byte) error {
+	const pad1 = 0
+	for len(b) > 0 {
+		if b[0] == pad1 {
+			b = b[1:]
+			continue
+		}
+		if len(b) < 2 || 2+int(b[1]) > len(b) || b[0]>>6 != 0 {
+			return IPOptions
+		}
+		b = b[2+int(b[1]):]
+	}
+	return nil
+}
+
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+// isHost tells whether a may be one end of an exchange on a link. An IPv4
+// address mapped into IPv6 may not: on the wire it only serves to pass for
+// somebody in the other family.
+func isHost(a netip.Addr) bool {
+	return a.IsValid() && !a.IsUnspecified() && !a.IsLoopback() && !a.IsMulticast() && !a.Is4In6() && a != broadcast
+}
+
+// putIPv6 writes an IPv6 header for length bytes of proto and returns what
+// follows it.
+func putIPv6(b []byte, src, dst netip.Addr, proto, hops uint8, length int) []byte {
+	binary.BigEndian.PutUint32(b, 6<<28)
+	binary.BigEndian.PutUint16(b[4:], uint16(length))
+	b[6], b[7] = proto, hops
+	s, d := src.As16(), dst.As16()
+	copy(b[8:], s[:])
+	copy(b[24:], d[:])
+	return b[ipv6Len:]
+}
+
+// putIPv4 writes an IPv4 header for length bytes of proto and returns what
+// follows it. With DF set the identification means nothing (RFC 6864 section
+// 4.1), so it is 0.
+func putIPv4(b []byte, src, dst netip.Addr, proto, hops uint8, length int) []byte {
+	binary.BigEndian.PutUint32(b, 0x45<<24|uint32(ipv4Len+length))
+	binary.BigEndian.PutUint32(b[4:], 0x4000)
+	binary.BigEndian.PutUint32(b[8:], uint32(hops)<<24|uint32(proto)<<16)
+	s, d := src.As4(), dst.As4()
+	copy(b[12:], s[:])
+	copy(b[16:], d[:])
+	binary.BigEndian.PutUint16(b[10:], ^fold(sum(0, b[:ipv4Len])))
+	return b[ipv4Len:]
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package frame
+
+import "net/netip"
+
+// Neighbor is a question for the hardware address of a node on the link: an ARP
+// request or an ICMPv6 neighbour solicitation.
+type Neighbor struct {
+	// SrcMAC is the asker's hardware address by its own word: the sender hardware
+	// address of ARP, the source link-layer address option of a solicitation, and
+	// without the option the source of the frame.
+	SrcMAC [6]byte
+	Tag
+	Sender netip.Addr // the asker
+	Target netip.Addr // the node asked for
+	Kind   Kind       // KindARP or KindICMPv6
+}
+
+// Decode reads the question in b. The error is a [Refusal]. Besides what is
+// malformed, it refuses questions whether an address is free (an ARP probe, a
+// solicitation from ::), since an answer would tell the asker that its own
+// address is a duplicate, and announcements of the sender's own address.
+func (n *Neighbor) Decode(b []byte) error {
+	etherType, tag, rest, err := link(b)
+	if err != nil {
+		return err
+	}
+	if isGroup([6]byte(b[6:])) {
+		return SourceMAC
+	}
+	q := Neighbor{SrcMAC: [6]byte(b[6:]), Tag: tag}
+	switch etherType {
+	case etherARP:
+		err = q.decodeARP(rest)
+	case etherIPv6:
+		err = q.decodeND(rest)
+	default:
+		err = EtherType
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case isGroup(q.SrcMAC):
+		return SourceMAC
+	case q.Sender.IsUnspecified():
+		return AddressProbe
+	case !isHost(q.Sender):
+		return SourceAddress
+	case q.Sender == q.Target:
+		return Gratuitous
+	case !isHost(q.Target):
+		return TargetAddress
+	}
+	*n = q
+	return nil
+}
+
+// AppendReply appends to dst the frame that tells the asker that mac has the
+// target, and returns the longer slice. The tag of n stays if tagged. It appends
+// nothing for an n that was not decoded.
+func (n *Neighbor) AppendReply(dst []byte, mac [6]byte, tagged bool) []byte {
+	tag := n.keep(tagged)
+	switch {
+	case n.Sender.Is4() && n.Target.Is4():
+		dst, b := extend(dst, tag.len()+arpLen)
+		n.putARP(putLink(b, n.SrcMAC, mac, tag, etherARP), mac)
+		return dst
+	case n.Sender.Is6() && n.Target.Is6():
+		dst, b := extend(dst, tag.len()+ipv6Len+advertLen)
+		n.putND(putLink(b, n.SrcMAC, mac, tag, etherIPv6), mac)
+		return dst
+	}
+	return dst
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/puntdns/puntdns/ofpunt/frame"
+)
+
+// resolverMAC is the hardware address of the resolver addresses, on every switch
+// and node alike, so that a guest that migrates keeps its neighbour entry. It is
+// locally administered.
+var resolverMAC = [6]byte{0x02, 0x00, 'd', 'n', 's', 0x35}
+
+// neighbor answers an ARP request or a neighbour solicitation for a resolver
+// address.
+func (q *query) neighbor() {
+	var n frame.Neighbor
+	if err := n.Decode(q.punt.Data); err != nil {
+		q.pass(dropped, refusal(err))
+		return
+	}
+	port := q.server.source.Snapshot().Guest(q.key())
+	if port == nil {
+		q.pass(dropped, reasonOrigin)
+		return
+	}
+	if !slices.ContainsFunc(q.server.options.Addresses, func(a netip.AddrPort) bool { return a.Addr() == n.Target }) {
+		q.pass(dropped, reasonForeign)
+		return
+	}
+	if !q.done.CompareAndSwap(false, true) {
+		return
+	}
+	tag := port.Tag
+	if n.Tagged {
+		tag = 0
+	}
+	b := buffers.get()
+	defer buffers.put(b)
+	b.frame = n.AppendReply(b.frame[:0], resolverMAC, true)
+	if err := q.session.packetOut(b, q.punt.InPort, tag); err != nil {
+		q.session.tally.count(dropped, reasonConnection)
+		return
+	}
+	q.session.tally.count(answered, reasonNeighbor)
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package openflow
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Action is what a flow or a packet-out does to a packet. The set of actions
+// is that of this package.
+type Action interface {
+	append(b []byte, v Version) []byte
+	fmt.Stringer
+}
+
+// Action types (OpenFlow 1.5.1, 7.2.6.1, ofp_action_type) and subtypes of
+// Nicira's actions (lib/ofp-actions.c of Open vSwitch).
+const (
+	actOutput       = 0
+	actPushVLAN     = 17
+	actPopVLAN      = 18
+	actSetField     = 25
+	actCopyField    = 28 // 1.5
+	actMeter        = 29 // 1.5
+	actExperimenter = 0xffff
+
+	nxastRegMove       = 6 // up to 1.4
+	nxastResubmitTable = 14
+	nxastRegLoad2      = 33 // up to 1.4
+	nxastCT            = 35
+	nxastController2   = 37
+)
+
+// Output sends the packet out of a port.
+type Output struct{ Port uint32 }
+
+// Controller2 sends the packet, as a packet-in, to the connections that have
+// the controller id (NXAST_CONTROLLER2). With Pause the switch stops there and
+// goes on when it gets the packet-in back (see AppendResume).
+type Controller2 struct {
+	ControllerID uint16
+	UserData     []byte // comes back in the packet-in; Open vSwitch takes less than 252 bytes
+	Pause        bool
+}
+
+// Resubmit looks the packet up in another table and goes on with the next
+// action afterwards (NXAST_RESUBMIT_TABLE).
+type Resubmit struct {
+	Table  uint8
+	InPort uint16 // to look it up with; 0 keeps the packet's own
+}
+
+// PushVLAN puts an empty 802.1Q tag in front.
+type PushVLAN struct{}
+
+// PopVLAN takes the outer tag away.
+type PopVLAN struct{}
+
+// SetVLAN sets the identifier, 0 to 4095, of the outer tag.
+type SetVLAN struct{ VID uint16 }
+
+// SetField gives a field a value; with a mask, only the bits in the mask.
+type SetField struct{ Field Field }
+
+// Move copies Bits bits of one field, from bit SrcOfs, to another, from bit
+// DstOfs (bit 0 is the least significant). The values of the fields do not
+// matter.
+type Move struct {
+	Src, Dst       Field
+	SrcOfs, DstOfs uint16
+	Bits           uint16
+}
+
+// CT passes the packet through connection tracking in a zone (NXAST_CT),
+// without committing and without going through a table again. If ZoneBits is
+// 0 the zone is Zone, else it is ZoneBits bits of ZoneField from ZoneOfs on:
+// CT{ZoneField: Reg(13, 0), ZoneBits: 16} is what OVN does for a port.
+type CT struct {
+	Zone      uint16
+	ZoneField Field
+	ZoneOfs   uint8
+	ZoneBits  uint8
+}
+
+// Meter drops the packet when the meter's rate is exceeded. It must be the
+// first action, since 1.3 knows it only as an instruction that comes before
+// all actions.
+type Meter struct{ ID uint32 }
+
+var errMeterFirst = errors.New("meter must be the first action of a flow")
+
+// AppendActions encodes actions, for AppendPacketOut.
+func AppendActions(b []byte, v Version, actions ...Action) ([]byte, error) {
+	for _, a := range actions {
+		if _, ok := a.(Meter); ok && v < V15 {
+			return b, fmt.Errorf("%v: %v has no meter action", a, v)
+		}
+		b = a.append(b, v)
+	}
+	return b, nil
+}
+
+func appendNicira(b []byte, length, subtype uint16) []byte {
+	b = be.AppendUint16(b, actExperimenter)
+	b = be.AppendUint16(b, length)
+	b = be.AppendUint32(b, experimenterNicira)
+	return be.AppendUint16(b, subtype)
+}
+
+// endAction pads the action that starts at b[start] and writes its length. A
+// length that does not fit makes the message too long as well, which its own
+// end reports.
+func endAction(b []byte, start int) []byte {
+	b = pad8(b, start)
+	be.PutUint16(b[start+2:], uint16(len(b)-start))
+	return b
+}
+
+func (a Output) append(b []byte, _ Version) []byte {
+	b = append(b, 0, actOutput, 0, 16)
+	b = be.AppendUint32(b, a.Port)
+	maxLen := uint16(0)
+	if a.Port == PortController {
+		maxLen = 0xffff
+	}
+	b = be.AppendUint16(b, maxLen)
+	return append(b, 0, 0, 0, 0, 0, 0)
+}
+
+// Properties of NXAST_CONTROLLER2.
+const (
+	controller2ID       = 1
+	controller2UserData = 3
+	controller2Pause    = 4
+)
+
+func (a Controller2) append(b []byte, _ Version) []byte {
+	start := len(b)
+	b = appendNicira(b, 0, nxastController2)
+	b = append(b, 0, 0, 0, 0, 0, 0)
+	b = append(b, 0, controller2ID, 0, 6, byte(a.ControllerID>>8), byte(a.ControllerID), 0, 0)
+	if len(a.UserData) > 0 {
+		prop := len(b)
+		b = append(b, 0, controller2UserData)
+		b = be.AppendUint16(b, uint16(4+len(a.UserData)))
+		b = append(b, a.UserData...)
+		b = pad8(b, prop)
+	}
+	if a.Pause {
+		b = append(b, 0, controller2Pause, 0, 4, 0, 0, 0, 0)
+	}
+	return endAction(b, start)
+}
+
+func (a Resubmit) append(b []byte, _ Version) []byte {
+	inPort := a.InPort
+	if inPort == 0 {
+		inPort = 0xfff8 // OFPP_IN_PORT in 16 bits
+	}
+	b = appendNicira(b, 16, nxastResubmitTable)
+	b = be.AppendUint16(b, inPort)
+	return append(b, a.Table, 0, 0, 0)
+}
+
+func (PushVLAN) append(b []byte, _ Version) []byte {
+	return append(b, 0, actPushVLAN, 0, 8, 0x81, 0x00, 0, 0)
+}
+
+func (PopVLAN) append(b []byte, _ Version) []byte {
+	return append(b, 0, actPopVLAN, 0, 8, 0, 0, 0, 0)
+}
+
+func (a SetVLAN) append(b []byte, v Version) []byte {
+	return SetField{VLANID(a.VID)}.append(b, v)
+}
+
+func (a SetField) append(b []byte, v Version) []byte {
+	start := len(b)
+	if a.Field.masked && v < V15 {
+		// 1.3 has no masks in set_field.
+		b = appendNicira(b, 0, nxastRegLoad2)
+		b = append(b, 0, 0, 0, 0, 0, 0)
+	} else {
+		b = append(b, 0, actSetField, 0, 0)
+	}
+	b = a.Field.append(b)
+	return endAction(b, start)
+}
+
+func (a Move) append(b []byte, v Version) []byte {
+	start := len(b)
+	if v < V15 {
+		b = appendNicira(b, 0, nxastRegMove)
+	} else {
+		b = append(b, 0, actCopyField, 0, 0)
+	}
+	b = be.AppendUint16(b, a.Bits)
+	b = be.AppendUint16(b, a.SrcOfs)
+	b = be.AppendUint16(b, a.DstOfs)
+	if v >= V15 {
+		b = append(b, 0, 0)
+	}
+	b = be.AppendUint32(b, a.Src.header())
+	b = be.AppendUint32(b, a.Dst.header())
+	return endAction(b, start)
+}
+
+func (a CT) append(b []byte, _ Version) []byte {
+	src, zone := uint32(0), a.Zone
+	if a.ZoneBits > 0 {
+		src, zone = a.ZoneField.header(), uint16(a.ZoneOfs)<<6|uint16(a.ZoneBits-1)&0x3f
+	}
+	b = appendNicira(b, 24, nxastCT)
+	b = append(b, 0, 0) // flags: no commit
+	b = be.AppendUint32(b, src)
+	b = be.AppendUint16(b, zone)
+	return append(b, 0xff, 0, 0, 0, 0, 0) // NX_CT_RECIRC_NONE, no ALG
+}
+
+func (a Meter) append(b []byte, v Version) []byte {
+	b = append(b, 0, actMeter, 0, 8)
+	return be.AppendUint32(b, a.ID)
+}
+
+func (a Output) String() string { return "output:" + portName(a.Port) }
+
+func (a Controller2) String() string {
+	s := fmt.Sprintf("controller(id=%d", a.ControllerID)
+	if len(a.UserData) > 0 {
+		s += fmt.Sprintf(",userdata=% x", a.UserData)
+		s = strings.ReplaceAll(s, " ", ".")
+	}
+	if a.Pause {
+		s += ",pause"
+	}
+	return s + ")"
+}
+
+func (a Resubmit) String() string {
+	if a.InPort == 0 {
+		return fmt.Sprintf("resubmit(,%d)", a.Table)
+	}
+	return fmt.Sprintf("resubmit(%d,%d)", a.InPort, a.Table)
+}
+
+func (PushVLAN) String() string { return "push_vlan:0x8100" }
+func (PopVLAN) String() string  { return "pop_vlan" }
+func (a SetVLAN) String() string {
+	return fmt.Sprintf("set_field:%d->vlan_vid", vlanPresent|a.VID&0xfff)
+}
+
+func (a SetField) String() string {
+	value, mask := a.Field.payload()
+	s := "set_field:" + a.Field.format(value)
+	if a.Field.masked {
+		s += "/" + a.Field.format(mask)
+	}
+	return s + "->" + a.Field.Name()
+}
+
+func bits(f Field, ofs, n uint16) string {
+	return fmt.Sprintf("%s[%d..%d]", f.Name(), ofs, int(ofs)+int(n)-1)
+}
+
+func (a Move) String() string {
+	return "move:" + bits(a.Src, a.SrcOfs, a.Bits) + "->" + bits(a.Dst, a.DstOfs, a.Bits)
+}
+
+func (a CT) String() string {
+	if a.ZoneBits == 0 {
+		return fmt.Sprintf("ct(zone=%d)", a.Zone)
+	}
+	return "ct(zone=" + bits(a.ZoneField, uint16(a.ZoneOfs), uint16(a.ZoneBits)) + ")"
+}
+
+func (a Meter) String() string { return fmt.Sprintf("meter:%d", a.ID) }

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package openflow
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+)
+
+// Field is one field of a match with its value and mask: an OXM or NXM TLV
+// (OpenFlow 1.5.1, 7.2.3.2; include/openvswitch/meta-flow.h). Fields are
+// comparable. The zero Field is no field.
+type Field struct {
+	class  uint16
+	id     uint8
+	masked bool
+	size   uint8  // of the value in bytes, and of the mask
+	vendor uint32 // of class 0xffff, else 0
+	value  [16]byte
+	mask   [16]byte
+	long   string // value and mask of a field with more than 16 bytes
+}
+
+// OXM classes.
+const (
+	classNXM0         = 0x0000
+	classNXM1         = 0x0001
+	classBasic        = 0x8000
+	classPacketRegs   = 0x8001
+	classExperimenter = 0xffff
+)
+
+// Fields of class OpenFlow basic.
+const (
+	oxmInPort     = 0
+	oxmMetadata   = 2
+	oxmEthDst     = 3
+	oxmEthSrc     = 4
+	oxmEthType    = 5
+	oxmVLANVID    = 6
+	oxmVLANPCP    = 7
+	oxmIPECN      = 9
+	oxmIPProto    = 10
+	oxmIPv4Src    = 11
+	oxmIPv4Dst    = 12
+	oxmTCPSrc     = 13
+	oxmTCPDst     = 14
+	oxmUDPSrc     = 15
+	oxmUDPDst     = 16
+	oxmARPOp      = 21
+	oxmARPSPA     = 22
+	oxmARPTPA     = 23
+	oxmARPSHA     = 24
+	oxmARPTHA     = 25
+	oxmIPv6Src    = 26
+	oxmIPv6Dst    = 27
+	oxmIPv6Label  = 28
+	oxmICMPv6Type = 29
+	oxmICMPv6Code = 30
+	oxmNDTarget   = 31
+	oxmNDSLL      = 32
+	oxmNDTLL      = 33
+	oxmTunnelID   = 38
+)
+
+// Fields of class NXM 1.
+const (
+	nxmReg0    = 0 // to 15
+	nxmTunID   = 16
+	nxmCTState = 105
+	nxmCTZone  = 106
+	nxmCTMark  = 107
+	nxmCTLabel = 108
+	nxmXXReg0  = 111 // to 114
+)
+
+// vlanPresent is the bit of OXM_OF_VLAN_VID that tells a tagged frame.
+const vlanPresent = 0x1000
+
+func field(class uint16, id uint8, value []byte) Field {
+	f := Field{class: class, id: id, size: uint8(len(value))}
+	copy(f.value[:], value)
+	return f
+}
+
+func field8(id uint8, v uint8) Field   { return field(classBasic, id, []byte{v}) }
+func field16(id uint8, v uint16) Field { return field(classBasic, id, be.AppendUint16(nil, v)) }
+
+// withMask returns the field with a mask, which is of the field's width.
+func (f Field) withMask(mask []byte) Field {
+	f.masked = true
+	copy(f.mask[:], mask)
+	return f
+}
+
+// Metadata matches the metadata field, in OVN the tunnel key of the datapath.
+func Metadata(v uint64) Field {
+	return field(classBasic, oxmMetadata, be.AppendUint64(nil, v))
+}
+
+// MetadataMasked matches the bits of the metadata field that are set in mask.
+func MetadataMasked(v, mask uint64) Field {
+	return Metadata(v).withMask(be.AppendUint64(nil, mask))
+}
+
+// Reg matches Nicira's 32-bit register n, from 0 to 15.
+func Reg(n int, v uint32) Field {
+	return field(classNXM1, uint8(n&15), be.AppendUint32(nil, v))
+}
+
+// RegMasked matches the bits of register n that are set in mask.
+func RegMasked(n int, v, mask uint32) Field {
+	return Reg(n, v).withMask(be.AppendUint32(nil, mask))
+}
+
+// InPort matches the port that the packet came from.
+func InPort(port uint32) Field {
+	return field(classBasic, oxmInPort, be.AppendUint32(nil, port))
+}
+
+// EthType matches the Ethernet type behind all VLAN tags.
+func EthType(t uint16) Field { return field16(oxmEthType, t) }
+
+// EthSrc matches the Ethernet source address.
+func EthSrc(mac [6]byte) Field { return field(classBasic, oxmEthSrc, mac[:]) }
+
+// EthDst matches the Ethernet destination address.
+func EthDst(mac [6]byte) Field { return field(classBasic, oxmEthDst, mac[:]) }
+
+// VLANID matches frames with the given VLAN identifier, 0 to 4095, in their
+// outer tag. As the value of a SetField it changes the identifier.
+func VLANID(vid uint16) Field { return field16(oxmVLANVID, vlanPresent|vid&0xfff) }
+
+// VLANNone matches frames without a tag.
+func VLANNone() Field { return field16(oxmVLANVID, 0) }
+
+// IPProto matches the protocol of an IPv4 or IPv6 packet; it needs EthType.
+func IPProto(p uint8) Field { return field8(oxmIPProto, p) }
+
+// IPv4Src matches the IPv4 source address; it needs EthType. An address that
+// is not IPv4 gives a field that the switch refuses.
+func IPv4Src(a netip.Addr) Field { return field(classBasic, oxmIPv4Src, a.Unmap().AsSlice()) }
+
+// IPv4Dst matches the IPv4 destination address; see IPv4Src.
+func IPv4Dst(a netip.Addr) Field { return field(classBasic, oxmIPv4Dst, a.Unmap().AsSlice()) }
+
+// IPv6Src matches the IPv6 source address; see IPv4Src.
+func IPv6Src(a netip.Addr) Field { return field(classBasic, oxmIPv6Src, a.AsSlice()) }
+
+// IPv6Dst matches the IPv6 destination address; see IPv4Src.
+func IPv6Dst(a netip.Addr) Field { return field(classBasic, oxmIPv6Dst, a.AsSlice()) }
+
+// UDPSrc matches the UDP source port; it needs EthType and IPProto 17.
+func UDPSrc(port uint16) Field { return field16(oxmUDPSrc, port) }
+
+// UDPDst matches the UDP destination port; see UDPSrc.
+func UDPDst(port uint16) Field { return field16(oxmUDPDst, port) }
+
+// TCPSrc matches the TCP source port; it needs EthType and IPProto 6.
+func TCPSrc(port uint16) Field { return field16(oxmTCPSrc, port) }
+
+// TCPDst matches the TCP destination port; see TCPSrc.
+func TCPDst(port uint16) Field { return field16(oxmTCPDst, port) }
+
+// ARPOp matches the ARP operation, 1 for requests; it needs EthType 0x0806.
+func ARPOp(op uint16) Field { return field16(oxmARPOp, op) }
+
+// ARPSPA matches the ARP sender's IPv4 address; see ARPOp.
+func ARPSPA(a netip.Addr) Field { return field(classBasic, oxmARPSPA, a.Unmap().AsSlice()) }
+
+// ARPTPA matches the ARP target's IPv4 address; see ARPOp.
+func ARPTPA(a netip.Addr) Field { return field(classBasic, oxmARPTPA, a.Unmap().AsSlice()) }
+
+// ICMPv6Type matches the type of an ICMPv6 message; it needs EthType and
+// IPProto 58.
+func ICMPv6Type(t uint8) Field { return field8(oxmICMPv6Type, t) }
+
+// NDTarget matches the target of a neighbour solicitation or advertisement; it
+// needs ICMPv6Type 135 or 136.
+func NDTarget(a netip.Addr) Field { return field(classBasic, oxmNDTarget, a.AsSlice()) }
+
+// payload returns value and mask as they stand on the wire.
+func (f Field) payload() (value, mask []byte) {
+	if f.long != "" {
+		b := []byte(f.long)
+		return b[:f.size], b[f.size:]
+	}
+	value = f.value[:f.size]
+	if f.masked {
+		mask = f.mask[:f.size]
+	}
+	return value, mask
+}
+
+// header returns the 32-bit OXM header without a mask, as actions name a
+// field.
+func (f Field) header() uint32 {
+	return uint32(f.class)<<16 | uint32(f.id)<<9 | uint32(f.size)
+}
+
+func (f Field) append(b []byte) []byte {
+	value, mask := f.payload()
+	length := len(value) + len(mask)
+	if f.class == classExperimenter {
+		length += 4
+	}
+	b = be.AppendUint16(b, f.class)
+	hm := byte(0)
+	if f.masked {
+		hm = 1
+	}
+	b = append(b, f.id<<1|hm, byte(length))
+	if f.class == classExperimenter {
+		b = be.AppendUint32(b, f.vendor)
+	}
+	b = append(b, value...)
+	return append(b, mask...)
+}
+
+// parseField reads the TLV at the start of b and returns its whole length.
+func parseField(b []byte) (Field, int, error) {
+	if len(b) < 4 {
+		return Field{}, 0, malformed("OXM header of %d bytes", len(b))
+	}
+	f := Field{class: be.Uint16(b), id: b[2] >> 1, masked: b[2]&1 != 0}
+	n := 4 + int(b[3])
+	if n > len(b) {
+		return Field{}, 0, malformed("OXM field %#x/%d of %d bytes where %d are left", f.class, f.id, n, len(b))
+	}
+	p := b[4:n]
+	if f.class == classExperimenter {
+		if len(p) < 4 {
+			return Field{}, 0, malformed("experimenter OXM field of %d bytes", len(p))
+		}
+		f.vendor, p = be.Uint32(p), p[4:]
+	}
+	size := len(p)
+	if f.masked {
+		if size%2 != 0 {
+			return Field{}, 0, malformed("masked OXM field %#x/%d of %d bytes", f.class, f.id, size)
+		}
+		size /= 2
+	}
+	f.size = uint8(size)
+	if size > len(f.value) {
+		f.long = string(p)
+		return f, n, nil
+	}
+	copy(f.value[:], p[:size])
+	copy(f.mask[:], p[size:])
+	return f, n, nil
+}
+
+// nxmToOXM has the fields that exist in both notations with the same width.
+var nxmToOXM = map[[2]uint16]uint8{
+	{classNXM0, 1}: oxmEthDst, {classNXM0, 2}: oxmEthSrc, {classNXM0, 3}: oxmEthType,
+	{classNXM0, 6}: oxmIPProto, {classNXM0, 7}: oxmIPv4Src, {classNXM0, 8}: oxmIPv4Dst,
+	{classNXM0, 9}: oxmTCPSrc, {classNXM0, 10}: oxmTCPDst,
+	{classNXM0, 11}: oxmUDPSrc, {classNXM0, 12}: oxmUDPDst,
+	{classNXM0, 15}: oxmARPOp, {classNXM0, 16}: oxmARPSPA, {classNXM0, 17}: oxmARPTPA,
+	{classNXM1, nxmTunID}: oxmTunnelID,
+	{classNXM1, 17}:       oxmARPSHA, {classNXM1, 18}: oxmARPTHA,
+	{classNXM1, 19}: oxmIPv6Src, {classNXM1, 20}: oxmIPv6Dst, {classNXM1, 27}: oxmIPv6Label,
+	{classNXM1, 21}: oxmICMPv6Type, {classNXM1, 22}: oxmICMPv6Code,
+	{classNXM1, 23}: oxmNDTarget, {classNXM1, 24}: oxmNDSLL, {classNXM1, 25}: oxmNDTLL,
+	{classNXM1, 28}: oxmIPECN,
+}
+
+// normalize appends the field in the form that stands for all of its
+// notations: registers as 32-bit ones, one number for what NXM and OXM share,
+// no mask where it is full, no bits of the value outside the mask, nothing at
+// all where the mask is empty.
+func (f Field) normalize(fields []Field) []Field {
+	if f.long != "" {
+		return append(fields, f)
+	}
+	switch {
+	case f.class == classPacketRegs && f.size == 8 && f.id < 8:
+		return f.split(2*int(f.id), fields)
+	case f.class == classNXM1 && f.size == 16 && f.id >= nxmXXReg0 && f.id < nxmXXReg0+4:
+		return f.split(4*int(f.id-nxmXXReg0), fields)
+	}
+	if id, ok := nxmToOXM[[2]uint16{f.class, uint16(f.id)}]; ok {
+		f.class, f.id = classBasic, id
+	}
+	if f.masked {
+		var all byte = 0xff
+		var any byte
+		for i := range int(f.size) {
+			f.value[i] &= f.mask[i]
+			all &= f.mask[i]
+			any |= f.mask[i]
+		}
+		// A VLAN identifier with its present bit has 13 bits.
+		if f.class == classBasic && f.id == oxmVLANVID && f.size == 2 && be.Uint16(f.mask[:])&0x1fff == 0x1fff {
+			all = 0xff
+		}
+		if any == 0 {
+			return fields
+		}
+		if all == 0xff {
+			f.masked, f.mask = false, [16]byte{}
+		}
+	}
+	return append(fields, f)
+}
+
+// split turns a wide register into the 32-bit ones that it is made of, the
+// first being its most significant part.
+func (f Field) split(first int, fields []Field) []Field {
+	for i := range int(f.size / 4) {
+		r := Reg(first+i, be.Uint32(f.value[4*i:]))
+		if f.masked {
+			r = r.withMask(f.mask[4*i : 4*i+4])
+		}
+		fields = r.normalize(fields)
+	}
+	return fields
+}
+
+var basicNames = [...]string{
+	oxmInPort: "in_port", oxmMetadata: "metadata", oxmEthDst: "dl_dst", oxmEthSrc: "dl_src",
+	oxmEthType: "eth_type", oxmVLANVID: "vlan_vid", oxmVLANPCP: "vlan_pcp", oxmIPECN: "ip_ecn", oxmIPProto: "ip_proto",
+	oxmIPv4Src: "nw_src", oxmIPv4Dst: "nw_dst", oxmTCPSrc: "tcp_src", oxmTCPDst: "tcp_dst",
+	oxmUDPSrc: "udp_src", oxmUDPDst: "udp_dst", oxmARPOp: "arp_op", oxmARPSPA: "arp_spa",
+	oxmARPTPA: "arp_tpa", oxmARPSHA: "arp_sha", oxmARPTHA: "arp_tha", oxmIPv6Src: "ipv6_src",
+	oxmIPv6Dst: "ipv6_dst", oxmIPv6Label: "ipv6_label", oxmICMPv6Type: "icmpv6_type",
+	oxmICMPv6Code: "icmpv6_code", oxmNDTarget: "nd_target", oxmNDSLL: "nd_sll", oxmNDTLL: "nd_tll",
+	oxmTunnelID: "tun_id",
+}
+
+// Name returns the name of the field as in ovs-fields(7), or its numbers if
+// the package has no name for it.
+func (f Field) Name() string {
+	switch {
+	case f.class == classBasic && int(f.id) < len(basicNames) && basicNames[f.id] != "":
+		return basicNames[f.id]
+	case f.class == classNXM1 && f.id < 16:
+		return "reg" + strconv.Itoa(int(f.id))
+	case f.class == classNXM1 && f.id == nxmCTState:
+		return "ct_state"
+	case f.class == classNXM1 && f.id == nxmCTZone:
+		return "ct_zone"
+	case f.class == classNXM1 && f.id == nxmCTMark:
+		return "ct_mark"
+	case f.class == classNXM1 && f.id == nxmCTLabel:
+		return "ct_label"
+	}
+	return fmt.Sprintf("oxm(%#x,%d)", f.class, f.id)
+}
+
+// String returns NAME=VALUE or NAME=VALUE/MASK.
+func (f Field) String() string {
+	value, mask := f.payload()
+	s := f.Name() + "=" + f.format(value)
+	if f.masked {
+		s += "/" + f.format(mask)
+	}
+	return s
+}
+
+func (f Field) format(v []byte) string {
+	if f.class == classBasic {
+		switch f.id {
+		case oxmIPv4Src, oxmIPv4Dst, oxmARPSPA, oxmARPTPA, oxmIPv6Src, oxmIPv6Dst, oxmNDTarget:
+			if a, ok := netip.AddrFromSlice(v); ok {
+				return a.String()
+			}
+		case oxmEthSrc, oxmEthDst, oxmARPSHA, oxmARPTHA, oxmNDSLL, oxmNDTLL:
+			return net.HardwareAddr(v).String()
+		case oxmInPort, oxmIPProto, oxmTCPSrc, oxmTCPDst, oxmUDPSrc, oxmUDPDst, oxmARPOp, oxmICMPv6Type, oxmICMPv6Code:
+			var wide [8]byte
+			copy(wide[8-min(8, len(v)):], v)
+			n := be.Uint64(wide[:])
+			if f.id == oxmInPort {
+				return portName(uint32(n))
+			}
+			return strconv.FormatUint(n, 10)
+		}
+	}
+	s := hex.EncodeToString(bytes.TrimLeft(v, "\x00"))
+	if len(s) > 1 && s[0] == '0' {
+		s = s[1:]
+	}
+	if s == "" {
+		s = "0"
+	}
+	return "0x" + s
+}
+
+func portName(p uint32) string {
+	switch p {
+	case PortInPort:
+		return "IN_PORT"
+	case PortTable:
+		return "TABLE"
+	case PortNormal:
+		return "NORMAL"
+	case PortFlood:
+		return "FLOOD"
+	case PortAll:
+		return "ALL"
+	case PortController:
+		return "CONTROLLER"
+	case PortLocal:
+		return "LOCAL"
+	case PortAny:
+		return "ANY"
+	}
+	return strconv.FormatUint(uint64(p), 10)
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package openflow
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Command says what a FlowMod does.
+type Command uint8
+
+// Commands of a FlowMod (OpenFlow 1.5.1, 7.3.4.3). Strict ones are for the one
+// flow with the same table, match and priority; the others for every flow that
+// the match covers, whatever the priority.
+const (
+	Add Command = iota
+	Modify
+	ModifyStrict
+	Delete
+	DeleteStrict
+)
+
+func (c Command) String() string {
+	switch c {
+	case Add:
+		return "add"
+	case Modify:
+		return "modify"
+	case ModifyStrict:
+		return "modify_strict"
+	case Delete:
+		return "delete"
+	case DeleteStrict:
+		return "delete_strict"
+	}
+	return fmt.Sprintf("command %d", uint8(c))
+}
+
+// Flags of a flow (OpenFlow 1.5.1, 7.3.4.2, ofp_flow_mod_flags).
+const (
+	SendFlowRem  uint16 = 1 << 0
+	CheckOverlap uint16 = 1 << 1
+	ResetCounts  uint16 = 1 << 2
+	NoPktCounts  uint16 = 1 << 3
+	NoBytCounts  uint16 = 1 << 4
+)
+
+// FlowMod is one change of the flow tables. All of the actions are applied at
+// once, in order; without any the packet is dropped.
+type FlowMod struct {
+	Command     Command
+	Table       uint8 // TableAll for deletes in every table
+	Priority    uint16
+	Cookie      uint64
+	CookieMask  uint64 // deletes and modifies only: the bits of Cookie that must be equal
+	IdleTimeout uint16 // in seconds; 0 is never
+	HardTimeout uint16 // in seconds; 0 is never
+	Flags       uint16
+	Match       Match
+	Actions     []Action
+}
+
+// Instruction types (OpenFlow 1.5.1, 7.2.5).
+const (
+	instrApplyActions = 4
+	instrMeter        = 6 // up to 1.4
+)
+
+// AppendFlowMod encodes f as a FLOW_MOD message. On an error b is returned as
+// it was.
+func AppendFlowMod(b []byte, v Version, xid uint32, f *FlowMod) ([]byte, error) {
+	start := len(b)
+	b = appendHeader(b, v, typeFlowMod, xid)
+	b = be.AppendUint64(b, f.Cookie)
+	b = be.AppendUint64(b, f.CookieMask)
+	b = append(b, f.Table, byte(f.Command))
+	b = be.AppendUint16(b, f.IdleTimeout)
+	b = be.AppendUint16(b, f.HardTimeout)
+	b = be.AppendUint16(b, f.Priority)
+	b = be.AppendUint32(b, noBuffer)
+	b = be.AppendUint32(b, PortAny)
+	b = be.AppendUint32(b, groupAny)
+	b = be.AppendUint16(b, f.Flags)
+	b = append(b, 0, 0) // importance
+	b = f.Match.append(b)
+
+	actions := f.Actions
+	for i, a := range actions {
+		if _, ok := a.(Meter); ok && i > 0 {
+			return b[:start], fmt.Errorf("%v: %w", f, errMeterFirst)
+		}
+	}
+	if len(actions) > 0 && v < V15 {
+		if m, ok := actions[0].(Meter); ok {
+			b = append(b, 0, instrMeter, 0, 8)
+			b = be.AppendUint32(b, m.ID)
+			actions = actions[1:]
+		}
+	}
+	if len(actions) > 0 {
+		instr := len(b)
+		b = append(b, 0, instrApplyActions, 0, 0, 0, 0, 0, 0)
+		for _, a := range actions {
+			b = a.append(b, v)
+		}
+		be.PutUint16(b[instr+2:], uint16(len(b)-instr))
+	}
+	b, err := endMessage(b, start)
+	if err != nil {
+		return b, fmt.Errorf("%v: %w", f.brief(), err)
+	}
+	return b, nil
+}
+
+// String returns the flow much as ovs-ofctl(8) writes it, for errors and logs.
+func (f FlowMod) String() string {
+	s := f.brief()
+	if f.Command == Delete || f.Command == DeleteStrict {
+		return s
+	}
+	if len(f.Actions) == 0 {
+		return s + ",actions=drop"
+	}
+	texts := make([]string, len(f.Actions))
+	for i, a := range f.Actions {
+		texts[i] = a.String()
+	}
+	return s + ",actions=" + strings.Join(texts, ",")
+}
+
+// brief is String without the actions.
+func (f FlowMod) brief() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%v table=%d", f.Command, f.Table)
+	if f.Command != Delete {
+		fmt.Fprintf(&s, ",priority=%d", f.Priority)
+	}
+	fmt.Fprintf(&s, ",cookie=%#x", f.Cookie)
+	if f.CookieMask != 0 {
+		fmt.Fprintf(&s, "/%#x", f.CookieMask)
+	}
+	if f.IdleTimeout != 0 {
+		fmt.Fprintf(&s, ",idle_timeout=%d", f.IdleTimeout)
+	}
+	if f.HardTimeout != 0 {
+		fmt.Fprintf(&s, ",hard_timeout=%d", f.HardTimeout)
+	}
+	if m := f.Match.String(); m != "" {
+		s.WriteString("," + m)
+	}
+	return s.String()
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package openflow
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+)
+
+// maxEarly bounds the packet-ins that are kept until Serve runs.
+const maxEarly = 64
+
+// handshake negotiates the version and sets up packet-ins.
+//
+// The order matters: a connection to a bridge's management socket gets no
+// packet-in before its miss_send_len is set, so that comes last.
+func (c *Conn) handshake(ctx context.Context, o Options) error {
+	if err := c.nc.SetDeadline(time.Now().Add(c.timeout)); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { c.nc.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+
+	if _, err := c.nc.Write(appendHello(nil, c.NextXID(), o.Versions)); err != nil {
+		return err
+	}
+	hello, err := c.expect(typeHello, 0)
+	if err != nil {
+		return err
+	}
+	theirs, err := decodeHello(hello)
+	if err != nil {
+		return err
+	}
+	if c.version, err = negotiate(o.Versions, theirs); err != nil {
+		return err
+	}
+
+	xid := c.NextXID()
+	b := appendEmpty(nil, c.version, typeFeaturesRequest, xid)
+	configXID := c.NextXID()
+	b = appendEmpty(b, c.version, typeGetConfig, configXID)
+	if _, err := c.nc.Write(b); err != nil {
+		return err
+	}
+	features, err := c.expect(typeFeaturesReply, xid)
+	if err != nil {
+		return err
+	}
+	if c.datapath, err = decodeFeatures(features); err != nil {
+		return err
+	}
+	config, err := c.expect(typeGetConfigReply, configXID)
+	if err != nil {
+		return err
+	}
+	flags, err := decodeConfig(config)
+	if err != nil {
+		return err
+	}
+
+	b = appendSetPacketInFormat(nil, c.version, c.NextXID())
+	b = appendSetControllerID(b, c.version, c.NextXID(), o.ControllerID)
+	b = appendSetAsync(b, c.version, c.NextXID())
+	b = appendSetConfig(b, c.version, c.NextXID(), flags, 0xffff)
+	xid = c.NextXID()
+	b = AppendBarrier(b, c.version, xid)
+	if _, err := c.nc.Write(b); err != nil {
+		return err
+	}
+	if _, err = c.expect(typeBarrierReply, xid); err != nil {
+		return err
+	}
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	return c.nc.SetDeadline(time.Time{})
+}
+
+// expect reads until a message of the type comes, with the xid unless that is
+// 0. An error message ends it. Packet-ins are kept for Serve.
+func (c *Conn) expect(typ uint8, xid uint32) ([]byte, error) {
+	for {
+		msg, err := c.next()
+		if err != nil {
+			return nil, err
+		}
+		if msg == nil {
+			c.end = copy(c.buf, c.buf[c.start:c.end])
+			c.start = 0
+			n, err := c.nc.Read(c.buf[c.end:])
+			c.end += n
+			if n == 0 && err != nil {
+				return nil, err
+			}
+			continue
+		}
+		h, err := parseHeader(msg)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case h.typ == typeError:
+			e, err := decodeError(msg)
+			if err != nil {
+				return nil, err
+			}
+			return nil, e
+		case h.typ == typ && (xid == 0 || h.xid == xid):
+			return msg, nil
+		case h.typ == typeEchoRequest:
+			if _, err := c.nc.Write(appendEchoReply(nil, msg)); err != nil {
+				return nil, err
+			}
+		case isPacketIn2(msg) && len(c.early) < maxEarly:
+			c.early = append(c.early, bytes.Clone(msg))
+		case c.version != 0 && h.version != c.version:
+			return nil, fmt.Errorf("%w: message in %v, not %v", ErrMalformed, h.version, c.version)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"net/netip"
+
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+)
+
+// EtherTypes, IP protocols and message types that the matches name.
+const (
+	ethIPv4, ethARP, ethIPv6 = 0x0800, 0x0806, 0x86dd
+	protoUDP, protoICMPv6    = 17, 58
+	arpRequest               = 1
+	neighborSolicitation     = 135
+	dnsPort                  = 53
+)
+
+// queries are the matches, beside who asks, of the DNS queries that are punted.
+// Fragments never match: Open vSwitch zeroes their ports.
+func (s *Service) queries() [][]openflow.Field {
+	if len(s.Addresses) == 0 {
+		return [][]openflow.Field{
+			{openflow.EthType(ethIPv4), openflow.IPProto(protoUDP), openflow.UDPDst(dnsPort)},
+			{openflow.EthType(ethIPv6), openflow.IPProto(protoUDP), openflow.UDPDst(dnsPort)},
+		}
+	}
+	var all [][]openflow.Field
+	for _, a := range s.Addresses {
+		if ip := a.Addr(); ip.Is4() {
+			all = append(all, []openflow.Field{openflow.EthType(ethIPv4), openflow.IPProto(protoUDP), openflow.IPv4Dst(ip), openflow.UDPDst(a.Port())})
+		} else {
+			all = append(all, []openflow.Field{openflow.EthType(ethIPv6), openflow.IPProto(protoUDP), openflow.IPv6Dst(ip), openflow.UDPDst(a.Port())})
+		}
+	}
+	return all
+}
+
+// neighbors are the matches of ARP requests and neighbour solicitations for the
+// resolver addresses that owned does not report as a port's own.
+func (s *Service) neighbors(owned func(netip.Addr) bool) [][]openflow.Field {
+	if !s.Neighbors {
+		return nil
+	}
+	var all [][]openflow.Field
+	seen := map[netip.Addr]bool{}
+	for _, a := range s.Addresses {
+		ip := a.Addr()
+		if seen[ip] || owned != nil && owned(ip) {
+			continue
+		}
+		seen[ip] = true
+		if ip.Is4() {
+			all = append(all, []openflow.Field{openflow.EthType(ethARP), openflow.ARPOp(arpRequest), openflow.ARPTPA(ip)})
+		} else {
+			all = append(all, []openflow.Field{openflow.EthType(ethIPv6), openflow.IPProto(protoICMPv6), openflow.ICMPv6Type(neighborSolicitation), openflow.NDTarget(ip)})
+		}
+	}
+	return all
+}

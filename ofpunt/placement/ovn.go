@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"iter"
+	"net/netip"
+
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+)
+
+// Registers of OVN's pipeline (ovn-architecture(7), "logical input port field";
+// OVN's include/ovn/logical-fields.h).
+const (
+	// RegInPort holds the tunnel key of the logical input port.
+	RegInPort = 14
+	// RegZone holds the conntrack zone of the logical input port.
+	RegZone = 13
+)
+
+// entryPriority is above all that OVN has in the stage before the DNS lookup,
+// where its own flows end at 100.
+const entryPriority = 200
+
+// Guest is one logical port whose packets are punted.
+type Guest struct {
+	// Datapath and Port are the tunnel keys of logical switch and port.
+	Datapath, Port uint32
+	// Owned reports the addresses that a port of the switch has: nobody else
+	// answers for those. It may be nil.
+	Owned func(netip.Addr) bool
+}
+
+// PlanOVN places the punt in the pipeline of ovn-controller. dnsTable is the
+// OpenFlow table of the stage ls_in_dns_lookup; the entry flows stand in the one
+// before, so that port security and ACLs have been applied, and what is resumed
+// or finds no lease meets OVN's own DNS. They match the guest and not just its
+// switch, since what enters a switch from a router, a localnet port or a tunnel
+// carries the switch's metadata too.
+func PlanOVN(s *Service, dnsTable uint8, guests iter.Seq[Guest]) Plan {
+	p := s.private(openflow.Resubmit{Table: dnsTable})
+	queries := s.queries()
+	for g := range guests {
+		who := []openflow.Field{openflow.Metadata(uint64(g.Datapath)), openflow.Reg(RegInPort, g.Port)}
+		for _, what := range append(queries[:len(queries):len(queries)], s.neighbors(g.Owned)...) {
+			match := openflow.NewMatch(append(who[:len(who):len(who)], what...)...)
+			p.Entry = append(p.Entry, s.flow(dnsTable-1, entryPriority, match,
+				openflow.Resubmit{Table: PrivateTable}))
+		}
+	}
+	return p
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/ofpunt/frame"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// query is one punted packet on its way through a chain. It is not reused:
+// plugins may keep its writer, and an answer must never reach another guest.
+type query struct {
+	server  *server
+	session *session
+	arrived time.Time
+
+	// message is the whole packet-in, which a resume gives back.
+	message []byte
+	punt    openflow.PacketIn
+	udp     frame.UDP
+	origin  origin.Origin
+	// tag is the VLAN id that the answer gets pushed: OVN has stripped that of a
+	// container.
+	tag uint16
+
+	slot  int
+	guest *guestCount
+	// known is set once punt, udp and origin are: others than the worker may read
+	// them then.
+	known atomic.Bool
+	// done is set by whoever answers, resumes or gives up first.
+	done atomic.Bool
+}
+
+// queryKey is the context key of a *query.
+type queryKey struct{}
+
+var (
+	errDone      = errors.New("the punted query has been answered already")
+	errNotPaused = errors.New("the punt was not paused, it can't be resumed")
+)
+
+// serve takes the packet through the chain. It runs on a goroutine of its own.
+func (q *query) serve() {
+	defer q.server.admission.release(q)
+	if err := q.punt.Decode(q.message); err != nil {
+		q.drop(reasonForeign)
+		return
+	}
+	switch frame.KindOf(q.punt.Data) {
+	case frame.KindProbe:
+		q.probe()
+	case frame.KindARP, frame.KindICMPv6:
+		q.neighbor()
+	default:
+		q.dns()
+	}
+}
+
+// probe gives a probe back to the lease.
+func (q *query) probe() {
+	if q.done.CompareAndSwap(false, true) {
+		if token, ok := frame.ParseProbe(q.punt.Data); ok {
+			q.session.lease.returned(token)
+		}
+	}
+}
+
+func (q *query) dns() {
+	if err := q.udp.Decode(q.punt.Data); err != nil {
+		q.pass(dropped, refusal(err))
+		return
+	}
+	if !q.identify() {
+		q.refuse(dns.RcodeServerFailure, reasonOrigin)
+		return
+	}
+	switch accept(q.udp.Payload) {
+	case acceptShort:
+		q.pass(dropped, reasonShort)
+		return
+	case acceptResponse:
+		q.pass(dropped, reasonResponse)
+		return
+	case acceptMalformed:
+		q.refuse(dns.RcodeFormatError, reasonMalformed)
+		return
+	case acceptOpcode:
+		q.refuse(dns.RcodeNotImplemented, reasonOpcode)
+		return
+	}
+	r := new(dns.Msg)
+	if err := r.Unpack(q.udp.Payload); err != nil {
+		q.refuse(dns.RcodeFormatError, reasonMalformed)
+		return
+	}
+
+	q.known.Store(true)
+	ctx := context.WithValue(context.Background(), dnsserver.Key{}, q.server.dns)
+	ctx = context.WithValue(ctx, dnsserver.LoopKey{}, 0)
+	ctx = context.WithValue(ctx, queryKey{}, q)
+	ctx = origin.NewContext(ctx, &q.origin)
+	q.server.dns.ServeDNS(ctx, &writer{q: q, limit: payloadLimit(r)}, r)
+	q.drop(reasonUnanswered)
+}
+
+// refusal is the label of an error of the frame package.
+func refusal(err error) string {
+	var r frame.Refusal
+	if errors.As(err, &r) {
+		return string(r)
+	}
+	return reasonMalformed
+}
+
+// key is what the switch says of who sent the packet.
+func (q *query) key() (datapath, port uint32) {
+	return uint32(q.punt.Metadata), q.punt.Regs[placement.RegInPort]
+}
+
+// identify fills in who asked, from what the switch says of the packet.
+func (q *query) identify() bool {
+	port := q.server.source.Snapshot().Guest(q.key())
+	if port == nil {
+		return false
+	}
+	q.origin = origin.Origin{
+		Bridge:      q.server.options.Bridge,
+		InPort:      q.punt.InPort,
+		VLAN:        port.Tag,
+		Network:     port.Network,
+		Switch:      port.SwitchName,
+		Port:        port.Name,
+		MAC:         q.udp.SrcMAC,
+		Destination: q.udp.Dst,
+	}
+	q.tag = port.Tag
+	if q.udp.Tagged {
+		// The tag is still on the frame, so it is the guest's own business.
+		q.origin.VLAN, q.tag = q.udp.VLAN, 0
+	}
+	if q.punt.Paused() {
+		q.origin.Resumer = q
+	}
+	return true
+}
+
+// Resume gives the packet back to the switch, on to its own destination. It is
+// origin.Resumer.
+func (q *query) Resume() error {
+	if !q.punt.Paused() {
+		return errNotPaused
+	}
+	return q.resume(reasonChain)
+}
+
+func (q *query) resume(reason string) error {
+	if !q.done.CompareAndSwap(false, true) {
+		return errDone
+	}
+	b := buffers.get()
+	defer buffers.put(b)
+	var err error
+	b.message, err = openflow.AppendResume(b.message[:0], q.message, q.session.conn.NextXID())
+	if err == nil {
+		err = q.session.conn.Write(b.message)
+	}
+	if err != nil {
+		q.session.tally.count(dropped, reasonConnection)
+		return err
+	}
+	q.session.tally.count(resumed, reason)
+	return nil
+}
+
+// refuse answers with an error that no plugin has a say in; a packet that can go
+// on to its own destination does that instead.
+func (q *query) refuse(rcode int, reason string) {
+	if q.punt.Paused() {
+		q.pass(resumed, reason)
+		return
+	}
+	b := buffers.get()
+	defer buffers.put(b)
+	answer := appendError(b.answer[:0], q.udp.Payload, rcode)
+	if answer == nil {
+		q.drop(reasonShort)
+		return
+	}
+	b.answer = answer
+	if !q.done.CompareAndSwap(false, true) {
+		return
+	}
+	if err := q.send(b); err != nil {
+		q.session.tally.count(dropped, reasonConnection)
+		return
+	}
+	q.session.tally.count(refused, reason)
+}
+
+// pass resumes the packet if it is paused, and else counts it with result.
+func (q *query) pass(result, reason string) {
+	if q.punt.Paused() {
+		_ = q.resume(reason) // counted there
+		return
+	}
+	if q.done.CompareAndSwap(false, true) {
+		q.session.tally.count(result, reason)
+	}
+}
+
+// drop counts the packet as dropped unless it has been answered.
+func (q *query) drop(reason string) {
+	if q.done.CompareAndSwap(false, true) {
+		q.session.tally.count(dropped, reason)
+	}
+}
+
+// expire answers in the place of a chain that takes too long. The query stays in
+// flight until its chain returns.
+func (q *query) expire() {
+	if q.done.Load() || !q.known.Load() {
+		return
+	}
+	b := buffers.get()
+	defer buffers.put(b)
+	answer := appendError(b.answer[:0], q.udp.Payload, dns.RcodeServerFailure)
+	if answer == nil || !q.done.CompareAndSwap(false, true) {
+		return
+	}
+	b.answer = answer
+	if err := q.send(b); err != nil {
+		q.session.tally.count(dropped, reasonConnection)
+		return
+	}
+	q.session.tally.count(answered, reasonDeadline)
+}
+
+// send returns b.answer to the guest.
+func (q *query) send(b *buffer) error {
+	var err error
+	if b.frame, err = q.udp.AppendReply(b.frame[:0], b.answer, true); err != nil {
+		return err
+	}
+	return q.session.packetOut(b, q.punt.InPort, q.tag)
+}
+
+// What accept makes of the header of a DNS message.
+type acceptance uint8
+
+const (
+	acceptQuery acceptance = iota
+	acceptShort
+	acceptResponse
+	acceptMalformed
+	acceptOpcode
+)
+
+// accept judges a message by its header, as CoreDNS does on a socket.
+func accept(m []byte) acceptance {
+	if len(m) < headerLen {
+		return acceptShort
+	}
+	h := dns.Header{
+		Id:      binary.BigEndian.Uint16(m),
+		Bits:    binary.BigEndian.Uint16(m[2:]),
+		Qdcount: binary.BigEndian.Uint16(m[4:]),
+		Ancount: binary.BigEndian.Uint16(m[6:]),
+		Nscount: binary.BigEndian.Uint16(m[8:]),
+		Arcount: binary.BigEndian.Uint16(m[10:]),
+	}
+	switch dns.DefaultMsgAcceptFunc(h) {
+	case dns.MsgAccept:
+		return acceptQuery
+	case dns.MsgIgnore:
+		return acceptResponse
+	case dns.MsgRejectNotImplemented:
+		return acceptOpcode
+	}
+	return acceptMalformed
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/coredns/coredns/core/dnsserver"
+
+	"github.com/puntdns/puntdns/internal/ovn"
+)
+
+// drainTimeout bounds the wait for queries in the chains of a server that goes.
+// It is a little more than answerDeadline, when each of them has its answer.
+const drainTimeout = answerDeadline + 500*time.Millisecond
+
+// server is the punt server of one bridge: all the server blocks that name it.
+type server struct {
+	options  Options
+	dns      *dnsserver.Server
+	database ovn.Config
+	// pause is set when a punt can be resumed: what nobody answers goes on to
+	// its own destination.
+	pause bool
+
+	// source is there from open to close.
+	source    *ovn.Source
+	admission *admission
+}
+
+// nameSource is how the punt server finds the database that knows its guests: the
+// ovnhosts handler of a block implements it.
+type nameSource interface{ Database() ovn.Config }
+
+// newServer compiles the blocks of one bridge. Blocks that disagree are errors
+// that name the lines of both.
+func newServer(blocks []*block) (*server, error) {
+	first := blocks[0]
+	s := &server{options: first.options}
+	bridge := first.options.Bridge
+
+	// The block that gives properties speaks for those that give none.
+	said := first
+	for _, b := range blocks[1:] {
+		switch {
+		case !b.explicit:
+		case !said.explicit:
+			said = b
+			s.options = b.options
+		case !reflect.DeepEqual(said.options, b.options):
+			return nil, fmt.Errorf("%s - ofpunt %s: other properties than at %s, expected the same or none", b, bridge, said)
+		}
+	}
+
+	var configs []*dnsserver.Config
+	for _, b := range blocks {
+		configs = append(configs, b.configs...)
+	}
+	var err error
+	if s.dns, err = dnsserver.NewServer(name+"://"+bridge, configs); err != nil {
+		return nil, fmt.Errorf("%s - ofpunt %s: %w", first, bridge, err)
+	}
+	for _, c := range configs {
+		addViews(c)
+	}
+	if err := checkZones(blocks); err != nil {
+		return nil, err
+	}
+
+	var known *block
+	for _, b := range blocks {
+		// The zones of one block share its handlers.
+		c := b.configs[0]
+		if len(c.ListenHosts) == 0 && c.Handler("loop") != nil {
+			return nil, fmt.Errorf("%s - ofpunt %s: loop is in this block, which has no socket for its probe; expected a block without loop, or with bind", b, bridge)
+		}
+		if c.Handler("passthrough") != nil {
+			s.pause = true
+		}
+		n, ok := c.Handler("ovnhosts").(nameSource)
+		switch {
+		case !ok:
+		case known == nil:
+			known, s.database = b, n.Database()
+		case !reflect.DeepEqual(s.database, n.Database()):
+			return nil, fmt.Errorf("%s - ofpunt %s: ovnhosts reads other databases than at %s, expected the same on one bridge", b, bridge, known)
+		}
+	}
+	if known == nil {
+		return nil, fmt.Errorf("%s - ofpunt %s: no block of this bridge has ovnhosts, which tells the guests of placement %s; expected it in at least one", first, bridge, s.options.Placement)
+	}
+	s.pause = s.pause || s.options.hijack()
+	s.admission = newAdmission(s.options.Concurrent)
+	return s, nil
+}
+
+// addViews does for a config without a socket what CoreDNS does for one with:
+// it makes the view plugins of the block filter its queries.
+func addViews(c *dnsserver.Config) {
+	if c.ViewName != "" {
+		return // the block has a socket too
+	}
+	for _, h := range c.Handlers() {
+		if v, ok := h.(dnsserver.Viewer); ok {
+			c.ViewName = v.ViewName()
+			c.FilterFuncs = append(c.FilterFuncs, v.Filter)
+		}
+	}
+}
+
+// checkZones refuses two blocks that would take the same queries: CoreDNS does
+// so only for those that have a socket.
+func checkZones(blocks []*block) error {
+	taken := map[string]*block{}
+	for _, b := range blocks {
+		for _, c := range b.configs {
+			if len(c.FilterFuncs) > 0 {
+				continue
+			}
+			if other, ok := taken[c.Zone]; ok {
+				return fmt.Errorf("%s - ofpunt %s: zone %q is served without a view at %s already, expected another zone or a view", b, b.options.Bridge, c.Zone, other)
+			}
+			taken[c.Zone] = b
+		}
+	}
+	return nil
+}
+
+func (s *server) open() error {
+	source, err := ovn.Acquire(s.database)
+	if err != nil {
+		return fmt.Errorf("ofpunt %s: %w", s.options.Bridge, err)
+	}
+	s.source = source
+	return nil
+}
+
+// close lets go of what open took. A query that outlived the drain still reads
+// the last snapshot.
+func (s *server) close() {
+	if s.source != nil {
+		s.source.Release()
+	}
+}
+
+// drain waits until no query is in the chains, or ctx ends.
+func (s *server) drain(ctx context.Context) {
+	t := time.NewTicker(5 * time.Millisecond)
+	defer t.Stop()
+	for s.admission.count.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			log.Warningf("Bridge %s: %d queries were still in their chain after %s", s.options.Bridge, s.admission.count.Load(), drainTimeout)
+			return
+		case <-t.C:
+		}
+	}
+}

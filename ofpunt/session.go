@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/netip"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// userData marks our punts: that of a paused packet-in carries another rule's
+// cookie, but its user data is always the punt's.
+var userData = []byte("puntdns\x01")
+
+// requestTimeout bounds a request to the switch. ovs-vswitchd may be busy for a
+// second with its own affairs.
+const requestTimeout = 10 * time.Second
+
+// session is one OpenFlow connection to a bridge.
+type session struct {
+	bridge *bridge
+	tally  *tally
+	conn   *openflow.Conn
+	lease  *lease
+	keeper *keeper
+	// out are the encoded actions of an answer without a tag.
+	out []byte
+
+	// stage is where OVN's DNS stands, as far as the switch has confirmed it.
+	stage      confirmedStage
+	superseded bool
+	// started is set once the flows have been in place.
+	started bool
+	// complaint is what was last logged of the state of the flows.
+	complaint string
+	// refusal is what was last logged of the switch's errors; the reader's.
+	refusal string
+}
+
+// newSession is for a connection whose handshake is done.
+func newSession(b *bridge, conn *openflow.Conn, options *Options) (*session, error) {
+	s := &session{
+		bridge: b, tally: b.tally, conn: conn,
+		lease:  newLease(options.Lease),
+		keeper: newKeeper(conn),
+	}
+	var err error
+	s.out, err = openflow.AppendActions(nil, conn.Version(), openflow.Output{Port: openflow.PortInPort})
+	return s, err
+}
+
+// handler is what the reader of the connection calls.
+func (s *session) handler() openflow.Handler {
+	return openflow.Handler{
+		PacketIn:    s.packetIn,
+		FlowUpdate:  s.keeper.told,
+		SwitchError: s.switchError,
+		Malformed:   func(error) { s.tally.count(dropped, reasonUndecodable) },
+	}
+}
+
+// packetIn takes a punt, on the reader's goroutine: it must not wait.
+func (s *session) packetIn(p *openflow.PacketIn, msg []byte) {
+	if !bytes.Equal(p.UserData, userData) {
+		s.tally.count(dropped, reasonForeign)
+		return
+	}
+	for {
+		srv := s.bridge.current.Load()
+		q := &query{server: srv, session: s, arrived: time.Now(), message: bytes.Clone(msg)}
+		guest, limit := guestKey{uint32(p.Metadata), p.Regs[placement.RegInPort]}, srv.options.ConcurrentPort
+		if p.InPort == openflow.PortController {
+			limit = srv.options.Concurrent // a probe
+		}
+		if reason := srv.admission.admit(q, guest, limit); reason != "" {
+			s.turnAway(p, srv, reason)
+			return
+		}
+		// Who replaces a server waits for the queries that it has admitted, so
+		// one that it admitted too late must not count on its chain.
+		if srv == s.bridge.current.Load() {
+			go q.serve()
+			return
+		}
+		srv.admission.release(q)
+	}
+}
+
+// turnAway answers a query that there is no room for.
+func (s *session) turnAway(p *openflow.PacketIn, srv *server, reason string) {
+	q := query{server: srv, session: s, punt: *p}
+	if srv.options.Overload == OverloadDrop || q.udp.Decode(p.Data) != nil || !q.identify() || accept(q.udp.Payload) != acceptQuery {
+		s.tally.count(dropped, reason)
+		return
+	}
+	b := buffers.get()
+	defer buffers.put(b)
+	b.answer = appendError(b.answer[:0], q.udp.Payload, dns.RcodeServerFailure)
+	if err := q.send(b); err != nil {
+		reason = reasonConnection
+	}
+	s.tally.count(refused, reason)
+}
+
+// packetOut sends b.frame to the guest at inPort, with a VLAN tag pushed unless
+// tag is 0.
+func (s *session) packetOut(b *buffer, inPort uint32, tag uint16) error {
+	actions, err := s.out, error(nil)
+	if tag != 0 {
+		actions, err = openflow.AppendActions(nil, s.conn.Version(),
+			openflow.PushVLAN{}, openflow.SetVLAN{VID: tag}, openflow.Output{Port: openflow.PortInPort})
+		if err != nil {
+			return err
+		}
+	}
+	b.message, err = openflow.AppendPacketOut(b.message[:0], s.conn.Version(), s.conn.NextXID(), inPort, actions, b.frame)
+	if err != nil {
+		return err
+	}
+	return s.conn.Write(b.message)
+}
+
+// switchError takes an error that answers no waiting request. A stale resume is
+// among them: the pipeline has changed meanwhile, and the guest asks again.
+func (s *session) switchError(e *openflow.SwitchError) {
+	switchErrors.WithLabelValues(s.bridge.name, e.Name()).Inc()
+	if text := e.Error(); text != s.refusal {
+		s.refusal = text
+		log.Warningf("Bridge %s: %v (counted from now on)", s.bridge.name, e)
+	}
+}
+
+// errOptions ends a session whose connection the Corefile wants another way.
+var errOptions = errors.New("the connection's options have changed")
+
+// keep holds the flows in place until the connection, ctx or the options end it.
+func (s *session) keep(ctx context.Context, options *Options) error {
+	request, cancel := context.WithTimeout(ctx, requestTimeout)
+	err := s.keeper.learn(request, s.bridge.generation, uint64(time.Now().UnixMilli()))
+	cancel()
+	if err != nil {
+		return err
+	}
+	s.bridge.generation = s.keeper.generation
+
+	beat := time.NewTicker(s.lease.every)
+	defer beat.Stop()
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+
+	for {
+		srv := s.bridge.current.Load()
+		if !srv.options.sameConnection(options) {
+			return errOptions
+		}
+		changed := srv.source.Changed()
+		again, err := s.reconcile(ctx, srv)
+		if err != nil {
+			return err
+		}
+		if again {
+			retry.Reset(stageRetry)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case gone := <-s.bridge.withdraw:
+			err := s.withdraw(ctx)
+			close(gone)
+			if err != nil {
+				return err
+			}
+			// Answers still go out while the chains drain.
+			<-ctx.Done()
+			return ctx.Err()
+		case <-s.bridge.wake:
+		case <-s.keeper.signal:
+		case <-changed:
+		case <-retry.C:
+		case now := <-beat.C:
+			if err := s.beat(now); err != nil {
+				return err
+			}
+		case <-s.lease.back:
+			s.back(srv)
+		}
+	}
+}
+
+// reconcile brings the flows to what srv and its snapshot ask for. It reports
+// whether to try again soon, since the switch is not as far as the snapshot.
+func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+
+	lost := s.keeper.catchUp()
+	if lost > 0 {
+		log.Warningf("Bridge %s: %d flows were removed or overwritten by somebody else", s.bridge.name, lost)
+	}
+	if newer := s.keeper.superseded(); newer != s.superseded {
+		s.superseded = newer
+		if newer {
+			log.Infof("Bridge %s: a process that was started later has taken over", s.bridge.name)
+		} else {
+			log.Infof("Bridge %s: the process that had taken over is gone, taking back", s.bridge.name)
+		}
+	}
+	if s.superseded {
+		s.bridge.ready.Store(false)
+		return false, nil
+	}
+
+	snapshot := srv.source.Snapshot()
+	want, err := s.plan(ctx, srv, snapshot)
+	switch {
+	case errors.Is(err, errStageUnknown):
+		s.complain(err.Error())
+		s.bridge.ready.Store(false)
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	c, err := s.keeper.reconcile(ctx, want)
+	if err != nil {
+		return false, err
+	}
+	if c.any() {
+		restored := min(lost, c.added)
+		flowInstalls.WithLabelValues(s.bridge.name, "new").Add(float64(c.added - restored))
+		flowInstalls.WithLabelValues(s.bridge.name, "lost").Add(float64(restored))
+		flowsGauge.WithLabelValues(s.bridge.name).Set(float64(len(s.keeper.have)))
+	}
+	if !s.started {
+		s.started = true
+		log.Infof("Bridge %s: flows are in place, OVN's DNS stage is table %d", s.bridge.name, s.stage.table)
+	}
+	s.complaint = ""
+	s.bridge.ready.Store(s.keeper.hasPunt())
+	return false, nil
+}
+
+// complain logs what keeps the flows from being placed, once.
+func (s *session) complain(text string) {
+	if s.complaint != text {
+		s.complaint = text
+		log.Infof("Bridge %s: waiting: %s", s.bridge.name, text)
+	}
+}
+
+// plan is the list of flows that should stand, in the order of installation.
+func (s *session) plan(ctx context.Context, srv *server, snapshot *ovn.Snapshot) ([]openflow.FlowMod, error) {
+	table, err := s.confirmStage(ctx, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.keeper.watch(ctx, table-1); err != nil {
+		return nil, err
+	}
+	service := srv.service(s.keeper.cookie())
+	plan := placement.PlanOVN(&service, table, guestsOf(snapshot))
+	want := plan.Private
+	if s.lease.sound || s.keeper.hasPunt() {
+		// A process that is stuck leaves its punt to expire.
+		want = append(want, plan.Punt)
+	}
+	return append(want, plan.Entry...), nil
+}
+
+// guestsOf are the guests that the snapshot has on this chassis.
+func guestsOf(snapshot *ovn.Snapshot) iter.Seq[placement.Guest] {
+	return func(yield func(placement.Guest) bool) {
+		for p := range snapshot.Guests() {
+			g := placement.Guest{Datapath: p.DatapathKey, Port: p.Key}
+			if n := snapshot.Network(p.Network); n != nil {
+				g.Owned = func(a netip.Addr) bool {
+					return n.Owns(a) || n.HasLocalport && a == metadataAddress
+				}
+			}
+			if !yield(g) {
+				return
+			}
+		}
+	}
+}
+
+// metadataAddress is that of the metadata service of clouds, which a localport
+// of ML2/OVN answers for without any row saying so.
+var metadataAddress = netip.AddrFrom4([4]byte{169, 254, 169, 254})
+
+// service is what the flows of this server should do.
+func (srv *server) service(cookie uint64) placement.Service {
+	id := srv.options.ControllerID
+	if id == 0 {
+		id = controllerID
+	}
+	return placement.Service{
+		Addresses:    srv.options.Addresses,
+		Neighbors:    srv.options.ARP,
+		Pause:        srv.pause,
+		ControllerID: id,
+		UserData:     userData,
+		Lease:        uint16(srv.options.Lease / time.Second),
+		Cookie:       cookie,
+	}
+}
+
+// beat probes the way through the switch.
+func (s *session) beat(now time.Time) error {
+	sound, err := s.lease.probe(s.conn, now)
+	if err != nil {
+		return fmt.Errorf("probing the switch: %w", err)
+	}
+	if !sound && s.lease.sound {
+		log.Warningf("Bridge %s: a probe through the switch did not come back in %s, the punt is not renewed", s.bridge.name, s.lease.every)
+	}
+	s.lease.sound = sound
+	return nil
+}
+
+// back renews the punt, as the probe has come back.
+func (s *session) back(srv *server) {
+	probeDuration.WithLabelValues(s.bridge.name).Observe(time.Since(s.lease.sent).Seconds())
+	if !s.lease.sound {
+		log.Infof("Bridge %s: probes come back again", s.bridge.name)
+		s.lease.sound = true
+	}
+	if srv.options.Lease == 0 || s.superseded || !s.keeper.hasPunt() {
+		return
+	}
+	if err := renew(s.conn, s.keeper.have[puntKey].mod); err != nil {
+		log.Warningf("Bridge %s: renewing the punt: %v", s.bridge.name, err)
+	}
+}
+
+// withdraw takes our flows out of the switch and waits until it has done so. Those
+// of a process that took over stay.
+func (s *session) withdraw(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	s.keeper.catchUp()
+	for key, f := range s.keeper.have {
+		if generationOf(f.cookie) > s.keeper.generation {
+			delete(s.keeper.have, key)
+		}
+	}
+	if _, err := s.keeper.reconcile(ctx, nil); err != nil {
+		return err
+	}
+	flowsGauge.WithLabelValues(s.bridge.name).Set(0)
+	return s.conn.Barrier(ctx)
+}

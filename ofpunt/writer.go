@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/miekg/dns"
+)
+
+// maxPayload is the largest answer in bytes, whatever buffer the guest offers:
+// what passes an IPv6 path of minimal MTU unfragmented with room to spare (the
+// DNS Flag Day 2020 figure). An answer in fragments would pass neither an
+// overlay's MTU nor a stateless filter.
+const maxPayload = 1232
+
+// payloadLimit is the largest answer to r in bytes.
+func payloadLimit(r *dns.Msg) int {
+	if o := r.IsEdns0(); o != nil {
+		return min(max(int(o.UDPSize()), dns.MinMsgSize), maxPayload)
+	}
+	return dns.MinMsgSize
+}
+
+// writer is the dns.ResponseWriter of a punted query. It is safe for concurrent
+// use; the first message that it takes is the answer, others are errors.
+type writer struct {
+	q     *query
+	limit int
+}
+
+// LocalAddr is the address that the guest asked.
+func (w *writer) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(w.q.udp.Dst) }
+
+// RemoteAddr is the address of the guest, by its own word. Tenants may share
+// addresses: it identifies nobody.
+func (w *writer) RemoteAddr() net.Addr { return net.UDPAddrFromAddrPort(w.q.udp.Src) }
+
+// WriteMsg implements dns.ResponseWriter. An answer over the limit is sent
+// without what does not fit, with TC set.
+func (w *writer) WriteMsg(m *dns.Msg) error {
+	if m.Len() > w.limit {
+		m.Truncate(w.limit)
+	}
+	b := buffers.get()
+	defer buffers.put(b)
+	answer, err := m.PackBuffer(b.answer[:cap(b.answer)])
+	if err != nil {
+		w.q.drop(reasonUnpackable)
+		return fmt.Errorf("packing the answer: %w", err)
+	}
+	b.answer = answer
+	return w.write(b)
+}
+
+// Write implements dns.ResponseWriter; p is a whole DNS message.
+func (w *writer) Write(p []byte) (int, error) {
+	if len(p) > w.limit {
+		return 0, fmt.Errorf("answer of %d bytes, at most %d reach the guest", len(p), w.limit)
+	}
+	b := buffers.get()
+	defer buffers.put(b)
+	b.answer = append(b.answer[:0], p...)
+	if err := w.write(b); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (w *writer) write(b *buffer) error {
+	if !w.q.done.CompareAndSwap(false, true) {
+		return errDone
+	}
+	if err := w.q.send(b); err != nil {
+		w.q.session.tally.count(dropped, reasonConnection)
+		return err
+	}
+	w.q.session.tally.count(answered, reasonChain)
+	return nil
+}
+
+// Close, TsigStatus, TsigTimersOnly and Hijack implement dns.ResponseWriter. A
+// punt has no connection and no TSIG.
+func (w *writer) Close() error        { return nil }
+func (w *writer) TsigStatus() error   { return errNoTSIG }
+func (w *writer) TsigTimersOnly(bool) {}
+func (w *writer) Hijack()             {}
+
+var errNoTSIG = errors.New("no TSIG on a punted query")
+
+// buffer is the room in which an answer grows from message to frame to
+// packet-out.
+type buffer struct{ answer, frame, message []byte }
+
+// buffers is a pool of them.
+var buffers bufferPool
+
+type bufferPool struct{ sync.Pool }
+
+func (p *bufferPool) get() *buffer {
+	if b, ok := p.Get().(*buffer); ok {
+		return b
+	}
+	return &buffer{
+		answer:  make([]byte, 0, maxPayload),
+		frame:   make([]byte, 0, 1536),
+		message: make([]byte, 0, 2048),
+	}
+}
+
+func (p *bufferPool) put(b *buffer) { p.Put(b) }

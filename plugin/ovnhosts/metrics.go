@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovnhosts
+
+import (
+	"github.com/coredns/coredns/plugin"
+	"github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/puntdns/puntdns/internal/ovn"
+)
+
+var answers = promauto.NewCounterVec(prometheus.CounterOpts{
+	Namespace: plugin.Namespace, Subsystem: name, Name: "answers_total",
+	Help: "Answers by what gave them: dns (a DNS row), port (a hostname), nodata (the name without the type), nxdomain.",
+}, []string{"server", "view", "answer"})
+
+func outcome(known ovn.Answer, m *dns.Msg) string {
+	switch {
+	case m.Rcode == dns.RcodeNameError:
+		return "nxdomain"
+	case len(m.Answer) == 0:
+		return "nodata"
+	}
+	return known.Source
+}
+
+// Gauges of the databases, read when somebody asks: a snapshot that serves
+// through an outage ages without an event.
+var (
+	descUp        = desc("database_up", "1 while the database is connected and its contents are complete, else 0.", "database")
+	descTimestamp = desc("snapshot_timestamp_seconds", "When the snapshot that answers was made, in Unix time.", "database")
+	descRows      = desc("rows", "What is in the snapshot, by kind.", "database", "kind")
+	descRebuild   = desc("snapshot_rebuild_seconds", "How long it took to make the snapshot from the one before.", "database")
+	descBad       = desc("bad_values_total", "Addresses and names in the databases that could not be read.", "database")
+)
+
+func desc(metric, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(plugin.Namespace, name, metric), help, labels, nil)
+}
+
+func init() { prometheus.MustRegister(collector{}) }
+
+// collector is a prometheus.Collector of all sources of the process.
+type collector struct{}
+
+func (collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descUp, descTimestamp, descRows, descRebuild, descBad} {
+		ch <- d
+	}
+}
+
+func (collector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for database, s := range sources.all() {
+		for _, d := range s.Status() {
+			up := 0.
+			if d.Synced {
+				up = 1
+			}
+			gauge(descUp, up, database+"/"+d.Database)
+		}
+		snapshot := s.Snapshot()
+		if !snapshot.Time.IsZero() {
+			gauge(descTimestamp, float64(snapshot.Time.UnixMicro())/1e6, database)
+		}
+		gauge(descRebuild, snapshot.Stats.Rebuild.Seconds(), database)
+		gauge(descRows, float64(snapshot.Stats.Networks), database, "networks")
+		gauge(descRows, float64(snapshot.Stats.Ports), database, "ports")
+		gauge(descRows, float64(snapshot.Stats.Rows), database, "dns")
+		gauge(descRows, float64(snapshot.Stats.Names), database, "names")
+		ch <- prometheus.MustNewConstMetric(descBad, prometheus.CounterValue, float64(snapshot.Stats.BadValues), database)
+	}
+}

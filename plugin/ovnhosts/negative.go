@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovnhosts
+
+import (
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// negativeTTL is how long a resolver in a guest may remember that there is no
+// such name, in seconds (RFC 2308, section 5): short, since a port can appear at
+// any moment.
+const negativeTTL = 5
+
+// negativeOwner is the zone in whose name a negative answer speaks: the asker's
+// domain, else the zone of the Corefile, else the top of the name. It is never
+// the root, or a resolver that prunes below a name error (RFC 8020) would lose
+// more than the name.
+func negativeOwner(qname, domain, zone string) string {
+	switch {
+	case under(qname, domain):
+		return domain
+	case zone != ".":
+		return zone
+	}
+	for _, reverse := range []string{"in-addr.arpa.", "ip6.arpa."} {
+		if under(qname, reverse) {
+			return reverse
+		}
+	}
+	labels := dns.Split(qname)
+	if len(labels) == 0 {
+		return qname
+	}
+	return qname[labels[len(labels)-1]:]
+}
+
+// soa is the SOA record of a negative answer. Its serial tells the age of the
+// snapshot.
+func soa(owner string, snapshot time.Time) dns.RR {
+	return &dns.SOA{
+		Hdr:     dns.RR_Header{Name: owner, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: negativeTTL},
+		Ns:      "ns.dns." + owner,
+		Mbox:    "hostmaster." + owner,
+		Serial:  uint32(snapshot.Unix()),
+		Refresh: 7200,
+		Retry:   1800,
+		Expire:  86400,
+		Minttl:  negativeTTL,
+	}
+}

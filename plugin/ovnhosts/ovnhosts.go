@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ovnhosts is a CoreDNS plugin that answers from the OVN databases, each
+// asker within his own network.
+package ovnhosts
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/metadata"
+	"github.com/coredns/coredns/plugin/metrics"
+	"github.com/coredns/coredns/plugin/pkg/fall"
+	clog "github.com/coredns/coredns/plugin/pkg/log"
+	"github.com/coredns/coredns/request"
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+)
+
+const name = "ovnhosts"
+
+var log = clog.NewWithPlugin(name)
+
+// Handler answers with the names of the asker's network.
+type Handler struct {
+	Next  plugin.Handler
+	Zones []string
+	Fall  fall.F
+
+	// domain completes the hostnames of ports whose domain OVN does not say;
+	// fully qualified and in lower case, or empty.
+	domain string
+	ttl    uint32
+	// defaultSwitch is the scope of a query that no punt brought; empty for none.
+	defaultSwitch string
+
+	config ovn.Config
+	source *ovn.Source
+}
+
+// Name implements plugin.Handler.
+func (*Handler) Name() string { return name }
+
+// Database says what the handler reads: the punt server takes its guests from
+// the same databases.
+func (h *Handler) Database() ovn.Config { return h.config }
+
+// ServeDNS implements plugin.Handler.
+func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	state := request.Request{W: w, Req: r}
+	qname := state.Name()
+	zone := plugin.Zones(h.Zones).Matches(qname)
+	if zone == "" {
+		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
+	}
+	snapshot := h.source.Snapshot()
+	network, domain := h.scope(ctx, snapshot)
+	if network == nil {
+		// Who has no network has no names here, and nothing is known against them.
+		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
+	}
+
+	known, found := network.Lookup(qname, h.domain)
+	if !found && h.Fall.Through(qname) {
+		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
+	}
+
+	m := new(dns.Msg)
+	m.SetReply(r)
+	m.Authoritative = true
+	if found {
+		m.Answer = h.records(state, known)
+		tell(ctx, known.Source)
+	} else {
+		m.Rcode = dns.RcodeNameError
+	}
+	if len(m.Answer) == 0 {
+		m.Ns = []dns.RR{soa(negativeOwner(qname, domain, zone), snapshot.Time)}
+	}
+	answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), outcome(known, m)).Inc()
+	if err := w.WriteMsg(m); err != nil {
+		return dns.RcodeServerFailure, plugin.Error(name, err)
+	}
+	return dns.RcodeSuccess, nil
+}
+
+// scope is the network whose names the asker sees, and the domain he is in. The
+// network is nil for an asker that nobody knows.
+func (h *Handler) scope(ctx context.Context, s *ovn.Snapshot) (n *ovn.Network, domain string) {
+	o, punted := origin.FromContext(ctx)
+	switch {
+	case !punted && h.defaultSwitch == "":
+		return nil, ""
+	case !punted:
+		n = s.NetworkByName(h.defaultSwitch)
+	default:
+		n = s.Network(o.Network)
+	}
+	if n == nil {
+		return nil, ""
+	}
+	domain = n.Domain
+	if punted {
+		if p := s.PortByName(o.Port); p != nil && p.Network == n.ID && p.Domain != "" {
+			domain = p.Domain
+		}
+	}
+	if domain == "" {
+		domain = h.domain
+	}
+	return n, domain
+}
+
+// records are the answer of known to the question, in the question's case.
+func (h *Handler) records(state request.Request, known ovn.Answer) []dns.RR {
+	owner, qtype := state.QName(), state.QType()
+	if state.QClass() != dns.ClassINET {
+		return nil
+	}
+	header := func(t uint16) dns.RR_Header {
+		return dns.RR_Header{Name: owner, Rrtype: t, Class: dns.ClassINET, Ttl: h.ttl}
+	}
+	var rrs []dns.RR
+	if qtype == dns.TypeA || qtype == dns.TypeANY {
+		for _, a := range known.V4 {
+			rrs = append(rrs, &dns.A{Hdr: header(dns.TypeA), A: addr(a)})
+		}
+	}
+	if qtype == dns.TypeAAAA || qtype == dns.TypeANY {
+		for _, a := range known.V6 {
+			rrs = append(rrs, &dns.AAAA{Hdr: header(dns.TypeAAAA), AAAA: addr(a)})
+		}
+	}
+	if qtype == dns.TypePTR || qtype == dns.TypeANY {
+		for _, target := range known.PTR {
+			rrs = append(rrs, &dns.PTR{Hdr: header(dns.TypePTR), Ptr: target})
+		}
+	}
+	return rrs
+}
+
+// addr has its bytes to itself: plugins above may change a record.
+func addr(a netip.Addr) []byte { return a.AsSlice() }
+
+// Ready implements ready.Readiness, for all handlers of the process: the ready
+// plugin keeps one answer by plugin name.
+func (*Handler) Ready() bool { return sources.ready() }
+
+type tableKey struct{}
+
+// Metadata implements metadata.Provider. The label ovnhosts/answer names the
+// table that gave the answer: "dns", "port", or nothing.
+func (h *Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
+	table := new(string)
+	metadata.SetValueFunc(ctx, name+"/answer", func() string { return *table })
+	return context.WithValue(ctx, tableKey{}, table)
+}
+
+func tell(ctx context.Context, table string) {
+	if t, ok := ctx.Value(tableKey{}).(*string); ok {
+		*t = table
+	}
+}
+
+// under reports whether the name is the domain or lies below it; both are fully
+// qualified and in lower case.
+func under(name, domain string) bool {
+	return domain != "" && (name == domain || strings.HasSuffix(name, "."+domain))
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovnhosts
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/pkg/fall"
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/internal/ovn"
+)
+
+func init() { plugin.Register(name, setup) }
+
+const (
+	defaultSouthbound = "unix:/var/run/ovn/ovnsb_db.sock"
+	defaultTTL        = 30
+	// maxTTL is the largest TTL of RFC 2181, section 8.
+	maxTTL = 1<<31 - 1
+)
+
+// setup only parses; the databases are opened on startup.
+func setup(c *caddy.Controller) error {
+	h, err := parse(c)
+	if err != nil {
+		return plugin.Error(name, err)
+	}
+	config := dnsserver.GetConfig(c)
+	config.AddPlugin(func(next plugin.Handler) plugin.Handler {
+		h.Next = next
+		return h
+	})
+	c.OnStartup(func() error {
+		h.warn(config)
+		return h.open()
+	})
+	c.OnShutdown(h.close)
+	return nil
+}
+
+func (h *Handler) open() error {
+	s, err := sources.acquire(h.config)
+	if err != nil {
+		return plugin.Error(name, err)
+	}
+	h.source = s
+	if h.defaultSwitch != "" {
+		s.AddNetwork(h.defaultSwitch)
+	}
+	return nil
+}
+
+func (h *Handler) close() error {
+	if h.source != nil {
+		sources.release(h.source)
+	}
+	return nil
+}
+
+// warn tells of a forward that nothing reaches.
+func (h *Handler) warn(config *dnsserver.Config) {
+	if h.Fall.Through(".") || !slices.Contains(h.Zones, ".") {
+		return
+	}
+	for _, after := range []string{"forward", "passthrough"} {
+		if config.Handler(after) != nil {
+			log.Warningf("ovnhosts takes every name of . and has no fallthrough: nothing reaches %s behind it", after)
+		}
+	}
+}
+
+func parse(c *caddy.Controller) (*Handler, error) {
+	h := &Handler{ttl: defaultTTL, config: ovn.Config{Log: log}}
+	c.Next()
+	h.Zones = plugin.OriginsFromArgsOrServerBlock(c.RemainingArgs(), c.ServerBlockKeys)
+	if len(h.Zones) == 0 {
+		return nil, c.Err("expected zones after ovnhosts that are domain names")
+	}
+	seen := map[string]bool{}
+	for c.NextBlock() {
+		property := c.Val()
+		if seen[property] {
+			return nil, c.Errf("property %q is given twice, expected once", property)
+		}
+		seen[property] = true
+		if err := h.property(property, c.RemainingArgs()); err != nil {
+			return nil, c.Errf("%s: %v", property, err)
+		}
+	}
+	if c.Next() {
+		return nil, c.Err("ovnhosts is given twice in one server block, expected once")
+	}
+	if len(h.config.Southbound)+len(h.config.Northbound) == 0 {
+		h.config.Southbound = []string{defaultSouthbound}
+	}
+	return h, nil
+}
+
+// property takes the words after one property's name.
+func (h *Handler) property(property string, args []string) (err error) {
+	one := func(want string) (string, error) {
+		if len(args) != 1 {
+			return "", fmt.Errorf("%q: expected %s", args, want)
+		}
+		return args[0], nil
+	}
+	switch property {
+	case "southbound":
+		h.config.Southbound, err = endpoints(args)
+	case "northbound":
+		h.config.Northbound, err = endpoints(args)
+	case "monitor":
+		v, _ := one("")
+		switch v {
+		case "local":
+			h.config.Monitor = ovn.Local
+		case "all":
+			h.config.Monitor = ovn.All
+		default:
+			return fmt.Errorf("%q: expected local or all", args)
+		}
+	case "tls":
+		if len(args) != 3 {
+			return fmt.Errorf("%q: expected CERT KEY CA", args)
+		}
+		h.config.TLS = endpoint.TLSFiles{Cert: args[0], Key: args[1], CA: args[2]}
+	case "domain":
+		v, err := one("a domain name")
+		if err != nil {
+			return err
+		}
+		if _, ok := dns.IsDomainName(v); !ok || dns.CanonicalName(v) == "." {
+			return fmt.Errorf("%q: expected a domain name below the root", v)
+		}
+		h.domain = dns.CanonicalName(v)
+	case "ttl":
+		v, err := one("seconds")
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseUint(v, 10, 32)
+		if err != nil || n > maxTTL {
+			return fmt.Errorf("%q: expected whole seconds from 0 to %d", v, maxTTL)
+		}
+		h.ttl = uint32(n)
+	case "scope":
+		v, _ := one("")
+		switch v {
+		case "switch":
+		case "router":
+			return fmt.Errorf("%q is not in this version, expected switch", v)
+		default:
+			return fmt.Errorf("%q: expected switch", args)
+		}
+	case "default_switch":
+		h.defaultSwitch, err = one("the name of a logical switch")
+	case "fallthrough":
+		h.Fall = fall.F{}
+		h.Fall.SetZonesFromArgs(args)
+	default:
+		return fmt.Errorf("unknown property, expected one of %v", propertyNames)
+	}
+	return err
+}
+
+var propertyNames = []string{
+	"default_switch", "domain", "fallthrough", "monitor", "northbound",
+	"scope", "southbound", "tls", "ttl",
+}
+
+// endpoints checks connection methods to dial.
+func endpoints(args []string) ([]string, error) {
+	if len(args) == 0 {
+		return nil, fmt.Errorf("expected at least one of %s", endpoint.Forms)
+	}
+	for i, a := range args {
+		e, err := endpoint.Parse(a)
+		switch {
+		case err != nil:
+			return nil, err
+		case e.Listen:
+			return nil, fmt.Errorf("%q: expected an endpoint to connect to, not one to listen on", a)
+		case slices.Contains(args[:i], a):
+			return nil, fmt.Errorf("%q is given twice", a)
+		}
+	}
+	return args, nil
+}
