@@ -26,8 +26,8 @@ type Row struct {
 
 // cell is a column: a run of atoms, of pairs of atoms for a map.
 type cell struct {
-	first, n     uint32
-	width        uint32 // atoms per element: 1, in a map 2
+	first, n      uint32
+	width         uint32 // atoms per element: 1, in a map 2
 	present, diff bool
 }
 

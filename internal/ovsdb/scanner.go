@@ -121,7 +121,7 @@ func (s *scanner) appendString(dst []byte, limit int) ([]byte, error) {
 	if err := s.expect('"'); err != nil {
 		return dst, err
 	}
-	limit += len(dst)
+	most := len(dst) + limit
 	for {
 		if s.pos == s.end {
 			if err := s.fill(); err != nil {
@@ -133,7 +133,7 @@ func (s *scanner) appendString(dst []byte, limit int) ([]byte, error) {
 		for n < len(run) && run[n] != '"' && run[n] != '\\' && run[n] >= ' ' {
 			n++
 		}
-		if len(dst)+n > limit {
+		if len(dst)+n > most {
 			return dst, fmt.Errorf("string of more than %d bytes", limit)
 		}
 		dst = append(dst, run[:n]...)

@@ -74,14 +74,14 @@ type Move struct {
 }
 
 // CT passes the packet through connection tracking in a zone (NXAST_CT),
-// without committing and without going through a table again. If ZoneBits is
-// 0 the zone is Zone, else it is ZoneBits bits of ZoneField from ZoneOfs on:
-// CT{ZoneField: Reg(13, 0), ZoneBits: 16} is what OVN does for a port.
+// without committing and without going through a table again. The zone is
+// Zone, or, if ZoneField is set, the 16 bits of that field from ZoneOfs on:
+// CT{ZoneField: Reg(13, 0)} is the zone that OVN has for a port. The packet
+// must be IP.
 type CT struct {
 	Zone      uint16
 	ZoneField Field
 	ZoneOfs   uint8
-	ZoneBits  uint8
 }
 
 // Meter drops the packet when the meter's rate is exceeded. It must be the
@@ -140,7 +140,9 @@ func (a Controller2) append(b []byte, _ Version) []byte {
 	start := len(b)
 	b = appendNicira(b, 0, nxastController2)
 	b = append(b, 0, 0, 0, 0, 0, 0)
-	b = append(b, 0, controller2ID, 0, 6, byte(a.ControllerID>>8), byte(a.ControllerID), 0, 0)
+	if a.ControllerID != 0 { // as Open vSwitch writes it, so that its answers compare equal
+		b = append(b, 0, controller2ID, 0, 8, byte(a.ControllerID>>8), byte(a.ControllerID), 0, 0)
+	}
 	if len(a.UserData) > 0 {
 		prop := len(b)
 		b = append(b, 0, controller2UserData)
@@ -181,7 +183,6 @@ func (a SetField) append(b []byte, v Version) []byte {
 	if a.Field.masked && v < V15 {
 		// 1.3 has no masks in set_field.
 		b = appendNicira(b, 0, nxastRegLoad2)
-		b = append(b, 0, 0, 0, 0, 0, 0)
 	} else {
 		b = append(b, 0, actSetField, 0, 0)
 	}
@@ -209,8 +210,8 @@ func (a Move) append(b []byte, v Version) []byte {
 
 func (a CT) append(b []byte, _ Version) []byte {
 	src, zone := uint32(0), a.Zone
-	if a.ZoneBits > 0 {
-		src, zone = a.ZoneField.header(), uint16(a.ZoneOfs)<<6|uint16(a.ZoneBits-1)&0x3f
+	if a.ZoneField != (Field{}) {
+		src, zone = a.ZoneField.header(), uint16(a.ZoneOfs)<<6|15
 	}
 	b = appendNicira(b, 24, nxastCT)
 	b = append(b, 0, 0) // flags: no commit
@@ -269,10 +270,10 @@ func (a Move) String() string {
 }
 
 func (a CT) String() string {
-	if a.ZoneBits == 0 {
+	if a.ZoneField == (Field{}) {
 		return fmt.Sprintf("ct(zone=%d)", a.Zone)
 	}
-	return "ct(zone=" + bits(a.ZoneField, uint16(a.ZoneOfs), uint16(a.ZoneBits)) + ")"
+	return "ct(zone=" + bits(a.ZoneField, uint16(a.ZoneOfs), 16) + ")"
 }
 
 func (a Meter) String() string { return fmt.Sprintf("meter:%d", a.ID) }

@@ -105,21 +105,23 @@ func appendSetConfig(b []byte, v Version, xid uint32, flags, missSendLen uint16)
 
 // Reasons of a packet-in as bits (OpenFlow 1.5.1, 7.4.1).
 const (
+	reasonNoMatch   = 1 << 0
 	reasonAction    = 1 << 1
 	reasonActionSet = 1 << 3 // this and the next 1.4 and later
 	reasonGroup     = 1 << 4
 	reasonPacketOut = 1 << 5
 )
 
-// appendSetAsync encodes a SET_ASYNC that asks for packet-ins that an action
-// has caused, and for nothing else that the switch may send unasked (OpenFlow
-// 1.3.5, A.3.10; 1.5.1, 7.3.10). What a flow monitor sends does not depend on
-// it.
+// appendSetAsync encodes a SET_ASYNC that asks for packet-ins that a flow has
+// caused, and for nothing else that the switch may send unasked (OpenFlow
+// 1.3.5, A.3.10; 1.5.1, 7.3.10). The flow may be one of priority 0 without a
+// match, whose packet-ins have the reason "no match". What a flow monitor sends
+// does not depend on it.
 func appendSetAsync(b []byte, v Version, xid uint32) []byte {
 	start := len(b)
 	b = appendHeader(b, v, typeSetAsync, xid)
 	if v < V15 {
-		for _, mask := range [6]uint32{reasonAction, reasonAction} {
+		for _, mask := range [6]uint32{reasonNoMatch | reasonAction, reasonNoMatch | reasonAction} {
 			b = be.AppendUint32(b, mask)
 		}
 		return closeMessage(b, start)
@@ -130,7 +132,7 @@ func appendSetAsync(b []byte, v Version, xid uint32) []byte {
 	for prop := range 12 {
 		var mask uint32
 		if prop < 2 {
-			mask = reasonAction | reasonActionSet | reasonGroup | reasonPacketOut
+			mask = reasonNoMatch | reasonAction | reasonActionSet | reasonGroup | reasonPacketOut
 		}
 		b = append(b, 0, byte(prop), 0, 8)
 		b = be.AppendUint32(b, mask)

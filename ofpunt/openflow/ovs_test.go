@@ -93,7 +93,7 @@ func TestApply(t *testing.T) {
 				openflow.Output{Port: openflow.PortInPort},
 			}},
 			{Table: 202, Priority: 1, Cookie: testCookie, Match: openflow.NewMatch(openflow.EthType(0x800)), Actions: []openflow.Action{
-				openflow.CT{ZoneField: openflow.Reg(13, 0), ZoneBits: 16},
+				openflow.CT{ZoneField: openflow.Reg(13, 0)},
 				openflow.CT{Zone: 77},
 			}},
 			{Table: 203},
@@ -235,13 +235,19 @@ type punted struct {
 	msg []byte
 }
 
-func collectPunts(punts chan punted) func(p *openflow.PacketIn, msg []byte) {
-	return func(_ *openflow.PacketIn, msg []byte) {
-		var own punted
-		own.msg = bytes.Clone(msg)
-		if err := own.Decode(own.msg); err == nil {
+// collectPunts returns a handler that sends packet-ins to a channel and takes
+// everything that is wrong for a failure.
+func collectPunts(t *testing.T, punts chan<- punted) openflow.Handler {
+	return openflow.Handler{
+		PacketIn: func(_ *openflow.PacketIn, msg []byte) {
+			own := punted{msg: bytes.Clone(msg)}
+			if err := own.Decode(own.msg); err != nil {
+				t.Error(err)
+			}
 			punts <- own
-		}
+		},
+		SwitchError: func(e *openflow.SwitchError) { t.Error(e) },
+		Malformed:   func(err error) { t.Error(err) },
 	}
 }
 
@@ -271,10 +277,10 @@ func (l *link) packetOut(t *testing.T, actions ...openflow.Action) {
 func TestPunt(t *testing.T) {
 	eachVersion(t, "pu", func(t *testing.T, o *ovs, bridge string, opts openflow.Options) {
 		punts := make(chan punted, 16)
-		c := o.connect(t, bridge, opts, openflow.Handler{PacketIn: collectPunts(punts), SwitchError: func(e *openflow.SwitchError) { t.Error(e) }})
+		c := o.connect(t, bridge, opts, collectPunts(t, punts))
 		// Another connection with another id must not get the packet.
 		others := make(chan punted, 16)
-		other := o.connect(t, bridge, openflow.Options{ControllerID: testID + 1}, openflow.Handler{PacketIn: collectPunts(others)})
+		other := o.connect(t, bridge, openflow.Options{ControllerID: testID + 1}, collectPunts(t, others))
 
 		userData := []byte("\x00\x01who")
 		punt := openflow.FlowMod{Table: 200, Cookie: testCookie, Actions: []openflow.Action{
@@ -316,10 +322,9 @@ func TestPauseAndResume(t *testing.T) {
 	eachVersion(t, "pa", func(t *testing.T, o *ovs, bridge string, opts openflow.Options) {
 		punts := make(chan punted, 16)
 		refusals := make(chan *openflow.SwitchError, 16)
-		c := o.connect(t, bridge, opts, openflow.Handler{
-			PacketIn:    collectPunts(punts),
-			SwitchError: func(e *openflow.SwitchError) { refusals <- e },
-		})
+		h := collectPunts(t, punts)
+		h.SwitchError = func(e *openflow.SwitchError) { refusals <- e }
+		c := o.connect(t, bridge, opts, h)
 		punt := func(data string, pause bool) openflow.Action {
 			return openflow.Controller2{ControllerID: testID, UserData: []byte(data), Pause: pause}
 		}

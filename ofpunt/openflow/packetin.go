@@ -15,7 +15,7 @@ type PacketIn struct {
 	RegsPresent  uint16     // bit n: the message had register n
 	Cookie       uint64     // of the flow; of the outermost one for a paused packet
 	Table        uint8      // of the flow; 0 for a paused packet
-	Reason       uint8      // OFPR_*: 1 an action, 5 a packet-out (1.5 only)
+	Reason       uint8      // OFPR_*: 0 a flow of priority 0 without a match, 1 another, 5 a packet-out (1.5 only)
 	UserData     []byte     // from Controller2
 	Continuation []byte     // opaque; nil unless paused
 }

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.0.0-dev)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# The lab's tests start daemons; packages one after the other keep a small
+# machine from swaying them.
+TESTFLAGS ?= -race -timeout 20m -p 1
+
+# Found, or fetched on a fresh Debian, when a recipe first needs it.
+GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see above))
+
+.PHONY: all build test demo image lint fuzz clean lab-deps
+all: build
+
+# The binary of the distribution: static, so that it runs from an empty image.
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/puntdns ./cmd/puntdns
+
+lab-deps:
+	./test/deps.sh lab
+
+# Every test, the ones on the real OVN included.
+test: lab-deps build
+	CGO_ENABLED=1 $(GO) test $(TESTFLAGS) ./...
+
+# Two tenants with the same addresses ask for names. KEEP=1 leaves it all up.
+demo: lab-deps build
+	$(GO) run ./test/demo -puntdns bin/puntdns
+
+IMAGE ?= puntdns:$(VERSION)
+image:
+	./deploy/image.sh '$(IMAGE)' '$(VERSION)' $(GO)
+
+lint: build
+	@test -z "$$(gofmt -l cmd internal ofpunt plugin test | tee /dev/stderr)"
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+# A minute of each fuzz target.
+FUZZTIME ?= 60s
+fuzz:
+	@for p in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+			echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
+		done; \
+	done
+
+clean:
+	rm -rf bin

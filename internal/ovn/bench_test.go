@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// benchSnapshot is a network of 100 ports and a DNS row of 1,000 names.
+func benchSnapshot(t testing.TB) (*Snapshot, *Source) {
+	r := newRig(t)
+	var records, ports []string
+	for i := range 1000 {
+		records = append(records, fmt.Sprintf(`["vm%d.example.org","10.0.%d.%d"]`, i, i/250, i%250))
+	}
+	for i := range 100 {
+		ports = append(ports, fmt.Sprintf(`{"op":"insert","table":"Port_Binding","row":{"logical_port":"p%d","tunnel_key":%d,"datapath":["named-uuid","dp"],"mac":"02:00:00:00:00:01 10.1.0.%d","options":["map",[["hostname","host%d"]]]}}`, i, i+1, i, i))
+	}
+	ops := []any{
+		rawJSON(`{"op":"insert","table":"Datapath_Binding","uuid-name":"dp","row":{"tunnel_key":1,"external_ids":["map",[["name","a"],["logical-switch","` + uuidA + `"]]]}}`),
+		rawJSON(`{"op":"insert","table":"DNS","row":{"datapaths":["named-uuid","dp"],"records":["map",[` + strings.Join(records, ",") + `]]}}`),
+	}
+	for _, p := range ports {
+		ops = append(ops, rawJSON(p))
+	}
+	r.server.Transact(t, "OVN_Southbound", ops...)
+	c := r.config(true, false)
+	c.Monitor = All
+	s := r.acquire(c)
+	return eventually(t, s, lookups("a vm7.example.org. = 10.0.0.7")), s
+}
+
+// BenchmarkMemory loads 1,000 DNS rows of 1,000 names and says what they cost.
+func BenchmarkMemory(b *testing.B) {
+	r := newRig(b)
+	const rows, names = 1000, 1000
+	for row := range rows {
+		var records []string
+		for i := range names {
+			records = append(records, fmt.Sprintf(`["vm%d-%d.example.org","10.%d.%d.%d"]`, row, i, row/250, row%250, i%250))
+		}
+		r.server.Transact(b, "OVN_Southbound",
+			rawJSON(fmt.Sprintf(`{"op":"insert","table":"Datapath_Binding","uuid-name":"dp","row":{"tunnel_key":%d,"external_ids":["map",[["name","s%d"],["logical-switch","11111111-1111-4111-8111-%012d"]]]}}`, row+1, row, row)),
+			rawJSON(`{"op":"insert","table":"DNS","row":{"datapaths":["named-uuid","dp"],"records":["map",[`+strings.Join(records, ",")+`]]}}`))
+	}
+	c := r.config(true, false)
+	c.Monitor = All
+	for b.Loop() {
+		runtime.GC()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		s, err := Acquire(c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		snapshot := eventually(b, s, func(s *Snapshot) string {
+			if s.Stats.Names < rows*names {
+				return "not all there"
+			}
+			return ""
+		})
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(rows*names), "B/name")
+		b.ReportMetric(float64(after.Sys)/1e6, "MB-sys")
+		b.ReportMetric(float64(snapshot.Stats.Rebuild.Microseconds()), "µs-rebuild")
+		s.Release()
+	}
+}

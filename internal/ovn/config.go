@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/endpoint"
+)
+
+// Config says which databases to read, and how much of them.
+type Config struct {
+	// Southbound and Northbound are connection methods (see internal/endpoint),
+	// several for the servers of one cluster. At least one of the two is needed.
+	Southbound, Northbound []string
+	// TLS is needed if a connection method says ssl.
+	TLS     endpoint.TLSFiles
+	Monitor Monitor
+	// Log is told of changes of state, once each; nil logs nothing. It is not
+	// part of what distinguishes two configurations.
+	Log Logger
+}
+
+// Monitor says how much of the databases to read.
+type Monitor uint8
+
+const (
+	// Local reads the networks that have a guest on the local chassis (see
+	// Source.SetChassis) and those of Source.AddNetwork. Northbound alone knows
+	// no chassis: then Source.SetPorts says which guests are here.
+	Local Monitor = iota
+	// All reads every network.
+	All
+)
+
+// Logger is what a Source tells its changes of state. A clog.P of CoreDNS is
+// one.
+type Logger interface {
+	Infof(format string, args ...any)
+	Warningf(format string, args ...any)
+}
+
+type silent struct{}
+
+func (silent) Infof(string, ...any)    {}
+func (silent) Warningf(string, ...any) {}
+
+var errNoDatabase = errors.New("expected endpoints of the southbound or the northbound database")
+
+// Key distinguishes configurations: those with the same key share a Source.
+func (c Config) Key() string {
+	return fmt.Sprintf("%q %q %q %d", c.Southbound, c.Northbound, c.TLS, c.Monitor)
+}
+
+// parsed is what Acquire makes of a Config.
+func (c Config) parse() (sb, nb []endpoint.Endpoint, err error) {
+	if len(c.Southbound)+len(c.Northbound) == 0 {
+		return nil, nil, errNoDatabase
+	}
+	if sb, err = parseEndpoints("southbound", c.Southbound); err != nil {
+		return nil, nil, err
+	}
+	if nb, err = parseEndpoints("northbound", c.Northbound); err != nil {
+		return nil, nil, err
+	}
+	for _, e := range append(sb[:len(sb):len(sb)], nb...) {
+		if e.TLS && c.TLS == (endpoint.TLSFiles{}) {
+			return nil, nil, fmt.Errorf("%s: expected a certificate, a key and CA certificates for ssl", e)
+		}
+	}
+	return sb, nb, nil
+}
+
+func parseEndpoints(database string, list []string) ([]endpoint.Endpoint, error) {
+	all, err := endpoint.ParseAll(list)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", database, err)
+	}
+	for _, e := range all {
+		if e.Listen {
+			return nil, fmt.Errorf("%s %s: expected an active connection method (unix, tcp or ssl): %s",
+				database, e, strings.Join(list, " "))
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// TestLocal: the networks of the guests here come and go with them, and no
+// guest is listed before both databases have told all about its network.
+func TestLocal(t *testing.T) {
+	r := newRig(t)
+	r.startNorthd()
+	r.build(topology)
+	s := r.acquire(r.config(true, true))
+
+	// Until stop: check each snapshot that this gets to see.
+	stop, watched := make(chan struct{}), sync.WaitGroup{}
+	watched.Go(func() {
+		blue := false
+		for {
+			changed := s.Changed()
+			snapshot := s.Snapshot()
+			for p := range snapshot.Guests() {
+				n := snapshot.Network(p.Network)
+				if n == nil {
+					t.Errorf("guest %s has no network", p.Name)
+				} else if _, ok := n.Lookup("vm1.blue.test.", ""); n.Name == "blue" && !ok {
+					t.Errorf("guest %s is there before the names of its network", p.Name)
+				}
+			}
+			now := snapshot.NetworkByName("blue") != nil
+			if blue && !now {
+				t.Error("blue has left")
+			}
+			blue = now
+			select {
+			case <-changed:
+			case <-stop:
+				return
+			}
+		}
+	})
+	end := sync.OnceFunc(func() {
+		close(stop)
+		watched.Wait()
+	})
+	defer end()
+
+	are := func(wantNetworks, wantGuests string) {
+		t.Helper()
+		eventually(t, s, func(s *Snapshot) string {
+			if n, g := networks(s), guests(s); n != wantNetworks || g != wantGuests {
+				return fmt.Sprintf("networks %q, guests %q; want %q, %q", n, g, wantNetworks, wantGuests)
+			}
+			return ""
+		})
+	}
+	eventually(t, s, func(s *Snapshot) string {
+		if _, _, ok := s.DNSStage(); !ok {
+			return "no stage"
+		}
+		return ""
+	})
+	are("", "")
+	s.SetChassis("hv1")
+	are("bare blue", "b1 b2 c1 p1")
+	r.nbctl("lsp-add blue b9 -- lsp-set-addresses b9 02:00:00:00:00:09~10.0.0.90 -- lsp-set-options b9 hostname=vm9")
+	eventually(t, s, lookups("blue vm9. = 10.0.0.90"))
+	are("bare blue", "b1 b2 c1 p1")
+	r.sbctl("lsp-unbind p1")
+	are("blue", "b1 b2 c1")
+	r.sbctl("lsp-bind b9 hv1")
+	are("blue", "b1 b2 b9 c1")
+	remove := s.AddNetwork("red")
+	also := s.AddNetwork("red")
+	are("blue red", "b1 b2 b9 c1")
+	remove()
+	remove()
+	end()
+	s.SetChassis("hv2")
+	are("red", "r1")
+	r.sbctl("chassis-del hv2")
+	are("red", "")
+	also()
+	are("", "")
+	s.SetChassis("hv3")
+	r.sbctl("chassis-add hv3 geneve 127.0.0.3 -- lsp-unbind b1 -- lsp-bind b1 hv3")
+	are("blue", "b1")
+	r.nbctl("ls-del blue")
+	are("", "")
+}
+
+// TestLocalNorthbound: without a Southbound it is the ports named that count.
+func TestLocalNorthbound(t *testing.T) {
+	r := newRig(t)
+	for _, command := range topology {
+		r.nbctl(command)
+	}
+	s := r.acquire(r.config(false, true))
+	for _, step := range []struct {
+		ports              []string
+		networks, expected string
+	}{
+		{nil, "", ""},
+		{[]string{"r1", "none", "r1"}, "red", "r1"},
+		{[]string{"b1", "r1"}, "blue red", "b1 r1"},
+		{[]string{"b1"}, "blue", "b1"},
+		{nil, "", ""},
+	} {
+		s.SetPorts(step.ports)
+		eventually(t, s, func(s *Snapshot) string {
+			if n, g := networks(s), guests(s); n != step.networks || g != step.expected {
+				return fmt.Sprintf("%v: networks %q, guests %q; want %q, %q", step.ports, n, g, step.networks, step.expected)
+			}
+			return ""
+		})
+	}
+	defer s.AddNetwork("bare")()
+	eventually(t, s, lookups("bare vm1. = 10.0.0.4"))
+}

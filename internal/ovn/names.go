@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+var errNoName = errors.New("it is empty")
+
+// presentation brings a name of any bytes into the form that miekg/dns gives
+// the name of a question, fully qualified. Its case is kept.
+func presentation(name string) (string, error) {
+	if name == "" || name == "." {
+		return "", errNoName
+	}
+	var wire [255]byte
+	n, err := dns.PackDomainName(dns.Fqdn(name), wire[:], 0, nil, false)
+	if err != nil {
+		return "", fmt.Errorf("it is no domain name: %w", err)
+	}
+	out, _, err := dns.UnpackDomainName(wire[:n], 0)
+	if err != nil {
+		return "", fmt.Errorf("it is no domain name: %w", err)
+	}
+	return out, nil
+}
+
+// canonical is presentation in lower case: what names are compared by.
+func canonical(name string) (string, error) {
+	if isCanonical(name) {
+		if !strings.HasSuffix(name, ".") {
+			name += "."
+		}
+		return name, nil
+	}
+	name, err := presentation(name)
+	if err != nil {
+		return "", err
+	}
+	return dns.CanonicalName(name), nil
+}
+
+// isCanonical spares the usual name the way through the wire format: labels of
+// 1 to 63 letters, digits, hyphens and underscores, at most 253 bytes.
+func isCanonical(name string) bool {
+	name = strings.TrimSuffix(name, ".")
+	if len(name) > 253 {
+		return false
+	}
+	label := 0
+	for i := 0; i < len(name); i++ {
+		switch c := name[i]; {
+		case c == '.':
+			if label == 0 {
+				return false
+			}
+			label = 0
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_':
+			if label++; label > 63 {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return label > 0
+}
+
+// CanonicalDomain brings a configured domain into the form that Lookup takes.
+func CanonicalDomain(domain string) (string, error) {
+	out, err := canonical(domain)
+	if err != nil {
+		return "", fmt.Errorf("domain %.80q: %w", domain, err)
+	}
+	return out, nil
+}
+
+// join puts a domain behind a hostname, unless it is there already. It is false
+// if the result would be too long for a domain name. Both are canonical.
+func join(hostname, domain string) (string, bool) {
+	if rest, ok := strings.CutSuffix(hostname, domain); ok && strings.HasSuffix(rest, ".") {
+		return hostname, true
+	}
+	full := hostname + domain
+	_, ok := dns.IsDomainName(full)
+	return full, ok
+}
+
+const (
+	reverse4 = ".in-addr.arpa."
+	reverse6 = ".ip6.arpa."
+)
+
+// isReverse tells whether a canonical name holds PTR records.
+func isReverse(name string) bool {
+	return strings.HasSuffix(name, reverse4) || strings.HasSuffix(name, reverse6)
+}
+
+// parseReverse gives the address that a canonical name below in-addr.arpa (RFC
+// 1035, section 3.5) or ip6.arpa (RFC 3596, section 2.5) stands for. It is false
+// for one that stands for no single address.
+func parseReverse(name string) (netip.Addr, bool) {
+	if labels, ok := strings.CutSuffix(name, reverse4); ok {
+		return parseReverse4(labels)
+	}
+	if labels, ok := strings.CutSuffix(name, reverse6); ok {
+		return parseReverse6(labels)
+	}
+	return netip.Addr{}, false
+}
+
+func parseReverse4(labels string) (netip.Addr, bool) {
+	var a [4]byte
+	for i := 3; i >= 0; i-- {
+		label, rest, more := strings.Cut(labels, ".")
+		if more != (i > 0) || len(label) == 0 || len(label) > 3 || len(label) > 1 && label[0] == '0' {
+			return netip.Addr{}, false
+		}
+		n := 0
+		for _, c := range []byte(label) {
+			if c < '0' || c > '9' {
+				return netip.Addr{}, false
+			}
+			n = 10*n + int(c-'0')
+		}
+		if n > 255 {
+			return netip.Addr{}, false
+		}
+		a[i], labels = byte(n), rest
+	}
+	return netip.AddrFrom4(a), true
+}
+
+func parseReverse6(labels string) (netip.Addr, bool) {
+	if len(labels) != 63 {
+		return netip.Addr{}, false
+	}
+	var a [16]byte
+	for i := range 32 {
+		if i > 0 && labels[2*i-1] != '.' {
+			return netip.Addr{}, false
+		}
+		var nibble byte
+		switch c := labels[2*i]; {
+		case '0' <= c && c <= '9':
+			nibble = c - '0'
+		case 'a' <= c && c <= 'f':
+			nibble = c - 'a' + 10
+		default:
+			return netip.Addr{}, false
+		}
+		a[15-i/2] |= nibble << (4 * (i % 2))
+	}
+	return netip.AddrFrom16(a), true
+}

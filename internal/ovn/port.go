@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"net/netip"
+
+	"github.com/puntdns/puntdns/internal/origin"
+)
+
+// Port is a guest's logical port: a VIF, a container in a VM or a virtual port.
+// It is immutable.
+type Port struct {
+	// Name is the unique Port_Binding.logical_port.
+	Name string
+	// Type is "" or "virtual".
+	Type string
+	// Network and SwitchName say which logical switch it is on.
+	Network    origin.Network
+	SwitchName string
+	// DatapathKey is the tunnel key of the switch (metadata in the pipeline)
+	// and Key that of the port (register 14). Both are 0 if the Southbound
+	// database is not read.
+	DatapathKey, Key uint32
+	// Parent is the name of the VM's port and Tag its VLAN id, for a container.
+	Parent string
+	Tag    uint16
+	// Hostname is options:hostname as a domain name, "" without one.
+	Hostname string
+	// Domain is what OVN says the port's domain is, fully qualified and in
+	// lower case, "" if it does not say.
+	Domain string
+	// Addresses are the port's, IPv4 first, sorted.
+	Addresses []netip.Addr
+}
+
+// IsContainer reports whether the port is that of a container in a VM.
+func (p *Port) IsContainer() bool { return p.Parent != "" && p.Tag != 0 }

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var randomSeed = flag.Uint64("seed", 0, "of TestRandom; 0 takes one at random")
+
+// TestRandom: after random changes, each way of reading has the picture that a
+// new reader gets, and readers in the meantime find no snapshot that contradicts
+// itself.
+func TestRandom(t *testing.T) {
+	seed := *randomSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-seed %d", seed)
+	r := newRig(t)
+	w := &chaos{r: r, rand: rand.New(rand.NewPCG(seed, 0))}
+	w.begin()
+
+	type reading struct {
+		config Config
+		source *Source
+	}
+	var readings []*reading
+	for _, monitor := range []Monitor{All, Local} {
+		for _, c := range []Config{r.config(true, false), r.config(true, true), r.config(false, true)} {
+			c.Monitor = monitor
+			readings = append(readings, &reading{config: c, source: r.acquire(c)})
+		}
+	}
+	here := []string{"p1", "p5", "p9"}
+	aim := func(s *Source) {
+		s.SetChassis("hv1")
+		s.SetPorts(here)
+	}
+
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for _, reading := range readings {
+		aim(reading.source)
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				case <-reading.source.Changed():
+				}
+				s := reading.source.Snapshot()
+				for p := range s.Guests() {
+					n := s.Network(p.Network)
+					if n == nil || s.PortByName(p.Name) != p || p.Key != 0 && s.Guest(p.DatapathKey, p.Key) != p {
+						t.Errorf("guest %+v is not to be found", p)
+					}
+					if _, ok := n.Lookup(p.Hostname, ""); !ok && p.Hostname != "" && len(p.Addresses) > 0 && reading.config.Northbound == nil {
+						t.Errorf("guest %+v has no name", p)
+					}
+				}
+			}
+		})
+	}
+	for range 400 {
+		w.step()
+	}
+	close(done)
+	for _, reading := range readings {
+		reading.source.AddNetwork("s0") // so that there is something in any case
+	}
+	readers.Wait()
+	for _, reading := range readings {
+		name := fmt.Sprintf("southbound %v, northbound %v, monitor %d", reading.config.Southbound != nil, reading.config.Northbound != nil, reading.config.Monitor)
+		sb, nb, err := reading.config.parse()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh := start(reading.config, sb, nb, nil)
+		aim(fresh)
+		fresh.AddNetwork("s0")
+		// The one may have more to ask for when the other has it all.
+		var diff string
+		for deadline := time.Now().Add(patience); ; {
+			want, got := fresh.Changed(), reading.source.Changed()
+			diff = cmp.Diff(strings.Split(dump(fresh.Snapshot()), "\n"), strings.Split(dump(reading.source.Snapshot()), "\n"))
+			if diff == "" || time.Now().After(deadline) {
+				break
+			}
+			select {
+			case <-want:
+			case <-got:
+			case <-time.After(time.Until(deadline)):
+			}
+		}
+		if diff != "" {
+			t.Errorf("%s: -from scratch +in the end:\n%s", name, diff)
+		}
+		if networks(fresh.Snapshot()) == "" {
+			t.Errorf("%s: there is nothing to compare", name)
+		}
+		fresh.stop()
+	}
+}
+
+// chaos changes both databases, each without regard to the other.
+type chaos struct {
+	r    *rig
+	rand *rand.Rand
+	// ports and switches that are there, in each database.
+	sbPorts, nbPorts, datapaths, dns []string
+}
+
+const (
+	switchCount = 5
+	portCount   = 25
+)
+
+func switchID(i int) string { return fmt.Sprintf("11111111-1111-4111-8111-%012d", i) }
+func rowID(i int) string    { return fmt.Sprintf("22222222-2222-4222-8222-%012d", i) }
+
+func (w *chaos) begin() {
+	for i := range switchCount {
+		w.nb(`{"op":"insert","table":"Logical_Switch","uuid":%q,"row":{"name":%q}}`, switchID(i), fmt.Sprintf("s%d", i))
+		w.sb(`{"op":"insert","table":"Datapath_Binding","uuid":%q,"row":%s}`, rowID(i), w.datapath(i))
+		w.datapaths = append(w.datapaths, rowID(i))
+	}
+	w.nb(`{"op":"insert","table":"DHCP_Options","uuid":%q,"row":{"cidr":"10.0.0.0/8"}}`, rowID(0))
+	w.sb(`{"op":"insert","table":"Encap","uuid-name":"e","row":{"type":"geneve","ip":"127.0.0.1","chassis_name":"hv1"}},`+
+		`{"op":"insert","table":"Chassis","uuid":%q,"row":{"name":"hv1","encaps":["named-uuid","e"]}}`, rowID(0))
+}
+
+func (w *chaos) nb(format string, args ...any) { w.transact(Northbound, format, args) }
+func (w *chaos) sb(format string, args ...any) { w.transact(Southbound, format, args) }
+
+func (w *chaos) transact(db, format string, args []any) {
+	var ops []any
+	var raw []json.RawMessage
+	if err := json.Unmarshal([]byte("["+fmt.Sprintf(format, args...)+"]"), &raw); err != nil {
+		w.r.t.Fatalf("%v: "+format, append([]any{err}, args...)...)
+	}
+	for _, op := range raw {
+		ops = append(ops, op)
+	}
+	w.r.server.Transact(w.r.t, db, ops...)
+}
+
+func (w *chaos) pick(list ...string) string { return list[w.rand.IntN(len(list))] }
+
+func (w *chaos) host() string { return fmt.Sprintf("%s%d", w.pick("vm", "VM"), w.rand.IntN(6)) }
+
+func (w *chaos) address() string {
+	return w.pick(fmt.Sprintf("10.0.0.%d", w.rand.IntN(12)), fmt.Sprintf("fd00::%d", w.rand.IntN(12)), "10.0.0", "10.0.0.1 fd00::1")
+}
+
+func (w *chaos) datapath(i int) string {
+	return fmt.Sprintf(`{"tunnel_key":%d,"external_ids":["map",[["name","s%d"],["logical-switch",%q]]]}`, i+1, w.rand.IntN(2)*i, switchID(i))
+}
+
+func (w *chaos) portRow() string {
+	chassis := w.pick(`["set",[]]`, fmt.Sprintf(`["uuid",%q]`, rowID(0)))
+	return fmt.Sprintf(`{"datapath":["uuid",%q],"type":%q,"mac":["set",["02:00:00:00:00:01 %s",%q]],"options":["map",[["hostname",%q],["other","x"]]],"chassis":%s}`,
+		w.pick(w.datapaths...), w.pick("", "", "", "virtual", "localport", "patch"), w.address(), w.pick("unknown", "dynamic", "02:00:00:00:00:02 10.0.0.77"), w.host(), chassis)
+}
+
+func (w *chaos) key() string {
+	return w.pick(w.host(), w.host()+".x", fmt.Sprintf("%d.0.0.10.in-addr.arpa", w.rand.IntN(12)), "a..b")
+}
+
+func (w *chaos) records() string {
+	m := map[string]string{}
+	for range 1 + w.rand.IntN(3) {
+		m[w.key()] = w.address()
+	}
+	var pairs [][2]string
+	for k, v := range m {
+		pairs = append(pairs, [2]string{k, v})
+	}
+	text, err := json.Marshal(pairs)
+	if err != nil {
+		w.r.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (w *chaos) step() {
+	switch n := w.rand.IntN(14); n {
+	case 0, 1: // a port comes or goes
+		i := w.rand.IntN(portCount)
+		name := fmt.Sprintf("p%d", i)
+		if at := slices.Index(w.sbPorts, name); at >= 0 {
+			w.sbPorts = slices.Delete(w.sbPorts, at, at+1)
+			w.sb(`{"op":"delete","table":"Port_Binding","where":[["logical_port","==",%q]]}`, name)
+			return
+		}
+		w.sbPorts = append(w.sbPorts, name)
+		w.sb(`{"op":"insert","table":"Port_Binding","row":{"logical_port":%q,"tunnel_key":%d,"datapath":["uuid",%q]}},`+
+			`{"op":"update","table":"Port_Binding","where":[["logical_port","==",%q]],"row":%s}`,
+			name, i+1, w.pick(w.datapaths...), name, w.portRow())
+	case 2, 3: // a port changes
+		if len(w.sbPorts) > 0 {
+			w.sb(`{"op":"update","table":"Port_Binding","where":[["logical_port","==",%q]],"row":%s}`, w.pick(w.sbPorts...), w.portRow())
+		}
+	case 4: // a switch gets another row, without what refers to the old
+		i := w.rand.IntN(switchCount)
+		old := w.datapaths[i]
+		w.datapaths[i] = rowID(100 + w.rand.IntN(1<<30))
+		w.sb(`{"op":"update","table":"Port_Binding","where":[["datapath","==",["uuid",%q]]],"row":{"datapath":["uuid",%q]}},`+
+			`{"op":"delete","table":"DNS","where":[["datapaths","includes",["uuid",%q]]]},`+
+			`{"op":"delete","table":"Datapath_Binding","where":[["_uuid","==",["uuid",%q]]]},`+
+			`{"op":"insert","table":"Datapath_Binding","uuid":%q,"row":%s}`, old, w.datapaths[i], old, old, w.datapaths[i], w.datapath(i))
+	case 5, 6: // a DNS row comes
+		w.dns = append(w.dns, fmt.Sprintf("33333333-3333-4333-8333-%012d", len(w.dns)))
+		w.sb(`{"op":"insert","table":"DNS","uuid":%q,"row":{"datapaths":["set",[["uuid",%q]]],"records":["map",[["first","10.0.0.1"]]]}}`,
+			w.dns[len(w.dns)-1], w.pick(w.datapaths...))
+	case 7, 8: // a DNS row's records change
+		if len(w.dns) > 0 {
+			id := w.pick(w.dns...)
+			w.sb(`{"op":"mutate","table":"DNS","where":[["_uuid","==",["uuid",%q]]],"mutations":[["records","delete",["set",[%q]]]]},`+
+				`{"op":"mutate","table":"DNS","where":[["_uuid","==",["uuid",%q]]],"mutations":[["records","insert",["map",[[%q,%q]]]]]}`,
+				id, w.key(), id, w.key(), w.address())
+		}
+	case 9: // a DNS row is for another switch too, or has other records, or goes
+		if len(w.dns) > 0 {
+			id := w.pick(w.dns...)
+			where := fmt.Sprintf(`"table":"DNS","where":[["_uuid","==",["uuid",%q]]]`, id)
+			w.sb("%s", w.pick(
+				fmt.Sprintf(`{"op":"mutate",%s,"mutations":[["datapaths","insert",["uuid",%q]]]}`, where, w.pick(w.datapaths...)),
+				fmt.Sprintf(`{"op":"update",%s,"row":{"datapaths":["uuid",%q],"records":["map",%s]}}`, where, w.pick(w.datapaths...), w.records()),
+				fmt.Sprintf(`{"op":"delete",%s}`, where)))
+		}
+	case 10: // a Northbound port comes or goes
+		name := fmt.Sprintf("p%d", w.rand.IntN(portCount))
+		if at := slices.Index(w.nbPorts, name); at >= 0 {
+			w.nbPorts = slices.Delete(w.nbPorts, at, at+1)
+			w.r.nbctl("--if-exists lsp-del " + name)
+			return
+		}
+		w.nbPorts = append(w.nbPorts, name)
+		w.nb(`{"op":"insert","table":"Logical_Switch_Port","uuid-name":"p","row":{"name":%q,"dhcpv4_options":%s,"options":["map",[["hostname",%q]]]}},`+
+			`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"mutations":[["ports","insert",["named-uuid","p"]]]}`,
+			name, w.pick(`["set",[]]`, fmt.Sprintf(`["uuid",%q]`, rowID(0))), w.host(), switchID(w.rand.IntN(switchCount)))
+	case 11: // a Northbound port changes
+		w.nb(`{"op":"update","table":"Logical_Switch_Port","where":[["name","==",%q]],"row":{"addresses":["set",[%q,"02:00:00:00:00:01 %s"]],"dynamic_addresses":%q,"enabled":%s}}`,
+			fmt.Sprintf("p%d", w.rand.IntN(portCount)), w.pick("dynamic", "unknown"), w.address(), "02:00:00:00:00:03 10.0.0.99", w.pick("true", "false", `["set",[]]`))
+	case 12: // a switch has another domain, or DNS rows
+		i := w.rand.IntN(switchCount)
+		w.nb(`{"op":"update","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"row":{"other_config":["map",[[%q,%q]]],"external_ids":["map",[["dns_domain","ids.test"]]]}}`,
+			switchID(i), w.pick("dns_domain", "x"), w.pick("a.test", "B.test", ""))
+		w.nb(`{"op":"insert","table":"DNS","uuid-name":"d","row":{"records":["map",[["%s","10.0.0.5"]]]}},`+
+			`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"mutations":[["dns_records","insert",["named-uuid","d"]]]}`,
+			w.host(), switchID(w.rand.IntN(switchCount)))
+	case 13: // DHCP tells another domain, and the chassis comes and goes
+		w.nb(`{"op":"update","table":"DHCP_Options","where":[],"row":{"options":["map",[["domain_name",%q]]]}}`, w.pick(`"dhcp.test"`, `"other.test"`, ""))
+		w.sb(`{"op":"update","table":"Chassis","where":[],"row":{"name":%q}}`, w.pick("hv1", "hv1", "hv2"))
+	}
+}

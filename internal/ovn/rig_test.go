@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+)
+
+// patience is how long a database or northd may take.
+const patience = 10 * time.Second
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rig is both databases in one real ovsdb-server, and ovn-northd on request.
+type rig struct {
+	t      testing.TB
+	server *ovsdbtest.Server
+}
+
+func newRig(t testing.TB) *rig {
+	return &rig{t, ovsdbtest.Start(t, "/usr/share/ovn/ovn-nb.ovsschema", "/usr/share/ovn/ovn-sb.ovsschema")}
+}
+
+// nbFile and sbFile are where the server of newRig keeps its databases.
+const (
+	nbFile = "0.db"
+	sbFile = "1.db"
+)
+
+func (r *rig) config(sb, nb bool) (c Config) {
+	if sb {
+		c.Southbound = []string{r.server.Endpoint}
+	}
+	if nb {
+		c.Northbound = []string{r.server.Endpoint}
+	}
+	return c
+}
+
+// must runs a program to its end and gives what it prints.
+func (r *rig) must(name string, args ...string) string {
+	r.t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		r.t.Fatalf("%s %q: %v: %s", name, args, err, errs.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// startNorthd runs ovn-northd to the end of the test.
+func (r *rig) startNorthd() {
+	r.t.Helper()
+	cmd := exec.Command("ovn-northd", "--no-chdir", "-vconsole:warn", "-vfile:off", "-vsyslog:off",
+		"--unixctl="+filepath.Join(r.server.Dir, "northd.ctl"), "--ovnnb-db="+r.server.Endpoint, "--ovnsb-db="+r.server.Endpoint)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started, done := make(chan error), make(chan struct{})
+	go func() {
+		// The signal comes when the thread that forked ends, not the process.
+		runtime.LockOSThread()
+		defer close(done)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		r.t.Fatalf("ovn-northd: %v", err)
+	}
+	r.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-done
+	})
+}
+
+// nbctl runs ovn-nbctl; commands are separated by "--".
+func (r *rig) nbctl(command string) string {
+	r.t.Helper()
+	return r.must("ovn-nbctl", append([]string{"--db=" + r.server.Endpoint, "--no-leader-only"}, words(command)...)...)
+}
+
+func (r *rig) sbctl(command string) string {
+	r.t.Helper()
+	return r.must("ovn-sbctl", append([]string{"--db=" + r.server.Endpoint, "--no-leader-only"}, words(command)...)...)
+}
+
+// words splits at spaces, of which "~" is one that does not split.
+func words(s string) []string {
+	all := strings.Fields(s)
+	for i, w := range all {
+		all[i] = strings.ReplaceAll(w, "~", " ")
+	}
+	return all
+}
+
+// acquire starts a Source that ends with the test.
+func (r *rig) acquire(c Config) *Source {
+	r.t.Helper()
+	s, err := Acquire(c)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(s.Release)
+	return s
+}
+
+// eventually waits for a snapshot that wrong has no complaint about.
+func eventually(t testing.TB, s *Source, wrong func(*Snapshot) string) *Snapshot {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for {
+		changed := s.Changed()
+		snapshot := s.Snapshot()
+		complaint := wrong(snapshot)
+		if complaint == "" {
+			return snapshot
+		}
+		select {
+		case <-changed:
+		case <-deadline.C:
+			t.Fatalf("%s\n%s\n%+v", complaint, dump(snapshot), s.Status())
+		}
+	}
+}
+
+// lookups checks lines of the form "SWITCH NAME = ANSWER", where NAME may have
+// "/DOMAIN" behind and ANSWER is empty for an unknown name. "!" before it is for
+// an ovn-owned row.
+func lookups(text string) func(*Snapshot) string {
+	return func(s *Snapshot) string {
+		var wrong []string
+		for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+			question, want, _ := strings.Cut(strings.TrimSpace(line), " =")
+			name, question, _ := strings.Cut(question, " ")
+			question, domain, _ := strings.Cut(question, "/")
+			got := "no such network"
+			if n := s.NetworkByName(name); n != nil {
+				a, ok := n.Lookup(question, domain)
+				if got = show(a); !ok {
+					got = ""
+				} else if got == "" {
+					got = "nothing"
+				}
+				if a.OVNOwned {
+					got = "!" + got
+				}
+			}
+			if got != strings.TrimSpace(want) {
+				wrong = append(wrong, fmt.Sprintf("%s: got %q", strings.TrimSpace(line), got))
+			}
+		}
+		return strings.Join(wrong, "\n")
+	}
+}
+
+// dump is all there is in a snapshot, in an order of its own.
+func dump(s *Snapshot) string {
+	var lines []string
+	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	domain := "fallback.test."
+	var keys []uint32
+	for id, n := range s.networks.all() {
+		line("network %s %q domain %q localport %v", id, n.Name, n.Domain, n.HasLocalport)
+		if s.Network(id) != n || s.NetworkByName(n.Name) == nil {
+			line("network %s is not to be found", id)
+		}
+		names := map[string]bool{}
+		addresses := map[netip.Addr]bool{}
+		for _, row := range n.rows {
+			for name := range row.names {
+				names[name] = true
+			}
+			for name := range row.aliases {
+				names[name] = true
+			}
+			for _, a := range row.reverse.addresses {
+				addresses[a] = true
+			}
+		}
+		for name := range n.ports.names {
+			names[name], names[name+domain] = true, true
+		}
+		for _, a := range slices.Concat(n.ports.fqdns.addresses, n.ports.bare.addresses) {
+			addresses[a] = true
+		}
+		for a := range n.ports.owners {
+			line("%s owner %s %v", id, a, n.Owns(a))
+		}
+		for name := range names {
+			a, ok := n.Lookup(name, domain)
+			line("%s name %s %v %q", id, name, ok, show(a))
+		}
+		for addr := range addresses {
+			a, ok := n.reverse(addr, domain)
+			line("%s reverse %s %v %q", id, addr, ok, show(a))
+		}
+		for _, p := range n.ports.all {
+			line("port %+v", *p)
+			if got := s.Guest(p.DatapathKey, p.Key); p.Key != 0 && got != p {
+				line("port %s is not to be found by its keys: %v", p.Name, got)
+			}
+			if got := s.PortByName(p.Name); got != p {
+				line("port %s is not to be found by its name: %v", p.Name, got)
+			}
+		}
+		for _, p := range n.ports.guests {
+			line("guest %s", p.Name)
+		}
+		keys = append(keys, n.ports.datapaths...)
+	}
+	for key, n := range s.byKey.all() {
+		line("key %d %s %v", key, n.ID, s.Network(n.ID) == n && slices.Contains(keys, key))
+	}
+	for name, n := range s.byName.all() {
+		line("name %q %s %v", name, n.ID, s.Network(n.ID) == n)
+	}
+	for name, p := range s.ports.all() {
+		line("index %s %s", name, p.Network)
+	}
+	line("stage %v", s.stage)
+	st := s.Stats
+	line("stats %d %d %d %d", st.Networks, st.Ports, st.Rows, st.Names)
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// guests are the names of those in a snapshot, sorted.
+func guests(s *Snapshot) string {
+	var all []string
+	for p := range s.Guests() {
+		all = append(all, p.Name)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// networks are the names of those in a snapshot, sorted.
+func networks(s *Snapshot) string {
+	var all []string
+	for _, n := range s.networks.all() {
+		all = append(all, n.Name)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// notes is a Logger.
+type notes struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (n *notes) Infof(format string, args ...any)    { n.add(format, args) }
+func (n *notes) Warningf(format string, args ...any) { n.add(format, args) }
+
+func (n *notes) add(format string, args []any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines = append(n.lines, fmt.Sprintf(format, args...))
+}
+
+// count is how many lines have the text.
+func (n *notes) count(text string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := 0
+	for _, line := range n.lines {
+		if strings.Contains(line, text) {
+			c++
+		}
+	}
+	return c
+}
+
+func networkID(t testing.TB, s string) origin.Network {
+	t.Helper()
+	id, err := parseNetwork(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func mustAddr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+func parseNetwork(s string) (origin.Network, error) {
+	id, err := ovsdb.ParseUUID(s)
+	return origin.Network(id), err
+}
+
+// stage is the logical table of OVN's DNS, as northd has it.
+func (r *rig) stage() int {
+	r.t.Helper()
+	out := r.sbctl("--bare --columns=table_id find Logical_Flow pipeline=ingress external_ids:stage-name=" + stageName)
+	n, err := strconv.Atoi(strings.Fields(out)[0])
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
+func mustEndpoints(t testing.TB, list []string) []endpoint.Endpoint {
+	t.Helper()
+	all, err := endpoint.ParseAll(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// rawJSON is an operation as it stands.
+func rawJSON(s string) json.RawMessage { return json.RawMessage(s) }
+
+// until polls what has no event.
+func (r *rig) until(what string, ok func() bool) {
+	r.t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline.C:
+			r.t.Fatalf("not in time: %s", what)
+		case <-tick.C:
+		}
+	}
+}

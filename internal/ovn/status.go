@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"time"
+
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// Names of the databases in their schemas.
+const (
+	Southbound = "OVN_Southbound"
+	Northbound = "OVN_Northbound"
+)
+
+// Status is the state of each configured database.
+type Status []DatabaseStatus
+
+// DatabaseStatus is the state of one database.
+type DatabaseStatus struct {
+	// Database is Southbound or Northbound.
+	Database string
+	// Synced is set while a connection stands and its contents are complete.
+	Synced bool
+	// Endpoint is the server in question and Err why it is not Synced.
+	Endpoint string
+	Err      error
+	// Since is when Synced last changed, or the Source was started.
+	Since time.Time
+}
+
+// Ready reports whether each configured database is synced now.
+func (s Status) Ready() bool {
+	for _, d := range s {
+		if !d.Synced {
+			return false
+		}
+	}
+	return len(s) > 0
+}
+
+// set takes over a state of the client and tells the log of it.
+func (d *DatabaseStatus) set(s ovsdb.State, log Logger) {
+	if d.Synced != s.Synced {
+		d.Since = time.Now()
+	}
+	d.Synced, d.Endpoint, d.Err = s.Synced, s.Endpoint, s.Err
+	if s.Synced {
+		log.Infof("%s: in sync with %s", d.Database, s.Endpoint)
+	} else {
+		log.Warningf("%s: not in sync: %v", d.Database, s.Err)
+	}
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ovsdbtest runs a real ovsdb-server for tests.
+package ovsdbtest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a server may take to start or to answer.
+const patience = 30 * time.Second
+
+// Server is an ovsdb-server with databases of its own in a temporary directory.
+type Server struct {
+	// Endpoint is where it listens, as unix:PATH.
+	Endpoint string
+	// Dir is the temporary directory.
+	Dir string
+
+	path string
+	args []string
+	dbs  []database
+
+	cmd  *exec.Cmd
+	done chan struct{}
+	log  *logBuffer
+}
+
+type database struct {
+	file string
+	// create makes the file anew.
+	create []string
+}
+
+// Start runs a server with one database for each schema: the path of a schema
+// file, or the schema itself. It ends with the test.
+func Start(t testing.TB, schemas ...string) *Server {
+	t.Helper()
+	return StartArgs(t, nil, schemas...)
+}
+
+// StartArgs is Start with more arguments for the server, such as
+// --remote=ptcp:0:127.0.0.1.
+func StartArgs(t testing.TB, args []string, schemas ...string) *Server {
+	t.Helper()
+	s := newServer(t, args)
+	for i, schema := range schemas {
+		if strings.HasPrefix(schema, "{") {
+			file := filepath.Join(s.Dir, fmt.Sprintf("%d.ovsschema", i))
+			if err := os.WriteFile(file, []byte(schema), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			schema = file
+		}
+		file := filepath.Join(s.Dir, fmt.Sprintf("%d.db", i))
+		s.dbs = append(s.dbs, database{file, []string{"create", file, schema}})
+	}
+	s.Empty(t)
+	s.Start(t)
+	return s
+}
+
+// StartCluster runs n servers of one clustered database.
+func StartCluster(t testing.TB, n int, schemaFile string) []*Server {
+	t.Helper()
+	name := tool(t, "schema-name", schemaFile)
+	var all []*Server
+	for i := range n {
+		s := newServer(t, nil)
+		file, raft := filepath.Join(s.Dir, "0.db"), "unix:"+filepath.Join(s.Dir, "raft")
+		create := []string{"create-cluster", file, schemaFile, raft}
+		if i > 0 {
+			create = []string{"join-cluster", file, name, raft, "unix:" + filepath.Join(all[0].Dir, "raft")}
+		}
+		s.dbs = []database{{file, create}}
+		s.Empty(t)
+		s.Start(t)
+		all = append(all, s)
+	}
+	return all
+}
+
+func newServer(t testing.TB, args []string) *Server {
+	// t.TempDir is named after the test, too long for the path of a socket.
+	dir, err := os.MkdirTemp("", "ovsdb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Dir: dir, path: filepath.Join(dir, "sock"), args: args}
+	s.Endpoint = "unix:" + s.path
+	t.Cleanup(func() {
+		s.Stop(t)
+		_ = os.RemoveAll(dir)
+	})
+	return s
+}
+
+// Empty makes the databases anew, without rows. The server must not be running.
+func (s *Server) Empty(t testing.TB) {
+	t.Helper()
+	for _, db := range s.dbs {
+		if err := os.Remove(db.file); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		tool(t, db.create...)
+	}
+}
+
+func tool(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("ovsdb-tool", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("ovsdb-tool %v: %v: %s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// Start runs the server again after Stop, with the databases as they are.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	args := []string{"--no-chdir", "--verbose=console:info", "--remote=punix:" + s.path, "--unixctl=" + filepath.Join(s.Dir, "ctl")}
+	args = append(args, s.args...)
+	for _, db := range s.dbs {
+		args = append(args, db.file)
+	}
+	s.log = &logBuffer{}
+	s.cmd = exec.Command("ovsdb-server", args...)
+	s.cmd.Env = append(os.Environ(), "OVS_RUNDIR="+s.Dir, "OVS_LOGDIR="+s.Dir)
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.done = make(chan struct{})
+	started := make(chan error)
+	go func() {
+		// The signal comes when the thread that forked ends, not the process.
+		runtime.LockOSThread()
+		defer close(s.done)
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = s.cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	s.until(t, "it listens", func() bool {
+		conn, err := net.Dial("unix", s.path)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+}
+
+// Stop kills the server and waits for its end.
+func (s *Server) Stop(t testing.TB) {
+	t.Helper()
+	if s.cmd == nil {
+		return
+	}
+	// It may have ended by itself.
+	_ = s.cmd.Process.Kill()
+	<-s.done
+	s.cmd = nil
+	_ = os.Remove(s.path)
+}
+
+// Signal sends a signal, such as SIGSTOP for a server that hangs.
+func (s *Server) Signal(t testing.TB, sig os.Signal) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var listening = regexp.MustCompile(`listening on port (\d+)`)
+
+// Port is the port of the first remote on TCP or SSL with port 0.
+func (s *Server) Port(t testing.TB) (port string) {
+	t.Helper()
+	s.until(t, "it names its port", func() bool {
+		m := listening.FindStringSubmatch(s.log.String())
+		if m != nil {
+			port = m[1]
+		}
+		return m != nil
+	})
+	return port
+}
+
+// until polls, since the server tells nobody.
+func (s *Server) until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-s.done:
+			t.Fatalf("ovsdb-server ended before %s: %s", what, s.log)
+		case <-ctx.Done():
+			t.Fatalf("ovsdb-server runs, but not until %s: %s", what, s.log)
+		}
+	}
+}
+
+// Transact runs operations (RFC 7047 section 5.2), each anything that encodes as
+// JSON, a json.RawMessage too, and gives their results. An error in any of them
+// fails the test.
+func (s *Server) Transact(t testing.TB, db string, ops ...any) []json.RawMessage {
+	t.Helper()
+	conn, err := net.Dial("unix", s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	params := append([]any{db}, ops...)
+	if err := json.NewEncoder(conn).Encode(map[string]any{"method": "transact", "params": params, "id": 1}); err != nil {
+		t.Fatal(err)
+	}
+	var reply struct {
+		Result []json.RawMessage `json:"result"`
+		Error  json.RawMessage   `json:"error"`
+	}
+	if err := json.NewDecoder(bufio.NewReader(conn)).Decode(&reply); err != nil {
+		t.Fatal(err)
+	}
+	if len(reply.Error) > 0 && string(reply.Error) != "null" {
+		t.Fatalf("transact: %s", reply.Error)
+	}
+	for i, r := range reply.Result {
+		// The result of an operation that failed, or of the commit after them.
+		if bytes.Contains(r, []byte(`"error":`)) {
+			t.Fatalf("transact: operation %d: %s", i, r)
+		}
+	}
+	return reply.Result
+}
+
+// logBuffer keeps what the server says.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

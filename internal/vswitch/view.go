@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vswitch
+
+import (
+	"cmp"
+	"slices"
+)
+
+// View is what the local database says of this node. Immutable.
+type View struct {
+	// SystemID is Open_vSwitch.external_ids:system-id, the name of the chassis
+	// in OVN (ovn-controller(8)). Empty if not set.
+	SystemID string
+	// Interfaces are those of the ports of the bridge that Watch was asked for,
+	// sorted by name. None while there is no such bridge.
+	Interfaces []Interface
+}
+
+// Interface is one row of the Interface table with what its Port says of it
+// (ovs-vswitchd.conf.db(5)). Each string is empty where the database has no
+// value.
+type Interface struct {
+	Name string
+	// OFPort is the OpenFlow port number; 0, which no port has, until
+	// ovs-vswitchd has assigned one and after it failed to.
+	OFPort uint32
+	// IfaceID is external_ids:iface-id, the name of the logical port.
+	IfaceID string
+	// AttachedMAC is external_ids:attached-mac, as written there.
+	AttachedMAC string
+	// Port is the name of the Port; the members of a bond share one.
+	Port string
+	// Tag is Port.tag, 0 to 4095; 0 if none.
+	Tag uint16
+	// NetworkID is Port.other_config:net_uuid, which Neutron's agent writes.
+	NetworkID string
+}
+
+func (v View) equal(w View) bool {
+	return v.SystemID == w.SystemID && slices.Equal(v.Interfaces, w.Interfaces)
+}
+
+// view picks what belongs to bridge out of the tables.
+func (t tables) view(bridge string) View {
+	var v View
+	for _, r := range t[openVSwitchTable] {
+		if row, ok := r.(*openVSwitch); ok {
+			v.SystemID = row.ExternalIDs["system-id"]
+		}
+	}
+	for _, r := range t[bridgeTable] {
+		row, ok := r.(*ovsBridge)
+		if !ok || row.Name != bridge {
+			continue
+		}
+		for _, port := range row.Ports {
+			v.Interfaces = t.appendPort(v.Interfaces, port)
+		}
+	}
+	slices.SortFunc(v.Interfaces, func(a, b Interface) int { return cmp.Compare(a.Name, b.Name) })
+	return v
+}
+
+func (t tables) appendPort(all []Interface, uuid string) []Interface {
+	port, ok := t[portTable][uuid].(*ovsPort)
+	if !ok {
+		return all
+	}
+	for _, uuid := range port.Interfaces {
+		row, ok := t[interfaceTable][uuid].(*ovsInterface)
+		if !ok {
+			continue
+		}
+		i := Interface{
+			Name:        row.Name,
+			IfaceID:     row.ExternalIDs["iface-id"],
+			AttachedMAC: row.ExternalIDs["attached-mac"],
+			Port:        port.Name,
+			NetworkID:   port.OtherConfig["net_uuid"],
+		}
+		// -1 says that the interface could not be opened. A number is at most
+		// 65534, the local port.
+		if n := row.OFPort; n != nil && *n > 0 && *n < 1<<16 {
+			i.OFPort = uint32(*n)
+		}
+		if n := port.Tag; n != nil && *n > 0 && *n < 1<<12 {
+			i.Tag = uint16(*n)
+		}
+		all = append(all, i)
+	}
+	return all
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// holderEnv marks the process that holds the lab with KEEP=1. It reports its
+// exit status, as one byte, on the descriptor statusFD, and then stays.
+const (
+	holderEnv = "PUNTDNS_DEMO_HOLDER"
+	statusFD  = 3
+)
+
+// runInBackground starts the holder and returns the status that it reports.
+func runInBackground() int {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fail(err)
+	}
+	defer r.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return fail(err)
+	}
+	holder := exec.Command(self, os.Args[1:]...)
+	holder.Env = append(os.Environ(), holderEnv+"=1")
+	holder.Stdout, holder.Stderr = os.Stdout, os.Stderr
+	holder.ExtraFiles = []*os.File{w}
+	// Out of the terminal's reach.
+	holder.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := holder.Start(); err != nil {
+		return fail(err)
+	}
+	if err := w.Close(); err != nil {
+		return fail(err)
+	}
+	status := make([]byte, 1)
+	if _, err := io.ReadFull(r, status); err != nil {
+		return fail(errors.New("the demo did not come up"))
+	}
+	return int(status[0])
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "demo:", err)
+	return 1
+}
+
+// hold is the demo in the background. It ends on SIGTERM, or if whoever started
+// it has gone before it is up.
+func hold(binary string) {
+	end := make(chan os.Signal, 1)
+	t := new(runner)
+	d := start(t, binary)
+	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
+	var status byte
+	if !d.show(os.Stdout) {
+		fmt.Println("\nAt least one answer is WRONG.")
+		status = 1
+	}
+	d.usage(os.Stdout)
+	err := detach(status)
+	if err == nil {
+		<-end
+	}
+	t.cleanup()
+	if err != nil {
+		os.Exit(fail(err))
+	}
+}
+
+// detach gives the terminal, or what the output goes to, back and reports the
+// status.
+func detach(status byte) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	for fd := range 3 {
+		if err := unix.Dup3(int(null.Fd()), fd, 0); err != nil {
+			return err
+		}
+	}
+	report := os.NewFile(statusFD, "status")
+	_, err = report.Write([]byte{status})
+	return errors.Join(err, report.Close(), null.Close())
+}
+
+// usage says how to use what is left up.
+func (d *demo) usage(w io.Writer) {
+	p := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+	p("")
+	p("KEEP is set, so all of this stays up. As root:")
+	p("")
+	p("# Ask from inside a guest")
+	for _, g := range d.guests {
+		p("nsenter --net=%s dig @%s db.internal", g.NetNS(), resolver4)
+	}
+	p("# See the punt flows (cookies that begin with 0x70646e)")
+	p("ovs-ofctl -O OpenFlow15 dump-flows %s cookie=0x70646e0000000000/0xffffff0000000000", d.l.Node.OpenFlow)
+	p("# Change a name")
+	p("ovn-nbctl --db=%s list DNS", d.l.NB)
+	p("# See metrics")
+	p("nsenter --net=%s %s", d.l.Node.NetNS(), "curl -s http://"+metricsAddr+"/metrics")
+	p("# Read the Corefile and the logs, puntdns and the switch among them")
+	p("less %s %s %s", filepath.Join(d.l.Dir, "Corefile"), d.puntdns.LogFile, filepath.Join(d.l.Node.Dir, "ovs-vswitchd.log"))
+	p("# Change the Corefile and have puntdns (pid %d) read it", d.puntdns.Pid)
+	p("kill -USR1 %d", d.puntdns.Pid)
+	p("# End it all, and leave nothing behind")
+	p("kill %d", os.Getpid())
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Demo shows puntdns on a real OVN: two tenants whose addresses overlap ask the
+// same resolver address the same questions and get their own answers. Its exit
+// status is 0 only if every answer is right.
+//
+// With KEEP=1 in the environment everything stays up, held by a process in the
+// background, and the demo prints how to use and end it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+func main() {
+	binary := flag.String("puntdns", "bin/puntdns", "`path` of the binary to show")
+	flag.Parse()
+	switch {
+	case os.Getenv("KEEP") == "":
+		os.Exit(run(*binary))
+	case os.Getenv(holderEnv) == "":
+		os.Exit(runInBackground())
+	default:
+		hold(*binary)
+	}
+}
+
+// run shows everything, ends it and returns the exit status.
+func run(binary string) int {
+	t := new(runner)
+	defer t.cleanup()
+	d := start(t, binary)
+	if !d.show(os.Stdout) {
+		fmt.Println("\nAt least one answer is WRONG. The log of puntdns:")
+		fmt.Print(d.puntdns.Log())
+		return 1
+	}
+	fmt.Println("\nEvery answer is right.")
+	return 0
+}
+
+// demo is the lab with puntdns in it.
+type demo struct {
+	l        *lab.Lab
+	guests   []*lab.Guest // one of each tenant, with the same MAC and addresses
+	upstream *lab.DNSServer
+	puntdns  *lab.Process
+}
+
+// Addresses in the node's namespace.
+const (
+	readyAddr   = "127.0.0.1:8181"
+	metricsAddr = "127.0.0.1:9153"
+)
+
+// start builds the lab and returns when puntdns is ready.
+func start(t *runner, binary string) *demo {
+	binary, err := filepath.Abs(binary)
+	if err != nil {
+		t.Fatalf("demo: %v", err)
+	}
+	began := time.Now()
+	fmt.Println("Starting OVN with two tenants, red and blue, on the userspace datapath ...")
+	l := lab.New(t, lab.Options{})
+	d := &demo{l: l}
+	for _, tn := range tenants {
+		d.guests = append(d.guests, tn.build(l))
+	}
+	d.upstream = l.Upstream(
+		"www.example.org. 300 IN A 192.0.2.80",
+		"www.example.org. 300 IN AAAA 2001:db8::80")
+	l.Sync()
+	fmt.Printf("OVN is up after %.1f s. Starting %s on %s ...\n", time.Since(began).Seconds(), binary, lab.Bridge)
+	d.puntdns = l.Node.Start("puntdns", nil, binary, "-conf", l.WriteFile("Corefile", d.corefile()))
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := l.Node.WaitHTTP(ctx, "http://"+readyAddr+"/ready", 200); err != nil {
+		t.Fatalf("puntdns does not get ready: %v\n%s", err, d.puntdns.Log())
+	}
+	fmt.Printf("Ready after %.1f s.\n\n", time.Since(began).Seconds())
+	return d
+}
+
+// corefile is the configuration of puntdns. The format of the log tells the
+// demo who has answered.
+func (d *demo) corefile() string {
+	return fmt.Sprintf(`. {
+    ofpunt %s {
+        openflow %s
+        ovsdb %s
+    }
+    metadata
+    errors
+    log . "demo {/ofpunt/port} {type} {name} {/ovnhosts/answer} {rcode}"
+    prometheus %s
+    ready %s {
+        monitor continuously
+    }
+    ovnhosts {
+        southbound %s
+        northbound %s
+        domain internal
+        fallthrough example.org
+    }
+    cache 30
+    forward . %s
+}
+`, lab.Bridge, d.l.Node.OpenFlow, d.l.Node.OVSDB, metricsAddr, readyAddr, d.l.SB, d.l.NB, d.upstream.Addr)
+}

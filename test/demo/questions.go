@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// Resolver addresses, the ones that puntdns has unless configured.
+const (
+	resolver4 = "169.254.169.254"
+	resolver6 = "fd00::254"
+)
+
+// Who answers.
+const (
+	byRow      = "ovnhosts (DNS row)"
+	byPort     = "ovnhosts (port)"
+	byNobody   = "ovnhosts (no such thing)"
+	byUpstream = "upstream"
+	byCache    = "cache of upstream"
+)
+
+// expected is an answer, status and data, and who gives it.
+type expected struct {
+	answer, by string
+}
+
+// question is asked by each tenant in turn, in the order of tenants.
+type question struct {
+	name   string
+	qtype  string
+	server string
+	want   [2]expected
+}
+
+var questions = []question{
+	{"db.internal.", "A", resolver4, [2]expected{{"10.0.0.20", byRow}, {"10.0.0.30", byRow}}},
+	{"DB.Internal.", "A", resolver6, [2]expected{{"10.0.0.20", byRow}, {"10.0.0.30", byRow}}},
+	{"db.internal.", "AAAA", resolver6, [2]expected{{"fd00:10::20", byRow}, {"no data", byRow}}},
+	{"vault.internal.", "A", resolver4, [2]expected{{"NXDOMAIN", byNobody}, {"10.0.0.40", byRow}}},
+	{"web.", "A", resolver4, [2]expected{{"10.0.0.12", byPort}, {"10.0.0.13", byPort}}},
+	{"web.internal.", "A", resolver6, [2]expected{{"10.0.0.12", byPort}, {"10.0.0.13", byPort}}},
+	{"beta.internal.", "A", resolver4, [2]expected{{"NXDOMAIN", byNobody}, {"10.0.0.11", byPort}}},
+	{"11.0.0.10.in-addr.arpa.", "PTR", resolver4, [2]expected{{"alpha.internal.", byPort}, {"beta.internal.", byPort}}},
+	{"20.0.0.10.in-addr.arpa.", "PTR", resolver4, [2]expected{{"db.internal.", byRow}, {"NXDOMAIN", byNobody}}},
+	{"www.example.org.", "A", resolver4, [2]expected{{"192.0.2.80", byUpstream}, {"192.0.2.80", byCache}}},
+	{"www.example.org.", "AAAA", resolver6, [2]expected{{"2001:db8::80", byUpstream}, {"2001:db8::80", byCache}}},
+	{"none.example.org.", "A", resolver4, [2]expected{{"NXDOMAIN", byUpstream}, {"NXDOMAIN", byCache}}},
+}
+
+// show asks every question in every tenant, prints a table and reports whether
+// all answers are right.
+func (d *demo) show(out io.Writer) bool {
+	right := true
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "QUERY\tRESOLVER\tTENANT\tANSWER\tWHO ANSWERED\t")
+	for _, q := range questions {
+		for i, want := range q.want {
+			got := d.ask(d.guests[i], q)
+			verdict := "ok"
+			if got != want {
+				verdict = fmt.Sprintf("WRONG, want %s from %s", want.answer, want.by)
+				right = false
+			}
+			fmt.Fprintf(w, "%s %s\t%s\t%s\t%s\t%s\t%s\n", q.name, q.qtype, q.server, tenants[i].name, got.answer, got.by, verdict)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return false
+	}
+	return right
+}
+
+// ask asks from inside a guest.
+func (d *demo) ask(g *lab.Guest, q question) expected {
+	asked := d.askedUpstream(q)
+	before := len(d.puntdns.Log())
+	r := g.Dig("+norecurse", "@"+q.server, q.name, q.qtype)
+	if r.Err != nil {
+		return expected{"no reply", "nobody"}
+	}
+	got := expected{answer: strings.Join(r.Values(), " ")}
+	switch {
+	case r.Status != "NOERROR":
+		got.answer = r.Status
+	case got.answer == "":
+		got.answer = "no data"
+	}
+	table, err := d.answeredFrom(before, g, q)
+	now := d.askedUpstream(q)
+	switch {
+	case err != nil:
+		got.by = err.Error()
+	case table == "dns":
+		got.by = byRow
+	case table == "port":
+		got.by = byPort
+	case now > asked:
+		got.by = byUpstream
+	case now > 0:
+		got.by = byCache
+	default:
+		got.by = byNobody
+	}
+	return got
+}
+
+// askedUpstream counts what the upstream was asked of a question.
+func (d *demo) askedUpstream(q question) int {
+	n := 0
+	for _, a := range d.upstream.Asked() {
+		if strings.EqualFold(a.Name, q.name) && dns.TypeToString[a.Qtype] == q.qtype {
+			n++
+		}
+	}
+	return n
+}
+
+// answeredFrom returns the table that ovnhosts has answered from, "-" for none,
+// as the log after an offset says for the guest's port: it also shows that the
+// query was taken for the right port's.
+func (d *demo) answeredFrom(offset int, g *lab.Guest, q question) (string, error) {
+	line := regexp.MustCompile(fmt.Sprintf(`demo %s %s (?i:%s) (\S+) `, g.Port, q.qtype, regexp.QuoteMeta(q.name)))
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	// The line is written after the answer.
+	for {
+		if m := line.FindStringSubmatch(d.puntdns.Log()[offset:]); m != nil {
+			return m[1], nil
+		}
+		if err := d.puntdns.WaitLog(ctx, fmt.Sprintf(`(?s)\A.{%d}.*%s`, offset, line)); err != nil {
+			return "", fmt.Errorf("another port than %s", g.Port)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+)
+
+// ovnController is the daemon that needs a treatment of its own in places.
+const ovnController = "ovn-controller"
+
+// daemon is one of the daemons of OVS or OVN: it can be ended and started
+// again with the same arguments. They do not daemonize, since that would take
+// them out of reach of the parent-death signal.
+type daemon struct {
+	host  *Host
+	dir   string
+	name  string
+	argv  []string
+	ready func(context.Context) error // beside the control socket; may be nil
+	proc  *Process
+}
+
+// newDaemon describes a daemon with its files in dir, all named after it.
+func newDaemon(h *Host, dir, name string, argv ...string) *daemon {
+	d := &daemon{host: h, dir: dir, name: name, argv: argv}
+	d.argv = append(d.argv, "--pidfile="+d.file(".pid"), "--log-file="+d.file(".log"), "-vconsole:err", "-vsyslog:off", "-vfile:info")
+	if name != ovnController {
+		d.argv = append(d.argv, "--unixctl="+d.file(".ctl"))
+	}
+	return d
+}
+
+func (d *daemon) file(suffix string) string { return filepath.Join(d.dir, d.name+suffix) }
+
+// control is the path of the control socket. In OVN 23.03 ovn-controller does
+// not let it be chosen.
+func (d *daemon) control() string {
+	if d.name == ovnController {
+		return d.file(fmt.Sprintf(".%d.ctl", d.proc.Pid))
+	}
+	return d.file(".ctl")
+}
+
+// start starts the daemon and waits until it answers.
+func (d *daemon) start(ctx context.Context) error {
+	p, err := d.host.start(d.name+".out", nil, d.argv...)
+	if err != nil {
+		return err
+	}
+	d.proc = p
+	if err := d.wait(ctx, d.control()); err != nil {
+		return err
+	}
+	if d.ready == nil {
+		return nil
+	}
+	if err := d.ready(ctx); err != nil {
+		return fmt.Errorf("%s does not get ready: %w", d.name, err)
+	}
+	return nil
+}
+
+// wait waits until something listens on a Unix socket of the daemon. The file
+// alone says nothing: a daemon that was killed leaves it behind.
+func (d *daemon) wait(ctx context.Context, socket string) error {
+	return poll(ctx, func() error {
+		select {
+		case <-d.proc.done:
+			return hopeless{fmt.Errorf("%s has ended: %v: %s", d.name, d.proc.err, d.proc.Log())}
+		default:
+		}
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.name, err)
+		}
+		return conn.Close()
+	})
+}
+
+// restart ends the daemon in order and starts it again.
+func (d *daemon) restart(ctx context.Context) error {
+	if d.name == ovnController {
+		// On its own it would remove its chassis and the flows; --restart is
+		// what the packages' upgrade does. An error shows below.
+		_, _ = d.host.Exec(ctx, "ovs-appctl", "--target="+d.control(), "exit", "--restart")
+		if err := d.proc.Wait(ctx); ctx.Err() != nil {
+			return err
+		}
+	}
+	_ = d.proc.Stop()
+	return d.start(ctx)
+}
+
+func (d *daemon) kill(context.Context) error {
+	// It ends by a signal, which Kill reports as an error.
+	_ = d.proc.Kill()
+	return nil
+}
+
+// named returns the daemon of a name.
+func named(t T, daemons map[string]*daemon, name string) *daemon {
+	t.Helper()
+	d := daemons[name]
+	if d == nil {
+		t.Fatalf("no daemon %q here, but %q", name, slices.Sorted(maps.Keys(daemons)))
+	}
+	return d
+}
+
+// act does f to the daemon of a name.
+func act(t T, daemons map[string]*daemon, name string, f func(*daemon, context.Context) error) {
+	t.Helper()
+	d := named(t, daemons, name)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := f(d, ctx); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// Restart ends a central daemon in order and starts it again: "nb", "sb" (one
+// ovsdb-server each) or "ovn-northd". It returns when the daemon answers.
+func (l *Lab) Restart(name string) {
+	l.t.Helper()
+	act(l.t, l.daemons, name, (*daemon).restart)
+}
+
+// Kill ends a central daemon by SIGKILL; [Lab.Revive] starts it again.
+func (l *Lab) Kill(name string) {
+	l.t.Helper()
+	act(l.t, l.daemons, name, (*daemon).kill)
+}
+
+// Revive starts a central daemon that was killed.
+func (l *Lab) Revive(name string) {
+	l.t.Helper()
+	act(l.t, l.daemons, name, (*daemon).start)
+}
+
+// Restart ends a daemon of the node in order and starts it again:
+// "ovsdb-server", "ovs-vswitchd" or "ovn-controller". It returns when the daemon
+// answers, an ovn-controller when it has connected; [Lab.Sync] waits for the
+// flows.
+func (n *Node) Restart(name string) {
+	n.l.t.Helper()
+	act(n.l.t, n.daemons, name, (*daemon).restart)
+}
+
+// Kill ends a daemon of the node by SIGKILL; [Node.Revive] starts it again.
+func (n *Node) Kill(name string) {
+	n.l.t.Helper()
+	act(n.l.t, n.daemons, name, (*daemon).kill)
+}
+
+// Revive starts a daemon of the node that was killed.
+func (n *Node) Revive(name string) {
+	n.l.t.Helper()
+	act(n.l.t, n.daemons, name, (*daemon).start)
+}
+
+// Daemon returns the process of a daemon of the node, to stop and continue it
+// by signals.
+func (n *Node) Daemon(name string) *Process {
+	n.l.t.Helper()
+	return named(n.l.t, n.daemons, name).proc
+}
+
+// appctl runs ovs-appctl on a daemon.
+func (d *daemon) appctl(args ...string) string {
+	d.host.l.t.Helper()
+	return d.host.must(append([]string{"ovs-appctl", "--target=" + d.control(), timeoutFlag}, args...)...)
+}
+
+// AppCtl runs ovs-appctl on a central daemon: "nb", "sb" or "ovn-northd".
+func (l *Lab) AppCtl(daemon string, args ...string) string {
+	l.t.Helper()
+	return named(l.t, l.daemons, daemon).appctl(args...)
+}
+
+// AppCtl runs ovs-appctl on a daemon of the node.
+func (n *Node) AppCtl(daemon string, args ...string) string {
+	n.l.t.Helper()
+	return named(n.l.t, n.daemons, daemon).appctl(args...)
+}

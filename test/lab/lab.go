@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+)
+
+// Options of a lab; the zero value is one node with OVN.
+type Options struct {
+	// Nodes is the number of chassis, at least 1. They are joined by Geneve.
+	Nodes int
+	// Plain leaves out ovn-northd and ovn-controller: br-int then is an ordinary
+	// learning switch, as an agent or a test wants it. The databases are there.
+	Plain bool
+	// TCP opens the databases on TCP too, see Lab.NBTCP.
+	TCP bool
+}
+
+// Lab is a running OVN.
+type Lab struct {
+	Dir   string // folder of everything, removed by Close
+	Node  *Node  // the first of Nodes; the databases and ovn-northd run beside it
+	Nodes []*Node
+
+	// Endpoints of the databases, as ovn-nbctl --db and a Corefile take them.
+	NB, SB string
+	// The same on TCP, from inside the first node, with Options.TCP.
+	NBTCP, SBTCP string
+
+	t       T
+	opts    Options
+	guard   *guard
+	daemons map[string]*daemon
+
+	closing sync.Once
+	closed  atomic.Bool // Close has begun
+	// mu guards what follows, so that subtests may run in parallel.
+	mu        sync.Mutex
+	procs     []running
+	servers   []*DNSServer
+	guests    map[string]*Guest
+	upstreams int
+}
+
+// running is a process and where it runs.
+type running struct {
+	host *Host
+	proc *Process
+}
+
+// New starts a lab and returns when each ovn-controller has connected. The lab
+// is closed by t.Cleanup; if the test has failed by then, the ends of all logs
+// go to the test's log.
+func New(t T, o Options) *Lab {
+	t.Helper()
+	Need(t)
+	dir, err := os.MkdirTemp("", "puntdns-lab-")
+	if err != nil {
+		t.Fatalf("lab: %v", err)
+	}
+	l := &Lab{
+		Dir:     dir,
+		NB:      "unix:" + filepath.Join(dir, "nb.sock"),
+		SB:      "unix:" + filepath.Join(dir, "sb.sock"),
+		t:       t,
+		opts:    o,
+		daemons: make(map[string]*daemon),
+		guests:  make(map[string]*Guest),
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			l.dumpLogs()
+		}
+		l.Close()
+	})
+	if err := l.start(); err != nil {
+		t.Fatalf("lab: %v", err)
+	}
+	return l
+}
+
+func (l *Lab) start() error {
+	var err error
+	if l.guard, err = startGuard(l.Dir); err != nil {
+		return err
+	}
+	for i := range max(l.opts.Nodes, 1) {
+		n, err := l.newNode(i + 1)
+		if err != nil {
+			return err
+		}
+		l.Nodes = append(l.Nodes, n)
+	}
+	l.Node = l.Nodes[0]
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := l.startCentral(ctx); err != nil {
+		return err
+	}
+	for _, n := range l.Nodes {
+		if err := n.startSwitch(ctx); err != nil {
+			return fmt.Errorf("%s: %w", n.Name, err)
+		}
+	}
+	if l.opts.Plain {
+		return nil
+	}
+	for _, n := range l.Nodes {
+		if err := n.daemons[ovnController].start(ctx); err != nil {
+			return fmt.Errorf("%s: %w", n.Name, err)
+		}
+	}
+	return nil
+}
+
+// Close ends the lab: what was started last first, then whatever the processes
+// left behind, then the folder. It waits for all of it. The test's cleanup
+// calls it; a second call does nothing.
+func (l *Lab) Close() {
+	l.t.Helper()
+	l.closing.Do(func() {
+		if err := l.close(); err != nil {
+			l.t.Logf("lab: close: %v", err)
+		}
+	})
+}
+
+func (l *Lab) close() error {
+	l.closed.Store(true)
+	l.mu.Lock()
+	procs, servers, guests := l.procs, l.servers, l.guests
+	l.procs, l.servers, l.guests = nil, nil, nil
+	l.mu.Unlock()
+	for _, s := range servers {
+		s.shutdown()
+	}
+	for i := len(procs) - 1; i >= 0; i-- {
+		// How a process ends on SIGTERM is its own business.
+		_ = procs[i].proc.Stop()
+	}
+	var errs []error
+	if l.guard != nil {
+		errs = append(errs, l.guard.close())
+	} else {
+		errs = append(errs, os.RemoveAll(l.Dir))
+	}
+	for _, g := range guests {
+		errs = append(errs, g.ns.close())
+	}
+	for _, n := range l.Nodes {
+		errs = append(errs, n.ns.close())
+	}
+	return errors.Join(errs...)
+}
+
+// errClosed is what a closed lab says to those who still use it.
+var errClosed = errors.New("the lab is closed")
+
+// track remembers a process for Close.
+func (l *Lab) track(h *Host, p *Process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept := l.procs[:0]
+	for _, r := range l.procs {
+		select {
+		case <-r.proc.done:
+		default:
+			kept = append(kept, r)
+		}
+	}
+	l.procs = append(kept, running{h, p})
+}
+
+// WriteFile puts a file into the lab's folder and returns its path.
+func (l *Lab) WriteFile(name, content string) string {
+	l.t.Helper()
+	path := filepath.Join(l.Dir, name)
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		l.t.Fatalf("lab: %v", err)
+	}
+	return path
+}
+
+// Eventually waits until f returns nil; it ends the test if that takes more
+// than a minute.
+func (l *Lab) Eventually(what string, f func() error) {
+	l.t.Helper()
+	if err := poll(context.Background(), f); err != nil {
+		l.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (l *Lab) dumpLogs() {
+	for _, pattern := range []string{"*.log", "*/*.log"} {
+		files, err := filepath.Glob(filepath.Join(l.Dir, pattern))
+		if err != nil {
+			l.t.Logf("lab: %v", err)
+		}
+		for _, file := range files {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				l.t.Logf("lab: %v", err)
+			}
+			if len(b) > 0 {
+				l.t.Logf("end of %s:\n%s", file, tail(b, 30))
+			}
+		}
+	}
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+const (
+	// patience bounds every wait for something that is going to happen; it is
+	// long because the machine may be busy, and costs nothing when it is not.
+	patience = 60 * time.Second
+	// pollEvery is the distance of two looks at a condition that has no event.
+	pollEvery = 5 * time.Millisecond
+	// grace is the time between SIGTERM and SIGKILL.
+	grace = 5 * time.Second
+)
+
+// Process is a long-running program in a namespace of the lab.
+type Process struct {
+	Name    string
+	Pid     int
+	LogFile string // standard output and error
+
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // of cmd.Wait, once done is closed
+}
+
+// Start runs a program in the host's namespace until it is stopped, at the
+// latest by Close. Its output goes to NAME.log in the host's folder, after that
+// of earlier ones of the same name. env is added to the environment, argv[0] is
+// looked up in PATH.
+func (h *Host) Start(name string, env []string, argv ...string) *Process {
+	h.l.t.Helper()
+	p, err := h.start(name, env, argv...)
+	if err != nil {
+		h.l.t.Fatalf("%s: start %s: %v", h.Name, name, err)
+	}
+	return p
+}
+
+func (h *Host) start(name string, env []string, argv ...string) (*Process, error) {
+	cmd, err := h.command(env, argv)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{Name: name, LogFile: h.file(name + ".log"), cmd: cmd, done: make(chan struct{})}
+	out, err := os.OpenFile(p.LogFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := spawn(h.ns, cmd); err != nil {
+		return nil, err
+	}
+	p.Pid = cmd.Process.Pid
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	h.l.track(h, p)
+	return p, nil
+}
+
+// Signal sends a signal to the process.
+func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Wait waits for the end of the process and returns how it ended, as
+// [exec.Cmd.Wait] does.
+func (p *Process) Wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return fmt.Errorf("%s (pid %d) still runs: %w", p.Name, p.Pid, ctx.Err())
+	}
+}
+
+// Stop ends the process by SIGTERM, after five seconds by SIGKILL, waits, and
+// returns how it ended.
+func (p *Process) Stop() error {
+	// An error means that it has ended already.
+	_ = p.Signal(syscall.SIGTERM)
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return p.err
+	case <-timer.C:
+		return p.Kill()
+	}
+}
+
+// Kill ends the process and its process group by SIGKILL and waits.
+func (p *Process) Kill() error {
+	select {
+	case <-p.done:
+		return p.err
+	default:
+	}
+	_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
+	<-p.done
+	return p.err
+}
+
+// Log returns what the process has written so far.
+func (p *Process) Log() string {
+	b, err := os.ReadFile(p.LogFile)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// WaitLog waits until the output matches the expression. It fails at once when
+// the process has ended without a match.
+func (p *Process) WaitLog(ctx context.Context, expr string) error {
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return err
+	}
+	return poll(ctx, func() error {
+		ended := false
+		select {
+		case <-p.done:
+			ended = true
+		default:
+		}
+		b, err := os.ReadFile(p.LogFile)
+		switch {
+		case err != nil:
+			return err
+		case re.Match(b):
+			return nil
+		case ended:
+			return hopeless{fmt.Errorf("%s ended (%v) before its log matched %q; it ends with:\n%s", p.Name, p.err, expr, tail(b, 20))}
+		}
+		return fmt.Errorf("log of %s does not match %q; it ends with:\n%s", p.Name, expr, tail(b, 20))
+	})
+}
+
+// hopeless wraps an error that no further attempt will change.
+type hopeless struct{ error }
+
+func (h hopeless) Unwrap() error { return h.error }
+
+// poll calls f until it returns nil or the context, or patience, ends; then it
+// returns f's last error.
+func poll(ctx context.Context, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		if h := (hopeless{}); errors.As(err, &h) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// tail returns the last n lines.
+func tail(b []byte, n int) []byte {
+	b = bytes.TrimRight(b, "\n")
+	i := len(b)
+	for ; n > 0 && i >= 0; n-- {
+		i = bytes.LastIndexByte(b[:i], '\n')
+	}
+	return b[i+1:]
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package test has the system tests: a real OVN, guests in network namespaces,
+// and the puntdns binary between them.
+package test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// wait bounds what a test waits for: far more than it takes, for a busy machine.
+const wait = 30 * time.Second
+
+// puntdns is the binary under test, with the race detector in it: a race there
+// ends a test as one here does.
+var puntdns string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "puntdns-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	puntdns = filepath.Join(dir, "puntdns")
+	build := exec.Command("go", "build", "-race", "-o", puntdns, "../cmd/puntdns")
+	build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	build.Stderr = os.Stderr
+	code := 1
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building puntdns:", err)
+	} else {
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// within bounds what a test waits for.
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Places in a Corefile that are the lab's.
+const (
+	readyAddr   = "127.0.0.1:8181"
+	metricsAddr = "127.0.0.1:9153"
+)
+
+// corefile fills the lab's endpoints into a Corefile: SB, NB, MGMT and OVSDB.
+func corefile(l *lab.Lab, text string) string {
+	return strings.NewReplacer(
+		"$SB", l.SB, "$NB", l.NB, "$MGMT", l.Node.OpenFlow, "$OVSDB", l.Node.OVSDB,
+	).Replace(text)
+}
+
+// server is a running puntdns.
+type server struct {
+	*lab.Process
+	t    *testing.T
+	l    *lab.Lab
+	path string
+}
+
+// start runs puntdns with a Corefile on the first node, and does not wait.
+func start(t *testing.T, l *lab.Lab, text string) *server {
+	t.Helper()
+	path := l.WriteFile("Corefile", corefile(l, text))
+	s := &server{t: t, l: l, path: path}
+	s.Process = l.Node.Start("puntdns", []string{"GORACE=halt_on_error=1 exitcode=66"}, puntdns, "-conf", path)
+	return s
+}
+
+// serve starts puntdns and waits until it is ready.
+func serve(t *testing.T, l *lab.Lab, text string) *server {
+	t.Helper()
+	s := start(t, l, text)
+	s.ready(200)
+	return s
+}
+
+// ready waits for an answer of the ready plugin.
+func (s *server) ready(status int) {
+	s.t.Helper()
+	if err := s.l.Node.WaitHTTP(within(s.t, wait), "http://"+readyAddr+"/ready", status); err != nil {
+		s.t.Fatalf("ready: %v\n%s", err, s.Log())
+	}
+}
+
+// metrics returns the text of the prometheus plugin.
+func (s *server) metrics() string {
+	s.t.Helper()
+	_, text, err := s.l.Node.HTTPGet(within(s.t, wait), "http://"+metricsAddr+"/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return text
+}
+
+// log waits until the log has a line that matches.
+func (s *server) log(expr string) {
+	s.t.Helper()
+	if err := s.WaitLog(within(s.t, wait), expr); err != nil {
+		s.t.Fatalf("waiting for %q in the log: %v\n%s", expr, err, s.Log())
+	}
+}
