@@ -240,12 +240,14 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 		flowInstalls.WithLabelValues(s.bridge.name, "lost").Add(float64(restored))
 		flowsGauge.WithLabelValues(s.bridge.name).Set(float64(len(s.keeper.have)))
 	}
-	if !s.started {
+	if !snapshot.Settled {
+		s.complain("the databases have not told all guests of this chassis")
+	} else if !s.started {
 		s.started = true
+		s.complaint = ""
 		log.Infof("Bridge %s: flows are in place, OVN's DNS stage is table %d", s.bridge.name, s.stage.table)
 	}
-	s.complaint = ""
-	s.bridge.ready.Store(s.keeper.hasPunt())
+	s.bridge.ready.Store(s.keeper.hasPunt() && (snapshot.Settled || s.started))
 	return false, nil
 }
 

@@ -54,7 +54,7 @@ func (c Config) Key() string {
 	return fmt.Sprintf("%q %q %q %d", c.Southbound, c.Northbound, c.TLS, c.Monitor)
 }
 
-// parsed is what Acquire makes of a Config.
+// parse checks the connection methods.
 func (c Config) parse() (sb, nb []endpoint.Endpoint, err error) {
 	if len(c.Southbound)+len(c.Northbound) == 0 {
 		return nil, nil, errNoDatabase

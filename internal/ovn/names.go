@@ -11,7 +11,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-var errNoName = errors.New("it is empty")
+var (
+	errNoName     = errors.New("it is empty")
+	errHalfEscape = errors.New("it is no domain name: it ends within an escape")
+)
 
 // presentation brings a name of any bytes into the form that miekg/dns gives
 // the name of a question, fully qualified. Its case is kept.
@@ -19,8 +22,14 @@ func presentation(name string) (string, error) {
 	if name == "" || name == "." {
 		return "", errNoName
 	}
+	if endsInEscape(name) {
+		return "", errHalfEscape // PackDomainName would drop the last label
+	}
+	if rest, dot := strings.CutSuffix(name, "."); !dot || endsInEscape(rest) {
+		name += "."
+	}
 	var wire [255]byte
-	n, err := dns.PackDomainName(dns.Fqdn(name), wire[:], 0, nil, false)
+	n, err := dns.PackDomainName(name, wire[:], 0, nil, false)
 	if err != nil {
 		return "", fmt.Errorf("it is no domain name: %w", err)
 	}
@@ -29,6 +38,12 @@ func presentation(name string) (string, error) {
 		return "", fmt.Errorf("it is no domain name: %w", err)
 	}
 	return out, nil
+}
+
+// endsInEscape tells whether a backslash at the end escapes what would follow.
+// It counts bytes, where dns.IsFqdn miscounts after a character of several.
+func endsInEscape(s string) bool {
+	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }
 
 // canonical is presentation in lower case: what names are compared by.

@@ -34,6 +34,9 @@ func TestCanonical(t *testing.T) {
 		{"label too long", long + "a", ""},
 		{"name too long", long + "." + long + "." + long + "." + long[:62], ""},
 		{"half an escape", `a\`, ""},
+		{"escaped dot at the end", `a\.`, `a\..`},
+		{"backslash at the end", `a\\`, `a\\.`},
+		{"half an escape after a label", `a.b\`, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

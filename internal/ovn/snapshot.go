@@ -19,6 +19,10 @@ type Snapshot struct {
 	// Time is when this snapshot replaced the one before, zero for the empty
 	// snapshot that a Source starts with.
 	Time time.Time
+	// Settled is set when the snapshot has every guest of the local chassis: the
+	// databases know the chassis and have acknowledged what it wants. It may be
+	// unset again for the moment that a new guest's network needs.
+	Settled bool
 	// Stats sums up what is in the snapshot.
 	Stats Stats
 

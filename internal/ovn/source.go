@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
-	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
@@ -104,29 +103,30 @@ func start(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source {
 	s.world.init(cfg.Monitor == Local, cfg.Log)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
+	// Each database looks at the other: both are there before a client delivers.
 	if len(sb) > 0 {
 		s.sb = newSouthbound(&s.world)
-		s.run(ctx, &s.sb.database, ovsdb.Config{Endpoints: sb, TLS: conf, Tables: s.sb.tables(), Receiver: receiver{s, s.sb}})
 	}
 	if len(nb) > 0 {
 		s.nb = newNorthbound(&s.world)
-		s.run(ctx, &s.nb.database, ovsdb.Config{Endpoints: nb, TLS: conf, Tables: s.nb.tables(), Receiver: receiver{s, s.nb}})
 	}
-	s.mu.Lock()
-	clients := s.databases()
-	s.mu.Unlock()
-	for _, d := range clients {
+	if s.sb != nil {
+		s.sb.client = ovsdb.New(ovsdb.Config{
+			Database: Southbound, Endpoints: sb, TLS: conf, Tables: s.sb.tables(), Receiver: receiver{s, s.sb},
+		})
+	}
+	if s.nb != nil {
+		s.nb.client = ovsdb.New(ovsdb.Config{
+			Database: Northbound, Endpoints: nb, TLS: conf, Tables: s.nb.tables(), Receiver: receiver{s, s.nb},
+		})
+	}
+	for _, d := range s.databases() {
 		s.wait.Go(func() {
 			// The only error beside that of ctx is for an incomplete Config.
 			_ = d.client.Run(ctx)
 		})
 	}
 	return s
-}
-
-func (s *Source) run(ctx context.Context, d *database, cfg ovsdb.Config) {
-	cfg.Database = d.status.Database
-	d.client = ovsdb.New(cfg)
 }
 
 func (s *Source) stop() {
@@ -301,6 +301,3 @@ func (r receiver) State(state ovsdb.State) {
 	defer r.source.mu.Unlock()
 	r.db.base().status.set(state, r.source.log)
 }
-
-// interface check: the shared identity type converts without a copy.
-var _ = origin.Network(ovsdb.UUID{})

@@ -206,7 +206,7 @@ func (s *southbound) locate() {
 		}
 	}
 	s.self = self
-	s.world.want = true
+	s.world.want, s.world.recheck = true, true
 }
 
 func (s *southbound) row(table string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {

@@ -207,6 +207,7 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	if w.sb != nil && w.stale {
 		next.stage = w.sb.dnsStage()
 	}
+	next.Settled = w.settled()
 	next.Stats.Names += w.records - next.records
 	next.records = w.records
 	next.Stats.Rows = w.rows
@@ -214,6 +215,19 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	clear(w.dirty)
 	w.recheck, w.stale = false, false
 	return &next
+}
+
+// settled tells whether nothing that the local chassis wants is outstanding.
+func (w *world) settled() bool {
+	if w.sb != nil && w.sb.self == (ovsdb.UUID{}) {
+		return false
+	}
+	for _, d := range w.databases() {
+		if len(d.asked) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // rename keeps names.

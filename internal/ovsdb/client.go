@@ -43,9 +43,15 @@ type Config struct {
 	LeaderOnly bool
 	// Connect bounds dialling, TLS included. Default 5 s.
 	Connect time.Duration
-	// Probe is the silence after which the server is asked for an echo, and the
-	// further silence after which it counts as dead. Default 5 s.
+	// Probe is the silence after which the server is asked for an echo, and,
+	// until the initial contents are in, the further silence after which it
+	// counts as dead. Default 5 s.
 	Probe time.Duration
+	// Dead is the further silence after which a server counts as dead that has
+	// delivered its contents. It is longer, since a server that composes large
+	// contents for others answers nobody meanwhile, and a client that leaves then
+	// only asks it for more of them. Default 30 s.
+	Dead time.Duration
 	// Initial is what the server may take to begin its answer to a monitor
 	// request or a change of conditions, where it is too busy for echoes: about
 	// 6 s for 100,000 rows. Default 60 s.
@@ -62,6 +68,7 @@ func (c *Config) setDefaults() {
 	}{
 		{&c.Connect, 5 * time.Second},
 		{&c.Probe, 5 * time.Second},
+		{&c.Dead, 30 * time.Second},
 		{&c.Initial, time.Minute},
 		{&c.MinBackoff, 200 * time.Millisecond},
 		{&c.MaxBackoff, 8 * time.Second},

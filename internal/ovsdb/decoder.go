@@ -10,10 +10,11 @@ import (
 )
 
 const (
-	// maxRow bounds the memory of one row, in bytes.
-	maxRow = 64 << 20
+	// maxRow bounds the memory of one row, in bytes: a DNS row of 100,000 names
+	// takes about 10 MB.
+	maxRow = 32 << 20
 	// maxResult bounds an answer that is no row: a schema is below 100 KB.
-	maxResult = 16 << 20
+	maxResult = 4 << 20
 	// maxSmall bounds ids, errors and the parameters of echo requests.
 	maxSmall = 64 << 10
 )

@@ -477,7 +477,7 @@ func TestCluster(t *testing.T) {
 func TestHangingServer(t *testing.T) {
 	s := ovsdbtest.Start(t, thingSchema)
 	r := newReplica()
-	start(t, r, func(cfg *ovsdb.Config) { cfg.Probe = 50 * time.Millisecond }, s.Endpoint)
+	start(t, r, func(cfg *ovsdb.Config) { cfg.Probe, cfg.Dead = time.Second, 50*time.Millisecond }, s.Endpoint)
 	r.waitSynced(t)
 	s.Signal(t, syscall.SIGSTOP)
 	r.waitDown(t, "silent")

@@ -272,7 +272,11 @@ func (s *session) Read(p []byte) (int, error) {
 		if err := s.changeConditions(); err != nil {
 			return 0, err
 		}
-		deadline := s.quiet.Add(s.client.cfg.Probe)
+		limit := s.client.cfg.Probe
+		if s.probed && s.synced {
+			limit = s.client.cfg.Dead
+		}
+		deadline := s.quiet.Add(limit)
 		if s.patience.After(deadline) {
 			deadline = s.patience
 		}

@@ -208,12 +208,16 @@ func TestHandshakeKeepsPunts(t *testing.T) {
 			t.Errorf("echo reply % x", b)
 		}
 		var calls []string
-		go c.Serve(Handler{
-			PacketIn: func(p *PacketIn, _ []byte) { calls = append(calls, string(p.UserData)) },
-			Idle:     func() { calls = append(calls, "idle") },
-		})
+		served := make(chan error)
+		go func() {
+			served <- c.Serve(Handler{
+				PacketIn: func(p *PacketIn, _ []byte) { calls = append(calls, string(p.UserData)) },
+				Idle:     func() { calls = append(calls, "idle") },
+			})
+		}()
 		synctest.Wait()
 		c.Close()
+		<-served
 		if diff := cmp.Diff([]string{"who", "idle"}, calls); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
 		}
@@ -359,7 +363,7 @@ func TestSlowSwitch(t *testing.T) {
 func TestMonitorRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stray []error
-		c, _ := connectFake(t, V15, Handler{SwitchError: func(e *SwitchError) { stray = append(stray, e) }}, func(s *fakeSwitch) {
+		c, served := connectFake(t, V15, Handler{SwitchError: func(e *SwitchError) { stray = append(stray, e) }}, func(s *fakeSwitch) {
 			s.readType(typeMultipart)
 			s.send(unhex(t, "0101001c00000000 b0c20000 00002320 00010200 0000000800000000"))
 			s.send(s.message(typeBarrierReply, s.readType(typeBarrier)))
@@ -375,6 +379,7 @@ func TestMonitorRefused(t *testing.T) {
 			t.Errorf("error %v without an answer", err)
 		}
 		c.Close()
+		<-served
 		if len(stray) > 0 {
 			t.Errorf("the error came as one of nobody, too: %v", stray)
 		}
@@ -389,7 +394,7 @@ func TestMonitorInitial(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var events []FlowEvent
 				h := Handler{FlowUpdate: func(u FlowUpdate) { events = append(events, u.Event) }}
-				c, _ := connectFake(t, v, h, func(s *fakeSwitch) {
+				c, served := connectFake(t, v, h, func(s *fakeSwitch) {
 					request := s.readType(typeMultipart)
 					part := unhex(t, reply)
 					copy(part[4:8], request[4:8])
@@ -403,6 +408,7 @@ func TestMonitorInitial(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.Close()
+				<-served
 				if diff := cmp.Diff([]FlowEvent{FlowInitial, FlowAdded, FlowInitial}, events); diff != "" {
 					t.Errorf("events (-want +got):\n%s", diff)
 				}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -190,7 +191,7 @@ func TestApplyRefused(t *testing.T) {
 				o.ofctl(t, bridge, "del-flows")
 			})
 		}
-		c.Close()
+		c.end(t)
 		if len(stray) > 0 {
 			t.Errorf("errors beside: %v", stray)
 		}
@@ -263,14 +264,14 @@ func (l *link) packetOut(t *testing.T, actions ...openflow.Action) {
 	t.Helper()
 	encoded, err := openflow.AppendActions(nil, l.Version(), actions...)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	b, err := openflow.AppendPacketOut(nil, l.Version(), l.NextXID(), openflow.PortController, encoded, query)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	if err := l.Write(b); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 }
 
@@ -416,6 +417,51 @@ func TestMonitorFlows(t *testing.T) {
 		}
 		if n := len(updates); n != 2 {
 			t.Errorf("%d initial updates from all tables, want 2", n)
+		}
+	})
+}
+
+// TestRequestsAtOnce mixes requests of several goroutines with punts.
+func TestRequestsAtOnce(t *testing.T) {
+	eachVersion(t, "at", func(t *testing.T, o *ovs, bridge string, opts openflow.Options) {
+		punts := make(chan punted, 1000)
+		h := collectPunts(t, punts)
+		updates := 0
+		h.FlowUpdate = func(openflow.FlowUpdate) { updates++ }
+		c := o.connect(t, bridge, opts, h)
+		if err := c.Apply(short(t), []openflow.FlowMod{{Table: 200, Actions: []openflow.Action{openflow.Controller2{ControllerID: testID}}}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.MonitorFlows(short(t), 1, openflow.TableAll); err != nil {
+			t.Fatal(err)
+		}
+		const rounds = 20
+		var workers sync.WaitGroup
+		for table := range uint8(4) {
+			workers.Go(func() {
+				for i := range rounds {
+					flow := openflow.FlowMod{Table: table, Priority: uint16(i), Cookie: uint64(table)}
+					if err := c.Apply(t.Context(), []openflow.FlowMod{flow}); err != nil {
+						t.Error(err)
+					}
+					stats, err := c.FlowStats(t.Context(), openflow.FlowStatsRequest{Table: table})
+					if err != nil || len(stats) != i+1 {
+						t.Errorf("%d flows, %v; want %d", len(stats), err, i+1)
+					}
+					c.packetOut(t, openflow.Resubmit{Table: 200})
+					if err := c.Barrier(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		workers.Wait()
+		for range 4 * rounds {
+			receive(t, punts)
+		}
+		c.end(t)
+		if want := 1 + 4*rounds; updates != want {
+			t.Errorf("%d flow updates, want %d", updates, want)
 		}
 	})
 }

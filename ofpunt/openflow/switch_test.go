@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	patience  = 5 * time.Second
+	patience  = 20 * time.Second
 	ovsSchema = "/usr/share/openvswitch/vswitch.ovsschema"
 )
 
@@ -207,6 +207,7 @@ func (o *ovs) bridge(t *testing.T, name string) {
 type link struct {
 	*openflow.Conn
 	served chan error
+	ending sync.Once
 }
 
 // connect connects to the management socket of a bridge and serves the
@@ -226,20 +227,21 @@ func serve(t *testing.T, nc net.Conn, opts openflow.Options, h openflow.Handler)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &link{c, make(chan error, 1)}
+	l := &link{Conn: c, served: make(chan error, 1)}
 	go func() { l.served <- c.Serve(h) }()
-	t.Cleanup(func() {
-		c.Close()
-		select {
-		case err := <-l.served:
-			if !errors.Is(err, net.ErrClosed) {
-				t.Errorf("Serve: %v", err)
-			}
-		case <-time.After(patience):
-			t.Error("Serve did not return after Close")
+	t.Cleanup(func() { l.end(t) })
+	return l
+}
+
+// end closes the connection and waits until no handler runs any more.
+func (l *link) end(t *testing.T) {
+	t.Helper()
+	l.ending.Do(func() {
+		l.Close()
+		if err := receive(t, l.served); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Serve: %v", err)
 		}
 	})
-	return l
 }
 
 // receive waits for the next value of a channel.
@@ -251,7 +253,7 @@ func receive[T any](t *testing.T, c <-chan T) T {
 	case <-time.After(patience):
 		t.Fatal("nothing came")
 	}
-	panic("unreachable")
+	panic("not reached")
 }
 
 func short(t *testing.T) context.Context {

@@ -16,7 +16,7 @@ const negativeTTL = 5
 // negativeOwner is the zone in whose name a negative answer speaks: the asker's
 // domain, else the zone of the Corefile, else the top of the name. It is never
 // the root, or a resolver that prunes below a name error (RFC 8020) would lose
-// more than the name.
+// more than the name; the root is no question here either.
 func negativeOwner(qname, domain, zone string) string {
 	switch {
 	case under(qname, domain):
@@ -30,9 +30,6 @@ func negativeOwner(qname, domain, zone string) string {
 		}
 	}
 	labels := dns.Split(qname)
-	if len(labels) == 0 {
-		return qname
-	}
 	return qname[labels[len(labels)-1]:]
 }
 

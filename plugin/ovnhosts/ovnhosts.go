@@ -54,7 +54,8 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	state := request.Request{W: w, Req: r}
 	qname := state.Name()
 	zone := plugin.Zones(h.Zones).Matches(qname)
-	if zone == "" {
+	// Nobody here has the root; to deny it would deny all below (RFC 8020).
+	if zone == "" || qname == "." {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	snapshot := h.source.Snapshot()

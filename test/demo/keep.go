@@ -61,9 +61,9 @@ func fail(err error) int {
 // it has gone before it is up.
 func hold(binary string) {
 	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	t := new(runner)
 	d := start(t, binary)
-	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	var status byte
 	if !d.show(os.Stdout) {
 		fmt.Println("\nAt least one answer is WRONG.")
@@ -109,10 +109,10 @@ func (d *demo) usage(w io.Writer) {
 	}
 	p("# See the punt flows (cookies that begin with 0x70646e)")
 	p("ovs-ofctl -O OpenFlow15 dump-flows %s cookie=0x70646e0000000000/0xffffff0000000000", d.l.Node.OpenFlow)
-	p("# Change a name")
-	p("ovn-nbctl --db=%s list DNS", d.l.NB)
+	p("# Change a name, then ask again")
+	p("ovn-nbctl --db=%s set DNS %s records:db.internal=10.0.0.99", d.l.NB, d.rows[0])
 	p("# See metrics")
-	p("nsenter --net=%s %s", d.l.Node.NetNS(), "curl -s http://"+metricsAddr+"/metrics")
+	p("nsenter --net=%s curl -s http://%s/metrics", d.l.Node.NetNS(), metricsAddr)
 	p("# Read the Corefile and the logs, puntdns and the switch among them")
 	p("less %s %s %s", filepath.Join(d.l.Dir, "Corefile"), d.puntdns.LogFile, filepath.Join(d.l.Node.Dir, "ovs-vswitchd.log"))
 	p("# Change the Corefile and have puntdns (pid %d) read it", d.puntdns.Pid)

@@ -50,6 +50,7 @@ func run(binary string) int {
 type demo struct {
 	l        *lab.Lab
 	guests   []*lab.Guest // one of each tenant, with the same MAC and addresses
+	rows     []string     // UUID of the DNS row of each tenant
 	upstream *lab.DNSServer
 	puntdns  *lab.Process
 }
@@ -71,7 +72,9 @@ func start(t *runner, binary string) *demo {
 	l := lab.New(t, lab.Options{})
 	d := &demo{l: l}
 	for _, tn := range tenants {
-		d.guests = append(d.guests, tn.build(l))
+		vm, row := tn.build(l)
+		d.guests = append(d.guests, vm)
+		d.rows = append(d.rows, row)
 	}
 	d.upstream = l.Upstream(
 		"www.example.org. 300 IN A 192.0.2.80",
@@ -81,6 +84,10 @@ func start(t *runner, binary string) *demo {
 	d.puntdns = l.Node.Start("puntdns", nil, binary, "-conf", l.WriteFile("Corefile", d.corefile()))
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
+	go func() {
+		<-d.puntdns.Done()
+		cancel()
+	}()
 	if err := l.Node.WaitHTTP(ctx, "http://"+readyAddr+"/ready", 200); err != nil {
 		t.Fatalf("puntdns does not get ready: %v\n%s", err, d.puntdns.Log())
 	}
@@ -88,8 +95,8 @@ func start(t *runner, binary string) *demo {
 	return d
 }
 
-// corefile is the configuration of puntdns. The format of the log tells the
-// demo who has answered.
+// corefile is the configuration of puntdns. The log is where the demo
+// learns who has answered.
 func (d *demo) corefile() string {
 	return fmt.Sprintf(`. {
     ofpunt %s {
@@ -98,7 +105,7 @@ func (d *demo) corefile() string {
     }
     metadata
     errors
-    log . "demo {/ofpunt/port} {type} {name} {/ovnhosts/answer} {rcode}"
+    log . "demo {>id} {/ofpunt/port} {name} {type} {rcode} {/ovnhosts/answer}"
     prometheus %s
     ready %s {
         monitor continuously

@@ -85,7 +85,6 @@ func (d *demo) show(out io.Writer) bool {
 // ask asks from inside a guest.
 func (d *demo) ask(g *lab.Guest, q question) expected {
 	asked := d.askedUpstream(q)
-	before := len(d.puntdns.Log())
 	r := g.Dig("+norecurse", "@"+q.server, q.name, q.qtype)
 	if r.Err != nil {
 		return expected{"no reply", "nobody"}
@@ -97,7 +96,7 @@ func (d *demo) ask(g *lab.Guest, q question) expected {
 	case got.answer == "":
 		got.answer = "no data"
 	}
-	table, err := d.answeredFrom(before, g, q)
+	table, err := d.answeredFrom(g, r.ID)
 	now := d.askedUpstream(q)
 	switch {
 	case err != nil:
@@ -127,20 +126,15 @@ func (d *demo) askedUpstream(q question) int {
 	return n
 }
 
-// answeredFrom returns the table that ovnhosts has answered from, "-" for none,
-// as the log after an offset says for the guest's port: it also shows that the
-// query was taken for the right port's.
-func (d *demo) answeredFrom(offset int, g *lab.Guest, q question) (string, error) {
-	line := regexp.MustCompile(fmt.Sprintf(`demo %s %s (?i:%s) (\S+) `, g.Port, q.qtype, regexp.QuoteMeta(q.name)))
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+// answeredFrom returns the table that ovnhosts has answered a query from, empty
+// for none. It says so only of a query that was taken for the guest's own.
+func (d *demo) answeredFrom(g *lab.Guest, id string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	// The line is written after the answer.
-	for {
-		if m := line.FindStringSubmatch(d.puntdns.Log()[offset:]); m != nil {
-			return m[1], nil
-		}
-		if err := d.puntdns.WaitLog(ctx, fmt.Sprintf(`(?s)\A.{%d}.*%s`, offset, line)); err != nil {
-			return "", fmt.Errorf("another port than %s", g.Port)
-		}
+	line := fmt.Sprintf(`(?m)demo %s %s \S+ \S+ \S+ (\w*)$`, id, regexp.QuoteMeta(g.Port))
+	// It is written after the answer has gone.
+	if err := d.puntdns.WaitLog(ctx, line); err != nil {
+		return "", fmt.Errorf("not seen as %s", g.Port)
 	}
+	return regexp.MustCompile(line).FindStringSubmatch(d.puntdns.Log())[1], nil
 }

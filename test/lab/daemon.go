@@ -28,8 +28,9 @@ type daemon struct {
 
 // newDaemon describes a daemon with its files in dir, all named after it.
 func newDaemon(h *Host, dir, name string, argv ...string) *daemon {
-	d := &daemon{host: h, dir: dir, name: name, argv: argv}
-	d.argv = append(d.argv, "--pidfile="+d.file(".pid"), "--log-file="+d.file(".log"), "-vconsole:err", "-vsyslog:off", "-vfile:info")
+	d := &daemon{host: h, dir: dir, name: name}
+	d.argv = []string{argv[0], "-vconsole:err", "-vsyslog:off", "-vfile:info", "--log-file=" + d.file(".log"), "--pidfile=" + d.file(".pid")}
+	d.argv = append(d.argv, argv[1:]...)
 	if name != ovnController {
 		d.argv = append(d.argv, "--unixctl="+d.file(".ctl"))
 	}

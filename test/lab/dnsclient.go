@@ -17,6 +17,7 @@ import (
 type DigResult struct {
 	Out       string   // all of it
 	Status    string   // NOERROR, NXDOMAIN ...; empty without a reply
+	ID        string   // of the query, as dig prints it
 	Flags     []string // qr, aa ...
 	Answer    []dns.RR
 	Authority []dns.RR
@@ -41,7 +42,7 @@ func (r *DigResult) String() string {
 }
 
 var (
-	digStatus = regexp.MustCompile(`(?m)^;; ->>HEADER<<- opcode: \w+, status: (\w+),`)
+	digHeader = regexp.MustCompile(`(?m)^;; ->>HEADER<<- opcode: \w+, status: (\w+), id: (\d+)$`)
 	digFlags  = regexp.MustCompile(`(?m)^;; flags: ([a-z ]*);`)
 )
 
@@ -58,8 +59,8 @@ func (h *Host) Dig(args ...string) *DigResult {
 
 func parseDig(out string) *DigResult {
 	r := &DigResult{Out: out}
-	if m := digStatus.FindStringSubmatch(out); m != nil {
-		r.Status = m[1]
+	if m := digHeader.FindStringSubmatch(out); m != nil {
+		r.Status, r.ID = m[1], m[2]
 	}
 	if m := digFlags.FindStringSubmatch(out); m != nil {
 		r.Flags = strings.Fields(m[1])

@@ -21,7 +21,7 @@ type Guest struct {
 	*Host // set by AddGuest
 
 	Name   string // of the guest, and of its interface on the node if it has at most 15 bytes
-	Switch string // logical switch; empty: the port on the bridge only, no logical one
+	Switch string // logical switch for a port to create; empty: none is created
 	Port   string // logical port and iface-id, default Name; created unless it exists
 	MAC    string
 	Addrs  []netip.Prefix // of the interface, and of a logical port that is created
@@ -33,7 +33,7 @@ type Guest struct {
 	Addresses    string   // its addresses column instead of MAC and Addrs, such as "dynamic"
 	PortSecurity bool     // for MAC and Addrs
 	Hostname     string   // options:hostname
-	Settings     []string // columns of the port, as ovn-nbctl set takes them
+	Settings     []string // columns of the port as ovn-nbctl set takes them, such as "type=localport"
 
 	// Set by AddGuest:
 	NodePort string // the interface on the node and port of the bridge
@@ -91,11 +91,8 @@ func (g *Guest) start() error {
 		"--", "set", "Interface", g.NodePort, "external_ids:iface-id="+g.Port, `external_ids:attached-mac="`+g.MAC+`"`)...); err != nil {
 		return err
 	}
-	if g.logical() {
-		// Set by ovn-controller once the flows of the port are in the switch.
-		if _, err := n.Exec(ctx, append(vsctl, "wait-until", "Interface", g.NodePort, "external_ids:ovn-installed=true")...); err != nil {
-			return err
-		}
+	if err := g.installed(ctx, vsctl); err != nil {
+		return err
 	}
 	out, err := n.Exec(ctx, append(vsctl, "get", "Interface", g.NodePort, "ofport")...)
 	if err != nil {
@@ -105,7 +102,46 @@ func (g *Guest) start() error {
 	return err
 }
 
-func (g *Guest) logical() bool { return g.Switch != "" && !g.node.l.opts.Plain }
+// installed waits until ovn-controller has put the flows of the port into the
+// switch.
+func (g *Guest) installed(ctx context.Context, vsctl []string) error {
+	if g.l.opts.Plain {
+		return nil
+	}
+	typ, err := g.portType(ctx)
+	switch {
+	case errors.Is(err, errNoPort):
+		return nil
+	case err != nil:
+		return err
+	case typ == "":
+		_, err = g.node.Exec(ctx, append(vsctl, "wait-until", "Interface", g.NodePort, "external_ids:ovn-installed=true")...)
+	default:
+		// A localport is bound to no chassis and so never reported.
+		_, err = g.node.Exec(ctx, append(g.nbctl(), "--wait=hv", "sync")...)
+	}
+	return err
+}
+
+func (g *Guest) nbctl() []string {
+	return []string{"ovn-nbctl", "--db=" + g.l.NB, "--no-leader-only", timeoutFlag}
+}
+
+// errNoPort says that a guest has no logical port.
+var errNoPort = errors.New("no such logical port")
+
+// portType returns the type of the guest's logical port.
+func (g *Guest) portType(ctx context.Context) (string, error) {
+	out, err := g.node.Exec(ctx, append(g.nbctl(), "--format=csv", "--no-headings", "--data=bare", "--columns=name,type", "find", "Logical_Switch_Port", `name="`+g.Port+`"`)...)
+	if err != nil {
+		return "", err
+	}
+	typ, found := strings.CutPrefix(strings.TrimSpace(out), g.Port+",")
+	if !found {
+		return "", errNoPort
+	}
+	return typ, nil
+}
 
 // register gives the guest its namespace and a name on the node.
 func (l *Lab) register(g *Guest) error {
@@ -137,13 +173,11 @@ func (g *Guest) createPort() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	nbctl := []string{"ovn-nbctl", "--db=" + g.l.NB, "--no-leader-only", timeoutFlag}
-	found, err := g.node.Exec(ctx, append(nbctl, "--bare", "--columns=name", "find", "Logical_Switch_Port", `name="`+g.Port+`"`)...)
-	if err != nil {
-		return err
-	}
-	if strings.TrimSpace(found) != "" {
+	switch _, err := g.portType(ctx); {
+	case err == nil:
 		return nil
+	case !errors.Is(err, errNoPort):
+		return err
 	}
 	own := g.MAC
 	for _, a := range g.Addrs {
@@ -153,7 +187,7 @@ func (g *Guest) createPort() error {
 	if addresses == "" {
 		addresses = own
 	}
-	args := append(nbctl, "lsp-add", g.Switch, g.Port, "--", "lsp-set-addresses", g.Port, addresses)
+	args := append(g.nbctl(), "lsp-add", g.Switch, g.Port, "--", "lsp-set-addresses", g.Port, addresses)
 	if g.PortSecurity {
 		args = append(args, "--", "lsp-set-port-security", g.Port, own)
 	}

@@ -4,7 +4,6 @@ package lab_test
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,59 +19,66 @@ import (
 	"github.com/puntdns/puntdns/test/lab"
 )
 
-// marked returns the processes that bear the mark of the lab in dir.
+// processes returns those that f accepts, by pid and command line. Processes end
+// while this runs; their files then are empty or gone, and f sees that.
+func processes(t *testing.T, f func(dir string, argv []string) bool) []string {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, dir := range dirs {
+		if argv := words(dir + "/cmdline"); f(dir, argv) {
+			found = append(found, filepath.Base(dir)+" "+strings.Join(argv, " "))
+		}
+	}
+	return found
+}
+
+// words splits a file of words that end with a zero byte.
+func words(file string) []string {
+	b, _ := os.ReadFile(file)
+	return strings.Split(string(b), "\x00")
+}
+
+// marked returns the processes that bear the mark of the lab in dir, and its
+// guard.
 func marked(t *testing.T, dir string) []string {
+	return processes(t, func(proc string, argv []string) bool {
+		return slices.Contains(words(proc+"/environ"), "PUNTDNS_LAB="+dir) || slices.Contains(argv, dir)
+	})
+}
+
+// held returns the network namespaces that this process holds open or has
+// threads in, beside the one it started in.
+func held(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/environ")
+	home, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var found []string
-	for _, file := range files {
-		// Processes end while this runs; their files then are empty or gone.
-		env, _ := os.ReadFile(file)
-		if slices.Contains(strings.Split(string(env), "\x00"), "PUNTDNS_LAB="+dir) {
-			argv, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
-			found = append(found, filepath.Dir(file)+" "+string(bytes.ReplaceAll(argv, []byte{0}, []byte{' '})))
-		}
-	}
-	return found
-}
-
-// guards returns the guard processes of the lab in dir.
-func guards(t *testing.T, dir string) []string {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	for _, file := range files {
-		argv, _ := os.ReadFile(file)
-		if slices.Contains(strings.Split(string(argv), "\x00"), dir) {
-			found = append(found, filepath.Dir(file))
-		}
-	}
-	return found
-}
-
-// namespaces returns the network namespaces that any process is in or holds
-// open, with one holder of each.
-func namespaces(t *testing.T) map[string]string {
-	t.Helper()
-	found := make(map[string]string)
-	for _, pattern := range []string{"/proc/[0-9]*/task/*/ns/net", "/proc/[0-9]*/fd/*"} {
+	for _, pattern := range []string{"/proc/self/fd/*", "/proc/self/task/*/ns/net"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, file := range files {
-			if target, err := os.Readlink(file); err == nil && strings.HasPrefix(target, "net:[") {
-				found[target] = file
+			if ns, _ := os.Readlink(file); strings.HasPrefix(ns, "net:[") && ns != home {
+				found = append(found, file+" "+ns)
 			}
 		}
 	}
 	return found
+}
+
+// residents returns the processes in any of the network namespaces.
+func residents(t *testing.T, namespaces []string) []string {
+	return processes(t, func(proc string, _ []string) bool {
+		ns, err := os.Readlink(proc + "/ns/net")
+		return err == nil && slices.Contains(namespaces, ns)
+	})
 }
 
 // interfaces returns those of this process's own namespace.
@@ -85,16 +91,20 @@ func interfaces(t *testing.T) string {
 	return string(out)
 }
 
-// noTrace reports what is left of a lab, or nil.
-func noTrace(t *testing.T, dir string, before map[string]string) error {
+// noTrace reports what is left of the lab in dir that had these processes, or
+// nil. A namespace without an open file and without a process is none.
+func noTrace(t *testing.T, dir string, had []string) error {
 	var errs []error
-	if left := append(marked(t, dir), guards(t, dir)...); len(left) > 0 {
+	if left := marked(t, dir); len(left) > 0 {
 		errs = append(errs, fmt.Errorf("processes left: %q", left))
 	}
-	for ns, holder := range namespaces(t) {
-		if before[ns] == "" {
-			errs = append(errs, fmt.Errorf("namespace left: %s held by %s", ns, holder))
+	for _, p := range processes(t, func(string, []string) bool { return true }) {
+		if slices.Contains(had, p) {
+			errs = append(errs, fmt.Errorf("process left: %q", p))
 		}
+	}
+	if left := held(t); len(left) > 0 {
+		errs = append(errs, fmt.Errorf("namespaces left: %q", left))
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, fmt.Errorf("folder left: %s (%v)", dir, err))
@@ -104,20 +114,26 @@ func noTrace(t *testing.T, dir string, before map[string]string) error {
 
 func TestCloseLeavesNothing(t *testing.T) {
 	lab.Need(t)
-	before, links := namespaces(t), interfaces(t)
+	links := interfaces(t)
 	l := lab.New(t, lab.Options{Nodes: 2})
 	vm, _ := tenant(l, "red")
 	l.Upstream("a.test. 1 IN A 192.0.2.1")
 	// Its child ignores what can be ignored, and loses its parent.
-	p := vm.Start("stubborn", nil, "sh", "-c", "sh -c 'trap \"\" TERM HUP INT; echo child; sleep 1000; true' & wait")
+	p := vm.Start("stubborn", nil, "sh", "-c", `sh -c 'trap "" TERM HUP INT; echo child; sleep 1000; true' & wait`)
 	if err := p.WaitLog(within(t, wait), "child"); err != nil {
 		t.Fatal(err)
 	}
-	if got := marked(t, l.Dir); len(got) < 10 {
-		t.Fatalf("the mark finds %d processes only: %q", len(got), got)
+	// Two nodes and two guests; two central databases and ovn-northd, three
+	// daemons of each node, the stubborn three and the guard.
+	if got := namespaces(held(t)); len(got) != 4 {
+		t.Errorf("%d namespaces: %q", len(got), got)
+	}
+	had := append(marked(t, l.Dir), residents(t, namespaces(held(t)))...)
+	if got := marked(t, l.Dir); len(got) != 13 {
+		t.Errorf("%d processes: %q", len(got), got)
 	}
 	l.Close()
-	if err := noTrace(t, l.Dir, before); err != nil {
+	if err := noTrace(t, l.Dir, had); err != nil {
 		t.Error(err)
 	}
 	if got := interfaces(t); got != links {
@@ -127,6 +143,16 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if _, err := vm.Exec(within(t, wait), "true"); err == nil {
 		t.Error("a closed lab runs commands")
 	}
+}
+
+// namespaces takes the names out of what held returns.
+func namespaces(held []string) []string {
+	var ns []string
+	for _, h := range held {
+		ns = append(ns, h[strings.Index(h, "net:["):])
+	}
+	slices.Sort(ns)
+	return slices.Compact(ns)
 }
 
 // victimEnv makes the test binary a process that holds a lab until it is
@@ -162,7 +188,6 @@ func TestKilledLeavesNothing(t *testing.T) {
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
-			before := namespaces(t)
 			cmd := exec.Command(self)
 			cmd.Env = append(os.Environ(), victimEnv+"=1")
 			cmd.Stderr = os.Stderr
@@ -186,7 +211,7 @@ func TestKilledLeavesNothing(t *testing.T) {
 			}
 			deadline := time.Now().Add(wait)
 			for {
-				err := noTrace(t, dir, before)
+				err := noTrace(t, dir, up)
 				if err == nil {
 					return
 				}

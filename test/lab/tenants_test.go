@@ -151,6 +151,29 @@ func TestRouter(t *testing.T) {
 	}
 }
 
+func TestLocalport(t *testing.T) {
+	l := lab.New(t, lab.Options{Nodes: 2})
+	l.AddSwitch("red")
+	for _, n := range l.Nodes {
+		local := n.AddGuest(lab.Guest{
+			Name: "metadata-" + n.Name, Switch: "red", Port: "metadata", MAC: "02:00:00:00:00:02",
+			Addrs: lab.Prefixes("169.254.169.254/16"), Settings: []string{"type=localport"},
+		})
+		if _, err := local.Exec(within(t, wait), "ip", "route", "add", "10.0.0.0/24", "dev", lab.Iface); err != nil {
+			t.Fatal(err)
+		}
+		vm := n.AddGuest(lab.Guest{
+			Name: "vm-" + n.Name, Switch: "red", MAC: "02:00:00:00:00:1" + n.Name[4:], Addrs: lab.Prefixes("10.0.0.1" + n.Name[4:] + "/24"),
+			Routes: []string{"169.254.169.254 dev " + lab.Iface},
+		})
+		box := listen(t, local, "169.254.169.254:7")
+		send(t, vm, "169.254.169.254:7", n.Name)
+		if got := box.next(t); got != n.Name {
+			t.Errorf("the localport of %s got %q", n.Name, got)
+		}
+	}
+}
+
 func TestGuestRemove(t *testing.T) {
 	l := lab.New(t, lab.Options{})
 	l.AddSwitch("red")

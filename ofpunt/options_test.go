@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coredns/caddy"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/puntdns/puntdns/internal/endpoint"
+)
+
+func TestParseBlock(t *testing.T) {
+	with := func(change func(*Options)) Options {
+		o := defaultOptions("br-int")
+		change(&o)
+		return o
+	}
+	tests := []struct {
+		name, input string
+		want        Options
+	}{
+		{"defaults", "ofpunt br-int", defaultOptions("br-int")},
+		{"endpoints", "ofpunt br-int {\n openflow ptcp:6653:127.0.0.1\n ovsdb tcp:127.0.0.1:6640\n}", with(func(o *Options) {
+			o.OpenFlow = endpoint.Endpoint{Network: "tcp", Address: "127.0.0.1:6653", Listen: true}
+			o.OVSDB = endpoint.Endpoint{Network: "tcp", Address: "127.0.0.1:6640"}
+		})},
+		{"hijack", "ofpunt br-int {\n address any\n}", with(func(o *Options) { o.Addresses = nil })},
+		{"addresses", "ofpunt br-int {\n address 10.0.0.2 [fd00::2]:5353\n}", with(func(o *Options) {
+			o.Addresses = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53"), netip.MustParseAddrPort("[fd00::2]:5353")}
+		})},
+		{"numbers", "ofpunt br-int {\n controller_id 7\n lease 30s\n max_concurrent 10 3\n}", with(func(o *Options) {
+			o.ControllerID, o.Lease, o.Concurrent, o.ConcurrentPort = 7, 30*time.Second, 10, 3
+		})},
+		{"one limit bounds the other", "ofpunt br-int {\n max_concurrent 10\n}", with(func(o *Options) { o.Concurrent, o.ConcurrentPort = 10, 10 })},
+		{"switches", "ofpunt br-int {\n arp off\n lease 0\n overload drop\n placement ovn\n}", with(func(o *Options) {
+			o.ARP, o.Lease, o.Overload = false, 0, OverloadDrop
+		})},
+		{"tls", "ofpunt br-int {\n tls c k a\n}", with(func(o *Options) { o.TLS = endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a"} })},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b, err := parseBlock(caddy.NewTestController("dns", tt.input))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(tt.want, b.options, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); d != "" {
+				t.Error(d)
+			}
+			if explicit := strings.Contains(tt.input, "{"); b.explicit != explicit {
+				t.Errorf("explicit: %v", b.explicit)
+			}
+		})
+	}
+}
+
+func TestParseBlockRefuses(t *testing.T) {
+	tests := []struct{ name, line, want string }{
+		{"property", "colour red", `unknown property "colour"`},
+		{"twice", "arp on\n arp off", `"arp" is given twice`},
+		{"openflow without words", "openflow", "openflow: expected one of unix:PATH"},
+		{"openflow method", "openflow http:x:1", `unknown method "http"`},
+		{"ovsdb listening", "ovsdb ptcp:6640", "expected an endpoint to connect to"},
+		{"placement", "placement here", "expected ovn"},
+		{"no address", "address", "expected IP[:PORT]... or any"},
+		{"any and another", "address any 10.0.0.1", "any stands alone"},
+		{"address", "address ten", `"ten": expected IP[:PORT]... or any`},
+		{"multicast", "address 224.0.0.251", "expected a unicast address"},
+		{"loopback", "address 127.0.0.53", "expected a unicast address"},
+		{"zone", "address fe80::1%eth0", "expected a plain IPv4 or IPv6 address"},
+		{"mapped", "address ::ffff:10.0.0.1", "expected a plain IPv4 or IPv6 address"},
+		{"port 0", "address 10.0.0.1:0", "expected a port from 1 to 65535"},
+		{"address twice", "address 10.0.0.1 10.0.0.1:53", "given twice"},
+		{"arp", "arp maybe", "expected on or off"},
+		{"controller 0", "controller_id 0", "expected a number from 1 to 65535"},
+		{"lease too short", "lease 1s", "expected 0 or whole seconds from 3s"},
+		{"lease in parts", "lease 3500ms", "expected 0 or whole seconds"},
+		{"lease", "lease soon", "expected 0 or whole seconds"},
+		{"limit", "max_concurrent 0", "expected N [PER_PORT]"},
+		{"limits", "max_concurrent 1 2", "PER_PORT at most N"},
+		{"overload", "overload explode", "expected servfail or drop"},
+		{"tls", "tls cert", "expected CERT KEY CA"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := parseBlock(caddy.NewTestController("dns", "ofpunt br-int {\n "+tt.line+"\n}"))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("got %v, want %q", err, tt.want)
+			}
+			// The file and line are what the user looks for first.
+			if !strings.Contains(err.Error(), "Testfile:") {
+				t.Errorf("no file and line in %q", err)
+			}
+		})
+	}
+	for _, input := range []string{"ofpunt", "ofpunt a b", "ofpunt a\nofpunt b"} {
+		if _, err := parseBlock(caddy.NewTestController("dns", input)); err == nil {
+			t.Errorf("%q was taken", input)
+		}
+	}
+}

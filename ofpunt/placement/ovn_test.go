@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+func texts(mods ...openflow.FlowMod) []string {
+	var all []string
+	for _, f := range mods {
+		all = append(all, f.String())
+	}
+	return all
+}
+
+func TestPlanOVN(t *testing.T) {
+	resolvers := []netip.AddrPort{
+		netip.MustParseAddrPort("169.254.169.254:53"),
+		netip.MustParseAddrPort("[fd00::254]:5353"),
+	}
+	service := placement.Service{
+		Addresses: resolvers, ControllerID: 77, UserData: []byte{1, 2}, Lease: 15, Cookie: 0x70646e,
+	}
+	guest := placement.Guest{Datapath: 5, Port: 3}
+
+	tests := []struct {
+		name    string
+		change  func(*placement.Service)
+		guests  []placement.Guest
+		private []string
+		punt    string
+		entry   []string
+	}{
+		{
+			name:   "service mode",
+			guests: []placement.Guest{guest},
+			private: []string{
+				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
+				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01.02)",
+			},
+			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
+			entry: []string{
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,udp_dst=5353,ipv6_dst=fd00::254,reg14=0x3,actions=resubmit(,200)",
+			},
+		},
+		{
+			name:   "hijack mode goes on when resumed",
+			change: func(s *placement.Service) { s.Addresses, s.Pause, s.Neighbors = nil, true, true },
+			guests: []placement.Guest{guest},
+			private: []string{
+				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
+				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01.02)",
+			},
+			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02,pause),resubmit(,30)",
+			entry: []string{
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
+			},
+		},
+		{
+			name:   "neighbours, but not of an address that a port owns",
+			change: func(s *placement.Service) { s.Neighbors = true },
+			guests: []placement.Guest{
+				{Datapath: 5, Port: 3, Owned: func(a netip.Addr) bool { return a.Is4() }},
+			},
+			private: []string{
+				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
+				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01.02)",
+			},
+			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
+			entry: []string{
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,udp_dst=5353,ipv6_dst=fd00::254,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=58,icmpv6_type=135,nd_target=fd00::254,reg14=0x3,actions=resubmit(,200)",
+			},
+		},
+		{
+			name: "no guest",
+			private: []string{
+				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
+				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01.02)",
+			},
+			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := service
+			if tt.change != nil {
+				tt.change(&s)
+			}
+			p := placement.PlanOVN(&s, 30, slices.Values(tt.guests))
+			for _, d := range []string{
+				cmp.Diff(tt.private, texts(p.Private...)),
+				cmp.Diff([]string{tt.punt}, texts(p.Punt)),
+				cmp.Diff(tt.entry, texts(p.Entry...)),
+			} {
+				if d != "" {
+					t.Error(d)
+				}
+			}
+		})
+	}
+}
+
+// A packet that is sent to the private table once more would loop there.
+func TestNoResubmitToOwnTable(t *testing.T) {
+	s := placement.Service{Pause: true}
+	p := placement.PlanOVN(&s, 30, slices.Values([]placement.Guest{{Datapath: 1, Port: 1}}))
+	for _, f := range slices.Concat(p.Private, []openflow.FlowMod{p.Punt}, p.Entry) {
+		for _, a := range f.Actions {
+			if r, ok := a.(openflow.Resubmit); ok && r.Table == f.Table {
+				t.Errorf("%s resubmits to its own table", f.String())
+			}
+		}
+	}
+}

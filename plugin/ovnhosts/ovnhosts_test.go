@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovnhosts
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/metadata"
+	"github.com/coredns/coredns/plugin/pkg/dnstest"
+	"github.com/coredns/coredns/plugin/test"
+	"github.com/coredns/coredns/request"
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+)
+
+type object = map[string]any
+
+// set and pairs are values in the notation of RFC 7047, section 5.1.
+func set(vs ...any) any { return []any{"set", vs} }
+
+func pairs(kv ...string) any {
+	m := make([][2]string, 0, len(kv)/2)
+	for i := 0; i+1 < len(kv); i += 2 {
+		m = append(m, [2]string{kv[i], kv[i+1]})
+	}
+	return []any{"map", m}
+}
+
+func insert(table, id string, row object) object {
+	return object{"op": "insert", "table": table, "uuid-name": id, "row": row}
+}
+
+func named(id string) any { return []any{"named-uuid", id} }
+
+// open gives a handler on a Northbound database with one switch, red: two ports
+// and a DNS row.
+func open(t *testing.T, input string) *Handler {
+	t.Helper()
+	s := ovsdbtest.Start(t, "/usr/share/ovn/ovn-nb.ovsschema")
+	s.Transact(t, "OVN_Northbound",
+		insert("Logical_Switch_Port", "vm1", object{
+			"name": "red-vm1", "addresses": set("02:00:00:00:00:11 10.0.0.11 fd00::11"), "options": pairs("hostname", "vm1"),
+		}),
+		insert("Logical_Switch_Port", "vm2", object{
+			"name": "red-vm2", "addresses": set("02:00:00:00:00:12 10.0.0.12"), "options": pairs("hostname", "VM2"),
+		}),
+		insert("DNS", "dns", object{"records": pairs(
+			"db.internal", "10.0.0.21,10.0.0.22 fd00::21",
+			"UPPER.internal", "10.0.0.23",
+			"30.0.0.10.in-addr.arpa", "thirty.internal",
+		)}),
+		insert("Logical_Switch", "red", object{
+			"name": "red", "ports": set(named("vm1"), named("vm2")), "dns_records": set(named("dns")),
+		}),
+	)
+	h, err := parse(caddy.NewTestController("dns", fmt.Sprintf("ovnhosts . {\n northbound %s\n default_switch red\n%s\n}", s.Endpoint, input)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Next = plugin.HandlerFunc(func(context.Context, dns.ResponseWriter, *dns.Msg) (int, error) { return dns.RcodeRefused, nil })
+	if err := h.open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.close() })
+	deadline := time.After(30 * time.Second)
+	for {
+		changed := h.source.Changed()
+		if h.source.Snapshot().NetworkByName("red") != nil {
+			return h
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatal("the network does not come")
+		}
+	}
+}
+
+func TestServeDNS(t *testing.T) {
+	h := open(t, " domain example.org\n ttl 42")
+	const soa = "5 IN SOA"
+	tests := []struct {
+		name, qname string
+		qtype       uint16
+		rcode       int
+		answer      []string
+		authority   string
+		table       string
+	}{
+		{"A, several addresses", "db.internal.", dns.TypeA, 0,
+			[]string{"db.internal. 42 IN A 10.0.0.21", "db.internal. 42 IN A 10.0.0.22"}, "", "dns"},
+		{"AAAA", "db.internal.", dns.TypeAAAA, 0, []string{"db.internal. 42 IN AAAA fd00::21"}, "", "dns"},
+		{"ANY is A, then AAAA", "db.internal.", dns.TypeANY, 0,
+			[]string{"db.internal. 42 IN A 10.0.0.21", "db.internal. 42 IN A 10.0.0.22", "db.internal. 42 IN AAAA fd00::21"}, "", "dns"},
+		{"the question's case", "dB.InTernal.", dns.TypeAAAA, 0, []string{"dB.InTernal. 42 IN AAAA fd00::21"}, "", "dns"},
+		{"a key's case does not matter", "upper.internal.", dns.TypeA, 0, []string{"upper.internal. 42 IN A 10.0.0.23"}, "", "dns"},
+		{"hostname", "vm1.", dns.TypeA, 0, []string{"vm1. 42 IN A 10.0.0.11"}, "", "port"},
+		{"hostname with domain", "vm2.example.org.", dns.TypeA, 0, []string{"vm2.example.org. 42 IN A 10.0.0.12"}, "", "port"},
+		{"PTR of a row", "30.0.0.10.in-addr.arpa.", dns.TypePTR, 0, []string{"30.0.0.10.in-addr.arpa. 42 IN PTR thirty.internal."}, "", "dns"},
+		{"PTR derived from a port", "12.0.0.10.in-addr.arpa.", dns.TypePTR, 0, []string{"12.0.0.10.in-addr.arpa. 42 IN PTR vm2.example.org."}, "", "port"},
+		{"PTR derived from a record", "22.0.0.10.in-addr.arpa.", dns.TypePTR, 0, []string{"22.0.0.10.in-addr.arpa. 42 IN PTR db.internal."}, "", "dns"},
+		{"known name, other type", "vm2.example.org.", dns.TypeAAAA, 0, nil, "example.org. " + soa, "port"},
+		{"known name, HTTPS", "db.internal.", dns.TypeHTTPS, 0, nil, "internal. " + soa, "dns"},
+		{"known name, no domain of ours", "vm2.", dns.TypeTXT, 0, nil, "vm2. " + soa, "port"},
+		{"unknown name", "nosuch.example.com.", dns.TypeA, dns.RcodeNameError, nil, "com. " + soa, ""},
+		{"unknown name in the domain", "nosuch.example.org.", dns.TypeA, dns.RcodeNameError, nil, "example.org. " + soa, ""},
+		{"unknown address", "99.0.0.10.in-addr.arpa.", dns.TypePTR, dns.RcodeNameError, nil, "in-addr.arpa. " + soa, ""},
+		{"a dot inside a label", `db\.internal.`, dns.TypeA, dns.RcodeNameError, nil, `db\.internal. ` + soa, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := new(dns.Msg)
+			r.SetQuestion(tt.qname, tt.qtype)
+			w := dnstest.NewRecorder(&test.ResponseWriter{})
+			ctx := h.Metadata(metadata.ContextWithMetadata(context.Background()), request.Request{W: w, Req: r})
+			code, err := h.ServeDNS(ctx, w, r)
+			if err != nil || code != dns.RcodeSuccess {
+				t.Fatal(code, err)
+			}
+			if w.Msg.Rcode != tt.rcode || !w.Msg.Authoritative {
+				t.Errorf("rcode %d, AA %v", w.Msg.Rcode, w.Msg.Authoritative)
+			}
+			var got []string
+			for _, rr := range w.Msg.Answer {
+				got = append(got, strings.ReplaceAll(rr.String(), "\t", " "))
+			}
+			if d := cmp.Diff(tt.answer, got); d != "" {
+				t.Error(d)
+			}
+			authority := ""
+			if len(w.Msg.Ns) > 0 {
+				authority = strings.ReplaceAll(w.Msg.Ns[0].String(), "\t", " ")
+			}
+			if !strings.HasPrefix(authority, tt.authority) || tt.authority == "" && authority != "" {
+				t.Errorf("authority %q, want %q", authority, tt.authority)
+			}
+			if table := metadata.ValueFunc(ctx, "ovnhosts/answer")(); table != tt.table {
+				t.Errorf("ovnhosts/answer is %q, want %q", table, tt.table)
+			}
+		})
+	}
+}
+
+func TestFallthrough(t *testing.T) {
+	h := open(t, " fallthrough org")
+	tests := []struct {
+		name, qname string
+		qtype       uint16
+		code        int // of the next plugin, or of the message
+	}{
+		{"unknown below the zone", "nosuch.org.", dns.TypeA, dns.RcodeRefused},
+		{"unknown elsewhere", "nosuch.com.", dns.TypeA, dns.RcodeNameError},
+		{"known, other type", "db.internal.", dns.TypeMX, dns.RcodeSuccess},
+		{"the root", ".", dns.TypeNS, dns.RcodeRefused},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := new(dns.Msg)
+			r.SetQuestion(tt.qname, tt.qtype)
+			w := dnstest.NewRecorder(&test.ResponseWriter{})
+			code, err := h.ServeDNS(context.Background(), w, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w.Msg != nil {
+				code = w.Msg.Rcode
+			}
+			if code != tt.code {
+				t.Errorf("got %s, want %s", dns.RcodeToString[code], dns.RcodeToString[tt.code])
+			}
+		})
+	}
+}
+
+// Who comes from a network that nobody knows gets none of the default switch's
+// names.
+func TestUnknownOrigin(t *testing.T) {
+	h := open(t, "")
+	ctx := origin.NewContext(context.Background(), &origin.Origin{Network: origin.Network{1}, Port: "red-vm1"})
+	r := new(dns.Msg)
+	r.SetQuestion("db.internal.", dns.TypeA)
+	w := dnstest.NewRecorder(&test.ResponseWriter{})
+	code, err := h.ServeDNS(ctx, w, r)
+	if err != nil || code != dns.RcodeRefused || w.Msg != nil {
+		t.Errorf("got %d, %v, %v, want the next plugin's answer", code, err, w.Msg)
+	}
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovnhosts
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/coredns/caddy"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/internal/ovn"
+)
+
+func TestParse(t *testing.T) {
+	sb := []string{defaultSouthbound}
+	tests := []struct {
+		name, input string
+		config      ovn.Config
+		zones       []string
+		domain      string
+		ttl         uint32
+		byDefault   string
+		through     string // a name that falls through
+	}{
+		{"defaults", "ovnhosts", ovn.Config{Southbound: sb}, []string{"."}, "", 30, "", ""},
+		{"zones", "ovnhosts Example.org 10.0.0.0/8", ovn.Config{Southbound: sb}, []string{"example.org.", "10.in-addr.arpa."}, "", 30, "", ""},
+		{"both databases", "ovnhosts {\n southbound tcp:10.0.0.1:6642 tcp:10.0.0.2:6642\n northbound ssl:[::1]:6641\n monitor all\n tls c k a\n}",
+			ovn.Config{
+				Southbound: []string{"tcp:10.0.0.1:6642", "tcp:10.0.0.2:6642"}, Northbound: []string{"ssl:[::1]:6641"},
+				Monitor: ovn.All, TLS: endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a"},
+			}, []string{"."}, "", 30, "", ""},
+		{"Northbound only", "ovnhosts {\n northbound unix:/nb\n}", ovn.Config{Northbound: []string{"unix:/nb"}}, []string{"."}, "", 30, "", ""},
+		{"names", "ovnhosts {\n domain Red.Example\n ttl 0\n scope switch\n default_switch red\n fallthrough org\n}",
+			ovn.Config{Southbound: sb}, []string{"."}, "red.example.", 0, "red", "a.org."},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := caddy.NewTestController("dns", tt.input)
+			c.ServerBlockKeys = []string{"."}
+			h, err := parse(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.config.Log = nil
+			if d := cmp.Diff(tt.config, h.config); d != "" {
+				t.Error(d)
+			}
+			if d := cmp.Diff(tt.zones, h.Zones); d != "" {
+				t.Error(d)
+			}
+			if h.domain != tt.domain || h.ttl != tt.ttl || h.defaultSwitch != tt.byDefault {
+				t.Errorf("domain %q, ttl %d, default switch %q", h.domain, h.ttl, h.defaultSwitch)
+			}
+			if tt.through != "" && !h.Fall.Through(tt.through) || h.Fall.Through("a.com.") {
+				t.Error("fallthrough")
+			}
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	tests := []struct{ name, input, want string }{
+		{"property", "ovnhosts {\n colour red\n}", "unknown property"},
+		{"twice", "ovnhosts {\n ttl 1\n ttl 2\n}", `"ttl" is given twice`},
+		{"two directives", "ovnhosts\novnhosts", "given twice in one server block"},
+		{"no endpoint", "ovnhosts {\n southbound\n}", "expected at least one of unix:PATH"},
+		{"endpoint", "ovnhosts {\n southbound db.sock\n}", "expected unix:PATH"},
+		{"endpoint to listen on", "ovnhosts {\n northbound ptcp:6641\n}", "expected an endpoint to connect to"},
+		{"endpoint twice", "ovnhosts {\n southbound unix:/a unix:/a\n}", "given twice"},
+		{"monitor", "ovnhosts {\n monitor some\n}", "expected local or all"},
+		{"tls", "ovnhosts {\n tls c\n}", "expected CERT KEY CA"},
+		{"no domain", "ovnhosts {\n domain\n}", "expected a domain name"},
+		{"domain", "ovnhosts {\n domain a..b\n}", "expected a domain name"},
+		{"root as domain", "ovnhosts {\n domain .\n}", "expected a domain name below the root"},
+		{"ttl", "ovnhosts {\n ttl -1\n}", "expected whole seconds"},
+		{"scope", "ovnhosts {\n scope world\n}", "expected switch"},
+		{"default switch", "ovnhosts {\n default_switch\n}", "expected the name of a logical switch"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := caddy.NewTestController("dns", tt.input)
+			c.ServerBlockKeys = []string{"."}
+			_, err := parse(c)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "Testfile:") {
+				t.Errorf("got %v, want the file, the line and %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestNegativeOwner(t *testing.T) {
+	tests := []struct{ name, qname, domain, zone, want string }{
+		{"in the asker's domain", "a.red.example.", "red.example.", ".", "red.example."},
+		{"the domain itself", "red.example.", "red.example.", ".", "red.example."},
+		{"not just the same letters", "a.infrared.example.", "red.example.", ".", "example."},
+		{"in a zone of the Corefile", "a.b.org.", "red.example.", "b.org.", "b.org."},
+		{"nowhere", "a.b.org.", "", ".", "org."},
+		{"one label", "vm1.", "", ".", "vm1."},
+		{"reverse", "1.0.0.10.in-addr.arpa.", "", ".", "in-addr.arpa."},
+		{"reverse of IPv6", "1.0.ip6.arpa.", "", ".", "ip6.arpa."},
+		{"a dot inside the last label", `a.b\.c.`, "", ".", `b\.c.`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := negativeOwner(tt.qname, tt.domain, tt.zone); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
