@@ -85,7 +85,7 @@ func (d *demo) show(out io.Writer) bool {
 // ask asks from inside a guest.
 func (d *demo) ask(g *lab.Guest, q question) expected {
 	asked := d.askedUpstream(q)
-	r := g.Dig("+norecurse", "@"+q.server, q.name, q.qtype)
+	r := g.Dig("+norecurse", "+time=5", "@"+q.server, q.name, q.qtype)
 	if r.Err != nil {
 		return expected{"no reply", "nobody"}
 	}

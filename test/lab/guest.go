@@ -6,9 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Iface is the name of a guest's interface, inside it.
@@ -81,6 +85,9 @@ func (g *Guest) start() error {
 	if err := g.ip(up...); err != nil {
 		return err
 	}
+	if err := g.settled(); err != nil {
+		return err
+	}
 	if err := g.createPort(); err != nil {
 		return err
 	}
@@ -100,6 +107,45 @@ func (g *Guest) start() error {
 	}
 	g.OFPort, err = strconv.Atoi(strings.TrimSpace(out))
 	return err
+}
+
+// settled waits until the guest's IPv6 addresses serve, the link-local one
+// included: the kernel gets to it in its own time, even without duplicate
+// address detection.
+func (g *Guest) settled() error {
+	return poll(context.Background(), func() error {
+		var table []byte
+		err := g.Do(func() (err error) {
+			table, err = os.ReadFile("/proc/thread-self/net/if_inet6")
+			return err
+		})
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a kernel without IPv6
+		}
+		if err != nil {
+			return err
+		}
+		linkLocal := false
+		for line := range strings.Lines(string(table)) {
+			// Address, index, prefix length, scope, flags, name.
+			f := strings.Fields(line)
+			if len(f) != 6 || f[5] != Iface {
+				continue
+			}
+			flags, err := strconv.ParseUint(f[4], 16, 32)
+			if err != nil {
+				return hopeless{err}
+			}
+			if flags&unix.IFA_F_TENTATIVE != 0 {
+				return fmt.Errorf("address %s is tentative", f[0])
+			}
+			linkLocal = linkLocal || strings.HasPrefix(f[0], "fe80")
+		}
+		if !linkLocal {
+			return errors.New("no link-local address yet")
+		}
+		return nil
+	})
 }
 
 // installed waits until ovn-controller has put the flows of the port into the

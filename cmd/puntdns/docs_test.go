@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+)
+
+// Every Corefile in the documentation is one that this binary takes.
+func TestDocumentedCorefiles(t *testing.T) {
+	if err := dnsserver.SetDirectives(directives); err != nil {
+		t.Fatal(err)
+	}
+	check := func(t *testing.T, corefile string) {
+		input := caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: "dns"}
+		if err := caddy.ValidateAndExecuteDirectives(input, nil, true); err != nil {
+			t.Errorf("%v in\n%s", err, corefile)
+		}
+	}
+
+	example, err := os.ReadFile("../../Corefile.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("Corefile.example", func(t *testing.T) { check(t, string(example)) })
+	t.Run("Corefile.example, all of it", func(t *testing.T) { check(t, uncommented(string(example))) })
+
+	for _, doc := range []struct{ file, fence, close string }{
+		{"README.md", "```\n", "```"},
+		{"ofpunt/README.md", "~~~ corefile\n", "~~~"},
+		{"plugin/ovnhosts/README.md", "~~~ corefile\n", "~~~"},
+		{"plugin/passthrough/README.md", "~~~ corefile\n", "~~~"},
+	} {
+		text, err := os.ReadFile("../../" + doc.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for i, part := range strings.Split(string(text), doc.close) {
+			// Between two fences is every second part.
+			block, ok := strings.CutPrefix(doc.close+part, doc.fence)
+			block = strings.ReplaceAll(block, "\n   ", "\n")
+			if !ok || i%2 == 0 || !strings.HasPrefix(strings.TrimSpace(block), ".") {
+				continue
+			}
+			n++
+			t.Run(fmt.Sprintf("%s %d", doc.file, n), func(t *testing.T) { check(t, block) })
+		}
+		if n == 0 {
+			t.Errorf("%s has no Corefile", doc.file)
+		}
+	}
+}
+
+// uncommented takes the # and the remark away from the properties that have one.
+func uncommented(corefile string) string {
+	var b strings.Builder
+	for line := range strings.Lines(corefile) {
+		text := strings.TrimSpace(line)
+		if property, ok := strings.CutPrefix(text, "# "); ok && strings.HasPrefix(line, "        ") {
+			property, _, _ = strings.Cut(property, "   ")
+			if name, _, _ := strings.Cut(property, " "); name == strings.ToLower(name) && name != "what" {
+				fmt.Fprintln(&b, property)
+			}
+			continue
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
