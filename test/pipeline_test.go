@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -254,8 +255,9 @@ func (n *routed) punts(t *testing.T, s *server, want int, f func()) {
 	}
 }
 
-// testACLs holds in both modes. The resolver is one that a guest of red may ask.
-func testACLs(t *testing.T, n *routed, s *server, resolvers ...string) {
+// testACLs holds in both modes. The guests may ask the resolvers; also is done
+// while nobody may begin to talk to vm.
+func testACLs(t *testing.T, n *routed, s *server, also func(*testing.T), resolvers ...string) {
 	for _, tc := range []struct {
 		name, verdict string
 		options       []string
@@ -282,35 +284,33 @@ func testACLs(t *testing.T, n *routed, s *server, resolvers ...string) {
 		})
 	}
 	t.Run("ACL allow-related", func(t *testing.T) {
-		inbox, outbox := datagrams(t, n.vm, "10.0.0.11:9999"), datagrams(t, n.peer, "10.0.0.12:8888")
-		echo := datagrams(t, n.peer, "10.0.0.12:7777")
-		outbox.send(t, "before", "10.0.0.11:9999")
-		inbox.want(t, "before", "10.0.0.12:8888")
+		in, out := datagrams(t, n.vm, "10.0.0.11:9001"), datagrams(t, n.peer, "10.0.0.12:7001")
+		out.send(t, "before", "10.0.0.11:9001")
+		in.want(t, "before", "10.0.0.12:7001")
 
-		// Nobody may begin to talk to vm, but those may answer that it asks. What
-		// was allowed before and is in conntrack does not count: other ports.
-		n.NBCTL("acl-add", "red", "to-lport", "2000", `outport == "red-vm" && ip`, "drop")
-		defer func() {
-			n.NBCTL("acl-del", "red", "to-lport", "2000", `outport == "red-vm" && ip`)
-			n.Sync()
-		}()
+		// Nobody may begin to talk to vm, but who is asked may answer.
+		deny := []string{"red", "to-lport", "2000", `outport == "red-vm" && ip`}
+		n.NBCTL(append(append([]string{"acl-add"}, deny...), "drop")...)
 		n.Sync()
-		echo.send(t, "unasked", "10.0.0.11:9998")
-		quiet := datagrams(t, n.vm, "10.0.0.11:9998")
-		echo.send(t, "unasked", "10.0.0.11:9998")
-		quiet.send(t, "asked", "10.0.0.12:7779")
-		late := datagrams(t, n.peer, "10.0.0.12:7779")
-		quiet.send(t, "asked", "10.0.0.12:7779")
-		late.want(t, "asked", "10.0.0.11:9998")
-		late.send(t, "answer", "10.0.0.11:9998")
-		quiet.want(t, "answer", "10.0.0.12:7779")
-		for _, r := range resolvers {
-			expect(t, n.vm, fromPuntdns, "@"+r, "db.internal")
-		}
+		// Other ports, as conntrack knows those.
+		in, out = datagrams(t, n.vm, "10.0.0.11:9002"), datagrams(t, n.peer, "10.0.0.12:7002")
+		datagrams(t, n.peer, "10.0.0.12:7003").send(t, "unasked", "10.0.0.11:9002")
+		in.send(t, "question", "10.0.0.12:7002")
+		out.want(t, "question", "10.0.0.11:9002")
+		out.send(t, "answer", "10.0.0.11:9002")
+		in.want(t, "answer", "10.0.0.12:7002")
+		n.punts(t, s, len(resolvers), func() {
+			for _, r := range resolvers {
+				expect(t, n.vm, fromPuntdns, "@"+r, "db.internal")
+			}
+		})
+		also(t)
+		n.NBCTL(append([]string{"acl-del"}, deny...)...)
+		n.Sync()
 	})
 }
 
-// mailbox sends and receives datagrams in a guest.
+// datagramBox sends and receives datagrams in a guest.
 type datagramBox struct{ net.PacketConn }
 
 func datagrams(t *testing.T, g *lab.Guest, addr string) datagramBox {
@@ -325,7 +325,7 @@ func datagrams(t *testing.T, g *lab.Guest, addr string) datagramBox {
 
 func (b datagramBox) send(t *testing.T, text, to string) {
 	t.Helper()
-	if _, err := b.WriteTo([]byte(text), net.UDPAddrFromAddrPort(addrPort(to))); err != nil {
+	if _, err := b.WriteTo([]byte(text), net.UDPAddrFromAddrPort(netip.MustParseAddrPort(to))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -380,7 +380,10 @@ func TestPipelineService(t *testing.T) {
 			}
 		}
 	})
-	testACLs(t, n, s, resolver4, resolver6)
+	testACLs(t, n, s, func(t *testing.T) {
+		expect(t, n.vm, fromServer, "@10.0.0.12", "db.internal")
+		expect(t, n.vm, fromServer, "@fd00:10::12", "db.internal")
+	}, resolver4, resolver6)
 }
 
 func TestPipelineRecompute(t *testing.T) {

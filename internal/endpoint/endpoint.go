@@ -44,7 +44,7 @@ func Parse(s string) (Endpoint, error) {
 	switch method {
 	case "unix":
 		if rest == "" {
-			return Endpoint{}, fmt.Errorf("endpoint %q: expected a path after unix:", s)
+			return Endpoint{}, fmt.Errorf("endpoint %q: expected a path after the colon", s)
 		}
 		return Endpoint{Network: "unix", Address: rest}, nil
 	case "tcp", "ssl":

@@ -152,14 +152,13 @@ func TestRandomChanges(t *testing.T) {
 		}
 		return o
 	}
-	var gen uint64
 	for range 300 {
 		name := fmt.Sprint(rng.IntN(20))
 		switch rng.IntN(5) {
 		case 0:
 			s.Transact(t, "Things", remove(name))
 		case 1:
-			gen = c.SetConditions(map[string][]ovsdb.Condition{"Thing": {
+			c.SetConditions(map[string][]ovsdb.Condition{"Thing": {
 				{"num", "==", rng.IntN(3)}, {"names", "includes", []string{"a"}}, {"name", "==", name},
 			}})
 		case 2:
@@ -168,7 +167,7 @@ func TestRandomChanges(t *testing.T) {
 			s.Transact(t, "Things", update(name, row()))
 		}
 	}
-	gen = c.SetConditions(map[string][]ovsdb.Condition{"Thing": nil})
+	gen := c.SetConditions(map[string][]ovsdb.Condition{"Thing": nil})
 	r.waitGen(t, gen)
 	fresh := newReplica()
 	start(t, fresh, nil, s.Endpoint)

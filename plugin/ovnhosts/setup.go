@@ -66,7 +66,7 @@ func (h *Handler) close() error {
 
 // warn tells of a forward that nothing reaches.
 func (h *Handler) warn(config *dnsserver.Config) {
-	if h.Fall.Through(".") || !slices.Contains(h.Zones, ".") {
+	if len(h.Fall.Zones) > 0 || !slices.Contains(h.Zones, ".") {
 		return
 	}
 	for _, after := range []string{"forward", "passthrough"} {

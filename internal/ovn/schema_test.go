@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+)
+
+// withColumns gives a schema file's text with further columns, by table, in the
+// notation of RFC 7047, section 3.2.
+func withColumns(t *testing.T, file string, add map[string]map[string]any) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema map[string]any
+	if err := json.Unmarshal(b, &schema); err != nil {
+		t.Fatal(err)
+	}
+	delete(schema, "cksum")
+	for table, columns := range add {
+		have := schema["tables"].(map[string]any)[table].(map[string]any)["columns"].(map[string]any)
+		for name, typ := range columns {
+			if have[name] != nil {
+				t.Fatalf("%s.%s is there already", table, name)
+			}
+			have[name] = map[string]any{"type": typ}
+		}
+	}
+	b, err = json.Marshal(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestNewerSchema: columns that OVN has got since 23.03 are read where they are:
+// DNS.options with ovn-owned (24.03), and Datapath_Binding.type and nb_uuid, which
+// take the place of external_ids:logical-switch (25.09). The DNS stage may stand
+// anywhere.
+func TestNewerSchema(t *testing.T) {
+	strings := map[string]any{"key": "string", "value": "string", "min": 0, "max": "unlimited"}
+	optional := func(key string) any { return map[string]any{"key": key, "min": 0, "max": 1} }
+	r := &rig{t, ovsdbtest.Start(t,
+		withColumns(t, "/usr/share/ovn/ovn-nb.ovsschema", map[string]map[string]any{"DNS": {"options": strings}}),
+		withColumns(t, "/usr/share/ovn/ovn-sb.ovsschema", map[string]map[string]any{
+			"DNS":              {"options": strings},
+			"Datapath_Binding": {"type": optional("string"), "nb_uuid": optional("uuid")},
+		}))}
+	const (
+		red    = "00000000-0000-0000-0000-00000000000a"
+		router = "00000000-0000-0000-0000-00000000000b"
+	)
+	r.server.Transact(t, Southbound,
+		rawJSON(`{"op":"insert","table":"Chassis","uuid-name":"self","row":{"name":"here","encaps":["named-uuid","encap"]}}`),
+		rawJSON(`{"op":"insert","table":"Encap","uuid-name":"encap","row":{"type":"geneve","ip":"192.0.2.1","chassis_name":"here"}}`),
+		rawJSON(`{"op":"insert","table":"Datapath_Binding","uuid-name":"dp","row":{"tunnel_key":7,"type":"logical-switch","nb_uuid":["uuid","`+red+`"],"external_ids":["map",[["name","red"]]]}}`),
+		rawJSON(`{"op":"insert","table":"Datapath_Binding","row":{"tunnel_key":8,"type":"logical-router","nb_uuid":["uuid","`+router+`"],"external_ids":["map",[["name","r"]]]}}`),
+		rawJSON(`{"op":"insert","table":"Port_Binding","row":{"logical_port":"vm1","datapath":["named-uuid","dp"],"tunnel_key":3,"mac":"02:00:00:00:00:01 10.0.0.1","chassis":["named-uuid","self"],"options":["map",[["hostname","vm1"]]]}}`),
+		rawJSON(`{"op":"insert","table":"DNS","row":{"records":["map",[["db.internal","10.0.0.9"]]],"datapaths":["named-uuid","dp"],"options":["map",[["ovn-owned","true"]]]}}`),
+		rawJSON(`{"op":"insert","table":"Logical_Flow","row":{"pipeline":"ingress","table_id":29,"priority":0,"match":"1","actions":"next;","external_ids":["map",[["stage-name","`+stageName+`"]]]}}`),
+	)
+	for _, monitor := range []Monitor{Local, All} {
+		t.Run(fmt.Sprint("monitor ", monitor), func(t *testing.T) {
+			c := r.config(true, false)
+			c.Monitor = monitor
+			s := r.acquire(c)
+			s.SetChassis("here")
+			snapshot := eventually(t, s, lookups(`red db.internal. = !10.0.0.9
+				red vm1. = 10.0.0.1`))
+			if p := snapshot.Guest(7, 3); p == nil || p.Network != networkID(t, red) {
+				t.Errorf("guest of keys 7 and 3: %+v", p)
+			}
+			if snapshot.Network(networkID(t, router)) != nil {
+				t.Error("a router was taken for a network")
+			}
+			if table, cookies, ok := snapshot.DNSStage(); !ok || table != 29 || len(cookies) != 1 {
+				t.Errorf("the DNS stage is %d %x %v", table, cookies, ok)
+			}
+		})
+	}
+}

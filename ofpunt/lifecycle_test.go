@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	"go.uber.org/goleak"
+
+	"github.com/puntdns/puntdns/ofpunt"
+
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/loop"
+	_ "github.com/coredns/coredns/plugin/view"
+	_ "github.com/puntdns/puntdns/plugin/ovnhosts"
+)
+
+func TestMain(m *testing.M) {
+	directives := []string{"ofpunt", "bind", "ovnhosts", "loop", "view"}
+	if err := dnsserver.SetDirectives(directives); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	ofpunt.TakeOverAfter("view")
+	caddy.Quiet, dnsserver.Quiet = true, true
+	goleak.VerifyTestMain(m)
+}
+
+// input is a Corefile whose sockets are in an empty folder.
+func input(t *testing.T, text string) caddy.CaddyfileInput {
+	dir := t.TempDir()
+	text = strings.NewReplacer(
+		"$SOCKETS", "openflow unix:"+filepath.Join(dir, "mgmt")+"\n ovsdb unix:"+filepath.Join(dir, "ovs"),
+		"$SB", "southbound unix:"+filepath.Join(dir, "sb"),
+	).Replace(text)
+	return caddy.CaddyfileInput{Contents: []byte(text), Filepath: "Corefile", ServerTypeName: "dns"}
+}
+
+const one = ". {\n ofpunt br-int {\n $SOCKETS\n }\n ovnhosts {\n $SB\n }\n}\n"
+
+// Nothing is there to connect to, and yet all can be started, reloaded and ended,
+// and no goroutine stays behind.
+func TestLifecycleWithoutAnything(t *testing.T) {
+	first, err := caddy.Start(input(t, one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if (&ofpunt.Handler{}).Ready() {
+		t.Error("ready without a switch")
+	}
+	second, err := first.Restart(input(t, strings.ReplaceAll(one, "br-int", "br-other")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Restart(input(t, strings.ReplaceAll(one, "ofpunt", "offpunt"))); err == nil {
+		t.Error("a broken Corefile was taken")
+	}
+	third, err := second.Restart(input(t, one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs := third.ShutdownCallbacks(); len(errs) > 0 {
+		t.Error(errs)
+	}
+	if err := third.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBlocksThatDisagree(t *testing.T) {
+	const bare = "\n. {\n ofpunt br-int\n ovnhosts {\n $SB\n }\n}\n"
+	tests := []struct {
+		name, text string
+		want       []string
+	}{
+		{"equal zones", one + bare, []string{"Corefile:2", "Corefile:12", `zone "."`, "expected another zone or a view"}},
+		{"other properties", one + "\na. {\n ofpunt br-int {\n lease 3s\n }\n ovnhosts {\n $SB\n }\n}\n",
+			[]string{"Corefile:2", "Corefile:12", "other properties", "expected the same or none"}},
+		{"other databases", one + "\na. {\n ofpunt br-int\n ovnhosts {\n southbound unix:/elsewhere\n }\n}\n",
+			[]string{"Corefile:2", "Corefile:12", "other databases"}},
+		{"no ovnhosts", ". {\n ofpunt br-int {\n $SOCKETS\n }\n}\n", []string{"Corefile:2", "no block of this bridge has ovnhosts"}},
+		{"loop", ". {\n ofpunt br-int {\n $SOCKETS\n }\n ovnhosts {\n $SB\n }\n loop\n}\n", []string{"Corefile:2", "loop", "no socket"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			i, err := caddy.Start(input(t, tt.text))
+			if err == nil {
+				i.ShutdownCallbacks()
+				t.Fatal("taken")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is not in %q", want, err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,768 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// A line that is wrong ends in this comment; puntdns has to name it.
+const wrongLine = "# here"
+
+// corefileRefusals are Corefiles that must not start. want is what the error says after
+// the place: the property and what was expected of it. OF, OVSDB and SB are
+// endpoints where somebody listens; NAMES is an ovnhosts that is right.
+var corefileRefusals = []struct{ name, text, want string }{
+	{"ofpunt without a bridge", ofpuntLine("ofpunt # here"), "expected one bridge name after ofpunt"},
+	{"ofpunt with two bridges", ofpuntLine("ofpunt br-int br-ex # here"), "expected one bridge name after ofpunt"},
+	{"ofpunt twice", ofpuntLine("ofpunt br-int\n ofpunt br-ex # here"), "ofpunt .*twice.*expected once"},
+	{"ofpunt: unknown property", withOfpunt("colour red # here"), `"colour".*expected one of`},
+	{"ofpunt: property twice", withOfpunt("arp on\n arp off # here"), `"arp".*twice.*expected once`},
+
+	{"openflow without words", ofpuntLine("ofpunt br-int {\n openflow # here\n}"), "openflow: expected one of unix:PATH"},
+	{"openflow with two words", ofpuntLine("ofpunt br-int {\n openflow unix:/a unix:/b # here\n}"), "openflow: expected one of unix:PATH"},
+	{"openflow of no method", ofpuntLine("ofpunt br-int {\n openflow br-int.mgmt # here\n}"), "openflow: .*br-int.mgmt.*expected unix:PATH"},
+	{"openflow of another method", ofpuntLine("ofpunt br-int {\n openflow udp:127.0.0.1:6653 # here\n}"), `openflow: .*"udp", expected unix:PATH`},
+	{"openflow without a path", ofpuntLine("ofpunt br-int {\n openflow unix: # here\n}"), "openflow: .*expected a path"},
+	{"openflow without a port", ofpuntLine("ofpunt br-int {\n openflow tcp:127.0.0.1 # here\n}"), "openflow: .*expected HOST:PORT"},
+	{"openflow with a large port", ofpuntLine("ofpunt br-int {\n openflow tcp:127.0.0.1:65536 # here\n}"), "openflow: .*65536.*expected a number"},
+	{"openflow with ssl but no tls", ofpuntLine("ofpunt br-int {\n openflow ssl:127.0.0.1:6653 # here\n}"), "openflow: .*expected .*tls"},
+	{"ovsdb to listen on", ofpuntLine("ofpunt br-int {\n openflow OF\n ovsdb ptcp:6640 # here\n}"), "ovsdb: .*expected an endpoint to connect to"},
+	{"ovsdb without words", ofpuntLine("ofpunt br-int {\n openflow OF\n ovsdb # here\n}"), "ovsdb: expected one of unix:PATH"},
+	{"ovsdb with ssl but no tls", ofpuntLine("ofpunt br-int {\n openflow OF\n ovsdb ssl:127.0.0.1:6640 # here\n}"), "ovsdb: .*expected .*tls"},
+
+	{"placement without words", withOfpunt("placement # here"), "placement: expected ovn"},
+	{"placement of another kind", withOfpunt("placement here # here"), `placement: "here": expected ovn`},
+	{"placement ovn with a table", withOfpunt("placement ovn 30 # here"), "placement: .*expected ovn"},
+	{"placement table without one", withOfpunt("placement table # here"), "placement: .*expected"},
+	{"placement table out of range", withOfpunt("placement table 256 # here"), "placement: .*expected"},
+	{"address without words", withOfpunt("address # here"), `address: expected IP\[:PORT\]\.\.\. or any`},
+	{"address that is none", withOfpunt("address ten.0.0.1 # here"), `address: "ten.0.0.1": expected IP`},
+	{"address with port 0", withOfpunt("address 10.0.0.1:0 # here"), "address: .*expected a port from 1"},
+	{"address multicast", withOfpunt("address ff02::fb # here"), "address: .*expected a unicast address"},
+	{"address twice", withOfpunt("address 10.0.0.1 10.0.0.1:53 # here"), "address: .*10.0.0.1:53.*twice.*expected once"},
+	{"address any and another", withOfpunt("address any 10.0.0.1 # here"), "address: .*any.*expected"},
+	{"arp without words", withOfpunt("arp # here"), "arp: .*expected on or off"},
+	{"arp of another word", withOfpunt("arp perhaps # here"), "arp: .*perhaps.*expected on or off"},
+	{"controller_id 0", withOfpunt("controller_id 0 # here"), "controller_id: .*expected a number from 1 to 65535"},
+	{"controller_id too large", withOfpunt("controller_id 65536 # here"), "controller_id: .*expected a number from 1 to 65535"},
+	{"lease without a unit", withOfpunt("lease 15 # here"), `lease: "15": expected 0 or whole seconds`},
+	{"lease too short", withOfpunt("lease 1s # here"), `lease: "1s": expected 0 or whole seconds from 3s`},
+	{"lease too long", withOfpunt("lease 65536s # here"), `lease: "65536s": expected .* to 65535s`},
+	{"rate of a word", withOfpunt("rate fast # here"), `rate.*expected`},
+	{"rate 0", withOfpunt("rate 0 # here"), `rate.*expected`},
+	{"max_concurrent without words", withOfpunt("max_concurrent # here"), `max_concurrent: .*expected N \[PER_PORT\]`},
+	{"max_concurrent 0", withOfpunt("max_concurrent 0 # here"), `max_concurrent: .*expected N \[PER_PORT\]`},
+	{"max_concurrent of a port above all", withOfpunt("max_concurrent 10 11 # here"), "max_concurrent: .*expected .*PER_PORT at most N"},
+	{"overload of another word", withOfpunt("overload panic # here"), "overload: .*expected servfail or drop"},
+	{"ofpunt tls with two words", withOfpunt("tls cert.pem key.pem # here"), "tls: expected CERT KEY CA"},
+	{"ofpunt tls of no file", withOfpunt("tls /no/cert.pem /no/key.pem /no/ca.pem # here"), "tls: .*/no/cert.pem.*expected"},
+
+	{"ovnhosts twice", ovnhostsLine("ovnhosts\n ovnhosts # here"), "ovnhosts .*twice.*expected once"},
+	{"ovnhosts of a bad zone", ovnhostsLine("ovnhosts red.test a..b # here"), `"a\.\.b".*expected`},
+	{"ovnhosts: unknown property", withOvnhosts("colour red # here"), "colour: .*expected one of"},
+	{"ovnhosts: property twice", withOvnhosts("ttl 1\n ttl 2 # here"), `"ttl".*twice.*expected once`},
+	{"southbound without words", ovnhostsLine("ovnhosts {\n southbound # here\n}"), "southbound: expected at least one of unix:PATH"},
+	{"southbound of no method", ovnhostsLine("ovnhosts {\n southbound /run/ovn/ovnsb_db.sock # here\n}"), "southbound: .*expected unix:PATH"},
+	{"southbound to listen on", ovnhostsLine("ovnhosts {\n southbound pssl:6642 # here\n}"), "southbound: .*expected an endpoint to connect to"},
+	{"southbound with an endpoint twice", ovnhostsLine("ovnhosts {\n southbound SB SB # here\n}"), "southbound: .*twice.*expected once"},
+	{"southbound with ssl but no tls", ovnhostsLine("ovnhosts {\n southbound ssl:127.0.0.1:6642 # here\n}"), "southbound: .*expected .*tls"},
+	{"northbound of another method", withOvnhosts("northbound http://127.0.0.1:6641 # here"), "northbound: .*expected unix:PATH"},
+	{"monitor without words", withOvnhosts("monitor # here"), "monitor: .*expected local or all"},
+	{"monitor of another word", withOvnhosts("monitor some # here"), "monitor: .*some.*expected local or all"},
+	{"ovnhosts tls with one word", withOvnhosts("tls cert.pem # here"), "tls: .*expected CERT KEY CA"},
+	{"ovnhosts tls of no file", withOvnhosts("tls /no/cert.pem /no/key.pem /no/ca.pem # here"), "tls: .*/no/cert.pem.*expected"},
+	{"domain without words", withOvnhosts("domain # here"), "domain: .*expected a domain name"},
+	{"domain that is none", withOvnhosts("domain a..b # here"), `domain: "a\.\.b": expected a domain name`},
+	{"domain that is the root", withOvnhosts("domain . # here"), "domain: .*expected a domain name below the root"},
+	{"ttl below 0", withOvnhosts("ttl -1 # here"), `ttl: "-1": expected whole seconds from 0`},
+	{"ttl with a unit", withOvnhosts("ttl 30s # here"), `ttl: "30s": expected whole seconds`},
+	{"ttl too large", withOvnhosts("ttl 2147483648 # here"), `ttl: "2147483648": expected .* to 2147483647`},
+	{"scope of another word", withOvnhosts("scope world # here"), "scope: .*world.*expected switch"},
+	{"default_switch without words", withOvnhosts("default_switch # here"), "default_switch: .*expected the name of a logical switch"},
+	{"fallthrough of a bad zone", withOvnhosts("fallthrough a..b # here"), `fallthrough: .*"a\.\.b".*expected`},
+
+	{"passthrough with a word", passthroughLine("passthrough all # here"), "all.*expected nothing after passthrough"},
+	{"passthrough with a property", passthroughLine("passthrough {\n to there # here\n }"), `property "to", expected none`},
+	{"passthrough twice", passthroughLine("passthrough\n passthrough # here"), "passthrough .*twice.*expected once"},
+
+	{"loop without a socket", passthroughLine("forward . 127.0.0.1:5300\n loop"), "loop .*no socket.*expected .*without loop"},
+	{"no ovnhosts on the bridge", `
+. {
+    ofpunt br-int { # here
+        openflow OF
+        ovsdb OVSDB
+    }
+    whoami
+}
+other.test {
+    ofpunt br-int
+    whoami
+}`, "no block of this bridge has ovnhosts.*expected"},
+	{"no ovnhosts on one of two bridges", `
+. {
+    ofpunt br-int {
+        openflow OF
+        ovsdb OVSDB
+    }
+    NAMES
+}
+. {
+    ofpunt br-ex { # here
+        openflow OF
+        ovsdb OVSDB
+    }
+    whoami
+}`, "br-ex: no block of this bridge has ovnhosts.*expected"},
+	{"equal zones without a view", `
+. {
+    ofpunt br-int { # here
+        openflow OF
+        ovsdb OVSDB
+    }
+    NAMES
+}
+. {
+    ofpunt br-int # here
+    whoami
+}`, `zone "\.".*expected another zone or a view`},
+	{"a zone of several, in other case", `
+a.test b.test {
+    ofpunt br-int { # here
+        openflow OF
+        ovsdb OVSDB
+    }
+    NAMES
+}
+c.test B.Test {
+    ofpunt br-int # here
+    whoami
+}`, `zone "b\.test\.".*expected another zone or a view`},
+	{"other properties for one bridge", `
+. {
+    ofpunt br-int { # here
+        openflow OF
+        ovsdb OVSDB
+    }
+    NAMES
+}
+other.test {
+    ofpunt br-int { # here
+        openflow OF
+        ovsdb OVSDB
+        arp off
+    }
+    whoami
+}`, "other properties.*expected the same or none"},
+	{"other databases on one bridge", `
+. {
+    ofpunt br-int { # here
+        openflow OF
+        ovsdb OVSDB
+    }
+    NAMES
+}
+other.test {
+    ofpunt br-int # here
+    ovnhosts {
+        southbound SB
+        monitor all
+    }
+}`, "other databases.*expected the same"},
+}
+
+// ofpuntLine is a Corefile with an ofpunt directive in it.
+func ofpuntLine(directive string) string {
+	return "\n. {\n " + directive + "\n NAMES\n}"
+}
+
+// withOfpunt is a Corefile with a property of ofpunt in it.
+func withOfpunt(property string) string {
+	return ofpuntLine("ofpunt br-int {\n openflow OF\n ovsdb OVSDB\n " + property + "\n }")
+}
+
+// ovnhostsLine is a Corefile with an ovnhosts directive in it.
+func ovnhostsLine(directive string) string {
+	return "\n. {\n ofpunt br-int {\n openflow OF\n ovsdb OVSDB\n }\n " + directive + "\n}"
+}
+
+func withOvnhosts(property string) string {
+	return ovnhostsLine("ovnhosts {\n southbound SB\n " + property + "\n }")
+}
+
+// passthroughLine is a Corefile with directives behind ovnhosts; ofpunt is
+// where an error of the whole block is.
+func passthroughLine(directives string) string {
+	at := ""
+	if !strings.Contains(directives, wrongLine) {
+		at = wrongLine
+	}
+	return "\n. {\n ofpunt br-int { " + at + "\n openflow OF\n ovsdb OVSDB\n }\n NAMES\n " + directives + "\n}"
+}
+
+func TestCorefileRefused(t *testing.T) {
+	for _, tc := range corefileRefusals {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			var listeners []*tapEndpoint
+			text := strings.ReplaceAll(tc.text, "NAMES", "ovnhosts {\n southbound SB\n fallthrough\n }")
+			for _, name := range []string{"OF", "OVSDB", "SB"} {
+				ln := listenUnix(t, filepath.Join(dir, name))
+				listeners = append(listeners, ln)
+				text = regexp.MustCompile(`\b`+name+`\b`).ReplaceAllString(text, "unix:"+ln.path)
+			}
+			path := filepath.Join(dir, "Corefile.wrong")
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+
+			out, err := exec.CommandContext(within(t, wait), puntdns, "-conf", path).CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+				t.Errorf("ended with %v, want exit status 1", err)
+			}
+			said := string(bytes.TrimSpace(out))
+			// The whole error stands in one line: what a log collector shows.
+			if strings.Contains(said, "\n") {
+				t.Errorf("more than one line:\n%s", said)
+			}
+			var where []string
+			for i, line := range strings.Split(text, "\n") {
+				if strings.HasSuffix(line, wrongLine) {
+					where = append(where, path+":"+strconv.Itoa(i+1))
+				}
+			}
+			for _, w := range where {
+				if !regexp.MustCompile(regexp.QuoteMeta(w) + `\b`).MatchString(said) {
+					t.Errorf("%q does not name %s in\n%s", said, w, text)
+				}
+			}
+			if len(where) == 0 {
+				t.Error("the table marks no line")
+			}
+			if !regexp.MustCompile(tc.want).MatchString(said) {
+				t.Errorf("%q does not match %q", said, tc.want)
+			}
+			// Nothing was half started.
+			for _, ln := range listeners {
+				ln.untouched(t)
+			}
+		})
+	}
+}
+
+// tapEndpoint is an endpoint that nobody should call.
+type tapEndpoint struct {
+	*net.UnixListener
+	path string
+}
+
+func listenUnix(t *testing.T, path string) *tapEndpoint {
+	t.Helper()
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return &tapEndpoint{ln, path}
+}
+
+// untouched calls itself: the calls wait in order, so the first to be taken must
+// be this one.
+func (ln *tapEndpoint) untouched(t *testing.T) {
+	t.Helper()
+	mine, err := net.Dial("unix", ln.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mine.Close()
+	if _, err := mine.Write([]byte("mine")); err != nil {
+		t.Fatal(err)
+	}
+	first, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	buf := make([]byte, 64)
+	// The caller has ended, so that its side is closed if it is not ours.
+	n, _ := first.Read(buf)
+	if string(buf[:n]) != "mine" {
+		t.Errorf("%s was called, %q came", ln.path, buf[:n])
+	}
+}
+
+// launchAs is start with a name for Corefile and log.
+func launchAs(t *testing.T, l *lab.Lab, name, text string) *server {
+	t.Helper()
+	s := &server{t: t, l: l, path: l.WriteFile("Corefile."+name, corefile(l, text))}
+	s.Process = l.Node.Start(name, []string{"GORACE=halt_on_error=1 exitcode=66"}, puntdns, "-conf", s.path)
+	return s
+}
+
+// endWell ends the server in order.
+func (s *server) endWell() {
+	s.t.Helper()
+	if err := s.Stop(); err != nil {
+		s.t.Errorf("%s ended with %v, want exit status 0\n%s", s.Name, err, s.Log())
+	}
+}
+
+// aclSwitch adds a switch with a router and allow-related ACLs both ways.
+func aclSwitch(l *lab.Lab, name string, third int) {
+	l.AddSwitch(name)
+	l.AddRouter("r-"+name, lab.RouterPort{
+		Switch: name, MAC: fmt.Sprintf("02:00:00:00:%02x:01", third),
+		Networks: []string{fmt.Sprintf("10.0.%d.1/24", third), fmt.Sprintf("fd00:%d::1/64", third)},
+	})
+	for _, direction := range []string{"from-lport", "to-lport"} {
+		l.NBCTL("acl-add", name, direction, "1000", "ip", "allow-related")
+	}
+}
+
+// aclGuest adds a guest to a switch of aclSwitch, with port security.
+func aclGuest(l *lab.Lab, sw string, third, number int) *lab.Guest {
+	name := fmt.Sprintf("%s-vm%d", sw, number)
+	return l.Node.AddGuest(lab.Guest{
+		Name: name, Switch: sw, MAC: fmt.Sprintf("02:00:00:00:%02x:%02x", third, 16+number),
+		Addrs:    lab.Prefixes(fmt.Sprintf("10.0.%d.%d/24", third, 10+number), fmt.Sprintf("fd00:%d::%d/64", third, 10+number)),
+		Gateway4: lab.Addr(fmt.Sprintf("10.0.%d.1", third)), Gateway6: lab.Addr(fmt.Sprintf("fd00:%d::1", third)),
+		PortSecurity: true, Hostname: fmt.Sprintf("vm%d", number),
+	})
+}
+
+// Blocks share a bridge and no socket; view and zone pick the one that answers.
+func TestCorefileBlocks(t *testing.T) {
+	l := lab.New(t, lab.Options{})
+	aclSwitch(l, "red", 1)
+	aclSwitch(l, "blue", 2)
+	l.AddDNS(map[string]string{"db.internal": "10.0.1.99"}, "red")
+	l.AddDNS(map[string]string{"db.internal": "10.0.2.99"}, "blue")
+	red1, red2 := aclGuest(l, "red", 1, 1), aclGuest(l, "red", 1, 2)
+	blue1, blue2 := aclGuest(l, "blue", 2, 1), aclGuest(l, "blue", 2, 2)
+	l.Sync()
+
+	t.Run("views and zones", func(t *testing.T) {
+		up := l.Upstream("who.test. 60 IN A 192.0.2.3")
+		l.WriteFile("hosts.red2", "192.0.2.2 who.test\n")
+		s := launchAs(t, l, "views", `
+. {
+    ofpunt br-int {
+        openflow $MGMT
+        ovsdb $OVSDB
+    }
+    metadata
+    view second-of-red {
+        expr metadata('ofpunt/port') == 'red-vm2'
+    }
+    hosts `+l.Dir+`/hosts.red2
+}
+. {
+    ofpunt br-int
+    metadata
+    view red {
+        expr metadata('ofpunt/switch') == 'red'
+    }
+    ovnhosts {
+        southbound $SB
+        fallthrough
+    }
+    template IN A who.test {
+        answer "{{ .Name }} 60 IN A 192.0.2.1"
+    }
+}
+. {
+    ofpunt br-int
+    ovnhosts {
+        southbound $SB
+        fallthrough
+    }
+    forward . `+up.Addr+`
+    ready `+readyAddr+`
+    prometheus `+metricsAddr+`
+}
+a.test b.test {
+    ofpunt br-int
+    template ANY A {
+        answer "{{ .Name }} 60 IN A 192.0.2.4"
+    }
+}
+b.test c.test {
+    ofpunt br-int
+    metadata
+    view blue {
+        expr metadata('ofpunt/switch') == 'blue'
+        expr metadata('ofpunt/port') != 'blue-vm1'
+    }
+    template ANY A {
+        answer "{{ .Name }} 60 IN A 192.0.2.5"
+    }
+}`)
+		s.ready(200)
+		for _, tc := range []struct {
+			asker *lab.Guest
+			qname string
+			want  string
+		}{
+			{red1, "who.test", "NOERROR 192.0.2.1"},
+			{red2, "who.test", "NOERROR 192.0.2.2"},
+			{blue1, "who.test", "NOERROR 192.0.2.3"},
+			{blue2, "who.test", "NOERROR 192.0.2.3"},
+			{red1, "db.internal", "NOERROR 10.0.1.99"},
+			{blue1, "db.internal", "NOERROR 10.0.2.99"},
+			// The block of this port alone has no ovnhosts.
+			{red2, "db.internal", "SERVFAIL"},
+			{red1, "x.a.test", "NOERROR 192.0.2.4"},
+			{blue2, "X.b.Test", "NOERROR 192.0.2.4"},
+			{blue2, "c.test", "NOERROR 192.0.2.5"},
+			// Its view does not take them: the next zone up does.
+			{blue1, "c.test", "NXDOMAIN"},
+			{red1, "c.test", "SERVFAIL"},
+		} {
+			for _, address := range []string{"169.254.169.254", "fd00::254"} {
+				r := tc.asker.Dig(tc.qname, "@"+address)
+				if r.String() != tc.want {
+					t.Errorf("%s asks %s for %s: %s, want %s\n%s", tc.asker.Name, address, tc.qname, r, tc.want, r.Out)
+				}
+			}
+		}
+		if n := up.Count("who.test"); n != 4 {
+			t.Errorf("the upstream of one block was asked %d times, want 4", n)
+		}
+		if t.Failed() {
+			t.Log(s.Log())
+		}
+		want := []string{"tcp " + readyAddr, "tcp " + metricsAddr}
+		if got := openSockets(t, s); !slices.Equal(got, want) {
+			t.Errorf("sockets %q, want %q", got, want)
+		}
+		s.endWell()
+	})
+
+	t.Run("no socket at all", func(t *testing.T) {
+		s := launchAs(t, l, "socketless", `
+. {
+    ofpunt br-int {
+        openflow $MGMT
+        ovsdb $OVSDB
+    }
+    ovnhosts {
+        southbound $SB
+    }
+}`)
+		l.Eventually("an answer", func() error {
+			if r := red1.Dig("vm2", "@169.254.169.254"); r.String() != "NOERROR 10.0.1.12" {
+				return errors.New(r.String())
+			}
+			return nil
+		})
+		if got := openSockets(t, s); len(got) != 0 {
+			t.Errorf("sockets %q, want none", got)
+		}
+		s.endWell()
+	})
+
+	t.Run("bind opens one", func(t *testing.T) {
+		s := launchAs(t, l, "bound", `
+. {
+    ofpunt br-int {
+        openflow $MGMT
+        ovsdb $OVSDB
+    }
+    bind 127.0.0.1
+    ovnhosts {
+        southbound $SB
+        default_switch blue
+    }
+    ready `+readyAddr+`
+}`)
+		s.ready(200)
+		want := []string{"tcp 127.0.0.1:53", "tcp " + readyAddr, "udp 127.0.0.1:53"}
+		if got := openSockets(t, s); !slices.Equal(got, want) {
+			t.Errorf("sockets %q, want %q", got, want)
+		}
+		if r := l.Node.Dig("db.internal", "@127.0.0.1"); r.String() != "NOERROR 10.0.2.99" {
+			t.Errorf("through the socket: %s\n%s", r, r.Out)
+		}
+		if r := red1.Dig("db.internal", "@169.254.169.254"); r.String() != "NOERROR 10.0.1.99" {
+			t.Errorf("through the punt: %s\n%s", r, r.Out)
+		}
+		s.endWell()
+	})
+
+	t.Run("warnings", func(t *testing.T) {
+		up := l.Upstream("who.test. 60 IN A 192.0.2.3")
+		const warning = `(?m)^\[WARNING\] plugin/ovnhosts: .*fallthrough.*reaches `
+		for _, tc := range []struct {
+			name, zones, fall, after string
+			want                     bool
+		}{
+			{"forward", "", "", "forward . " + up.Addr, true},
+			{"passthrough", "", "", "passthrough", true},
+			{"fallthrough", "", "fallthrough", "forward . " + up.Addr, false},
+			{"fallthrough of a zone", "", "fallthrough test", "forward . " + up.Addr, false},
+			{"a zone", "internal", "", "forward . " + up.Addr, false},
+			{"nothing behind", "", "", "", false},
+		} {
+			t.Run(tc.name, func(t *testing.T) {
+				s := launchAs(t, l, "warning-"+strings.ReplaceAll(tc.name, " ", "-"), `
+. {
+    ofpunt br-int {
+        openflow $MGMT
+        ovsdb $OVSDB
+    }
+    ovnhosts `+tc.zones+` {
+        southbound $SB
+        `+tc.fall+`
+    }
+    `+tc.after+`
+    ready `+readyAddr+`
+}`)
+				s.ready(200)
+				if got := regexp.MustCompile(warning).MatchString(s.Log()); got != tc.want {
+					t.Errorf("warned: %v, want %v\n%s", got, tc.want, s.Log())
+				}
+				s.endWell()
+			})
+		}
+	})
+}
+
+// openSockets are the Internet sockets of a process that take calls from
+// anybody, as proc(5) has them: TCP ones that listen and UDP ones that are not
+// connected. They are sorted.
+func openSockets(t *testing.T, s *server) []string {
+	t.Helper()
+	mine := map[string]bool{}
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.Pid))
+	if err != nil || len(fds) == 0 {
+		t.Fatalf("descriptors of %s: %v", s.Name, err)
+	}
+	for _, fd := range fds {
+		// One that has been closed meanwhile gives an error and no socket.
+		target, _ := os.Readlink(fd)
+		if inode, ok := strings.CutPrefix(target, "socket:["); ok {
+			mine[strings.TrimSuffix(inode, "]")] = true
+		}
+	}
+	var open []string
+	for _, network := range []string{"tcp", "tcp6", "udp", "udp6"} {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", s.Pid, network))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(string(b), "\n")[1:] {
+			f := strings.Fields(line)
+			const local, state, inode = 1, 3, 9
+			// TCP_LISTEN, and TCP_CLOSE of an unconnected UDP socket.
+			idle := map[string]string{"tcp": "0A", "udp": "07"}[network[:3]]
+			if len(f) > inode && mine[f[inode]] && f[state] == idle {
+				open = append(open, network+" "+procAddr(t, f[local]))
+			}
+		}
+	}
+	slices.Sort(open)
+	return open
+}
+
+// procAddr reads an address of /proc/net, whose 32-bit words are in host order.
+func procAddr(t *testing.T, s string) string {
+	t.Helper()
+	host, port, _ := strings.Cut(s, ":")
+	var ip net.IP
+	for i := 0; i+8 <= len(host); i += 8 {
+		for j := 6; j >= 0; j -= 2 {
+			n, err := strconv.ParseUint(host[i+j:i+j+2], 16, 8)
+			if err != nil {
+				t.Fatalf("%q: %v", s, err)
+			}
+			ip = append(ip, byte(n))
+		}
+	}
+	n, err := strconv.ParseUint(port, 16, 16)
+	if err != nil {
+		t.Fatalf("%q: %v", s, err)
+	}
+	return net.JoinHostPort(ip.String(), strconv.FormatUint(n, 10))
+}
+
+// A reload changes who answers and nothing else; a Corefile that is wrong
+// changes nothing.
+func TestCorefileReload(t *testing.T) {
+	l := lab.New(t, lab.Options{})
+	aclSwitch(l, "red", 1)
+	l.AddDNS(map[string]string{"db.internal": "10.0.1.99"}, "red")
+	vm := aclGuest(l, "red", 1, 1)
+	l.Sync()
+	text := func(ttl string) string {
+		return corefile(l, `
+. {
+    ofpunt br-int {
+        openflow $MGMT
+        ovsdb $OVSDB
+    }
+    ovnhosts {
+        southbound $SB
+        ttl `+ttl+`
+    }
+    ready `+readyAddr+` {
+        monitor continuously
+    }
+    prometheus `+metricsAddr+`
+}`)
+	}
+	s := launchAs(t, l, "reloaded", text("30"))
+	s.ready(200)
+	ttl := func() (uint32, error) {
+		r := vm.Dig("db.internal", "@169.254.169.254")
+		if r.String() != "NOERROR 10.0.1.99" {
+			return 0, fmt.Errorf("%s\n%s", r, r.Out)
+		}
+		return r.Answer[0].Header().Ttl, nil
+	}
+	has := func(want uint32) error {
+		got, err := ttl()
+		if err == nil && got != want {
+			err = fmt.Errorf("TTL %d, want %d", got, want)
+		}
+		return err
+	}
+	if err := has(30); err != nil {
+		t.Fatal(err)
+	}
+	before := standingFlows(l)
+	if len(before) == 0 {
+		t.Fatal("no flows")
+	}
+	installs := s.metric("coredns_ofpunt_flow_installs_total")
+
+	// Somebody asks all the time, and is never without an answer.
+	ctx, stop := context.WithCancel(context.Background())
+	asked := make(chan error, 1)
+	go func() {
+		for {
+			r := vm.Dig("db.internal", "@169.254.169.254")
+			select {
+			case <-ctx.Done():
+				asked <- nil
+				return
+			default:
+			}
+			if r.String() != "NOERROR 10.0.1.99" {
+				asked <- fmt.Errorf("%s: %v\n%s", r, r.Err, r.Out)
+				return
+			}
+		}
+	}()
+	defer stop()
+
+	reload := func(t *testing.T, text string) {
+		t.Helper()
+		if err := os.WriteFile(s.path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Signal(syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, tc := range []struct {
+		name, text, failure string
+		ttl                 uint32
+	}{
+		{"another ttl", text("60"), "", 60},
+		{"a wrong property", text("soon"), `ttl: "soon": expected whole seconds`, 60},
+		{"a wrong word", strings.Replace(text("90"), "ovnhosts", "ovnhost", 1), "ovnhost", 60},
+		{"a block that is refused when it starts", text("90") + text("120"), `zone "\."`, 60},
+		{"a socket that is taken", strings.Replace(text("90"), "ovnhosts", "bind 127.0.0.1\n ovnhosts", 1), `127\.0\.0\.1:53`, 60},
+		{"another again", text("120"), "", 120},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.name == "a socket that is taken" {
+				pc, err := l.Node.ListenPacket("udp", "127.0.0.1:53")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer pc.Close()
+			}
+			failures := strings.Count(s.Log(), "Restart failed")
+			reload(t, tc.text)
+			if tc.failure == "" {
+				l.Eventually("the new Corefile", func() error { return has(tc.ttl) })
+			} else {
+				l.Eventually("the reload to fail", func() error {
+					if got := strings.Count(s.Log(), "Restart failed"); got != failures+1 {
+						return fmt.Errorf("%d reloads failed, want %d", got, failures+1)
+					}
+					return nil
+				})
+				s.log(`Restart failed: .*` + tc.failure)
+				if err := has(tc.ttl); err != nil {
+					t.Error(err)
+				}
+			}
+			// What ready and prometheus listen on comes back too.
+			s.ready(200)
+			if got := s.metric("coredns_ofpunt_flow_installs_total"); got != installs {
+				t.Errorf("%v flows were installed, %v of them since the start (change %d)", got, got-installs, i)
+			}
+		})
+	}
+	stop()
+	if err := <-asked; err != nil {
+		t.Errorf("a query while reloading: %v\n%s", err, s.Log())
+	}
+	// Each of them has stood all the while, under the same cookie.
+	after := standingFlows(l)
+	for match, f := range before {
+		switch g, ok := after[match]; {
+		case !ok || g.cookie != f.cookie:
+			t.Errorf("flow %s was %+v, is %+v", match, f, g)
+		case g.duration < f.duration:
+			t.Errorf("flow %s was put there anew: %+v, before %+v", match, g, f)
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("%d flows, before %d", len(after), len(before))
+	}
+	s.endWell()
+	if got := standingFlows(l); len(got) != 0 {
+		t.Errorf("flows are left: %v", got)
+	}
+}
+
+// standingFlow is a flow of puntdns in the switch.
+type standingFlow struct {
+	cookie   string
+	duration float64 // seconds since it was added
+}
+
+var dumpedFlow = regexp.MustCompile(`cookie=(0x[0-9a-f]+), duration=([0-9.]+)s, (table=\d+), .*?n_bytes=\d+, (.*) actions=`)
+
+// flowTimeouts are said of a flow beside its match.
+var flowTimeouts = regexp.MustCompile(`(hard_timeout|idle_timeout|idle_age|hard_age)=\d+,? ?`)
+
+// standingFlows are the flows of any puntdns, by table and match.
+func standingFlows(l *lab.Lab) map[string]standingFlow {
+	all := map[string]standingFlow{}
+	for _, m := range dumpedFlow.FindAllStringSubmatch(l.Node.OFCTL("dump-flows", lab.Bridge, "cookie=0x70646e0000000000/0xffffff0000000000"), -1) {
+		d, _ := strconv.ParseFloat(m[2], 64)
+		all[m[3]+" "+flowTimeouts.ReplaceAllString(m[4], "")] = standingFlow{m[1], d}
+	}
+	return all
+}
