@@ -4,6 +4,7 @@ package ofpunt_test
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,6 +61,16 @@ func TestLifecycleWithoutAnything(t *testing.T) {
 	}
 	if _, err := second.Restart(input(t, strings.ReplaceAll(one, "ofpunt", "offpunt"))); err == nil {
 		t.Error("a broken Corefile was taken")
+	}
+	// A start that fails when it has opened its databases lets go of them.
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	clash := strings.Replace(one, ". {", ".:"+strings.TrimPrefix(taken.Addr().String(), "127.0.0.1:")+" {\n bind 127.0.0.1", 1)
+	if _, err := second.Restart(input(t, clash)); err == nil {
+		t.Error("a socket that somebody has was taken")
 	}
 	third, err := second.Restart(input(t, one))
 	if err != nil {

@@ -65,7 +65,7 @@ func TestHijack(t *testing.T) {
 				if err := raw.Send(f.build(t)); err != nil {
 					t.Fatal(err)
 				}
-				frame, err := raw.RecvMatch(within(t, wait), isUDP)
+				frame, err := raw.RecvMatch(within(t, wait), sentBy(f.dst))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -193,13 +193,14 @@ func testUnchanged(t *testing.T, n *routed, s *server) {
 			r.Close()
 		}
 	})
-	// check sends f and wants it as the next frame of that kind.
+	// check sends f and wants it as the next frame from vm: one that came twice
+	// would be there instead.
 	check := func(t *testing.T, f, want udpFrame, at *lab.Raw) {
 		t.Helper()
 		if err := raw.Send(f.build(t)); err != nil {
 			t.Fatal(err)
 		}
-		got, err := at.RecvMatch(within(t, wait), isUDP)
+		got, err := at.RecvMatch(within(t, wait), sentBy(f.src))
 		if err != nil {
 			t.Fatalf("%+v does not arrive: %v", f, err)
 		}
@@ -271,7 +272,7 @@ func testOtherPorts(t *testing.T, n *routed, s *server) {
 				if err := raw.Send(f.build(t)); err != nil {
 					t.Fatal(err)
 				}
-				got, err := at.RecvMatch(within(t, wait), isUDP)
+				got, err := at.RecvMatch(within(t, wait), sentBy(f.src))
 				if err != nil {
 					t.Fatalf("port %d: %v", port, err)
 				}
@@ -375,10 +376,18 @@ func internetSum(b []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// isUDP accepts UDP in IPv4, and in IPv6 behind no header but hop-by-hop options.
-func isUDP(frame []byte) bool {
-	return len(frame) > 54 && (frame[12] == 0x08 && frame[13] == 0x00 && frame[23] == 17 ||
-		frame[12] == 0x86 && frame[13] == 0xdd && (frame[20] == 17 || frame[20] == 0 && frame[54] == 17))
+// sentBy accepts all UDP from the address of src.
+func sentBy(src string) func(frame []byte) bool {
+	address := netip.MustParseAddrPort(src).Addr()
+	return func(frame []byte) bool {
+		if address.Is4() {
+			return len(frame) >= 42 && frame[12] == 0x08 && frame[13] == 0x00 && frame[23] == 17 &&
+				bytes.Equal(frame[26:30], address.AsSlice())
+		}
+		// UDP, or hop-by-hop options with UDP behind them.
+		return len(frame) >= 62 && frame[12] == 0x86 && frame[13] == 0xdd &&
+			(frame[20] == 17 || frame[20] == 0 && frame[54] == 17) && bytes.Equal(frame[22:38], address.AsSlice())
+	}
 }
 
 // udpPayload is that of a frame without options or extension headers.

@@ -40,6 +40,8 @@ type Handler struct {
 
 	config ovn.Config
 	source *ovn.Source
+	// forget takes the default switch back from source.
+	forget func()
 }
 
 // Name implements plugin.Handler.

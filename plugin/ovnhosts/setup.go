@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
@@ -39,9 +40,14 @@ func setup(c *caddy.Controller) error {
 	})
 	c.OnStartup(func() error {
 		h.warn(config)
+		started.add(c.Context(), h)
 		return h.open()
 	})
 	c.OnShutdown(h.close)
+	c.OnRestartFailed(func() error {
+		started.abandon(c.Context())
+		return nil
+	})
 	return nil
 }
 
@@ -52,16 +58,53 @@ func (h *Handler) open() error {
 	}
 	h.source = s
 	if h.defaultSwitch != "" {
-		s.AddNetwork(h.defaultSwitch)
+		h.forget = s.AddNetwork(h.defaultSwitch)
 	}
 	return nil
 }
 
 func (h *Handler) close() error {
-	if h.source != nil {
-		sources.release(h.source)
+	if h.source == nil {
+		return nil
 	}
+	if h.forget != nil {
+		h.forget()
+	}
+	sources.release(h.source)
 	return nil
+}
+
+// started has the handlers of the Corefile that was started last. Of a start
+// that fails after it has opened databases nobody is told but the Corefile that
+// goes on serving.
+var started attempt
+
+type attempt struct {
+	mu       sync.Mutex
+	of       caddy.Context
+	handlers []*Handler
+}
+
+func (a *attempt) add(of caddy.Context, h *Handler) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of != of {
+		a.of, a.handlers = of, nil
+	}
+	a.handlers = append(a.handlers, h)
+}
+
+// abandon closes the handlers of a later Corefile than that which serves.
+func (a *attempt) abandon(serving caddy.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of == serving {
+		return
+	}
+	for _, h := range a.handlers {
+		_ = h.close() // has no error
+	}
+	a.of, a.handlers = serving, nil
 }
 
 // warn tells of a forward that nothing reaches.

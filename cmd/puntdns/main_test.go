@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coredns/coredns/coremain"
+)
+
+// order is the order of directives that users rely on, as the documentation has
+// it.
+const order = "root ofpunt metadata cancel tls timeouts reload nsid bufsize bind debug ready health pprof prometheus errors log dnstap local dns64 any chaos loadbalance rewrite acl header minimal ovnhosts cache template hosts file loop forward passthrough whoami view"
+
+// asPuntdns in the environment makes this test's binary the command itself.
+const asPuntdns = "PUNTDNS_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asPuntdns) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// run is the command with arguments, in an empty folder.
+func run(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asPuntdns+"=1")
+	cmd.Dir = t.TempDir()
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestDirectiveOrder(t *testing.T) {
+	if got := strings.Join(directives, " "); got != order {
+		t.Errorf("the order is\n%s\nwant\n%s", got, order)
+	}
+}
+
+// Each directive has a plugin, and no plugin is linked that has no directive.
+func TestPlugins(t *testing.T) {
+	out, err := run(t, "-plugins")
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	got := strings.Fields(out)
+	// file brings transfer along, which registers itself.
+	want := append(strings.Fields(order), "transfer")
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("plugins\n%q, want\n%q\n%s", got, want, out)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	out, err := run(t, "-version")
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	first, rest, _ := strings.Cut(out, "\n")
+	if want := fmt.Sprintf("puntdns-%s (CoreDNS-%s)", version, coremain.CoreVersion); first != want {
+		t.Errorf("%q, want %q", first, want)
+	}
+	if !strings.Contains(rest, runtime.Version()) {
+		t.Errorf("%q does not tell Go's version %s", out, runtime.Version())
+	}
+}
+
+func TestArguments(t *testing.T) {
+	wrong := filepath.Join(t.TempDir(), "Corefile.wrong")
+	if err := os.WriteFile(wrong, []byte(".:0 {\n    whoami\n    kubernetes\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no such Corefile", []string{"-conf", "/no/Corefile"}, "/no/Corefile"},
+		{"a plugin that is left out", []string{"-conf", wrong}, wrong + ":3 - Error during parsing: Unknown directive 'kubernetes'"},
+		{"a word too many", []string{"more"}, "extra command line arguments: [more]"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			out, err := run(t, tc.args...)
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(out, tc.want) {
+				t.Errorf("%v: %q, want exit status 1 and %q", err, out, tc.want)
+			}
+		})
+	}
+}
+
+// A node's resolver talks to no cloud: an SDK would triple the binary.
+func TestNoCloud(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	for _, want := range []string{"github.com/coredns/coredns/plugin/forward", "github.com/puntdns/puntdns/ofpunt"} {
+		if !slices.Contains(deps, want) {
+			t.Errorf("%s is not among the %d packages", want, len(deps))
+		}
+	}
+	for _, dep := range deps {
+		for _, vendor := range []string{
+			"github.com/aws/", "github.com/Azure/", "github.com/AzureAD/",
+			"cloud.google.com/", "google.golang.org/api/", "github.com/googleapis/",
+			"k8s.io/", "sigs.k8s.io/", "github.com/openshift/",
+			"go.etcd.io/", "github.com/coreos/etcd", "github.com/hashicorp/nomad",
+			"github.com/DataDog/", "gopkg.in/DataDog/", "github.com/oschwald/",
+		} {
+			if strings.HasPrefix(dep+"/", vendor) {
+				t.Errorf("%s is linked", dep)
+			}
+		}
+	}
+}
