@@ -63,7 +63,8 @@ func (r *registry) ready() bool {
 			return false
 		}
 	}
-	return true
+	// There is none while the Corefile's plugins are being started.
+	return len(r.m) > 0
 }
 
 // bridge is one Open vSwitch bridge: it keeps a connection to it.

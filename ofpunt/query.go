@@ -101,7 +101,8 @@ func (q *query) dns() {
 		return
 	}
 	r := new(dns.Msg)
-	if err := r.Unpack(q.udp.Payload); err != nil {
+	// A header alone unpacks without an error.
+	if err := r.Unpack(q.udp.Payload); err != nil || len(r.Question) != 1 {
 		q.refuse(dns.RcodeFormatError, reasonMalformed)
 		return
 	}

@@ -39,6 +39,8 @@ type Handler struct {
 	PacketIn func(p *PacketIn, msg []byte)
 	// FlowUpdate gets the events of flow monitors.
 	FlowUpdate func(u FlowUpdate)
+	// PortStatus gets ports that come and go.
+	PortStatus func(s PortStatus)
 	// Idle is called after one or more messages when nothing more has been
 	// read: the moment to send what was batched.
 	Idle func()
@@ -288,6 +290,14 @@ func (c *Conn) dispatch(msg []byte, h *Handler) error {
 			}
 		}
 		return c.reply(hd, msg)
+	case typePortStatus:
+		s, ok, err := decodePortStatus(msg, c.version)
+		if err != nil {
+			return err
+		}
+		if ok && h.PortStatus != nil {
+			h.PortStatus(s)
+		}
 	case typeBarrierReply, typeBundleControl:
 		return c.reply(hd, msg)
 	}

@@ -236,6 +236,7 @@ func TestServe(t *testing.T) {
 				say("packet-in for %s", p.UserData)
 			},
 			FlowUpdate:  func(u FlowUpdate) { say("flow %v %v", u.Event, u.Match) },
+			PortStatus:  func(s PortStatus) { say("port %s, gone %v", s.Port.Name, s.Gone) },
 			Idle:        func() { say("idle") },
 			SwitchError: func(e *SwitchError) { say("%v", e) },
 			Malformed:   func(err error) { say("%v", err) },
@@ -252,8 +253,9 @@ func TestServe(t *testing.T) {
 			s.send(punt[20:])
 			s.send(punt, broken, unhex(t, sentAdded15), unhex(t, sentOwn15), punt)
 			s.send(s.refusal(packetOut, 2, 10))
+			s.send(unhex(t, portCame15))
 			// What nobody has asked for.
-			s.send(s.message(typePortStatus, nil, make([]byte, 72)...), s.message(typeBarrierReply, nil), s.message(typeExperimenter, nil, 1, 2, 3, 4, 5, 6, 7, 8))
+			s.send(s.message(typeFlowRemoved, nil, make([]byte, 72)...), s.message(typeBarrierReply, nil), s.message(typeExperimenter, nil, 1, 2, 3, 4, 5, 6, 7, 8))
 			s.send(s.message(typeEchoRequest, nil, 'x', 'y'))
 			echoed <- s.read()
 			s.nc.Close()
@@ -272,6 +274,7 @@ func TestServe(t *testing.T) {
 			"flow own ",
 			"packet-in for who", "idle",
 			"switch refused PACKET_OUT: OFPBAC_MATCH_INCONSISTENT", "idle",
+			"port va2, gone false", "idle",
 			"idle",
 			"idle",
 		}
@@ -289,6 +292,7 @@ func TestServeEnds(t *testing.T) {
 		{"another version", "0413001000000000 0010000000000000", "message of type 19 in OpenFlow 1.3, not OpenFlow 1.5"},
 		{"short error message", "0601000900000000ff", "error message of 9 bytes"},
 		{"short multipart reply", "0613000900000000ff", "multipart reply of 9 bytes"},
+		{"broken port status", "060c001000000000 0000000000000000", "port status about 0 ports"},
 		{"broken flow update", "0613001800000000 0010000000000000 0000000100000000", "flow update 1 with length 0"},
 	}
 	for _, test := range tests {

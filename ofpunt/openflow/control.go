@@ -113,7 +113,8 @@ const (
 )
 
 // appendSetAsync encodes a SET_ASYNC that asks for packet-ins that a flow has
-// caused, and for nothing else that the switch may send unasked (OpenFlow
+// caused and for ports that come and go, and for nothing else that the switch may
+// send unasked (OpenFlow
 // 1.3.5, A.3.10; 1.5.1, 7.3.10). The flow may be one of priority 0 without a
 // match, whose packet-ins have the reason "no match". What a flow monitor sends
 // does not depend on it.
@@ -121,18 +122,23 @@ func appendSetAsync(b []byte, v Version, xid uint32) []byte {
 	start := len(b)
 	b = appendHeader(b, v, typeSetAsync, xid)
 	if v < V15 {
-		for _, mask := range [6]uint32{reasonNoMatch | reasonAction, reasonNoMatch | reasonAction} {
+		for _, mask := range [6]uint32{
+			reasonNoMatch | reasonAction, reasonNoMatch | reasonAction, portStatusMask, portStatusMask,
+		} {
 			b = be.AppendUint32(b, mask)
 		}
 		return closeMessage(b, start)
 	}
 	// Properties 0 and 1 are packet-ins for a secondary and for a primary or
-	// equal role; up to 11 follow port status, flow removed, role status,
-	// table status and request forward in the same way.
+	// equal role, 2 and 3 port status; up to 11 follow flow removed, role
+	// status, table status and request forward in the same way.
 	for prop := range 12 {
 		var mask uint32
-		if prop < 2 {
+		switch {
+		case prop < 2:
 			mask = reasonNoMatch | reasonAction | reasonActionSet | reasonGroup | reasonPacketOut
+		case prop < 4:
+			mask = portStatusMask
 		}
 		b = append(b, 0, byte(prop), 0, 8)
 		b = be.AppendUint32(b, mask)

@@ -115,7 +115,7 @@ func FuzzMessage(f *testing.F) {
 	add(f, sentPunt13, sentPunt15, sentPaused13, sentAdded13, sentAdded15, sentInitial13, sentInitial15, sentFlowStats13, sentFlowStats15,
 		sentPorts15, sentError13, sentError15, sentFeatures13, sentFeatures15, "0602000900000001ff", "0615000800000001",
 		"06210010000000010000000100050000", "04040018000000014f4e4600000008fc0000000100050000",
-		"0404001000000000 4f4e4600 0000074f", "06000010000000010001000800000070")
+		"0404001000000000 4f4e4600 0000074f", "06000010000000010001000800000070", portGone13, portCame15)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, v := range bothVersions {
 			c := &Conn{version: v, buf: make([]byte, readBuffer), drained: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{})}
@@ -135,6 +135,7 @@ func FuzzMessage(f *testing.F) {
 			h := Handler{
 				PacketIn:    func(*PacketIn, []byte) {},
 				FlowUpdate:  func(FlowUpdate) {},
+				PortStatus:  func(PortStatus) {},
 				SwitchError: func(e *SwitchError) { _ = e.Error() },
 				Malformed:   func(err error) { _ = err.Error() },
 			}
