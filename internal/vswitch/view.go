@@ -21,6 +21,8 @@ type View struct {
 // (ovs-vswitchd.conf.db(5)). Each string is empty where the database has no
 // value.
 type Interface struct {
+	// UUID is of the row: another port of the same name or number has another.
+	UUID string
 	Name string
 	// OFPort is the OpenFlow port number; 0, which no port has, until
 	// ovs-vswitchd has assigned one and after it failed to.
@@ -73,6 +75,7 @@ func (t tables) appendPort(all []Interface, uuid string) []Interface {
 			continue
 		}
 		i := Interface{
+			UUID:        row.UUID,
 			Name:        row.Name,
 			IfaceID:     row.ExternalIDs["iface-id"],
 			AttachedMAC: row.ExternalIDs["attached-mac"],

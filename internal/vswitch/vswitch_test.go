@@ -28,7 +28,7 @@ func TestRestart(t *testing.T) {
 	o := observe(t, parse(t, s.Endpoint), nil)
 	tap := vswitch.Interface{Name: "tap1", Port: "tap1"}
 	local := vswitch.Interface{Name: "br-int", Port: "br-int"}
-	if diff := cmp.Diff(*view("hv1", local, tap), o.view(t)); diff != "" {
+	if diff := cmp.Diff(*view("hv1", local, tap), o.view(t), sansUUID); diff != "" {
 		t.Fatalf("first (-want +got):\n%s", diff)
 	}
 	o.up(t)
@@ -44,12 +44,12 @@ func TestRestart(t *testing.T) {
 	s.Empty(t)
 	s.Start(t)
 	// The client may be there before the new content.
-	if diff := cmp.Diff(vswitch.View{}, o.recovered(t)); diff != "" {
+	if diff := cmp.Diff(vswitch.View{}, o.recovered(t), sansUUID); diff != "" {
 		t.Fatalf("empty (-want +got):\n%s", diff)
 	}
 	o.up(t)
 	vsctl(t, s, strings.Fields("set Open_vSwitch . external_ids:system-id=hv2 -- add-br br-int")...)
-	if diff := cmp.Diff(*view("hv2", local), o.view(t)); diff != "" {
+	if diff := cmp.Diff(*view("hv2", local), o.view(t), sansUUID); diff != "" {
 		t.Fatalf("other content (-want +got):\n%s", diff)
 	}
 }
@@ -63,7 +63,7 @@ func TestNotThereAtFirst(t *testing.T) {
 		t.Errorf("%v: want the path of the socket", err)
 	}
 	s.Start(t)
-	if diff := cmp.Diff(vswitch.View{}, o.recovered(t)); diff != "" {
+	if diff := cmp.Diff(vswitch.View{}, o.recovered(t), sansUUID); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
 	}
 	o.up(t)
@@ -82,7 +82,7 @@ func TestHangingServer(t *testing.T) {
 	s.Signal(t, syscall.SIGCONT)
 	o.up(t)
 	vsctl(t, s, "set", "Open_vSwitch", ".", "external_ids:system-id=hv1")
-	if diff := cmp.Diff(*view("hv1"), o.view(t)); diff != "" {
+	if diff := cmp.Diff(*view("hv1"), o.view(t), sansUUID); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
 	}
 }

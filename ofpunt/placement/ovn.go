@@ -39,14 +39,9 @@ type Guest struct {
 // carries the switch's metadata too.
 func PlanOVN(s *Service, dnsTable uint8, guests iter.Seq[Guest]) Plan {
 	p := s.private(openflow.Resubmit{Table: dnsTable})
-	queries := s.queries()
 	for g := range guests {
 		who := []openflow.Field{openflow.Metadata(uint64(g.Datapath)), openflow.Reg(RegInPort, g.Port)}
-		for _, what := range append(queries[:len(queries):len(queries)], s.neighbors(g.Owned)...) {
-			match := openflow.NewMatch(append(who[:len(who):len(who)], what...)...)
-			p.Entry = append(p.Entry, s.flow(dnsTable-1, entryPriority, match,
-				openflow.Resubmit{Table: PrivateTable}))
-		}
+		p.Entry = append(p.Entry, s.entries(dnsTable-1, entryPriority, who, g.Owned)...)
 	}
 	return p
 }

@@ -91,3 +91,15 @@ func (s *Service) flow(table uint8, priority uint16, match openflow.Match, actio
 		Cookie: s.Cookie, Match: match, Actions: actions,
 	}
 }
+
+// entries are the flows that send what a guest asks to the private table, after
+// the actions first. Owned reports the addresses that are not ours to answer for.
+func (s *Service) entries(table uint8, priority uint16, who []openflow.Field, owned func(netip.Addr) bool, first ...openflow.Action) []openflow.FlowMod {
+	var all []openflow.FlowMod
+	actions := append(first, openflow.Resubmit{Table: PrivateTable})
+	for _, what := range append(s.queries(), s.neighbors(owned)...) {
+		match := openflow.NewMatch(append(who[:len(who):len(who)], what...)...)
+		all = append(all, s.flow(table, priority, match, actions...))
+	}
+	return all
+}
