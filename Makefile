@@ -27,9 +27,11 @@ test: lab-deps build
 demo: lab-deps build
 	$(GO) run ./test/demo -puntdns bin/puntdns
 
+# A container image from scratch. DOCKER=podman builds it too.
 IMAGE ?= puntdns:$(VERSION)
-image:
-	./deploy/image.sh '$(IMAGE)' '$(VERSION)' $(GO)
+image: build
+	./test/deps.sh image
+	./deploy/image.sh bin/puntdns '$(IMAGE)' '$(VERSION)'
 
 lint: build
 	@test -z "$$(gofmt -l cmd internal ofpunt plugin test | tee /dev/stderr)"

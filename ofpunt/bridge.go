@@ -59,7 +59,7 @@ func (r *registry) ready() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, b := range r.m {
-		if !b.ready.Load() || !b.current.Load().source.Status().Ready() {
+		if !b.ready.Load() || !b.current.Load().synced() {
 			return false
 		}
 	}
@@ -74,6 +74,8 @@ type bridge struct {
 	// ready is set while the connection stands and the flows are in place.
 	ready atomic.Bool
 	tally *tally
+	// view is the local database's of the bridge, nil until it has told.
+	view atomic.Pointer[localView]
 	// generation is of this process's flows, set by the first session.
 	generation uint64
 
@@ -86,7 +88,7 @@ type bridge struct {
 	// servers are the current one and those whose queries are still in a chain.
 	mu      sync.Mutex
 	servers []*server
-	chassis chassis
+	local   localWatch
 	ctx     context.Context // of everything that the bridge runs
 }
 
@@ -106,6 +108,7 @@ func newBridge(name string) *bridge {
 		wake: make(chan struct{}, 1), withdraw: make(chan chan struct{}),
 	}
 	connected.WithLabelValues(name).Set(0)
+	localUp.WithLabelValues(name).Set(0)
 	b.done.Go(func() { b.run(ctx) })
 	b.done.Go(func() { b.watchDeadlines(ctx) })
 	return b
@@ -116,7 +119,7 @@ func (b *bridge) use(s *server) {
 	b.mu.Lock()
 	b.servers = append(slices.DeleteFunc(b.servers, func(o *server) bool { return o == s }), s)
 	b.current.Store(s)
-	b.watchChassis(b.ctx, s)
+	b.watchLocal(b.ctx, s)
 	b.mu.Unlock()
 	poke(b.wake)
 }

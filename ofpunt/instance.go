@@ -16,6 +16,8 @@ type block struct {
 	file    string
 	line    int
 	options Options
+	// lines has the line of each property that the block gives.
+	lines map[string]int
 	// explicit is set when the block gives properties, and not just the bridge.
 	explicit bool
 	// configs has one entry for each zone of the block.

@@ -34,6 +34,10 @@ var (
 		Namespace: plugin.Namespace, Subsystem: name, Name: "connected",
 		Help: "1 while the OpenFlow connection to the bridge is up, else 0.",
 	}, []string{"bridge"})
+	localUp = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: name, Name: "local_database_up",
+		Help: "1 while the local Open_vSwitch database is connected and read, else 0.",
+	}, []string{"bridge"})
 	switchErrors = promauto.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: name, Name: "switch_errors_total",
 		Help: "OpenFlow errors of the switch about packet-outs, resumes and renewals, by name.",

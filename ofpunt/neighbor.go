@@ -22,8 +22,8 @@ func (q *query) neighbor() {
 		q.pass(dropped, refusal(err))
 		return
 	}
-	port := q.server.source.Snapshot().Guest(q.key())
-	if port == nil {
+	a, ok := q.asker(n.Tagged)
+	if !ok {
 		q.pass(dropped, reasonOrigin)
 		return
 	}
@@ -34,7 +34,7 @@ func (q *query) neighbor() {
 	if !q.done.CompareAndSwap(false, true) {
 		return
 	}
-	tag := port.Tag
+	tag := a.tag
 	if n.Tagged {
 		tag = 0
 	}

@@ -22,7 +22,8 @@ type Options struct {
 	OpenFlow  endpoint.Endpoint
 	OVSDB     endpoint.Endpoint
 	Placement placement.Kind
-	// Table and Priority are for the placement "table".
+	// Table and Priority are where the entry flows stand, unless that is found
+	// in OVN's pipeline.
 	Table    uint8
 	Priority uint16
 	// Addresses are the resolver addresses; none means any (hijack mode).
@@ -58,6 +59,8 @@ const (
 	// ask an upstream that never answers.
 	defaultConcurrentPort = 512
 	defaultLease          = 15 * time.Second
+	// defaultPriority is OpenFlow's for a flow that names none (ovs-ofctl(8)).
+	defaultPriority = 32768
 	// A lease is a hard_timeout, whole seconds in 16 bits.
 	minLease, maxLease = 3 * time.Second, 65535 * time.Second
 )
@@ -98,17 +101,17 @@ func parseBlock(c *caddy.Controller) (*block, error) {
 		return nil, c.Errf("expected one bridge name after ofpunt, got %d words", len(args))
 	}
 	b.options = defaultOptions(args[0])
-	seen := map[string]bool{}
+	b.lines = map[string]int{}
 	for c.NextBlock() {
 		name := c.Val()
 		parse, ok := properties[name]
 		if !ok {
 			return nil, c.Errf("unknown property %q, expected one of %v", name, propertyNames())
 		}
-		if seen[name] {
+		if b.lines[name] != 0 {
 			return nil, c.Errf("property %q is given twice, expected once", name)
 		}
-		seen[name] = true
+		b.lines[name] = c.Line()
 		if err := parse(&b.options, c.RemainingArgs()); err != nil {
 			return nil, c.Errf("%s: %v", name, err)
 		}
@@ -116,8 +119,29 @@ func parseBlock(c *caddy.Controller) (*block, error) {
 	if c.Next() {
 		return nil, c.Err("ofpunt is given twice in one server block, expected once")
 	}
-	b.explicit = len(seen) > 0
+	b.explicit = len(b.lines) > 0
 	return b, nil
+}
+
+// checkTLS looks for the files that the endpoints of the block need.
+func (b *block) checkTLS() error {
+	wrong := func(property, format string, args ...any) error {
+		return fmt.Errorf("%s:%d - Error during parsing: %s: "+format, append([]any{b.file, b.lines[property], property}, args...)...)
+	}
+	o := &b.options
+	if o.TLS != (endpoint.TLSFiles{}) {
+		if _, err := o.TLS.Config(false); err != nil {
+			return wrong("tls", "%w; expected PEM files CERT KEY CA", err)
+		}
+		return nil
+	}
+	if o.OpenFlow.TLS {
+		return wrong("openflow", "%q: expected the property tls beside it", o.OpenFlow)
+	}
+	if o.OVSDB.TLS {
+		return wrong("ovsdb", "%q: expected the property tls beside it", o.OVSDB)
+	}
+	return nil
 }
 
 // properties has the parser of each property's words.
@@ -169,17 +193,36 @@ func parsePlacement(o *Options, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("%s", want)
 	}
-	switch args[0] {
-	case "ovn":
-		if len(args) != 1 {
-			return fmt.Errorf("%q: %s", args, want)
+	number := func(word string, most uint64) (uint64, error) {
+		n, err := strconv.ParseUint(word, 10, 16)
+		if err != nil || n > most {
+			return 0, fmt.Errorf("%q: expected a number from 0 to %d; %s", word, most, want)
 		}
-		o.Placement = placement.OVN
-		return nil
-	case "neutron", "table":
-		return fmt.Errorf("%q is not in this version, expected ovn", args[0])
+		return n, nil
 	}
-	return fmt.Errorf("%q: %s", args[0], want)
+	kind := placement.Kind(args[0])
+	switch {
+	case kind == placement.OVN && len(args) == 1:
+	case kind == placement.Neutron && len(args) == 1:
+		o.Table, o.Priority = placement.NeutronTable, placement.NeutronPriority
+	case kind == placement.Table && (len(args) == 2 || len(args) == 3):
+		table, err := number(args[1], placement.PrivateTable-1)
+		if err != nil {
+			return err
+		}
+		o.Table, o.Priority = uint8(table), defaultPriority
+		if len(args) == 3 {
+			priority, err := number(args[2], 65535)
+			if err != nil {
+				return err
+			}
+			o.Priority = uint16(priority)
+		}
+	default:
+		return fmt.Errorf("%q: %s", args, want)
+	}
+	o.Placement = kind
+	return nil
 }
 
 func parseAddresses(o *Options, args []string) error {
@@ -189,7 +232,7 @@ func parseAddresses(o *Options, args []string) error {
 	}
 	if slices.Contains(args, "any") {
 		if len(args) != 1 {
-			return fmt.Errorf("%v: any stands alone, as each address is in it", args)
+			return fmt.Errorf("%v: any stands alone, as each address is in it; %s", args, want)
 		}
 		o.Addresses = nil
 		return nil
@@ -212,7 +255,7 @@ func parseAddresses(o *Options, args []string) error {
 		case ap.Port() == 0:
 			return fmt.Errorf("%q: expected a port from 1 to 65535", s)
 		case slices.Contains(o.Addresses, ap):
-			return fmt.Errorf("%q is given twice", s)
+			return fmt.Errorf("%q is given twice, expected once", s)
 		}
 		o.Addresses = append(o.Addresses, ap)
 	}

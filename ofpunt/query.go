@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -29,7 +30,10 @@ type query struct {
 	message []byte
 	punt    openflow.PacketIn
 	udp     frame.UDP
-	origin  origin.Origin
+	// local is the port of the bridge that it came from, where the switch does
+	// not say more than its number.
+	local  *vswitch.Interface
+	origin origin.Origin
 	// tag is the VLAN id that the answer gets pushed: OVN has stripped that of a
 	// container.
 	tag uint16
@@ -125,28 +129,59 @@ func refusal(err error) string {
 	return reasonMalformed
 }
 
-// key is what the switch says of who sent the packet.
-func (q *query) key() (datapath, port uint32) {
-	return uint32(q.punt.Metadata), q.punt.Regs[placement.RegInPort]
+// asker is the port that a packet came from, by what the switch says.
+type asker struct {
+	network    origin.Network
+	port, from string // names of the logical port and its switch
+	tag        uint16 // of a container, whose frames have lost it in the pipeline
 }
 
-// identify fills in who asked, from what the switch says of the packet.
+// asker tells who sent the packet; tagged is whether the frame has a tag. It is
+// false for somebody who is not known, or of whom the switch says too little.
+func (q *query) asker(tagged bool) (a asker, ok bool) {
+	if q.server.options.Placement == placement.OVN {
+		p := q.server.source.Snapshot().Guest(uint32(q.punt.Metadata), q.punt.Regs[placement.RegInPort])
+		if p == nil {
+			return a, false
+		}
+		return asker{p.Network, p.Name, p.SwitchName, p.Tag}, true
+	}
+	if q.local == nil {
+		return a, false
+	}
+	a = asker{port: q.local.IfaceID, from: q.local.NetworkID}
+	if q.server.source != nil {
+		p := q.server.source.Snapshot().PortByName(a.port)
+		switch {
+		case p == nil:
+		case tagged:
+			// A container in the VM, perhaps of another tenant: the tag would
+			// tell, but nothing before has checked it.
+			return a, false
+		default:
+			a.network, a.from = p.Network, p.SwitchName
+		}
+	}
+	return a, true
+}
+
+// identify fills in the origin.
 func (q *query) identify() bool {
-	port := q.server.source.Snapshot().Guest(q.key())
-	if port == nil {
+	a, ok := q.asker(q.udp.Tagged)
+	if !ok {
 		return false
 	}
 	q.origin = origin.Origin{
 		Bridge:      q.server.options.Bridge,
 		InPort:      q.punt.InPort,
-		VLAN:        port.Tag,
-		Network:     port.Network,
-		Switch:      port.SwitchName,
-		Port:        port.Name,
+		VLAN:        a.tag,
+		Network:     a.network,
+		Switch:      a.from,
+		Port:        a.port,
 		MAC:         q.udp.SrcMAC,
 		Destination: q.udp.Dst,
 	}
-	q.tag = port.Tag
+	q.tag = a.tag
 	if q.udp.Tagged {
 		// The tag is still on the frame, so it is the guest's own business.
 		q.origin.VLAN, q.tag = q.udp.VLAN, 0

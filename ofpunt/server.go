@@ -11,6 +11,7 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
 // drainTimeout bounds the wait for queries in the chains of a server that goes.
@@ -26,7 +27,8 @@ type server struct {
 	// its own destination.
 	pause bool
 
-	// source is there from open to close.
+	// named is set when a block has ovnhosts. Then source is there from open on.
+	named     bool
 	source    *ovn.Source
 	admission *admission
 }
@@ -89,7 +91,12 @@ func newServer(blocks []*block) (*server, error) {
 			return nil, fmt.Errorf("%s - ofpunt %s: ovnhosts reads other databases than at %s, expected the same on one bridge", b, bridge, known)
 		}
 	}
-	if known == nil {
+	s.named = known != nil
+	switch {
+	case s.options.Placement != placement.OVN:
+	case known != nil && len(s.database.Southbound) == 0:
+		return nil, fmt.Errorf("%s - ofpunt %s: ovnhosts reads no Southbound database, which placement %s needs; expected southbound beside northbound", known, bridge, s.options.Placement)
+	case known == nil:
 		return nil, fmt.Errorf("%s - ofpunt %s: no block of this bridge has ovnhosts, which tells the guests of placement %s; expected it in at least one", first, bridge, s.options.Placement)
 	}
 	s.pause = s.pause || s.options.hijack()
@@ -129,7 +136,13 @@ func checkZones(blocks []*block) error {
 	return nil
 }
 
+// synced reports whether every database of the server is.
+func (s *server) synced() bool { return s.source == nil || s.source.Status().Ready() }
+
 func (s *server) open() error {
+	if !s.named {
+		return nil
+	}
 	source, err := ovn.Acquire(s.database)
 	if err != nil {
 		return fmt.Errorf("ofpunt %s: %w", s.options.Bridge, err)

@@ -43,8 +43,10 @@ type session struct {
 	started bool
 	// complaint is what was last logged of the state of the flows.
 	complaint string
-	// refusal is what was last logged of the switch's errors; the reader's.
+	// refusal is what was last logged of the switch's errors, gone are the numbers
+	// of ports that the local database has still; both the reader's.
 	refusal string
+	gone    map[uint32]tombstone
 }
 
 // newSession is for a connection whose handshake is done.
@@ -53,6 +55,7 @@ func newSession(b *bridge, conn *openflow.Conn, options *Options) (*session, err
 		bridge: b, tally: b.tally, conn: conn,
 		lease:  newLease(options.Lease),
 		keeper: newKeeper(conn),
+		gone:   map[uint32]tombstone{},
 	}
 	var err error
 	s.out, err = openflow.AppendActions(nil, conn.Version(), openflow.Output{Port: openflow.PortInPort})
@@ -65,6 +68,7 @@ func (s *session) handler() openflow.Handler {
 		PacketIn:    s.packetIn,
 		FlowUpdate:  s.keeper.told,
 		SwitchError: s.switchError,
+		PortStatus:  s.portStatus,
 		Malformed:   func(error) { s.tally.count(dropped, reasonUndecodable) },
 	}
 }
@@ -79,11 +83,15 @@ func (s *session) packetIn(p *openflow.PacketIn, msg []byte) {
 		srv := s.bridge.current.Load()
 		q := &query{server: srv, session: s, arrived: time.Now(), message: bytes.Clone(msg)}
 		guest, limit := guestKey{uint32(p.Metadata), p.Regs[placement.RegInPort]}, srv.options.ConcurrentPort
+		if srv.options.Placement != placement.OVN {
+			guest = guestKey{port: p.InPort}
+			q.local = s.localPort(p.InPort)
+		}
 		if p.InPort == openflow.PortController {
 			limit = srv.options.Concurrent // a probe
 		}
 		if reason := srv.admission.admit(q, guest, limit); reason != "" {
-			s.turnAway(p, srv, reason)
+			s.turnAway(q, p, reason)
 			return
 		}
 		// Who replaces a server waits for the queries that it has admitted, so
@@ -97,9 +105,9 @@ func (s *session) packetIn(p *openflow.PacketIn, msg []byte) {
 }
 
 // turnAway answers a query that there is no room for.
-func (s *session) turnAway(p *openflow.PacketIn, srv *server, reason string) {
-	q := query{server: srv, session: s, punt: *p}
-	if srv.options.Overload == OverloadDrop || q.udp.Decode(p.Data) != nil || !q.identify() || accept(q.udp.Payload) != acceptQuery {
+func (s *session) turnAway(q *query, p *openflow.PacketIn, reason string) {
+	q.punt = *p
+	if q.server.options.Overload == OverloadDrop || q.udp.Decode(p.Data) != nil || !q.identify() || accept(q.udp.Payload) != acceptQuery {
 		s.tally.count(dropped, reason)
 		return
 	}
@@ -107,7 +115,8 @@ func (s *session) turnAway(p *openflow.PacketIn, srv *server, reason string) {
 	defer buffers.put(b)
 	b.answer = appendError(b.answer[:0], q.udp.Payload, dns.RcodeServerFailure)
 	if err := q.send(b); err != nil {
-		reason = reasonConnection
+		s.tally.count(dropped, reasonConnection)
+		return
 	}
 	s.tally.count(refused, reason)
 }
@@ -163,7 +172,10 @@ func (s *session) keep(ctx context.Context, options *Options) error {
 		if !srv.options.sameConnection(options) {
 			return errOptions
 		}
-		changed := srv.source.Changed()
+		var changed <-chan struct{}
+		if srv.source != nil {
+			changed = srv.source.Changed()
+		}
 		again, err := s.reconcile(ctx, srv)
 		if err != nil {
 			return err
@@ -220,8 +232,7 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 		return false, nil
 	}
 
-	snapshot := srv.source.Snapshot()
-	want, err := s.plan(ctx, srv, snapshot)
+	plan, settled, err := s.plan(ctx, srv)
 	switch {
 	case errors.Is(err, errStageUnknown):
 		s.complain(err.Error())
@@ -230,7 +241,12 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 	case err != nil:
 		return false, err
 	}
-	c, err := s.keeper.reconcile(ctx, want)
+	want := plan.Private
+	if s.lease.sound || s.keeper.hasPunt() {
+		// A process that is stuck leaves its punt to expire.
+		want = append(want, plan.Punt)
+	}
+	c, err := s.keeper.reconcile(ctx, append(want, plan.Entry...))
 	if err != nil {
 		return false, err
 	}
@@ -240,15 +256,23 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 		flowInstalls.WithLabelValues(s.bridge.name, "lost").Add(float64(restored))
 		flowsGauge.WithLabelValues(s.bridge.name).Set(float64(len(s.keeper.have)))
 	}
-	if !snapshot.Settled {
-		s.complain("the databases have not told all guests of this chassis")
+	if !settled {
+		s.complain("the databases have not told all guests of this node")
 	} else if !s.started {
 		s.started = true
 		s.complaint = ""
-		log.Infof("Bridge %s: flows are in place, OVN's DNS stage is table %d", s.bridge.name, s.stage.table)
+		log.Infof("Bridge %s: flows are in place, %s", s.bridge.name, s.where(srv))
 	}
-	s.bridge.ready.Store(s.keeper.hasPunt() && (snapshot.Settled || s.started))
+	s.bridge.ready.Store(s.keeper.hasPunt() && s.started)
 	return false, nil
+}
+
+// where tells the place of the entry flows.
+func (s *session) where(srv *server) string {
+	if srv.options.Placement == placement.OVN {
+		return fmt.Sprintf("OVN's DNS stage is table %d", s.stage.table)
+	}
+	return fmt.Sprintf("in table %d at priority %d", srv.options.Table, srv.options.Priority)
 }
 
 // complain logs what keeps the flows from being placed, once.
@@ -259,36 +283,46 @@ func (s *session) complain(text string) {
 	}
 }
 
-// plan is the list of flows that should stand, in the order of installation.
-func (s *session) plan(ctx context.Context, srv *server, snapshot *ovn.Snapshot) ([]openflow.FlowMod, error) {
-	table, err := s.confirmStage(ctx, snapshot)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.keeper.watch(ctx, table-1); err != nil {
-		return nil, err
-	}
+// plan is the flows that should stand, and whether every guest of this node is
+// known.
+func (s *session) plan(ctx context.Context, srv *server) (p placement.Plan, settled bool, err error) {
 	service := srv.service(s.keeper.cookie())
-	plan := placement.PlanOVN(&service, table, guestsOf(snapshot))
-	want := plan.Private
-	if s.lease.sound || s.keeper.hasPunt() {
-		// A process that is stuck leaves its punt to expire.
-		want = append(want, plan.Punt)
+	var snapshot *ovn.Snapshot
+	if srv.source != nil {
+		snapshot = srv.source.Snapshot()
+		settled = snapshot.Settled
 	}
-	return append(want, plan.Entry...), nil
+	if srv.options.Placement == placement.OVN {
+		table, err := s.confirmStage(ctx, snapshot)
+		if err != nil {
+			return p, false, err
+		}
+		if err := s.keeper.watch(ctx, table-1); err != nil {
+			return p, false, err
+		}
+		return placement.PlanOVN(&service, table, guestsOf(snapshot)), settled, nil
+	}
+
+	table, priority := srv.options.Table, srv.options.Priority
+	if err := s.keeper.watch(ctx, table); err != nil {
+		return p, false, err
+	}
+	view := s.bridge.view.Load()
+	if view == nil {
+		view = &localView{}
+	} else {
+		settled = settled || snapshot == nil
+	}
+	return placement.PlanLocal(&service, table, priority, localGuests(srv.options.Placement, view, snapshot)), settled, nil
 }
 
 // guestsOf are the guests that the snapshot has on this chassis.
 func guestsOf(snapshot *ovn.Snapshot) iter.Seq[placement.Guest] {
 	return func(yield func(placement.Guest) bool) {
 		for p := range snapshot.Guests() {
-			g := placement.Guest{Datapath: p.DatapathKey, Port: p.Key}
-			if n := snapshot.Network(p.Network); n != nil {
-				g.Owned = func(a netip.Addr) bool {
-					return n.Owns(a) || n.HasLocalport && a == metadataAddress
-				}
-			}
-			if !yield(g) {
+			if !yield(placement.Guest{
+				Datapath: p.DatapathKey, Port: p.Key, Owned: ownedBy(snapshot.Network(p.Network)),
+			}) {
 				return
 			}
 		}

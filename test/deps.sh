@@ -3,8 +3,9 @@
 #
 # Finds or installs what building and testing need, on Debian 12.
 #
-#   deps.sh go    prints the path of a Go that can build this module
-#   deps.sh lab   installs OVN, Open vSwitch and the tools of the tests
+#   deps.sh go     prints the path of a Go that can build this module
+#   deps.sh lab    installs OVN, Open vSwitch and the tools of the tests
+#   deps.sh image  installs what a container image is made of, but no engine
 #
 # No daemon is started by an installation: the lab runs its own.
 set -eu
@@ -78,8 +79,9 @@ lab_packages() {
 case "${1-}" in
 go) find_go ;;
 lab) lab_packages ;;
+image) install ca-certificates ;;
 *)
-	echo "usage: deps.sh go|lab" >&2
+	echo "usage: deps.sh go|lab|image" >&2
 	exit 2
 	;;
 esac

@@ -36,7 +36,7 @@ func TestHijack(t *testing.T) {
 	} {
 		servers = append(servers, at.g.ServeDNS(at.addr, serverRecords...))
 	}
-	s := serve(t, n.Lab, pipelineCorefile("address any", "fallthrough", "passthrough"))
+	s := serve(t, n.Lab, pipelineCorefile(modes[1].properties, modes[1].fall, modes[1].behind))
 
 	t.Run("local name", func(t *testing.T) {
 		n.punts(t, s, 6, func() {
@@ -166,7 +166,7 @@ func testUnchanged(t *testing.T, n *routed, s *server) {
 	update := new(dns.Msg).SetUpdate("example.org.")
 	update.Insert([]dns.RR{&dns.A{Hdr: dns.RR_Header{Name: "x.example.org.", Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(192, 0, 2, 1)}})
 	response := new(dns.Msg).SetReply(new(dns.Msg).SetQuestion("db.internal.", dns.TypeA))
-	two := new(dns.Msg).SetQuestion("db.internal.", dns.TypeA)
+	two := new(dns.Msg).SetQuestion("www.example.org.", dns.TypeA)
 	two.Question = append(two.Question, two.Question[0])
 	plain := pack(t, new(dns.Msg).SetQuestion("www.example.org.", dns.TypeA))
 
@@ -208,51 +208,51 @@ func testUnchanged(t *testing.T, n *routed, s *server) {
 			t.Errorf("arrived\n%x, want\n%x", got, w)
 		}
 	}
-	port := uint16(41000)
-	for _, p := range payloads {
-		t.Run(p.name, func(t *testing.T) {
-			n.punts(t, s, 4, func() {
-				for _, to := range []struct {
-					src, dst string
-					at       *lab.Raw
-				}{
-					{"10.0.0.11", "10.0.0.12", onRed},
-					{"fd00:10::11", "fd00:10::12", onRed},
-					{"10.0.0.11", "10.0.1.21", onGreen},
-					{"fd00:10::11", "fd00:11::21", onGreen},
-				} {
-					port++
-					f := udpFrame{
-						srcMAC: n.vm.MAC, dstMAC: n.peer.MAC, ttl: 61, tos: 0x28, id: port ^ 0x5555, flags: 0x40,
-						src:     netip.AddrPortFrom(netip.MustParseAddr(to.src), port).String(),
-						dst:     netip.AddrPortFrom(netip.MustParseAddr(to.dst), 53).String(),
-						payload: p.payload,
-					}
-					want := f
-					if to.at == onGreen {
-						f.dstMAC = redGateway
-						want.srcMAC, want.dstMAC, want.ttl = greenGateway, n.far.MAC, f.ttl-1
-					}
-					check(t, f, want, to.at)
-				}
-			})
-		})
+	ways := []struct {
+		src, dst string
+		at       *lab.Raw
+	}{
+		{"10.0.0.11", "10.0.0.12", onRed},
+		{"fd00:10::11", "fd00:10::12", onRed},
+		{"10.0.0.11", "10.0.1.21", onGreen},
+		{"fd00:10::11", "fd00:11::21", onGreen},
 	}
-	for _, tc := range []struct {
+	headers := []struct {
 		name string
 		f    udpFrame
 	}{
 		{"IPv4 without a checksum", udpFrame{src: "10.0.0.11:42001", dst: "10.0.0.12:53", noSum: true}},
 		{"IPv4 with options", udpFrame{src: "10.0.0.11:42002", dst: "10.0.0.12:53", extra: []byte{0x94, 4, 0, 0}}},                               // router alert
 		{"IPv6 with a hop-by-hop header", udpFrame{src: "[fd00:10::11]:42003", dst: "[fd00:10::12]:53", extra: []byte{17, 0, 1, 4, 0, 0, 0, 0}}}, // padding
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			n.punts(t, s, 1, func() {
-				tc.f.srcMAC, tc.f.dstMAC, tc.f.ttl, tc.f.payload = n.vm.MAC, n.peer.MAC, 64, plain
-				check(t, tc.f, tc.f, onRed)
-			})
-		})
 	}
+	n.punts(t, s, len(payloads)*len(ways)+len(headers), func() {
+		port := uint16(41000)
+		for _, p := range payloads {
+			t.Run(p.name, func(t *testing.T) {
+				for _, way := range ways {
+					port++
+					f := udpFrame{
+						srcMAC: n.vm.MAC, dstMAC: n.peer.MAC, ttl: 61, tos: 0x28, id: port ^ 0x5555, flags: 0x40,
+						src:     netip.AddrPortFrom(netip.MustParseAddr(way.src), port).String(),
+						dst:     netip.AddrPortFrom(netip.MustParseAddr(way.dst), 53).String(),
+						payload: p.payload,
+					}
+					want := f
+					if way.at == onGreen {
+						f.dstMAC = redGateway
+						want.srcMAC, want.dstMAC, want.ttl = greenGateway, n.far.MAC, f.ttl-1
+					}
+					check(t, f, want, way.at)
+				}
+			})
+		}
+		for _, h := range headers {
+			t.Run(h.name, func(t *testing.T) {
+				h.f.srcMAC, h.f.dstMAC, h.f.ttl, h.f.payload = n.vm.MAC, n.peer.MAC, 64, plain
+				check(t, h.f, h.f, onRed)
+			})
+		}
+	})
 }
 
 // testOtherPorts sends queries to ports that are not of DNS.

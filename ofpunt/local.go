@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"iter"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// localView is the local database's picture of a bridge. It is immutable.
+type localView struct {
+	vswitch.View
+	byNumber map[uint32]*vswitch.Interface
+}
+
+func newLocalView(v vswitch.View) *localView {
+	l := &localView{View: v, byNumber: make(map[uint32]*vswitch.Interface, len(v.Interfaces))}
+	for i := range v.Interfaces {
+		if p := &v.Interfaces[i]; p.OFPort != 0 {
+			l.byNumber[p.OFPort] = p
+		}
+	}
+	return l
+}
+
+// ifaceIDs are the logical ports that have an interface here.
+func (l *localView) ifaceIDs() []string {
+	var ids []string
+	for i := range l.Interfaces {
+		if id := l.Interfaces[i].IfaceID; id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// tombstone stands at the number of a port that the switch has deleted, until
+// the local database tells of that too.
+type tombstone struct {
+	uuid string // of the Interface row that no longer counts
+	end  time.Time
+}
+
+// tombstoneTime is far more than the local database lags behind the switch. A
+// tombstone may stand on the wrong row, that of a port of the same name that has
+// come since, so it must not stand for good.
+const tombstoneTime = 3 * time.Second
+
+// portStatus takes the coming and going of ports, on the reader's goroutine.
+// Numbers are reused: a punt from one may come before the local database has told
+// whose it is now.
+func (s *session) portStatus(p openflow.PortStatus) {
+	view := s.bridge.view.Load()
+	if view == nil || !p.Gone {
+		return
+	}
+	i := view.byNumber[p.Port.Number]
+	// The switch cuts names to 15 bytes.
+	if i != nil && i.Name[:min(len(i.Name), 15)] == p.Port.Name {
+		s.gone[p.Port.Number] = tombstone{i.UUID, time.Now().Add(tombstoneTime)}
+	}
+}
+
+// localPort is the interface that a packet came in by, nil if that is not known,
+// on the reader's goroutine.
+func (s *session) localPort(number uint32) *vswitch.Interface {
+	view := s.bridge.view.Load()
+	if view == nil {
+		return nil
+	}
+	i := view.byNumber[number]
+	if i == nil {
+		return nil
+	}
+	if t, ok := s.gone[number]; ok {
+		if t.uuid == i.UUID && time.Now().Before(t.end) {
+			return nil
+		}
+		delete(s.gone, number)
+	}
+	return i
+}
+
+// Tags of Neutron's agent: it gives each port that it has bound the VLAN of its
+// network on this node, and those that it has not, or that are to be cut off, the
+// dead one (neutron-lib, DEAD_VLAN_TAG).
+const deadVLAN = 4095
+
+// localGuests are the ports of the bridge that are to be served: those that have
+// the name of a logical port, with Neutron's agent those that it has bound. With
+// a snapshot, they must be in it.
+func localGuests(kind placement.Kind, view *localView, snapshot *ovn.Snapshot) iter.Seq[placement.LocalGuest] {
+	return func(yield func(placement.LocalGuest) bool) {
+		for i := range view.Interfaces {
+			g, ok := localGuest(kind, &view.Interfaces[i], snapshot)
+			if ok && !yield(g) {
+				return
+			}
+		}
+	}
+}
+
+func localGuest(kind placement.Kind, i *vswitch.Interface, snapshot *ovn.Snapshot) (g placement.LocalGuest, ok bool) {
+	if i.OFPort == 0 || i.IfaceID == "" || i.Tag == deadVLAN {
+		return g, false
+	}
+	g.InPort = i.OFPort
+	if kind == placement.Neutron {
+		mac, err := net.ParseMAC(i.AttachedMAC)
+		if i.Tag == 0 || err != nil || len(mac) != len(g.MAC) {
+			return g, false
+		}
+		g.MAC = [6]byte(mac)
+	}
+	if snapshot != nil {
+		p := snapshot.PortByName(i.IfaceID)
+		if p == nil {
+			return g, false
+		}
+		g.Owned = ownedBy(snapshot.Network(p.Network))
+	}
+	return g, true
+}
+
+// ownedBy reports the addresses that ports of the network have.
+func ownedBy(n *ovn.Network) func(netip.Addr) bool {
+	if n == nil {
+		return nil
+	}
+	return func(a netip.Addr) bool { return n.Owns(a) || n.HasLocalport && a == metadataAddress }
+}
