@@ -50,6 +50,9 @@ var serving struct {
 // the compiled chains in their own.
 func (in *instance) build() error {
 	for _, b := range in.blocks {
+		if err := b.checkTLS(); err != nil {
+			return err
+		}
 		if slices.ContainsFunc(in.servers, func(s *server) bool { return s.options.Bridge == b.options.Bridge }) {
 			continue
 		}

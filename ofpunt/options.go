@@ -126,7 +126,7 @@ func parseBlock(c *caddy.Controller) (*block, error) {
 // checkTLS looks for the files that the endpoints of the block need.
 func (b *block) checkTLS() error {
 	wrong := func(property, format string, args ...any) error {
-		return fmt.Errorf("%s:%d - Error during parsing: %s: "+format, append([]any{b.file, b.lines[property], property}, args...)...)
+		return fmt.Errorf("%s:%d - ofpunt %s: %s: "+format, append([]any{b.file, b.lines[property], b.options.Bridge, property}, args...)...)
 	}
 	o := &b.options
 	if o.TLS != (endpoint.TLSFiles{}) {

@@ -16,9 +16,6 @@ func init() { plugin.Register(name, setup) }
 // the instance.
 func setup(c *caddy.Controller) error {
 	b, err := parseBlock(c)
-	if err == nil {
-		err = b.checkTLS()
-	}
 	if err != nil {
 		return plugin.Error(name, err)
 	}
