@@ -34,7 +34,7 @@ image: build
 	./deploy/image.sh bin/puntdns '$(IMAGE)' '$(VERSION)'
 
 lint: build
-	@test -z "$$(gofmt -l cmd internal ofpunt plugin test | tee /dev/stderr)"
+	@test -z "$$(gofmt -l cmd deploy internal ofpunt plugin test | tee /dev/stderr)"
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 

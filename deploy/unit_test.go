@@ -11,13 +11,25 @@ import (
 	"testing"
 )
 
+// need finds a program of systemd. `make test` installs it, so that with CI=true
+// its absence is a failure.
+func need(t *testing.T, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	switch {
+	case err == nil:
+	case os.Getenv("CI") == "true":
+		t.Fatalf("no systemd here: %v", err)
+	default:
+		t.Skipf("no systemd here: %v", err)
+	}
+	return path
+}
+
 // TestUnit lets systemd judge the unit: each line understood, and the exposure
 // of a service that may do little more than talk to sockets.
 func TestUnit(t *testing.T) {
-	analyze, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		t.Skipf("no systemd here: %v", err)
-	}
+	analyze := need(t, "systemd-analyze")
 	text, err := os.ReadFile("puntdns.service")
 	if err != nil {
 		t.Fatal(err)

@@ -71,9 +71,9 @@ find_go() {
 }
 
 lab_packages() {
-	# gcc is for the race detector.
+	# gcc is for the race detector; systemd judges the unit, it does not run.
 	install ovn-central ovn-host openvswitch-switch bind9-dnsutils iproute2 ethtool \
-		tcpdump procps util-linux gcc libc6-dev
+		procps util-linux gcc libc6-dev systemd ca-certificates
 }
 
 case "${1-}" in
