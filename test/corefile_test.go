@@ -46,8 +46,8 @@ var corefileRefusals = []struct{ name, text, want string }{
 	{"ovsdb without words", ofpuntLine("ofpunt br-int {\n openflow OF\n ovsdb # here\n}"), "ovsdb: expected one of unix:PATH"},
 	{"ovsdb with ssl but no tls", ofpuntLine("ofpunt br-int {\n openflow OF\n ovsdb ssl:127.0.0.1:6640 # here\n}"), "ovsdb: .*expected .*tls"},
 
-	{"placement without words", withOfpunt("placement # here"), "placement: expected ovn"},
-	{"placement of another kind", withOfpunt("placement here # here"), `placement: "here": expected ovn`},
+	{"placement without words", withOfpunt("placement # here"), "placement: expected ovn,"},
+	{"placement of another kind", withOfpunt("placement here # here"), `placement: .*"here".*expected ovn`},
 	{"placement ovn with a table", withOfpunt("placement ovn 30 # here"), "placement: .*expected ovn"},
 	{"placement table without one", withOfpunt("placement table # here"), "placement: .*expected"},
 	{"placement table out of range", withOfpunt("placement table 256 # here"), "placement: .*expected"},
@@ -93,7 +93,7 @@ var corefileRefusals = []struct{ name, text, want string }{
 	{"ttl below 0", withOvnhosts("ttl -1 # here"), `ttl: "-1": expected whole seconds from 0`},
 	{"ttl with a unit", withOvnhosts("ttl 30s # here"), `ttl: "30s": expected whole seconds`},
 	{"ttl too large", withOvnhosts("ttl 2147483648 # here"), `ttl: "2147483648": expected .* to 2147483647`},
-	{"scope of another word", withOvnhosts("scope world # here"), "scope: .*world.*expected switch"},
+	{"scope of another word", withOvnhosts("scope world # here"), "scope: .*world.*expected .*switch"},
 	{"default_switch without words", withOvnhosts("default_switch # here"), "default_switch: .*expected the name of a logical switch"},
 	{"fallthrough of a bad zone", withOvnhosts("fallthrough a..b # here"), `fallthrough: .*"a\.\.b".*expected`},
 

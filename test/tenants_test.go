@@ -30,13 +30,11 @@ func newOverlap(t *testing.T) overlap {
 	}
 	l.AddDNS(map[string]string{
 		"db.internal":   "10.0.1.101 fd00:1::101",
-		"v4.internal":   "10.0.1.104",
 		"red.internal":  "10.0.1.103",
 		"left.internal": "10.0.1.50 fd00:1::50",
 	}, "red")
 	l.AddDNS(map[string]string{
 		"db.internal":    "10.0.1.201 fd00:1::201",
-		"v4.internal":    "10.0.1.204",
 		"blue.internal":  "10.0.1.203",
 		"right.internal": "10.0.1.50 fd00:1::50",
 	}, "blue")
@@ -107,7 +105,7 @@ func (n overlap) dig(t *testing.T, fall bool) {
 func (n overlap) interleave(t *testing.T, times int, fall bool) {
 	const clients = 4
 	ctx := within(t, 2*wait)
-	var wrong tally
+	var wrong mistakes
 	var wg sync.WaitGroup
 	for client := range clients {
 		for _, g := range []*lab.Guest{n.red, n.blue} {
@@ -132,13 +130,13 @@ func (n overlap) interleave(t *testing.T, times int, fall bool) {
 	wrong.report(t)
 }
 
-// tally counts what is wrong on several goroutines.
-type tally struct {
+// mistakes counts what is wrong on several goroutines.
+type mistakes struct {
 	mu sync.Mutex
 	n  map[string]int
 }
 
-func (c *tally) add(what string) {
+func (c *mistakes) add(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.n == nil {
@@ -147,7 +145,7 @@ func (c *tally) add(what string) {
 	c.n[what]++
 }
 
-func (c *tally) report(t *testing.T) {
+func (c *mistakes) report(t *testing.T) {
 	t.Helper()
 	for what, n := range c.n {
 		t.Errorf("%d times: %s", n, what)
@@ -163,7 +161,7 @@ func (n overlap) sameFrames(t *testing.T) {
 		{src: "[fd00:1::11]:4000", dst: "[fd00::254]:53"},
 	}
 	ctx := within(t, wait)
-	var wrong tally
+	var wrong mistakes
 	var wg sync.WaitGroup
 	for g, want := range map[*lab.Guest]string{n.red: "NOERROR 10.0.1.101", n.blue: "NOERROR 10.0.1.201"} {
 		raw := g.Raw()
