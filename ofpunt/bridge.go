@@ -72,8 +72,9 @@ type bridge struct {
 	name    string
 	current atomic.Pointer[server]
 	// ready is set while the connection stands and the flows are in place.
-	ready atomic.Bool
-	tally *tally
+	ready   atomic.Bool
+	tally   *tally
+	workers *workers
 	// view is the local database's of the bridge, nil until it has told.
 	view atomic.Pointer[localView]
 	// generation is of this process's flows, set by the first session.
@@ -105,7 +106,8 @@ func newBridge(name string) *bridge {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &bridge{
 		name: name, tally: newTally(name), cancel: cancel, ctx: ctx,
-		wake: make(chan struct{}, 1), withdraw: make(chan chan struct{}),
+		workers: newWorkers(ctx.Done()),
+		wake:    make(chan struct{}, 1), withdraw: make(chan chan struct{}),
 	}
 	connected.WithLabelValues(name).Set(0)
 	localUp.WithLabelValues(name).Set(0)

@@ -97,7 +97,7 @@ func (s *session) packetIn(p *openflow.PacketIn, msg []byte) {
 		// Who replaces a server waits for the queries that it has admitted, so
 		// one that it admitted too late must not count on its chain.
 		if srv == s.bridge.current.Load() {
-			go q.serve()
+			s.bridge.workers.serve(q)
 			return
 		}
 		srv.admission.release(q)
