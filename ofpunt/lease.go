@@ -63,6 +63,12 @@ func (l *lease) probe(conn *openflow.Conn, now time.Time) (sound bool, err error
 	return sound, conn.Write(msg)
 }
 
+// forget gives up a probe that had no flow to come back by.
+func (l *lease) forget() {
+	l.token.Store(0)
+	l.sound = true
+}
+
 // renew restarts the hard timeout of the punt: a strict modify does that and
 // leaves the flow's counters alone.
 func renew(conn *openflow.Conn, punt openflow.FlowMod) error {

@@ -47,7 +47,9 @@ func TestNumberOfADeletedPort(t *testing.T) {
 	old := vswitch.Interface{UUID: "1", Name: "tap-of-some-long-name", OFPort: 3, IfaceID: "red"}
 	b := &bridge{}
 	s := &session{bridge: b, gone: map[uint32]tombstone{}}
-	show := func(p vswitch.Interface) { b.view.Store(newLocalView(vswitch.View{Interfaces: []vswitch.Interface{p}})) }
+	show := func(p vswitch.Interface) {
+		b.view.Store(newLocalView(vswitch.View{Interfaces: []vswitch.Interface{p}}))
+	}
 	who := func() string {
 		if i := s.localPort(3); i != nil {
 			return i.IfaceID

@@ -242,7 +242,7 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 		return false, err
 	}
 	want := plan.Private
-	if s.lease.sound || s.keeper.hasPunt() {
+	if len(want) > 0 && (s.lease.sound || s.keeper.hasPunt()) {
 		// A process that is stuck leaves its punt to expire.
 		want = append(want, plan.Punt)
 	}
@@ -263,13 +263,16 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 		s.complaint = ""
 		log.Infof("Bridge %s: flows are in place, %s", s.bridge.name, s.where(srv))
 	}
-	s.bridge.ready.Store(s.keeper.hasPunt() && s.started)
+	s.bridge.ready.Store(s.started && (len(want) == 0 || s.keeper.hasPunt()))
 	return false, nil
 }
 
 // where tells the place of the entry flows.
 func (s *session) where(srv *server) string {
-	if srv.options.Placement == placement.OVN {
+	switch {
+	case srv.options.Placement == placement.OVN && s.stage.table == 0:
+		return "none so far, as this chassis has no guest"
+	case srv.options.Placement == placement.OVN:
 		return fmt.Sprintf("OVN's DNS stage is table %d", s.stage.table)
 	}
 	return fmt.Sprintf("in table %d at priority %d", srv.options.Table, srv.options.Priority)
@@ -294,7 +297,11 @@ func (s *session) plan(ctx context.Context, srv *server) (p placement.Plan, sett
 	}
 	if srv.options.Placement == placement.OVN {
 		table, err := s.confirmStage(ctx, snapshot)
-		if err != nil {
+		switch {
+		case errors.Is(err, errStageUnknown) && settled && !hasGuest(snapshot):
+			// A chassis without a guest has none of OVN's logical pipeline.
+			return p, true, nil
+		case err != nil:
 			return p, false, err
 		}
 		if err := s.keeper.watch(ctx, table-1); err != nil {
@@ -314,6 +321,13 @@ func (s *session) plan(ctx context.Context, srv *server) (p placement.Plan, sett
 		settled = settled || snapshot == nil
 	}
 	return placement.PlanLocal(&service, table, priority, localGuests(srv.options.Placement, view, snapshot)), settled, nil
+}
+
+func hasGuest(snapshot *ovn.Snapshot) bool {
+	for range snapshot.Guests() {
+		return true
+	}
+	return false
 }
 
 // guestsOf are the guests that the snapshot has on this chassis.
@@ -350,8 +364,12 @@ func (srv *server) service(cookie uint64) placement.Service {
 	}
 }
 
-// beat probes the way through the switch.
+// beat probes the way through the switch, if there is one.
 func (s *session) beat(now time.Time) error {
+	if len(s.keeper.have) == 0 {
+		s.lease.forget()
+		return nil
+	}
 	sound, err := s.lease.probe(s.conn, now)
 	if err != nil {
 		return fmt.Errorf("probing the switch: %w", err)

@@ -20,7 +20,7 @@ const ovnIngressTable = 8
 
 // stageRetry is how soon to look again for a stage that ovn-controller has not
 // installed yet.
-const stageRetry = 200 * time.Millisecond
+const stageRetry = 50 * time.Millisecond
 
 // errStageUnknown: the database or the switch does not tell yet where OVN's DNS
 // stage is.

@@ -5,11 +5,14 @@ package test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -400,5 +403,443 @@ func testFrames(t *testing.T, vm *lab.Guest) {
 				}
 			})
 		}
+	}
+}
+
+// changing is a switch with a guest who asks, and a port and a DNS row that
+// change.
+type changing struct {
+	*lab.Lab
+	vm  *lab.Guest
+	row string // of the Northbound table DNS
+}
+
+func newChanging(t *testing.T) *changing {
+	t.Helper()
+	l := lab.New(t, lab.Options{})
+	aclSwitch(l, "red", 1)
+	n := &changing{Lab: l, row: l.AddDNS(map[string]string{"kept.internal": "10.0.1.50"}, "red")}
+	n.vm = aclGuest(l, "red", 1, 1)
+	l.Sync()
+	return n
+}
+
+// expectNow asks both resolver addresses for what is there already.
+func (n *changing) expectNow(t *testing.T, name, qtype, want string) {
+	t.Helper()
+	for _, resolver := range resolvers {
+		if r := n.vm.Dig("@"+resolver, name, qtype); r.String() != want {
+			t.Errorf("%s, %s %s: %s, want %s\n%s", resolver, name, qtype, r, want, r.Out)
+		}
+	}
+}
+
+// testFollow changes a port and a DNS row in the Northbound database. The domain
+// is that of the port's hostname.
+func (n *changing) testFollow(t *testing.T, domain string) {
+	const a, aaaa, ptr = dns.TypeA, dns.TypeAAAA, dns.TypePTR
+	was, is := reverseName("10.0.1.71"), reverseName("10.0.1.72")
+
+	t.Run("port", func(t *testing.T) {
+		follows(t, n.vm, "old.", a, "NOERROR 10.0.1.71", func() {
+			emptyPort(n.Lab, "red", "red-moving", "02:00:00:00:01:98 10.0.1.71 fd00:1::71", "old")
+		})
+		n.expectNow(t, "old."+domain, "AAAA", "NOERROR fd00:1::71")
+		n.expectNow(t, was, "PTR", "NOERROR old."+domain)
+
+		follows(t, n.vm, "new."+domain, a, "NOERROR 10.0.1.71", func() {
+			n.NBCTL("set", "Logical_Switch_Port", "red-moving", "options:hostname=new")
+		})
+		n.expectNow(t, "old", "A", nxdomain)
+		n.expectNow(t, "old."+domain, "A", nxdomain)
+		n.expectNow(t, "new", "AAAA", "NOERROR fd00:1::71")
+		n.expectNow(t, was, "PTR", "NOERROR new."+domain)
+
+		follows(t, n.vm, "new.", a, "NOERROR 10.0.1.72", func() {
+			n.NBCTL("lsp-set-port-security", "red-moving", "02:00:00:00:01:98 10.0.1.72 fd00:1::72", "--",
+				"lsp-set-addresses", "red-moving", "02:00:00:00:01:98 10.0.1.72 fd00:1::72")
+		})
+		n.expectNow(t, "new."+domain, "AAAA", "NOERROR fd00:1::72")
+		n.expectNow(t, was, "PTR", nxdomain)
+		n.expectNow(t, is, "PTR", "NOERROR new."+domain)
+
+		follows(t, n.vm, "new.", aaaa, nodata, func() {
+			n.NBCTL("lsp-set-port-security", "red-moving", "--",
+				"lsp-set-addresses", "red-moving", "02:00:00:00:01:98 10.0.1.72")
+		})
+
+		follows(t, n.vm, "new.", a, nxdomain, func() { n.NBCTL("lsp-del", "red-moving") })
+		n.expectNow(t, "new."+domain, "A", nxdomain)
+		n.expectNow(t, is, "PTR", nxdomain)
+	})
+
+	// The one who asks, at his own port.
+	t.Run("guest", func(t *testing.T) {
+		for _, hostname := range []string{"renamed", "vm1"} {
+			follows(t, n.vm, hostname+"."+domain, aaaa, "NOERROR fd00:1::11", func() {
+				n.NBCTL("set", "Logical_Switch_Port", n.vm.Port, "options:hostname="+hostname)
+			})
+		}
+		n.expectNow(t, "renamed", "A", nxdomain)
+	})
+
+	t.Run("DNS row", func(t *testing.T) {
+		follows(t, n.vm, "db.internal.", a, "NOERROR 10.0.1.81", func() {
+			n.NBCTL("set", "DNS", n.row, `records:db.internal="10.0.1.81"`)
+		})
+		follows(t, n.vm, "db.internal.", a, "NOERROR 10.0.1.82 10.0.1.83", func() {
+			n.NBCTL("set", "DNS", n.row, `records:db.internal="10.0.1.82 10.0.1.83"`)
+		})
+		n.expectNow(t, reverseName("10.0.1.81"), "PTR", nxdomain)
+		n.expectNow(t, reverseName("10.0.1.83"), "PTR", "NOERROR db.internal.")
+		follows(t, n.vm, "db.internal.", a, nxdomain, func() { n.NBCTL("remove", "DNS", n.row, "records", "db.internal") })
+		n.expectNow(t, "kept.internal", "A", "NOERROR 10.0.1.50")
+
+		var second string
+		follows(t, n.vm, "second.internal.", aaaa, "NOERROR fd00:1::84", func() {
+			second = n.AddDNS(map[string]string{"second.internal": "fd00:1::84", reverseKey("10.0.1.84"): "pointed.internal"}, "red")
+		})
+		n.expectNow(t, reverseName("10.0.1.84"), "PTR", "NOERROR pointed.internal.")
+		follows(t, n.vm, "second.internal.", aaaa, nxdomain, func() {
+			n.NBCTL("remove", "Logical_Switch", "red", "dns_records", second)
+		})
+		follows(t, n.vm, reverseName("10.0.1.84"), ptr, "NOERROR pointed.internal.", func() {
+			n.NBCTL("add", "Logical_Switch", "red", "dns_records", second)
+		})
+		follows(t, n.vm, "second.internal.", aaaa, nxdomain, func() {
+			n.NBCTL("remove", "Logical_Switch", "red", "dns_records", second, "--", "destroy", "DNS", second)
+		})
+	})
+}
+
+func TestAnswersFollow(t *testing.T) {
+	n := newChanging(t)
+	s := serve(t, n.Lab, pipelineCorefile("", "domain cloud.internal", ""))
+	n.testFollow(t, "cloud.internal.")
+	s.endWell()
+}
+
+func TestAnswersNorthbound(t *testing.T) {
+	n := newChanging(t)
+	dhcp := n.NBCTL("create", "DHCP_Options", "cidr=10.0.1.0/24", `options={domain_name="\"dhcp.internal\"",lease_time="3600",router="10.0.1.1",server_id="10.0.1.1",server_mac="02:00:00:00:01:01"}`)
+	emptyPort(n.Lab, "red", "red-dhcp", "02:00:00:00:01:91 10.0.1.91 fd00:1::91", "leased", "dhcpv4_options="+dhcp)
+	n.NBCTL("set", "Logical_Switch", "red", "other_config:subnet=10.0.1.0/24", `other_config:exclude_ips="10.0.1.1..10.0.1.199"`)
+	emptyPort(n.Lab, "red", "red-ipam", "02:00:00:00:01:92 dynamic", "chosen")
+	n.Sync()
+	s := serve(t, n.Lab, pipelineCorefile("", "northbound $NB\n        domain cloud.internal", ""))
+
+	t.Run("domain of the Corefile", func(t *testing.T) {
+		n.expectNow(t, "vm1.cloud.internal", "A", "NOERROR 10.0.1.11")
+		n.expectNow(t, reverseName("fd00:1::11"), "PTR", "NOERROR vm1.cloud.internal.")
+	})
+	t.Run("domain of the DHCP options", func(t *testing.T) {
+		n.expectNow(t, "leased", "A", "NOERROR 10.0.1.91")
+		n.expectNow(t, "leased.dhcp.internal", "A", "NOERROR 10.0.1.91")
+		n.expectNow(t, "leased.dhcp.internal", "AAAA", "NOERROR fd00:1::91")
+		n.expectNow(t, "leased.cloud.internal", "A", nxdomain)
+		n.expectNow(t, reverseName("10.0.1.91"), "PTR", "NOERROR leased.dhcp.internal.")
+		n.expectNow(t, reverseName("fd00:1::91"), "PTR", "NOERROR leased.dhcp.internal.")
+		follows(t, n.vm, "leased.lease.internal.", dns.TypeA, "NOERROR 10.0.1.91", func() {
+			n.NBCTL("set", "DHCP_Options", dhcp, `options:domain_name="\"lease.internal\""`)
+		})
+		n.expectNow(t, "leased.dhcp.internal", "A", nxdomain)
+	})
+	t.Run("dynamic address", func(t *testing.T) {
+		n.expectNow(t, "chosen", "A", "NOERROR 10.0.1.200")
+		n.expectNow(t, "chosen.cloud.internal", "A", "NOERROR 10.0.1.200")
+		n.expectNow(t, reverseName("10.0.1.200"), "PTR", "NOERROR chosen.cloud.internal.")
+	})
+	for _, column := range []string{"external_ids", "other_config"} {
+		t.Run("domain of the switch's "+column, func(t *testing.T) {
+			domain := strings.ReplaceAll(column, "_", "-") + ".internal."
+			follows(t, n.vm, "vm1."+domain, dns.TypeA, "NOERROR 10.0.1.11", func() {
+				n.NBCTL("set", "Logical_Switch", "red", column+":dns_domain="+strings.TrimSuffix(domain, "."))
+			})
+			n.expectNow(t, "vm1", "AAAA", "NOERROR fd00:1::11")
+			n.expectNow(t, "vm1.cloud.internal", "A", nxdomain)
+			n.expectNow(t, "chosen."+domain, "A", "NOERROR 10.0.1.200")
+			n.expectNow(t, reverseName("10.0.1.11"), "PTR", "NOERROR vm1."+domain)
+			n.expectNow(t, "leased.lease.internal", "A", "NOERROR 10.0.1.91")
+			n.expectNow(t, "leased."+domain, "A", nxdomain)
+			r, err := exchange(within(t, wait), n.vm, resolver4, "missing."+domain, dns.TypeA)
+			if err != nil || len(r.Ns) != 1 || r.Ns[0].Header().Name != domain {
+				t.Errorf("a name that %s has not: %v, want an SOA of the domain: %v", domain, r, err)
+			}
+			n.testFollow(t, domain)
+		})
+	}
+	s.endWell()
+}
+
+// Names that nobody here has go to an upstream, and get an answer in time whatever
+// becomes of that.
+func TestAnswersForward(t *testing.T) {
+	n := newChanging(t)
+	up := n.Upstream(
+		"www.example.org. 60 IN A 192.0.2.1", "www.example.org. 60 IN A 192.0.2.2", "www.example.org. 60 IN AAAA 2001:db8::1",
+		"alias.example.org. 60 IN CNAME www.example.org.", "1.2.0.192.in-addr.arpa. 60 IN PTR www.example.org.",
+		"kept.internal. 60 IN AAAA 2001:db8::bad", "kept.internal. 60 IN A 192.0.2.66")
+	var big []string
+	for i := range 100 {
+		big = append(big, fmt.Sprintf("big.example.org. 60 IN A 192.0.2.%d", i))
+	}
+	large, silent, closed := n.Upstream(big...), n.Upstream(), n.Upstream()
+	silent.SetHandler(dns.HandlerFunc(func(dns.ResponseWriter, *dns.Msg) {}))
+	closed.Close()
+	s := serve(t, n.Lab, pipelineCorefile("", "fallthrough", "forward . "+up.Addr)+`
+big.example.org {
+    ofpunt br-int
+    errors
+    cache
+    forward . `+large.Addr+`
+}
+closed.test {
+    ofpunt br-int
+    errors
+    forward . `+closed.Addr+` 192.0.2.1
+}
+silent.test {
+    ofpunt br-int
+    errors
+    forward . `+silent.Addr+`
+}
+both.test {
+    ofpunt br-int
+    errors
+    forward . `+silent.Addr+` `+closed.Addr+`
+}
+`)
+	t.Run("alive", func(t *testing.T) {
+		for _, q := range []struct{ name, qtype, want string }{
+			{"www.example.org", "A", "NOERROR 192.0.2.1 192.0.2.2"},
+			{"WWW.Example.ORG", "AAAA", "NOERROR 2001:db8::1"},
+			{"alias.example.org", "A", "NOERROR www.example.org."},
+			{"1.2.0.192.in-addr.arpa", "PTR", "NOERROR www.example.org."},
+			{"www.example.org", "MX", nodata},
+			{"missing.example.org", "A", nxdomain},
+			{"kept.internal", "A", "NOERROR 10.0.1.50"},
+			{"kept.internal", "AAAA", nodata},
+		} {
+			n.expectNow(t, q.name, q.qtype, q.want)
+		}
+		for name, want := range map[string]int{"www.example.org": 6, "missing.example.org": 2, "kept.internal": 0} {
+			if got := up.Count(name); got != want {
+				t.Errorf("the upstream was asked %d times for %s, want %d", got, name, want)
+			}
+		}
+	})
+	t.Run("too big", func(t *testing.T) {
+		for _, resolver := range resolvers {
+			for _, buffer := range []uint16{4096, 1232, 600, 4096} {
+				m := new(dns.Msg).SetQuestion("big.example.org.", dns.TypeA)
+				m.SetEdns0(buffer, false)
+				b, err := bytesOf(within(t, wait), n.vm, m, resolver)
+				r := new(dns.Msg)
+				if err == nil {
+					err = r.Unpack(b)
+				}
+				if err != nil || r.Rcode != dns.RcodeSuccess || !r.Truncated || len(b) > min(int(buffer), 1232) {
+					t.Errorf("%s, buffer %d: %d bytes, want TC: %v\n%v", resolver, buffer, len(b), err, r)
+				}
+			}
+		}
+	})
+	// The second round finds upstreams that are known to be dead.
+	for round := range 2 {
+		t.Run(fmt.Sprintf("dead, round %d", round+1), func(t *testing.T) {
+			var wrong mistakes
+			var wg sync.WaitGroup
+			ctx := within(t, wait)
+			for _, zone := range []string{"closed.test.", "silent.test.", "both.test."} {
+				for _, resolver := range resolvers {
+					for _, host := range []string{"a.", "b."} {
+						wg.Go(func() {
+							m := new(dns.Msg).SetQuestion(host+zone, dns.TypeA)
+							asked := time.Now()
+							r, _, err := n.vm.Exchange(ctx, m, net.JoinHostPort(resolver, "53"))
+							took := time.Since(asked)
+							if err != nil || inShort(r) != "SERVFAIL" || took > 5*time.Second {
+								wrong.add(fmt.Sprintf("%s%s at %s: %v %v in %s, want SERVFAIL in 5 s", host, zone, resolver, r, err, took))
+							}
+						})
+					}
+				}
+			}
+			// The others do not wait for them.
+			n.expectNow(t, "kept.internal", "A", "NOERROR 10.0.1.50")
+			n.expectNow(t, "www.example.org", "AAAA", "NOERROR 2001:db8::1")
+			wg.Wait()
+			wrong.report(t)
+		})
+	}
+	if silent.Count("a.silent.test.") == 0 {
+		t.Error("the silent upstream was never asked")
+	}
+	t.Run("back again", func(t *testing.T) {
+		silent.SetHandler(nil)
+		silent.Set("a.silent.test. 60 IN A 192.0.2.3")
+		n.Eventually("the upstream's answer", func() error {
+			r, err := exchange(within(t, wait), n.vm, resolver6, "a.silent.test.", dns.TypeA)
+			if err == nil && inShort(r) != "NOERROR 192.0.2.3" {
+				err = errors.New(inShort(r))
+			}
+			return err
+		})
+	})
+	s.endWell()
+}
+
+// Guests without a gateway find the resolver addresses on their link.
+func TestAnswersOnLink(t *testing.T) {
+	l := lab.New(t, lab.Options{})
+	var guests []*lab.Guest
+	for _, sw := range []string{"red", "blue"} {
+		aclSwitch(l, sw, 1)
+		l.AddDNS(map[string]string{"who.internal": map[string]string{"red": "10.0.1.101", "blue": "10.0.1.201"}[sw]}, sw)
+		guests = append(guests, l.Node.AddGuest(lab.Guest{
+			Name: sw + "-alone", Switch: sw, MAC: "02:00:00:00:01:11",
+			Addrs:        lab.Prefixes("10.0.1.11/32", "fd00:1::11/128"),
+			Routes:       []string{resolver4 + " dev " + lab.Iface, resolver6 + " dev " + lab.Iface},
+			PortSecurity: true,
+		}))
+	}
+	l.NBCTL("set", "NB_Global", ".", "options:ignore_lsp_down=false")
+	aclSwitch(l, "green", 3)
+	emptyPort(l, "green", "green-owner", "02:00:00:00:03:99 169.254.169.254 fd00::254", "owner")
+	vm := aclGuest(l, "green", 3, 1)
+	l.Sync()
+	s := serve(t, l, pipelineCorefile("", "", ""))
+	macs := map[string]bool{}
+	for i, g := range guests {
+		t.Run(g.Name, func(t *testing.T) {
+			want := []string{"NOERROR 10.0.1.101", "NOERROR 10.0.1.201"}[i]
+			for _, resolver := range resolvers {
+				if out, err := g.Exec(within(t, wait), "ip", "neigh", "show", "to", resolver); err != nil || out != "" {
+					t.Fatalf("%s is known before it is asked: %q, %v", resolver, out, err)
+				}
+				if r := g.Dig("@"+resolver, "who.internal"); r.String() != want {
+					t.Errorf("%s: %s, want %s\n%s", resolver, r, want, r.Out)
+				}
+				out, err := g.Exec(within(t, wait), "ip", "neigh", "show", "to", resolver)
+				m := regexp.MustCompile(`lladdr (\S+)`).FindStringSubmatch(out)
+				if err != nil || m == nil {
+					t.Fatalf("%s is no neighbour: %q, %v", resolver, out, err)
+				}
+				macs[m[1]] = true
+			}
+			testNeighbors(t, g)
+		})
+	}
+	if len(macs) != 1 {
+		t.Errorf("the resolver addresses have the MACs %v, want the same for all", macs)
+	}
+	t.Run("owned", func(t *testing.T) { testOwned(t, l, vm, "green-owner") })
+	s.endWell()
+}
+
+// testNeighbors asks by frames for the resolver addresses, and for others, which
+// are not puntdns's.
+func testNeighbors(t *testing.T, g *lab.Guest) {
+	own, err := net.ParseMAC(g.MAC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := g.Raw()
+	defer raw.Close()
+	guest4, guest6 := lab.Addr("10.0.1.11"), lab.Addr("fd00:1::11")
+	ours4, ours6 := lab.Addr(resolver4), lab.Addr(resolver6)
+	other4, other6, sameGroup6 := lab.Addr("169.254.169.253"), lab.Addr("fd00::253"), lab.Addr("fd00:2::254")
+	var known net.HardwareAddr
+	for _, tc := range []struct {
+		name    string
+		sender  netip.Addr
+		target  netip.Addr
+		unicast bool
+		answer  bool
+	}{
+		{name: "ARP for another", sender: guest4, target: other4},
+		{name: "ARP probe", sender: netip.IPv4Unspecified(), target: ours4},
+		{name: "ARP", sender: guest4, target: ours4, answer: true},
+		{name: "NS for another", sender: guest6, target: other6},
+		{name: "NS for another of the same multicast group", sender: guest6, target: sameGroup6},
+		{name: "NS of duplicate address detection", sender: netip.IPv6Unspecified(), target: ours6},
+		{name: "NS", sender: guest6, target: ours6, answer: true},
+		{name: "ARP to the neighbour known", sender: guest4, target: ours4, unicast: true, answer: true},
+		{name: "NS to the neighbour known", sender: guest6, target: ours6, unicast: true, answer: true},
+	} {
+		q := neighborQuery{mac: own, known: known, sender: tc.sender, target: tc.target, unicast: tc.unicast}
+		if err := raw.Send(q.build()); err != nil {
+			t.Fatal(err)
+		}
+		if !tc.answer {
+			continue // what comes next has to be the answer to the next
+		}
+		got, err := raw.RecvMatch(within(t, wait), func(f []byte) bool {
+			switch a := neighborTold(f); a {
+			case other4, other6, sameGroup6, tc.target:
+				return true
+			default:
+				// The kernel of the guest asks for the others on its own.
+				return false
+			}
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", tc.name, err)
+		}
+		if known == nil {
+			known = net.HardwareAddr(got[6:12])
+		}
+		q.known = known
+		if want := q.answer(); !bytes.Equal(got, want) {
+			t.Errorf("%s: the answer is\n%x, want\n%x", tc.name, got, want)
+		}
+	}
+}
+
+// testOwned has a port of the switch own the resolver addresses: then puntdns does
+// not say that it has them. Nor does OVN, as the port is down.
+func testOwned(t *testing.T, l *lab.Lab, vm *lab.Guest, owner string) {
+	own, err := net.ParseMAC(vm.MAC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := vm.Raw()
+	defer raw.Close()
+	queries := []neighborQuery{
+		{mac: own, sender: vm.Addrs[0].Addr(), target: lab.Addr(resolver4)},
+		{mac: own, sender: vm.Addrs[1].Addr(), target: lab.Addr(resolver6)},
+	}
+	for _, q := range queries {
+		if err := raw.Send(q.build()); err != nil {
+			t.Fatal(err)
+		}
+		// The answer to a query through the gateway, sent later, marks the end.
+		f := udpFrame{
+			srcMAC: vm.MAC, dstMAC: "02:00:00:00:03:01", ttl: 64, src: vm.Addrs[0].Addr().String() + ":4000", dst: resolver4 + ":53",
+			payload: pack(t, new(dns.Msg).SetQuestion("vm1.", dns.TypeA)),
+		}
+		if err := raw.Send(f.build(t)); err != nil {
+			t.Fatal(err)
+		}
+		answer := sentBy(f.dst)
+		got, err := raw.RecvMatch(within(t, wait), func(f []byte) bool { return answer(f) || neighborTold(f) == q.target })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !answer(got) {
+			t.Errorf("%s was said to be at %s, and is of a port that is down", q.target, net.HardwareAddr(got[6:12]))
+		}
+	}
+	l.NBCTL("lsp-del", owner)
+	for _, q := range queries {
+		l.Eventually("who has "+q.target.String(), func() error {
+			if err := raw.Send(q.build()); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second/5)
+			defer cancel()
+			_, err := raw.RecvMatch(ctx, func(f []byte) bool { return neighborTold(f) == q.target })
+			return err
+		})
 	}
 }

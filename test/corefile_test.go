@@ -306,14 +306,6 @@ func (ln *tapEndpoint) untouched(t *testing.T) {
 	}
 }
 
-// launchAs is start with a name for Corefile and log.
-func launchAs(t *testing.T, l *lab.Lab, name, text string) *server {
-	t.Helper()
-	s := &server{t: t, l: l, path: l.WriteFile("Corefile."+name, corefile(l, text))}
-	s.Process = l.Node.Start(name, []string{"GORACE=halt_on_error=1 exitcode=66"}, puntdns, "-conf", s.path)
-	return s
-}
-
 // endWell ends the server in order.
 func (s *server) endWell() {
 	s.t.Helper()
@@ -359,7 +351,7 @@ func TestCorefileBlocks(t *testing.T) {
 	t.Run("views and zones", func(t *testing.T) {
 		up := l.Upstream("who.test. 60 IN A 192.0.2.3")
 		l.WriteFile("hosts.red2", "192.0.2.2 who.test\n")
-		s := launchAs(t, l, "views", `
+		s := launch(t, l, l.Node, "views", `
 . {
     ofpunt br-int {
         openflow $MGMT
@@ -454,7 +446,7 @@ b.test c.test {
 	})
 
 	t.Run("no socket at all", func(t *testing.T) {
-		s := launchAs(t, l, "socketless", `
+		s := launch(t, l, l.Node, "socketless", `
 . {
     ofpunt br-int {
         openflow $MGMT
@@ -477,7 +469,7 @@ b.test c.test {
 	})
 
 	t.Run("bind opens one", func(t *testing.T) {
-		s := launchAs(t, l, "bound", `
+		s := launch(t, l, l.Node, "bound", `
 . {
     ofpunt br-int {
         openflow $MGMT
@@ -519,7 +511,7 @@ b.test c.test {
 			{"nothing behind", "", "", "", false},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
-				s := launchAs(t, l, "warning-"+strings.ReplaceAll(tc.name, " ", "-"), `
+				s := launch(t, l, l.Node, "warning-"+strings.ReplaceAll(tc.name, " ", "-"), `
 . {
     ofpunt br-int {
         openflow $MGMT
@@ -625,7 +617,7 @@ func TestCorefileReload(t *testing.T) {
     prometheus `+metricsAddr+`
 }`)
 	}
-	s := launchAs(t, l, "reloaded", text("30"))
+	s := launch(t, l, l.Node, "reloaded", text("30"))
 	s.ready(200)
 	ttl := func() (uint32, error) {
 		r := vm.Dig("db.internal", "@169.254.169.254")

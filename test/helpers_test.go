@@ -4,7 +4,10 @@ package test
 
 import (
 	"context"
+	"encoding/binary"
 	"net"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +39,9 @@ func inShort(r *dns.Msg) string {
 // should bring, which has to be within a second of the commit.
 func follows(t *testing.T, g *lab.Guest, name string, qtype uint16, want string, commit func()) {
 	t.Helper()
+	if r, err := exchange(within(t, wait), g, resolver4, name, qtype); err != nil || inShort(r) == want {
+		t.Fatalf("%s %s before the change: %v, want anything but %s: %v", name, dns.TypeToString[qtype], r, want, err)
+	}
 	commit()
 	committed := time.Now()
 	ctx := within(t, wait)
@@ -66,4 +72,75 @@ func emptyPort(l *lab.Lab, sw, port, addresses, hostname string, settings ...str
 	}
 	args = append(args, "--", "set", "Logical_Switch_Port", port, "options:hostname="+hostname)
 	l.NBCTL(append(args, settings...)...)
+}
+
+// neighborQuery asks who has target: an ARP request (RFC 826) or a neighbour
+// solicitation (RFC 4861, section 4.3).
+type neighborQuery struct {
+	mac            net.HardwareAddr // of who asks
+	known          net.HardwareAddr // of the target, for unicast and for answer
+	sender, target netip.Addr
+	unicast        bool
+}
+
+// Types of ICMPv6 (RFC 4861).
+const (
+	solicitation  = 135
+	advertisement = 136
+)
+
+func (q neighborQuery) build() []byte {
+	if q.sender.Is4() {
+		to := net.HardwareAddr{255, 255, 255, 255, 255, 255}
+		if q.unicast {
+			to = q.known
+		}
+		return arpFrame(1, to, q.mac, q.sender, make(net.HardwareAddr, 6), q.target)
+	}
+	// The solicited-node address (RFC 4291, section 2.7.1) and its MAC.
+	target, group := q.target.As16(), lab.Addr("ff02::1:ff00:0").As16()
+	copy(group[13:], target[13:])
+	to, mac := netip.AddrFrom16(group), slices.Concat(net.HardwareAddr{0x33, 0x33}, group[12:])
+	if q.unicast {
+		to, mac = q.target, q.known
+	}
+	const sourceLinkLayer = 1
+	return neighborFrame(solicitation, 0, mac, q.mac, q.sender, to, q.target, sourceLinkLayer)
+}
+
+// answer is the frame that has to come back.
+func (q neighborQuery) answer() []byte {
+	if q.sender.Is4() {
+		return arpFrame(2, q.mac, q.known, q.target, q.mac, q.sender)
+	}
+	const solicited, override, targetLinkLayer = 0x40, 0x20, 2
+	return neighborFrame(advertisement, solicited|override, q.mac, q.known, q.target, q.sender, q.target, targetLinkLayer)
+}
+
+// neighborTold is the address that an ARP reply or an advertisement tells of.
+func neighborTold(f []byte) (a netip.Addr) {
+	switch {
+	case len(f) >= 42 && f[12] == 0x08 && f[13] == 0x06 && f[21] == 2:
+		a, _ = netip.AddrFromSlice(f[28:32])
+	case len(f) >= 78 && f[12] == 0x86 && f[13] == 0xdd && f[20] == 58 && f[54] == advertisement:
+		a, _ = netip.AddrFromSlice(f[62:78])
+	}
+	return a
+}
+
+func arpFrame(op byte, to, from net.HardwareAddr, sender netip.Addr, targetMAC net.HardwareAddr, target netip.Addr) []byte {
+	return slices.Concat(to, from, []byte{8, 6, 0, 1, 8, 0, 6, 4, 0, op}, from, sender.AsSlice(), targetMAC, target.AsSlice())
+}
+
+// neighborFrame has one option, the link-layer address of who sends it; there is
+// none from the unspecified address.
+func neighborFrame(icmpType, flags byte, to, from net.HardwareAddr, src, dst, target netip.Addr, option byte) []byte {
+	m := slices.Concat([]byte{icmpType, 0, 0, 0, flags, 0, 0, 0}, target.AsSlice())
+	if !src.IsUnspecified() {
+		m = slices.Concat(m, []byte{option, 1}, from)
+	}
+	pseudo := slices.Concat(src.AsSlice(), dst.AsSlice(), []byte{0, 0, 0, byte(len(m)), 0, 0, 0, 58}, m)
+	binary.BigEndian.PutUint16(m[2:], internetSum(pseudo))
+	header := []byte{0x86, 0xdd, 0x60, 0, 0, 0, 0, byte(len(m)), 58, 255}
+	return slices.Concat(to, from, header, src.AsSlice(), dst.AsSlice(), m)
 }

@@ -57,10 +57,13 @@ const (
 	metricsAddr = "127.0.0.1:9153"
 )
 
-// corefile fills the lab's endpoints into a Corefile: SB, NB, MGMT and OVSDB.
-func corefile(l *lab.Lab, text string) string {
+// corefile fills the endpoints of the lab and of its first node into a Corefile:
+// SB, NB, MGMT and OVSDB.
+func corefile(l *lab.Lab, text string) string { return corefileOf(l, l.Node, text) }
+
+func corefileOf(l *lab.Lab, n *lab.Node, text string) string {
 	return strings.NewReplacer(
-		"$SB", l.SB, "$NB", l.NB, "$MGMT", l.Node.OpenFlow, "$OVSDB", l.Node.OVSDB,
+		"$SB", l.SB, "$NB", l.NB, "$MGMT", n.OpenFlow, "$OVSDB", n.OVSDB,
 	).Replace(text)
 }
 
@@ -69,15 +72,21 @@ type server struct {
 	*lab.Process
 	t    *testing.T
 	l    *lab.Lab
-	path string
+	node *lab.Node
+	path string // of its Corefile
 }
 
 // start runs puntdns with a Corefile on the first node, and does not wait.
 func start(t *testing.T, l *lab.Lab, text string) *server {
 	t.Helper()
-	path := l.WriteFile("Corefile", corefile(l, text))
-	s := &server{t: t, l: l, path: path}
-	s.Process = l.Node.Start("puntdns", []string{"GORACE=halt_on_error=1 exitcode=66"}, puntdns, "-conf", path)
+	return launch(t, l, l.Node, "puntdns", text)
+}
+
+// launch is start with a node, and a name for Corefile and log.
+func launch(t *testing.T, l *lab.Lab, n *lab.Node, name, text string) *server {
+	t.Helper()
+	s := &server{t: t, l: l, node: n, path: l.WriteFile("Corefile."+name, corefileOf(l, n, text))}
+	s.Process = n.Start(name, []string{"GORACE=halt_on_error=1 exitcode=66"}, puntdns, "-conf", s.path)
 	return s
 }
 
@@ -92,7 +101,7 @@ func serve(t *testing.T, l *lab.Lab, text string) *server {
 // ready waits for an answer of the ready plugin.
 func (s *server) ready(status int) {
 	s.t.Helper()
-	if err := s.l.Node.WaitHTTP(within(s.t, wait), "http://"+readyAddr+"/ready", status); err != nil {
+	if err := s.node.WaitHTTP(within(s.t, wait), "http://"+readyAddr+"/ready", status); err != nil {
 		s.t.Fatalf("ready: %v\n%s", err, s.Log())
 	}
 }
@@ -100,7 +109,7 @@ func (s *server) ready(status int) {
 // metrics returns the text of the prometheus plugin.
 func (s *server) metrics() string {
 	s.t.Helper()
-	_, text, err := s.l.Node.HTTPGet(within(s.t, wait), "http://"+metricsAddr+"/metrics")
+	_, text, err := s.node.HTTPGet(within(s.t, wait), "http://"+metricsAddr+"/metrics")
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func (s *server) reaches(want float64, name string, labels ...string) {
 // is what it was.
 func (s *server) stays(status int) {
 	s.t.Helper()
-	got, body, err := s.l.Node.HTTPGet(within(s.t, wait), "http://"+readyAddr+"/ready")
+	got, body, err := s.node.HTTPGet(within(s.t, wait), "http://"+readyAddr+"/ready")
 	if err != nil || got != status {
 		s.t.Errorf("ready says %d %q (%v), want %d\n%s", got, body, err, status, s.Log())
 	}
@@ -125,7 +125,7 @@ func TestObserveStart(t *testing.T) {
 			for _, what := range tc.order {
 				late[what] = filepath.Join(dir, what)
 			}
-			s := launchAs(t, l, "late-"+tc.order[0]+"-"+tc.order[1], `
+			s := launch(t, l, l.Node, "late-"+tc.order[0]+"-"+tc.order[1], `
 . {
     ofpunt br-int {
         openflow unix:`+late["switch"]+`
@@ -190,7 +190,7 @@ func TestObserveOutage(t *testing.T) {
 	row := l.AddDNS(map[string]string{"db.internal": "10.0.1.98"}, "red")
 	vm := aclGuest(l, "red", 1, 1)
 	l.Sync()
-	s := launchAs(t, l, "outage", `
+	s := launch(t, l, l.Node, "outage", `
 . {
     ofpunt br-int {
         openflow $MGMT
@@ -279,7 +279,7 @@ func TestObserveMetrics(t *testing.T) {
 }`
 
 	t.Run("service", func(t *testing.T) {
-		s := launchAs(t, l, "service", `
+		s := launch(t, l, l.Node, "service", `
 . {
     ofpunt br-int {
         openflow $MGMT
@@ -355,7 +355,7 @@ func TestObserveMetrics(t *testing.T) {
 	})
 
 	t.Run("hijack", func(t *testing.T) {
-		s := launchAs(t, l, "hijack", `
+		s := launch(t, l, l.Node, "hijack", `
 . {
     ofpunt br-int {
         openflow $MGMT
