@@ -19,7 +19,9 @@ type admission struct {
 	slots  []atomic.Pointer[query]
 	cursor int
 	count  atomic.Int64
-	guests map[guestKey]*guestCount
+	// released counts the queries that left, seen those that stuck has seen.
+	released, seen atomic.Int64
+	guests         map[guestKey]*guestCount
 }
 
 // guestKey is a guest as the registers of a packet-in name it.
@@ -66,7 +68,15 @@ func (a *admission) admit(q *query, guest guestKey, perGuest int) (reason string
 func (a *admission) release(q *query) {
 	a.slots[q.slot].Store(nil)
 	q.guest.n.Add(-1)
+	a.released.Add(1)
 	a.count.Add(-1)
+}
+
+// stuck reports whether there is no room, and no query has left since it was
+// asked last.
+func (a *admission) stuck() bool {
+	released := a.released.Load()
+	return a.seen.Swap(released) == released && a.count.Load() >= int64(len(a.slots))
 }
 
 // sweep forgets guests without a query.

@@ -6,12 +6,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
 // bridges has the bridges of this process. It outlives the Corefile: on a reload
@@ -72,7 +74,13 @@ type bridge struct {
 	name    string
 	current atomic.Pointer[server]
 	// ready is set while the connection stands and the flows are in place.
-	ready   atomic.Bool
+	ready atomic.Bool
+	// leaving is set once the flows are to be withdrawn for good.
+	leaving atomic.Bool
+	// placed counts the sessions that have had their flows in place.
+	placed atomic.Int64
+	// conn is that of the newest session, nil without one.
+	conn    atomic.Pointer[openflow.Conn]
 	tally   *tally
 	workers *workers
 	// view is the local database's of the bridge, nil until it has told.
@@ -90,17 +98,23 @@ type bridge struct {
 	mu      sync.Mutex
 	servers []*server
 	local   localWatch
-	ctx     context.Context // of everything that the bridge runs
+	// localRead is set while the local database is read; gone are the numbers of
+	// ports that it still has and the switch has not.
+	localRead atomic.Bool
+	goneMu    sync.Mutex
+	gone      map[uint32]tombstone
+	ctx       context.Context // of everything that the bridge runs
 }
 
-// controllerID is this process's own, so that of two processes on one bridge
-// each gets its own packet-ins: the switch sends a copy to every connection that
-// has the id. Small ones are left to others; 0 is ovn-controller's.
-var controllerID = func() uint16 {
+// newControllerID is for one connection, so that of two processes on a bridge, and
+// of two connections of one process while a reload replaces one, each gets its own
+// packet-ins: the switch sends a copy to every connection that has the id. Small
+// ones are left to others; 0 is ovn-controller's.
+func newControllerID() uint16 {
 	var b [2]byte
 	_, _ = rand.Read(b[:]) // never fails, crypto/rand
 	return max(binary.BigEndian.Uint16(b[:]), 1024)
-}()
+}
 
 func newBridge(name string) *bridge {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -121,6 +135,7 @@ func (b *bridge) use(s *server) {
 	b.mu.Lock()
 	b.servers = append(slices.DeleteFunc(b.servers, func(o *server) bool { return o == s }), s)
 	b.current.Store(s)
+	b.leaving.Store(false)
 	b.watchLocal(b.ctx, s)
 	b.mu.Unlock()
 	poke(b.wake)
@@ -128,6 +143,7 @@ func (b *bridge) use(s *server) {
 
 // leave takes the flows out of the switch, so that no further query comes.
 func (b *bridge) leave(ctx context.Context) {
+	b.leaving.Store(true)
 	gone := make(chan struct{})
 	select {
 	case b.withdraw <- gone:
@@ -136,6 +152,30 @@ func (b *bridge) leave(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	case <-ctx.Done():
+	}
+}
+
+// flush waits until the switch has had every answer.
+func (b *bridge) flush(ctx context.Context) {
+	if c := b.conn.Load(); c != nil {
+		_ = c.Barrier(ctx) // the connection may be gone, and the answers with it
+	}
+}
+
+// await waits until the databases of s have told everything, or ctx ends: a reload
+// must not take answers away.
+func (b *bridge) await(ctx context.Context, s *server) {
+	s.learn(b.view.Load())
+	for s.source != nil {
+		changed := s.source.Changed()
+		if s.source.Snapshot().Settled {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -158,14 +198,25 @@ func (b *bridge) run(ctx context.Context) {
 	said := ""
 	for ctx.Err() == nil {
 		options := b.current.Load().options
+		// A switch that takes the connection but not the flows gets no new try at
+		// once, and no new line in the log.
+		placed := b.placed.Load()
 		err := b.connect(ctx, &options, func() {
-			log.Infof("Bridge %s: connected to %s", b.name, options.OpenFlow)
 			connected.WithLabelValues(b.name).Set(1)
-			backoff.Reset()
-			said = ""
+			if said == "" {
+				log.Infof("Bridge %s: connected to %s", b.name, options.OpenFlow)
+			}
 		})
 		connected.WithLabelValues(b.name).Set(0)
+		flowsGauge.WithLabelValues(b.name).Set(0)
 		b.ready.Store(false)
+		if b.placed.Load() != placed {
+			backoff.Reset()
+			said = ""
+		}
+		if errors.Is(err, errOptions) {
+			continue
+		}
 		if ctx.Err() != nil {
 			return
 		}

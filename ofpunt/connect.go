@@ -18,7 +18,8 @@ import (
 const connectTimeout = 5 * time.Second
 
 // connect runs one session, from dialling to its end, and says why it ended.
-// up is called when the handshake is done.
+// up is called when the handshake is done. With errOptions the connection lives
+// on for a while, until another has taken its place.
 func (b *bridge) connect(ctx context.Context, options *Options, up func()) error {
 	nc, err := b.reach(ctx, options)
 	if err != nil {
@@ -26,7 +27,7 @@ func (b *bridge) connect(ctx context.Context, options *Options, up func()) error
 	}
 	id := options.ControllerID
 	if id == 0 {
-		id = controllerID
+		id = newControllerID()
 	}
 	handshake, cancel := context.WithTimeout(ctx, connectTimeout)
 	conn, err := openflow.NewConn(handshake, nc, openflow.Options{ControllerID: id})
@@ -34,34 +35,96 @@ func (b *bridge) connect(ctx context.Context, options *Options, up func()) error
 	if err != nil {
 		return fmt.Errorf("%s: %w", options.OpenFlow, err)
 	}
-	defer conn.Close()
-	s, err := newSession(b, conn, options)
+	s, err := newSession(b, conn, id, options)
 	if err != nil {
+		conn.Close()
 		return err
 	}
 	up()
+	b.conn.Store(conn)
 
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
+	live, stop := context.WithCancelCause(ctx)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
 		stop(fmt.Errorf("%s: connection lost: %w", options.OpenFlow, conn.Serve(s.handler())))
 	}()
-	err = s.keep(ctx, options)
-	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
+	err = s.keep(live, options)
+	if cause := context.Cause(live); cause != nil && errors.Is(err, context.Canceled) {
 		err = cause
 	}
-	conn.Close()
-	<-served
-	if errors.Is(err, errOptions) {
-		return nil
+	end := func() {
+		conn.Close()
+		<-served
+		stop(nil)
 	}
+	next := b.current.Load().options.ControllerID
+	if errors.Is(err, errOptions) && (next == 0 || next != id) {
+		b.done.Go(func() {
+			defer end()
+			s.linger(ctx, options)
+		})
+		return err
+	}
+	b.conn.CompareAndSwap(conn, nil)
+	end()
 	return err
 }
 
-// reach dials the switch, or waits for it to call.
+// linger goes on answering on a connection that a reload replaces, until the punt
+// comes by the new one and the last query has its answer.
+func (s *session) linger(ctx context.Context, options *Options) {
+	ctx, cancel := context.WithTimeout(ctx, max(options.Lease, defaultLease)+drainTimeout)
+	defer cancel()
+	placed := s.bridge.placed.Load()
+	t := time.NewTicker(5 * time.Millisecond)
+	defer t.Stop()
+	for s.bridge.placed.Load() == placed || s.pending.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+	_ = s.conn.Barrier(ctx) // so that the last answers are out
+}
+
+// reach dials the switch, or waits for it to call, until the Corefile wants
+// another connection.
 func (b *bridge) reach(ctx context.Context, options *Options) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		nc  net.Conn
+		err error
+	}
+	reached := make(chan result, 1)
+	go func() {
+		nc, err := open(ctx, options)
+		reached <- result{nc, err}
+	}()
+	giveUp := func() {
+		cancel()
+		if r := <-reached; r.nc != nil {
+			r.nc.Close()
+		}
+	}
+	for {
+		select {
+		case r := <-reached:
+			return r.nc, r.err
+		case gone := <-b.withdraw:
+			close(gone)
+		case <-b.wake:
+			if !b.current.Load().options.sameConnection(options) {
+				giveUp()
+				return nil, errOptions
+			}
+		}
+	}
+}
+
+func open(ctx context.Context, options *Options) (net.Conn, error) {
 	var config *tls.Config
 	if options.OpenFlow.TLS {
 		var err error
@@ -70,15 +133,15 @@ func (b *bridge) reach(ctx context.Context, options *Options) (net.Conn, error) 
 		}
 	}
 	if options.OpenFlow.Listen {
-		return b.await(ctx, options.OpenFlow, config)
+		return accept1(ctx, options.OpenFlow, config)
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	return options.OpenFlow.Dial(ctx, config)
 }
 
-// await opens the endpoint until one switch has called.
-func (b *bridge) await(ctx context.Context, e endpoint.Endpoint, config *tls.Config) (net.Conn, error) {
+// accept1 opens the endpoint until one switch has called.
+func accept1(ctx context.Context, e endpoint.Endpoint, config *tls.Config) (net.Conn, error) {
 	l, err := e.Open(ctx, config)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/coredns/coredns/core/dnsserver"
 )
@@ -36,6 +37,8 @@ func (b *block) String() string { return fmt.Sprintf("%s:%d", b.file, b.line) }
 type instance struct {
 	blocks  []*block
 	servers []*server
+	// stopped is set when the servers have let go of their databases.
+	stopped bool
 }
 
 func newInstance() *instance { return &instance{} }
@@ -84,25 +87,35 @@ func (in *instance) serve() error {
 		}
 	}
 	for _, s := range in.servers {
+		if b := bridges.get(s.options.Bridge); b != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+			b.await(ctx, s)
+			cancel()
+		}
 		bridges.use(s)
 	}
 	serving.instance = in
 	return nil
 }
 
+// settleTimeout bounds how long a reload waits for databases that are new to it.
+const settleTimeout = 10 * time.Second
+
 // resume takes the bridges back from an instance that failed after its serve.
 func (in *instance) resume() error {
 	serving.Lock()
 	defer serving.Unlock()
 	failed := serving.instance
-	if failed == in {
+	if failed == in || in.stopped {
 		return nil
 	}
 	for _, s := range in.servers {
 		bridges.use(s)
 	}
 	serving.instance = in
-	failed.leave(in)
+	if failed != nil {
+		failed.leave(in)
+	}
 	return nil
 }
 
@@ -116,6 +129,7 @@ func (in *instance) stop() error {
 		heir, serving.instance = nil, nil
 	}
 	in.leave(heir)
+	in.stopped = true
 	return nil
 }
 
@@ -128,11 +142,15 @@ func (in *instance) leave(heir *instance) {
 			ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 			defer cancel()
 			last := heir == nil || !heir.has(s.options.Bridge)
-			if b := bridges.get(s.options.Bridge); b != nil && last {
+			b := bridges.get(s.options.Bridge)
+			if b != nil && last {
 				b.leave(ctx)
 			}
 			s.drain(ctx)
 			if last {
+				if b != nil {
+					b.flush(ctx)
+				}
 				bridges.remove(s.options.Bridge)
 			}
 			s.close()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -21,6 +22,15 @@ const (
 
 func ours(cookie uint64) bool           { return cookie&cookieMask == cookieMark }
 func generationOf(cookie uint64) uint64 { return cookie &^ cookieMask }
+
+// epoch is where generations count from, in milliseconds: 40 bits last for 34
+// years.
+var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// generationAt is that of a process that starts at t.
+func generationAt(t time.Time) uint64 {
+	return max(1, uint64(max(0, t.Sub(epoch).Milliseconds()))&^cookieMask)
+}
 
 // keeper holds the flows of one connection: as they should stand, and as they
 // do by what the switch has said. Its methods are called from the session's one
@@ -57,9 +67,9 @@ type flowState struct {
 func keyOf(f *openflow.FlowMod) flowKey { return flowKey{f.Table, f.Priority, f.Match.Key()} }
 
 // change is what one reconciliation did.
-type change struct{ added, restored, removed int }
+type change struct{ added, removed int }
 
-func (c change) any() bool { return c.added+c.restored+c.removed > 0 }
+func (c change) any() bool { return c.added+c.removed > 0 }
 
 func newKeeper(conn *openflow.Conn) *keeper {
 	return &keeper{
@@ -70,7 +80,7 @@ func newKeeper(conn *openflow.Conn) *keeper {
 
 // learn asks what stands of any generation. The generation of a process that is
 // new to the bridge (0) becomes now, or higher than all that it finds.
-func (k *keeper) learn(ctx context.Context, generation, now uint64) error {
+func (k *keeper) learn(ctx context.Context, generation uint64, now time.Time) error {
 	if err := k.watch(ctx, placement.PrivateTable); err != nil {
 		return err
 	}
@@ -80,7 +90,7 @@ func (k *keeper) learn(ctx context.Context, generation, now uint64) error {
 	if err != nil {
 		return fmt.Errorf("reading the flows of earlier processes: %w", err)
 	}
-	highest := now
+	highest := generationAt(now)
 	for _, s := range stats {
 		f := openflow.FlowMod{Table: s.Table, Priority: s.Priority, Match: s.Match, Cookie: s.Cookie}
 		k.have[keyOf(&f)] = flowState{cookie: s.Cookie, mod: f}
@@ -93,7 +103,7 @@ func (k *keeper) learn(ctx context.Context, generation, now uint64) error {
 }
 
 // cookie is that of our flows.
-func (k *keeper) cookie() uint64 { return cookieMark | k.generation&^cookieMask }
+func (k *keeper) cookie() uint64 { return cookieMark | k.generation }
 
 // told takes an event of the flow monitors, on the reader's goroutine.
 func (k *keeper) told(u openflow.FlowUpdate) {
@@ -156,7 +166,13 @@ func (k *keeper) catchUp() (lost int) {
 			case !ours(u.Cookie) && known:
 				delete(k.have, key)
 			}
-			if mine && u.Cookie != had.cookie {
+			switch {
+			case mine && u.Cookie != had.cookie:
+				lost++
+			case mine && u.Event == openflow.FlowModified:
+				// By somebody else: what we change ourselves comes as FlowOwn.
+				had.text = ""
+				k.have[key] = had
 				lost++
 			}
 		}
@@ -188,8 +204,9 @@ func (k *keeper) hasPunt() bool {
 
 // reconcile makes the switch have the flows of want, in this order, and of other
 // generations none. What is superfluous goes after what is new has come, in the
-// reverse order; all of it is one bundle.
-func (k *keeper) reconcile(ctx context.Context, want []openflow.FlowMod) (change, error) {
+// reverse order; all of it is one bundle. While want may be only a part of what is
+// wanted, nothing goes.
+func (k *keeper) reconcile(ctx context.Context, want []openflow.FlowMod, partial bool) (change, error) {
 	var c change
 	var mods []openflow.FlowMod
 	wanted := make(map[flowKey]flowState, len(want))
@@ -204,7 +221,9 @@ func (k *keeper) reconcile(ctx context.Context, want []openflow.FlowMod) (change
 	}
 	var superfluous []openflow.FlowMod
 	for key, s := range k.have {
-		if _, ok := wanted[key]; !ok {
+		if _, ok := wanted[key]; !ok && partial {
+			wanted[key] = s
+		} else if !ok {
 			f := s.mod
 			f.Command, f.Cookie, f.CookieMask, f.Actions = openflow.DeleteStrict, s.cookie, ^uint64(0), nil
 			superfluous = append(superfluous, f)

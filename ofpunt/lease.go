@@ -29,13 +29,17 @@ type lease struct {
 	sound bool
 }
 
-// newLease is for a punt of that lifetime; one that lasts for good (0) is probed
-// as often as the default.
 func newLease(lifetime time.Duration) *lease {
+	return &lease{every: leaseBeat(lifetime), back: make(chan struct{}, 1), sound: true}
+}
+
+// leaseBeat is the time between two beats for a punt of that lifetime; one that
+// lasts for good (0) is probed as often as the default.
+func leaseBeat(lifetime time.Duration) time.Duration {
 	if lifetime == 0 {
 		lifetime = defaultLease
 	}
-	return &lease{every: lifetime / 3, back: make(chan struct{}, 1), sound: true}
+	return lifetime / 3
 }
 
 // returned takes a probe that came back, on any goroutine.
@@ -72,7 +76,8 @@ func (l *lease) forget() {
 // renew restarts the hard timeout of the punt: a strict modify does that and
 // leaves the flow's counters alone.
 func renew(conn *openflow.Conn, punt openflow.FlowMod) error {
-	punt.Command = openflow.ModifyStrict
+	// Only our own: a process that came later has another cookie.
+	punt.Command, punt.CookieMask = openflow.ModifyStrict, ^uint64(0)
 	msg, err := openflow.AppendFlowMod(nil, conn.Version(), conn.NextXID(), &punt)
 	if err != nil {
 		return err

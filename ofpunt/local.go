@@ -48,30 +48,32 @@ type tombstone struct {
 	end  time.Time
 }
 
-// tombstoneTime is far more than the local database lags behind the switch. A
-// tombstone may stand on the wrong row, that of a port of the same name that has
-// come since, so it must not stand for good.
+// tombstoneTime is far more than the local database lags behind the switch while
+// it is read. A tombstone may stand on the wrong row, that of a port of the same
+// name that has come since, so it must not stand for good.
 const tombstoneTime = 3 * time.Second
 
-// portStatus takes the coming and going of ports, on the reader's goroutine.
+// portStatus takes the coming and going of ports, on a reader's goroutine.
 // Numbers are reused: a punt from one may come before the local database has told
 // whose it is now.
-func (s *session) portStatus(p openflow.PortStatus) {
-	view := s.bridge.view.Load()
+func (b *bridge) portStatus(p openflow.PortStatus) {
+	view := b.view.Load()
 	if view == nil || !p.Gone {
 		return
 	}
+	b.goneMu.Lock()
+	defer b.goneMu.Unlock()
 	i := view.byNumber[p.Port.Number]
 	// The switch cuts names to 15 bytes.
 	if i != nil && i.Name[:min(len(i.Name), 15)] == p.Port.Name {
-		s.gone[p.Port.Number] = tombstone{i.UUID, time.Now().Add(tombstoneTime)}
+		b.gone[p.Port.Number] = tombstone{i.UUID, time.Now().Add(tombstoneTime)}
 	}
 }
 
 // localPort is the interface that a packet came in by, nil if that is not known,
-// on the reader's goroutine.
-func (s *session) localPort(number uint32) *vswitch.Interface {
-	view := s.bridge.view.Load()
+// on a reader's goroutine.
+func (b *bridge) localPort(number uint32) *vswitch.Interface {
+	view := b.view.Load()
 	if view == nil {
 		return nil
 	}
@@ -79,11 +81,13 @@ func (s *session) localPort(number uint32) *vswitch.Interface {
 	if i == nil {
 		return nil
 	}
-	if t, ok := s.gone[number]; ok {
-		if t.uuid == i.UUID && time.Now().Before(t.end) {
+	b.goneMu.Lock()
+	defer b.goneMu.Unlock()
+	if t, ok := b.gone[number]; ok {
+		if t.uuid == i.UUID && (time.Now().Before(t.end) || !b.localRead.Load()) {
 			return nil
 		}
-		delete(s.gone, number)
+		delete(b.gone, number)
 	}
 	return i
 }

@@ -45,13 +45,12 @@ func TestLocalGuests(t *testing.T) {
 // database has caught up: another tenant's port may have it by then.
 func TestNumberOfADeletedPort(t *testing.T) {
 	old := vswitch.Interface{UUID: "1", Name: "tap-of-some-long-name", OFPort: 3, IfaceID: "red"}
-	b := &bridge{}
-	s := &session{bridge: b, gone: map[uint32]tombstone{}}
+	b := &bridge{gone: map[uint32]tombstone{}}
 	show := func(p vswitch.Interface) {
 		b.view.Store(newLocalView(vswitch.View{Interfaces: []vswitch.Interface{p}}))
 	}
 	who := func() string {
-		if i := s.localPort(3); i != nil {
+		if i := b.localPort(3); i != nil {
 			return i.IfaceID
 		}
 		return ""
@@ -65,11 +64,11 @@ func TestNumberOfADeletedPort(t *testing.T) {
 	check("without a view", "")
 	show(old)
 	check("known", "red")
-	s.portStatus(openflow.PortStatus{Port: openflow.Port{Number: 3, Name: "tap-of-some-lon"}})
+	b.portStatus(openflow.PortStatus{Port: openflow.Port{Number: 3, Name: "tap-of-some-lon"}})
 	check("a port came", "red")
-	s.portStatus(openflow.PortStatus{Gone: true, Port: openflow.Port{Number: 3, Name: "tap-of-other"}})
+	b.portStatus(openflow.PortStatus{Gone: true, Port: openflow.Port{Number: 3, Name: "tap-of-other"}})
 	check("one of another name went, which the database has replaced already", "red")
-	s.portStatus(openflow.PortStatus{Gone: true, Port: openflow.Port{Number: 3, Name: "tap-of-some-lon"}})
+	b.portStatus(openflow.PortStatus{Gone: true, Port: openflow.Port{Number: 3, Name: "tap-of-some-lon"}})
 	check("it went", "")
 	reused := old
 	reused.UUID, reused.IfaceID = "2", "blue"

@@ -68,6 +68,7 @@ func (b *bridge) followLocal(ctx context.Context, o *Options) error {
 		b.current.Load().learn(b.view.Load())
 		poke(b.wake)
 	}, func(err error) {
+		b.localRead.Store(err == nil)
 		if err != nil {
 			localUp.WithLabelValues(b.name).Set(0)
 			log.Warningf("Bridge %s: local Open_vSwitch database %s: %v", b.name, o.OVSDB, err)

@@ -59,21 +59,22 @@ const (
 )
 
 const (
-	reasonChain       = "chain"       // the plugins answered, or passed it through
-	reasonDeadline    = "deadline"    // no answer in time: SERVFAIL
-	reasonOverload    = "overload"    // over max_concurrent
-	reasonPortLimit   = "port-limit"  // over max_concurrent of one guest
-	reasonOrigin      = "origin"      // from a port that the snapshot does not know
-	reasonResponse    = "response"    // QR is set
-	reasonShort       = "short"       // less than a DNS header
-	reasonMalformed   = "malformed"   // FORMERR
-	reasonOpcode      = "opcode"      // NOTIMP
-	reasonUnanswered  = "unanswered"  // the chain ended without a word, as acl drop does
-	reasonForeign     = "foreign"     // a packet-in that no flow of ours caused
-	reasonUndecodable = "undecodable" // a packet-in that breaks the protocol
-	reasonConnection  = "connection"  // the connection or its queue was gone
-	reasonUnpackable  = "unpackable"  // the chain's answer could not be packed
-	reasonNeighbor    = "neighbor"    // ARP or neighbour solicitation, answered
+	reasonChain        = "chain"       // the plugins answered, or passed it through
+	reasonDeadline     = "deadline"    // no answer in time: SERVFAIL
+	reasonOverload     = "overload"    // over max_concurrent
+	reasonPortLimit    = "port-limit"  // over max_concurrent of one guest
+	reasonOrigin       = "origin"      // from a port that the snapshot does not know
+	reasonResponse     = "response"    // QR is set
+	reasonShort        = "short"       // less than a DNS header
+	reasonMalformed    = "malformed"   // FORMERR
+	reasonForeignQuery = "class"       // of another class or EDNS version
+	reasonOpcode       = "opcode"      // NOTIMP
+	reasonUnanswered   = "unanswered"  // the chain ended without a word, as acl drop does
+	reasonForeign      = "foreign"     // a packet-in that no flow of ours caused
+	reasonUndecodable  = "undecodable" // a packet-in that breaks the protocol
+	reasonConnection   = "connection"  // the connection or its queue was gone
+	reasonPanic        = "panic"       // a bug: the log has it
+	reasonNeighbor     = "neighbor"    // ARP or neighbour solicitation, answered
 )
 
 // tally counts the packet-ins of a bridge without looking up labels for those

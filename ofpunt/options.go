@@ -55,6 +55,7 @@ const (
 	// defaultConcurrent holds 5 s of 800 queries/s to an upstream that never
 	// answers; each takes some 10 KB.
 	defaultConcurrent = 4096
+	maxConcurrent     = 1 << 16
 	// defaultConcurrentPort leaves room for others beside seven guests that
 	// ask an upstream that never answers.
 	defaultConcurrentPort = 512
@@ -89,7 +90,7 @@ func (o *Options) hijack() bool { return len(o.Addresses) == 0 }
 
 // sameConnection reports whether p leaves the OpenFlow connection as it is.
 func (o *Options) sameConnection(p *Options) bool {
-	return o.OpenFlow == p.OpenFlow && o.TLS == p.TLS && o.ControllerID == p.ControllerID && o.Lease == p.Lease
+	return o.OpenFlow == p.OpenFlow && o.TLS == p.TLS && o.ControllerID == p.ControllerID
 }
 
 // parseBlock reads the ofpunt directive of one server block.
@@ -294,14 +295,14 @@ func parseLease(o *Options, args []string) error {
 }
 
 func parseConcurrent(o *Options, args []string) error {
-	const want = "expected N [PER_PORT], numbers from 1 on, PER_PORT at most N"
+	const want = "expected N [PER_PORT], numbers from 1 to 65536, PER_PORT at most N"
 	if len(args) < 1 || len(args) > 2 {
 		return fmt.Errorf("%v: %s", args, want)
 	}
 	n := [2]int{}
 	for i, s := range args {
 		v, err := strconv.Atoi(s)
-		if err != nil || v < 1 {
+		if err != nil || v < 1 || v > maxConcurrent {
 			return fmt.Errorf("%q: %s", s, want)
 		}
 		n[i] = v

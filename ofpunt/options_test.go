@@ -81,6 +81,7 @@ func TestParseBlockRefuses(t *testing.T) {
 		{"lease in parts", "lease 3500ms", "expected 0 or whole seconds"},
 		{"lease", "lease soon", "expected 0 or whole seconds"},
 		{"limit", "max_concurrent 0", "expected N [PER_PORT]"},
+		{"limit of a machine that is still to be built", "max_concurrent 9000000000000000", "numbers from 1 to 65536"},
 		{"limits", "max_concurrent 1 2", "PER_PORT at most N"},
 		{"overload", "overload explode", "expected servfail or drop"},
 		{"tls", "tls cert", "expected CERT KEY CA"},

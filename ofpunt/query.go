@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -57,7 +58,7 @@ var (
 
 // serve takes the packet through the chain. It runs on a goroutine of its own.
 func (q *query) serve() {
-	defer q.server.admission.release(q)
+	defer q.recovered()
 	if err := q.punt.Decode(q.message); err != nil {
 		q.drop(reasonForeign)
 		return
@@ -72,12 +73,24 @@ func (q *query) serve() {
 	}
 }
 
-// probe gives a probe back to the lease.
+// recovered ends serve. A panic costs its query and no more.
+func (q *query) recovered() {
+	if r := recover(); r != nil {
+		log.Errorf("Recovered from a panic over a punt of bridge %s: %v\n%s", q.server.options.Bridge, r, debug.Stack())
+		q.drop(reasonPanic)
+	}
+	if q.guest != nil {
+		q.server.admission.release(q)
+		q.session.pending.Add(-1)
+	}
+}
+
+// probe gives a probe back to the lease, unless the chains take no query and have
+// let none go since the probe before: then they are stuck.
 func (q *query) probe() {
-	if q.done.CompareAndSwap(false, true) {
-		if token, ok := frame.ParseProbe(q.punt.Data); ok {
-			q.session.lease.returned(token)
-		}
+	token, ok := frame.ParseProbe(q.punt.Data)
+	if ok && q.done.CompareAndSwap(false, true) && !q.server.admission.stuck() {
+		q.session.lease.returned(token)
 	}
 }
 
@@ -108,6 +121,10 @@ func (q *query) dns() {
 	// A header alone unpacks without an error.
 	if err := r.Unpack(q.udp.Payload); err != nil || len(r.Question) != 1 {
 		q.refuse(dns.RcodeFormatError, reasonMalformed)
+		return
+	}
+	if q.server.options.hijack() && foreign(r) {
+		q.pass(resumed, reasonForeignQuery)
 		return
 	}
 
@@ -144,7 +161,11 @@ func (q *query) asker(tagged bool) (a asker, ok bool) {
 		if p == nil {
 			return a, false
 		}
-		return asker{p.Network, p.Name, p.SwitchName, p.Tag}, true
+		a = asker{network: p.Network, port: p.Name, from: p.SwitchName}
+		if p.IsContainer() {
+			a.tag = p.Tag
+		}
+		return a, true
 	}
 	if q.local == nil {
 		return a, false
@@ -220,10 +241,10 @@ func (q *query) resume(reason string) error {
 	return nil
 }
 
-// refuse answers with an error that no plugin has a say in; a packet that can go
-// on to its own destination does that instead.
+// refuse answers with an error that no plugin has a say in. In hijack mode the
+// packet goes on to its own destination instead: somebody there may know better.
 func (q *query) refuse(rcode int, reason string) {
-	if q.punt.Paused() {
+	if q.punt.Paused() && (q.server.options.hijack() || reason == reasonOrigin) {
 		q.pass(resumed, reason)
 		return
 	}

@@ -61,6 +61,9 @@ func newServer(blocks []*block) (*server, error) {
 	for _, b := range blocks {
 		configs = append(configs, b.configs...)
 	}
+	if s.options.hijack() {
+		configs = goOnward(configs)
+	}
 	var err error
 	if s.dns, err = dnsserver.NewServer(name+"://"+bridge, configs); err != nil {
 		return nil, fmt.Errorf("%s - ofpunt %s: %w", first, bridge, err)

@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"iter"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -35,7 +37,13 @@ type session struct {
 	keeper *keeper
 	// out are the encoded actions of an answer without a tag.
 	out []byte
+	// controllerID is this connection's in the switch.
+	controllerID uint16
+	// pending counts the queries that came by this connection and are in a chain.
+	pending atomic.Int64
 
+	// retry spaces looks for a stage that the switch does not have yet.
+	retry endpoint.Backoff
 	// stage is where OVN's DNS stands, as far as the switch has confirmed it.
 	stage      confirmedStage
 	superseded bool
@@ -43,19 +51,17 @@ type session struct {
 	started bool
 	// complaint is what was last logged of the state of the flows.
 	complaint string
-	// refusal is what was last logged of the switch's errors, gone are the numbers
-	// of ports that the local database has still; both the reader's.
+	// refusal is what was last logged of the switch's errors; the reader's.
 	refusal string
-	gone    map[uint32]tombstone
 }
 
 // newSession is for a connection whose handshake is done.
-func newSession(b *bridge, conn *openflow.Conn, options *Options) (*session, error) {
+func newSession(b *bridge, conn *openflow.Conn, controllerID uint16, options *Options) (*session, error) {
 	s := &session{
-		bridge: b, tally: b.tally, conn: conn,
+		bridge: b, tally: b.tally, conn: conn, controllerID: controllerID,
 		lease:  newLease(options.Lease),
 		keeper: newKeeper(conn),
-		gone:   map[uint32]tombstone{},
+		retry:  endpoint.Backoff{Min: stageRetry, Max: stageRetryMax},
 	}
 	var err error
 	s.out, err = openflow.AppendActions(nil, conn.Version(), openflow.Output{Port: openflow.PortInPort})
@@ -68,7 +74,7 @@ func (s *session) handler() openflow.Handler {
 		PacketIn:    s.packetIn,
 		FlowUpdate:  s.keeper.told,
 		SwitchError: s.switchError,
-		PortStatus:  s.portStatus,
+		PortStatus:  s.bridge.portStatus,
 		Malformed:   func(error) { s.tally.count(dropped, reasonUndecodable) },
 	}
 }
@@ -85,10 +91,12 @@ func (s *session) packetIn(p *openflow.PacketIn, msg []byte) {
 		guest, limit := guestKey{uint32(p.Metadata), p.Regs[placement.RegInPort]}, srv.options.ConcurrentPort
 		if srv.options.Placement != placement.OVN {
 			guest = guestKey{port: p.InPort}
-			q.local = s.localPort(p.InPort)
+			q.local = s.bridge.localPort(p.InPort)
 		}
 		if p.InPort == openflow.PortController {
-			limit = srv.options.Concurrent // a probe
+			// A probe: guests that fill the limits must not end the lease.
+			s.bridge.workers.serve(q)
+			return
 		}
 		if reason := srv.admission.admit(q, guest, limit); reason != "" {
 			s.turnAway(q, p, reason)
@@ -97,6 +105,7 @@ func (s *session) packetIn(p *openflow.PacketIn, msg []byte) {
 		// Who replaces a server waits for the queries that it has admitted, so
 		// one that it admitted too late must not count on its chain.
 		if srv == s.bridge.current.Load() {
+			s.pending.Add(1)
 			s.bridge.workers.serve(q)
 			return
 		}
@@ -107,7 +116,11 @@ func (s *session) packetIn(p *openflow.PacketIn, msg []byte) {
 // turnAway answers a query that there is no room for.
 func (s *session) turnAway(q *query, p *openflow.PacketIn, reason string) {
 	q.punt = *p
-	if q.server.options.Overload == OverloadDrop || q.udp.Decode(p.Data) != nil || !q.identify() || accept(q.udp.Payload) != acceptQuery {
+	if q.udp.Decode(p.Data) != nil || !q.identify() || accept(q.udp.Payload) != acceptQuery {
+		q.pass(dropped, reason)
+		return
+	}
+	if q.server.options.Overload == OverloadDrop {
 		s.tally.count(dropped, reason)
 		return
 	}
@@ -155,7 +168,7 @@ var errOptions = errors.New("the connection's options have changed")
 // keep holds the flows in place until the connection, ctx or the options end it.
 func (s *session) keep(ctx context.Context, options *Options) error {
 	request, cancel := context.WithTimeout(ctx, requestTimeout)
-	err := s.keeper.learn(request, s.bridge.generation, uint64(time.Now().UnixMilli()))
+	err := s.keeper.learn(request, s.bridge.generation, time.Now())
 	cancel()
 	if err != nil {
 		return err
@@ -172,6 +185,10 @@ func (s *session) keep(ctx context.Context, options *Options) error {
 		if !srv.options.sameConnection(options) {
 			return errOptions
 		}
+		if every := leaseBeat(srv.options.Lease); every != s.lease.every {
+			s.lease.every = every
+			beat.Reset(every)
+		}
 		var changed <-chan struct{}
 		if srv.source != nil {
 			changed = srv.source.Changed()
@@ -181,7 +198,9 @@ func (s *session) keep(ctx context.Context, options *Options) error {
 			return err
 		}
 		if again {
-			retry.Reset(stageRetry)
+			retry.Reset(s.retry.Next())
+		} else {
+			s.retry.Reset()
 		}
 		select {
 		case <-ctx.Done():
@@ -215,10 +234,10 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 
-	lost := s.keeper.catchUp()
-	if lost > 0 {
-		log.Warningf("Bridge %s: %d flows were removed or overwritten by somebody else", s.bridge.name, lost)
+	if s.bridge.leaving.Load() {
+		return false, nil
 	}
+	lost := s.keeper.catchUp()
 	if newer := s.keeper.superseded(); newer != s.superseded {
 		s.superseded = newer
 		if newer {
@@ -230,6 +249,9 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 	if s.superseded {
 		s.bridge.ready.Store(false)
 		return false, nil
+	}
+	if lost > 0 {
+		log.Warningf("Bridge %s: %d flows were removed or changed by somebody else", s.bridge.name, lost)
 	}
 
 	plan, settled, err := s.plan(ctx, srv)
@@ -246,7 +268,8 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 		// A process that is stuck leaves its punt to expire.
 		want = append(want, plan.Punt)
 	}
-	c, err := s.keeper.reconcile(ctx, append(want, plan.Entry...))
+	// A reload may bring a database that has not told everything yet.
+	c, err := s.keeper.reconcile(ctx, append(want, plan.Entry...), !settled && s.started)
 	if err != nil {
 		return false, err
 	}
@@ -254,12 +277,13 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 		restored := min(lost, c.added)
 		flowInstalls.WithLabelValues(s.bridge.name, "new").Add(float64(c.added - restored))
 		flowInstalls.WithLabelValues(s.bridge.name, "lost").Add(float64(restored))
-		flowsGauge.WithLabelValues(s.bridge.name).Set(float64(len(s.keeper.have)))
 	}
+	flowsGauge.WithLabelValues(s.bridge.name).Set(float64(len(s.keeper.have)))
 	if !settled {
 		s.complain("the databases have not told all guests of this node")
 	} else if !s.started {
 		s.started = true
+		s.bridge.placed.Add(1)
 		s.complaint = ""
 		log.Infof("Bridge %s: flows are in place, %s", s.bridge.name, s.where(srv))
 	}
@@ -289,7 +313,7 @@ func (s *session) complain(text string) {
 // plan is the flows that should stand, and whether every guest of this node is
 // known.
 func (s *session) plan(ctx context.Context, srv *server) (p placement.Plan, settled bool, err error) {
-	service := srv.service(s.keeper.cookie())
+	service := srv.service(s.keeper.cookie(), s.controllerID)
 	var snapshot *ovn.Snapshot
 	if srv.source != nil {
 		snapshot = srv.source.Snapshot()
@@ -348,25 +372,21 @@ func guestsOf(snapshot *ovn.Snapshot) iter.Seq[placement.Guest] {
 var metadataAddress = netip.AddrFrom4([4]byte{169, 254, 169, 254})
 
 // service is what the flows of this server should do.
-func (srv *server) service(cookie uint64) placement.Service {
-	id := srv.options.ControllerID
-	if id == 0 {
-		id = controllerID
-	}
+func (srv *server) service(cookie uint64, controllerID uint16) placement.Service {
 	return placement.Service{
 		Addresses:    srv.options.Addresses,
 		Neighbors:    srv.options.ARP,
 		Pause:        srv.pause,
-		ControllerID: id,
+		ControllerID: controllerID,
 		UserData:     userData,
 		Lease:        uint16(srv.options.Lease / time.Second),
 		Cookie:       cookie,
 	}
 }
 
-// beat probes the way through the switch, if there is one.
+// beat probes the way through the switch, if there is one and it is ours.
 func (s *session) beat(now time.Time) error {
-	if len(s.keeper.have) == 0 {
+	if len(s.keeper.have) == 0 || s.superseded {
 		s.lease.forget()
 		return nil
 	}
@@ -388,7 +408,7 @@ func (s *session) back(srv *server) {
 		log.Infof("Bridge %s: probes come back again", s.bridge.name)
 		s.lease.sound = true
 	}
-	if srv.options.Lease == 0 || s.superseded || !s.keeper.hasPunt() {
+	if srv.options.Lease == 0 || s.superseded || s.bridge.leaving.Load() || !s.keeper.hasPunt() {
 		return
 	}
 	if err := renew(s.conn, s.keeper.have[puntKey].mod); err != nil {
@@ -407,7 +427,7 @@ func (s *session) withdraw(ctx context.Context) error {
 			delete(s.keeper.have, key)
 		}
 	}
-	if _, err := s.keeper.reconcile(ctx, nil); err != nil {
+	if _, err := s.keeper.reconcile(ctx, nil, false); err != nil {
 		return err
 	}
 	flowsGauge.WithLabelValues(s.bridge.name).Set(0)

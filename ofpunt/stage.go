@@ -19,8 +19,11 @@ import (
 const ovnIngressTable = 8
 
 // stageRetry is how soon to look again for a stage that ovn-controller has not
-// installed yet.
-const stageRetry = 50 * time.Millisecond
+// installed yet; later looks come more seldom.
+const (
+	stageRetry    = 50 * time.Millisecond
+	stageRetryMax = 2 * time.Second
+)
 
 // errStageUnknown: the database or the switch does not tell yet where OVN's DNS
 // stage is.

@@ -49,7 +49,7 @@ func (w *writer) WriteMsg(m *dns.Msg) error {
 	defer buffers.put(b)
 	answer, err := m.PackBuffer(b.answer[:cap(b.answer)])
 	if err != nil {
-		w.q.drop(reasonUnpackable)
+		// The server answers with an error then.
 		return fmt.Errorf("packing the answer: %w", err)
 	}
 	b.answer = answer

@@ -6,6 +6,7 @@ package test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -74,6 +75,8 @@ type server struct {
 	l    *lab.Lab
 	node *lab.Node
 	path string // of its Corefile
+	// earlier is how much of the log is of processes of that name before this one.
+	earlier int
 }
 
 // start runs puntdns with a Corefile on the first node, and does not wait.
@@ -86,6 +89,9 @@ func start(t *testing.T, l *lab.Lab, text string) *server {
 func launch(t *testing.T, l *lab.Lab, n *lab.Node, name, text string) *server {
 	t.Helper()
 	s := &server{t: t, l: l, node: n, path: l.WriteFile("Corefile."+name, corefileOf(l, n, text))}
+	if before, err := os.ReadFile(filepath.Join(n.Dir, name+".log")); err == nil {
+		s.earlier = len(before)
+	}
 	s.Process = n.Start(name, []string{"GORACE=halt_on_error=1 exitcode=66"}, puntdns, "-conf", s.path)
 	return s
 }
@@ -98,9 +104,18 @@ func serve(t *testing.T, l *lab.Lab, text string) *server {
 	return s
 }
 
-// ready waits for an answer of the ready plugin.
+// ready waits for an answer of the ready plugin. That listens a moment before it
+// knows whom to ask, and says 200 meanwhile; the log tells when that is over.
 func (s *server) ready(status int) {
 	s.t.Helper()
+	if status == 200 {
+		s.l.Eventually("flows of "+s.Name, func() error {
+			if log := s.Log()[s.earlier:]; !strings.Contains(log, "flows are in place") {
+				return errors.New(log)
+			}
+			return nil
+		})
+	}
 	if err := s.node.WaitHTTP(within(s.t, wait), "http://"+readyAddr+"/ready", status); err != nil {
 		s.t.Fatalf("ready: %v\n%s", err, s.Log())
 	}

@@ -54,6 +54,11 @@ func TestMigration(t *testing.T) {
 		here, there := round%2, 1-round%2
 		g := l.Nodes[here].AddGuest(vm)
 		bound := time.Now()
+		// A guest that migrates keeps its neighbours: the resolver address has one
+		// hardware address on all chassis.
+		if _, err := g.Exec(within(t, wait), "ip", "neigh", "replace", resolver4, "lladdr", "02:00:64:6e:73:35", "dev", "eth0"); err != nil {
+			t.Fatal(err)
+		}
 		for {
 			// A query that came before its flow is lost; another follows soon.
 			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)

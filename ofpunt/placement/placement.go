@@ -7,6 +7,7 @@ package placement
 import (
 	"net/netip"
 
+	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
@@ -72,7 +73,7 @@ func (s *Service) private(onward ...openflow.Action) Plan {
 		Private: []openflow.FlowMod{
 			s.flow(PrivateTable, priorityOnward, openflow.NewMatch(), onward...),
 			s.flow(PrivateTable, priorityProbe, openflow.NewMatch(
-				openflow.InPort(openflow.PortController), openflow.EthType(EtherTypeProbe)), controller),
+				openflow.InPort(openflow.PortController), openflow.EthType(frame.EtherTypeProbe)), controller),
 		},
 		Punt: openflow.FlowMod{
 			Command: openflow.Add, Table: PrivateTable, Priority: PriorityPunt,
@@ -80,10 +81,6 @@ func (s *Service) private(onward ...openflow.Action) Plan {
 		},
 	}
 }
-
-// EtherTypeProbe is that of the frames that probe the way through the switch: IEEE
-// 802 Local Experimental Ethertype 1.
-const EtherTypeProbe = 0x88b5
 
 func (s *Service) flow(table uint8, priority uint16, match openflow.Match, actions ...openflow.Action) openflow.FlowMod {
 	return openflow.FlowMod{

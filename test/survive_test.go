@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+const surviveCorefile = `. {
+    ofpunt br-int {
+        openflow $MGMT
+        ovsdb $OVSDB
+        PROPERTIES
+    }
+    ovnhosts {
+        southbound $SB
+        OVNHOSTS
+        fallthrough
+    }
+    forward . UPSTREAM
+    prometheus 127.0.0.1:METRICS
+    ready 127.0.0.1:READY {
+        monitor continuously
+    }
+    errors
+}
+`
+
+// survivor is a network with one guest, and a slow upstream.
+type survivor struct {
+	l        *lab.Lab
+	vm       *lab.Guest
+	upstream *lab.DNSServer
+}
+
+func newSurvivor(t *testing.T) survivor {
+	l := lab.New(t, lab.Options{})
+	aclSwitch(l, "red", 0)
+	l.AddDNS(map[string]string{"db.internal": "10.0.0.21"}, "red")
+	n := survivor{l: l, vm: aclGuest(l, "red", 0, 11), upstream: l.Upstream()}
+	n.upstream.SetHandler(dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
+		m := new(dns.Msg).SetReply(r)
+		m.Answer = append(m.Answer, &dns.TXT{
+			Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: 0}, Txt: []string{"slow"},
+		})
+		time.AfterFunc(200*time.Millisecond, func() { _ = w.WriteMsg(m) })
+	}))
+	return n
+}
+
+func (n survivor) corefile(properties, ovnhosts string, metrics, ready int) string {
+	return strings.NewReplacer("PROPERTIES", properties, "OVNHOSTS", ovnhosts, "UPSTREAM", n.upstream.Addr,
+		"METRICS", fmt.Sprint(metrics), "READY", fmt.Sprint(ready)).Replace(surviveCorefile)
+}
+
+// load asks without pause until stop is called, which returns how many queries had
+// no answer or a wrong one. Each is asked once.
+func (n survivor) load() (stop func() (asked int, wrong []string)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	asked, wrong := 0, []string(nil)
+	ask := func(worker int, name string, qtype uint16, want string) {
+		for ctx.Err() == nil {
+			one, end := context.WithTimeout(context.Background(), wait)
+			r, err := exchange(one, n.vm, resolvers[worker%2], name, qtype)
+			end()
+			got := fmt.Sprint(err)
+			if err == nil {
+				got = inShort(r)
+			}
+			mu.Lock()
+			asked++
+			if got != want {
+				wrong = append(wrong, fmt.Sprintf("%s: %s", name, got))
+			}
+			mu.Unlock()
+		}
+	}
+	for i := range 4 {
+		wg.Go(func() { ask(i, "db.internal.", dns.TypeA, "NOERROR 10.0.0.21") })
+		wg.Go(func() { ask(i, fmt.Sprintf("slow%d.example.", i), dns.TypeTXT, `NOERROR "slow"`) })
+	}
+	return func() (int, []string) {
+		cancel()
+		wg.Wait()
+		return asked, wrong
+	}
+}
+
+// A reload takes nothing away, whatever it changes: the life of the punt, the way
+// to the switch, the databases, limits.
+func TestReloadUnderLoad(t *testing.T) {
+	n := newSurvivor(t)
+	s := start(t, n.l, n.corefile("", "", 9153, 8181))
+	s.ready(200)
+	stop := n.load()
+	for _, change := range []struct{ name, properties, ovnhosts string }{
+		{"lease", "lease 30s", ""},
+		{"limits", "lease 30s\n max_concurrent 1000", ""},
+		{"controller id", "controller_id 77", ""},
+		{"another controller id", "controller_id 78", ""},
+		{"databases", "", "northbound $NB"},
+		{"databases again", "", ""},
+	} {
+		text := corefile(n.l, n.corefile(change.properties, change.ovnhosts, 9153, 8181))
+		n.l.WriteFile("Corefile.puntdns", text)
+		before := strings.Count(s.Log(), "Reloading complete")
+		if err := s.Signal(syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		n.l.Eventually(change.name, func() error {
+			if strings.Count(s.Log(), "Reloading complete") == before {
+				return fmt.Errorf("not reloaded:\n%s", s.Log())
+			}
+			return nil
+		})
+		s.ready(200)
+	}
+	asked, wrong := stop()
+	if len(wrong) > 0 {
+		t.Errorf("%d of %d queries: %q ...\n%s", len(wrong), asked, wrong[0], s.Log())
+	}
+	t.Logf("%d queries", asked)
+}
+
+// Two processes on one bridge hand over: the later one takes the flows, the
+// earlier one yields and goes without taking anything with it, or takes them back
+// when the later one has gone.
+func TestHandOver(t *testing.T) {
+	n := newSurvivor(t)
+	first := launch(t, n.l, n.l.Node, "first", n.corefile("lease 3s", "", 9153, 8181))
+	first.ready(200)
+	cookie := func() string {
+		flows := n.l.Node.OFCTL("dump-flows", lab.Bridge, "table=200")
+		for _, f := range strings.Split(flows, "\n") {
+			if strings.Contains(f, "priority=10,") || strings.Contains(f, "priority=10 ") {
+				_, rest, _ := strings.Cut(f, "cookie=")
+				c, _, _ := strings.Cut(rest, ",")
+				return c
+			}
+		}
+		return "none"
+	}
+	installs := func() float64 {
+		return first.metric("coredns_ofpunt_flow_installs_total", "bridge", lab.Bridge, "reason", "lost") +
+			first.metric("coredns_ofpunt_flow_installs_total", "bridge", lab.Bridge, "reason", "new")
+	}
+
+	// It takes over, and gives back.
+	ofFirst := cookie()
+	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease 3s", "", 9154, 8182))
+	second.log("flows are in place")
+	first.log("started later has taken over")
+	if c := cookie(); c == ofFirst {
+		t.Errorf("the punt has the cookie of the first still: %s", c)
+	}
+	quiet := installs()
+	for range 20 {
+		if got := n.vm.Dig("db.internal", "@169.254.169.254", "+time=5").String(); got != "NOERROR 10.0.0.21" {
+			t.Errorf("while the second serves: %s", got)
+		}
+	}
+	if got := installs(); got != quiet {
+		t.Errorf("the first went on installing: %v, then %v", quiet, got)
+	}
+	if err := second.Stop(); err != nil {
+		t.Error(err)
+	}
+	first.log("is gone, taking back")
+	n.l.Eventually("the first has its flows again", func() error {
+		if c := cookie(); c != ofFirst {
+			return fmt.Errorf("the punt has cookie %s, want %s", c, ofFirst)
+		}
+		return nil
+	})
+
+	// An upgrade: the next comes before this one goes, and no query is lost.
+	stop := n.load()
+	third := launch(t, n.l, n.l.Node, "third", n.corefile("lease 3s", "", 9155, 8183))
+	third.log("flows are in place")
+	first.log("(?s)taking back.*started later has taken over")
+	if err := first.Stop(); err != nil {
+		t.Error(err)
+	}
+	if asked, wrong := stop(); len(wrong) > 0 {
+		t.Errorf("%d of %d queries: %q", len(wrong), asked, wrong[0])
+	}
+	if log := first.Log(); strings.Contains(log, "did not come back") {
+		t.Errorf("the first went on probing:\n%s", log)
+	}
+}
+
+// What somebody else does to our flows is undone.
+func TestFlowsAreMended(t *testing.T) {
+	n := newSurvivor(t)
+	s := start(t, n.l, n.corefile("", "", 9153, 8181))
+	s.ready(200)
+	const cookies = "cookie=0x70646e0000000000/0xffffff0000000000"
+	for _, harm := range []struct {
+		name string
+		args []string
+	}{
+		{"entry flows modified", []string{"mod-flows", lab.Bridge, cookies + ",table=29,actions=drop"}},
+		{"punt modified", []string{"--strict", "mod-flows", lab.Bridge, "table=200,priority=10,actions=drop"}},
+		{"private table wiped", []string{"del-flows", lab.Bridge, "table=200"}},
+		{"entry flows deleted", []string{"del-flows", lab.Bridge, cookies + ",table=29"}},
+		{"punt overwritten", []string{"add-flow", lab.Bridge, "table=200,priority=10,actions=drop"}},
+		{"everything deleted, and OVN's put back by its recompute", []string{"del-flows", lab.Bridge, cookies}},
+	} {
+		t.Run(harm.name, func(t *testing.T) {
+			n.l.Node.OFCTL(harm.args...)
+			done := time.Now()
+			for {
+				ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+				r, err := exchange(ctx, n.vm, resolver4, "db.internal.", dns.TypeA)
+				cancel()
+				if err == nil && inShort(r) == "NOERROR 10.0.0.21" && r.Answer[0].Header().Ttl == 30 {
+					break
+				}
+				if time.Since(done) > wait {
+					t.Fatalf("%v %v\n%s", r, err, n.l.Node.OFCTL("dump-flows", lab.Bridge, cookies))
+				}
+			}
+			if took := time.Since(done); took > time.Second {
+				t.Errorf("served again only after %s", took)
+			}
+		})
+	}
+}
+
+// Guests that fill the limits with queries to a dead upstream end neither the
+// lease nor, with room for them, another guest's answers.
+func TestFullIsNotStuck(t *testing.T) {
+	n := newSurvivor(t)
+	other := aclGuest(n.l, "red", 0, 12)
+	n.upstream.SetHandler(dns.HandlerFunc(func(dns.ResponseWriter, *dns.Msg) {}))
+	s := start(t, n.l, n.corefile("lease 3s\n max_concurrent 8 4", "", 9153, 8181))
+	s.ready(200)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				one, end := context.WithTimeout(context.Background(), 300*time.Millisecond)
+				_, _ = exchange(one, n.vm, resolver4, fmt.Sprintf("dead%d.example.", i), dns.TypeA)
+				end()
+			}
+		})
+	}
+	n.l.Eventually("the guest's limit", func() error {
+		if s.metric("coredns_ofpunt_packet_ins_total", "bridge", lab.Bridge, "result", "refused", "reason", "port-limit") == 0 {
+			return errors.New("not reached")
+		}
+		return nil
+	})
+	// Three leases long.
+	for end := time.Now().Add(9 * time.Second); time.Now().Before(end); {
+		if got := other.Dig("db.internal", "@169.254.169.254", "+time=5").String(); got != "NOERROR 10.0.0.21" {
+			t.Errorf("the other guest: %s", got)
+			break
+		}
+	}
+	cancel()
+	wg.Wait()
+	if log := s.Log(); strings.Contains(log, "did not come back") {
+		t.Errorf("the lease was given up:\n%s", log)
+	}
+}
