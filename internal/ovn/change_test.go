@@ -279,3 +279,39 @@ func (r *rig) offline(file, transaction string) {
 		r.t.Fatalf("%s: %v: %s", transaction, err, out)
 	}
 }
+
+// TestRecordsOfAllKinds: one row of a thousand records on many switches, with
+// names as they stand: of other alphabets, encoded or not, and of any bytes.
+func TestRecordsOfAllKinds(t *testing.T) {
+	r := newRig(t)
+	const switches, names = 20, 1000
+	var datapaths, records []string
+	for i := range switches {
+		datapaths = append(datapaths, r.insertSwitch(fmt.Sprintf("s%d", i), switchID(i), i+1))
+	}
+	for i := range names {
+		records = append(records, fmt.Sprintf(`["vm%d.x","10.0.%d.%d"]`, i, i/250, i%250))
+	}
+	records = append(records, `["xn--bcher-kva.example","10.1.0.1"]`, `["bücher.example","10.1.0.2"]`, `["_sip._udp.my vm","10.1.0.3"]`)
+	r.server.Transact(t, Southbound, rawJSON(`{"op":"insert","table":"DNS","row":{"records":["map",[`+strings.Join(records, ",")+
+		`]],"datapaths":["set",[["uuid","`+strings.Join(datapaths, `"],["uuid","`)+`"]]]}}`))
+	c := r.config(true, false)
+	c.Monitor = All
+	s := r.acquire(c)
+	var want []string
+	for i := range switches {
+		for j := range names {
+			want = append(want, fmt.Sprintf("s%d vm%d.x. = 10.0.%d.%d", i, j, j/250, j%250))
+		}
+		want = append(want, fmt.Sprintf("s%d xn--bcher-kva.example. = 10.1.0.1", i),
+			fmt.Sprintf(`s%d b\195\188cher.example. = 10.1.0.2`, i), fmt.Sprintf(`s%d _sip._udp.my\ vm. = 10.1.0.3`, i),
+			fmt.Sprintf(`s%d 3.0.1.10.in-addr.arpa. = _sip._udp.my\ vm.`, i))
+	}
+	snapshot := eventually(t, s, func(s *Snapshot) string {
+		wrong, _, _ := strings.Cut(lookups(strings.Join(want, "\n"))(s), "\n")
+		return wrong
+	})
+	if got := snapshot.Stats; got.Rows != 1 || got.Names != names+3 {
+		t.Errorf("%d rows of %d names", got.Rows, got.Names)
+	}
+}

@@ -28,11 +28,19 @@ type database struct {
 	cover cover
 }
 
-// cover is, by table, the rows that conditions ask for by UUID, sorted.
-type cover map[string][]ovsdb.UUID
+// cover is what conditions ask for.
+type cover struct {
+	// rows are those asked for by UUID, by table, sorted.
+	rows map[string][]ovsdb.UUID
+	// peers are what leads to rows not known yet, sorted: in Southbound the names
+	// of ports, in Northbound the UUIDs of ports whose switch is wanted.
+	peers []string
+	// joined is set if the rows that join networks are asked for.
+	joined bool
+}
 
 func (c cover) has(table string, id ovsdb.UUID) bool {
-	_, ok := slices.BinarySearchFunc(c[table], id, ovsdb.UUID.Compare)
+	_, ok := slices.BinarySearchFunc(c.rows[table], id, ovsdb.UUID.Compare)
 	return ok
 }
 
@@ -45,14 +53,19 @@ func (c cover) hasAll(table string, ids []ovsdb.UUID) bool {
 	return true
 }
 
+func (c cover) hasPeer(peer string) bool {
+	_, ok := slices.BinarySearch(c.peers, peer)
+	return ok
+}
+
 // equals assumes that both name the same tables.
 func (c cover) equals(other cover) bool {
-	for table, ids := range c {
-		if !slices.Equal(ids, other[table]) {
+	for table, ids := range c.rows {
+		if !slices.Equal(ids, other.rows[table]) {
 			return false
 		}
 	}
-	return len(c) == len(other)
+	return len(c.rows) == len(other.rows) && slices.Equal(c.peers, other.peers) && c.joined == other.joined
 }
 
 type request struct {

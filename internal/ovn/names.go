@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -117,49 +118,71 @@ func isReverse(name string) bool {
 	return strings.HasSuffix(name, reverse4) || strings.HasSuffix(name, reverse6)
 }
 
+var (
+	allIPv4 = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	allIPv6 = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+)
+
 // parseReverse gives the address that a canonical name below in-addr.arpa (RFC
 // 1035, section 3.5) or ip6.arpa (RFC 3596, section 2.5) stands for. It is false
 // for one that stands for no single address.
 func parseReverse(name string) (netip.Addr, bool) {
+	p, ok := parseReversePrefix(name)
+	return p.Addr(), ok && p.IsSingleIP()
+}
+
+// parseReversePrefix gives the addresses whose names are a name like that, or
+// stand below it.
+func parseReversePrefix(name string) (netip.Prefix, bool) {
 	if labels, ok := strings.CutSuffix(name, reverse4); ok {
 		return parseReverse4(labels)
 	}
 	if labels, ok := strings.CutSuffix(name, reverse6); ok {
 		return parseReverse6(labels)
 	}
-	return netip.Addr{}, false
+	switch name {
+	case reverse4[1:]:
+		return allIPv4, true
+	case reverse6[1:]:
+		return allIPv6, true
+	}
+	return netip.Prefix{}, false
 }
 
-func parseReverse4(labels string) (netip.Addr, bool) {
+func parseReverse4(labels string) (netip.Prefix, bool) {
 	var a [4]byte
-	for i := 3; i >= 0; i-- {
-		label, rest, more := strings.Cut(labels, ".")
-		if more != (i > 0) || len(label) == 0 || len(label) > 3 || len(label) > 1 && label[0] == '0' {
-			return netip.Addr{}, false
+	n := 0
+	for more := true; more; n++ {
+		var label string
+		label, labels, more = strings.Cut(labels, ".")
+		if n == len(a) || len(label) == 0 || len(label) > 3 || len(label) > 1 && label[0] == '0' {
+			return netip.Prefix{}, false
 		}
-		n := 0
+		value := 0
 		for _, c := range []byte(label) {
 			if c < '0' || c > '9' {
-				return netip.Addr{}, false
+				return netip.Prefix{}, false
 			}
-			n = 10*n + int(c-'0')
+			value = 10*value + int(c-'0')
 		}
-		if n > 255 {
-			return netip.Addr{}, false
+		if value > 255 {
+			return netip.Prefix{}, false
 		}
-		a[i], labels = byte(n), rest
+		a[n] = byte(value)
 	}
-	return netip.AddrFrom4(a), true
+	slices.Reverse(a[:n])
+	return netip.PrefixFrom(netip.AddrFrom4(a), 8*n), true
 }
 
-func parseReverse6(labels string) (netip.Addr, bool) {
-	if len(labels) != 63 {
-		return netip.Addr{}, false
+func parseReverse6(labels string) (netip.Prefix, bool) {
+	if len(labels) > 63 || len(labels)%2 == 0 {
+		return netip.Prefix{}, false
 	}
 	var a [16]byte
-	for i := range 32 {
+	n := (len(labels) + 1) / 2
+	for i := range n {
 		if i > 0 && labels[2*i-1] != '.' {
-			return netip.Addr{}, false
+			return netip.Prefix{}, false
 		}
 		var nibble byte
 		switch c := labels[2*i]; {
@@ -168,9 +191,10 @@ func parseReverse6(labels string) (netip.Addr, bool) {
 		case 'a' <= c && c <= 'f':
 			nibble = c - 'a' + 10
 		default:
-			return netip.Addr{}, false
+			return netip.Prefix{}, false
 		}
-		a[15-i/2] |= nibble << (4 * (i % 2))
+		at := n - 1 - i // from the front
+		a[at/2] |= nibble << (4 * (1 - at%2))
 	}
-	return netip.AddrFrom16(a), true
+	return netip.PrefixFrom(netip.AddrFrom16(a), 4*n), true
 }

@@ -25,6 +25,7 @@ type Network struct {
 	HasLocalport bool
 
 	rows  []*table // in the order of their UUIDs
+	wild  bool     // a row has a wildcard
 	ports *ports
 }
 
@@ -61,15 +62,21 @@ type Answer struct {
 // A reverse name is answered with a record of that name; else with the names
 // whose address it is, in the same order of sources. Fully qualified names are
 // preferred to single labels, and there are only names that lead back to that
-// address.
+// address. A wildcard record is no name of its addresses.
+//
+// A name that does not exist is answered with a wildcard record of a DNS row, if
+// there is one right below the closest encloser (RFC 4592, section 3.3). All
+// names of the network, its ports' included, are one tree in that.
 func (n *Network) Lookup(name, domain string) (Answer, bool) {
 	if a, ok := n.forward(name, domain); ok {
 		return a, true
 	}
 	if addr, ok := parseReverse(name); ok {
-		return n.reverse(addr, domain)
+		if a, ok := n.reverse(addr, domain); ok {
+			return a, true
+		}
 	}
-	return Answer{}, false
+	return n.synthesize(name, domain)
 }
 
 func (n *Network) forward(name, domain string) (Answer, bool) {
@@ -100,6 +107,16 @@ func (n *Network) reverse(addr netip.Addr, domain string) (Answer, bool) {
 		names = n.confirm(qualify(n.ports.bare.find(addr), domain), addr, domain)
 	}
 	return Answer{PTR: names, Source: FromPort}, len(names) > 0
+}
+
+// hasWithin tells whether PTR records are derived for an address of the prefix.
+func (n *Network) hasWithin(p netip.Prefix) bool {
+	for _, row := range n.rows {
+		if row.reverse.within(p) {
+			return true
+		}
+	}
+	return n.ports.fqdns.within(p) || n.ports.bare.within(p)
 }
 
 // confirm returns the names that have the address: a row may have one that is

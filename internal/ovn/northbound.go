@@ -60,6 +60,7 @@ type northbound struct {
 	switchOf map[ovsdb.UUID]ovsdb.UUID                    // by port
 	dhcpOf   map[ovsdb.UUID]map[ovsdb.UUID]struct{}       // ports by DHCP_Options
 	dnsOf    map[ovsdb.UUID]map[ovsdb.UUID]*logicalSwitch // switches by DNS row
+	routers  routers
 }
 
 type logicalSwitch struct {
@@ -84,6 +85,7 @@ type switchPort struct {
 	disabled   bool
 	parent     string
 	tag        uint16
+	routerPort string // the router's, of a port of type router
 }
 
 type dhcp struct {
@@ -98,8 +100,9 @@ func newNorthbound(w *world) *northbound {
 		switches: make(map[ovsdb.UUID]*logicalSwitch), ports: make(map[ovsdb.UUID]*switchPort),
 		dhcp: make(map[ovsdb.UUID]*dhcp), dns: make(map[ovsdb.UUID]*dnsRow),
 		byName: make(map[string]*switchPort), switchOf: make(map[ovsdb.UUID]ovsdb.UUID),
-		dhcpOf: make(map[ovsdb.UUID]map[ovsdb.UUID]struct{}),
-		dnsOf:  make(map[ovsdb.UUID]map[ovsdb.UUID]*logicalSwitch),
+		dhcpOf:  make(map[ovsdb.UUID]map[ovsdb.UUID]struct{}),
+		dnsOf:   make(map[ovsdb.UUID]map[ovsdb.UUID]*logicalSwitch),
+		routers: newRouters(),
 	}
 }
 
@@ -114,55 +117,89 @@ func (n *northbound) tables() []ovsdb.TableRequest {
 		{Table: tableDHCP, Columns: []string{"options"}, Where: some},
 	}
 	if n.world.sb == nil {
-		all = append(all, ovsdb.TableRequest{Table: tableDNS, Columns: []string{"records"}, Optional: []string{"options"}, Where: some})
+		all = append(all,
+			ovsdb.TableRequest{Table: tableDNS, Columns: []string{"records"}, Optional: []string{"options"}, Where: some},
+			ovsdb.TableRequest{Table: tableRouter, Columns: []string{"ports"}},
+			ovsdb.TableRequest{Table: tableRouterPort, Columns: []string{"name", "peer"}})
 	}
 	return all
 }
 
 // ask works out which rows are wanted: the switches that Southbound wants, or
-// those that have a port here or a wanted name; their ports; what those refer to.
+// those that have a port here or a wanted name and what is joined to them; their
+// ports; what those refer to.
 func (n *northbound) ask() {
-	c := cover{}
+	c := cover{rows: make(map[string][]ovsdb.UUID)}
 	var others []ovsdb.Condition // of switches
 	var names []ovsdb.Condition  // of ports
 	other := ""
+	wanted := func(ovsdb.UUID) bool { return true }
 	if n.world.sb != nil {
-		for _, id := range n.world.sb.last.cover[tableDatapath] {
+		for _, id := range n.world.sb.last.cover.rows[tableDatapath] {
 			if d := n.world.sb.datapaths[id]; d != nil && !d.logical.IsZero() {
-				c[tableSwitch] = append(c[tableSwitch], ovsdb.UUID(d.logical))
+				c.rows[tableSwitch] = append(c.rows[tableSwitch], ovsdb.UUID(d.logical))
 			}
 		}
 	} else {
+		var from []ovsdb.UUID
 		for _, name := range n.world.here {
 			names = append(names, ovsdb.Condition{Column: "name", Function: "==", Value: name})
 			if p := n.byName[name]; p != nil {
 				others = append(others, ovsdb.Condition{Column: "ports", Function: "includes", Value: p.id})
 				other += p.id.String()
+				if s, ok := n.switchOf[p.id]; ok {
+					from = append(from, s)
+				}
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(n.world.extra)) {
 			others = append(others, ovsdb.Condition{Column: "name", Function: "==", Value: name})
 			other += fmt.Sprintf("%q", name)
+			for id, s := range n.switches {
+				if s.name == name {
+					from = append(from, id)
+				}
+			}
 		}
 		other += fmt.Sprintf("%q", n.world.here)
+		if c.joined = n.world.groups.wanted > 0; c.joined {
+			for _, kind := range []string{kindRouter, kindLocalnet} {
+				names = append(names, ovsdb.Condition{Column: "type", Function: "==", Value: kind})
+			}
+			switches, peers := n.reach(from)
+			c.rows[tableSwitch] = switches
+			for _, id := range peers {
+				others = append(others, ovsdb.Condition{Column: "ports", Function: "includes", Value: id})
+				c.peers = append(c.peers, id.String())
+			}
+			wanted = func(id ovsdb.UUID) bool {
+				_, ok := slices.BinarySearchFunc(switches, id, ovsdb.UUID.Compare)
+				return ok
+			}
+		}
 	}
-	for _, s := range n.switches {
-		c[tableLSP] = append(c[tableLSP], s.ports...)
-		c[tableDNS] = append(c[tableDNS], s.dnsRows...)
+	for id, s := range n.switches {
+		if wanted(id) {
+			c.rows[tableLSP] = append(c.rows[tableLSP], s.ports...)
+			c.rows[tableDNS] = append(c.rows[tableDNS], s.dnsRows...)
+		} else if _, ok := n.world.whole[origin.Network(id)]; ok {
+			delete(n.world.whole, origin.Network(id))
+			n.world.mark(origin.Network(id), true)
+		}
 	}
 	for _, p := range n.ports {
 		if p.dhcp != (ovsdb.UUID{}) {
-			c[tableDHCP] = append(c[tableDHCP], p.dhcp)
+			c.rows[tableDHCP] = append(c.rows[tableDHCP], p.dhcp)
 		}
 	}
-	for table, ids := range c {
-		c[table] = sorted(ids)
+	for table, ids := range c.rows {
+		c.rows[table] = sorted(ids)
 	}
 	n.database.ask(c, other, map[string][]ovsdb.Condition{
-		tableSwitch: byUUID("_uuid", "==", c[tableSwitch], others...),
-		tableLSP:    byUUID("_uuid", "==", c[tableLSP], names...),
-		tableDHCP:   byUUID("_uuid", "==", c[tableDHCP]),
-		tableDNS:    byUUID("_uuid", "==", c[tableDNS]),
+		tableSwitch: byUUID("_uuid", "==", c.rows[tableSwitch], others...),
+		tableLSP:    byUUID("_uuid", "==", c.rows[tableLSP], names...),
+		tableDHCP:   byUUID("_uuid", "==", c.rows[tableDHCP]),
+		tableDNS:    byUUID("_uuid", "==", c.rows[tableDNS]),
 	})
 }
 
@@ -196,6 +233,10 @@ func (n *northbound) row(table string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Ro
 		n.dhcpRow(id, op, row)
 	case tableDNS:
 		n.dnsRow(id, op, row)
+	case tableRouter:
+		n.routerRow(id, op, row)
+	case tableRouterPort:
+		n.routerPortRow(id, op, row)
 	}
 }
 
@@ -221,6 +262,7 @@ func (n *northbound) sweep() {
 			n.switchRow(id, ovsdb.Delete, nil)
 		}
 	}
+	n.sweepRouters()
 }
 
 func (n *northbound) switchRow(id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
@@ -280,6 +322,7 @@ func (n *northbound) relinkSwitch(id ovsdb.UUID, old, next *logicalSwitch) {
 	}
 	n.world.mark(origin.Network(id), true)
 	n.world.want = true
+	n.touch(id)
 }
 
 func (n *northbound) portRow(id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
@@ -305,6 +348,7 @@ func (n *northbound) portRow(id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
 		next.kind = row.String(lspType)
 	}
 	next.hostname = patchKey(row, lspOptions, "hostname", next.hostname)
+	next.routerPort = patchKey(row, lspOptions, "router-port", next.routerPort)
 	next.addresses = row.PatchStrings(lspAddresses, next.addresses)
 	if all || row.Has(lspDynamic) {
 		next.dynamic = row.String(lspDynamic)
@@ -345,7 +389,8 @@ func (n *northbound) portRow(id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
 // equals compares what stands in the row.
 func (p *switchPort) equals(o *switchPort) bool {
 	return p.name == o.name && p.kind == o.kind && p.hostname == o.hostname && slices.Equal(p.addresses, o.addresses) &&
-		p.dynamic == o.dynamic && p.dhcp == o.dhcp && p.disabled == o.disabled && p.parent == o.parent && p.tag == o.tag
+		p.dynamic == o.dynamic && p.dhcp == o.dhcp && p.disabled == o.disabled && p.parent == o.parent && p.tag == o.tag &&
+		p.routerPort == o.routerPort
 }
 
 // all gives the addresses, northd's choice included where that is asked for.
@@ -361,6 +406,9 @@ func (n *northbound) linkPort(p *switchPort) {
 	if p.dhcp != (ovsdb.UUID{}) {
 		link(n.dhcpOf, p.dhcp, p.id, struct{}{})
 	}
+	if p.kind == kindRouter {
+		link(n.routers.attached, p.routerPort, p.id, p)
+	}
 	n.touchPort(p)
 }
 
@@ -370,11 +418,15 @@ func (n *northbound) unlinkPort(p *switchPort) {
 		delete(n.byName, p.name)
 	}
 	unlink(n.dhcpOf, p.dhcp, p.id)
+	if p.kind == kindRouter {
+		unlink(n.routers.attached, p.routerPort, p.id)
+	}
 	n.touchPort(p)
 }
 
 func (n *northbound) touchPort(p *switchPort) {
 	n.markPort(p.id)
+	n.touchRouterPort(p)
 	n.world.want = true
 }
 

@@ -21,6 +21,8 @@ type ports struct {
 	// names has every hostname, bare and with the port's domain; plain has the
 	// bare ones of ports that have no domain.
 	names, plain map[string]*entry
+	// below and plainBelow are the trees of names and plain.
+	below, plainBelow tree
 	// fqdns and bare lead from addresses to hostnames of ports with and
 	// without a domain.
 	fqdns, bare reverse
@@ -118,8 +120,11 @@ func merge(names map[string]*entry, name string, addresses []netip.Addr) {
 }
 
 func (b *portsBuilder) done() *ports {
-	if !b.domains {
-		b.out.plain = b.out.names // the same: keep one
+	b.out.below = newTree(b.out.names)
+	if b.domains {
+		b.out.plainBelow = newTree(b.out.plain)
+	} else {
+		b.out.plain, b.out.plainBelow = b.out.names, b.out.below // the same: keep one
 	}
 	b.out.fqdns = reverse{}.edit(nil, b.fqdns)
 	b.out.bare = reverse{}.edit(nil, b.bare)

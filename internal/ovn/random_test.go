@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -33,17 +34,29 @@ func TestRandom(t *testing.T) {
 
 	type reading struct {
 		config Config
+		joined bool
 		source *Source
 	}
 	var readings []*reading
 	for _, monitor := range []Monitor{All, Local} {
 		for _, c := range []Config{r.config(true, false), r.config(true, true), r.config(false, true)} {
 			c.Monitor = monitor
-			readings = append(readings, &reading{config: c, source: r.acquire(c)})
+			sb, nb, err := c.parse()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, joined := range []bool{false, true} {
+				source := start(c, sb, nb, nil)
+				t.Cleanup(source.stop)
+				readings = append(readings, &reading{config: c, joined: joined, source: source})
+			}
 		}
 	}
 	here := []string{"p1", "p5", "p9"}
-	aim := func(s *Source) {
+	aim := func(s *Source, joined bool) {
+		if joined {
+			s.JoinNetworks()
+		}
 		s.SetChassis("hv1")
 		s.SetPorts(here)
 	}
@@ -51,7 +64,7 @@ func TestRandom(t *testing.T) {
 	done := make(chan struct{})
 	var readers sync.WaitGroup
 	for _, reading := range readings {
-		aim(reading.source)
+		aim(reading.source, reading.joined)
 		readers.Go(func() {
 			for {
 				select {
@@ -68,6 +81,9 @@ func TestRandom(t *testing.T) {
 					if _, ok := n.Lookup(p.Hostname, ""); !ok && p.Hostname != "" && len(p.Addresses) > 0 && reading.config.Northbound == nil {
 						t.Errorf("guest %+v has no name", p)
 					}
+					if reading.joined && s.RouterScope(p.Network).Own != n {
+						t.Errorf("guest %+v has no scope", p)
+					}
 				}
 			}
 		})
@@ -81,13 +97,13 @@ func TestRandom(t *testing.T) {
 	}
 	readers.Wait()
 	for _, reading := range readings {
-		name := fmt.Sprintf("southbound %v, northbound %v, monitor %d", reading.config.Southbound != nil, reading.config.Northbound != nil, reading.config.Monitor)
+		name := fmt.Sprintf("southbound %v, northbound %v, monitor %d, joined %v", reading.config.Southbound != nil, reading.config.Northbound != nil, reading.config.Monitor, reading.joined)
 		sb, nb, err := reading.config.parse()
 		if err != nil {
 			t.Fatal(err)
 		}
 		fresh := start(reading.config, sb, nb, nil)
-		aim(fresh)
+		aim(fresh, reading.joined)
 		fresh.AddNetwork("s0")
 		// The one may have more to ask for when the other has it all.
 		var diff string
@@ -118,11 +134,12 @@ type chaos struct {
 	r    *rig
 	rand *rand.Rand
 	// ports and switches that are there, in each database.
-	sbPorts, nbPorts, datapaths, dns []string
+	sbPorts, nbPorts, datapaths, dns, lrps []string
 }
 
 const (
 	switchCount = 5
+	routerCount = 2
 	portCount   = 25
 )
 
@@ -134,6 +151,11 @@ func (w *chaos) begin() {
 		w.nb(`{"op":"insert","table":"Logical_Switch","uuid":%q,"row":{"name":%q}}`, switchID(i), fmt.Sprintf("s%d", i))
 		w.sb(`{"op":"insert","table":"Datapath_Binding","uuid":%q,"row":%s}`, rowID(i), w.datapath(i))
 		w.datapaths = append(w.datapaths, rowID(i))
+	}
+	for i := range routerCount {
+		w.sb(`{"op":"insert","table":"Datapath_Binding","uuid":%q,"row":%s}`, rowID(switchCount+i), w.datapath(switchCount+i))
+		w.datapaths = append(w.datapaths, rowID(switchCount+i))
+		w.nb(`{"op":"insert","table":"Logical_Router","uuid":%q,"row":{"name":"r%d"}}`, switchID(switchCount+i), i)
 	}
 	w.nb(`{"op":"insert","table":"DHCP_Options","uuid":%q,"row":{"cidr":"10.0.0.0/8"}}`, rowID(0))
 	w.sb(`{"op":"insert","table":"Encap","uuid-name":"e","row":{"type":"geneve","ip":"127.0.0.1","chassis_name":"hv1"}},`+
@@ -164,13 +186,30 @@ func (w *chaos) address() string {
 }
 
 func (w *chaos) datapath(i int) string {
+	if i >= switchCount {
+		return fmt.Sprintf(`{"tunnel_key":%d,"external_ids":["map",[["name","r%d"],["logical-router",%q]]]}`, i+1, i, switchID(i))
+	}
 	return fmt.Sprintf(`{"tunnel_key":%d,"external_ids":["map",[["name","s%d"],["logical-switch",%q]]]}`, i+1, w.rand.IntN(2)*i, switchID(i))
 }
 
-func (w *chaos) portRow() string {
+// portRow is for the port of that number, whose peer, if it has one, is the next
+// to it.
+func (w *chaos) portRow(name string) string {
+	i, err := strconv.Atoi(name[1:])
+	if err != nil {
+		w.r.t.Fatal(err)
+	}
+	datapath := w.pick(w.datapaths[:switchCount]...)
+	kind := w.pick("", "", "", "virtual", "localport")
+	if i > 10 {
+		kind = w.pick("", "patch", "patch", "patch", "patch", "patch", "patch", "l3gateway", "l3gateway", "localnet")
+		if i%2 == 1 && kind != "" {
+			datapath = w.pick(w.datapaths[switchCount:]...)
+		}
+	}
 	chassis := w.pick(`["set",[]]`, fmt.Sprintf(`["uuid",%q]`, rowID(0)))
-	return fmt.Sprintf(`{"datapath":["uuid",%q],"type":%q,"mac":["set",["02:00:00:00:00:01 %s",%q]],"options":["map",[["hostname",%q],["other","x"]]],"chassis":%s}`,
-		w.pick(w.datapaths...), w.pick("", "", "", "virtual", "localport", "patch"), w.address(), w.pick("unknown", "dynamic", "02:00:00:00:00:02 10.0.0.77"), w.host(), chassis)
+	return fmt.Sprintf(`{"datapath":["uuid",%q],"type":%q,"mac":["set",["02:00:00:00:00:01 %s",%q]],"options":["map",[["hostname",%q],["peer","p%d"],["other","x"]]],"chassis":%s}`,
+		datapath, kind, w.address(), w.pick("unknown", "dynamic", "02:00:00:00:00:02 10.0.0.77"), w.host(), i^1, chassis)
 }
 
 func (w *chaos) key() string {
@@ -194,7 +233,7 @@ func (w *chaos) records() string {
 }
 
 func (w *chaos) step() {
-	switch n := w.rand.IntN(14); n {
+	switch n := w.rand.IntN(16); n {
 	case 0, 1: // a port comes or goes
 		i := w.rand.IntN(portCount)
 		name := fmt.Sprintf("p%d", i)
@@ -206,10 +245,11 @@ func (w *chaos) step() {
 		w.sbPorts = append(w.sbPorts, name)
 		w.sb(`{"op":"insert","table":"Port_Binding","row":{"logical_port":%q,"tunnel_key":%d,"datapath":["uuid",%q]}},`+
 			`{"op":"update","table":"Port_Binding","where":[["logical_port","==",%q]],"row":%s}`,
-			name, i+1, w.pick(w.datapaths...), name, w.portRow())
+			name, i+1, w.pick(w.datapaths[:switchCount]...), name, w.portRow(name))
 	case 2, 3: // a port changes
 		if len(w.sbPorts) > 0 {
-			w.sb(`{"op":"update","table":"Port_Binding","where":[["logical_port","==",%q]],"row":%s}`, w.pick(w.sbPorts...), w.portRow())
+			name := w.pick(w.sbPorts...)
+			w.sb(`{"op":"update","table":"Port_Binding","where":[["logical_port","==",%q]],"row":%s}`, name, w.portRow(name))
 		}
 	case 4: // a switch gets another row, without what refers to the old
 		i := w.rand.IntN(switchCount)
@@ -222,7 +262,7 @@ func (w *chaos) step() {
 	case 5, 6: // a DNS row comes
 		w.dns = append(w.dns, fmt.Sprintf("33333333-3333-4333-8333-%012d", len(w.dns)))
 		w.sb(`{"op":"insert","table":"DNS","uuid":%q,"row":{"datapaths":["set",[["uuid",%q]]],"records":["map",[["first","10.0.0.1"]]]}}`,
-			w.dns[len(w.dns)-1], w.pick(w.datapaths...))
+			w.dns[len(w.dns)-1], w.pick(w.datapaths[:switchCount]...))
 	case 7, 8: // a DNS row's records change
 		if len(w.dns) > 0 {
 			id := w.pick(w.dns...)
@@ -235,8 +275,8 @@ func (w *chaos) step() {
 			id := w.pick(w.dns...)
 			where := fmt.Sprintf(`"table":"DNS","where":[["_uuid","==",["uuid",%q]]]`, id)
 			w.sb("%s", w.pick(
-				fmt.Sprintf(`{"op":"mutate",%s,"mutations":[["datapaths","insert",["uuid",%q]]]}`, where, w.pick(w.datapaths...)),
-				fmt.Sprintf(`{"op":"update",%s,"row":{"datapaths":["uuid",%q],"records":["map",%s]}}`, where, w.pick(w.datapaths...), w.records()),
+				fmt.Sprintf(`{"op":"mutate",%s,"mutations":[["datapaths","insert",["uuid",%q]]]}`, where, w.pick(w.datapaths[:switchCount]...)),
+				fmt.Sprintf(`{"op":"update",%s,"row":{"datapaths":["uuid",%q],"records":["map",%s]}}`, where, w.pick(w.datapaths[:switchCount]...), w.records()),
 				fmt.Sprintf(`{"op":"delete",%s}`, where)))
 		}
 	case 10: // a Northbound port comes or goes
@@ -260,6 +300,18 @@ func (w *chaos) step() {
 		w.nb(`{"op":"insert","table":"DNS","uuid-name":"d","row":{"records":["map",[["%s","10.0.0.5"]]]}},`+
 			`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"mutations":[["dns_records","insert",["named-uuid","d"]]]}`,
 			w.host(), switchID(w.rand.IntN(switchCount)))
+	case 14: // a switch and a router are joined, or have something between them
+		i := w.rand.IntN(100)
+		w.nb(`{"op":"insert","table":"Logical_Router_Port","uuid-name":"p","row":{"name":"lrp%d","mac":"02:00:00:00:00:09","networks":"10.9.0.1/24","peer":"lrp%d"}},`+
+			`{"op":"mutate","table":"Logical_Router","where":[["_uuid","==",["uuid",%q]]],"mutations":[["ports","insert",["named-uuid","p"]]]},`+
+			`{"op":"insert","table":"Logical_Switch_Port","uuid-name":"q","row":{"name":"q%d","type":%q,"options":["map",[["router-port","lrp%d"]]]}},`+
+			`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"mutations":[["ports","insert",["named-uuid","q"]]]}`,
+			len(w.lrps), w.rand.IntN(len(w.lrps)+2), switchID(switchCount+w.rand.IntN(routerCount)), len(w.lrps), w.pick("router", "router", "router", "router", "localnet"), len(w.lrps)+i/90, switchID(w.rand.IntN(switchCount)))
+		w.lrps = append(w.lrps, fmt.Sprintf("lrp%d", len(w.lrps)))
+	case 15: // one of those goes
+		if len(w.lrps) > 0 {
+			w.r.nbctl(w.pick("--if-exists lrp-del lrp", "--if-exists lsp-del q") + fmt.Sprint(w.rand.IntN(len(w.lrps))))
+		}
 	case 13: // DHCP tells another domain, and the chassis comes and goes
 		w.nb(`{"op":"update","table":"DHCP_Options","where":[],"row":{"options":["map",[["domain_name",%q]]]}}`, w.pick(`"dhcp.test"`, `"other.test"`, ""))
 		w.sb(`{"op":"update","table":"Chassis","where":[],"row":{"name":%q}}`, w.pick("hv1", "hv1", "hv2"))

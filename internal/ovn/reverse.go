@@ -88,3 +88,9 @@ func (r reverse) find(address netip.Addr) []string {
 	}
 	return r.names[first:end:end]
 }
+
+// within tells whether an address of the prefix has a name.
+func (r reverse) within(p netip.Prefix) bool {
+	i := sort.Search(len(r.addresses), func(i int) bool { return r.addresses[i].Compare(p.Addr()) >= 0 })
+	return i < len(r.addresses) && p.Contains(r.addresses[i])
+}

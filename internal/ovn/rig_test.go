@@ -213,6 +213,17 @@ func dump(s *Snapshot) string {
 			a, ok := n.Lookup(name, domain)
 			line("%s name %s %v %q", id, name, ok, show(a))
 		}
+		for name := range names {
+			for above := parent(name); above != "."; above = parent(above) {
+				for _, name := range []string{above, "q." + above} {
+					line("%s tree %s %q", id, name, ask(s.SwitchScope(id), name, domain))
+				}
+			}
+		}
+		scope := s.RouterScope(id)
+		for _, n := range scope.joined {
+			line("%s joined %s %v", id, n.ID, s.Network(n.ID) == n && scope.Own != nil)
+		}
 		for addr := range addresses {
 			a, ok := n.reverse(addr, domain)
 			line("%s reverse %s %v %q", id, addr, ok, show(a))

@@ -30,8 +30,14 @@ type Snapshot struct {
 	byKey    sharded[uint32, *Network]
 	byName   sharded[string, *Network]
 	ports    sharded[string, *Port]
-	stage    stage
-	records  int // names of DNS rows in Stats.Names
+	// groups leads from a network whose scope is known to the first of those
+	// that are joined, and joined from that to all of them.
+	groups sharded[origin.Network, origin.Network]
+	joined sharded[origin.Network, []*Network]
+	// scoped is set while those are kept.
+	scoped  bool
+	stage   stage
+	records int // names of DNS rows in Stats.Names
 }
 
 // Stats sums up a snapshot.
@@ -64,10 +70,14 @@ func (s *Snapshot) PortByName(name string) *Port {
 	return p
 }
 
-// Guests gives the guests that are bound to the local chassis, in no order.
+// Guests gives the guests that are bound to the local chassis, in no order. After
+// Source.JoinNetworks only those are guests whose whole RouterScope is known.
 func (s *Snapshot) Guests() iter.Seq[*Port] {
 	return func(yield func(*Port) bool) {
-		for _, n := range s.networks.all() {
+		for id, n := range s.networks.all() {
+			if _, ok := s.groups.get(id); s.scoped && !ok {
+				continue
+			}
 			for _, p := range n.ports.guests {
 				if !yield(p) {
 					return

@@ -195,6 +195,21 @@ func (s *Source) addNetwork(name string, n int) {
 	s.update()
 }
 
+// JoinNetworks asks for Snapshot.RouterScope, and so for the networks that are
+// joined to those of the guests here and of AddNetwork. The function that it
+// returns takes that back.
+func (s *Source) JoinNetworks() (leave func()) {
+	s.joinNetworks(1)
+	return sync.OnceFunc(func() { s.joinNetworks(-1) })
+}
+
+func (s *Source) joinNetworks(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wantGroups(n)
+	s.update()
+}
+
 // SetPorts names the guests that are here, by external_ids:iface-id of the
 // local Interfaces. It counts where Northbound is read alone.
 func (s *Source) SetPorts(names []string) {
@@ -282,6 +297,7 @@ func (r receiver) Conditions(gen uint64) {
 	defer r.source.mu.Unlock()
 	if r.db.base().acknowledge(gen) {
 		r.source.recheck = true
+		r.source.touchAll()
 	}
 }
 

@@ -75,13 +75,23 @@ func TestAcquireErrors(t *testing.T) {
 
 // TestLookupAllocates checks what the way of a query must not do.
 func TestLookupAllocates(t *testing.T) {
-	s, _ := benchSnapshot(t)
+	_, source := benchSnapshot(t)
+	t.Cleanup(source.JoinNetworks())
+	s := eventually(t, source, func(s *Snapshot) string {
+		if s.RouterScope(networkID(t, uuidA)).Own == nil {
+			return "no scope"
+		}
+		return ""
+	})
 	n := s.NetworkByName("a")
-	for _, name := range []string{"vm7.example.org.", "host7.", "host7.x.", "7.0.0.10.in-addr.arpa.", "none.", "9.9.9.9.in-addr.arpa."} {
+	for _, name := range []string{"vm7.example.org.", "host7.", "host7.x.", "7.0.0.10.in-addr.arpa.", "none.", "9.9.9.9.in-addr.arpa.", "q.wild.test.", "a.b.q.wild.test.", "example.org.", "0.10.in-addr.arpa."} {
 		if got := testing.AllocsPerRun(100, func() {
 			s.Guest(1, 7)
 			s.Network(n.ID)
 			n.Lookup(name, "x.")
+			scope := s.RouterScope(n.ID)
+			scope.Lookup(name, "x.")
+			scope.Empty(name, "x.")
 		}); got != 0 {
 			t.Errorf("%s: %v allocations", name, got)
 		}
@@ -91,7 +101,7 @@ func TestLookupAllocates(t *testing.T) {
 func BenchmarkLookup(b *testing.B) {
 	s, _ := benchSnapshot(b)
 	n := s.NetworkByName("a")
-	for _, name := range []string{"vm7.example.org.", "host7.", "host7.x.", "7.0.0.10.in-addr.arpa.", "none."} {
+	for _, name := range []string{"vm7.example.org.", "host7.", "host7.x.", "7.0.0.10.in-addr.arpa.", "none.", "q.wild.test."} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

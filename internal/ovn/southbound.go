@@ -76,6 +76,7 @@ type southbound struct {
 	networks map[origin.Network]map[ovsdb.UUID]*datapath
 	portsOf  map[ovsdb.UUID]map[ovsdb.UUID]*binding
 	dnsOf    map[ovsdb.UUID]map[ovsdb.UUID]*dnsRow
+	peers    peers
 }
 
 type chassis struct {
@@ -102,6 +103,7 @@ type binding struct {
 	key        uint32
 	tag        uint16
 	parent     string
+	peer       string // of a patch port: the port at its other end
 	hostname   string // as it stands
 	canonical  string
 	mac        []string
@@ -122,6 +124,7 @@ func newSouthbound(w *world) *southbound {
 		networks: make(map[origin.Network]map[ovsdb.UUID]*datapath),
 		portsOf:  make(map[ovsdb.UUID]map[ovsdb.UUID]*binding),
 		dnsOf:    make(map[ovsdb.UUID]map[ovsdb.UUID]*dnsRow),
+		peers:    newPeers(),
 	}
 }
 
@@ -142,8 +145,9 @@ func (s *southbound) tables() []ovsdb.TableRequest {
 	}
 }
 
-// ask works out which datapaths are wanted: those of the guests here and those
-// named. The local chassis is asked for by name, its ports by the chassis.
+// ask works out which datapaths are wanted: those of the guests here, those
+// named, and what is joined to them. The local chassis is asked for by name, its
+// ports by the chassis.
 func (s *southbound) ask() {
 	var want []ovsdb.UUID
 	for _, p := range s.ports {
@@ -161,12 +165,21 @@ func (s *southbound) ask() {
 	if s.self != (ovsdb.UUID{}) {
 		here = byUUID("chassis", "includes", []ovsdb.UUID{s.self})
 	}
+	c := cover{joined: s.world.groups.wanted > 0}
+	if c.joined {
+		want, c.peers = s.reach(want)
+		here = append(here, ovsdb.Condition{Column: "type", Function: "==", Value: kindLocalnet})
+		for _, name := range c.peers {
+			here = append(here, ovsdb.Condition{Column: "logical_port", Function: "==", Value: name})
+		}
+	}
+	c.rows = map[string][]ovsdb.UUID{tableDatapath: want}
 	var named []ovsdb.Condition
 	extra := slices.Sorted(maps.Keys(s.world.extra))
 	for _, name := range extra {
 		named = append(named, ovsdb.Condition{Column: "external_ids", Function: "includes", Value: map[string]string{"name": name}})
 	}
-	s.database.ask(cover{tableDatapath: want}, fmt.Sprintf("%s %q", s.self, extra), map[string][]ovsdb.Condition{
+	s.database.ask(c, fmt.Sprintf("%s %q", s.self, extra), map[string][]ovsdb.Condition{
 		tablePort:     byUUID("datapath", "==", want, here...),
 		tableDatapath: byUUID("_uuid", "==", want, named...),
 		tableDNS:      byUUID("datapaths", "includes", want),
@@ -320,6 +333,7 @@ func (d *datapath) network() origin.Network {
 }
 
 func (s *southbound) linkDatapath(d *datapath) {
+	s.world.groups.touch(d.id)
 	if d.logical.IsZero() {
 		return
 	}
@@ -329,6 +343,7 @@ func (s *southbound) linkDatapath(d *datapath) {
 }
 
 func (s *southbound) unlinkDatapath(d *datapath) {
+	s.world.groups.touch(d.id)
 	if d.logical.IsZero() {
 		return
 	}
@@ -384,6 +399,7 @@ func (s *southbound) portRow(id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
 		next.chassis = row.UUID(portChassis)
 	}
 	next.hostname = patchKey(row, portOptions, "hostname", next.hostname)
+	next.peer = patchKey(row, portOptions, "peer", next.peer)
 	next.mac = row.PatchStrings(portMAC, next.mac)
 
 	if old != nil && next.equals(old) {
@@ -407,16 +423,19 @@ func (s *southbound) portRow(id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
 // equals compares what stands in the row.
 func (p *binding) equals(o *binding) bool {
 	return p.name == o.name && p.kind == o.kind && p.datapath == o.datapath && p.chassis == o.chassis &&
-		p.key == o.key && p.tag == o.tag && p.parent == o.parent && p.hostname == o.hostname && slices.Equal(p.mac, o.mac)
+		p.key == o.key && p.tag == o.tag && p.parent == o.parent && p.hostname == o.hostname &&
+		p.peer == o.peer && slices.Equal(p.mac, o.mac)
 }
 
 func (s *southbound) linkPort(id ovsdb.UUID, p *binding) {
 	link(s.portsOf, p.datapath, id, p)
+	s.linkPeer(id, p)
 	s.touchPort(p)
 }
 
 func (s *southbound) unlinkPort(id ovsdb.UUID, p *binding) {
 	unlink(s.portsOf, p.datapath, id)
+	s.unlinkPeer(id, p)
 	s.touchPort(p)
 }
 

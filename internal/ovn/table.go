@@ -21,6 +21,9 @@ type table struct {
 	// it, sorted: such as "VM1." for "vm1.".
 	aliases map[string][]string
 	reverse reverse
+	below   tree
+	// wild has the wildcard records by the name that they stand right below.
+	wild map[string]*entry
 }
 
 var valueSeed = maphash.MakeSeed()
@@ -60,6 +63,7 @@ func (t *table) patch(row *ovsdb.Row, col int, bad report) *table {
 	old, next := t, &table{owned: t.owned}
 	if row.Diff(col) {
 		next.names, next.aliases = maps.Clone(t.names), maps.Clone(t.aliases)
+		next.below, next.wild = maps.Clone(t.below), maps.Clone(t.wild)
 	} else {
 		old = &table{}
 	}
@@ -104,19 +108,25 @@ func (t *table) patch(row *ovsdb.Row, col int, bad report) *table {
 	return next
 }
 
-// index brings the reverse names of old up to date for the names touched.
+// index brings the tree, the wildcards and the reverse names of old up to date
+// for the names touched. A wildcard is no name of an address.
 func (t *table) index(old *table, touched []string) reverse {
 	slices.Sort(touched)
 	var more []pair
 	gone := make(map[pair]struct{})
 	for _, name := range slices.Compact(touched) {
-		if e := old.find(name); e != nil {
-			for _, a := range e.addresses {
+		had, has := old.find(name), t.find(name)
+		t.grow(name, had != nil, has != nil)
+		if isWildcard(name) {
+			continue
+		}
+		if had != nil {
+			for _, a := range had.addresses {
 				gone[pair{a, name}] = struct{}{}
 			}
 		}
-		if e := t.find(name); e != nil {
-			more = appendPairs(more, name, e.addresses)
+		if has != nil {
+			more = appendPairs(more, name, has.addresses)
 		}
 	}
 	return old.reverse.edit(gone, more)

@@ -33,7 +33,8 @@ type world struct {
 	// want is set when other rows may be wanted.
 	want bool
 	// names has the networks of the snapshot by name, sorted.
-	names map[string][]origin.Network
+	names  map[string][]origin.Network
+	groups groups
 	// stale is set when the place of OVN's own DNS may have changed.
 	stale bool
 
@@ -90,7 +91,9 @@ func (w *world) mark(id origin.Network, withPorts bool) {
 	w.dirty[id] = w.dirty[id] || withPorts
 }
 
-func (w *world) pending() bool { return len(w.dirty) > 0 || w.recheck || w.stale }
+func (w *world) pending() bool {
+	return len(w.dirty) > 0 || w.recheck || w.stale || len(w.groups.touched) > 0
+}
 
 // ask sets the conditions of both databases to what is wanted now. What they
 // then give may make more wanted: a port its network, a network its ports.
@@ -204,6 +207,7 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	}
 	next.networks, next.byKey = networks.done(), byKey.done()
 	next.byName, next.ports = byName.done(), byPort.done()
+	w.buildGroups(prev, &next)
 	if w.sb != nil && w.stale {
 		next.stage = w.sb.dnsStage()
 	}
@@ -233,9 +237,7 @@ func (w *world) settled() bool {
 // rename keeps names.
 func (w *world) rename(id origin.Network, name string, add bool) {
 	ids := w.names[name]
-	i, found := slices.BinarySearchFunc(ids, id, func(a, b origin.Network) int {
-		return ovsdb.UUID(a).Compare(ovsdb.UUID(b))
-	})
+	i, found := slices.BinarySearchFunc(ids, id, compareNetworks)
 	switch {
 	case add && !found:
 		w.names[name] = slices.Insert(ids, i, id)
@@ -264,6 +266,7 @@ func (w *world) network(id origin.Network, old *Network, withPorts bool) *Networ
 	slices.SortFunc(rows, func(a, b *dnsRow) int { return a.id.Compare(b.id) })
 	for _, r := range slices.Compact(rows) {
 		n.rows = append(n.rows, r.table)
+		n.wild = n.wild || len(r.table.wild) > 0
 	}
 	if old != nil && !withPorts {
 		n.ports = old.ports

@@ -37,11 +37,15 @@ type Handler struct {
 	ttl    uint32
 	// defaultSwitch is the scope of a query that no punt brought; empty for none.
 	defaultSwitch string
+	// routers widens the scope to the networks that routers join to the asker's.
+	routers bool
 
 	config ovn.Config
+	// lines has the line in the Corefile of each property that is given.
+	lines  map[string]int
 	source *ovn.Source
-	// forget takes the default switch back from source.
-	forget func()
+	// forget takes back what was asked of source.
+	forget []func()
 }
 
 // Name implements plugin.Handler.
@@ -61,13 +65,13 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	snapshot := h.source.Snapshot()
-	network, domain := h.scope(ctx, snapshot)
-	if network == nil {
+	scope, domain := h.scope(ctx, snapshot)
+	if scope.Own == nil {
 		// Who has no network has no names here, and nothing is known against them.
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 
-	known, found := network.Lookup(qname, h.domain)
+	known, found := scope.Lookup(qname, h.domain)
 	if !found && h.Fall.Through(qname) {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
@@ -75,10 +79,13 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	m := new(dns.Msg)
 	m.SetReply(r)
 	m.Authoritative = true
-	if found {
+	switch {
+	case found:
 		m.Answer = h.records(state, known)
 		tell(ctx, known.Source)
-	} else {
+	case qname != domain && qname != zone && !scope.Empty(qname, h.domain):
+		// There are names below the others, or may be. To deny one would deny
+		// those too (RFC 8020).
 		m.Rcode = dns.RcodeNameError
 	}
 	if len(m.Answer) == 0 {
@@ -91,31 +98,36 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	return dns.RcodeSuccess, nil
 }
 
-// scope is the network whose names the asker sees, and the domain he is in. The
-// network is nil for an asker that nobody knows.
-func (h *Handler) scope(ctx context.Context, s *ovn.Snapshot) (n *ovn.Network, domain string) {
+// scope is the networks whose names the asker sees, and the domain he is in. It
+// has none for an asker that nobody knows.
+func (h *Handler) scope(ctx context.Context, s *ovn.Snapshot) (scope ovn.Scope, domain string) {
 	o, punted := origin.FromContext(ctx)
-	switch {
-	case !punted && h.defaultSwitch == "":
-		return nil, ""
-	case !punted:
-		n = s.NetworkByName(h.defaultSwitch)
-	default:
-		n = s.Network(o.Network)
-	}
-	if n == nil {
-		return nil, ""
-	}
-	domain = n.Domain
+	var id origin.Network
 	if punted {
-		if p := s.PortByName(o.Port); p != nil && p.Network == n.ID && p.Domain != "" {
+		id = o.Network
+	} else if h.defaultSwitch != "" {
+		if n := s.NetworkByName(h.defaultSwitch); n != nil {
+			id = n.ID
+		}
+	}
+	if h.routers {
+		scope = s.RouterScope(id)
+	} else {
+		scope = s.SwitchScope(id)
+	}
+	if scope.Own == nil {
+		return scope, ""
+	}
+	domain = scope.Own.Domain
+	if punted {
+		if p := s.PortByName(o.Port); p != nil && p.Network == id && p.Domain != "" {
 			domain = p.Domain
 		}
 	}
 	if domain == "" {
 		domain = h.domain
 	}
-	return n, domain
+	return scope, domain
 }
 
 // records are the answer of known to the question, in the question's case.

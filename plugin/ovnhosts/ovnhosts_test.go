@@ -41,8 +41,8 @@ func insert(table, id string, row object) object {
 
 func named(id string) any { return []any{"named-uuid", id} }
 
-// open gives a handler on a Northbound database with one switch, red: two ports
-// and a DNS row.
+// open gives a handler on a Northbound database with two switches that a router
+// joins: red with two ports and a DNS row, and blue with a port.
 func open(t *testing.T, input string) *Handler {
 	t.Helper()
 	s := ovsdbtest.Start(t, "/usr/share/ovn/ovn-nb.ovsschema")
@@ -57,10 +57,21 @@ func open(t *testing.T, input string) *Handler {
 			"db.internal", "10.0.0.21,10.0.0.22 fd00::21",
 			"UPPER.internal", "10.0.0.23",
 			"30.0.0.10.in-addr.arpa", "thirty.internal",
+			"*.apps.internal", "10.0.0.24",
+			"db.internal.org", "10.0.0.25",
 		)}),
+		insert("Logical_Switch_Port", "gw1", object{"name": "red-gw", "type": "router", "options": pairs("router-port", "r-red")}),
 		insert("Logical_Switch", "red", object{
-			"name": "red", "ports": set(named("vm1"), named("vm2")), "dns_records": set(named("dns")),
+			"name": "red", "ports": set(named("vm1"), named("vm2"), named("gw1")), "dns_records": set(named("dns")),
 		}),
+		insert("Logical_Switch_Port", "vm3", object{
+			"name": "blue-vm3", "addresses": set("02:00:00:00:00:13 10.0.1.13"), "options": pairs("hostname", "vm3"),
+		}),
+		insert("Logical_Switch_Port", "gw2", object{"name": "blue-gw", "type": "router", "options": pairs("router-port", "r-blue")}),
+		insert("Logical_Switch", "blue", object{"name": "blue", "ports": set(named("vm3"), named("gw2"))}),
+		insert("Logical_Router_Port", "rp1", object{"name": "r-red", "mac": "02:00:00:00:00:01", "networks": "10.0.0.1/24"}),
+		insert("Logical_Router_Port", "rp2", object{"name": "r-blue", "mac": "02:00:00:00:00:02", "networks": "10.0.1.1/24"}),
+		insert("Logical_Router", "r", object{"name": "r", "ports": set(named("rp1"), named("rp2"))}),
 	)
 	h, err := parse(caddy.NewTestController("dns", fmt.Sprintf("ovnhosts . {\n northbound %s\n default_switch red\n%s\n}", s.Endpoint, input)))
 	if err != nil {
@@ -74,7 +85,7 @@ func open(t *testing.T, input string) *Handler {
 	deadline := time.After(30 * time.Second)
 	for {
 		changed := h.source.Changed()
-		if h.source.Snapshot().NetworkByName("red") != nil {
+		if scope, _ := h.scope(context.Background(), h.source.Snapshot()); scope.Own != nil {
 			return h
 		}
 		select {
@@ -114,6 +125,13 @@ func TestServeDNS(t *testing.T) {
 		{"unknown name", "nosuch.example.com.", dns.TypeA, dns.RcodeNameError, nil, "com. " + soa, ""},
 		{"unknown name in the domain", "nosuch.example.org.", dns.TypeA, dns.RcodeNameError, nil, "example.org. " + soa, ""},
 		{"unknown address", "99.0.0.10.in-addr.arpa.", dns.TypePTR, dns.RcodeNameError, nil, "in-addr.arpa. " + soa, ""},
+		{"a name above others", "internal.", dns.TypeA, 0, nil, "internal. " + soa, ""},
+		{"a zone above addresses", "10.in-addr.arpa.", dns.TypeNS, 0, nil, "in-addr.arpa. " + soa, ""},
+		{"the domain", "example.org.", dns.TypeSOA, 0, nil, "example.org. " + soa, ""},
+		{"wildcard, in the question's case", "A.Shop.apps.internal.", dns.TypeA, 0, []string{"A.Shop.apps.internal. 42 IN A 10.0.0.24"}, "", "dns"},
+		{"wildcard, other type", "shop.apps.internal.", dns.TypeAAAA, 0, nil, "internal. " + soa, "dns"},
+		{"no PTR of a wildcard", "24.0.0.10.in-addr.arpa.", dns.TypePTR, dns.RcodeNameError, nil, "in-addr.arpa. " + soa, ""},
+		{"of a switch that a router joins", "vm3.", dns.TypeA, dns.RcodeNameError, nil, "vm3. " + soa, ""},
 		{"a dot inside a label", `db\.internal.`, dns.TypeA, dns.RcodeNameError, nil, `db\.internal. ` + soa, ""},
 	}
 	for _, tt := range tests {
@@ -158,6 +176,7 @@ func TestFallthrough(t *testing.T) {
 		code        int // of the next plugin, or of the message
 	}{
 		{"unknown below the zone", "nosuch.org.", dns.TypeA, dns.RcodeRefused},
+		{"above others", "internal.org.", dns.TypeA, dns.RcodeRefused},
 		{"unknown elsewhere", "nosuch.com.", dns.TypeA, dns.RcodeNameError},
 		{"known, other type", "db.internal.", dns.TypeMX, dns.RcodeSuccess},
 		{"the root", ".", dns.TypeNS, dns.RcodeRefused},
@@ -176,6 +195,37 @@ func TestFallthrough(t *testing.T) {
 			}
 			if code != tt.code {
 				t.Errorf("got %s, want %s", dns.RcodeToString[code], dns.RcodeToString[tt.code])
+			}
+		})
+	}
+}
+
+// TestScopeRouter: the switches that a router joins share their names.
+func TestScopeRouter(t *testing.T) {
+	h := open(t, " scope router\n domain example.org")
+	for _, tt := range []struct {
+		name, qname string
+		qtype       uint16
+		want        string
+	}{
+		{"own", "vm1.", dns.TypeA, "10.0.0.11"},
+		{"of the other switch", "vm3.example.org.", dns.TypeA, "10.0.1.13"},
+		{"its address", "13.1.0.10.in-addr.arpa.", dns.TypePTR, "vm3.example.org."},
+		{"nobody's", "vm4.", dns.TypeA, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := new(dns.Msg)
+			r.SetQuestion(tt.qname, tt.qtype)
+			w := dnstest.NewRecorder(&test.ResponseWriter{})
+			if _, err := h.ServeDNS(context.Background(), w, r); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, rr := range w.Msg.Answer {
+				got += strings.TrimPrefix(rr.String(), rr.Header().String())
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}

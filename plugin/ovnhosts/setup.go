@@ -39,6 +39,9 @@ func setup(c *caddy.Controller) error {
 		return h
 	})
 	c.OnStartup(func() error {
+		if err := h.checkTLS(c.File()); err != nil {
+			return plugin.Error(name, err)
+		}
 		h.warn(config)
 		started.add(c.Context(), h)
 		return h.open()
@@ -57,8 +60,11 @@ func (h *Handler) open() error {
 		return plugin.Error(name, err)
 	}
 	h.source = s
+	if h.routers {
+		h.forget = append(h.forget, s.JoinNetworks())
+	}
 	if h.defaultSwitch != "" {
-		h.forget = s.AddNetwork(h.defaultSwitch)
+		h.forget = append(h.forget, s.AddNetwork(h.defaultSwitch))
 	}
 	return nil
 }
@@ -67,8 +73,8 @@ func (h *Handler) close() error {
 	if h.source == nil {
 		return nil
 	}
-	if h.forget != nil {
-		h.forget()
+	for _, forget := range h.forget {
+		forget()
 	}
 	sources.release(h.source)
 	return nil
@@ -120,19 +126,22 @@ func (h *Handler) warn(config *dnsserver.Config) {
 }
 
 func parse(c *caddy.Controller) (*Handler, error) {
-	h := &Handler{ttl: defaultTTL, config: ovn.Config{Log: log}}
+	h := &Handler{ttl: defaultTTL, config: ovn.Config{Log: log}, lines: map[string]int{}}
 	c.Next()
-	h.Zones = plugin.OriginsFromArgsOrServerBlock(c.RemainingArgs(), c.ServerBlockKeys)
+	zones := c.RemainingArgs()
+	if err := checkZones(zones); err != nil {
+		return nil, c.Err(err.Error())
+	}
+	h.Zones = plugin.OriginsFromArgsOrServerBlock(zones, c.ServerBlockKeys)
 	if len(h.Zones) == 0 {
 		return nil, c.Err("expected zones after ovnhosts that are domain names")
 	}
-	seen := map[string]bool{}
 	for c.NextBlock() {
 		property := c.Val()
-		if seen[property] {
+		if h.lines[property] != 0 {
 			return nil, c.Errf("property %q is given twice, expected once", property)
 		}
-		seen[property] = true
+		h.lines[property] = c.Line()
 		if err := h.property(property, c.RemainingArgs()); err != nil {
 			return nil, c.Errf("%s: %v", property, err)
 		}
@@ -144,6 +153,40 @@ func parse(c *caddy.Controller) (*Handler, error) {
 		h.config.Southbound = []string{defaultSouthbound}
 	}
 	return h, nil
+}
+
+// checkTLS looks for the files that the endpoints need.
+func (h *Handler) checkTLS(file string) error {
+	wrong := func(property, format string, args ...any) error {
+		return fmt.Errorf("%s:%d - %s: "+format, append([]any{file, h.lines[property], property}, args...)...)
+	}
+	if h.config.TLS != (endpoint.TLSFiles{}) {
+		if _, err := h.config.TLS.Config(false); err != nil {
+			return wrong("tls", "%w; expected PEM files CERT KEY CA", err)
+		}
+		return nil
+	}
+	for _, p := range []struct {
+		name string
+		list []string
+	}{{"southbound", h.config.Southbound}, {"northbound", h.config.Northbound}} {
+		for _, s := range p.list {
+			if e, err := endpoint.Parse(s); err == nil && e.TLS {
+				return wrong(p.name, "%q: expected the property tls beside it", s)
+			}
+		}
+	}
+	return nil
+}
+
+// checkZones refuses what CoreDNS would leave out without a word.
+func checkZones(zones []string) error {
+	for _, z := range zones {
+		if len(plugin.Host(z).NormalizeExact()) == 0 {
+			return fmt.Errorf("%q: expected a zone, a domain name or a network", z)
+		}
+	}
+	return nil
 }
 
 // property takes the words after one property's name.
@@ -196,17 +239,17 @@ func (h *Handler) property(property string, args []string) (err error) {
 	case "scope":
 		v, _ := one("")
 		switch v {
-		case "switch":
-		case "router":
-			return fmt.Errorf("%q is not in this version, expected switch", v)
+		case "switch", "router":
+			h.routers = v == "router"
 		default:
-			return fmt.Errorf("%q: expected switch", args)
+			return fmt.Errorf("%q: expected switch or router", args)
 		}
 	case "default_switch":
 		h.defaultSwitch, err = one("the name of a logical switch")
 	case "fallthrough":
 		h.Fall = fall.F{}
 		h.Fall.SetZonesFromArgs(args)
+		return checkZones(args)
 	default:
 		return fmt.Errorf("unknown property, expected one of %v", propertyNames)
 	}
@@ -231,7 +274,7 @@ func endpoints(args []string) ([]string, error) {
 		case e.Listen:
 			return nil, fmt.Errorf("%q: expected an endpoint to connect to, not one to listen on", a)
 		case slices.Contains(args[:i], a):
-			return nil, fmt.Errorf("%q is given twice", a)
+			return nil, fmt.Errorf("%q is given twice, expected once", a)
 		}
 	}
 	return args, nil

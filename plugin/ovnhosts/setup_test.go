@@ -22,18 +22,20 @@ func TestParse(t *testing.T) {
 		domain      string
 		ttl         uint32
 		byDefault   string
+		routers     bool
 		through     string // a name that falls through
 	}{
-		{"defaults", "ovnhosts", ovn.Config{Southbound: sb}, []string{"."}, "", 30, "", ""},
-		{"zones", "ovnhosts Example.org 10.0.0.0/8", ovn.Config{Southbound: sb}, []string{"example.org.", "10.in-addr.arpa."}, "", 30, "", ""},
+		{"defaults", "ovnhosts", ovn.Config{Southbound: sb}, []string{"."}, "", 30, "", false, ""},
+		{"zones", "ovnhosts Example.org 10.0.0.0/8", ovn.Config{Southbound: sb}, []string{"example.org.", "10.in-addr.arpa."}, "", 30, "", false, ""},
 		{"both databases", "ovnhosts {\n southbound tcp:10.0.0.1:6642 tcp:10.0.0.2:6642\n northbound ssl:[::1]:6641\n monitor all\n tls c k a\n}",
 			ovn.Config{
 				Southbound: []string{"tcp:10.0.0.1:6642", "tcp:10.0.0.2:6642"}, Northbound: []string{"ssl:[::1]:6641"},
 				Monitor: ovn.All, TLS: endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a"},
-			}, []string{"."}, "", 30, "", ""},
-		{"Northbound only", "ovnhosts {\n northbound unix:/nb\n}", ovn.Config{Northbound: []string{"unix:/nb"}}, []string{"."}, "", 30, "", ""},
+			}, []string{"."}, "", 30, "", false, ""},
+		{"Northbound only", "ovnhosts {\n northbound unix:/nb\n}", ovn.Config{Northbound: []string{"unix:/nb"}}, []string{"."}, "", 30, "", false, ""},
 		{"names", "ovnhosts {\n domain Red.Example\n ttl 0\n scope switch\n default_switch red\n fallthrough org\n}",
-			ovn.Config{Southbound: sb}, []string{"."}, "red.example.", 0, "red", "a.org."},
+			ovn.Config{Southbound: sb}, []string{"."}, "red.example.", 0, "red", false, "a.org."},
+		{"scope", "ovnhosts {\n scope router\n}", ovn.Config{Southbound: sb}, []string{"."}, "", 30, "", true, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -50,8 +52,8 @@ func TestParse(t *testing.T) {
 			if d := cmp.Diff(tt.zones, h.Zones); d != "" {
 				t.Error(d)
 			}
-			if h.domain != tt.domain || h.ttl != tt.ttl || h.defaultSwitch != tt.byDefault {
-				t.Errorf("domain %q, ttl %d, default switch %q", h.domain, h.ttl, h.defaultSwitch)
+			if h.domain != tt.domain || h.ttl != tt.ttl || h.defaultSwitch != tt.byDefault || h.routers != tt.routers {
+				t.Errorf("domain %q, ttl %d, default switch %q, routers %v", h.domain, h.ttl, h.defaultSwitch, h.routers)
 			}
 			if tt.through != "" && !h.Fall.Through(tt.through) || h.Fall.Through("a.com.") {
 				t.Error("fallthrough")
@@ -75,7 +77,7 @@ func TestParseRefuses(t *testing.T) {
 		{"domain", "ovnhosts {\n domain a..b\n}", "expected a domain name"},
 		{"root as domain", "ovnhosts {\n domain .\n}", "expected a domain name below the root"},
 		{"ttl", "ovnhosts {\n ttl -1\n}", "expected whole seconds"},
-		{"scope", "ovnhosts {\n scope world\n}", "expected switch"},
+		{"scope", "ovnhosts {\n scope world\n}", "expected switch or router"},
 		{"default switch", "ovnhosts {\n default_switch\n}", "expected the name of a logical switch"},
 	}
 	for _, tt := range tests {

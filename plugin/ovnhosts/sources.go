@@ -62,7 +62,8 @@ func (r *register) ready() bool {
 			return false
 		}
 	}
-	return true
+	// There is none while the Corefile's plugins are being started.
+	return len(r.uses) > 0
 }
 
 // all returns the sources by the endpoints that they read. Two that read the same

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// attach makes the ovn-nbctl command that joins switches to a router.
+func attach(router string, switches ...string) string {
+	var all []string
+	for _, s := range switches {
+		port := s + "-" + router
+		all = append(all, fmt.Sprintf("lrp-add %s r-%s 02:00:00:00:00:01 10.9.0.1/24", router, port),
+			fmt.Sprintf("lsp-add %s %s -- lsp-set-type %s router -- lsp-set-addresses %s router -- lsp-set-options %s router-port=r-%s", s, port, port, port, port, port))
+	}
+	return strings.Join(all, " -- ")
+}
+
+// joined are the names of the networks in a scope, sorted but for the first.
+func joined(s *Snapshot, network string) string {
+	n := s.NetworkByName(network)
+	if n == nil {
+		return "not known"
+	}
+	scope := s.RouterScope(n.ID)
+	if scope.Own == nil {
+		return "no scope"
+	}
+	var others []string
+	for _, other := range scope.joined {
+		if other != scope.Own {
+			others = append(others, other.Name)
+		}
+	}
+	slices.Sort(others)
+	return strings.Join(append([]string{scope.Own.Name}, others...), " ")
+}
+
+// TestRouterScope: what northd makes of routers, gateway routers, a provider's
+// network, a transit switch and routers side by side, and changes to that.
+func TestRouterScope(t *testing.T) {
+	r := newRig(t)
+	r.startNorthd()
+	switches := []string{"a", "b", "c", "d", "ext", "e1", "e2", "transit", "f1", "f2", "g"}
+	for i, s := range switches {
+		r.nbctl(fmt.Sprintf("ls-add %s -- lsp-add %s vm-%s -- lsp-set-addresses vm-%s 02:00:00:00:01:%02d~10.0.0.%d -- lsp-set-options vm-%s hostname=own-%s", s, s, s, s, i, i, s, s))
+	}
+	for _, router := range []string{"r1", "r2", "re1", "re2", "rf1", "rf2"} {
+		r.nbctl("lr-add " + router)
+	}
+	r.nbctl("lsp-add ext phys -- lsp-set-type phys localnet -- lsp-set-addresses phys unknown -- lsp-set-options phys network_name=phys")
+	r.nbctl(attach("r1", "a", "b", "ext"))
+	r.nbctl("set Logical_Router r2 options:chassis=hv1")
+	r.nbctl(attach("r2", "c", "d", "ext"))
+	r.nbctl("lrp-set-gateway-chassis r-ext-r1 hv1")
+	r.nbctl(attach("re1", "e1", "transit") + " -- " + attach("re2", "e2", "transit"))
+	r.nbctl(attach("rf1", "f1") + " -- " + attach("rf2", "f2"))
+	r.nbctl("lrp-add rf1 f12 02:00:00:00:00:01 10.8.0.1/24 peer=f21 -- lrp-add rf2 f21 02:00:00:00:00:01 10.8.0.2/24 peer=f12")
+	r.nbctl("--wait=sb sync")
+	r.sbctl("chassis-add hv1 geneve 127.0.0.1")
+	var here []string
+	for _, g := range []string{"a", "c", "e1", "ext", "f1", "g"} {
+		r.sbctl("lsp-bind vm-" + g + " hv1")
+		here = append(here, "vm-"+g)
+	}
+
+	type reading struct {
+		name   string
+		source *Source
+		local  bool
+	}
+	var readings []reading
+	for _, monitor := range []Monitor{All, Local} {
+		for i, c := range []Config{r.config(true, false), r.config(true, true), r.config(false, true)} {
+			c.Monitor = monitor
+			s := r.acquire(c)
+			t.Cleanup(s.JoinNetworks())
+			s.SetChassis("hv1")
+			s.SetPorts(here)
+			readings = append(readings, reading{fmt.Sprintf("%s %d", map[Monitor]string{All: "all", Local: "local"}[monitor], i), s, monitor == Local})
+		}
+	}
+	// What each scope is; who is not mentioned has none but in "all".
+	steps := []struct {
+		name, command string
+		scopes        []string
+	}{
+		{"initial", "", []string{"a b", "c d", "ext", "e1 e2 transit", "f1 f2", "g"}},
+		{"one more", attach("r1", "g"), []string{"a b g", "c d", "ext", "e1 e2 transit", "f1 f2", "g a b"}},
+		{"on two routers", attach("r2", "b"), []string{"a b c d g", "c a b d g", "ext", "e1 e2 transit", "f1 f2"}},
+		{"a localnet port between", "lsp-add b phys-b -- lsp-set-type phys-b localnet -- lsp-set-addresses phys-b unknown -- lsp-set-options phys-b network_name=phys",
+			[]string{"a g", "c d", "ext", "e1 e2 transit", "f1 f2", "g a"}},
+		{"it goes", "lsp-del phys-b", []string{"a b c d g", "c a b d g", "ext", "e1 e2 transit", "f1 f2"}},
+		{"off the second router", "lsp-del b-r2", []string{"a b g", "c d", "ext"}},
+		{"routers that are peers no more", "lrp-del f21", []string{"f1", "e1 e2 transit"}},
+		{"a router goes", "lr-del re2", []string{"e1 transit"}},
+		{"the switch between goes", "ls-del transit", []string{"e1"}},
+		{"a router's last", "lr-del r1", []string{"a", "g", "c d", "ext"}},
+	}
+	for _, step := range steps {
+		t.Run(step.name, func(t *testing.T) {
+			if step.command != "" {
+				r.nbctl("--wait=sb " + step.command)
+			}
+			for _, reading := range readings {
+				eventually(t, reading.source, func(s *Snapshot) string {
+					var wrong []string
+					want := map[string]bool{}
+					for _, scope := range step.scopes {
+						own, _, _ := strings.Cut(scope, " ")
+						if got := joined(s, own); got != scope {
+							wrong = append(wrong, fmt.Sprintf("%s: got %q, want %q", reading.name, got, scope))
+							continue
+						}
+						for _, name := range strings.Fields(scope) {
+							want[name] = true
+						}
+						sc := s.RouterScope(s.NetworkByName(own).ID)
+						for i, other := range switches {
+							answer := "none"
+							if slices.Contains(strings.Fields(scope), other) {
+								answer = fmt.Sprintf("10.0.0.%d", i)
+							}
+							if got := ask(sc, "own-"+other+".", ""); got != answer {
+								wrong = append(wrong, fmt.Sprintf("%s: %s asks for %s: got %q, want %q", reading.name, own, other, got, answer))
+							}
+							if got := ask(s.SwitchScope(sc.Own.ID), "own-"+other+".", ""); other != own && got != "none" {
+								wrong = append(wrong, fmt.Sprintf("%s: %s asks for %s in the scope of a switch: got %q", reading.name, own, other, got))
+							}
+						}
+					}
+					// Nothing is read but what the guests here need.
+					if reading.local && step.name == "initial" {
+						if got := networks(s); got != "a b c d e1 e2 ext f1 f2 g transit" {
+							wrong = append(wrong, reading.name+": networks "+got)
+						}
+					}
+					if got := guests(s); got != strings.Join(here, " ") {
+						wrong = append(wrong, fmt.Sprintf("%s: guests %s", reading.name, got))
+					}
+					return strings.Join(wrong, "\n")
+				})
+			}
+		})
+	}
+}
+
+// TestJoinNetworks: guests are those with a whole scope, from when it is wanted
+// until it is not, and what is joined is read for no longer.
+func TestJoinNetworks(t *testing.T) {
+	r := newRig(t)
+	r.startNorthd()
+	for _, s := range []string{"a", "b", "c", "d"} {
+		r.nbctl(fmt.Sprintf("ls-add %s -- lsp-add %s vm-%s -- lsp-set-options vm-%s hostname=vm-%s", s, s, s, s, s))
+	}
+	r.nbctl("lr-add r -- lr-add r2 -- " + attach("r", "a", "b") + " -- " + attach("r2", "b", "d"))
+	r.nbctl("--wait=sb sync")
+	r.sbctl("chassis-add hv1 geneve 127.0.0.1 -- lsp-bind vm-a hv1")
+	for name, c := range map[string]Config{"southbound": r.config(true, false), "both": r.config(true, true), "northbound": r.config(false, true)} {
+		t.Run(name, func(t *testing.T) {
+			s := r.acquire(c)
+			s.SetChassis("hv1")
+			s.SetPorts([]string{"vm-a"})
+			are := func(want string) {
+				t.Helper()
+				eventually(t, s, func(s *Snapshot) string {
+					got := fmt.Sprintf("%s: %s: %s", networks(s), guests(s), joined(s, "a"))
+					if got != want {
+						return fmt.Sprintf("got %q, want %q", got, want)
+					}
+					return ""
+				})
+			}
+			are("a: vm-a: no scope")
+			// A scope is there as a whole or not at all.
+			stop, watched := make(chan struct{}), sync.WaitGroup{}
+			watched.Go(func() {
+				for {
+					changed := s.Changed()
+					snapshot := s.Snapshot()
+					if got := joined(snapshot, "a"); got != "not known" && got != "no scope" && got != "a b d" {
+						t.Errorf("the scope is %q", got)
+					}
+					select {
+					case <-changed:
+					case <-stop:
+						return
+					}
+				}
+			})
+			leave, also := s.JoinNetworks(), s.JoinNetworks()
+			are("a b d: vm-a: a b d")
+			s.SetChassis("hv2")
+			s.SetPorts(nil)
+			are(": : not known")
+			s.SetChassis("hv1")
+			s.SetPorts([]string{"vm-a"})
+			are("a b d: vm-a: a b d")
+			close(stop)
+			watched.Wait()
+			leave()
+			leave()
+			forget := s.AddNetwork("c")
+			are("a b c d: vm-a: a b d")
+			also()
+			are("a c: vm-a: no scope")
+			forget()
+			are("a: vm-a: no scope")
+		})
+	}
+}
+
+// TestScopeOrder: the asker's own network answers first, then the others in the
+// order of their UUIDs, each as a whole.
+func TestScopeOrder(t *testing.T) {
+	r := newRig(t)
+	router := r.sbctl("create Datapath_Binding tunnel_key=9 external_ids:name=r external_ids:logical-router=" + rowID(9))
+	for i, uuid := range []string{uuidA, uuidB, uuidC} {
+		dp := r.insertSwitch(fmt.Sprintf("s%d", i), uuid, i+1)
+		r.sbctl(fmt.Sprintf("create Port_Binding logical_port=s%d-r tunnel_key=1 datapath=%s type=patch options:peer=r-s%d", i, dp, i))
+		r.sbctl(fmt.Sprintf("create Port_Binding logical_port=r-s%d tunnel_key=%d datapath=%s type=patch options:peer=s%d-r", i, i+1, router, i))
+		records := []string{
+			`{all="10.0.0.1",late="10.0.0.1",*.w="10.0.0.1"}`,
+			`{all="10.0.0.2",two="10.0.0.2",x.w="10.0.0.2",deep.ent="10.0.0.2"}`,
+			`{all="fd00::3",two="10.0.0.3",late="10.0.0.3",77.0.0.10.in-addr.arpa="c.test",ent="10.0.0.3"}`,
+		}[i]
+		r.sbctl("create DNS datapaths=" + dp + " records=" + records)
+	}
+	c := r.config(true, false)
+	c.Monitor = All
+	s := r.acquire(c)
+	defer s.JoinNetworks()()
+	eventually(t, s, func(s *Snapshot) string {
+		var wrong []string
+		for _, line := range strings.Split(strings.TrimSpace(`
+			s0 all. = 10.0.0.1
+			s1 all. = 10.0.0.2
+			s2 all. = fd00::3
+			s0 two. = 10.0.0.2
+			s2 two. = 10.0.0.3
+			s1 late. = 10.0.0.1
+			s0 x.w. = 10.0.0.1
+			s1 x.w. = 10.0.0.2
+			s2 x.w. = 10.0.0.1
+			s2 w. = empty
+			s0 ent. = 10.0.0.3
+			s1 none. = none
+			s0 77.0.0.10.in-addr.arpa. = c.test.
+			s0 2.0.0.10.in-addr.arpa. = deep.ent. x.w.
+			s1 1.0.0.10.in-addr.arpa. = all. late.`), "\n") {
+			question, want, _ := strings.Cut(strings.TrimSpace(line), " = ")
+			own, name, _ := strings.Cut(question, " ")
+			n := s.NetworkByName(own)
+			if n == nil {
+				return "no " + own
+			}
+			if got := ask(s.RouterScope(n.ID), name, ""); got != want {
+				wrong = append(wrong, fmt.Sprintf("%s: got %q, want %q", question, got, want))
+			}
+		}
+		return strings.Join(wrong, "\n")
+	})
+}
+
+// TestPeers: what joins is two ports that name each other; a port whose other end
+// is not there joins nothing and keeps nobody waiting.
+func TestPeers(t *testing.T) {
+	r := newRig(t)
+	r.sbctl("chassis-add hv1 geneve 127.0.0.1")
+	router := r.sbctl("create Datapath_Binding tunnel_key=9 external_ids:name=r external_ids:logical-router=" + rowID(9))
+	a, b := r.insertSwitch("a", uuidA, 1), r.insertSwitch("b", uuidB, 2)
+	r.sbctl("create Port_Binding logical_port=vm-a tunnel_key=1 datapath=" + a + " -- lsp-bind vm-a hv1")
+	port := func(name, datapath string, key int, peer string) {
+		r.sbctl(fmt.Sprintf("create Port_Binding logical_port=%s tunnel_key=%d datapath=%s type=patch options:peer=%s", name, key, datapath, peer))
+	}
+	port("a-r", a, 2, "r-a")
+	port("b-r", b, 2, "r-b")
+	port("b-gone", b, 3, "gone")
+	port("r-b", router, 2, "b-r")
+	var sources []*Source
+	for _, monitor := range []Monitor{All, Local} {
+		c := r.config(true, false)
+		c.Monitor = monitor
+		s := r.acquire(c)
+		t.Cleanup(s.JoinNetworks())
+		s.SetChassis("hv1")
+		sources = append(sources, s)
+	}
+	are := func(want string) {
+		t.Helper()
+		for _, s := range sources {
+			eventually(t, s, func(s *Snapshot) string {
+				if got := joined(s, "a"); got != want {
+					return fmt.Sprintf("got %q, want %q", got, want)
+				}
+				return ""
+			})
+		}
+	}
+	are("a")
+	port("r-a", router, 1, "other")
+	are("a")
+	r.sbctl("set Port_Binding r-a options:peer=a-r")
+	are("a b")
+	r.sbctl("set Port_Binding a-r options:peer=r-b")
+	are("a")
+	r.sbctl("set Port_Binding a-r options:peer=r-a")
+	are("a b")
+	r.sbctl("set Port_Binding r-a type=chassisredirect")
+	are("a")
+	r.sbctl("set Port_Binding r-a type=l3gateway -- set Port_Binding a-r type=l3gateway")
+	are("a b")
+	// The row of a switch is replaced, and for a moment there are two.
+	second := r.insertSwitch("a", uuidA, 3)
+	r.sbctl("create Port_Binding logical_port=vm-a2 tunnel_key=1 datapath=" + second + " -- lsp-bind vm-a2 hv1")
+	r.sbctl("set Port_Binding a-r datapath=" + second)
+	are("a b")
+	r.sbctl("set Port_Binding vm-a datapath=" + second + " tunnel_key=4 -- destroy Datapath_Binding " + a)
+	are("a b")
+}
