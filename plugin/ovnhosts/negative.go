@@ -33,13 +33,22 @@ func negativeOwner(qname, domain, zone string) string {
 	return qname[labels[len(labels)-1]:]
 }
 
+// maxName is the longest domain name as text, but for escapes, which make it
+// longer than it is (RFC 1035, section 2.3.4: 255 bytes on the wire).
+const maxName = 254
+
 // soa is the SOA record of a negative answer. Its serial tells the age of the
 // snapshot.
 func soa(owner string, snapshot time.Time) dns.RR {
+	server, mailbox := "ns.dns."+owner, "hostmaster."+owner
+	if len(mailbox) > maxName {
+		// Nobody reads these two; they must only fit into a name.
+		server, mailbox = owner, owner
+	}
 	return &dns.SOA{
 		Hdr:     dns.RR_Header{Name: owner, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: negativeTTL},
-		Ns:      "ns.dns." + owner,
-		Mbox:    "hostmaster." + owner,
+		Ns:      server,
+		Mbox:    mailbox,
 		Serial:  uint32(snapshot.Unix()),
 		Refresh: 7200,
 		Retry:   1800,

@@ -6,6 +6,7 @@ package ovnhosts
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"strings"
 
@@ -66,6 +67,10 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	}
 	snapshot := h.source.Snapshot()
 	scope, domain := h.scope(ctx, snapshot)
+	if _, punted := origin.FromContext(ctx); scope.Own == nil && !punted && h.defaultSwitch != "" {
+		// To pass the name on would tell others of it, and cache their answer.
+		return dns.RcodeServerFailure, plugin.Error(name, fmt.Errorf("the default switch %q is not known", h.defaultSwitch))
+	}
 	if scope.Own == nil {
 		// Who has no network has no names here, and nothing is known against them.
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)

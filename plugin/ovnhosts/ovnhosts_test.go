@@ -244,3 +244,31 @@ func TestUnknownOrigin(t *testing.T) {
 		t.Errorf("got %d, %v, %v, want the next plugin's answer", code, err, w.Msg)
 	}
 }
+
+// A name that is meant for a switch goes nowhere else while that is not known.
+func TestUnknownDefaultSwitch(t *testing.T) {
+	h := open(t, " fallthrough")
+	h.defaultSwitch = "rde"
+	r := new(dns.Msg).SetQuestion("db.internal.", dns.TypeA)
+	w := dnstest.NewRecorder(&test.ResponseWriter{})
+	code, err := h.ServeDNS(context.Background(), w, r)
+	if err == nil || code != dns.RcodeServerFailure || w.Msg != nil {
+		t.Errorf("got %d, %v, %v, want SERVFAIL", code, err, w.Msg)
+	}
+}
+
+// Whatever the domain, a negative answer fits into a message.
+func TestNegativeAnswerPacks(t *testing.T) {
+	for n := 200; n < 254; n++ {
+		owner := dns.Fqdn(strings.TrimSuffix(strings.Repeat(strings.Repeat("a", 49)+".", 6)[:n], "."))
+		m := new(dns.Msg).SetQuestion(owner, dns.TypeA)
+		m.Ns = []dns.RR{soa(owner, time.Time{})}
+		b, err := m.Pack()
+		if err == nil {
+			err = new(dns.Msg).Unpack(b)
+		}
+		if err != nil {
+			t.Fatalf("domain of %d bytes: %v", n, err)
+		}
+	}
+}
