@@ -87,6 +87,8 @@ type bridge struct {
 	view atomic.Pointer[localView]
 	// generation is of this process's flows, set by the first session.
 	generation uint64
+	// controllerID is for connections whose Corefile names none.
+	controllerID uint16
 
 	// wake tells the session that there is another server, or a withdrawal.
 	wake     chan struct{}
@@ -106,8 +108,8 @@ type bridge struct {
 	ctx       context.Context // of everything that the bridge runs
 }
 
-// newControllerID is for one connection, so that of two processes on a bridge, and
-// of two connections of one process while a reload replaces one, each gets its own
+// newControllerID makes up an id, so that of two processes on a bridge, and of two
+// connections of one process while a reload replaces one, each gets its own
 // packet-ins: the switch sends a copy to every connection that has the id. Small
 // ones are left to others; 0 is ovn-controller's.
 func newControllerID() uint16 {
@@ -119,7 +121,7 @@ func newControllerID() uint16 {
 func newBridge(name string) *bridge {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &bridge{
-		name: name, tally: newTally(name), cancel: cancel, ctx: ctx,
+		name: name, tally: newTally(name), cancel: cancel, ctx: ctx, controllerID: newControllerID(),
 		workers: newWorkers(ctx.Done()),
 		wake:    make(chan struct{}, 1), withdraw: make(chan chan struct{}),
 	}
@@ -195,18 +197,20 @@ func (b *bridge) run(ctx context.Context) {
 		}
 	}
 	backoff := endpoint.Backoff{Min: minRetry, Max: maxRetry}
-	said := ""
+	said, refusing := "", false
 	for ctx.Err() == nil {
 		options := b.current.Load().options
 		// A switch that takes the connection but not the flows gets no new try at
 		// once, and no new line in the log.
-		placed := b.placed.Load()
+		placed, up := b.placed.Load(), false
 		err := b.connect(ctx, &options, func() {
+			up = true
 			connected.WithLabelValues(b.name).Set(1)
-			if said == "" {
+			if !refusing {
 				log.Infof("Bridge %s: connected to %s", b.name, options.OpenFlow)
 			}
 		})
+		refusing = up && b.placed.Load() == placed && !errors.Is(err, errOptions)
 		connected.WithLabelValues(b.name).Set(0)
 		flowsGauge.WithLabelValues(b.name).Set(0)
 		b.ready.Store(false)

@@ -27,7 +27,7 @@ func (b *bridge) connect(ctx context.Context, options *Options, up func()) error
 	}
 	id := options.ControllerID
 	if id == 0 {
-		id = newControllerID()
+		id = b.controllerID
 	}
 	handshake, cancel := context.WithTimeout(ctx, connectTimeout)
 	conn, err := openflow.NewConn(handshake, nc, openflow.Options{ControllerID: id})
@@ -58,8 +58,10 @@ func (b *bridge) connect(ctx context.Context, options *Options, up func()) error
 		<-served
 		stop(nil)
 	}
+	// The next connection may stand beside this one if it has another id.
 	next := b.current.Load().options.ControllerID
-	if errors.Is(err, errOptions) && (next == 0 || next != id) {
+	if errors.Is(err, errOptions) && next != id {
+		b.controllerID = newControllerID()
 		b.done.Go(func() {
 			defer end()
 			s.linger(ctx, options)

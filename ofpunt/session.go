@@ -263,13 +263,19 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 	case err != nil:
 		return false, err
 	}
+	if !settled && !s.started {
+		// The private table may be another process's still, whose guests are not
+		// known here yet.
+		s.complain("the databases have not told all guests of this node")
+		return false, nil
+	}
 	want := plan.Private
 	if len(want) > 0 && (s.lease.sound || s.keeper.hasPunt()) {
 		// A process that is stuck leaves its punt to expire.
 		want = append(want, plan.Punt)
 	}
 	// A reload may bring a database that has not told everything yet.
-	c, err := s.keeper.reconcile(ctx, append(want, plan.Entry...), !settled && s.started)
+	c, err := s.keeper.reconcile(ctx, append(want, plan.Entry...), !settled)
 	if err != nil {
 		return false, err
 	}
@@ -279,15 +285,13 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 		flowInstalls.WithLabelValues(s.bridge.name, "lost").Add(float64(restored))
 	}
 	flowsGauge.WithLabelValues(s.bridge.name).Set(float64(len(s.keeper.have)))
-	if !settled {
-		s.complain("the databases have not told all guests of this node")
-	} else if !s.started {
+	if !s.started {
 		s.started = true
 		s.bridge.placed.Add(1)
 		s.complaint = ""
 		log.Infof("Bridge %s: flows are in place, %s", s.bridge.name, s.where(srv))
 	}
-	s.bridge.ready.Store(s.started && (len(want) == 0 || s.keeper.hasPunt()))
+	s.bridge.ready.Store(len(want) == 0 || s.keeper.hasPunt())
 	return false, nil
 }
 
