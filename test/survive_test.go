@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -142,6 +143,16 @@ func TestHandOver(t *testing.T) {
 	n := newSurvivor(t)
 	first := launch(t, n.l, n.l.Node, "first", n.corefile("lease 3s", "", 9153, 8181))
 	first.ready(200)
+	// controllerID is that of the punt: never OVN's, and another for each process.
+	controllerID := func() string {
+		flows := n.l.Node.OFCTL("dump-flows", lab.Bridge, "table=200,cookie=0x70646e0000000000/0xffffff0000000000")
+		_, rest, found := strings.Cut(flows, "controller(id=")
+		id, _, _ := strings.Cut(rest, ",")
+		if n, err := strconv.Atoi(id); !found || err != nil || n < 1024 {
+			t.Errorf("controller id %q, want one from 1024 on, in\n%s", id, flows)
+		}
+		return id
+	}
 	cookie := func() string {
 		flows := n.l.Node.OFCTL("dump-flows", lab.Bridge, "table=200")
 		for _, f := range strings.Split(flows, "\n") {
@@ -159,12 +170,15 @@ func TestHandOver(t *testing.T) {
 	}
 
 	// It takes over, and gives back.
-	ofFirst := cookie()
+	ofFirst, idOfFirst := cookie(), controllerID()
 	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease 3s", "", 9154, 8182))
 	second.log("flows are in place")
 	first.log("started later has taken over")
 	if c := cookie(); c == ofFirst {
 		t.Errorf("the punt has the cookie of the first still: %s", c)
+	}
+	if id := controllerID(); id == idOfFirst {
+		t.Errorf("both processes have controller id %s", id)
 	}
 	quiet := installs()
 	for range 20 {
