@@ -27,8 +27,20 @@ func main() {
 	ofpunt.TakeOverAfter(directives[len(directives)-1])
 	caddy.AppName = "puntdns"
 	caddy.AppVersion = fmt.Sprintf("%s (CoreDNS-%s)", version, coremain.CoreVersion)
+	caddy.SetDefaultCaddyfileLoader("default", caddy.LoaderFunc(loadCorefile))
 	coremain.Run()
 	// Run returns at once when no server block opened a socket. Signals and the
 	// reload plugin work on regardless; SIGTERM ends the process.
 	select {}
+}
+
+// loadCorefile reads the Corefile of the working directory, where -conf names
+// none. Without one CoreDNS would serve a default on port 53, which is nothing to
+// do by accident on a node.
+func loadCorefile(serverType string) (caddy.Input, error) {
+	contents, err := os.ReadFile(caddy.DefaultConfigFile)
+	if err != nil {
+		return nil, fmt.Errorf("no Corefile: %w; expected one here, or -conf FILE", err)
+	}
+	return caddy.CaddyfileInput{Contents: contents, Filepath: caddy.DefaultConfigFile, ServerTypeName: serverType}, nil
 }

@@ -100,6 +100,14 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// CoreDNS's own default, a server on port 53, is nothing to start by accident.
+func TestNoCorefile(t *testing.T) {
+	out, err := run(t)
+	if err == nil || !strings.Contains(out, "no Corefile") || !strings.Contains(out, "-conf FILE") {
+		t.Errorf("got %v and\n%s", err, out)
+	}
+}
+
 // A node's resolver talks to no cloud: an SDK would triple the binary.
 func TestNoCloud(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
