@@ -248,6 +248,11 @@ func (q *query) refuse(rcode int, reason string) {
 		q.pass(resumed, reason)
 		return
 	}
+	q.replyError(rcode, refused, reason)
+}
+
+// replyError answers with rcode and the question.
+func (q *query) replyError(rcode int, result, reason string) {
 	b := buffers.get()
 	defer buffers.put(b)
 	answer := appendError(b.answer[:0], q.udp.Payload, rcode)
@@ -256,14 +261,21 @@ func (q *query) refuse(rcode int, reason string) {
 		return
 	}
 	b.answer = answer
+	_ = q.reply(b, result, reason) // counted there
+}
+
+// reply sends b.answer, unless somebody has dealt with the query before, and
+// counts it.
+func (q *query) reply(b *buffer, result, reason string) error {
 	if !q.done.CompareAndSwap(false, true) {
-		return
+		return errDone
 	}
 	if err := q.send(b); err != nil {
 		q.session.tally.count(dropped, reasonConnection)
-		return
+		return err
 	}
-	q.session.tally.count(refused, reason)
+	q.session.tally.count(result, reason)
+	return nil
 }
 
 // pass resumes the packet if it is paused, and else counts it with result.
@@ -287,21 +299,9 @@ func (q *query) drop(reason string) {
 // expire answers in the place of a chain that takes too long. The query stays in
 // flight until its chain returns.
 func (q *query) expire() {
-	if q.done.Load() || !q.known.Load() {
-		return
+	if !q.done.Load() && q.known.Load() {
+		q.replyError(dns.RcodeServerFailure, answered, reasonDeadline)
 	}
-	b := buffers.get()
-	defer buffers.put(b)
-	answer := appendError(b.answer[:0], q.udp.Payload, dns.RcodeServerFailure)
-	if answer == nil || !q.done.CompareAndSwap(false, true) {
-		return
-	}
-	b.answer = answer
-	if err := q.send(b); err != nil {
-		q.session.tally.count(dropped, reasonConnection)
-		return
-	}
-	q.session.tally.count(answered, reasonDeadline)
 }
 
 // send returns b.answer to the guest.

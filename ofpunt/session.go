@@ -124,14 +124,7 @@ func (s *session) turnAway(q *query, p *openflow.PacketIn, reason string) {
 		s.tally.count(dropped, reason)
 		return
 	}
-	b := buffers.get()
-	defer buffers.put(b)
-	b.answer = appendError(b.answer[:0], q.udp.Payload, dns.RcodeServerFailure)
-	if err := q.send(b); err != nil {
-		s.tally.count(dropped, reasonConnection)
-		return
-	}
-	s.tally.count(refused, reason)
+	q.replyError(dns.RcodeServerFailure, refused, reason)
 }
 
 // packetOut sends b.frame to the guest at inPort, with a VLAN tag pushed unless

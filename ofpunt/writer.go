@@ -53,7 +53,7 @@ func (w *writer) WriteMsg(m *dns.Msg) error {
 		return fmt.Errorf("packing the answer: %w", err)
 	}
 	b.answer = answer
-	return w.write(b)
+	return w.q.reply(b, answered, reasonChain)
 }
 
 // Write implements dns.ResponseWriter; p is a whole DNS message.
@@ -64,22 +64,10 @@ func (w *writer) Write(p []byte) (int, error) {
 	b := buffers.get()
 	defer buffers.put(b)
 	b.answer = append(b.answer[:0], p...)
-	if err := w.write(b); err != nil {
+	if err := w.q.reply(b, answered, reasonChain); err != nil {
 		return 0, err
 	}
 	return len(p), nil
-}
-
-func (w *writer) write(b *buffer) error {
-	if !w.q.done.CompareAndSwap(false, true) {
-		return errDone
-	}
-	if err := w.q.send(b); err != nil {
-		w.q.session.tally.count(dropped, reasonConnection)
-		return err
-	}
-	w.q.session.tally.count(answered, reasonChain)
-	return nil
 }
 
 // Close, TsigStatus, TsigTimersOnly and Hijack implement dns.ResponseWriter. A
