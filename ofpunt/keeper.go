@@ -64,6 +64,24 @@ type flowState struct {
 	text string
 }
 
+// flow is one that should stand, in the form in which it is compared.
+type flow struct {
+	key   flowKey
+	state flowState
+}
+
+func newFlow(f openflow.FlowMod) flow {
+	return flow{keyOf(&f), flowState{cookie: f.Cookie, mod: f, text: f.String()}}
+}
+
+func newFlows(mods []openflow.FlowMod) []flow {
+	flows := make([]flow, len(mods))
+	for i := range mods {
+		flows[i] = newFlow(mods[i])
+	}
+	return flows
+}
+
 func keyOf(f *openflow.FlowMod) flowKey { return flowKey{f.Table, f.Priority, f.Match.Key()} }
 
 // change is what one reconciliation did.
@@ -136,11 +154,11 @@ func (k *keeper) watch(ctx context.Context, table uint8) error {
 	return nil
 }
 
-// catchUp takes in what the switch has told, and returns how many of our flows
-// somebody else removed or overwrote. An event may be older than what we did
+// catchUp takes in what the switch has told, if anything, and returns how many of
+// our flows somebody else removed or overwrote. An event may be older than what we did
 // since: then a flow is installed once more, which is harmless, and none is ever
 // missed.
-func (k *keeper) catchUp() (lost int) {
+func (k *keeper) catchUp() (lost int, told bool) {
 	k.mu.Lock()
 	updates := k.updates
 	k.updates = nil
@@ -177,7 +195,7 @@ func (k *keeper) catchUp() (lost int) {
 			}
 		}
 	}
-	return lost
+	return lost, len(updates) > 0
 }
 
 // expired reports whether the flow went by its hard timeout.
@@ -206,17 +224,16 @@ func (k *keeper) hasPunt() bool {
 // generations none. What is superfluous goes after what is new has come, in the
 // reverse order; all of it is one bundle. While want may be only a part of what is
 // wanted, nothing goes.
-func (k *keeper) reconcile(ctx context.Context, want []openflow.FlowMod, partial bool) (change, error) {
+func (k *keeper) reconcile(ctx context.Context, want []flow, partial bool) (change, error) {
 	var c change
 	var mods []openflow.FlowMod
 	wanted := make(map[flowKey]flowState, len(want))
 	for _, f := range want {
-		key, state := keyOf(&f), flowState{cookie: f.Cookie, mod: f, text: f.String()}
-		wanted[key] = state
-		if had, ok := k.have[key]; ok && had.cookie == state.cookie && had.text == state.text {
+		wanted[f.key] = f.state
+		if had, ok := k.have[f.key]; ok && had.cookie == f.state.cookie && had.text == f.state.text {
 			continue
 		}
-		mods = append(mods, f)
+		mods = append(mods, f.state.mod)
 		c.added++
 	}
 	var superfluous []openflow.FlowMod

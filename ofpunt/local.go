@@ -100,11 +100,18 @@ const deadVLAN = 4095
 // localGuests are the ports of the bridge that are to be served: those that have
 // the name of a logical port, with Neutron's agent those that it has bound. With
 // a snapshot, they must be in it.
-func localGuests(kind placement.Kind, view *localView, snapshot *ovn.Snapshot) iter.Seq[placement.LocalGuest] {
+func localGuests(kind placement.Kind, view *localView, snapshot *ovn.Snapshot, meter func(guestKey) uint32) iter.Seq[placement.LocalGuest] {
 	return func(yield func(placement.LocalGuest) bool) {
+		if view == nil {
+			return
+		}
 		for i := range view.Interfaces {
 			g, ok := localGuest(kind, &view.Interfaces[i], snapshot)
-			if ok && !yield(g) {
+			if !ok {
+				continue
+			}
+			g.Meter = meter(guestKey{port: g.InPort})
+			if !yield(g) {
 				return
 			}
 		}

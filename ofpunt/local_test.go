@@ -32,7 +32,7 @@ func TestLocalGuests(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			view := newLocalView(vswitch.View{Interfaces: []vswitch.Interface{tt.port}})
 			for kind, want := range map[placement.Kind]bool{placement.Neutron: tt.neutron, placement.Table: tt.table} {
-				got := slices.Collect(localGuests(kind, view, nil))
+				got := slices.Collect(localGuests(kind, view, nil, func(guestKey) uint32 { return 0 }))
 				if (len(got) == 1) != want {
 					t.Errorf("%s: guests %v, want one: %v", kind, got, want)
 				}

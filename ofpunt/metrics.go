@@ -30,6 +30,10 @@ var (
 		Namespace: plugin.Namespace, Subsystem: name, Name: "flow_installs_total",
 		Help: "Flows installed: new ones, and lost ones put back.",
 	}, []string{"bridge", "reason"})
+	rateDrops = promauto.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: name, Name: "rate_drops_total",
+		Help: "Packets of guests that the switch dropped by rate, as of the last beat of the lease.",
+	}, []string{"bridge"})
 	connected = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: name, Name: "connected",
 		Help: "1 while the OpenFlow connection to the bridge is up, else 0.",

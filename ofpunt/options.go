@@ -33,6 +33,9 @@ type Options struct {
 	ControllerID uint16
 	// Lease is how long the punt outlives its last renewal; 0 for good.
 	Lease time.Duration
+	// Rate is how many packets per second the switch takes of one guest, and
+	// Burst how many at once; 0 is no limit.
+	Rate, Burst uint32
 	// Concurrent bounds the queries in the chain, ConcurrentPort those of one
 	// guest.
 	Concurrent, ConcurrentPort int
@@ -162,6 +165,7 @@ var properties = map[string]func(*Options, []string) error{
 	"arp":            parseARP,
 	"controller_id":  parseControllerID,
 	"lease":          parseLease,
+	"rate":           parseRate,
 	"max_concurrent": parseConcurrent,
 	"overload":       parseOverload,
 	"tls": func(o *Options, args []string) error {
@@ -291,6 +295,34 @@ func parseLease(o *Options, args []string) error {
 		return fmt.Errorf("%q: %s", args[0], want)
 	}
 	o.Lease = d
+	return nil
+}
+
+// maxRate keeps a bucket of Open vSwitch, which counts in thousandths of a
+// packet, within 32 bits.
+const maxRate = 1 << 20
+
+func parseRate(o *Options, args []string) error {
+	const want = "expected off or QPS [BURST], numbers from 1 to 1048576"
+	if len(args) == 1 && args[0] == "off" {
+		o.Rate, o.Burst = 0, 0
+		return nil
+	}
+	if len(args) < 1 || len(args) > 2 {
+		return fmt.Errorf("%v: %s", args, want)
+	}
+	n := [2]uint32{}
+	for i, s := range args {
+		v, err := strconv.ParseUint(s, 10, 32)
+		if err != nil || v < 1 || v > maxRate {
+			return fmt.Errorf("%q: %s", s, want)
+		}
+		n[i] = uint32(v)
+	}
+	if len(args) == 1 {
+		n[1] = n[0] // one second's worth
+	}
+	o.Rate, o.Burst = n[0], n[1]
 	return nil
 }
 

@@ -40,6 +40,9 @@ func TestParseBlock(t *testing.T) {
 		{"switches", "ofpunt br-int {\n arp off\n lease 0\n overload drop\n placement ovn\n}", with(func(o *Options) {
 			o.ARP, o.Lease, o.Overload = false, 0, OverloadDrop
 		})},
+		{"rate", "ofpunt br-int {\n rate 100\n}", with(func(o *Options) { o.Rate, o.Burst = 100, 100 })},
+		{"rate with a burst", "ofpunt br-int {\n rate 100 5\n}", with(func(o *Options) { o.Rate, o.Burst = 100, 5 })},
+		{"no rate", "ofpunt br-int {\n rate off\n}", with(func(*Options) {})},
 		{"tls", "ofpunt br-int {\n tls c k a\n}", with(func(o *Options) { o.TLS = endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a"} })},
 	}
 	for _, tt := range tests {
@@ -83,6 +86,10 @@ func TestParseBlockRefuses(t *testing.T) {
 		{"limit", "max_concurrent 0", "expected N [PER_PORT]"},
 		{"limit of a machine that is still to be built", "max_concurrent 9000000000000000", "numbers from 1 to 65536"},
 		{"limits", "max_concurrent 1 2", "PER_PORT at most N"},
+		{"rate 0", "rate 0", "expected off or QPS [BURST]"},
+		{"rate of bits", "rate 10kbps", "expected off or QPS [BURST]"},
+		{"rate without words", "rate", "expected off or QPS [BURST]"},
+		{"burst", "rate 10 9000000", "numbers from 1 to 1048576"},
 		{"overload", "overload explode", "expected servfail or drop"},
 		{"tls", "tls cert", "expected CERT KEY CA"},
 	}

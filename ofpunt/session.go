@@ -7,15 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
-	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
@@ -35,6 +32,7 @@ type session struct {
 	conn   *openflow.Conn
 	lease  *lease
 	keeper *keeper
+	meters *meters
 	// out are the encoded actions of an answer without a tag.
 	out []byte
 	// controllerID is this connection's in the switch.
@@ -47,6 +45,9 @@ type session struct {
 	// stage is where OVN's DNS stands, as far as the switch has confirmed it.
 	stage      confirmedStage
 	superseded bool
+	// plan is the last that was made, and standing what of it the switch has.
+	plan     *plan
+	standing standing
 	// started is set once the flows have been in place.
 	started bool
 	// complaint is what was last logged of the state of the flows.
@@ -61,6 +62,7 @@ func newSession(b *bridge, conn *openflow.Conn, controllerID uint16, options *Op
 		bridge: b, tally: b.tally, conn: conn, controllerID: controllerID,
 		lease:  newLease(options.Lease),
 		keeper: newKeeper(conn),
+		meters: newMeters(b.name, conn),
 		retry:  endpoint.Backoff{Min: stageRetry, Max: stageRetryMax},
 	}
 	var err error
@@ -212,7 +214,7 @@ func (s *session) keep(ctx context.Context, options *Options) error {
 		case <-changed:
 		case <-retry.C:
 		case now := <-beat.C:
-			if err := s.beat(now); err != nil {
+			if err := s.beat(ctx, now); err != nil {
 				return err
 			}
 		case <-s.lease.back:
@@ -230,7 +232,7 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 	if s.bridge.leaving.Load() {
 		return false, nil
 	}
-	lost := s.keeper.catchUp()
+	lost, told := s.keeper.catchUp()
 	if newer := s.keeper.superseded(); newer != s.superseded {
 		s.superseded = newer
 		if newer {
@@ -240,14 +242,17 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 		}
 	}
 	if s.superseded {
+		s.meters.leave()
 		s.bridge.ready.Store(false)
 		return false, nil
 	}
 	if lost > 0 {
+		// A flow goes with its meter.
+		s.meters.forget()
 		log.Warningf("Bridge %s: %d flows were removed or changed by somebody else", s.bridge.name, lost)
 	}
 
-	plan, settled, err := s.plan(ctx, srv)
+	p, err := s.makePlan(ctx, srv)
 	switch {
 	case errors.Is(err, errStageUnknown):
 		s.complain(err.Error())
@@ -256,21 +261,55 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 	case err != nil:
 		return false, err
 	}
-	if !settled && !s.started {
+	if !p.settled && !s.started {
 		// The private table may be another process's still, whose guests are not
 		// known here yet.
 		s.complain("the databases have not told all guests of this node")
 		return false, nil
 	}
-	want := plan.Private
-	if len(want) > 0 && (s.lease.sound || s.keeper.hasPunt()) {
-		// A process that is stuck leaves its punt to expire.
-		want = append(want, plan.Punt)
+	// A process that is stuck leaves its punt to expire.
+	punt := len(p.private) > 0 && (s.lease.sound || s.keeper.hasPunt())
+	if now := (standing{p, punt}); told || now != s.standing {
+		err := s.place(ctx, p, punt, lost)
+		switch {
+		case errors.Is(err, errMeters):
+			s.complain(err.Error())
+			return true, nil
+		case err != nil:
+			return false, err
+		}
+		s.standing = now
+	}
+	s.bridge.ready.Store(len(p.private) == 0 || s.keeper.hasPunt())
+	return false, nil
+}
+
+// standing is what a session has placed: while it is asked for the same, and
+// nobody has touched it, there is nothing to do.
+type standing struct {
+	plan *plan
+	punt bool
+}
+
+// place installs a plan, the punt among it or not. Meters come before the flows
+// that name them and go after them.
+func (s *session) place(ctx context.Context, p *plan, punt bool, lost int) error {
+	if err := s.meters.ensure(ctx, p.rate, p.burst); err != nil {
+		return err
+	}
+	want := p.private
+	if punt {
+		want = append(want[:len(want):len(want)], p.punt)
 	}
 	// A reload may bring a database that has not told everything yet.
-	c, err := s.keeper.reconcile(ctx, append(want, plan.Entry...), !settled)
+	c, err := s.keeper.reconcile(ctx, append(want[:len(want):len(want)], p.entry...), !p.settled)
 	if err != nil {
-		return false, err
+		return s.meters.blame(err)
+	}
+	if p.settled {
+		if err := s.meters.trim(ctx); err != nil {
+			return err
+		}
 	}
 	if c.any() {
 		restored := min(lost, c.added)
@@ -282,21 +321,21 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 		s.started = true
 		s.bridge.placed.Add(1)
 		s.complaint = ""
-		log.Infof("Bridge %s: flows are in place, %s", s.bridge.name, s.where(srv))
+		log.Infof("Bridge %s: flows are in place, %s", s.bridge.name, s.where(p))
 	}
-	s.bridge.ready.Store(len(want) == 0 || s.keeper.hasPunt())
-	return false, nil
+	return nil
 }
 
 // where tells the place of the entry flows.
-func (s *session) where(srv *server) string {
-	switch {
-	case srv.options.Placement == placement.OVN && s.stage.table == 0:
+func (s *session) where(p *plan) string {
+	switch o := &p.server.options; {
+	case o.Placement == placement.OVN && p.table == 0:
 		return "none so far, as this chassis has no guest"
-	case srv.options.Placement == placement.OVN:
-		return fmt.Sprintf("OVN's DNS stage is table %d", s.stage.table)
+	case o.Placement == placement.OVN:
+		return fmt.Sprintf("OVN's DNS stage is table %d", p.table)
+	default:
+		return fmt.Sprintf("in table %d at priority %d", o.Table, o.Priority)
 	}
-	return fmt.Sprintf("in table %d at priority %d", srv.options.Table, srv.options.Priority)
 }
 
 // complain logs what keeps the flows from being placed, once.
@@ -307,82 +346,9 @@ func (s *session) complain(text string) {
 	}
 }
 
-// plan is the flows that should stand, and whether every guest of this node is
-// known.
-func (s *session) plan(ctx context.Context, srv *server) (p placement.Plan, settled bool, err error) {
-	service := srv.service(s.keeper.cookie(), s.controllerID)
-	var snapshot *ovn.Snapshot
-	if srv.source != nil {
-		snapshot = srv.source.Snapshot()
-		settled = snapshot.Settled
-	}
-	if srv.options.Placement == placement.OVN {
-		table, err := s.confirmStage(ctx, snapshot)
-		switch {
-		case errors.Is(err, errStageUnknown) && settled && !hasGuest(snapshot):
-			// A chassis without a guest has none of OVN's logical pipeline.
-			return p, true, nil
-		case err != nil:
-			return p, false, err
-		}
-		if err := s.keeper.watch(ctx, table-1); err != nil {
-			return p, false, err
-		}
-		return placement.PlanOVN(&service, table, guestsOf(snapshot)), settled, nil
-	}
-
-	table, priority := srv.options.Table, srv.options.Priority
-	if err := s.keeper.watch(ctx, table); err != nil {
-		return p, false, err
-	}
-	view := s.bridge.view.Load()
-	if view == nil {
-		view = &localView{}
-	} else {
-		settled = settled || snapshot == nil
-	}
-	return placement.PlanLocal(&service, table, priority, localGuests(srv.options.Placement, view, snapshot)), settled, nil
-}
-
-func hasGuest(snapshot *ovn.Snapshot) bool {
-	for range snapshot.Guests() {
-		return true
-	}
-	return false
-}
-
-// guestsOf are the guests that the snapshot has on this chassis.
-func guestsOf(snapshot *ovn.Snapshot) iter.Seq[placement.Guest] {
-	return func(yield func(placement.Guest) bool) {
-		for p := range snapshot.Guests() {
-			if !yield(placement.Guest{
-				Datapath: p.DatapathKey, Port: p.Key, Owned: ownedBy(snapshot.Network(p.Network)),
-			}) {
-				return
-			}
-		}
-	}
-}
-
-// metadataAddress is that of the metadata service of clouds, which a localport
-// of ML2/OVN answers for without any row saying so.
-var metadataAddress = netip.AddrFrom4([4]byte{169, 254, 169, 254})
-
-// service is what the flows of this server should do.
-func (srv *server) service(cookie uint64, controllerID uint16) placement.Service {
-	return placement.Service{
-		Addresses:    srv.options.Addresses,
-		Neighbors:    srv.options.ARP,
-		Pause:        srv.pause,
-		ControllerID: controllerID,
-		UserData:     userData,
-		Lease:        uint16(srv.options.Lease / time.Second),
-		Cookie:       cookie,
-	}
-}
-
-// beat probes the way through the switch, if there is one and it is ours.
-func (s *session) beat(now time.Time) error {
+// beat probes the way through the switch, if there is one and it is ours, and looks
+// at the meters.
+func (s *session) beat(ctx context.Context, now time.Time) error {
 	if len(s.keeper.have) == 0 || s.superseded {
 		s.lease.forget()
 		return nil
@@ -395,7 +361,9 @@ func (s *session) beat(now time.Time) error {
 		log.Warningf("Bridge %s: a probe through the switch did not come back in %s, the punt is not renewed", s.bridge.name, s.lease.every)
 	}
 	s.lease.sound = sound
-	return nil
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return s.meters.count(ctx)
 }
 
 // back renews the punt, as the probe has come back.
@@ -426,6 +394,12 @@ func (s *session) withdraw(ctx context.Context) error {
 	}
 	if _, err := s.keeper.reconcile(ctx, nil, false); err != nil {
 		return err
+	}
+	if !s.superseded {
+		s.meters.assign()
+		if err := s.meters.trim(ctx); err != nil {
+			return err
+		}
 	}
 	flowsGauge.WithLabelValues(s.bridge.name).Set(0)
 	return s.conn.Barrier(ctx)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -264,6 +265,22 @@ func TestPortsDecode(t *testing.T) {
 	}
 }
 
+func TestMetersDecode(t *testing.T) {
+	configs, err := decodeMeterConfigs(unhex(t, "0018000600000007 0001001000000064 0000001400000000"+"0008000200000008"))
+	if want := []MeterConfig{{ID: 7, Rate: 100, Burst: 20}, {ID: 8}}; err != nil || !slices.Equal(configs, want) {
+		t.Errorf("configurations %v, %v, want %v", configs, err, want)
+	}
+	stats, err := decodeMeterStats(unhex(t, "0000000700480000 0000000000000001"+"000000000000001e 0000000000000708"+"0000000200000003"+
+		"000000000000000a 0000000000000258"+"0000000000000001 000000000000003c"))
+	if want := []MeterStats{{ID: 7, Packets: 30, Dropped: 11}}; err != nil || !slices.Equal(stats, want) {
+		t.Errorf("statistics %v, %v, want %v", stats, err, want)
+	}
+	most, err := decodeMaxMeter(unhex(t, "0003ffff 00000002 0000000f 01000000"))
+	if err != nil || most != 0x3ffff {
+		t.Errorf("highest meter %#x, %v", most, err)
+	}
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	updates := func(v Version) func([]byte) error {
 		return func(b []byte) error { return decodeFlowUpdates(b, v, func(FlowUpdate) {}) }
@@ -274,6 +291,9 @@ func TestDecodeRefuses(t *testing.T) {
 	ports := func(v Version) func([]byte) error {
 		return func(b []byte) error { _, err := decodePorts(b, v); return err }
 	}
+	configs := func(b []byte) error { _, err := decodeMeterConfigs(b); return err }
+	meters := func(b []byte) error { _, err := decodeMeterStats(b); return err }
+	most := func(b []byte) error { _, err := decodeMaxMeter(b); return err }
 	match := func(b []byte) error { _, _, err := decodeMatch(b); return err }
 	hello := func(b []byte) error { _, err := decodeHello(b); return err }
 	swerr := func(b []byte) error { _, err := decodeError(b); return err }
@@ -297,6 +317,13 @@ func TestDecodeRefuses(t *testing.T) {
 		{"port of 39 bytes", ports(V15), "fffffffe0027" + strings.Repeat("00", 33)},
 		{"port beyond the end", ports(V13), strings.Repeat("00", 63)},
 		{"port of 3 bytes", ports(V15), "000000"},
+		{"meter configuration of 4 bytes", configs, "00080006"},
+		{"meter configuration of length 0", configs, "0000000600000007"},
+		{"meter configuration beyond the end", configs, "0018000600000007"},
+		{"meter statistics of 8 bytes", meters, "0000000700280000"},
+		{"meter statistics of length 0", meters, "0000000700000000" + strings.Repeat("00", 32)},
+		{"meter statistics beyond the end", meters, "0000000700380000" + strings.Repeat("00", 32)},
+		{"meter features of 12 bytes", most, strings.Repeat("00", 12)},
 		{"match of 3 bytes", match, "000100"},
 		{"match of length 3", match, "0001000300000000"},
 		{"match of another type", match, "0000000400000000"},

@@ -101,6 +101,20 @@ func FuzzFlowStats(f *testing.F) {
 	})
 }
 
+func FuzzMeters(f *testing.F) {
+	add(f, "0018000600000007 0001001000000064 0000001400000000", "0000000700380000 0000000000000001"+
+		"000000000000001e 0000000000000708 0000000200000003 000000000000000a 0000000000000258", "0003ffff 00000002 0000000f 01000000")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if all, err := decodeMeterConfigs(b); err == nil && len(all) > len(b)/meterConfigLen {
+			t.Errorf("%d configurations in %d bytes", len(all), len(b))
+		}
+		if all, err := decodeMeterStats(b); err == nil && len(all) > len(b)/meterStatsLen {
+			t.Errorf("%d statistics in %d bytes", len(all), len(b))
+		}
+		_, _ = decodeMaxMeter(b)
+	})
+}
+
 func FuzzError(f *testing.F) {
 	add(f, sentError13, sentError15, "0601002000000007 ffff0023 00002320 0604001000000007000023200000001c", "0101001c00000000 b0c20000 00002320 00010205 0100000800000000")
 	f.Fuzz(func(t *testing.T, msg []byte) {

@@ -9,12 +9,15 @@ import (
 
 // Multipart types (OpenFlow 1.5.1, 7.3.5).
 const (
-	multipartFlow         = 1
-	multipartPortDesc     = 13
-	multipartFlowMonitor  = 16 // 1.4 and later
-	multipartExperimenter = 0xffff
-	multipartMore         = 1 << 0
-	multipartHeaderLen    = 16
+	multipartFlow          = 1
+	multipartMeterStats    = 9
+	multipartMeterConfig   = 10
+	multipartMeterFeatures = 11
+	multipartPortDesc      = 13
+	multipartFlowMonitor   = 16 // 1.4 and later
+	multipartExperimenter  = 0xffff
+	multipartMore          = 1 << 0
+	multipartHeaderLen     = 16
 )
 
 func appendMultipart(b []byte, v Version, xid uint32, typ uint16) []byte {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -472,11 +473,11 @@ func TestModMeters(t *testing.T) {
 		if err := c.ModMeters(short(t), []openflow.MeterMod{{ID: 7, Rate: 100, Burst: 20}, {ID: 8, Rate: 1}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.ModMeters(short(t), []openflow.MeterMod{{Command: openflow.Modify, ID: 7, Rate: 200, Burst: 20}, {Command: openflow.Delete, ID: 8}}); err != nil {
+		if err := c.ModMeters(short(t), []openflow.MeterMod{{Command: openflow.Modify, ID: 7, Rate: 1, Burst: 20}, {Command: openflow.Delete, ID: 8}}); err != nil {
 			t.Fatal(err)
 		}
 		meters := o.ofctl(t, bridge, "dump-meters")
-		mustContain(t, meters, "meter=7 pktps burst bands=\ntype=drop rate=200 burst_size=20\n")
+		mustContain(t, meters, "meter=7 pktps burst bands=\ntype=drop rate=1 burst_size=20\n")
 		if strings.Contains(meters, "meter=8") {
 			t.Errorf("meter 8 is still there:\n%s", meters)
 		}
@@ -485,7 +486,24 @@ func TestModMeters(t *testing.T) {
 		}
 		mustContain(t, o.flows(t, bridge), "actions=meter:7,resubmit(,4)")
 
-		err := c.ModMeters(short(t), []openflow.MeterMod{{ID: 9, Rate: 1}, {ID: 7, Rate: 1}})
+		most, err := c.MaxMeter(short(t))
+		if err != nil || most < 7 {
+			t.Errorf("highest meter id %d, %v", most, err)
+		}
+		configs, err := c.Meters(short(t))
+		if want := []openflow.MeterConfig{{ID: 7, Rate: 1, Burst: 20}}; err != nil || !slices.Equal(configs, want) {
+			t.Errorf("meters %v, %v, want %v", configs, err, want)
+		}
+		// More than a bucket holds, at once.
+		for range 30 {
+			c.packetOut(t, openflow.Resubmit{Table: 3})
+		}
+		stats, err := c.MeterStats(short(t))
+		if err != nil || len(stats) != 1 || stats[0].ID != 7 || stats[0].Packets != 30 || stats[0].Dropped == 0 || stats[0].Dropped > 10 {
+			t.Errorf("statistics %+v, %v, want 30 packets and up to 10 dropped", stats, err)
+		}
+
+		err = c.ModMeters(short(t), []openflow.MeterMod{{ID: 9, Rate: 1}, {ID: 7, Rate: 1}})
 		var refused *openflow.SwitchError
 		if !errors.As(err, &refused) || refused.Name() != "OFPMMFC_METER_EXISTS" {
 			t.Fatalf("error %v, want OFPMMFC_METER_EXISTS", err)

@@ -265,6 +265,33 @@ var encodings = []struct {
 		text:   "OFPST_PORT_DESC request",
 	},
 	{
+		name: "meter configuration request",
+		encode: func(b []byte, v Version) ([]byte, error) {
+			return appendMeterRequest(b, v, 21, multipartMeterConfig)
+		},
+		v13:  "0412001800000015000a000000000000ffffffff00000000",
+		v15:  "0612001800000015000a000000000000ffffffff00000000",
+		text: "OFPST_METER_CONFIG request",
+	},
+	{
+		name: "meter statistics request",
+		encode: func(b []byte, v Version) ([]byte, error) {
+			return appendMeterRequest(b, v, 22, multipartMeterStats)
+		},
+		v13:  "04120018000000160009000000000000ffffffff00000000",
+		v15:  "06120018000000160009000000000000ffffffff00000000",
+		text: "OFPST_METER request",
+	},
+	{
+		name: "meter features request",
+		encode: func(b []byte, v Version) ([]byte, error) {
+			return appendMeterRequest(b, v, 23, multipartMeterFeatures)
+		},
+		v13:  "0412001000000017000b000000000000",
+		v15:  "0612001000000017000b000000000000",
+		text: "OFPST_METER_FEATURES request",
+	},
+	{
 		name:   "flow monitor",
 		encode: func(b []byte, v Version) ([]byte, error) { return sure(appendFlowMonitor(b, v, 20, 1, 29)) },
 		v13:    "0412003000000014ffff0000000000004f4e46000000074e00000001000f0004ffffffff1d0000000001000400000000",

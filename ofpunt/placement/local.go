@@ -37,6 +37,8 @@ const (
 type LocalGuest struct {
 	// InPort is the OpenFlow port.
 	InPort uint32
+	// Meter limits what the guest asks; 0 is none.
+	Meter uint32
 	// MAC is the only source address that is served, zero for any.
 	MAC [6]byte
 	// Owned reports the addresses that a port of the guest's network has. It
@@ -55,7 +57,7 @@ func PlanLocal(s *Service, table uint8, priority uint16, guests iter.Seq[LocalGu
 		if g.MAC != ([6]byte{}) {
 			who = append(who, openflow.EthSrc(g.MAC))
 		}
-		p.Entry = append(p.Entry, s.entries(table, priority, who, g.Owned, guard)...)
+		p.Entry = append(p.Entry, s.entries(table, priority, who, g.Owned, append(limit(g.Meter), guard)...)...)
 	}
 	return p
 }

@@ -26,6 +26,8 @@ const entryPriority = 200
 type Guest struct {
 	// Datapath and Port are the tunnel keys of logical switch and port.
 	Datapath, Port uint32
+	// Meter limits what the guest asks; 0 is none.
+	Meter uint32
 	// Owned reports the addresses that a port of the switch has: nobody else
 	// answers for those. It may be nil.
 	Owned func(netip.Addr) bool
@@ -41,7 +43,7 @@ func PlanOVN(s *Service, dnsTable uint8, guests iter.Seq[Guest]) Plan {
 	p := s.private(openflow.Resubmit{Table: dnsTable})
 	for g := range guests {
 		who := []openflow.Field{openflow.Metadata(uint64(g.Datapath)), openflow.Reg(RegInPort, g.Port)}
-		p.Entry = append(p.Entry, s.entries(dnsTable-1, entryPriority, who, g.Owned)...)
+		p.Entry = append(p.Entry, s.entries(dnsTable-1, entryPriority, who, g.Owned, limit(g.Meter)...)...)
 	}
 	return p
 }

@@ -84,6 +84,19 @@ func TestPlanOVN(t *testing.T) {
 			},
 		},
 		{
+			name:   "a limit",
+			change: func(s *placement.Service) { s.Addresses = s.Addresses[:1] },
+			guests: []placement.Guest{{Datapath: 5, Port: 3, Meter: 9}},
+			private: []string{
+				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
+				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01.02)",
+			},
+			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
+			entry: []string{
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=meter:9,resubmit(,200)",
+			},
+		},
+		{
 			name: "no guest",
 			private: []string{
 				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",

@@ -100,3 +100,12 @@ func (s *Service) entries(table uint8, priority uint16, who []openflow.Field, ow
 	}
 	return all
 }
+
+// limit is what has a guest's packets counted and dropped by a meter, 0 being
+// none. A meter has to be a flow's first action.
+func limit(meter uint32) []openflow.Action {
+	if meter == 0 {
+		return nil
+	}
+	return []openflow.Action{openflow.Meter{ID: meter}}
+}
