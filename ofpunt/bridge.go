@@ -122,7 +122,7 @@ func newBridge(name string) *bridge {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &bridge{
 		name: name, tally: newTally(name), cancel: cancel, ctx: ctx, controllerID: newControllerID(),
-		workers: newWorkers(ctx.Done()),
+		workers: newWorkers(),
 		wake:    make(chan struct{}, 1), withdraw: make(chan chan struct{}),
 	}
 	connected.WithLabelValues(name).Set(0)
@@ -184,6 +184,7 @@ func (b *bridge) await(ctx context.Context, s *server) {
 func (b *bridge) close() {
 	b.cancel()
 	b.done.Wait()
+	b.workers.end()
 	b.ready.Store(false)
 }
 

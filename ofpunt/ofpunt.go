@@ -43,8 +43,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	q, punted := ctx.Value(queryKey{}).(*query)
 	code, err := plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	if punted {
-		answerDuration.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx)).
-			Observe(time.Since(q.arrived).Seconds())
+		q.server.duration(metrics.WithView(ctx)).Observe(time.Since(q.arrived).Seconds())
 	}
 	return code, err
 }
@@ -56,20 +55,25 @@ func (h *Handler) Metadata(ctx context.Context, _ request.Request) context.Conte
 	if !ok {
 		return ctx
 	}
-	for label, value := range labels {
-		metadata.SetValueFunc(ctx, name+"/"+label, func() string { return value(o) })
+	for i := range labels {
+		l := &labels[i]
+		metadata.SetValueFunc(ctx, l.name, func() string { return l.value(o) })
 	}
 	return ctx
 }
 
-var labels = map[string]func(*origin.Origin) string{
-	"bridge":      func(o *origin.Origin) string { return o.Bridge },
-	"in-port":     func(o *origin.Origin) string { return strconv.FormatUint(uint64(o.InPort), 10) },
-	"port":        func(o *origin.Origin) string { return o.Port },
-	"switch":      func(o *origin.Origin) string { return o.Switch },
-	"vlan":        func(o *origin.Origin) string { return strconv.Itoa(int(o.VLAN)) },
-	"client-mac":  func(o *origin.Origin) string { return o.MAC.String() },
-	"destination": func(o *origin.Origin) string { return o.Destination.String() },
+// labels have their whole name, as each query sets them all.
+var labels = [...]struct {
+	name  string
+	value func(*origin.Origin) string
+}{
+	{name + "/bridge", func(o *origin.Origin) string { return o.Bridge }},
+	{name + "/in-port", func(o *origin.Origin) string { return strconv.FormatUint(uint64(o.InPort), 10) }},
+	{name + "/port", func(o *origin.Origin) string { return o.Port }},
+	{name + "/switch", func(o *origin.Origin) string { return o.Switch }},
+	{name + "/vlan", func(o *origin.Origin) string { return strconv.Itoa(int(o.VLAN)) }},
+	{name + "/client-mac", func(o *origin.Origin) string { return o.MAC.String() }},
+	{name + "/destination", func(o *origin.Origin) string { return o.Destination.String() }},
 }
 
 // Ready implements ready.Readiness. The ready plugin keeps one answer by plugin

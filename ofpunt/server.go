@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -31,6 +32,9 @@ type server struct {
 	named     bool
 	source    *ovn.Source
 	admission *admission
+	// durations has the histogram of each view, so that no query looks it up by
+	// its labels.
+	durations map[string]prometheus.Observer
 }
 
 // nameSource is how the punt server finds the database that knows its guests: the
@@ -68,8 +72,10 @@ func newServer(blocks []*block) (*server, error) {
 	if s.dns, err = dnsserver.NewServer(name+"://"+bridge, configs); err != nil {
 		return nil, fmt.Errorf("%s - ofpunt %s: %w", first, bridge, err)
 	}
+	s.durations = map[string]prometheus.Observer{}
 	for _, c := range configs {
 		addViews(c)
+		s.durations[c.ViewName] = answerDuration.WithLabelValues(s.dns.Addr, c.ViewName)
 	}
 	if err := checkZones(blocks); err != nil {
 		return nil, err
@@ -137,6 +143,14 @@ func checkZones(blocks []*block) error {
 		}
 	}
 	return nil
+}
+
+// duration is the histogram of a view's answers.
+func (s *server) duration(view string) prometheus.Observer {
+	if o, ok := s.durations[view]; ok {
+		return o
+	}
+	return answerDuration.WithLabelValues(s.dns.Addr, view)
 }
 
 // synced reports whether every database of the server is.

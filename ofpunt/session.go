@@ -144,6 +144,10 @@ func (s *session) packetOut(b *buffer, inPort uint32, tag uint16) error {
 	if err != nil {
 		return err
 	}
+	// The last query in a chain has nobody to share a write with.
+	if s.pending.Load() <= 1 {
+		return s.conn.WriteNow(b.message)
+	}
 	return s.conn.Write(b.message)
 }
 

@@ -14,17 +14,18 @@ import (
 type workers struct {
 	work    chan *query
 	waiting atomic.Int64
-	end     <-chan struct{}
 }
 
 // maxWaiting is how many workers wait for work at most: more than a burst in
 // which every processor is busy leaves behind.
 var maxWaiting = int64(64 * runtime.GOMAXPROCS(0))
 
-// newWorkers has no worker yet. Those that wait go when end is closed.
-func newWorkers(end <-chan struct{}) *workers {
-	return &workers{work: make(chan *query), end: end}
-}
+// newWorkers has no worker yet.
+func newWorkers() *workers { return &workers{work: make(chan *query)} }
+
+// end lets the workers go when they have no work. There must be no call of serve
+// from then on.
+func (w *workers) end() { close(w.work) }
 
 // serve hands q to a worker that waits, or to a new one. It never blocks.
 func (w *workers) serve(q *query) {
@@ -36,18 +37,12 @@ func (w *workers) serve(q *query) {
 }
 
 func (w *workers) run(q *query) {
-	for {
+	for q != nil {
 		q.serve()
 		q = nil // not kept from the garbage collector
-		if w.waiting.Add(1) > maxWaiting {
-			w.waiting.Add(-1)
-			return
+		if w.waiting.Add(1) <= maxWaiting {
+			q = <-w.work // nil at the end
 		}
-		select {
-		case q = <-w.work:
-			w.waiting.Add(-1)
-		case <-w.end:
-			return
-		}
+		w.waiting.Add(-1)
 	}
 }

@@ -10,8 +10,7 @@ import (
 // Every query is served, by few goroutines that stay and many that do not, and
 // none is left at the end: TestMain looks for them.
 func TestWorkers(t *testing.T) {
-	end := make(chan struct{})
-	w := newWorkers(end)
+	w := newWorkers()
 	const n = 10000
 	srv := &server{admission: newAdmission(n)}
 	s := &session{tally: newTally("br-workers")}
@@ -30,5 +29,5 @@ func TestWorkers(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	close(end)
+	w.end()
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 
 	"github.com/miekg/dns"
@@ -28,16 +29,42 @@ func payloadLimit(r *dns.Msg) int {
 // writer is the dns.ResponseWriter of a punted query. It is safe for concurrent
 // use; the first message that it takes is the answer, others are errors.
 type writer struct {
-	q     *query
-	limit int
+	q             *query
+	limit         int
+	local, remote udpAddr
+}
+
+// init makes w of a query; in place, as its addresses point into it.
+func (w *writer) init(q *query, limit int) {
+	w.q, w.limit = q, limit
+	w.local.set(q.udp.Dst)
+	w.remote.set(q.udp.Src)
 }
 
 // LocalAddr is the address that the guest asked.
-func (w *writer) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(w.q.udp.Dst) }
+func (w *writer) LocalAddr() net.Addr { return &w.local.UDPAddr }
 
 // RemoteAddr is the address of the guest, by its own word. Tenants may share
 // addresses: it identifies nobody.
-func (w *writer) RemoteAddr() net.Addr { return net.UDPAddrFromAddrPort(w.q.udp.Src) }
+func (w *writer) RemoteAddr() net.Addr { return &w.remote.UDPAddr }
+
+// udpAddr is a net.UDPAddr with the room for its address: plugins ask for it many
+// times a query.
+type udpAddr struct {
+	net.UDPAddr
+	ip [net.IPv6len]byte
+}
+
+func (u *udpAddr) set(a netip.AddrPort) {
+	u.IP, u.Port = u.ip[:0], int(a.Port())
+	if ip := a.Addr(); ip.Is4() {
+		b := ip.As4()
+		u.IP = append(u.IP, b[:]...)
+	} else {
+		u.ip = ip.As16()
+		u.IP = u.ip[:]
+	}
+}
 
 // WriteMsg implements dns.ResponseWriter. An answer over the limit is sent
 // without what does not fit, with TC set.

@@ -20,6 +20,7 @@ import (
 var version = "0.0.0-dev"
 
 func main() {
+	paceGC()
 	if err := dnsserver.SetDirectives(directives); err != nil {
 		fmt.Fprintln(os.Stderr, "puntdns:", err)
 		os.Exit(1)

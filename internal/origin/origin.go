@@ -67,17 +67,19 @@ type Origin struct {
 // can't be reached.
 type Resumer interface{ Resume() error }
 
-type key struct{}
+// Key is the key of a context's value that is an *Origin, for contexts that are
+// not made by NewContext.
+type Key struct{}
 
 // NewContext returns a context that carries o. The readers share o, so that it
 // must not change afterwards.
 func NewContext(ctx context.Context, o *Origin) context.Context {
-	return context.WithValue(ctx, key{}, o)
+	return context.WithValue(ctx, Key{}, o)
 }
 
 // FromContext returns the origin that ctx carries. It is false for a query that
 // did not come through a punt.
 func FromContext(ctx context.Context) (*Origin, bool) {
-	o, ok := ctx.Value(key{}).(*Origin)
+	o, ok := ctx.Value(Key{}).(*Origin)
 	return o, ok && o != nil
 }

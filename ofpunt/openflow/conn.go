@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -78,10 +80,13 @@ type Conn struct {
 	early      [][]byte // packet-ins that came during the handshake
 	pin        PacketIn
 
-	// The writer's.
+	// The writers'.
+	raw     syscall.RawConn // nil where it cannot be written without waiting
 	queueMu sync.Mutex
 	queue   []byte
-	drained chan struct{} // closed when the writer takes the queue
+	writing bool          // somebody writes, and takes what is queued along
+	spare   []byte        // room for the next queue, the writing one's
+	drained chan struct{} // closed when somebody takes the queue, nil if nobody waits for that
 	wake    chan struct{}
 	writer  sync.WaitGroup
 
@@ -104,7 +109,6 @@ func NewConn(ctx context.Context, nc net.Conn, o Options) (*Conn, error) {
 		echo:     o.EchoInterval,
 		timeout:  o.Timeout,
 		buf:      make([]byte, readBuffer),
-		drained:  make(chan struct{}),
 		wake:     make(chan struct{}, 1),
 		applying: make(chan struct{}, 1),
 		monitors: map[uint32]bool{},
@@ -132,7 +136,7 @@ func NewConn(ctx context.Context, nc net.Conn, o Options) (*Conn, error) {
 		}
 		return nil, fmt.Errorf("openflow handshake with %v: %w", nc.RemoteAddr(), err)
 	}
-	c.writer.Go(c.writeLoop)
+	c.startWriter()
 	return c, nil
 }
 
@@ -204,8 +208,13 @@ func (c *Conn) serve(h *Handler) error {
 			busy = true
 			continue
 		}
-		if busy && h.Idle != nil {
-			h.Idle()
+		if busy {
+			if h.Idle != nil {
+				h.Idle()
+			}
+			// Whoever got the messages goes first: more come meanwhile, and one
+			// read takes them all.
+			runtime.Gosched()
 		}
 		busy = false
 		if err := c.fill(); err != nil {

@@ -132,7 +132,7 @@ func FuzzMessage(f *testing.F) {
 		"0404001000000000 4f4e4600 0000074f", "06000010000000010001000800000070", portGone13, portCame15)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, v := range bothVersions {
-			c := &Conn{version: v, buf: make([]byte, readBuffer), drained: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{})}
+			c := &Conn{version: v, buf: make([]byte, readBuffer), wake: make(chan struct{}, 1), done: make(chan struct{})}
 			barrier := untilBarrier(1, 1, func(int) string { return "" })
 			var joined int
 			stats := &call{first: 0x18, n: 4, monitor: true, refused: fails, reply: func(_ header, msg []byte) (bool, error) {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"syscall"
 	"time"
 )
 
@@ -13,21 +15,47 @@ import (
 // the socket. It returns ErrQueueFull, and queues nothing, if too much waits
 // already, or the reason if the connection has ended.
 func (c *Conn) Write(b []byte) error {
+	_, err := c.enqueue(b, false)
+	return err
+}
+
+// WriteNow is Write, but tries the socket at once, which saves the time that the
+// writer needs to wake up. Where many write, Write gives larger batches.
+func (c *Conn) WriteNow(b []byte) error {
+	mine, err := c.enqueue(b, c.raw != nil)
+	if mine {
+		c.writeSome()
+	}
+	return err
+}
+
+// enqueue queues b for whoever writes, which is the caller if it wants to and
+// nobody else does.
+func (c *Conn) enqueue(b []byte, want bool) (mine bool, err error) {
 	if err := c.ended(); err != nil {
-		return err
+		return false, err
 	}
 	c.queueMu.Lock()
 	if len(c.queue)+len(b) > maxQueued {
 		c.queueMu.Unlock()
-		return ErrQueueFull
+		return false, ErrQueueFull
 	}
 	c.queue = append(c.queue, b...)
+	taken := c.writing
+	mine = want && !taken
+	c.writing = taken || mine
 	c.queueMu.Unlock()
+	if !taken && !mine {
+		c.wakeWriter()
+	}
+	return mine, nil
+}
+
+func (c *Conn) wakeWriter() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // ended returns why the connection has ended, or nil.
@@ -44,6 +72,9 @@ func (c *Conn) ended() error {
 func (c *Conn) send(ctx context.Context, b []byte) error {
 	for {
 		c.queueMu.Lock()
+		if c.drained == nil {
+			c.drained = make(chan struct{})
+		}
 		drained := c.drained
 		c.queueMu.Unlock()
 		err := c.Write(b)
@@ -59,31 +90,100 @@ func (c *Conn) send(ctx context.Context, b []byte) error {
 	}
 }
 
+// take returns what is queued, for the one who is writing. If that is nothing,
+// nobody is from then on.
+func (c *Conn) take() []byte {
+	c.queueMu.Lock()
+	defer c.queueMu.Unlock()
+	if len(c.queue) == 0 {
+		c.writing = false
+		return nil
+	}
+	batch := c.queue
+	c.queue, c.spare = c.spare[:0], nil
+	if c.drained != nil {
+		close(c.drained)
+		c.drained = nil
+	}
+	return batch
+}
+
+// keep gives the room of a batch back, and puts what is left of it in front of
+// the queue.
+func (c *Conn) keep(batch []byte, written int) {
+	c.queueMu.Lock()
+	defer c.queueMu.Unlock()
+	if written < len(batch) {
+		c.queue = append(batch[:copy(batch, batch[written:])], c.queue...)
+		return
+	}
+	c.spare = batch[:0]
+}
+
+// writeSome writes what is queued as far as the socket takes it without waiting;
+// the writer does the rest. The caller must be the one who is writing.
+func (c *Conn) writeSome() {
+	batch := c.take()
+	if batch == nil {
+		return
+	}
+	n := 0
+	err := c.raw.Write(func(fd uintptr) bool {
+		var err error
+		if n, err = syscall.Write(int(fd), batch); err != nil {
+			n = 0 // the writer meets the error, if it lasts
+		}
+		return true
+	})
+	if err != nil {
+		n = 0
+	}
+	c.keep(batch, n)
+	c.queueMu.Lock()
+	c.writing = false
+	left := len(c.queue) > 0
+	c.queueMu.Unlock()
+	if left {
+		c.wakeWriter()
+	}
+}
+
+func (c *Conn) startWriter() {
+	if sc, ok := c.nc.(syscall.Conn); ok {
+		c.raw, _ = sc.SyscallConn() // an error leaves it all to the writer
+	}
+	c.writer.Go(c.writeLoop)
+}
+
 // writeLoop writes what is queued, all of it at once.
 func (c *Conn) writeLoop() {
-	var batch []byte
 	for {
 		select {
 		case <-c.wake:
 		case <-c.done:
 			return
 		}
+		// Whoever is about to write something has the chance to do so: it goes
+		// with the rest.
+		runtime.Gosched()
 		c.queueMu.Lock()
-		batch, c.queue = c.queue, batch[:0]
-		close(c.drained)
-		c.drained = make(chan struct{})
+		taken := c.writing
+		c.writing = true
 		c.queueMu.Unlock()
-		if len(batch) == 0 {
-			continue
+		if taken {
+			continue // that one wakes us if it leaves something
 		}
-
-		err := c.nc.SetWriteDeadline(time.Now().Add(c.timeout))
-		if err == nil {
-			_, err = c.nc.Write(batch)
-		}
-		if err != nil {
-			c.fail(fmt.Errorf("openflow: writing: %w", err))
-			return
+		for batch := c.take(); batch != nil; batch = c.take() {
+			err := c.nc.SetWriteDeadline(time.Now().Add(c.timeout))
+			if err == nil {
+				_, err = c.nc.Write(batch)
+			}
+			if err != nil {
+				c.fail(fmt.Errorf("openflow: writing: %w", err))
+				return
+			}
+			c.keep(batch, len(batch))
+			runtime.Gosched()
 		}
 	}
 }

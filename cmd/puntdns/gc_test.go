@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+func TestGCPercent(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		live uint64
+		want int
+	}{
+		{"nothing", 0, 3200},
+		{"a small node", 8 << 20, 400},
+		{"as much as the room", 32 << 20, 100},
+		{"a million names", 200 << 20, 100},
+	} {
+		if got := gcPercent(tt.live); got != tt.want {
+			t.Errorf("%s: %d percent, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Each collection sets the percentage anew, and GOGC is left alone.
+func TestPaceGC(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	t.Setenv("GOGC", "100")
+	paceGC()
+	if got := debug.SetGCPercent(100); got != 100 {
+		t.Errorf("%d percent in spite of GOGC", got)
+	}
+	t.Setenv("GOGC", "")
+	paceGC()
+	live := make([]byte, 64<<20)
+	for deadline := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
+		runtime.GC()
+		percent := debug.SetGCPercent(1)
+		debug.SetGCPercent(percent)
+		if percent == 100 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d percent with 64 MB alive", percent)
+		}
+	}
+	runtime.KeepAlive(live)
+}
