@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/puntdns/puntdns/test/lab"
 )
 
 // holderEnv marks the process that holds the lab with KEEP=1. It reports its
@@ -62,7 +64,7 @@ func fail(err error) int {
 func hold(binary string) {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
-	t := new(runner)
+	t := new(lab.Program)
 	d := start(t, binary)
 	var status byte
 	if !d.show(os.Stdout) {
@@ -74,7 +76,7 @@ func hold(binary string) {
 	if err == nil {
 		<-end
 	}
-	t.cleanup()
+	t.End()
 	if err != nil {
 		os.Exit(fail(err))
 	}

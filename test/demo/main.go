@@ -34,8 +34,8 @@ func main() {
 
 // run shows everything, ends it and returns the exit status.
 func run(binary string) int {
-	t := new(runner)
-	defer t.cleanup()
+	t := new(lab.Program)
+	defer t.End()
 	d := start(t, binary)
 	if !d.show(os.Stdout) {
 		fmt.Println("\nAt least one answer is WRONG. The log of puntdns:")
@@ -62,7 +62,7 @@ const (
 )
 
 // start builds the lab and returns when puntdns is ready.
-func start(t *runner, binary string) *demo {
+func start(t *lab.Program, binary string) *demo {
 	binary, err := filepath.Abs(binary)
 	if err != nil {
 		t.Fatalf("demo: %v", err)
