@@ -9,14 +9,16 @@ import (
 	"runtime/metrics"
 )
 
-// garbageRoom is how much garbage a process may have before it is collected, in
-// bytes, however little is alive. A node's picture takes a few megabytes, and at
-// that size the runtime alone would collect dozens of times a second under load.
-const garbageRoom = 32 << 20
+// How much garbage a process may have before it is collected, in bytes: as much as
+// is alive, within these bounds. A node's picture takes a few megabytes, and at that
+// size the runtime alone would collect dozens of times a second under load; that of
+// a large cloud takes hundreds, and garbage would double them.
+const (
+	minGarbage = 32 << 20
+	maxGarbage = 64 << 20
+)
 
-// paceGC makes room for garbage in a small heap; a large one is left to the
-// runtime's default of as much garbage as is alive. GOGC in the environment has
-// precedence.
+// paceGC bounds the garbage. GOGC in the environment has precedence.
 func paceGC() {
 	if os.Getenv("GOGC") == "" {
 		collected(nil)
@@ -37,5 +39,5 @@ type sentinel struct{ _ *int }
 
 // gcPercent is the garbage that may be there, in percent of what is alive.
 func gcPercent(live uint64) int {
-	return int(max(100, garbageRoom*100/max(live, 1<<20)))
+	return int(min(max(live, minGarbage), maxGarbage) * 100 / max(live, 1<<20))
 }

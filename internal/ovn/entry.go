@@ -2,7 +2,10 @@
 
 package ovn
 
-import "net/netip"
+import (
+	"net/netip"
+	"sort"
+)
 
 // entry is what one name has. It is immutable.
 type entry struct {
@@ -10,30 +13,50 @@ type entry struct {
 	// update says of a record depends on whether its value is known (see
 	// ovsdb.Row.Diff), and keeping all values would cost a third more memory.
 	hash uint64
-	// addresses has the IPv4 ones first, v4 of them.
-	addresses []netip.Addr
-	v4        int
+	// one is the address of a record that has just one, as nearly all have, and
+	// more what any other has.
+	one  [1]netip.Addr
+	more *values
+}
+
+// values are those of a record.
+type values struct {
+	addresses []netip.Addr // the IPv4 ones first
 	targets   []string
 }
 
-// newEntry makes an entry of addresses, of which the IPv4 ones come first.
-func newEntry(addresses []netip.Addr) *entry {
-	e := &entry{addresses: addresses}
-	for e.v4 < len(addresses) && addresses[e.v4].Is4() {
-		e.v4++
+// newEntry makes an entry of addresses, of which the IPv4 ones come first, or of
+// targets.
+func newEntry(addresses []netip.Addr, targets []string) *entry {
+	if len(addresses) == 1 && len(targets) == 0 {
+		return &entry{one: [1]netip.Addr(addresses)}
 	}
-	return e
+	return &entry{more: &values{addresses, targets}}
+}
+
+// addresses are the entry's: do not change them.
+func (e *entry) addresses() []netip.Addr {
+	switch {
+	case e.more != nil:
+		return e.more.addresses
+	case e.one[0].IsValid():
+		return e.one[:]
+	}
+	return nil
 }
 
 // usable tells whether there is anything to answer with.
-func (e *entry) usable() bool { return len(e.addresses)+len(e.targets) > 0 }
+func (e *entry) usable() bool {
+	return e.one[0].IsValid() || e.more != nil && len(e.more.addresses)+len(e.more.targets) > 0
+}
 
 func (e *entry) answer(source string, owned bool) Answer {
-	return Answer{
-		V4:       e.addresses[:e.v4:e.v4],
-		V6:       e.addresses[e.v4:],
-		PTR:      e.targets,
-		Source:   source,
-		OVNOwned: owned,
+	a := Answer{Source: source, OVNOwned: owned}
+	all := e.addresses()
+	v4 := sort.Search(len(all), func(i int) bool { return !all[i].Is4() })
+	a.V4, a.V6 = all[:v4:v4], all[v4:]
+	if e.more != nil {
+		a.PTR = e.more.targets
 	}
+	return a
 }

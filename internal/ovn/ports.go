@@ -113,10 +113,10 @@ func (b *portsBuilder) add(l logicalPort) {
 func merge(names map[string]*entry, name string, addresses []netip.Addr) {
 	have, ok := names[name]
 	if !ok {
-		names[name] = newEntry(addresses)
+		names[name] = newEntry(addresses, nil)
 		return
 	}
-	names[name] = newEntry(sortAddresses(slices.Concat(have.addresses, addresses)))
+	names[name] = newEntry(sortAddresses(slices.Concat(have.addresses(), addresses)), nil)
 }
 
 func (b *portsBuilder) done() *ports {

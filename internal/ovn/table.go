@@ -121,12 +121,12 @@ func (t *table) index(old *table, touched []string) reverse {
 			continue
 		}
 		if had != nil {
-			for _, a := range had.addresses {
+			for _, a := range had.addresses() {
 				gone[pair{a, name}] = struct{}{}
 			}
 		}
 		if has != nil {
-			more = appendPairs(more, name, has.addresses)
+			more = appendPairs(more, name, has.addresses())
 		}
 	}
 	return old.reverse.edit(gone, more)

@@ -63,9 +63,7 @@ func parseRecord(name, value string, bad report) *entry {
 			}
 		}
 	}
-	e := newEntry(append(v4, v6...))
-	e.targets = targets
-	return e
+	return newEntry(append(v4, v6...), targets)
 }
 
 // addresses is what parsePortAddresses gives.

@@ -121,7 +121,7 @@ func TestParsePortAddresses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var bad complaints
 			got := parsePortAddresses(tt.elements, bad.report)
-			if text := show(newEntry(got.fixed).answer("", false)); text != tt.want || got.dynamic != tt.dynamic {
+			if text := show(newEntry(got.fixed, nil).answer("", false)); text != tt.want || got.dynamic != tt.dynamic {
 				t.Errorf("got %s, %v; want %s, %v", text, got.dynamic, tt.want, tt.dynamic)
 			}
 			if got := strings.Join(bad, " "); got != tt.bad {
