@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.0.0-dev)
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The lab's tests start daemons; packages one after the other keep a small
 # machine from swaying them. They reach the product by its binary, which no cache
@@ -10,7 +11,7 @@ TESTFLAGS ?= -race -count 1 -timeout 20m -p 1
 # Found, or fetched on a fresh Debian, when a recipe first needs it.
 GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see above))
 
-.PHONY: all build test demo image lint fuzz clean lab-deps
+.PHONY: all build test demo bench image lint vuln fuzz clean lab-deps
 all: build
 
 # The binary of the distribution: static, so that it runs from an empty image.
@@ -28,6 +29,20 @@ test: lab-deps build
 demo: lab-deps build
 	$(GO) run ./test/demo -puntdns bin/puntdns
 
+# The peers of the benchmarks and puntdns side by side, into docs/benchmarks.md. It
+# wants a machine of its own and takes half an hour. BENCHFLAGS='-only local
+# -rounds 1 -out /tmp' is a short look.
+BENCHFLAGS ?=
+# The stock CoreDNS is of the version in go.mod.
+COREDNS := $(shell sed -n 's,^.*github.com/coredns/coredns ,,p' go.mod)
+bench: lab-deps build bin/coredns-$(COREDNS)
+	./test/deps.sh bench
+	$(GO) run ./test/bench -puntdns bin/puntdns -coredns bin/coredns-$(COREDNS) $(BENCHFLAGS)
+
+bin/coredns-$(COREDNS):
+	GOBIN=$(CURDIR)/bin CGO_ENABLED=0 $(GO) install github.com/coredns/coredns@$(COREDNS)
+	mv bin/coredns $@
+
 # A container image from scratch. DOCKER=podman builds it too.
 IMAGE ?= puntdns:$(VERSION)
 image: build
@@ -38,6 +53,12 @@ lint: build
 	@test -z "$$(gofmt -l cmd deploy internal ofpunt plugin test | tee /dev/stderr)"
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(GOLANGCI_LINT) run ./...
+
+# Known vulnerabilities in what is linked, where their database can be reached.
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
+vuln:
+	$(GO) run $(GOVULNCHECK) ./...
 
 # A minute of each fuzz target.
 FUZZTIME ?= 60s

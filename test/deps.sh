@@ -5,6 +5,7 @@
 #
 #   deps.sh go     prints the path of a Go that can build this module
 #   deps.sh lab    installs OVN, Open vSwitch and the tools of the tests
+#   deps.sh bench  installs what the benchmarks need beside that
 #   deps.sh image  installs what a container image is made of, but no engine
 #
 # No daemon is started by an installation: the lab runs its own.
@@ -79,9 +80,10 @@ lab_packages() {
 case "${1-}" in
 go) find_go ;;
 lab) lab_packages ;;
+bench) install dnsperf python3-os-ken ;;
 image) install ca-certificates ;;
 *)
-	echo "usage: deps.sh go|lab|image" >&2
+	echo "usage: deps.sh go|lab|bench|image" >&2
 	exit 2
 	;;
 esac

@@ -4,6 +4,7 @@ package openflow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -95,7 +96,7 @@ func (c *Conn) commitBundle(ctx context.Context, first, commit uint32, name func
 		},
 	}
 	err := c.do(ctx, k, appendBundleControl(nil, c.version, commit, first, bundleCommit))
-	if ctx.Err() != nil && err == context.Cause(ctx) {
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return fmt.Errorf("unknown whether they were made: %w", err)
 	}
 	return err
@@ -110,5 +111,5 @@ func (c *Conn) discardBundle(ctx context.Context, first, discard uint32) {
 		reply:   func(header, []byte) (bool, error) { return true, nil },
 		refused: fails,
 	}
-	c.do(ctx, k, appendBundleControl(nil, c.version, discard, first, bundleDiscard))
+	_ = c.do(ctx, k, appendBundleControl(nil, c.version, discard, first, bundleDiscard))
 }

@@ -20,7 +20,7 @@ func (c *Conn) handshake(ctx context.Context, o Options) error {
 	if err := c.nc.SetDeadline(time.Now().Add(c.timeout)); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { c.nc.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = c.nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 
 	if _, err := c.nc.Write(appendHello(nil, c.NextXID(), o.Versions)); err != nil {

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/puntdns/puntdns/ofpunt/frame"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// ceiling is a program of its own that turns each punted query round as it is,
+// but for the bit that makes it a response: what the switch, the connection and
+// the codec allow. Its arguments are the management socket, the OpenFlow table of
+// the DNS stage and the tunnel keys of a guest.
+func ceiling(args []string) error {
+	if len(args) != 4 {
+		return fmt.Errorf("ceiling: expected SOCKET TABLE DATAPATH PORT")
+	}
+	var n [3]uint64
+	for i, s := range args[1:] {
+		var err error
+		if n[i], err = strconv.ParseUint(s, 10, 32); err != nil {
+			return err
+		}
+	}
+	nc, err := net.Dial("unix", args[0])
+	if err != nil {
+		return err
+	}
+	const id = 0x7e57
+	conn, err := openflow.NewConn(context.Background(), nc, openflow.Options{ControllerID: id})
+	if err != nil {
+		return err
+	}
+	actions, err := openflow.AppendActions(nil, conn.Version(), openflow.Output{Port: openflow.PortInPort})
+	if err != nil {
+		return err
+	}
+	var udp frame.UDP
+	var reply, message []byte
+	turn := func(p *openflow.PacketIn, _ []byte) {
+		if udp.Decode(p.Data) != nil || len(udp.Payload) < 12 {
+			return
+		}
+		udp.Payload[2] |= 0x80 // QR
+		if reply, err = udp.AppendReply(reply[:0], udp.Payload, false); err != nil {
+			return
+		}
+		if message, err = openflow.AppendPacketOut(message[:0], conn.Version(), conn.NextXID(), p.InPort, actions, reply); err == nil {
+			_ = conn.Write(message) // a full queue is a lost answer, as for puntdns
+		}
+	}
+	served := make(chan error, 1)
+	go func() { served <- conn.Serve(openflow.Handler{PacketIn: turn}) }()
+
+	service := placement.Service{
+		Addresses: []netip.AddrPort{netip.MustParseAddrPort(resolver + ":53")}, ControllerID: id, UserData: []byte("ceiling"), Cookie: id,
+	}
+	plan := placement.PlanOVN(&service, uint8(n[0]), slices.Values([]placement.Guest{{Datapath: uint32(n[1]), Port: uint32(n[2])}}))
+	if err := conn.Apply(context.Background(), slices.Concat(plan.Private, []openflow.FlowMod{plan.Punt}, plan.Entry)); err != nil {
+		return err
+	}
+	fmt.Println("flows are in place")
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM)
+	select {
+	case err := <-served:
+		return err
+	case <-end:
+	}
+	var gone []openflow.FlowMod
+	for _, f := range slices.Concat(plan.Entry, plan.Private, []openflow.FlowMod{plan.Punt}) {
+		f.Command, f.CookieMask, f.Actions = openflow.DeleteStrict, ^uint64(0), nil
+		gone = append(gone, f)
+	}
+	return conn.Apply(context.Background(), gone)
+}

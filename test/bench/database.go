@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// database is a connection to an ovsdb-server that commits transactions (RFC 7047,
+// section 4.1.3): a tool like ovn-nbctl takes longer to start than what is
+// measured.
+type database struct {
+	b    *bench
+	name string
+	conn net.Conn
+	r    *json.Decoder
+}
+
+func (b *bench) open(endpoint, name string) *database {
+	conn, err := net.Dial("unix", strings.TrimPrefix(endpoint, "unix:"))
+	if err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	return &database{b: b, name: name, conn: conn, r: json.NewDecoder(bufio.NewReader(conn))}
+}
+
+func (d *database) close() { _ = d.conn.Close() }
+
+// transact commits and returns when the server has said so.
+func (d *database) transact(ops ...map[string]any) []json.RawMessage {
+	params := []any{d.name}
+	for _, op := range ops {
+		params = append(params, op)
+	}
+	if err := json.NewEncoder(d.conn).Encode(map[string]any{"method": "transact", "params": params, "id": 1}); err != nil {
+		d.b.t.Fatalf("%s: %v", d.name, err)
+	}
+	if err := d.conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		d.b.t.Fatalf("%s: %v", d.name, err)
+	}
+	for {
+		var reply struct {
+			Method string            `json:"method"`
+			Result []json.RawMessage `json:"result"`
+		}
+		if err := d.r.Decode(&reply); err != nil {
+			d.b.t.Fatalf("%s: %v", d.name, err)
+		}
+		if reply.Method != "" {
+			continue // an echo request: the connection does not live that long
+		}
+		for _, r := range reply.Result {
+			if bytes.Contains(r, []byte(`"error"`)) {
+				d.b.t.Fatalf("%s: %s", d.name, r)
+			}
+		}
+		return reply.Result
+	}
+}
+
+// ovsMap is a map column.
+func ovsMap(kv ...[2]string) []any {
+	if kv == nil {
+		kv = [][2]string{}
+	}
+	return []any{"map", kv}
+}
+
+func insert(table, name string, row map[string]any) map[string]any {
+	op := map[string]any{"op": "insert", "table": table, "row": row}
+	if name != "" {
+		op["uuid-name"] = name
+	}
+	return op
+}
+
+// size of a Southbound database.
+type size struct{ switches, ports, names int } // ports and names of one switch
+
+func (s size) String() string {
+	return fmt.Sprintf("%d ports, %d names", s.switches*s.ports, s.switches*s.names)
+}
+
+// recordName is that of a record.
+func recordName(sw, i int) string { return fmt.Sprintf("vm%d-%d.example.org", sw, i) }
+
+// fill writes a database of a size: switches with their ports and one DNS row each.
+// The ports are p<switch>-<number>.
+func (b *bench) fill(l *lab.Lab, s size) *database {
+	d := b.open(l.SB, "OVN_Southbound")
+	for sw := range s.switches {
+		ops := []map[string]any{insert("Datapath_Binding", "dp", map[string]any{
+			"tunnel_key": sw + 1,
+			"external_ids": ovsMap([2]string{"name", fmt.Sprintf("sw%d", sw)},
+				[2]string{"logical-switch", fmt.Sprintf("11111111-1111-4111-8111-%012d", sw)}),
+		})}
+		for p := range s.ports {
+			ops = append(ops, insert("Port_Binding", "", map[string]any{
+				"logical_port": portName(sw, p), "tunnel_key": p + 1, "datapath": []string{"named-uuid", "dp"},
+				"mac":     fmt.Sprintf("02:00:00:%02x:%02x:%02x 10.%d.%d.%d", sw>>8, sw&255, p, sw>>8, sw&255, p),
+				"options": ovsMap([2]string{"hostname", fmt.Sprintf("host%d", p)}),
+			}))
+		}
+		var records [][2]string
+		for i := range s.names {
+			records = append(records, [2]string{recordName(sw, i), fmt.Sprintf("10.%d.%d.%d", i>>8, sw&255, i&255)})
+		}
+		ops = append(ops, insert("DNS", "", map[string]any{"datapaths": []string{"named-uuid", "dp"}, "records": ovsMap(records...)}))
+		d.transact(ops...)
+	}
+	return d
+}
+
+func portName(sw, p int) string { return fmt.Sprintf("p%d-%d", sw, p) }
+
+// setRecord changes one record of a switch's row.
+func (d *database) setRecord(sw, i int, address string) {
+	row := []any{[]any{"records", "includes", ovsMap([2]string{recordName(sw, 0), recordZero(sw)})}}
+	d.transact(
+		map[string]any{"op": "mutate", "table": "DNS", "where": row, "mutations": []any{
+			[]any{"records", "delete", []any{"set", []string{recordName(sw, i)}}},
+			[]any{"records", "insert", ovsMap([2]string{recordName(sw, i), address})},
+		}})
+}
+
+// recordZero is the address of a row's first record, which nobody changes.
+func recordZero(sw int) string { return fmt.Sprintf("10.0.%d.0", sw&255) }
+
+// addChassis enters a chassis and returns its reference.
+func (d *database) addChassis(name string) any {
+	results := d.transact(
+		insert("Encap", "encap", map[string]any{"type": "geneve", "ip": "127.0.0.1", "chassis_name": name}),
+		insert("Chassis", "", map[string]any{"name": name, "hostname": name, "encaps": []string{"named-uuid", "encap"}}))
+	var inserted struct{ UUID any }
+	if err := json.Unmarshal(results[1], &inserted); err != nil {
+		d.b.t.Fatalf("%v", err)
+	}
+	return inserted.UUID
+}
+
+// bind has a port on a chassis, or on none.
+func (d *database) bind(port string, chassis any) {
+	if chassis == nil {
+		chassis = []any{"set", []any{}}
+	}
+	d.transact(map[string]any{
+		"op": "update", "table": "Port_Binding", "where": []any{[]any{"logical_port", "==", port}}, "row": map[string]any{"chassis": chassis},
+	})
+}

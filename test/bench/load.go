@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// rate is what a load generator saw.
+type rate struct {
+	perSecond float64
+	completed float64
+	lost      float64
+}
+
+// dnsperf asks from inside a guest as fast as outstanding queries allow, or at
+// perSecond if that is not 0.
+func (b *bench) dnsperf(g *lab.Guest, server, questions string, outstanding int, perSecond int) rate {
+	argv := []string{"dnsperf", "-s", server, "-d", questions, "-c", "4", "-q", strconv.Itoa(outstanding),
+		"-l", strconv.FormatFloat(b.length.Seconds(), 'f', 0, 64), "-t", "2"}
+	if perSecond > 0 {
+		argv = append(argv, "-Q", strconv.Itoa(perSecond))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), b.length+time.Minute)
+	defer cancel()
+	out, err := g.Exec(ctx, argv...)
+	if err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	return rate{
+		perSecond: b.figure(out, `Queries per second:\s+([\d.]+)`),
+		completed: b.figure(out, `Queries completed:\s+(\d+)`),
+		lost:      b.figure(out, `Queries lost:\s+(\d+)`),
+	}
+}
+
+func (b *bench) figure(out, expr string) float64 {
+	m := regexp.MustCompile(expr).FindStringSubmatch(out)
+	if m == nil {
+		b.t.Fatalf("no %q in the output of dnsperf:\n%s", expr, out)
+	}
+	f, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	return f
+}
+
+// questions writes a file for dnsperf and returns its path.
+func questions(l *lab.Lab, name string, names []string) string {
+	var s strings.Builder
+	for _, n := range names {
+		fmt.Fprintf(&s, "%s A\n", n)
+	}
+	return l.WriteFile(name, s.String())
+}
+
+// latencies asks at a steady pace and returns how long each answer took, sorted;
+// queries without an answer are left out and counted.
+func (b *bench) latencies(g *lab.Guest, server string, names []string, perSecond int) (took []time.Duration, lost int) {
+	ctx, cancel := context.WithTimeout(context.Background(), b.length+time.Minute)
+	defer cancel()
+	conn, err := g.Dial(ctx, "udp", server+":53")
+	if err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	defer conn.Close()
+	var packed [][]byte
+	for _, n := range names {
+		p, err := new(dns.Msg).SetQuestion(dns.Fqdn(n), dns.TypeA).Pack()
+		if err != nil {
+			b.t.Fatalf("%v", err)
+		}
+		packed = append(packed, p)
+	}
+	n := min(int(b.length.Seconds()*float64(perSecond)), 1<<16)
+	sent := make([]time.Time, n)
+	var mu sync.Mutex
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for buf := make([]byte, 2048); len(took) < n; {
+			k, err := conn.Read(buf)
+			now := time.Now()
+			if err != nil {
+				return // the deadline below
+			}
+			if id := int(binary.BigEndian.Uint16(buf)); k >= 12 && id < n {
+				mu.Lock()
+				took = append(took, now.Sub(sent[id]))
+				mu.Unlock()
+			}
+		}
+	}()
+	began := time.Now()
+	for i := range n {
+		// Queries leave on time whatever the answers do, or a slow one would
+		// hide those behind it.
+		time.Sleep(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(perSecond))))
+		q := packed[i%len(packed)]
+		binary.BigEndian.PutUint16(q, uint16(i))
+		mu.Lock()
+		sent[i] = time.Now()
+		mu.Unlock()
+		if _, err := conn.Write(q); err != nil {
+			b.t.Fatalf("%v", err)
+		}
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(2 * time.Second))
+	<-done
+	slices.Sort(took)
+	return took, n - len(took)
+}
+
+// clockTick is the unit of times in /proc/PID/stat: USER_HZ is 100 on every
+// architecture that Linux has Go for.
+const clockTick = 10 * time.Millisecond
+
+// cpu is the processor time that a process has had.
+func (b *bench) cpu(pid int) time.Duration {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	// The name may have spaces; it ends with the last parenthesis.
+	f := strings.Fields(string(text)[strings.LastIndexByte(string(text), ')')+1:])
+	ticks := time.Duration(0)
+	for _, s := range f[11:13] { // utime and stime, proc_pid_stat(5)
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			b.t.Fatalf("%v", err)
+		}
+		ticks += time.Duration(n)
+	}
+	return ticks * clockTick
+}
+
+// quantile of a sorted series.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+// median of a series.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(values))
+	if n := len(s); n%2 == 0 {
+		return (s[n/2-1] + s[n/2]) / 2
+	}
+	return s[len(s)/2]
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Bench measures puntdns and what it is compared with, side by side on one lab, in
+// turn, and writes a table and pictures. See docs/benchmarks.md for its last run.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// bench is what all suites share.
+type bench struct {
+	t       *lab.Program
+	puntdns string // paths of binaries
+	coredns string
+	rounds  int
+	length  time.Duration // of one measurement under load
+	report  report
+}
+
+// suites in the order in which they run.
+var suites = []struct {
+	name string
+	run  func(*bench)
+}{
+	{"code", (*bench).code},
+	{"local", (*bench).local},
+	{"forward", (*bench).forward},
+	{"change", (*bench).change},
+	{"scale", (*bench).scale},
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "ceiling" {
+		if err := ceiling(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	b := &bench{t: new(lab.Program)}
+	var only, out string
+	flag.StringVar(&b.puntdns, "puntdns", "bin/puntdns", "`path` of the binary to measure")
+	flag.StringVar(&b.coredns, "coredns", "bin/coredns", "`path` of a stock CoreDNS")
+	flag.StringVar(&out, "out", "docs", "`folder` for benchmarks.md and its pictures")
+	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, forward, change, scale")
+	flag.IntVar(&b.rounds, "rounds", 5, "how often each is measured; the medians count")
+	flag.DurationVar(&b.length, "length", 4*time.Second, "how long each measurement takes")
+	flag.Parse()
+	for _, p := range []*string{&b.puntdns, &b.coredns} {
+		abs, err := filepath.Abs(*p)
+		if err != nil {
+			b.t.Fatalf("bench: %v", err)
+		}
+		*p = abs
+	}
+	began := time.Now()
+	for _, s := range suites {
+		if only == "" || strings.Contains(","+only+",", ","+s.name+",") {
+			s.run(b)
+			b.t.End()
+		}
+	}
+	b.report.took = time.Since(began)
+	if err := b.report.write(out, b); err != nil {
+		b.t.Fatalf("bench: %v", err)
+	}
+}
+
+// say tells how far it is.
+func (b *bench) say(format string, args ...any) {
+	fmt.Printf(time.Now().Format("15:04:05 ")+format+"\n", args...)
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// Peers.
+const (
+	pPuntdns  = "puntdns"
+	pCeiling  = "ceiling"
+	pNative   = "OVN's own DNS"
+	pStock    = "CoreDNS on a socket"
+	pBlocking = "blocking forwarder"
+)
+
+// Measures, each a table of the report.
+const (
+	tCode        = "code, ns"
+	tAllocs      = "code, allocations"
+	tLocal       = "local names, queries/s"
+	tCPU         = "processor time a query, µs"
+	tMedian      = "latency at 2,000 queries/s, median µs"
+	tP99         = "latency at 2,000 queries/s, p99 µs"
+	tForward50   = "outside names, 50 outstanding, queries/s"
+	tForward500  = "outside names, 500 outstanding, queries/s"
+	tChange      = "a commit in Northbound is in the answers, ms"
+	tSync        = "first sync, s"
+	tRSS         = "resident memory after the sync, MB"
+	tHWM         = "highest resident memory, MB"
+	tHeap        = "live heap, everything, MB"
+	tChanged     = "one record changed, median ms"
+	tChangedMost = "one record changed, worst ms"
+	tRebuild     = "rebuild after one record, ms"
+	tWorstQuiet  = "worst lookup, quiet, ms"
+	tWorstBusy   = "worst lookup while records change, ms"
+	tLost        = "lookups lost while records change"
+	tLocalStart  = "start of a node with 20 ports, s"
+	tLocalMB     = "live heap, a node with 20 ports, MB"
+	tLocalHeap   = "live heap, a node with 20 ports, % of everything"
+	tNewGuest    = "a new guest's network is known, ms"
+)

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// report collects what was measured.
+type report struct {
+	tables []*table
+	spread map[string][]time.Duration // latencies by peer
+	took   time.Duration
+}
+
+// table is one measure of several peers, or at several sizes, a value for each
+// round.
+type table struct {
+	name   string
+	peers  []string
+	values map[string][]float64
+}
+
+func newTable(name string) *table { return &table{name: name, values: map[string][]float64{}} }
+
+func (t *table) put(peer string, v float64) {
+	if _, ok := t.values[peer]; !ok {
+		t.peers = append(t.peers, peer)
+	}
+	t.values[peer] = append(t.values[peer], v)
+}
+
+func (t *table) median(peer string) float64 { return median(t.values[peer]) }
+
+func (r *report) add(t *table) *table {
+	r.tables = append(r.tables, t)
+	return t
+}
+
+// table returns the one of a name, which it makes if need be.
+func (r *report) table(name string) *table {
+	for _, t := range r.tables {
+		if t.name == name {
+			return t
+		}
+	}
+	return r.add(newTable(name))
+}
+
+func (r *report) distribution(peer string, took []time.Duration) {
+	if r.spread == nil {
+		r.spread = map[string][]time.Duration{}
+	}
+	r.spread[peer] = append(r.spread[peer], took...)
+}
+
+// bar is what a ratio is held against.
+type bar struct {
+	what, table, of, to string // of / to is the ratio; to may be empty: then of alone counts
+	most, least         float64
+}
+
+// Bars of the project.
+var bars = []bar{
+	{what: "local names, queries/s: puntdns to the ceiling", table: tLocal, of: pPuntdns, to: pCeiling, least: .9},
+	{what: "local names, queries/s: puntdns to OVN's own DNS", table: tLocal, of: pPuntdns, to: pNative, least: 1.3},
+	{what: "local names, queries/s: puntdns to CoreDNS on a socket", table: tLocal, of: pPuntdns, to: pStock, least: 1},
+	{what: "2,000 queries/s, median: puntdns to OVN's own DNS", table: tMedian, of: pPuntdns, to: pNative, most: 1},
+	{what: "2,000 queries/s, p99: puntdns to OVN's own DNS", table: tP99, of: pPuntdns, to: pNative, most: 1},
+	{what: "500 outstanding to a 10 ms upstream: puntdns to the blocking forwarder", table: tForward500, of: pPuntdns, to: pBlocking, least: 100},
+	{what: "50 outstanding to a 10 ms upstream: puntdns, queries/s", table: tForward50, of: pPuntdns, least: 4750},
+	{what: "processor time a query: puntdns to CoreDNS on a socket", table: tCPU, of: pPuntdns, to: pStock, most: .7},
+	{what: "decode a packet-in, ns", table: tCode, of: "PacketInDecode", most: 100},
+	{what: "encode a packet-out, ns", table: tCode, of: "AppendPacketOut", most: 100},
+	{what: "lookup of 100 names: among 1,000,000 to among 1,000", table: tCode, of: "LookupAtSize/1000000 names, 100 of its names", to: "LookupAtSize/1000 names, 100 of its names", most: 1.3},
+	{what: "1,000,000 names: first sync, s", table: tSync, of: large.String(), most: 12},
+	{what: "1,000,000 names: resident memory, MB", table: tRSS, of: large.String(), most: 350},
+	{what: "1,000,000 names: worst lookup while records change, ms", table: tWorstBusy, of: large.String(), most: 20},
+	{what: "1,000,000 names: one record changed, median ms", table: tChanged, of: large.String(), most: 20},
+	{what: "one record changed, rebuild: among 1,000,000 names to among 20,000", table: tRebuild, of: large.String(), to: sizes[0].String(), most: 3},
+	{what: "a commit in Northbound: puntdns to OVN's own DNS", table: tChange, of: pPuntdns, to: pNative, most: 1},
+	{what: "a node with 20 of 100,000 ports: live heap, % of everything", table: tLocalHeap, of: large.String(), most: 5},
+	{what: "a node with 20 of 100,000 ports: start, s", table: tLocalStart, of: large.String(), most: 1.5},
+	{what: "a node with 20 of 100,000 ports: a new guest's network, ms", table: tNewGuest, of: large.String(), most: 300},
+}
+
+// judge returns the ratio of a bar, and whether it is kept; ok is false if it was
+// not measured.
+func (r *report) judge(b bar) (ratio float64, kept, ok bool) {
+	t := r.table(b.table)
+	if len(t.values[b.of]) == 0 || b.to != "" && len(t.values[b.to]) == 0 {
+		return 0, false, false
+	}
+	ratio = t.median(b.of)
+	if b.to != "" {
+		ratio /= t.median(b.to)
+	}
+	return ratio, (b.least == 0 || ratio >= b.least) && (b.most == 0 || ratio <= b.most), true
+}
+
+// write puts the table and the pictures into a folder.
+func (r *report) write(dir string, b *bench) error {
+	var s strings.Builder
+	fmt.Fprintf(&s, "# Benchmarks\n\nWritten by `make bench`. %s; it took %s.\n\n", machine(b), r.took.Round(time.Second))
+	fmt.Fprintf(&s, `All peers run on one lab in turn, A B C D A B C D, and the medians of %d rounds count; what varies between runs of a shared machine is the figures, less so the ratios.
+
+- **ceiling**: a program that turns each punted query round as it is: what the switch, the connection and the codec allow.
+- **OVN's own DNS**: queries without EDNS, the only ones that it answers.
+- **CoreDNS on a socket**: the stock one with *hosts*, *cache* and *prometheus* in a guest of the same bridge.
+- **blocking forwarder**: an os-ken application with one handler that waits for the upstream, as Neutron's agent has it.
+
+puntdns runs with *metadata*, *errors*, *prometheus*, *ovnhosts*, *cache* and *forward*.
+
+`, b.rounds)
+	s.WriteString("## Against the bars\n| measure | measured | bar | |\n|---|---|---|---|\n")
+	for _, bar := range bars {
+		ratio, kept, ok := r.judge(bar)
+		if !ok {
+			continue
+		}
+		limit, verdict := fmt.Sprintf("at least %g", bar.least), "**missed**"
+		if bar.most > 0 {
+			limit = fmt.Sprintf("at most %g", bar.most)
+		}
+		if kept {
+			verdict = "kept"
+		}
+		fmt.Fprintf(&s, "| %s | %s | %s | %s |\n", bar.what, figure(ratio), limit, verdict)
+	}
+	s.WriteString("\n## Figures\nMedian, and the range of the rounds.\n")
+	for _, t := range r.tables {
+		if len(t.peers) == 0 {
+			continue
+		}
+		fmt.Fprintf(&s, "\n| %s | median | range |\n|---|---|---|\n", t.name)
+		for _, p := range t.peers {
+			v := t.values[p]
+			fmt.Fprintf(&s, "| %s | %s | %s to %s |\n", p, figure(median(v)), figure(slices.Min(v)), figure(slices.Max(v)))
+		}
+	}
+	pictures := r.pictures()
+	if len(pictures) > 0 {
+		s.WriteString("\n## Pictures\n")
+	}
+	var errs []error
+	for _, p := range pictures {
+		name := "bench-" + p.name + ".svg"
+		errs = append(errs, os.WriteFile(filepath.Join(dir, name), []byte(p.svg), 0o644))
+		fmt.Fprintf(&s, "![%s](%s)\n\n", p.title, name)
+	}
+	errs = append(errs, os.WriteFile(filepath.Join(dir, "benchmarks.md"), []byte(strings.TrimRight(s.String(), "\n")+"\n"), 0o644))
+	fmt.Print(s.String())
+	return errors.Join(errs...)
+}
+
+// figure writes a number with three digits that count.
+func figure(v float64) string {
+	switch a := max(v, -v); {
+	case a >= 100 || a == 0:
+		return fmt.Sprintf("%.0f", v)
+	case a >= 10:
+		return fmt.Sprintf("%.1f", v)
+	case a >= 1:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.3f", v)
+}
+
+// machine describes what it ran on.
+func machine(b *bench) string {
+	version := func(argv ...string) string {
+		out, err := exec.Command(argv[0], argv[1:]...).Output()
+		if err != nil {
+			b.t.Fatalf("%v: %v", argv, err)
+		}
+		line, _, _ := strings.Cut(string(out), "\n")
+		return line
+	}
+	cpu := "unknown processor"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if rest, ok := strings.CutPrefix(line, "model name"); ok {
+				cpu = strings.Trim(rest, " \t:\n")
+				break
+			}
+		}
+	}
+	gc := "GOGC=" + os.Getenv("GOGC")
+	if os.Getenv("GOGC") == "" {
+		gc = "GOGC unset"
+	}
+	return fmt.Sprintf("%s, on %d cores of %s, Linux %s; %s; %s; %s; CoreDNS 1.15.0; %s", time.Now().UTC().Format("2006-01-02"),
+		runtime.NumCPU(), cpu, version("uname", "-r"), version("ovs-vswitchd", "--version"), version("ovn-northd", "--version"), runtime.Version(), gc)
+}

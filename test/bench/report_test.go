@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestJudge(t *testing.T) {
+	r := &report{}
+	r.table(tLocal).put(pPuntdns, 30)
+	r.table(tLocal).put(pPuntdns, 10)
+	r.table(tLocal).put(pPuntdns, 20)
+	r.table(tLocal).put(pNative, 10)
+	for _, tt := range []struct {
+		name     string
+		bar      bar
+		ratio    float64
+		kept, ok bool
+	}{
+		{"kept", bar{table: tLocal, of: pPuntdns, to: pNative, least: 2}, 2, true, true},
+		{"missed below", bar{table: tLocal, of: pPuntdns, to: pNative, least: 2.1}, 2, false, true},
+		{"missed above", bar{table: tLocal, of: pPuntdns, to: pNative, most: 1.9}, 2, false, true},
+		{"alone", bar{table: tLocal, of: pPuntdns, most: 20}, 20, true, true},
+		{"not measured", bar{table: tLocal, of: pPuntdns, to: pStock, least: 1}, 0, false, false},
+	} {
+		if ratio, kept, ok := r.judge(tt.bar); ratio != tt.ratio || kept != tt.kept || ok != tt.ok {
+			t.Errorf("%s: %v, %v, %v", tt.name, ratio, kept, ok)
+		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, tt := range []struct {
+		values []float64
+		want   float64
+	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{4, 1}, 2.5}, {[]float64{9, 1, 5}, 5}} {
+		if got := median(tt.values); got != tt.want {
+			t.Errorf("median of %v: %v", tt.values, got)
+		}
+	}
+}
+
+// Every picture is a well-formed document.
+func TestPictures(t *testing.T) {
+	r := &report{}
+	for _, table := range []string{tLocal, tCPU, tForward500, tMedian} {
+		r.table(table).put("a < b & c", 10)
+		r.table(table).put(pPuntdns, 30)
+	}
+	r.distribution(pPuntdns, []time.Duration{time.Millisecond, 300 * time.Microsecond})
+	for _, s := range sizes {
+		for _, table := range []string{tRSS, tHeap, tLocalMB, tChanged, tRebuild} {
+			r.table(table).put(s.String(), .5)
+		}
+	}
+	pictures := r.pictures()
+	if len(pictures) != 6 {
+		t.Errorf("%d pictures", len(pictures))
+	}
+	for _, p := range pictures {
+		d := xml.NewDecoder(strings.NewReader(p.svg))
+		for {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Errorf("%s: %v", p.name, err)
+				break
+			}
+		}
+		if strings.Contains(p.svg, "NaN") || strings.Contains(p.svg, "Inf") {
+			t.Errorf("%s has a place that is no number", p.name)
+		}
+	}
+}
