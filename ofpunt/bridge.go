@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
@@ -124,6 +126,7 @@ func newBridge(name string) *bridge {
 		name: name, tally: newTally(name), cancel: cancel, ctx: ctx, controllerID: newControllerID(),
 		workers: newWorkers(),
 		wake:    make(chan struct{}, 1), withdraw: make(chan chan struct{}),
+		gone: make(map[uint32]tombstone),
 	}
 	connected.WithLabelValues(name).Set(0)
 	localUp.WithLabelValues(name).Set(0)
@@ -186,6 +189,10 @@ func (b *bridge) close() {
 	b.done.Wait()
 	b.workers.end()
 	b.ready.Store(false)
+	// What is no longer named is neither up nor down.
+	for _, g := range []*prometheus.GaugeVec{connected, localUp, flowsGauge, inFlight} {
+		g.DeleteLabelValues(b.name)
+	}
 }
 
 // run keeps one session after the other until ctx ends.

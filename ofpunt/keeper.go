@@ -41,6 +41,8 @@ type keeper struct {
 
 	// have are the flows of any generation that stand in the switch.
 	have map[flowKey]flowState
+	// lapsed is set once our punt has expired, until it stands again.
+	lapsed bool
 	// watched are the tables with a flow monitor.
 	watched map[uint8]bool
 
@@ -174,8 +176,11 @@ func (k *keeper) catchUp() (lost int, told bool) {
 			if known {
 				delete(k.have, key)
 			}
-			if mine && !expired(u) {
+			switch {
+			case mine && !expired(u):
 				lost++
+			case mine && key == puntKey:
+				k.lapsed = true
 			}
 		case openflow.FlowInitial, openflow.FlowAdded, openflow.FlowModified:
 			switch {

@@ -3,9 +3,11 @@
 package ofpunt
 
 import (
+	"context"
 	"iter"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/ovn"
@@ -14,20 +16,48 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// localView is the local database's picture of a bridge. It is immutable.
+// localView is the local database's picture of a bridge. It is immutable, but for
+// settled.
 type localView struct {
 	vswitch.View
 	byNumber map[uint32]*vswitch.Interface
+	// kept are the numbers whose ports were there in the view before. Of others a
+	// packet may still be on its way that the port before them has sent, until
+	// settled is set.
+	kept    map[uint32]bool
+	settled atomic.Bool
 }
 
-func newLocalView(v vswitch.View) *localView {
-	l := &localView{View: v, byNumber: make(map[uint32]*vswitch.Interface, len(v.Interfaces))}
+func newLocalView(v vswitch.View, before *localView) *localView {
+	l := &localView{View: v, byNumber: make(map[uint32]*vswitch.Interface, len(v.Interfaces)), kept: make(map[uint32]bool)}
 	for i := range v.Interfaces {
-		if p := &v.Interfaces[i]; p.OFPort != 0 {
-			l.byNumber[p.OFPort] = p
+		p := &v.Interfaces[i]
+		if p.OFPort == 0 {
+			continue
+		}
+		l.byNumber[p.OFPort] = p
+		if before == nil {
+			// No flow of ours has stood yet.
+			l.kept[p.OFPort] = true
+		} else {
+			was := before.byNumber[p.OFPort]
+			l.kept[p.OFPort] = was != nil && was.UUID == p.UUID && before.isSettled(p.OFPort)
 		}
 	}
 	return l
+}
+
+func (l *localView) isSettled(number uint32) bool { return l.settled.Load() || l.kept[number] }
+
+// settle waits until the switch has handed over all packets that it had before the
+// view came.
+func (b *bridge) settle(ctx context.Context, view *localView) {
+	if c := b.conn.Load(); c != nil {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		_ = c.Barrier(ctx) // a connection that is gone brings nothing more
+	}
+	view.settled.Store(true)
 }
 
 // ifaceIDs are the logical ports that have an interface here.
@@ -74,6 +104,15 @@ func (b *bridge) portStatus(p openflow.PortStatus) {
 // on a reader's goroutine.
 func (b *bridge) localPort(number uint32) *vswitch.Interface {
 	view := b.view.Load()
+	if view == nil || !view.isSettled(number) {
+		return nil
+	}
+	return b.portAt(view, number)
+}
+
+// portAt is the interface that has the number, nil if there is none, or that is
+// not known.
+func (b *bridge) portAt(view *localView, number uint32) *vswitch.Interface {
 	if view == nil {
 		return nil
 	}

@@ -30,7 +30,7 @@ func TestLocalGuests(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			view := newLocalView(vswitch.View{Interfaces: []vswitch.Interface{tt.port}})
+			view := newLocalView(vswitch.View{Interfaces: []vswitch.Interface{tt.port}}, nil)
 			for kind, want := range map[placement.Kind]bool{placement.Neutron: tt.neutron, placement.Table: tt.table} {
 				got := slices.Collect(localGuests(kind, view, nil, func(guestKey) uint32 { return 0 }))
 				if (len(got) == 1) != want {
@@ -47,7 +47,9 @@ func TestNumberOfADeletedPort(t *testing.T) {
 	old := vswitch.Interface{UUID: "1", Name: "tap-of-some-long-name", OFPort: 3, IfaceID: "red"}
 	b := &bridge{gone: map[uint32]tombstone{}}
 	show := func(p vswitch.Interface) {
-		b.view.Store(newLocalView(vswitch.View{Interfaces: []vswitch.Interface{p}}))
+		v := newLocalView(vswitch.View{Interfaces: []vswitch.Interface{p}}, b.view.Load())
+		v.settled.Store(true)
+		b.view.Store(v)
 	}
 	who := func() string {
 		if i := b.localPort(3); i != nil {

@@ -44,7 +44,7 @@ func (s *server) learn(view *localView) {
 		return
 	}
 	s.source.SetChassis(view.SystemID)
-	s.source.SetPorts(view.ifaceIDs())
+	s.source.SetPorts(s, view.ifaceIDs())
 }
 
 func (b *bridge) followLocal(ctx context.Context, o *Options) error {
@@ -61,11 +61,16 @@ func (b *bridge) followLocal(ctx context.Context, o *Options) error {
 		if ctx.Err() != nil {
 			return
 		}
-		before := b.view.Swap(newLocalView(v))
+		before := b.view.Load()
+		view := newLocalView(v, before)
+		// First the databases: flows are planned by the view, and a snapshot must
+		// not count as settled that knows nothing of it yet.
+		b.current.Load().learn(view)
+		b.view.Store(view)
+		b.done.Go(func() { b.settle(ctx, view) })
 		if before == nil || before.SystemID != v.SystemID {
 			log.Infof("Bridge %s: the chassis is %q", b.name, v.SystemID)
 		}
-		b.current.Load().learn(b.view.Load())
 		poke(b.wake)
 	}, func(err error) {
 		b.localRead.Store(err == nil)

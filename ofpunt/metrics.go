@@ -77,6 +77,7 @@ const (
 	reasonForeign      = "foreign"     // a packet-in that no flow of ours caused
 	reasonUndecodable  = "undecodable" // a packet-in that breaks the protocol
 	reasonConnection   = "connection"  // the connection or its queue was gone
+	reasonPort         = "port"        // of a guest that has left its OpenFlow port
 	reasonPanic        = "panic"       // a bug: the log has it
 	reasonNeighbor     = "neighbor"    // ARP or neighbour solicitation, answered
 )

@@ -298,6 +298,9 @@ func parseLease(o *Options, args []string) error {
 	return nil
 }
 
+// maxDefaultBurst leaves room for others in the switch's queue of 100 packet-ins.
+const maxDefaultBurst = 64
+
 // maxRate keeps a bucket of Open vSwitch, which counts in thousandths of a
 // packet, within 32 bits.
 const maxRate = 1 << 20
@@ -320,7 +323,7 @@ func parseRate(o *Options, args []string) error {
 		n[i] = uint32(v)
 	}
 	if len(args) == 1 {
-		n[1] = n[0] // one second's worth
+		n[1] = min(n[0], maxDefaultBurst)
 	}
 	o.Rate, o.Burst = n[0], n[1]
 	return nil

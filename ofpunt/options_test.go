@@ -40,7 +40,8 @@ func TestParseBlock(t *testing.T) {
 		{"switches", "ofpunt br-int {\n arp off\n lease 0\n overload drop\n placement ovn\n}", with(func(o *Options) {
 			o.ARP, o.Lease, o.Overload = false, 0, OverloadDrop
 		})},
-		{"rate", "ofpunt br-int {\n rate 100\n}", with(func(o *Options) { o.Rate, o.Burst = 100, 100 })},
+		{"rate", "ofpunt br-int {\n rate 100\n}", with(func(o *Options) { o.Rate, o.Burst = 100, 64 })},
+		{"low rate", "ofpunt br-int {\n rate 10\n}", with(func(o *Options) { o.Rate, o.Burst = 10, 10 })},
 		{"rate with a burst", "ofpunt br-int {\n rate 100 5\n}", with(func(o *Options) { o.Rate, o.Burst = 100, 5 })},
 		{"no rate", "ofpunt br-int {\n rate off\n}", with(func(*Options) {})},
 		{"tls", "ofpunt br-int {\n tls c k a\n}", with(func(o *Options) { o.TLS = endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a"} })},

@@ -66,7 +66,7 @@ func (s *session) makePlan(ctx context.Context, srv *server) (*plan, error) {
 		if err := s.keeper.watch(ctx, of.table); err != nil {
 			return nil, err
 		}
-		settled = settled || of.snapshot == nil && of.view != nil
+		settled = of.view != nil && (of.snapshot == nil || settled)
 	}
 	if s.plan != nil && s.plan.planned == of {
 		return s.plan, nil

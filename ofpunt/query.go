@@ -31,8 +31,7 @@ type query struct {
 	message []byte
 	punt    openflow.PacketIn
 	udp     frame.UDP
-	// local is the port of the bridge that it came from, where the switch does
-	// not say more than its number.
+	// local is the port of the bridge that it came from.
 	local  *vswitch.Interface
 	origin origin.Origin
 	// tag is the VLAN id that the answer gets pushed: OVN has stripped that of a
@@ -145,8 +144,7 @@ func (q *query) dns() {
 		return
 	}
 	r := &q.request
-	// A header alone unpacks without an error.
-	if err := r.Unpack(q.udp.Payload); err != nil || len(r.Question) != 1 {
+	if err := r.Unpack(q.udp.Payload); err != nil || !sound(r) {
 		q.refuse(dns.RcodeFormatError, reasonMalformed)
 		return
 	}
@@ -160,6 +158,23 @@ func (q *query) dns() {
 	q.writer.init(q, payloadLimit(r))
 	q.server.dns.ServeDNS(&q.context, &q.writer, r)
 	q.drop(reasonUnanswered)
+}
+
+// sound tells whether a message that could be unpacked can be answered, too: a
+// header alone unpacks without an error, and so does one that ends in the question
+// before the type or the class (a class of 0 is reserved, RFC 6895 section 3.2).
+// Two OPT records are an error by RFC 6891, section 6.1.1.
+func sound(r *dns.Msg) bool {
+	if len(r.Question) != 1 || r.Question[0].Qclass == 0 {
+		return false
+	}
+	opts := 0
+	for _, rr := range r.Extra {
+		if rr.Header().Rrtype == dns.TypeOPT {
+			opts++
+		}
+	}
+	return opts <= 1
 }
 
 // refusal is the label of an error of the frame package.
@@ -183,14 +198,17 @@ type asker struct {
 func (q *query) asker(tagged bool) (a asker, ok bool) {
 	if q.server.options.Placement == placement.OVN {
 		p := q.server.source.Snapshot().Guest(uint32(q.punt.Metadata), q.punt.Regs[placement.RegInPort])
-		if p == nil {
+		if p == nil || q.local == nil {
 			return a, false
 		}
 		a = asker{network: p.Network, port: p.Name, from: p.SwitchName}
+		iface := p.Name
 		if p.IsContainer() {
-			a.tag = p.Tag
+			a.tag, iface = p.Tag, p.Parent
 		}
-		return a, true
+		// ovn-controller lags behind the switch: a number that has passed to another
+		// port may carry the registers of the port before.
+		return a, q.local.IfaceID == iface
 	}
 	if q.local == nil {
 		return a, false
@@ -295,12 +313,28 @@ func (q *query) reply(b *buffer, result, reason string) error {
 	if !q.done.CompareAndSwap(false, true) {
 		return errDone
 	}
+	if q.moved() {
+		q.session.tally.count(dropped, reasonPort)
+		return nil
+	}
 	if err := q.send(b); err != nil {
 		q.session.tally.count(dropped, reasonConnection)
 		return err
 	}
 	q.session.tally.count(result, reason)
 	return nil
+}
+
+// moved tells whether the OpenFlow port that the packet came from is another
+// guest's by now: the answer is for nobody else. Who is not known gets an error
+// without data.
+func (q *query) moved() bool {
+	if q.local == nil {
+		return false
+	}
+	b := q.session.bridge
+	i := b.portAt(b.view.Load(), q.punt.InPort)
+	return i == nil || i.UUID != q.local.UUID
 }
 
 // pass resumes the packet if it is paused, and else counts it with result.
@@ -349,7 +383,7 @@ const (
 	acceptOpcode
 )
 
-// accept judges a message by its header, as CoreDNS does on a socket.
+// accept judges a message by its header, as CoreDNS does on a socket but for NOTIFY.
 func accept(m []byte) acceptance {
 	if len(m) < headerLen {
 		return acceptShort
@@ -361,6 +395,11 @@ func accept(m []byte) acceptance {
 		Ancount: binary.BigEndian.Uint16(m[6:]),
 		Nscount: binary.BigEndian.Uint16(m[8:]),
 		Arcount: binary.BigEndian.Uint16(m[10:]),
+	}
+	// CoreDNS takes NOTIFY, which is for servers that have zones from others: no
+	// plugin here does. In hijack mode it is on its way to one that may.
+	if h.Bits>>11&0xf == dns.OpcodeNotify && h.Bits&bitQR == 0 {
+		return acceptOpcode
 	}
 	switch dns.DefaultMsgAcceptFunc(h) {
 	case dns.MsgAccept:

@@ -93,7 +93,7 @@ func TestAccept(t *testing.T) {
 		{"short", query1[:11], acceptShort},
 		{"empty", "", acceptShort},
 		{"response", "\x12\x34\x81" + query1[3:], acceptResponse},
-		{"notify", "\x12\x34\x21" + query1[3:], acceptQuery},
+		{"notify", "\x12\x34\x21" + query1[3:], acceptOpcode},
 		{"update", "\x12\x34\x29" + query1[3:], acceptOpcode},
 		{"status", "\x12\x34\x11" + query1[3:], acceptOpcode},
 		{"no question", "\x12\x34\x01\x00\x00\x00" + query1[6:], acceptMalformed},

@@ -172,6 +172,7 @@ func (s *server) open() error {
 // the last snapshot.
 func (s *server) close() {
 	if s.source != nil {
+		s.source.ForgetPorts(s)
 		s.source.Release()
 	}
 }

@@ -91,7 +91,9 @@ func (s *session) packetIn(p *openflow.PacketIn, msg []byte) {
 		srv := s.bridge.current.Load()
 		q := &query{server: srv, session: s, arrived: time.Now(), message: bytes.Clone(msg)}
 		guest, limit := guestKey{uint32(p.Metadata), p.Regs[placement.RegInPort]}, srv.options.ConcurrentPort
-		if srv.options.Placement != placement.OVN {
+		if srv.options.Placement == placement.OVN {
+			q.local = s.bridge.portAt(s.bridge.view.Load(), p.InPort)
+		} else {
 			guest = guestKey{port: p.InPort}
 			q.local = s.bridge.localPort(p.InPort)
 		}
@@ -215,6 +217,11 @@ func (s *session) keep(ctx context.Context, options *Options) error {
 			return ctx.Err()
 		case <-s.bridge.wake:
 		case <-s.keeper.signal:
+			// What one command of somebody else has done is told by the time that
+			// the switch answers a request, and so it is taken in at once.
+			if err := s.barrier(ctx); err != nil {
+				return err
+			}
 		case <-changed:
 		case <-retry.C:
 		case now := <-beat.C:
@@ -236,7 +243,11 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 	if s.bridge.leaving.Load() {
 		return false, nil
 	}
+	lapsed := s.keeper.lapsed
 	lost, told := s.keeper.catchUp()
+	if s.keeper.lapsed && !lapsed {
+		log.Warningf("Bridge %s: the punt has expired, as it was not renewed in time: queries went their own way", s.bridge.name)
+	}
 	if newer := s.keeper.superseded(); newer != s.superseded {
 		s.superseded = newer
 		if newer {
@@ -246,6 +257,7 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 		}
 	}
 	if s.superseded {
+		s.keeper.lapsed = false
 		s.meters.leave()
 		s.bridge.ready.Store(false)
 		return false, nil
@@ -321,6 +333,10 @@ func (s *session) place(ctx context.Context, p *plan, punt bool, lost int) error
 		flowInstalls.WithLabelValues(s.bridge.name, "lost").Add(float64(restored))
 	}
 	flowsGauge.WithLabelValues(s.bridge.name).Set(float64(len(s.keeper.have)))
+	if s.keeper.lapsed && s.keeper.hasPunt() {
+		s.keeper.lapsed = false
+		log.Infof("Bridge %s: the punt stands again", s.bridge.name)
+	}
 	if !s.started {
 		s.started = true
 		s.bridge.placed.Add(1)
@@ -348,6 +364,12 @@ func (s *session) complain(text string) {
 		s.complaint = text
 		log.Infof("Bridge %s: waiting: %s", s.bridge.name, text)
 	}
+}
+
+func (s *session) barrier(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return s.conn.Barrier(ctx)
 }
 
 // beat probes the way through the switch, if there is one and it is ours, and looks

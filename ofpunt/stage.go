@@ -22,7 +22,7 @@ const ovnIngressTable = 8
 // installed yet; later looks come more seldom.
 const (
 	stageRetry    = 50 * time.Millisecond
-	stageRetryMax = 2 * time.Second
+	stageRetryMax = 500 * time.Millisecond
 )
 
 // errStageUnknown: the database or the switch does not tell yet where OVN's DNS

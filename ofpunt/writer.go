@@ -69,6 +69,10 @@ func (u *udpAddr) set(a netip.AddrPort) {
 // WriteMsg implements dns.ResponseWriter. An answer over the limit is sent
 // without what does not fit, with TC set.
 func (w *writer) WriteMsg(m *dns.Msg) error {
+	if o := m.IsEdns0(); o != nil {
+		// CoreDNS returns half of the flags that are to be 0 (RFC 6891, section 6.1.4).
+		o.Hdr.Ttl &^= 0x7fff
+	}
 	if m.Len() > w.limit {
 		m.Truncate(w.limit)
 	}

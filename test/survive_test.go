@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -98,42 +97,6 @@ func (n survivor) load() (stop func() (asked int, wrong []string)) {
 		wg.Wait()
 		return asked, wrong
 	}
-}
-
-// A reload takes nothing away, whatever it changes: the life of the punt, the way
-// to the switch, the databases, limits.
-func TestReloadUnderLoad(t *testing.T) {
-	n := newSurvivor(t)
-	s := start(t, n.l, n.corefile("", "", 9153, 8181))
-	s.ready(200)
-	stop := n.load()
-	for _, change := range []struct{ name, properties, ovnhosts string }{
-		{"lease", "lease 30s", ""},
-		{"limits", "lease 30s\n max_concurrent 1000", ""},
-		{"controller id", "controller_id 77", ""},
-		{"another controller id", "controller_id 78", ""},
-		{"databases", "", "northbound $NB"},
-		{"databases again", "", ""},
-	} {
-		text := corefile(n.l, n.corefile(change.properties, change.ovnhosts, 9153, 8181))
-		n.l.WriteFile("Corefile.puntdns", text)
-		before := strings.Count(s.Log(), "Reloading complete")
-		if err := s.Signal(syscall.SIGUSR1); err != nil {
-			t.Fatal(err)
-		}
-		n.l.Eventually(change.name, func() error {
-			if strings.Count(s.Log(), "Reloading complete") == before {
-				return fmt.Errorf("not reloaded:\n%s", s.Log())
-			}
-			return nil
-		})
-		s.ready(200)
-	}
-	asked, wrong := stop()
-	if len(wrong) > 0 {
-		t.Errorf("%d of %d queries: %q ...\n%s", len(wrong), asked, wrong[0], s.Log())
-	}
-	t.Logf("%d queries", asked)
 }
 
 // Two processes on one bridge hand over: the later one takes the flows, the

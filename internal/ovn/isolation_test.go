@@ -43,7 +43,7 @@ func TestIsolation(t *testing.T) {
 			s := r.acquire(c)
 			t.Cleanup(s.JoinNetworks())
 			s.SetChassis("hv1")
-			s.SetPorts(m.here())
+			s.SetPorts("br", m.here())
 			readings = append(readings, &isolated{name: fmt.Sprintf("reading %d, monitor %d", i, monitor), source: s, northbound: i > 0, alone: i == 2})
 		}
 	}
@@ -80,7 +80,7 @@ func TestIsolation(t *testing.T) {
 		change()
 		m.settle()
 		for _, reading := range readings {
-			reading.source.SetPorts(m.here())
+			reading.source.SetPorts("br", m.here())
 			eventually(t, reading.source, func(s *Snapshot) string {
 				if wrong := m.compare(s, reading); wrong != "" {
 					return fmt.Sprintf("-seed %d, step %d, %s:\n%s", seed, i, reading.name, wrong)

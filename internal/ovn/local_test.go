@@ -110,7 +110,7 @@ func TestLocalNorthbound(t *testing.T) {
 		{[]string{"b1"}, "blue", "b1"},
 		{nil, "", ""},
 	} {
-		s.SetPorts(step.ports)
+		s.SetPorts("br", step.ports)
 		eventually(t, s, func(s *Snapshot) string {
 			if n, g := networks(s), guests(s); n != step.networks || g != step.expected {
 				return fmt.Sprintf("%v: networks %q, guests %q; want %q, %q", step.ports, n, g, step.networks, step.expected)

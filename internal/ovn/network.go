@@ -57,7 +57,8 @@ type Answer struct {
 //
 // Of several sources of one name the first counts, as a whole: the DNS rows in
 // the order of their UUIDs, then the ports, all of that hostname together. A
-// record without a readable value is as good as absent.
+// record without a readable value is as good as absent, but that of a row that OVN
+// owns is the name's without data.
 //
 // A reverse name is answered with a record of that name; else with the names
 // whose address it is, in the same order of sources. Fully qualified names are
@@ -76,7 +77,16 @@ func (n *Network) Lookup(name, domain string) (Answer, bool) {
 			return a, true
 		}
 	}
-	return n.synthesize(name, domain)
+	if a, ok := n.synthesize(name, domain); ok {
+		return a, true
+	}
+	// A name of a row that OVN owns is nobody else's to answer.
+	for _, row := range n.rows {
+		if row.owned && row.has(name) {
+			return Answer{Source: FromDNS, OVNOwned: true}, true
+		}
+	}
+	return Answer{}, false
 }
 
 func (n *Network) forward(name, domain string) (Answer, bool) {

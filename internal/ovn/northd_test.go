@@ -120,7 +120,7 @@ func TestNorthd(t *testing.T) {
 			s := r.acquire(c)
 			s.SetChassis("hv1")
 			defer s.AddNetwork("red")()
-			s.SetPorts([]string{"b1", "c1", "p1"})
+			s.SetPorts("br", []string{"b1", "c1", "p1"})
 			snapshot := eventually(t, s, lookups(tt.want))
 			eventually(t, s, func(s *Snapshot) string {
 				if got := guests(s); got != tt.guests {

@@ -58,7 +58,7 @@ func TestRandom(t *testing.T) {
 			s.JoinNetworks()
 		}
 		s.SetChassis("hv1")
-		s.SetPorts(here)
+		s.SetPorts("br", here)
 	}
 
 	done := make(chan struct{})

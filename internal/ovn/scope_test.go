@@ -81,7 +81,7 @@ func TestRouterScope(t *testing.T) {
 			s := r.acquire(c)
 			t.Cleanup(s.JoinNetworks())
 			s.SetChassis("hv1")
-			s.SetPorts(here)
+			s.SetPorts("br", here)
 			readings = append(readings, reading{fmt.Sprintf("%s %d", map[Monitor]string{All: "all", Local: "local"}[monitor], i), s, monitor == Local})
 		}
 	}
@@ -165,7 +165,7 @@ func TestJoinNetworks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := r.acquire(c)
 			s.SetChassis("hv1")
-			s.SetPorts([]string{"vm-a"})
+			s.SetPorts("br", []string{"vm-a"})
 			are := func(want string) {
 				t.Helper()
 				eventually(t, s, func(s *Snapshot) string {
@@ -196,10 +196,10 @@ func TestJoinNetworks(t *testing.T) {
 			leave, also := s.JoinNetworks(), s.JoinNetworks()
 			are("a b d: vm-a: a b d")
 			s.SetChassis("hv2")
-			s.SetPorts(nil)
+			s.SetPorts("br", nil)
 			are(": : not known")
 			s.SetChassis("hv1")
-			s.SetPorts([]string{"vm-a"})
+			s.SetPorts("br", []string{"vm-a"})
 			are("a b d: vm-a: a b d")
 			close(stop)
 			watched.Wait()

@@ -211,19 +211,44 @@ func (s *Source) joinNetworks(n int) {
 }
 
 // SetPorts names the guests that are here, by external_ids:iface-id of the
-// local Interfaces. It counts where Northbound is read alone.
-func (s *Source) SetPorts(names []string) {
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
+// local Interfaces, as far as one of those who share the Source knows: a process
+// may serve several bridges. It counts where Northbound is read alone, and until
+// the first call no snapshot of that is settled.
+func (s *Source) SetPorts(of any, names []string) {
+	s.setPorts(func(known map[any][]string) { known[of] = names })
+}
+
+// ForgetPorts takes back what SetPorts named.
+func (s *Source) ForgetPorts(of any) {
+	s.setPorts(func(known map[any][]string) { delete(known, of) })
+}
+
+func (s *Source) setPorts(edit func(map[any][]string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sb != nil || slices.Equal(names, s.here) {
+	if s.sb != nil {
+		return
+	}
+	before := len(s.told)
+	edit(s.told)
+	names := slices.Compact(slices.Sorted(func(yield func(string) bool) {
+		for _, some := range s.told {
+			for _, name := range some {
+				if !yield(name) {
+					return
+				}
+			}
+		}
+	}))
+	if slices.Equal(names, s.here) && len(s.told) == before {
 		return
 	}
 	for _, name := range append(slices.Clone(s.here), names...) {
 		s.nb.dirtyPortNamed(name)
 	}
 	s.here = names
-	s.want = true
+	// The next snapshot is not settled before the databases have followed.
+	s.want, s.recheck = true, true
 	s.update()
 }
 

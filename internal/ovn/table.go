@@ -42,6 +42,9 @@ func (t *table) find(name string) *entry {
 	return nil
 }
 
+// has tells whether there is a record of a canonical name, readable or not.
+func (t *table) has(name string) bool { return t.names[name] != nil || len(t.aliases[name]) > 0 }
+
 // same tells whether the row has just the records of t.
 func (t *table) same(row *ovsdb.Row, col int) bool {
 	if row.Len(col) != len(t.names) {

@@ -18,9 +18,10 @@ type world struct {
 	sb    *southbound // nil unless configured
 	nb    *northbound
 
-	chassis string         // the local one
-	extra   map[string]int // networks wanted by name, counted
-	here    []string       // local ports, where Northbound is read alone
+	chassis string           // the local one
+	extra   map[string]int   // networks wanted by name, counted
+	here    []string         // local ports, where Northbound is read alone
+	told    map[any][]string // the same by who named them
 
 	// dirty has the networks to be built anew; true: their ports as well.
 	dirty map[origin.Network]bool
@@ -53,7 +54,7 @@ func (w *world) init(local bool, log Logger) {
 	}
 	*w = world{
 		log: log, local: local,
-		extra: make(map[string]int),
+		extra: make(map[string]int), told: make(map[any][]string),
 		dirty: make(map[origin.Network]bool), whole: make(map[origin.Network]struct{}),
 		names: make(map[string][]origin.Network), reports: make(map[string]struct{}),
 		recheck: true, want: true,
@@ -223,7 +224,10 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 
 // settled tells whether nothing that the local chassis wants is outstanding.
 func (w *world) settled() bool {
-	if w.sb != nil && w.sb.self == (ovsdb.UUID{}) {
+	switch {
+	case w.sb != nil && w.sb.self == (ovsdb.UUID{}):
+		return false
+	case w.sb == nil && len(w.told) == 0:
 		return false
 	}
 	for _, d := range w.databases() {

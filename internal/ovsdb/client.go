@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"regexp"
 	"sync"
 	"time"
 
@@ -39,7 +40,8 @@ type Config struct {
 	Tables   []TableRequest
 	Receiver Receiver
 	// LeaderOnly refuses followers of a clustered database. Without it a
-	// follower serves while it is connected to its cluster.
+	// follower serves while it is connected to its cluster, unless it is behind
+	// what was read of that cluster before.
 	LeaderOnly bool
 	// Connect bounds dialling, TLS included. Default 5 s.
 	Connect time.Duration
@@ -52,7 +54,7 @@ type Config struct {
 	// contents for others answers nobody meanwhile, and a client that leaves then
 	// only asks it for more of them. Default 30 s.
 	Dead time.Duration
-	// Initial is what the server may take to begin its answer to a monitor
+	// Initial is what the server may take to begin its answer to the monitor
 	// request or a change of conditions, where it is too busy for echoes: about
 	// 6 s for 100,000 rows. Default 60 s.
 	Initial time.Duration
@@ -89,6 +91,9 @@ type Client struct {
 	// gen counts the calls of SetConditions; where holds their outcome, by table.
 	gen   uint64
 	where map[string]clause
+
+	// seen is Run's, see serverRow.
+	seen map[UUID]int64
 }
 
 // clause is the encoded "where" of one table, or why it could not be encoded.
@@ -105,7 +110,7 @@ func newClause(where []Condition) clause {
 // New makes a Client; Run starts it.
 func New(cfg Config) *Client {
 	cfg.setDefaults()
-	c := &Client{cfg: cfg, where: make(map[string]clause, len(cfg.Tables))}
+	c := &Client{cfg: cfg, where: make(map[string]clause, len(cfg.Tables)), seen: make(map[UUID]int64)}
 	for _, t := range cfg.Tables {
 		c.where[t.Table] = newClause(t.Where)
 	}
@@ -200,6 +205,9 @@ func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, told *reporte
 	conn, err := e.Dial(dialCtx, c.cfg.TLS)
 	cancel()
 	if err != nil {
+		if closed := ended(err); closed != err {
+			err = fmt.Errorf("%s: %w", e, closed)
+		}
 		return false, err
 	}
 	defer conn.Close()
@@ -223,7 +231,7 @@ func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, told *reporte
 
 	s := newSession(ctx, c, conn, func() { told.up(e.String()) })
 	err = s.run()
-	return s.synced, fmt.Errorf("%s: %w", e, err)
+	return s.synced, fmt.Errorf("%s: %w", e, ended(err))
 }
 
 // reporter passes on changes of state only. Several endpoints that are down in
@@ -234,13 +242,17 @@ type reporter struct {
 	errs map[string]string
 }
 
+// changing is what one failure has anew at each try: our port, and in an error
+// about a certificate the time.
+var changing = regexp.MustCompile(`:\d+->|current time \S+`)
+
 func (r *reporter) up(endpoint string) {
 	clear(r.errs)
 	r.receiver.State(State{Endpoint: endpoint, Synced: true})
 }
 
 func (r *reporter) down(endpoint string, err error) {
-	text := err.Error()
+	text := changing.ReplaceAllString(err.Error(), "")
 	if told, ok := r.errs[endpoint]; ok && told == text {
 		return
 	}

@@ -11,9 +11,14 @@ import (
 type serverRow struct {
 	database   string
 	leaderOnly bool
+	// seen is the highest index that was read of each cluster, on whatever
+	// connection.
+	seen map[UUID]int64
 
 	present, connected, leader bool
 	model                      string
+	cid                        UUID
+	index                      int64
 }
 
 // Columns of serverTables.
@@ -22,18 +27,22 @@ const (
 	colModel
 	colConnected
 	colLeader
+	colCID
+	colIndex
 )
 
 var serverTables = map[string]*table{"Database": {
 	name:  "Database",
-	names: []string{"name", "model", "connected", "leader"},
+	names: []string{"name", "model", "connected", "leader", "cid", "index"},
 	columns: map[string]column{
 		"name":      {index: colName, key: kindString},
 		"model":     {index: colModel, key: kindString},
 		"connected": {index: colConnected, key: kindBoolean},
 		"leader":    {index: colLeader, key: kindBoolean},
+		"cid":       {index: colCID, key: kindUUID},
+		"index":     {index: colIndex, key: kindInteger},
 	},
-	width: 4,
+	width: 6,
 }}
 
 func (r *serverRow) update(_ string, _ UUID, op Op, row *Row) error {
@@ -46,6 +55,12 @@ func (r *serverRow) update(_ string, _ UUID, op Op, row *Row) error {
 	}
 	if op == Insert || row.Has(colLeader) {
 		r.leader = row.Bool(colLeader)
+	}
+	if op == Insert || row.Has(colCID) {
+		r.cid = row.UUID(colCID)
+	}
+	if op == Insert || row.Has(colIndex) {
+		r.index = row.Int(colIndex)
 	}
 	return nil
 }
@@ -61,6 +76,12 @@ func (r *serverRow) check() error {
 		return fmt.Errorf("the server's %s database is not connected", r.model)
 	case r.leaderOnly && !r.leader:
 		return errors.New("the server is not the leader of its cluster")
+	case r.index < r.seen[r.cid]:
+		return errors.New("the server is behind what was read of its cluster before")
 	}
 	return nil
 }
+
+// read notes that the rows up to index have been delivered, or soon will be. One
+// that has no index is in no cluster.
+func (r *serverRow) read() { r.seen[r.cid] = max(r.seen[r.cid], r.index) }

@@ -5,6 +5,7 @@ package ovsdb
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -74,7 +76,7 @@ func (s *session) run() error {
 
 // watchServer monitors the database's row in _Server, which older servers lack.
 func (s *session) watchServer() error {
-	s.server = &serverRow{database: s.client.cfg.Database, leaderOnly: s.client.cfg.LeaderOnly}
+	s.server = &serverRow{database: s.client.cfg.Database, leaderOnly: s.client.cfg.LeaderOnly, seen: s.client.seen}
 	m := &monitor{id: serverID, tables: serverTables, row: s.server.update}
 	where, err := encodeWhere([]Condition{{Column: "name", Function: "==", Value: s.client.cfg.Database}})
 	if err != nil {
@@ -89,6 +91,19 @@ func (s *session) watchServer() error {
 		return err
 	}
 	return s.server.check()
+}
+
+func (s *session) serverChanged() error {
+	if s.server == nil {
+		return nil
+	}
+	if err := s.server.check(); err != nil {
+		return err
+	}
+	if s.synced {
+		s.server.read()
+	}
+	return nil
 }
 
 // openMain asks for the tables and takes in their initial contents.
@@ -116,6 +131,9 @@ func (s *session) openMain() error {
 		return err
 	}
 	s.gen, s.where, s.synced = gen, where, true
+	if s.server != nil {
+		s.server.read()
+	}
 	c.cfg.Receiver.Conditions(gen)
 	c.cfg.Receiver.Commit()
 	s.onSync()
@@ -135,7 +153,11 @@ func (s *session) startMonitor(m *monitor, database string, where map[string]cla
 	}
 	s.dec.initial = m
 	s.dec.updates = append(s.dec.updates, m)
-	s.patience = time.Now().Add(s.client.cfg.Initial)
+	if m == s.main {
+		// What _Server has is small, and to leave a server that keeps it back
+		// costs nobody anything.
+		s.patience = time.Now().Add(s.client.cfg.Initial)
+	}
 	_, err := s.call("monitor_cond", database, json.RawMessage(m.id), requests)
 	s.dec.initial = nil
 	return err
@@ -177,9 +199,6 @@ func (s *session) request(method string, params ...any) error {
 // step reads one message and does what it asks for.
 func (s *session) step() error {
 	msg, err := s.dec.next()
-	if errors.Is(err, io.EOF) {
-		return errors.New("the server closed the connection")
-	}
 	if err != nil {
 		return err
 	}
@@ -200,10 +219,7 @@ func (s *session) notified(msg message) error {
 		s.client.cfg.Receiver.Commit()
 		return nil
 	case msg.method == "update2" && msg.rows != nil:
-		if s.server == nil {
-			return nil
-		}
-		return s.server.check()
+		return s.serverChanged()
 	case msg.rows != nil:
 		return fmt.Errorf("rows in a request of method %q", msg.method)
 	case msg.method == "echo":
@@ -337,7 +353,39 @@ func (s *session) write(text []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.conn.Write(text)
+	if _, err = s.conn.Write(text); err != nil {
+		return s.refusal(err)
+	}
+	return nil
+}
+
+// refusal finds out why a write failed. A server that does not like our certificate
+// says so once the handshake is over for us; by then it may have hung up on what
+// we write.
+func (s *session) refusal(failed error) error {
+	conn, ok := s.conn.(*tls.Conn)
+	if !ok || conn.SetReadDeadline(time.Now().Add(time.Second)) != nil {
+		return failed
+	}
+	var b [1]byte
+	_, err := conn.Read(b[:])
+	var alert *net.OpError
+	if errors.As(err, &alert) && alert.Op == "remote error" {
+		return err
+	}
+	return failed
+}
+
+var errClosed = errors.New("the server closed the connection")
+
+// ended gives one text to a connection that the server has ended, whether a read
+// or a write finds out, and when.
+func ended(err error) error {
+	for _, is := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, is) {
+			return errClosed
+		}
+	}
 	return err
 }
 

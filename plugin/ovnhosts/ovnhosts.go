@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/metadata"
@@ -189,5 +188,5 @@ func tell(ctx context.Context, table string) {
 // under reports whether the name is the domain or lies below it; both are fully
 // qualified and in lower case.
 func under(name, domain string) bool {
-	return domain != "" && (name == domain || strings.HasSuffix(name, "."+domain))
+	return domain != "" && dns.IsSubDomain(domain, name)
 }

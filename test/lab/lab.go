@@ -21,6 +21,9 @@ type Options struct {
 	Plain bool
 	// TCP opens the databases on TCP too, see Lab.NBTCP.
 	TCP bool
+	// Members makes the Southbound database a cluster of so many servers, see
+	// Lab.Members, instead of the one called "sb".
+	Members int
 }
 
 // Lab is a running OVN.
@@ -33,6 +36,9 @@ type Lab struct {
 	NB, SB string
 	// The same on TCP, from inside the first node, with Options.TCP.
 	NBTCP, SBTCP string
+	// Members are the servers of the Southbound database, with Options.Members;
+	// SB names them all then, parted by commas.
+	Members []*Member
 
 	t       T
 	opts    Options
@@ -73,6 +79,9 @@ func New(t T, o Options) *Lab {
 		opts:    o,
 		daemons: make(map[string]*daemon),
 		guests:  make(map[string]*Guest),
+	}
+	if o.Members > 0 {
+		l.SB = l.memberEndpoints()
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -156,6 +165,9 @@ func (l *Lab) close() error {
 	}
 	for _, n := range l.Nodes {
 		errs = append(errs, n.ns.close())
+	}
+	for _, m := range l.Members {
+		errs = append(errs, m.host.ns.close())
 	}
 	return errors.Join(errs...)
 }

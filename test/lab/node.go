@@ -84,6 +84,12 @@ func (l *Lab) startCentral(ctx context.Context) error {
 		{"nb", nbSchema, l.NB, "ptcp:6641"},
 		{"sb", sbSchema, l.SB, "ptcp:6642"},
 	} {
+		if db.name == "sb" && l.opts.Members > 0 {
+			if err := l.startMembers(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		file := filepath.Join(l.Dir, db.name+".db")
 		if _, err := h.Exec(ctx, "ovsdb-tool", "create", file, db.schema); err != nil {
 			return err
@@ -121,7 +127,7 @@ func (n *Node) startSwitch(ctx context.Context) error {
 	argv := []string{"ovs-vsctl", "--db=" + n.OVSDB, "--no-wait", "init",
 		"--", "set", "Open_vSwitch", ".",
 		"external_ids:system-id=" + n.Name,
-		"external_ids:ovn-remote=" + n.l.SB,
+		`external_ids:ovn-remote="` + n.l.SB + `"`,
 		"external_ids:ovn-encap-type=geneve",
 		"external_ids:ovn-encap-ip=" + n.encap,
 		"external_ids:ovn-bridge-datapath-type=netdev",

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// cluster is a Southbound database of three servers.
+type cluster struct {
+	databases
+	row string // of moving.internal in Southbound
+}
+
+func newCluster(t *testing.T) cluster {
+	n := cluster{databases: newDatabases(t, lab.Options{Members: 3})}
+	n.row = n.SBCTL("--bare", "--columns=_uuid", "find", "DNS", "external_ids:dns_id="+n.moving)
+	return n
+}
+
+// others are the members beside m.
+func (n cluster) others(m *lab.Member) (all []*lab.Member) {
+	for _, other := range n.Members {
+		if other != m {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// first has puntdns begin with m, and lists the others behind it.
+func (n cluster) first(m *lab.Member) string {
+	list := "southbound " + m.Endpoint
+	for _, other := range n.others(m) {
+		list += " " + other.Endpoint
+	}
+	return databasesCorefile(list)
+}
+
+// set changes the name that moves in Southbound itself, by way of a member.
+func (n cluster) set(by *lab.Member, addr string) {
+	by.SBCTL("set", "DNS", n.row, `records={"moving.internal"="`+addr+`"}`)
+}
+
+// healthy waits until all members take part.
+func (n cluster) healthy() {
+	for _, m := range n.Members {
+		n.Eventually(m.Name+" takes part", func() error {
+			out, err := n.Node.Exec(context.Background(), "ovsdb-client", "--timeout=2", "query", m.Endpoint,
+				`["_Server",{"op":"select","table":"Database","where":[["name","==","OVN_Southbound"]],"columns":["connected"]}]`)
+			if err == nil && !strings.Contains(out, `"connected":true`) {
+				err = errors.New(out)
+			}
+			return err
+		})
+	}
+}
+
+// A server goes away in one way or another, and another takes its place: no answer
+// is lost or wrong meanwhile, and what is committed after that is in the answers
+// within a second.
+func TestClusterMemberGone(t *testing.T) {
+	n := newCluster(t)
+	// It would put the rows right that are changed behind its back.
+	n.AppCtl("ovn-northd", "pause")
+	kill := func(m *lab.Member) { n.Kill(m.Name) }
+	revive := func(m *lab.Member) { n.Revive(m.Name) }
+	changes := 100
+	for _, tc := range []struct {
+		name string
+		// read is whether the server that goes is the one that is read, leads
+		// whether it leads the cluster.
+		read, leads bool
+		gone, back  func(*lab.Member)
+		// reason is told; if it takes time to find out, what is committed
+		// meanwhile is late.
+		reason string
+		late   bool
+	}{
+		{name: "leader killed", read: true, leads: true, gone: kill, back: revive, reason: "the server closed the connection"},
+		{name: "follower killed", read: true, gone: kill, back: revive, reason: "the server closed the connection"},
+		{name: "leader of the follower killed", leads: true, gone: kill, back: revive},
+		{name: "leader isolated", read: true, leads: true, gone: (*lab.Member).Isolate, back: (*lab.Member).Rejoin, reason: "the server is cut off from its cluster", late: true},
+		{name: "follower isolated", read: true, gone: (*lab.Member).Isolate, back: (*lab.Member).Rejoin, reason: "the server is cut off from its cluster", late: true},
+		{
+			name: "follower hangs", read: true, reason: "the server is silent and answers no echo request", late: true,
+			gone: func(m *lab.Member) { m.Signal(syscall.SIGSTOP) }, back: func(m *lab.Member) { m.Signal(syscall.SIGCONT) },
+		},
+		// The last: it does not come back.
+		{
+			name: "follower leaves", read: true, reason: "", late: true,
+			gone: func(m *lab.Member) { n.AppCtl(m.Name, "cluster/leave", "OVN_Southbound") }, back: func(*lab.Member) {},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n.healthy()
+			goes := n.Leader()
+			if !tc.leads {
+				goes = n.others(goes)[0]
+			}
+			read, stays := goes, n.others(goes)[0]
+			if !tc.read {
+				read = stays
+			}
+			s := launch(t, n.Lab, n.Node, strings.ReplaceAll(tc.name, " ", "-"), n.first(read))
+			s.ready(200)
+			s.log("in sync with " + regexp.QuoteMeta(read.Endpoint) + "\n")
+			moved := func() error {
+				for _, m := range n.others(goes) {
+					if s.told("in sync with "+regexp.QuoteMeta(m.Endpoint)+"$") > 0 {
+						return nil
+					}
+				}
+				return errors.New(s.Log())
+			}
+			next := func() {
+				t.Helper()
+				changes++
+				addr := fmt.Sprintf("10.0.1.%d", changes)
+				follows(t, n.red, "moving.internal.", dns.TypeA, "NOERROR "+addr, func() { n.set(stays, addr) })
+			}
+			n.steady(t, func() {
+				tc.gone(goes)
+				if gone := time.Now(); tc.late {
+					n.Eventually("it moves on", moved)
+					t.Logf("moved on after %s", time.Since(gone))
+				}
+				for range 3 {
+					next()
+				}
+				n.Eventually("it moves on", moved)
+				s.ready(200)
+				tc.back(goes)
+				next()
+			})
+			want := 0
+			if tc.read {
+				want = 1
+			}
+			if lines := s.told("OVN_Southbound: not in sync: " + regexp.QuoteMeta(goes.Endpoint) + ".*" + tc.reason + "$"); lines != want {
+				t.Errorf("the log tells %d times that %s, want %d\n%s", lines, tc.reason, want, s.Log())
+			}
+			s.endWell()
+		})
+	}
+
+	// OVN itself goes on with what is left.
+	n.AppCtl("ovn-northd", "resume")
+	s := serve(t, n.Lab, n.first(n.Leader()))
+	n.SetDNS(n.moving, map[string]string{"moving.internal": "10.0.1.200"})
+	n.Sync()
+	answers(t, n.red, "moving.internal.", "NOERROR 10.0.1.200")
+	s.endWell()
+}
+
+// A member that is connected to its cluster but behind what was read before is no
+// way back: as OVN's clients do, puntdns waits until it has caught up.
+func TestClusterMemberBehind(t *testing.T) {
+	n := newCluster(t)
+	n.AppCtl("ovn-northd", "pause")
+	// With long elections a member that is isolated is slow to find out.
+	leader := n.Leader()
+	for timer := 2000; timer <= 16000; timer *= 2 {
+		n.Eventually("the election timer", func() error {
+			_, err := n.Node.Exec(context.Background(), "ovs-appctl", "--target="+n.Dir+"/"+leader.Name+".ctl",
+				"cluster/change-election-timer", "OVN_Southbound", fmt.Sprint(timer))
+			return err
+		})
+	}
+	followers := n.others(leader)
+	fresh, behind := followers[0], followers[1]
+	s := serve(t, n.Lab, databasesCorefile("southbound "+fresh.Endpoint+" "+behind.Endpoint))
+	s.log("in sync with " + regexp.QuoteMeta(fresh.Endpoint) + "\n")
+	const refused = `OVN_Southbound: not in sync: %s: the server is behind what was read of its cluster before$`
+	n.steady(t, func() {
+		behind.Isolate()
+		follows(t, n.red, "moving.internal.", dns.TypeA, "NOERROR 10.0.1.101", func() { n.set(fresh, "10.0.1.101") })
+		n.Kill(fresh.Name)
+		s.log("(?m)" + fmt.Sprintf(refused, regexp.QuoteMeta(behind.Endpoint)))
+		s.ready(503)
+		answers(t, n.red, "moving.internal.", "NOERROR 10.0.1.101")
+		behind.Rejoin()
+		s.log("in sync with " + regexp.QuoteMeta(behind.Endpoint) + "\n")
+		s.ready(200)
+		answers(t, n.red, "moving.internal.", "NOERROR 10.0.1.101")
+		follows(t, n.red, "moving.internal.", dns.TypeA, "NOERROR 10.0.1.102", func() { n.set(behind, "10.0.1.102") })
+	})
+	if lines := s.told(fmt.Sprintf(refused, regexp.QuoteMeta(behind.Endpoint))); lines != 1 {
+		t.Errorf("the log tells %d times that a server is behind\n%s", lines, s.Log())
+	}
+	s.endWell()
+}

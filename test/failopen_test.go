@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// withTTL is what briefly is for dig: status, TTL and data of an answer.
+func withTTL(r *dns.Msg) string {
+	s := dns.RcodeToString[r.Rcode]
+	for i, rr := range r.Answer {
+		if i == 0 {
+			s += fmt.Sprintf(" %d", rr.Header().Ttl)
+		}
+		s += " " + strings.TrimPrefix(rr.String(), rr.Header().String())
+	}
+	return s
+}
+
+// soonAnswer asks once for db.internal and gives the answer 200 ms. It may run on
+// any goroutine.
+func (n *routed) soonAnswer() string {
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	r, err := exchange(ctx, n.vm, resolver4, "db.internal.", dns.TypeA)
+	if err != nil {
+		return "no reply"
+	}
+	return withTTL(r)
+}
+
+// untilAnswer asks until the answer is want, and returns how long that took.
+func (n *routed) untilAnswer(t *testing.T, want string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for {
+		got := n.soonAnswer()
+		took := time.Since(began)
+		if got == want {
+			return took
+		}
+		if took > wait {
+			t.Fatalf("%s, want %s\n%s", got, want, strings.Join(n.dumpOurs(), "\n"))
+		}
+	}
+}
+
+// toldTimes checks how often the log of a process has a text.
+func (s *server) toldTimes(t *testing.T, times int, text string) {
+	t.Helper()
+	if got := strings.Count(s.Log()[s.earlier:], text); got != times {
+		t.Errorf("the log says %d times %q, want %d\n%s", got, text, times, s.Log()[s.earlier:])
+	}
+}
+
+// A process that is stopped takes no query away for longer than its lease, and
+// has it all back when it goes on.
+func TestFailOpenStopped(t *testing.T) {
+	const (
+		lease = 3 * time.Second
+		// The switch looks for what has expired twice a second.
+		tick = time.Second
+	)
+	n := newRouted(t)
+	n.peer.ServeDNS("10.0.0.12:53", serverRecords...)
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			s := serve(t, n.Lab, pipelineCorefile("lease 3s\n"+mode.properties, mode.fall, mode.behind))
+			n.untilAnswer(t, fromPuntdns)
+			for round := range 2 {
+				if err := s.Signal(syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+				took := n.untilAnswer(t, fromOVN)
+				t.Logf("OVN's own DNS answers after %s", took)
+				if took > lease+tick {
+					t.Errorf("OVN's own DNS answers after %s, the lease is %s", took, lease)
+				}
+				expect(t, n.vm, fromOVN, "+noedns", "@"+resolver4, "db.internal")
+				expect(t, n.vm, fromOVN, "+noedns", "@"+resolver6, "db.internal")
+				expect(t, n.vm, fromServer, "@10.0.0.12", "www.example.org")
+
+				if err := s.Signal(syscall.SIGCONT); err != nil {
+					t.Fatal(err)
+				}
+				took = n.untilAnswer(t, fromPuntdns)
+				t.Logf("puntdns answers after %s", took)
+				if took > time.Second {
+					t.Errorf("puntdns answers only %s after it goes on", took)
+				}
+				expect(t, n.vm, fromPuntdns, "+noedns", "@"+resolver6, "db.internal")
+				expect(t, n.vm, fromServer, "@10.0.0.12", "www.example.org")
+				// Each change of state is told, and no more than that.
+				s.log(fmt.Sprintf(`(?s)(the punt has expired.*the punt stands again.*){%d}`, round+1))
+				s.toldTimes(t, round+1, "the punt has expired")
+				s.toldTimes(t, round+1, "the punt stands again")
+			}
+			s.endWell()
+		})
+	}
+}
+
+// plug puts the port of a guest on the bridge.
+func (n *routed) plug(g *lab.Guest) {
+	n.t.Helper()
+	n.Node.VSCTL("add-port", lab.Bridge, g.NodePort, "--", "set", "Interface", g.NodePort,
+		"external_ids:iface-id="+g.Port, fmt.Sprintf(`external_ids:attached-mac="%s"`, g.MAC))
+}
+
+// able waits until the switch can serve DNS: OVN's flows of that stage stand.
+func (n *routed) able() {
+	n.t.Helper()
+	n.Eventually("OVN's flows", func() error {
+		// There may be no bridge for a moment.
+		out, err := n.Node.Exec(n.t.Context(), "ovs-ofctl", "--protocols=OpenFlow15", "dump-flows", lab.Bridge, "table=30")
+		if err == nil && !strings.Contains(out, "priority=100") {
+			err = errors.New("none yet")
+		}
+		return err
+	})
+}
+
+// The bridge goes and comes back with nothing on it.
+func TestFailOpenBridge(t *testing.T) {
+	n := newRouted(t)
+	s := serve(t, n.Lab, pipelineCorefile("", "", ""))
+	n.untilAnswer(t, fromPuntdns)
+	ours := n.dumpOurs()
+	guests := []*lab.Guest{n.vm, n.peer, n.far}
+	// ovn-controller waits longer each time before it looks for its bridge.
+	for round := range 3 {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			installs := s.metric("coredns_ofpunt_flow_installs_total")
+			n.Node.VSCTL("del-br", lab.Bridge)
+			n.Node.VSCTL("wait-until", "Bridge", lab.Bridge, "datapath_type=netdev")
+			for _, g := range guests {
+				n.plug(g)
+			}
+			n.able()
+			took := n.untilAnswer(t, fromPuntdns)
+			t.Logf("served %s after OVN", took)
+			if took > time.Second {
+				t.Errorf("served only %s after OVN", took)
+			}
+			expect(t, n.vm, fromPuntdns, "@"+resolver6, "db.internal")
+			expect(t, n.far, "NOERROR 30 10.0.1.9", "@"+resolver4, "db.internal")
+			n.sameFlows(ours)
+			s.alive()
+			s.ready(200)
+			s.reaches(float64(len(ours)), "coredns_ofpunt_flows", "bridge", lab.Bridge)
+			if got := s.metric("coredns_ofpunt_flow_installs_total") - installs; got < float64(len(ours)) {
+				t.Errorf("%v flows were installed again, want all %d", got, len(ours))
+			}
+			s.toldTimes(t, round+1, "openflow: reading")
+			s.toldTimes(t, round+2, "connected to")
+		})
+	}
+	s.endWell()
+}
+
+// sameFlows waits until our flows are those again.
+func (n *routed) sameFlows(ours []string) {
+	n.t.Helper()
+	n.Eventually("the flows are as before", func() error {
+		if got := n.dumpOurs(); !slices.Equal(got, ours) {
+			return fmt.Errorf("our flows were\n%s\nand are\n%s", strings.Join(ours, "\n"), strings.Join(got, "\n"))
+		}
+		return nil
+	})
+}
+
+// A port is taken off the bridge and put back, with another number.
+func TestFailOpenPort(t *testing.T) {
+	n := newRouted(t)
+	s := serve(t, n.Lab, pipelineCorefile("", "", ""))
+	n.untilAnswer(t, fromPuntdns)
+	ours, match := n.dumpOurs(), n.portMatch(n.vm.Port)
+	number := func() string { return n.Node.VSCTL("get", "Interface", n.vm.NodePort, "ofport") }
+	for range 2 {
+		before := number()
+		n.Node.VSCTL("del-port", lab.Bridge, n.vm.NodePort)
+		n.Eventually("the port is unbound", func() error { return n.bound(n.vm.Port, false) })
+		n.inASecond(t, "its entry flows go", func() bool { return len(n.dumpOurs(match)) == 0 })
+		expect(t, n.peer, fromPuntdns, "@"+resolver4, "db.internal")
+
+		n.plug(n.vm)
+		n.Node.VSCTL("wait-until", "Interface", n.vm.NodePort, "external_ids:ovn-installed=true")
+		took := n.untilAnswer(t, fromPuntdns)
+		t.Logf("served %s after OVN", took)
+		if took > time.Second {
+			t.Errorf("served only %s after OVN", took)
+		}
+		if after := number(); after == before {
+			t.Errorf("the port has the number %s again, the test shows little", after)
+		}
+		n.sameFlows(ours)
+		s.reaches(float64(len(ours)), "coredns_ofpunt_flows", "bridge", lab.Bridge)
+	}
+	s.toldTimes(t, 1, "connected to")
+	s.endWell()
+}
+
+// Who comes after a process that was killed serves as soon as it is ready,
+// whatever is left of the lease.
+func TestFailOpenKilled(t *testing.T) {
+	n := newRouted(t)
+	// Far longer than it takes to start.
+	text := pipelineCorefile("lease 60s", "", "")
+	s := serve(t, n.Lab, text)
+	n.untilAnswer(t, fromPuntdns)
+	cookies := n.cookies()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	heard := make(chan map[string]int)
+	go func() {
+		answers := map[string]int{}
+		for ctx.Err() == nil {
+			answers[n.soonAnswer()]++
+		}
+		heard <- answers
+	}()
+	if err := s.Kill(); err == nil {
+		t.Error("it ended in order")
+	}
+	n.Eventually("silence", func() error {
+		if n.soonAnswer() != "no reply" {
+			return errors.New("somebody answers")
+		}
+		return nil
+	})
+	s = serve(t, n.Lab, text)
+	took := n.untilAnswer(t, fromPuntdns)
+	t.Logf("served %s after ready", took)
+	if took > time.Second {
+		t.Errorf("served only %s after it is ready", took)
+	}
+	if now := n.cookies(); len(now) != 1 || slices.Equal(now, cookies) {
+		t.Errorf("cookies %q after %q, want a new one alone", now, cookies)
+	}
+	cancel()
+	answers := <-heard
+	t.Logf("answers: %v", answers)
+	for _, a := range slices.Sorted(maps.Keys(answers)) {
+		if a != fromPuntdns && a != "no reply" {
+			t.Errorf("%d times %s: the old lease had ended", answers[a], a)
+		}
+	}
+	s.endWell()
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// An OVN whose Southbound database is a cluster goes on without its leader, and
+// takes members back.
+func TestMembers(t *testing.T) {
+	l := lab.New(t, lab.Options{Members: 3})
+	l.AddSwitch("red")
+	vm := l.Node.AddGuest(lab.Guest{Name: "vm", Switch: "red", MAC: "02:00:00:00:00:11", Addrs: lab.Prefixes("10.0.0.11/24")})
+	l.Node.AddGuest(lab.Guest{Name: "asked", Switch: "red", MAC: "02:00:00:00:00:12", Addrs: lab.Prefixes("10.0.0.12/24")})
+	row := l.AddDNS(map[string]string{"db.internal": "10.0.0.1"}, "red")
+	l.Sync()
+	changes := 1
+	goesOn := func() {
+		t.Helper()
+		changes++
+		want := fmt.Sprintf("10.0.0.%d", changes)
+		l.SetDNS(row, map[string]string{"db.internal": want})
+		l.Eventually("OVN's own DNS", func() error {
+			if r := vm.Dig("+noedns", "+time=1", "@10.0.0.12", "db.internal"); r.String() != "NOERROR "+want {
+				return errors.New(r.String())
+			}
+			return nil
+		})
+	}
+	goesOn()
+	for _, tc := range []struct {
+		name       string
+		gone, back func(*lab.Member)
+		// noticed is set if OVN notices too: it does not probe a Unix socket.
+		noticed bool
+	}{
+		{"killed", func(m *lab.Member) { l.Kill(m.Name) }, func(m *lab.Member) { l.Revive(m.Name) }, true},
+		{"hangs", func(m *lab.Member) { m.Signal(syscall.SIGSTOP) }, func(m *lab.Member) { m.Signal(syscall.SIGCONT) }, false},
+		{"isolated", (*lab.Member).Isolate, (*lab.Member).Rejoin, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			first := l.Leader()
+			tc.gone(first)
+			l.Eventually("another leader", func() error {
+				if m := l.Leader(); m == first {
+					return fmt.Errorf("%s still leads", m.Name)
+				}
+				return nil
+			})
+			if tc.noticed {
+				goesOn()
+			}
+			tc.back(first)
+			l.Eventually("it takes part again", func() error {
+				status := l.AppCtl(first.Name, "cluster/status", "OVN_Southbound")
+				if !strings.Contains(status, "Role: follower") || !strings.Contains(status, "Status: cluster member") {
+					return errors.New(status)
+				}
+				return nil
+			})
+			goesOn()
+		})
+	}
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// questioner asks a resolver by one socket of a guest. It asks each query once and
+// knows what comes by its ID: an answer that does not come, comes twice or is not
+// the one that is wanted shows.
+type questioner struct {
+	conn  net.Conn
+	ended chan struct{} // the reader has
+
+	mu      sync.Mutex
+	waiting map[uint16]question
+	had     map[uint16]string // the names of those that were answered
+	found   findings
+	changed chan struct{} // has a mark when an answer has come
+}
+
+type question struct {
+	name, want string
+	at         time.Time
+}
+
+// findings are what became of the queries of one questioner or several.
+type findings struct {
+	asked, lost, twice int
+	wrong              map[string]int
+	times              []time.Duration // from query to answer
+}
+
+// add takes in what another one has found.
+func (f *findings) add(o findings) {
+	f.asked, f.lost, f.twice = f.asked+o.asked, f.lost+o.lost, f.twice+o.twice
+	f.times = append(f.times, o.times...)
+	for what, n := range o.wrong {
+		f.mistake(what, n)
+	}
+}
+
+func (f *findings) mistake(what string, n int) {
+	if f.wrong == nil {
+		f.wrong = map[string]int{}
+	}
+	f.wrong[what] += n
+}
+
+// clean fails unless each query has had its one answer, and that was right.
+func (f findings) clean(t *testing.T, who string) {
+	t.Helper()
+	if f.lost > 0 || f.twice > 0 {
+		t.Errorf("%s: of %d queries %d had no answer and %d more than one", who, f.asked, f.lost, f.twice)
+	}
+	f.right(t, who)
+}
+
+// right fails if an answer was wrong.
+func (f findings) right(t *testing.T, who string) {
+	t.Helper()
+	for what, n := range f.wrong {
+		t.Errorf("%s: %d times %s", who, n, what)
+	}
+}
+
+// within is the time in which that part of the answers came.
+func (f findings) within(part float64) time.Duration {
+	if len(f.times) == 0 {
+		return 0
+	}
+	slices.Sort(f.times)
+	return f.times[min(int(part*float64(len(f.times))), len(f.times)-1)]
+}
+
+func (f findings) String() string {
+	return fmt.Sprintf("%d queries, %d lost, median %s, 99 %% %s, last %s",
+		f.asked, f.lost, f.within(.5), f.within(.99), f.within(1))
+}
+
+// questions opens a questioner; it ends with the test.
+func questions(t *testing.T, g *lab.Guest, resolver string) *questioner {
+	t.Helper()
+	conn, err := g.Dial(within(t, wait), "udp", net.JoinHostPort(resolver, "53"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &questioner{
+		conn: conn, ended: make(chan struct{}), changed: make(chan struct{}, 1),
+		waiting: map[uint16]question{}, had: map[uint16]string{},
+	}
+	go q.read()
+	t.Cleanup(func() {
+		conn.Close()
+		<-q.ended
+	})
+	return q
+}
+
+func (q *questioner) read() {
+	defer close(q.ended)
+	b := make([]byte, 1<<16)
+	for {
+		n, err := q.conn.Read(b)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // an ICMP error of an earlier query
+		}
+		now := time.Now()
+		r := new(dns.Msg)
+		if err := r.Unpack(b[:n]); err != nil {
+			q.mu.Lock()
+			q.found.mistake(err.Error(), 1)
+			q.mu.Unlock()
+			continue
+		}
+		q.take(r, now)
+	}
+}
+
+func (q *questioner) take(r *dns.Msg, now time.Time) {
+	got := inShort(r)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	asked, ok := q.waiting[r.Id]
+	switch _, before := q.had[r.Id]; {
+	case !ok && before:
+		q.found.twice++
+		return
+	case !ok:
+		q.found.mistake("an answer to no query: "+got, 1)
+		return
+	case len(r.Question) != 1 || r.Question[0].Name != asked.name:
+		q.found.mistake(fmt.Sprintf("%s is answered with the question %v", asked.name, r.Question), 1)
+	case got != asked.want:
+		q.found.mistake(fmt.Sprintf("the answer %s, want %s", got, asked.want), 1)
+	}
+	delete(q.waiting, r.Id)
+	q.had[r.Id] = asked.name
+	q.found.times = append(q.found.times, now.Sub(asked.at))
+	select {
+	case q.changed <- struct{}{}:
+	default:
+	}
+}
+
+// ask sends a query. There is one for each ID.
+func (q *questioner) ask(name string, qtype uint16, want string) error {
+	m := new(dns.Msg).SetQuestion(name, qtype)
+	q.mu.Lock()
+	if q.found.asked > math.MaxUint16 {
+		q.mu.Unlock()
+		return errors.New("the questioner has no ID left")
+	}
+	m.Id = uint16(q.found.asked)
+	q.found.asked++
+	q.waiting[m.Id] = question{name, want, time.Now()}
+	q.mu.Unlock()
+	b, err := m.Pack()
+	if err != nil {
+		return err
+	}
+	_, err = q.conn.Write(b)
+	return err
+}
+
+// pending is how many queries are without an answer.
+func (q *questioner) pending() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
+
+// below waits until fewer than n queries are without an answer, or d is over.
+func (q *questioner) below(n int, d time.Duration) bool {
+	end := time.NewTimer(d)
+	defer end.Stop()
+	for q.pending() >= n {
+		select {
+		case <-q.changed:
+		case <-end.C:
+			return false
+		}
+	}
+	return true
+}
+
+// finish waits, for d at most, until all queries have had an answer, and a moment
+// longer for those that have two.
+func (q *questioner) finish(d time.Duration) findings {
+	q.below(1, d)
+	time.Sleep(100 * time.Millisecond)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	f := q.found
+	f.lost = len(q.waiting)
+	f.times = slices.Clone(f.times)
+	return f
+}
+
+// pace calls f that many times a second until it fails or ctx ends. Where f takes
+// too long, it makes up for that as soon as it can.
+func pace(ctx context.Context, perSecond int, f func(i int) error) error {
+	began := time.Now()
+	for i := 0; ctx.Err() == nil; i++ {
+		time.Sleep(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(perSecond))))
+		if err := f(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// paceFor is pace for that long.
+func paceFor(d time.Duration, perSecond int, f func(i int) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	return pace(ctx, perSecond, f)
+}
+
+var overflow = regexp.MustCompile(`(?m)^rconn_overflow .* total: (\d+)$`)
+
+// overflows is how many packet-ins the switch has dropped, as the queue of a
+// connection was full.
+func overflows(t *testing.T, n *lab.Node) int {
+	t.Helper()
+	m := overflow.FindStringSubmatch(n.AppCtl("ovs-vswitchd", "coverage/show"))
+	if m == nil {
+		return 0 // what never happened is not listed
+	}
+	total, err := strconv.Atoi(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return total
+}

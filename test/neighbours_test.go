@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// flood sends the same query as fast as the guest can, for that long and that
+// often at most. It returns how many were sent.
+func flood(g *lab.Guest, most int, d time.Duration) (sent int, err error) {
+	query, err := new(dns.Msg).SetQuestion("db.internal.", dns.TypeA).Pack()
+	if err != nil {
+		return 0, err
+	}
+	err = g.Do(func() error {
+		conn, err := net.Dial("udp", net.JoinHostPort(resolver4, "53"))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		for end := time.Now().Add(d); sent < most && time.Now().Before(end); sent++ {
+			// What the kernel has no room for is not sent.
+			_, _ = conn.Write(query)
+		}
+		return nil
+	})
+	return sent, err
+}
+
+// A guest that asks as fast as it can takes nothing from another, since the
+// switch lets through what `rate` says and no more.
+func TestNeighbourFloods(t *testing.T) {
+	const (
+		perSecond = 100 // of the other guest
+		lasts     = 5 * time.Second
+		most      = 500_000
+		rate      = 1000
+	)
+	n := newSurvivor(t)
+	victim := aclGuest(n.l, "red", 0, 12)
+	for _, tc := range []struct {
+		name, properties string
+		limited          bool
+	}{
+		{"with rate", "rate 1000", true},
+		{"without rate", "", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := start(t, n.l, n.corefile(tc.properties, "", 9153, 8181))
+			s.t = t
+			s.ready(200)
+			asks := func(d time.Duration) findings {
+				q := questions(t, victim, resolver4)
+				if err := paceFor(d, perSecond, func(int) error { return q.ask("db.internal.", dns.TypeA, "NOERROR 10.0.0.21") }); err != nil {
+					t.Error(err)
+				}
+				return q.finish(5 * time.Second)
+			}
+			quiet := asks(2 * time.Second)
+			t.Logf("quiet: %s", quiet)
+			quiet.clean(t, "quiet")
+
+			before, dropped := s.metric("coredns_ofpunt_packet_ins_total"), overflows(t, n.l.Node)
+			var sent int
+			var took time.Duration
+			var flooding sync.WaitGroup
+			flooding.Go(func() {
+				began := time.Now()
+				var err error
+				if sent, err = flood(n.vm, most, lasts); err != nil {
+					t.Error(err)
+				}
+				took = time.Since(began)
+			})
+			loaded := asks(lasts)
+			flooding.Wait()
+			punts := int(s.metric("coredns_ofpunt_packet_ins_total")-before) - loaded.asked
+			t.Logf("beside %d queries in %s, of which %d were punted and %d packet-ins dropped by the switch: %s",
+				sent, took, punts, overflows(t, n.l.Node)-dropped, loaded)
+			if sent < 5*rate*int(lasts/time.Second) {
+				t.Errorf("the flood is too small to show anything")
+			}
+			if !tc.limited {
+				return
+			}
+			loaded.clean(t, "beside a flood")
+			// How much slower, a benchmark tells: the machine is not the test's alone.
+			if p99 := loaded.within(.99); p99 > 3*time.Second {
+				t.Errorf("99 %% of the answers beside a flood took up to %s", p99)
+			}
+			// The meter's bucket is full at the beginning; a tenth for its clock.
+			if limit := rate + int(took.Seconds()*rate); punts > limit+limit/10 {
+				t.Errorf("%d packets of the flood were punted in %s, want at most %d", punts, took, limit)
+			}
+			s.endWell()
+		})
+	}
+}
+
+// split is two tenants with an upstream each, that of red being dead.
+type split struct {
+	l       *lab.Lab
+	red     [2]*lab.Guest
+	blue    *lab.Guest
+	dead    *lab.DNSServer
+	healthy *lab.DNSServer
+}
+
+func newSplit(t *testing.T) split {
+	l := lab.New(t, lab.Options{})
+	aclSwitch(l, "red", 1)
+	aclSwitch(l, "blue", 2)
+	l.AddDNS(map[string]string{"db.internal": "10.0.2.99"}, "blue")
+	n := split{
+		l: l, red: [2]*lab.Guest{aclGuest(l, "red", 1, 1), aclGuest(l, "red", 1, 2)}, blue: aclGuest(l, "blue", 2, 1),
+		dead: l.Upstream(), healthy: l.Upstream("www.example.org. 60 IN A 192.0.2.1"),
+	}
+	n.dead.SetHandler(dns.HandlerFunc(func(dns.ResponseWriter, *dns.Msg) {}))
+	l.Sync()
+	return n
+}
+
+func (n split) corefile(properties string) string {
+	return `. {
+    ofpunt br-int {
+        openflow $MGMT
+        ovsdb $OVSDB
+        ` + properties + `
+    }
+    metadata
+    view red {
+        expr metadata('ofpunt/switch') == 'red'
+    }
+    ovnhosts {
+        southbound $SB
+        fallthrough
+    }
+    forward . ` + n.dead.Addr + `
+    prometheus ` + metricsAddr + `
+    ready ` + readyAddr + ` {
+        monitor continuously
+    }
+}
+. {
+    ofpunt br-int
+    metadata
+    ovnhosts {
+        southbound $SB
+        fallthrough
+    }
+    forward . ` + n.healthy.Addr + `
+}
+`
+}
+
+// window is how many packets may be on their way to puntdns at a time: fewer than
+// the queue of the switch has room for.
+const window = 50
+
+// askDead asks for that many names that only the dead upstream could know.
+// Room is how many of them may wait for it.
+func askDead(q *questioner, number, room int) error {
+	for i := range number {
+		if i < room {
+			if i%window == 0 {
+				time.Sleep(20 * time.Millisecond)
+			}
+		} else if !q.below(room+window, wait) {
+			return fmt.Errorf("%d queries are without an answer", q.pending())
+		}
+		if err := q.ask(fmt.Sprintf("n%d.dead.example.", i), dns.TypeA, "SERVFAIL"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// punted is how many packet-ins had a result for a reason.
+func (s *server) punted(result, reason string) int {
+	s.t.Helper()
+	return int(s.metric("coredns_ofpunt_packet_ins_total", "bridge", lab.Bridge, "result", result, "reason", reason))
+}
+
+// usage is what a process has of the things that a load takes.
+type usage struct{ goroutines, files, memory float64 }
+
+func (s *server) usage() usage {
+	s.t.Helper()
+	return usage{s.metric("go_goroutines"), s.metric("process_open_fds"), s.metric("process_resident_memory_bytes")}
+}
+
+// most takes in a later measurement.
+func (u usage) most(v usage) usage {
+	return usage{max(u.goroutines, v.goroutines), max(u.files, v.files), max(u.memory, v.memory)}
+}
+
+func (u usage) String() string {
+	return fmt.Sprintf("%v goroutines, %v files, %.0f MB", u.goroutines, u.files, u.memory/1e6)
+}
+
+// A tenant whose upstream is dead asks for more than there is room for. It gets
+// errors at once and the other tenant all its answers, and nothing of it stays.
+func TestNeighbourAsksTheDead(t *testing.T) {
+	const (
+		number = 10_000
+		room   = 512 // the default for a guest
+	)
+	n := newSplit(t)
+	s := start(t, n.l, n.corefile(""))
+	s.ready(200)
+	quiet := s.usage()
+	t.Logf("quiet: %s", quiet)
+	var once usage // after the first round
+	for round := range 3 {
+		refused, overflowed := s.punted("refused", "port-limit"), overflows(t, n.l.Node)
+		red := questions(t, n.red[0], resolver4)
+		blue := [2]*questioner{questions(t, n.blue, resolver4), questions(t, n.blue, resolver6)}
+		var dead findings
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if err := askDead(red, number, room); err != nil {
+				t.Error(err)
+			}
+			dead = red.finish(wait)
+		}()
+		peak := quiet
+		for busy := true; busy; {
+			if err := paceFor(time.Second/2, 100, func(i int) error {
+				if i%2 == 0 {
+					return blue[0].ask("db.internal.", dns.TypeA, "NOERROR 10.0.2.99")
+				}
+				return blue[1].ask("www.example.org.", dns.TypeA, "NOERROR 192.0.2.1")
+			}); err != nil {
+				t.Error(err)
+			}
+			peak = peak.most(s.usage())
+			select {
+			case <-done:
+				busy = false
+			default:
+			}
+		}
+		refused = s.punted("refused", "port-limit") - refused
+		t.Logf("red: %d refused, %d packet-ins dropped by the switch, %s; at most %s", refused, overflows(t, n.l.Node)-overflowed, dead, peak)
+		dead.clean(t, "red")
+		// While it asks, its first queries may come to their end and make room.
+		if refused < number*3/4 || refused > number-room {
+			t.Errorf("%d of %d queries were over the limit of %d", refused, number, room)
+		}
+		if last := dead.within(float64(refused-1) / number); last > time.Second {
+			t.Errorf("an error for a query over the limit took %s", last)
+		}
+		for i, q := range blue {
+			who := []string{"blue, a name of its network", "blue, a name of its upstream"}[i]
+			f := q.finish(wait)
+			t.Logf("%s: %s", who, f)
+			f.clean(t, who)
+			if last := f.within(1); last > 2*time.Second {
+				t.Errorf("%s: an answer took %s", who, last)
+			}
+		}
+
+		// A query that waits has a goroutine and a socket, and some stay for a while.
+		if most := quiet.goroutines + 2*room; peak.goroutines > most {
+			t.Errorf("%v goroutines, want at most %v", peak.goroutines, most)
+		}
+		if most := quiet.files + room + 100; peak.files > most {
+			t.Errorf("%v open files, want at most %v", peak.files, most)
+		}
+		if most := quiet.memory + 400e6; peak.memory > most {
+			t.Errorf("%v bytes of memory, want at most %v", peak.memory, most)
+		}
+		idle := 64 * float64(runtime.GOMAXPROCS(0)) // workers that wait for the next query
+		n.l.Eventually("the level of before", func() error {
+			u := s.usage()
+			if u.goroutines > quiet.goroutines+idle+20 || u.files > quiet.files+20 ||
+				round > 0 && u.memory > 2*once.memory {
+				return fmt.Errorf("%s; quiet %s; after the first round %s", u, quiet, once)
+			}
+			return nil
+		})
+		if round == 0 {
+			once = s.usage()
+		}
+	}
+	t.Logf("at the end: %s", s.usage())
+	s.endWell()
+}
+
+// With `overload drop` what there is no room for has no answer.
+func TestNeighbourAsksTheDeadInSilence(t *testing.T) {
+	const (
+		number = 1000
+		room   = 100
+	)
+	n := newSplit(t)
+	s := start(t, n.l, n.corefile(fmt.Sprintf("max_concurrent 4096 %d\n overload drop", room)))
+	s.ready(200)
+	red, blue := questions(t, n.red[0], resolver4), questions(t, n.blue, resolver4)
+	for asked := 0; asked < number; asked += window {
+		for range window {
+			if err := red.ask("www.dead.example.", dns.TypeA, "SERVFAIL"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := blue.ask("db.internal.", dns.TypeA, "NOERROR 10.0.2.99"); err != nil {
+			t.Fatal(err)
+		}
+		// Nothing comes back; the counters tell when they have been looked at.
+		n.l.Eventually("all is taken or dropped", func() error {
+			if got := s.punted("dropped", "port-limit") + n.dead.Count("www.dead.example."); got < asked+window-room/2 {
+				return fmt.Errorf("%d of %d", got, asked+window)
+			}
+			return nil
+		})
+	}
+	f := red.finish(5 * time.Second)
+	dropped := s.punted("dropped", "port-limit")
+	t.Logf("%d dropped: %s", dropped, f)
+	f.right(t, "red")
+	if f.lost != dropped || dropped < number/2 || dropped > number-room || s.punted("refused", "port-limit") != 0 {
+		t.Errorf("%d of %d queries have no answer, %d were dropped", f.lost, number, dropped)
+	}
+	blue.finish(wait).clean(t, "blue")
+	s.endWell()
+}
+
+// The limit in all is everybody's: when several guests have reached it the next
+// one gets what the Corefile says, and its answers again when there is room.
+func TestNeighboursFillEverything(t *testing.T) {
+	for _, tc := range []struct{ overload, want, result string }{
+		{"servfail", "SERVFAIL", "refused"},
+		{"drop", "no reply", "dropped"},
+	} {
+		t.Run(tc.overload, func(t *testing.T) {
+			const room = 32
+			n := newSplit(t)
+			s := start(t, n.l, n.corefile(fmt.Sprintf("max_concurrent %d %d\n overload %s", 2*room, room, tc.overload)))
+			s.ready(200)
+			if got := n.blue.Dig("db.internal", "@"+resolver4).String(); got != "NOERROR 10.0.2.99" {
+				t.Fatalf("blue: %s", got)
+			}
+			for _, g := range n.red {
+				if err := askDead(questions(t, g, resolver4), room, room); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n.l.Eventually("all places are taken", func() error {
+				if got := len(n.dead.Asked()); got < 2*room {
+					return fmt.Errorf("%d", got)
+				}
+				return nil
+			})
+			for i, name := range []string{"db.internal.", "www.example.org."} {
+				// The places are taken for 4 s.
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				got := "no reply"
+				if r, err := exchange(ctx, n.blue, resolver4, name, dns.TypeA); err == nil {
+					got = inShort(r)
+				}
+				cancel()
+				if got != tc.want {
+					t.Errorf("blue asks for %s: %s, want %s", name, got, tc.want)
+				}
+				if got := s.punted(tc.result, "overload"); got != i+1 {
+					t.Errorf("%d queries %s for overload, want %d", got, tc.result, i+1)
+				}
+			}
+			for _, name := range []string{"db.internal", "www.example.org"} {
+				n.l.Eventually("blue is served again", func() error {
+					if got := n.blue.Dig("+time=1", name, "@"+resolver4); got.Status != "NOERROR" {
+						return fmt.Errorf("%s", got)
+					}
+					return nil
+				})
+			}
+			if got := s.punted(tc.result, "port-limit"); got != 0 {
+				t.Errorf("%d queries %s for the limit of a guest", got, tc.result)
+			}
+			s.endWell()
+		})
+	}
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// reloaded is a network with guests who ask without a pause, for names of the
+// network, names that a cache may have, and names of which the upstream takes its
+// time.
+type reloaded struct {
+	l        *lab.Lab
+	upstream *lab.DNSServer
+	quick    []*questioner
+	slow     []*questioner
+}
+
+// slowUpstream is how long the upstream takes for names under slow.example.
+const slowUpstream = 200 * time.Millisecond
+
+func newReloaded(t *testing.T) *reloaded {
+	l := lab.New(t, lab.Options{})
+	aclSwitch(l, "red", 0)
+	l.AddDNS(map[string]string{"db.internal": "10.0.0.21"}, "red")
+	n := &reloaded{l: l, upstream: l.Upstream()}
+	for i := range 3 {
+		g := aclGuest(l, "red", 0, 11+i)
+		for _, resolver := range resolvers {
+			n.slow = append(n.slow, questions(t, g, resolver))
+			for range 2 {
+				n.quick = append(n.quick, questions(t, g, resolver))
+			}
+		}
+	}
+	n.upstream.SetHandler(dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
+		m := new(dns.Msg).SetReply(r)
+		m.Answer = append(m.Answer, &dns.TXT{
+			Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: 60}, Txt: []string{"up"},
+		})
+		if strings.HasSuffix(strings.ToLower(r.Question[0].Name), ".slow.example.") {
+			time.AfterFunc(slowUpstream, func() { _ = w.WriteMsg(m) })
+			return
+		}
+		_ = w.WriteMsg(m)
+	}))
+	l.Sync()
+	return n
+}
+
+// ask sends the query number i.
+func (n *reloaded) ask(i int) error {
+	const up = `NOERROR "up"`
+	if i%5 == 0 {
+		q := n.slow[i/5%len(n.slow)]
+		return q.ask(fmt.Sprintf("n%d.slow.example.", i), dns.TypeTXT, up)
+	}
+	q := n.quick[i%len(n.quick)]
+	// The queue of the switch has room for all that are on the way.
+	if !q.below(window/len(n.quick), wait) {
+		return fmt.Errorf("no answer in %s", wait)
+	}
+	if i%5 == 1 {
+		return q.ask(fmt.Sprintf("n%d.quick.example.", i/5%20), dns.TypeTXT, up)
+	}
+	return q.ask("db.internal.", dns.TypeA, "NOERROR 10.0.0.21")
+}
+
+// load asks that many times a second until stop is called, which returns what
+// became of all of it.
+func (n *reloaded) load(t *testing.T, perSecond int) (stop func() findings) {
+	ctx, cancel := context.WithCancel(context.Background())
+	failed := make(chan error, 1)
+	began := time.Now()
+	go func() { failed <- pace(ctx, perSecond, n.ask) }()
+	return func() findings {
+		cancel()
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+		took := time.Since(began)
+		var all findings
+		for _, q := range append(n.quick, n.slow...) {
+			all.add(q.finish(wait))
+		}
+		t.Logf("%.0f queries/s: %s", float64(all.asked)/took.Seconds(), all)
+		return all
+	}
+}
+
+const reloadedCorefile = `. {
+    ofpunt br-int {
+        openflow $MGMT
+        ovsdb $OVSDB
+        PROPERTIES
+    }
+    RELOAD
+    ovnhosts {
+        southbound $SB
+        OVNHOSTS
+        fallthrough
+    }
+    cache CACHE
+    forward . UPSTREAM
+    prometheus 127.0.0.1:9153
+    ready 127.0.0.1:8181 {
+        monitor continuously
+    }
+    errors
+}
+`
+
+// reload is what stands in a Corefile, and what shows that it is in force.
+type reload struct {
+	name, properties, ovnhosts, cache string
+	flow                              string // of the flows; without the "!" in front of one that may not be there
+	meters                            int
+}
+
+func (n *reloaded) corefile(r reload, plugin string) string {
+	if r.cache == "" {
+		r.cache = "30"
+	}
+	return corefile(n.l, strings.NewReplacer("PROPERTIES", r.properties, "RELOAD", plugin, "OVNHOSTS", r.ovnhosts,
+		"CACHE", r.cache, "UPSTREAM", n.upstream.Addr).Replace(reloadedCorefile))
+}
+
+// inForce waits until the flows are as r says.
+func (n *reloaded) inForce(r reload) {
+	flow, absent := strings.CutPrefix(r.flow, "!")
+	n.l.Eventually(r.name, func() error {
+		flows := n.l.Node.OFCTL("--no-names", "dump-flows", lab.Bridge, ourCookie)
+		if strings.Contains(flows, flow) == absent {
+			return fmt.Errorf("want %s:\n%s", r.flow, flows)
+		}
+		if m := n.l.Node.OFCTL("dump-meters", lab.Bridge); strings.Count(m, "meter=") != r.meters {
+			return fmt.Errorf("want %d meters:\n%s", r.meters, m)
+		}
+		return nil
+	})
+}
+
+// A reload takes nothing away and gives nothing twice, whatever it changes: the way
+// to the switch, the flows, the databases, limits. A Corefile that is wrong changes
+// nothing.
+func TestReloadUnderLoad(t *testing.T) {
+	// What a process with the race detector does on two processors; if they are
+	// busy it is less.
+	const perSecond = 5000
+	changes := []reload{
+		{name: "lease", properties: "lease 30s", flow: "hard_timeout=30"},
+		{name: "limits", properties: "max_concurrent 2000 600", flow: "hard_timeout=15"},
+		{name: "controller id", properties: "controller_id 77", flow: "controller(id=77,"},
+		{name: "another controller id", properties: "controller_id 78", flow: "controller(id=78,"},
+		{name: "no controller id", flow: "!controller(id=78,"},
+		{name: "another address", properties: "address 169.254.169.254 fd00::254 10.0.0.53", flow: "nw_dst=10.0.0.53"},
+		{name: "no ARP", properties: "arp off", flow: "!arp_tpa"},
+		{name: "ARP", flow: "arp_tpa=169.254.169.254"},
+		{name: "rate", properties: "rate 100000 1000", meters: 3},
+		{name: "another rate", properties: "rate 200000 1000", meters: 3},
+		{name: "no rate"},
+		{name: "two databases", ovnhosts: "northbound $NB"},
+		{name: "cache", cache: "60"},
+	}
+	wrong := reload{properties: "lease soon"}
+	const wrongLine, wrongSays = 5, `lease: "soon": expected`
+
+	n := newReloaded(t)
+	s := start(t, n.l, n.corefile(reload{}, ""))
+	s.ready(200)
+	stop := n.load(t, perSecond)
+	overflowed := overflows(t, n.l.Node)
+	for _, by := range []struct {
+		name, plugin string
+		changes      []reload
+		tell         func() error
+	}{
+		{"signal", "", changes, func() error { return s.Signal(syscall.SIGUSR1) }},
+		// It looks at the file every 2 or 3 s.
+		{"file", "reload 2s 1s", []reload{changes[0], changes[3], changes[5], changes[8], changes[12]}, func() error { return nil }},
+	} {
+		t.Run(by.name, func(t *testing.T) {
+			s.t = t
+			change := func(text, done string, tell func() error) {
+				t.Helper()
+				before := strings.Count(s.Log(), done)
+				n.l.WriteFile("Corefile.puntdns", text)
+				if err := tell(); err != nil {
+					t.Fatal(err)
+				}
+				n.l.Eventually(done, func() error {
+					if strings.Count(s.Log(), done) == before {
+						return fmt.Errorf("not reloaded:\n%s", s.Log())
+					}
+					return nil
+				})
+			}
+			if by.plugin != "" {
+				change(n.corefile(reload{}, by.plugin), "Reloading complete", func() error { return s.Signal(syscall.SIGUSR1) })
+			}
+			for _, r := range by.changes {
+				change(n.corefile(r, by.plugin), "Reloading complete", by.tell)
+				s.ready(200)
+				n.inForce(r)
+			}
+			before := standingFlows(n.l)
+			change(n.corefile(wrong, by.plugin), wrongSays, by.tell)
+			s.log(fmt.Sprintf(`Corefile\.puntdns:%d\b.*%s`, wrongLine, wrongSays))
+			s.ready(200)
+			if after := standingFlows(n.l); !maps.EqualFunc(before, after, func(a, b standingFlow) bool {
+				return a.cookie == b.cookie && a.duration <= b.duration
+			}) {
+				t.Errorf("a Corefile that is wrong has changed the flows from\n%v\nto\n%v", before, after)
+			}
+			// It is in the way of nothing that comes after it.
+			change(n.corefile(reload{cache: "45"}, by.plugin), "Reloading complete", by.tell)
+			s.ready(200)
+		})
+	}
+	s.t = t
+	all := stop()
+	all.clean(t, "all")
+	if all.lost > 0 {
+		t.Logf("the switch has dropped %d packet-ins", overflows(t, n.l.Node)-overflowed)
+	}
+	if all.asked < 10_000 {
+		t.Errorf("%d queries are no load", all.asked)
+	}
+	s.endWell()
+}

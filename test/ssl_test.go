@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"crypto/x509"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+func tlsProperty(f lab.TLSFiles) string { return "tls " + f.Cert + " " + f.Key + " " + f.CA }
+
+// odd is what is done to a certificate before it is signed.
+type odd []func(*x509.Certificate)
+
+func expired(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
+
+func named(host string) func(*x509.Certificate) {
+	return func(c *x509.Certificate) { c.DNSNames = []string{host} }
+}
+
+// Southbound by TLS: either side wants a certificate of the other that its
+// authority has signed, and takes up those that are renewed on disk.
+func TestTLSDatabase(t *testing.T) {
+	n := newDatabases(t, lab.Options{})
+	const server, port = "tcp:127.0.0.1:6642", 6642
+	gate := n.Gate("tcp:127.0.0.1:7642")
+	gate.Open(server)
+	endpoint := "ssl:" + strings.TrimPrefix(gate.Endpoint, "tcp:")
+	ca, stranger := n.NewCA("ca"), n.NewCA("stranger")
+	const down = `\[WARNING\] plugin/ovnhosts: OVN_Southbound: not in sync: %s: .*%s`
+
+	for _, tc := range []struct {
+		name string
+		// server and client are their authorities and what is odd of their
+		// certificates; each believes in ca.
+		serverBy, clientBy *lab.CA
+		serverOdd          odd
+		clientOdd          odd
+		reason             string // empty if they get along
+	}{
+		{name: "right", serverBy: ca, clientBy: ca},
+		// As with all programs of Open vSwitch, whose certificates name no host.
+		{name: "server with another host name", serverBy: ca, clientBy: ca, serverOdd: odd{named("elsewhere.example")}},
+		{name: "server of an unknown authority", serverBy: stranger, clientBy: ca, reason: "certificate signed by unknown authority"},
+		{name: "server expired", serverBy: ca, clientBy: ca, serverOdd: odd{expired}, reason: "certificate has expired"},
+		{name: "client of an unknown authority", serverBy: ca, clientBy: stranger, reason: "unknown certificate authority"},
+		{name: "client expired", serverBy: ca, clientBy: ca, clientOdd: odd{expired}, reason: "expired certificate"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			issue := func(by *lab.CA, name string, odd ...func(*x509.Certificate)) lab.TLSFiles {
+				f := by.Issue(name, odd...)
+				ca.Trust(name)
+				return f
+			}
+			n.ServeTLS("sb", port, issue(tc.serverBy, "sb", tc.serverOdd...))
+			client := issue(tc.clientBy, "puntdns", tc.clientOdd...)
+			before := len(gate.Came())
+			s := launch(t, n.Lab, n.Node, strings.ReplaceAll(tc.name, " ", "-"), databasesCorefile("southbound "+endpoint+"\n"+tlsProperty(client)))
+			if tc.reason != "" {
+				expr := fmt.Sprintf(down, regexp.QuoteMeta(endpoint), regexp.QuoteMeta(tc.reason))
+				s.log(expr)
+				s.ready(503)
+				n.Eventually("it tries again", func() error {
+					// Over more than a second, which an error might name.
+					if again := len(gate.Came()) - before; again < 5 {
+						return fmt.Errorf("%d connections", again)
+					}
+					return nil
+				})
+				if lines := s.told(expr); lines != 1 || s.told("not in sync") != 1 {
+					t.Errorf("the log tells %d times\n%s", lines, s.Log())
+				}
+				// Renewed on disk, it will do.
+				issue(ca, "puntdns")
+				n.ServeTLS("sb", port, issue(ca, "sb"))
+			}
+			s.log("in sync with " + regexp.QuoteMeta(endpoint) + "\n")
+			s.ready(200)
+			answers(t, n.red, "db.internal.", "NOERROR 10.0.1.99")
+			s.endWell()
+		})
+	}
+
+	// The authority is replaced: first the files of both, then the server.
+	t.Run("rotation", func(t *testing.T) {
+		n.ServeTLS("sb", port, ca.Issue("sb"))
+		client := ca.Issue("puntdns")
+		s := serve(t, n.Lab, databasesCorefile("southbound "+endpoint+"\n"+tlsProperty(client)))
+		next := n.NewCA("next")
+		n.steady(t, func() {
+			next.Issue("puntdns")
+			s.stays(200)
+			n.ServeTLS("sb", port, next.Issue("sb"))
+			s.log("(?m)" + fmt.Sprintf(down, regexp.QuoteMeta(endpoint), "the server closed the connection$"))
+			s.log("(?s)not in sync.*in sync with " + regexp.QuoteMeta(endpoint) + "\n")
+			s.ready(200)
+			follows(t, n.red, "moving.internal.", dns.TypeA, "NOERROR 10.0.1.101", func() {
+				n.NBCTL("--wait=sb", "set", "DNS", n.moving, `records={"moving.internal"="10.0.1.101"}`)
+			})
+		})
+		if s.told("not in sync") != 1 || s.told("Reloading") != 0 {
+			t.Errorf("the log tells more than of one outage\n%s", s.Log())
+		}
+		s.endWell()
+	})
+}
+
+// The switch and its local database by TLS, with either side calling: neither
+// takes the other while one of them has a wrong certificate, and both do once it is
+// renewed on disk.
+func TestTLSSwitch(t *testing.T) {
+	n := newDatabases(t, lab.Options{})
+	ca, stranger := n.NewCA("ca"), n.NewCA("stranger")
+	files := ca.Issue("node")
+	n.Node.VSCTL("--no-wait", "set-ssl", files.Key, files.Cert, files.CA)
+	n.Node.ServeTLS(6640, files)
+	database, flows := n.Gate("tcp:127.0.0.1:7640"), n.Gate("tcp:127.0.0.1:7653")
+	database.Open("tcp:127.0.0.1:6640")
+	flows.Open("tcp:127.0.0.1:6653")
+	for _, tc := range []struct {
+		name, openflow string
+		controller     []string // in Open vSwitch
+	}{
+		{"ssl", "ssl:127.0.0.1:7653", []string{"set-controller", "br-int", "pssl:6653:127.0.0.1"}},
+		{"pssl", "pssl:6654:127.0.0.1", []string{
+			"set-controller", "br-int", "ssl:127.0.0.1:6654",
+			"--", "set", "Controller", "br-int", "connection_mode=out-of-band", "max_backoff=1000",
+		}},
+	} {
+		n.Node.VSCTL(tc.controller...)
+		// A bridge that gets its first controller to call drops all flows, and
+		// ovn-controller does not notice.
+		n.Node.Restart("ovn-controller")
+		n.Sync()
+		for _, wrong := range []struct {
+			name      string
+			by, trust *lab.CA // of puntdns
+			reason    string
+		}{
+			{"unknown to puntdns", ca, stranger, "x509: certificate signed by unknown authority"},
+			{"knows not puntdns", stranger, ca, "tls: "},
+		} {
+			t.Run(tc.name+" "+wrong.name, func(t *testing.T) {
+				client := wrong.by.Issue("puntdns")
+				wrong.trust.Trust("puntdns")
+				called, asked := len(flows.Came()), len(database.Came())
+				s := launch(t, n.Lab, n.Node, tc.name+"-"+wrong.by.Name, `
+. {
+    ofpunt br-int {
+        openflow `+tc.openflow+`
+        ovsdb ssl:127.0.0.1:7640
+        `+tlsProperty(client)+`
+    }
+    ovnhosts {
+        southbound $SB
+    }
+    ready `+readyAddr+` {
+        monitor continuously
+    }
+    prometheus `+metricsAddr+`
+    errors
+}`)
+				noSwitch := `\[WARNING\] plugin/ofpunt: Bridge br-int: ` + regexp.QuoteMeta(tc.openflow) + `: .*` + wrong.reason
+				noDatabase := `\[WARNING\] plugin/ofpunt: Bridge br-int: local Open_vSwitch database ssl:127\.0\.0\.1:7640: .*` + wrong.reason
+				s.log(noSwitch)
+				s.log(noDatabase)
+				s.ready(503)
+				n.Eventually("both are tried again", func() error {
+					of, db := len(flows.Came())-called, len(database.Came())-asked
+					if db < 3 || tc.name == "ssl" && of < 3 {
+						return fmt.Errorf("%d and %d connections", of, db)
+					}
+					return nil
+				})
+				if s.told(noDatabase) != 1 || tc.name == "ssl" && s.told(noSwitch) != 1 {
+					t.Errorf("the log tells more than once\n%s", s.Log())
+				}
+				ca.Issue("puntdns")
+				s.ready(200)
+				s.reaches(1, "coredns_ofpunt_connected")
+				s.reaches(1, "coredns_ofpunt_local_database_up")
+				answers(t, n.red, "db.internal.", "NOERROR 10.0.1.99")
+				answers(t, n.blue, "db.internal.", "NOERROR 10.0.2.99")
+				s.endWell()
+			})
+		}
+	}
+}
