@@ -11,7 +11,7 @@ TESTFLAGS ?= -race -count 1 -timeout 20m -p 1
 # Found, or fetched on a fresh Debian, when a recipe first needs it.
 GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see above))
 
-.PHONY: all build test demo bench image lint vuln fuzz clean lab-deps
+.PHONY: all build test soak demo bench image lint vuln fuzz clean lab-deps
 all: build
 
 # The binary of the distribution: static, so that it runs from an empty image.
@@ -24,6 +24,11 @@ lab-deps:
 # Every test, the ones on the real OVN included.
 test: lab-deps build
 	CGO_ENABLED=1 $(GO) test $(TESTFLAGS) ./...
+
+# Ports, records, connections and Corefiles come and go under load.
+SOAK ?= 10m
+soak: lab-deps build
+	SOAK=$(SOAK) CGO_ENABLED=1 $(GO) test -race -count 1 -timeout 0 -v -run '^TestSoak$$' ./test
 
 # Two tenants with the same addresses ask for names. KEEP=1 leaves it all up.
 demo: lab-deps build

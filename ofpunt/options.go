@@ -301,6 +301,11 @@ func parseLease(o *Options, args []string) error {
 // maxDefaultBurst leaves room for others in the switch's queue of 100 packet-ins.
 const maxDefaultBurst = 64
 
+// leastBurst is the part of a rate that a burst must be: Open vSwitch counts in
+// milliseconds, and a bucket that is full within one is never filled again (3.1,
+// dpif_netdev_meter_set).
+const leastBurst = 1000
+
 // maxRate keeps a bucket of Open vSwitch, which counts in thousandths of a
 // packet, within 32 bits.
 const maxRate = 1 << 20
@@ -322,8 +327,12 @@ func parseRate(o *Options, args []string) error {
 		}
 		n[i] = uint32(v)
 	}
-	if len(args) == 1 {
-		n[1] = min(n[0], maxDefaultBurst)
+	least := (n[0] + leastBurst - 1) / leastBurst
+	switch {
+	case len(args) == 1:
+		n[1] = max(min(n[0], maxDefaultBurst), least)
+	case n[1] < least:
+		return fmt.Errorf("%v: expected a BURST of at least %d, a thousandth of QPS", args, least)
 	}
 	o.Rate, o.Burst = n[0], n[1]
 	return nil

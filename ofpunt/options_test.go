@@ -43,6 +43,7 @@ func TestParseBlock(t *testing.T) {
 		{"rate", "ofpunt br-int {\n rate 100\n}", with(func(o *Options) { o.Rate, o.Burst = 100, 64 })},
 		{"low rate", "ofpunt br-int {\n rate 10\n}", with(func(o *Options) { o.Rate, o.Burst = 10, 10 })},
 		{"rate with a burst", "ofpunt br-int {\n rate 100 5\n}", with(func(o *Options) { o.Rate, o.Burst = 100, 5 })},
+		{"high rate", "ofpunt br-int {\n rate 100001\n}", with(func(o *Options) { o.Rate, o.Burst = 100001, 101 })},
 		{"no rate", "ofpunt br-int {\n rate off\n}", with(func(*Options) {})},
 		{"tls", "ofpunt br-int {\n tls c k a\n}", with(func(o *Options) { o.TLS = endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a"} })},
 	}
@@ -90,6 +91,7 @@ func TestParseBlockRefuses(t *testing.T) {
 		{"rate 0", "rate 0", "expected off or QPS [BURST]"},
 		{"rate of bits", "rate 10kbps", "expected off or QPS [BURST]"},
 		{"rate without words", "rate", "expected off or QPS [BURST]"},
+		{"burst of less than a millisecond", "rate 100000 99", "BURST of at least 100"},
 		{"burst", "rate 10 9000000", "numbers from 1 to 1048576"},
 		{"overload", "overload explode", "expected servfail or drop"},
 		{"tls", "tls cert", "expected CERT KEY CA"},

@@ -4,7 +4,10 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -73,4 +76,35 @@ func uncommented(corefile string) string {
 		b.WriteString(line)
 	}
 	return b.String()
+}
+
+// Each test that the threat model names is there.
+func TestThreatModelNamesTests(t *testing.T) {
+	text, err := os.ReadFile("../../docs/threat-model.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	err = filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`(?m)^func (\w+)\(`).FindAllStringSubmatch(string(source), -1) {
+			there[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`).FindAllString(string(text), -1)
+	if len(named) < 40 {
+		t.Errorf("the threat model names %d tests only", len(named))
+	}
+	for _, name := range named {
+		if !there[name] {
+			t.Errorf("no test is called %s", name)
+		}
+	}
 }

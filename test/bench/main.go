@@ -34,6 +34,7 @@ var suites = []struct {
 	{"local", (*bench).local},
 	{"forward", (*bench).forward},
 	{"change", (*bench).change},
+	{"lease", (*bench).lease},
 	{"scale", (*bench).scale},
 }
 
@@ -50,7 +51,7 @@ func main() {
 	flag.StringVar(&b.puntdns, "puntdns", "bin/puntdns", "`path` of the binary to measure")
 	flag.StringVar(&b.coredns, "coredns", "bin/coredns", "`path` of a stock CoreDNS")
 	flag.StringVar(&out, "out", "docs", "`folder` for benchmarks.md and its pictures")
-	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, forward, change, scale")
+	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, forward, change, lease, scale")
 	flag.IntVar(&b.rounds, "rounds", 5, "how often each is measured; the medians count")
 	flag.DurationVar(&b.length, "length", 4*time.Second, "how long each measurement takes")
 	flag.Parse()

@@ -22,6 +22,8 @@ const (
 	tForward50   = "outside names, 50 outstanding, queries/s"
 	tForward500  = "outside names, 500 outstanding, queries/s"
 	tChange      = "a commit in Northbound is in the answers, ms"
+	tBeat        = "the switch: a beat of the lease, ms of processor time"
+	tIdle        = "the switch: by itself, ms of processor time a second"
 	tSync        = "first sync, s"
 	tRSS         = "resident memory after the sync, MB"
 	tHWM         = "highest resident memory, MB"

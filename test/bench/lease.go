@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// leaseSpan is how long the switch is watched: so many beats of a lease of 3 s.
+const leaseSpan = 20 * time.Second
+
+// lease measures what a beat, a probe and a renewal, costs the switch: a changed flow
+// has it look at all its datapath flows again.
+func (b *bench) lease() {
+	for _, flows := range []int{1000, 10000, 100000} {
+		n := b.newNetwork()
+		// Flows that nobody uses stay.
+		n.Node.VSCTL("set", "Open_vSwitch", ".", "other_config:max-idle=3600000", "other_config:flow-limit=200000")
+		b.fillDatapath(n, flows)
+		vswitchd := n.Node.Daemon("ovs-vswitchd").Pid
+		watch := func() float64 {
+			before := b.cpu(vswitchd)
+			time.Sleep(leaseSpan)
+			return float64((b.cpu(vswitchd) - before).Milliseconds())
+		}
+		without := watch()
+		text := strings.Replace(n.corefile(), "ofpunt br-int {", "ofpunt br-int {\n        lease 3s", 1)
+		p := b.launch(n.Node.Host, "flows are in place", b.puntdns, "-conf", n.WriteFile("Corefile", text))
+		time.Sleep(time.Second) // for what the flows themselves cost, once
+		with := watch()
+		left := b.datapathFlows(n)
+		if err := p.Stop(); err != nil {
+			b.t.Fatalf("%v", err)
+		}
+		beat := (with - without) / leaseSpan.Seconds()
+		name := fmt.Sprintf("%d datapath flows", flows)
+		b.report.table(tBeat).put(name, beat)
+		b.report.table(tIdle).put(name, without/leaseSpan.Seconds())
+		b.say("%s: the switch takes %.1f ms a second by itself, a beat %.1f ms; %d flows are left", name, without/leaseSpan.Seconds(), beat, left)
+		b.t.End()
+	}
+}
+
+// fillDatapath has the switch make so many datapath flows, one for each destination
+// MAC.
+func (b *bench) fillDatapath(n *network, flows int) {
+	raw := n.vm.Raw()
+	defer raw.Close()
+	frame := append([]byte{2, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0x11, 8, 0,
+		0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 11, 10, 0, 0, 99, 1, 0, 1, 0, 0, 8, 0, 0}, make([]byte, 18)...)
+	binary.BigEndian.PutUint16(frame[24:], ipSum(frame[14:34]))
+	for range 20 {
+		for i := range flows {
+			binary.BigEndian.PutUint32(frame[2:], uint32(i))
+			if err := raw.Send(frame); err != nil {
+				b.t.Fatalf("%v", err)
+			}
+			if i%500 == 0 {
+				time.Sleep(5 * time.Millisecond) // what the switch has no room for is lost
+			}
+		}
+		time.Sleep(time.Second)
+		if b.datapathFlows(n) >= flows*9/10 {
+			return
+		}
+	}
+	b.t.Fatalf("the switch does not make %d datapath flows:\n%s", flows, n.Node.AppCtl("ovs-vswitchd", "upcall/show"))
+}
+
+// datapathFlows is how many the switch has.
+func (b *bench) datapathFlows(n *network) int {
+	show := n.Node.AppCtl("ovs-vswitchd", "upcall/show")
+	m := currentFlows.FindStringSubmatch(show)
+	if m == nil {
+		b.t.Fatalf("no number of flows in\n%s", show)
+	}
+	flows, err := strconv.Atoi(m[1])
+	if err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	return flows
+}
+
+var currentFlows = regexp.MustCompile(`current (\d+)`)
+
+func ipSum(header []byte) uint16 {
+	sum := uint32(0)
+	for i := 0; i < len(header); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(header[i:]))
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
+}
