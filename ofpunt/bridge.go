@@ -240,10 +240,11 @@ func (b *bridge) run(ctx context.Context) {
 	}
 }
 
-// Times between tries to connect. The switch may be back within a second.
+// Times between tries to connect. Guests of a bridge that is back are to be served
+// within a second, the handshake and the flows included.
 const (
 	minRetry = 50 * time.Millisecond
-	maxRetry = time.Second
+	maxRetry = 500 * time.Millisecond
 )
 
 // idle waits for d. Without a connection no flow can be withdrawn, and the lease

@@ -72,15 +72,16 @@ find_go() {
 }
 
 lab_packages() {
-	# gcc is for the race detector; systemd judges the unit, it does not run.
+	# gcc is for the race detector; systemd judges the unit, it does not run;
+	# os-ken is another controller.
 	install ovn-central ovn-host openvswitch-switch bind9-dnsutils iproute2 ethtool \
-		procps util-linux gcc libc6-dev systemd ca-certificates
+		procps util-linux gcc libc6-dev systemd ca-certificates python3-os-ken
 }
 
 case "${1-}" in
 go) find_go ;;
 lab) lab_packages ;;
-bench) install dnsperf python3-os-ken ;;
+bench) install dnsperf ;;
 image) install ca-certificates ;;
 *)
 	echo "usage: deps.sh go|lab|bench|image" >&2

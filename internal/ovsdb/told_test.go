@@ -33,6 +33,12 @@ func TestFailureIsToldOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var serving sync.WaitGroup
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		close(ended)
+		serving.Wait()
+	})
 	// What is left unread resets the connection.
 	hangUp := func(c net.Conn, n int64) {
 		if n%2 == 0 {
@@ -65,7 +71,7 @@ func TestFailureIsToldOnce(t *testing.T) {
 				}
 				fmt.Fprintf(c, `{"id":%s,%s}`, req.ID, result)
 			}
-			time.Sleep(time.Second)
+			<-ended
 		}, func(cfg *ovsdb.Config) {
 			cfg.Initial = 50 * time.Millisecond
 			cfg.Tables[0].Where = []ovsdb.Condition{{Column: "name", Function: "==", Value: strings.Repeat("a", 16<<20)}}
@@ -77,7 +83,6 @@ func TestFailureIsToldOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			var n atomic.Int64
-			var serving sync.WaitGroup
 			serving.Go(func() {
 				for {
 					c, err := l.Accept()
@@ -90,10 +95,7 @@ func TestFailureIsToldOnce(t *testing.T) {
 					})
 				}
 			})
-			t.Cleanup(func() {
-				l.Close()
-				serving.Wait()
-			})
+			t.Cleanup(func() { l.Close() })
 			r := newReplica()
 			start(t, r, func(cfg *ovsdb.Config) {
 				fakeTables(cfg)

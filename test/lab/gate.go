@@ -73,9 +73,7 @@ func (g *Gate) accept() {
 			defer g.done.Done()
 			serve(conn)
 			conn.Close()
-			g.mu.Lock()
-			delete(g.conns, conn)
-			g.mu.Unlock()
+			g.forget(conn)
 		}()
 	}
 }
@@ -102,15 +100,39 @@ func (g *Gate) Open(endpoint string) {
 		if err != nil {
 			return // the client finds out
 		}
+		defer to.Close()
+		if !g.keep(to) {
+			return
+		}
+		defer g.forget(to)
 		var back sync.WaitGroup
 		back.Go(func() {
 			_, _ = io.Copy(conn, to)
 			conn.Close()
 		})
 		_, _ = io.Copy(to, conn)
-		to.Close()
+		// The server may have a last word.
+		if half, ok := to.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
 		back.Wait()
 	})
+}
+
+// keep has Serve close a connection too; it is false if the gate is no more.
+func (g *Gate) keep(conn net.Conn) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.conns[conn] = struct{}{}
+	}
+	return !g.closed
+}
+
+func (g *Gate) forget(conn net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.conns, conn)
 }
 
 // Came tells when each of the connections so far was made.
