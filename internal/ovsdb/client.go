@@ -192,8 +192,9 @@ func (c *Client) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		told.down(e.String(), err)
-		// One that syncs and fails over and over must not be tried at full speed.
-		if synced && time.Since(start) > c.cfg.MaxBackoff {
+		// One that syncs and fails over and over must not be tried at full speed, but
+		// to be there for some seconds is enough.
+		if synced && time.Since(start) > c.cfg.MaxBackoff/4 {
 			back.Reset()
 		}
 	}
