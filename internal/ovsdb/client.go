@@ -206,7 +206,7 @@ func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, told *reporte
 	conn, err := e.Dial(dialCtx, c.cfg.TLS)
 	cancel()
 	if err != nil {
-		if closed := ended(err); closed != err {
+		if closed := ended(err); errors.Is(closed, errClosed) {
 			err = fmt.Errorf("%s: %w", e, closed)
 		}
 		return false, err
