@@ -261,8 +261,9 @@ func TestNeighbourAsksTheDead(t *testing.T) {
 		if refused < number*3/4 || refused > number-room {
 			t.Errorf("%d of %d queries were over the limit of %d", refused, number, room)
 		}
-		if last := dead.within(float64(refused-1) / number); last > time.Second {
-			t.Errorf("an error for a query over the limit took %s", last)
+		// Those within the limit take 2 s at least.
+		if took := dead.within(.9 * float64(refused) / number); took > time.Second {
+			t.Errorf("of the errors for queries over the limit 90 %% took up to %s", took)
 		}
 		for i, q := range blue {
 			who := []string{"blue, a name of its network", "blue, a name of its upstream"}[i]

@@ -6,7 +6,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,13 +20,16 @@ import (
 )
 
 // reloaded is a network with guests who ask without a pause, for names of the
-// network, names that a cache may have, and names of which the upstream takes its
+// network, names that a cache may have, and names for which the upstream takes its
 // time.
 type reloaded struct {
 	l        *lab.Lab
 	upstream *lab.DNSServer
 	quick    []*questioner
 	slow     []*questioner
+	// link is another way to the switch.
+	link string
+	vm   *lab.Guest // one of them
 }
 
 // slowUpstream is how long the upstream takes for names under slow.example.
@@ -36,6 +42,7 @@ func newReloaded(t *testing.T) *reloaded {
 	n := &reloaded{l: l, upstream: l.Upstream()}
 	for i := range 3 {
 		g := aclGuest(l, "red", 0, 11+i)
+		n.vm = g
 		for _, resolver := range resolvers {
 			n.slow = append(n.slow, questions(t, g, resolver))
 			for range 2 {
@@ -48,12 +55,16 @@ func newReloaded(t *testing.T) *reloaded {
 		m.Answer = append(m.Answer, &dns.TXT{
 			Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: 60}, Txt: []string{"up"},
 		})
-		if strings.HasSuffix(strings.ToLower(r.Question[0].Name), ".slow.example.") {
+		if strings.HasSuffix(r.Question[0].Name, ".slow.example.") {
 			time.AfterFunc(slowUpstream, func() { _ = w.WriteMsg(m) })
 			return
 		}
 		_ = w.WriteMsg(m)
 	}))
+	n.link = filepath.Join(l.Dir, "link.mgmt")
+	if err := os.Symlink(strings.TrimPrefix(l.Node.OpenFlow, "unix:"), n.link); err != nil {
+		t.Fatal(err)
+	}
 	l.Sync()
 	return n
 }
@@ -90,8 +101,9 @@ func (n *reloaded) load(t *testing.T, perSecond int) (stop func() findings) {
 		}
 		took := time.Since(began)
 		var all findings
+		end := time.Now().Add(wait)
 		for _, q := range append(n.quick, n.slow...) {
-			all.add(q.finish(wait))
+			all.add(q.finish(time.Until(end)))
 		}
 		t.Logf("%.0f queries/s: %s", float64(all.asked)/took.Seconds(), all)
 		return all
@@ -100,7 +112,7 @@ func (n *reloaded) load(t *testing.T, perSecond int) (stop func() findings) {
 
 const reloadedCorefile = `. {
     ofpunt br-int {
-        openflow $MGMT
+        openflow OPENFLOW
         ovsdb $OVSDB
         PROPERTIES
     }
@@ -122,16 +134,20 @@ const reloadedCorefile = `. {
 
 // reload is what stands in a Corefile, and what shows that it is in force.
 type reload struct {
-	name, properties, ovnhosts, cache string
-	flow                              string // of the flows; without the "!" in front of one that may not be there
-	meters                            int
+	name, openflow, properties, ovnhosts, cache string
+	// flow is a part of one of the flows, or with a "!" in front of none.
+	flow   string
+	meters int
 }
 
 func (n *reloaded) corefile(r reload, plugin string) string {
 	if r.cache == "" {
 		r.cache = "30"
 	}
-	return corefile(n.l, strings.NewReplacer("PROPERTIES", r.properties, "RELOAD", plugin, "OVNHOSTS", r.ovnhosts,
+	if r.openflow == "" {
+		r.openflow = n.l.Node.OpenFlow
+	}
+	return corefile(n.l, strings.NewReplacer("OPENFLOW", r.openflow, "PROPERTIES", r.properties, "RELOAD", plugin, "OVNHOSTS", r.ovnhosts,
 		"CACHE", r.cache, "UPSTREAM", n.upstream.Addr).Replace(reloadedCorefile))
 }
 
@@ -150,10 +166,30 @@ func (n *reloaded) inForce(r reload) {
 	})
 }
 
+// change writes a Corefile, tells the process, and waits until the log says that it
+// is done with it.
+func (n *reloaded) change(s *server, text, done string, tell func() error) {
+	s.t.Helper()
+	s.alive()
+	before := strings.Count(s.Log(), done)
+	n.l.WriteFile("Corefile.puntdns", text)
+	if err := tell(); err != nil {
+		s.t.Fatal(err)
+	}
+	n.l.Eventually(done, func() error {
+		s.alive()
+		if strings.Count(s.Log(), done) == before {
+			return fmt.Errorf("not reloaded:\n%s", s.Log())
+		}
+		return nil
+	})
+}
+
 // A reload takes nothing away and gives nothing twice, whatever it changes: the way
 // to the switch, the flows, the databases, limits. A Corefile that is wrong changes
 // nothing.
 func TestReloadUnderLoad(t *testing.T) {
+	n := newReloaded(t)
 	// What a process with the race detector does on two processors; if they are
 	// busy it is less.
 	const perSecond = 5000
@@ -163,6 +199,8 @@ func TestReloadUnderLoad(t *testing.T) {
 		{name: "controller id", properties: "controller_id 77", flow: "controller(id=77,"},
 		{name: "another controller id", properties: "controller_id 78", flow: "controller(id=78,"},
 		{name: "no controller id", flow: "!controller(id=78,"},
+		{name: "another way to the switch", openflow: "unix:" + n.link},
+		{name: "and back"},
 		{name: "another address", properties: "address 169.254.169.254 fd00::254 10.0.0.53", flow: "nw_dst=10.0.0.53"},
 		{name: "no ARP", properties: "arp off", flow: "!arp_tpa"},
 		{name: "ARP", flow: "arp_tpa=169.254.169.254"},
@@ -175,7 +213,6 @@ func TestReloadUnderLoad(t *testing.T) {
 	wrong := reload{properties: "lease soon"}
 	const wrongLine, wrongSays = 5, `lease: "soon": expected`
 
-	n := newReloaded(t)
 	s := start(t, n.l, n.corefile(reload{}, ""))
 	s.ready(200)
 	stop := n.load(t, perSecond)
@@ -187,23 +224,13 @@ func TestReloadUnderLoad(t *testing.T) {
 	}{
 		{"signal", "", changes, func() error { return s.Signal(syscall.SIGUSR1) }},
 		// It looks at the file every 2 or 3 s.
-		{"file", "reload 2s 1s", []reload{changes[0], changes[3], changes[5], changes[8], changes[12]}, func() error { return nil }},
+		{"file", "reload 2s 1s", []reload{changes[0], changes[3], changes[5], changes[7], changes[10]}, func() error { return nil }},
 	} {
 		t.Run(by.name, func(t *testing.T) {
 			s.t = t
 			change := func(text, done string, tell func() error) {
 				t.Helper()
-				before := strings.Count(s.Log(), done)
-				n.l.WriteFile("Corefile.puntdns", text)
-				if err := tell(); err != nil {
-					t.Fatal(err)
-				}
-				n.l.Eventually(done, func() error {
-					if strings.Count(s.Log(), done) == before {
-						return fmt.Errorf("not reloaded:\n%s", s.Log())
-					}
-					return nil
-				})
+				n.change(s, text, done, tell)
 			}
 			if by.plugin != "" {
 				change(n.corefile(reload{}, by.plugin), "Reloading complete", func() error { return s.Signal(syscall.SIGUSR1) })
@@ -235,6 +262,30 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 	if all.asked < 10_000 {
 		t.Errorf("%d queries are no load", all.asked)
+	}
+	s.endWell()
+}
+
+// When the connection changes there are two for a moment, with queries on both.
+func TestReloadBesideFlood(t *testing.T) {
+	n := newReloaded(t)
+	s := start(t, n.l, n.corefile(reload{}, ""))
+	s.ready(200)
+	var flooding sync.WaitGroup
+	for id := range 10 {
+		flooding.Go(func() {
+			if _, err := flood(n.vm, 200_000, time.Second); err != nil {
+				t.Error(err)
+			}
+		})
+		r := reload{name: "controller id", properties: fmt.Sprintf("controller_id %d", 70+id%2), flow: fmt.Sprintf("controller(id=%d,", 70+id%2)}
+		n.change(s, n.corefile(r, ""), "Reloading complete", func() error { return s.Signal(syscall.SIGUSR1) })
+		n.inForce(r)
+		flooding.Wait()
+	}
+	s.ready(200)
+	if got := n.vm.Dig("db.internal", "@"+resolver4, "+time=5").String(); got != "NOERROR 10.0.0.21" {
+		t.Errorf("after all: %s", got)
 	}
 	s.endWell()
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Bench measures puntdns and what it is compared with, side by side on one lab, in
-// turn, and writes a table and pictures. See docs/benchmarks.md for its last run.
+// turn, and writes a table and pictures.
 package main
 
 import (
