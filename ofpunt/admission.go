@@ -3,6 +3,7 @@
 package ofpunt
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -12,16 +13,19 @@ import (
 const answerDeadline = 4500 * time.Millisecond
 
 // admission holds the queries in flight on one bridge, bounded in all and by
-// guest. Only the reader of the connection admits, workers release; neither
-// waits for the other. Limits stand here, before the chain, as a plugin's own
+// guest. Readers of connections admit, workers release; neither waits for the
+// other. Limits stand here, before the chain, as a plugin's own
 // (forward has one) is shared by all tenants.
 type admission struct {
-	slots  []atomic.Pointer[query]
-	cursor int
-	count  atomic.Int64
+	slots []atomic.Pointer[query]
+	count atomic.Int64
 	// released counts the queries that left, seen those that stuck has seen.
 	released, seen atomic.Int64
-	guests         map[guestKey]*guestCount
+
+	// mu is the readers': a reload that changes the connection has two for a while.
+	mu     sync.Mutex
+	cursor int
+	guests map[guestKey]*guestCount
 }
 
 // guestKey is a guest as the registers of a packet-in name it.
@@ -39,6 +43,8 @@ func newAdmission(size int) *admission {
 
 // admit takes q in, or tells which limit stands against it.
 func (a *admission) admit(q *query, guest guestKey, perGuest int) (reason string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.count.Load() >= int64(len(a.slots)) {
 		return reasonOverload
 	}
@@ -53,7 +59,7 @@ func (a *admission) admit(q *query, guest guestKey, perGuest int) (reason string
 	if g.n.Load() >= int64(perGuest) {
 		return reasonPortLimit
 	}
-	// The reader alone fills slots and one is free, so this ends.
+	// Slots are filled here alone and one is free, so this ends.
 	for !a.slots[a.cursor].CompareAndSwap(nil, q) {
 		a.cursor = (a.cursor + 1) % len(a.slots)
 	}
