@@ -6,7 +6,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The lab's tests start daemons; packages one after the other keep a small
 # machine from swaying them. They reach the product by its binary, which no cache
 # of results sees.
-TESTFLAGS ?= -race -count 1 -timeout 20m -p 1
+TESTFLAGS ?= -race -count 1 -timeout 60m -p 1
 
 # Found, or fetched on a fresh Debian, when a recipe first needs it.
 GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see above))
