@@ -140,10 +140,10 @@ func (m *Member) Signal(sig os.Signal) {
 }
 
 // SBCTL is [Lab.SBCTL] with this member alone: among all of them it would try one
-// that hangs.
-func (m *Member) SBCTL(args ...string) string {
-	m.host.l.t.Helper()
-	return m.host.must(append([]string{"ovn-sbctl", "--db=" + m.Endpoint, "--no-leader-only", timeoutFlag}, args...)...)
+// that hangs. It fails while the member is cut off from the others.
+func (m *Member) SBCTL(args ...string) error {
+	_, err := m.host.Exec(context.Background(), append([]string{"ovn-sbctl", "--db=" + m.Endpoint, "--no-leader-only", timeoutFlag}, args...)...)
+	return err
 }
 
 var (
