@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -67,7 +66,7 @@ const readBuffer = 1 << 16
 // Conn is a connection to a bridge of Open vSwitch. Its methods may be called
 // from any goroutine.
 type Conn struct {
-	nc       net.Conn
+	nc       *socket
 	version  Version
 	datapath uint64
 	echo     time.Duration
@@ -81,7 +80,6 @@ type Conn struct {
 	pin        PacketIn
 
 	// The writers'.
-	raw     syscall.RawConn // nil where it cannot be written without waiting
 	queueMu sync.Mutex
 	queue   []byte
 	writing bool          // somebody writes, and takes what is queued along
@@ -105,7 +103,7 @@ type Conn struct {
 // *SwitchError.
 func NewConn(ctx context.Context, nc net.Conn, o Options) (*Conn, error) {
 	c := &Conn{
-		nc:       nc,
+		nc:       newSocket(nc),
 		echo:     o.EchoInterval,
 		timeout:  o.Timeout,
 		buf:      make([]byte, readBuffer),

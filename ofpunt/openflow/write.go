@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"syscall"
 	"time"
 )
 
@@ -22,7 +21,7 @@ func (c *Conn) Write(b []byte) error {
 // WriteNow is Write, but tries the socket at once, which saves the time that the
 // writer needs to wake up. Where many write, Write gives larger batches.
 func (c *Conn) WriteNow(b []byte) error {
-	mine, err := c.enqueue(b, c.raw != nil)
+	mine, err := c.enqueue(b, c.nc.canTry())
 	if mine {
 		c.writeSome()
 	}
@@ -127,17 +126,7 @@ func (c *Conn) writeSome() {
 	if batch == nil {
 		return
 	}
-	n := 0
-	err := c.raw.Write(func(fd uintptr) bool {
-		var err error
-		if n, err = syscall.Write(int(fd), batch); err != nil {
-			n = 0 // the writer meets the error, if it lasts
-		}
-		return true
-	})
-	if err != nil {
-		n = 0
-	}
+	n := c.nc.tryWrite(batch)
 	c.keep(batch, n)
 	c.queueMu.Lock()
 	c.writing = false
@@ -148,12 +137,7 @@ func (c *Conn) writeSome() {
 	}
 }
 
-func (c *Conn) startWriter() {
-	if sc, ok := c.nc.(syscall.Conn); ok {
-		c.raw, _ = sc.SyscallConn() // an error leaves it all to the writer
-	}
-	c.writer.Go(c.writeLoop)
-}
+func (c *Conn) startWriter() { c.writer.Go(c.writeLoop) }
 
 // writeLoop writes what is queued, all of it at once.
 func (c *Conn) writeLoop() {

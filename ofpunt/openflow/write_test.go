@@ -31,7 +31,7 @@ func socketConn(t *testing.T) (*Conn, net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { peer.Close() })
-	c := &Conn{nc: nc, version: V15, timeout: 20 * time.Second, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	c := &Conn{nc: newSocket(nc), version: V15, timeout: 20 * time.Second, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	c.startWriter()
 	t.Cleanup(func() { c.Close() })
 	return c, peer
