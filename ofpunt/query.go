@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +43,8 @@ type query struct {
 	context queryContext
 	request dns.Msg
 	writer  writer
+
+	prepared bool
 
 	slot  int
 	guest *guestCount
@@ -82,9 +85,64 @@ var (
 	errNotPaused = errors.New("the punt was not paused, it can't be resumed")
 )
 
-// serve takes the packet through the chain. It runs on a goroutine of its own.
+// serve takes the packet through the chain.
 func (q *query) serve() {
-	defer q.recovered()
+	defer func() {
+		q.caught(recover())
+		if q.guest != nil {
+			q.server.admission.release(q)
+			q.session.pending.Add(-1)
+		}
+	}()
+	if !q.prepared {
+		q.prepare()
+	}
+	if q.known.Load() {
+		q.ask()
+	}
+}
+
+// Run is serve. It is openflow.Task.
+func (q *query) Run() { q.serve() }
+
+// atHand does the first part of serve, and tells whether the rest waits for nobody,
+// by all that is known: there is no chain to ask, or the databases have the name.
+func (q *query) atHand() (ok bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			q.caught(r)
+			ok = true
+		}
+	}()
+	q.prepare()
+	return !q.known.Load() || q.inDatabases()
+}
+
+// inDatabases tells whether the asker's network has the name that is asked for.
+func (q *query) inDatabases() bool {
+	if q.server.source == nil {
+		return false
+	}
+	scope := q.server.source.Snapshot().SwitchScope(q.origin.Network)
+	if scope.Own == nil {
+		return false
+	}
+	_, ok := scope.Lookup(strings.ToLower(q.request.Question[0].Name), "")
+	return ok
+}
+
+// caught takes a panic. It costs its query and no more.
+func (q *query) caught(r any) {
+	if r != nil {
+		log.Errorf("Recovered from a panic over a punt of bridge %s: %v\n%s", q.server.options.Bridge, r, debug.Stack())
+		q.drop(reasonPanic)
+	}
+}
+
+// prepare does all that needs no chain, once. For a query that a chain has to
+// answer it sets known.
+func (q *query) prepare() {
+	q.prepared = true
 	if err := q.punt.Decode(q.message); err != nil {
 		q.drop(reasonForeign)
 		return
@@ -95,19 +153,7 @@ func (q *query) serve() {
 	case frame.KindARP, frame.KindICMPv6:
 		q.neighbor()
 	default:
-		q.dns()
-	}
-}
-
-// recovered ends serve. A panic costs its query and no more.
-func (q *query) recovered() {
-	if r := recover(); r != nil {
-		log.Errorf("Recovered from a panic over a punt of bridge %s: %v\n%s", q.server.options.Bridge, r, debug.Stack())
-		q.drop(reasonPanic)
-	}
-	if q.guest != nil {
-		q.server.admission.release(q)
-		q.session.pending.Add(-1)
+		q.parse()
 	}
 }
 
@@ -120,7 +166,8 @@ func (q *query) probe() {
 	}
 }
 
-func (q *query) dns() {
+// parse reads a DNS message.
+func (q *query) parse() {
 	if err := q.udp.Decode(q.punt.Data); err != nil {
 		q.pass(dropped, refusal(err))
 		return
@@ -154,6 +201,11 @@ func (q *query) dns() {
 	}
 
 	q.known.Store(true)
+}
+
+// ask takes the query through its chain.
+func (q *query) ask() {
+	r := &q.request
 	q.context = queryContext{context.Background(), q}
 	q.writer.init(q, payloadLimit(r))
 	q.server.dns.ServeDNS(&q.context, &q.writer, r)

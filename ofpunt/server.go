@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/coredns/coredns/core/dnsserver"
@@ -32,6 +33,8 @@ type server struct {
 	named     bool
 	source    *ovn.Source
 	admission *admission
+	// waits is set once a chain has been seen to wait over a name of the databases.
+	waits atomic.Bool
 	// durations has the histogram of each view, so that no query looks it up by
 	// its labels.
 	durations map[string]prometheus.Observer

@@ -74,6 +74,7 @@ func newSession(b *bridge, conn *openflow.Conn, controllerID uint16, options *Op
 func (s *session) handler() openflow.Handler {
 	return openflow.Handler{
 		PacketIn:    s.packetIn,
+		Waiting:     s.waiting,
 		FlowUpdate:  s.keeper.told,
 		SwitchError: s.switchError,
 		PortStatus:  s.bridge.portStatus,
@@ -110,10 +111,29 @@ func (s *session) packetIn(p *openflow.PacketIn, msg []byte) {
 		// one that it admitted too late must not count on its chain.
 		if srv == s.bridge.current.Load() {
 			s.pending.Add(1)
-			s.bridge.workers.serve(q)
+			s.hand(q)
 			return
 		}
 		srv.admission.release(q)
+	}
+}
+
+// hand gives q to a worker; or, where nothing is read that would wait for it and
+// the query itself waits for nobody, leaves it to the reader: to wake a worker is a
+// sixth of the processor time of a query at 2,000 a second.
+func (s *session) hand(q *query) {
+	if s.conn.Last() && !q.server.waits.Load() && q.atHand() {
+		s.conn.Then(q)
+		return
+	}
+	s.bridge.workers.serve(q)
+}
+
+// waiting takes note that a query has kept the reader: the chains are not what they
+// seem, and no other query shall.
+func (s *session) waiting() {
+	if !s.bridge.current.Load().waits.Swap(true) {
+		log.Infof("Bridge %s: a chain took long over a name of the databases; queries get goroutines of their own from now on", s.bridge.name)
 	}
 }
 

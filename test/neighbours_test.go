@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -395,4 +396,40 @@ func TestNeighboursFillEverything(t *testing.T) {
 			s.endWell()
 		})
 	}
+}
+
+// Names of the databases are answered at once, as a rule. Where the Corefile has a
+// chain wait over them all the same, other guests do not wait along.
+func TestNeighbourWaitsForKnownName(t *testing.T) {
+	n := newSplit(t)
+	n.l.AddDNS(map[string]string{"known.internal": "10.0.1.99"}, "red")
+	n.l.Sync()
+	// Red's names are to be known elsewhere, which is dead.
+	s := start(t, n.l, strings.Replace(n.corefile(""), `    ovnhosts {
+        southbound $SB
+        fallthrough
+    }
+    forward . `+n.dead.Addr, "    forward . "+n.dead.Addr, 1))
+	s.ready(200)
+	red, blue := questions(t, n.red[0], resolver4), questions(t, n.blue, resolver4)
+	if err := paceFor(3*time.Second, 50, func(i int) error {
+		if i%10 == 0 {
+			if err := red.ask("known.internal.", dns.TypeA, "SERVFAIL"); err != nil {
+				return err
+			}
+		}
+		return blue.ask("db.internal.", dns.TypeA, "NOERROR 10.0.2.99")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for who, q := range map[string]*questioner{"red": red, "blue": blue} {
+		f := q.finish(wait)
+		t.Logf("%s: %s", who, f)
+		f.clean(t, who)
+		if last := f.within(1); who == "blue" && last > 1500*time.Millisecond {
+			t.Errorf("blue: an answer took %s", last)
+		}
+	}
+	s.toldTimes(t, 1, "a chain took long over a name of the databases")
+	s.endWell()
 }

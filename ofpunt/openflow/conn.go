@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +31,7 @@ type Options struct {
 }
 
 // Handler says what to do with what the switch sends unasked. Its functions
-// are called one at a time on the goroutine of Serve; they must not block, nor
+// are called one at a time, by a reader; they must not block, nor
 // wait for a reply from the switch. Those that are nil are not called.
 type Handler struct {
 	// PacketIn gets a packet-in and the message that it was decoded from,
@@ -45,6 +44,9 @@ type Handler struct {
 	// Idle is called after one or more messages when nothing more has been
 	// read: the moment to send what was batched.
 	Idle func()
+	// Waiting is called when a task has kept the reader for so long that another
+	// goroutine reads on; not on the goroutine of the others.
+	Waiting func()
 	// SwitchError gets errors that belong to no request that waits, such as
 	// those about a packet-out.
 	SwitchError func(e *SwitchError)
@@ -78,6 +80,11 @@ type Conn struct {
 	start, end int
 	early      [][]byte // packet-ins that came during the handshake
 	pin        PacketIn
+	handler    Handler
+	task       Task
+	tasks      uint64        // how many there were
+	running    atomic.Uint64 // the number of the task that the reader does, 0 without one
+	served     chan error    // why the last of the readers ended
 
 	// The writers'.
 	queueMu sync.Mutex
@@ -107,6 +114,7 @@ func NewConn(ctx context.Context, nc net.Conn, o Options) (*Conn, error) {
 		echo:     o.EchoInterval,
 		timeout:  o.Timeout,
 		buf:      make([]byte, readBuffer),
+		served:   make(chan error, 1),
 		wake:     make(chan struct{}, 1),
 		applying: make(chan struct{}, 1),
 		monitors: map[uint32]bool{},
@@ -175,50 +183,6 @@ func (c *Conn) fail(reason error) {
 	c.reason = reason
 	close(c.done)
 	c.nc.Close()
-}
-
-// Serve reads from the switch until the connection ends, and returns why.
-// After Close the error is net.ErrClosed. Everything that waits for a reply
-// needs Serve to run. It may be called once.
-func (c *Conn) Serve(h Handler) error {
-	c.fail(c.serve(&h))
-	c.writer.Wait()
-	return c.reason
-}
-
-func (c *Conn) serve(h *Handler) error {
-	for _, msg := range c.early {
-		if err := c.dispatch(msg, h); err != nil {
-			return err
-		}
-	}
-	busy := len(c.early) > 0
-	c.early = nil
-	for {
-		msg, err := c.next()
-		if err != nil {
-			return err
-		}
-		if msg != nil {
-			if err := c.dispatch(msg, h); err != nil {
-				return err
-			}
-			busy = true
-			continue
-		}
-		if busy {
-			if h.Idle != nil {
-				h.Idle()
-			}
-			// Whoever got the messages goes first: more come meanwhile, and one
-			// read takes them all.
-			runtime.Gosched()
-		}
-		busy = false
-		if err := c.fill(); err != nil {
-			return err
-		}
-	}
 }
 
 // next returns the next whole message of the buffer, or nil. It is valid until

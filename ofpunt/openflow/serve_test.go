@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package openflow
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+type taskFunc func()
+
+func (f taskFunc) Run() { f() }
+
+// serveTasks serves a switch that sends so many packet-ins at once, and is silent
+// from then on.
+func serveTasks(t *testing.T, packetIns int, h func(*Conn) Handler) (c *Conn, served chan error) {
+	s, nc := newFake(t, V15)
+	go func() {
+		s.handshake()
+		s.send(bytes.Repeat(unhex(t, sentPunt15), packetIns))
+	}()
+	c, err := NewConn(t.Context(), nc, Options{EchoInterval: 24 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served = make(chan error, 1)
+	go func() { served <- c.Serve(h(c)) }()
+	return c, served
+}
+
+// Tasks are done in the order of the messages that left them, and other goroutines
+// read on behind one that lasts.
+func TestTasks(t *testing.T) {
+	tests := []struct {
+		name string
+		// what the handler says of the messages, by number.
+		lasts func(n int) time.Duration
+		want  []string
+	}{
+		{"short", func(int) time.Duration { return 0 }, []string{
+			"0 read", "0 done", "1 read", "1 done", "2 read, last", "2 done",
+		}},
+		{"less than another goroutine waits for", func(int) time.Duration { return taskTime / 2 }, []string{
+			"0 read", "0 done", "1 read", "1 done", "2 read, last", "2 done",
+		}},
+		{"one lasts", func(n int) time.Duration { return time.Hour * time.Duration((n+1)%2) * time.Duration(2-n) / 2 }, []string{
+			"0 read", "waiting", "1 read", "1 done", "2 read, last", "2 done", "0 done",
+		}},
+		{"all last", func(n int) time.Duration { return time.Hour * time.Duration(3-n) }, []string{
+			"0 read", "waiting", "1 read", "waiting", "2 read, last", "waiting", "2 done", "1 done", "0 done",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls := make(chan string, 100)
+				n := 0
+				c, served := serveTasks(t, 3, func(c *Conn) Handler {
+					return Handler{
+						PacketIn: func(*PacketIn, []byte) {
+							last := ""
+							if c.Last() {
+								last = ", last"
+							}
+							calls <- fmt.Sprintf("%d read%s", n, last)
+							i := n
+							n++
+							c.Then(taskFunc(func() {
+								time.Sleep(tt.lasts(i))
+								calls <- fmt.Sprintf("%d done", i)
+							}))
+						},
+						Waiting: func() { calls <- "waiting" },
+					}
+				})
+				time.Sleep(4 * time.Hour)
+				c.Close()
+				<-served
+				close(calls)
+				var got []string
+				for s := range calls {
+					got = append(got, s)
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("calls (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// A connection ends though a task goes on.
+func TestTaskOutlivesConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, done := make(chan struct{}), make(chan struct{})
+		c, served := serveTasks(t, 1, func(c *Conn) Handler {
+			return Handler{PacketIn: func(*PacketIn, []byte) {
+				c.Then(taskFunc(func() { <-release; close(done) }))
+			}}
+		})
+		time.Sleep(2 * taskTime)
+		c.Close()
+		<-served
+		close(release)
+		<-done
+	})
+}
