@@ -29,13 +29,15 @@ func (b *bench) forward() {
 	})
 	b.neighbor(vm)
 	upstream := l.Upstream()
-	upstream.SetHandler(dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
+	thinks := newSlow(upstreamDelay, func(r *dns.Msg) *dns.Msg {
 		m := new(dns.Msg).SetReply(r)
 		m.Answer = append(m.Answer, &dns.A{
 			Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(192, 0, 2, 80).To4(),
 		})
-		time.AfterFunc(upstreamDelay, func() { _ = w.WriteMsg(m) })
-	}))
+		return m
+	})
+	defer thinks.end()
+	upstream.SetHandler(thinks)
 	var names []string
 	for i := range 1000 {
 		names = append(names, fmt.Sprintf("host%d.example.org", i))
@@ -47,7 +49,7 @@ func (b *bench) forward() {
 		b.t.Fatalf("%v", err)
 	}
 
-	puntdns := peer{pPuntdns, vm, resolver, func() *lab.Process {
+	puntdns := peer{pPuntdns, vm.Host, resolver, func() *lab.Process {
 		return b.launch(l.Node.Host, "flows are in place", b.puntdns, "-conf", l.WriteFile("Corefile", fmt.Sprintf(`. {
     ofpunt br-int {
         openflow %s
@@ -60,19 +62,21 @@ func (b *bench) forward() {
 }
 `, l.Node.OpenFlow, l.Node.OVSDB, upstream.Addr)))
 	}}
-	single := peer{pBlocking, vm, resolver, func() *lab.Process {
+	single := peer{pBlocking, vm.Host, resolver, func() *lab.Process {
 		p := b.launch(l.Node.Host, "starting", "env", "UPSTREAM_HOST="+host, "UPSTREAM_PORT="+port, "/usr/bin/python3", script)
 		// The first controller of a bridge has all flows flushed.
 		l.Node.VSCTL("set-controller", lab.Bridge, "tcp:127.0.0.1:6653", "--", "set", "controller", lab.Bridge, "connection_mode=out-of-band")
 		return b.started(p, "switch is connected")
 	}}
+	// What so many outstanding queries allow at all.
+	direct := peer{name: pUpstream, asker: l.Node.Host, server: upstream.Addr}
 	for _, load := range []struct {
 		outstanding int
 		table       string
 	}{{50, tForward50}, {500, tForward500}} {
 		t := b.report.table(load.table)
 		for range b.rounds {
-			for _, p := range []peer{puntdns, single} {
+			for _, p := range []peer{puntdns, single, direct} {
 				b.with(p, func(*lab.Process) {
 					r := b.dnsperf(p.asker, p.server, file, load.outstanding, 0)
 					t.put(p.name, r.perSecond)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,15 +30,19 @@ type rate struct {
 
 // dnsperf asks from inside a guest as fast as outstanding queries allow, or at
 // perSecond if that is not 0.
-func (b *bench) dnsperf(g *lab.Guest, server, questions string, outstanding int, perSecond int) rate {
-	argv := []string{"dnsperf", "-s", server, "-d", questions, "-c", "4", "-q", strconv.Itoa(outstanding),
+func (b *bench) dnsperf(h *lab.Host, server, questions string, outstanding int, perSecond int) rate {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		host, port = server, "53"
+	}
+	argv := []string{"dnsperf", "-s", host, "-p", port, "-d", questions, "-c", "4", "-q", strconv.Itoa(outstanding),
 		"-l", strconv.FormatFloat(b.length.Seconds(), 'f', 0, 64), "-t", "2"}
 	if perSecond > 0 {
 		argv = append(argv, "-Q", strconv.Itoa(perSecond))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.length+time.Minute)
 	defer cancel()
-	out, err := g.Exec(ctx, argv...)
+	out, err := h.Exec(ctx, argv...)
 	if err != nil {
 		b.t.Fatalf("%v", err)
 	}
@@ -71,10 +76,10 @@ func questions(l *lab.Lab, name string, names []string) string {
 
 // latencies asks at a steady pace and returns how long each answer took, sorted;
 // queries without an answer are left out and counted.
-func (b *bench) latencies(g *lab.Guest, server string, names []string, perSecond int) (took []time.Duration, lost int) {
+func (b *bench) latencies(h *lab.Host, server string, names []string, perSecond int) (took []time.Duration, lost int) {
 	ctx, cancel := context.WithTimeout(context.Background(), b.length+time.Minute)
 	defer cancel()
-	conn, err := g.Dial(ctx, "udp", server+":53")
+	conn, err := h.Dial(ctx, "udp", server+":53")
 	if err != nil {
 		b.t.Fatalf("%v", err)
 	}

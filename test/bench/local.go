@@ -64,21 +64,22 @@ func (b *bench) newNetwork() *network {
 // peer is one of those that are measured in turn.
 type peer struct {
 	name   string
-	asker  *lab.Guest
-	server string
+	asker  *lab.Host
+	server string // an address, with a port if it is not 53
 	// start starts it and returns it when it answers; nil where there is
 	// nothing to start.
 	start func() *lab.Process
 }
 
-// corefile of puntdns: the full chain that the documentation recommends.
-func (n *network) corefile() string {
+// corefile of puntdns: the full chain that the documentation recommends. The plugins
+// that more adds stand first.
+func (n *network) corefile(more ...string) string {
 	return fmt.Sprintf(`. {
     ofpunt br-int {
         openflow %s
         ovsdb %s
     }
-    metadata
+    %s
     errors
     prometheus 127.0.0.1:9153
     ready 127.0.0.1:8181 {
@@ -91,7 +92,7 @@ func (n *network) corefile() string {
     cache 30
     forward . 127.0.0.1:5300
 }
-`, n.Node.OpenFlow, n.Node.OVSDB, n.SB)
+`, n.Node.OpenFlow, n.Node.OVSDB, strings.Join(more, "\n    "), n.SB)
 }
 
 // started waits until the log of a process has a line.
@@ -124,19 +125,23 @@ func (b *bench) peers(n *network) []peer {
 	stock := n.WriteFile("Corefile.stock", fmt.Sprintf(
 		". {\n    bind %s\n    errors\n    prometheus 127.0.0.1:9153\n    hosts %s {\n        fallthrough\n    }\n    cache 30\n    forward . 127.0.0.1:5300\n}\n",
 		stockAddr, n.WriteFile("hosts", hosts.String())))
+	puntdns := func(more ...string) func() *lab.Process {
+		return func() *lab.Process {
+			return b.launch(n.Node.Host, "flows are in place", b.puntdns, "-conf", n.WriteFile("Corefile", n.corefile(more...)))
+		}
+	}
 	return []peer{
-		{pPuntdns, n.vm, resolver, func() *lab.Process {
-			return b.launch(n.Node.Host, "flows are in place", b.puntdns, "-conf", n.WriteFile("Corefile", n.corefile()))
-		}},
-		{pCeiling, n.vm, resolver, func() *lab.Process {
+		{pPuntdns, n.vm.Host, resolver, puntdns()},
+		{pMetadata, n.vm.Host, resolver, puntdns("metadata")},
+		{pCeiling, n.vm.Host, resolver, func() *lab.Process {
 			key := func(table, name, column string) string {
 				return strings.TrimSpace(n.SBCTL("--bare", "--columns=tunnel_key", "find", table, column+"="+name))
 			}
 			return b.launch(n.Node.Host, "flows are in place", self, "ceiling", strings.TrimPrefix(n.Node.OpenFlow, "unix:"),
 				strconv.Itoa(dnsTable), key("Datapath_Binding", "red", "external_ids:name"), key("Port_Binding", "vm", "logical_port"))
 		}},
-		{pNative, n.vm, resolver, nil},
-		{pStock, n.other, stockAddr, func() *lab.Process {
+		{pNative, n.vm.Host, resolver, nil},
+		{pStock, n.other.Host, stockAddr, func() *lab.Process {
 			return b.launch(n.stock.Host, "CoreDNS-", b.coredns, "-conf", stock)
 		}},
 	}

@@ -33,25 +33,31 @@ var suites = []struct {
 	{"code", (*bench).code},
 	{"local", (*bench).local},
 	{"forward", (*bench).forward},
+	{"flood", (*bench).flood},
 	{"change", (*bench).change},
 	{"lease", (*bench).lease},
 	{"scale", (*bench).scale},
 }
 
+// programs are what this one starts of itself, to have processes of their own.
+var programs = map[string]func(args []string) error{"ceiling": ceiling, "flood": flooder}
+
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "ceiling" {
-		if err := ceiling(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	if len(os.Args) > 1 {
+		if run, ok := programs[os.Args[1]]; ok {
+			if err := run(os.Args[2:]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	b := &bench{t: new(lab.Program)}
 	var only, out string
 	flag.StringVar(&b.puntdns, "puntdns", "bin/puntdns", "`path` of the binary to measure")
 	flag.StringVar(&b.coredns, "coredns", "bin/coredns", "`path` of a stock CoreDNS")
 	flag.StringVar(&out, "out", "docs", "`folder` for benchmarks.md and its pictures")
-	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, forward, change, lease, scale")
+	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, forward, flood, change, lease, scale")
 	flag.IntVar(&b.rounds, "rounds", 5, "how often each is measured; the medians count")
 	flag.DurationVar(&b.length, "length", 4*time.Second, "how long each measurement takes")
 	flag.Parse()

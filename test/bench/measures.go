@@ -4,11 +4,16 @@ package main
 
 // Peers.
 const (
-	pPuntdns  = "puntdns"
-	pCeiling  = "ceiling"
-	pNative   = "OVN's own DNS"
-	pStock    = "CoreDNS on a socket"
-	pBlocking = "blocking forwarder"
+	pPuntdns   = "puntdns"
+	pMetadata  = "puntdns with metadata"
+	pCeiling   = "ceiling"
+	pNative    = "OVN's own DNS"
+	pStock     = "CoreDNS on a socket"
+	pBlocking  = "blocking forwarder"
+	pQuiet     = "alone"
+	pLimited   = "beside a flood, rate 1000"
+	pUnlimited = "beside a flood, rate off"
+	pUpstream  = "the upstream itself"
 )
 
 // Measures, each a table of the report.
@@ -21,6 +26,10 @@ const (
 	tP99         = "latency at 2,000 queries/s, p99 µs"
 	tForward50   = "outside names, 50 outstanding, queries/s"
 	tForward500  = "outside names, 500 outstanding, queries/s"
+	tVictim      = "a guest that asks 100 a second, median µs"
+	tVictim99    = "a guest that asks 100 a second, p99 µs"
+	tVictimLost  = "a guest that asks 100 a second, % lost"
+	tFlood       = "the flood beside it, queries/s"
 	tChange      = "a commit in Northbound is in the answers, ms"
 	tBeat        = "the switch: a beat of the lease, ms of processor time"
 	tIdle        = "the switch: by itself, ms of processor time a second"

@@ -176,7 +176,7 @@ func (b *bench) underChange(l *scaleLab, d *database, s size, put func(string, f
 	for i := range 100 {
 		names = append(names, recordName(0, s.names-1-i))
 	}
-	quiet, _ := b.latencies(l.vm, resolver, names, 2000)
+	quiet, _ := b.latencies(l.vm.Host, resolver, names, 2000)
 	end, done := make(chan struct{}), sync.WaitGroup{}
 	done.Go(func() {
 		tick := time.NewTicker(100 * time.Millisecond)
@@ -190,7 +190,7 @@ func (b *bench) underChange(l *scaleLab, d *database, s size, put func(string, f
 			}
 		}
 	})
-	busy, lost := b.latencies(l.vm, resolver, names, 2000)
+	busy, lost := b.latencies(l.vm.Host, resolver, names, 2000)
 	close(end)
 	done.Wait()
 	put(tWorstQuiet, float64(quantile(quiet, 1).Microseconds())/1e3, "%.2f")

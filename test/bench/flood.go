@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// victimPace is how many queries a second the guest asks that is measured, and
+// floodRate what the switch lets through of the other one.
+const (
+	victimPace = 100
+	floodRate  = "rate 1000"
+)
+
+// flood measures what a guest that asks as fast as it can takes from another one.
+// Floods of ARP and of DNS that nobody punts are beside the point: this one asks for
+// a name of its network.
+func (b *bench) flood() {
+	self, err := os.Executable()
+	if err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	n := b.newNetwork()
+	n.names = n.names[:1]
+	victim := n.Node.AddGuest(lab.Guest{
+		Name: "victim", Switch: "red", MAC: "02:00:00:00:00:12", Addrs: lab.Prefixes("10.0.0.12/24"), Gateway4: lab.Addr("10.0.0.1"), PortSecurity: true,
+	})
+	n.Sync()
+	mid, high, lost, share := b.report.table(tVictim), b.report.table(tVictim99), b.report.table(tVictimLost), b.report.table(tFlood)
+	for range b.rounds {
+		for _, kind := range []struct {
+			name, rate string
+			floods     bool
+		}{
+			{pQuiet, "rate off", false},
+			{pLimited, floodRate, true},
+			{pUnlimited, "rate off", true},
+		} {
+			text := strings.Replace(n.corefile(), "ofpunt br-int {", "ofpunt br-int {\n        "+kind.rate, 1)
+			p := peer{kind.name, victim.Host, resolver, func() *lab.Process {
+				return b.launch(n.Node.Host, "flows are in place", b.puntdns, "-conf", n.WriteFile("Corefile", text))
+			}}
+			b.with(p, func(*lab.Process) {
+				b.dnsperfWarm(n, p)
+				var flood *lab.Process
+				if kind.floods {
+					flood = b.launch(n.vm.Host, "flooding", self, "flood", resolver, n.names[0])
+				}
+				began := time.Now()
+				took, missed := b.latencies(p.asker, p.server, n.names, victimPace)
+				perSecond := 0.0
+				if kind.floods {
+					length := time.Since(began)
+					if err := flood.Stop(); err != nil {
+						b.t.Fatalf("%v", err)
+					}
+					perSecond = b.figure(flood.Log(), `(\d+) queries left`) / length.Seconds()
+				}
+				mid.put(kind.name, float64(quantile(took, .5).Nanoseconds())/1e3)
+				high.put(kind.name, float64(quantile(took, .99).Nanoseconds())/1e3)
+				lost.put(kind.name, 100*float64(missed)/float64(missed+len(took)))
+				if kind.floods {
+					share.put(kind.name, perSecond)
+				}
+				b.say("%d queries/s, %s: median %s, p99 %s, %d of %d lost, beside %.0f queries/s",
+					victimPace, kind.name, quantile(took, .5), quantile(took, .99), missed, missed+len(took), perSecond)
+			})
+		}
+	}
+}
+
+// flooder is a program of its own that asks a server for a name as fast as it can,
+// until it is told to end, and says how many queries left. Its arguments are the
+// server's address and the name.
+func flooder(args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("flood: expected SERVER NAME")
+	}
+	q, err := new(dns.Msg).SetQuestion(dns.Fqdn(args[1]), dns.TypeA).Pack()
+	if err != nil {
+		return err
+	}
+	conn, err := net.Dial("udp", net.JoinHostPort(args[0], "53"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM)
+	fmt.Println("flooding")
+	for sent := 0; ; {
+		select {
+		case <-end:
+			fmt.Printf("%d queries left\n", sent)
+			return nil
+		default:
+		}
+		// What the kernel has no room for is not sent.
+		if _, err := conn.Write(q); err == nil {
+			sent++
+		}
+	}
+}
