@@ -82,6 +82,7 @@ func (s *session) linger(ctx context.Context, options *Options) {
 	t := time.NewTicker(5 * time.Millisecond)
 	defer t.Stop()
 	for s.bridge.placed.Load() == placed || s.pending.Load() > 0 {
+		s.keeper.catchUp() // what the switch tells would pile up
 		select {
 		case <-ctx.Done():
 			return

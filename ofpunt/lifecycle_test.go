@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	directives := []string{"ofpunt", "bind", "ovnhosts", "loop", "view"}
+	directives := []string{"ofpunt", "bind", "errors", "log", "unknown", "rewrite", "ovnhosts", "loop", "forward", "view"}
 	if err := dnsserver.SetDirectives(directives); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

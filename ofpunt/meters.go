@@ -20,6 +20,8 @@ type meters struct {
 
 	// refused is set where the switch has no meters, or none of ours.
 	refused bool
+	// short is set once there were more guests than meters.
+	short bool
 	// first and last bound the ids that are puntdns's; both are 0 if refused.
 	first, last uint32
 	// read is unset while it is unknown what stands in the switch; looks is how
@@ -45,20 +47,25 @@ func newMeters(bridge string, conn *openflow.Conn) *meters {
 // look reads what stands in the switch, unless that is known. wanted tells whether
 // guests are to be limited.
 func (m *meters) look(ctx context.Context, wanted bool) error {
-	if m.read {
-		return nil
+	if !m.read {
+		most, all, err := m.ask(ctx)
+		if err != nil {
+			return err
+		}
+		m.take(most, all)
 	}
-	most, all, err := m.ask(ctx)
-	if err != nil {
-		return err
+	if m.last == 0 && wanted {
+		m.refuse(errors.New("its datapath has no meters"))
 	}
+	return nil
+}
+
+// take takes in what stands in the switch, and the highest id that it has.
+func (m *meters) take(most uint32, all []openflow.MeterConfig) {
 	m.first, m.last = max(most/2, most-min(most, maxMeters))+1, most
-	if most == 0 && wanted && !m.refused {
-		m.refused = true
-		log.Warningf("Bridge %s: rate is not enforced: its datapath has no meters", m.bridge)
-	}
-	if m.refused {
+	if m.refused || most == 0 {
 		m.first, m.last = 0, 0
+		clear(m.given)
 	}
 	m.looks++
 	m.read, m.have = true, map[uint32]openflow.MeterConfig{}
@@ -67,7 +74,14 @@ func (m *meters) look(ctx context.Context, wanted bool) error {
 			m.have[c.ID] = c
 		}
 	}
-	return nil
+}
+
+// refuse gives the meters up, for as long as the connection lives.
+func (m *meters) refuse(why error) {
+	if !m.refused {
+		m.refused = true
+		log.Warningf("Bridge %s: rate is not enforced: %v", m.bridge, why)
+	}
 }
 
 func (m *meters) ask(ctx context.Context) (most uint32, all []openflow.MeterConfig, err error) {
@@ -104,6 +118,10 @@ func (m *meters) assign() func(guestKey) uint32 {
 		id, ok := before[g]
 		for ; !ok; next-- {
 			if next < m.first || m.last == 0 {
+				if m.last > 0 && !m.short {
+					m.short = true
+					log.Warningf("Bridge %s: rate is not enforced for some guests: there is room for %d meters", m.bridge, m.last-m.first+1)
+				}
 				return 0
 			}
 			// One that stands already may be another process's, whose flows may
@@ -162,7 +180,7 @@ func (m *meters) change(ctx context.Context, mods []openflow.MeterMod) error {
 	if len(mods) == 0 {
 		return nil
 	}
-	return m.blame(m.conn.ModMeters(ctx, mods))
+	return m.blame(m.conn.ModMeters(ctx, mods), false)
 }
 
 // Names of the errors about a meter that somebody else has made or deleted.
@@ -171,31 +189,38 @@ const (
 	unknownMeter = "OFPMMFC_UNKNOWN_METER"
 )
 
-// blame makes errMeters of an error of the switch that is about meters.
-func (m *meters) blame(err error) error {
+// blame makes errMeters of an error of the switch that is about meters. A flow is
+// refused for its meter if that has gone meanwhile; a meter may be refused for good.
+func (m *meters) blame(err error, flow bool) error {
 	var refused *openflow.SwitchError
 	if !errors.As(err, &refused) || !strings.HasPrefix(refused.Name(), "OFPMMFC_") {
 		return err
 	}
 	m.forget()
-	if n := refused.Name(); n != meterExists && n != unknownMeter {
-		log.Warningf("Bridge %s: rate is not enforced: %v", m.bridge, err)
-		m.refused = true
+	if n := refused.Name(); !flow && n != meterExists && n != unknownMeter {
+		m.refuse(err)
 	}
 	return fmt.Errorf("%w: %w", errMeters, err)
 }
 
-// count adds what the meters have dropped since the last look to the metric.
+// count adds what the guests' meters have dropped since the last look to the metric.
 func (m *meters) count(ctx context.Context) error {
 	if len(m.given) == 0 {
 		return nil
 	}
 	all, err := m.conn.MeterStats(ctx)
+	if refused := (*openflow.SwitchError)(nil); errors.As(err, &refused) {
+		return nil // the connection does without
+	}
 	if err != nil {
 		return err
 	}
+	guests := make(map[uint32]bool, len(m.given))
+	for _, id := range m.given {
+		guests[id] = true
+	}
 	for _, s := range all {
-		if _, ok := m.have[s.ID]; !ok {
+		if !guests[s.ID] {
 			continue
 		}
 		if before := m.dropped[s.ID]; s.Dropped >= before {

@@ -48,9 +48,9 @@ type query struct {
 
 	slot  int
 	guest *guestCount
-	// known is set once punt, udp and origin are: others than the worker may read
-	// them then.
-	known atomic.Bool
+	// parsed is set once punt, udp, origin and request are, for a query that a chain
+	// has to answer: other goroutines may read them then.
+	parsed atomic.Bool
 	// done is set by whoever answers, resumes or gives up first.
 	done atomic.Bool
 }
@@ -85,8 +85,8 @@ var (
 	errNotPaused = errors.New("the punt was not paused, it can't be resumed")
 )
 
-// serve takes the packet through the chain.
-func (q *query) serve() {
+// Run takes the packet through the chain. It is openflow.Task.
+func (q *query) Run() {
 	defer func() {
 		q.caught(recover())
 		if q.guest != nil {
@@ -97,31 +97,22 @@ func (q *query) serve() {
 	if !q.prepared {
 		q.prepare()
 	}
-	if q.known.Load() {
+	if q.parsed.Load() {
 		q.ask()
 	}
 }
 
-// Run is serve. It is openflow.Task.
-func (q *query) Run() { q.serve() }
-
-// atHand does the first part of serve, and tells whether the rest waits for nobody,
-// by all that is known: there is no chain to ask, or the databases have the name.
-func (q *query) atHand() (ok bool) {
-	defer func() {
-		if r := recover(); r != nil {
-			q.caught(r)
-			ok = true
-		}
-	}()
+// prepareSafely is prepare on a goroutine that must survive it.
+func (q *query) prepareSafely() {
+	defer func() { q.caught(recover()) }()
 	q.prepare()
-	return !q.known.Load() || q.inDatabases()
 }
 
-// inDatabases tells whether the asker's network has the name that is asked for.
-func (q *query) inDatabases() bool {
-	if q.server.source == nil {
-		return false
+// atHand tells of a prepared query whether the rest waits for nobody: there is no
+// chain to ask, or the asker's network has the name.
+func (q *query) atHand() bool {
+	if !q.parsed.Load() {
+		return true
 	}
 	scope := q.server.source.Snapshot().SwitchScope(q.origin.Network)
 	if scope.Own == nil {
@@ -131,16 +122,20 @@ func (q *query) inDatabases() bool {
 	return ok
 }
 
-// caught takes a panic. It costs its query and no more.
+// caught takes a panic. It costs its query and no more; the log has the first of a
+// server, a metric all.
 func (q *query) caught(r any) {
-	if r != nil {
-		log.Errorf("Recovered from a panic over a punt of bridge %s: %v\n%s", q.server.options.Bridge, r, debug.Stack())
-		q.drop(reasonPanic)
+	if r == nil {
+		return
 	}
+	if !q.server.panicked.Swap(true) {
+		log.Errorf("Recovered from a panic over a punt of bridge %s, further ones are counted: %v\n%s", q.server.options.Bridge, r, debug.Stack())
+	}
+	q.drop(reasonPanic)
 }
 
 // prepare does all that needs no chain, once. For a query that a chain has to
-// answer it sets known.
+// answer it sets parsed.
 func (q *query) prepare() {
 	q.prepared = true
 	if err := q.punt.Decode(q.message); err != nil {
@@ -200,7 +195,7 @@ func (q *query) parse() {
 		return
 	}
 
-	q.known.Store(true)
+	q.parsed.Store(true)
 }
 
 // ask takes the query through its chain.
@@ -410,7 +405,7 @@ func (q *query) drop(reason string) {
 // expire answers in the place of a chain that takes too long. The query stays in
 // flight until its chain returns.
 func (q *query) expire() {
-	if !q.done.Load() && q.known.Load() {
+	if !q.done.Load() && q.parsed.Load() {
 		q.replyError(dns.RcodeServerFailure, answered, reasonDeadline)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -33,8 +34,12 @@ type server struct {
 	named     bool
 	source    *ovn.Source
 	admission *admission
-	// waits is set once a chain has been seen to wait over a name of the databases.
-	waits atomic.Bool
+	// fromMemory is set if no chain waits over a name of the databases, and
+	// doubted is until when experience speaks against that, in Unix nanoseconds.
+	fromMemory bool
+	doubted    atomic.Int64
+	// panicked is set once a panic has been logged.
+	panicked atomic.Bool
 	// durations has the histogram of each view, so that no query looks it up by
 	// its labels.
 	durations map[string]prometheus.Observer
@@ -112,6 +117,9 @@ func newServer(blocks []*block) (*server, error) {
 		return nil, fmt.Errorf("%s - ofpunt %s: no block of this bridge has ovnhosts, which tells the guests of placement %s; expected it in at least one", first, bridge, s.options.Placement)
 	}
 	s.pause = s.pause || s.options.hijack()
+	s.fromMemory = !slices.ContainsFunc(blocks, func(b *block) bool {
+		return slices.ContainsFunc(b.configs, func(c *dnsserver.Config) bool { return !answersFromMemory(c) })
+	})
 	s.admission = newAdmission(s.options.Concurrent)
 	return s, nil
 }

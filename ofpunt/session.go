@@ -52,8 +52,8 @@ type session struct {
 	started bool
 	// complaint is what was last logged of the state of the flows.
 	complaint string
-	// refusal is what was last logged of the switch's errors; the reader's.
-	refusal string
+	// refusals are the names of the switch's errors that were logged; the reader's.
+	refusals map[string]bool
 }
 
 // newSession is for a connection whose handshake is done.
@@ -62,8 +62,8 @@ func newSession(b *bridge, conn *openflow.Conn, controllerID uint16, options *Op
 		bridge: b, tally: b.tally, conn: conn, controllerID: controllerID,
 		lease:  newLease(options.Lease),
 		keeper: newKeeper(conn),
-		meters: newMeters(b.name, conn),
-		retry:  endpoint.Backoff{Min: stageRetry, Max: stageRetryMax},
+		meters: newMeters(b.name, conn), refusals: map[string]bool{},
+		retry: endpoint.Backoff{Min: stageRetry, Max: stageRetryMax},
 	}
 	var err error
 	s.out, err = openflow.AppendActions(nil, conn.Version(), openflow.Output{Port: openflow.PortInPort})
@@ -74,7 +74,7 @@ func newSession(b *bridge, conn *openflow.Conn, controllerID uint16, options *Op
 func (s *session) handler() openflow.Handler {
 	return openflow.Handler{
 		PacketIn:    s.packetIn,
-		Waiting:     s.waiting,
+		TaskLasts:   taskLasts,
 		FlowUpdate:  s.keeper.told,
 		SwitchError: s.switchError,
 		PortStatus:  s.bridge.portStatus,
@@ -122,23 +122,25 @@ func (s *session) packetIn(p *openflow.PacketIn, msg []byte) {
 // the query itself waits for nobody, leaves it to the reader: to wake a worker is a
 // sixth of the processor time of a query at 2,000 a second.
 func (s *session) hand(q *query) {
-	if s.conn.Last() && !q.server.waits.Load() && q.atHand() {
-		s.conn.Then(q)
-		return
+	if s.conn.Last() && q.server.atHand(q.arrived) {
+		if q.prepareSafely(); q.atHand() {
+			s.conn.Then(q)
+			return
+		}
 	}
 	s.bridge.workers.serve(q)
 }
 
-// waiting takes note that a query has kept the reader: the chains are not what they
-// seem, and no other query shall.
-func (s *session) waiting() {
-	if !s.bridge.current.Load().waits.Swap(true) {
-		log.Infof("Bridge %s: a chain took long over a name of the databases; queries get goroutines of their own from now on", s.bridge.name)
+// taskLasts takes note that a query has kept a reader.
+func taskLasts(t openflow.Task) {
+	if q, ok := t.(*query); ok {
+		q.server.kept(time.Now())
 	}
 }
 
 // turnAway answers a query that there is no room for.
 func (s *session) turnAway(q *query, p *openflow.PacketIn, reason string) {
+	defer func() { q.caught(recover()) }()
 	q.punt = *p
 	if q.udp.Decode(p.Data) != nil || !q.identify() || accept(q.udp.Payload) != acceptQuery {
 		q.pass(dropped, reason)
@@ -177,8 +179,8 @@ func (s *session) packetOut(b *buffer, inPort uint32, tag uint16) error {
 // among them: the pipeline has changed meanwhile, and the guest asks again.
 func (s *session) switchError(e *openflow.SwitchError) {
 	switchErrors.WithLabelValues(s.bridge.name, e.Name()).Inc()
-	if text := e.Error(); text != s.refusal {
-		s.refusal = text
+	if !s.refusals[e.Name()] {
+		s.refusals[e.Name()] = true
 		log.Warningf("Bridge %s: %v (counted from now on)", s.bridge.name, e)
 	}
 }
@@ -309,7 +311,8 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 		err := s.place(ctx, p, punt, lost)
 		switch {
 		case errors.Is(err, errMeters):
-			s.complain(err.Error())
+			s.complain(errMeters.Error())
+			s.bridge.ready.Store(false)
 			return true, nil
 		case err != nil:
 			return false, err
@@ -340,7 +343,7 @@ func (s *session) place(ctx context.Context, p *plan, punt bool, lost int) error
 	// A reload may bring a database that has not told everything yet.
 	c, err := s.keeper.reconcile(ctx, append(want[:len(want):len(want)], p.entry...), !p.settled)
 	if err != nil {
-		return s.meters.blame(err)
+		return s.meters.blame(err, true)
 	}
 	if p.settled {
 		if err := s.meters.trim(ctx); err != nil {
@@ -357,12 +360,15 @@ func (s *session) place(ctx context.Context, p *plan, punt bool, lost int) error
 		s.keeper.lapsed = false
 		log.Infof("Bridge %s: the punt stands again", s.bridge.name)
 	}
-	if !s.started {
+	switch {
+	case !s.started:
 		s.started = true
 		s.bridge.placed.Add(1)
-		s.complaint = ""
 		log.Infof("Bridge %s: flows are in place, %s", s.bridge.name, s.where(p))
+	case s.complaint != "":
+		log.Infof("Bridge %s: flows are in place again, %s", s.bridge.name, s.where(p))
 	}
+	s.complaint = ""
 	return nil
 }
 

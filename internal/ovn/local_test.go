@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestLocal: the networks of the guests here come and go with them, and no
@@ -120,4 +121,28 @@ func TestLocalNorthbound(t *testing.T) {
 	}
 	defer s.AddNetwork("bare")()
 	eventually(t, s, lookups("bare vm1. = 10.0.0.4"))
+}
+
+// Guests that are named later are not known at once: a snapshot from before that
+// says that all are must not stand while the next one is put off.
+func TestSetPortsUnsettles(t *testing.T) {
+	r := newRig(t)
+	for _, command := range topology {
+		r.nbctl(command)
+	}
+	s := r.acquire(r.config(false, true))
+	s.SetPorts("br1", []string{"r1"})
+	eventually(t, s, func(s *Snapshot) string {
+		if !s.Settled || guests(s) != "r1" {
+			return "not yet"
+		}
+		return ""
+	})
+	s.mu.Lock()
+	s.notBefore = time.Now().Add(time.Minute) // as after a long rebuild
+	s.mu.Unlock()
+	s.SetPorts("br2", []string{"b1"})
+	if n := s.Snapshot(); n.Settled {
+		t.Errorf("settled with guests %q after br2 has named b1", guests(n))
+	}
 }

@@ -247,8 +247,14 @@ func (s *Source) setPorts(edit func(map[any][]string)) {
 		s.nb.dirtyPortNamed(name)
 	}
 	s.here = names
-	// The next snapshot is not settled before the databases have followed.
+	// No snapshot is settled before the databases have followed, the present one
+	// neither: the next may take a while.
 	s.want, s.recheck = true, true
+	if now := s.snapshot.Load(); now.Settled {
+		now := *now
+		now.Settled = false
+		s.snapshot.Store(&now)
+	}
 	s.update()
 }
 

@@ -186,22 +186,23 @@ func (c *Client) Run(ctx context.Context) error {
 			}
 		}
 		e := c.cfg.Endpoints[n%len(c.cfg.Endpoints)]
-		start := time.Now()
 		synced, err := c.connect(ctx, e, &told)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		told.down(e.String(), err)
 		// One that syncs and fails over and over must not be tried at full speed, but
-		// to be there for some seconds is enough.
-		if synced && time.Since(start) > c.cfg.MaxBackoff/4 {
+		// to be there for some seconds is enough. How long the contents took does not
+		// count: the longer, the less the server bears to be asked again.
+		if !synced.IsZero() && time.Since(synced) > c.cfg.MaxBackoff/4 {
 			back.Reset()
 		}
 	}
 }
 
-// connect runs one connection to its end.
-func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, told *reporter) (synced bool, err error) {
+// connect runs one connection to its end. synced is since when the receiver had the
+// contents, zero if it never had.
+func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, told *reporter) (synced time.Time, err error) {
 	dialCtx, cancel := context.WithTimeout(ctx, c.cfg.Connect)
 	conn, err := e.Dial(dialCtx, c.cfg.TLS)
 	cancel()
@@ -209,7 +210,7 @@ func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, told *reporte
 		if closed := ended(err); errors.Is(closed, errClosed) {
 			err = fmt.Errorf("%s: %w", e, closed)
 		}
-		return false, err
+		return synced, err
 	}
 	defer conn.Close()
 
@@ -230,9 +231,12 @@ func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, told *reporte
 	})
 	defer stop()
 
-	s := newSession(ctx, c, conn, func() { told.up(e.String()) })
+	s := newSession(ctx, c, conn, func() {
+		synced = time.Now()
+		told.up(e.String())
+	})
 	err = s.run()
-	return s.synced, fmt.Errorf("%s: %w", e, ended(err))
+	return synced, fmt.Errorf("%s: %w", e, ended(err))
 }
 
 // reporter passes on changes of state only. Several endpoints that are down in

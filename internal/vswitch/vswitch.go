@@ -54,14 +54,13 @@ func Watch(ctx context.Context, e endpoint.Endpoint, cfg *tls.Config, bridge str
 	}
 	backoff := endpoint.Backoff{Min: minRetry, Max: maxRetry}
 	for {
-		start := time.Now()
 		complete, err := w.session(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		w.tell(err)
 		// One that serves and fails over and over is not tried at full speed.
-		if complete && time.Since(start) > maxRetry {
+		if !complete.IsZero() && time.Since(complete) > maxRetry/4 {
 			backoff.Reset()
 		}
 		if err := backoff.Wait(ctx); err != nil {
@@ -112,18 +111,18 @@ func (w *watcher) configure(e endpoint.Endpoint, cfg *tls.Config) (err error) {
 }
 
 // session is one connection: libovsdb's own reconnecting keeps rows that were
-// deleted meanwhile, and panics when it gives up. complete tells whether a View
-// was had from it.
-func (w *watcher) session(ctx context.Context) (complete bool, err error) {
+// deleted meanwhile, and panics when it gives up. complete is since when a View
+// was had from it, zero without one.
+func (w *watcher) session(ctx context.Context) (complete time.Time, err error) {
 	c, err := client.NewOVSDBClient(w.model, w.options...)
 	if err != nil {
-		return false, err
+		return complete, err
 	}
 	defer c.Close()
 	changed := make(chan struct{}, 1)
 	rows, err := connect(ctx, c, changed)
 	if err != nil {
-		return false, err
+		return complete, err
 	}
 	echo := time.NewTicker(probe)
 	defer echo.Stop()
@@ -136,7 +135,9 @@ func (w *watcher) session(ctx context.Context) (complete bool, err error) {
 		case <-changed:
 			if t, ok := readWhole(rows); ok {
 				w.see(t.view(w.bridge))
-				complete = true
+				if complete.IsZero() {
+					complete = time.Now()
+				}
 			}
 		case <-echo.C:
 			if err := patiently(ctx, c.Echo); errors.Is(err, errSilent) {

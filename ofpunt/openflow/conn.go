@@ -31,8 +31,8 @@ type Options struct {
 }
 
 // Handler says what to do with what the switch sends unasked. Its functions
-// are called one at a time, by a reader; they must not block, nor
-// wait for a reply from the switch. Those that are nil are not called.
+// are called one at a time, on a reader's goroutine but for TaskLasts; they must
+// not block, nor wait for a reply from the switch. Those that are nil are not called.
 type Handler struct {
 	// PacketIn gets a packet-in and the message that it was decoded from,
 	// which AppendResume takes. Both are valid during the call only.
@@ -41,12 +41,9 @@ type Handler struct {
 	FlowUpdate func(u FlowUpdate)
 	// PortStatus gets ports that come and go.
 	PortStatus func(s PortStatus)
-	// Idle is called after one or more messages when nothing more has been
-	// read: the moment to send what was batched.
-	Idle func()
-	// Waiting is called when a task has kept the reader for so long that another
-	// goroutine reads on; not on the goroutine of the others.
-	Waiting func()
+	// TaskLasts gets a task that has kept the reader for so long that another
+	// goroutine reads on. It is called on the goroutine of Serve.
+	TaskLasts func(t Task)
 	// SwitchError gets errors that belong to no request that waits, such as
 	// those about a packet-out.
 	SwitchError func(e *SwitchError)
@@ -66,7 +63,7 @@ const maxQueued = 4 << 20
 const readBuffer = 1 << 16
 
 // Conn is a connection to a bridge of Open vSwitch. Its methods may be called
-// from any goroutine.
+// from any goroutine, but for Last and Then.
 type Conn struct {
 	nc       *socket
 	version  Version
@@ -75,13 +72,14 @@ type Conn struct {
 	timeout  time.Duration
 	xid      atomic.Uint32
 
-	// The reader's, at first that of NewConn, then that of Serve.
+	// The reader's: that of NewConn, then those of Serve, one at a time.
 	buf        []byte
 	start, end int
 	early      [][]byte // packet-ins that came during the handshake
 	pin        PacketIn
 	handler    Handler
-	task       Task
+	task       Task          // that a handler has left
+	doing      Task          // the last that was begun
 	tasks      uint64        // how many there were
 	running    atomic.Uint64 // the number of the task that the reader does, 0 without one
 	served     chan error    // why the last of the readers ended

@@ -212,13 +212,12 @@ func TestHandshakeKeepsPunts(t *testing.T) {
 		go func() {
 			served <- c.Serve(Handler{
 				PacketIn: func(p *PacketIn, _ []byte) { calls = append(calls, string(p.UserData)) },
-				Idle:     func() { calls = append(calls, "idle") },
 			})
 		}()
 		synctest.Wait()
 		c.Close()
 		<-served
-		if diff := cmp.Diff([]string{"who", "idle"}, calls); diff != "" {
+		if diff := cmp.Diff([]string{"who"}, calls); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
 		}
 	})
@@ -237,7 +236,6 @@ func TestServe(t *testing.T) {
 			},
 			FlowUpdate:  func(u FlowUpdate) { say("flow %v %v", u.Event, u.Match) },
 			PortStatus:  func(s PortStatus) { say("port %s, gone %v", s.Port.Name, s.Gone) },
-			Idle:        func() { say("idle") },
 			SwitchError: func(e *SwitchError) { say("%v", e) },
 			Malformed:   func(err error) { say("%v", err) },
 		}
@@ -267,16 +265,14 @@ func TestServe(t *testing.T) {
 			t.Errorf("Serve returned %v", err)
 		}
 		want := []string{
-			"packet-in for who", "idle",
+			"packet-in for who",
 			"packet-in for who",
 			"malformed OpenFlow: packet-in: property 1 with 60 bytes",
 			"flow added metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3",
 			"flow own ",
-			"packet-in for who", "idle",
-			"switch refused PACKET_OUT: OFPBAC_MATCH_INCONSISTENT", "idle",
-			"port va2, gone false", "idle",
-			"idle",
-			"idle",
+			"packet-in for who",
+			"switch refused PACKET_OUT: OFPBAC_MATCH_INCONSISTENT",
+			"port va2, gone false",
 		}
 		if diff := cmp.Diff(want, calls); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)

@@ -15,7 +15,7 @@ const maxReply = 64 << 20
 // sendChunk is how much of a bundle is encoded before it is queued, in bytes.
 const sendChunk = 1 << 16
 
-// call is a request that waits. Its functions run on the goroutine of Serve;
+// call is a request that waits. Its functions run on the reader's goroutine;
 // they return true when the call is complete.
 type call struct {
 	first, n uint32 // its transaction ids

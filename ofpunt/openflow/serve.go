@@ -42,21 +42,23 @@ func (c *Conn) oversee() error {
 		}
 		now := c.running.Load()
 		if now != 0 && now == before && c.running.CompareAndSwap(now, 0) {
+			t := c.doing // its reader ends without a look at it
 			go c.read()
-			if c.handler.Waiting != nil {
-				c.handler.Waiting()
+			if c.handler.TaskLasts != nil {
+				c.handler.TaskLasts(t)
 			}
 		}
 		before = now
 	}
 }
 
-// Last tells a handler whether nothing has been read behind its message.
+// Last tells whether nothing has been read behind the message of the handler that
+// calls it; nobody else may.
 func (c *Conn) Last() bool { return c.start == c.end && len(c.early) == 0 }
 
 // Then has the reader run t as soon as the handler that calls it has returned: for
 // work that is done sooner than another goroutine wakes up. A task that lasts after
-// all goes on while another goroutine reads on.
+// all goes on while another goroutine reads on. Only a handler may call it.
 func (c *Conn) Then(t Task) { c.task = t }
 
 // read is the reader.
@@ -78,9 +80,6 @@ func (c *Conn) serve() error {
 			}
 			messages++
 			continue
-		}
-		if messages > 0 && c.handler.Idle != nil {
-			c.handler.Idle()
 		}
 		if messages > 1 {
 			// Whoever got the messages goes first: more come meanwhile, and one
@@ -113,6 +112,7 @@ func (c *Conn) handle(msg []byte) error {
 	c.task = nil
 	c.tasks++
 	number := c.tasks
+	c.doing = t
 	c.running.Store(number)
 	t.Run()
 	if !c.running.CompareAndSwap(number, 0) {

@@ -12,9 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-type taskFunc func()
+// numbered is a task with the number of its message.
+type numbered struct {
+	n int
+	f func()
+}
 
-func (f taskFunc) Run() { f() }
+func (t numbered) Run() { t.f() }
 
 // serveTasks serves a switch that sends so many packet-ins at once, and is silent
 // from then on.
@@ -49,10 +53,10 @@ func TestTasks(t *testing.T) {
 			"0 read", "0 done", "1 read", "1 done", "2 read, last", "2 done",
 		}},
 		{"one lasts", func(n int) time.Duration { return time.Hour * time.Duration((n+1)%2) * time.Duration(2-n) / 2 }, []string{
-			"0 read", "waiting", "1 read", "1 done", "2 read, last", "2 done", "0 done",
+			"0 read", "0 lasts", "1 read", "1 done", "2 read, last", "2 done", "0 done",
 		}},
 		{"all last", func(n int) time.Duration { return time.Hour * time.Duration(3-n) }, []string{
-			"0 read", "waiting", "1 read", "waiting", "2 read, last", "waiting", "2 done", "1 done", "0 done",
+			"0 read", "0 lasts", "1 read", "1 lasts", "2 read, last", "2 lasts", "2 done", "1 done", "0 done",
 		}},
 	}
 	for _, tt := range tests {
@@ -70,12 +74,12 @@ func TestTasks(t *testing.T) {
 							calls <- fmt.Sprintf("%d read%s", n, last)
 							i := n
 							n++
-							c.Then(taskFunc(func() {
+							c.Then(numbered{i, func() {
 								time.Sleep(tt.lasts(i))
 								calls <- fmt.Sprintf("%d done", i)
-							}))
+							}})
 						},
-						Waiting: func() { calls <- "waiting" },
+						TaskLasts: func(t Task) { calls <- fmt.Sprintf("%d lasts", t.(numbered).n) },
 					}
 				})
 				time.Sleep(4 * time.Hour)
@@ -100,7 +104,7 @@ func TestTaskOutlivesConnection(t *testing.T) {
 		release, done := make(chan struct{}), make(chan struct{})
 		c, served := serveTasks(t, 1, func(c *Conn) Handler {
 			return Handler{PacketIn: func(*PacketIn, []byte) {
-				c.Then(taskFunc(func() { <-release; close(done) }))
+				c.Then(numbered{0, func() { <-release; close(done) }})
 			}}
 		})
 		time.Sleep(2 * taskTime)

@@ -128,3 +128,37 @@ func TestSocketAllocates(t *testing.T) {
 		t.Errorf("a read and a write make %v allocations, want none", n)
 	}
 }
+
+// After a write that had to wait, the deadline that it had is over for others.
+func TestWriteNowAfterDeadline(t *testing.T) {
+	c, peer := socketConn(t)
+	c.timeout = time.Second
+	b := closeMessage(append(appendHeader(nil, V15, typeEchoRequest, 1), make([]byte, 1<<15)...), 0)
+	queued := 0
+	for { // more than the socket has room for
+		if c.Write(b) != nil {
+			break
+		}
+		queued += len(b)
+	}
+	if _, err := io.ReadFull(peer, make([]byte, queued)); err != nil {
+		t.Fatal(err)
+	}
+	idle := func() bool {
+		c.queueMu.Lock()
+		defer c.queueMu.Unlock()
+		return !c.writing
+	}
+	for !idle() {
+		time.Sleep(time.Millisecond)
+	}
+	passed := time.NewTimer(2 * c.timeout)
+	defer passed.Stop()
+	<-passed.C
+	if err := c.WriteNow(b); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.wake) != 0 {
+		t.Error("the writer was woken for it")
+	}
+}

@@ -158,11 +158,7 @@ func (c *Conn) writeLoop() {
 			continue // that one wakes us if it leaves something
 		}
 		for batch := c.take(); batch != nil; batch = c.take() {
-			err := c.nc.SetWriteDeadline(time.Now().Add(c.timeout))
-			if err == nil {
-				_, err = c.nc.Write(batch)
-			}
-			if err != nil {
+			if err := c.writeAll(batch); err != nil {
 				c.fail(fmt.Errorf("openflow: writing: %w", err))
 				return
 			}
@@ -170,4 +166,23 @@ func (c *Conn) writeLoop() {
 			runtime.Gosched()
 		}
 	}
+}
+
+// writeAll waits for the socket if need be, and no longer than the timeout.
+func (c *Conn) writeAll(b []byte) error {
+	if c.nc.canTry() {
+		if b = b[c.nc.tryWrite(b):]; len(b) == 0 {
+			return nil
+		}
+	}
+	if err := c.nc.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+		return err
+	}
+	if _, err := c.nc.Write(b); err != nil {
+		return err
+	}
+	// One that has passed would keep everybody from the socket. A connection that has
+	// ended meanwhile tells the reader.
+	_ = c.nc.SetWriteDeadline(time.Time{})
+	return nil
 }

@@ -55,6 +55,9 @@ func (*Handler) Name() string { return name }
 // the same databases.
 func (h *Handler) Database() ovn.Config { return h.config }
 
+// Covers tells whether all names of a zone are in the handler's zones.
+func (h *Handler) Covers(zone string) bool { return plugin.Zones(h.Zones).Matches(zone) != "" }
+
 // ServeDNS implements plugin.Handler.
 func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	state := request.Request{W: w, Req: r}
