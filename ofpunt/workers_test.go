@@ -5,6 +5,8 @@ package ofpunt
 import (
 	"testing"
 	"time"
+
+	"github.com/miekg/dns"
 )
 
 // Every query is served, by few goroutines that stay and many that do not, and
@@ -30,4 +32,26 @@ func TestWorkers(t *testing.T) {
 		}
 	}
 	w.end()
+}
+
+// A panic in a chain costs its query and no more, whoever serves it.
+func TestPanic(t *testing.T) {
+	srv := &server{admission: newAdmission(2)} // without a chain to ask
+	s := &session{tally: newTally("br-panic")}
+	for i := range 3 {
+		q := &query{server: srv, session: s, prepared: true}
+		q.request.SetQuestion("db.internal.", dns.TypeA)
+		q.parsed.Store(true)
+		if reason := srv.admission.admit(q, guestKey{}, 1); reason != "" {
+			t.Fatalf("query %d: %s", i, reason)
+		}
+		s.pending.Add(1)
+		q.Run()
+		if !q.done.Load() {
+			t.Errorf("query %d is not at its end", i)
+		}
+	}
+	if n := s.pending.Load(); n != 0 {
+		t.Errorf("%d queries pend", n)
+	}
 }
