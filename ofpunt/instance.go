@@ -79,7 +79,7 @@ func (in *instance) serve() error {
 	serving.Lock()
 	defer serving.Unlock()
 	for _, s := range in.servers {
-		if err := s.open(); err != nil {
+		if err := s.openAndSettle(); err != nil {
 			for _, t := range in.servers {
 				t.close()
 			}
@@ -87,14 +87,29 @@ func (in *instance) serve() error {
 		}
 	}
 	for _, s := range in.servers {
-		if b := bridges.get(s.options.Bridge); b != nil {
-			ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
-			b.await(ctx, s)
-			cancel()
-		}
 		bridges.use(s)
 	}
 	serving.instance = in
+	return nil
+}
+
+// openAndSettle opens the databases of s. On a reload it waits for them, since one
+// must not take answers away: where the server before has all that its databases
+// tell, an error keeps that one.
+func (s *server) openAndSettle() error {
+	if err := s.open(); err != nil {
+		return err
+	}
+	b := bridges.get(s.options.Bridge)
+	if b == nil {
+		return nil
+	}
+	settled := b.current.Load().settled()
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	if b.await(ctx, s); settled && !s.settled() {
+		return fmt.Errorf("ofpunt %s: the databases have not told everything within %s, as those of the Corefile before have; expected some that can be reached", s.options.Bridge, settleTimeout)
+	}
 	return nil
 }
 

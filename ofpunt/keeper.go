@@ -190,7 +190,8 @@ func (k *keeper) catchUp() (lost int, told bool) {
 				delete(k.have, key)
 			}
 			switch {
-			case mine && u.Cookie != had.cookie:
+			case mine && u.Cookie != had.cookie && u.Event != openflow.FlowInitial:
+				// One that stood before the monitor did is an earlier process's.
 				lost++
 			case mine && u.Event == openflow.FlowModified:
 				// By somebody else: what we change ourselves comes as FlowOwn.

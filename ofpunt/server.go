@@ -93,6 +93,9 @@ func newServer(blocks []*block) (*server, error) {
 	for _, b := range blocks {
 		// The zones of one block share its handlers.
 		c := b.configs[0]
+		if c.Handler("view") != nil && c.Handler("metadata") == nil {
+			log.Warningf("%s - ofpunt %s: view is in this block without metadata, and so can't tell who asks", b, bridge)
+		}
 		if len(c.ListenHosts) == 0 && c.Handler("loop") != nil {
 			return nil, fmt.Errorf("%s - ofpunt %s: loop is in this block, which has no socket for its probe; expected a block without loop, or with bind", b, bridge)
 		}
@@ -166,6 +169,9 @@ func (s *server) duration(view string) prometheus.Observer {
 
 // synced reports whether every database of the server is.
 func (s *server) synced() bool { return s.source == nil || s.source.Status().Ready() }
+
+// settled reports whether every guest of the databases is known.
+func (s *server) settled() bool { return s.source == nil || s.source.Snapshot().Settled }
 
 func (s *server) open() error {
 	if !s.named {

@@ -282,6 +282,7 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 		s.keeper.lapsed = false
 		s.meters.leave()
 		s.bridge.ready.Store(false)
+		flowsGauge.WithLabelValues(s.bridge.name).Set(0)
 		return false, nil
 	}
 	if lost > 0 {

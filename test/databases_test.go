@@ -321,7 +321,9 @@ func TestDatabaseSchema(t *testing.T) {
 			convert(sbSchema)
 			s.reaches(1, "coredns_ovnhosts_database_up")
 			if tc.column == "" {
-				n.AppCtl("ovn-northd", "resume") // the rows went with their table
+				// The rows went with their table, and an ovn-northd that was paused
+				// meanwhile may not find its database again.
+				n.Restart("ovn-northd")
 			}
 			s.ready(200)
 			n.comes(t, n.red, "db.internal.", "NOERROR 10.0.1.99")

@@ -210,9 +210,6 @@ func TestReloadUnderLoad(t *testing.T) {
 		{name: "two databases", ovnhosts: "northbound $NB"},
 		{name: "cache", cache: "60"},
 	}
-	wrong := reload{properties: "lease soon"}
-	const wrongLine, wrongSays = 5, `lease: "soon": expected`
-
 	s := start(t, n.l, n.corefile(reload{}, ""))
 	s.ready(200)
 	stop := n.load(t, perSecond)
@@ -240,14 +237,23 @@ func TestReloadUnderLoad(t *testing.T) {
 				s.ready(200)
 				n.inForce(r)
 			}
-			before := standingFlows(n.l)
-			change(n.corefile(wrong, by.plugin), wrongSays, by.tell)
-			s.log(fmt.Sprintf(`Corefile\.puntdns:%d\b.*%s`, wrongLine, wrongSays))
-			s.ready(200)
-			if after := standingFlows(n.l); !maps.EqualFunc(before, after, func(a, b standingFlow) bool {
-				return a.cookie == b.cookie && a.duration <= b.duration
-			}) {
-				t.Errorf("a Corefile that is wrong has changed the flows from\n%v\nto\n%v", before, after)
+			right := n.corefile(reload{}, by.plugin)
+			for _, wrong := range []struct{ name, text, says string }{
+				{"a property", n.corefile(reload{properties: "lease soon"}, by.plugin), `Corefile.puntdns:5 - Error during parsing: lease: "soon": expected`},
+				{"databases that are not there", strings.ReplaceAll(right, n.l.SB, "unix:/no/such.sock"), "have not told everything within"},
+				{"nothing", "# to be written\n", "no server block"},
+			} {
+				if by.plugin != "" && wrong.name == "nothing" {
+					continue // the plugin does not say that it could not read the file
+				}
+				before := standingFlows(n.l)
+				change(wrong.text, wrong.says, by.tell)
+				s.ready(200)
+				if after := standingFlows(n.l); !maps.EqualFunc(before, after, func(a, b standingFlow) bool {
+					return a.cookie == b.cookie && a.duration <= b.duration
+				}) {
+					t.Errorf("a Corefile that is wrong (%s) has changed the flows from\n%v\nto\n%v", wrong.name, before, after)
+				}
 			}
 			// It is in the way of nothing that comes after it.
 			change(n.corefile(reload{cache: "45"}, by.plugin), "Reloading complete", by.tell)

@@ -61,13 +61,12 @@ func TestDocumentedCorefiles(t *testing.T) {
 	}
 }
 
-// uncommented takes the # and the remark away from the properties that have one.
+// uncommented takes the # away from the properties that have one.
 func uncommented(corefile string) string {
 	var b strings.Builder
 	for line := range strings.Lines(corefile) {
 		text := strings.TrimSpace(line)
 		if property, ok := strings.CutPrefix(text, "# "); ok && strings.HasPrefix(line, "        ") {
-			property, _, _ = strings.Cut(property, "   ")
 			if name, _, _ := strings.Cut(property, " "); name == strings.ToLower(name) && name != "what" {
 				fmt.Fprintln(&b, property)
 			}

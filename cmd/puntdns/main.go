@@ -6,10 +6,13 @@
 package main
 
 import (
+	"bytes"
+	"flag"
 	"fmt"
 	"os"
 
 	"github.com/coredns/caddy"
+	"github.com/coredns/caddy/caddyfile"
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/coremain"
 
@@ -28,20 +31,37 @@ func main() {
 	ofpunt.TakeOverAfter(directives[len(directives)-1])
 	caddy.AppName = "puntdns"
 	caddy.AppVersion = fmt.Sprintf("%s (CoreDNS-%s)", version, coremain.CoreVersion)
-	caddy.SetDefaultCaddyfileLoader("default", caddy.LoaderFunc(loadCorefile))
+	// CoreDNS's own loader of -conf has precedence over ours, so it is not told.
+	conf := confFlag(caddy.DefaultConfigFile)
+	flag.Lookup("conf").Value = &conf
+	caddy.SetDefaultCaddyfileLoader("default", caddy.LoaderFunc(conf.load))
 	coremain.Run()
 	// Run returns at once when no server block opened a socket. Signals and the
 	// reload plugin work on regardless; SIGTERM ends the process.
 	select {}
 }
 
-// loadCorefile reads the Corefile of the working directory, where -conf names
-// none. Without one CoreDNS would serve a default on port 53, which is nothing to
-// do by accident on a node.
-func loadCorefile(serverType string) (caddy.Input, error) {
-	contents, err := os.ReadFile(caddy.DefaultConfigFile)
+// confFlag is the Corefile's path, or "stdin".
+type confFlag string
+
+// String and Set implement flag.Value.
+func (f *confFlag) String() string     { return string(*f) }
+func (f *confFlag) Set(s string) error { *f = confFlag(s); return nil }
+
+// load reads the Corefile, at the start and on each reload. Without one, or a server
+// block in it, CoreDNS would serve a default on port 53, which is nothing to do by
+// accident on a node: an editor may empty a file before it writes it.
+func (f *confFlag) load(serverType string) (caddy.Input, error) {
+	path := string(*f)
+	if path == "stdin" {
+		return caddy.CaddyfileFromPipe(os.Stdin, serverType)
+	}
+	contents, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("no Corefile: %w; expected one here, or -conf FILE", err)
 	}
-	return caddy.CaddyfileInput{Contents: contents, Filepath: caddy.DefaultConfigFile, ServerTypeName: serverType}, nil
+	if blocks, err := caddyfile.Parse(path, bytes.NewReader(contents), nil); err == nil && len(blocks) == 0 {
+		return nil, fmt.Errorf("%s: no server block; expected at least one", path)
+	}
+	return caddy.CaddyfileInput{Contents: contents, Filepath: path, ServerTypeName: serverType}, nil
 }

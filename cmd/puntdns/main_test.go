@@ -81,11 +81,16 @@ func TestArguments(t *testing.T) {
 	if err := os.WriteFile(wrong, []byte(".:0 {\n    whoami\n    kubernetes\n}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	blank := filepath.Join(t.TempDir(), "Corefile.blank")
+	if err := os.WriteFile(blank, []byte("# to be written\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		name string
 		args []string
 		want string
 	}{
+		{"a Corefile without a block", []string{"-conf", blank}, blank + ": no server block; expected at least one"},
 		{"no such Corefile", []string{"-conf", "/no/Corefile"}, "/no/Corefile"},
 		{"a plugin that is left out", []string{"-conf", wrong}, wrong + ":3 - Error during parsing: Unknown directive 'kubernetes'"},
 		{"a word too many", []string{"more"}, "extra command line arguments: [more]"},

@@ -96,7 +96,7 @@ func (d *demo) ask(g *lab.Guest, q question) expected {
 	case got.answer == "":
 		got.answer = "no data"
 	}
-	table, err := d.answeredFrom(g, r.ID)
+	table, err := d.answeredFrom(g, q, r.ID)
 	now := d.askedUpstream(q)
 	switch {
 	case err != nil:
@@ -128,10 +128,11 @@ func (d *demo) askedUpstream(q question) int {
 
 // answeredFrom returns the table that ovnhosts has answered a query from, empty
 // for none. It says so only of a query that was taken for the guest's own.
-func (d *demo) answeredFrom(g *lab.Guest, id string) (string, error) {
+func (d *demo) answeredFrom(g *lab.Guest, q question, id string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	line := fmt.Sprintf(`(?m)demo %s %s \S+ \S+ \S+ (\w*)$`, id, regexp.QuoteMeta(g.Port))
+	// Two queries of a guest may have one ID.
+	line := fmt.Sprintf(`(?mi)demo %s %s %s %s \S+ (\w*)$`, id, regexp.QuoteMeta(g.Port), regexp.QuoteMeta(dns.Fqdn(q.name)), q.qtype)
 	// It is written after the answer has gone.
 	if err := d.puntdns.WaitLog(ctx, line); err != nil {
 		return "", fmt.Errorf("not seen as %s", g.Port)
