@@ -26,7 +26,10 @@ func (b *bench) change() {
 	t := b.report.table(tChange)
 	peers := b.peers(n)
 	for round := range b.rounds {
-		for _, p := range []peer{peers[0], peers[2]} {
+		for _, p := range peers {
+			if p.name != pPuntdns && p.name != pNative {
+				continue
+			}
 			b.with(p, func(*lab.Process) {
 				var all []float64
 				for i := range changes {
