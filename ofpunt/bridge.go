@@ -173,7 +173,7 @@ func (b *bridge) await(ctx context.Context, s *server) {
 	s.learn(b.view.Load())
 	for s.source != nil {
 		changed := s.source.Changed()
-		if s.source.Snapshot().Settled {
+		if s.settled() {
 			return
 		}
 		select {

@@ -108,10 +108,7 @@ func (m *meters) leave() {
 // assign begins a new distribution of ids: it returns what gives a guest its own,
 // the one that it had if it had one, or 0 if none is left.
 func (m *meters) assign() func(guestKey) uint32 {
-	before, taken := m.given, make(map[uint32]bool, len(m.given))
-	for _, id := range before {
-		taken[id] = true
-	}
+	before, taken := m.given, ids(m.given)
 	m.given = make(map[guestKey]uint32, len(before))
 	next := m.last
 	return func(g guestKey) uint32 {
@@ -133,6 +130,15 @@ func (m *meters) assign() func(guestKey) uint32 {
 		m.given[g] = id
 		return id
 	}
+}
+
+// ids are the meters of guests.
+func ids(given map[guestKey]uint32) map[uint32]bool {
+	all := make(map[uint32]bool, len(given))
+	for _, id := range given {
+		all[id] = true
+	}
+	return all
 }
 
 // errMeters says that the switch has other meters than was known.
@@ -161,10 +167,7 @@ func (m *meters) ensure(ctx context.Context, rate, burst uint32) error {
 // trim deletes the meters that no guest has, those of processes that came before
 // included; no flow may name them any more, since it would go with its meter.
 func (m *meters) trim(ctx context.Context) error {
-	inUse := make(map[uint32]bool, len(m.given))
-	for _, id := range m.given {
-		inUse[id] = true
-	}
+	inUse := ids(m.given)
 	var mods []openflow.MeterMod
 	for id := range m.have {
 		if !inUse[id] {
@@ -215,10 +218,7 @@ func (m *meters) count(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	guests := make(map[uint32]bool, len(m.given))
-	for _, id := range m.given {
-		guests[id] = true
-	}
+	guests := ids(m.given)
 	for _, s := range all {
 		if !guests[s.ID] {
 			continue

@@ -44,6 +44,7 @@ type query struct {
 	request dns.Msg
 	writer  writer
 
+	// prepared is set once prepare has run, on whichever goroutine.
 	prepared bool
 
 	slot  int

@@ -3,7 +3,6 @@
 package ovsdb_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"testing"
@@ -29,25 +28,12 @@ func TestServerThatHangsUp(t *testing.T) {
 		cfg.MinBackoff, cfg.MaxBackoff = minimum, maximum
 	}, fake(t, func(conn net.Conn) {
 		asked <- time.Now()
-		dec := json.NewDecoder(conn)
-		for {
-			var req request
-			if dec.Decode(&req) != nil {
-				return
-			}
-			var params []json.RawMessage
-			_ = json.Unmarshal(req.Params, &params)
-			switch {
-			case req.Method == "monitor_cond" && string(params[0]) == `"_Server"`:
-				fmt.Fprintf(conn, `{"error":{"error":"unknown database"},"result":null,"id":%s}`, req.ID)
-			case req.Method == "get_schema":
-				fmt.Fprintf(conn, `{"result":%s,"error":null,"id":%s}`, fakeSchema, req.ID)
-			default:
-				time.Sleep(contents)
-				fmt.Fprintf(conn, `{"result":{},"error":null,"id":%s}`, req.ID)
-				return
-			}
-		}
+		script(func(req request, _ int) string {
+			time.Sleep(contents)
+			fmt.Fprintf(conn, `{"result":{},"error":null,"id":%s}`, req.ID)
+			conn.Close()
+			return ""
+		})(conn)
 	}))
 	first := <-asked
 	var last time.Time
