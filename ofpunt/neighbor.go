@@ -41,7 +41,7 @@ func (q *query) neighbor() {
 	b := buffers.get()
 	defer buffers.put(b)
 	b.frame = n.AppendReply(b.frame[:0], resolverMAC, true)
-	if err := q.session.packetOut(b, q.punt.InPort, tag); err != nil {
+	if err := q.packetOut(b, tag); err != nil {
 		q.session.tally.count(dropped, reasonConnection)
 		return
 	}

@@ -46,6 +46,8 @@ type query struct {
 
 	// prepared is set once prepare has run, on whichever goroutine.
 	prepared bool
+	// isTask is set if the reader of the connection does the query.
+	isTask bool
 
 	slot  int
 	guest *guestCount
@@ -322,7 +324,7 @@ func (q *query) resume(reason string) error {
 	var err error
 	b.message, err = openflow.AppendResume(b.message[:0], q.message, q.session.conn.NextXID())
 	if err == nil {
-		err = q.session.conn.Write(b.message)
+		err = q.write(b.message)
 	}
 	if err != nil {
 		q.session.tally.count(dropped, reasonConnection)
@@ -417,7 +419,37 @@ func (q *query) send(b *buffer) error {
 	if b.frame, err = q.udp.AppendReply(b.frame[:0], b.answer, true); err != nil {
 		return err
 	}
-	return q.session.packetOut(b, q.punt.InPort, q.tag)
+	return q.packetOut(b, q.tag)
+}
+
+// packetOut sends b.frame to where the punt came from, with a VLAN tag pushed unless
+// tag is 0.
+func (q *query) packetOut(b *buffer, tag uint16) error {
+	conn, actions, err := q.session.conn, q.session.out, error(nil)
+	if tag != 0 {
+		actions, err = openflow.AppendActions(nil, conn.Version(),
+			openflow.PushVLAN{}, openflow.SetVLAN{VID: tag}, openflow.Output{Port: openflow.PortInPort})
+		if err != nil {
+			return err
+		}
+	}
+	b.message, err = openflow.AppendPacketOut(b.message[:0], conn.Version(), conn.NextXID(), q.punt.InPort, actions, b.frame)
+	if err != nil {
+		return err
+	}
+	return q.write(b.message)
+}
+
+// write sends a message, with others where there are any.
+func (q *query) write(message []byte) error {
+	switch conn := q.session.conn; {
+	case q.isTask:
+		return conn.WriteLater(message)
+	case q.session.pending.Load() <= 1:
+		return conn.WriteNow(message)
+	default:
+		return conn.Write(message)
+	}
 }
 
 // What accept makes of the header of a DNS message.

@@ -63,7 +63,7 @@ const maxQueued = 4 << 20
 const readBuffer = 1 << 16
 
 // Conn is a connection to a bridge of Open vSwitch. Its methods may be called
-// from any goroutine, but for Last and Then.
+// from any goroutine, but for Backlog and Then.
 type Conn struct {
 	nc       *socket
 	version  Version

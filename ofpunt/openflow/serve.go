@@ -52,9 +52,15 @@ func (c *Conn) oversee() error {
 	}
 }
 
-// Last tells whether nothing has been read behind the message of the handler that
+// Backlog is how many bytes have been read behind the message of the handler that
 // calls it; nobody else may.
-func (c *Conn) Last() bool { return c.start == c.end && len(c.early) == 0 }
+func (c *Conn) Backlog() int {
+	n := c.end - c.start
+	for _, msg := range c.early {
+		n += len(msg)
+	}
+	return n
+}
 
 // Then has the reader run t as soon as the handler that calls it has returned: for
 // work that is done sooner than another goroutine wakes up. A task that lasts after
@@ -81,6 +87,7 @@ func (c *Conn) serve() error {
 			messages++
 			continue
 		}
+		c.flush()
 		if messages > 1 {
 			// Whoever got the messages goes first: more come meanwhile, and one
 			// read takes them all.

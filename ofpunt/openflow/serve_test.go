@@ -68,7 +68,7 @@ func TestTasks(t *testing.T) {
 					return Handler{
 						PacketIn: func(*PacketIn, []byte) {
 							last := ""
-							if c.Last() {
+							if c.Backlog() == 0 {
 								last = ", last"
 							}
 							calls <- fmt.Sprintf("%d read%s", n, last)

@@ -14,40 +14,62 @@ import (
 // the socket. It returns ErrQueueFull, and queues nothing, if too much waits
 // already, or the reason if the connection has ended.
 func (c *Conn) Write(b []byte) error {
-	_, err := c.enqueue(b, false)
+	taken, err := c.push(b)
+	if err == nil && !taken {
+		c.wakeWriter()
+	}
 	return err
 }
 
 // WriteNow is Write, but tries the socket at once, which saves the time that the
 // writer needs to wake up. Where many write, Write gives larger batches.
 func (c *Conn) WriteNow(b []byte) error {
-	mine, err := c.enqueue(b, c.nc.canTry())
-	if mine {
-		c.writeSome()
+	_, err := c.push(b)
+	if err == nil {
+		c.flush()
 	}
 	return err
 }
 
-// enqueue queues b for whoever writes, which is the caller if it wants to and
-// nobody else does.
-func (c *Conn) enqueue(b []byte, want bool) (mine bool, err error) {
+// WriteLater is Write for tasks: before it reads on, the reader writes in one go
+// what they have left.
+func (c *Conn) WriteLater(b []byte) error {
+	taken, err := c.push(b)
+	// Without a task there is no such reader. The look comes after the push, as the
+	// reader may be done between the two.
+	if err == nil && !taken && c.running.Load() == 0 {
+		c.wakeWriter()
+	}
+	return err
+}
+
+// push queues b. taken is whether somebody is writing, who takes it along.
+func (c *Conn) push(b []byte) (taken bool, err error) {
 	if err := c.ended(); err != nil {
 		return false, err
 	}
 	c.queueMu.Lock()
+	defer c.queueMu.Unlock()
 	if len(c.queue)+len(b) > maxQueued {
-		c.queueMu.Unlock()
 		return false, ErrQueueFull
 	}
 	c.queue = append(c.queue, b...)
-	taken := c.writing
-	mine = want && !taken
-	c.writing = taken || mine
+	return c.writing, nil
+}
+
+// flush has the caller write what is queued, unless somebody does already.
+func (c *Conn) flush() {
+	c.queueMu.Lock()
+	idle := !c.writing && len(c.queue) > 0
+	mine := idle && c.nc.canTry()
+	c.writing = c.writing || mine
 	c.queueMu.Unlock()
-	if !taken && !mine {
+	switch {
+	case mine:
+		c.writeSome()
+	case idle:
 		c.wakeWriter()
 	}
-	return mine, nil
 }
 
 func (c *Conn) wakeWriter() {

@@ -4,9 +4,11 @@ package openflow
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -31,7 +33,10 @@ func socketConn(t *testing.T) (*Conn, net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { peer.Close() })
-	c := &Conn{nc: newSocket(nc), version: V15, timeout: 20 * time.Second, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	c := &Conn{
+		nc: newSocket(nc), version: V15, echo: time.Hour, timeout: 20 * time.Second, buf: make([]byte, readBuffer),
+		served: make(chan error, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
 	c.startWriter()
 	t.Cleanup(func() { c.Close() })
 	return c, peer
@@ -45,10 +50,7 @@ func TestWriters(t *testing.T) {
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
-			write := c.Write
-			if w%2 == 0 {
-				write = c.WriteNow
-			}
+			write := []func([]byte) error{c.Write, c.WriteNow, c.WriteLater}[w%3]
 			for i := range messages {
 				b := appendHeader(nil, V15, uint8(w), uint32(i))
 				b = closeMessage(append(b, make([]byte, (w*37+i)%1500)...), 0)
@@ -101,5 +103,90 @@ func TestWriteNow(t *testing.T) {
 	}
 	if len(c.wake) != 0 {
 		t.Error("the writer was woken for it")
+	}
+}
+
+// What the tasks of one read write goes in one go after the last, without the writer.
+func TestWriteLater(t *testing.T) {
+	c, peer := socketConn(t)
+	const messages = 3
+	if _, err := peer.Write(bytes.Repeat(unhex(t, sentPunt15), messages)); err != nil {
+		t.Fatal(err)
+	}
+	n, last := 0, make(chan struct{})
+	h := Handler{PacketIn: func(*PacketIn, []byte) {
+		c.Then(numbered{n, func() {
+			n++
+			if err := c.WriteLater(appendEmpty(nil, V15, typeEchoRequest, uint32(n))); err != nil {
+				t.Error(err)
+			}
+			if n == messages {
+				defer close(last)
+				expectNothing(t, peer)
+				if len(c.wake) != 0 {
+					t.Error("the writer was woken")
+				}
+			}
+		}})
+	}}
+	served := make(chan error, 1)
+	go func() { served <- c.Serve(h) }()
+	<-last
+	for i := range messages {
+		expectEcho(t, peer, uint32(i+1))
+	}
+	c.Close()
+	<-served
+}
+
+// A task that lasts keeps back neither what those before it have written nor what it
+// writes itself.
+func TestWriteLaterBesideLastingTask(t *testing.T) {
+	c, peer := socketConn(t)
+	if _, err := peer.Write(bytes.Repeat(unhex(t, sentPunt15), 2)); err != nil {
+		t.Fatal(err)
+	}
+	n, done := 0, make(chan struct{})
+	write := func(xid uint32) {
+		if err := c.WriteLater(appendEmpty(nil, V15, typeEchoRequest, xid)); err != nil {
+			t.Error(err)
+		}
+	}
+	h := Handler{PacketIn: func(*PacketIn, []byte) {
+		n++
+		if n == 1 {
+			c.Then(numbered{1, func() { write(1) }})
+			return
+		}
+		c.Then(numbered{2, func() {
+			defer close(done)
+			expectEcho(t, peer, 1)
+			write(2)
+			expectEcho(t, peer, 2)
+		}})
+	}}
+	served := make(chan error, 1)
+	go func() { served <- c.Serve(h) }()
+	<-done
+	c.Close()
+	<-served
+}
+
+// expectEcho reads an echo request, on any goroutine.
+func expectEcho(t *testing.T, peer net.Conn, xid uint32) {
+	t.Helper()
+	want := appendEmpty(nil, V15, typeEchoRequest, xid)
+	got := make([]byte, len(want))
+	_ = peer.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.ReadFull(peer, got); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%x, %v; want %x", got, err, want)
+	}
+}
+
+func expectNothing(t *testing.T, peer net.Conn) {
+	t.Helper()
+	_ = peer.SetReadDeadline(time.Now().Add(time.Millisecond))
+	if n, err := peer.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("read %d bytes, %v", n, err)
 	}
 }

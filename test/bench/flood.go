@@ -25,7 +25,8 @@ const (
 
 // flood measures what a guest that asks as fast as it can takes from another one.
 // Floods of ARP and of DNS that nobody punts are beside the point: this one asks for
-// a name of its network.
+// a name of its network. A server in a guest, which nobody punts, tells how much of
+// that is the switch's and the machine's part.
 func (b *bench) flood() {
 	self, err := os.Executable()
 	if err != nil {
@@ -33,24 +34,38 @@ func (b *bench) flood() {
 	}
 	n := b.newNetwork()
 	n.names = n.names[:1]
-	victim := n.Node.AddGuest(lab.Guest{
-		Name: "victim", Switch: "red", MAC: "02:00:00:00:00:12", Addrs: lab.Prefixes("10.0.0.12/24"), Gateway4: lab.Addr("10.0.0.1"), PortSecurity: true,
-	})
+	guest := func(name, addr, mac string) *lab.Guest {
+		return n.Node.AddGuest(lab.Guest{
+			Name: name, Switch: "red", MAC: mac, Addrs: lab.Prefixes(addr + "/24"), Gateway4: lab.Addr("10.0.0.1"), PortSecurity: true,
+		})
+	}
+	victim, server := guest("victim", "10.0.0.12", "02:00:00:00:00:12"), guest("server", "10.0.0.53", "02:00:00:00:00:53")
 	n.Sync()
+	// OVN's own DNS would take port 53.
+	const socket = "10.0.0.53:5353"
+	b.launch(server.Host, "CoreDNS-", b.coredns, "-conf", n.WriteFile("Corefile.socket",
+		fmt.Sprintf(".:5353 {\n    bind 10.0.0.53\n    hosts {\n        10.0.2.1 %s\n    }\n}\n", n.names[0])))
 	mid, high, lost, share := b.report.table(tVictim), b.report.table(tVictim99), b.report.table(tVictimLost), b.report.table(tFlood)
 	for range b.rounds {
 		for _, kind := range []struct {
-			name, rate string
-			floods     bool
+			name, rate, server string
+			floods             bool
 		}{
-			{pQuiet, "rate off", false},
-			{pLimited, floodRate, true},
-			{pUnlimited, "rate off", true},
+			{pQuiet, "rate off", resolver, false},
+			{pLimited, floodRate, resolver, true},
+			{pUnlimited, "rate off", resolver, true},
+			{pSocketQuiet, "rate off", socket, false},
+			{pSocketFlood, floodRate, socket, true},
+			{pNativeQuiet, "", resolver, false},
+			{pNativeFlood, "", resolver, true},
 		} {
 			text := strings.Replace(n.corefile(), "ofpunt br-int {", "ofpunt br-int {\n        "+kind.rate, 1)
-			p := peer{kind.name, victim.Host, resolver, func() *lab.Process {
-				return b.launch(n.Node.Host, "flows are in place", b.puntdns, "-conf", n.WriteFile("Corefile", text))
+			p := peer{kind.name, victim.Host, kind.server, func() *lab.Process {
+				return b.serve(n.Node.Host, "flows are in place", b.puntdns, "-conf", n.WriteFile("Corefile", text))
 			}}
+			if kind.rate == "" {
+				p.start = nil
+			}
 			b.with(p, func(*lab.Process) {
 				b.dnsperfWarm(n, p)
 				var flood *lab.Process
@@ -67,8 +82,10 @@ func (b *bench) flood() {
 					}
 					perSecond = b.figure(flood.Log(), `(\d+) queries left`) / length.Seconds()
 				}
-				mid.put(kind.name, float64(quantile(took, .5).Nanoseconds())/1e3)
-				high.put(kind.name, float64(quantile(took, .99).Nanoseconds())/1e3)
+				if len(took) > 0 {
+					mid.put(kind.name, float64(quantile(took, .5).Nanoseconds())/1e3)
+					high.put(kind.name, float64(quantile(took, .99).Nanoseconds())/1e3)
+				}
 				lost.put(kind.name, 100*float64(missed)/float64(missed+len(took)))
 				if kind.floods {
 					share.put(kind.name, perSecond)

@@ -50,7 +50,7 @@ func (b *bench) forward() {
 	}
 
 	puntdns := peer{pPuntdns, vm.Host, resolver, func() *lab.Process {
-		return b.launch(l.Node.Host, "flows are in place", b.puntdns, "-conf", l.WriteFile("Corefile", fmt.Sprintf(`. {
+		return b.serve(l.Node.Host, "flows are in place", b.puntdns, "-conf", l.WriteFile("Corefile", fmt.Sprintf(`. {
     ofpunt br-int {
         openflow %s
         ovsdb %s
@@ -63,7 +63,7 @@ func (b *bench) forward() {
 `, l.Node.OpenFlow, l.Node.OVSDB, upstream.Addr)))
 	}}
 	single := peer{pBlocking, vm.Host, resolver, func() *lab.Process {
-		p := b.launch(l.Node.Host, "starting", "env", "UPSTREAM_HOST="+host, "UPSTREAM_PORT="+port, "/usr/bin/python3", script)
+		p := b.serve(l.Node.Host, "starting", "env", "UPSTREAM_HOST="+host, "UPSTREAM_PORT="+port, "/usr/bin/python3", script)
 		// The first controller of a bridge has all flows flushed.
 		l.Node.VSCTL("set-controller", lab.Bridge, "tcp:127.0.0.1:6653", "--", "set", "controller", lab.Bridge, "connection_mode=out-of-band")
 		return b.started(p, "switch is connected")

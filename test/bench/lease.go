@@ -30,7 +30,7 @@ func (b *bench) lease() {
 		}
 		without := watch()
 		text := strings.Replace(n.corefile(), "ofpunt br-int {", "ofpunt br-int {\n        lease 3s", 1)
-		p := b.launch(n.Node.Host, "flows are in place", b.puntdns, "-conf", n.WriteFile("Corefile", text))
+		p := b.serve(n.Node.Host, "flows are in place", b.puntdns, "-conf", n.WriteFile("Corefile", text))
 		time.Sleep(time.Second) // for what the flows themselves cost, once
 		with := watch()
 		left := b.datapath(n, currentFlows)

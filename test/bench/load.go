@@ -31,10 +31,7 @@ type rate struct {
 // dnsperf asks from inside a guest as fast as outstanding queries allow, or at
 // perSecond if that is not 0.
 func (b *bench) dnsperf(h *lab.Host, server, questions string, outstanding int, perSecond int) rate {
-	host, port, err := net.SplitHostPort(server)
-	if err != nil {
-		host, port = server, "53"
-	}
+	host, port := hostPort(server)
 	argv := []string{"dnsperf", "-s", host, "-p", port, "-d", questions, "-c", "4", "-q", strconv.Itoa(outstanding),
 		"-l", strconv.FormatFloat(b.length.Seconds(), 'f', 0, 64), "-t", "2"}
 	if perSecond > 0 {
@@ -51,6 +48,15 @@ func (b *bench) dnsperf(h *lab.Host, server, questions string, outstanding int, 
 		completed: b.figure(out, `Queries completed:\s+(\d+)`),
 		lost:      b.figure(out, `Queries lost:\s+(\d+)`),
 	}
+}
+
+// hostPort splits the address of a server.
+func hostPort(server string) (host, port string) {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		return server, "53"
+	}
+	return host, port
 }
 
 func (b *bench) figure(out, expr string) float64 {
@@ -79,7 +85,7 @@ func questions(l *lab.Lab, name string, names []string) string {
 func (b *bench) latencies(h *lab.Host, server string, names []string, perSecond int) (took []time.Duration, lost int) {
 	ctx, cancel := context.WithTimeout(context.Background(), b.length+time.Minute)
 	defer cancel()
-	conn, err := h.Dial(ctx, "udp", server+":53")
+	conn, err := h.Dial(ctx, "udp", net.JoinHostPort(hostPort(server)))
 	if err != nil {
 		b.t.Fatalf("%v", err)
 	}

@@ -13,7 +13,13 @@ const (
 	pQuiet     = "alone"
 	pLimited   = "beside a flood, rate 1000"
 	pUnlimited = "beside a flood, rate off"
-	pUpstream  = "the upstream itself"
+
+	pSocketQuiet = "a server in a guest, alone"
+	pSocketFlood = "a server in a guest, beside the flood, rate 1000"
+	pNativeQuiet = "OVN's own DNS, alone"
+	pNativeFlood = "OVN's own DNS, beside the flood"
+
+	pUpstream = "the upstream itself"
 )
 
 // Measures, each a table of the report.

@@ -14,6 +14,10 @@ import (
 // ovnController is the daemon that needs a treatment of its own in places.
 const ovnController = "ovn-controller"
 
+// Priority is the niceness that ovs-ctl and ovn-ctl give their daemons, and that
+// these have as well. Where it may not be set, nice(1) says so and goes on without.
+const Priority = "-10"
+
 // daemon is one of the daemons of OVS or OVN: it can be ended and started
 // again with the same arguments. They do not daemonize, since that would take
 // them out of reach of the parent-death signal.
@@ -29,7 +33,7 @@ type daemon struct {
 // newDaemon describes a daemon with its files in dir, all named after it.
 func newDaemon(h *Host, dir, name string, argv ...string) *daemon {
 	d := &daemon{host: h, dir: dir, name: name}
-	d.argv = []string{argv[0], "-vconsole:err", "-vsyslog:off", "-vfile:info", "--log-file=" + d.file(".log"), "--pidfile=" + d.file(".pid")}
+	d.argv = []string{"nice", "-n", Priority, argv[0], "-vconsole:err", "-vsyslog:off", "-vfile:info", "--log-file=" + d.file(".log"), "--pidfile=" + d.file(".pid")}
 	d.argv = append(d.argv, argv[1:]...)
 	if name != ovnController {
 		d.argv = append(d.argv, "--unixctl="+d.file(".ctl"))
