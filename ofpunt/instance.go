@@ -19,6 +19,8 @@ type block struct {
 	options Options
 	// lines has the line of each property that the block gives.
 	lines map[string]int
+	// words has what the block says of each.
+	words map[string][]string
 	// explicit is set when the block gives properties, and not just the bridge.
 	explicit bool
 	// configs has one entry for each zone of the block.

@@ -4,10 +4,12 @@ package ofpunt_test
 
 import (
 	"fmt"
+	"log"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/coredns/caddy"
@@ -92,7 +94,7 @@ func TestBlocksThatDisagree(t *testing.T) {
 	}{
 		{"equal zones", one + bare, []string{"Corefile:2", "Corefile:12", `zone "."`, "expected another zone or a view"}},
 		{"other properties", one + "\na. {\n ofpunt br-int {\n lease 3s\n }\n ovnhosts {\n $SB\n }\n}\n",
-			[]string{"Corefile:2", "Corefile:12", "other properties", "expected the same or none"}},
+			[]string{"Corefile:2", "Corefile:12", "other properties", "lease", "expected the same or none"}},
 		{"other databases", one + "\na. {\n ofpunt br-int\n ovnhosts {\n southbound unix:/elsewhere\n }\n}\n",
 			[]string{"Corefile:2", "Corefile:12", "other databases"}},
 		{"no ovnhosts", ". {\n ofpunt br-int {\n $SOCKETS\n }\n}\n", []string{"Corefile:2", "no block of this bridge has ovnhosts"}},
@@ -112,4 +114,52 @@ func TestBlocksThatDisagree(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What can be served, but hardly is what was meant.
+func TestBlocksWarnedOf(t *testing.T) {
+	tests := []struct{ name, text, want string }{
+		{"nothing", one, ""},
+		{"port in the key", strings.Replace(one, ".", ".:5353", 1), "Corefile:2 - ofpunt br-int: without bind the block has no socket, so transport and port of dns://.:5353"},
+		{"transport in the key", strings.Replace(one, ".", "tls://.", 1), "tls://.:853"},
+		{"port of a socket", strings.Replace(one, ". {", ".:0 {\n bind 127.0.0.1", 1), ""},
+		{"view without metadata", strings.Replace(one, ". {", ". {\n view v {\n expr true\n }", 1), "view is in this block without metadata"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out logged
+			log.SetOutput(&out)
+			defer log.SetOutput(os.Stderr)
+			i, err := caddy.Start(input(t, tt.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			i.ShutdownCallbacks()
+			if err := i.Stop(); err != nil {
+				t.Error(err)
+			}
+			got := out.String()
+			if warned := strings.Contains(got, " - ofpunt br-int: "); warned != (tt.want != "") || !strings.Contains(got, tt.want) {
+				t.Errorf("the log has\n%s\nwant %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// logged is what was written, by many goroutines.
+type logged struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

@@ -105,7 +105,7 @@ func parseBlock(c *caddy.Controller) (*block, error) {
 		return nil, c.Errf("expected one bridge name after ofpunt, got %d words", len(args))
 	}
 	b.options = defaultOptions(args[0])
-	b.lines = map[string]int{}
+	b.lines, b.words = map[string]int{}, map[string][]string{}
 	for c.NextBlock() {
 		name := c.Val()
 		parse, ok := properties[name]
@@ -116,7 +116,8 @@ func parseBlock(c *caddy.Controller) (*block, error) {
 			return nil, c.Errf("property %q is given twice, expected once", name)
 		}
 		b.lines[name] = c.Line()
-		if err := parse(&b.options, c.RemainingArgs()); err != nil {
+		b.words[name] = c.RemainingArgs()
+		if err := parse(&b.options, b.words[name]); err != nil {
 			return nil, c.Errf("%s: %v", name, err)
 		}
 	}

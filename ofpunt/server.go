@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin/pkg/transport"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/puntdns/puntdns/internal/ovn"
@@ -65,7 +67,8 @@ func newServer(blocks []*block) (*server, error) {
 			said = b
 			s.options = b.options
 		case !reflect.DeepEqual(said.options, b.options):
-			return nil, fmt.Errorf("%s - ofpunt %s: other properties than at %s, expected the same or none", b, bridge, said)
+			return nil, fmt.Errorf("%s - ofpunt %s: other properties than at %s (%s), expected the same or none",
+				b, bridge, said, strings.Join(differences(said, b), ", "))
 		}
 	}
 
@@ -91,6 +94,7 @@ func newServer(blocks []*block) (*server, error) {
 
 	var known *block
 	for _, b := range blocks {
+		b.unusedKeys()
 		// The zones of one block share its handlers.
 		c := b.configs[0]
 		if c.Handler("view") != nil && c.Handler("metadata") == nil {
@@ -125,6 +129,21 @@ func newServer(blocks []*block) (*server, error) {
 	})
 	s.admission = newAdmission(s.options.Concurrent)
 	return s, nil
+}
+
+// differences are the properties that two blocks do not give in the same words.
+func differences(a, b *block) []string {
+	return slices.DeleteFunc(propertyNames(), func(name string) bool { return slices.Equal(a.words[name], b.words[name]) })
+}
+
+// unusedKeys warns of what the keys of a block say of a socket that it has not.
+func (b *block) unusedKeys() {
+	for _, c := range b.configs {
+		if len(c.ListenHosts) == 0 && (c.Port != dnsserver.Port || c.Transport != transport.DNS) {
+			log.Warningf("%s - ofpunt %s: without bind the block has no socket, so transport and port of %s://%s:%s mean nothing; address says which port guests ask",
+				b, b.options.Bridge, c.Transport, c.Zone, c.Port)
+		}
+	}
 }
 
 // addViews does for a config without a socket what CoreDNS does for one with:

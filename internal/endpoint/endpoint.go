@@ -15,8 +15,12 @@ import (
 	"strings"
 )
 
-// Forms lists what Parse accepts, for error messages and usage texts.
-const Forms = "unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT, ptcp:PORT[:HOST] or pssl:PORT[:HOST]"
+// Forms lists what Parse accepts, and ActiveForms what of it one can connect to, for
+// error messages and usage texts.
+const (
+	ActiveForms = "unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT"
+	Forms       = ActiveForms + ", ptcp:PORT[:HOST] or pssl:PORT[:HOST]"
+)
 
 // Endpoint is one connection method. It is comparable, and the zero value is
 // not valid.

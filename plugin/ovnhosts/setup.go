@@ -264,7 +264,7 @@ var propertyNames = []string{
 // endpoints checks connection methods to dial.
 func endpoints(args []string) ([]string, error) {
 	if len(args) == 0 {
-		return nil, fmt.Errorf("expected at least one of %s", endpoint.Forms)
+		return nil, fmt.Errorf("expected at least one of %s", endpoint.ActiveForms)
 	}
 	for i, a := range args {
 		e, err := endpoint.Parse(a)

@@ -67,7 +67,7 @@ func TestParseRefuses(t *testing.T) {
 		{"property", "ovnhosts {\n colour red\n}", "unknown property"},
 		{"twice", "ovnhosts {\n ttl 1\n ttl 2\n}", `"ttl" is given twice`},
 		{"two directives", "ovnhosts\novnhosts", "given twice in one server block"},
-		{"no endpoint", "ovnhosts {\n southbound\n}", "expected at least one of unix:PATH"},
+		{"no endpoint", "ovnhosts {\n southbound\n}", "expected at least one of unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT"},
 		{"endpoint", "ovnhosts {\n southbound db.sock\n}", "expected unix:PATH"},
 		{"endpoint to listen on", "ovnhosts {\n northbound ptcp:6641\n}", "expected an endpoint to connect to"},
 		{"endpoint twice", "ovnhosts {\n southbound unix:/a unix:/a\n}", "given twice"},
