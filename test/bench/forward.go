@@ -68,6 +68,12 @@ func (b *bench) forward() {
 		l.Node.VSCTL("set-controller", lab.Bridge, "tcp:127.0.0.1:6653", "--", "set", "controller", lab.Bridge, "connection_mode=out-of-band")
 		return b.started(p, "switch is connected")
 	}}
+	// What the forward plugin allows, without the switch between.
+	const relayAddr = "127.0.0.1:5353"
+	relay := peer{pRelay, l.Node.Host, relayAddr, func() *lab.Process {
+		return b.serve(l.Node.Host, "CoreDNS-", b.coredns, "-conf", l.WriteFile("Corefile.relay", fmt.Sprintf(
+			".:5353 {\n    bind 127.0.0.1\n    errors\n    prometheus 127.0.0.1:9153\n    forward . %s\n}\n", upstream.Addr)))
+	}}
 	// What so many outstanding queries allow at all.
 	direct := peer{name: pUpstream, asker: l.Node.Host, server: upstream.Addr}
 	for _, load := range []struct {
@@ -76,7 +82,7 @@ func (b *bench) forward() {
 	}{{50, tForward50}, {500, tForward500}} {
 		t := b.report.table(load.table)
 		for range b.rounds {
-			for _, p := range []peer{puntdns, single, direct} {
+			for _, p := range []peer{puntdns, single, relay, direct} {
 				b.with(p, func(*lab.Process) {
 					r := b.dnsperf(p.asker, p.server, file, load.outstanding, 0)
 					t.put(p.name, r.perSecond)

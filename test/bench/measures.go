@@ -19,6 +19,7 @@ const (
 	pNativeQuiet = "OVN's own DNS, alone"
 	pNativeFlood = "OVN's own DNS, beside the flood"
 
+	pRelay    = "CoreDNS, no switch"
 	pUpstream = "the upstream itself"
 )
 

@@ -118,6 +118,8 @@ func (r *report) write(dir string, b *bench) error {
 - **OVN's own DNS**: queries without EDNS, the only ones that it answers.
 - **CoreDNS on a socket**: the stock one with *hosts*, *cache* and *prometheus* in a guest of the same bridge.
 - **blocking forwarder**: an os-ken application with one handler that waits for the upstream, as Neutron's agent has it.
+- **CoreDNS, no switch**: the stock one with *forward* on a socket of the node, asked from there: what the plugin allows.
+- **a server in a guest**: the stock one on a port that nobody punts: what the switch and the machine leave of a guest beside a flood.
 - **the upstream itself**: asked without anything between, from where puntdns asks it.
 
 puntdns runs with *errors*, *prometheus*, *ready*, *ovnhosts*, *cache* and *forward*; once more with *metadata*, which *view*, *log*, *rewrite* and *template* need to tell who asks. Outside names are measured without *ovnhosts* and *cache*.

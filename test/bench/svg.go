@@ -7,6 +7,7 @@ import (
 	"html"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -112,7 +113,7 @@ func diagram(title, xName string, names []string, series [][]point, linearY bool
 	}
 	for v := range xAxis.decades {
 		d.line(px(v), y0, px(v), y1, "#dddddd")
-		d.text(px(v), y0+18, "middle", fmt.Sprintf("%g", v))
+		d.text(px(v), y0+18, "middle", strconv.FormatFloat(v, 'f', -1, 64))
 	}
 	if linearY {
 		for _, v := range []float64{0, .25, .5, .75, 1} {
@@ -122,7 +123,7 @@ func diagram(title, xName string, names []string, series [][]point, linearY bool
 	} else {
 		for v := range yAxis.decades {
 			d.line(x0, py(v), x1, py(v), "#dddddd")
-			d.text(x0-8, py(v)+4, "end", fmt.Sprintf("%g", v))
+			d.text(x0-8, py(v)+4, "end", strconv.FormatFloat(v, 'f', -1, 64))
 		}
 	}
 	d.text((x0+x1)/2, height-12, "middle", xName)
@@ -183,7 +184,7 @@ func short(names []string) []string {
 	var all []string
 	for _, n := range names {
 		head, _, _ := strings.Cut(n, ", MB")
-		head = strings.NewReplacer(", median ms", " to answer", "rebuild after one record, ms", "rebuild", "resident memory after the sync", "resident",
+		head = strings.NewReplacer("one record changed, median ms", "in the answers", "rebuild after one record, ms", "rebuild", "resident memory after the sync", "resident",
 			"live heap, everything", "live heap", "live heap, a node with 20 ports", "20 ports only").Replace(head)
 		all = append(all, head)
 	}
