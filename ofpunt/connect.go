@@ -103,7 +103,7 @@ func (b *bridge) reach(ctx context.Context, options *Options) (net.Conn, error) 
 	}
 	reached := make(chan result, 1)
 	go func() {
-		nc, err := open(ctx, options)
+		nc, err := open(ctx, options.OpenFlow, &options.TLS)
 		reached <- result{nc, err}
 	}()
 	giveUp := func() {
@@ -127,20 +127,22 @@ func (b *bridge) reach(ctx context.Context, options *Options) (net.Conn, error) 
 	}
 }
 
-func open(ctx context.Context, options *Options) (net.Conn, error) {
+// open connects to an endpoint, or is connected to by it; files are those of the
+// property tls.
+func open(ctx context.Context, e endpoint.Endpoint, files *endpoint.TLSFiles) (net.Conn, error) {
 	var config *tls.Config
-	if options.OpenFlow.TLS {
+	if e.TLS {
 		var err error
-		if config, err = options.TLS.Config(options.OpenFlow.Listen); err != nil {
+		if config, err = files.Config(e.Listen); err != nil {
 			return nil, err
 		}
 	}
-	if options.OpenFlow.Listen {
-		return accept1(ctx, options.OpenFlow, config)
+	if e.Listen {
+		return accept1(ctx, e, config)
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	return options.OpenFlow.Dial(ctx, config)
+	return e.Dial(ctx, config)
 }
 
 // accept1 opens the endpoint until one switch has called.

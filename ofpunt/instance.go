@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/coredns/coredns/core/dnsserver"
+
+	"github.com/puntdns/puntdns/internal/endpoint"
 )
 
 // block is one server block with ofpunt.
@@ -97,7 +99,7 @@ func (in *instance) serve() error {
 
 // openAndSettle opens the databases of s. On a reload it waits for them, since one
 // must not take answers away: where the server before has all that its databases
-// tell, an error keeps that one.
+// tell, or reaches its switch, an error keeps that one.
 func (s *server) openAndSettle() error {
 	if err := s.open(); err != nil {
 		return err
@@ -109,8 +111,34 @@ func (s *server) openAndSettle() error {
 	settled := b.current.Load().settled()
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
+	if err := s.attain(ctx, b); err != nil {
+		return err
+	}
 	if b.await(ctx, s); settled && !s.settled() {
 		return fmt.Errorf("ofpunt %s: the databases have not told everything within %s, as those of the Corefile before have; expected some that can be reached", s.options.Bridge, settleTimeout)
+	}
+	return nil
+}
+
+// attain tries the local endpoints that are new to b, where it has what is there now.
+func (s *server) attain(ctx context.Context, b *bridge) error {
+	o, was := &s.options, &b.current.Load().options
+	for _, new := range []struct {
+		property string
+		e, was   endpoint.Endpoint
+		now      bool
+	}{
+		{"openflow", o.OpenFlow, was.OpenFlow, b.conn.Load() != nil},
+		{"ovsdb", o.OVSDB, was.OVSDB, b.localRead.Load()},
+	} {
+		if !new.now || new.e.Listen || new.e == new.was && o.TLS == was.TLS {
+			continue
+		}
+		conn, err := open(ctx, new.e, &o.TLS)
+		if err != nil {
+			return fmt.Errorf("ofpunt %s: %s: %w; expected one that can be reached, as that of the Corefile before is", o.Bridge, new.property, err)
+		}
+		conn.Close()
 	}
 	return nil
 }

@@ -46,8 +46,8 @@ type query struct {
 
 	// prepared is set once prepare has run, on whichever goroutine.
 	prepared bool
-	// isTask is set if the reader of the connection does the query.
-	isTask bool
+	// onReader is set while the reader of the connection does the query.
+	onReader atomic.Bool
 
 	slot  int
 	guest *guestCount
@@ -88,7 +88,7 @@ var (
 	errNotPaused = errors.New("the punt was not paused, it can't be resumed")
 )
 
-// Run takes the packet through the chain. It is openflow.Task.
+// Run takes the packet through the chain.
 func (q *query) Run() {
 	defer func() {
 		q.caught(recover())
@@ -105,10 +105,11 @@ func (q *query) Run() {
 	}
 }
 
-// prepareSafely is prepare on a goroutine that must survive it.
-func (q *query) prepareSafely() {
+// begin prepares the query. It tells whether the rest waits for nobody.
+func (q *query) begin() bool {
 	defer func() { q.caught(recover()) }()
 	q.prepare()
+	return q.atHand()
 }
 
 // atHand tells of a prepared query whether the rest waits for nobody: there is no
@@ -443,7 +444,7 @@ func (q *query) packetOut(b *buffer, tag uint16) error {
 // write sends a message, with others where there are any.
 func (q *query) write(message []byte) error {
 	switch conn := q.session.conn; {
-	case q.isTask:
+	case q.onReader.Load():
 		return conn.WriteLater(message)
 	case q.session.pending.Load() <= 1:
 		return conn.WriteNow(message)

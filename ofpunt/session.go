@@ -118,28 +118,40 @@ func (s *session) packetIn(p *openflow.PacketIn, msg []byte) {
 	}
 }
 
-// maxBacklog is how many bytes the reader may have before it once it has done a
-// query by itself: some 140, which are a millisecond's work.
-const maxBacklog = 32 << 10
+// readerTime is how long the reader of the connection may do queries of one read by
+// itself: the work of some hundred.
+const readerTime = time.Millisecond
 
-// hand gives q to a worker; or, where the query waits for nobody and few wait for
-// it, leaves it to the reader: to wake a worker is a sixth of the processor time of
-// a query.
+// hand gives q to a worker; or leaves it to the reader, where the chains do not wait
+// and the reader has not been busy for long: to wake a worker is a sixth of the
+// processor time of a query.
 func (s *session) hand(q *query) {
-	if s.conn.Backlog() <= maxBacklog && q.server.atHand(q.arrived) {
-		if q.prepareSafely(); q.atHand() {
-			q.isTask = true
-			s.conn.Then(q)
-			return
-		}
+	if q.arrived.Sub(s.conn.ReadAt()) < readerTime && q.server.atHand(q.arrived) {
+		q.onReader.Store(true)
+		s.conn.Then(readerTask{q})
+		return
 	}
 	s.bridge.workers.serve(q)
 }
 
+// readerTask is a query that the reader begins. It ends it too, unless it turns out
+// that others may have to be asked.
+type readerTask struct{ *query }
+
+// Run implements openflow.Task.
+func (t readerTask) Run() {
+	if t.begin() {
+		t.query.Run()
+		return
+	}
+	t.onReader.Store(false)
+	t.session.bridge.workers.serve(t.query)
+}
+
 // taskLasts takes note that a query has kept a reader.
 func taskLasts(t openflow.Task) {
-	if q, ok := t.(*query); ok {
-		q.server.kept(time.Now())
+	if t, ok := t.(readerTask); ok {
+		t.server.kept(time.Now())
 	}
 }
 

@@ -365,6 +365,7 @@ func TestBridgesLate(t *testing.T) {
 		t.Fatalf("%v\n%s", err, s.Log())
 	}
 	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-two: .*no such file`)
+	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-two: the local Open_vSwitch database has no bridge of this name`)
 	s.ready(503)
 	n.makeSecond()
 	if err := toldSoon(ctx, n.two, "who.example.", dns.TypeTXT, whoTwo); err != nil {

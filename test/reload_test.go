@@ -241,6 +241,8 @@ func TestReloadUnderLoad(t *testing.T) {
 			for _, wrong := range []struct{ name, text, says string }{
 				{"a property", n.corefile(reload{properties: "lease soon"}, by.plugin), `Corefile.puntdns:5 - Error during parsing: lease: "soon": expected`},
 				{"databases that are not there", strings.ReplaceAll(right, n.l.SB, "unix:/no/such.sock"), "have not told everything within"},
+				{"a switch that is not there", strings.ReplaceAll(right, n.l.Node.OpenFlow, "unix:/no/such.mgmt"), "ofpunt br-int: openflow: unix:/no/such.mgmt: "},
+				{"a local database that is not there", strings.ReplaceAll(right, n.l.Node.OVSDB, "unix:/no/such.sock"), "ofpunt br-int: ovsdb: unix:/no/such.sock: "},
 				{"nothing", "# to be written\n", "no server block"},
 			} {
 				if by.plugin != "" && wrong.name == "nothing" {

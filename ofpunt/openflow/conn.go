@@ -63,7 +63,7 @@ const maxQueued = 4 << 20
 const readBuffer = 1 << 16
 
 // Conn is a connection to a bridge of Open vSwitch. Its methods may be called
-// from any goroutine, but for Backlog and Then.
+// from any goroutine, but for ReadAt and Then.
 type Conn struct {
 	nc       *socket
 	version  Version
@@ -75,6 +75,7 @@ type Conn struct {
 	// The reader's: that of NewConn, then those of Serve, one at a time.
 	buf        []byte
 	start, end int
+	readAt     time.Time
 	early      [][]byte // packet-ins that came during the handshake
 	pin        PacketIn
 	handler    Handler
@@ -214,6 +215,7 @@ func (c *Conn) fill() error {
 		c.end += n
 		switch {
 		case n > 0:
+			c.readAt = time.Now()
 			return nil
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return fmt.Errorf("openflow: reading: %w", err)

@@ -52,15 +52,9 @@ func (c *Conn) oversee() error {
 	}
 }
 
-// Backlog is how many bytes have been read behind the message of the handler that
-// calls it; nobody else may.
-func (c *Conn) Backlog() int {
-	n := c.end - c.start
-	for _, msg := range c.early {
-		n += len(msg)
-	}
-	return n
-}
+// ReadAt is when the message was read of the handler or task that calls it; nobody
+// else may. It is zero for what came during the handshake.
+func (c *Conn) ReadAt() time.Time { return c.readAt }
 
 // Then has the reader run t as soon as the handler that calls it has returned: for
 // work that is done sooner than another goroutine wakes up. A task that lasts after

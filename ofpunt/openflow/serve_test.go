@@ -47,16 +47,16 @@ func TestTasks(t *testing.T) {
 		want  []string
 	}{
 		{"short", func(int) time.Duration { return 0 }, []string{
-			"0 read", "0 done", "1 read", "1 done", "2 read, last", "2 done",
+			"0 read", "0 done", "1 read", "1 done", "2 read", "2 done",
 		}},
 		{"less than another goroutine waits for", func(int) time.Duration { return taskTime / 2 }, []string{
-			"0 read", "0 done", "1 read", "1 done", "2 read, last", "2 done",
+			"0 read", "0 done", "1 read", "1 done", "2 read", "2 done",
 		}},
 		{"one lasts", func(n int) time.Duration { return time.Hour * time.Duration((n+1)%2) * time.Duration(2-n) / 2 }, []string{
-			"0 read", "0 lasts", "1 read", "1 done", "2 read, last", "2 done", "0 done",
+			"0 read", "0 lasts", "1 read", "1 done", "2 read", "2 done", "0 done",
 		}},
 		{"all last", func(n int) time.Duration { return time.Hour * time.Duration(3-n) }, []string{
-			"0 read", "0 lasts", "1 read", "1 lasts", "2 read, last", "2 lasts", "2 done", "1 done", "0 done",
+			"0 read", "0 lasts", "1 read", "1 lasts", "2 read", "2 lasts", "2 done", "1 done", "0 done",
 		}},
 	}
 	for _, tt := range tests {
@@ -67,11 +67,7 @@ func TestTasks(t *testing.T) {
 				c, served := serveTasks(t, 3, func(c *Conn) Handler {
 					return Handler{
 						PacketIn: func(*PacketIn, []byte) {
-							last := ""
-							if c.Backlog() == 0 {
-								last = ", last"
-							}
-							calls <- fmt.Sprintf("%d read%s", n, last)
+							calls <- fmt.Sprintf("%d read", n)
 							i := n
 							n++
 							c.Then(numbered{i, func() {
@@ -112,5 +108,39 @@ func TestTaskOutlivesConnection(t *testing.T) {
 		<-served
 		close(release)
 		<-done
+	})
+}
+
+// What was read at once has one time, whenever its turn comes.
+func TestReadAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, nc := newFake(t, V15)
+		const apart = time.Minute
+		go func() {
+			s.handshake()
+			for range 2 {
+				time.Sleep(apart)
+				s.send(bytes.Repeat(unhex(t, sentPunt15), 2))
+			}
+		}()
+		began := time.Now()
+		c, err := NewConn(t.Context(), nc, Options{EchoInterval: 24 * time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []time.Duration
+		served := make(chan error, 1)
+		go func() {
+			served <- c.Serve(Handler{PacketIn: func(*PacketIn, []byte) {
+				got = append(got, c.ReadAt().Sub(began))
+				c.Then(numbered{0, func() { time.Sleep(taskTime / 2) }})
+			}})
+		}()
+		time.Sleep(4 * apart)
+		c.Close()
+		<-served
+		if diff := cmp.Diff([]time.Duration{apart, apart, 2 * apart, 2 * apart}, got); diff != "" {
+			t.Errorf("read at (-want +got):\n%s", diff)
+		}
 	})
 }

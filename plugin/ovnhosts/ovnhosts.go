@@ -82,6 +82,9 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	if !found && h.Fall.Through(qname) {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
+	if c := state.QClass(); c != dns.ClassINET && c != dns.ClassANY {
+		return dns.RcodeRefused, nil // even the SOA of a denial would be of another class
+	}
 
 	m := new(dns.Msg)
 	m.SetReply(r)

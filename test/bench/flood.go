@@ -82,10 +82,11 @@ func (b *bench) flood() {
 					}
 					perSecond = b.figure(flood.Log(), `(\d+) queries left`) / length.Seconds()
 				}
-				if len(took) > 0 {
-					mid.put(kind.name, float64(quantile(took, .5).Nanoseconds())/1e3)
-					high.put(kind.name, float64(quantile(took, .99).Nanoseconds())/1e3)
+				if len(took) == 0 {
+					b.t.Fatalf("%s: no answer at all", kind.name)
 				}
+				mid.put(kind.name, float64(quantile(took, .5).Nanoseconds())/1e3)
+				high.put(kind.name, float64(quantile(took, .99).Nanoseconds())/1e3)
 				lost.put(kind.name, 100*float64(missed)/float64(missed+len(took)))
 				if kind.floods {
 					share.put(kind.name, perSecond)

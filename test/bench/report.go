@@ -79,8 +79,8 @@ var bars = []bar{
 	{what: "50 outstanding to a 10 ms upstream: puntdns, queries/s", table: tForward50, of: pPuntdns, least: 4750},
 	{what: "50 outstanding to a 10 ms upstream: puntdns to the upstream itself", table: tForward50, of: pPuntdns, to: pUpstream, least: .95},
 	{what: "processor time a query: puntdns to CoreDNS on a socket", table: tCPU, of: pPuntdns, to: pStock, most: .7},
-	{what: "decode a packet-in, ns", table: tCode, of: "PacketInDecode", most: 100},
-	{what: "encode a packet-out, ns", table: tCode, of: "AppendPacketOut", most: 100},
+	{what: "decode a packet-in, ns", table: tCode, of: "PacketInDecode/1.5", most: 100},
+	{what: "encode a packet-out, ns", table: tCode, of: "AppendPacketOut/OpenFlow 1.5", most: 100},
 	{what: "lookup of 100 names: among 1,000,000 to among 1,000", table: tCode, of: "LookupAtSize/1000000 names, 100 of its names", to: "LookupAtSize/1000 names, 100 of its names", most: 1.3},
 	{what: "1,000,000 names: first sync, s", table: tSync, of: large.String(), most: 12},
 	{what: "1,000,000 names: resident memory, MB", table: tRSS, of: large.String(), most: 350},
@@ -112,7 +112,7 @@ func (r *report) judge(b bar) (ratio float64, kept, ok bool) {
 func (r *report) write(dir string, b *bench) error {
 	var s strings.Builder
 	fmt.Fprintf(&s, "# Benchmarks\n\nWritten by `make bench`. %s; it took %s.\n\n", machine(b), r.took.Round(time.Second))
-	fmt.Fprintf(&s, `All peers run on one lab in turn, A B C D A B C D, and the medians of %d rounds count; what varies between runs of a shared machine is the figures, less so the ratios.
+	fmt.Fprintf(&s, `All peers run on one lab in turn, A B C D A B C D, and the medians of %d rounds count (a range of one value is a single measurement); what varies between runs of a shared machine is the figures, less so the ratios.
 
 - **ceiling**: a program that turns each punted query round as it is: what the switch, the connection and the codec allow.
 - **OVN's own DNS**: queries without EDNS, the only ones that it answers.
@@ -129,6 +129,9 @@ puntdns runs with *errors*, *prometheus*, *ready*, *ovnhosts*, *cache* and *forw
 	for _, bar := range bars {
 		ratio, kept, ok := r.judge(bar)
 		if !ok {
+			if len(r.table(bar.table).peers) > 0 {
+				return fmt.Errorf("%s: %q has no row for it", bar.what, bar.table)
+			}
 			continue
 		}
 		limit, verdict := fmt.Sprintf("at least %g", bar.least), "**missed**"
