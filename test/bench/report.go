@@ -165,7 +165,6 @@ puntdns runs with *errors*, *prometheus*, *ready*, *ovnhosts*, *cache* and *forw
 		fmt.Fprintf(&s, "![%s](%s)\n\n", p.title, name)
 	}
 	errs = append(errs, os.WriteFile(filepath.Join(dir, "benchmarks.md"), []byte(strings.TrimRight(s.String(), "\n")+"\n"), 0o644))
-	fmt.Print(s.String())
 	return errors.Join(errs...)
 }
 
