@@ -119,6 +119,9 @@ func (d *demo) usage(w io.Writer) {
 	p("less %s %s %s", filepath.Join(d.l.Dir, "Corefile"), d.puntdns.LogFile, filepath.Join(d.l.Node.Dir, "ovs-vswitchd.log"))
 	p("# Change the Corefile and have puntdns (pid %d) read it", d.puntdns.Pid)
 	p("kill -USR1 %d", d.puntdns.Pid)
+	p("# Kill it: guests are left to OVN's own DNS once the lease is over. Then start it again")
+	p("kill -9 %d", d.puntdns.Pid)
+	p("nsenter --net=%s %s -conf %s", d.l.Node.NetNS(), d.binary, filepath.Join(d.l.Dir, "Corefile"))
 	p("# End it all, and leave nothing behind")
 	p("kill %d", os.Getpid())
 }

@@ -52,6 +52,7 @@ type demo struct {
 	guests   []*lab.Guest // one of each tenant, with the same MAC and addresses
 	rows     []string     // UUID of the DNS row of each tenant
 	upstream *lab.DNSServer
+	binary   string
 	puntdns  *lab.Process
 }
 
@@ -70,7 +71,7 @@ func start(t *lab.Program, binary string) *demo {
 	began := time.Now()
 	fmt.Println("Starting OVN with two tenants, red and blue, on the userspace datapath ...")
 	l := lab.New(t, lab.Options{})
-	d := &demo{l: l}
+	d := &demo{l: l, binary: binary}
 	for _, tn := range tenants {
 		vm, row := tn.build(l)
 		d.guests = append(d.guests, vm)
