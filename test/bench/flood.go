@@ -36,12 +36,8 @@ func (b *bench) flood() {
 	n.names = n.names[:1]
 	// Open vSwitch 3.1.0 may abort in a flood through conntrack (conn_update_state).
 	n.NBCTL("acl-del", "red")
-	guest := func(name, addr, mac string) *lab.Guest {
-		return n.Node.AddGuest(lab.Guest{
-			Name: name, Switch: "red", MAC: mac, Addrs: lab.Prefixes(addr + "/24"), Gateway4: lab.Addr("10.0.0.1"), PortSecurity: true,
-		})
-	}
-	victim, server := guest("victim", "10.0.0.12", "02:00:00:00:00:12"), guest("server", "10.0.0.53", "02:00:00:00:00:53")
+	victim := n.guest("victim", "red", "10.0.0.12", "10.0.0.1", "02:00:00:00:00:12")
+	server := n.guest("server", "red", "10.0.0.53", "10.0.0.1", "02:00:00:00:00:53")
 	n.Sync()
 	// OVN's own DNS would take port 53.
 	const socket = "10.0.0.53:5353"

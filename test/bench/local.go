@@ -48,17 +48,18 @@ func (b *bench) newNetwork() *network {
 		records[name] = fmt.Sprintf("10.0.2.%d", i)
 	}
 	n.AddDNS(records, "red")
-	guest := func(name, sw, addr, gateway, mac string) *lab.Guest {
-		return n.Node.AddGuest(lab.Guest{
-			Name: name, Switch: sw, MAC: mac, Addrs: lab.Prefixes(addr + "/24"), Gateway4: lab.Addr(gateway), PortSecurity: true,
-		})
-	}
-	n.vm = guest("vm", "red", "10.0.0.11", "10.0.0.1", "02:00:00:00:00:11")
-	n.other = guest("other", "blue", "10.0.1.11", "10.0.1.1", "02:00:00:00:01:11")
-	n.stock = guest("stock", "blue", stockAddr, "10.0.1.1", "02:00:00:00:01:53")
+	n.vm = n.guest("vm", "red", "10.0.0.11", "10.0.0.1", "02:00:00:00:00:11")
+	n.other = n.guest("other", "blue", "10.0.1.11", "10.0.1.1", "02:00:00:00:01:11")
+	n.stock = n.guest("stock", "blue", stockAddr, "10.0.1.1", "02:00:00:00:01:53")
 	n.Sync()
 	n.file = questions(n.Lab, "names", n.names)
 	return n
+}
+
+func (n *network) guest(name, sw, addr, gateway, mac string) *lab.Guest {
+	return n.Node.AddGuest(lab.Guest{
+		Name: name, Switch: sw, MAC: mac, Addrs: lab.Prefixes(addr + "/24"), Gateway4: lab.Addr(gateway), PortSecurity: true,
+	})
 }
 
 // peer is one of those that are measured in turn.

@@ -77,10 +77,8 @@ func (l *scaleLab) corefile(monitor string) string {
 
 // run starts puntdns and returns it with the time until it was ready.
 func (b *bench) run(l *scaleLab, monitor string) (*lab.Process, time.Duration) {
-	runs++
 	began := time.Now()
-	p := l.Node.Start(fmt.Sprintf("run%d", runs), nil, b.puntdns, "-conf", l.WriteFile("Corefile", l.corefile(monitor)))
-	b.started(p, "flows are in place")
+	p := b.serve(l.Node.Host, "flows are in place", b.puntdns, "-conf", l.WriteFile("Corefile", l.corefile(monitor)))
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := l.Node.WaitHTTP(ctx, "http://127.0.0.1:8181/ready", 200); err != nil {

@@ -145,14 +145,14 @@ func diagram(title, xName string, names []string, series [][]point, linearY bool
 func (r *report) pictures() []picture {
 	var all []picture
 	for name, table := range map[string]string{"local": tLocal, "cpu": tCPU, "forward": tForward500} {
-		if t := r.table(table); len(t.peers) > 0 {
+		if t := r.measured(table); len(t.peers) > 0 {
 			all = append(all, picture{name, t.name, barsOf(t)})
 		}
 	}
 	if len(r.spread) > 0 {
 		var names []string
 		var series [][]point
-		for _, p := range r.table(tMedian).peers {
+		for _, p := range r.measured(tMedian).peers {
 			names = append(names, p)
 			series = append(series, cumulative(r.spread[p]))
 		}
@@ -164,7 +164,7 @@ func (r *report) pictures() []picture {
 		for _, table := range of {
 			var s []point
 			for _, size := range sizes {
-				if v := r.table(table).values[size.String()]; len(v) > 0 {
+				if v := r.measured(table).values[size.String()]; len(v) > 0 {
 					s = append(s, point{float64(size.switches * size.names), median(v)})
 				}
 			}
