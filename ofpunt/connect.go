@@ -130,12 +130,9 @@ func (b *bridge) reach(ctx context.Context, options *Options) (net.Conn, error) 
 // open connects to an endpoint, or is connected to by it; files are those of the
 // property tls.
 func open(ctx context.Context, e endpoint.Endpoint, files *endpoint.TLSFiles) (net.Conn, error) {
-	var config *tls.Config
-	if e.TLS {
-		var err error
-		if config, err = files.Config(e.Listen); err != nil {
-			return nil, err
-		}
+	config, err := files.For(e)
+	if err != nil {
+		return nil, err
 	}
 	if e.Listen {
 		return accept1(ctx, e, config)

@@ -73,6 +73,7 @@ func TestDoubt(t *testing.T) {
 	}{
 		{"chains that wait", &server{}, now, false},
 		{"chains that do not", &server{fromMemory: true}, now, true},
+		{"a task lasts", lasted(), now, false},
 		{"one has waited", doubted(now), now.Add(doubt - time.Second), false},
 		{"one has waited, long ago", doubted(now), now.Add(doubt + time.Second), true},
 	} {
@@ -85,8 +86,13 @@ func TestDoubt(t *testing.T) {
 }
 
 func doubted(at time.Time) *server {
-	s := &server{fromMemory: true}
-	taskLasts(&query{server: s})
+	s := lasted()
 	s.kept(at)
+	return s
+}
+
+func lasted() *server {
+	s := &server{fromMemory: true}
+	taskLasts(readerTask{&query{server: s}})
 	return s
 }

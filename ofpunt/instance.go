@@ -123,7 +123,7 @@ func (s *server) openAndSettle() error {
 // attain tries the local endpoints that are new to b, where it has what is there now.
 func (s *server) attain(ctx context.Context, b *bridge) error {
 	o, was := &s.options, &b.current.Load().options
-	for _, new := range []struct {
+	for _, local := range []struct {
 		property string
 		e, was   endpoint.Endpoint
 		now      bool
@@ -131,12 +131,12 @@ func (s *server) attain(ctx context.Context, b *bridge) error {
 		{"openflow", o.OpenFlow, was.OpenFlow, b.conn.Load() != nil},
 		{"ovsdb", o.OVSDB, was.OVSDB, b.localRead.Load()},
 	} {
-		if !new.now || new.e.Listen || new.e == new.was && o.TLS == was.TLS {
+		if !local.now || local.e.Listen || local.e == local.was && o.TLS == was.TLS {
 			continue
 		}
-		conn, err := open(ctx, new.e, &o.TLS)
+		conn, err := open(ctx, local.e, &o.TLS)
 		if err != nil {
-			return fmt.Errorf("ofpunt %s: %s: %w; expected one that can be reached, as that of the Corefile before is", o.Bridge, new.property, err)
+			return fmt.Errorf("ofpunt %s: %s: %w; expected one that can be reached, as that of the Corefile before is", o.Bridge, local.property, err)
 		}
 		conn.Close()
 	}

@@ -4,7 +4,6 @@ package ofpunt
 
 import (
 	"context"
-	"crypto/tls"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/vswitch"
@@ -48,12 +47,9 @@ func (s *server) learn(view *localView) {
 }
 
 func (b *bridge) followLocal(ctx context.Context, o *Options) error {
-	var config *tls.Config
-	if o.OVSDB.TLS {
-		var err error
-		if config, err = o.TLS.Config(false); err != nil {
-			return err
-		}
+	config, err := o.TLS.For(o.OVSDB)
+	if err != nil {
+		return err
 	}
 	return vswitch.Watch(ctx, o.OVSDB, config, b.name, func(v vswitch.View) {
 		b.mu.Lock()

@@ -88,8 +88,8 @@ var (
 	errNotPaused = errors.New("the punt was not paused, it can't be resumed")
 )
 
-// Run takes the packet through the chain.
-func (q *query) Run() {
+// run takes the packet through the chain.
+func (q *query) run() {
 	defer func() {
 		q.caught(recover())
 		if q.guest != nil {

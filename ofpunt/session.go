@@ -141,7 +141,7 @@ type readerTask struct{ *query }
 // Run implements openflow.Task.
 func (t readerTask) Run() {
 	if t.begin() {
-		t.query.Run()
+		t.run()
 		return
 	}
 	t.onReader.Store(false)

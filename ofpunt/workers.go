@@ -38,7 +38,7 @@ func (w *workers) serve(q *query) {
 
 func (w *workers) run(q *query) {
 	for q != nil {
-		q.Run()
+		q.run()
 		q = nil // not kept from the garbage collector
 		if w.waiting.Add(1) <= maxWaiting {
 			q = <-w.work // nil at the end

@@ -46,7 +46,7 @@ func TestPanic(t *testing.T) {
 			t.Fatalf("query %d: %s", i, reason)
 		}
 		s.pending.Add(1)
-		q.Run()
+		q.run()
 		if !q.done.Load() {
 			t.Errorf("query %d is not at its end", i)
 		}

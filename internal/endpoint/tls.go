@@ -48,6 +48,14 @@ func (f TLSFiles) Config(server bool) (*tls.Config, error) {
 	return cfg, nil
 }
 
+// For is the configuration for an endpoint: nil for one without TLS.
+func (f TLSFiles) For(e Endpoint) (*tls.Config, error) {
+	if !e.TLS {
+		return nil, nil
+	}
+	return f.Config(e.Listen)
+}
+
 // material is one consistent reading of the three files.
 type material struct {
 	cert   *tls.Certificate

@@ -81,6 +81,7 @@ func TestTasks(t *testing.T) {
 				time.Sleep(4 * time.Hour)
 				c.Close()
 				<-served
+				synctest.Wait() // for tasks that others have read on behind
 				close(calls)
 				var got []string
 				for s := range calls {
