@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/puntdns/puntdns/test/lab"
 )
 
 // Umasks of the daemons: as a unit has it by default, and by the drop-in.
@@ -28,10 +30,7 @@ const (
 func TestSockets(t *testing.T) {
 	tmpfiles := need(t, "systemd-tmpfiles")
 	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("not root")
-		}
-		t.Skip("it needs root, to act as other users")
+		lab.Lack(t, "no root, to act as other users")
 	}
 	dropIn, err := os.ReadFile("puntdns-sockets.conf")
 	if err != nil {

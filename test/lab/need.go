@@ -26,19 +26,22 @@ var programs = []string{
 	"ovn-northd", "ovn-controller", "ovn-nbctl", "ovn-sbctl", "ip", "dig", "sh", "grep",
 }
 
-// Need skips the test, with the reason, where no lab can run. With CI=true in
-// the environment that is a failure instead, so that no system test is lost
-// unseen.
+// Need skips the test where no lab can run, as Lack does.
 func Need(t T) {
 	t.Helper()
-	err := usable()
-	switch {
-	case err == nil:
-	case os.Getenv("CI") == "true":
-		t.Fatalf("CI=true, and no lab can run: %v", err)
-	default:
-		t.Skipf("no lab can run: %v", err)
+	if err := usable(); err != nil {
+		Lack(t, "no lab can run: %v", err)
 	}
+}
+
+// Lack skips the test for the lack of what `make test` installs. With CI=true in
+// the environment that is a failure instead, so that no test is lost unseen.
+func Lack(t T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("CI=true, and "+format, args...)
+	}
+	t.Skipf(format, args...)
 }
 
 func usable() error {
