@@ -79,10 +79,10 @@ func TestContainers(t *testing.T) {
 					t.Fatal(err)
 				}
 				// The frame to send is the answer to one the other way round.
-				turned := frame.UDP{
+				turned := frame.UDP{Ends: frame.Ends{
 					SrcMAC: [6]byte{2, 0, 0, 0, 1, 1}, DstMAC: tt.mac, Tag: tt.tag,
 					Src: netip.MustParseAddrPort(ends[1]), Dst: netip.MustParseAddrPort(ends[0]),
-				}
+				}}
 				f, err := turned.AppendReply(nil, payload, true)
 				if err != nil {
 					t.Fatal(err)

@@ -257,10 +257,10 @@ func taggedQuery(t *testing.T, who string, vlan uint16, port uint16, server, nam
 	if ends[1].Addr().Is6() {
 		ends[0] = netip.AddrPortFrom(lab.Addr("fd00:1::11"), port)
 	}
-	turned := frame.UDP{
+	turned := frame.UDP{Ends: frame.Ends{
 		SrcMAC: [6]byte{2, 0, 0, 0, 1, 1}, DstMAC: estateMACOf[who],
 		Tag: frame.Tag{Tagged: vlan != 0, VLAN: vlan}, Src: ends[1], Dst: ends[0],
-	}
+	}}
 	// It is the answer to one the other way round.
 	f, err := turned.AppendReply(nil, pack(t, new(dns.Msg).SetQuestion(name, dns.TypeA)), true)
 	if err != nil {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package frame decodes the Ethernet frames that a switch punts and builds the
-// frames that answer them: UDP datagrams, ARP requests and neighbour
+// frames that answer them: UDP datagrams, TCP segments, ARP requests and neighbour
 // solicitations, and a probe of our own. It knows nothing of what a datagram
-// carries.
+// or a segment carries.
 //
 // Everything is a pure function of its arguments. The frames come from guests
 // that nobody trusts, so each length is checked before it is used, each walk is

@@ -14,6 +14,7 @@ import (
 var allFrames = [][]byte{
 	udp4Frame, udp4Tagged, udp4Options, udp4Odd, udp4Padded, udp4Empty, udp4FFFF,
 	udp6Frame, udp6Tagged, udp6Headers, udp6FFFF,
+	tcp4Frame, tcp4Reply, tcp4Tagged, tcp4Odd, tcp6Frame,
 	arp, arpTagged, ns, nsOption, nsTagged, arpReply, nsReply,
 }
 
@@ -32,12 +33,17 @@ func repaired(b []byte) []byte {
 	switch {
 	case len(b) >= 54+8 && b[12] == 0x86 && b[13] == 0xdd && b[20] == 17:
 		return edited(b, length6, udp6Sum)
+	case len(b) >= 54+20 && b[12] == 0x86 && b[13] == 0xdd && b[20] == 6:
+		return edited(b, length6, tcp6Sum)
 	case len(b) >= 54+4 && b[12] == 0x86 && b[13] == 0xdd && b[20] == 58:
 		return edited(b, length6, icmpSum)
 	case len(b) >= 34 && b[12] == 0x08 && b[13] == 0:
 		header := 14 + int(b[14]&0xf)*4
 		if header < 34 || header+8 > len(b) {
 			return b
+		}
+		if total := int(b[16])<<8 + int(b[17]); b[23] == 6 && header == 34 && total >= 40 && 14+total <= len(b) {
+			return edited(b, tcp4Sum)
 		}
 		return edited(b, sum4, at(header+6, 0, 0))
 	}
@@ -82,6 +88,54 @@ func FuzzUDP(f *testing.F) {
 		if back.SrcMAC != u.DstMAC || back.DstMAC != u.SrcMAC || back.Src != u.Dst || back.Dst != u.Src ||
 			back.Tag != want || !bytes.Equal(back.Payload, payload) {
 			t.Fatalf("%+v answered by %+v", u, back)
+		}
+		if !bytes.Equal(b, frozen) {
+			t.Fatal("the frame was changed")
+		}
+	})
+}
+
+// FuzzTCP is FuzzUDP for segments.
+func FuzzTCP(f *testing.F) {
+	for _, b := range allFrames {
+		f.Add(b, synAck, true, false)
+		f.Add(b, []byte{}, false, true)
+	}
+	f.Fuzz(func(t *testing.T, b, answer []byte, tagged, repair bool) {
+		if repair {
+			b = repaired(b)
+		}
+		frozen := bytes.Clone(b)
+		kind := frame.KindOf(b)
+		var s frame.TCP
+		if err := s.Decode(b); err != nil {
+			listed(t, err)
+			return
+		}
+		if kind != frame.KindTCP {
+			t.Fatalf("a segment of kind %d", kind)
+		}
+		reply, err := s.AppendReply(nil, answer, tagged)
+		if err != nil {
+			if errors.Is(err, frame.ErrPayload) && len(answer) > 65515 || errors.Is(err, frame.TCPLength) && len(answer) < 20 {
+				return
+			}
+			t.Fatal(err)
+		}
+		var back frame.TCP
+		if err := back.Decode(reply); err != nil {
+			if errors.Is(err, frame.TCPLength) && (answer[12]>>4 < 5 || int(answer[12]>>4)*4 > len(answer)) {
+				return // so it was given
+			}
+			t.Fatalf("reply %x: %v", reply, err)
+		}
+		want := frame.Tag{}
+		if tagged {
+			want = s.Tag
+		}
+		if back.SrcMAC != s.DstMAC || back.DstMAC != s.SrcMAC || back.Src != s.Dst || back.Dst != s.Src ||
+			back.Tag != want || !bytes.Equal(back.Segment[4:16], answer[4:16]) || !bytes.Equal(back.Segment[18:], answer[18:]) {
+			t.Fatalf("%+v answered by %+v", s, back)
 		}
 		if !bytes.Equal(b, frozen) {
 			t.Fatal("the frame was changed")

@@ -87,8 +87,18 @@ func udp4Sum(b []byte) []byte {
 	return b
 }
 
+// tcp4Sum is udp4Sum for a segment.
+func tcp4Sum(b []byte) []byte {
+	sum4(b)
+	s := b[34 : 14+binary.BigEndian.Uint16(b[16:])]
+	s[16], s[17] = 0, 0
+	binary.BigEndian.PutUint16(s[16:], ^onesComplement(b[26:34], []byte{0, 6}, binary.BigEndian.AppendUint16(nil, uint16(len(s))), s))
+	return b
+}
+
 func udp6Sum(b []byte) []byte { return sum6(17, 6)(b) }
 func icmpSum(b []byte) []byte { return sum6(58, 2)(b) }
+func tcp6Sum(b []byte) []byte { return sum6(6, 16)(b) }
 
 // length6 sets the IPv6 payload length to what is there.
 func length6(b []byte) []byte {

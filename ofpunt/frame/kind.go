@@ -10,7 +10,7 @@ const (
 	// KindOther is for none of the decoders; UDP.Decode names the reason.
 	KindOther  Kind = iota
 	KindUDP         // UDP.Decode
-	KindTCP         // TCP in IPv4 or IPv6
+	KindTCP         // TCP.Decode
 	KindARP         // Neighbor.Decode
 	KindICMPv6      // Neighbor.Decode
 	KindProbe       // ParseProbe

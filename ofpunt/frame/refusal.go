@@ -58,6 +58,10 @@ const (
 	UDPLength Refusal = "udp-length"
 	// UDPChecksum: the UDP checksum is wrong, or absent in IPv6.
 	UDPChecksum Refusal = "udp-checksum"
+	// TCPLength: the TCP header is shorter than 20 bytes or longer than the segment.
+	TCPLength Refusal = "tcp-length"
+	// TCPChecksum: the TCP checksum is wrong.
+	TCPChecksum Refusal = "tcp-checksum"
 	// Port: source or destination port 0.
 	Port Refusal = "port"
 
@@ -86,7 +90,7 @@ var refusals = []Refusal{
 	Truncated, SourceMAC, DestinationMAC, TwoTags, EtherType,
 	IPHeader, IPLength, IPChecksum, IPOptions, ExtensionHeaders, RoutingHeader,
 	Fragment, Protocol, SourceAddress, DestinationAddress,
-	UDPLength, UDPChecksum, Port,
+	UDPLength, UDPChecksum, TCPLength, TCPChecksum, Port,
 	ARPFormat, ARPOperation, ICMPType, ICMPChecksum, HopLimit, NDFormat,
 	AddressProbe, Gratuitous, TargetAddress,
 }

@@ -2,30 +2,14 @@
 
 package frame
 
-import (
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"net/netip"
-)
+import "encoding/binary"
 
 const udpLen = 8
 
-// Errors of [UDP.AppendReply].
-var (
-	// ErrPayload: more bytes than a UDP datagram can hold, 65507 in IPv4 and
-	// 65527 in IPv6.
-	ErrPayload = errors.New("payload too long for a datagram")
-	// ErrAddresses: two addresses that are not both IPv4 or both IPv6.
-	ErrAddresses = errors.New("addresses of different families")
-)
-
 // UDP is a UDP datagram in an Ethernet frame.
 type UDP struct {
-	SrcMAC, DstMAC [6]byte
-	Tag
-	Src, Dst netip.AddrPort
-	Payload  []byte // part of the decoded frame, not a copy
+	Ends
+	Payload []byte // part of the decoded frame, not a copy
 }
 
 // Decode reads the datagram in b: Ethernet II with at most one IEEE 802.1Q tag,
@@ -39,58 +23,27 @@ type UDP struct {
 // the pseudo header alone is taken for right: virtual interfaces leave the rest
 // to hardware which a frame on its way through a software switch never meets.
 func (u *UDP) Decode(b []byte) error {
-	etherType, tag, rest, err := link(b)
+	var ends Ends
+	c, err := ends.decode(b, protoUDP)
 	if err != nil {
 		return err
 	}
-	var p packet
-	if err := p.decode(etherType, rest); err != nil {
-		return err
-	}
-	if p.proto != protoUDP {
-		return Protocol
-	}
-	if len(p.payload) < udpLen {
+	if len(c.bytes) < udpLen {
 		return UDPLength
 	}
-	length := int(binary.BigEndian.Uint16(p.payload[4:]))
-	if length < udpLen || length > len(p.payload) {
+	length := int(binary.BigEndian.Uint16(c.bytes[4:]))
+	if length < udpLen || length > len(c.bytes) {
 		return UDPLength
 	}
-	d := p.payload[:length:length]
-	if !checked(d, p.pseudo, etherType == etherIPv4) {
+	d := c.bytes[:length:length]
+	if field := binary.BigEndian.Uint16(d[6:]); field == 0 && !c.ipv4 || field != 0 && !checked(d, field, protoUDP, c.pseudo) {
 		return UDPChecksum
 	}
-	dstMAC, srcMAC := [6]byte(b), [6]byte(b[6:])
-	sport, dport := binary.BigEndian.Uint16(d), binary.BigEndian.Uint16(d[2:])
-	switch {
-	case isGroup(srcMAC):
-		return SourceMAC
-	case isGroup(dstMAC):
-		return DestinationMAC
-	case !isHost(p.src):
-		return SourceAddress
-	case !isHost(p.dst):
-		return DestinationAddress
-	case sport == 0 || dport == 0:
-		return Port
+	if err := ends.setPorts(binary.BigEndian.Uint16(d), binary.BigEndian.Uint16(d[2:])); err != nil {
+		return err
 	}
-	*u = UDP{
-		SrcMAC: srcMAC, DstMAC: dstMAC, Tag: tag,
-		Src: netip.AddrPortFrom(p.src, sport), Dst: netip.AddrPortFrom(p.dst, dport),
-		Payload: d[udpLen:],
-	}
+	*u = UDP{ends, d[udpLen:]}
 	return nil
-}
-
-// checked tells whether the checksum of the datagram d can be relied on.
-func checked(d []byte, pseudo uint64, optional bool) bool {
-	field := binary.BigEndian.Uint16(d[6:])
-	if field == 0 {
-		return optional
-	}
-	pseudo = add(pseudo, protoUDP+uint32(len(d)))
-	return fold(sum(pseudo, d)) == 0xffff || field == fold(pseudo)
 }
 
 // AppendReply appends to dst the frame that answers u with payload, and returns
@@ -102,38 +55,12 @@ func checked(d []byte, pseudo uint64, optional bool) bool {
 //
 // The error is [ErrPayload] or [ErrAddresses]; dst is then returned as it was.
 func (u *UDP) AppendReply(dst, payload []byte, tagged bool) ([]byte, error) {
-	from, to := u.Dst.Addr(), u.Src.Addr()
-	length, overhead := udpLen+len(payload), ipv6Len
-	switch {
-	case from.Is4() && to.Is4():
-		overhead = ipv4Len
-		if ipv4Len+length > 0xffff {
-			return dst, fmt.Errorf("%w: %d bytes", ErrPayload, len(payload))
-		}
-	case !from.Is6() || !to.Is6():
-		return dst, fmt.Errorf("%w: %v, %v", ErrAddresses, from, to)
-	case length > 0xffff:
-		return dst, fmt.Errorf("%w: %d bytes", ErrPayload, len(payload))
+	dst, d, pseudo, err := u.appendReply(dst, tagged, protoUDP, udpLen+len(payload))
+	if err != nil {
+		return dst, err
 	}
-	tag := u.keep(tagged)
-	dst, b := extend(dst, tag.len()+overhead+length)
-	var d []byte
-	if overhead == ipv4Len {
-		ip := putLink(b, u.SrcMAC, u.DstMAC, tag, etherIPv4)
-		d = putIPv4(ip, from, to, protoUDP, hopLimit, length)
-		putUDP(d, sum(0, ip[12:20]), u.Dst.Port(), u.Src.Port(), payload)
-	} else {
-		ip := putLink(b, u.SrcMAC, u.DstMAC, tag, etherIPv6)
-		d = putIPv6(ip, from, to, protoUDP, hopLimit, length)
-		putUDP(d, sum(0, ip[8:40]), u.Dst.Port(), u.Src.Port(), payload)
-	}
-	return dst, nil
-}
-
-// putUDP fills d with a datagram; pseudo is the sum of its two addresses.
-func putUDP(d []byte, pseudo uint64, sport, dport uint16, payload []byte) {
-	binary.BigEndian.PutUint16(d, sport)
-	binary.BigEndian.PutUint16(d[2:], dport)
+	binary.BigEndian.PutUint16(d, u.Dst.Port())
+	binary.BigEndian.PutUint16(d[2:], u.Src.Port())
 	binary.BigEndian.PutUint32(d[4:], uint32(len(d))<<16)
 	copy(d[udpLen:], payload)
 	check := ^fold(sum(add(pseudo, protoUDP+uint32(len(d))), d))
@@ -142,4 +69,5 @@ func putUDP(d []byte, pseudo uint64, sport, dport uint16, payload []byte) {
 		check = 0xffff
 	}
 	binary.BigEndian.PutUint16(d[6:], check)
+	return dst, nil
 }

@@ -24,7 +24,7 @@ var (
 var byValue = cmpopts.EquateComparable(netip.AddrPort{}, netip.Addr{})
 
 func datagram(src, dst netip.AddrPort, tag frame.Tag, payload []byte) frame.UDP {
-	return frame.UDP{SrcMAC: guestMAC, DstMAC: resolverMAC, Tag: tag, Src: src, Dst: dst, Payload: payload}
+	return frame.UDP{Ends: frame.Ends{SrcMAC: guestMAC, DstMAC: resolverMAC, Tag: tag, Src: src, Dst: dst}, Payload: payload}
 }
 
 func TestUDP(t *testing.T) {
@@ -97,7 +97,7 @@ func TestUDP(t *testing.T) {
 			if err := back.Decode(got[len("before"):]); err != nil {
 				t.Fatalf("the reply does not decode: %v", err)
 			}
-			swapped := frame.UDP{SrcMAC: u.DstMAC, DstMAC: u.SrcMAC, Src: u.Dst, Dst: u.Src, Payload: tt.answer}
+			swapped := frame.UDP{Ends: frame.Ends{SrcMAC: u.DstMAC, DstMAC: u.SrcMAC, Src: u.Dst, Dst: u.Src}, Payload: tt.answer}
 			if tt.tagged {
 				swapped.Tag = u.Tag
 			}
@@ -333,6 +333,7 @@ func TestChecksumLengths(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	dst := make([]byte, 0, 2048)
 	var u frame.UDP
+	var s frame.TCP
 	var n frame.Neighbor
 	steps := map[string]func(){
 		"decode IPv4":  func() { _ = u.Decode(udp4Tagged) },
@@ -340,6 +341,7 @@ func TestNoAllocations(t *testing.T) {
 		"refuse":       func() { _ = u.Decode(udp4Frame[:40]) },
 		"reply":        func() { _ = u.Decode(udp4Frame); _, _ = u.AppendReply(dst, answer, true) },
 		"reply IPv6":   func() { _ = u.Decode(udp6Frame); _, _ = u.AppendReply(dst, answer, true) },
+		"segment":      func() { _ = s.Decode(tcp4Tagged); _, _ = s.AppendReply(dst, synAck, true) },
 		"ARP":          func() { _ = n.Decode(arp); _ = n.AppendReply(dst, resolverMAC, true) },
 		"solicitation": func() { _ = n.Decode(nsOption); _ = n.AppendReply(dst, resolverMAC, true) },
 		"kind":         func() { _ = frame.KindOf(udp6Headers) },

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package frame
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+)
+
+// Errors of [UDP.AppendReply] and [TCP.AppendReply].
+var (
+	// ErrPayload: more bytes than a packet can hold: of UDP payload 65507 in IPv4
+	// and 65527 in IPv6, of a segment 65515 and 65535.
+	ErrPayload = errors.New("payload too long for a packet")
+	// ErrAddresses: two addresses that are not both IPv4 or both IPv6.
+	ErrAddresses = errors.New("addresses of different families")
+)
+
+// Ends are the two ends of what a frame carries: Src sent it to Dst.
+type Ends struct {
+	SrcMAC, DstMAC [6]byte
+	Tag
+	Src, Dst netip.AddrPort
+}
+
+// content is what an IP packet carries, behind all its headers.
+type content struct {
+	bytes  []byte
+	pseudo uint64 // one's complement sum of the two addresses
+	ipv4   bool
+}
+
+// decode reads the headers down to what is of proto. Ports are the caller's to read,
+// with setPorts.
+func (e *Ends) decode(b []byte, proto uint8) (content, error) {
+	etherType, tag, rest, err := link(b)
+	if err != nil {
+		return content{}, err
+	}
+	var p packet
+	if err := p.decode(etherType, rest); err != nil {
+		return content{}, err
+	}
+	if p.proto != proto {
+		return content{}, Protocol
+	}
+	*e = Ends{
+		SrcMAC: [6]byte(b[6:]), DstMAC: [6]byte(b), Tag: tag,
+		Src: netip.AddrPortFrom(p.src, 0), Dst: netip.AddrPortFrom(p.dst, 0),
+	}
+	return content{p.payload, p.pseudo, etherType == etherIPv4}, nil
+}
+
+// setPorts fills in the ports, and refuses ends that can't be answered.
+func (e *Ends) setPorts(src, dst uint16) error {
+	switch {
+	case isGroup(e.SrcMAC):
+		return SourceMAC
+	case isGroup(e.DstMAC):
+		return DestinationMAC
+	case !isHost(e.Src.Addr()):
+		return SourceAddress
+	case !isHost(e.Dst.Addr()):
+		return DestinationAddress
+	case src == 0 || dst == 0:
+		return Port
+	}
+	e.Src, e.Dst = netip.AddrPortFrom(e.Src.Addr(), src), netip.AddrPortFrom(e.Dst.Addr(), dst)
+	return nil
+}
+
+// appendReply appends the headers of a packet back from Dst to Src with length bytes
+// of proto, and the room for those; pseudo is the sum of its addresses.
+func (e *Ends) appendReply(dst []byte, tagged bool, proto uint8, length int) (whole, room []byte, pseudo uint64, err error) {
+	from, to, overhead := e.Dst.Addr(), e.Src.Addr(), ipv6Len
+	switch {
+	case from.Is4() && to.Is4():
+		overhead = ipv4Len
+		if ipv4Len+length > 0xffff {
+			return dst, nil, 0, fmt.Errorf("%w: %d bytes", ErrPayload, length)
+		}
+	case !from.Is6() || !to.Is6():
+		return dst, nil, 0, fmt.Errorf("%w: %v, %v", ErrAddresses, from, to)
+	case length > 0xffff:
+		return dst, nil, 0, fmt.Errorf("%w: %d bytes", ErrPayload, length)
+	}
+	tag := e.keep(tagged)
+	dst, b := extend(dst, tag.len()+overhead+length)
+	if overhead == ipv4Len {
+		ip := putLink(b, e.SrcMAC, e.DstMAC, tag, etherIPv4)
+		return dst, putIPv4(ip, from, to, proto, hopLimit, length), sum(0, ip[12:20]), nil
+	}
+	ip := putLink(b, e.SrcMAC, e.DstMAC, tag, etherIPv6)
+	return dst, putIPv6(ip, from, to, proto, hopLimit, length), sum(0, ip[8:40]), nil
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package frame
+
+import "encoding/binary"
+
+const tcpLen = 20
+
+// TCP is a TCP segment in an Ethernet frame.
+type TCP struct {
+	Ends
+	Segment []byte // TCP header and payload; part of the decoded frame, not a copy
+}
+
+// Decode reads the segment in b: an Ethernet and IP header as [UDP.Decode] takes
+// them, and TCP (RFC 9293, section 3.1), of which it checks the length of the header
+// and the checksum. Like there, a checksum of the pseudo header alone is taken for
+// right. The error is a [Refusal].
+func (t *TCP) Decode(b []byte) error {
+	var ends Ends
+	c, err := ends.decode(b, protoTCP)
+	if err != nil {
+		return err
+	}
+	s := c.bytes[:len(c.bytes):len(c.bytes)]
+	if len(s) < tcpLen {
+		return TCPLength
+	}
+	if header := int(s[12]>>4) * 4; header < tcpLen || header > len(s) {
+		return TCPLength
+	}
+	if !checked(s, binary.BigEndian.Uint16(s[16:]), protoTCP, c.pseudo) {
+		return TCPChecksum
+	}
+	if err := ends.setPorts(binary.BigEndian.Uint16(s), binary.BigEndian.Uint16(s[2:])); err != nil {
+		return err
+	}
+	*t = TCP{ends, s}
+	return nil
+}
+
+// AppendReply appends to dst the frame that sends segment, a TCP header and payload,
+// back to where t came from, as [UDP.AppendReply] does with a datagram. The ports and
+// the checksum of segment do not matter: the frame has those of t and its own.
+//
+// The error is [ErrPayload] or [ErrAddresses], or [TCPLength] for a segment without a
+// whole header; dst is then returned as it was.
+func (t *TCP) AppendReply(dst, segment []byte, tagged bool) ([]byte, error) {
+	if len(segment) < tcpLen {
+		return dst, TCPLength
+	}
+	dst, s, pseudo, err := t.appendReply(dst, tagged, protoTCP, len(segment))
+	if err != nil {
+		return dst, err
+	}
+	copy(s, segment)
+	binary.BigEndian.PutUint16(s, t.Dst.Port())
+	binary.BigEndian.PutUint16(s[2:], t.Src.Port())
+	binary.BigEndian.PutUint16(s[16:], 0)
+	binary.BigEndian.PutUint16(s[16:], ^fold(sum(add(pseudo, protoTCP+uint32(len(s))), s)))
+	return dst, nil
+}
