@@ -42,19 +42,19 @@ func newAdmission(size int) *admission {
 }
 
 // admit takes q in, or tells which limit stands against it.
-func (a *admission) admit(q *query, guest guestKey, perGuest int) (reason string) {
+func (a *admission) admit(q *query, perGuest int) (reason string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.count.Load() >= int64(len(a.slots)) {
 		return reasonOverload
 	}
-	g := a.guests[guest]
+	g := a.guests[q.asking]
 	if g == nil {
 		if len(a.guests) >= maxIdleGuests {
 			a.sweep()
 		}
 		g = &guestCount{}
-		a.guests[guest] = g
+		a.guests[q.asking] = g
 	}
 	if g.n.Load() >= int64(perGuest) {
 		return reasonPortLimit

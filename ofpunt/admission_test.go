@@ -12,8 +12,8 @@ func TestAdmission(t *testing.T) {
 	red, blue := guestKey{1, 1}, guestKey{2, 1}
 	admit := func(g guestKey, want string) *query {
 		t.Helper()
-		q := &query{}
-		if got := a.admit(q, g, 2); got != want {
+		q := &query{asking: g}
+		if got := a.admit(q, 2); got != want {
 			t.Fatalf("admit: got %q, want %q", got, want)
 		}
 		return q
@@ -45,8 +45,8 @@ func TestAdmissionConcurrently(t *testing.T) {
 		})
 	}
 	for i := range 20000 {
-		q := &query{}
-		for a.admit(q, guestKey{uint32(i % 3), 0}, size) != "" {
+		q := &query{asking: guestKey{uint32(i % 3), 0}}
+		for a.admit(q, size) != "" {
 			continue
 		}
 		released <- q
@@ -65,11 +65,11 @@ func TestAdmissionConcurrently(t *testing.T) {
 
 func TestAdmissionForgetsIdleGuests(t *testing.T) {
 	a := newAdmission(4)
-	busy := &query{}
-	a.admit(busy, guestKey{1 << 20, 0}, 1)
+	busy := &query{asking: guestKey{1 << 20, 0}}
+	a.admit(busy, 1)
 	for i := range uint32(3 * maxIdleGuests) {
-		q := &query{}
-		if reason := a.admit(q, guestKey{i, 0}, 1); reason != "" {
+		q := &query{asking: guestKey{i, 0}}
+		if reason := a.admit(q, 1); reason != "" {
 			t.Fatal(reason)
 		}
 		a.release(q)
@@ -77,7 +77,7 @@ func TestAdmissionForgetsIdleGuests(t *testing.T) {
 	if n := len(a.guests); n > maxIdleGuests+1 {
 		t.Errorf("%d guests remembered", n)
 	}
-	if reason := a.admit(&query{}, guestKey{1 << 20, 0}, 1); reason != reasonPortLimit {
+	if reason := a.admit(&query{asking: busy.asking}, 1); reason != reasonPortLimit {
 		t.Errorf("a guest with a query in flight was forgotten: %q", reason)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
 
 // bridges has the bridges of this process. It outlives the Corefile: on a reload
@@ -85,6 +86,8 @@ type bridge struct {
 	conn    atomic.Pointer[openflow.Conn]
 	tally   *tally
 	workers *workers
+	// tcp has the connections of the guests. They outlive that to the switch.
+	tcp *tcp.Stack
 	// view is the local database's of the bridge, nil until it has told.
 	view atomic.Pointer[localView]
 	// generation is of this process's flows, set by the first session.
@@ -130,6 +133,12 @@ func newBridge(name string) *bridge {
 	}
 	connected.WithLabelValues(name).Set(0)
 	localUp.WithLabelValues(name).Set(0)
+	var err error
+	if b.tcp, err = tcp.New(); err != nil {
+		log.Errorf("Bridge %s: %v; DNS over TCP is not answered", name, err)
+	} else {
+		b.done.Go(b.acceptStreams)
+	}
 	b.done.Go(func() { b.run(ctx) })
 	b.done.Go(func() { b.watchDeadlines(ctx) })
 	return b
@@ -185,12 +194,15 @@ func (b *bridge) await(ctx context.Context, s *server) {
 }
 
 func (b *bridge) close() {
+	if b.tcp != nil {
+		b.tcp.Close()
+	}
 	b.cancel()
 	b.done.Wait()
 	b.workers.end()
 	b.ready.Store(false)
 	// What is no longer named is neither up nor down.
-	for _, g := range []*prometheus.GaugeVec{connected, localUp, flowsGauge, inFlight} {
+	for _, g := range []*prometheus.GaugeVec{connected, localUp, flowsGauge, inFlight, connections} {
 		g.DeleteLabelValues(b.name)
 	}
 }
@@ -283,6 +295,9 @@ func (b *bridge) watchDeadlines(ctx context.Context) {
 			})
 			b.mu.Unlock()
 			b.tally.inFlight.Set(float64(pending))
+			if b.tcp != nil {
+				connections.WithLabelValues(b.name).Set(float64(b.tcp.Sweep(now)))
+			}
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 var (
 	punts = promauto.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: name, Name: "packet_ins_total",
-		Help: "Packet-ins by what became of them: answered, resumed, refused or dropped, and why.",
+		Help: "Packet-ins by what became of them: answered, resumed, refused, dropped or taken, and why.",
 	}, []string{"bridge", "result", "reason"})
 	answerDuration = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: plugin.Namespace, Subsystem: name, Name: "answer_duration_seconds",
@@ -42,6 +42,14 @@ var (
 		Namespace: plugin.Namespace, Subsystem: name, Name: "local_database_up",
 		Help: "1 while the local Open_vSwitch database is connected and read, else 0.",
 	}, []string{"bridge"})
+	streamQueries = promauto.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: name, Name: "tcp_queries_total",
+		Help: "Queries over TCP by what became of them, and segments to guests that could not be sent.",
+	}, []string{"bridge", "result", "reason"})
+	connections = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: name, Name: "tcp_connections",
+		Help: "TCP connections with guests, those that begin or end included.",
+	}, []string{"bridge"})
 	switchErrors = promauto.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: name, Name: "switch_errors_total",
 		Help: "OpenFlow errors of the switch about packet-outs, resumes and renewals, by name.",
@@ -60,6 +68,7 @@ const (
 	resumed  = "resumed"
 	refused  = "refused" // answered with an error before any chain saw it
 	dropped  = "dropped"
+	taken    = "taken" // a segment of a TCP connection
 )
 
 const (
@@ -79,6 +88,7 @@ const (
 	reasonConnection   = "connection"  // the connection or its queue was gone
 	reasonPort         = "port"        // of a guest that has left its OpenFlow port
 	reasonPanic        = "panic"       // a bug: the log has it
+	reasonSegment      = "segment"     // of TCP
 	reasonNeighbor     = "neighbor"    // ARP or neighbour solicitation, answered
 )
 
@@ -110,4 +120,9 @@ func (t *tally) count(result, reason string) {
 	default:
 		punts.WithLabelValues(t.bridge, result, reason).Inc()
 	}
+}
+
+// countStream counts what became of a query over TCP.
+func (t *tally) countStream(result, reason string) {
+	streamQueries.WithLabelValues(t.bridge, result, reason).Inc()
 }

@@ -42,8 +42,8 @@ func (q *query) neighbor() {
 	defer buffers.put(b)
 	b.frame = n.AppendReply(b.frame[:0], resolverMAC, true)
 	if err := q.packetOut(b, tag); err != nil {
-		q.session.tally.count(dropped, reasonConnection)
+		q.count(dropped, reasonConnection)
 		return
 	}
-	q.session.tally.count(answered, reasonNeighbor)
+	q.count(answered, reasonNeighbor)
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// query is one punted packet on its way through a chain. It is not reused:
+// query is one punted packet, or one message of a TCP connection, on its way through
+// a chain. It is not reused:
 // plugins may keep its writer, and an answer must never reach another guest.
 type query struct {
 	server  *server
@@ -31,7 +32,11 @@ type query struct {
 	// message is the whole packet-in, which a resume gives back.
 	message []byte
 	punt    openflow.PacketIn
-	udp     frame.UDP
+	// ends are of the frame that brought payload, the DNS message. One that came over
+	// TCP has the stream instead of the packet-in.
+	ends    frame.Ends
+	payload []byte
+	stream  *stream
 	// local is the port of the bridge that it came from.
 	local  *vswitch.Interface
 	origin origin.Origin
@@ -49,8 +54,10 @@ type query struct {
 	// onReader is set while the reader of the connection does the query.
 	onReader atomic.Bool
 
-	slot  int
-	guest *guestCount
+	// asking is who the limit of one guest is for.
+	asking guestKey
+	slot   int
+	guest  *guestCount
 	// parsed is set once punt, udp, origin and request are, for a query that a chain
 	// has to answer: other goroutines may read them then.
 	parsed atomic.Bool
@@ -95,6 +102,9 @@ func (q *query) run() {
 		if q.guest != nil {
 			q.server.admission.release(q)
 			q.session.pending.Add(-1)
+		}
+		if q.stream != nil {
+			q.stream.end()
 		}
 	}()
 	if !q.prepared {
@@ -142,6 +152,10 @@ func (q *query) caught(r any) {
 // answer it sets parsed.
 func (q *query) prepare() {
 	q.prepared = true
+	if q.stream != nil {
+		q.judge()
+		return
+	}
 	if err := q.punt.Decode(q.message); err != nil {
 		q.drop(reasonForeign)
 		return
@@ -151,6 +165,8 @@ func (q *query) prepare() {
 		q.probe()
 	case frame.KindARP, frame.KindICMPv6:
 		q.neighbor()
+	case frame.KindTCP:
+		q.segment()
 	default:
 		q.parse()
 	}
@@ -165,9 +181,9 @@ func (q *query) probe() {
 	}
 }
 
-// parse reads a DNS message.
+// parse reads the datagram.
 func (q *query) parse() {
-	if err := q.udp.Decode(q.punt.Data); err != nil {
+	if err := q.datagram(q.punt.Data); err != nil {
 		q.pass(dropped, refusal(err))
 		return
 	}
@@ -175,7 +191,19 @@ func (q *query) parse() {
 		q.refuse(dns.RcodeServerFailure, reasonOrigin)
 		return
 	}
-	switch accept(q.udp.Payload) {
+	q.judge()
+}
+
+func (q *query) datagram(b []byte) error {
+	var u frame.UDP
+	err := u.Decode(b)
+	q.ends, q.payload = u.Ends, u.Payload
+	return err
+}
+
+// judge reads the DNS message.
+func (q *query) judge() {
+	switch accept(q.payload) {
 	case acceptShort:
 		q.pass(dropped, reasonShort)
 		return
@@ -190,7 +218,7 @@ func (q *query) parse() {
 		return
 	}
 	r := &q.request
-	if err := r.Unpack(q.udp.Payload); err != nil || !sound(r) {
+	if err := r.Unpack(q.payload); err != nil || !sound(r) {
 		q.refuse(dns.RcodeFormatError, reasonMalformed)
 		return
 	}
@@ -206,7 +234,7 @@ func (q *query) parse() {
 func (q *query) ask() {
 	r := &q.request
 	q.context = queryContext{context.Background(), q}
-	q.writer.init(q, payloadLimit(r))
+	q.writer.init(q)
 	q.server.dns.ServeDNS(&q.context, &q.writer, r)
 	q.drop(reasonUnanswered)
 }
@@ -282,7 +310,7 @@ func (q *query) asker(tagged bool) (a asker, ok bool) {
 
 // identify fills in the origin.
 func (q *query) identify() bool {
-	a, ok := q.asker(q.udp.Tagged)
+	a, ok := q.asker(q.ends.Tagged)
 	if !ok {
 		return false
 	}
@@ -293,13 +321,13 @@ func (q *query) identify() bool {
 		Network:     a.network,
 		Switch:      a.from,
 		Port:        a.port,
-		MAC:         q.udp.SrcMAC,
-		Destination: q.udp.Dst,
+		MAC:         q.ends.SrcMAC,
+		Destination: q.ends.Dst,
 	}
 	q.tag = a.tag
-	if q.udp.Tagged {
+	if q.ends.Tagged {
 		// The tag is still on the frame, so it is the guest's own business.
-		q.origin.VLAN, q.tag = q.udp.VLAN, 0
+		q.origin.VLAN, q.tag = q.ends.VLAN, 0
 	}
 	if q.punt.Paused() {
 		q.origin.Resumer = q
@@ -328,10 +356,10 @@ func (q *query) resume(reason string) error {
 		err = q.write(b.message)
 	}
 	if err != nil {
-		q.session.tally.count(dropped, reasonConnection)
+		q.count(dropped, reasonConnection)
 		return err
 	}
-	q.session.tally.count(resumed, reason)
+	q.count(resumed, reason)
 	return nil
 }
 
@@ -349,7 +377,7 @@ func (q *query) refuse(rcode int, reason string) {
 func (q *query) replyError(rcode int, result, reason string) {
 	b := buffers.get()
 	defer buffers.put(b)
-	answer := appendError(b.answer[:0], q.udp.Payload, rcode)
+	answer := appendError(b.answer[:0], q.payload, rcode)
 	if answer == nil {
 		q.drop(reasonShort)
 		return
@@ -364,28 +392,35 @@ func (q *query) reply(b *buffer, result, reason string) error {
 	if !q.done.CompareAndSwap(false, true) {
 		return errDone
 	}
-	if q.moved() {
-		q.session.tally.count(dropped, reasonPort)
+	if q.session.bridge.moved(q.local, q.punt.InPort) {
+		q.count(dropped, reasonPort)
 		return nil
 	}
 	if err := q.send(b); err != nil {
-		q.session.tally.count(dropped, reasonConnection)
+		q.count(dropped, reasonConnection)
 		return err
 	}
-	q.session.tally.count(result, reason)
+	q.count(result, reason)
 	return nil
 }
 
-// moved tells whether the OpenFlow port that the packet came from is another
-// guest's by now: the answer is for nobody else. Who is not known gets an error
-// without data.
-func (q *query) moved() bool {
-	if q.local == nil {
+// moved tells whether the OpenFlow port that a packet came from is another guest's by
+// now: the answer is for nobody else. Who is not known gets an error without data.
+func (b *bridge) moved(was *vswitch.Interface, inPort uint32) bool {
+	if was == nil {
 		return false
 	}
-	b := q.session.bridge
-	i := b.portAt(b.view.Load(), q.punt.InPort)
-	return i == nil || i.UUID != q.local.UUID
+	i := b.portAt(b.view.Load(), inPort)
+	return i == nil || i.UUID != was.UUID
+}
+
+// count counts what became of the query.
+func (q *query) count(result, reason string) {
+	if q.stream != nil {
+		q.session.tally.countStream(result, reason)
+		return
+	}
+	q.session.tally.count(result, reason)
 }
 
 // pass resumes the packet if it is paused, and else counts it with result.
@@ -395,14 +430,14 @@ func (q *query) pass(result, reason string) {
 		return
 	}
 	if q.done.CompareAndSwap(false, true) {
-		q.session.tally.count(result, reason)
+		q.count(result, reason)
 	}
 }
 
 // drop counts the packet as dropped unless it has been answered.
 func (q *query) drop(reason string) {
 	if q.done.CompareAndSwap(false, true) {
-		q.session.tally.count(dropped, reason)
+		q.count(dropped, reason)
 	}
 }
 
@@ -416,8 +451,11 @@ func (q *query) expire() {
 
 // send returns b.answer to the guest.
 func (q *query) send(b *buffer) error {
+	if q.stream != nil {
+		return q.stream.send(b)
+	}
 	var err error
-	if b.frame, err = q.udp.AppendReply(b.frame[:0], b.answer, true); err != nil {
+	if b.frame, err = q.ends.AppendDatagram(b.frame[:0], b.answer, true); err != nil {
 		return err
 	}
 	return q.packetOut(b, q.tag)
@@ -426,16 +464,7 @@ func (q *query) send(b *buffer) error {
 // packetOut sends b.frame to where the punt came from, with a VLAN tag pushed unless
 // tag is 0.
 func (q *query) packetOut(b *buffer, tag uint16) error {
-	conn, actions, err := q.session.conn, q.session.out, error(nil)
-	if tag != 0 {
-		actions, err = openflow.AppendActions(nil, conn.Version(),
-			openflow.PushVLAN{}, openflow.SetVLAN{VID: tag}, openflow.Output{Port: openflow.PortInPort})
-		if err != nil {
-			return err
-		}
-	}
-	b.message, err = openflow.AppendPacketOut(b.message[:0], conn.Version(), conn.NextXID(), q.punt.InPort, actions, b.frame)
-	if err != nil {
+	if err := q.session.packetOut(b, q.punt.InPort, tag, 0); err != nil {
 		return err
 	}
 	return q.write(b.message)

@@ -91,11 +91,11 @@ func (s *session) packetIn(p *openflow.PacketIn, msg []byte) {
 	for {
 		srv := s.bridge.current.Load()
 		q := &query{server: srv, session: s, arrived: time.Now(), message: bytes.Clone(msg)}
-		guest, limit := guestKey{uint32(p.Metadata), p.Regs[placement.RegInPort]}, srv.options.ConcurrentPort
+		q.asking = guestKey{uint32(p.Metadata), p.Regs[placement.RegInPort]}
 		if srv.options.Placement == placement.OVN {
 			q.local = s.bridge.portAt(s.bridge.view.Load(), p.InPort)
 		} else {
-			guest = guestKey{port: p.InPort}
+			q.asking = guestKey{port: p.InPort}
 			q.local = s.bridge.localPort(p.InPort)
 		}
 		if p.InPort == openflow.PortController {
@@ -103,7 +103,7 @@ func (s *session) packetIn(p *openflow.PacketIn, msg []byte) {
 			s.bridge.workers.serve(q)
 			return
 		}
-		if reason := srv.admission.admit(q, guest, limit); reason != "" {
+		if reason := srv.admission.admit(q, srv.options.ConcurrentPort); reason != "" {
 			s.turnAway(q, p, reason)
 			return
 		}
@@ -159,15 +159,43 @@ func taskLasts(t openflow.Task) {
 func (s *session) turnAway(q *query, p *openflow.PacketIn, reason string) {
 	defer func() { q.caught(recover()) }()
 	q.punt = *p
-	if q.udp.Decode(p.Data) != nil || !q.identify() || accept(q.udp.Payload) != acceptQuery {
+	if q.datagram(p.Data) != nil || !q.identify() || accept(q.payload) != acceptQuery {
 		q.pass(dropped, reason)
 		return
 	}
+	q.overloaded(reason)
+}
+
+// overloaded deals with a query over the limits.
+func (q *query) overloaded(reason string) {
 	if q.server.options.Overload == OverloadDrop {
-		s.tally.count(dropped, reason)
+		q.count(dropped, reason)
 		return
 	}
 	q.replyError(dns.RcodeServerFailure, refused, reason)
+}
+
+// packetOut makes b.message of b.frame: a packet-out through inPort. A tag other than
+// 0 is pushed; and with a zone other than 0 the packet passes through connection
+// tracking there first, which follows what the guest has sent.
+func (s *session) packetOut(b *buffer, inPort uint32, tag, zone uint16) error {
+	actions := s.out
+	if tag != 0 || zone != 0 {
+		var list []openflow.Action
+		if zone != 0 {
+			list = append(list, openflow.CT{Zone: zone})
+		}
+		if tag != 0 {
+			list = append(list, openflow.PushVLAN{}, openflow.SetVLAN{VID: tag})
+		}
+		var err error
+		if actions, err = openflow.AppendActions(nil, s.conn.Version(), append(list, openflow.Output{Port: openflow.PortInPort})...); err != nil {
+			return err
+		}
+	}
+	var err error
+	b.message, err = openflow.AppendPacketOut(b.message[:0], s.conn.Version(), s.conn.NextXID(), inPort, actions, b.frame)
+	return err
 }
 
 // switchError takes an error that answers no waiting request. A stale resume is

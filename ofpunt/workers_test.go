@@ -18,7 +18,7 @@ func TestWorkers(t *testing.T) {
 	s := &session{tally: newTally("br-workers")}
 	for range n {
 		q := &query{server: srv, session: s} // of an empty message: dropped
-		if reason := srv.admission.admit(q, guestKey{}, n); reason != "" {
+		if reason := srv.admission.admit(q, n); reason != "" {
 			t.Fatal(reason)
 		}
 		w.serve(q)
@@ -42,7 +42,7 @@ func TestPanic(t *testing.T) {
 		q := &query{server: srv, session: s, prepared: true}
 		q.request.SetQuestion("db.internal.", dns.TypeA)
 		q.parsed.Store(true)
-		if reason := srv.admission.admit(q, guestKey{}, 1); reason != "" {
+		if reason := srv.admission.admit(q, 1); reason != "" {
 			t.Fatalf("query %d: %s", i, reason)
 		}
 		s.pending.Add(1)

@@ -18,7 +18,7 @@ import (
 // overlay's MTU nor a stateless filter.
 const maxPayload = 1232
 
-// payloadLimit is the largest answer to r in bytes.
+// payloadLimit is the largest answer in bytes to a datagram with r.
 func payloadLimit(r *dns.Msg) int {
 	if o := r.IsEdns0(); o != nil {
 		return min(max(int(o.UDPSize()), dns.MinMsgSize), maxPayload)
@@ -35,18 +35,29 @@ type writer struct {
 }
 
 // init makes w of a query; in place, as its addresses point into it.
-func (w *writer) init(q *query, limit int) {
-	w.q, w.limit = q, limit
-	w.local.set(q.udp.Dst)
-	w.remote.set(q.udp.Src)
+func (w *writer) init(q *query) {
+	w.q, w.limit = q, dns.MaxMsgSize
+	if q.stream == nil {
+		w.limit = payloadLimit(&q.request)
+	}
+	w.local.set(q.ends.Dst)
+	w.remote.set(q.ends.Src)
 }
 
 // LocalAddr is the address that the guest asked.
-func (w *writer) LocalAddr() net.Addr { return &w.local.UDPAddr }
+func (w *writer) LocalAddr() net.Addr { return w.addr(&w.local) }
 
 // RemoteAddr is the address of the guest, by its own word. Tenants may share
 // addresses: it identifies nobody.
-func (w *writer) RemoteAddr() net.Addr { return &w.remote.UDPAddr }
+func (w *writer) RemoteAddr() net.Addr { return w.addr(&w.remote) }
+
+// addr is a in the type that tells plugins the transport.
+func (w *writer) addr(a *udpAddr) net.Addr {
+	if w.q.stream != nil {
+		return &net.TCPAddr{IP: a.IP, Port: a.Port}
+	}
+	return &a.UDPAddr
+}
 
 // udpAddr is a net.UDPAddr with the room for its address: plugins ask for it many
 // times a query.
@@ -130,4 +141,12 @@ func (p *bufferPool) get() *buffer {
 	}
 }
 
-func (p *bufferPool) put(b *buffer) { p.Put(b) }
+// put takes b back, unless an answer over TCP has made it large.
+func (p *bufferPool) put(b *buffer) {
+	if cap(b.answer) <= maxPooled {
+		p.Put(b)
+	}
+}
+
+// maxPooled, in bytes, is above all that goes into a datagram.
+const maxPooled = 4096

@@ -83,7 +83,7 @@ func TestContainers(t *testing.T) {
 					SrcMAC: [6]byte{2, 0, 0, 0, 1, 1}, DstMAC: tt.mac, Tag: tt.tag,
 					Src: netip.MustParseAddrPort(ends[1]), Dst: netip.MustParseAddrPort(ends[0]),
 				}}
-				f, err := turned.AppendReply(nil, payload, true)
+				f, err := turned.AppendDatagram(nil, payload, true)
 				if err != nil {
 					t.Fatal(err)
 				}

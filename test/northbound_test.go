@@ -262,7 +262,7 @@ func taggedQuery(t *testing.T, who string, vlan uint16, port uint16, server, nam
 		Tag: frame.Tag{Tagged: vlan != 0, VLAN: vlan}, Src: ends[1], Dst: ends[0],
 	}}
 	// It is the answer to one the other way round.
-	f, err := turned.AppendReply(nil, pack(t, new(dns.Msg).SetQuestion(name, dns.TypeA)), true)
+	f, err := turned.AppendDatagram(nil, pack(t, new(dns.Msg).SetQuestion(name, dns.TypeA)), true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func BenchmarkAppendReply(b *testing.B) {
 			}
 			dst := make([]byte, 0, 2048)
 			for b.Loop() {
-				if _, err := u.AppendReply(dst, answer, true); err != nil {
+				if _, err := u.AppendDatagram(dst, answer, true); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 )
 
-// Errors of [UDP.AppendReply] and [TCP.AppendReply].
+// Errors of [Ends.AppendDatagram] and [Ends.AppendSegment].
 var (
 	// ErrPayload: more bytes than a packet can hold: of UDP payload 65507 in IPv4
 	// and 65527 in IPv6, of a segment 65515 and 65535.

@@ -70,7 +70,7 @@ func FuzzUDP(f *testing.F) {
 		if kind != frame.KindUDP {
 			t.Fatalf("a datagram of kind %d", kind)
 		}
-		reply, err := u.AppendReply(nil, payload, tagged)
+		reply, err := u.AppendDatagram(nil, payload, tagged)
 		if err != nil {
 			if errors.Is(err, frame.ErrPayload) && len(payload) > 65507 {
 				return
@@ -115,7 +115,7 @@ func FuzzTCP(f *testing.F) {
 		if kind != frame.KindTCP {
 			t.Fatalf("a segment of kind %d", kind)
 		}
-		reply, err := s.AppendReply(nil, answer, tagged)
+		reply, err := s.AppendSegment(nil, answer, tagged)
 		if err != nil {
 			if errors.Is(err, frame.ErrPayload) && len(answer) > 65515 || errors.Is(err, frame.TCPLength) && len(answer) < 20 {
 				return

@@ -39,23 +39,23 @@ func (t *TCP) Decode(b []byte) error {
 	return nil
 }
 
-// AppendReply appends to dst the frame that sends segment, a TCP header and payload,
-// back to where t came from, as [UDP.AppendReply] does with a datagram. The ports and
-// the checksum of segment do not matter: the frame has those of t and its own.
+// AppendSegment appends to dst the frame that answers with segment, a TCP header and
+// payload, as [Ends.AppendDatagram] does with a datagram. The ports and the checksum
+// in it do not matter: the frame gets the right ones.
 //
 // The error is [ErrPayload] or [ErrAddresses], or [TCPLength] for a segment without a
 // whole header; dst is then returned as it was.
-func (t *TCP) AppendReply(dst, segment []byte, tagged bool) ([]byte, error) {
+func (e *Ends) AppendSegment(dst, segment []byte, tagged bool) ([]byte, error) {
 	if len(segment) < tcpLen {
 		return dst, TCPLength
 	}
-	dst, s, pseudo, err := t.appendReply(dst, tagged, protoTCP, len(segment))
+	dst, s, pseudo, err := e.appendReply(dst, tagged, protoTCP, len(segment))
 	if err != nil {
 		return dst, err
 	}
 	copy(s, segment)
-	binary.BigEndian.PutUint16(s, t.Dst.Port())
-	binary.BigEndian.PutUint16(s[2:], t.Src.Port())
+	binary.BigEndian.PutUint16(s, e.Dst.Port())
+	binary.BigEndian.PutUint16(s[2:], e.Src.Port())
 	binary.BigEndian.PutUint16(s[16:], 0)
 	binary.BigEndian.PutUint16(s[16:], ^fold(sum(add(pseudo, protoTCP+uint32(len(s))), s)))
 	return dst, nil

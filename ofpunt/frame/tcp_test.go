@@ -47,7 +47,7 @@ func TestTCP(t *testing.T) {
 				t.Errorf("kind %d, want %d", k, frame.KindTCP)
 			}
 			// The ports and the checksum of the segment are not looked at.
-			got, err := s.AppendReply([]byte("before"), edited(synAck, at(0, 1, 2, 3, 4), at(16, 5, 6)), tt.tagged)
+			got, err := s.AppendSegment([]byte("before"), edited(synAck, at(0, 1, 2, 3, 4), at(16, 5, 6)), tt.tagged)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestTCPAppendReplyErrors(t *testing.T) {
 		{"not decoded", frame.TCP{}, 20, frame.ErrAddresses},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := tt.to.AppendReply([]byte("before"), make([]byte, tt.segment), true)
+			got, err := tt.to.AppendSegment([]byte("before"), make([]byte, tt.segment), true)
 			if !errors.Is(err, tt.want) {
 				t.Fatalf("error %v, want %v", err, tt.want)
 			}

@@ -46,21 +46,21 @@ func (u *UDP) Decode(b []byte) error {
 	return nil
 }
 
-// AppendReply appends to dst the frame that answers u with payload, and returns
-// the longer slice. Hardware addresses, addresses and ports change ends. The tag
-// of u stays if tagged, and is left out if not, for a switch that pushes it by
+// AppendDatagram appends to dst the frame that answers with a datagram of payload,
+// and returns the longer slice. Hardware addresses, addresses and ports change ends.
+// The tag stays if tagged, and is left out if not, for a switch that pushes it by
 // itself. The packet has no options, TTL or hop limit 64, and in IPv4 don't
 // fragment. Nothing is allocated if dst has room; payload must not lie in that
 // room.
 //
 // The error is [ErrPayload] or [ErrAddresses]; dst is then returned as it was.
-func (u *UDP) AppendReply(dst, payload []byte, tagged bool) ([]byte, error) {
-	dst, d, pseudo, err := u.appendReply(dst, tagged, protoUDP, udpLen+len(payload))
+func (e *Ends) AppendDatagram(dst, payload []byte, tagged bool) ([]byte, error) {
+	dst, d, pseudo, err := e.appendReply(dst, tagged, protoUDP, udpLen+len(payload))
 	if err != nil {
 		return dst, err
 	}
-	binary.BigEndian.PutUint16(d, u.Dst.Port())
-	binary.BigEndian.PutUint16(d[2:], u.Src.Port())
+	binary.BigEndian.PutUint16(d, e.Dst.Port())
+	binary.BigEndian.PutUint16(d[2:], e.Src.Port())
 	binary.BigEndian.PutUint32(d[4:], uint32(len(d))<<16)
 	copy(d[udpLen:], payload)
 	check := ^fold(sum(add(pseudo, protoUDP+uint32(len(d))), d))

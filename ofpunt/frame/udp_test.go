@@ -82,7 +82,7 @@ func TestUDP(t *testing.T) {
 			for i := range dst[:cap(dst)][len(dst):] {
 				dst[:cap(dst)][len(dst)+i] = 0xa5
 			}
-			got, err := u.AppendReply(dst, tt.answer, tt.tagged)
+			got, err := u.AppendDatagram(dst, tt.answer, tt.tagged)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -288,7 +288,7 @@ func TestAppendReplyErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			payload := bytes.Repeat([]byte{0xff}, tt.payload)
-			got, err := tt.u.AppendReply([]byte("before"), payload, true)
+			got, err := tt.u.AppendDatagram([]byte("before"), payload, true)
 			if !errors.Is(err, tt.want) {
 				t.Fatalf("error %v, want %v", err, tt.want)
 			}
@@ -314,7 +314,7 @@ func TestChecksumLengths(t *testing.T) {
 	}
 	for _, u := range []frame.UDP{datagram(guest4, resolver4, frame.Tag{}, nil), datagram(guest6, resolver6, frame.Tag{}, nil)} {
 		for n := range payload {
-			got, err := u.AppendReply(nil, payload[:n], false)
+			got, err := u.AppendDatagram(nil, payload[:n], false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -339,9 +339,9 @@ func TestNoAllocations(t *testing.T) {
 		"decode IPv4":  func() { _ = u.Decode(udp4Tagged) },
 		"decode IPv6":  func() { _ = u.Decode(udp6Headers) },
 		"refuse":       func() { _ = u.Decode(udp4Frame[:40]) },
-		"reply":        func() { _ = u.Decode(udp4Frame); _, _ = u.AppendReply(dst, answer, true) },
-		"reply IPv6":   func() { _ = u.Decode(udp6Frame); _, _ = u.AppendReply(dst, answer, true) },
-		"segment":      func() { _ = s.Decode(tcp4Tagged); _, _ = s.AppendReply(dst, synAck, true) },
+		"reply":        func() { _ = u.Decode(udp4Frame); _, _ = u.AppendDatagram(dst, answer, true) },
+		"reply IPv6":   func() { _ = u.Decode(udp6Frame); _, _ = u.AppendDatagram(dst, answer, true) },
+		"segment":      func() { _ = s.Decode(tcp4Tagged); _, _ = s.AppendSegment(dst, synAck, true) },
 		"ARP":          func() { _ = n.Decode(arp); _ = n.AppendReply(dst, resolverMAC, true) },
 		"solicitation": func() { _ = n.Decode(nsOption); _ = n.AppendReply(dst, resolverMAC, true) },
 		"kind":         func() { _ = frame.KindOf(udp6Headers) },

@@ -11,14 +11,17 @@ import (
 // EtherTypes, IP protocols and message types that the matches name.
 const (
 	ethIPv4, ethARP, ethIPv6 = 0x0800, 0x0806, 0x86dd
-	protoUDP, protoICMPv6    = 17, 58
+	protoTCP, protoUDP       = 6, 17
+	protoICMPv6              = 58
 	arpRequest               = 1
 	neighborSolicitation     = 135
 	dnsPort                  = 53
 )
 
-// queries are the matches, beside who asks, of the DNS queries that are punted.
-// Fragments never match: Open vSwitch zeroes their ports.
+// queries are the matches, beside who asks, of the DNS queries that are punted:
+// over UDP, and over TCP where a resolver address is the other end, since a segment
+// that is on its way to somebody else is of his connection. Fragments never match:
+// Open vSwitch zeroes their ports.
 func (s *Service) queries() [][]openflow.Field {
 	if len(s.Addresses) == 0 {
 		return [][]openflow.Field{
@@ -28,11 +31,13 @@ func (s *Service) queries() [][]openflow.Field {
 	}
 	var all [][]openflow.Field
 	for _, a := range s.Addresses {
-		if ip := a.Addr(); ip.Is4() {
-			all = append(all, []openflow.Field{openflow.EthType(ethIPv4), openflow.IPProto(protoUDP), openflow.IPv4Dst(ip), openflow.UDPDst(a.Port())})
-		} else {
-			all = append(all, []openflow.Field{openflow.EthType(ethIPv6), openflow.IPProto(protoUDP), openflow.IPv6Dst(ip), openflow.UDPDst(a.Port())})
+		to := []openflow.Field{openflow.EthType(ethIPv6), openflow.IPv6Dst(a.Addr())}
+		if a.Addr().Is4() {
+			to = []openflow.Field{openflow.EthType(ethIPv4), openflow.IPv4Dst(a.Addr())}
 		}
+		all = append(all,
+			append(to[:2:2], openflow.IPProto(protoUDP), openflow.UDPDst(a.Port())),
+			append(to[:2:2], openflow.IPProto(protoTCP), openflow.TCPDst(a.Port())))
 	}
 	return all
 }

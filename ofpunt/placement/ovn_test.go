@@ -49,7 +49,9 @@ func TestPlanOVN(t *testing.T) {
 			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
 			entry: []string{
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,udp_dst=5353,ipv6_dst=fd00::254,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=6,tcp_dst=5353,ipv6_dst=fd00::254,reg14=0x3,actions=resubmit(,200)",
 			},
 		},
 		{
@@ -79,7 +81,9 @@ func TestPlanOVN(t *testing.T) {
 			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
 			entry: []string{
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,udp_dst=5353,ipv6_dst=fd00::254,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=6,tcp_dst=5353,ipv6_dst=fd00::254,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=58,icmpv6_type=135,nd_target=fd00::254,reg14=0x3,actions=resubmit(,200)",
 			},
 		},
@@ -94,6 +98,7 @@ func TestPlanOVN(t *testing.T) {
 			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
 			entry: []string{
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=meter:9,resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=meter:9,resubmit(,200)",
 			},
 		},
 		{

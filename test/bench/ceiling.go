@@ -53,7 +53,7 @@ func ceiling(args []string) error {
 			return
 		}
 		udp.Payload[2] |= 0x80 // QR
-		if reply, err = udp.AppendReply(reply[:0], udp.Payload, false); err != nil {
+		if reply, err = udp.AppendDatagram(reply[:0], udp.Payload, false); err != nil {
 			return
 		}
 		if message, err = openflow.AppendPacketOut(message[:0], conn.Version(), conn.NextXID(), p.InPort, actions, reply); err == nil {

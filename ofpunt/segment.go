@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/frame"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/tcp"
+)
+
+// segment hands a punted TCP segment to the stack of the bridge, which answers it.
+func (q *query) segment() {
+	var t frame.TCP
+	if err := t.Decode(q.punt.Data); err != nil {
+		q.pass(dropped, refusal(err))
+		return
+	}
+	if q.ends = t.Ends; !q.identify() {
+		q.pass(dropped, reasonOrigin)
+		return
+	}
+	b := q.session.bridge
+	if b.tcp == nil || !q.done.CompareAndSwap(false, true) {
+		return
+	}
+	p := newPeer(q)
+	switch b.tcp.Deliver(p.key(), p, t.Segment, q.arrived) {
+	case tcp.Taken:
+		q.count(taken, reasonSegment)
+	case tcp.Reset:
+		q.count(refused, reasonConnection)
+	case tcp.Full:
+		q.count(refused, reasonPortLimit)
+	case tcp.Ignored:
+		q.count(dropped, reasonSegment)
+	}
+}
+
+// peer is the guest at the other end of a TCP connection, as its last segment and the
+// switch have told. It is immutable.
+type peer struct {
+	session *session
+	origin  origin.Origin
+	guest   guestKey
+	local   *vswitch.Interface
+	inPort  uint32
+	ends    frame.Ends
+	tag     uint16
+	// zone is where OVN tracks the connections of the guest. Answers have to be seen
+	// there too, or what the guest sends next is none of a connection.
+	zone uint16
+}
+
+func newPeer(q *query) *peer {
+	p := &peer{
+		session: q.session, origin: q.origin, guest: q.asking, local: q.local,
+		inPort: q.punt.InPort, ends: q.ends, tag: q.tag,
+	}
+	p.origin.Resumer = nil // that is of one packet
+	if q.server.options.Placement == placement.OVN {
+		p.zone = uint16(q.punt.Regs[placement.RegZone])
+	}
+	return p
+}
+
+// key tells the connection from those of others with the same addresses and ports, and
+// of the guest that had the OpenFlow port before.
+func (p *peer) key() tcp.Key {
+	type link struct {
+		network origin.Network
+		local   string
+		mac     [6]byte
+		vlan    uint16
+	}
+	l := link{network: p.origin.Network, mac: p.ends.SrcMAC, vlan: p.origin.VLAN}
+	if p.local != nil {
+		l.local = p.local.UUID
+	}
+	return tcp.Key{Owner: p.guest, Link: l, Src: p.ends.Src, Dst: p.ends.Dst}
+}
+
+// Send implements tcp.Peer.
+func (p *peer) Send(segment []byte) {
+	b := buffers.get()
+	defer buffers.put(b)
+	tally := p.session.tally
+	if p.session.bridge.moved(p.local, p.inPort) {
+		tally.countStream(dropped, reasonPort)
+		return
+	}
+	var err error
+	if b.frame, err = p.ends.AppendSegment(b.frame[:0], segment, true); err == nil {
+		if err = p.session.packetOut(b, p.inPort, p.tag, p.zone); err == nil {
+			err = p.session.conn.Write(b.message)
+		}
+	}
+	if err != nil {
+		tally.countStream(dropped, reasonConnection)
+	}
+}
