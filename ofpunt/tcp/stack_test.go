@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tcp_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+
+	"github.com/puntdns/puntdns/ofpunt/tcp"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is for what comes at once on a machine that is not busy.
+const patience = 20 * time.Second
+
+// A handshake and what follows it, in flags.
+const (
+	syn    = header.TCPFlagSyn
+	ack    = header.TCPFlagAck
+	fin    = header.TCPFlagFin
+	rst    = header.TCPFlagRst
+	synAck = syn | ack
+	data   = ack | header.TCPFlagPsh
+)
+
+func newStack(t *testing.T) *tcp.Stack {
+	t.Helper()
+	s, err := tcp.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// client is the other end of a connection, segment by segment.
+type client struct {
+	t     *testing.T
+	stack *tcp.Stack
+	key   tcp.Key
+	got   chan header.TCP
+	// options are those of its SYN, window what it says it has room for.
+	options []byte
+	window  uint16
+	// next is its next sequence number, seen what it acknowledges.
+	next, seen uint32
+}
+
+var (
+	guest4    = netip.MustParseAddrPort("10.0.0.5:40000")
+	resolver4 = netip.MustParseAddrPort("169.254.169.254:5353")
+	guest6    = netip.MustParseAddrPort("[fd00::5]:40000")
+	resolver6 = netip.MustParseAddrPort("[fd00::254]:53")
+)
+
+func newClient(t *testing.T, s *tcp.Stack, owner any, src, dst netip.AddrPort) *client {
+	return &client{
+		t: t, stack: s, key: tcp.Key{Owner: owner, Src: src, Dst: dst},
+		got: make(chan header.TCP, 4096), window: 65535, next: 0xfffffff0,
+	}
+}
+
+// Send implements tcp.Peer.
+func (c *client) Send(b []byte) { c.got <- bytes.Clone(b) }
+
+// segment is the client's next one.
+func (c *client) segment(flags header.TCPFlags, payload []byte) header.TCP {
+	var options []byte
+	if flags == syn {
+		options = c.options
+	}
+	b := header.TCP(make([]byte, header.TCPMinimumSize+len(options)))
+	b.Encode(&header.TCPFields{
+		SrcPort: c.key.Src.Port(), DstPort: c.key.Dst.Port(), SeqNum: c.next, AckNum: c.seen,
+		DataOffset: uint8(len(b)), Flags: flags, WindowSize: c.window,
+	})
+	copy(b[header.TCPMinimumSize:], options)
+	return append(b, payload...)
+}
+
+func (c *client) put(flags header.TCPFlags, payload string) tcp.Outcome {
+	outcome := c.stack.Deliver(c.key, c, c.segment(flags, []byte(payload)), time.Now())
+	c.next += uint32(len(payload))
+	if flags&(syn|fin) != 0 {
+		c.next++
+	}
+	return outcome
+}
+
+func (c *client) mustPut(flags header.TCPFlags, payload string) {
+	c.t.Helper()
+	if got := c.put(flags, payload); got != tcp.Taken {
+		c.t.Fatalf("%s: outcome %d", flags, got)
+	}
+}
+
+// take is the next segment that came.
+func (c *client) take() header.TCP {
+	c.t.Helper()
+	select {
+	case b := <-c.got:
+		return b
+	case <-time.After(patience):
+		c.t.Fatal("no segment came")
+		return nil
+	}
+}
+
+// mustTake takes segments up to one with those flags, which the client's next segment
+// acknowledges. Mere acknowledgements may come before it.
+func (c *client) mustTake(flags header.TCPFlags) header.TCP {
+	c.t.Helper()
+	for {
+		b := c.take()
+		carries := flags == data
+		if b.Flags()&^header.TCPFlagPsh == flags&^header.TCPFlagPsh && carries == (len(b.Payload()) > 0) {
+			c.seen = b.SequenceNumber() + uint32(len(b.Payload()))
+			if flags&(syn|fin) != 0 {
+				c.seen++
+			}
+			return b
+		}
+		if b.Flags() != ack || len(b.Payload()) > 0 {
+			c.t.Fatalf("%s with %d bytes, want %s", b.Flags(), len(b.Payload()), flags)
+		}
+	}
+}
+
+// connect shakes hands and returns the other side.
+func (c *client) connect() *tcp.Conn {
+	c.t.Helper()
+	c.mustPut(syn, "")
+	c.mustTake(synAck)
+	c.mustPut(ack, "")
+	return accept(c.t, c.stack)
+}
+
+func accept(t *testing.T, s *tcp.Stack) *tcp.Conn {
+	t.Helper()
+	conn, err := s.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// says fails unless the connection brings just that.
+func says(t *testing.T, conn *tcp.Conn, want string) {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	b := make([]byte, len(want))
+	if _, err := io.ReadFull(conn, b); err != nil || string(b) != want {
+		t.Fatalf("%q, %v; want %q", b, err, want)
+	}
+}
+
+// level sweeps until that many connections are left.
+func level(t *testing.T, s *tcp.Stack, now time.Time, want int) {
+	t.Helper()
+	end := time.Now().Add(patience)
+	for got := -1; got != want; time.Sleep(time.Millisecond) {
+		if got = s.Sweep(now); got != want && time.Now().After(end) {
+			t.Fatalf("%d connections are left, want %d", got, want)
+		}
+	}
+}
+
+func TestConversation(t *testing.T) {
+	s := newStack(t)
+	for _, tt := range []struct {
+		name     string
+		src, dst netip.AddrPort
+	}{
+		{"IPv4, another port than 53", guest4, resolver4},
+		{"IPv6", guest6, resolver6},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newClient(t, s, "red", tt.src, tt.dst)
+			conn := c.connect()
+			if conn.Src() != tt.src || conn.Dst() != tt.dst || conn.Peer() != tcp.Peer(c) {
+				t.Errorf("from %s to %s", conn.Src(), conn.Dst())
+			}
+			c.mustPut(data, "ques")
+			c.mustPut(data, "tion")
+			says(t, conn, "question")
+			if err := conn.Send([]byte("answer")); err != nil {
+				t.Fatal(err)
+			}
+			if got := c.mustTake(data); string(got.Payload()) != "answer" {
+				t.Errorf("%q came", got.Payload())
+			}
+			c.mustPut(fin|ack, "")
+			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("after the end: %v", err)
+			}
+			// Half closed: what is still to be said gets there.
+			if err := conn.Send([]byte("last")); err != nil {
+				t.Fatal(err)
+			}
+			if got := c.mustTake(data); string(got.Payload()) != "last" {
+				t.Errorf("%q came", got.Payload())
+			}
+			conn.Close()
+			c.mustTake(fin | ack)
+			c.mustPut(ack, "")
+			level(t, s, time.Now(), 0)
+		})
+	}
+}
+
+// Owners and links that have the same addresses and ports have connections of their
+// own.
+func TestSameAddresses(t *testing.T) {
+	s := newStack(t)
+	const each = 20
+	var clients []*client
+	for _, owner := range []string{"red", "blue"} {
+		for link := range each {
+			c := newClient(t, s, owner, guest4, resolver4)
+			c.key.Link = link
+			clients = append(clients, c)
+		}
+	}
+	for _, c := range clients {
+		c.mustPut(syn, "")
+	}
+	var serving sync.WaitGroup
+	for _, c := range clients {
+		c.mustTake(synAck)
+		c.mustPut(ack, "")
+		conn := accept(t, s)
+		serving.Go(func() {
+			defer conn.Close()
+			of := conn.Peer().(*client).key
+			b := make([]byte, 64)
+			n, err := conn.Read(b)
+			if want := fmt.Sprint(of.Owner, of.Link); err != nil || string(b[:n]) != want {
+				t.Errorf("connection of %s: %q, %v", want, b[:n], err)
+			}
+			if err := conn.Send(append([]byte("you are "), b[:n]...)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, c := range clients {
+		who := fmt.Sprint(c.key.Owner, c.key.Link)
+		c.mustPut(data, who)
+		if got := c.mustTake(data); string(got.Payload()) != "you are "+who {
+			t.Errorf("%s was told %q", who, got.Payload())
+		}
+	}
+	serving.Wait()
+}
+
+// What is of no connection is reset as RFC 9293, section 3.10.7.1 wants it.
+func TestUnknown(t *testing.T) {
+	s := newStack(t)
+	for _, tt := range []struct {
+		name    string
+		flags   header.TCPFlags
+		payload string
+		want    tcp.Outcome
+		// answer is what comes back: its sequence number and acknowledgement count from
+		// those of the segment.
+		answer header.TCPFlags
+		seq    uint32
+		ack    uint32
+	}{
+		{"data", data, "abc", tcp.Reset, rst, 700, 0},
+		{"an end", fin | ack, "", tcp.Reset, rst, 700, 0},
+		{"the answer to a SYN", synAck, "", tcp.Reset, rst, 700, 0},
+		{"a SYN that is an end, too", syn | fin, "ab", tcp.Reset, rst | ack, 0, 104},
+		{"nothing", 0, "abc", tcp.Reset, rst | ack, 0, 103},
+		{"a reset", rst, "", tcp.Ignored, 0, 0, 0},
+		{"a reset with an ACK", rst | ack, "", tcp.Ignored, 0, 0, 0},
+		{"a SYN that is a reset, too", syn | rst, "", tcp.Ignored, 0, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newClient(t, s, "red", guest4, resolver4)
+			c.next, c.seen = 100, 700
+			if got := c.put(tt.flags, tt.payload); got != tt.want {
+				t.Errorf("outcome %d, want %d", got, tt.want)
+			}
+			if tt.answer == 0 {
+				if len(c.got) > 0 {
+					t.Errorf("answered with %s", (<-c.got).Flags())
+				}
+				return
+			}
+			a := c.take()
+			if a.Flags() != tt.answer || a.SequenceNumber() != tt.seq || a.AckNumber() != tt.ack ||
+				a.SourcePort() != resolver4.Port() || a.DestinationPort() != guest4.Port() {
+				t.Errorf("%s %d %d from %d to %d", a.Flags(), a.SequenceNumber(), a.AckNumber(), a.SourcePort(), a.DestinationPort())
+			}
+		})
+	}
+	if n := s.Sweep(time.Now()); n != 0 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// One owner's connections leave room for those of others, and half-open ones end.
+func TestLimitOfOwner(t *testing.T) {
+	s := newStack(t)
+	began := time.Now()
+	var first *client
+	for i := range tcp.MaxOfOwner {
+		c := newClient(t, s, "red", netip.AddrPortFrom(guest4.Addr(), uint16(1000+i)), resolver4)
+		c.mustPut(syn, "")
+		c.mustTake(synAck)
+		if first == nil {
+			first = c
+		}
+	}
+	more := newClient(t, s, "red", guest4, resolver4)
+	if got := more.put(syn, ""); got != tcp.Full {
+		t.Errorf("one more: outcome %d", got)
+	}
+	if got := more.take(); got.Flags() != rst|ack || got.AckNumber() != more.next {
+		t.Errorf("one more is answered with %s %d", got.Flags(), got.AckNumber())
+	}
+	other := newClient(t, s, "blue", guest4, resolver4)
+	other.connect().Close()
+	other.mustTake(fin | ack)
+	other.mustPut(fin|ack, "")
+
+	// A segment of a connection that is known is taken all the same.
+	first.mustPut(ack, "")
+	accept(t, s).Close()
+	level(t, s, began, tcp.MaxOfOwner) // blue's has ended
+	level(t, s, time.Now().Add(6*time.Second), 1)
+	if more.put(syn, "") != tcp.Taken {
+		t.Error("no room after the half-open ones have gone")
+	}
+}
+
+// Many owners can't have more than is there for all.
+func TestLimitOfAll(t *testing.T) {
+	s := newStack(t)
+	for i := range tcp.MaxConnections {
+		newClient(t, s, i, guest4, resolver4).mustPut(syn, "")
+	}
+	if got := newClient(t, s, "more", guest4, resolver4).put(syn, ""); got != tcp.Full {
+		t.Errorf("one more: outcome %d", got)
+	}
+}
+
+// A peer that gives up during the handshake makes room at once; somebody who does not
+// know its sequence number can't do that for it.
+func TestResetOfHalfOpen(t *testing.T) {
+	s := newStack(t)
+	c := newClient(t, s, "red", guest4, resolver4)
+	c.mustPut(syn, "")
+	c.mustTake(synAck)
+	right := c.next
+	c.next = right + 1000
+	c.mustPut(rst, "")
+	level(t, s, time.Now(), 1)
+	c.next = right
+	c.mustPut(rst, "")
+	level(t, s, time.Now(), 0)
+}
+
+// A peer that does not read loses its connection, and memory is bounded.
+func TestSlowReader(t *testing.T) {
+	s := newStack(t)
+	c := newClient(t, s, "red", guest4, resolver4)
+	c.window = 100
+	conn := c.connect()
+	defer conn.Close()
+	answer := make([]byte, 60000)
+	sent := 0
+	for ; sent < 10; sent++ {
+		if err := conn.Send(answer); err != nil {
+			if !errors.Is(err, tcp.ErrSlow) {
+				t.Errorf("error %v", err)
+			}
+			break
+		}
+	}
+	if sent < 2 || sent > 4 {
+		t.Errorf("%d answers of 60,000 bytes were taken", sent)
+	}
+	for c.take().Flags()&rst == 0 {
+		continue
+	}
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection is still there")
+	}
+}
+
+// Timestamps are not agreed on, whatever else the SYN has.
+func TestTimestamps(t *testing.T) {
+	s := newStack(t)
+	for _, tt := range []struct {
+		name    string
+		options []byte
+	}{
+		{"as Linux has it", []byte{2, 4, 5, 80, 4, 2, 8, 10, 0, 0, 0, 5, 0, 0, 0, 0, 1, 3, 3, 7}},
+		{"behind NOPs", []byte{1, 1, 8, 10, 0, 0, 0, 5, 0, 0, 0, 0}},
+		{"behind one that lies about its length", []byte{2, 1, 8, 10, 0, 0, 0, 5, 0, 0, 0, 0}},
+		{"cut off", []byte{1, 1, 8, 10}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newClient(t, s, tt.name, guest4, resolver4)
+			c.options = tt.options
+			c.mustPut(syn, "")
+			got := c.take()
+			if bytes.Contains(got[header.TCPMinimumSize:got.DataOffset()], []byte{8, 10}) {
+				t.Errorf("options % x", got[header.TCPMinimumSize:got.DataOffset()])
+			}
+		})
+	}
+}
+
+// The ports are free again as soon as the connection has ended, whoever ended it.
+func TestPortsAgain(t *testing.T) {
+	s := newStack(t)
+	for i := range 5 {
+		c := newClient(t, s, "red", guest4, resolver4)
+		c.next = uint32(i) * 1000 // lower or higher
+		conn := c.connect()
+		conn.Close()
+		c.mustTake(fin | ack)
+		c.mustPut(fin|ack, "")
+		c.mustTake(ack)
+	}
+}
+
+// A connection whose peer has gone silent after the end is given up.
+func TestSilentEnd(t *testing.T) {
+	s := newStack(t)
+	c := newClient(t, s, "red", guest4, resolver4)
+	c.connect().Close()
+	c.mustTake(fin | ack)
+	level(t, s, time.Now(), 1)
+	level(t, s, time.Now().Add(11*time.Second), 0)
+	for c.take().Flags()&rst == 0 {
+		continue
+	}
+}
+
+func TestClose(t *testing.T) {
+	s := newStack(t)
+	c := newClient(t, s, "red", guest4, resolver4)
+	conn := c.connect()
+	half := newClient(t, s, "blue", guest4, resolver4)
+	half.mustPut(syn, "")
+	errs := make(chan error, 2)
+	go func() { _, err := s.Accept(); errs <- err }()
+	go func() { _, err := conn.Read(make([]byte, 1)); errs <- err }()
+	s.Close()
+	for range 2 {
+		select {
+		case err := <-errs:
+			if err == nil {
+				t.Error("no error after Close")
+			}
+		case <-time.After(patience):
+			t.Fatal("Close leaves somebody waiting")
+		}
+	}
+	if _, err := s.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Accept: %v", err)
+	}
+	if got := newClient(t, s, "red", guest6, resolver6).put(syn, ""); got != tcp.Ignored {
+		t.Errorf("a SYN after Close: outcome %d", got)
+	}
+	s.Close()
+}
+
+// FuzzDeliver sends one connection whatever there is: two bytes of flags and length
+// before each segment, the first of which is a proper SYN.
+func FuzzDeliver(f *testing.F) {
+	s, err := tcp.New()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(s.Close)
+	go func() {
+		for {
+			conn, err := s.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+				_, _ = io.Copy(io.Discard, struct{ io.Reader }{conn})
+			}()
+		}
+	}()
+	f.Add([]byte{byte(ack), 0, byte(data), 3, 'a', 'b', 'c', byte(fin | ack), 0}, []byte{2, 4, 5, 80}, uint32(5))
+	f.Add([]byte{byte(rst), 0}, []byte{8, 10, 0, 0, 0, 5, 0, 0, 0, 0, 1, 1}, uint32(0))
+	f.Add([]byte{byte(syn), 0, byte(synAck), 0}, []byte{5, 10, 0, 0, 0, 5, 0, 0, 0, 0, 1, 1}, uint32(1<<31))
+	var n uint16
+	f.Fuzz(func(t *testing.T, script, options []byte, jump uint32) {
+		if len(options) > 40 {
+			return
+		}
+		n++
+		c := &client{t: t, stack: s, got: make(chan header.TCP, 1<<16), window: 1000, next: jump}
+		c.key = tcp.Key{Owner: n, Src: netip.AddrPortFrom(guest4.Addr(), n|1), Dst: resolver4}
+		for c.options = options; len(c.options)%4 != 0; {
+			c.options = append(c.options, 0)
+		}
+		c.put(syn, "")
+		for len(script) >= 2 {
+			flags, length := header.TCPFlags(script[0]), min(int(script[1]), len(script)-2)
+			select {
+			case b := <-c.got:
+				if int(b.DataOffset()) < header.TCPMinimumSize || int(b.DataOffset()) > len(b) {
+					t.Fatalf("sent a header of %d in %d bytes", b.DataOffset(), len(b))
+				}
+				c.seen = b.SequenceNumber() + 1
+			default:
+			}
+			c.put(flags, string(script[2:2+length]))
+			script = script[2+length:]
+		}
+		// Whoever may come next is not shut out by what this one has left.
+		if left := s.Sweep(time.Now().Add(time.Minute)); left > tcp.MaxConnections {
+			t.Fatalf("%d connections", left)
+		}
+	})
+}
