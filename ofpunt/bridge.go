@@ -296,7 +296,8 @@ func (b *bridge) watchDeadlines(ctx context.Context) {
 			b.mu.Unlock()
 			b.tally.inFlight.Set(float64(pending))
 			if b.tcp != nil {
-				connections.WithLabelValues(b.name).Set(float64(b.tcp.Sweep(now)))
+				b.tcp.Sweep(now)
+				b.countConnections()
 			}
 		}
 	}

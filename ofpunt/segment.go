@@ -27,6 +27,9 @@ func (q *query) segment() {
 	}
 	p := newPeer(q)
 	switch b.tcp.Deliver(p.key(), p, t.Segment, q.arrived) {
+	case tcp.Begun:
+		b.countConnections()
+		q.count(taken, reasonSegment)
 	case tcp.Taken:
 		q.count(taken, reasonSegment)
 	case tcp.Reset:
@@ -36,6 +39,10 @@ func (q *query) segment() {
 	case tcp.Ignored:
 		q.count(dropped, reasonSegment)
 	}
+}
+
+func (b *bridge) countConnections() {
+	connections.WithLabelValues(b.name).Set(float64(b.tcp.Connections()))
 }
 
 // peer is the guest at the other end of a TCP connection, as its last segment and the

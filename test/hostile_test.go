@@ -50,10 +50,34 @@ func watch(t *testing.T, guests ...*lab.Guest) (all []witness) {
 	return all
 }
 
-// answers are the datagrams from port 53 that have reached the guest. It asks
-// something itself, some times over, since one answer may overtake another: what
-// has not come by the last of those will not.
+// answers are the datagrams from port 53 that have reached the guest.
 func (w witness) answers(t *testing.T) (all []frame.UDP) {
+	t.Helper()
+	w.hears(t, func(f []byte) {
+		var u frame.UDP
+		if u.Decode(f) == nil && u.Src.Port() == dnsPort {
+			all = append(all, u)
+		}
+	})
+	return all
+}
+
+// segments are those of TCP from port 53 that have reached the guest.
+func (w witness) segments(t *testing.T) (all []frame.TCP) {
+	t.Helper()
+	w.hears(t, func(f []byte) {
+		var s frame.TCP
+		if s.Decode(f) == nil && s.Src.Port() == dnsPort {
+			all = append(all, s)
+		}
+	})
+	return all
+}
+
+// hears calls each with the frames that have reached the guest. It asks something
+// itself, some times over, since one answer may overtake another: what has not come by
+// the last of those will not.
+func (w witness) hears(t *testing.T, each func(f []byte)) {
 	t.Helper()
 	ctx := within(t, wait)
 	for port := range uint16(3) {
@@ -71,15 +95,11 @@ func (w witness) answers(t *testing.T) (all []frame.UDP) {
 				t.Fatalf("%s has no answer: %v", w.g.Name, err)
 			}
 			var u frame.UDP
-			if u.Decode(f) != nil || u.Src.Port() != dnsPort {
-				continue
-			}
-			if done = u.Dst == me; !done {
-				all = append(all, u)
+			if done = u.Decode(f) == nil && u.Src.Port() == dnsPort && u.Dst == me; !done {
+				each(f)
 			}
 		}
 	}
-	return all
 }
 
 // nobodyHears fails if an answer has reached one of them.

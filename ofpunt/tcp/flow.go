@@ -34,8 +34,10 @@ type Outcome uint8
 
 // Outcomes of [Stack.Deliver].
 const (
-	// Taken: it is of a connection, or begins one.
+	// Taken: it is of a connection.
 	Taken Outcome = iota
+	// Begun: it begins a connection.
+	Begun
 	// Reset: it is of no connection, and the peer has been told so.
 	Reset
 	// Full: there is no room for a further connection, and the peer has been told.
@@ -51,18 +53,17 @@ func (s *Stack) Deliver(key Key, peer Peer, segment []byte, now time.Time) Outco
 	t := header.TCP(segment)
 	flags := t.Flags()
 	f, outcome := s.find(key, peer, t, now)
-	switch {
-	case outcome == Ignored:
-		return Ignored
-	case f == nil:
-		sendReset(peer, t)
+	if f == nil {
+		if outcome != Ignored {
+			sendReset(peer, t)
+		}
 		return outcome
 	}
 	s.deliver(f.id, segment)
 	if flags.Contains(header.TCPFlagRst) {
 		s.abandoned(f, t.SequenceNumber())
 	}
-	return Taken
+	return outcome
 }
 
 // find returns the flow of a segment, a new one where the segment begins one.
@@ -77,6 +78,7 @@ func (s *Stack) find(key Key, peer Peer, t header.TCP, now time.Time) (*flow, Ou
 		s.forget(f)
 		f = nil
 	}
+	outcome := Taken
 	switch {
 	case s.closed:
 		return nil, Ignored
@@ -92,9 +94,10 @@ func (s *Stack) find(key Key, peer Peer, t header.TCP, now time.Time) (*flow, Ou
 		f = &flow{key: key, id: s.nextID, began: now, first: t.SequenceNumber() + 1}
 		s.flows[key], s.byID[f.id] = f, f
 		s.owners[key.Owner]++
+		outcome = Begun
 	}
 	f.way.Store(&peer)
-	return f, Taken
+	return f, outcome
 }
 
 // over tells whether the connection was closed and is at its end, or in the state
@@ -151,9 +154,8 @@ func (s *Stack) accepted(ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 }
 
 // Sweep ends what has lasted too long: handshakes, and connections that were closed
-// and whose peer does not answer. It is to be called several times a second; for
-// what is bounded by the owner it tells how many connections there are.
-func (s *Stack) Sweep(now time.Time) (connections int) {
+// and whose peer does not answer. It is to be called several times a second.
+func (s *Stack) Sweep(now time.Time) {
 	var stale, lost []*flow
 	s.mu.Lock()
 	for _, f := range s.flows {
@@ -169,7 +171,6 @@ func (s *Stack) Sweep(now time.Time) (connections int) {
 			lost = append(lost, f) // and over, next time
 		}
 	}
-	connections = len(s.flows)
 	s.mu.Unlock()
 	for _, f := range stale {
 		// gVisor would send its SYN-ACK again and again, for two minutes.
@@ -178,5 +179,11 @@ func (s *Stack) Sweep(now time.Time) (connections int) {
 	for _, f := range lost {
 		f.conn.endpoint.Abort()
 	}
-	return connections
+}
+
+// Connections is how many there are, those that begin or end included.
+func (s *Stack) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.flows)
 }
