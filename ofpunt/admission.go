@@ -3,6 +3,7 @@
 package ofpunt
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,86 +13,128 @@ import (
 // the 5 s after which stub resolvers give up (resolv.conf(5), timeout).
 const answerDeadline = 4500 * time.Millisecond
 
-// admission holds the queries in flight on one bridge, bounded in all and by
-// guest. Readers of connections admit, workers release; neither waits for the
+// stuckTime is how long nothing may leave the chains while others are turned away,
+// before they count as stuck: twice what each query may take.
+const stuckTime = 2 * answerDeadline
+
+// admission holds the queries in flight on one bridge, bounded in all, by network
+// and by guest. Readers of connections admit, workers release; neither waits for the
 // other. Limits stand here, before the chain, as a plugin's own
 // (forward has one) is shared by all tenants.
 type admission struct {
 	slots []atomic.Pointer[query]
 	count atomic.Int64
-	// released counts the queries that left, seen those that stuck has seen.
-	released, seen atomic.Int64
+	// released counts the queries that left; watch has seen so many of them, the last
+	// ones at progress, in Unix nanoseconds. turnedAway is set by those that there was
+	// no room for since then.
+	released   atomic.Int64
+	seen       int64
+	progress   atomic.Int64
+	turnedAway atomic.Bool
 
 	// mu is the readers': a reload that changes the connection has two for a while.
-	mu     sync.Mutex
-	cursor int
-	guests map[guestKey]*guestCount
+	mu       sync.Mutex
+	cursor   int
+	guests   map[guestKey]*inFlightCount
+	networks map[uint32]*inFlightCount
 }
 
-// guestKey is a guest as the registers of a packet-in name it.
+// guestKey is a guest as the registers of a packet-in name it: a network, and a port
+// there.
 type guestKey struct{ datapath, port uint32 }
 
-type guestCount struct{ n atomic.Int64 }
+// inFlightCount counts the queries of a guest or of a network.
+type inFlightCount struct{ n atomic.Int64 }
 
 // maxIdleGuests is how many guests without a query are remembered before they
 // are swept out.
 const maxIdleGuests = 4096
 
 func newAdmission(size int) *admission {
-	return &admission{slots: make([]atomic.Pointer[query], size), guests: map[guestKey]*guestCount{}}
+	a := &admission{
+		slots:  make([]atomic.Pointer[query], size),
+		guests: map[guestKey]*inFlightCount{}, networks: map[uint32]*inFlightCount{},
+	}
+	a.progress.Store(time.Now().UnixNano())
+	return a
 }
 
 // admit takes q in, or tells which limit stands against it.
 func (a *admission) admit(q *query, perGuest int) (reason string) {
+	reason = a.take(q, perGuest)
+	if reason != "" {
+		a.turnedAway.Store(true)
+	}
+	return reason
+}
+
+func (a *admission) take(q *query, perGuest int) (reason string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.count.Load() >= int64(len(a.slots)) {
-		return reasonOverload
+	if len(a.guests) >= maxIdleGuests {
+		a.sweep()
 	}
-	g := a.guests[q.asking]
-	if g == nil {
-		if len(a.guests) >= maxIdleGuests {
-			a.sweep()
-		}
-		g = &guestCount{}
-		a.guests[q.asking] = g
-	}
+	g, network := countOf(a.guests, q.asking), countOf(a.networks, q.asking.datapath)
 	if g.n.Load() >= int64(perGuest) {
 		return reasonPortLimit
+	}
+	// No network has more than it leaves free: one has half at most, two of them have
+	// a third each, and whoever comes next finds room.
+	if free := int64(len(a.slots)) - a.count.Load(); network.n.Load() >= free {
+		return reasonOverload
 	}
 	// Slots are filled here alone and one is free, so this ends.
 	for !a.slots[a.cursor].CompareAndSwap(nil, q) {
 		a.cursor = (a.cursor + 1) % len(a.slots)
 	}
-	q.slot, q.guest = a.cursor, g
+	q.slot, q.guest, q.network = a.cursor, g, network
 	a.cursor = (a.cursor + 1) % len(a.slots)
 	g.n.Add(1)
+	network.n.Add(1)
 	a.count.Add(1)
 	return ""
+}
+
+func countOf[K comparable](m map[K]*inFlightCount, key K) *inFlightCount {
+	c := m[key]
+	if c == nil {
+		c = &inFlightCount{}
+		m[key] = c
+	}
+	return c
 }
 
 // release lets q go, once.
 func (a *admission) release(q *query) {
 	a.slots[q.slot].Store(nil)
 	q.guest.n.Add(-1)
+	q.network.n.Add(-1)
 	a.released.Add(1)
 	a.count.Add(-1)
 }
 
-// stuck reports whether there is no room, and no query has left since it was
-// asked last.
-func (a *admission) stuck() bool {
+// watch takes note of queries that have left. One goroutine calls it, several times a
+// second.
+func (a *admission) watch(now time.Time) {
 	released := a.released.Load()
-	return a.seen.Swap(released) == released && a.count.Load() >= int64(len(a.slots))
+	if a.seen != released || a.count.Load() == 0 {
+		a.seen = released
+		a.turnedAway.Store(false)
+		a.progress.Store(now.UnixNano())
+	}
 }
 
-// sweep forgets guests without a query.
+// stuck reports whether queries are turned away and none has left for a long time.
+// Guests who ask a dead upstream do not make it so: their queries end.
+func (a *admission) stuck(now time.Time) bool {
+	return a.turnedAway.Load() && now.UnixNano()-a.progress.Load() > int64(stuckTime)
+}
+
+// sweep forgets guests and networks without a query.
 func (a *admission) sweep() {
-	for k, g := range a.guests {
-		if g.n.Load() == 0 {
-			delete(a.guests, k)
-		}
-	}
+	idle := func(c *inFlightCount) bool { return c.n.Load() == 0 }
+	maps.DeleteFunc(a.guests, func(_ guestKey, c *inFlightCount) bool { return idle(c) })
+	maps.DeleteFunc(a.networks, func(_ uint32, c *inFlightCount) bool { return idle(c) })
 }
 
 // expire answers for the queries that arrived before t.

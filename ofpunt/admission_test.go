@@ -5,29 +5,91 @@ package ofpunt
 import (
 	"sync"
 	"testing"
+	"time"
 )
 
+// One guest has its limit, and one network never more than it leaves free: whoever
+// comes next finds room, however many guests of one tenant ask.
 func TestAdmission(t *testing.T) {
-	a := newAdmission(3)
-	red, blue := guestKey{1, 1}, guestKey{2, 1}
-	admit := func(g guestKey, want string) *query {
-		t.Helper()
-		q := &query{asking: g}
-		if got := a.admit(q, 2); got != want {
-			t.Fatalf("admit: got %q, want %q", got, want)
+	a := newAdmission(8)
+	red1, red2, blue, green := guestKey{1, 1}, guestKey{1, 2}, guestKey{2, 1}, guestKey{3, 1}
+	var first *query
+	for i, step := range []struct {
+		guest guestKey
+		want  string
+	}{
+		{red1, ""}, {red1, ""}, {red1, ""},
+		{red1, reasonPortLimit},
+		{red2, ""},
+		{red2, reasonOverload}, // four of eight
+		{blue, ""}, {blue, ""},
+		{blue, reasonOverload}, // two of four
+		{green, ""},
+		{green, reasonOverload},
+	} {
+		q := &query{asking: step.guest}
+		if got := a.admit(q, 3); got != step.want {
+			t.Fatalf("step %d: %q, want %q", i, got, step.want)
 		}
-		return q
+		if first == nil {
+			first = q
+		}
 	}
-	first := admit(red, "")
-	admit(red, "")
-	admit(red, reasonPortLimit)
-	admit(blue, "")
-	admit(blue, reasonOverload)
 	a.release(first)
-	admit(red, "")
-	admit(red, reasonOverload)
-	if n := a.count.Load(); n != 3 {
-		t.Errorf("%d in flight, want 3", n)
+	if got := a.admit(&query{asking: red1}, 3); got != reasonOverload {
+		t.Errorf("red again: %q", got)
+	}
+	if got := a.admit(&query{asking: green}, 3); got != "" {
+		t.Errorf("green in the place of red: %q", got)
+	}
+	if n := a.count.Load(); n != 7 {
+		t.Errorf("%d in flight, want 7", n)
+	}
+}
+
+// Chains are stuck when they turn queries away and let none go, for longer than a
+// query may take; not while queries end, nor when nobody asks.
+func TestStuck(t *testing.T) {
+	now := time.Now()
+	later := now.Add(stuckTime + time.Second)
+	full := func() (*admission, *query) {
+		a := newAdmission(2)
+		q := &query{}
+		if a.admit(q, 1) != "" || a.admit(&query{}, 1) == "" {
+			t.Fatal("not full")
+		}
+		a.watch(now)
+		return a, q
+	}
+	for _, tt := range []struct {
+		name string
+		do   func(a *admission, q *query)
+		want bool
+	}{
+		{"nothing leaves", func(a *admission, _ *query) { a.watch(later) }, true},
+		{"one has left", func(a *admission, q *query) { a.release(q); a.watch(later) }, false},
+		{"one has left, and the place is taken again", func(a *admission, q *query) {
+			a.release(q)
+			a.admit(&query{}, 1)
+			a.admit(&query{}, 1)
+			a.watch(later)
+		}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a, q := full()
+			if a.stuck(now.Add(stuckTime / 2)) {
+				t.Error("stuck before its time")
+			}
+			tt.do(a, q)
+			if got := a.stuck(later); got != tt.want {
+				t.Errorf("stuck: %v, want %v", got, tt.want)
+			}
+		})
+	}
+	a := newAdmission(2)
+	a.admit(&query{}, 1)
+	if a.stuck(later) {
+		t.Error("stuck without having turned a query away")
 	}
 }
 

@@ -289,6 +289,7 @@ func (b *bridge) watchDeadlines(ctx context.Context) {
 			b.mu.Lock()
 			b.servers = slices.DeleteFunc(b.servers, func(s *server) bool {
 				s.admission.expire(now.Add(-answerDeadline))
+				s.admission.watch(now)
 				n := s.admission.count.Load()
 				pending += n
 				return n == 0 && s != b.current.Load()

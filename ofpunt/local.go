@@ -4,6 +4,8 @@ package ofpunt
 
 import (
 	"context"
+	"hash/fnv"
+	"io"
 	"iter"
 	"net"
 	"net/netip"
@@ -129,6 +131,22 @@ func (b *bridge) portAt(view *localView, number uint32) *vswitch.Interface {
 		delete(b.gone, number)
 	}
 	return i
+}
+
+// networkOf is a number for the network of an interface, which stands for the tunnel
+// key of OVN's; that of one without a network is its own. Two networks may share one,
+// and then share their part of the limit in all.
+func networkOf(i *vswitch.Interface) uint32 {
+	if i == nil {
+		return 0
+	}
+	of := i.NetworkID
+	if of == "" {
+		of = i.IfaceID
+	}
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, of) // never fails, package hash
+	return h.Sum32()
 }
 
 // Tags of Neutron's agent: it gives each port that it has bound the VLAN of its

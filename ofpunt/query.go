@@ -55,9 +55,9 @@ type query struct {
 	onReader atomic.Bool
 
 	// asking is who the limit of one guest is for.
-	asking guestKey
-	slot   int
-	guest  *guestCount
+	asking         guestKey
+	slot           int
+	guest, network *inFlightCount
 	// parsed is set once punt, udp, origin and request are, for a query that a chain
 	// has to answer: other goroutines may read them then.
 	parsed atomic.Bool
@@ -172,11 +172,10 @@ func (q *query) prepare() {
 	}
 }
 
-// probe gives a probe back to the lease, unless the chains take no query and have
-// let none go since the probe before: then they are stuck.
+// probe gives a probe back to the lease, unless the chains are stuck.
 func (q *query) probe() {
 	token, ok := frame.ParseProbe(q.punt.Data)
-	if ok && q.done.CompareAndSwap(false, true) && !q.server.admission.stuck() {
+	if ok && q.done.CompareAndSwap(false, true) && !q.server.admission.stuck(q.arrived) {
 		q.session.lease.returned(token)
 	}
 }

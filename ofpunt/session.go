@@ -95,8 +95,8 @@ func (s *session) packetIn(p *openflow.PacketIn, msg []byte) {
 		if srv.options.Placement == placement.OVN {
 			q.local = s.bridge.portAt(s.bridge.view.Load(), p.InPort)
 		} else {
-			q.asking = guestKey{port: p.InPort}
 			q.local = s.bridge.localPort(p.InPort)
+			q.asking = guestKey{networkOf(q.local), p.InPort}
 		}
 		if p.InPort == openflow.PortController {
 			// A probe: guests that fill the limits must not end the lease.

@@ -14,7 +14,7 @@ import (
 func TestWorkers(t *testing.T) {
 	w := newWorkers()
 	const n = 10000
-	srv := &server{admission: newAdmission(n)}
+	srv := &server{admission: newAdmission(2 * n)}
 	s := &session{tally: newTally("br-workers")}
 	for range n {
 		q := &query{server: srv, session: s} // of an empty message: dropped

@@ -7,8 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -269,4 +273,75 @@ func TestFailOpenKilled(t *testing.T) {
 		}
 	}
 	s.endWell()
+}
+
+// A process whose chains are all stuck loses the punt, though it is alive, and gets it
+// back: here nobody reads its log, and *log* waits for that.
+func TestFailOpenStuck(t *testing.T) {
+	n := newSurvivor(t)
+	pipe := filepath.Join(n.l.Dir, "log.pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Open for both, so that neither this nor the process waits for the other's open.
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	text := n.corefile("lease 3s\n max_concurrent 16 8", "", 9153, 8181)
+	text = strings.Replace(text, "    ovnhosts {", "    log\n    ovnhosts {", 1)
+	path := n.l.WriteFile("Corefile.stuck", corefile(n.l, text))
+	p := n.l.Node.Start("stuck", nil, "sh", "-c", `exec "$0" -conf "$1" >"$2" 2>&1`, puntdns, path, pipe)
+	answer := func() string {
+		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		defer cancel()
+		r, err := exchange(ctx, n.vm, resolver4, "db.internal.", dns.TypeA)
+		if err != nil {
+			return err.Error()
+		}
+		return withTTL(r)
+	}
+	const ours, ovn = "NOERROR 30 10.0.0.21", "NOERROR 3600 10.0.0.21"
+	expect := func(what, want string) {
+		t.Helper()
+		n.l.Eventually(what, func() error {
+			if got := answer(); got != want {
+				return errors.New(got)
+			}
+			return nil
+		})
+	}
+	// The log is read as long as nobody else has the lock.
+	var reading sync.Mutex
+	var ended atomic.Bool
+	defer ended.Store(true)
+	go func() {
+		for buf := make([]byte, 4096); !ended.Load(); {
+			reading.Lock()
+			_ = reader.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			_, _ = reader.Read(buf)
+			reading.Unlock()
+		}
+	}()
+	expect("served", ours)
+	reading.Lock()
+	// A line a query: the pipe is full in the end.
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				answer()
+			}
+		})
+	}
+	expect("left to OVN's own DNS", ovn)
+	stop()
+	wg.Wait()
+	reading.Unlock()
+	expect("served again", ours)
+	if err := p.Stop(); err != nil {
+		t.Errorf("at the end: %v", err)
+	}
 }
