@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,5 +67,69 @@ func TestUnit(t *testing.T) {
 				t.Errorf("systemd-analyze %s: %v\n%s", strings.Join(tc.args, " "), err, out)
 			}
 		})
+	}
+}
+
+// TestUnitPrivileges reads what systemd-analyze only weighs: a service of root's would
+// still score well.
+func TestUnitPrivileges(t *testing.T) {
+	text, err := os.ReadFile("puntdns.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(name, "#") {
+			set[name] = append(set[name], value)
+		}
+	}
+	for name, want := range map[string][]string{
+		"User":                    {"puntdns"},
+		"Group":                   {"puntdns"},
+		"DynamicUser":             nil,
+		"SupplementaryGroups":     nil,
+		"CapabilityBoundingSet":   {""},
+		"AmbientCapabilities":     nil,
+		"NoNewPrivileges":         {"yes"},
+		"PermissionsStartOnly":    nil,
+		"ExecStartPre":            {"+/usr/bin/systemd-tmpfiles --create puntdns.conf"},
+		"ProtectSystem":           {"strict"},
+		"ProtectHome":             {"yes"},
+		"ReadWritePaths":          nil,
+		"RestrictAddressFamilies": {"AF_UNIX AF_INET AF_INET6"},
+		"RestrictNamespaces":      {"yes"},
+		"MemoryDenyWriteExecute":  {"yes"},
+		"SystemCallFilter":        {"@system-service", "~@privileged @resources"},
+		"Restart":                 {"always"},
+	} {
+		if !slices.Equal(set[name], want) {
+			t.Errorf("%s=%q, want %q", name, set[name], want)
+		}
+	}
+}
+
+// TestUser has systemd make the user of the unit, in a folder that stands for /.
+func TestUser(t *testing.T) {
+	sysusers := need(t, "systemd-sysusers")
+	rules, err := filepath.Abs("puntdns.sysusers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(sysusers, "--root="+root, rules).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for file, fields := range map[string]int{"passwd": 7, "group": 4} {
+		b, err := os.ReadFile(filepath.Join(root, "etc", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := strings.Split(strings.TrimSpace(string(b)), ":")
+		if len(f) != fields || f[0] != "puntdns" || f[2] == "0" {
+			t.Errorf("%s: %s", file, b)
+		}
 	}
 }
