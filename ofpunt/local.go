@@ -62,6 +62,10 @@ func (b *bridge) settle(ctx context.Context, view *localView) {
 	view.settled.Store(true)
 }
 
+// absent tells whether the database has no such bridge: each has an interface of its
+// own name.
+func (l *localView) absent() bool { return len(l.Interfaces) == 0 }
+
 // ifaceIDs are the logical ports that have an interface here.
 func (l *localView) ifaceIDs() []string {
 	var ids []string

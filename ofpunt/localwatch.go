@@ -64,9 +64,8 @@ func (b *bridge) followLocal(ctx context.Context, o *Options) error {
 		b.current.Load().learn(view)
 		b.view.Store(view)
 		b.done.Go(func() { b.settle(ctx, view) })
-		// Each bridge has an interface of its own name.
-		if len(v.Interfaces) == 0 && (before == nil || len(before.Interfaces) > 0) {
-			log.Warningf("Bridge %s: the local Open_vSwitch database has no bridge of this name, so its guests are not known", b.name)
+		if view.absent() && (before == nil || !before.absent()) {
+			log.Warningf("Bridge %s: the local Open_vSwitch database has no bridge of this name, so its guests are not known; expected the name as in `ovs-vsctl list-br`", b.name)
 		}
 		if before == nil || before.SystemID != v.SystemID {
 			log.Infof("Bridge %s: the chassis is %q", b.name, v.SystemID)

@@ -122,6 +122,9 @@ func parseBlock(c *caddy.Controller) (*block, error) {
 		}
 	}
 	if c.Next() {
+		if c.Val() == "{" {
+			return nil, c.Err("expected the { at the end of the line before")
+		}
 		return nil, c.Err("ofpunt is given twice in one server block, expected once")
 	}
 	b.explicit = len(b.lines) > 0

@@ -5,6 +5,7 @@ package ofpunt
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"net/netip"
 	"time"
@@ -19,8 +20,9 @@ type plan struct {
 	planned
 	private, entry []flow
 	punt           flow
-	// settled is set if every guest of this node is known.
+	// settled is set if every guest of this node is known; guests is how many are.
 	settled bool
+	guests  int
 	// rate and burst are of each guest's meter.
 	rate, burst uint32
 }
@@ -53,6 +55,8 @@ func (s *session) makePlan(ctx context.Context, srv *server) (*plan, error) {
 		switch {
 		case errors.Is(err, errStageUnknown) && settled && !hasGuest(of.snapshot):
 			// A chassis without a guest has none of OVN's logical pipeline.
+		case errors.Is(err, errStageUnknown) && !srv.synced():
+			return nil, fmt.Errorf("%w: the databases are not in sync", errStageUnknown)
 		case err != nil:
 			return nil, err
 		default:
@@ -78,17 +82,30 @@ func (s *session) makePlan(ctx context.Context, srv *server) (*plan, error) {
 		meter = give
 	}
 	var p placement.Plan
+	guests := 0
 	switch {
 	case srv.options.Placement != placement.OVN:
-		p = placement.PlanLocal(&service, of.table, srv.options.Priority, localGuests(srv.options.Placement, of.view, of.snapshot, meter))
+		p = placement.PlanLocal(&service, of.table, srv.options.Priority, counted(localGuests(srv.options.Placement, of.view, of.snapshot, meter), &guests))
 	case of.table != 0:
-		p = placement.PlanOVN(&service, of.table, guestsOf(of.snapshot, meter))
+		p = placement.PlanOVN(&service, of.table, counted(guestsOf(of.snapshot, meter), &guests))
 	}
 	s.plan = &plan{
-		planned: of, settled: settled, rate: srv.options.Rate, burst: srv.options.Burst,
+		planned: of, settled: settled, guests: guests, rate: srv.options.Rate, burst: srv.options.Burst,
 		private: newFlows(p.Private), punt: newFlow(p.Punt), entry: newFlows(p.Entry),
 	}
 	return s.plan, nil
+}
+
+// counted is seq, with n told how many were taken.
+func counted[G any](seq iter.Seq[G], n *int) iter.Seq[G] {
+	return func(yield func(G) bool) {
+		for g := range seq {
+			*n++
+			if !yield(g) {
+				return
+			}
+		}
+	}
 }
 
 func hasGuest(snapshot *ovn.Snapshot) bool {

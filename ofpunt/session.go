@@ -314,6 +314,11 @@ func (s *session) reconcile(ctx context.Context, srv *server) (again bool, err e
 		log.Warningf("Bridge %s: %d flows were removed or changed by somebody else", s.bridge.name, lost)
 	}
 
+	if view := s.bridge.view.Load(); view != nil && view.absent() {
+		s.complain("the local Open_vSwitch database has no bridge of this name")
+		s.bridge.ready.Store(false)
+		return false, nil
+	}
 	p, err := s.makePlan(ctx, srv)
 	switch {
 	case errors.Is(err, errStageUnknown):
@@ -396,15 +401,15 @@ func (s *session) place(ctx context.Context, p *plan, punt bool, lost int) error
 	return nil
 }
 
-// where tells the place of the entry flows.
+// where tells the place of the entry flows, and for how many guests they are.
 func (s *session) where(p *plan) string {
 	switch o := &p.server.options; {
 	case o.Placement == placement.OVN && p.table == 0:
 		return "none so far, as this chassis has no guest"
 	case o.Placement == placement.OVN:
-		return fmt.Sprintf("OVN's DNS stage is table %d", p.table)
+		return fmt.Sprintf("OVN's DNS stage is table %d, guests: %d", p.table, p.guests)
 	default:
-		return fmt.Sprintf("in table %d at priority %d", o.Table, o.Priority)
+		return fmt.Sprintf("in table %d at priority %d, guests: %d", o.Table, o.Priority, p.guests)
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/miekg/dns"
+
 	"github.com/puntdns/puntdns/test/lab"
 )
 
@@ -757,4 +759,39 @@ func standingFlows(l *lab.Lab) map[string]standingFlow {
 		all[m[3]+" "+flowTimeouts.ReplaceAllString(m[4], "")] = standingFlow{m[1], d}
 	}
 	return all
+}
+
+// A bridge that the local database does not know, though its socket is there, gets no
+// flows: its guests keep what they have, until the name is mended.
+func TestCorefileWrongBridge(t *testing.T) {
+	n := newSurvivor(t)
+	right := n.corefile("", "", 9153, 8181)
+	s := start(t, n.l, strings.Replace(right, "ofpunt br-int", "ofpunt br-itn", 1))
+	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-itn: the local Open_vSwitch database has no bridge of this name`)
+	s.log(`Bridge br-itn: waiting: the local Open_vSwitch database has no bridge of this name`)
+	s.ready(503)
+	expect := func(want string) {
+		t.Helper()
+		n.l.Eventually(want, func() error {
+			r, err := exchange(within(t, wait), n.vm, resolver4, "db.internal.", dns.TypeA)
+			if err != nil {
+				return err
+			}
+			if got := withTTL(r); got != want {
+				return errors.New(got)
+			}
+			return nil
+		})
+	}
+	expect("NOERROR 3600 10.0.0.21") // OVN's own
+	if flows := flowLines(n.l.Node.OFCTL("--no-stats", "dump-flows", lab.Bridge, ourCookie)); len(flows) > 0 {
+		t.Errorf("flows: %s", flows)
+	}
+	n.l.WriteFile("Corefile.puntdns", corefile(n.l, right))
+	if err := s.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	expect("NOERROR 30 10.0.0.21")
+	s.ready(200)
+	s.endWell()
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -57,9 +58,17 @@ func TestImage(t *testing.T) {
 	cidfile := filepath.Join(t.TempDir(), "cid")
 	// With the lab's mark in its environment the container ends with the lab,
 	// even if this process is killed.
-	p := l.Node.Start("container", nil, docker, "run", "--rm", "--cidfile", cidfile,
-		"--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only",
-		"--env", "PUNTDNS_LAB", "--volume", l.Dir+":"+l.Dir, "--volume", path+":/etc/puntdns/Corefile:ro", image)
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := []string{"--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"}
+	if text := strings.Join(bare, " "); !strings.Contains(string(readme), text) {
+		t.Errorf("the README's container has no %s", text)
+	}
+	p := l.Node.Start("container", nil, slices.Concat([]string{docker, "run", "--rm", "--cidfile", cidfile, "--network", "none"}, bare, []string{
+		"--env", "PUNTDNS_LAB", "--volume", l.Dir + ":" + l.Dir, "--volume", path + ":/etc/puntdns/Corefile:ro", image,
+	})...)
 
 	l.Eventually("an answer from the container", func() error {
 		select {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,10 +39,31 @@ type Endpoint struct {
 
 // Parse reads one of Forms. IPv6 hosts stand in brackets; a host may be a name.
 // A listener's port may be 0, for one that the kernel picks.
-func Parse(s string) (Endpoint, error) {
+func Parse(s string) (Endpoint, error) { return parse(s, Forms) }
+
+// ParseActive reads several of ActiveForms, given one by one or, as in the ovn-remote
+// of ovn-controller(8), with commas between them.
+func ParseActive(list []string) ([]Endpoint, error) {
+	var all []Endpoint
+	for _, s := range strings.Split(strings.Join(list, ","), ",") {
+		e, err := parse(s, ActiveForms)
+		switch {
+		case err != nil:
+			return nil, err
+		case e.Listen:
+			return nil, fmt.Errorf("endpoint %q: expected one to connect to: %s", s, ActiveForms)
+		case slices.Contains(all, e):
+			return nil, fmt.Errorf("endpoint %q is given twice, expected once", s)
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+func parse(s, forms string) (Endpoint, error) {
 	method, rest, ok := strings.Cut(s, ":")
 	if !ok {
-		return Endpoint{}, fmt.Errorf("endpoint %q: expected %s", s, Forms)
+		return Endpoint{}, fmt.Errorf("endpoint %q: expected %s", s, forms)
 	}
 	e := Endpoint{Network: "tcp"}
 	var err error
@@ -59,7 +81,7 @@ func Parse(s string) (Endpoint, error) {
 		e.Listen = true
 		e.Address, err = passive(rest)
 	default:
-		return Endpoint{}, fmt.Errorf("endpoint %q: unknown method %q, expected %s", s, method, Forms)
+		return Endpoint{}, fmt.Errorf("endpoint %q: unknown method %q, expected %s", s, method, forms)
 	}
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("endpoint %q: %w", s, err)

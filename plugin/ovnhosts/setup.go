@@ -147,6 +147,9 @@ func parse(c *caddy.Controller) (*Handler, error) {
 		}
 	}
 	if c.Next() {
+		if c.Val() == "{" {
+			return nil, c.Err("expected the { at the end of the line before")
+		}
 		return nil, c.Err("ovnhosts is given twice in one server block, expected once")
 	}
 	if len(h.config.Southbound)+len(h.config.Northbound) == 0 {
@@ -266,16 +269,13 @@ func endpoints(args []string) ([]string, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("expected at least one of %s", endpoint.ActiveForms)
 	}
-	for i, a := range args {
-		e, err := endpoint.Parse(a)
-		switch {
-		case err != nil:
-			return nil, err
-		case e.Listen:
-			return nil, fmt.Errorf("%q: expected an endpoint to connect to, not one to listen on", a)
-		case slices.Contains(args[:i], a):
-			return nil, fmt.Errorf("%q is given twice, expected once", a)
-		}
+	all, err := endpoint.ParseActive(args)
+	if err != nil {
+		return nil, err
 	}
-	return args, nil
+	texts := make([]string, len(all))
+	for i, e := range all {
+		texts[i] = e.String()
+	}
+	return texts, nil
 }

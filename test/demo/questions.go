@@ -22,6 +22,9 @@ const (
 	resolver6 = "fd00::254"
 )
 
+// Transports.
+const udp, tcp = "UDP", "TCP"
+
 // Who answers.
 const (
 	byRow      = "ovnhosts (DNS row)"
@@ -42,21 +45,23 @@ type question struct {
 	qtype  string
 	server string
 	want   [2]expected
+	over   string
 }
 
 var questions = []question{
-	{"db.internal.", "A", resolver4, [2]expected{{"10.0.0.20", byRow}, {"10.0.0.30", byRow}}},
-	{"DB.Internal.", "A", resolver6, [2]expected{{"10.0.0.20", byRow}, {"10.0.0.30", byRow}}},
-	{"db.internal.", "AAAA", resolver6, [2]expected{{"fd00:10::20", byRow}, {"no data", byRow}}},
-	{"vault.internal.", "A", resolver4, [2]expected{{"NXDOMAIN", byNobody}, {"10.0.0.40", byRow}}},
-	{"web.", "A", resolver4, [2]expected{{"10.0.0.12", byPort}, {"10.0.0.13", byPort}}},
-	{"web.internal.", "A", resolver6, [2]expected{{"10.0.0.12", byPort}, {"10.0.0.13", byPort}}},
-	{"beta.internal.", "A", resolver4, [2]expected{{"NXDOMAIN", byNobody}, {"10.0.0.11", byPort}}},
-	{"11.0.0.10.in-addr.arpa.", "PTR", resolver4, [2]expected{{"alpha.internal.", byPort}, {"beta.internal.", byPort}}},
-	{"20.0.0.10.in-addr.arpa.", "PTR", resolver4, [2]expected{{"db.internal.", byRow}, {"NXDOMAIN", byNobody}}},
-	{"www.example.org.", "A", resolver4, [2]expected{{"192.0.2.80", byUpstream}, {"192.0.2.80", byCache}}},
-	{"www.example.org.", "AAAA", resolver6, [2]expected{{"2001:db8::80", byUpstream}, {"2001:db8::80", byCache}}},
-	{"none.example.org.", "A", resolver4, [2]expected{{"NXDOMAIN", byUpstream}, {"NXDOMAIN", byCache}}},
+	{"db.internal.", "A", resolver4, [2]expected{{"10.0.0.20", byRow}, {"10.0.0.30", byRow}}, udp},
+	{"db.internal.", "A", resolver4, [2]expected{{"10.0.0.20", byRow}, {"10.0.0.30", byRow}}, tcp},
+	{"DB.Internal.", "A", resolver6, [2]expected{{"10.0.0.20", byRow}, {"10.0.0.30", byRow}}, udp},
+	{"db.internal.", "AAAA", resolver6, [2]expected{{"fd00:10::20", byRow}, {"no data", byRow}}, udp},
+	{"vault.internal.", "A", resolver4, [2]expected{{"NXDOMAIN", byNobody}, {"10.0.0.40", byRow}}, udp},
+	{"web.", "A", resolver4, [2]expected{{"10.0.0.12", byPort}, {"10.0.0.13", byPort}}, udp},
+	{"web.internal.", "A", resolver6, [2]expected{{"10.0.0.12", byPort}, {"10.0.0.13", byPort}}, udp},
+	{"beta.internal.", "A", resolver4, [2]expected{{"NXDOMAIN", byNobody}, {"10.0.0.11", byPort}}, udp},
+	{"11.0.0.10.in-addr.arpa.", "PTR", resolver4, [2]expected{{"alpha.internal.", byPort}, {"beta.internal.", byPort}}, udp},
+	{"20.0.0.10.in-addr.arpa.", "PTR", resolver4, [2]expected{{"db.internal.", byRow}, {"NXDOMAIN", byNobody}}, udp},
+	{"www.example.org.", "A", resolver4, [2]expected{{"192.0.2.80", byUpstream}, {"192.0.2.80", byCache}}, udp},
+	{"www.example.org.", "AAAA", resolver6, [2]expected{{"2001:db8::80", byUpstream}, {"2001:db8::80", byCache}}, udp},
+	{"none.example.org.", "A", resolver4, [2]expected{{"NXDOMAIN", byUpstream}, {"NXDOMAIN", byCache}}, udp},
 }
 
 // show asks every question in every tenant, prints a table and reports whether
@@ -73,7 +78,7 @@ func (d *demo) show(out io.Writer) bool {
 				verdict = fmt.Sprintf("WRONG, want %s from %s", want.answer, want.by)
 				right = false
 			}
-			fmt.Fprintf(w, "%s %s\t%s\t%s\t%s\t%s\t%s\n", q.name, q.qtype, q.server, tenants[i].name, got.answer, got.by, verdict)
+			fmt.Fprintf(w, "%s %s\t%s %s\t%s\t%s\t%s\t%s\n", q.name, q.qtype, q.server, q.over, tenants[i].name, got.answer, got.by, verdict)
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -85,7 +90,8 @@ func (d *demo) show(out io.Writer) bool {
 // ask asks from inside a guest.
 func (d *demo) ask(g *lab.Guest, q question) expected {
 	asked := d.askedUpstream(q)
-	r := g.Dig("+norecurse", "+time=5", "@"+q.server, q.name, q.qtype)
+	transport := map[string]string{udp: "+notcp", tcp: "+tcp"}[q.over]
+	r := g.Dig("+norecurse", "+time=5", transport, "@"+q.server, q.name, q.qtype)
 	if r.Err != nil {
 		return expected{"no reply", "nobody"}
 	}
