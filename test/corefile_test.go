@@ -308,9 +308,10 @@ func (ln *tapEndpoint) untouched(t *testing.T) {
 	}
 }
 
-// endWell ends the server in order.
+// endWell ends the server in order, once nothing is left in it of the test.
 func (s *server) endWell() {
 	s.t.Helper()
+	s.settles()
 	if err := s.Stop(); err != nil {
 		s.t.Errorf("%s ended with %v, want exit status 0\n%s", s.Name, err, s.Log())
 	}

@@ -93,6 +93,12 @@ func launch(t *testing.T, l *lab.Lab, n *lab.Node, name, text string) *server {
 		s.earlier = len(before)
 	}
 	s.Process = n.Start(name, []string{"GORACE=halt_on_error=1 exitcode=66"}, puntdns, "-conf", s.path)
+	t.Cleanup(func() {
+		// A subtest may have had the server last.
+		if s.t = t; !t.Failed() {
+			s.settles()
+		}
+	})
 	return s
 }
 

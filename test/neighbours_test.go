@@ -193,25 +193,6 @@ func (s *server) punted(result, reason string) int {
 	return int(s.metric("coredns_ofpunt_packet_ins_total", "bridge", lab.Bridge, "result", result, "reason", reason))
 }
 
-// usage is what a process has of the things that a load takes. Of memory that is the
-// heap, garbage included: what is resident has several times as much of the race
-// detector's, in which nothing is bounded.
-type usage struct{ goroutines, files, memory float64 }
-
-func (s *server) usage() usage {
-	s.t.Helper()
-	return usage{s.metric("go_goroutines"), s.metric("process_open_fds"), s.metric("go_memstats_heap_inuse_bytes")}
-}
-
-// most takes in a later measurement.
-func (u usage) most(v usage) usage {
-	return usage{max(u.goroutines, v.goroutines), max(u.files, v.files), max(u.memory, v.memory)}
-}
-
-func (u usage) String() string {
-	return fmt.Sprintf("%v goroutines, %v files, %.0f MB", u.goroutines, u.files, u.memory/1e6)
-}
-
 // A tenant whose upstream is dead asks for more than there is room for. It gets
 // errors at once and the other tenant all its answers, and nothing of it stays.
 func TestNeighbourAsksTheDead(t *testing.T) {
