@@ -58,6 +58,10 @@ const (
 	metricsAddr = "127.0.0.1:9153"
 )
 
+// Our flows: those of the private table, and those of each guest, which are for each
+// resolver address UDP, TCP, and ARP or neighbour solicitations.
+const privateFlows, guestFlows = 3, 2 * 3
+
 // corefile fills the endpoints of the lab and of its first node into a Corefile:
 // SB, NB, MGMT and OVSDB.
 func corefile(l *lab.Lab, text string) string { return corefileOf(l, l.Node, text) }

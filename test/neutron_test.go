@@ -406,8 +406,8 @@ func TestNeutronControllers(t *testing.T) {
 				n.addFlows(agentFlows...)
 			}
 			n.Eventually("flows", func() error {
-				if got := len(n.ours()); got != 11 {
-					return fmt.Errorf("%d flows of ours, want 11", got)
+				if got := len(n.ours()); got != privateFlows+2*guestFlows {
+					return fmt.Errorf("%d flows of ours, want %d", got, privateFlows+2*guestFlows)
 				}
 				return nil
 			})
@@ -494,8 +494,8 @@ func TestNeutronCleanUp(t *testing.T) {
 			s := serve(t, n.Lab, agentText(placement))
 			askWho(t, n.red, resolver4)
 			ours := n.ours()
-			if len(ours) != 11 {
-				t.Fatalf("%d flows, want 4 for each guest and 3:\n%s", len(ours), strings.Join(ours, "\n"))
+			if len(ours) != privateFlows+2*guestFlows {
+				t.Fatalf("%d flows, want %d:\n%s", len(ours), privateFlows+2*guestFlows, strings.Join(ours, "\n"))
 			}
 			entries := 0
 			for _, f := range ours {

@@ -397,12 +397,10 @@ func TestPipelineRecompute(t *testing.T) {
 	if got := s.metric("coredns_ofpunt_flow_installs_total", "reason", "lost"); got != 0 {
 		t.Errorf("%v flows were lost on the way", got)
 	}
-	// Service mode: two addresses, each with queries and who-has.
-	const entries = 4
 	for i := range 3 {
 		g := n.guest("red-new", 31+i)
 		match := n.portMatch(g.Port)
-		n.inASecond(t, "a new guest gets its entry flows", func() bool { return len(n.dumpOurs(match)) == entries })
+		n.inASecond(t, "a new guest gets its entry flows", func() bool { return len(n.dumpOurs(match)) == guestFlows })
 		expect(t, g, fromPuntdns, "@"+resolver4, "db.internal")
 		expect(t, g, fromPuntdns, "@"+resolver6, "db.internal")
 		expect(t, n.vm, "NXDOMAIN", "@"+resolver4, "red-new")
@@ -412,7 +410,7 @@ func TestPipelineRecompute(t *testing.T) {
 		n.inASecond(t, "a guest that has left loses its entry flows", func() bool { return len(n.dumpOurs(match)) == 0 })
 		n.Node.VSCTL("set", "Interface", g.NodePort, "external_ids:iface-id="+g.Port)
 		n.Eventually("the port is bound", func() error { return n.bound(g.Port, true) })
-		n.inASecond(t, "a guest that is back gets its entry flows", func() bool { return len(n.dumpOurs(match)) == entries })
+		n.inASecond(t, "a guest that is back gets its entry flows", func() bool { return len(n.dumpOurs(match)) == guestFlows })
 
 		g.Remove()
 		n.Eventually("the port is gone", func() error {

@@ -41,7 +41,8 @@ func TestPlain(t *testing.T) {
 		t.Run(placement, func(t *testing.T) {
 			l := lab.New(t, lab.Options{Plain: true})
 			l.Node.OFCTL("add-flow", lab.Bridge, "table=0,priority=1,actions=NORMAL")
-			red, blue := plainGuest(l, "red-vm", "net-red", 11, 1), plainGuest(l, "blue-vm", "net-blue", 12, 2)
+			// Of one network, so that only the port tells them apart.
+			red, blue := plainGuest(l, "red-vm", "net-red", 11, 1), plainGuest(l, "blue-vm", "net-red", 12, 1)
 			dead := l.Upstream()
 			dead.SetHandler(dns.HandlerFunc(func(dns.ResponseWriter, *dns.Msg) {}))
 			begin := func(properties string) *server {

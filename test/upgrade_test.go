@@ -61,8 +61,8 @@ func TestUpgradeMovesTheStage(t *testing.T) {
 			fmt.Sprintf("table=%d,cookie=0x70646e0000000000/0xffffff0000000000", table)), "cookie=")
 	}
 	l.Eventually("answered before the upgrade", answered)
-	if n := ours(29); n != 4 {
-		t.Errorf("%d entry flows in table 29, want 4", n)
+	if n := ours(29); n != guestFlows {
+		t.Errorf("%d entry flows in table 29, want %d", n, guestFlows)
 	}
 
 	// The database first, as it is with northd: the flows stay until the switch
@@ -74,8 +74,8 @@ func TestUpgradeMovesTheStage(t *testing.T) {
 	pipeline(29)
 	l.Node.OFCTL("--strict", "del-flows", lab.Bridge, "table=30,priority=0,metadata=5")
 	l.Eventually("moved", func() error {
-		if a, b := ours(29), ours(36); a != 0 || b != 4 {
-			return fmt.Errorf("%d entry flows in table 29 and %d in 36, want 0 and 4", a, b)
+		if a, b := ours(29), ours(36); a != 0 || b != guestFlows {
+			return fmt.Errorf("%d entry flows in table 29 and %d in 36, want 0 and %d", a, b, guestFlows)
 		}
 		return nil
 	})
