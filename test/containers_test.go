@@ -3,6 +3,7 @@
 package test
 
 import (
+	"net"
 	"net/netip"
 	"testing"
 
@@ -113,6 +114,22 @@ func TestContainers(t *testing.T) {
 					t.Errorf("the answer has tag %+v and goes to %x %v", got.Tag, got.DstMAC, got.Dst)
 				}
 				s.log(tt.line)
+			})
+		}
+	}
+	for i, tt := range tests {
+		if !tt.tag.Tagged {
+			continue // of those the guest's kernel would reset the connection
+		}
+		for _, ends := range [][2]string{{"10.0.0.11", "169.254.169.254"}, {"fd00:10::11", "fd00::254"}} {
+			t.Run(tt.name+" asks "+ends[1]+" by TCP", func(t *testing.T) {
+				raw := tt.guest.Raw()
+				defer raw.Close()
+				mac := net.HardwareAddr(tt.mac[:]).String()
+				src, dst := netip.AddrPortFrom(lab.Addr(ends[0]), uint16(5301+i)), netip.AddrPortFrom(lab.Addr(ends[1]), 53)
+				if got := byHand(t, raw, mac, tt.tag, src, dst, tt.query); got != tt.want {
+					t.Errorf("got %s, want %s", got, tt.want)
+				}
 			})
 		}
 	}

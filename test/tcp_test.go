@@ -4,6 +4,7 @@ package test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -448,4 +449,57 @@ func segmentFrame(t *testing.T, mac string, tag frame.Tag, src, dst netip.AddrPo
 		t.Fatal(err)
 	}
 	return f
+}
+
+// byHand asks for a name on a connection of its own making, whose frames have the MAC
+// and the tag, and returns the answer in short.
+func byHand(t *testing.T, raw *lab.Raw, mac string, tag frame.Tag, src, dst netip.AddrPort, name string) string {
+	t.Helper()
+	const first = 1000 // the sequence number of the SYN
+	var ack uint32
+	send := func(sequence uint32, flags byte, payload []byte) {
+		t.Helper()
+		s := binary.BigEndian.AppendUint32(make([]byte, 4), sequence) // ports are filled in
+		s = binary.BigEndian.AppendUint32(s, ack)
+		s = append(s, 5<<4, flags, 0xff, 0xff, 0, 0, 0, 0)
+		if err := raw.Send(segmentFrame(t, mac, tag, src, dst, append(s, payload...))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	receive := func(carries bool) []byte {
+		t.Helper()
+		var got frame.TCP
+		if _, err := raw.RecvMatch(within(t, wait), func(f []byte) bool {
+			var s frame.TCP
+			if s.Decode(f) != nil || s.Src != dst || s.Dst != src || carries != (len(s.Segment) > int(s.Segment[12]>>4)*4) {
+				return false
+			}
+			got = s
+			return true
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if hw := net.HardwareAddr(got.DstMAC[:]).String(); hw != mac || got.Tag != tag {
+			t.Errorf("a segment for %s with tag %+v, want %s and %+v", hw, got.Tag, mac, tag)
+		}
+		payload := got.Segment[int(got.Segment[12]>>4)*4:]
+		ack = binary.BigEndian.Uint32(got.Segment[4:]) + uint32(len(payload))
+		return payload
+	}
+	const syn, push, rst = 2, 0x18, 4
+	send(first, syn, nil)
+	receive(false)
+	ack++ // for the SYN
+	query := framed(t, 7, name)
+	send(first+1, push, query)
+	answer := receive(true)
+	send(first+1+uint32(len(query)), rst, nil)
+	if len(answer) < 2 {
+		return "no message"
+	}
+	r := new(dns.Msg)
+	if err := r.Unpack(answer[2:]); err != nil {
+		return err.Error()
+	}
+	return inShort(r)
 }
