@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,11 @@ func (n estate) guest(name, sw, hostname string, number int) *lab.Guest {
 		Addrs:  lab.Prefixes(fmt.Sprintf("10.0.1.%x/24", number), fmt.Sprintf("fd00:1::%x/64", number)),
 		Routes: []string{resolver4 + " dev " + lab.Iface, resolver6 + " dev " + lab.Iface}, Hostname: hostname,
 	})
+}
+
+// flowsOf is how many flows of ours a guest has.
+func (n estate) flowsOf(g *lab.Guest) int {
+	return len(flowLines(n.Node.OFCTL("--no-names", "dump-flows", lab.Bridge, fmt.Sprintf("in_port=%d,%s", g.OFPort, ourCookie))))
 }
 
 // estateCorefile has a placement, more properties of ofpunt, and databases.
@@ -443,9 +449,6 @@ func TestNorthboundFollow(t *testing.T) {
 				}
 				return nil
 			}
-			flowsOf := func(g *lab.Guest) int {
-				return len(flowLines(n.Node.OFCTL("--no-names", "dump-flows", lab.Bridge, fmt.Sprintf("in_port=%d,%s", g.OFPort, ourCookie))))
-			}
 			soon := func(what string, g *lab.Guest, name, want string) {
 				t.Helper()
 				began := time.Now()
@@ -465,8 +468,8 @@ func TestNorthboundFollow(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if n := flowsOf(stranger); n != 0 {
-				t.Errorf("the guest without a logical port has %d flows", n)
+			if left := n.flowsOf(stranger); left != 0 {
+				t.Errorf("the guest without a logical port has %d flows", left)
 			}
 
 			n.NBCTL("lsp-add", "blue", "stranger", "--", "lsp-set-addresses", "stranger", stranger.MAC+" 10.0.1.12")
@@ -475,8 +478,8 @@ func TestNorthboundFollow(t *testing.T) {
 			n.NBCTL("lsp-del", "stranger")
 			soon("its logical port went", stranger, "db.internal.", "no reply")
 			n.Eventually("its flows go", func() error {
-				if n := flowsOf(stranger); n != 0 {
-					return fmt.Errorf("%d are left", n)
+				if left := n.flowsOf(stranger); left != 0 {
+					return fmt.Errorf("%d are left", left)
 				}
 				return nil
 			})
@@ -518,6 +521,61 @@ func TestNorthboundFollow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is deleted from Northbound while it cannot be reached is gone when it can be
+// again: single names, and a whole tenant. Until then all is answered.
+func TestNorthboundOutage(t *testing.T) {
+	n := newEstate(t, true)
+	red, blue := n.guests["red"], n.guests["blue"]
+	gate := n.Gate("unix:" + n.Dir + "/gate.sock")
+	gate.Open(n.NB)
+	s := serve(t, n.Lab, estateCorefile("table 0 102", "northbound "+gate.Endpoint, "}"))
+	before := func() {
+		t.Helper()
+		answers(t, red, "red.internal.", "NOERROR 10.0.1.103")
+		answers(t, red, "both.internal.", "NOERROR 10.0.1.9")
+		answers(t, red, "leased.dhcp.internal.", "NOERROR 10.0.1.91")
+		answers(t, blue, "vm1.blue.example.", "NOERROR 10.0.1.11")
+		answers(t, blue, "both.internal.", "NOERROR 10.0.1.9")
+	}
+	before()
+
+	gate.Close()
+	s.log(`OVN_Northbound: not in sync: ` + regexp.QuoteMeta(gate.Endpoint))
+	s.reaches(0, "coredns_ovnhosts_database_up")
+	s.ready(503)
+	n.NBCTL("destroy", "DNS", n.row, "--", "lsp-del", "red-leased", "--", "ls-del", "blue")
+	came := len(gate.Came())
+	n.Eventually("it tries again and again", func() error {
+		if again := len(gate.Came()); again < came+3 {
+			return fmt.Errorf("%d connections", again-came)
+		}
+		return nil
+	})
+	before()
+	if n.flowsOf(blue) == 0 {
+		t.Error("the tenant's flows are gone in an outage")
+	}
+
+	gate.Open(n.NB)
+	s.reaches(1, "coredns_ovnhosts_database_up")
+	s.ready(200)
+	answers(t, red, "red.internal.", nxdomain)
+	answers(t, red, "leased.dhcp.internal.", nxdomain)
+	answers(t, red, "both.internal.", "NOERROR 10.0.1.9")
+	n.Eventually("the flows of the tenant that went are gone", func() error {
+		if left := n.flowsOf(blue); left != 0 {
+			return fmt.Errorf("%d are left", left)
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	if r, err := exchange(ctx, blue, resolver4, "both.internal.", dns.TypeA); err == nil {
+		t.Errorf("the tenant that went is told %s", inShort(r))
+	}
+	s.endWell()
 }
 
 // Northbound knows no chassis: before the local database has told who is here,
