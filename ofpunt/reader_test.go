@@ -15,11 +15,17 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// readerSession is a session whose queries the reader may do, and the other end of its
-// connection: one where each write of either end arrives as one message. slow is
+// readerSession is the bridge of pairSession. slow is called before each packet-in.
+func readerSession(t *testing.T, slow func()) (b *bridge, peer net.Conn) {
+	s, peer := pairSession(t, slow)
+	return s.bridge, peer
+}
+
+// pairSession is a session whose queries the reader may do, and the other end of its
+// connection: one where each write of either end arrives as one message. before is
 // called before each packet-in. The punts are of guests that nobody knows, which get
 // an error.
-func readerSession(t *testing.T, slow func()) (b *bridge, peer net.Conn) {
+func pairSession(t testing.TB, before func()) (s *session, peer net.Conn) {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -42,15 +48,15 @@ func readerSession(t *testing.T, slow func()) (b *bridge, peer net.Conn) {
 	}
 	o := defaultOptions("br-reader")
 	o.Placement = placement.Neutron
-	b = &bridge{name: o.Bridge, tally: newTally(o.Bridge), workers: newWorkers(), gone: map[uint32]tombstone{}}
+	b := &bridge{name: o.Bridge, tally: newTally(o.Bridge), workers: newWorkers(), gone: map[uint32]tombstone{}}
 	b.current.Store(&server{options: o, fromMemory: true, admission: newAdmission(4096)})
-	s, err := newSession(b, conn, 1, &o)
+	s, err = newSession(b, conn, 1, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := s.handler()
 	punted := h.PacketIn
-	h.PacketIn = func(p *openflow.PacketIn, msg []byte) { slow(); punted(p, msg) }
+	h.PacketIn = func(p *openflow.PacketIn, msg []byte) { before(); punted(p, msg) }
 	served := make(chan error, 1)
 	go func() { served <- conn.Serve(h) }()
 	t.Cleanup(func() {
@@ -58,7 +64,7 @@ func readerSession(t *testing.T, slow func()) (b *bridge, peer net.Conn) {
 		<-served
 		b.workers.end()
 	})
-	return b, peer
+	return s, peer
 }
 
 // message is one of OpenFlow 1.5.

@@ -583,9 +583,18 @@ func TestAnswersForward(t *testing.T) {
 	for i := range 100 {
 		big = append(big, fmt.Sprintf("big.example.org. 60 IN A 192.0.2.%d", i))
 	}
-	large, silent, closed := n.Upstream(big...), n.Upstream(), n.Upstream()
+	large, silent, closed, late := n.Upstream(big...), n.Upstream(), n.Upstream(), n.Upstream()
 	silent.SetHandler(dns.HandlerFunc(func(dns.ResponseWriter, *dns.Msg) {}))
 	closed.Close()
+	release := make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(release) })
+	defer letGo()
+	late.SetHandler(dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
+		<-release
+		m := new(dns.Msg).SetReply(r)
+		m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(192, 0, 2, 5)}}
+		_ = w.WriteMsg(m) // to whom still waits for it
+	}))
 	s := serve(t, n.Lab, pipelineCorefile("", "fallthrough", "forward . "+up.Addr)+`
 big.example.org {
     ofpunt br-int
@@ -607,6 +616,14 @@ both.test {
     ofpunt br-int
     errors
     forward . `+silent.Addr+` `+closed.Addr+`
+}
+late.test {
+    ofpunt br-int
+    errors
+    log . "the chain says {name} {rcode}"
+    forward . `+late.Addr+` {
+        max_connect_attempts 0
+    }
 }
 `)
 	t.Run("alive", func(t *testing.T) {
@@ -675,6 +692,39 @@ both.test {
 	if silent.Count("a.silent.test.") == 0 {
 		t.Error("the silent upstream was never asked")
 	}
+	// The upstream's answer comes when the guest has been told SERVFAIL, and has its
+	// socket open for the next query.
+	t.Run("late", func(t *testing.T) {
+		deadline := func() float64 {
+			return s.metric("coredns_ofpunt_packet_ins_total", "bridge", lab.Bridge, "result", "answered", "reason", "deadline")
+		}
+		before := deadline()
+		var all []*questioner
+		for i, resolver := range resolvers {
+			q := questions(t, n.vm, resolver)
+			if err := q.ask(fmt.Sprintf("q%d.late.test.", i), dns.TypeA, "SERVFAIL"); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, q)
+		}
+		for _, q := range all {
+			if !q.below(1, wait) {
+				t.Fatal("there is no answer at the deadline")
+			}
+		}
+		letGo()
+		for i, q := range all {
+			s.log(fmt.Sprintf(`the chain says q%d\.late\.test\. NOERROR`, i))
+			// A second answer would come before this one.
+			if err := q.ask("kept.internal.", dns.TypeA, "NOERROR 10.0.1.50"); err != nil {
+				t.Fatal(err)
+			}
+			q.finish(wait).clean(t, resolvers[i])
+		}
+		if n := deadline() - before; n != float64(len(all)) {
+			t.Errorf("%v answers at the deadline are counted, want %d", n, len(all))
+		}
+	})
 	t.Run("back again", func(t *testing.T) {
 		silent.SetHandler(nil)
 		silent.Set("a.silent.test. 60 IN A 192.0.2.3")
