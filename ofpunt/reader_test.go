@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
@@ -131,6 +132,19 @@ func queryFrame() []byte {
 	binary.BigEndian.PutUint16(b[24:], ^uint16(sum>>16+sum))
 	b = append(b, 0x13, 0x88, 0, 53, 0, byte(8+len(query1)), 0, 0) // UDP without a checksum
 	return append(b, query1...)
+}
+
+// answerIn is the datagram that a packet-out of OpenFlow 1.5 brings the guest.
+func answerIn(t testing.TB, m []byte) (u frame.UDP) {
+	t.Helper()
+	const packetOut, actionsLen, actions = 13, 12, 32
+	if len(m) < actions || m[1] != packetOut || int(binary.BigEndian.Uint16(m[2:])) != len(m) {
+		t.Fatalf("no packet-out: %x", m)
+	}
+	if err := u.Decode(m[actions+binary.BigEndian.Uint16(m[actionsLen:]):]); err != nil {
+		t.Fatalf("%v: %x", err, m)
+	}
+	return u
 }
 
 // answers reads so many messages and returns the number of writes that they came by.
