@@ -3,8 +3,13 @@
 package test
 
 import (
+	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -125,6 +130,24 @@ func TestTLSSwitch(t *testing.T) {
 	database, flows := n.Gate("tcp:127.0.0.1:7640"), n.Gate("tcp:127.0.0.1:7653")
 	database.Open("tcp:127.0.0.1:6640")
 	flows.Open("tcp:127.0.0.1:6653")
+	corefile := func(openflow string, client lab.TLSFiles) string {
+		return `
+. {
+    ofpunt br-int {
+        openflow ` + openflow + `
+        ovsdb ssl:127.0.0.1:7640
+        ` + tlsProperty(client) + `
+    }
+    ovnhosts {
+        southbound $SB
+    }
+    ready ` + readyAddr + ` {
+        monitor continuously
+    }
+    prometheus ` + metricsAddr + `
+    errors
+}`
+	}
 	for _, tc := range []struct {
 		name, openflow string
 		controller     []string // in Open vSwitch
@@ -156,22 +179,7 @@ func TestTLSSwitch(t *testing.T) {
 				client := wrong.by.Issue("puntdns")
 				wrong.trust.Trust("puntdns")
 				called, asked := len(flows.Came()), len(database.Came())
-				s := launch(t, n.Lab, n.Node, tc.name+"-"+wrong.by.Name, `
-. {
-    ofpunt br-int {
-        openflow `+tc.openflow+`
-        ovsdb ssl:127.0.0.1:7640
-        `+tlsProperty(client)+`
-    }
-    ovnhosts {
-        southbound $SB
-    }
-    ready `+readyAddr+` {
-        monitor continuously
-    }
-    prometheus `+metricsAddr+`
-    errors
-}`)
+				s := launch(t, n.Lab, n.Node, tc.name+"-"+wrong.by.Name, corefile(tc.openflow, client))
 				noSwitch := `\[WARNING\] plugin/ofpunt: Bridge br-int: ` + regexp.QuoteMeta(tc.openflow) + `: .*` + wrong.reason
 				noDatabase := `\[WARNING\] plugin/ofpunt: Bridge br-int: local Open_vSwitch database ssl:127\.0\.0\.1:7640: .*` + wrong.reason
 				s.log(noSwitch)
@@ -197,4 +205,49 @@ func TestTLSSwitch(t *testing.T) {
 			})
 		}
 	}
+
+	// No program of Open vSwitch does without a certificate, but somebody else may
+	// call.
+	t.Run("pssl no certificate", func(t *testing.T) {
+		s := launch(t, n.Lab, n.Node, "pssl-nobody", corefile("pssl:6655:127.0.0.1", ca.Issue("puntdns")))
+		// call says hello, as a switch does, and returns what it is told.
+		call := func(certificates ...tls.Certificate) ([]byte, error) {
+			var conn net.Conn
+			// The socket is open for one caller at a time.
+			n.Eventually("a connection", func() (err error) {
+				conn, err = n.Node.Dial(within(t, wait), "tcp", "127.0.0.1:6655")
+				return err
+			})
+			c := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, Certificates: certificates})
+			defer c.Close()
+			if err := c.SetDeadline(time.Now().Add(wait)); err != nil {
+				t.Fatal(err)
+			}
+			told := make([]byte, 8)
+			_, err := c.Write([]byte{6, 0, 0, 8, 0, 0, 0, 1})
+			if err == nil {
+				_, err = io.ReadFull(c, told)
+			}
+			return told, err
+		}
+		for range 3 {
+			if told, err := call(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("without a certificate: told %x, %v", told, err)
+			}
+		}
+		s.log(`\[WARNING\] plugin/ofpunt: Bridge br-int: pssl:6655:127\.0\.0\.1: .*tls: client didn't provide a certificate`)
+		s.reaches(0, "coredns_ofpunt_connected")
+		pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Eventually("a hello with one", func() error {
+			told, err := call(pair)
+			if err == nil && (told[0] != 6 || told[1] != 0) {
+				err = fmt.Errorf("told %x", told)
+			}
+			return err
+		})
+		s.endWell()
+	})
 }
