@@ -11,9 +11,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
 	"github.com/puntdns/puntdns/ofpunt"
@@ -134,6 +136,7 @@ func TestBlocksWarnedOf(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			listening(t, i)
 			i.ShutdownCallbacks()
 			if err := i.Stop(); err != nil {
 				t.Error(err)
@@ -143,6 +146,20 @@ func TestBlocksWarnedOf(t *testing.T) {
 				t.Errorf("the log has\n%s\nwant %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// listening waits until the sockets of an instance are served: caddy starts them on
+// goroutines that it does not wait for, and to stop one before that ends nothing.
+func listening(t *testing.T, i *caddy.Instance) {
+	t.Helper()
+	for _, s := range i.Servers() {
+		for network, addr := range map[string]net.Addr{"tcp": s.Addr(), "udp": s.LocalAddr()} {
+			c := dns.Client{Net: network, Timeout: 20 * time.Second}
+			if _, _, err := c.Exchange(new(dns.Msg).SetQuestion("a.", dns.TypeA), addr.String()); err != nil {
+				t.Fatalf("%s %s: %v", network, addr, err)
+			}
+		}
 	}
 }
 
