@@ -43,7 +43,7 @@ func named(id string) any { return []any{"named-uuid", id} }
 
 // open gives a handler on a Northbound database with two switches that a router
 // joins: red with two ports and a DNS row, and blue with a port.
-func open(t *testing.T, input string) *Handler {
+func open(t testing.TB, input string) *Handler {
 	t.Helper()
 	s := ovsdbtest.Start(t, "/usr/share/ovn/ovn-nb.ovsschema")
 	s.Transact(t, "OVN_Northbound",
