@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovsdb
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// Whatever a server says its schema is: each column that is asked for has a place and
+// a type that rows are decoded by, or there is an error.
+func FuzzSchema(f *testing.F) {
+	for _, file := range []string{"/usr/share/ovn/ovn-nb.ovsschema", "/usr/share/ovn/ovn-sb.ovsschema"} {
+		if b, err := os.ReadFile(file); err == nil {
+			f.Add(b)
+		}
+	}
+	for _, text := range []string{
+		`{"tables":{"T":{"columns":{"a":{"type":"string"},"b":{"type":{"key":"uuid","min":0,"max":"unlimited"}}}}}}`,
+		`{"tables":{"T":{"columns":{"a":{"type":{"key":{"type":"string","enum":["set",["x"]]},"value":"uuid","max":1}},"b":{"type":"boolean"},"c":{"type":"integer"}}}}}`,
+		`{"tables":{"T":{"columns":{"a":{"type":"real"},"b":{}}}}}`,
+		`{"tables":{"T":{"columns":{"a":null,"b":{"type":{"key":null,"max":[]}}}}}}`,
+		`{"tables":{"T":null}}`, `{"tables":[]}`, `[]`, `null`,
+	} {
+		f.Add([]byte(text))
+	}
+	requests := []TableRequest{{Table: "T", Columns: []string{"a", "b"}, Optional: []string{"c"}}}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var s schema
+		if json.Unmarshal(text, &s) != nil {
+			return
+		}
+		tables, err := s.tables("D", requests)
+		if err != nil {
+			return
+		}
+		have := tables["T"]
+		if len(tables) != 1 || have == nil || have.width != 3 || len(have.columns) != len(have.names) || len(have.names) < 2 {
+			t.Fatalf("%+v", tables)
+		}
+		for name, c := range have.columns {
+			if c.key == kindNone || name != string(rune('a'+c.index)) {
+				t.Errorf("column %q: %+v", name, c)
+			}
+		}
+		// Rows of it are taken or refused.
+		m := &monitor{id: mainID, tables: tables, row: func(_ string, _ UUID, _ Op, row *Row) error {
+			for col := range have.width {
+				for i := range row.Len(col) {
+					row.BytesAt(col, i)
+					row.PairAt(col, i)
+				}
+			}
+			return nil
+		}}
+		for _, value := range []string{`"x"`, `1`, `true`, `["uuid","` + testID + `"]`, `["set",["x"]]`, `["map",[["x",["uuid","` + testID + `"]]]]`} {
+			d := decoder{scanner: newScanner(strings.NewReader(`{"id":1,"result":{"T":{"` + testID + `":{"initial":{"a":` + value + `}}}}}`)), initial: m}
+			_, _ = d.next()
+		}
+	})
+}
+
+// Whatever stands in the place of an error: null is none, all else is one that tells.
+func FuzzServerError(f *testing.F) {
+	for _, text := range []string{
+		`null`, `"unknown method"`, `{"error":"unknown column","details":"No column nocol."}`, `{"error":"\u0000\n"}`, `{"details":[]}`, `[1]`, `{`, ``, `"\ud83d"`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		err := newServerError("get_schema", text)
+		if none := len(text) == 0 || string(text) == "null"; none != (err == nil) {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if err != nil && !strings.HasPrefix(err.Error(), `get_schema: the server answers "`) {
+			t.Errorf("%q: %v", text, err)
+		}
+	})
+}
+
+// Whatever a server says of itself: it is of use only with a row, and one that says
+// that the database is connected.
+func FuzzServerRow(f *testing.F) {
+	const row = `{"id":1,"result":{"Database":{"` + testID + `":{"initial":`
+	for _, text := range []string{
+		row + `{"name":"D","model":"clustered","connected":true,"leader":true,"cid":["uuid","` + testID + `"],"index":7}}}}}`,
+		row + `{"name":"D","model":"standalone","connected":true,"leader":true,"cid":["set",[]],"index":["set",[]]}}}}}` +
+			`{"id":null,"method":"update2","params":["puntdns-server",{"Database":{"` + testID + `":{"modify":{"connected":false,"index":-1}}}}]}`,
+		row + `{"name":"D","model":"clustered","connected":false,"leader":true}}}}}`,
+		row + `{"name":"D","model":"standalone","connected":true,"leader":true}}}}}` +
+			`{"id":null,"method":"update2","params":["puntdns-server",{"Database":{"` + testID + `":{"modify":{"connected":false}}}}]}`,
+		row + `{"model":["set",["a","b"]],"connected":["set",[true,false]],"index":9223372036854775807}}}}}` +
+			`{"id":null,"method":"update2","params":["puntdns-server",{"Database":{"` + testID + `":{"delete":null}}}]}`,
+		row + `{"index":99999999999999999999}}}}}`,
+	} {
+		f.Add([]byte(text), true)
+		f.Add([]byte(text), false)
+	}
+	f.Fuzz(func(t *testing.T, text []byte, leaderOnly bool) {
+		r := &serverRow{database: "D", leaderOnly: leaderOnly, seen: map[UUID]int64{}}
+		m := &monitor{id: serverID, tables: serverTables, row: r.update}
+		d := decoder{scanner: newScanner(bytes.NewReader(text)), updates: []*monitor{m}, initial: m}
+		for {
+			_, err := d.next()
+			if ok := r.check() == nil; ok != (r.present && r.connected && (r.leader || !leaderOnly) && r.index >= r.seen[r.cid]) {
+				t.Fatalf("%+v: %v", r, r.check())
+			}
+			if err != nil {
+				return
+			}
+			before := r.seen[r.cid]
+			r.read()
+			if r.seen[r.cid] < before || r.seen[r.cid] < r.index {
+				t.Fatalf("%+v: %d was read before", r, before)
+			}
+		}
+	})
+}
