@@ -16,17 +16,10 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// readerSession is the bridge of pairSession. slow is called before each packet-in.
-func readerSession(t *testing.T, slow func()) (b *bridge, peer net.Conn) {
-	s, peer := pairSession(t, slow)
-	return s.bridge, peer
-}
-
-// pairSession is a session whose queries the reader may do, and the other end of its
-// connection: one where each write of either end arrives as one message. before is
-// called before each packet-in. The punts are of guests that nobody knows, which get
-// an error.
-func pairSession(t testing.TB, before func()) (s *session, peer net.Conn) {
+// connection is one to a switch that has shaken hands, and its other end. Each write
+// of either end arrives as one message.
+func connection(t testing.TB) (conn *openflow.Conn, peer net.Conn) {
+	t.Helper()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -43,15 +36,30 @@ func pairSession(t testing.TB, before func()) (s *session, peer net.Conn) {
 	peer = ends[1]
 	t.Cleanup(func() { peer.Close() })
 	go shakeHands(peer)
-	conn, err := openflow.NewConn(t.Context(), ends[0], openflow.Options{EchoInterval: time.Hour})
+	conn, err = openflow.NewConn(t.Context(), ends[0], openflow.Options{EchoInterval: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return conn, peer
+}
+
+// readerSession is the bridge of pairSession. slow is called before each packet-in.
+func readerSession(t *testing.T, slow func()) (b *bridge, peer net.Conn) {
+	s, peer := pairSession(t, slow)
+	return s.bridge, peer
+}
+
+// pairSession is a session whose queries the reader may do, and the other end of its
+// connection. before is called before each packet-in. The punts are of guests that
+// nobody knows, which get an error.
+func pairSession(t testing.TB, before func()) (s *session, peer net.Conn) {
+	t.Helper()
+	conn, peer := connection(t)
 	o := defaultOptions("br-reader")
 	o.Placement = placement.Neutron
 	b := &bridge{name: o.Bridge, tally: newTally(o.Bridge), workers: newWorkers(), gone: map[uint32]tombstone{}}
 	b.current.Store(&server{options: o, fromMemory: true, admission: newAdmission(4096)})
-	s, err = newSession(b, conn, 1, &o)
+	s, err := newSession(b, conn, 1, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
