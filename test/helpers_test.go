@@ -5,9 +5,12 @@ package test
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"net/netip"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +64,55 @@ func follows(t *testing.T, g *lab.Guest, name string, qtype uint16, want string,
 			t.Logf("%s %s: %s, %s after the commit", name, dns.TypeToString[qtype], want, took)
 			return
 		}
+	}
+}
+
+// mendings are the flows that a process has installed, as it counts them, and what
+// its log tells of the switch.
+type mendings struct {
+	installed, lost float64
+	told            []string // how many flows were lost, for each line that tells of it
+	connects, ended int      // connections
+}
+
+var lostLine = regexp.MustCompile(`(?m)^.*Bridge br-int: (\d+) flows were removed or changed by somebody else$`)
+
+func (s *server) mendings() (m mendings) {
+	s.t.Helper()
+	m.installed = s.metric("coredns_ofpunt_flow_installs_total")
+	m.lost = s.metric("coredns_ofpunt_flow_installs_total", "reason", "lost")
+	for _, line := range lostLine.FindAllStringSubmatch(s.Log()[s.earlier:], -1) {
+		m.told = append(m.told, line[1])
+	}
+	m.connects, m.ended = s.told("connected to"), s.told("connection lost")
+	return m
+}
+
+// mended checks that since before so many flows were installed, and so many of them
+// because somebody else had taken or changed them: each is counted once, and one line
+// tells of them.
+func (s *server) mended(t *testing.T, before mendings, installed, lost int) {
+	t.Helper()
+	var now mendings
+	// A flow is counted when the switch has said that it has it.
+	s.l.Eventually("flows are counted", func() error {
+		if now = s.mendings(); now.installed-before.installed < float64(installed) {
+			return fmt.Errorf("%+v, then %+v, want %d installed", before, now, installed)
+		}
+		return nil
+	})
+	if got := now.lost - before.lost; got != float64(lost) {
+		t.Errorf("%v flows are counted as lost and put back, want %d", got, lost)
+	}
+	if got := now.installed - before.installed; got != float64(installed) {
+		t.Errorf("%v flows were installed, want %d", got, installed)
+	}
+	var told []string
+	if lost > 0 {
+		told = []string{strconv.Itoa(lost)}
+	}
+	if got := now.told[len(before.told):]; !slices.Equal(got, told) {
+		t.Errorf("the log tells of lost flows by the lines %q, want %q\n%s", got, told, s.Log()[s.earlier:])
 	}
 }
 

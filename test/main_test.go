@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,10 +76,11 @@ func corefileOf(l *lab.Lab, n *lab.Node, text string) string {
 // server is a running puntdns.
 type server struct {
 	*lab.Process
-	t    *testing.T
-	l    *lab.Lab
-	node *lab.Node
-	path string // of its Corefile
+	t         *testing.T
+	l         *lab.Lab
+	node      *lab.Node
+	path      string // of its Corefile
+	metricsAt string // where it has its metrics
 	// earlier is how much of the log is of processes of that name before this one.
 	earlier int
 }
@@ -92,7 +94,7 @@ func start(t *testing.T, l *lab.Lab, text string) *server {
 // launch is start with a node, and a name for Corefile and log.
 func launch(t *testing.T, l *lab.Lab, n *lab.Node, name, text string) *server {
 	t.Helper()
-	s := &server{t: t, l: l, node: n, path: l.WriteFile("Corefile."+name, corefileOf(l, n, text))}
+	s := &server{t: t, l: l, node: n, path: l.WriteFile("Corefile."+name, corefileOf(l, n, text)), metricsAt: metricsAddr}
 	if before, err := os.ReadFile(filepath.Join(n.Dir, name+".log")); err == nil {
 		s.earlier = len(before)
 	}
@@ -134,11 +136,16 @@ func (s *server) ready(status int) {
 // metrics returns the text of the prometheus plugin.
 func (s *server) metrics() string {
 	s.t.Helper()
-	_, text, err := s.node.HTTPGet(within(s.t, wait), "http://"+metricsAddr+"/metrics")
-	if err != nil {
-		s.t.Fatal(err)
+	for try := 1; ; try++ {
+		_, text, err := s.node.HTTPGet(within(s.t, wait), "http://"+s.metricsAt+"/metrics")
+		switch {
+		case err == nil:
+			return text
+		case try == 3 || !errors.Is(err, io.EOF):
+			s.t.Fatal(err)
+		}
+		// It hangs up when that takes 5 s, as it may on a busy machine.
 	}
-	return text
 }
 
 // log waits until the log has a line that matches.

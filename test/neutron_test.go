@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -487,7 +486,6 @@ func (a *agent) cleanUp(t *testing.T, inTable bool) (deleted int) {
 // After a start of the agent, and after its clean-up, the guests are served again
 // within a second, and what has happened is told once.
 func TestNeutronCleanUp(t *testing.T) {
-	lost := regexp.MustCompile(`(?m)^.*Bridge br-int: (\d+) flows were removed or changed by somebody else$`)
 	for _, placement := range []string{"neutron", "table 60 102"} {
 		t.Run(placement, func(t *testing.T) {
 			n := newAgentBridge(t)
@@ -523,8 +521,7 @@ func TestNeutronCleanUp(t *testing.T) {
 				}, len(ours)},
 			} {
 				t.Run(harm.name, func(t *testing.T) {
-					before, said := s.metric("coredns_ofpunt_flow_installs_total", "reason", "lost"), len(lost.FindAllString(s.Log(), -1))
-					all := s.metric("coredns_ofpunt_flow_installs_total")
+					before := s.mendings()
 					harm.f()
 					done := time.Now()
 					for _, g := range []*lab.Guest{n.red, n.blue} {
@@ -548,16 +545,7 @@ func TestNeutronCleanUp(t *testing.T) {
 						return nil
 					})
 					s.ready(200)
-					if got := s.metric("coredns_ofpunt_flow_installs_total", "reason", "lost") - before; got != float64(harm.lost) {
-						t.Errorf("%v flows are counted as lost and put back, want %d", got, harm.lost)
-					}
-					if got := s.metric("coredns_ofpunt_flow_installs_total") - all; got != float64(harm.lost) {
-						t.Errorf("%v flows were installed, want %d", got, harm.lost)
-					}
-					lines := lost.FindAllStringSubmatch(s.Log(), -1)[said:]
-					if len(lines) != 1 || lines[0][1] != strconv.Itoa(harm.lost) {
-						t.Errorf("the log tells of it in %q, want one line of %d flows", lines, harm.lost)
-					}
+					s.mended(t, before, harm.lost, harm.lost)
 				})
 			}
 			s.endWell()

@@ -38,6 +38,10 @@ const surviveCorefile = `. {
 }
 `
 
+// ofSurvivor is what puntdns answers for db.internal. OVN's own DNS has the same
+// address for it, with another TTL.
+const ofSurvivor = "NOERROR 30 10.0.0.21"
+
 // survivor is a network with one guest, and a slow upstream.
 type survivor struct {
 	l        *lab.Lab
@@ -186,25 +190,53 @@ func TestFlowsAreMended(t *testing.T) {
 	s := start(t, n.l, n.corefile("", "", 9153, 8181))
 	s.ready(200)
 	const cookies = "cookie=0x70646e0000000000/0xffffff0000000000"
+	// The guest has queries over UDP and TCP, and who-has, of two addresses.
+	const entry, private = 6, 3
+	dump := func() []string {
+		return flowLines(n.l.Node.OFCTL("--no-stats", "--no-names", "dump-flows", lab.Bridge, cookies))
+	}
+	ours := dump()
+	if len(ours) != entry+private {
+		t.Fatalf("%d flows, want %d:\n%s", len(ours), entry+private, strings.Join(ours, "\n"))
+	}
+	// mended waits until the flows are as they were, within a second: a query may be
+	// answered by what the switch has cached of them.
+	mended := func(t *testing.T) {
+		t.Helper()
+		done := time.Now()
+		n.l.Eventually("the flows are as before", func() error {
+			if got := dump(); !slices.Equal(got, ours) {
+				return fmt.Errorf("our flows were\n%s\nand are\n%s", strings.Join(ours, "\n"), strings.Join(got, "\n"))
+			}
+			return nil
+		})
+		if took := time.Since(done); took > time.Second {
+			t.Errorf("the flows were put back only after %s", took)
+		}
+	}
 	for _, harm := range []struct {
 		name string
 		args []string
+		lost int
 	}{
-		{"entry flows modified", []string{"mod-flows", lab.Bridge, cookies + ",table=29,actions=drop"}},
-		{"punt modified", []string{"--strict", "mod-flows", lab.Bridge, "table=200,priority=10,actions=drop"}},
-		{"private table wiped", []string{"del-flows", lab.Bridge, "table=200"}},
-		{"entry flows deleted", []string{"del-flows", lab.Bridge, cookies + ",table=29"}},
-		{"punt overwritten", []string{"add-flow", lab.Bridge, "table=200,priority=10,actions=drop"}},
-		{"everything deleted, and OVN's put back by its recompute", []string{"del-flows", lab.Bridge, cookies}},
+		{"entry flows modified", []string{"mod-flows", lab.Bridge, cookies + ",table=29,actions=drop"}, entry},
+		{"punt modified", []string{"--strict", "mod-flows", lab.Bridge, "table=200,priority=10,actions=drop"}, 1},
+		{"private table wiped", []string{"del-flows", lab.Bridge, "table=200"}, private},
+		{"entry flows deleted", []string{"del-flows", lab.Bridge, cookies + ",table=29"}, entry},
+		{"punt overwritten", []string{"add-flow", lab.Bridge, "table=200,priority=10,actions=drop"}, 1},
+		{"punt overwritten with another cookie of ours", []string{"add-flow", lab.Bridge, "cookie=0x70646e0000000001,table=200,priority=10,actions=drop"}, 1},
+		{"all of ours deleted", []string{"del-flows", lab.Bridge, cookies}, entry + private},
 	} {
 		t.Run(harm.name, func(t *testing.T) {
+			before := s.mendings()
 			n.l.Node.OFCTL(harm.args...)
 			done := time.Now()
+			mended(t)
 			for {
 				ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 				r, err := exchange(ctx, n.vm, resolver4, "db.internal.", dns.TypeA)
 				cancel()
-				if err == nil && inShort(r) == "NOERROR 10.0.0.21" && r.Answer[0].Header().Ttl == 30 {
+				if err == nil && withTTL(r) == ofSurvivor {
 					break
 				}
 				if time.Since(done) > wait {
@@ -214,8 +246,17 @@ func TestFlowsAreMended(t *testing.T) {
 			if took := time.Since(done); took > time.Second {
 				t.Errorf("served again only after %s", took)
 			}
+			s.mended(t, before, harm.lost, harm.lost)
 		})
 	}
+	// OVN does not watch over its own flows, so no guest is served after that.
+	t.Run("all flows of the bridge deleted", func(t *testing.T) {
+		before := s.mendings()
+		n.l.Node.OFCTL("del-flows", lab.Bridge)
+		mended(t)
+		s.mended(t, before, entry+private, entry+private)
+	})
+	s.endWell()
 }
 
 // Guests that fill the limits with queries to a dead upstream do not end the lease,
