@@ -83,7 +83,7 @@ func (n survivor) load() (stop func() (asked int, wrong []string)) {
 			end()
 			got := fmt.Sprint(err)
 			if err == nil {
-				got = inShort(r)
+				got = withTTL(r)
 			}
 			mu.Lock()
 			asked++
@@ -94,13 +94,30 @@ func (n survivor) load() (stop func() (asked int, wrong []string)) {
 		}
 	}
 	for i := range 4 {
-		wg.Go(func() { ask(i, "db.internal.", dns.TypeA, "NOERROR 10.0.0.21") })
-		wg.Go(func() { ask(i, fmt.Sprintf("slow%d.example.", i), dns.TypeTXT, `NOERROR "slow"`) })
+		wg.Go(func() { ask(i, "db.internal.", dns.TypeA, ofSurvivor) })
+		wg.Go(func() { ask(i, fmt.Sprintf("slow%d.example.", i), dns.TypeTXT, `NOERROR 0 "slow"`) })
 	}
 	return func() (int, []string) {
 		cancel()
 		wg.Wait()
 		return asked, wrong
+	}
+}
+
+// undisturbed checks that nobody has taken or changed a flow of a process. It looks
+// after a beat, by which the process has heard of all that was done before.
+func (s *server) undisturbed(t *testing.T) {
+	t.Helper()
+	const beats = "coredns_ofpunt_probe_duration_seconds"
+	before := s.metric(beats)
+	s.l.Eventually("a beat", func() error {
+		if s.metric(beats) == before {
+			return errors.New("none yet")
+		}
+		return nil
+	})
+	if m := s.mendings(); m.lost != 0 || len(m.told) > 0 {
+		t.Errorf("%s has lost %v flows to somebody else:\n%s", s.Name, m.lost, s.Log()[s.earlier:])
 	}
 }
 
@@ -140,6 +157,7 @@ func TestHandOver(t *testing.T) {
 	// It takes over, and gives back.
 	ofFirst, idOfFirst := cookie(), controllerID()
 	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease 3s", "", 9154, 8182))
+	second.metricsAt = "127.0.0.1:9154"
 	second.log("flows are in place")
 	first.log("started later has taken over")
 	if c := cookie(); c == ofFirst {
@@ -150,13 +168,14 @@ func TestHandOver(t *testing.T) {
 	}
 	quiet := installs()
 	for range 20 {
-		if got := n.vm.Dig("db.internal", "@169.254.169.254", "+time=5").String(); got != "NOERROR 10.0.0.21" {
+		if got := briefly(n.vm.Dig("db.internal", "@169.254.169.254", "+time=5")); got != ofSurvivor {
 			t.Errorf("while the second serves: %s", got)
 		}
 	}
 	if got := installs(); got != quiet {
 		t.Errorf("the first went on installing: %v, then %v", quiet, got)
 	}
+	second.undisturbed(t)
 	if err := second.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -171,11 +190,13 @@ func TestHandOver(t *testing.T) {
 	// An upgrade: the next comes before this one goes, and no query is lost.
 	stop := n.load()
 	third := launch(t, n.l, n.l.Node, "third", n.corefile("lease 3s", "", 9155, 8183))
+	third.metricsAt = "127.0.0.1:9155"
 	third.log("flows are in place")
 	first.log("(?s)taking back.*started later has taken over")
 	if err := first.Stop(); err != nil {
 		t.Error(err)
 	}
+	third.undisturbed(t)
 	if asked, wrong := stop(); len(wrong) > 0 {
 		t.Errorf("%d of %d queries: %q", len(wrong), asked, wrong[0])
 	}
