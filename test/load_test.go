@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,8 +36,11 @@ type questioner struct {
 }
 
 type question struct {
-	name, want string
-	at         time.Time
+	name string
+	// want is the answer as withTTL has it, which tells whose it is; or, where
+	// a cache makes the TTL another each time, as inShort has it.
+	want string
+	at   time.Time
 }
 
 // findings are what became of the queries of one questioner or several.
@@ -100,6 +104,18 @@ func questions(t *testing.T, g *lab.Guest, resolver string) *questioner {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A reader that a busy machine keeps waiting finds all answers still.
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUFFORCE, 4<<20)
+	})
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
 	q := &questioner{
 		conn: conn, ended: make(chan struct{}), changed: make(chan struct{}, 1),
 		waiting: map[uint16]question{}, had: map[uint16]string{},
@@ -136,7 +152,7 @@ func (q *questioner) read() {
 }
 
 func (q *questioner) take(r *dns.Msg, now time.Time) {
-	got := inShort(r)
+	got := withTTL(r)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	asked, ok := q.waiting[r.Id]
@@ -149,7 +165,7 @@ func (q *questioner) take(r *dns.Msg, now time.Time) {
 		return
 	case len(r.Question) != 1 || r.Question[0].Name != asked.name:
 		q.found.mistake(fmt.Sprintf("%s is answered with the question %v", asked.name, r.Question), 1)
-	case got != asked.want:
+	case got != asked.want && inShort(r) != asked.want:
 		q.found.mistake(fmt.Sprintf("the answer %s, want %s", got, asked.want), 1)
 	}
 	delete(q.waiting, r.Id)

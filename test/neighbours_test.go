@@ -63,7 +63,7 @@ func TestNeighbourFloods(t *testing.T) {
 			s.ready(200)
 			asks := func(d time.Duration) findings {
 				q := questions(t, victim, resolver4)
-				if err := paceFor(d, perSecond, func(int) error { return q.ask("db.internal.", dns.TypeA, "NOERROR 10.0.0.21") }); err != nil {
+				if err := paceFor(d, perSecond, func(int) error { return q.ask("db.internal.", dns.TypeA, ofSurvivor) }); err != nil {
 					t.Error(err)
 				}
 				return q.finish(5 * time.Second)
@@ -223,7 +223,7 @@ func TestNeighbourAsksTheDead(t *testing.T) {
 		for busy := true; busy; {
 			if err := paceFor(time.Second/2, 100, func(i int) error {
 				if i%2 == 0 {
-					return blue[0].ask("db.internal.", dns.TypeA, "NOERROR 10.0.2.99")
+					return blue[0].ask("db.internal.", dns.TypeA, "NOERROR 30 10.0.2.99")
 				}
 				return blue[1].ask("www.example.org.", dns.TypeA, "NOERROR 192.0.2.1")
 			}); err != nil {
@@ -300,7 +300,7 @@ func TestNeighbourAsksTheDeadInSilence(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := blue.ask("db.internal.", dns.TypeA, "NOERROR 10.0.2.99"); err != nil {
+		if err := blue.ask("db.internal.", dns.TypeA, "NOERROR 30 10.0.2.99"); err != nil {
 			t.Fatal(err)
 		}
 		// Nothing comes back; the counters tell when they have been looked at.
@@ -404,7 +404,7 @@ func TestNeighbourWaitsForKnownName(t *testing.T) {
 				return err
 			}
 		}
-		return blue.ask("db.internal.", dns.TypeA, "NOERROR 10.0.2.99")
+		return blue.ask("db.internal.", dns.TypeA, "NOERROR 30 10.0.2.99")
 	}); err != nil {
 		t.Fatal(err)
 	}
