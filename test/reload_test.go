@@ -88,25 +88,25 @@ func (n *reloaded) ask(i int) error {
 }
 
 // load asks that many times a second until stop is called, which returns what
-// became of all of it.
-func (n *reloaded) load(t *testing.T, perSecond int) (stop func() findings) {
+// became of all of it, and how many a second it has been.
+func (n *reloaded) load(t *testing.T, perSecond int) (stop func() (all findings, rate float64)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	failed := make(chan error, 1)
 	began := time.Now()
 	go func() { failed <- pace(ctx, perSecond, n.ask) }()
-	return func() findings {
+	return func() (all findings, rate float64) {
 		cancel()
 		if err := <-failed; err != nil {
 			t.Error(err)
 		}
 		took := time.Since(began)
-		var all findings
 		end := time.Now().Add(wait)
 		for _, q := range append(n.quick, n.slow...) {
 			all.add(q.finish(time.Until(end)))
 		}
-		t.Logf("%.0f queries/s: %s", float64(all.asked)/took.Seconds(), all)
-		return all
+		rate = float64(all.asked) / took.Seconds()
+		t.Logf("%.0f queries/s: %s", rate, all)
+		return all, rate
 	}
 }
 
@@ -263,13 +263,14 @@ func TestReloadUnderLoad(t *testing.T) {
 		})
 	}
 	s.t = t
-	all := stop()
+	all, rate := stop()
 	all.clean(t, "all")
 	if all.lost > 0 {
 		t.Logf("the switch has dropped %d packet-ins", overflows(t, n.l.Node)-overflowed)
 	}
-	if all.asked < 10_000 {
-		t.Errorf("%d queries are no load", all.asked)
+	// A fifth, for a machine that has other things to do.
+	if rate < perSecond/5 {
+		t.Errorf("%.0f queries/s are no load, %d are wanted", rate, perSecond)
 	}
 	s.endWell()
 }
