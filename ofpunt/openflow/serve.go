@@ -42,11 +42,11 @@ func (c *Conn) oversee() error {
 		}
 		now := c.running.Load()
 		if now != 0 && now == before && c.running.CompareAndSwap(now, 0) {
-			t := c.doing // its reader ends without a look at it
-			go c.read()
+			// Told before others leave tasks. Its reader ends without a look at doing.
 			if c.handler.TaskLasts != nil {
-				c.handler.TaskLasts(t)
+				c.handler.TaskLasts(c.doing)
 			}
+			go c.read()
 		}
 		before = now
 	}

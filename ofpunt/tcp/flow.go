@@ -100,10 +100,9 @@ func (s *Stack) find(key Key, peer Peer, t header.TCP, now time.Time) (*flow, Ou
 	return f, outcome
 }
 
-// over tells whether the connection was closed and is at its end, or in the state
-// that counts as one.
+// over tells whether the connection is at its end, or in the state that counts as one.
 func (f *flow) over(counts tcp.EndpointState) bool {
-	if f.ended.IsZero() {
+	if f.conn == nil {
 		return false
 	}
 	state := tcp.EndpointState(f.conn.endpoint.State())
@@ -137,7 +136,7 @@ func (s *Stack) flow(id uint64) *flow {
 }
 
 // accepted makes a connection of what gVisor has accepted. It is nil if its flow is
-// gone.
+// gone, or has had one.
 func (s *Stack) accepted(ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	remote, err := ep.GetRemoteAddress()
 	if err != nil {
@@ -146,7 +145,7 @@ func (s *Stack) accepted(ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.byID[idOf(remote.Addr)]
-	if f == nil {
+	if f == nil || f.conn != nil {
 		return nil
 	}
 	f.conn = newConn(s, f, ep, queue)

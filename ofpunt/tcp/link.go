@@ -43,7 +43,7 @@ func (l *link) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 		view := pkt.ToView()
 		b := view.AsSlice()
 		// The stack has a router's affairs of its own, as multicast listening.
-		if ip := header.IPv6(b); len(b) > header.IPv6MinimumSize+header.TCPMinimumSize-1 && ip.TransportProtocol() == header.TCPProtocolNumber {
+		if ip := header.IPv6(b); len(b) >= header.IPv6MinimumSize+header.TCPMinimumSize && ip.NextHeader() == uint8(header.TCPProtocolNumber) {
 			if f := l.stack.flow(idOf(ip.DestinationAddress())); f != nil {
 				f.peer().Send(b[header.IPv6MinimumSize:])
 			}

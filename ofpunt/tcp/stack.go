@@ -173,7 +173,7 @@ func (s *Stack) Accept() (*Conn, error) {
 			if c := s.accepted(ep, queue); c != nil {
 				return c, nil
 			}
-			ep.Abort() // it took too long
+			ep.Abort()
 			ep.Close()
 		case *tcpip.ErrWouldBlock:
 			select {

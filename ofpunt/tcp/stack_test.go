@@ -439,6 +439,20 @@ func TestPortsAgain(t *testing.T) {
 	}
 }
 
+// So are those of a connection that the peer has reset, though nobody has closed ours.
+func TestPortsAgainAfterReset(t *testing.T) {
+	s := newStack(t)
+	for range 5 {
+		c := newClient(t, s, "red", guest4, resolver4)
+		conn := c.connect()
+		c.mustPut(rst, "")
+		if _, err := conn.Read(make([]byte, 1)); err == nil {
+			t.Fatal("read after a reset")
+		}
+		defer conn.Close()
+	}
+}
+
 // A connection whose peer has gone silent after the end is given up.
 func TestSilentEnd(t *testing.T) {
 	s := newStack(t)
