@@ -24,7 +24,7 @@ const stuckTime = 2 * answerDeadline
 type admission struct {
 	slots []atomic.Pointer[query]
 	count atomic.Int64
-	// released counts the queries that left; watch has seen so many of them, the last
+	// released counts the queries that left a chain; watch has seen so many of them, the last
 	// ones at progress, in Unix nanoseconds. turnedAway is set by those that there was
 	// no room for since then.
 	released   atomic.Int64
@@ -109,7 +109,10 @@ func (a *admission) release(q *query) {
 	a.slots[q.slot].Store(nil)
 	q.guest.n.Add(-1)
 	q.network.n.Add(-1)
-	a.released.Add(1)
+	if q.parsed.Load() {
+		// Others, as ARP and segments of TCP, have not been in a chain.
+		a.released.Add(1)
+	}
 	a.count.Add(-1)
 }
 

@@ -55,6 +55,7 @@ func TestStuck(t *testing.T) {
 	full := func() (*admission, *query) {
 		a := newAdmission(2)
 		q := &query{}
+		q.parsed.Store(true)
 		if a.admit(q, 1) != "" || a.admit(&query{}, 1) == "" {
 			t.Fatal("not full")
 		}
@@ -68,6 +69,12 @@ func TestStuck(t *testing.T) {
 	}{
 		{"nothing leaves", func(a *admission, _ *query) { a.watch(later) }, true},
 		{"one has left", func(a *admission, q *query) { a.release(q); a.watch(later) }, false},
+		{"what was for no chain has left", func(a *admission, q *query) {
+			arp := &query{asking: guestKey{2, 1}}
+			a.admit(arp, 1)
+			a.release(arp)
+			a.watch(later)
+		}, true},
 		{"one has left, and the place is taken again", func(a *admission, q *query) {
 			a.release(q)
 			a.admit(&query{}, 1)

@@ -44,8 +44,12 @@ var (
 	}, []string{"bridge"})
 	streamQueries = promauto.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: name, Name: "tcp_queries_total",
-		Help: "Queries over TCP by what became of them, and segments to guests that could not be sent.",
+		Help: "Queries over TCP by what became of them: answered, refused or dropped, and why.",
 	}, []string{"bridge", "result", "reason"})
+	segmentsLost = promauto.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: name, Name: "tcp_segments_lost_total",
+		Help: "TCP segments to guests that found no room on the way to the switch; they are sent again.",
+	}, []string{"bridge"})
 	connections = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: name, Name: "tcp_connections",
 		Help: "TCP connections with guests, those that begin or end included.",
@@ -72,24 +76,26 @@ const (
 )
 
 const (
-	reasonChain        = "chain"       // the plugins answered, or passed it through
-	reasonDeadline     = "deadline"    // no answer in time: SERVFAIL
-	reasonOverload     = "overload"    // over max_concurrent
-	reasonPortLimit    = "port-limit"  // over max_concurrent of one guest
-	reasonOrigin       = "origin"      // from a port that the snapshot does not know
-	reasonResponse     = "response"    // QR is set
-	reasonShort        = "short"       // less than a DNS header
-	reasonMalformed    = "malformed"   // FORMERR
-	reasonForeignQuery = "class"       // of another class or EDNS version
-	reasonOpcode       = "opcode"      // NOTIMP
-	reasonUnanswered   = "unanswered"  // the chain ended without a word, as acl drop does
-	reasonForeign      = "foreign"     // a packet-in that no flow of ours caused
-	reasonUndecodable  = "undecodable" // a packet-in that breaks the protocol
-	reasonConnection   = "connection"  // the connection or its queue was gone
-	reasonPort         = "port"        // of a guest that has left its OpenFlow port
-	reasonPanic        = "panic"       // a bug: the log has it
-	reasonSegment      = "segment"     // of TCP
-	reasonNeighbor     = "neighbor"    // ARP or neighbour solicitation, answered
+	reasonChain        = "chain"         // the plugins answered, or passed it through
+	reasonDeadline     = "deadline"      // no answer in time: SERVFAIL
+	reasonOverload     = "overload"      // over max_concurrent
+	reasonPortLimit    = "port-limit"    // over max_concurrent of one guest
+	reasonOrigin       = "origin"        // from a port that the snapshot does not know
+	reasonResponse     = "response"      // QR is set
+	reasonShort        = "short"         // less than a DNS header
+	reasonMalformed    = "malformed"     // FORMERR
+	reasonForeignQuery = "class"         // of another class or EDNS version
+	reasonOpcode       = "opcode"        // NOTIMP
+	reasonUnanswered   = "unanswered"    // the chain ended without a word, as acl drop does
+	reasonForeign      = "foreign"       // a packet-in that no flow of ours caused
+	reasonUndecodable  = "undecodable"   // a packet-in that breaks the protocol
+	reasonConnection   = "connection"    // the connection or its queue was gone
+	reasonPort         = "port"          // of a guest that has left its OpenFlow port
+	reasonPanic        = "panic"         // a bug: the log has it
+	reasonSegment      = "segment"       // of TCP
+	reasonNoConnection = "no-connection" // of TCP, and of none that is known: reset
+	reasonConnections  = "connections"   // a connection too many of a guest or its network: reset
+	reasonNeighbor     = "neighbor"      // ARP or neighbour solicitation, answered
 )
 
 // tally counts the packet-ins of a bridge without looking up labels for those

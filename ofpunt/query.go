@@ -58,8 +58,8 @@ type query struct {
 	asking         guestKey
 	slot           int
 	guest, network *inFlightCount
-	// parsed is set once punt, udp, origin and request are, for a query that a chain
-	// has to answer: other goroutines may read them then.
+	// parsed is set once ends, payload, origin and request are, for a query that a
+	// chain has to answer: other goroutines may read them then.
 	parsed atomic.Bool
 	// done is set by whoever answers, resumes or gives up first.
 	done atomic.Bool
@@ -221,7 +221,7 @@ func (q *query) judge() {
 		q.refuse(dns.RcodeFormatError, reasonMalformed)
 		return
 	}
-	if q.server.options.hijack() && foreign(r) {
+	if q.server.options.hijack() && q.stream == nil && foreign(r) {
 		q.pass(resumed, reasonForeignQuery)
 		return
 	}
@@ -463,10 +463,38 @@ func (q *query) send(b *buffer) error {
 // packetOut sends b.frame to where the punt came from, with a VLAN tag pushed unless
 // tag is 0.
 func (q *query) packetOut(b *buffer, tag uint16) error {
-	if err := q.session.packetOut(b, q.punt.InPort, tag, 0); err != nil {
+	conn, actions, err := q.session.conn, q.session.out, error(nil)
+	if tag != 0 {
+		b.message, err = appendPacketOut(b.message[:0], conn, q.punt.InPort, answerActions(tag, 0), b.frame)
+	} else {
+		b.message, err = openflow.AppendPacketOut(b.message[:0], conn.Version(), conn.NextXID(), q.punt.InPort, actions, b.frame)
+	}
+	if err != nil {
 		return err
 	}
 	return q.write(b.message)
+}
+
+// answerActions send a frame back to where it came from. A tag other than 0 is pushed;
+// and with a zone other than 0 the packet passes through connection tracking there
+// first, which follows what the guest has sent.
+func answerActions(tag, zone uint16) (list []openflow.Action) {
+	if zone != 0 {
+		list = append(list, openflow.CT{Zone: zone})
+	}
+	if tag != 0 {
+		list = append(list, openflow.PushVLAN{}, openflow.SetVLAN{VID: tag})
+	}
+	return append(list, openflow.Output{Port: openflow.PortInPort})
+}
+
+// appendPacketOut is openflow.AppendPacketOut with actions that are not encoded yet.
+func appendPacketOut(b []byte, conn *openflow.Conn, inPort uint32, actions []openflow.Action, frame []byte) ([]byte, error) {
+	encoded, err := openflow.AppendActions(nil, conn.Version(), actions...)
+	if err != nil {
+		return b, err
+	}
+	return openflow.AppendPacketOut(b, conn.Version(), conn.NextXID(), inPort, encoded, frame)
 }
 
 // write sends a message, with others where there are any.

@@ -22,7 +22,11 @@ func (q *query) segment() {
 		return
 	}
 	b := q.session.bridge
-	if b.tcp == nil || !q.done.CompareAndSwap(false, true) {
+	if b.tcp == nil {
+		q.drop(reasonSegment)
+		return
+	}
+	if !q.done.CompareAndSwap(false, true) {
 		return
 	}
 	p := newPeer(q)
@@ -33,9 +37,9 @@ func (q *query) segment() {
 	case tcp.Taken:
 		q.count(taken, reasonSegment)
 	case tcp.Reset:
-		q.count(refused, reasonConnection)
+		q.count(refused, reasonNoConnection)
 	case tcp.Full:
-		q.count(refused, reasonPortLimit)
+		q.count(refused, reasonConnections)
 	case tcp.Ignored:
 		q.count(dropped, reasonSegment)
 	}
@@ -85,25 +89,27 @@ func (p *peer) key() tcp.Key {
 	if p.local != nil {
 		l.local = p.local.UUID
 	}
-	return tcp.Key{Owner: p.guest, Link: l, Src: p.ends.Src, Dst: p.ends.Dst}
+	return tcp.Key{Network: p.guest.datapath, Owner: p.guest, Link: l, Src: p.ends.Src, Dst: p.ends.Dst}
 }
 
-// Send implements tcp.Peer.
+// Send implements tcp.Peer. What leaves the process goes by the connection to the switch
+// that there is now, and only while others have room behind it: TCP sends it again.
 func (p *peer) Send(segment []byte) {
 	b := buffers.get()
 	defer buffers.put(b)
-	tally := p.session.tally
-	if p.session.bridge.moved(p.local, p.inPort) {
-		tally.countStream(dropped, reasonPort)
+	bridge := p.session.bridge
+	conn := bridge.conn.Load()
+	if conn == nil || bridge.moved(p.local, p.inPort) {
 		return
 	}
 	var err error
-	if b.frame, err = p.ends.AppendSegment(b.frame[:0], segment, true); err == nil {
-		if err = p.session.packetOut(b, p.inPort, p.tag, p.zone); err == nil {
-			err = p.session.conn.Write(b.message)
-		}
+	if b.frame, err = p.ends.AppendSegment(b.frame[:0], segment, true); err != nil {
+		return // the stack has no segments that are too long, and ends are of one family
+	}
+	if b.message, err = appendPacketOut(b.message[:0], conn, p.inPort, answerActions(p.tag, p.zone), b.frame); err == nil {
+		err = conn.WriteSpare(b.message)
 	}
 	if err != nil {
-		tally.countStream(dropped, reasonConnection)
+		segmentsLost.WithLabelValues(bridge.name).Inc()
 	}
 }

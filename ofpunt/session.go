@@ -66,7 +66,7 @@ func newSession(b *bridge, conn *openflow.Conn, controllerID uint16, options *Op
 		retry: endpoint.Backoff{Min: stageRetry, Max: stageRetryMax},
 	}
 	var err error
-	s.out, err = openflow.AppendActions(nil, conn.Version(), openflow.Output{Port: openflow.PortInPort})
+	s.out, err = openflow.AppendActions(nil, conn.Version(), answerActions(0, 0)...)
 	return s, err
 }
 
@@ -173,29 +173,6 @@ func (q *query) overloaded(reason string) {
 		return
 	}
 	q.replyError(dns.RcodeServerFailure, refused, reason)
-}
-
-// packetOut makes b.message of b.frame: a packet-out through inPort. A tag other than
-// 0 is pushed; and with a zone other than 0 the packet passes through connection
-// tracking there first, which follows what the guest has sent.
-func (s *session) packetOut(b *buffer, inPort uint32, tag, zone uint16) error {
-	actions := s.out
-	if tag != 0 || zone != 0 {
-		var list []openflow.Action
-		if zone != 0 {
-			list = append(list, openflow.CT{Zone: zone})
-		}
-		if tag != 0 {
-			list = append(list, openflow.PushVLAN{}, openflow.SetVLAN{VID: tag})
-		}
-		var err error
-		if actions, err = openflow.AppendActions(nil, s.conn.Version(), append(list, openflow.Output{Port: openflow.PortInPort})...); err != nil {
-			return err
-		}
-	}
-	var err error
-	b.message, err = openflow.AppendPacketOut(b.message[:0], s.conn.Version(), s.conn.NextXID(), inPort, actions, b.frame)
-	return err
 }
 
 // switchError takes an error that answers no waiting request. A stale resume is

@@ -4,7 +4,9 @@ package ofpunt
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -15,6 +17,8 @@ import (
 // chain by itself, beside the others, and is answered as soon as that is done.
 type stream struct {
 	conn *tcp.Conn
+	// places are taken by the queries that are open.
+	places chan struct{}
 
 	mu sync.Mutex
 	// open counts the queries without an answer; ended is set once there will be no
@@ -23,6 +27,17 @@ type stream struct {
 	ended bool
 }
 
+const (
+	// maxOpen is how many queries of a connection are worked on; further ones wait with
+	// the guest.
+	maxOpen = 32
+	// maxQuery, in bytes, is more than a query needs; who sends a longer one loses the
+	// connection.
+	maxQuery = 4096
+)
+
+var errLongQuery = errors.New("query over 4096 bytes")
+
 // acceptStreams takes connections until the stack is closed.
 func (b *bridge) acceptStreams() {
 	for {
@@ -30,7 +45,7 @@ func (b *bridge) acceptStreams() {
 		if err != nil {
 			return
 		}
-		b.done.Go(func() { b.converse(&stream{conn: conn}) })
+		b.done.Go(func() { b.converse(&stream{conn: conn, places: make(chan struct{}, maxOpen)}) })
 	}
 }
 
@@ -38,10 +53,21 @@ func (b *bridge) acceptStreams() {
 // for too long, or breaks the protocol.
 func (b *bridge) converse(s *stream) {
 	defer s.finish()
+	defer func() {
+		if r := recover(); r != nil {
+			b.tally.countStream(dropped, reasonPanic)
+			log.Errorf("Recovered from a panic over a TCP connection of bridge %s: %v\n%s", b.name, r, debug.Stack())
+		}
+	}()
 	patience := b.current.Load().dns.ReadTimeout
 	for {
 		message, err := s.read(patience, b.current.Load().dns.ReadTimeout)
 		if err != nil {
+			return
+		}
+		select {
+		case s.places <- struct{}{}:
+		case <-b.ctx.Done():
 			return
 		}
 		b.ask(s, message)
@@ -61,17 +87,19 @@ func (s *stream) read(patience, whole time.Duration) ([]byte, error) {
 	if _, err := io.ReadFull(s.conn, length[1:]); err != nil {
 		return nil, err
 	}
-	message := make([]byte, binary.BigEndian.Uint16(length[:]))
+	n := binary.BigEndian.Uint16(length[:])
+	if n > maxQuery {
+		return nil, errLongQuery
+	}
+	message := make([]byte, n)
 	_, err := io.ReadFull(s.conn, message)
 	return message, err
 }
 
 // ask takes a message to the workers, if there is room.
 func (b *bridge) ask(s *stream, message []byte) {
-	p, ok := s.conn.Peer().(*peer)
-	if !ok {
-		return
-	}
+	p := s.conn.Peer().(*peer) // there are no others
+	s.begin()
 	for {
 		srv := b.current.Load()
 		q := &query{
@@ -80,13 +108,17 @@ func (b *bridge) ask(s *stream, message []byte) {
 		}
 		q.punt.InPort = p.inPort
 		if reason := srv.admission.admit(q, srv.options.ConcurrentPort); reason != "" {
+			defer s.end()
+			if accept(message) != acceptQuery {
+				q.drop(reason)
+				return
+			}
 			q.overloaded(reason)
 			return
 		}
 		// See session.packetIn.
 		if srv == b.current.Load() {
 			p.session.pending.Add(1)
-			s.begin()
 			b.workers.serve(q)
 			return
 		}
@@ -102,6 +134,7 @@ func (s *stream) begin() {
 
 // end takes note that a query has been dealt with.
 func (s *stream) end() {
+	<-s.places
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open--; s.ended && s.open == 0 {

@@ -241,6 +241,33 @@ func TestTCP(t *testing.T) {
 		}
 	})
 
+	// A query that is longer than any ends the connection; of more than are worked on
+	// at a time the others wait, and none is refused.
+	t.Run("long and many queries", func(t *testing.T) {
+		c := dialTCP(t, n.red, 0)
+		if _, err := c.Conn.Write([]byte{0x10, 1}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.ReadMsg(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("after the length of a query of 4097 bytes: %v", err)
+		}
+		c = dialTCP(t, n.red, 0)
+		var all []byte
+		const times = 1000
+		for id := range uint16(times) {
+			all = append(all, framed(t, id, "db.internal.")...)
+		}
+		go func() { _, _ = c.Conn.Write(all) }()
+		seen := map[uint16]bool{}
+		for range times {
+			id, answer := answered(t, c)
+			if seen[id] || answer != mine[n.red] {
+				t.Fatalf("answer %d: %s", id, answer)
+			}
+			seen[id] = true
+		}
+	})
+
 	// One guest can have so many connections, and no more; nobody else minds.
 	t.Run("many connections of one guest", func(t *testing.T) {
 		s.t = t
@@ -383,6 +410,32 @@ func TestTCPReload(t *testing.T) {
 	c = dialTCP(t, n.vm, 0)
 	asks(t, c, 3, "db.internal.", dns.TypeA)
 	mustTell(t, c, 3, "NOERROR 10.0.0.21")
+	s.endWell()
+}
+
+// An answer that is due after the connection to the switch has come back is given.
+func TestTCPReconnect(t *testing.T) {
+	n, up, release := newTCPOverlap(t)
+	gate := n.Gate("unix:" + n.Dir + "/gate.sock")
+	gate.Open(n.Node.OpenFlow)
+	text := strings.Replace(pipelineCorefile("", "fallthrough", "forward . "+up.Addr), "openflow $MGMT", "openflow "+gate.Endpoint, 1)
+	s := serve(t, n.Lab, text)
+	c := dialTCP(t, n.red, 0)
+	asks(t, c, 1, "slow.example.", dns.TypeTXT)
+	n.Eventually("the upstream is asked", func() error {
+		if up.Count("slow.example.") == 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	gate.Close()
+	s.reaches(0, "coredns_ofpunt_connected", "bridge", lab.Bridge)
+	gate.Open(n.Node.OpenFlow)
+	s.reaches(1, "coredns_ofpunt_connected", "bridge", lab.Bridge)
+	close(release)
+	mustTell(t, c, 1, `NOERROR "up"`)
+	asks(t, c, 2, "db.internal.", dns.TypeA)
+	mustTell(t, c, 2, "NOERROR 10.0.1.101")
 	s.endWell()
 }
 

@@ -45,7 +45,7 @@ func Parse(s string) (Endpoint, error) { return parse(s, Forms) }
 // of ovn-controller(8), with commas between them.
 func ParseActive(list []string) ([]Endpoint, error) {
 	var all []Endpoint
-	for _, s := range strings.Split(strings.Join(list, ","), ",") {
+	for _, s := range parts(list) {
 		e, err := parse(s, ActiveForms)
 		switch {
 		case err != nil:
@@ -58,6 +58,23 @@ func ParseActive(list []string) ([]Endpoint, error) {
 		all = append(all, e)
 	}
 	return all, nil
+}
+
+// parts splits list at its commas, but for those of a path.
+func parts(list []string) (all []string) {
+	for _, s := range list {
+		path := false
+		for part := range strings.SplitSeq(s, ",") {
+			method, _, _ := strings.Cut(part, ":")
+			if path && !slices.Contains([]string{"unix", "tcp", "ssl", "ptcp", "pssl"}, method) {
+				all[len(all)-1] += "," + part
+				continue
+			}
+			path = method == "unix"
+			all = append(all, part)
+		}
+	}
+	return all
 }
 
 func parse(s, forms string) (Endpoint, error) {

@@ -359,6 +359,36 @@ func TestSlowSwitch(t *testing.T) {
 	})
 }
 
+// What may be lost leaves half of the queue to what must not.
+func TestWriteSpare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, served := connectFake(t, V15, Handler{}, func(*fakeSwitch) {})
+		msg := appendEmpty(make([]byte, 0, 1<<16), V15, typeEchoReply, 1)
+		msg = closeMessage(append(msg, make([]byte, 1<<16-16)...), 0)
+		fill := func(write func([]byte) error) (n int) {
+			for ; n < 3*maxQueued; n += len(msg) {
+				if err := write(msg); err != nil {
+					if !errors.Is(err, ErrQueueFull) {
+						t.Fatal(err)
+					}
+					return n
+				}
+			}
+			return n
+		}
+		spare := fill(c.WriteSpare)
+		synctest.Wait() // until the writer has taken what it can
+		if rest := fill(c.Write); rest < maxQueued/2-len(msg) {
+			t.Errorf("%d bytes found room after %d that leave it", rest, spare)
+		}
+		if err := c.WriteSpare(msg); !errors.Is(err, ErrQueueFull) {
+			t.Errorf("in a full queue: %v", err)
+		}
+		c.Close()
+		<-served
+	})
+}
+
 // TestMonitorRefused: Open vSwitch answers in OpenFlow 1.0, about other bytes.
 func TestMonitorRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

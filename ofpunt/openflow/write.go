@@ -21,6 +21,17 @@ func (c *Conn) Write(b []byte) error {
 	return err
 }
 
+// WriteSpare is Write for what may be lost: it leaves half of the room to others.
+func (c *Conn) WriteSpare(b []byte) error {
+	c.queueMu.Lock()
+	waiting := len(c.queue)
+	c.queueMu.Unlock()
+	if waiting+len(b) > maxQueued/2 {
+		return ErrQueueFull
+	}
+	return c.Write(b)
+}
+
 // WriteNow is Write, but tries the socket at once, which saves the time that the
 // writer needs to wake up. Where many write, Write gives larger batches.
 func (c *Conn) WriteNow(b []byte) error {

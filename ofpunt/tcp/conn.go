@@ -68,7 +68,9 @@ func (c *Conn) Close() {
 	c.close.Do(func() {
 		c.endpoint.Close()
 		c.stack.mu.Lock()
-		c.flow.ended = time.Now()
+		if c.flow.conn == c {
+			c.flow.ended = time.Now()
+		}
 		c.stack.mu.Unlock()
 	})
 }

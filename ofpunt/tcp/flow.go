@@ -8,23 +8,24 @@ import (
 
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv6"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 	"gvisor.dev/gvisor/pkg/waiter"
 )
 
-// flow is one connection, from its SYN until nothing is left of it.
+// flow is one connection, from its SYN until gVisor has nothing left of it.
 type flow struct {
 	key   Key
 	id    uint64
 	way   atomic.Pointer[Peer]
 	began time.Time
-	// first is the sequence number that the peer's handshake ends with: a reset with
-	// it is believed while the connection is half open.
-	first uint32
 
-	// conn is set by Accept, and ended is when it was closed; under the stack's lock.
-	conn  *Conn
-	ended time.Time
+	// Under the stack's lock: when the last segment came, what Accept has made of the
+	// flow, and when that was closed.
+	touched time.Time
+	conn    *Conn
+	ended   time.Time
 }
 
 func (f *flow) peer() Peer { return *f.way.Load() }
@@ -40,7 +41,8 @@ const (
 	Begun
 	// Reset: it is of no connection, and the peer has been told so.
 	Reset
-	// Full: there is no room for a further connection, and the peer has been told.
+	// Full: there is no room for a further connection of the owner or of his network,
+	// and the peer has been told.
 	Full
 	// Ignored: it is of no connection, and a reset itself; or the stack is closed.
 	Ignored
@@ -51,8 +53,11 @@ const (
 // wait.
 func (s *Stack) Deliver(key Key, peer Peer, segment []byte, now time.Time) Outcome {
 	t := header.TCP(segment)
-	flags := t.Flags()
-	f, outcome := s.find(key, peer, t, now)
+	begins := t.Flags()&(header.TCPFlagSyn|header.TCPFlagAck|header.TCPFlagRst|header.TCPFlagFin) == header.TCPFlagSyn
+	if begins {
+		s.replace(key)
+	}
+	f, outcome := s.find(key, peer, t.Flags(), begins, now)
 	if f == nil {
 		if outcome != Ignored {
 			sendReset(peer, t)
@@ -60,24 +65,36 @@ func (s *Stack) Deliver(key Key, peer Peer, segment []byte, now time.Time) Outco
 		return outcome
 	}
 	s.deliver(f.id, segment)
-	if flags.Contains(header.TCPFlagRst) {
-		s.abandoned(f, t.SequenceNumber())
-	}
 	return outcome
 }
 
+// replace forgets the flow of a key whose connection is at its end: the peer begins
+// another one with the same ports, which must not be taken for it.
+func (s *Stack) replace(key Key) {
+	s.mu.Lock()
+	f := s.flows[key]
+	had := f != nil && f.conn != nil
+	s.mu.Unlock()
+	if !had {
+		return
+	}
+	if ep := s.endpoint(f); ep != nil {
+		switch tcp.EndpointState(ep.State()) {
+		case tcp.StateTimeWait, tcp.StateClose, tcp.StateError:
+		default:
+			return
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(f)
+}
+
 // find returns the flow of a segment, a new one where the segment begins one.
-func (s *Stack) find(key Key, peer Peer, t header.TCP, now time.Time) (*flow, Outcome) {
-	flags := t.Flags()
-	begins := flags.Contains(header.TCPFlagSyn) && flags&(header.TCPFlagAck|header.TCPFlagRst|header.TCPFlagFin) == 0
+func (s *Stack) find(key Key, peer Peer, flags header.TCPFlags, begins bool, now time.Time) (*flow, Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.flows[key]
-	if f != nil && begins && f.over(tcp.StateTimeWait) {
-		// The peer uses the port again, sooner than the flow was swept out.
-		s.forget(f)
-		f = nil
-	}
 	outcome := Taken
 	switch {
 	case s.closed:
@@ -87,44 +104,36 @@ func (s *Stack) find(key Key, peer Peer, t header.TCP, now time.Time) (*flow, Ou
 		return nil, Ignored
 	case !begins:
 		return nil, Reset
-	case len(s.flows) >= MaxConnections || s.owners[key.Owner] >= MaxOfOwner:
+	// No network has more than it leaves free for the others.
+	case s.owners[key.Owner] >= MaxOfOwner || s.networks[key.Network] >= MaxConnections-len(s.flows):
 		return nil, Full
 	default:
 		s.nextID++
-		f = &flow{key: key, id: s.nextID, began: now, first: t.SequenceNumber() + 1}
+		f = &flow{key: key, id: s.nextID, began: now}
 		s.flows[key], s.byID[f.id] = f, f
 		s.owners[key.Owner]++
+		s.networks[key.Network]++
 		outcome = Begun
 	}
 	f.way.Store(&peer)
+	f.touched = now
 	return f, outcome
 }
 
-// over tells whether the connection is at its end, or in the state that counts as one.
-func (f *flow) over(counts tcp.EndpointState) bool {
-	if f.conn == nil {
-		return false
-	}
-	state := tcp.EndpointState(f.conn.endpoint.State())
-	return state == tcp.StateClose || state == tcp.StateError || state == counts
-}
-
-// forget drops a flow; the lock is held.
+// forget drops a flow, once; the lock is held.
 func (s *Stack) forget(f *flow) {
+	if s.byID[f.id] != f {
+		return
+	}
 	delete(s.flows, f.key)
 	delete(s.byID, f.id)
-	if s.owners[f.key.Owner]--; s.owners[f.key.Owner] == 0 {
-		delete(s.owners, f.key.Owner)
-	}
+	countDown(s.owners, f.key.Owner)
+	countDown(s.networks, f.key.Network)
 }
 
-// abandoned takes note that the peer has reset the flow, with a segment that has that
-// sequence number: where there is no connection yet, nobody else would.
-func (s *Stack) abandoned(f *flow, sequence uint32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if f.conn == nil && sequence == f.first && s.byID[f.id] == f {
-		s.forget(f)
+func countDown(m map[any]int, key any) {
+	if m[key]--; m[key] == 0 {
+		delete(m, key)
 	}
 }
 
@@ -135,8 +144,25 @@ func (s *Stack) flow(id uint64) *flow {
 	return s.byID[id]
 }
 
+// endpoint is what gVisor has of a flow, nil for nothing. The lock must not be held.
+func (s *Stack) endpoint(f *flow) endpoint {
+	ep, _ := s.gvisor.FindTransportEndpoint(ipv6.ProtocolNumber, tcp.ProtocolNumber, stack.TransportEndpointID{
+		LocalAddress: own, LocalPort: port, RemoteAddress: address(f.id), RemotePort: f.key.Src.Port(),
+	}, nic).(endpoint)
+	if ep == s.listener {
+		return nil // it matches all that nobody else does
+	}
+	return ep
+}
+
+// endpoint is what a flow needs of a tcpip.Endpoint.
+type endpoint interface {
+	State() uint32
+	Abort()
+}
+
 // accepted makes a connection of what gVisor has accepted. It is nil if its flow is
-// gone, or has had one.
+// gone. One may have had a connection before, whose peer was quick to begin another.
 func (s *Stack) accepted(ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	remote, err := ep.GetRemoteAddress()
 	if err != nil {
@@ -145,38 +171,40 @@ func (s *Stack) accepted(ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.byID[idOf(remote.Addr)]
-	if f == nil || f.conn != nil {
+	if f == nil {
 		return nil
 	}
-	f.conn = newConn(s, f, ep, queue)
+	f.conn, f.ended = newConn(s, f, ep, queue), time.Time{}
 	return f.conn
 }
 
 // Sweep ends what has lasted too long: handshakes, and connections that were closed
 // and whose peer does not answer. It is to be called several times a second.
 func (s *Stack) Sweep(now time.Time) {
-	var stale, lost []*flow
+	type state struct {
+		f              *flow
+		accepted       bool
+		touched, ended time.Time
+	}
 	s.mu.Lock()
+	all := make([]state, 0, len(s.flows))
 	for _, f := range s.flows {
-		switch {
-		case f.conn == nil:
-			if now.Sub(f.began) >= halfOpen {
-				s.forget(f)
-				stale = append(stale, f)
-			}
-		case f.over(tcp.StateClose):
-			s.forget(f)
-		case !f.ended.IsZero() && now.Sub(f.ended) >= closing:
-			lost = append(lost, f) // and over, next time
-		}
+		all = append(all, state{f, f.conn != nil, f.touched, f.ended})
 	}
 	s.mu.Unlock()
-	for _, f := range stale {
-		// gVisor would send its SYN-ACK again and again, for two minutes.
-		s.deliver(f.id, reset(f.key.Src.Port(), port, f.first, 0, header.TCPFlagRst))
-	}
-	for _, f := range lost {
-		f.conn.endpoint.Abort()
+	for _, is := range all {
+		switch ep := s.endpoint(is.f); {
+		case ep == nil:
+			// A SYN that gVisor has not looked at yet has no endpoint either.
+			if is.accepted || now.Sub(is.touched) >= settled {
+				s.mu.Lock()
+				s.forget(is.f)
+				s.mu.Unlock()
+			}
+		case !is.accepted && now.Sub(is.f.began) >= halfOpen,
+			!is.ended.IsZero() && now.Sub(is.ended) >= closing:
+			ep.Abort() // and gone the next time
+		}
 	}
 }
 

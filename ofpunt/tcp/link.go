@@ -42,7 +42,7 @@ func (l *link) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 	for _, pkt := range list.AsSlice() {
 		view := pkt.ToView()
 		b := view.AsSlice()
-		// The stack has a router's affairs of its own, as multicast listening.
+		// The stack has a host's affairs of its own, as multicast listening.
 		if ip := header.IPv6(b); len(b) >= header.IPv6MinimumSize+header.TCPMinimumSize && ip.NextHeader() == uint8(header.TCPProtocolNumber) {
 			if f := l.stack.flow(idOf(ip.DestinationAddress())); f != nil {
 				f.peer().Send(b[header.IPv6MinimumSize:])

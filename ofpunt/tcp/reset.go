@@ -9,7 +9,7 @@ import "gvisor.dev/gvisor/pkg/tcpip/header"
 func sendReset(peer Peer, t header.TCP) {
 	flags := t.Flags()
 	if flags.Contains(header.TCPFlagAck) {
-		peer.Send(reset(t.DestinationPort(), t.SourcePort(), t.AckNumber(), 0, header.TCPFlagRst))
+		peer.Send(reset(t, t.AckNumber(), 0, header.TCPFlagRst))
 		return
 	}
 	length := uint32(len(t)) - uint32(t.DataOffset())
@@ -18,15 +18,15 @@ func sendReset(peer Peer, t header.TCP) {
 			length++
 		}
 	}
-	peer.Send(reset(t.DestinationPort(), t.SourcePort(), 0, t.SequenceNumber()+length, header.TCPFlagRst|header.TCPFlagAck))
+	peer.Send(reset(t, 0, t.SequenceNumber()+length, header.TCPFlagRst|header.TCPFlagAck))
 }
 
-// reset is a segment that ends a connection.
-func reset(src, dst uint16, sequence, ack uint32, flags header.TCPFlags) []byte {
-	t := header.TCP(make([]byte, header.TCPMinimumSize))
-	t.Encode(&header.TCPFields{
-		SrcPort: src, DstPort: dst, SeqNum: sequence, AckNum: ack,
+// reset is a segment to the sender of t that ends a connection.
+func reset(t header.TCP, sequence, ack uint32, flags header.TCPFlags) []byte {
+	b := header.TCP(make([]byte, header.TCPMinimumSize))
+	b.Encode(&header.TCPFields{
+		SrcPort: t.DestinationPort(), DstPort: t.SourcePort(), SeqNum: sequence, AckNum: ack,
 		DataOffset: header.TCPMinimumSize, Flags: flags,
 	})
-	return t
+	return b
 }

@@ -6,14 +6,15 @@
 // itself is gVisor's.
 //
 // A connection is known by its [Key]. gVisor sees each under an IPv6 address of its
-// own, made up for it, and so can't mix two of them up; the segments themselves pass
-// as they are, whatever the family of the real addresses.
+// own, made up for it, and so can't mix two of them up, whatever the family of the
+// real addresses.
 //
-// All is bounded: connections in all and of one owner, how long one may be half
-// open, and what is sent and not yet acknowledged.
+// All is bounded: connections of one owner, of one network and in all, how long one may
+// be half open, and what is sent and not yet acknowledged.
 package tcp
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -32,7 +33,7 @@ import (
 
 // Limits of a [Stack], in connections.
 const (
-	// MaxConnections are those of all owners.
+	// MaxConnections are those of all; no network has more of them than it leaves free.
 	MaxConnections = 1024
 	// MaxOfOwner are those of one owner.
 	MaxOfOwner = 64
@@ -55,6 +56,11 @@ const (
 	unacknowledged = 10 * time.Second
 	// closing bounds how long a connection that was closed may take to end.
 	closing = 10 * time.Second
+	// settled is how long gVisor may take to look at a SYN.
+	settled = time.Second
+	// leastMSS, in bytes, is what a peer without the option has (RFC 9293, section
+	// 3.7.1). A lower one would turn an answer into thousands of segments.
+	leastMSS = 536
 	// timeWait is short, since a made-up address is not used again.
 	timeWait = time.Second
 )
@@ -69,9 +75,10 @@ var own = tcpip.AddrFrom16(netip.MustParseAddr("fd00::35").As16())
 
 // Key tells connections apart.
 type Key struct {
-	// Owner and Link are comparable. The limit MaxOfOwner is the owner's; Link tells
-	// apart those of one owner that may have the same addresses.
-	Owner, Link any
+	// Network, Owner and Link are comparable. The limit MaxOfOwner is the owner's, who is
+	// in the network; Link tells apart those of one owner that may have the same
+	// addresses.
+	Network, Owner, Link any
 	// Src is the peer's end, Dst ours.
 	Src, Dst netip.AddrPort
 }
@@ -91,19 +98,20 @@ type Stack struct {
 	wait     *waiter.Queue
 	done     chan struct{}
 
-	mu     sync.Mutex
-	closed bool
-	nextID uint64
-	flows  map[Key]*flow
-	byID   map[uint64]*flow
-	owners map[any]int
+	mu       sync.Mutex
+	closed   bool
+	nextID   uint64
+	flows    map[Key]*flow
+	byID     map[uint64]*flow
+	owners   map[any]int
+	networks map[any]int
 }
 
 // New returns a stack that accepts connections. It has to be closed.
 func New() (*Stack, error) {
 	s := &Stack{
 		done:  make(chan struct{}),
-		flows: map[Key]*flow{}, byID: map[uint64]*flow{}, owners: map[any]int{},
+		flows: map[Key]*flow{}, byID: map[uint64]*flow{}, owners: map[any]int{}, networks: map[any]int{},
 		wait: new(waiter.Queue),
 	}
 	s.link = &link{stack: s}
@@ -152,9 +160,9 @@ func (s *Stack) listen() error {
 	if err := ep.Bind(tcpip.FullAddress{Addr: own, Port: port}); err != nil {
 		return errors.New(err.String())
 	}
-	// With room for all connections the listener never falls back to SYN cookies,
-	// which lose the options.
-	if err := ep.Listen(MaxConnections); err != nil {
+	// With room for more than all connections the listener never falls back to SYN
+	// cookies, which lose the options.
+	if err := ep.Listen(2 * MaxConnections); err != nil {
 		return errors.New(err.String())
 	}
 	s.listener = ep
@@ -212,17 +220,17 @@ func (s *Stack) deliver(id uint64, segment []byte) {
 	copy(t, segment)
 	t.SetDestinationPort(port)
 	if t.Flags().Contains(header.TCPFlagSyn) {
-		dropTimestamps(t)
+		mendOptions(t)
 	}
 	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithData(b)})
 	defer pkt.DecRef()
 	s.link.deliver(pkt)
 }
 
-// dropTimestamps replaces the timestamps option of a SYN by NOPs: once it is agreed
-// on, gVisor drops a segment without it (RFC 7323, section 3.2), and what stands
-// between a guest and us may take it out.
-func dropTimestamps(t header.TCP) {
+// mendOptions replaces the timestamps option of a SYN by NOPs: once it is agreed on,
+// gVisor drops a segment without it (RFC 7323, section 3.2), and what stands between a
+// guest and us may take it out. And it raises an MSS that is too low.
+func mendOptions(t header.TCP) {
 	const end, nop = header.TCPOptionEOL, header.TCPOptionNOP
 	for o := t.Options(); len(o) > 0 && o[0] != end; {
 		if o[0] == nop {
@@ -233,10 +241,13 @@ func dropTimestamps(t header.TCP) {
 			return
 		}
 		n := int(o[1])
-		if o[0] == header.TCPOptionTS {
+		switch {
+		case o[0] == header.TCPOptionTS:
 			for i := range n {
 				o[i] = nop
 			}
+		case o[0] == header.TCPOptionMSS && n == header.TCPOptionMSSLength:
+			binary.BigEndian.PutUint16(o[2:], max(binary.BigEndian.Uint16(o[2:]), leastMSS))
 		}
 		o = o[n:]
 	}

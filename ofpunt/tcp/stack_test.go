@@ -66,7 +66,7 @@ var (
 
 func newClient(t *testing.T, s *tcp.Stack, owner any, src, dst netip.AddrPort) *client {
 	return &client{
-		t: t, stack: s, key: tcp.Key{Owner: owner, Src: src, Dst: dst},
+		t: t, stack: s, key: tcp.Key{Network: owner, Owner: owner, Src: src, Dst: dst},
 		got: make(chan header.TCP, 4096), window: 65535, next: 0xfffffff0,
 	}
 }
@@ -365,12 +365,101 @@ func TestResetOfHalfOpen(t *testing.T) {
 	c.mustPut(syn, "")
 	c.mustTake(synAck)
 	right := c.next
-	c.next = right + 1000
+	c.next = right + 1<<20 // out of the window
 	c.mustPut(rst, "")
-	level(t, s, time.Now(), 1)
+	level(t, s, time.Now().Add(2*time.Second), 1)
 	c.next = right
 	c.mustPut(rst, "")
-	level(t, s, time.Now(), 0)
+	level(t, s, time.Now().Add(2*time.Second), 0)
+}
+
+// However a peer begins and gives up, nothing of it is left that is not counted, and
+// others are not the worse for it.
+func TestNothingIsLeft(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		do   func(c *client)
+	}{
+		{"a SYN", func(c *client) { c.put(syn, "") }},
+		{"a SYN, and its reset right behind it", func(c *client) {
+			c.put(syn, "")
+			c.put(rst, "")
+		}},
+		{"SYNs of several numbers, and the reset of the first", func(c *client) {
+			first := c.next + 1
+			for range 3 {
+				c.put(syn, "")
+				c.next += 100
+			}
+			c.next = first
+			c.put(rst, "")
+		}},
+		{"a handshake, and its reset right behind it", func(c *client) {
+			c.put(syn, "")
+			c.mustTake(synAck)
+			c.put(ack, "")
+			c.put(rst, "")
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStack(t)
+			go func() {
+				for {
+					conn, err := s.Accept()
+					if err != nil {
+						return
+					}
+					go func() {
+						_, _ = conn.Read(make([]byte, 1))
+						conn.Close()
+					}()
+				}
+			}()
+			for i := range tcp.MaxOfOwner {
+				tt.do(newClient(t, s, "red", netip.AddrPortFrom(guest4.Addr(), uint16(1000+i)), resolver4))
+			}
+			// By the clock, as gVisor goes by it too.
+			for end := time.Now().Add(patience); s.Connections() > 0 || s.Endpoints() > 1; time.Sleep(10 * time.Millisecond) {
+				s.Sweep(time.Now())
+				if time.Now().After(end) {
+					t.Fatalf("%d connections and %d endpoints are left", s.Connections(), s.Endpoints())
+				}
+			}
+		})
+	}
+}
+
+// One network leaves room for the others, by however many owners it asks.
+func TestLimitOfNetwork(t *testing.T) {
+	s := newStack(t)
+	taken := 0
+	for i := range tcp.MaxConnections {
+		c := newClient(t, s, i/tcp.MaxOfOwner, netip.AddrPortFrom(guest4.Addr(), uint16(1000+i)), resolver4)
+		c.key.Network = "red"
+		if c.put(syn, "") == tcp.Begun {
+			taken++
+		}
+	}
+	if taken != tcp.MaxConnections/2 {
+		t.Errorf("%d connections of one network, want %d", taken, tcp.MaxConnections/2)
+	}
+	newClient(t, s, "blue", guest4, resolver4).mustPut(syn, "")
+}
+
+// A peer can't have its answers cut into more segments than there is reason for.
+func TestSmallMSS(t *testing.T) {
+	s := newStack(t)
+	c := newClient(t, s, "red", guest4, resolver4)
+	c.options = []byte{2, 4, 0, 1}
+	conn := c.connect()
+	defer conn.Close()
+	if err := conn.Send(make([]byte, 2000)); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(c.mustTake(data).Payload()); got != 536 {
+		t.Errorf("a segment of %d bytes, want 536", got)
+	}
 }
 
 // A peer that does not read loses its connection, and memory is bounded.
@@ -526,7 +615,7 @@ func FuzzDeliver(f *testing.F) {
 		}
 		n++
 		c := &client{t: t, stack: s, got: make(chan header.TCP, 1<<16), window: 1000, next: jump}
-		c.key = tcp.Key{Owner: n, Src: netip.AddrPortFrom(guest4.Addr(), n|1), Dst: resolver4}
+		c.key = tcp.Key{Network: n % 8, Owner: n, Src: netip.AddrPortFrom(guest4.Addr(), n|1), Dst: resolver4}
 		for c.options = options; len(c.options)%4 != 0; {
 			c.options = append(c.options, 0)
 		}
