@@ -7,7 +7,9 @@
 // packet-out).
 //
 // A punted query goes: session (the connection), admission, query, the
-// dnsserver.Server, this plugin and the rest of the chain, reply.
+// dnsserver.Server, this plugin and the rest of the chain, reply. A punted segment of
+// TCP goes: session, admission, query, segment, the package tcp; what its connection
+// brings goes: stream, admission, query and so on.
 package ofpunt
 
 import (

@@ -79,17 +79,17 @@ func newPeer(q *query) *peer {
 // key tells the connection from those of others with the same addresses and ports, and
 // of the guest that had the OpenFlow port before.
 func (p *peer) key() tcp.Key {
-	type link struct {
+	type apart struct {
 		network origin.Network
 		local   string
 		mac     [6]byte
 		vlan    uint16
 	}
-	l := link{network: p.origin.Network, mac: p.ends.SrcMAC, vlan: p.origin.VLAN}
+	of := apart{network: p.origin.Network, mac: p.ends.SrcMAC, vlan: p.origin.VLAN}
 	if p.local != nil {
-		l.local = p.local.UUID
+		of.local = p.local.UUID
 	}
-	return tcp.Key{Network: p.guest.datapath, Owner: p.guest, Link: l, Src: p.ends.Src, Dst: p.ends.Dst}
+	return tcp.Key{Network: p.guest.datapath, Owner: p.guest, Link: of, Src: p.ends.Src, Dst: p.ends.Dst}
 }
 
 // Send implements tcp.Peer. What leaves the process goes by the connection to the switch

@@ -93,7 +93,7 @@ type Peer interface {
 // Stack is a TCP implementation. It is safe for concurrent use.
 type Stack struct {
 	gvisor   *stack.Stack
-	link     *link
+	device   *device
 	listener tcpip.Endpoint
 	wait     *waiter.Queue
 	done     chan struct{}
@@ -114,7 +114,7 @@ func New() (*Stack, error) {
 		flows: map[Key]*flow{}, byID: map[uint64]*flow{}, owners: map[any]int{}, networks: map[any]int{},
 		wait: new(waiter.Queue),
 	}
-	s.link = &link{stack: s}
+	s.device = &device{stack: s}
 	s.gvisor = stack.New(stack.Options{
 		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv6.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol},
@@ -141,7 +141,7 @@ func (s *Stack) listen() error {
 			return fmt.Errorf("setting %T: %s", o, err)
 		}
 	}
-	if err := s.gvisor.CreateNIC(nic, s.link); err != nil {
+	if err := s.gvisor.CreateNIC(nic, s.device); err != nil {
 		return errors.New(err.String())
 	}
 	address := tcpip.ProtocolAddress{Protocol: ipv6.ProtocolNumber, AddressWithPrefix: own.WithPrefix()}
@@ -224,7 +224,7 @@ func (s *Stack) deliver(id uint64, segment []byte) {
 	}
 	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithData(b)})
 	defer pkt.DecRef()
-	s.link.deliver(pkt)
+	s.device.deliver(pkt)
 }
 
 // mendOptions replaces the timestamps option of a SYN by NOPs: once it is agreed on,
