@@ -55,6 +55,7 @@ func (b *bridge) converse(s *stream) {
 	defer s.finish()
 	defer func() {
 		if r := recover(); r != nil {
+			s.conn.Close() // whatever is still open
 			b.tally.countStream(dropped, reasonPanic)
 			log.Errorf("Recovered from a panic over a TCP connection of bridge %s: %v\n%s", b.name, r, debug.Stack())
 		}
