@@ -56,7 +56,7 @@ func (s *session) makePlan(ctx context.Context, srv *server) (*plan, error) {
 		case errors.Is(err, errStageUnknown) && settled && !hasGuest(of.snapshot):
 			// A chassis without a guest has none of OVN's logical pipeline.
 		case errors.Is(err, errStageUnknown) && !srv.synced():
-			return nil, fmt.Errorf("%w: the databases are not in sync", errStageUnknown)
+			return nil, fmt.Errorf("%w: the databases have not been read so far", errStageUnknown)
 		case err != nil:
 			return nil, err
 		default:

@@ -95,7 +95,11 @@ func TestNeighbourFloods(t *testing.T) {
 			if !tc.limited {
 				return
 			}
-			loaded.clean(t, "beside a flood")
+			loaded.right(t, "beside a flood")
+			// On a busy machine the switch may not get rid of what the meter lets through.
+			if most := overflows(t, n.l.Node) - dropped; loaded.lost > most || loaded.twice > 0 {
+				t.Errorf("%d queries have no answer and %d more than one, and the switch has dropped %d packet-ins", loaded.lost, loaded.twice, most)
+			}
 			// How much slower, a benchmark tells: the machine is not the test's alone.
 			if p99 := loaded.within(.99); p99 > 3*time.Second {
 				t.Errorf("99 %% of the answers beside a flood took up to %s", p99)

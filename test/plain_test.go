@@ -22,7 +22,8 @@ const plainCorefile = `. {
         PROPERTIES
     }
     hosts {
-        192.0.2.1 db.internal
+        10.0.0.21 db.internal
+        ttl 30
         fallthrough
     }
     forward . UPSTREAM
@@ -50,7 +51,7 @@ func TestPlain(t *testing.T) {
 				s.ready(200)
 				return s
 			}
-			const known = "NOERROR 192.0.2.1"
+			const known = "NOERROR 10.0.0.21"
 
 			s := begin("rate 1 40")
 			if got := burst(t, red, 90); got < 20 || got > 50 {

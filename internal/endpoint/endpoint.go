@@ -51,7 +51,7 @@ func ParseActive(list []string) ([]Endpoint, error) {
 		case err != nil:
 			return nil, err
 		case e.Listen:
-			return nil, fmt.Errorf("endpoint %q: expected one to connect to: %s", s, ActiveForms)
+			return nil, fmt.Errorf("endpoint %q: expected an endpoint to connect to: %s", s, ActiveForms)
 		case slices.Contains(all, e):
 			return nil, fmt.Errorf("endpoint %q is given twice, expected once", s)
 		}

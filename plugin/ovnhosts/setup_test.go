@@ -74,7 +74,7 @@ func TestParseRefuses(t *testing.T) {
 		{"two directives", "ovnhosts\novnhosts", "given twice in one server block"},
 		{"no endpoint", "ovnhosts {\n southbound\n}", "expected at least one of unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT"},
 		{"endpoint", "ovnhosts {\n southbound db.sock\n}", "expected unix:PATH"},
-		{"endpoint to listen on", "ovnhosts {\n northbound ptcp:6641\n}", "expected one to connect to: unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT"},
+		{"endpoint to listen on", "ovnhosts {\n northbound ptcp:6641\n}", "expected an endpoint to connect to: unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT"},
 		{"endpoint twice", "ovnhosts {\n southbound unix:/a unix:/a\n}", "given twice"},
 		{"monitor", "ovnhosts {\n monitor some\n}", "expected local or all"},
 		{"tls", "ovnhosts {\n tls c\n}", "expected CERT KEY CA"},
