@@ -131,6 +131,10 @@ func (s *server) ready(status int) {
 	if err := s.node.WaitHTTP(within(s.t, wait), "http://"+readyAddr+"/ready", status); err != nil {
 		s.t.Fatalf("ready: %v\n%s", err, s.Log())
 	}
+	if status == 200 {
+		// What the switch has cached of the guests' way before may serve for a moment.
+		revalidated(s.node)
+	}
 }
 
 // metrics returns the text of the prometheus plugin.

@@ -261,7 +261,7 @@ func (n agentBridge) ours() []string {
 
 // revalidated waits until the switch does what its flow tables say: what it has
 // cached of them lags behind, the more so on a busy machine.
-func revalidated(l *lab.Lab) { l.Node.AppCtl("ovs-vswitchd", "revalidator/wait") }
+func revalidated(n *lab.Node) { n.AppCtl("ovs-vswitchd", "revalidator/wait") }
 
 // agent is another controller of the bridge. It counts what is handed to it.
 type agent struct {
@@ -410,7 +410,7 @@ func TestNeutronControllers(t *testing.T) {
 				}
 				return nil
 			})
-			revalidated(n.Lab)
+			revalidated(n.Node)
 			count := func(labels ...string) float64 {
 				return s.metric("coredns_ofpunt_packet_ins_total", append(labels, "bridge", lab.Bridge)...)
 			}
@@ -535,7 +535,7 @@ func TestNeutronCleanUp(t *testing.T) {
 					if took := time.Since(done); took > time.Second {
 						t.Errorf("served again only after %s", took)
 					}
-					revalidated(n.Lab)
+					revalidated(n.Node)
 					askWho(t, n.red, resolver4)
 					askWho(t, n.blue, resolver6)
 					n.Eventually("the flows are as before", func() error {
@@ -655,7 +655,7 @@ func TestNeutronOSKen(t *testing.T) {
 				return nil
 			})
 
-			revalidated(n.Lab)
+			revalidated(n.Node)
 
 			const each = 30
 			foreign := s.metric("coredns_ofpunt_packet_ins_total", "result", "dropped")
@@ -719,7 +719,7 @@ func TestNeutronPortNumber(t *testing.T) {
 	}
 	// punted is how many queries have come from that number.
 	punted := func() (n int) {
-		revalidated(l) // it adds up what cached flows have seen
+		revalidated(l.Node) // it adds up what cached flows have seen
 		flows := l.Node.OFCTL("dump-flows", lab.Bridge, fmt.Sprintf("udp,in_port=%d,%s", number, ourCookie))
 		for _, m := range entryPackets.FindAllStringSubmatch(flows, -1) {
 			packets, err := strconv.Atoi(m[2])
@@ -822,7 +822,7 @@ func TestNeutronOptions(t *testing.T) {
 `
 		}
 		s := serve(t, n.Lab, text)
-		revalidated(n.Lab)
+		revalidated(n.Node)
 		return s
 	}
 

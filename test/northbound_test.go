@@ -296,7 +296,7 @@ func TestNorthboundContainer(t *testing.T) {
 	for _, placement := range []string{"neutron", "table 0 102"} {
 		t.Run(placement, func(t *testing.T) {
 			s := serve(t, n.Lab, estateCorefile(placement, "northbound $NB", "}"))
-			revalidated(n.Lab)
+			revalidated(n.Node)
 			count := func(result, reason string) float64 {
 				return s.metric("coredns_ofpunt_packet_ins_total", "bridge", lab.Bridge, "result", result, "reason", reason)
 			}
@@ -394,7 +394,7 @@ func TestNorthboundContainer(t *testing.T) {
 		// A trunk, as that of the VM: the bridge passes the tag.
 		n.Node.VSCTL("clear", "Port", red.NodePort, "tag")
 		far := n.guest("far", "", "", 0x12)
-		revalidated(n.Lab)
+		revalidated(n.Node)
 		raw, there := red.Raw(), far.Raw()
 		defer raw.Close()
 		defer there.Close()
@@ -629,7 +629,7 @@ func TestNorthboundStart(t *testing.T) {
 				strings.NewReplacer(metricsAddr, fmt.Sprintf("127.0.0.1:%d", 9200+i), readyAddr, fmt.Sprintf("127.0.0.1:%d", 8200+i)).Replace(text))
 			next.log("flows are in place")
 			first.log("started later has taken over")
-			revalidated(n.Lab) // until then the switch may punt to the earlier one
+			revalidated(n.Node) // until then the switch may punt to the earlier one
 			if err := first.Stop(); err != nil {
 				t.Error(err)
 			}
