@@ -465,36 +465,28 @@ func (q *query) send(b *buffer) error {
 func (q *query) packetOut(b *buffer, tag uint16) error {
 	conn, actions, err := q.session.conn, q.session.out, error(nil)
 	if tag != 0 {
-		b.message, err = appendPacketOut(b.message[:0], conn, q.punt.InPort, answerActions(tag, 0), b.frame)
-	} else {
-		b.message, err = openflow.AppendPacketOut(b.message[:0], conn.Version(), conn.NextXID(), q.punt.InPort, actions, b.frame)
+		if actions, err = answerActions(conn, tag, 0); err != nil {
+			return err
+		}
 	}
-	if err != nil {
+	if b.message, err = openflow.AppendPacketOut(b.message[:0], conn.Version(), conn.NextXID(), q.punt.InPort, actions, b.frame); err != nil {
 		return err
 	}
 	return q.write(b.message)
 }
 
-// answerActions send a frame back to where it came from. A tag other than 0 is pushed;
-// and with a zone other than 0 the packet passes through connection tracking there
-// first, which follows what the guest has sent.
-func answerActions(tag, zone uint16) (list []openflow.Action) {
+// answerActions are the encoded actions that send a frame back to where it came from. A
+// tag other than 0 is pushed; and with a zone other than 0 the packet passes through
+// connection tracking there first, which follows what the guest has sent.
+func answerActions(conn *openflow.Conn, tag, zone uint16) ([]byte, error) {
+	var list []openflow.Action
 	if zone != 0 {
 		list = append(list, openflow.CT{Zone: zone})
 	}
 	if tag != 0 {
 		list = append(list, openflow.PushVLAN{}, openflow.SetVLAN{VID: tag})
 	}
-	return append(list, openflow.Output{Port: openflow.PortInPort})
-}
-
-// appendPacketOut is openflow.AppendPacketOut with actions that are not encoded yet.
-func appendPacketOut(b []byte, conn *openflow.Conn, inPort uint32, actions []openflow.Action, frame []byte) ([]byte, error) {
-	encoded, err := openflow.AppendActions(nil, conn.Version(), actions...)
-	if err != nil {
-		return b, err
-	}
-	return openflow.AppendPacketOut(b, conn.Version(), conn.NextXID(), inPort, encoded, frame)
+	return openflow.AppendActions(nil, conn.Version(), append(list, openflow.Output{Port: openflow.PortInPort})...)
 }
 
 // write sends a message, with others where there are any.

@@ -6,6 +6,7 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/frame"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
@@ -102,11 +103,16 @@ func (p *peer) Send(segment []byte) {
 	if conn == nil || bridge.moved(p.local, p.inPort) {
 		return
 	}
-	var err error
-	if b.frame, err = p.ends.AppendSegment(b.frame[:0], segment, true); err != nil {
+	frame, err := p.ends.AppendSegment(b.frame[:0], segment, true)
+	if err != nil {
 		return // the stack has no segments that are too long, and ends are of one family
 	}
-	if b.message, err = appendPacketOut(b.message[:0], conn, p.inPort, answerActions(p.tag, p.zone), b.frame); err == nil {
+	b.frame = frame
+	actions, err := answerActions(conn, p.tag, p.zone)
+	if err == nil {
+		b.message, err = openflow.AppendPacketOut(b.message[:0], conn.Version(), conn.NextXID(), p.inPort, actions, b.frame)
+	}
+	if err == nil {
 		err = conn.WriteSpare(b.message)
 	}
 	if err != nil {

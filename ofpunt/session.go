@@ -66,7 +66,7 @@ func newSession(b *bridge, conn *openflow.Conn, controllerID uint16, options *Op
 		retry: endpoint.Backoff{Min: stageRetry, Max: stageRetryMax},
 	}
 	var err error
-	s.out, err = openflow.AppendActions(nil, conn.Version(), answerActions(0, 0)...)
+	s.out, err = answerActions(conn, 0, 0)
 	return s, err
 }
 

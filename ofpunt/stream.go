@@ -17,13 +17,11 @@ import (
 // chain by itself, beside the others, and is answered as soon as that is done.
 type stream struct {
 	conn *tcp.Conn
-	// places are taken by the queries that are open.
+	// places are taken by the queries without an answer.
 	places chan struct{}
 
 	mu sync.Mutex
-	// open counts the queries without an answer; ended is set once there will be no
-	// further one.
-	open  int
+	// ended is set once there will be no further query.
 	ended bool
 }
 
@@ -97,10 +95,9 @@ func (s *stream) read(patience, whole time.Duration) ([]byte, error) {
 	return message, err
 }
 
-// ask takes a message to the workers, if there is room.
+// ask takes a message, which has a place, to the workers, if there is room.
 func (b *bridge) ask(s *stream, message []byte) {
 	p := s.conn.Peer().(*peer) // there are no others
-	s.begin()
 	for {
 		srv := b.current.Load()
 		q := &query{
@@ -127,18 +124,12 @@ func (b *bridge) ask(s *stream, message []byte) {
 	}
 }
 
-func (s *stream) begin() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open++
-}
-
 // end takes note that a query has been dealt with.
 func (s *stream) end() {
-	<-s.places
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open--; s.ended && s.open == 0 {
+	<-s.places
+	if s.ended && len(s.places) == 0 {
 		s.conn.Close()
 	}
 }
@@ -148,7 +139,7 @@ func (s *stream) end() {
 func (s *stream) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended = true; s.open == 0 {
+	if s.ended = true; len(s.places) == 0 {
 		s.conn.Close()
 	}
 }

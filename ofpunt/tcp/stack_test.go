@@ -155,6 +155,20 @@ func accept(t *testing.T, s *tcp.Stack) *tcp.Conn {
 	return conn
 }
 
+// serveEach has f deal with every connection, which is closed then, until the stack is.
+func serveEach(s *tcp.Stack, f func(*tcp.Conn)) {
+	for {
+		conn, err := s.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			f(conn)
+		}()
+	}
+}
+
 // says fails unless the connection brings just that.
 func says(t *testing.T, conn *tcp.Conn, want string) {
 	t.Helper()
@@ -404,18 +418,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := newStack(t)
-			go func() {
-				for {
-					conn, err := s.Accept()
-					if err != nil {
-						return
-					}
-					go func() {
-						_, _ = conn.Read(make([]byte, 1))
-						conn.Close()
-					}()
-				}
-			}()
+			go serveEach(s, func(conn *tcp.Conn) { _, _ = conn.Read(make([]byte, 1)) })
 			for i := range tcp.MaxOfOwner {
 				tt.do(newClient(t, s, "red", netip.AddrPortFrom(guest4.Addr(), uint16(1000+i)), resolver4))
 			}
@@ -592,19 +595,10 @@ func FuzzDeliver(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(s.Close)
-	go func() {
-		for {
-			conn, err := s.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-				_, _ = io.Copy(io.Discard, struct{ io.Reader }{conn})
-			}()
-		}
-	}()
+	go serveEach(s, func(conn *tcp.Conn) {
+		_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		_, _ = io.Copy(io.Discard, struct{ io.Reader }{conn})
+	})
 	f.Add([]byte{byte(ack), 0, byte(data), 3, 'a', 'b', 'c', byte(fin | ack), 0}, []byte{2, 4, 5, 80}, uint32(5))
 	f.Add([]byte{byte(rst), 0}, []byte{8, 10, 0, 0, 0, 5, 0, 0, 0, 0, 1, 1}, uint32(0))
 	f.Add([]byte{byte(syn), 0, byte(synAck), 0}, []byte{5, 10, 0, 0, 0, 5, 0, 0, 0, 0, 1, 1}, uint32(1<<31))
