@@ -51,7 +51,7 @@ func ParseActive(list []string) ([]Endpoint, error) {
 		case err != nil:
 			return nil, err
 		case e.Listen:
-			return nil, fmt.Errorf("endpoint %q: expected an endpoint to connect to: %s", s, ActiveForms)
+			return nil, fmt.Errorf("endpoint %q is not active, expected an endpoint to connect to: %s", s, ActiveForms)
 		case slices.Contains(all, e):
 			return nil, fmt.Errorf("endpoint %q is given twice, expected once", s)
 		}
@@ -104,19 +104,6 @@ func parse(s, forms string) (Endpoint, error) {
 		return Endpoint{}, fmt.Errorf("endpoint %q: %w", s, err)
 	}
 	return e, nil
-}
-
-// ParseAll parses every element of list.
-func ParseAll(list []string) ([]Endpoint, error) {
-	all := make([]Endpoint, 0, len(list))
-	for _, s := range list {
-		e, err := Parse(s)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, e)
-	}
-	return all, nil
 }
 
 func active(s string) (string, error) {

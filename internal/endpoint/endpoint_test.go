@@ -78,8 +78,8 @@ func TestParseErrors(t *testing.T) {
 			}
 		})
 	}
-	if _, err := endpoint.ParseAll([]string{"tcp:h:1", "nothing"}); err == nil {
-		t.Error("ParseAll takes a bad endpoint")
+	if _, err := endpoint.ParseActive([]string{"tcp:h:1", "nothing"}); err == nil {
+		t.Error("ParseActive takes a bad endpoint")
 	}
 }
 

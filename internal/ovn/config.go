@@ -5,7 +5,6 @@ package ovn
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 )
@@ -74,15 +73,9 @@ func (c Config) parse() (sb, nb []endpoint.Endpoint, err error) {
 }
 
 func parseEndpoints(database string, list []string) ([]endpoint.Endpoint, error) {
-	all, err := endpoint.ParseAll(list)
+	all, err := endpoint.ParseActive(list)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", database, err)
-	}
-	for _, e := range all {
-		if e.Listen {
-			return nil, fmt.Errorf("%s %s: expected an active connection method (unix, tcp or ssl): %s",
-				database, e, strings.Join(list, " "))
-		}
 	}
 	return all, nil
 }

@@ -335,7 +335,7 @@ func (r *rig) stage() int {
 
 func mustEndpoints(t testing.TB, list []string) []endpoint.Endpoint {
 	t.Helper()
-	all, err := endpoint.ParseAll(list)
+	all, err := endpoint.ParseActive(list)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -294,7 +294,7 @@ func (r *replica) takeEvents() []string {
 // start runs a client until the end of the test.
 func start(t testing.TB, r *replica, change func(*ovsdb.Config), endpoints ...string) *ovsdb.Client {
 	t.Helper()
-	all, err := endpoint.ParseAll(endpoints)
+	all, err := endpoint.ParseActive(endpoints)
 	if err != nil {
 		t.Fatal(err)
 	}
