@@ -198,7 +198,10 @@ func (s *Stack) Sweep(now time.Time) {
 			// A SYN that gVisor has not looked at yet has no endpoint either.
 			if is.accepted || now.Sub(is.touched) >= settled {
 				s.mu.Lock()
-				s.forget(is.f)
+				// A segment that came meanwhile may be a SYN, which gives it another.
+				if is.f.touched.Equal(is.touched) {
+					s.forget(is.f)
+				}
 				s.mu.Unlock()
 			}
 		case !is.accepted && now.Sub(is.f.began) >= halfOpen,

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -633,4 +634,51 @@ func FuzzDeliver(f *testing.F) {
 			t.Fatalf("%d connections", left)
 		}
 	})
+}
+
+// A SYN that comes while others are swept begins a connection, though its flow would
+// have been swept a moment before.
+func TestSweepBeside(t *testing.T) {
+	s := newStack(t)
+	// With many flows to look at a sweep takes some time.
+	for i := range 400 {
+		newClient(t, s, i, guest6, resolver6).mustPut(syn, "")
+	}
+	began := time.Now()
+	at := func(c *client, flags header.TCPFlags, now time.Time) {
+		t.Helper()
+		if got := s.Deliver(c.key, c, c.segment(flags, nil), now); got != tcp.Taken && got != tcp.Begun {
+			t.Fatalf("%s: outcome %d", flags, got)
+		}
+	}
+	later := began.Add(2 * time.Second)
+	const times = 300
+	for i := range times {
+		c := newClient(t, s, "red", netip.AddrPortFrom(guest4.Addr(), uint16(1000+i)), resolver4)
+		at(c, syn, began)
+		c.mustTake(synAck)
+		c.next++
+		at(c, rst, began)
+		for end := time.Now().Add(patience); s.Endpoints() > 401; {
+			if time.Now().After(end) {
+				t.Fatal("a handshake does not end")
+			}
+		}
+		c.next--
+		swept := make(chan struct{})
+		go func() { defer close(swept); s.Sweep(later) }()
+		for range i % 50 {
+			runtime.Gosched()
+		}
+		at(c, syn, later)
+		<-swept
+		select {
+		case <-c.got:
+		case <-time.After(500 * time.Millisecond):
+			t.Fatalf("SYN %d has no answer", i)
+		}
+		c.next++
+		at(c, rst, later)
+		level(t, s, later.Add(2*time.Second), 400)
+	}
 }
