@@ -58,6 +58,9 @@ func (s *Stack) Deliver(key Key, peer Peer, segment []byte, now time.Time) Outco
 		s.replace(key)
 	}
 	f, outcome := s.find(key, peer, t.Flags(), begins, now)
+	if outcome == Full && s.makeRoom(now) {
+		f, outcome = s.find(key, peer, t.Flags(), begins, now)
+	}
 	if f == nil {
 		if outcome != Ignored {
 			sendReset(peer, t)
@@ -197,18 +200,48 @@ func (s *Stack) Sweep(now time.Time) {
 		case ep == nil:
 			// A SYN that gVisor has not looked at yet has no endpoint either.
 			if is.accepted || now.Sub(is.touched) >= settled {
-				s.mu.Lock()
-				// A segment that came meanwhile may be a SYN, which gives it another.
-				if is.f.touched.Equal(is.touched) {
-					s.forget(is.f)
-				}
-				s.mu.Unlock()
+				s.forgetIdle(is.f, is.touched)
 			}
 		case !is.accepted && now.Sub(is.f.began) >= halfOpen,
 			!is.ended.IsZero() && now.Sub(is.ended) >= closing:
 			ep.Abort() // and gone the next time
 		}
 	}
+}
+
+// forgetIdle forgets a flow unless a segment has come since: that may be a SYN, of
+// which gVisor makes another endpoint.
+func (s *Stack) forgetIdle(f *flow, touched time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.touched.Equal(touched) {
+		s.forget(f)
+	}
+}
+
+// makeRoom forgets what has ended since the last sweep, and tells whether there was
+// any: who begins one connection after the other has many of those. It looks for them
+// once a millisecond at most, whatever floods.
+func (s *Stack) makeRoom(now time.Time) bool {
+	s.mu.Lock()
+	if now.Sub(s.roomMade) < time.Millisecond {
+		s.mu.Unlock()
+		return false
+	}
+	s.roomMade = now
+	ended := map[*flow]time.Time{}
+	for _, f := range s.flows {
+		if !f.ended.IsZero() {
+			ended[f] = f.touched
+		}
+	}
+	s.mu.Unlock()
+	for f, touched := range ended {
+		if s.endpoint(f) == nil {
+			s.forgetIdle(f, touched)
+		}
+	}
+	return len(ended) > 0
 }
 
 // Connections is how many there are, those that begin or end included.

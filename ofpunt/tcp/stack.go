@@ -105,6 +105,8 @@ type Stack struct {
 	byID     map[uint64]*flow
 	owners   map[any]int
 	networks map[any]int
+	// roomMade is when ended flows were last looked for out of turn.
+	roomMade time.Time
 }
 
 // New returns a stack that accepts connections. It has to be closed.

@@ -361,6 +361,33 @@ func TestLimitOfOwner(t *testing.T) {
 	}
 }
 
+// Connections that have ended make room at once: who asks by one after the other, each
+// on ports of its own, has one at a time, and is never refused.
+func TestOneAfterTheOther(t *testing.T) {
+	s := newStack(t)
+	for i := range 3 * tcp.MaxOfOwner {
+		c := newClient(t, s, "red", netip.AddrPortFrom(guest4.Addr(), uint16(1000+i)), resolver4)
+		if got := c.put(syn, ""); got != tcp.Begun {
+			t.Fatalf("connection %d: outcome %d", i, got)
+		}
+		c.mustTake(synAck)
+		c.mustPut(ack, "")
+		conn := accept(t, s)
+		c.mustPut(fin|ack, "")
+		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		conn.Close()
+		c.mustTake(fin | ack)
+		c.mustPut(ack, "")
+		for end := time.Now().Add(patience); s.Endpoints() > 1; time.Sleep(100 * time.Microsecond) {
+			if time.Now().After(end) {
+				t.Fatal("it does not end")
+			}
+		}
+	}
+}
+
 // Many owners can't have more than is there for all.
 func TestLimitOfAll(t *testing.T) {
 	s := newStack(t)
