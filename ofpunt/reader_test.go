@@ -14,6 +14,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
 
 // connection is one to a switch that has shaken hands, and its other end. Each write
@@ -54,10 +55,16 @@ func readerSession(t *testing.T, slow func()) (b *bridge, peer net.Conn) {
 // nobody knows, which get an error.
 func pairSession(t testing.TB, before func()) (s *session, peer net.Conn) {
 	t.Helper()
+	return pairSessionOf(t, before, nil)
+}
+
+// pairSessionOf is pairSession of a bridge that ends TCP by stack.
+func pairSessionOf(t testing.TB, before func(), stack *tcp.Stack) (s *session, peer net.Conn) {
+	t.Helper()
 	conn, peer := connection(t)
 	o := defaultOptions("br-reader")
 	o.Placement = placement.Neutron
-	b := &bridge{name: o.Bridge, tally: newTally(o.Bridge), workers: newWorkers(), gone: map[uint32]tombstone{}}
+	b := &bridge{name: o.Bridge, tally: newTally(o.Bridge), workers: newWorkers(), tcp: stack, gone: map[uint32]tombstone{}}
 	b.current.Store(&server{options: o, fromMemory: true, admission: newAdmission(4096)})
 	s, err := newSession(b, conn, 1, &o)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
@@ -159,6 +160,11 @@ func taskLasts(t openflow.Task) {
 func (s *session) turnAway(q *query, p *openflow.PacketIn, reason string) {
 	defer func() { q.caught(recover()) }()
 	q.punt = *p
+	if frame.KindOf(p.Data) == frame.KindTCP {
+		// It is for no chain. The queries that it brings are turned away by themselves.
+		q.segment()
+		return
+	}
 	if q.datagram(p.Data) != nil || !q.identify() || accept(q.payload) != acceptQuery {
 		q.pass(dropped, reason)
 		return

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/frame"
+	"github.com/puntdns/puntdns/ofpunt/tcp"
+)
+
+// tcpSession is a session of a bridge that ends TCP, with one guest at in_port 5, and
+// the switch's end of its connection.
+func tcpSession(t *testing.T) (s *session, peer net.Conn) {
+	t.Helper()
+	stack, err := tcp.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stack.Close)
+	s, peer = pairSessionOf(t, func() {}, stack)
+	s.bridge.conn.Store(s.conn)
+	guestIs(s.bridge, "1")
+	return s, peer
+}
+
+// guestIs has the local database say that the row with that UUID has in_port 5, and
+// the switch that nothing is on its way that came before.
+func guestIs(b *bridge, uuid string) {
+	v := newLocalView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: uuid, Name: "tap", OFPort: 5, IfaceID: "port-" + uuid}}}, b.view.Load())
+	v.settled.Store(true)
+	b.view.Store(v)
+}
+
+// synFrame is the SYN of a guest, with the sequence number.
+func synFrame(t *testing.T, sequence uint32) []byte {
+	t.Helper()
+	turned := frame.Ends{
+		SrcMAC: resolverMAC, DstMAC: [6]byte{2, 0, 0, 0, 0, 0x11},
+		Src: netip.MustParseAddrPort("169.254.169.254:53"), Dst: netip.MustParseAddrPort("10.0.0.11:5000"),
+	}
+	s := binary.BigEndian.AppendUint32(make([]byte, 4), sequence)
+	f, err := turned.AppendSegment(nil, append(s, 0, 0, 0, 0, 5<<4, 2, 0xff, 0xff, 0, 0, 0, 0), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// segmentTo is the next segment to the guest, or false after a time.
+func segmentTo(t *testing.T, peer net.Conn, patience time.Duration) (s frame.TCP, ok bool) {
+	t.Helper()
+	const actionsLen, actions = 12, 32
+	_ = peer.SetReadDeadline(time.Now().Add(patience))
+	m := make([]byte, 1<<16)
+	n, err := peer.Read(m)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return s, false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Decode(m[actions+int(binary.BigEndian.Uint16(m[actionsLen:])) : binary.BigEndian.Uint16(m[2:])]); err != nil {
+		t.Fatalf("%v: %x, %d bytes", err, m[:n], n)
+	}
+	return s, true
+}
+
+// acknowledged is what the SYN-ACK acknowledges that has to come.
+func acknowledged(t *testing.T, peer net.Conn) uint32 {
+	t.Helper()
+	s, ok := segmentTo(t, peer, 20*time.Second)
+	const synAck = 0x12
+	if !ok || s.Segment[13] != synAck {
+		t.Fatalf("no SYN-ACK: %x", s.Segment)
+	}
+	return binary.BigEndian.Uint32(s.Segment[8:])
+}
+
+// A segment is for no chain, so one that comes while chains have no room is dealt with
+// all the same: what it carries of queries is turned away by itself.
+func TestSegmentOfFullChains(t *testing.T) {
+	s, peer := tcpSession(t)
+	b := s.bridge
+	full := &server{options: b.current.Load().options, fromMemory: true, admission: newAdmission(1)}
+	b.current.Store(full)
+	if reason := full.admission.admit(&query{}, 1); reason != "" {
+		t.Fatal(reason)
+	}
+	if _, err := peer.Write(puntOf(synFrame(t, 7))); err != nil {
+		t.Fatal(err)
+	}
+	if got := acknowledged(t, peer); got != 8 {
+		t.Errorf("%d is acknowledged, want 8", got)
+	}
+}
