@@ -101,3 +101,30 @@ func TestSegmentOfFullChains(t *testing.T) {
 		t.Errorf("%d is acknowledged, want 8", got)
 	}
 }
+
+// A connection is of the guest that began it: what it still has to say does not get to
+// the one that has its OpenFlow port now, whose own has the same addresses and ports.
+func TestConnectionOfAnotherPort(t *testing.T) {
+	s, peer := tcpSession(t)
+	send := func(sequence uint32) {
+		t.Helper()
+		if _, err := peer.Write(puntOf(synFrame(t, sequence))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(7)
+	if got := acknowledged(t, peer); got != 8 {
+		t.Errorf("%d is acknowledged, want 8", got)
+	}
+	guestIs(s.bridge, "2")
+	if got, ok := segmentTo(t, peer, 2500*time.Millisecond); ok { // it is sent again after a second
+		t.Errorf("the port's next guest was sent %x", got.Segment)
+	}
+	send(100)
+	if got := acknowledged(t, peer); got != 101 {
+		t.Errorf("%d is acknowledged, want 101", got)
+	}
+	if n := s.bridge.tcp.Connections(); n != 2 {
+		t.Errorf("%d connections, want 2", n)
+	}
+}
