@@ -196,6 +196,10 @@ func (b *bridge) await(ctx context.Context, s *server) {
 func (b *bridge) close() {
 	if b.tcp != nil {
 		b.tcp.Close()
+		// The guests are to learn of it.
+		ctx, cancel := context.WithTimeout(b.ctx, closeTimeout)
+		b.flush(ctx)
+		cancel()
 	}
 	b.cancel()
 	b.done.Wait()
@@ -206,6 +210,9 @@ func (b *bridge) close() {
 		g.DeleteLabelValues(b.name)
 	}
 }
+
+// closeTimeout bounds the wait for the switch at the end.
+const closeTimeout = time.Second
 
 // run keeps one session after the other until ctx ends.
 func (b *bridge) run(ctx context.Context) {

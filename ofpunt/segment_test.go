@@ -128,3 +128,71 @@ func TestConnectionOfAnotherPort(t *testing.T) {
 		t.Errorf("%d connections, want 2", n)
 	}
 }
+
+// The resets of the connections that end with a bridge are out before that to the
+// switch ends.
+func TestConnectionsEndWithBridge(t *testing.T) {
+	for range 20 {
+		s, peer := tcpSession(t)
+		b := s.bridge
+		if _, err := peer.Write(puntOf(synFrame(t, 7))); err != nil {
+			t.Fatal(err)
+		}
+		const sequence, ack = 4, 0x10
+		f := synFrame(t, 8)
+		f[47] = ack
+		syn, _ := segmentTo(t, peer, 20*time.Second)
+		binary.BigEndian.PutUint32(f[42:], binary.BigEndian.Uint32(syn.Segment[sequence:])+1)
+		binary.BigEndian.PutUint16(f[50:], pseudoSum(f))
+		if _, err := peer.Write(puntOf(f)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.tcp.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		b.ctx, b.cancel = t.Context(), func() { s.conn.Close() }
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			b.close()
+			b.workers = newWorkers() // whose end the session's is, too
+		}()
+		resets := 0
+		for m := make([]byte, 1<<16); ; {
+			_ = peer.SetReadDeadline(time.Now().Add(20 * time.Second))
+			n, err := peer.Read(m)
+			if err != nil || n == 0 {
+				break
+			}
+			for rest := m[:n]; len(rest) >= 8; rest = rest[binary.BigEndian.Uint16(rest[2:]):] {
+				const packetOut, barrier, actionsLen, actions = 13, 20, 12, 32
+				switch rest[1] {
+				case packetOut:
+					var s frame.TCP
+					if err := s.Decode(rest[actions+int(binary.BigEndian.Uint16(rest[actionsLen:])) : binary.BigEndian.Uint16(rest[2:])]); err == nil && s.Segment[13]&4 != 0 {
+						resets++
+					}
+				case barrier:
+					if _, err := peer.Write(message(barrier+1, binary.BigEndian.Uint32(rest[4:]), nil)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		<-closed
+		if resets != 1 {
+			t.Errorf("%d resets, want 1", resets)
+		}
+	}
+}
+
+// pseudoSum is the checksum of the pseudo header of a segment in IPv4 without options,
+// which is taken for right.
+func pseudoSum(f []byte) uint16 {
+	sum := uint32(6 + len(f) - 34)
+	for i := 26; i < 34; i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(f[i:]))
+	}
+	sum = sum>>16 + sum&0xffff
+	return uint16(sum>>16 + sum)
+}
