@@ -15,7 +15,8 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 )
 
-// ErrSlow: the peer has left more than 160 KiB unread, and the connection was reset.
+// ErrSlow: more than 160 KiB would be under way that the peer has not acknowledged, and
+// the connection was reset.
 var ErrSlow = errors.New("the peer does not read what it is sent")
 
 // Conn is one connection.
@@ -47,7 +48,7 @@ func (c *Conn) Read(b []byte) (int, error) { return c.reader.Read(b) }
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.reader.SetReadDeadline(t) }
 
 // Send sends b as a whole, beside other calls of Send. It does not wait: for a peer
-// that has left too much unread the connection ends, and the error is [ErrSlow].
+// that has too much to acknowledge the connection ends, and the error is [ErrSlow].
 func (c *Conn) Send(b []byte) error {
 	n, err := c.endpoint.Write(bytes.NewReader(b), tcpip.WriteOptions{Atomic: true})
 	switch err.(type) {
@@ -63,7 +64,8 @@ func (c *Conn) Send(b []byte) error {
 	return ErrSlow
 }
 
-// Close ends the connection; what was sent before still gets to the peer.
+// Close ends the connection. What was sent before still gets to the peer, unless that
+// has sent something that nobody has read: then it is reset.
 func (c *Conn) Close() {
 	c.close.Do(func() {
 		c.endpoint.Close()
