@@ -3,13 +3,20 @@
 package ofpunt
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"net"
 	"net/netip"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+	"github.com/miekg/dns"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/frame"
@@ -39,19 +46,43 @@ func guestIs(b *bridge, uuid string) {
 	b.view.Store(v)
 }
 
-// synFrame is the SYN of a guest, with the sequence number.
-func synFrame(t *testing.T, sequence uint32) []byte {
+// guestFrame has a segment of a guest with the flags.
+func guestFrame(t *testing.T, sequence, ack uint32, flags byte, payload []byte) []byte {
 	t.Helper()
 	turned := frame.Ends{
 		SrcMAC: resolverMAC, DstMAC: [6]byte{2, 0, 0, 0, 0, 0x11},
 		Src: netip.MustParseAddrPort("169.254.169.254:53"), Dst: netip.MustParseAddrPort("10.0.0.11:5000"),
 	}
 	s := binary.BigEndian.AppendUint32(make([]byte, 4), sequence)
-	f, err := turned.AppendSegment(nil, append(s, 0, 0, 0, 0, 5<<4, 2, 0xff, 0xff, 0, 0, 0, 0), true)
+	s = append(binary.BigEndian.AppendUint32(s, ack), 5<<4, flags, 0xff, 0xff, 0, 0, 0, 0)
+	f, err := turned.AppendSegment(nil, append(s, payload...), true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// Flags of TCP.
+const (
+	syn = 2
+	rst = 4
+	ack = 0x10
+)
+
+func synFrame(t *testing.T, sequence uint32) []byte { return guestFrame(t, sequence, 0, syn, nil) }
+
+// begin shakes hands for a guest and returns what its next segment acknowledges; its
+// sequence number is 8.
+func begin(t *testing.T, peer net.Conn) (next uint32) {
+	t.Helper()
+	if _, err := peer.Write(puntOf(synFrame(t, 7))); err != nil {
+		t.Fatal(err)
+	}
+	s, ok := segmentTo(t, peer, 20*time.Second)
+	if !ok || s.Segment[13] != syn|ack {
+		t.Fatalf("no SYN-ACK: %x", s.Segment)
+	}
+	return binary.BigEndian.Uint32(s.Segment[4:]) + 1
 }
 
 // segmentTo is the next segment to the guest, or false after a time.
@@ -77,8 +108,7 @@ func segmentTo(t *testing.T, peer net.Conn, patience time.Duration) (s frame.TCP
 func acknowledged(t *testing.T, peer net.Conn) uint32 {
 	t.Helper()
 	s, ok := segmentTo(t, peer, 20*time.Second)
-	const synAck = 0x12
-	if !ok || s.Segment[13] != synAck {
+	if !ok || s.Segment[13] != syn|ack {
 		t.Fatalf("no SYN-ACK: %x", s.Segment)
 	}
 	return binary.BigEndian.Uint32(s.Segment[8:])
@@ -135,16 +165,8 @@ func TestConnectionsEndWithBridge(t *testing.T) {
 	for range 20 {
 		s, peer := tcpSession(t)
 		b := s.bridge
-		if _, err := peer.Write(puntOf(synFrame(t, 7))); err != nil {
-			t.Fatal(err)
-		}
-		const sequence, ack = 4, 0x10
-		f := synFrame(t, 8)
-		f[47] = ack
-		syn, _ := segmentTo(t, peer, 20*time.Second)
-		binary.BigEndian.PutUint32(f[42:], binary.BigEndian.Uint32(syn.Segment[sequence:])+1)
-		binary.BigEndian.PutUint16(f[50:], pseudoSum(f))
-		if _, err := peer.Write(puntOf(f)); err != nil {
+		next := begin(t, peer)
+		if _, err := peer.Write(puntOf(guestFrame(t, 8, next, ack, nil))); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.tcp.Accept(); err != nil {
@@ -169,7 +191,7 @@ func TestConnectionsEndWithBridge(t *testing.T) {
 				switch rest[1] {
 				case packetOut:
 					var s frame.TCP
-					if err := s.Decode(rest[actions+int(binary.BigEndian.Uint16(rest[actionsLen:])) : binary.BigEndian.Uint16(rest[2:])]); err == nil && s.Segment[13]&4 != 0 {
+					if err := s.Decode(rest[actions+int(binary.BigEndian.Uint16(rest[actionsLen:])) : binary.BigEndian.Uint16(rest[2:])]); err == nil && s.Segment[13]&rst != 0 {
 						resets++
 					}
 				case barrier:
@@ -186,13 +208,78 @@ func TestConnectionsEndWithBridge(t *testing.T) {
 	}
 }
 
-// pseudoSum is the checksum of the pseudo header of a segment in IPv4 without options,
-// which is taken for right.
-func pseudoSum(f []byte) uint16 {
-	sum := uint32(6 + len(f) - 34)
-	for i := 26; i < 34; i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(f[i:]))
+// Of many queries on a connection some are in the chain at a time and the others wait;
+// and they count for the limit of the guest like those over UDP.
+func TestQueriesOfConnection(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		perGuest        int
+		inChain, turned int
+	}{
+		{"room for all", 100, 32, 0},
+		{"a guest may have less", 8, 8, 42},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, peer := tcpSession(t)
+			b := s.bridge
+			b.ctx = t.Context()
+			var in, all atomic.Int64
+			release := make(chan struct{})
+			c := &dnsserver.Config{Zone: "."}
+			c.AddPlugin(func(plugin.Handler) plugin.Handler {
+				return plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+					in.Add(1)
+					defer in.Add(-1)
+					all.Add(1)
+					<-release
+					return dns.RcodeSuccess, w.WriteMsg(new(dns.Msg).SetReply(r))
+				})
+			})
+			o := b.current.Load().options
+			o.ConcurrentPort = tt.perGuest
+			srv := &server{options: o, admission: newAdmission(1000)}
+			var err error
+			if srv.dns, err = dnsserver.NewServer("test", []*dnsserver.Config{c}); err != nil {
+				t.Fatal(err)
+			}
+			b.current.Store(srv)
+			accepted := make(chan struct{})
+			go func() { defer close(accepted); b.acceptStreams() }()
+			const times = 50
+			var data []byte
+			for range times {
+				data = append(binary.BigEndian.AppendUint16(data, uint16(len(query1))), query1...)
+			}
+			turned := func() int {
+				var m dto.Metric
+				if err := streamQueries.WithLabelValues(b.name, refused, reasonPortLimit).Write(&m); err != nil {
+					t.Fatal(err)
+				}
+				return int(m.Counter.GetValue())
+			}
+			before := turned()
+			await := func(what string, done func() bool) {
+				t.Helper()
+				for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatalf("not %s: %d in the chain, %d have been there, %d turned away", what, in.Load(), all.Load(), turned()-before)
+					}
+				}
+			}
+			next := begin(t, peer)
+			if _, err := peer.Write(puntOf(guestFrame(t, 8, next, ack, data))); err != nil {
+				t.Fatal(err)
+			}
+			await("as many in the chain", func() bool { return int(in.Load()) == tt.inChain && turned()-before == tt.turned })
+			time.Sleep(50 * time.Millisecond) // more would be there by then
+			if n := int(in.Load()); n != tt.inChain {
+				t.Errorf("%d queries in the chain, want %d", n, tt.inChain)
+			}
+			close(release)
+			await("all of them", func() bool { return int(all.Load()) == times-tt.turned && srv.admission.count.Load() == 0 })
+			b.tcp.Close()
+			<-accepted
+			b.done.Wait()
+		})
 	}
-	sum = sum>>16 + sum&0xffff
-	return uint16(sum>>16 + sum)
 }
