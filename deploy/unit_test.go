@@ -99,7 +99,7 @@ func TestUnitPrivileges(t *testing.T) {
 		"RestrictAddressFamilies": {"AF_UNIX AF_INET AF_INET6"},
 		"RestrictNamespaces":      {"yes"},
 		"MemoryDenyWriteExecute":  {"yes"},
-		"SystemCallFilter":        {"@system-service", "~@privileged @resources"},
+		"SystemCallFilter":        {"@system-service", "~@privileged @resources", "sched_setattr"},
 		"Restart":                 {"always"},
 	} {
 		if !slices.Equal(set[name], want) {

@@ -23,6 +23,9 @@ import (
 var version = "0.0.0-dev"
 
 func main() {
+	if err := shortenSlices(); err != nil {
+		fmt.Fprintln(os.Stderr, "puntdns: guests that use up their processors may delay answers:", err)
+	}
 	paceGC()
 	if err := dnsserver.SetDirectives(directives); err != nil {
 		fmt.Fprintln(os.Stderr, "puntdns:", err)
