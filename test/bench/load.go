@@ -90,15 +90,24 @@ func (b *bench) latencies(h *lab.Host, server string, names []string, perSecond 
 		b.t.Fatalf("%v", err)
 	}
 	defer conn.Close()
+	n := min(int(b.length.Seconds()*float64(perSecond)), 1<<16)
+	if took, err = pace(conn, names, n, perSecond); err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	return took, n - len(took)
+}
+
+// pace asks n times by a connection, 65,536 at most, at a steady pace, and returns how
+// long each answer took, sorted.
+func pace(conn net.Conn, names []string, n, perSecond int) (took []time.Duration, err error) {
 	var packed [][]byte
 	for _, n := range names {
 		p, err := new(dns.Msg).SetQuestion(dns.Fqdn(n), dns.TypeA).Pack()
 		if err != nil {
-			b.t.Fatalf("%v", err)
+			return nil, err
 		}
 		packed = append(packed, p)
 	}
-	n := min(int(b.length.Seconds()*float64(perSecond)), 1<<16)
 	sent := make([]time.Time, n)
 	var mu sync.Mutex
 	done := make(chan struct{})
@@ -128,13 +137,13 @@ func (b *bench) latencies(h *lab.Host, server string, names []string, perSecond 
 		sent[i] = time.Now()
 		mu.Unlock()
 		if _, err := conn.Write(q); err != nil {
-			b.t.Fatalf("%v", err)
+			return nil, err
 		}
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(2 * time.Second))
 	<-done
 	slices.Sort(took)
-	return took, n - len(took)
+	return took, nil
 }
 
 // clockTick is the unit of times in /proc/PID/stat: USER_HZ is 100 on every

@@ -40,7 +40,7 @@ var suites = []struct {
 }
 
 // programs are what this one starts of itself, to have processes of their own.
-var programs = map[string]func(args []string) error{"ceiling": ceiling, "flood": flooder}
+var programs = map[string]func(args []string) error{"ceiling": ceiling, "flood": flooder, "ask": asker}
 
 func main() {
 	if len(os.Args) > 1 {

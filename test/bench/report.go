@@ -129,6 +129,7 @@ func (r *report) write(dir string, b *bench) error {
 - **CoreDNS on a socket**: the stock one with *hosts*, *cache* and *prometheus* in a guest of the same bridge.
 - **blocking forwarder**: an os-ken application with one handler that waits for the upstream, as Neutron's agent has it.
 - **CoreDNS, no switch**: the stock one with *forward* on a socket of the node, asked from there: what the plugin allows.
+- **beside a flood**: a guest asks whose own waits for a processor do not count, having a real-time priority; the one that floods sends as fast as it can.
 - **a server in a guest**: the stock one on a port that nobody punts: what the switch and the machine leave of a guest beside a flood.
 - **the upstream itself**: asked without anything between, from where puntdns asks it.
 
