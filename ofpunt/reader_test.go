@@ -122,7 +122,10 @@ func shakeHands(nc net.Conn) {
 }
 
 // puntOf is an NXT_PACKET_IN2 with a frame from in_port 5 (nicira-ext.h).
-func puntOf(frame []byte) []byte {
+func puntOf(frame []byte) []byte { return message(4, 0, puntBody(frame)) }
+
+// puntBody is that of a packet-in which is not paused.
+func puntBody(frame []byte) []byte {
 	property := func(b []byte, typ uint16, value []byte) []byte {
 		b = binary.BigEndian.AppendUint16(b, typ)
 		b = binary.BigEndian.AppendUint16(b, uint16(4+len(value)))
@@ -132,7 +135,7 @@ func puntOf(frame []byte) []byte {
 	body := []byte{0, 0, 0x23, 0x20, 0, 0, 0, 30}
 	body = property(body, 0, frame)
 	body = property(body, 6, []byte{0x80, 0, 0, 4, 0, 0, 0, 5})
-	return message(4, 0, property(body, 7, userData))
+	return property(body, 7, userData)
 }
 
 // queryFrame asks a resolver address for a name.

@@ -11,15 +11,16 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
 
-// segment hands a punted TCP segment to the stack of the bridge, which answers it.
+// segment hands a punted TCP segment to the stack of the bridge, which answers it. A
+// paused one never goes on: whoever has the address would reset the connection.
 func (q *query) segment() {
 	var t frame.TCP
 	if err := t.Decode(q.punt.Data); err != nil {
-		q.pass(dropped, refusal(err))
+		q.drop(refusal(err))
 		return
 	}
 	if q.ends = t.Ends; !q.identify() {
-		q.pass(dropped, reasonOrigin)
+		q.drop(reasonOrigin)
 		return
 	}
 	b := q.session.bridge

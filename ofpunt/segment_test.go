@@ -114,6 +114,46 @@ func acknowledged(t *testing.T, peer net.Conn) uint32 {
 	return binary.BigEndian.Uint32(s.Segment[8:])
 }
 
+// A segment that is not taken goes no further, though the switch holds it: the one who
+// has the address would reset the connection.
+func TestSegmentIsNotPassed(t *testing.T) {
+	continuation := []byte{0, 8, 0, 8, 1, 2, 3, 4}
+	wrong := synFrame(t, 7)
+	wrong[len(wrong)-1]++
+	for _, tt := range []struct {
+		name   string
+		frame  []byte
+		knows  bool
+		reason string
+	}{
+		{"a wrong checksum", wrong, true, string(frame.TCPChecksum)},
+		{"a guest that nobody knows", synFrame(t, 7), false, reasonOrigin},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, peer := tcpSession(t)
+			if !tt.knows {
+				s.bridge.view.Store(newLocalView(vswitch.View{}, s.bridge.view.Load()))
+			}
+			are := func() int {
+				var m dto.Metric
+				if err := punts.WithLabelValues(s.bridge.name, dropped, tt.reason).Write(&m); err != nil {
+					t.Fatal(err)
+				}
+				return int(m.Counter.GetValue())
+			}
+			before := are()
+			if _, err := peer.Write(message(4, 0, append(puntBody(tt.frame), continuation...))); err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(20 * time.Second); are() == before; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("it has not been dropped")
+				}
+			}
+		})
+	}
+}
+
 // A segment is for no chain, so one that comes while chains have no room is dealt with
 // all the same: what it carries of queries is turned away by itself.
 func TestSegmentOfFullChains(t *testing.T) {

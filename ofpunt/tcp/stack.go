@@ -50,7 +50,7 @@ const (
 	// gVisor reckons with it gives segments of up to 1,360 bytes, which fit into the
 	// 1,442 of an overlay on Ethernet with IPv6 as well as with IPv4.
 	mtu = 1400
-	// halfOpen is how long the handshake may take.
+	// halfOpen is how long the handshake may take, and the peer's FIN behind ours.
 	halfOpen = 5 * time.Second
 	// unacknowledged is how long a peer may leave segments without an answer.
 	unacknowledged = 10 * time.Second
