@@ -101,6 +101,7 @@ func TestUnitPrivileges(t *testing.T) {
 		"MemoryDenyWriteExecute":  {"yes"},
 		"SystemCallFilter":        {"@system-service", "~@privileged @resources", "sched_setattr"},
 		"Restart":                 {"always"},
+		"Nice":                    {"-10"},
 	} {
 		if !slices.Equal(set[name], want) {
 			t.Errorf("%s=%q, want %q", name, set[name], want)
