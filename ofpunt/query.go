@@ -451,7 +451,7 @@ func (q *query) expire() {
 // send returns b.answer to the guest.
 func (q *query) send(b *buffer) error {
 	if q.stream != nil {
-		return q.stream.send(b)
+		return q.stream.send(b, q.arrived.Add(answerDeadline))
 	}
 	var err error
 	if b.frame, err = q.ends.AppendDatagram(b.frame[:0], b.answer, true); err != nil {

@@ -144,9 +144,9 @@ func (s *stream) finish() {
 	}
 }
 
-// send sends b.answer.
-func (s *stream) send(b *buffer) error {
+// send sends b.answer, and waits for room until then.
+func (s *stream) send(b *buffer, until time.Time) error {
 	b.frame = binary.BigEndian.AppendUint16(b.frame[:0], uint16(len(b.answer)))
 	b.frame = append(b.frame, b.answer...)
-	return s.conn.Send(b.frame)
+	return s.conn.Send(b.frame, until)
 }

@@ -175,6 +175,26 @@ func TestTCP(t *testing.T) {
 		}
 	})
 
+	// A guest that asks for more than there is room for has it as it reads.
+	t.Run("many large answers at once", func(t *testing.T) {
+		const queries = 40
+		c := dialTCP(t, n.red, 0)
+		for id := range uint16(queries) {
+			asks(t, c, id, "many.internal.", dns.TypeA)
+		}
+		got := map[uint16]bool{}
+		for len(got) < queries {
+			r, err := c.ReadMsg()
+			if err != nil {
+				t.Fatalf("after %d of %d answers: %v", len(got), queries, err)
+			}
+			if got[r.Id] || len(r.Answer) != manyAddresses {
+				t.Fatalf("answer %d has %d addresses, want %d, once", r.Id, len(r.Answer), manyAddresses)
+			}
+			got[r.Id] = true
+		}
+	})
+
 	t.Run("an answer by the smallest MTU of IPv6", func(t *testing.T) {
 		if _, err := n.red.Exec(within(t, wait), "ip", "link", "set", lab.Iface, "mtu", "1280"); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -15,7 +16,7 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 )
 
-// ErrSlow: more than 160 KiB would be under way that the peer has not acknowledged, and
+// ErrSlow: the peer has not acknowledged enough in time for what it was to be sent, and
 // the connection was reset.
 var ErrSlow = errors.New("the peer does not read what it is sent")
 
@@ -24,12 +25,14 @@ type Conn struct {
 	stack    *Stack
 	flow     *flow
 	endpoint tcpip.Endpoint
-	reader   *gonet.TCPConn
+	gonet    *gonet.TCPConn
 	close    sync.Once
+	// sending is held by the one that sends: a message must not begin within another.
+	sending sync.Mutex
 }
 
 func newConn(s *Stack, f *flow, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
-	return &Conn{stack: s, flow: f, endpoint: ep, reader: gonet.NewTCPConn(queue, ep)}
+	return &Conn{stack: s, flow: f, endpoint: ep, gonet: gonet.NewTCPConn(queue, ep)}
 }
 
 // Peer is that of the last segment.
@@ -42,24 +45,50 @@ func (c *Conn) Src() netip.AddrPort { return c.flow.key.Src }
 func (c *Conn) Dst() netip.AddrPort { return c.flow.key.Dst }
 
 // Read is as of a net.Conn.
-func (c *Conn) Read(b []byte) (int, error) { return c.reader.Read(b) }
+func (c *Conn) Read(b []byte) (int, error) { return c.gonet.Read(b) }
 
 // SetReadDeadline is as of a net.Conn.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.reader.SetReadDeadline(t) }
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.gonet.SetReadDeadline(t) }
 
-// Send sends b as a whole, beside other calls of Send. It does not wait: for a peer
-// that has too much to acknowledge the connection ends, and the error is [ErrSlow].
-func (c *Conn) Send(b []byte) error {
-	n, err := c.endpoint.Write(bytes.NewReader(b), tcpip.WriteOptions{Atomic: true})
+// Send sends b as a whole, beside other calls of Send. Where more than 160 KiB would be
+// under way that the peer has not acknowledged, it waits until then; not at all if that
+// is past, or if too much waits already. If there is no room in time, the connection is
+// reset, and the error is [ErrSlow].
+func (c *Conn) Send(b []byte, until time.Time) error {
+	if !c.stack.hold(c.flow.key.Network, len(b)) {
+		return c.slow()
+	}
+	defer c.stack.letGo(c.flow.key.Network, len(b))
+	mayWait := time.Now().Before(until)
+	if mayWait {
+		// The one before waits no longer than until its own time.
+		c.sending.Lock()
+	} else if !c.sending.TryLock() {
+		return c.slow()
+	}
+	defer c.sending.Unlock()
+	n, err := c.endpoint.Write(bytes.NewReader(b), tcpip.WriteOptions{})
 	switch err.(type) {
 	case nil:
-		if int(n) == len(b) {
-			return nil
-		}
 	case *tcpip.ErrWouldBlock:
 	default:
 		return fmt.Errorf("TCP: %s", err)
 	}
+	if int(n) == len(b) {
+		return nil
+	}
+	if !mayWait {
+		return c.slow()
+	}
+	_ = c.gonet.SetWriteDeadline(until) // has no errors
+	_, e := c.gonet.Write(b[n:])
+	if timeout := net.Error(nil); errors.As(e, &timeout) && timeout.Timeout() {
+		return c.slow()
+	}
+	return e
+}
+
+func (c *Conn) slow() error {
 	c.endpoint.Abort()
 	return ErrSlow
 }

@@ -50,6 +50,8 @@ const (
 	// gVisor reckons with it gives segments of up to 1,360 bytes, which fit into the
 	// 1,442 of an overlay on Ethernet with IPv6 as well as with IPv4.
 	mtu = 1400
+	// maxHeld, in bytes, is how much may wait for room, of all connections.
+	maxHeld = 16 << 20
 	// halfOpen is how long the handshake may take, and the peer's FIN behind ours.
 	halfOpen = 5 * time.Second
 	// unacknowledged is how long a peer may leave segments without an answer.
@@ -105,6 +107,9 @@ type Stack struct {
 	byID     map[uint64]*flow
 	owners   map[any]int
 	networks map[any]int
+	// held is how many bytes are being sent, heldBy those of each network.
+	held   int
+	heldBy map[any]int
 	// roomMade is when ended flows were last looked for out of turn.
 	roomMade time.Time
 }
@@ -113,7 +118,7 @@ type Stack struct {
 func New() (*Stack, error) {
 	s := &Stack{
 		done:  make(chan struct{}),
-		flows: map[Key]*flow{}, byID: map[uint64]*flow{}, owners: map[any]int{}, networks: map[any]int{},
+		flows: map[Key]*flow{}, byID: map[uint64]*flow{}, owners: map[any]int{}, networks: map[any]int{}, heldBy: map[any]int{},
 		wait: new(waiter.Queue),
 	}
 	s.device = &device{stack: s}
@@ -252,5 +257,27 @@ func mendOptions(t header.TCP) {
 			binary.BigEndian.PutUint16(o[2:], max(binary.BigEndian.Uint16(o[2:]), leastMSS))
 		}
 		o = o[n:]
+	}
+}
+
+// hold takes note of n bytes that a peer of the network is being sent, until letGo. It is
+// false for more than others leave to that network.
+func (s *Stack) hold(network any, n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.heldBy[network]+n > maxHeld-s.held {
+		return false
+	}
+	s.held += n
+	s.heldBy[network] += n
+	return true
+}
+
+func (s *Stack) letGo(network any, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held -= n
+	if s.heldBy[network] -= n; s.heldBy[network] == 0 {
+		delete(s.heldBy, network)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -210,7 +211,7 @@ func TestConversation(t *testing.T) {
 			c.mustPut(data, "ques")
 			c.mustPut(data, "tion")
 			says(t, conn, "question")
-			if err := conn.Send([]byte("answer")); err != nil {
+			if err := conn.Send([]byte("answer"), time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 			if got := c.mustTake(data); string(got.Payload()) != "answer" {
@@ -221,7 +222,7 @@ func TestConversation(t *testing.T) {
 				t.Errorf("after the end: %v", err)
 			}
 			// Half closed: what is still to be said gets there.
-			if err := conn.Send([]byte("last")); err != nil {
+			if err := conn.Send([]byte("last"), time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 			if got := c.mustTake(data); string(got.Payload()) != "last" {
@@ -264,7 +265,7 @@ func TestSameAddresses(t *testing.T) {
 			if want := fmt.Sprint(of.Owner, of.Link); err != nil || string(b[:n]) != want {
 				t.Errorf("connection of %s: %q, %v", want, b[:n], err)
 			}
-			if err := conn.Send(append([]byte("you are "), b[:n]...)); err != nil {
+			if err := conn.Send(append([]byte("you are "), b[:n]...), time.Time{}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -485,7 +486,7 @@ func TestSmallMSS(t *testing.T) {
 	c.options = []byte{2, 4, 0, 1}
 	conn := c.connect()
 	defer conn.Close()
-	if err := conn.Send(make([]byte, 2000)); err != nil {
+	if err := conn.Send(make([]byte, 2000), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(c.mustTake(data).Payload()); got != 536 {
@@ -493,32 +494,112 @@ func TestSmallMSS(t *testing.T) {
 	}
 }
 
-// A peer that does not read loses its connection, and memory is bounded.
+// A peer that does not read loses its connection once it has had its time, or at once
+// when there is none; and memory is bounded.
 func TestSlowReader(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		time time.Duration
+	}{{"no time", -time.Second}, {"some time", 200 * time.Millisecond}} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStack(t)
+			c := newClient(t, s, "red", guest4, resolver4)
+			c.window = 100
+			conn := c.connect()
+			defer conn.Close()
+			answer := make([]byte, 60000)
+			sent := 0
+			for ; sent < 10; sent++ {
+				until := time.Now().Add(tt.time)
+				if err := conn.Send(answer, until); err != nil {
+					if !errors.Is(err, tcp.ErrSlow) {
+						t.Errorf("error %v", err)
+					}
+					if late := time.Since(until); late < 0 {
+						t.Errorf("ended %s early", -late)
+					}
+					break
+				}
+			}
+			if sent < 2 || sent > 4 {
+				t.Errorf("%d answers of 60,000 bytes were taken", sent)
+			}
+			for c.take().Flags()&rst == 0 {
+				continue
+			}
+			if _, err := conn.Read(make([]byte, 1)); err == nil {
+				t.Error("the connection is still there")
+			}
+		})
+	}
+}
+
+// A peer that reads gets all that it is sent at once, each message in one piece, however
+// much that is.
+func TestMuchAtOnce(t *testing.T) {
 	s := newStack(t)
 	c := newClient(t, s, "red", guest4, resolver4)
-	c.window = 100
 	conn := c.connect()
 	defer conn.Close()
-	answer := make([]byte, 60000)
-	sent := 0
-	for ; sent < 10; sent++ {
-		if err := conn.Send(answer); err != nil {
-			if !errors.Is(err, tcp.ErrSlow) {
-				t.Errorf("error %v", err)
+	const answers, size = 32, 60000
+	var sending sync.WaitGroup
+	for i := range answers {
+		sending.Go(func() {
+			if err := conn.Send(bytes.Repeat([]byte{byte(i)}, size), time.Now().Add(patience)); err != nil {
+				t.Error(err)
 			}
-			break
+		})
+	}
+	got := make([]byte, 0, answers*size)
+	for len(got) < cap(got) {
+		next := c.seen
+		if b := c.mustTake(data); b.SequenceNumber() == next {
+			got = append(got, b.Payload()...)
+		} else {
+			c.seen = next // it is there already
+		}
+		c.mustPut(ack, "")
+	}
+	sending.Wait()
+	seen := map[byte]bool{}
+	for m := got; len(m) > 0; m = m[size:] {
+		if seen[m[0]] || !bytes.Equal(m[:size], bytes.Repeat(m[:1], size)) {
+			t.Fatalf("message %d is twice or in pieces", m[0])
+		}
+		seen[m[0]] = true
+	}
+}
+
+// What waits for peers that do not read is bounded, and a network leaves some to others.
+func TestHeldIsBounded(t *testing.T) {
+	s := newStack(t)
+	answer := make([]byte, 65000)
+	until := time.Now().Add(5 * time.Second)
+	var sending sync.WaitGroup
+	var refused atomic.Int64
+	for i := range 20 {
+		c := newClient(t, s, "red", netip.AddrPortFrom(guest4.Addr(), uint16(1000+i)), resolver4)
+		c.window = 100
+		conn := c.connect()
+		for range 10 {
+			sending.Go(func() {
+				if err := conn.Send(answer, until); errors.Is(err, tcp.ErrSlow) && time.Now().Before(until) {
+					refused.Add(1)
+				}
+			})
 		}
 	}
-	if sent < 2 || sent > 4 {
-		t.Errorf("%d answers of 60,000 bytes were taken", sent)
+	for refused.Load() == 0 && time.Now().Before(until) {
+		time.Sleep(time.Millisecond)
 	}
-	for c.take().Flags()&rst == 0 {
-		continue
+	if refused.Load() == 0 {
+		t.Error("13 MB wait for peers of one network")
 	}
-	if _, err := conn.Read(make([]byte, 1)); err == nil {
-		t.Error("the connection is still there")
+	other := newClient(t, s, "blue", guest4, resolver4).connect()
+	if err := other.Send(answer, until); err != nil {
+		t.Errorf("another network: %v", err)
 	}
+	sending.Wait()
 }
 
 // Timestamps are not agreed on, whatever else the SYN has.
