@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/coredns/coredns/core/dnsserver"
-
-	"github.com/puntdns/puntdns/internal/endpoint"
 )
 
 // block is one server block with ofpunt.
@@ -82,8 +79,9 @@ func (in *instance) build() error {
 func (in *instance) serve() error {
 	serving.Lock()
 	defer serving.Unlock()
+	given := in.givesUp(serving.instance)
 	for _, s := range in.servers {
-		if err := s.openAndSettle(); err != nil {
+		if err := s.openAndSettle(given); err != nil {
 			for _, t := range in.servers {
 				t.close()
 			}
@@ -96,55 +94,6 @@ func (in *instance) serve() error {
 	serving.instance = in
 	return nil
 }
-
-// openAndSettle opens the databases of s. On a reload it waits for them, since one
-// must not take answers away: where the server before has all that its databases
-// tell, or reaches its switch, an error keeps that one.
-func (s *server) openAndSettle() error {
-	if err := s.open(); err != nil {
-		return err
-	}
-	b := bridges.get(s.options.Bridge)
-	if b == nil {
-		return nil
-	}
-	settled := b.current.Load().settled()
-	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
-	defer cancel()
-	if err := s.attain(ctx, b); err != nil {
-		return err
-	}
-	if b.await(ctx, s); settled && !s.settled() {
-		return fmt.Errorf("ofpunt %s: the databases have not told everything within %s, as those of the Corefile before have; expected some that can be reached", s.options.Bridge, settleTimeout)
-	}
-	return nil
-}
-
-// attain tries the local endpoints that are new to b, where it has what is there now.
-func (s *server) attain(ctx context.Context, b *bridge) error {
-	o, was := &s.options, &b.current.Load().options
-	for _, local := range []struct {
-		property string
-		e, was   endpoint.Endpoint
-		now      bool
-	}{
-		{"openflow", o.OpenFlow, was.OpenFlow, b.conn.Load() != nil},
-		{"ovsdb", o.OVSDB, was.OVSDB, b.localRead.Load()},
-	} {
-		if !local.now || local.e.Listen || local.e == local.was && o.TLS == was.TLS {
-			continue
-		}
-		conn, err := open(ctx, local.e, &o.TLS)
-		if err != nil {
-			return fmt.Errorf("ofpunt %s: %s: %w; expected one that can be reached, as that of the Corefile before is", o.Bridge, local.property, err)
-		}
-		conn.Close()
-	}
-	return nil
-}
-
-// settleTimeout bounds how long a reload waits for databases that are new to it.
-const settleTimeout = 10 * time.Second
 
 // resume takes the bridges back from an instance that failed after its serve.
 func (in *instance) resume() error {

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -794,5 +795,49 @@ func TestCorefileWrongBridge(t *testing.T) {
 	}
 	expect(ofSurvivor)
 	s.ready(200)
+	s.endWell()
+}
+
+// A reload that would leave a bridge for one that is not there changes nothing.
+func TestCorefileLosesBridge(t *testing.T) {
+	n := newSurvivor(t)
+	right := n.corefile("", "", 9153, 8181)
+	s := start(t, n.l, right)
+	s.ready(200)
+	before := standingFlows(n.l)
+	q := questions(t, n.vm, resolver4)
+	ask := func() {
+		t.Helper()
+		if err := paceFor(time.Second, 100, func(int) error { return q.ask("db.internal.", dns.TypeA, ofSurvivor) }); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, tt := range []struct {
+		name, bridge, openflow string
+		want                   string
+	}{
+		{"a name that the database does not know", "br-itn", "openflow $MGMT",
+			`ofpunt br-itn: the local Open_vSwitch database has no bridge of this name; expected a bridge that is there, as br-int of the Corefile before is`},
+		{"no such socket", "br-itn", "openflow unix:/nowhere/br-itn.mgmt",
+			`ofpunt br-itn: openflow: .*no such file or directory; expected a bridge that is there, as br-int`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			wrong := strings.Replace(strings.Replace(right, "ofpunt br-int", "ofpunt "+tt.bridge, 1), "openflow $MGMT", tt.openflow, 1)
+			n.l.WriteFile("Corefile.puntdns", corefile(n.l, wrong))
+			if err := s.Signal(syscall.SIGUSR1); err != nil {
+				t.Fatal(err)
+			}
+			s.log(tt.want)
+			ask()
+			s.ready(200)
+		})
+	}
+	q.finish(wait).clean(t, "beside the reloads")
+	after := standingFlows(n.l)
+	for match, f := range before {
+		if after[match].cookie != f.cookie {
+			t.Errorf("the flow %s has gone, or is another", match)
+		}
+	}
 	s.endWell()
 }
