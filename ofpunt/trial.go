@@ -5,7 +5,9 @@ package ofpunt
 import (
 	"context"
 	"fmt"
+	"os/signal"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
@@ -26,6 +28,9 @@ func (s *server) openAndSettle(given string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
+	// caddy looks at the signals to come once the reload is over.
+	ctx, unwatch := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer unwatch()
 	if b == nil {
 		return s.meet(ctx, given)
 	}
@@ -34,6 +39,9 @@ func (s *server) openAndSettle(given string) error {
 		return err
 	}
 	if b.await(ctx, s); settled && !s.settled() {
+		if ctx.Err() == context.Canceled {
+			return fmt.Errorf("ofpunt %s: the process ends", s.options.Bridge)
+		}
 		return fmt.Errorf("ofpunt %s: the databases have not told everything within %s, as those of the Corefile before have; expected some that can be reached", s.options.Bridge, settleTimeout)
 	}
 	return nil

@@ -798,6 +798,49 @@ func TestCorefileWrongBridge(t *testing.T) {
 	s.endWell()
 }
 
+// The process ends in order, and soon, while a reload is on trial.
+func TestCorefileEndsOnTrial(t *testing.T) {
+	n := newSurvivor(t)
+	right := n.corefile("", "", 9153, 8181)
+	s := start(t, n.l, right)
+	s.ready(200)
+	silent, err := n.l.Node.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		if conn, err := silent.Accept(); err == nil {
+			t.Cleanup(func() { conn.Close() })
+		}
+	}()
+	wrong := strings.Replace(right, "southbound $SB", "southbound tcp:"+silent.Addr().String(), 1)
+	if wrong == right {
+		t.Fatal("the Corefile names no Southbound")
+	}
+	n.l.WriteFile("Corefile.puntdns", corefile(n.l, wrong))
+	if err := s.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-asked:
+	case <-time.After(wait):
+		t.Fatalf("nobody asks the new database\n%s", s.Log())
+	}
+	began := time.Now()
+	if err := s.Stop(); err != nil {
+		t.Errorf("it ended with %v, want exit status 0\n%s", err, s.Log())
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it ended after %s", took)
+	}
+	if got := standingFlows(n.l); len(got) != 0 {
+		t.Errorf("flows are left: %v", got)
+	}
+}
+
 // A reload that would leave a bridge for one that is not there changes nothing.
 func TestCorefileLosesBridge(t *testing.T) {
 	n := newSurvivor(t)
