@@ -145,6 +145,10 @@ func patchKey(row *ovsdb.Row, col int, key, old string) string {
 // reporter makes the report function for one row.
 func (w *world) reporter(database, table string, id ovsdb.UUID) report {
 	return func(where, value string, err error) {
-		w.bad(fmt.Sprintf("%s: %s %s: %.80q: value %.80q skipped: %v", database, table, id, where, value, err))
+		of := ""
+		if value != "" { // else it is the name that is wrong
+			of = fmt.Sprintf(": value %.80q", value)
+		}
+		w.bad(fmt.Sprintf("%s: %s %s: %.80q%s skipped: %v", database, table, id, where, of, err))
 	}
 }
