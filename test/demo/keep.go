@@ -122,7 +122,7 @@ func (d *demo) usage(w io.Writer) {
 	p("# Kill it: guests are left to OVN's own DNS once the lease is over (which answers nothing with EDNS)")
 	p("kill -9 %d", d.puntdns.Pid)
 	p("nsenter --net=%s dig +noedns @%s db.internal", d.guests[0].NetNS(), resolver4)
-	p("# Start it again")
+	p("# Start it again; end this one by Ctrl-C before all else")
 	p("nsenter --net=%s %s -conf %s", d.l.Node.NetNS(), d.binary, filepath.Join(d.l.Dir, "Corefile"))
 	p("# End it all, and leave nothing behind")
 	p("kill %d", os.Getpid())
