@@ -358,7 +358,7 @@ func TestBadRow(t *testing.T) {
 		"96.1.0.10.in-addr.arpa":           "first.internal a..c second.internal",
 		strings.Repeat("long.", 60) + "of": "10.0.1.97",
 	}
-	lines := []string{`here/24`, `10\.0\.1\.256`, `a\.\.b`, longLabel + "a", `10\.0\.1\.95`, `a\.\.c`, `long\.long`}
+	lines := []string{`here/24`, `10\.0\.1\.256`, `"a\.\.b" skipped: it is no domain name`, longLabel + "a", `10\.0\.1\.95`, `a\.\.c`, `long\.long`}
 	questions := []nameQuestion{
 		{"good.internal.", "A", "NOERROR 10.0.1.91"},
 		{"half.internal.", "ANY", "NOERROR 10.0.1.92 fd00:1::92"},
