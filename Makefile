@@ -3,10 +3,9 @@
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.0.0-dev)
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# The lab's tests start daemons; packages one after the other keep a small
-# machine from swaying them. They reach the product by its binary, which no cache
-# of results sees.
-TESTFLAGS ?= -race -count 1 -timeout 60m -p 1
+# The lab's tests start daemons; the system tests have the machine for themselves. They
+# reach the product by its binary, which no cache of results sees.
+TESTFLAGS ?= -race -count 1 -timeout 60m -parallel 4
 
 # Found, or fetched on a fresh Debian, when a recipe first needs it.
 GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see above))
@@ -23,7 +22,11 @@ lab-deps:
 
 # Every test, the ones on the real OVN included.
 test: lab-deps build
-	CGO_ENABLED=1 $(GO) test $(TESTFLAGS) ./...
+	@failed=0; \
+	for packages in "-p 2 $$($(GO) list ./... | grep -v '/test$$' | tr '\n' ' ')" ./test; do \
+		CGO_ENABLED=1 $(GO) test $(TESTFLAGS) $$packages || failed=1; \
+	done; \
+	exit $$failed
 
 # Ports, records, connections and Corefiles come and go under load.
 SOAK ?= 10m
@@ -41,7 +44,6 @@ BENCHFLAGS ?=
 # The stock CoreDNS is of the version in go.mod.
 COREDNS := $(shell sed -n 's,^.*github.com/coredns/coredns ,,p' go.mod)
 bench: lab-deps build bin/coredns-$(COREDNS)
-	./test/deps.sh bench
 	$(GO) run ./test/bench -puntdns bin/puntdns -coredns bin/coredns-$(COREDNS) $(BENCHFLAGS)
 
 bin/coredns-$(COREDNS):

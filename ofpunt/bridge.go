@@ -3,10 +3,12 @@
 package ofpunt
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,8 +17,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
-	"github.com/puntdns/puntdns/ofpunt/tcp"
+	"github.com/puntdns/puntdns/ofpunt/ports"
+	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
 // bridges has the bridges of this process. It outlives the Corefile: on a reload
@@ -60,38 +65,50 @@ func (r *registry) remove(name string) {
 	}
 }
 
-func (r *registry) ready() bool {
+func (r *registry) ready() bool { return len(r.notReady()) == 0 }
+
+// notReady is what the bridges wait for, none if they are served.
+func (r *registry) notReady() (reasons []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, b := range r.m {
-		if !b.ready.Load() || !b.current.Load().synced() {
-			return false
+	if len(r.m) == 0 {
+		return []string{"the plugins are being started"}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.m)) {
+		b := r.m[name]
+		s := b.current.Load()
+		why := b.readiness.why()
+		if why == "" && !s.synced() {
+			why = "a database is not in sync"
+		}
+		if why = cmp.Or(why, s.unbound()); why != "" {
+			reasons = append(reasons, "bridge "+name+": "+why)
 		}
 	}
-	// There is none while the Corefile's plugins are being started.
-	return len(r.m) > 0
+	return reasons
 }
 
 // bridge is one Open vSwitch bridge: it keeps a connection to it.
 type bridge struct {
 	name    string
 	current atomic.Pointer[server]
-	// ready is set while the connection stands and the flows are in place.
-	ready atomic.Bool
+	// readiness is ready while the connection stands and the flows are in place.
+	readiness readiness
 	// leaving is set once the flows are to be withdrawn for good.
 	leaving atomic.Bool
 	// placed counts the sessions that have had their flows in place.
 	placed atomic.Int64
 	// conn is that of the newest session, nil without one.
-	conn    atomic.Pointer[openflow.Conn]
-	tally   *tally
-	workers *workers
-	// tcp has the connections of the guests. They outlive that to the switch.
-	tcp *tcp.Stack
-	// view is the local database's of the bridge, nil until it has told.
-	view atomic.Pointer[localView]
-	// generation is of this process's flows, set by the first session.
-	generation uint64
+	conn  atomic.Pointer[openflow.Conn]
+	tally *metric.Tally
+	// punts takes the packet-ins of all sessions.
+	punts *punt.Intake
+	// unserved is what the log was told of interfaces that are not served.
+	unserved unservedPorts
+	// ports tells who owns the OpenFlow ports of the bridge now.
+	ports ports.Owners
+	// flows is what outlives a session of what is known of the flows; the session's.
+	flows flows.Memory
 	// controllerID is for connections whose Corefile names none.
 	controllerID uint16
 
@@ -101,16 +118,11 @@ type bridge struct {
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
 
-	// servers are the current one and those whose queries are still in a chain.
+	// mu guards local and chassis.
 	mu      sync.Mutex
-	servers []*server
 	local   localWatch
-	// localRead is set while the local database is read; gone are the numbers of
-	// ports that it still has and the switch has not.
-	localRead atomic.Bool
-	goneMu    sync.Mutex
-	gone      map[uint32]tombstone
-	ctx       context.Context // of everything that the bridge runs
+	chassis *string         // the name that was logged, nil before
+	ctx     context.Context // of everything that the bridge runs
 }
 
 // newControllerID makes up an id, so that of two processes on a bridge, and of two
@@ -126,33 +138,38 @@ func newControllerID() uint16 {
 func newBridge(name string) *bridge {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &bridge{
-		name: name, tally: newTally(name), cancel: cancel, ctx: ctx, controllerID: newControllerID(),
-		workers: newWorkers(),
-		wake:    make(chan struct{}, 1), withdraw: make(chan chan struct{}),
-		gone: make(map[uint32]tombstone),
+		name: name, tally: metric.NewTally(name), cancel: cancel, ctx: ctx, controllerID: newControllerID(),
+		wake: make(chan struct{}, 1), withdraw: make(chan chan struct{}),
 	}
-	connected.WithLabelValues(name).Set(0)
-	localUp.WithLabelValues(name).Set(0)
-	var err error
-	if b.tcp, err = tcp.New(); err != nil {
-		log.Errorf("Bridge %s: %v; DNS over TCP is not answered", name, err)
-	} else {
-		b.done.Go(b.acceptStreams)
-	}
+	b.punts = punt.NewIntake(b.forPunts())
+	metric.Connected.WithLabelValues(name).Set(0)
+	metric.LocalDatabaseUp.WithLabelValues(name).Set(0)
 	b.done.Go(func() { b.run(ctx) })
-	b.done.Go(func() { b.watchDeadlines(ctx) })
 	return b
+}
+
+// forPunts is what package punt needs of b.
+func (b *bridge) forPunts() punt.Bridge {
+	return punt.Bridge{Name: b.name, UserData: userData, Tally: b.tally, Ports: &b.ports, Conn: &b.conn, Leaving: &b.leaving}
 }
 
 // use swaps in s. Queries that are in the chains of the server before stay there.
 func (b *bridge) use(s *server) {
 	b.mu.Lock()
-	b.servers = append(slices.DeleteFunc(b.servers, func(o *server) bool { return o == s }), s)
+	b.punts.Use(s.punts) // the session begins once there is a current server
 	b.current.Store(s)
 	b.leaving.Store(false)
 	b.watchLocal(b.ctx, s)
 	b.mu.Unlock()
 	poke(b.wake)
+}
+
+// poke leaves a mark in a channel of capacity 1.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // leave takes the flows out of the switch, so that no further query comes.
@@ -179,7 +196,7 @@ func (b *bridge) flush(ctx context.Context) {
 // await waits until the databases of s have told everything, or ctx ends: a reload
 // must not take answers away.
 func (b *bridge) await(ctx context.Context, s *server) {
-	s.learn(b.view.Load())
+	s.learn(b.ports.View())
 	for s.source != nil {
 		changed := s.source.Changed()
 		if s.settled() {
@@ -194,8 +211,7 @@ func (b *bridge) await(ctx context.Context, s *server) {
 }
 
 func (b *bridge) close() {
-	if b.tcp != nil {
-		b.tcp.Close()
+	if b.punts.ResetConnections() {
 		// The guests are to learn of it.
 		ctx, cancel := context.WithTimeout(b.ctx, closeTimeout)
 		b.flush(ctx)
@@ -203,12 +219,30 @@ func (b *bridge) close() {
 	}
 	b.cancel()
 	b.done.Wait()
-	b.workers.end()
-	b.ready.Store(false)
+	b.punts.Close()
 	// What is no longer named is neither up nor down.
-	for _, g := range []*prometheus.GaugeVec{connected, localUp, flowsGauge, inFlight, connections} {
+	for _, g := range []*prometheus.GaugeVec{metric.Connected, metric.LocalDatabaseUp, metric.Flows, metric.Kept, metric.Guests, metric.Unserved, metric.InFlight, metric.TCPConnections} {
 		g.DeleteLabelValues(b.name)
 	}
+}
+
+// showNothingPlaced has the metrics say that the bridge has no flows of this process.
+func (b *bridge) showNothingPlaced() {
+	for _, g := range []*prometheus.GaugeVec{metric.Flows, metric.Guests, metric.Kept, metric.Unserved} {
+		g.WithLabelValues(b.name).Set(0)
+	}
+}
+
+// kept is how many guests of the bridge are served for the grace.
+func (b *bridge) kept(srv *server) int {
+	view := b.ports.View()
+	if srv.source == nil || view == nil {
+		return 0
+	}
+	if snapshot := srv.source.Snapshot(); snapshot.HasKept() {
+		return snapshot.CountKept(view.IfaceIDs())
+	}
+	return 0
 }
 
 // closeTimeout bounds the wait for the switch at the end.
@@ -232,15 +266,20 @@ func (b *bridge) run(ctx context.Context) {
 		placed, up := b.placed.Load(), false
 		err := b.connect(ctx, &options, func() {
 			up = true
-			connected.WithLabelValues(b.name).Set(1)
+			metric.Connected.WithLabelValues(b.name).Set(1)
 			if !refusing {
 				log.Infof("Bridge %s: connected to %s", b.name, options.OpenFlow)
 			}
 		})
 		refusing = up && b.placed.Load() == placed && !errors.Is(err, errOptions)
-		connected.WithLabelValues(b.name).Set(0)
-		flowsGauge.WithLabelValues(b.name).Set(0)
-		b.ready.Store(false)
+		metric.Connected.WithLabelValues(b.name).Set(0)
+		b.showNothingPlaced()
+		switch {
+		case err != nil:
+			b.readiness.set(err.Error())
+		default:
+			b.readiness.set("the connection to the switch has ended")
+		}
 		if b.placed.Load() != placed {
 			backoff.Reset()
 			said = ""
@@ -279,34 +318,6 @@ func (b *bridge) idle(ctx context.Context, d time.Duration) {
 			return
 		case gone := <-b.withdraw:
 			close(gone)
-		}
-	}
-}
-
-// watchDeadlines answers for chains that take too long.
-func (b *bridge) watchDeadlines(ctx context.Context) {
-	t := time.NewTicker(answerDeadline / 20)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-t.C:
-			var pending int64
-			b.mu.Lock()
-			b.servers = slices.DeleteFunc(b.servers, func(s *server) bool {
-				s.admission.expire(now.Add(-answerDeadline))
-				s.admission.watch(now)
-				n := s.admission.count.Load()
-				pending += n
-				return n == 0 && s != b.current.Load()
-			})
-			b.mu.Unlock()
-			b.tally.inFlight.Set(float64(pending))
-			if b.tcp != nil {
-				b.tcp.Sweep(now)
-				b.countConnections()
-			}
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
 // connectTimeout bounds dialling and the OpenFlow handshake.
@@ -35,7 +36,7 @@ func (b *bridge) connect(ctx context.Context, options *Options, up func()) error
 	if err != nil {
 		return fmt.Errorf("%s: %w", options.OpenFlow, err)
 	}
-	s, err := newSession(b, conn, id, options)
+	s, err := newSession(b, conn, id)
 	if err != nil {
 		conn.Close()
 		return err
@@ -64,7 +65,7 @@ func (b *bridge) connect(ctx context.Context, options *Options, up func()) error
 		b.controllerID = newControllerID()
 		b.done.Go(func() {
 			defer end()
-			s.linger(ctx, options)
+			b.retire(ctx, s, options)
 		})
 		return err
 	}
@@ -73,16 +74,23 @@ func (b *bridge) connect(ctx context.Context, options *Options, up func()) error
 	return err
 }
 
+// retire lets a session linger. If no other has come up since, the bridge is left
+// without a connection.
+func (b *bridge) retire(ctx context.Context, s *session, options *Options) {
+	s.linger(ctx, options)
+	b.conn.CompareAndSwap(s.conn, nil)
+}
+
 // linger goes on answering on a connection that a reload replaces, until the punt
 // comes by the new one and the last query has its answer.
 func (s *session) linger(ctx context.Context, options *Options) {
-	ctx, cancel := context.WithTimeout(ctx, max(options.Lease, defaultLease)+drainTimeout)
+	ctx, cancel := context.WithTimeout(ctx, max(options.Lease, defaultLease)+punt.DrainTimeout)
 	defer cancel()
 	placed := s.bridge.placed.Load()
 	t := time.NewTicker(5 * time.Millisecond)
 	defer t.Stop()
-	for s.bridge.placed.Load() == placed || s.pending.Load() > 0 {
-		s.keeper.catchUp() // what the switch tells would pile up
+	for s.bridge.placed.Load() == placed || s.punts.Pending() > 0 {
+		s.flows.Discard() // what the switch tells would pile up
 		select {
 		case <-ctx.Done():
 			return
@@ -103,6 +111,10 @@ func (b *bridge) reach(ctx context.Context, options *Options) (net.Conn, error) 
 	}
 	reached := make(chan result, 1)
 	go func() {
+		if nc := calls.take(call{options.OpenFlow, options.TLS}); nc != nil {
+			reached <- result{nc, nil}
+			return
+		}
 		nc, err := open(ctx, options.OpenFlow, &options.TLS)
 		reached <- result{nc, err}
 	}()
@@ -149,7 +161,15 @@ func accept1(ctx context.Context, e endpoint.Endpoint, config *tls.Config) (net.
 		return nil, err
 	}
 	defer l.Close()
-	stop := context.AfterFunc(ctx, func() { l.Close() })
-	defer stop()
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		l.Close()
+	})
+	defer func() {
+		if !stop() {
+			<-closed // Accept ends before that, and the port is not free yet
+		}
+	}()
 	return l.Accept()
 }

@@ -4,9 +4,11 @@ package ofpunt
 
 import (
 	"slices"
-	"time"
 
 	"github.com/coredns/coredns/core/dnsserver"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
 )
 
 // swift are the plugins above ovnhosts that wait for nothing and leave the question
@@ -19,7 +21,7 @@ var swift = []string{
 // zoned is the ovnhosts handler, which answers for some zones.
 type zoned interface{ Covers(zone string) bool }
 
-// answersFromMemory tells whether a zone has nothing but ovnhosts answer the names
+// answersFromMemory reports whether a zone has nothing but ovnhosts answer the names
 // of the databases.
 func answersFromMemory(c *dnsserver.Config) bool {
 	for _, h := range c.Handlers() {
@@ -33,19 +35,8 @@ func answersFromMemory(c *dnsserver.Config) bool {
 	return false
 }
 
-// doubt is how long queries are left to workers once one has kept a reader: a
-// chain may wait after all, or the machine was busy.
-const doubt = time.Minute
-
-// atHand tells whether the chains answer names of the databases without waiting,
-// by all that is known.
-func (s *server) atHand(now time.Time) bool {
-	return s.fromMemory && now.UnixNano() > s.doubted.Load()
-}
-
-// kept takes note that a query has kept a reader.
-func (s *server) kept(now time.Time) {
-	if s.doubted.Swap(now.Add(doubt).UnixNano()) == 0 {
-		log.Infof("Bridge %s: a query kept the reader of the connection for some 100 ms, others are left to workers for a minute", s.options.Bridge)
-	}
+// find is that of a punt server: it looks a name up in the asker's network. The scope and the
+// domain that a block gives its askers may find more, but nothing else.
+func (s *server) find(o *origin.Origin, qname string, found *ovn.Found) bool {
+	return found.Find(s.source.Snapshot(), o.Network, qname)
 }

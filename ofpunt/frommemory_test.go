@@ -5,7 +5,6 @@ package ofpunt
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
@@ -60,39 +59,4 @@ func TestAnswersFromMemory(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A query that keeps a reader sends those after it to workers, for a while.
-func TestDoubt(t *testing.T) {
-	now := time.Now()
-	for _, tt := range []struct {
-		name string
-		s    *server
-		at   time.Time
-		want bool
-	}{
-		{"chains that wait", &server{}, now, false},
-		{"chains that do not", &server{fromMemory: true}, now, true},
-		{"a task lasts", lasted(), now, false},
-		{"one has waited", doubted(now), now.Add(doubt - time.Second), false},
-		{"one has waited, long ago", doubted(now), now.Add(doubt + time.Second), true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.s.atHand(tt.at); got != tt.want {
-				t.Errorf("got %v", got)
-			}
-		})
-	}
-}
-
-func doubted(at time.Time) *server {
-	s := lasted()
-	s.kept(at)
-	return s
-}
-
-func lasted() *server {
-	s := &server{fromMemory: true}
-	taskLasts(readerTask{&query{server: s}})
-	return s
 }

@@ -3,30 +3,30 @@
 package ofpunt
 
 import (
+	"bytes"
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
+	"github.com/coredns/caddy"
+	"github.com/coredns/caddy/caddyfile"
 	"github.com/coredns/coredns/core/dnsserver"
+
+	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
 // block is one server block with ofpunt.
 type block struct {
-	file    string
-	line    int
-	options Options
-	// lines has the line of each property that the block gives.
-	lines map[string]int
-	// words has what the block says of each.
-	words map[string][]string
-	// explicit is set when the block gives properties, and not just the bridge.
-	explicit bool
+	directive *corefile.Directive
+	options   Options
 	// configs has one entry for each zone of the block.
 	configs []*dnsserver.Config
+	// index is the number of the block in the Corefile, from 0.
+	index int
 }
 
-func (b *block) String() string { return fmt.Sprintf("%s:%d", b.file, b.line) }
+func (b *block) String() string { return b.directive.At.String() }
 
 // instance is what one reading of the Corefile says of punts. Its callbacks come
 // in this order:
@@ -48,6 +48,58 @@ func newInstance() *instance { return &instance{} }
 var serving struct {
 	sync.Mutex
 	instance *instance
+}
+
+// parsed takes the blocks once every directive of theirs has been read, and before
+// any server is made of them.
+func (in *instance) parsed() error {
+	if err := in.checkAskers(); err != nil {
+		return err
+	}
+	for _, b := range in.blocks {
+		// The zones of a block get the plugins of its first one.
+		c := b.configs[0]
+		c.Plugin = withGuards(c.Plugin)
+	}
+	return nil
+}
+
+// checkAskers refuses blocks whose cache would give others what is for one asker, and
+// those whose view can't tell one from another.
+func (in *instance) checkAskers() error {
+	corefile := in.corefile()
+	if corefile == nil {
+		return nil
+	}
+	blocks, err := caddyfile.Parse(corefile.Path(), bytes.NewReader(corefile.Body()), nil)
+	if err != nil {
+		return err
+	}
+	for _, b := range in.blocks {
+		if b.index >= len(blocks) {
+			continue
+		}
+		if cache, p, found := sharedAnswer(blocks[b.index]); found {
+			return sharedError(corefile.Path(), b, cache, p)
+		}
+		if err := b.checkLabels(corefile.Path(), blocks[b.index]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// corefile is what the instance was read from: a directive is told its own words only.
+func (in *instance) corefile() caddy.Input {
+	for _, i := range caddy.Instances() {
+		i.StorageMu.RLock()
+		of := i.Storage[instanceKey{}]
+		i.StorageMu.RUnlock()
+		if of == any(in) {
+			return i.Caddyfile()
+		}
+	}
+	return nil
 }
 
 // build makes the punt servers. It is the first stage of OnStartup: plugins read
@@ -79,9 +131,8 @@ func (in *instance) build() error {
 func (in *instance) serve() error {
 	serving.Lock()
 	defer serving.Unlock()
-	given := in.givesUp(serving.instance)
 	for _, s := range in.servers {
-		if err := s.openAndSettle(given); err != nil {
+		if err := s.open(); err != nil {
 			for _, t := range in.servers {
 				t.close()
 			}
@@ -89,7 +140,9 @@ func (in *instance) serve() error {
 		}
 	}
 	for _, s := range in.servers {
+		s.awaitDatabases()
 		bridges.use(s)
+		s.showEnabled()
 	}
 	serving.instance = in
 	return nil
@@ -99,8 +152,19 @@ func (in *instance) serve() error {
 func (in *instance) resume() error {
 	serving.Lock()
 	defer serving.Unlock()
+	if in.stopped {
+		return nil
+	}
 	failed := serving.instance
-	if failed == in || in.stopped {
+	if failed != nil && failed != in {
+		for _, s := range failed.servers {
+			s.hideEnabled()
+		}
+	}
+	for _, s := range in.servers {
+		s.showEnabled()
+	}
+	if failed == in {
 		return nil
 	}
 	for _, s := range in.servers {
@@ -133,7 +197,7 @@ func (in *instance) leave(heir *instance) {
 	var wg sync.WaitGroup
 	for _, s := range in.servers {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+			ctx, cancel := context.WithTimeout(context.Background(), punt.DrainTimeout)
 			defer cancel()
 			last := heir == nil || !heir.has(s.options.Bridge)
 			b := bridges.get(s.options.Bridge)

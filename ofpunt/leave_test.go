@@ -10,7 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/coredns/coredns/plugin"
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/ports"
+	"github.com/puntdns/puntdns/ofpunt/punt"
+	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
 // Who leaves a bridge waits for the queries in its chains, then until the switch has
@@ -19,38 +26,51 @@ import (
 func TestLeaveDeliversLastAnswers(t *testing.T) {
 	const (
 		packetOut, barrier = 13, 20
-		answered           = 1 // the transaction of the answer
 	)
-	conn, peer := connection(t)
+	conn, peer := punttest.Connect(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	o := defaultOptions("br-leave")
-	s := &server{options: o, admission: newAdmission(1)}
+	// The chain has one query when the flows are gone. Were the switch asked before there is
+	// an answer, that would be at once.
+	inChain, asked := make(chan struct{}), make(chan struct{})
+	srv := chainServer(t, func(plugin.Handler) plugin.Handler {
+		return plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+			close(inChain)
+			select {
+			case <-asked:
+			case <-time.After(50 * time.Millisecond):
+			}
+			if err := w.WriteMsg(new(dns.Msg).SetReply(r)); err != nil {
+				t.Errorf("the answer: %v", err)
+			}
+			return dns.RcodeSuccess, nil
+		})
+	})
 	b := &bridge{
-		name: o.Bridge, tally: newTally(o.Bridge), workers: newWorkers(),
-		wake: make(chan struct{}, 1), withdraw: make(chan chan struct{}), cancel: cancel,
+		name: srv.options.Bridge, tally: metric.NewTally(srv.options.Bridge),
+		wake: make(chan struct{}, 1), withdraw: make(chan chan struct{}), cancel: cancel, ctx: ctx,
 	}
-	b.current.Store(s)
+	b.punts = punt.NewIntake(b.forPunts())
 	b.conn.Store(conn)
+	b.serve(srv)
+	v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: "port-1"}}}, nil)
+	v.Settle()
+	b.ports.Set(v)
 	bridges.mu.Lock()
 	bridges.m = map[string]*bridge{b.name: b}
 	bridges.mu.Unlock()
+	s, err := newSession(b, conn, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	served := make(chan error, 1)
-	go func() { served <- conn.Serve(openflow.Handler{}) }()
-	// The session, which has one query in its chain when the flows are gone. Were
-	// the switch asked before there is an answer, that would be at once.
-	s.admission.count.Add(1)
-	asked := make(chan struct{})
+	go func() { served <- conn.Serve(s.handler()) }()
+	if _, err := peer.Write(punttest.Punt(punttest.QueryFrame())); err != nil {
+		t.Fatal(err)
+	}
+	<-inChain
 	b.done.Go(func() {
 		close(<-b.withdraw)
-		select {
-		case <-asked:
-		case <-time.After(50 * time.Millisecond):
-		}
-		if err := conn.Write(message(packetOut, answered, make([]byte, 16))); err != nil {
-			t.Errorf("the answer: %v", err)
-		}
-		s.admission.count.Add(-1)
 		<-ctx.Done()
 		conn.Close()
 		<-served
@@ -59,7 +79,7 @@ func TestLeaveDeliversLastAnswers(t *testing.T) {
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
-		(&instance{servers: []*server{s}}).leave(nil)
+		(&instance{servers: []*server{srv}}).leave(nil)
 	}()
 	var had []uint8
 	_ = peer.SetReadDeadline(time.Now().Add(20 * time.Second))
@@ -71,7 +91,7 @@ func TestLeaveDeliversLastAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		each(buf[:n], func(typ uint8, xid uint32) {
+		punttest.Each(buf[:n], func(typ uint8, xid uint32) {
 			if had = append(had, typ); typ != barrier {
 				return
 			}
@@ -81,7 +101,7 @@ func TestLeaveDeliversLastAnswers(t *testing.T) {
 				t.Error("it has left before the switch has said that it has the answer")
 			case <-time.After(50 * time.Millisecond):
 			}
-			if _, err := peer.Write(message(barrier+1, xid, nil)); err != nil {
+			if _, err := peer.Write(punttest.Message(barrier+1, xid, nil)); err != nil {
 				t.Errorf("the connection is gone already: %v", err)
 			}
 		})

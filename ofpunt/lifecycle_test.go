@@ -21,13 +21,16 @@ import (
 	"github.com/puntdns/puntdns/ofpunt"
 
 	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/log"
 	_ "github.com/coredns/coredns/plugin/loop"
+	_ "github.com/coredns/coredns/plugin/metadata"
 	_ "github.com/coredns/coredns/plugin/view"
+
 	_ "github.com/puntdns/puntdns/plugin/ovnhosts"
 )
 
 func TestMain(m *testing.M) {
-	directives := []string{"ofpunt", "bind", "errors", "log", "unknown", "rewrite", "ovnhosts", "loop", "forward", "view"}
+	directives := []string{"ofpunt", "metadata", "bind", "errors", "log", "unknown", "rewrite", "ovnhosts", "loop", "forward", "view"}
 	if err := dnsserver.SetDirectives(directives); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -101,6 +104,11 @@ func TestBlocksThatDisagree(t *testing.T) {
 			[]string{"Corefile:2", "Corefile:12", "other databases"}},
 		{"no ovnhosts", ". {\n ofpunt br-int {\n $SOCKETS\n }\n}\n", []string{"Corefile:2", "no block of this bridge has ovnhosts"}},
 		{"loop", ". {\n ofpunt br-int {\n $SOCKETS\n }\n ovnhosts {\n $SB\n }\n loop\n}\n", []string{"Corefile:2", "loop", "no socket"}},
+		{"view by the asker without metadata", strings.Replace(one, ". {", ". {\n view v {\n expr type() == 'A'\n expr metadata('ofpunt/switch') == 'red'\n }", 1),
+			[]string{"Corefile:6 - ofpunt", "view at Corefile:4", "label ofpunt/switch", "expected a line with metadata"}},
+		{"view by the asker without metadata, beside another label in another block",
+			one + "\na. {\n view v {\n expr metadata('a/b') == metadata(\"ofpunt/port\")\n }\n ofpunt br-int\n ovnhosts {\n $SB\n }\n}\n",
+			[]string{"Corefile:15 - ofpunt", "view at Corefile:13", "label ofpunt/port"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -125,7 +133,10 @@ func TestBlocksWarnedOf(t *testing.T) {
 		{"port in the key", strings.Replace(one, ".", ".:5353", 1), "Corefile:2 - ofpunt br-int: without bind the block has no socket, so transport and port of dns://.:5353"},
 		{"transport in the key", strings.Replace(one, ".", "tls://.", 1), "tls://.:853"},
 		{"port of a socket", strings.Replace(one, ". {", ".:0 {\n bind 127.0.0.1", 1), ""},
-		{"view without metadata", strings.Replace(one, ". {", ". {\n view v {\n expr true\n }", 1), "view is in this block without metadata"},
+		{"view by the name, without metadata", strings.Replace(one, ". {", ". {\n view v {\n expr name() != 'x.'\n }", 1), ""},
+		{"log of the asker without metadata", strings.Replace(one, ". {", ". {\n log . {/ofpunt/port}", 1), "log at Corefile:2 reads the label ofpunt/port, which is empty without metadata"},
+		{"view by a label of another plugin, without metadata", strings.Replace(one, ". {", ". {\n view v {\n expr metadata('ofpunts/switch') != 'x'\n }", 1), ""},
+		{"view by the asker", strings.Replace(one, ". {", ". {\n metadata\n view v {\n expr metadata('ofpunt/switch') != ''\n }", 1), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -6,10 +6,30 @@
 // answer it, and the answer returns through the port it came from (a
 // packet-out).
 //
-// A punted query goes: session (the connection), admission, query, the
-// dnsserver.Server, this plugin and the rest of the chain, reply. A punted segment of
-// TCP goes: session, admission, query, segment, the package tcp; what its connection
-// brings goes: stream, admission, query and so on.
+// The package makes the servers of a Corefile and keeps the bridges. What stands in the
+// switch is the affair of package flows, what becomes of a punted packet that of package
+// punt.
+//
+// # The life of a bridge
+//
+// The first server that names a bridge starts it, and it lives on through reloads until no
+// server names it (registry). It keeps one session after the other, a session being one
+// OpenFlow connection.
+//
+//	Corefile ──use──► bridge ──connect──► session ──Want (desired.go)──► flows.Holder
+//	                    ▲ │                  ▲ │                              │
+//	local database ─────┘ └─ports.Owners─────┘ └────────────◄─ Report (report.go)
+//	(localwatch.go)                                  log, metrics, readiness
+//
+// Goroutines of a bridge: run keeps the sessions, and within one it is the owner of the
+// flows (session.keep): it alone calls the Holder, desired and reporter. The reader of the
+// connection calls session.handler and must not block. followLocal reads the local
+// database, settle waits for one barrier a view, and a session that a reload replaces
+// lingers on one of its own (retire).
+//
+// Locks: registry.mu guards which bridges there are; bridge.mu guards who reads the local
+// database. The way of a query takes neither: who answers, the connection and the owners
+// of ports are read from atomic pointers.
 package ofpunt
 
 import (
@@ -25,16 +45,22 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
 const name = "ofpunt"
 
 var log = clog.NewWithPlugin(name)
 
-// Handler stands first in the chain of a server block with ofpunt. It lets
-// everything pass, and tells metadata, metrics and ready of the punt.
+// Handler stands first in the chain of a server block with ofpunt. It tells the
+// guest's own question from the lookups of plugins, lets everything pass, and tells
+// metadata, metrics and ready of the punt.
 type Handler struct {
 	Next plugin.Handler
+
+	// recursive is set where the block sends on what it does not know, so that its
+	// answers have RA. The punt server sets it before the first query.
+	recursive bool
 }
 
 // Name implements plugin.Handler.
@@ -42,11 +68,20 @@ func (*Handler) Name() string { return name }
 
 // ServeDNS implements plugin.Handler.
 func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
-	q, punted := ctx.Value(queryKey{}).(*query)
-	code, err := plugin.NextOrFailure(name, h.Next, ctx, w, r)
-	if punted {
-		q.server.duration(metrics.WithView(ctx)).Observe(time.Since(q.arrived).Seconds())
+	x, punted := punt.FromContext(ctx)
+	if !punted || r != x.Request() {
+		if o, ok := origin.FromContext(ctx); ok && punted {
+			ctx = newLookupContext(ctx, o)
+		}
+		// Below a cache there is nothing but lookups.
+		if s := sharingOf(ctx); s != nil {
+			s.unshared.Store(true)
+		}
+		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
+	x.SetRecursive(h.recursive)
+	code, err := plugin.NextOrFailure(name, h.Next, ctx, w, r)
+	serverOf(ctx).duration(metrics.WithView(ctx)).Observe(time.Since(x.Arrived()).Seconds())
 	return code, err
 }
 
@@ -81,3 +116,6 @@ var labels = [...]struct {
 // Ready implements ready.Readiness. The ready plugin keeps one answer by plugin
 // name, so that every handler answers for all bridges of the process.
 func (*Handler) Ready() bool { return bridges.ready() }
+
+// NotReady implements ready.Explainer.
+func (*Handler) NotReady() []string { return bridges.notReady() }

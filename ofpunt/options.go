@@ -11,6 +11,7 @@ import (
 
 	"github.com/coredns/caddy"
 
+	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
@@ -22,6 +23,9 @@ type Options struct {
 	OpenFlow  endpoint.Endpoint
 	OVSDB     endpoint.Endpoint
 	Placement placement.Kind
+	// Chassis is the name of this chassis, empty for the one that ovn-controller
+	// finds.
+	Chassis string
 	// Table and Priority are where the entry flows stand, unless that is found
 	// in OVN's pipeline.
 	Table    uint8
@@ -33,9 +37,13 @@ type Options struct {
 	ControllerID uint16
 	// Lease is how long the punt outlives its last renewal; 0 for good.
 	Lease time.Duration
-	// Rate is how many packets per second the switch takes of one guest, and
-	// Burst how many at once; 0 is no limit.
-	Rate, Burst uint32
+	// Grace is how long a guest is served whose binding has vanished while its
+	// interface stands.
+	Grace time.Duration
+	// Limit is what the switch takes of one guest; it is valid if LimitGiven is
+	// set. Without it the default of the guest's network holds, see limit.
+	Limit      limit
+	LimitGiven bool
 	// Concurrent bounds the queries in the chain, ConcurrentPort those of one
 	// guest.
 	Concurrent, ConcurrentPort int
@@ -63,6 +71,10 @@ const (
 	// ask an upstream that never answers.
 	defaultConcurrentPort = 512
 	defaultLease          = 15 * time.Second
+	// defaultGrace is longer than ovn-controller takes to start, and to bind the ports
+	// of a large chassis.
+	defaultGrace = 60 * time.Second
+	maxGrace     = 24 * time.Hour
 	// defaultPriority is OpenFlow's for a flow that names none (ovs-ofctl(8)).
 	defaultPriority = 32768
 	// A lease is a hard_timeout, whole seconds in 16 bits.
@@ -82,6 +94,7 @@ func defaultOptions(bridge string) Options {
 		},
 		ARP:            true,
 		Lease:          defaultLease,
+		Grace:          defaultGrace,
 		Concurrent:     defaultConcurrent,
 		ConcurrentPort: defaultConcurrentPort,
 		Overload:       OverloadServfail,
@@ -98,58 +111,26 @@ func (o *Options) sameConnection(p *Options) bool {
 
 // parseBlock reads the ofpunt directive of one server block.
 func parseBlock(c *caddy.Controller) (*block, error) {
-	c.Next()
-	b := &block{file: c.File(), line: c.Line()}
-	args := c.RemainingArgs()
-	if len(args) != 1 {
-		return nil, c.Errf("expected one bridge name after ofpunt, got %d words", len(args))
+	b := &block{}
+	parsers := make(map[string]corefile.Parser, len(properties))
+	for name, parse := range properties {
+		parsers[name] = func(words []string) error { return parse(&b.options, words) }
 	}
-	b.options = defaultOptions(args[0])
-	b.lines, b.words = map[string]int{}, map[string][]string{}
-	for c.NextBlock() {
-		name := c.Val()
-		parse, ok := properties[name]
-		if !ok {
-			return nil, c.Errf("unknown property %q, expected one of %v", name, propertyNames())
+	var err error
+	b.directive, err = corefile.Read(c, func(words []string) error {
+		if len(words) != 1 {
+			return fmt.Errorf("expected one bridge name after ofpunt, got %d words", len(words))
 		}
-		if b.lines[name] != 0 {
-			return nil, c.Errf("property %q is given twice, expected once", name)
-		}
-		b.lines[name] = c.Line()
-		b.words[name] = c.RemainingArgs()
-		if err := parse(&b.options, b.words[name]); err != nil {
-			return nil, c.Errf("%s: %v", name, err)
-		}
-	}
-	if c.Next() {
-		if c.Val() == "{" {
-			return nil, c.Err("expected the { at the end of the line before")
-		}
-		return nil, c.Err("ofpunt is given twice in one server block, expected once")
-	}
-	b.explicit = len(b.lines) > 0
-	return b, nil
+		b.options = defaultOptions(words[0])
+		return nil
+	}, parsers)
+	return b, err
 }
 
 // checkTLS looks for the files that the endpoints of the block need.
 func (b *block) checkTLS() error {
-	wrong := func(property, format string, args ...any) error {
-		return fmt.Errorf("%s:%d - ofpunt %s: %s: "+format, append([]any{b.file, b.lines[property], b.options.Bridge, property}, args...)...)
-	}
 	o := &b.options
-	if o.TLS != (endpoint.TLSFiles{}) {
-		if _, err := o.TLS.Config(false); err != nil {
-			return wrong("tls", "%w; expected PEM files CERT KEY CA", err)
-		}
-		return nil
-	}
-	if o.OpenFlow.TLS {
-		return wrong("openflow", "%q: expected the property tls beside it", o.OpenFlow)
-	}
-	if o.OVSDB.TLS {
-		return wrong("ovsdb", "%q: expected the property tls beside it", o.OVSDB)
-	}
-	return nil
+	return b.directive.CheckTLS(o.TLS, corefile.Peer{Property: "openflow", Endpoint: o.OpenFlow}, corefile.Peer{Property: "ovsdb", Endpoint: o.OVSDB})
 }
 
 // properties has the parser of each property's words.
@@ -164,30 +145,20 @@ var properties = map[string]func(*Options, []string) error{
 		}
 		return err
 	},
+	"chassis":        parseChassis,
 	"placement":      parsePlacement,
 	"address":        parseAddresses,
 	"arp":            parseARP,
 	"controller_id":  parseControllerID,
 	"lease":          parseLease,
+	"grace":          parseGrace,
 	"rate":           parseRate,
 	"max_concurrent": parseConcurrent,
 	"overload":       parseOverload,
-	"tls": func(o *Options, args []string) error {
-		if len(args) != 3 {
-			return fmt.Errorf("expected CERT KEY CA, got %d words", len(args))
-		}
-		o.TLS = endpoint.TLSFiles{Cert: args[0], Key: args[1], CA: args[2]}
-		return nil
+	"tls": func(o *Options, args []string) (err error) {
+		o.TLS, err = corefile.ParseTLS(args)
+		return err
 	},
-}
-
-func propertyNames() []string {
-	names := make([]string, 0, len(properties))
-	for n := range properties {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
 }
 
 func oneEndpoint(args []string) (endpoint.Endpoint, error) {
@@ -195,6 +166,14 @@ func oneEndpoint(args []string) (endpoint.Endpoint, error) {
 		return endpoint.Endpoint{}, fmt.Errorf("expected one of %s, got %d words", endpoint.Forms, len(args))
 	}
 	return endpoint.Parse(args[0])
+}
+
+func parseChassis(o *Options, args []string) error {
+	if len(args) != 1 || args[0] == "" {
+		return fmt.Errorf("%q: expected the name of the chassis in OVN, one word", args)
+	}
+	o.Chassis = args[0]
+	return nil
 }
 
 func parsePlacement(o *Options, args []string) error {
@@ -302,43 +281,16 @@ func parseLease(o *Options, args []string) error {
 	return nil
 }
 
-// maxDefaultBurst leaves room for others in the switch's queue of 100 packet-ins.
-const maxDefaultBurst = 64
-
-// leastBurst is the part of a rate that a burst must be: Open vSwitch counts in
-// milliseconds, and a bucket that is full within one is never filled again (3.1,
-// dpif_netdev_meter_set).
-const leastBurst = 1000
-
-// maxRate keeps a bucket of Open vSwitch, which counts in thousandths of a
-// packet, within 32 bits.
-const maxRate = 1 << 20
-
-func parseRate(o *Options, args []string) error {
-	const want = "expected off or QPS [BURST], numbers from 1 to 1048576"
-	if len(args) == 1 && args[0] == "off" {
-		o.Rate, o.Burst = 0, 0
-		return nil
-	}
-	if len(args) < 1 || len(args) > 2 {
+func parseGrace(o *Options, args []string) error {
+	const want = "expected one duration from 0 to 24h"
+	if len(args) != 1 {
 		return fmt.Errorf("%v: %s", args, want)
 	}
-	n := [2]uint32{}
-	for i, s := range args {
-		v, err := strconv.ParseUint(s, 10, 32)
-		if err != nil || v < 1 || v > maxRate {
-			return fmt.Errorf("%q: %s", s, want)
-		}
-		n[i] = uint32(v)
+	d, err := time.ParseDuration(args[0])
+	if err != nil || d < 0 || d > maxGrace {
+		return fmt.Errorf("%q: %s", args[0], want)
 	}
-	least := (n[0] + leastBurst - 1) / leastBurst
-	switch {
-	case len(args) == 1:
-		n[1] = max(min(n[0], maxDefaultBurst), least)
-	case n[1] < least:
-		return fmt.Errorf("%v: expected a BURST of at least %d, a thousandth of QPS", args, least)
-	}
-	o.Rate, o.Burst = n[0], n[1]
+	o.Grace = d
 	return nil
 }
 

@@ -29,6 +29,7 @@ func TestParseBlock(t *testing.T) {
 			o.OpenFlow = endpoint.Endpoint{Network: "tcp", Address: "127.0.0.1:6653", Listen: true}
 			o.OVSDB = endpoint.Endpoint{Network: "tcp", Address: "127.0.0.1:6640"}
 		})},
+		{"chassis", "ofpunt br-int {\n chassis hv1\n}", with(func(o *Options) { o.Chassis = "hv1" })},
 		{"hijack", "ofpunt br-int {\n address any\n}", with(func(o *Options) { o.Addresses = nil })},
 		{"addresses", "ofpunt br-int {\n address 10.0.0.2 [fd00::2]:5353\n}", with(func(o *Options) {
 			o.Addresses = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53"), netip.MustParseAddrPort("[fd00::2]:5353")}
@@ -37,14 +38,16 @@ func TestParseBlock(t *testing.T) {
 			o.ControllerID, o.Lease, o.Concurrent, o.ConcurrentPort = 7, 30*time.Second, 10, 3
 		})},
 		{"one limit bounds the other", "ofpunt br-int {\n max_concurrent 10\n}", with(func(o *Options) { o.Concurrent, o.ConcurrentPort = 10, 10 })},
+		{"grace", "ofpunt br-int {\n grace 90s\n}", with(func(o *Options) { o.Grace = 90 * time.Second })},
+		{"no grace", "ofpunt br-int {\n grace 0\n}", with(func(o *Options) { o.Grace = 0 })},
 		{"switches", "ofpunt br-int {\n arp off\n lease 0\n overload drop\n placement ovn\n}", with(func(o *Options) {
 			o.ARP, o.Lease, o.Overload = false, 0, OverloadDrop
 		})},
-		{"rate", "ofpunt br-int {\n rate 100\n}", with(func(o *Options) { o.Rate, o.Burst = 100, 64 })},
-		{"low rate", "ofpunt br-int {\n rate 10\n}", with(func(o *Options) { o.Rate, o.Burst = 10, 10 })},
-		{"rate with a burst", "ofpunt br-int {\n rate 100 5\n}", with(func(o *Options) { o.Rate, o.Burst = 100, 5 })},
-		{"high rate", "ofpunt br-int {\n rate 100001\n}", with(func(o *Options) { o.Rate, o.Burst = 100001, 101 })},
-		{"no rate", "ofpunt br-int {\n rate off\n}", with(func(*Options) {})},
+		{"rate", "ofpunt br-int {\n rate 100\n}", with(func(o *Options) { o.LimitGiven, o.Limit = true, limit{100, 64} })},
+		{"low rate", "ofpunt br-int {\n rate 10\n}", with(func(o *Options) { o.LimitGiven, o.Limit = true, limit{10, 10} })},
+		{"rate with a burst", "ofpunt br-int {\n rate 100 5\n}", with(func(o *Options) { o.LimitGiven, o.Limit = true, limit{100, 5} })},
+		{"high rate", "ofpunt br-int {\n rate 100001\n}", with(func(o *Options) { o.LimitGiven, o.Limit = true, limit{100001, 101} })},
+		{"no rate", "ofpunt br-int {\n rate off\n}", with(func(o *Options) { o.LimitGiven = true })},
 		{"tls", "ofpunt br-int {\n tls c k a\n}", with(func(o *Options) { o.TLS = endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a"} })},
 	}
 	for _, tt := range tests {
@@ -53,11 +56,11 @@ func TestParseBlock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(tt.want, b.options, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); d != "" {
+			if d := cmp.Diff(tt.want, b.options, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }), cmp.AllowUnexported(limit{})); d != "" {
 				t.Error(d)
 			}
-			if explicit := strings.Contains(tt.input, "{"); b.explicit != explicit {
-				t.Errorf("explicit: %v", b.explicit)
+			if explicit := strings.Contains(tt.input, "{"); b.directive.HasProperties() != explicit {
+				t.Errorf("properties: %v", !explicit)
 			}
 		})
 	}
@@ -71,6 +74,8 @@ func TestParseBlockRefuses(t *testing.T) {
 		{"openflow method", "openflow http:x:1", `unknown method "http"`},
 		{"ovsdb listening", "ovsdb ptcp:6640", "expected an endpoint to connect to"},
 		{"placement", "placement here", "expected ovn"},
+		{"no chassis", "chassis", "chassis: []: expected the name"},
+		{"two chassis", "chassis a b", "expected the name of the chassis"},
 		{"no address", "address", "expected IP[:PORT]... or any"},
 		{"any and another", "address any 10.0.0.1", "any stands alone"},
 		{"address", "address ten", `"ten": expected IP[:PORT]... or any`},
@@ -82,6 +87,10 @@ func TestParseBlockRefuses(t *testing.T) {
 		{"address twice", "address 10.0.0.1 10.0.0.1:53", "given twice"},
 		{"arp", "arp maybe", "expected on or off"},
 		{"controller 0", "controller_id 0", "expected a number from 1 to 65535"},
+		{"grace too long", "grace 25h", "grace: \"25h\": expected one duration from 0 to 24h"},
+		{"grace without a unit", "grace 60", "expected one duration from 0 to 24h"},
+		{"grace in the past", "grace -1s", "expected one duration from 0 to 24h"},
+		{"grace of two", "grace 1s 2s", "expected one duration from 0 to 24h"},
 		{"lease too short", "lease 1s", "expected 0 or whole seconds from 3s"},
 		{"lease in parts", "lease 3500ms", "expected 0 or whole seconds"},
 		{"lease", "lease soon", "expected 0 or whole seconds"},

@@ -5,9 +5,7 @@ package ofpunt
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,33 +13,39 @@ import (
 	"github.com/coredns/coredns/plugin/pkg/transport"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/punt"
 )
-
-// drainTimeout bounds the wait for queries in the chains of a server that goes.
-// It is a little more than answerDeadline, when each of them has its answer.
-const drainTimeout = answerDeadline + 500*time.Millisecond
 
 // server is the punt server of one bridge: all the server blocks that name it.
 type server struct {
 	options  Options
 	dns      *dnsserver.Server
+	configs  []*dnsserver.Config // of the blocks
 	database ovn.Config
 	// pause is set when a punt can be resumed: what nobody answers goes on to
 	// its own destination.
 	pause bool
 
+	// recursive is set if a block offers recursion; transfers if one has the plugin for
+	// zone transfers.
+	recursive, transfers bool
+
 	// named is set when a block has ovnhosts. Then source is there from open on.
-	named     bool
-	source    *ovn.Source
-	admission *admission
-	// fromMemory is set if no chain waits over a name of the databases, and
-	// doubted is until when experience speaks against that, in Unix nanoseconds.
-	fromMemory bool
-	doubted    atomic.Int64
-	// panicked is set once a panic has been logged.
-	panicked atomic.Bool
+	named  bool
+	source *ovn.Source
+	// punts takes the queries to the chains.
+	punts *punt.Server
+	// answerers are the ovnhosts of the blocks.
+	answerers []answerer
+	// rival is why the source is not for the chassis of this server, nil if it is.
+	rival atomic.Pointer[error]
+	// forwards has the blocks that forward, loopsTold what tellLoops has told.
+	forwards  []forwards
+	loopsTold map[string]bool
 	// durations has the histogram of each view, so that no query looks it up by
 	// its labels.
 	durations map[string]prometheus.Observer
@@ -51,89 +55,43 @@ type server struct {
 // ovnhosts handler of a block implements it.
 type nameSource interface{ Database() ovn.Config }
 
-// newServer compiles the blocks of one bridge. Blocks that disagree are errors
-// that name the lines of both.
-func newServer(blocks []*block) (*server, error) {
-	first := blocks[0]
-	s := &server{options: first.options}
-	bridge := first.options.Bridge
-
-	// The block that gives properties speaks for those that give none.
-	said := first
-	for _, b := range blocks[1:] {
-		switch {
-		case !b.explicit:
-		case !said.explicit:
-			said = b
-			s.options = b.options
-		case !reflect.DeepEqual(said.options, b.options):
-			return nil, fmt.Errorf("%s - ofpunt %s: other properties than at %s (%s), expected the same or none",
-				b, bridge, said, strings.Join(differences(said, b), ", "))
-		}
-	}
-
-	var configs []*dnsserver.Config
-	for _, b := range blocks {
-		configs = append(configs, b.configs...)
-	}
-	if s.options.hijack() {
-		configs = goOnward(configs)
-	}
-	var err error
-	if s.dns, err = dnsserver.NewServer(name+"://"+bridge, configs); err != nil {
-		return nil, fmt.Errorf("%s - ofpunt %s: %w", first, bridge, err)
-	}
-	s.durations = map[string]prometheus.Observer{}
-	for _, c := range configs {
-		addViews(c)
-		s.durations[c.ViewName] = answerDuration.WithLabelValues(s.dns.Addr, c.ViewName)
-	}
-	if err := checkZones(blocks); err != nil {
-		return nil, err
-	}
-
-	var known *block
-	for _, b := range blocks {
-		b.unusedKeys()
-		// The zones of one block share its handlers.
-		c := b.configs[0]
-		if c.Handler("view") != nil && c.Handler("metadata") == nil {
-			log.Warningf("%s - ofpunt %s: view is in this block without metadata, and so can't tell who asks", b, bridge)
-		}
-		if len(c.ListenHosts) == 0 && c.Handler("loop") != nil {
-			return nil, fmt.Errorf("%s - ofpunt %s: loop is in this block, which has no socket for its probe; expected a block without loop, or with bind", b, bridge)
-		}
-		if c.Handler("passthrough") != nil {
-			s.pause = true
-		}
-		n, ok := c.Handler("ovnhosts").(nameSource)
-		switch {
-		case !ok:
-		case known == nil:
-			known, s.database = b, n.Database()
-		case !reflect.DeepEqual(s.database, n.Database()):
-			return nil, fmt.Errorf("%s - ofpunt %s: ovnhosts reads other databases than at %s, expected the same on one bridge", b, bridge, known)
-		}
-	}
-	s.named = known != nil
-	switch {
-	case s.options.Placement != placement.OVN:
-	case known != nil && len(s.database.Southbound) == 0:
-		return nil, fmt.Errorf("%s - ofpunt %s: ovnhosts reads no Southbound database, which placement %s needs; expected southbound beside northbound", known, bridge, s.options.Placement)
-	case known == nil:
-		return nil, fmt.Errorf("%s - ofpunt %s: no block of this bridge has ovnhosts, which tells the guests of placement %s; expected it in at least one", first, bridge, s.options.Placement)
-	}
-	s.pause = s.pause || s.options.hijack()
-	s.fromMemory = !slices.ContainsFunc(blocks, func(b *block) bool {
-		return slices.ContainsFunc(b.configs, func(c *dnsserver.Config) bool { return !answersFromMemory(c) })
-	})
-	s.admission = newAdmission(s.options.Concurrent)
-	return s, nil
+// answerer tells which names the blocks answer for, by themselves: the ovnhosts handler
+// of a block implements it.
+type answerer interface {
+	Answers(o *origin.Origin, qname string) bool
 }
 
-// differences are the properties that two blocks do not give in the same words.
-func differences(a, b *block) []string {
-	return slices.DeleteFunc(propertyNames(), func(name string) bool { return slices.Equal(a.words[name], b.words[name]) })
+// serverContext is the context of the queries of a punt server: it carries what CoreDNS
+// puts into that of a query from a socket.
+type serverContext struct {
+	context.Context
+	server *server
+}
+
+type serverKey struct{}
+
+// Value implements context.Context.
+func (c *serverContext) Value(key any) any {
+	switch key.(type) {
+	case serverKey:
+		return c.server
+	case dnsserver.Key:
+		return c.server.dns
+	case dnsserver.LoopKey:
+		return 0
+	}
+	return nil
+}
+
+// serverOf is the punt server of a query that a punt brought.
+func serverOf(ctx context.Context) *server {
+	s, _ := ctx.Value(serverKey{}).(*server)
+	return s
+}
+
+// answers reports whether a block answers o for a name by itself.
+func (s *server) answers(o *origin.Origin, qname string) bool {
+	return slices.ContainsFunc(s.answerers, func(a answerer) bool { return a.Answers(o, qname) })
 }
 
 // unusedKeys warns of what the keys of a block say of a socket that it has not.
@@ -183,11 +141,34 @@ func (s *server) duration(view string) prometheus.Observer {
 	if o, ok := s.durations[view]; ok {
 		return o
 	}
-	return answerDuration.WithLabelValues(s.dns.Addr, view)
+	return metric.AnswerDuration.WithLabelValues(s.dns.Addr, view)
 }
 
 // synced reports whether every database of the server is.
 func (s *server) synced() bool { return s.source == nil || s.source.Status().Ready() }
+
+// unbound is what is wrong with the bindings of this chassis, empty if they are there.
+func (s *server) unbound() string {
+	if s.source == nil {
+		return ""
+	}
+	switch snapshot := s.source.Snapshot(); {
+	case snapshot.HasKept():
+		return "the bindings of this chassis are gone, its guests are served for the grace"
+	case s.options.Placement == placement.OVN && !snapshot.HasChassis():
+		return "the Southbound database does not know this chassis"
+	}
+	return ""
+}
+
+// unsettled is why the guests of a chassis are not known, empty if the databases are still
+// being read.
+func (s *server) unsettled() string {
+	if !s.synced() {
+		return ""
+	}
+	return s.unbound()
+}
 
 // settled reports whether every guest of the databases is known.
 func (s *server) settled() bool { return s.source == nil || s.source.Snapshot().Settled }
@@ -208,6 +189,7 @@ func (s *server) open() error {
 // the last snapshot.
 func (s *server) close() {
 	if s.source != nil {
+		claims.release(s)
 		s.source.ForgetPorts(s)
 		s.source.Release()
 	}
@@ -217,10 +199,10 @@ func (s *server) close() {
 func (s *server) drain(ctx context.Context) {
 	t := time.NewTicker(5 * time.Millisecond)
 	defer t.Stop()
-	for s.admission.count.Load() > 0 {
+	for s.punts.InFlight() > 0 {
 		select {
 		case <-ctx.Done():
-			log.Warningf("Bridge %s: %d queries were still in their chain after %s", s.options.Bridge, s.admission.count.Load(), drainTimeout)
+			log.Warningf("Bridge %s: %d queries were still in their chain after %s", s.options.Bridge, s.punts.InFlight(), punt.DrainTimeout)
 			return
 		case <-t.C:
 		}

@@ -24,6 +24,7 @@ func setup(c *caddy.Controller) error {
 	// No socket, unless bind, which comes later in the order, puts one here.
 	config.ListenHosts = nil
 	config.AddPlugin(func(next plugin.Handler) plugin.Handler { return &Handler{Next: next} })
+	b.index = c.ServerBlockIndex
 	for i := range c.ServerBlockKeys {
 		of := *c
 		of.ServerBlockKeyIndex = i
@@ -37,7 +38,7 @@ func setup(c *caddy.Controller) error {
 		c.OnStartup(in.build)
 		c.OnShutdown(in.stop)
 		c.OnRestartFailed(in.resume)
-		lastStage.arm(c, in.serve)
+		lastStage.arm(c, in)
 	}
 	in.blocks = append(in.blocks, b)
 	return nil
@@ -50,33 +51,64 @@ type instanceKey struct{}
 // directives, since the stages of OnStartup run in their order. Call it once,
 // before caddy starts.
 func TakeOverAfter(directive string) {
-	caddy.RegisterParsingCallback("dns", directive, lastStage.fire)
+	caddy.RegisterParsingCallback("dns", directive, func(ctx caddy.Context) error {
+		c, in := lastStage.disarm(ctx)
+		if in == nil {
+			return nil
+		}
+		c.OnStartup(in.serve)
+		return in.parsed()
+	})
 }
 
-// lastStage remembers, between setup and the end of the parsing of one Corefile,
-// what is to be added behind the OnStartup stages of all plugins.
+// CheckAfter takes the place of TakeOverAfter in a process that only checks a
+// Corefile: after the last of the directives it compiles the servers, and calls end
+// with those that have sockets. Nothing is started where end returns an error.
+func CheckAfter(directive string, end func([]caddy.Server) error) {
+	caddy.RegisterParsingCallback("dns", directive, func(ctx caddy.Context) error {
+		_, in := lastStage.disarm(ctx)
+		if in != nil {
+			if err := in.parsed(); err != nil {
+				return err
+			}
+		}
+		servers, err := ctx.MakeServers()
+		if err != nil {
+			return err
+		}
+		if in != nil {
+			if err := in.build(); err != nil {
+				return err
+			}
+		}
+		return end(servers)
+	})
+}
+
+// lastStage remembers, between setup and the end of the parsing of one Corefile, whose
+// stage is to be added behind the OnStartup stages of all plugins.
 var lastStage stage
 
 type stage struct {
 	mu sync.Mutex
 	c  *caddy.Controller
-	f  func() error
+	in *instance
 }
 
-func (s *stage) arm(c *caddy.Controller, f func() error) {
+func (s *stage) arm(c *caddy.Controller, in *instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.c, s.f = c, f
+	s.c, s.in = c, in
 }
 
-// fire is a parsing callback, called for every Corefile, with or without ofpunt.
-func (s *stage) fire(ctx caddy.Context) error {
+// disarm returns what setup has armed for the Corefile of ctx, nil for one without
+// ofpunt. What is armed for another is of one whose parsing failed.
+func (s *stage) disarm(ctx caddy.Context) (c *caddy.Controller, in *instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// An armed stage of another Corefile is one whose parsing failed.
 	if s.c != nil && s.c.Context() == ctx {
-		s.c.OnStartup(s.f)
+		c, in = s.c, s.in
 	}
-	s.c, s.f = nil, nil
-	return nil
+	s.c, s.in = nil, nil
+	return c, in
 }

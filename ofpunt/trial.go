@@ -4,51 +4,190 @@ package ofpunt
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os/signal"
+	"net"
 	"slices"
-	"syscall"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/coredns/caddy"
+	"github.com/coredns/caddy/caddyfile"
+
 	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// openAndSettle opens the databases of s. On a reload it waits for them, since one
-// must not take answers away: where the server before has all that its databases
-// tell, or reaches its switch, an error keeps that one. A bridge that takes the place of
-// the one given up has to be there, too.
-func (s *server) openAndSettle(given string) error {
-	if err := s.open(); err != nil {
-		return err
+// trialTimeout bounds how long a reload waits for databases and switches that are
+// new to it.
+const trialTimeout = 10 * time.Second
+
+// Try looks whether the switches and databases of a Corefile that is to take the
+// place of the one that serves are there, all of them at once: a reload must not take
+// answers away. Where the Corefile before has all that its databases tell, or reaches
+// its switch, the new one has to do so too; a bridge that takes the place of one
+// given up has to be there. The blocks must have passed CheckAfter. databases tells
+// what an ovnhosts directive reads. What was opened stays so until release is called,
+// for the servers to come to share it.
+func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, error)) (release func(), err error) {
+	servers, err := serversToTry(file, blocks, databases)
+	if err != nil {
+		return nil, err
 	}
-	b := bridges.get(s.options.Bridge)
-	if b == nil && given == "" {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	serving.Lock()
+	given := bridgeGivenUp(serving.instance, servers)
+	serving.Unlock()
+
+	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
-	// caddy looks at the signals to come once the reload is over.
-	ctx, unwatch := signal.NotifyContext(ctx, syscall.SIGTERM)
-	defer unwatch()
-	if b == nil {
-		return s.meet(ctx, given)
-	}
-	settled := b.current.Load().settled()
-	if err := s.attain(ctx, b); err != nil {
-		return err
-	}
-	if b.await(ctx, s); settled && !s.settled() {
-		if ctx.Err() == context.Canceled {
-			return fmt.Errorf("ofpunt %s: the process ends", s.options.Bridge)
+	release = func() {
+		for _, s := range servers {
+			s.close()
 		}
-		return fmt.Errorf("ofpunt %s: the databases have not told everything within %s, as those of the Corefile before have; expected some that can be reached", s.options.Bridge, settleTimeout)
+	}
+	if err := tryAll(ctx, servers, given); err != nil {
+		release()
+		calls.drop()
+		return nil, err
+	}
+	return release, nil
+}
+
+// tryAll tries the servers side by side, and returns the error of the first that has
+// one.
+func tryAll(ctx context.Context, servers []*server, given string) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(servers))
+	for i, s := range servers {
+		wg.Go(func() { errs[i] = s.try(ctx, given) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// attain tries the local endpoints that are new to b, where it has what is there now.
-func (s *server) attain(ctx context.Context, b *bridge) error {
+// serversToTry has of the server of each bridge what a trial needs.
+func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, error)) (servers []*server, err error) {
+	controller := func(b *caddyfile.ServerBlock, directive string) *caddy.Controller {
+		return &caddy.Controller{Dispenser: caddyfile.NewDispenserTokens(file, b.Tokens[directive]), ServerBlockKeys: b.Keys}
+	}
+	for i := range blocks {
+		if len(blocks[i].Tokens[name]) == 0 {
+			continue
+		}
+		b, err := parseBlock(controller(&blocks[i], name))
+		if err != nil {
+			return nil, err
+		}
+		n := slices.IndexFunc(servers, func(s *server) bool { return s.options.Bridge == b.options.Bridge })
+		if n < 0 {
+			n, servers = len(servers), append(servers, &server{options: b.options})
+		}
+		s := servers[n]
+		if b.directive.HasProperties() { // the others of the bridge say the same, or nothing
+			s.options = b.options
+		}
+		if len(blocks[i].Tokens["ovnhosts"]) > 0 {
+			if s.database, err = databases(controller(&blocks[i], "ovnhosts")); err != nil {
+				return nil, err
+			}
+			s.named = true
+		}
+	}
+	return servers, nil
+}
+
+// try opens the databases of s and waits until they have told everything, and looks
+// for the switch and the local database.
+func (s *server) try(ctx context.Context, given string) error {
+	b := bridges.get(s.options.Bridge)
+	if b == nil && given == "" {
+		return nil
+	}
+	if err := s.open(); err != nil {
+		return err
+	}
+	var err error
+	if b == nil {
+		err = s.tryNewBridge(ctx, given)
+	} else {
+		err = s.trySuccession(ctx, b)
+	}
+	if err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
+		return fmt.Errorf("ofpunt %s: the process ends", s.options.Bridge)
+	}
+	return err
+}
+
+// trySuccession looks whether s gives what the server has that serves b.
+func (s *server) trySuccession(ctx context.Context, b *bridge) error {
+	current := b.current.Load()
+	settled := current.settled()
+	endpoints := make(chan error, 1)
+	go func() { endpoints <- s.tryEndpoints(ctx, b) }()
+	shared := s.source != nil && s.source == current.source
+	known := true
+	if !shared {
+		b.await(ctx, s)
+	} else if view := b.ports.View(); settled && view != nil && s.chassis(view) != current.chassis(view) {
+		known = s.awaitChassis(ctx, s.chassis(view))
+	}
+	if err := <-endpoints; err != nil {
+		return err
+	}
+	if err := s.rival.Load(); err != nil {
+		return fmt.Errorf("ofpunt %s: chassis: %w", s.options.Bridge, *err)
+	}
+	if !known {
+		return fmt.Errorf("ofpunt %s: chassis: the Southbound database has no chassis %q; expected one that it has, as that of the Corefile before", s.options.Bridge, s.chassis(b.ports.View()))
+	}
+	if settled && !shared && !s.settled() {
+		lacks := strings.Join(s.source.Status().Lacks(), "; ")
+		if lacks == "" {
+			lacks = "there is more to read"
+		}
+		return fmt.Errorf("ofpunt %s: the databases have not told everything within %s, as those of the Corefile before have: %s; expected some that can be reached", s.options.Bridge, trialTimeout, lacks)
+	}
+	return nil
+}
+
+// awaitChassis reports whether the databases know a chassis, or come to know it before
+// ctx ends. They are not told that it is this one, since others are served from them.
+func (s *server) awaitChassis(ctx context.Context, name string) bool {
+	t := time.NewTicker(50 * time.Millisecond)
+	defer t.Stop()
+	for !s.source.HasChassis(name) {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-t.C:
+		}
+	}
+	return true
+}
+
+// awaitDatabases waits for what the databases of s still have to tell: those of a Corefile
+// that has passed its trial have told all but networks that plugins have asked for
+// since.
+func (s *server) awaitDatabases() {
+	b := bridges.get(s.options.Bridge)
+	if b == nil || !b.current.Load().settled() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(b.ctx, trialTimeout)
+	defer cancel()
+	b.await(ctx, s)
+}
+
+// tryEndpoints tries the local endpoints that are new to b, where it has what is there now.
+func (s *server) tryEndpoints(ctx context.Context, b *bridge) error {
 	o, was := &s.options, &b.current.Load().options
 	for _, local := range []struct {
 		property string
@@ -56,35 +195,55 @@ func (s *server) attain(ctx context.Context, b *bridge) error {
 		now      bool
 	}{
 		{"openflow", o.OpenFlow, was.OpenFlow, b.conn.Load() != nil},
-		{"ovsdb", o.OVSDB, was.OVSDB, b.localRead.Load()},
+		{"ovsdb", o.OVSDB, was.OVSDB, b.ports.Followed()},
 	} {
-		if !local.now || local.e.Listen || local.e == local.was && o.TLS == was.TLS {
+		if !local.now || local.e == local.was && o.TLS == was.TLS {
 			continue
 		}
-		conn, err := open(ctx, local.e, &o.TLS)
-		if err != nil {
+		if local.e.Listen && local.was.Listen && portOf(local.e) == portOf(local.was) {
+			continue // the switch calls again only once the connection that it has ends
+		}
+		if err := o.tryEndpoint(ctx, local.e); err != nil {
 			return fmt.Errorf("ofpunt %s: %s: %w; expected one that can be reached, as that of the Corefile before is", o.Bridge, local.property, err)
 		}
+	}
+	return nil
+}
+
+func portOf(e endpoint.Endpoint) string {
+	_, port, _ := net.SplitHostPort(e.Address) // endpoint has checked it
+	return port
+}
+
+// tryEndpoint finds out whether there is somebody to connect to, or who connects. A switch that
+// has called is kept for the session to come: it would not call again for seconds.
+func (o *Options) tryEndpoint(ctx context.Context, e endpoint.Endpoint) error {
+	conn, err := open(ctx, e, &o.TLS)
+	switch {
+	case err != nil && e.Listen && ctx.Err() != nil:
+		return fmt.Errorf("%s: no switch has called within %s", e, trialTimeout)
+	case err != nil:
+		return err
+	case e.Listen:
+		calls.keep(call{e, o.TLS}, conn)
+	default:
 		conn.Close()
 	}
 	return nil
 }
 
-// settleTimeout bounds how long a reload waits for databases that are new to it.
-const settleTimeout = 10 * time.Second
-
-// givesUp is a bridge that has been served till now and is named no more, if any.
-func (in *instance) givesUp(before *instance) (bridge string) {
-	if before == nil || before == in {
+// bridgeGivenUp is a bridge that before serves, and none of servers would, if any.
+func bridgeGivenUp(before *instance, servers []*server) (bridge string) {
+	if before == nil {
 		return ""
 	}
 	for _, s := range before.servers {
 		name := s.options.Bridge
-		if slices.ContainsFunc(in.servers, func(s *server) bool { return s.options.Bridge == name }) {
+		if slices.ContainsFunc(servers, func(s *server) bool { return s.options.Bridge == name }) {
 			continue
 		}
 		if b := bridges.get(name); b != nil && b.conn.Load() != nil {
-			if view := b.view.Load(); view != nil && !view.absent() {
+			if view := b.ports.View(); view != nil && !view.Absent() {
 				return name
 			}
 		}
@@ -92,19 +251,12 @@ func (in *instance) givesUp(before *instance) (bridge string) {
 	return ""
 }
 
-// meet looks for the bridge of s, which is new, by its socket and in the local database.
-func (s *server) meet(ctx context.Context, given string) error {
+// tryNewBridge looks for the bridge of s, which is new, by its socket and in the local database.
+func (s *server) tryNewBridge(ctx context.Context, given string) error {
 	o := &s.options
 	expected := fmt.Sprintf("expected a bridge that is there, as %s of the Corefile before is", given)
-	if !o.OpenFlow.Listen {
-		conn, err := open(ctx, o.OpenFlow, &o.TLS)
-		if err != nil {
-			return fmt.Errorf("ofpunt %s: openflow: %w; %s", o.Bridge, err, expected)
-		}
-		conn.Close()
-	}
-	if o.OVSDB.Listen {
-		return nil
+	if err := o.tryEndpoint(ctx, o.OpenFlow); err != nil {
+		return fmt.Errorf("ofpunt %s: openflow: %w; %s", o.Bridge, err, expected)
 	}
 	config, err := o.TLS.For(o.OVSDB)
 	if err != nil {
@@ -112,16 +264,16 @@ func (s *server) meet(ctx context.Context, given string) error {
 	}
 	ctx, done := context.WithCancel(ctx)
 	defer done()
-	var view *localView
+	var view *ports.View
 	unread := error(nil)
 	err = vswitch.Watch(ctx, o.OVSDB, config, o.Bridge,
-		func(v vswitch.View) { view = newLocalView(v, nil) },
+		func(v vswitch.View) { view = ports.NewView(v, nil) },
 		func(err error) { unread = err; done() })
 	switch {
 	case unread != nil:
 		err = unread
 	case view == nil: // not even that it can't be read
-	case view.absent():
+	case view.Absent():
 		return fmt.Errorf("ofpunt %s: the local Open_vSwitch database has no bridge of this name; %s", o.Bridge, expected)
 	default:
 		return nil

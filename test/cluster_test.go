@@ -74,6 +74,7 @@ func (n cluster) healthy() {
 // is lost or wrong meanwhile, and what is committed after that is in the answers
 // within a second.
 func TestClusterMemberGone(t *testing.T) {
+	t.Parallel()
 	n := newCluster(t)
 	// It would put the rows right that are changed behind its back.
 	n.AppCtl("ovn-northd", "pause")
@@ -169,6 +170,7 @@ func TestClusterMemberGone(t *testing.T) {
 // A member that is connected to its cluster but behind what was read before is no
 // way back: as OVN's clients do, puntdns waits until it has caught up.
 func TestClusterMemberBehind(t *testing.T) {
+	t.Parallel()
 	n := newCluster(t)
 	n.AppCtl("ovn-northd", "pause")
 	// With long elections a member that is isolated is slow to find out.

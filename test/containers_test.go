@@ -16,6 +16,7 @@ import (
 // A container in a VM is a port of its own, on a switch that may be another
 // tenant's. Its frames carry its tag, and so must the answer.
 func TestContainers(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	for _, sw := range []string{"red", "blue", "trunk"} {
 		l.AddSwitch(sw)

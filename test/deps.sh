@@ -5,7 +5,6 @@
 #
 #   deps.sh go     prints the path of a Go that can build this module
 #   deps.sh lab    installs OVN, Open vSwitch and the tools of the tests
-#   deps.sh bench  installs what the benchmarks need beside that
 #   deps.sh image  installs what a container image is made of, but no engine
 #
 # No daemon is started by an installation: the lab runs its own.
@@ -73,18 +72,19 @@ find_go() {
 
 lab_packages() {
 	# gcc is for the race detector; systemd judges the unit, it does not run;
-	# os-ken is another controller.
+	# os-ken is another controller; dnsperf makes the load of the benchmarks; dhclient runs in
+	# guests; debootstrap makes a Debian with systemd for a container.
 	install ovn-central ovn-host openvswitch-switch bind9-dnsutils iproute2 ethtool \
-		procps util-linux gcc libc6-dev systemd ca-certificates python3-os-ken
+		procps util-linux gcc libc6-dev systemd ca-certificates python3-os-ken dnsperf debootstrap \
+		isc-dhcp-client
 }
 
 case "${1-}" in
 go) find_go ;;
 lab) lab_packages ;;
-bench) install dnsperf ;;
 image) install ca-certificates ;;
 *)
-	echo "usage: deps.sh go|lab|bench|image" >&2
+	echo "usage: deps.sh go|lab|image" >&2
 	exit 2
 	;;
 esac

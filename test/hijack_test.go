@@ -23,6 +23,7 @@ const (
 )
 
 func TestHijack(t *testing.T) {
+	t.Parallel()
 	n := newRouted(t)
 	var servers []*lab.DNSServer
 	for _, at := range []struct {

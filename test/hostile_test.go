@@ -124,6 +124,7 @@ func inPayload(payload []byte) string {
 // A guest can neither take part in what a neighbour asks nor have the answers to
 // its own frames go to the neighbour, whatever it writes into them.
 func TestHostileSource(t *testing.T) {
+	t.Parallel()
 	n := newRouted(t)
 	mallory := n.unguarded("red-mallory", 66)
 	n.AddDNS(map[string]string{"forged.internal": "10.0.0.66"}, "red")
@@ -241,6 +242,7 @@ type hostileFrame struct {
 // Whatever the addresses in a frame, an answer to it leaves by the port that it
 // has come from.
 func TestHostileAddresses(t *testing.T) {
+	t.Parallel()
 	n := newRouted(t)
 	mallory := n.unguarded("red-mallory", 66)
 	n.Sync()
@@ -349,6 +351,7 @@ func TestHostileAddresses(t *testing.T) {
 
 // Who asks is what the switch says, not the tags and addresses in a frame.
 func TestHostileOrigin(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	for _, sw := range []string{"red", "blue", "trunk"} {
 		aclSwitch(l, sw, 1)
@@ -448,6 +451,7 @@ func TestHostileOrigin(t *testing.T) {
 // A process tells by probes through the switch whether it is alive. A guest that
 // sends the like keeps no punt from expiring, and none reaches the process.
 func TestHostileProbe(t *testing.T) {
+	t.Parallel()
 	const (
 		lease = 3 * time.Second
 		tick  = time.Second
@@ -534,6 +538,7 @@ type hostileQuery struct {
 // A datagram of a guest is worth one datagram at most, and that has at most 1,232
 // bytes; an error is no longer than what it is about.
 func TestHostileAmplification(t *testing.T) {
+	t.Parallel()
 	n := newRouted(t)
 	mallory := n.unguarded("red-mallory", 66)
 	n.AddDNS(map[string]string{"huge.internal": addresses(100)}, "red")

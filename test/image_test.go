@@ -21,6 +21,7 @@ const imageUser = 65532
 // TestImage builds the container image, and lets it serve a guest as it would on
 // a chassis: not as root, without capabilities and without a network.
 func TestImage(t *testing.T) {
+	t.Parallel()
 	docker := engine(t)
 	image := buildImage(t, docker)
 
@@ -58,13 +59,13 @@ func TestImage(t *testing.T) {
 	cidfile := filepath.Join(t.TempDir(), "cid")
 	// With the lab's mark in its environment the container ends with the lab,
 	// even if this process is killed.
-	readme, err := os.ReadFile("../README.md")
+	guide, err := os.ReadFile("../docs/operation.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	bare := []string{"--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"}
-	if text := strings.Join(bare, " "); !strings.Contains(string(readme), text) {
-		t.Errorf("the README's container has no %s", text)
+	if text := strings.Join(bare, " "); !strings.Contains(string(guide), text) {
+		t.Errorf("the container in docs/operation.md has no %s", text)
 	}
 	p := l.Node.Start("container", nil, slices.Concat([]string{docker, "run", "--rm", "--cidfile", cidfile, "--network", "none"}, bare, []string{
 		"--env", "PUNTDNS_LAB", "--volume", l.Dir + ":" + l.Dir, "--volume", path + ":/etc/puntdns/Corefile:ro", image,

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,7 @@ var domains = []string{"dhcp.test.", "config.test.", "ids.test.", "file.test."}
 
 // TestDomainOrder takes one source of the domain away after the other.
 func TestDomainOrder(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	aclSwitch(l, "red", 1)
 	vm := aclGuest(l, "red", 1, 1)
@@ -88,7 +90,133 @@ func TestDomainOrder(t *testing.T) {
 		})
 	}
 	s.endWell()
+
+	l.NBCTL("set", "Logical_Switch_Port", vm.Port, "dhcpv4_options="+dhcp)
+	testOwnDomain(t, l, vm, dhcp)
 }
+
+// testOwnDomain has two more Corefiles for a guest whose domain is dhcp.test, on a
+// switch whose domain is another: with resolver addresses, what is the guest's own
+// is denied here, for 5 s; a server of the guest's choice is asked for it.
+func testOwnDomain(t *testing.T, l *lab.Lab, vm *lab.Guest, dhcp string) {
+	l.AddDNS(map[string]string{"db.prod.corp.example": "10.0.1.51"}, "red")
+	l.Sync()
+	// What another server says can be told by its data, or by its denial.
+	records := []string{
+		"dhcp.test. 60 IN TXT outside", "missing.dhcp.test. 60 IN A 192.0.2.1", "prod.corp.example. 60 IN A 192.0.2.1",
+		"prod.corp.example. 60 IN MX 1 outside.", "www.config.test. 60 IN A 192.0.2.1",
+	}
+	const denied = "NXDOMAIN SOA test. 5" // by that server
+	ask := func(t *testing.T, resolver string, q nameQuestion) {
+		t.Helper()
+		r, err := exchange(within(t, wait), vm, resolver, q.name, dns.StringToType[q.qtype])
+		if err != nil {
+			t.Errorf("%s %s: %v", q.name, q.qtype, err)
+			return
+		}
+		got := inShort(r)
+		for _, rr := range r.Ns {
+			got += fmt.Sprintf(" %s %s %d", dns.TypeToString[rr.Header().Rrtype], rr.Header().Name, rr.Header().Ttl)
+		}
+		if got := serialOf.ReplaceAllString(got, "SERIAL 7200"); got != q.want {
+			t.Errorf("%s is asked for %s %s: %s, want %s", resolver, q.name, q.qtype, got, q.want)
+		}
+	}
+	const (
+		fall  = "northbound $NB\n        domain file.test\n        fallthrough"
+		nodat = "NOERROR SOA dhcp.test. 5"
+	)
+
+	t.Run("own domain", func(t *testing.T) {
+		up := l.Upstream(records...)
+		s := serve(t, l, pipelineCorefile("", fall, "cache\n    forward . "+up.Addr))
+		own := []nameQuestion{
+			{"missing.dhcp.test.", "A", "NXDOMAIN SOA dhcp.test. 5"},
+			{"a.missing.dhcp.test.", "MX", "NXDOMAIN SOA dhcp.test. 5"},
+			{"new.dhcp.test.", "A", "NXDOMAIN SOA dhcp.test. 5"},
+			{"dhcp.test.", "A", nodat},
+			{"dhcp.test.", "TXT", nodat},
+			{"dhcp.test.", "SOA", "NOERROR ns.dns.dhcp.test. hostmaster.dhcp.test. SERIAL 7200 1800 86400 5"},
+			{"DHCP.test.", "NS", "NOERROR ns.dns.dhcp.test."},
+			{"prod.corp.example.", "A", "NOERROR SOA example. 5"},
+			{"corp.example.", "AAAA", "NOERROR SOA example. 5"},
+			{"test.", "A", "NOERROR SOA test. 5"},
+			{reverseName("10.0.1.0")[2:], "PTR", "NOERROR SOA in-addr.arpa. 5"},
+		}
+		for _, resolver := range resolvers {
+			for _, q := range own {
+				ask(t, resolver, q)
+			}
+		}
+		ask(t, resolver4, nameQuestion{"ns.dns.dhcp.test.", "A", "NOERROR " + resolver4})
+		ask(t, resolver6, nameQuestion{"ns.dns.dhcp.test.", "AAAA", "NOERROR " + resolver6})
+		if r := vm.Dig("+tcp", "@"+resolver6, "ns.dns.dhcp.test", "AAAA"); r.String() != "NOERROR "+resolver6 {
+			t.Errorf("the server's address over TCP: %s\n%s", r, r.Out)
+		}
+		ask(t, resolver4, nameQuestion{"dhcp.test.", "AXFR", "REFUSED"})
+		ask(t, resolver6, nameQuestion{"dhcp.test.", "IXFR", "REFUSED"})
+		if r := vm.Dig("@"+resolver4, "dhcp.test", "axfr"); !strings.Contains(r.Out, "Transfer failed") || len(r.Answer) > 0 {
+			t.Errorf("a transfer over TCP:\n%s", r.Out)
+		}
+		if asked := up.Asked(); len(asked) > 0 {
+			t.Errorf("the upstream was asked %v", asked)
+		}
+		for _, q := range []nameQuestion{
+			{"prod.corp.example.", "MX", "NOERROR 1 outside."},
+			{"corp.example.", "DS", "NOERROR SOA example. 5"}, // its denial
+			{"www.config.test.", "A", "NOERROR 192.0.2.1"},    // the switch's domain, but not this guest's
+		} {
+			before := up.Count(q.name)
+			ask(t, resolver4, q)
+			if up.Count(q.name) == before {
+				t.Errorf("the upstream was not asked for %s %s", q.name, q.qtype)
+			}
+		}
+		// A name that comes into being after it was asked for.
+		follows(t, vm, "new.dhcp.test.", dns.TypeA, "NOERROR 10.0.1.61", func() {
+			emptyPort(l, "red", "red-new", "02:00:00:00:01:61 10.0.1.61", "new", "dhcpv4_options="+dhcp)
+		})
+		s.endWell()
+	})
+	t.Run("own domain, of another server", func(t *testing.T) {
+		peer := aclGuest(l, "red", 1, 2)
+		l.Sync()
+		const at = "10.0.1.12"
+		peer.ServeDNS(at+":53", records...)
+		s := serve(t, l, pipelineCorefile("address any", fall, "passthrough"))
+		for _, q := range []nameQuestion{
+			{"missing.dhcp.test.", "A", "NOERROR 192.0.2.1"},
+			{"dhcp.test.", "TXT", `NOERROR "outside"`},
+			{"dhcp.test.", "SOA", "NOERROR SOA test. 5"},
+			{"prod.corp.example.", "A", "NOERROR 192.0.2.1"},
+			{"another.dhcp.test.", "A", denied},
+			{"new.dhcp.test.", "A", "NOERROR 10.0.1.61"},
+		} {
+			ask(t, at, q)
+		}
+		s.endWell()
+	})
+	t.Run("own domain, of another server, with forward", func(t *testing.T) {
+		up := l.Upstream(records...)
+		s := serve(t, l, pipelineCorefile("address any", fall, "cache\n    forward . "+up.Addr))
+		for range 2 { // the second time from the cache
+			for _, q := range []nameQuestion{
+				{"missing.dhcp.test.", "A", "NOERROR 192.0.2.1"},
+				{"prod.corp.example.", "A", "NOERROR 192.0.2.1"},
+				{"another.dhcp.test.", "A", "NXDOMAIN SOA dhcp.test. 5"},
+				{"dhcp.test.", "SOA", "NOERROR SOA test. 5"}, // it has other data
+				{"corp.example.", "A", "NOERROR SOA example. 5"},
+				{"another.test.", "A", denied},
+			} {
+				ask(t, "10.0.1.12", q)
+			}
+		}
+		s.endWell()
+	})
+}
+
+// serialOf is the serial of an SOA record of ours, which changes.
+var serialOf = regexp.MustCompile(`\d+ 7200`)
 
 // rowsOf are the addresses that the DNS rows of the Southbound database have for a
 // name, in the order of the rows' UUIDs.
@@ -109,6 +237,7 @@ func rowsOf(l *lab.Lab, name string) []string {
 // Of several rows with one name that with the lowest UUID of the database that is
 // read answers, whatever the order in which they come.
 func TestOverlappingRows(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	aclSwitch(l, "red", 1)
 	vm := aclGuest(l, "red", 1, 1)
@@ -193,6 +322,7 @@ func TestOverlappingRows(t *testing.T) {
 
 // One row may serve many switches.
 func TestSharedRow(t *testing.T) {
+	t.Parallel()
 	const switches = 40
 	l := lab.New(t, lab.Options{})
 	var all []string
@@ -314,6 +444,7 @@ var wildQuestions = []nameQuestion{
 }
 
 func TestNames(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	aclSwitch(l, "red", 1)
 	aclSwitch(l, "blue", 2)
@@ -348,6 +479,7 @@ func TestNames(t *testing.T) {
 
 // What cannot be read is left out, told once and counted, whatever else changes.
 func TestBadRow(t *testing.T) {
+	t.Parallel()
 	records := map[string]string{
 		"good.internal":                    "10.0.1.91",
 		"half.internal":                    "10.0.1.92 here/24 fd00:1::92",
@@ -448,6 +580,7 @@ func ownRow(t *testing.T, l *lab.Lab, row string) {
 // A query for a name of a row that OVN owns never leaves the node, whatever the
 // type.
 func TestOVNOwned(t *testing.T) {
+	t.Parallel()
 	n := newOVNNetwork(t)
 	row := n.AddDNS(map[string]string{
 		"owned.example": "10.0.0.90", "Owned6.example": "fd00:1::90", "90.0.0.10.in-addr.arpa": "owned.example", "*.apps.example": "10.0.0.91",
@@ -504,6 +637,7 @@ func TestOVNOwned(t *testing.T) {
 }
 
 func TestThousandRecords(t *testing.T) {
+	t.Parallel()
 	const count = 1000
 	l := lab.New(t, lab.Options{})
 	aclSwitch(l, "red", 1)

@@ -72,6 +72,7 @@ func plainGuest(l *lab.Lab, name, net string, host, tag int) *lab.Guest {
 }
 
 func TestNeutron(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{Plain: true})
 	// What the agent and its metadata extension have in table 0, and the way on.
 	l.Node.OFCTL("add-flow", lab.Bridge, "table=0,priority=200,ip,nw_dst=169.254.169.254,actions=drop")
@@ -155,6 +156,7 @@ func TestNeutron(t *testing.T) {
 // Any bridge, in hijack mode: what nobody answers comes back to the table and
 // goes its way.
 func TestTable(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{Plain: true})
 	l.Node.OFCTL("add-flow", lab.Bridge, "priority=1,actions=NORMAL")
 	vm := plainGuest(l, "vm1", "", 11, 0)
@@ -376,6 +378,7 @@ func askWho(t *testing.T, g *lab.Guest, resolver string) {
 
 // Two controllers beside each other: neither gets what is the other's.
 func TestNeutronControllers(t *testing.T) {
+	t.Parallel()
 	n := newAgentBridge(t)
 	const each = 40
 	const byOutput, byID, byOurs = 5399, 5398, 5397
@@ -405,8 +408,8 @@ func TestNeutronControllers(t *testing.T) {
 				n.addFlows(agentFlows...)
 			}
 			n.Eventually("flows", func() error {
-				if got := len(n.ours()); got != privateFlows+2*guestFlows {
-					return fmt.Errorf("%d flows of ours, want %d", got, privateFlows+2*guestFlows)
+				if got := len(n.ours()); got != privateFlows+2*plainGuestFlows {
+					return fmt.Errorf("%d flows of ours, want %d", got, privateFlows+2*plainGuestFlows)
 				}
 				return nil
 			})
@@ -486,14 +489,15 @@ func (a *agent) cleanUp(t *testing.T, inTable bool) (deleted int) {
 // After a start of the agent, and after its clean-up, the guests are served again
 // within a second, and what has happened is told once.
 func TestNeutronCleanUp(t *testing.T) {
+	t.Parallel()
 	for _, placement := range []string{"neutron", "table 60 102"} {
 		t.Run(placement, func(t *testing.T) {
 			n := newAgentBridge(t)
 			s := serve(t, n.Lab, agentText(placement))
 			askWho(t, n.red, resolver4)
 			ours := n.ours()
-			if len(ours) != privateFlows+2*guestFlows {
-				t.Fatalf("%d flows, want %d:\n%s", len(ours), privateFlows+2*guestFlows, strings.Join(ours, "\n"))
+			if len(ours) != privateFlows+2*plainGuestFlows {
+				t.Fatalf("%d flows, want %d:\n%s", len(ours), privateFlows+2*plainGuestFlows, strings.Join(ours, "\n"))
 			}
 			entries := 0
 			for _, f := range ours {
@@ -532,7 +536,7 @@ func TestNeutronCleanUp(t *testing.T) {
 							return err
 						})
 					}
-					if took := time.Since(done); took > time.Second {
+					if took := time.Since(done); took > soon {
 						t.Errorf("served again only after %s", took)
 					}
 					revalidated(n.Node)
@@ -619,6 +623,7 @@ func needOSKen(t *testing.T, l *lab.Lab) {
 
 // With a real controller of another kind in the bridge's list.
 func TestNeutronOSKen(t *testing.T) {
+	t.Parallel()
 	for _, placement := range []string{"neutron", "table 60 102"} {
 		t.Run(placement, func(t *testing.T) {
 			n := newAgentBridge(t)
@@ -645,7 +650,7 @@ func TestNeutronOSKen(t *testing.T) {
 					return err
 				})
 			}
-			if took := time.Since(cleaned); took > time.Second {
+			if took := time.Since(cleaned); took > soon {
 				t.Errorf("served again only %s after the clean-up", took)
 			}
 			n.Eventually("the flows are as before", func() error {
@@ -690,6 +695,7 @@ func TestNeutronOSKen(t *testing.T) {
 // A number that the switch has given to another port says nothing about who asks
 // until the local database has told whose it is.
 func TestNeutronPortNumber(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{Plain: true})
 	l.Node.OFCTL("add-flow", lab.Bridge, "priority=1,actions=NORMAL")
 	old, next := plainGuest(l, "old-vm", "", 11, 0), plainGuest(l, "next-vm", "", 12, 0)
@@ -772,6 +778,7 @@ func TestNeutronPortNumber(t *testing.T) {
 
 // The options of Neutron's DNS forwarder, as the README translates them.
 func TestNeutronOptions(t *testing.T) {
+	t.Parallel()
 	n := newAgentBridge(t)
 	ctx := within(t, 2*wait)
 	const record = "www.%s. 60 IN A 192.0.2.%d"

@@ -111,6 +111,7 @@ func estateCorefile(placement, databases, behind string) string {
         openflow $MGMT
         ovsdb $OVSDB
         placement ` + placement + `
+        rate off
     }
     metadata
     errors
@@ -215,6 +216,7 @@ func (n estate) ask(t *testing.T, northbound bool) map[estateQuestion]string {
 // The same tenants by Southbound, by Northbound, and by both: the answers are the
 // same to the bit where the data is.
 func TestNorthboundAnswers(t *testing.T) {
+	t.Parallel()
 	told := map[string]map[estateQuestion]string{}
 	for _, of := range []struct {
 		name      string
@@ -283,6 +285,7 @@ func tagFrame(f []byte, vlan uint16) []byte {
 // With Northbound alone the tag of a frame says nothing that somebody has checked:
 // a container is refused, and never taken for the VM that it is in.
 func TestNorthboundContainer(t *testing.T) {
+	t.Parallel()
 	askers := []struct {
 		name, mac string
 		vlan      uint16
@@ -426,6 +429,7 @@ func sentByTagged(src string) func([]byte) bool {
 // Who a port is follows the local database and Northbound: what no logical port
 // stands for is told no tenant's names, and nothing of the one that it stood for.
 func TestNorthboundFollow(t *testing.T) {
+	t.Parallel()
 	for _, placement := range []string{"neutron", "table 0 102"} {
 		t.Run(placement, func(t *testing.T) {
 			n := newEstate(t, true)
@@ -449,11 +453,11 @@ func TestNorthboundFollow(t *testing.T) {
 				}
 				return nil
 			}
-			soon := func(what string, g *lab.Guest, name, want string) {
+			becomes := func(what string, g *lab.Guest, name, want string) {
 				t.Helper()
 				began := time.Now()
 				n.Eventually(what, func() error { return served(g, name, want) })
-				if took := time.Since(began); took > time.Second {
+				if took := time.Since(began); took > soon {
 					t.Errorf("%s: only after %s", what, took)
 				}
 			}
@@ -462,7 +466,7 @@ func TestNorthboundFollow(t *testing.T) {
 			probe := n.guest("probe", "blue", "probe", 0x13)
 			knows(t, probe, resolvers...)
 			n.Node.VSCTL("set", "Port", probe.NodePort, "tag=2")
-			soon("a guest that came", probe, "probe.", "NOERROR 10.0.1.13")
+			becomes("a guest that came", probe, "probe.", "NOERROR 10.0.1.13")
 			for _, name := range []string{"db.internal.", "who.example."} {
 				if err := served(stranger, name, "no reply"); err != nil {
 					t.Error(err)
@@ -473,10 +477,10 @@ func TestNorthboundFollow(t *testing.T) {
 			}
 
 			n.NBCTL("lsp-add", "blue", "stranger", "--", "lsp-set-addresses", "stranger", stranger.MAC+" 10.0.1.12")
-			soon("its logical port came", stranger, "db.internal.", "NOERROR 10.0.1.201")
-			soon("all of the chain", stranger, "who.example.", "NOERROR 192.0.2.1")
+			becomes("its logical port came", stranger, "db.internal.", "NOERROR 10.0.1.201")
+			becomes("all of the chain", stranger, "who.example.", "NOERROR 192.0.2.1")
 			n.NBCTL("lsp-del", "stranger")
-			soon("its logical port went", stranger, "db.internal.", "no reply")
+			becomes("its logical port went", stranger, "db.internal.", "no reply")
 			n.Eventually("its flows go", func() error {
 				if left := n.flowsOf(stranger); left != 0 {
 					return fmt.Errorf("%d are left", left)
@@ -485,12 +489,12 @@ func TestNorthboundFollow(t *testing.T) {
 			})
 
 			n.Node.VSCTL("set", "Interface", stranger.NodePort, "external_ids:iface-id=red-leased")
-			soon("it stands for another logical port", stranger, "db.internal.", "NOERROR 10.0.1.101")
+			becomes("it stands for another logical port", stranger, "db.internal.", "NOERROR 10.0.1.101")
 			n.Node.VSCTL("set", "Interface", stranger.NodePort, "external_ids:iface-id=blue-ctr")
-			soon("and for another tenant's", stranger, "db.internal.", "NOERROR 10.0.1.201")
+			becomes("and for another tenant's", stranger, "db.internal.", "NOERROR 10.0.1.201")
 			n.Node.VSCTL("remove", "Interface", stranger.NodePort, "external_ids", "iface-id")
-			soon("and for none", stranger, "db.internal.", "no reply")
-			soon("a port of its own is not touched", red, "db.internal.", "NOERROR 10.0.1.101")
+			becomes("and for none", stranger, "db.internal.", "no reply")
+			becomes("a port of its own is not touched", red, "db.internal.", "NOERROR 10.0.1.101")
 
 			follows(t, red, "db.internal.", dns.TypeA, "NOERROR 10.0.1.111", func() {
 				n.NBCTL("set", "DNS", n.row, `records:db.internal="10.0.1.111"`)
@@ -507,7 +511,7 @@ func TestNorthboundFollow(t *testing.T) {
 			s.reaches(0, "coredns_ovnhosts_database_up")
 			s.ready(503)
 			for range 5 {
-				soon("in an outage", red, "db.internal.", "NOERROR 10.0.1.111")
+				becomes("in an outage", red, "db.internal.", "NOERROR 10.0.1.111")
 			}
 			n.Revive("nb")
 			s.reaches(1, "coredns_ovnhosts_database_up")
@@ -526,6 +530,7 @@ func TestNorthboundFollow(t *testing.T) {
 // What is deleted from Northbound while it cannot be reached is gone when it can be
 // again: single names, and a whole tenant. Until then all is answered.
 func TestNorthboundOutage(t *testing.T) {
+	t.Parallel()
 	n := newEstate(t, true)
 	red, blue := n.guests["red"], n.guests["blue"]
 	gate := n.Gate("unix:" + n.Dir + "/gate.sock")
@@ -581,6 +586,7 @@ func TestNorthboundOutage(t *testing.T) {
 // Northbound knows no chassis: before the local database has told who is here,
 // nothing is in place, and nothing is taken from a process that serves.
 func TestNorthboundStart(t *testing.T) {
+	t.Parallel()
 	n := newEstate(t, true)
 	red := n.guests["red"]
 	text := estateCorefile("table 0 102", "northbound $NB", "}")
@@ -628,7 +634,7 @@ func TestNorthboundStart(t *testing.T) {
 			next := launch(t, n.Lab, n.Node, fmt.Sprintf("next%d", i),
 				strings.NewReplacer(metricsAddr, fmt.Sprintf("127.0.0.1:%d", 9200+i), readyAddr, fmt.Sprintf("127.0.0.1:%d", 8200+i)).Replace(text))
 			next.log("flows are in place")
-			first.log("started later has taken over")
+			first.log("another process has taken over")
 			revalidated(n.Node) // until then the switch may punt to the earlier one
 			if err := first.Stop(); err != nil {
 				t.Error(err)

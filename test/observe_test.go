@@ -98,6 +98,7 @@ func appear(t *testing.T, endpoint, late string) {
 // What is not there when puntdns starts is waited for, whatever the order in
 // which it comes.
 func TestObserveStart(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	aclSwitch(l, "red", 1)
 	l.AddDNS(map[string]string{"db.internal": "10.0.1.99"}, "red")
@@ -144,6 +145,12 @@ func TestObserveStart(t *testing.T) {
 			for what, expr := range map[string]string{"switch": switchLog, "local": localLog, "names": namesLog} {
 				s.log(fmt.Sprintf(expr, regexp.QuoteMeta(late[what])))
 			}
+			_, body, err := l.Node.HTTPGet(within(t, wait), "http://"+readyAddr+"/ready")
+			for _, want := range []string{"ofpunt: bridge br-int: unix:" + late["switch"], "ovnhosts: OVN_Southbound: not in sync: unix:" + late["names"]} {
+				if err != nil || !strings.Contains(body, want) {
+					t.Errorf("ready says %q (%v), want %q in it", body, err, want)
+				}
+			}
 			s.reaches(0, "coredns_ofpunt_connected", "bridge", "br-int")
 			s.reaches(0, "coredns_ofpunt_local_database_up", "bridge", "br-int")
 			s.reaches(0, "coredns_ovnhosts_database_up")
@@ -185,6 +192,7 @@ func TestObserveStart(t *testing.T) {
 
 // Answers go on from what was known while a database or the switch is away.
 func TestObserveOutage(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	aclSwitch(l, "red", 1)
 	row := l.AddDNS(map[string]string{"db.internal": "10.0.1.98"}, "red")
@@ -262,6 +270,7 @@ func TestObserveOutage(t *testing.T) {
 
 // Counters of packet-ins, the log and the shape of the metrics.
 func TestObserveMetrics(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	aclSwitch(l, "red", 1)
 	l.AddDNS(map[string]string{"db.internal": "10.0.1.99"}, "red")
@@ -405,6 +414,7 @@ func lintMetrics(t *testing.T, s *server) {
 	}
 	// promlint asks for no more than some suffix, and says nothing of labels.
 	var has []string
+	databases := map[string]bool{}
 	for _, f := range mine {
 		name := f.GetName()
 		has = append(has, name)
@@ -418,6 +428,9 @@ func lintMetrics(t *testing.T, s *server) {
 			labels := map[string]bool{}
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = true
+				if l.GetName() == "database" {
+					databases[l.GetValue()] = true
+				}
 				for _, secret := range []string{"db.internal", "www.example.org", "red-vm", "10.0.1."} {
 					if strings.Contains(l.GetValue(), secret) {
 						t.Errorf("%s: label %s=%q names a tenant or a query", name, l.GetName(), l.GetValue())
@@ -430,6 +443,9 @@ func lintMetrics(t *testing.T, s *server) {
 				t.Errorf("%s has the labels %v, want server and view, or bridge, or database", name, m.GetLabel())
 			}
 		}
+	}
+	if len(databases) != 1 {
+		t.Errorf("the label database has several forms: %v", databases)
 	}
 	for _, want := range []string{
 		"coredns_ofpunt_packet_ins_total",
@@ -450,4 +466,30 @@ func lintMetrics(t *testing.T, s *server) {
 	if s.metric("coredns_ofpunt_flows") == 0 || s.metric("coredns_ovnhosts_rows", "kind", "ports") == 0 {
 		t.Error("flows or ports are counted as none")
 	}
+}
+
+// An interface that is not served is told of, with the reason, and so is each change
+// of the number of guests.
+func TestObserveGuests(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, lab.Options{})
+	aclSwitch(l, "red", 1)
+	l.AddDNS(map[string]string{"db.internal": "10.0.1.50"}, "red")
+	vm := aclGuest(l, "red", 1, 1)
+	l.Sync()
+	s := serve(t, l, pipelineCorefile("lease 3s", "", ""))
+	s.reaches(1, "coredns_ofpunt_guests", "bridge", "br-int")
+	id := l.Node.VSCTL("get", "Interface", vm.NodePort, "external_ids:iface-id")
+	l.Node.VSCTL("set", "Interface", vm.NodePort, "external_ids:iface-id=mistyped")
+	s.log(`\[INFO\] plugin/ofpunt: Bridge br-int: guests: 0, before: 1`)
+	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-int: interface ` + vm.NodePort + ` of logical port "mistyped" is not served: Southbound has no logical port of this name`)
+	s.reaches(0, "coredns_ofpunt_guests", "bridge", "br-int")
+	s.reaches(1, "coredns_ofpunt_interfaces_unserved", "bridge", "br-int")
+	l.Node.VSCTL("set", "Interface", vm.NodePort, "external_ids:iface-id="+strings.TrimSpace(id))
+	s.log(`\[INFO\] plugin/ofpunt: Bridge br-int: guests: 1, before: 0`)
+	s.reaches(0, "coredns_ofpunt_interfaces_unserved", "bridge", "br-int")
+	if n := strings.Count(s.Log(), "is not served"); n != 1 {
+		t.Errorf("told %d times\n%s", n, s.Log())
+	}
+	s.endWell()
 }

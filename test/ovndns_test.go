@@ -173,6 +173,7 @@ func newOVNNetwork(t *testing.T) *ovnNetwork {
 }
 
 func TestOVNDNS(t *testing.T) {
+	t.Parallel()
 	n := newOVNNetwork(t)
 	for _, mode := range []struct{ name, corefile string }{
 		{name: "OVN"},

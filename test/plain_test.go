@@ -38,6 +38,7 @@ const plainCorefile = `. {
 // What a guest may take is limited without OVN as with it, and is its own; and what
 // does not go into a datagram, or is asked by TCP, gets its answer.
 func TestPlain(t *testing.T) {
+	t.Parallel()
 	for _, placement := range []string{"neutron", "table 0 300"} {
 		t.Run(placement, func(t *testing.T) {
 			l := lab.New(t, lab.Options{Plain: true})

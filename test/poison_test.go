@@ -21,6 +21,7 @@ func views(red, blue *lab.DNSServer) string {
     ofpunt br-int {
         openflow $MGMT
         ovsdb $OVSDB
+        rate off
     }
     metadata
     view red {
@@ -86,6 +87,7 @@ func alternate(t *testing.T, n overlap, name, red, blue string) {
 // What one tenant's upstream says, with lies and records that nobody asked for in
 // it, is nothing to another tenant.
 func TestPoisonUpstream(t *testing.T) {
+	t.Parallel()
 	n := newOverlap(t)
 	const lie, truth = "NOERROR 192.0.2.66", "NOERROR 192.0.2.1"
 	liar, honest := n.Upstream(), n.Upstream("bank.example. 60 IN A 192.0.2.1")
@@ -122,6 +124,7 @@ func TestPoisonUpstream(t *testing.T) {
 // The cache plugin knows no tenant, so it has to see none of the names that
 // tenants have.
 func TestPoisonNames(t *testing.T) {
+	t.Parallel()
 	n := newOverlap(t)
 	up := n.Upstream("www.example.org. 60 IN A 192.0.2.1")
 	s := serve(t, n.Lab, pipelineCorefile("", "fallthrough", "cache 30\n    forward . "+up.Addr))
@@ -144,6 +147,7 @@ func TestPoisonNames(t *testing.T) {
 // A guest that knows all that an upstream's answer has to match, and comes first,
 // is not taken for the upstream.
 func TestPoisonResponses(t *testing.T) {
+	t.Parallel()
 	n := newRouted(t)
 	mallory := n.unguarded("red-mallory", 66)
 	n.Sync()

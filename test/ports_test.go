@@ -65,6 +65,7 @@ var portQuestions = []struct{ name, qname, qtype, want, southbound string }{
 
 // Which ports have names, and which guests may ask.
 func TestPorts(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	aclSwitch(l, "red", 1)
 	for _, command := range portSetup {
@@ -130,6 +131,7 @@ func TestPorts(t *testing.T) {
 // A virtual port has the name of its address, whichever of its parents holds that;
 // who asks from the address is the parent.
 func TestVirtualPort(t *testing.T) {
+	t.Parallel()
 	const vip = "10.0.1.88"
 	l := lab.New(t, lab.Options{})
 	aclSwitch(l, "red", 1)
@@ -214,6 +216,7 @@ func TestVirtualPort(t *testing.T) {
 // A port may go from the switch and not from its database, as when the kernel loses
 // the tap of a VM that is killed. The userspace switch has it back at once.
 func TestPortVanishes(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	aclSwitch(l, "red", 1)
 	l.AddDNS(map[string]string{"db.internal": "10.0.1.50"}, "red")
@@ -401,7 +404,7 @@ func (n *reuse) corefile(placement, names string, networks [2]string) string {
 		}))
 		properties := ""
 		if i == 0 {
-			properties = "{\n openflow $MGMT\n ovsdb $OVSDB\n placement " + placement + "\n }\n ready " + readyAddr + " {\n monitor continuously\n }"
+			properties = "{\n openflow $MGMT\n ovsdb $OVSDB\n placement " + placement + "\n rate off\n }\n ready " + readyAddr + " {\n monitor continuously\n }"
 		}
 		text += strings.NewReplacer("PROPERTIES", properties, "NETWORK", network, "NAMES", names, "UPSTREAM", up.Addr).Replace(`. {
     ofpunt br-int PROPERTIES
@@ -422,6 +425,7 @@ func (n *reuse) corefile(placement, names string, networks [2]string) string {
 // A port number that passes from one tenant's guest to another's, within a moment,
 // takes no answer with it: neither one that is on its way, nor the names.
 func TestPortReuse(t *testing.T) {
+	t.Parallel()
 	const times = 20
 	t.Run("ovn", func(t *testing.T) {
 		n := &reuse{Lab: lab.New(t, lab.Options{})}

@@ -21,7 +21,8 @@ import (
 type strangeQuestion struct {
 	name  string
 	query []byte // its ID is put in later
-	// want is the answer of puntdns as strangeAnswer writes it, empty for none.
+	// want is the answer of puntdns as strangeAnswer writes it, empty for none. It has
+	// no "ra": each has that where somebody stands behind, but for other opcodes.
 	want string
 	fate strangeFate
 	// alone is the answer where no plugin stands behind ovnhosts and it is another.
@@ -38,10 +39,14 @@ type strangeFate struct {
 var (
 	strangeAnswered  = strangeFate{service: "answered chain", hijack: "answered chain"}
 	strangeUpstream  = strangeFate{service: "answered chain", hijack: "resumed chain", upstream: true}
+	strangeOwn       = strangeFate{service: "answered chain", hijack: "resumed chain"} // below the asker's domain
 	strangeForeign   = strangeFate{service: "answered chain", hijack: "resumed class"}
 	strangeElsewhere = strangeFate{service: "answered chain", hijack: "resumed class", upstream: true}
 	strangeMalformed = strangeFate{service: "refused malformed", hijack: "resumed malformed"}
 	strangeOpcode    = strangeFate{service: "refused opcode", hijack: "resumed opcode"}
+	strangeNoData    = strangeFate{service: "refused type", hijack: "resumed type"}
+	strangeTransfer  = strangeFate{service: "refused transfer", hijack: "resumed transfer"}
+	strangeNoClass   = strangeFate{service: "refused class", hijack: "resumed class"}
 	strangeShort     = strangeFate{service: "dropped short", hijack: "resumed short"}
 	strangeResponse  = strangeFate{service: "dropped response", hijack: "resumed response"}
 )
@@ -69,21 +74,21 @@ var strangeQuestions = []strangeQuestion{
 	{"an unknown name", strangeQuery(strangeUnknown), "NOERROR aa rd ? www.example.org. A = 192.0.2.1", strangeUpstream, "NXDOMAIN aa rd ? www.example.org. A SOA org."},
 
 	// Opcodes. NOTIFY is for somebody who has zones (RFC 1996).
-	{"opcode IQUERY", strangeQuery(strangeKnown, strangeSet(inOpcode, 1)), "opcode 1 NOTIMP rd ? vm1.red. A", strangeOpcode, ""},
-	{"opcode STATUS", strangeQuery(strangeKnown, strangeSet(inOpcode, 2)), "opcode 2 NOTIMP rd ? vm1.red. A", strangeOpcode, ""},
-	{"opcode 3", strangeQuery(strangeUnknown, strangeSet(inOpcode, 3)), "opcode 3 NOTIMP rd ? www.example.org. A", strangeOpcode, ""},
-	{"opcode NOTIFY", strangeQuery(strangeKnown, strangeSet(inOpcode, 4), strangeSet(inType, dns.TypeSOA)), "opcode 4 NOTIMP rd ? vm1.red. SOA", strangeOpcode, ""},
-	{"opcode NOTIFY of an unknown name", strangeQuery(strangeUnknown, strangeSet(inOpcode, 4), strangeSet(inType, dns.TypeSOA)), "opcode 4 NOTIMP rd ? www.example.org. SOA", strangeOpcode, ""},
-	{"opcode UPDATE", strangeQuery(strangeKnown, strangeSet(inOpcode, 5), strangeSet(inType, dns.TypeSOA), strangeRecords(0, 0, 1)), "opcode 5 NOTIMP rd ? vm1.red. SOA", strangeOpcode, ""},
-	{"opcode DSO", strangeQuery(strangeKnown, strangeSet(inOpcode, 6), strangeNoQuestion), "opcode 6 NOTIMP rd", strangeOpcode, ""},
-	{"opcode 15", strangeQuery(strangeUnknown, strangeSet(inOpcode, 15)), "opcode 15 NOTIMP rd ? www.example.org. A", strangeOpcode, ""},
+	{"opcode IQUERY", strangeQuery(strangeKnown, strangeSet(inOpcode, 1)), "opcode 1 NOTIMP ? vm1.red. A", strangeOpcode, ""},
+	{"opcode STATUS", strangeQuery(strangeKnown, strangeSet(inOpcode, 2)), "opcode 2 NOTIMP ? vm1.red. A", strangeOpcode, ""},
+	{"opcode 3", strangeQuery(strangeUnknown, strangeSet(inOpcode, 3)), "opcode 3 NOTIMP ? www.example.org. A", strangeOpcode, ""},
+	{"opcode NOTIFY", strangeQuery(strangeKnown, strangeSet(inOpcode, 4), strangeSet(inType, dns.TypeSOA)), "opcode 4 NOTIMP ? vm1.red. SOA", strangeOpcode, ""},
+	{"opcode NOTIFY of an unknown name", strangeQuery(strangeUnknown, strangeSet(inOpcode, 4), strangeSet(inType, dns.TypeSOA)), "opcode 4 NOTIMP ? www.example.org. SOA", strangeOpcode, ""},
+	{"opcode UPDATE", strangeQuery(strangeKnown, strangeSet(inOpcode, 5), strangeSet(inType, dns.TypeSOA), strangeRecords(0, 0, 1)), "opcode 5 NOTIMP ? vm1.red. SOA", strangeOpcode, ""},
+	{"opcode DSO", strangeQuery(strangeKnown, strangeSet(inOpcode, 6), strangeNoQuestion), "opcode 6 NOTIMP", strangeOpcode, ""},
+	{"opcode 15", strangeQuery(strangeUnknown, strangeSet(inOpcode, 15)), "opcode 15 NOTIMP ? www.example.org. A", strangeOpcode, ""},
 
 	// Classes. CoreDNS refuses others than IN unless forward is there.
 	{"class CH", strangeQuery(strangeKnown, strangeSet(inClass, dns.ClassCHAOS)), "REFUSED rd ? vm1.red. CH A", strangeForeign, "REFUSED rd ? vm1.red. CH A"},
 	{"class CH of version.bind", strangeQuery("version.bind.", strangeSet(inClass, dns.ClassCHAOS), strangeSet(inType, dns.TypeTXT)), "NXDOMAIN aa rd ? version.bind. CH TXT SOA bind.", strangeElsewhere, "REFUSED rd ? version.bind. CH TXT"},
 	{"class HS", strangeQuery(strangeKnown, strangeSet(inClass, dns.ClassHESIOD)), "REFUSED rd ? vm1.red. HS A", strangeForeign, "REFUSED rd ? vm1.red. HS A"},
-	{"class NONE", strangeQuery(strangeKnown, strangeSet(inClass, dns.ClassNONE)), "REFUSED rd ? vm1.red. NONE A", strangeForeign, "REFUSED rd ? vm1.red. NONE A"},
-	{"class ANY", strangeQuery(strangeKnown, strangeSet(inClass, dns.ClassANY)), "NOERROR aa rd ? vm1.red. CLASS255 A SOA red.", strangeForeign, "REFUSED rd ? vm1.red. CLASS255 A"},
+	{"class NONE", strangeQuery(strangeKnown, strangeSet(inClass, dns.ClassNONE)), "FORMERR rd ? vm1.red. NONE A", strangeNoClass, ""},
+	{"class ANY", strangeQuery(strangeKnown, strangeSet(inClass, dns.ClassANY)), "FORMERR rd ? vm1.red. CLASS255 A", strangeNoClass, ""},
 	{"class 4711", strangeQuery(strangeKnown, strangeSet(inClass, 4711)), "REFUSED rd ? vm1.red. CLASS4711 A", strangeForeign, "REFUSED rd ? vm1.red. CLASS4711 A"},
 	{"class 4711 of an unknown name", strangeQuery(strangeUnknown, strangeSet(inClass, 4711)), "NOERROR aa rd ? www.example.org. CLASS4711 A = 192.0.2.1", strangeElsewhere, "REFUSED rd ? www.example.org. CLASS4711 A"},
 
@@ -95,6 +100,7 @@ var strangeQuestions = []strangeQuestion{
 	{"QDCOUNT 2 before one question", strangePut(strangeQuery(strangeKnown), 4, 0, 2), strangeNothing, strangeMalformed, ""},
 	{"QDCOUNT 65535", strangePut(strangeQuery(strangeKnown), 4, 0xff, 0xff), strangeNothing, strangeMalformed, ""},
 	{"one record in each section", strangeQuery(strangeKnown, strangeRecords(1, 1, 1)), strangeRight, strangeAnswered, ""},
+	{"fewer records than counted", strangePut(strangeQuery(strangeKnown), 11, 1), "FORMERR rd ? vm1.red. A", strangeMalformed, ""},
 	{"two answers", strangeQuery(strangeKnown, strangeRecords(2, 0, 0)), "FORMERR rd ? vm1.red. A", strangeMalformed, ""},
 	{"two authorities", strangeQuery(strangeKnown, strangeRecords(0, 2, 0)), "FORMERR rd ? vm1.red. A", strangeMalformed, ""},
 	{"three additional records", strangeQuery(strangeKnown, strangeRecords(0, 0, 3)), "FORMERR rd ? vm1.red. A", strangeMalformed, ""},
@@ -113,9 +119,9 @@ var strangeQuestions = []strangeQuestion{
 
 	// EDNS.
 	{"EDNS", strangeQuery(strangeKnown, strangeEDNS(1232, 0, 0)), strangeRight + " OPT 1232", strangeAnswered, ""},
-	{"EDNS version 1", strangeQuery(strangeKnown, strangeEDNS(1232, 1, 0)), "BADVERS rd ? vm1.red. A OPT 0", strangeForeign, ""},
-	{"EDNS version 255 for an unknown name", strangeQuery(strangeUnknown, strangeEDNS(1232, 255, 0)), "BADVERS rd ? www.example.org. A OPT 0", strangeForeign, ""},
-	{"EDNS version 1 with an option", strangeQuery(strangeKnown, strangeEDNS(1232, 1, 0, strangeOption)), "BADVERS rd ? vm1.red. A OPT 0", strangeForeign, ""},
+	{"EDNS version 1", strangeQuery(strangeKnown, strangeEDNS(1232, 1, 0)), "BADVERS rd ? vm1.red. A OPT 1232", strangeForeign, ""},
+	{"EDNS version 255 for an unknown name", strangeQuery(strangeUnknown, strangeEDNS(1232, 255, 0)), "BADVERS rd ? www.example.org. A OPT 1232", strangeForeign, ""},
+	{"EDNS version 1 with an option", strangeQuery(strangeKnown, strangeEDNS(1232, 1, 0, strangeOption)), "BADVERS rd ? vm1.red. A OPT 1232", strangeForeign, ""},
 	{"EDNS option", strangeQuery(strangeKnown, strangeEDNS(1232, 0, 0, strangeOption)), strangeRight + " OPT 1232", strangeAnswered, ""},
 	{"EDNS options", strangeQuery(strangeKnown, strangeEDNS(1232, 0, 0, strangeOption, strangeOption)), strangeRight + " OPT 1232", strangeAnswered, ""},
 	{"EDNS option cut off", strangePut(append(strangeQuery(strangeKnown), 0, 0, 41, 4, 0xd0, 0, 0, 0, 0, 0, 4, 0xfd, 0xe9, 0, 9), 11, 1), "FORMERR rd ? vm1.red. A OPT 1232", strangeMalformed, ""},
@@ -124,17 +130,20 @@ var strangeQuestions = []strangeQuestion{
 	{"EDNS DO for an unknown name", strangeQuery(strangeUnknown, strangeEDNS(1232, 0, 0x8000)), "NOERROR aa rd ? www.example.org. A = 192.0.2.1 OPT 1232 flags 8000", strangeUpstream, "NXDOMAIN aa rd ? www.example.org. A SOA org. OPT 1232 flags 8000"},
 	{"EDNS flag 0x0040", strangeQuery(strangeKnown, strangeEDNS(1232, 0, 0x40)), strangeRight + " OPT 1232", strangeAnswered, ""},
 	{"EDNS flag 0x4000", strangeQuery(strangeKnown, strangeEDNS(1232, 0, 0x4000)), strangeRight + " OPT 1232", strangeAnswered, ""},
-	{"EDNS all flags but DO", strangeQuery(strangeMany, strangeEDNS(512, 0, 0x7fff)), "NOERROR aa tc rd ? many.red. A = 10.0.2.1 of 29 OPT 512", strangeAnswered, ""},
+	{"EDNS all flags but DO", strangeQuery(strangeMany, strangeEDNS(512, 0, 0x7fff)), "NOERROR aa tc rd ? many.red. A = 10.0.2.1 of 29 OPT 1232", strangeAnswered, ""},
+	{"EDNS in the answer", strangePut(append(strangeQuery(strangeKnown), strangeOPT...), 7, 1), "FORMERR rd ? vm1.red. A", strangeMalformed, ""},
+	{"EDNS in the authority", strangePut(append(strangeQuery(strangeKnown), strangeOPT...), 9, 1), "FORMERR rd ? vm1.red. A", strangeMalformed, ""},
+	{"EDNS with an owner", strangePut(slices.Concat(strangeQuery(strangeKnown), []byte("\x01a"), strangeOPT), 11, 1), "FORMERR rd ? vm1.red. A", strangeMalformed, ""},
 	{"EDNS twice", strangeQuery(strangeKnown, strangeEDNS(1232, 0, 0), strangeEDNS(1232, 0, 0)), "FORMERR rd ? vm1.red. A OPT 1232", strangeMalformed, ""}, // RFC 6891, section 6.1.1
 	{"EDNS twice for an unknown name", strangeQuery(strangeUnknown, strangeEDNS(512, 0, 0), strangeEDNS(4096, 0, 0)), "FORMERR rd ? www.example.org. A OPT 1232", strangeMalformed, ""},
 	{"EDNS twice, versions 1 and 0", strangeQuery(strangeKnown, strangeEDNS(1232, 1, 0), strangeEDNS(1232, 0, 0)), "FORMERR rd ? vm1.red. A OPT 1232", strangeMalformed, ""},
 
 	// Room for the answer.
 	{"many addresses", strangeQuery(strangeMany), "NOERROR aa tc rd ? many.red. A = 10.0.2.1 of 30", strangeAnswered, ""},
-	{"buffer 0", strangeQuery(strangeKnown, strangeEDNS(0, 0, 0)), strangeRight + " OPT 0", strangeAnswered, ""},
-	{"many addresses, buffer 0", strangeQuery(strangeMany, strangeEDNS(0, 0, 0)), "NOERROR aa tc rd ? many.red. A = 10.0.2.1 of 29 OPT 0", strangeAnswered, ""},
-	{"many addresses, buffer 512", strangeQuery(strangeMany, strangeEDNS(512, 0, 0)), "NOERROR aa tc rd ? many.red. A = 10.0.2.1 of 29 OPT 512", strangeAnswered, ""},
-	{"many addresses, buffer 4096", strangeQuery(strangeMany, strangeEDNS(4096, 0, 0)), "NOERROR aa rd ? many.red. A = 10.0.2.1 of 60 OPT 4096", strangeAnswered, ""},
+	{"buffer 0", strangeQuery(strangeKnown, strangeEDNS(0, 0, 0)), strangeRight + " OPT 1232", strangeAnswered, ""},
+	{"many addresses, buffer 0", strangeQuery(strangeMany, strangeEDNS(0, 0, 0)), "NOERROR aa tc rd ? many.red. A = 10.0.2.1 of 29 OPT 1232", strangeAnswered, ""},
+	{"many addresses, buffer 512", strangeQuery(strangeMany, strangeEDNS(512, 0, 0)), "NOERROR aa tc rd ? many.red. A = 10.0.2.1 of 29 OPT 1232", strangeAnswered, ""},
+	{"many addresses, buffer 4096", strangeQuery(strangeMany, strangeEDNS(4096, 0, 0)), "NOERROR aa rd ? many.red. A = 10.0.2.1 of 60 OPT 1232", strangeAnswered, ""},
 
 	// Types.
 	{"type HTTPS", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeHTTPS)), "NOERROR aa rd ? vm1.red. HTTPS SOA red.", strangeAnswered, ""},
@@ -145,9 +154,17 @@ var strangeQuestions = []strangeQuestion{
 	{"type 1000 of an unknown name", strangeQuery(strangeUnknown, strangeSet(inType, 1000)), "NOERROR aa rd ? www.example.org. TYPE1000 SOA org.", strangeUpstream, "NXDOMAIN aa rd ? www.example.org. TYPE1000 SOA org."},
 	{"type 0", strangeQuery(strangeKnown, strangeSet(inType, 0)), "NOERROR aa rd ? vm1.red. None SOA red.", strangeAnswered, ""},
 	{"type 65535", strangeQuery(strangeKnown, strangeSet(inType, 65535)), "NOERROR aa rd ? vm1.red. Reserved SOA red.", strangeAnswered, ""},
-	{"type OPT", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeOPT)), "NOERROR aa rd ? vm1.red. OPT SOA red.", strangeAnswered, ""},
-	{"type AXFR", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeAXFR)), "NOERROR aa rd ? vm1.red. AXFR SOA red.", strangeAnswered, ""},
-	{"type IXFR", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeIXFR), strangeRecords(0, 1, 0)), "NOERROR aa rd ? vm1.red. IXFR SOA red.", strangeAnswered, ""},
+	{"type OPT", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeOPT)), "FORMERR rd ? vm1.red. OPT", strangeNoData, ""},
+	{"type TKEY", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeTKEY)), "FORMERR rd ? vm1.red. TKEY", strangeNoData, ""},
+	{"type TSIG", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeTSIG)), "FORMERR rd ? vm1.red. TSIG", strangeNoData, ""},
+	{"type MAILA", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeMAILA)), "NOTIMP rd ? vm1.red. MAILA", strangeNoData, ""},
+	{"type MAILB", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeMAILB)), "NOTIMP rd ? vm1.red. MAILB", strangeNoData, ""},
+	{"type TSIG with EDNS", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeTSIG), strangeEDNS(4096, 0, 0)), "FORMERR rd ? vm1.red. TSIG OPT 1232", strangeNoData, ""},
+	{"type TSIG with EDNS version 1", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeTSIG), strangeEDNS(4096, 1, 0)), "BADVERS rd ? vm1.red. TSIG OPT 1232", strangeForeign, ""},
+	{"type NXNAME of an unknown name", strangeQuery(strangeUnknown, strangeSet(inType, 128)), "FORMERR rd ? www.example.org. NXNAME", strangeNoData, ""}, // RFC 9824, section 3.4
+	{"type AXFR", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeAXFR)), "REFUSED rd ? vm1.red. AXFR", strangeTransfer, ""},
+	{"type AXFR of an unknown name", strangeQuery(strangeUnknown, strangeSet(inType, dns.TypeAXFR)), "REFUSED rd ? www.example.org. AXFR", strangeTransfer, ""},
+	{"type IXFR", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeIXFR), strangeRecords(0, 1, 0)), "REFUSED rd ? vm1.red. IXFR", strangeTransfer, ""},
 	{"type DS", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeDS)), "NOERROR aa rd ? vm1.red. DS SOA red.", strangeAnswered, ""},
 	{"type ANY", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeANY)), "NOERROR aa rd ? vm1.red. ANY = 10.0.0.31 of 2", strangeAnswered, ""},
 
@@ -171,13 +188,14 @@ var strangeQuestions = []strangeQuestion{
 	{"pointers in a circle", strangeAsks(1, 'a', 0xc0, 12), strangeNothing, strangeMalformed, ""},
 	{"pointer out of the message", strangeAsks(0xc0, 200), strangeNothing, strangeMalformed, ""},
 	{"pointer cut off", strangeAsks(0xc0)[:13], strangeNothing, strangeMalformed, ""},
-	{"pointer forward", append(strangeAsks(0xc0, 18), "\x03vm1\x03red\x00"...), strangeRight, strangeAnswered, ""},
+	{"pointer forward", append(strangeAsks(0xc0, 18), "\x03vm1\x03red\x00"...), strangeNothing, strangeMalformed, ""},
+	{"pointer forward of a record", strangePut(append(strangeQuery(strangeKnown), 0xc0, 41, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 192, 0, 2, 1, 0), 11, 1), "FORMERR rd ? vm1.red. A", strangeMalformed, ""},
 	{"pointer to a zero in the header", strangeAsks([]byte("\x03vm1\x03red\xc0\x04")...), strangeRight, strangeAnswered, ""},
 	{"label of type 0x40", strangeAsks(0x41, 'a', 0), strangeNothing, strangeMalformed, ""},
 	{"label of type 0x80", strangeAsks(0x81, 'a', 0), strangeNothing, strangeMalformed, ""},
 	{"bytes of the name in other case", strangeQuery("vM1.rED."), "NOERROR aa rd ? vM1.rED. A = 10.0.0.31", strangeAnswered, ""},
 	{"one label with the dot inside", strangeQuery(`vm1\.red.`), `NXDOMAIN aa rd ? vm1\.red. A SOA vm1\.red.`, strangeUpstream, ""},
-	{"a NUL in a label", strangeQuery(`vm1\000.red.`), `NXDOMAIN aa rd ? vm1\000.red. A SOA red.`, strangeUpstream, ""},
+	{"a NUL in a label", strangeQuery(`vm1\000.red.`), `NXDOMAIN aa rd ? vm1\000.red. A SOA red.`, strangeOwn, ""},
 	{"a name of 255 bytes", strangeQuery(strangeLong), "NXDOMAIN aa rd ? " + strangeLong + " A SOA " + strangeLong[192:], strangeUpstream, ""},
 	{"a name of 255 NULs", strangeQuery(strings.ReplaceAll(strangeLong, "x", `\000`)), strings.ReplaceAll("NXDOMAIN aa rd ? "+strangeLong+" A SOA "+strangeLong[192:], "x", `\000`), strangeUpstream, ""},
 	{"a name of 256 bytes", strangeAsks([]byte(strings.Repeat("\x3f"+strings.Repeat("x", 63), 3) + "\x3e" + strings.Repeat("x", 62) + "\x00")...), strangeNothing, strangeMalformed, ""},
@@ -221,6 +239,9 @@ func strangeRecords(answer, authority, additional int) func(*dns.Msg) {
 // strangeOption is of those for local use.
 var strangeOption = &dns.EDNS0_LOCAL{Code: 65001, Data: []byte{1, 2}}
 
+// strangeOPT is a record of EDNS.
+var strangeOPT = []byte{0, 0, byte(dns.TypeOPT), 4, 0xd0, 0, 0, 0, 0, 0, 0}
+
 func strangeEDNS(size uint16, version uint8, flags uint16, options ...dns.EDNS0) func(*dns.Msg) {
 	return func(m *dns.Msg) {
 		m.Extra = append(m.Extra, &dns.OPT{
@@ -241,7 +262,7 @@ func strangeAsks(name ...byte) []byte {
 	return slices.Concat([]byte{0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}, name, []byte{0, byte(dns.TypeA), 0, dns.ClassINET})
 }
 
-// strangeAnswer writes a message: status and flags, ? the question, = the first of
+// strangeAnswer writes a message: ra, status and other flags, ? the question, = the first of
 // the answers, the owner of an SOA record, OPT with buffer, flags and options.
 func strangeAnswer(b []byte) string {
 	m := new(dns.Msg)
@@ -258,13 +279,13 @@ func strangeAnswer(b []byte) string {
 	if m.Rcode == dns.RcodeBadVers {
 		status = "BADVERS" // the table has BADSIG, which has the same number
 	}
+	say(m.RecursionAvailable, "ra")
 	say(!m.Response, "query")
 	say(m.Opcode != dns.OpcodeQuery, "opcode %d", m.Opcode)
 	say(true, "%s", status)
 	say(m.Authoritative, "aa")
 	say(m.Truncated, "tc")
 	say(m.RecursionDesired, "rd")
-	say(m.RecursionAvailable, "ra")
 	say(m.Zero, "z")
 	say(m.AuthenticatedData, "ad")
 	say(m.CheckingDisabled, "cd")
@@ -299,6 +320,7 @@ func strangeAnswer(b []byte) string {
 
 // What becomes of each message, in the modes that puntdns has.
 func TestQuestions(t *testing.T) {
+	t.Parallel()
 	n := newRouted(t)
 	emptyPort(n.Lab, "red", "red-vm1", "02:00:00:00:00:31 10.0.0.31 fd00:10::31", "vm1")
 	emptyPort(n.Lab, "red", "red-many", "02:00:00:00:00:32 "+addresses(60), "many")
@@ -337,11 +359,15 @@ func testQuestionsService(t *testing.T, n *routed, s *server, resolver string, u
 			client := newStrangeClient(t, n.vm, resolver, 2*i)
 			var asked, due []dns.Question
 			if upstream != nil {
+				client.ra = strangeRecursive
 				asked = upstream.Asked()
 			}
 			answer := q.want
-			if upstream == nil && q.alone != "" {
+			switch {
+			case upstream == nil && q.alone != "":
 				answer = q.alone
+			case upstream != nil && answer != "" && q.fate != strangeOpcode:
+				answer = strangeRecursive + answer
 			}
 			query := client.send(t, q.query)
 			if answer != "" {
@@ -374,9 +400,10 @@ func testQuestionsHijack(t *testing.T, n *routed, s *server, server string) {
 	for i, q := range strangeQuestions {
 		inTurn(t, q.name, func(t *testing.T) {
 			client := newStrangeClient(t, n.vm, server, 2*i)
+			client.ra = strangeRecursive
 			query := client.send(t, q.query)
 			if q.fate.hijack == strangeAnswered.hijack {
-				client.want(t, query, q.want)
+				client.want(t, query, strangeRecursive+q.want)
 			}
 			client.mark(t)
 			now := s.tell(t, before, strangeCounted(q.fate.hijack))
@@ -401,6 +428,9 @@ func strangeCounted(fate string) outcomes {
 	return o
 }
 
+// strangeRecursive is of an answer where what is not known goes to somebody else.
+const strangeRecursive = "ra "
+
 // next is the next datagram.
 func (b datagramBox) next(t *testing.T) []byte {
 	t.Helper()
@@ -419,6 +449,7 @@ func (b datagramBox) next(t *testing.T) []byte {
 type strangeClient struct {
 	net.Conn
 	id uint16 // of the last
+	ra string // before what a mark gets
 }
 
 func newStrangeClient(t *testing.T, g *lab.Guest, server string, id int) *strangeClient {
@@ -428,7 +459,7 @@ func newStrangeClient(t *testing.T, g *lab.Guest, server string, id int) *strang
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &strangeClient{conn, uint16(id)}
+	return &strangeClient{Conn: conn, id: uint16(id)}
 }
 
 // send sends a message with an ID of its own, if there is room for it, and returns it.
@@ -464,5 +495,5 @@ func (c *strangeClient) want(t *testing.T, query []byte, want string) {
 // mark asks for a known name: what was to come before has come by now.
 func (c *strangeClient) mark(t *testing.T) {
 	t.Helper()
-	c.want(t, c.send(t, strangeQuery(strangeKnown)), strangeRight)
+	c.want(t, c.send(t, strangeQuery(strangeKnown)), c.ra+strangeRight)
 }

@@ -3,8 +3,14 @@
 package test
 
 import (
+	"context"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -147,7 +153,7 @@ func TestRate(t *testing.T) {
 		limited(t, 50)
 	})
 	t.Run("no rate", func(t *testing.T) {
-		reload(t, "lease 3s")
+		reload(t, "lease 3s\n rate off")
 		meters(0)
 		revalidate(n.l.Node)
 		if got := burst(t, n.vm, 90); got != 90 {
@@ -190,7 +196,7 @@ func TestRateHandOver(t *testing.T) {
 	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease 3s\n rate 1 50", "", 9154, 8182))
 	second.metricsAt = "127.0.0.1:9154"
 	second.log("flows are in place")
-	first.log("started later has taken over")
+	first.log("another process has taken over")
 	meter("the second's", 50)
 	second.undisturbed(t)
 	if err := second.Stop(); err != nil {
@@ -207,4 +213,174 @@ func TestRateHandOver(t *testing.T) {
 	}
 	meter("the third's, when the first has gone", 60)
 	third.undisturbed(t)
+}
+
+// standingMeters are the meters of puntdns, as "RATE BURST", of which it has the
+// highest ids; ovn-controller counts from 1 up.
+func standingMeters(l *lab.Lab) (all []string) {
+	for _, m := range meterLine.FindAllStringSubmatch(l.Node.OFCTL("dump-meters", lab.Bridge), -1) {
+		if id, err := strconv.Atoi(m[1]); err == nil && id > 1000 {
+			all = append(all, m[2]+" "+m[3])
+		}
+	}
+	return all
+}
+
+var meterLine = regexp.MustCompile(`meter=(\d+) pktps.*\n.*rate=(\d+)(?: burst_size=(\d+))?`)
+
+// Without a word in the Corefile a guest may ask as much as OVN's own DNS on its
+// switch, where control plane protection says how much that is, else the default.
+func TestRateDefault(t *testing.T) {
+	n := newSurvivor(t)
+	aclSwitch(n.l, "blue", 1)
+	aclGuest(n.l, "blue", 1, 12)
+	n.l.Sync()
+	text := func(properties string) string {
+		// surviveCorefile says nothing of rate by itself.
+		text := strings.Replace(surviveCorefile, "PROPERTIES", properties, 1)
+		return strings.NewReplacer("OVNHOSTS", "", "UPSTREAM", n.upstream.Addr, "METRICS", "9153", "READY", "8181").Replace(text)
+	}
+	s := start(t, n.l, text(""))
+	s.ready(200)
+	are := func(t *testing.T, want ...string) {
+		t.Helper()
+		n.l.Eventually("meters", func() error {
+			got := standingMeters(n.l)
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				return fmt.Errorf("%q, want %q\n%s", got, want, n.l.Node.OFCTL("dump-meters", lab.Bridge))
+			}
+			return nil
+		})
+	}
+	are(t, "1024 64", "1024 64")
+	t.Run("a guest that asks more", func(t *testing.T) {
+		revalidate(n.l.Node)
+		began := time.Now()
+		got := burst(t, n.vm, 2000)
+		// The last answer is followed by silence of 2 s.
+		took := time.Since(began) - 2*time.Second
+		if most := 64 + int(took.Seconds()*1024*1.1) + 1; got < 50 || got > most {
+			t.Errorf("%d of 2000 queries answered in %s, want from 50 to %d", got, took, most)
+		}
+	})
+
+	// Southbound has the meters of switches with DNS rows: blue has none.
+	for _, step := range []struct {
+		name    string
+		command []string
+		want    []string
+	}{
+		{"a policy", []string{"meter-add", "dns", "drop", "500", "pktps", "70", "--", "copp-add", "policy", "dns", "dns", "--", "ls-copp-add", "policy", "red"}, []string{"1024 64", "500 70"}},
+		{"shared with another switch", []string{"ls-copp-add", "policy", "blue", "--", "add", "Logical_Switch", "blue", "dns_records", strings.TrimSpace(n.l.NBCTL("--bare", "--columns=dns_records", "list", "Logical_Switch", "red"))}, []string{"500 70", "500 70"}},
+		{"another rate", []string{"set", "Meter_Band", ".", "rate=600"}, []string{"600 70", "600 70"}},
+		{"not in packets", []string{"set", "Meter", "dns", "unit=kbps"}, []string{"1024 64", "1024 64"}},
+		{"in packets again", []string{"set", "Meter", "dns", "unit=pktps"}, []string{"600 70", "600 70"}},
+		{"none on one switch", []string{"clear", "Logical_Switch", "blue", "copp"}, []string{"1024 64", "600 70"}},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			for i, w := range step.command {
+				if w == "." {
+					step.command[i] = strings.TrimSpace(n.l.NBCTL("--bare", "--columns=bands", "list", "Meter", "dns"))
+				}
+			}
+			n.l.NBCTL(append([]string{"--wait=sb"}, step.command...)...)
+			are(t, step.want...)
+			if got := briefly(n.vm.Dig("db.internal", "@169.254.169.254", "+time=5")); got != ofSurvivor {
+				t.Error(got)
+			}
+		})
+	}
+	s.toldTimes(t, 1, "and no packet rate")
+
+	t.Run("hijack mode", func(t *testing.T) {
+		n.l.WriteFile("Corefile.puntdns", corefile(n.l, text("address any")))
+		if err := s.Signal(syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		are(t, "10000 256", "600 70")
+		n.l.NBCTL("--wait=sb", "clear", "Logical_Switch", "red", "copp")
+		are(t, "10000 256", "10000 256")
+		revalidate(n.l.Node)
+		if got := burst(t, n.vm, 200); got != 200 {
+			t.Errorf("%d of 200 queries at once answered", got)
+		}
+	})
+	s.endWell()
+}
+
+// A switch without meters is told of once, and guests are served without. One that
+// claims more than Open vSwitch takes, as kernels before 5.8 have it do, has meters.
+func TestRateOfTheSwitch(t *testing.T) {
+	n := newSurvivor(t)
+	gate := n.l.Gate("unix:" + n.l.Dir + "/gate.sock")
+	through := func(most uint32) {
+		gate.Serve(func(conn net.Conn) {
+			to, err := n.l.Node.Dial(context.Background(), "unix", strings.TrimPrefix(n.l.Node.OpenFlow, "unix:"))
+			if err != nil {
+				return // the client finds out
+			}
+			go func() {
+				_, _ = io.Copy(to, conn)
+				to.Close()
+			}()
+			_ = claimMeters(conn, to, most) // ends with the connection
+		})
+	}
+	through(0)
+	s := start(t, n.l, strings.Replace(n.corefile("rate 1000", "", 9153, 8181), "$MGMT", gate.Endpoint, 1))
+	s.ready(200)
+	for i, tt := range []struct {
+		name   string
+		most   uint32
+		meters []string
+	}{
+		{"none", 0, nil},
+		{"none, after another connection", 0, nil},
+		{"too many", 0xffffffff, []string{"1000 64"}},
+	} {
+		if i > 0 {
+			through(tt.most)
+		}
+		n.l.Eventually(tt.name+": connection", func() error {
+			if got := s.told("connected to"); got < i+1 {
+				return fmt.Errorf("%d connections", got)
+			}
+			return nil
+		})
+		n.l.Eventually(tt.name+": meters and answers", func() error {
+			got := briefly(n.vm.Dig("db.internal", "@169.254.169.254", "+time=1"))
+			if m := standingMeters(n.l); got != ofSurvivor || !slices.Equal(m, tt.meters) {
+				return fmt.Errorf("%s with meters %q, want %q", got, m, tt.meters)
+			}
+			return nil
+		})
+	}
+	s.ready(200)
+	s.toldTimes(t, 1, "rate is not enforced: its datapath has no meters")
+	s.toldTimes(t, 1, "rate is not enforced")
+	s.toldTimes(t, 1, "rate is enforced again")
+	s.endWell()
+}
+
+// claimMeters passes on what the switch says, but for the highest id of a meter in
+// what it tells of its features (OpenFlow 1.5.1, 7.3.5.16).
+func claimMeters(to io.Writer, from io.Reader, most uint32) error {
+	const typeMultipartReply, meterFeatures = 19, 11
+	for {
+		header := make([]byte, 8)
+		if _, err := io.ReadFull(from, header); err != nil {
+			return err
+		}
+		msg := append(header, make([]byte, binary.BigEndian.Uint16(header[2:])-8)...)
+		if _, err := io.ReadFull(from, msg[8:]); err != nil {
+			return err
+		}
+		if len(msg) >= 20 && msg[1] == typeMultipartReply && binary.BigEndian.Uint16(msg[8:]) == meterFeatures {
+			binary.BigEndian.PutUint32(msg[16:], most)
+		}
+		if _, err := to.Write(msg); err != nil {
+			return err
+		}
+	}
 }

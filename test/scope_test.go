@@ -11,6 +11,7 @@ import (
 // With scope router the subnets of one tenant share their names, and those of
 // another tenant do not, whose addresses are the same.
 func TestScopeRouter(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	for _, sw := range []string{"red1", "red2", "blue1"} {
 		l.AddSwitch(sw)

@@ -99,7 +99,12 @@ func TestSoak(t *testing.T) {
 	}
 	t.Logf("%d rounds, %d queries; after a third %+v, at the end %+v", rounds, asked, level, now)
 	const heap, goroutines, resident = 4 << 20, 64, 48 << 20
-	if now.heap > level.heap+heap || now.goroutines > level.goroutines+goroutines || now.resident > level.resident+resident {
+	if now.heap > level.heap+heap || now.goroutines > level.goroutines+goroutines {
 		t.Errorf("after a third %+v, at the end %+v", level, now)
+	}
+	// What the runtime and the race detector hold beyond the heap finds its level only
+	// after minutes.
+	if span >= 5*time.Minute && now.resident > level.resident+resident {
+		t.Errorf("resident memory: after a third %.0f bytes, at the end %.0f", level.resident, now.resident)
 	}
 }

@@ -34,6 +34,7 @@ func named(host string) func(*x509.Certificate) {
 // Southbound by TLS: either side wants a certificate of the other that its
 // authority has signed, and takes up those that are renewed on disk.
 func TestTLSDatabase(t *testing.T) {
+	t.Parallel()
 	n := newDatabases(t, lab.Options{})
 	const server, port = "tcp:127.0.0.1:6642", 6642
 	gate := n.Gate("tcp:127.0.0.1:7642")
@@ -122,6 +123,7 @@ func TestTLSDatabase(t *testing.T) {
 // takes the other while one of them has a wrong certificate, and both do once it is
 // renewed on disk.
 func TestTLSSwitch(t *testing.T) {
+	t.Parallel()
 	n := newDatabases(t, lab.Options{})
 	ca, stranger := n.NewCA("ca"), n.NewCA("stranger")
 	files := ca.Issue("node")

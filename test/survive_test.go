@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,7 +69,7 @@ func newSurvivor(t *testing.T) survivor {
 }
 
 func (n survivor) corefile(properties, ovnhosts string, metrics, ready int) string {
-	return strings.NewReplacer("PROPERTIES", properties, "OVNHOSTS", ovnhosts, "UPSTREAM", n.upstream.Addr,
+	return strings.NewReplacer("PROPERTIES", unlimited(properties), "OVNHOSTS", ovnhosts, "UPSTREAM", n.upstream.Addr,
 		"METRICS", fmt.Sprint(metrics), "READY", fmt.Sprint(ready)).Replace(surviveCorefile)
 }
 
@@ -162,9 +163,10 @@ func TestHandOver(t *testing.T) {
 	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease 3s", "", 9154, 8182))
 	second.metricsAt = "127.0.0.1:9154"
 	second.log("flows are in place")
-	first.log("started later has taken over")
-	if c := cookie(); c == ofFirst {
-		t.Errorf("the punt has the cookie of the first still: %s", c)
+	first.log("another process has taken over")
+	ofSecond := cookie()
+	if ofSecond == ofFirst {
+		t.Errorf("the punt has the cookie of the first still: %s", ofSecond)
 	}
 	if id := controllerID(); id == idOfFirst {
 		t.Errorf("both processes have controller id %s", id)
@@ -184,8 +186,9 @@ func TestHandOver(t *testing.T) {
 	}
 	first.log("is gone, taking back")
 	n.l.Eventually("the first has its flows again", func() error {
-		if c := cookie(); c != ofFirst {
-			return fmt.Errorf("the punt has cookie %s, want %s", c, ofFirst)
+		// It came later than the second, by its cookie.
+		if c, id := cookie(), controllerID(); len(c) != len(ofSecond) || c <= ofSecond || id != idOfFirst {
+			return fmt.Errorf("the punt has cookie %s and controller id %s, want one above %s and %s", c, id, ofSecond, idOfFirst)
 		}
 		return nil
 	})
@@ -195,7 +198,7 @@ func TestHandOver(t *testing.T) {
 	third := launch(t, n.l, n.l.Node, "third", n.corefile("lease 3s", "", 9155, 8183))
 	third.metricsAt = "127.0.0.1:9155"
 	third.log("flows are in place")
-	first.log("(?s)taking back.*started later has taken over")
+	first.log("(?s)taking back.*another process has taken over")
 	if err := first.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -208,14 +211,79 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
+// Processes that are stopped at any time do not put back what another has done: one has
+// the flows, and the other one yields.
+func TestHandOverStopped(t *testing.T) {
+	n := newSurvivor(t)
+	first := launch(t, n.l, n.l.Node, "first", n.corefile("lease 3s", "", 9153, 8181))
+	first.ready(200)
+	signal := func(s *server, sig syscall.Signal) {
+		t.Helper()
+		if err := s.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answered := func() {
+		t.Helper()
+		n.l.Eventually("an answer", func() error {
+			if got := briefly(n.vm.Dig("db.internal", "@"+resolver4, "+time=1")); got != ofSurvivor {
+				return errors.New(got)
+			}
+			return nil
+		})
+	}
+	// beats waits until one has looked at its flows several times.
+	beats := func(s *server) {
+		t.Helper()
+		s.undisturbed(t)
+		s.undisturbed(t)
+	}
+
+	// It learns late that another has taken over.
+	before := first.mendings()
+	signal(first, syscall.SIGSTOP)
+	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease 3s", "", 9154, 8182))
+	second.metricsAt = "127.0.0.1:9154"
+	second.log("flows are in place")
+	signal(first, syscall.SIGCONT)
+	first.log("another process has taken over")
+	beats(second)
+	first.mended(t, before, 0, 0)
+
+	// Somebody deletes all flows: whose they were puts them back.
+	ofFirst, ofSecond := first.mendings(), second.mendings()
+	n.l.Node.OFCTL("del-flows", lab.Bridge, ourCookie)
+	second.mended(t, ofSecond, privateFlows+guestFlows, privateFlows+guestFlows)
+	answered()
+	first.mended(t, ofFirst, 0, 0)
+
+	// The punt of the second expires. The first waits whether it comes back, takes over,
+	// and keeps what it has when the second is back.
+	ofFirst, ofSecond = first.mendings(), second.mendings()
+	signal(second, syscall.SIGSTOP)
+	first.log("is gone, taking back")
+	first.mended(t, ofFirst, privateFlows+guestFlows, 0)
+	answered()
+	signal(second, syscall.SIGCONT)
+	second.log("another process has taken over")
+	beats(first)
+	answered()
+	first.mended(t, ofFirst, privateFlows+guestFlows, 0)
+	second.mended(t, ofSecond, 0, 0)
+	if err := second.Stop(); err != nil {
+		t.Error(err)
+	}
+	answered()
+	first.mended(t, ofFirst, privateFlows+guestFlows, 0)
+}
+
 // What somebody else does to our flows is undone.
 func TestFlowsAreMended(t *testing.T) {
 	n := newSurvivor(t)
 	s := start(t, n.l, n.corefile("", "", 9153, 8181))
 	s.ready(200)
 	const cookies = "cookie=0x70646e0000000000/0xffffff0000000000"
-	// The guest has queries over UDP and TCP, and who-has, of two addresses.
-	const entry, private = 6, 3
+	const entry, private = guestFlows, privateFlows
 	dump := func() []string {
 		return flowLines(n.l.Node.OFCTL("--no-stats", "--no-names", "dump-flows", lab.Bridge, cookies))
 	}
@@ -234,7 +302,7 @@ func TestFlowsAreMended(t *testing.T) {
 			}
 			return nil
 		})
-		if took := time.Since(done); took > time.Second {
+		if took := time.Since(done); took > soon {
 			t.Errorf("the flows were put back only after %s", took)
 		}
 	}
@@ -267,7 +335,7 @@ func TestFlowsAreMended(t *testing.T) {
 					t.Fatalf("%v %v\n%s", r, err, n.l.Node.OFCTL("dump-flows", lab.Bridge, cookies))
 				}
 			}
-			if took := time.Since(done); took > time.Second {
+			if took := time.Since(done); took > soon {
 				t.Errorf("served again only after %s", took)
 			}
 			s.mended(t, before, harm.lost, harm.lost)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
@@ -40,7 +42,13 @@ func newTCPOverlap(t *testing.T) (n overlap, up *lab.DNSServer, release chan str
 	n.Sync()
 	up = n.Upstream()
 	release = make(chan struct{})
-	up.SetHandler(dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
+	up.SetHandler(upstreamOfSlow(release))
+	return n, up, release
+}
+
+// upstreamOfSlow answers for slow.example once the channel is closed, for others at once.
+func upstreamOfSlow(release chan struct{}) dns.Handler {
+	return dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
 		if r.Question[0].Name == "slow.example." {
 			select {
 			case <-release:
@@ -52,8 +60,7 @@ func newTCPOverlap(t *testing.T) (n overlap, up *lab.DNSServer, release chan str
 			Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: 60}, Txt: []string{"up"},
 		})
 		_ = w.WriteMsg(m)
-	}))
-	return n, up, release
+	})
 }
 
 // dialTCP connects to the IPv4 resolver address from a port of the guest, 0 for any.
@@ -71,6 +78,54 @@ func dialTCP(t *testing.T, g *lab.Guest, port int) *dns.Conn {
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(wait))
 	return &dns.Conn{Conn: conn}
+}
+
+// oneQueryEach has clients of a guest ask by one connection after the other, and returns
+// the errors.
+func oneQueryEach(t *testing.T, g *lab.Guest, clients, each int, want string) error {
+	t.Helper()
+	errs := make([]error, clients)
+	query := framed(t, 1, "db.internal.")
+	var asking sync.WaitGroup
+	for i := range clients {
+		asking.Go(func() {
+			errs[i] = g.Do(func() error {
+				failed, last := 0, error(nil)
+				for range each {
+					if err := oneQuery(query, want); err != nil {
+						failed, last = failed+1, err
+					}
+				}
+				if failed > 0 {
+					return fmt.Errorf("client %d: %d of %d failed, the last one: %w", i, failed, each, last)
+				}
+				return nil
+			})
+		})
+	}
+	asking.Wait()
+	return errors.Join(errs...)
+}
+
+// oneQuery asks by a connection of its own, from the namespace of its thread.
+func oneQuery(query []byte, want string) error {
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(resolver4, "53"), wait)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(wait))
+	if _, err := conn.Write(query); err != nil {
+		return err
+	}
+	r, err := (&dns.Conn{Conn: conn}).ReadMsg()
+	if err != nil {
+		return err
+	}
+	if got := inShort(r); got != want {
+		return fmt.Errorf("answer %s, want %s", got, want)
+	}
+	return nil
 }
 
 // asks sends a query, and answered takes an answer: its ID, and the answer in short.
@@ -111,9 +166,55 @@ func (s *server) connections(want float64) {
 	})
 }
 
+// maxTCPQueries is how many queries TestTCP allows of a connection.
+const maxTCPQueries = 2000
+
+// keepalive is edns-tcp-keepalive of a query, or of an answer with a timeout of units of
+// 100 ms (RFC 7828, section 3.1).
+func keepalive(units ...uint16) *dns.EDNS0_LOCAL {
+	o := &dns.EDNS0_LOCAL{Code: dns.EDNS0TCPKEEPALIVE}
+	for _, u := range units {
+		o.Data = binary.BigEndian.AppendUint16(o.Data, u)
+	}
+	return o
+}
+
+// withOptions is a query with an OPT record.
+func withOptions(name string, qtype uint16, options ...dns.EDNS0) *dns.Msg {
+	m := new(dns.Msg).SetQuestion(name, qtype)
+	m.SetEdns0(1232, false)
+	m.IsEdns0().Option = options
+	return m
+}
+
+// toldKeepalive is the timeout that an answer tells, -1 for none.
+func toldKeepalive(t *testing.T, r *dns.Msg) int {
+	t.Helper()
+	told := -1
+	if o := r.IsEdns0(); o != nil {
+		for _, o := range o.Option {
+			if k, ok := o.(*dns.EDNS0_TCP_KEEPALIVE); ok {
+				if told >= 0 || k.Length != 0 && k.Length != 2 {
+					t.Errorf("option %+v", k)
+				}
+				told = int(k.Timeout)
+			}
+		}
+	}
+	return told
+}
+
 func TestTCP(t *testing.T) {
+	t.Parallel()
 	n, up, release := newTCPOverlap(t)
-	s := serve(t, n.Lab, pipelineCorefile("", "fallthrough", "forward . "+up.Addr))
+	// forward gives up on one silent upstream before the deadline of a query.
+	second := n.Upstream()
+	second.SetHandler(upstreamOfSlow(release))
+	s := serve(t, n.Lab, pipelineCorefile("", "fallthrough", fmt.Sprintf(`forward . %s %s
+	    timeouts {
+	        idle 2s
+	        maxtcpqueries %d
+	    }`, up.Addr, second.Addr, maxTCPQueries)))
 	guests := []*lab.Guest{n.red, n.blue}
 	mine := map[*lab.Guest]string{n.red: "NOERROR 10.0.1.101", n.blue: "NOERROR 10.0.1.201"}
 
@@ -163,6 +264,14 @@ func TestTCP(t *testing.T) {
 		wg.Wait()
 	})
 
+	// Clients that take a connection for each query have few at a time, however fast they
+	// are: none is refused.
+	t.Run("one query a connection", func(t *testing.T) {
+		if err := oneQueryEach(t, n.red, 8, 250, mine[n.red]); err != nil {
+			t.Error(err)
+		}
+	})
+
 	t.Run("an answer too large for a datagram", func(t *testing.T) {
 		for _, resolver := range resolvers {
 			if r := n.red.Dig("+ignore", "@"+resolver, "many.internal"); !slices.Contains(r.Flags, "tc") {
@@ -192,6 +301,40 @@ func TestTCP(t *testing.T) {
 				t.Fatalf("answer %d has %d addresses, want %d, once", r.Id, len(r.Answer), manyAddresses)
 			}
 			got[r.Id] = true
+		}
+	})
+
+	// An answer at its deadline waits its turn behind those that the guest has yet to
+	// read, and none of them is lost.
+	t.Run("an answer at its deadline among others", func(t *testing.T) {
+		const slow, outstanding = 1000, 8
+		c := dialTCP(t, n.red, 0)
+		asks(t, c, slow, "slow.example.", dns.TypeTXT)
+		next := uint16(0)
+		for ; next < outstanding; next++ {
+			asks(t, c, next, "many.internal.", dns.TypeA)
+		}
+		for open := outstanding + 1; open > 0; open-- {
+			r, err := c.ReadMsg()
+			if err != nil {
+				t.Fatalf("after %d answers: %v", int(next)+1-open, err)
+			}
+			switch {
+			case r.Id == slow && r.Rcode != dns.RcodeServerFailure:
+				t.Errorf("the answer at its deadline: %s", inShort(r))
+			case r.Id == slow:
+				next = slow
+			case len(r.Answer) != manyAddresses:
+				t.Errorf("answer %d has %d addresses, want %d", r.Id, len(r.Answer), manyAddresses)
+			case next < slow:
+				time.Sleep(20 * time.Millisecond) // a guest that takes its time
+				asks(t, c, next, "many.internal.", dns.TypeA)
+				next, open = next+1, open+1
+			}
+		}
+		s.t = t
+		if got := s.metric("coredns_ofpunt_tcp_queries_total", "reason", "deadline"); got != 1 {
+			t.Errorf("%v answers at the deadline, want 1", got)
 		}
 	})
 
@@ -261,15 +404,26 @@ func TestTCP(t *testing.T) {
 		}
 	})
 
-	// A query that is longer than any ends the connection; of more than are worked on
-	// at a time the others wait, and none is refused.
+	// A query may be as long as TCP has room for. Of more than are worked on at a time the
+	// others wait, and none is refused.
 	t.Run("long and many queries", func(t *testing.T) {
 		c := dialTCP(t, n.red, 0)
-		if _, err := c.Conn.Write([]byte{0x10, 1}); err != nil {
-			t.Fatal(err)
+		long := withOptions("db.internal.", dns.TypeA, &dns.EDNS0_PADDING{})
+		long.IsEdns0().Option[0] = &dns.EDNS0_PADDING{Padding: make([]byte, dns.MaxMsgSize-1-long.Len())}
+		if got := len(pack(t, long)); got != dns.MaxMsgSize-1 {
+			t.Fatalf("a query of %d bytes", got)
 		}
-		if _, err := c.ReadMsg(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("after the length of a query of 4097 bytes: %v", err)
+		go func() {
+			for id := range uint16(20) {
+				m := long.Copy()
+				m.Id = id
+				_ = c.WriteMsg(m)
+			}
+		}()
+		for range 20 {
+			if id, answer := answered(t, c); answer != mine[n.red] {
+				t.Errorf("answer %d to a long query: %s", id, answer)
+			}
 		}
 		c = dialTCP(t, n.red, 0)
 		var all []byte
@@ -288,6 +442,113 @@ func TestTCP(t *testing.T) {
 		}
 	})
 
+	// A connection takes so many queries and answers them all, though the guest goes on.
+	t.Run("the last query of a connection", func(t *testing.T) {
+		c := dialTCP(t, n.red, 0)
+		go func() {
+			for id := range uint16(maxTCPQueries + 100) {
+				m := withOptions("db.internal.", dns.TypeA, keepalive())
+				m.Id = id
+				_ = c.WriteMsg(m)
+			}
+		}()
+		for i := 1; ; i++ {
+			r, err := c.ReadMsg()
+			if i > maxTCPQueries && errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil || i > maxTCPQueries || inShort(r) != mine[n.red] {
+				t.Fatalf("answer %d: %v, %v", i, r, err)
+			}
+			if last := r.Id == maxTCPQueries-1; (toldKeepalive(t, r) == 0) != last {
+				t.Errorf("query %d is told a timeout of %d", r.Id, toldKeepalive(t, r))
+			}
+		}
+	})
+
+	// As on a socket that does not ask for it, urgent data is no part of the stream.
+	t.Run("urgent data", func(t *testing.T) {
+		c := dialTCP(t, n.red, 0)
+		for id := range uint16(3) {
+			query := framed(t, id, "db.internal.")
+			for _, part := range []struct {
+				b     []byte
+				flags int
+			}{{query[:5], 0}, {[]byte("!"), unix.MSG_OOB}, {query[5:], 0}} {
+				raw, err := c.Conn.(*net.TCPConn).SyscallConn()
+				if err != nil {
+					t.Fatal(err)
+				}
+				e := raw.Write(func(fd uintptr) bool {
+					_, err = unix.SendmsgN(int(fd), part.b, nil, nil, part.flags)
+					return !errors.Is(err, unix.EAGAIN)
+				})
+				if err := errors.Join(e, err); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mustTell(t, c, id, mine[n.red])
+		}
+	})
+
+	// A guest that asks for it is told how long its connection may be idle (RFC 7828), by
+	// whoever answers, and that is kept.
+	t.Run("keepalive", func(t *testing.T) {
+		const told = 20 // of 100 ms
+		chaos := withOptions("db.internal.", dns.TypeA, keepalive())
+		chaos.Question[0].Qclass = dns.ClassCHAOS
+		version := withOptions("db.internal.", dns.TypeA, keepalive())
+		version.IsEdns0().SetVersion(1)
+		opcode := withOptions("db.internal.", dns.TypeA, keepalive())
+		opcode.Opcode = dns.OpcodeStatus
+		c := dialTCP(t, n.red, 0)
+		for _, tt := range []struct {
+			name, want string
+			query      *dns.Msg
+			told       int
+		}{
+			{"ovnhosts", mine[n.red], withOptions("db.internal.", dns.TypeA, keepalive()), told},
+			{"beside other options", mine[n.red], withOptions("db.internal.", dns.TypeA, &dns.EDNS0_PADDING{Padding: make([]byte, 9)}, keepalive()), told},
+			{"forward", `NOERROR "up"`, withOptions("quick.example.", dns.TypeTXT, keepalive()), told},
+			{"another class", "REFUSED", chaos, told},
+			{"another version", dns.RcodeToString[dns.RcodeBadVers], version, told},
+			{"another opcode", "NOTIMP", opcode, told},
+			{"no option", mine[n.red], withOptions("db.internal.", dns.TypeA), -1},
+			{"no EDNS", mine[n.red], new(dns.Msg).SetQuestion("db.internal.", dns.TypeA), -1},
+		} {
+			if err := c.WriteMsg(tt.query); err != nil {
+				t.Fatal(err)
+			}
+			r, err := c.ReadMsg()
+			if err != nil {
+				t.Fatalf("%s: %v", tt.name, err)
+			}
+			if got := toldKeepalive(t, r); inShort(r) != tt.want || got != tt.told {
+				t.Errorf("%s: %s with a timeout of %d, want %s with %d", tt.name, inShort(r), got, tt.want, tt.told)
+			}
+			r, _, err = n.red.Exchange(within(t, wait), tt.query, net.JoinHostPort(resolver4, "53"))
+			if err != nil || toldKeepalive(t, r) != -1 {
+				t.Errorf("%s over UDP: %v, %v", tt.name, r, err)
+			}
+		}
+		if err := c.WriteMsg(withOptions("db.internal.", dns.TypeA, keepalive())); err != nil {
+			t.Fatal(err)
+		}
+		r, err := c.ReadMsg()
+		if err != nil || toldKeepalive(t, r) != told {
+			t.Fatalf("%v, %v", r, err)
+		}
+		answeredAt := time.Now()
+		_ = c.SetReadDeadline(answeredAt.Add(told * 100 * time.Millisecond))
+		if _, err := c.Conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the connection ended %s after its last answer: %v", time.Since(answeredAt), err)
+		}
+		_ = c.SetReadDeadline(time.Now().Add(wait))
+		if _, err := c.Conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("an idle connection: %v", err)
+		}
+	})
+
 	// One guest can have so many connections, and no more; nobody else minds.
 	t.Run("many connections of one guest", func(t *testing.T) {
 		s.t = t
@@ -296,9 +557,23 @@ func TestTCP(t *testing.T) {
 		for range tcp.MaxOfOwner {
 			conns = append(conns, dialTCP(t, n.red, 0))
 		}
+		// With a query, none of them ends for its silence while the one more tries again,
+		// which takes it a second.
+		for i, c := range conns {
+			asks(t, c, uint16(i), "db.internal.", dns.TypeA)
+			mustTell(t, c, uint16(i), mine[n.red])
+		}
 		_, err := n.red.Dial(within(t, wait), "tcp", net.JoinHostPort(resolver4, "53"))
 		if !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("one more: %v", err)
+		}
+		// Whoever is asked to leave room is told so, and closed a second later: not before
+		// the one more is refused.
+		if err := conns[0].WriteMsg(withOptions("db.internal.", dns.TypeA, keepalive())); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := conns[0].ReadMsg(); err != nil || toldKeepalive(t, r) != 0 {
+			t.Errorf("with all connections taken: %v, %v", r, err)
 		}
 		if r := n.blue.Dig("+tcp", "@"+resolver4, "db.internal"); r.String() != mine[n.blue] {
 			t.Errorf("another guest: %s", r)
@@ -322,8 +597,15 @@ func TestTCP(t *testing.T) {
 			t.Errorf("a connection without a query: %v", err)
 		}
 		c = dialTCP(t, n.red, 0)
+		const lives = 1500 * time.Millisecond // at least
+		askedAt := time.Now()
 		asks(t, c, 1, "db.internal.", dns.TypeA)
 		mustTell(t, c, 1, mine[n.red])
+		_ = c.SetReadDeadline(askedAt.Add(lives))
+		if _, err := c.Conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the connection ended %s after its query: %v", time.Since(askedAt), err)
+		}
+		_ = c.SetReadDeadline(time.Now().Add(wait))
 		if _, err := c.Conn.Write([]byte{0, 30, 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -350,6 +632,7 @@ func framed(t *testing.T, id uint16, name string) []byte {
 // A connection outlives reloads and the connection to the switch, and no query on it
 // is lost. Of a process that was killed the guest learns at once.
 func TestTCPReload(t *testing.T) {
+	t.Parallel()
 	n := newReloaded(t)
 	s := start(t, n.l, n.corefile(reload{}, ""))
 	s.ready(200)
@@ -435,6 +718,7 @@ func TestTCPReload(t *testing.T) {
 
 // An answer that is due after the connection to the switch has come back is given.
 func TestTCPReconnect(t *testing.T) {
+	t.Parallel()
 	n, up, release := newTCPOverlap(t)
 	gate := n.Gate("unix:" + n.Dir + "/gate.sock")
 	gate.Open(n.Node.OpenFlow)
@@ -462,6 +746,7 @@ func TestTCPReconnect(t *testing.T) {
 // A guest without port security that begins connections in the names of others, and
 // never goes on, harms itself at most: whatever it sends, answers come back to it.
 func TestTCPHostile(t *testing.T) {
+	t.Parallel()
 	n := newRouted(t)
 	mallory := n.unguarded("mallory", 66)
 	n.Sync()

@@ -204,6 +204,7 @@ func rawExchange(ctx context.Context, raw *lab.Raw, query []byte, server string)
 }
 
 func TestTenants(t *testing.T) {
+	t.Parallel()
 	n := newOverlap(t)
 	var records []string
 	for _, q := range sharedQuestions {

@@ -15,6 +15,7 @@ import (
 // it writes the Southbound rows and the pipeline by itself, in the real database
 // and the real switch.
 func TestUpgradeMovesTheStage(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{Plain: true})
 	vm := plainGuest(l, "vm1", "", 11, 0)
 	l.Node.VSCTL("set", "Open_vSwitch", ".", "external_ids:system-id=node1")

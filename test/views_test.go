@@ -21,6 +21,7 @@ import (
 // Tenants who have an upstream and a cache each: the same outside name is another
 // for either, and what is cached for one is never told to the other.
 func TestViewsCache(t *testing.T) {
+	t.Parallel()
 	n := newOverlap(t)
 	const times = 60 // queries of a name, by each guest
 	names := []string{"shared.example.", "Shared.Example.", "other.example."}
@@ -48,6 +49,7 @@ func TestViewsCache(t *testing.T) {
     ofpunt br-int {
         openflow $MGMT
         ovsdb $OVSDB
+        rate off
     }
     metadata
     errors
@@ -152,6 +154,7 @@ func TestViewsCache(t *testing.T) {
 // One block of several zones, and blocks of zones within each other and of reverse
 // zones; what none of them has is refused.
 func TestViewsZones(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	aclSwitch(l, "red", 1)
 	aclSwitch(l, "blue", 2)
@@ -269,6 +272,7 @@ var loggedQuery = regexp.MustCompile(`(?m)^\[INFO\] (multi|deep|reverse) .*$`)
 
 // Every label of the origin, as log, template, rewrite and an upstream have it.
 func TestViewsMetadata(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	for _, sw := range []string{"red", "blue"} {
 		aclSwitch(l, sw, 1)

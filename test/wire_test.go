@@ -220,10 +220,13 @@ const wireAsker = "02:00:00:00:0a:11"
 // wireNobody is a MAC that no port has.
 const wireNobody = "02:00:00:00:0b:0b"
 
-// wireTarget is whom a frame is for.
-type wireTarget struct{ mac, v4, v6 string }
+// wireTarget is whom a frame is for. Answers in its name have RA if it is recursive.
+type wireTarget struct {
+	mac, v4, v6 string
+	recursive   bool
+}
 
-var wireResolver = wireTarget{wireNobody, resolver4 + ":53", "[" + resolver6 + "]:53"}
+var wireResolver = wireTarget{mac: wireNobody, v4: resolver4 + ":53", v6: "[" + resolver6 + "]:53"}
 
 // Names that the guests' switches have and have not. The first is not in a DNS
 // row: OVN's own DNS does not answer to it.
@@ -250,7 +253,7 @@ func (c wireCase) build(t *testing.T, to wireTarget, qname string, tag []byte) (
 	both := func() (query, answer []byte) {
 		f.payload = pack(t, q)
 		r := new(dns.Msg).SetReply(q)
-		r.Authoritative = true
+		r.Authoritative, r.RecursionAvailable = true, to.recursive
 		r.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: qname, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 30}, A: net.IPv4(10, 0, 0, 11)}}
 		if c.rcode != 0 {
 			r = &dns.Msg{MsgHdr: dns.MsgHdr{Id: q.Id, Response: true, RecursionDesired: true, Rcode: c.rcode}}
@@ -349,7 +352,7 @@ func wireCorefile(properties, fall, behind string) string {
     ofpunt br-int {
         openflow $MGMT
         ovsdb $OVSDB
-        ` + properties + `
+        ` + unlimited(properties) + `
     }
     errors
     pprof ` + wireProfile + `
@@ -528,7 +531,7 @@ func TestWire(t *testing.T) {
 				n.NBCTL("clear", "Logical_Switch", side.name, "dns_records")
 			}
 			n.Sync()
-			testWireMany(t, n, s, true, wireTarget{wireNobody, "10.0.0.99:53", "[fd00:10::99]:53"})
+			testWireMany(t, n, s, true, wireTarget{wireNobody, "10.0.0.99:53", "[fd00:10::99]:53", true})
 		})
 		s.endWell()
 	})
@@ -604,7 +607,7 @@ func testWireService(t *testing.T, n *wireNet, s *server, side *wireSide) {
 }
 
 func testWireHijack(t *testing.T, n *wireNet, s *server, side *wireSide) {
-	to := wireTarget{side.peer.MAC, "10.0.0.12:53", "[fd00:10::12]:53"}
+	to := wireTarget{side.peer.MAC, "10.0.0.12:53", "[fd00:10::12]:53", true}
 	vm, peer := newWireEnd(t, side.vm, side.peer.MAC), newWireEnd(t, side.peer, wireAsker)
 	mark, _ := wireCase{}.build(t, to, wireUnknown, side.tag)
 	before, seen := s.outcomes(), n.count(t)
@@ -643,7 +646,7 @@ func testWireHijack(t *testing.T, n *wireNet, s *server, side *wireSide) {
 // two fragments. They leave it as they came, and nobody punts them.
 func testWireReassembled(t *testing.T, n *wireNet, s *server, hijack bool) {
 	side := n.tracked
-	to := wireTarget{side.peer.MAC, resolver4 + ":53", "[" + resolver6 + "]:53"}
+	to := wireTarget{side.peer.MAC, resolver4 + ":53", "[" + resolver6 + "]:53", hijack}
 	if hijack {
 		to.v4, to.v6 = "10.0.0.12:53", "[fd00:10::12]:53"
 	}

@@ -30,7 +30,6 @@ import (
 	_ "github.com/coredns/coredns/plugin/minimal"
 	_ "github.com/coredns/coredns/plugin/nsid"
 	_ "github.com/coredns/coredns/plugin/pprof"
-	_ "github.com/coredns/coredns/plugin/ready"
 	_ "github.com/coredns/coredns/plugin/reload"
 	_ "github.com/coredns/coredns/plugin/rewrite"
 	_ "github.com/coredns/coredns/plugin/root"
@@ -43,6 +42,7 @@ import (
 	_ "github.com/puntdns/puntdns/ofpunt"
 	_ "github.com/puntdns/puntdns/plugin/ovnhosts"
 	_ "github.com/puntdns/puntdns/plugin/passthrough"
+	_ "github.com/puntdns/puntdns/plugin/ready"
 )
 
 // directives is the order in which plugins are set up and in which a query

@@ -39,6 +39,7 @@ func TestDocumentedCorefiles(t *testing.T) {
 		{"ofpunt/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/ovnhosts/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/passthrough/README.md", "~~~ corefile\n", "~~~"},
+		{"plugin/ready/README.md", "~~~ corefile\n", "~~~"},
 	} {
 		text, err := os.ReadFile("../../" + doc.file)
 		if err != nil {

@@ -6,15 +6,18 @@
 package main
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
+	stdlog "log"
 	"os"
+	"runtime"
+	"slices"
 
 	"github.com/coredns/caddy"
-	"github.com/coredns/caddy/caddyfile"
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/coremain"
+	clog "github.com/coredns/coredns/plugin/pkg/log"
+	"go.uber.org/automaxprocs/maxprocs"
 
 	"github.com/puntdns/puntdns/ofpunt"
 )
@@ -22,49 +25,97 @@ import (
 // version is set by the Makefile from the newest tag.
 var version = "0.0.0-dev"
 
+// serverType is CoreDNS's name for itself in caddy.
+const serverType = "dns"
+
+// main does what coremain.Run does, but for the signals: caddy's handlers would
+// start a new Corefile without a trial, and withdraw the flows before the lameduck
+// of *health* ends.
 func main() {
-	if err := shortenSlices(); err != nil {
-		fmt.Fprintln(os.Stderr, "puntdns: guests that use up their processors may delay answers:", err)
-	}
-	paceGC()
 	if err := dnsserver.SetDirectives(directives); err != nil {
-		fmt.Fprintln(os.Stderr, "puntdns:", err)
-		os.Exit(1)
+		fatal(err)
 	}
-	ofpunt.TakeOverAfter(directives[len(directives)-1])
 	caddy.AppName = "puntdns"
 	caddy.AppVersion = fmt.Sprintf("%s (CoreDNS-%s)", version, coremain.CoreVersion)
 	// CoreDNS's own loader of -conf has precedence over ours, so it is not told.
 	conf := confFlag(caddy.DefaultConfigFile)
 	flag.Lookup("conf").Value = &conf
-	caddy.SetDefaultCaddyfileLoader("default", caddy.LoaderFunc(conf.load))
-	coremain.Run()
-	// Run returns at once when no server block opened a socket. Signals and the
-	// reload plugin work on regardless; SIGTERM ends the process.
-	select {}
+	checkOnly := flag.Bool("check", false, "Say what a start would refuse, and start nothing")
+	flag.Parse()
+	if format := flagText("log-format"); format != "text" {
+		if err := clog.Configure(format, os.Stdout); err != nil {
+			fatal(err)
+		}
+	}
+	clog.SetOutput(logTo(os.Stdout, priorityInfo))
+	if !clog.IsJSON() {
+		stdlog.SetFlags(coremain.LogFlags)
+	}
+	switch {
+	case flag.NArg() > 0:
+		fatal(fmt.Errorf("extra command line arguments: %s", flag.Args()))
+	case flagText("version") == "true":
+		fmt.Print(versionText())
+	case flagText("plugins") == "true":
+		// Not caddy's list: it has what other plugins bring along, which no Corefile can name.
+		for _, name := range slices.Sorted(slices.Values(directives)) {
+			fmt.Println(name)
+		}
+	case *checkOnly:
+		os.Exit(check(&conf))
+	default:
+		serve(&conf)
+	}
 }
 
-// confFlag is the Corefile's path, or "stdin".
-type confFlag string
+// flagText is the value of a flag that CoreDNS has defined.
+func flagText(name string) string { return flag.Lookup(name).Value.String() }
 
-// String and Set implement flag.Value.
-func (f *confFlag) String() string     { return string(*f) }
-func (f *confFlag) Set(s string) error { *f = confFlag(s); return nil }
+// versionText has the form of CoreDNS's.
+func versionText() string {
+	return fmt.Sprintf("%s-%s\n%s/%s, %s, %s\n",
+		caddy.AppName, caddy.AppVersion, runtime.GOOS, runtime.GOARCH, runtime.Version(), coremain.GitCommit)
+}
 
-// load reads the Corefile, at the start and on each reload. Without one, or a server
-// block in it, CoreDNS would serve a default on port 53, which is nothing to do by
-// accident on a node: an editor may empty a file before it writes it.
-func (f *confFlag) load(serverType string) (caddy.Input, error) {
-	path := string(*f)
-	if path == "stdin" {
-		return caddy.CaddyfileFromPipe(os.Stdin, serverType)
+// fatal ends the process with an error, which stands in the last line of stderr.
+func fatal(err error) {
+	clog.SetOutput(logTo(os.Stderr, priorityErr))
+	if clog.IsJSON() {
+		clog.Fatal(err)
 	}
-	contents, err := os.ReadFile(path)
+	stdlog.Fatal(err)
+}
+
+// serve serves until a signal ends the process.
+func serve(conf *confFlag) {
+	if err := shortenSlices(); err != nil {
+		fmt.Fprintln(os.Stderr, "puntdns: guests that use up their processors may delay answers:", err)
+	}
+	paceGC()
+	if _, err := maxprocs.Set(maxprocs.Logger(stdlog.Printf)); err != nil {
+		clog.Warningf("Failed to set GOMAXPROCS: %v", err)
+	}
+	ofpunt.TakeOverAfter(directives[len(directives)-1])
+	r := newReloader(conf)
+	r.heedSignals()
+	corefile, err := caddy.LoadCaddyfile(serverType)
 	if err != nil {
-		return nil, fmt.Errorf("no Corefile: %w; expected one here, or -conf FILE", err)
+		fatal(err)
 	}
-	if blocks, err := caddyfile.Parse(path, bytes.NewReader(contents), nil); err == nil && len(blocks) == 0 {
-		return nil, fmt.Errorf("%s: no server block; expected at least one", path)
+	if blocks, err := parseBlocks(corefile); err == nil { // else Start says what is wrong
+		if err := checkListeners(corefile.Path(), blocks); err != nil {
+			fatal(err)
+		}
 	}
-	return caddy.CaddyfileInput{Contents: contents, Filepath: path, ServerTypeName: serverType}, nil
+	if _, err := caddy.Start(corefile); err != nil {
+		fatal(err)
+	}
+	if !dnsserver.Quiet {
+		if clog.IsJSON() {
+			clog.Info(versionText())
+		} else {
+			fmt.Print(versionText())
+		}
+	}
+	select {} // a signal ends the process
 }

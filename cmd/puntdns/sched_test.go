@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/puntdns/puntdns/test/lab"
 )
 
 // release is the version of the kernel.
@@ -34,7 +36,7 @@ func release(t *testing.T) (major, minor int) {
 // priority as before; one with another policy keeps it.
 func TestTimeSlice(t *testing.T) {
 	if major, minor := release(t); major < 6 || major == 6 && minor < 12 {
-		t.Skipf("Linux %d.%d has no time slices of threads", major, minor)
+		lab.Lack(t, "Linux %d.%d has no time slices of threads", major, minor)
 	}
 	corefile := filepath.Join(t.TempDir(), "Corefile")
 	if err := os.WriteFile(corefile, []byte(".:0 {\n    bind 127.0.0.1\n    whoami\n}\n"), 0o600); err != nil {

@@ -188,7 +188,7 @@ func (e Endpoint) Dial(ctx context.Context, cfg *tls.Config) (net.Conn, error) {
 		conn, err = d.DialContext(ctx, e.Network, e.Address)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", e, err)
+		return nil, fmt.Errorf("%s: %w", e, e.Explain(err))
 	}
 	return conn, nil
 }

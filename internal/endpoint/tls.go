@@ -53,7 +53,11 @@ func (f TLSFiles) For(e Endpoint) (*tls.Config, error) {
 	if !e.TLS {
 		return nil, nil
 	}
-	return f.Config(e.Listen)
+	config, err := f.Config(e.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return config, nil
 }
 
 // material is one consistent reading of the three files.
@@ -100,15 +104,15 @@ func (s *store) loadLocked() error {
 	}
 	cert, err := tls.LoadX509KeyPair(s.files.Cert, s.files.Key)
 	if err != nil {
-		return fmt.Errorf("tls certificate %q and key %q: %w", s.files.Cert, s.files.Key, err)
+		return fmt.Errorf("certificate %q and key %q: %w", s.files.Cert, s.files.Key, err)
 	}
 	pem, err := os.ReadFile(s.files.CA)
 	if err != nil {
-		return fmt.Errorf("tls CA: %w", err)
+		return fmt.Errorf("CA: %w", err)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(pem) {
-		return fmt.Errorf("tls CA %q: expected PEM certificates, found none", s.files.CA)
+		return fmt.Errorf("CA %q: expected PEM certificates, found none", s.files.CA)
 	}
 	s.mat = material{cert: &cert, roots: roots, stamps: stamps}
 	return nil
@@ -121,7 +125,7 @@ func (f TLSFiles) stamps() (all [3]stamp, err error) {
 		}
 		info, err := os.Stat(name)
 		if err != nil {
-			return all, fmt.Errorf("tls: %w", err)
+			return all, err
 		}
 		all[i] = stamp{size: info.Size(), modified: info.ModTime().UnixNano()}
 		if st, ok := info.Sys().(*syscall.Stat_t); ok {

@@ -57,9 +57,16 @@ type Origin struct {
 	MAC MAC
 	// Destination is where the guest sent its query.
 	Destination netip.AddrPort
+	// Hijacked is set where queries are taken whatever server they are for.
+	// Destination then is a server of the guest's choice, which may know names
+	// that no plugin does.
+	Hijacked bool
 	// Resumer sends the packet on to Destination. It is nil where the switch does
 	// not hold the packet.
 	Resumer Resumer
+	// Lookup is set for a question that a plugin asks for its own ends while it
+	// works on that of the guest, such as the target of a CNAME. Resumer is nil then.
+	Lookup bool
 }
 
 // Resumer gives a paused packet back to the pipeline of the switch. Its error

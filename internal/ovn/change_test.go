@@ -213,7 +213,7 @@ func TestOutage(t *testing.T) {
 		t.Run(map[Monitor]string{All: "all", Local: "local"}[monitor], func(t *testing.T) {
 			r := newRig(t)
 			r.startNorthd()
-			r.build(topology)
+			r.build(twoTenants)
 			var log notes
 			c := r.config(true, true)
 			c.Monitor, c.Log = monitor, &log
@@ -293,7 +293,7 @@ func TestRecordsOfAllKinds(t *testing.T) {
 		records = append(records, fmt.Sprintf(`["vm%d.x","10.0.%d.%d"]`, i, i/250, i%250))
 	}
 	records = append(records, `["xn--bcher-kva.example","10.1.0.1"]`, `["bücher.example","10.1.0.2"]`, `["_sip._udp.my vm","10.1.0.3"]`)
-	r.server.Transact(t, Southbound, rawJSON(`{"op":"insert","table":"DNS","row":{"records":["map",[`+strings.Join(records, ",")+
+	r.server.Transact(t, southboundName, rawJSON(`{"op":"insert","table":"DNS","row":{"records":["map",[`+strings.Join(records, ",")+
 		`]],"datapaths":["set",[["uuid","`+strings.Join(datapaths, `"],["uuid","`)+`"]]]}}`))
 	c := r.config(true, false)
 	c.Monitor = All

@@ -6,138 +6,73 @@ import (
 	"slices"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// graph is what is joined to what: its nodes are logical switches and routers,
-// by the UUIDs of Datapath_Binding, or of the Northbound rows where those are
-// read alone.
-type graph interface {
-	// each gives the nodes that are known.
-	each(yield func(ovsdb.UUID) bool)
-	// covered tells whether all that is joined to a node is known, or asked for.
-	covered(node ovsdb.UUID) bool
-	// neighbours adds the nodes next to a covered one, none but covered ones. It
-	// is false if there may be more.
-	neighbours(to []ovsdb.UUID, node ovsdb.UUID) ([]ovsdb.UUID, bool)
-	// logical is the network of a node, zero for a router.
-	logical(node ovsdb.UUID) origin.Network
-	// nodes gives those of a network.
-	nodes(id origin.Network) []ovsdb.UUID
-}
-
-// group is the nodes that are joined to each other. It is immutable.
+// group is the nodes of the graph that are joined to each other. It is immutable once
+// it is found.
 type group struct {
 	nodes    []ovsdb.UUID
 	networks []origin.Network // sorted, each once
 	complete bool             // no node of it is missing
 }
 
-// groups follows the graph while somebody wants to know. Only the groups of
-// nodes that are touched are found anew.
+// groups has the groups of the graph while somebody uses them. Only the groups of
+// nodes that are touched are found anew. Source.mu guards it.
 type groups struct {
-	wanted  int
-	of      map[ovsdb.UUID]*group
+	// users is how many callers of Source.JoinNetworks have not left. The maps are nil
+	// without any.
+	users int
+	// of has the group of each node that is covered.
+	of map[ovsdb.UUID]*group
+	// touched are the nodes whose links may have changed since of was worked out.
 	touched map[ovsdb.UUID]struct{}
 }
 
 func (g *groups) touch(node ovsdb.UUID) {
-	if g.wanted > 0 {
+	if g.users > 0 {
 		g.touched[node] = struct{}{}
 	}
 }
 
-// touchAll is for when other rows are asked for than before.
-func (w *world) touchAll() {
-	if w.groups.wanted > 0 {
-		w.graph().each(func(node ovsdb.UUID) bool {
-			w.groups.touch(node)
-			return true
-		})
+// touchNode takes note that links of a node have changed. Other rows may be wanted
+// then.
+func (w *world) touchNode(node ovsdb.UUID) {
+	if w.groups.users > 0 {
+		w.groups.touch(node)
+		w.conditionsDirty = true
 	}
 }
 
-// wantGroups counts who wants them.
-func (w *world) wantGroups(n int) {
-	had := w.groups.wanted > 0
-	w.groups.wanted += n
-	switch has := w.groups.wanted > 0; {
+// touchAllNodes is for when a database covers other rows than before.
+func (w *world) touchAllNodes() {
+	if w.groups.users > 0 {
+		for node := range w.topology.nodes {
+			w.groups.touch(node)
+		}
+	}
+}
+
+// useGroups counts n more users of the groups, or fewer.
+func (w *world) useGroups(n int) {
+	had := w.groups.users > 0
+	w.groups.users += n
+	switch has := w.groups.users > 0; {
 	case has && !had:
 		w.groups.of, w.groups.touched = make(map[ovsdb.UUID]*group), make(map[ovsdb.UUID]struct{})
-		w.touchAll()
+		w.touchAllNodes()
 	case had && !has:
 		w.groups = groups{}
 	default:
 		return
 	}
-	w.want, w.recheck = true, true
+	w.conditionsDirty, w.coverageChanged = true, true
 }
 
-func (w *world) graph() graph {
-	if w.sb != nil {
-		return w.sb
-	}
-	return w.nb
-}
-
-// regroup finds the groups of what was touched. It returns those that are there
-// no more, and the new ones.
-func (w *world) regroup() (gone, found map[*group]struct{}) {
-	gone, found = make(map[*group]struct{}), make(map[*group]struct{})
-	of, graph := w.groups.of, w.graph()
-	var affected []ovsdb.UUID
-	dissolve := func(g *group) {
-		gone[g] = struct{}{}
-		for _, node := range g.nodes {
-			if of[node] == g {
-				delete(of, node)
-			}
-		}
-		affected = append(affected, g.nodes...)
-	}
-	for node := range w.groups.touched {
-		affected = append(affected, node)
-		if g := of[node]; g != nil {
-			dissolve(g)
-		}
-	}
-	clear(w.groups.touched)
-	var next []ovsdb.UUID
-	for len(affected) > 0 {
-		node := affected[0]
-		affected = affected[1:]
-		if of[node] != nil || !graph.covered(node) {
-			continue
-		}
-		g := &group{complete: true}
-		found[g] = struct{}{}
-		for queue := []ovsdb.UUID{node}; len(queue) > 0; {
-			node, queue = queue[0], queue[1:]
-			if other := of[node]; other != nil {
-				if _, ok := found[other]; ok {
-					continue
-				}
-				dissolve(other) // all of it is joined to this one now
-			}
-			of[node] = g
-			g.nodes = append(g.nodes, node)
-			if id := graph.logical(node); !id.IsZero() {
-				g.networks = append(g.networks, id)
-			}
-			var all bool
-			next, all = graph.neighbours(next[:0], node)
-			g.complete = g.complete && all
-			queue = append(queue, next...)
-		}
-		slices.SortFunc(g.networks, compareNetworks)
-		g.networks = slices.Compact(g.networks)
-	}
-	return gone, found
-}
-
-// groupOf is the group of a network, nil for none.
+// groupOf is the group of a network, nil if none of its nodes is covered.
 func (w *world) groupOf(id origin.Network) *group {
-	for _, node := range w.graph().nodes(id) {
+	for node := range w.topology.nodesOf(id) {
 		if g := w.groups.of[node]; g != nil {
 			return g
 		}
@@ -145,57 +80,136 @@ func (w *world) groupOf(id origin.Network) *group {
 	return nil
 }
 
-// buildGroups brings the groups of the next snapshot up to date, whose networks
-// are there already: those of prev but for the dirty ones.
-func (w *world) buildGroups(prev, next *Snapshot) {
-	next.scoped = w.groups.wanted > 0
+// regrouping finds the groups of the nodes touched.
+type regrouping struct {
+	graph graph
+	of    map[ovsdb.UUID]*group
+	// gone are groups that are no more, and found the new ones.
+	gone, found map[*group]struct{}
+	// ungrouped are nodes whose group is to be found.
+	ungrouped []ovsdb.UUID
+}
+
+// regroup updates the groups. It returns those that are no more, and the new ones.
+func (w *world) regroup() (gone, found map[*group]struct{}) {
+	r := regrouping{graph: w.topology, of: w.groups.of, gone: make(map[*group]struct{}), found: make(map[*group]struct{})}
+	for node := range w.groups.touched {
+		r.ungrouped = append(r.ungrouped, node)
+		if g := r.of[node]; g != nil {
+			r.dissolve(g)
+		}
+	}
+	clear(w.groups.touched)
+	for len(r.ungrouped) > 0 {
+		node := r.ungrouped[0]
+		r.ungrouped = r.ungrouped[1:]
+		if r.of[node] == nil && r.graph.coversNode(node) {
+			r.gather(node)
+		}
+	}
+	return r.gone, r.found
+}
+
+// dissolve removes a group. Its nodes are to be grouped anew.
+func (r *regrouping) dissolve(g *group) {
+	r.gone[g] = struct{}{}
+	for _, node := range g.nodes {
+		if r.of[node] == g {
+			delete(r.of, node)
+		}
+	}
+	r.ungrouped = append(r.ungrouped, g.nodes...)
+}
+
+// gather finds the group of a node that is covered.
+func (r *regrouping) gather(first ovsdb.UUID) {
+	g := &group{complete: true}
+	r.found[g] = struct{}{}
+	var joined []ovsdb.UUID
+	walk([]ovsdb.UUID{first}, func(node ovsdb.UUID) []ovsdb.UUID {
+		if other := r.of[node]; other != nil {
+			if _, ok := r.found[other]; ok {
+				return nil
+			}
+			r.dissolve(other) // all of it is joined to this group now
+		}
+		r.of[node] = g
+		g.nodes = append(g.nodes, node)
+		if id := r.graph.networkOf(node); !id.IsZero() {
+			g.networks = append(g.networks, id)
+		}
+		var complete bool
+		joined, complete = neighbours(r.graph, joined[:0], node)
+		g.complete = g.complete && complete
+		return joined
+	})
+	slices.SortFunc(g.networks, compareNetworks)
+	g.networks = slices.Compact(g.networks)
+}
+
+// scopesEditor makes the router scopes of the next snapshot, see Snapshot.
+type scopesEditor struct {
+	leader *names.MapEditor[origin.Network, origin.Network]
+	joined *names.MapEditor[origin.Network, *members]
+}
+
+// buildScopes updates the router scopes of the next snapshot. That has its networks
+// already: those of prev, but for the dirty ones.
+func (w *world) buildScopes(prev, next *Snapshot) {
+	if next.scoped = w.groups.users > 0; next.scoped != prev.scoped {
+		next.PortsVersion++
+	}
 	if !next.scoped {
-		next.groups, next.joined = sharded[origin.Network, origin.Network]{}, sharded[origin.Network, []*Network]{}
+		next.leader, next.joined = names.ShardedMap[origin.Network, origin.Network]{}, names.ShardedMap[origin.Network, *members]{}
 		return
 	}
-	leader, joined := prev.groups.edit(), prev.joined.edit()
+	e := scopesEditor{prev.leader.Edit(), prev.joined.Edit()}
 	gone, changed := w.regroup()
 	for id := range w.dirty {
 		if g := w.groupOf(id); g != nil {
 			changed[g] = struct{}{}
 		} else {
-			leader.remove(id)
+			e.leader.Remove(id)
 		}
 	}
 	for g := range gone {
 		for _, id := range g.networks {
 			if w.groupOf(id) == nil {
-				leader.remove(id)
+				e.leader.Remove(id)
 			}
 		}
 		if len(g.networks) > 0 {
-			joined.remove(g.networks[0])
+			e.joined.Remove(g.networks[0])
 		}
 	}
+	w.keepScopes(prev, e)
 	for g := range changed {
 		if len(g.networks) > 0 {
-			next.buildGroup(g, leader, joined)
+			e.set(g, next)
 		}
 	}
-	next.groups, next.joined = leader.done(), joined.done()
+	if e.leader.Written() {
+		next.PortsVersion++
+	}
+	next.leader, next.joined = e.leader.Done(), e.joined.Done()
 }
 
-// buildGroup lists the networks of a group that are known as a whole. Those that
-// had a scope keep one while another network is on its way to join them.
-func (s *Snapshot) buildGroup(g *group, leader *editor[origin.Network, origin.Network], joined *editor[origin.Network, []*Network]) {
-	members := make([]*Network, 0, len(g.networks))
+// set lists the networks of a group that the snapshot has. Those that had a scope keep
+// one while another network is about to join them.
+func (e scopesEditor) set(g *group, s *Snapshot) {
+	all := make([]*Network, 0, len(g.networks))
 	for _, id := range g.networks {
 		if n := s.Network(id); n != nil {
-			members = append(members, n)
+			all = append(all, n)
 		} else {
-			leader.remove(id)
+			e.leader.Remove(id)
 		}
 	}
-	first, all := g.networks[0], g.complete && len(members) == len(g.networks)
-	joined.set(first, members)
-	for _, n := range members {
-		if was, ok := leader.get(n.ID); ok && was != first || !ok && all {
-			leader.set(n.ID, first)
+	first, complete := g.networks[0], g.complete && len(all) == len(g.networks)
+	e.joined.Set(first, newMembers(all))
+	for _, n := range all {
+		if was, ok := e.leader.Get(n.ID); ok && was != first || !ok && complete {
+			e.leader.Set(n.ID, first)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestIsolation(t *testing.T) {
 			s := r.acquire(c)
 			t.Cleanup(s.JoinNetworks())
 			s.SetChassis("hv1")
-			s.SetPorts("br", m.here())
+			s.SetPorts("br", m.here(), 0)
 			readings = append(readings, &isolated{name: fmt.Sprintf("reading %d, monitor %d", i, monitor), source: s, northbound: i > 0, alone: i == 2})
 		}
 	}
@@ -80,7 +80,7 @@ func TestIsolation(t *testing.T) {
 		change()
 		m.settle()
 		for _, reading := range readings {
-			reading.source.SetPorts("br", m.here())
+			reading.source.SetPorts("br", m.here(), 0)
 			eventually(t, reading.source, func(s *Snapshot) string {
 				if wrong := m.compare(s, reading); wrong != "" {
 					return fmt.Sprintf("-seed %d, step %d, %s:\n%s", seed, i, reading.name, wrong)
@@ -114,7 +114,7 @@ func (x *isolated) check(t *testing.T, questions []string, allowed *atomic.Point
 				wrong = append(wrong, fmt.Sprintf("%s has no scope", p.Name))
 				continue
 			}
-			wide := scope.joined != nil
+			wide := scope.members != nil
 			for _, name := range questions {
 				a, _ := scope.Lookup(name, "fallback.test.")
 				for _, v6 := range a.V6 {
@@ -200,7 +200,7 @@ func newModel(r *rig, rnd *rand.Rand) *model {
 	}
 	slices.SortFunc(m.switches, func(a, b *modelSwitch) int { return strings.Compare(a.uuid, b.uuid) })
 	for _, s := range m.switches {
-		r.server.Transact(r.t, Northbound, rawJSON(fmt.Sprintf(
+		r.server.Transact(r.t, northboundName, rawJSON(fmt.Sprintf(
 			`{"op":"insert","table":"Logical_Switch","uuid":%q,"row":{"name":%q,"other_config":["map",[["dns_domain","%s.test"]]]}}`, s.uuid, s.name, s.name)))
 	}
 	for i := range 4 {
@@ -299,7 +299,7 @@ func (m *model) plan() func() {
 		}
 		m.rows = append(m.rows, row)
 		return func() {
-			m.r.server.Transact(m.r.t, Northbound,
+			m.r.server.Transact(m.r.t, northboundName,
 				rawJSON(fmt.Sprintf(`{"op":"insert","table":"DNS","uuid":%q,"row":{"records":["map",[%s]]}}`, row.uuid, strings.Join(pairs, ","))),
 				rawJSON(fmt.Sprintf(`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"mutations":[["dns_records","insert",["uuid",%q]]]}`, s.uuid, row.uuid)))
 		}

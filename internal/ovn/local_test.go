@@ -14,7 +14,7 @@ import (
 func TestLocal(t *testing.T) {
 	r := newRig(t)
 	r.startNorthd()
-	r.build(topology)
+	r.build(twoTenants)
 	s := r.acquire(r.config(true, true))
 
 	// Until stop: check each snapshot that this gets to see.
@@ -97,7 +97,7 @@ func TestLocal(t *testing.T) {
 // TestLocalNorthbound: without a Southbound it is the ports named that count.
 func TestLocalNorthbound(t *testing.T) {
 	r := newRig(t)
-	for _, command := range topology {
+	for _, command := range twoTenants {
 		r.nbctl(command)
 	}
 	s := r.acquire(r.config(false, true))
@@ -111,7 +111,7 @@ func TestLocalNorthbound(t *testing.T) {
 		{[]string{"b1"}, "blue", "b1"},
 		{nil, "", ""},
 	} {
-		s.SetPorts("br", step.ports)
+		s.SetPorts("br", step.ports, 0)
 		eventually(t, s, func(s *Snapshot) string {
 			if n, g := networks(s), guests(s); n != step.networks || g != step.expected {
 				return fmt.Sprintf("%v: networks %q, guests %q; want %q, %q", step.ports, n, g, step.networks, step.expected)
@@ -127,11 +127,11 @@ func TestLocalNorthbound(t *testing.T) {
 // says that all are must not stand while the next one is put off.
 func TestSetPortsUnsettles(t *testing.T) {
 	r := newRig(t)
-	for _, command := range topology {
+	for _, command := range twoTenants {
 		r.nbctl(command)
 	}
 	s := r.acquire(r.config(false, true))
-	s.SetPorts("br1", []string{"r1"})
+	s.SetPorts("br1", []string{"r1"}, 0)
 	eventually(t, s, func(s *Snapshot) string {
 		if !s.Settled || guests(s) != "r1" {
 			return "not yet"
@@ -141,7 +141,7 @@ func TestSetPortsUnsettles(t *testing.T) {
 	s.mu.Lock()
 	s.notBefore = time.Now().Add(time.Minute) // as after a long rebuild
 	s.mu.Unlock()
-	s.SetPorts("br2", []string{"b1"})
+	s.SetPorts("br2", []string{"b1"}, 0)
 	if n := s.Snapshot(); n.Settled {
 		t.Errorf("settled with guests %q after br2 has named b1", guests(n))
 	}

@@ -3,13 +3,14 @@
 package ovn
 
 import (
+	"net/netip"
 	"testing"
 )
 
-// topology is two tenants whose addresses and names overlap, and every kind of
+// twoTenants is two tenants whose addresses and names overlap, and every kind of
 // port. "blue" has IPAM and a domain from DHCP, "red" one of the switch, "bare"
 // none.
-var topology = []string{
+var twoTenants = []string{
 	`ls-add blue -- set Logical_Switch blue other_config:subnet=10.0.0.0/24 other_config:exclude_ips=10.0.0.1..10.0.0.9`,
 	`ls-add red -- set Logical_Switch red external_ids:dns_domain=ids.test other_config:dns_domain=Red.Test`,
 	`ls-add bare`,
@@ -26,6 +27,8 @@ var topology = []string{
 	`lsp-add blue blue-r -- lsp-set-type blue-r router -- lsp-set-addresses blue-r 02:00:00:00:00:08~10.0.0.1 -- lsp-set-options blue-r router-port=rblue hostname=gw`,
 	`lsp-add red r1 -- lsp-set-addresses r1 02:00:00:00:00:01~10.0.0.40 -- lsp-set-options r1 hostname=vm1`,
 	`lsp-add red r2 -- lsp-set-addresses r2 02:00:00:00:00:02~10.0.0.39~10.0.0.41 -- lsp-set-options r2 hostname=vm1`,
+	`lsp-add bare d1 -- lsp-set-addresses d1 02:00:00:00:00:0d~10.0.0.3 -- set Logical_Switch_Port d1 external_ids:"neutron:device_owner"="network:dhcp"`,
+	`lsp-add red r3 -- lsp-set-addresses r3 02:00:00:00:00:0e~10.0.0.43 -- set Logical_Switch_Port r3 external_ids:"neutron:device_owner"="compute:nova"`,
 	`lsp-add bare p1 -- lsp-set-addresses p1 02:00:00:00:00:01~10.0.0.4 -- lsp-set-options p1 hostname=vm1`,
 	`--id=@d create DNS records={vm1.ovn.org="10.0.0.4~aef0::4",VM2.OVN.org="10.0.0.6,20.0.0.4","4.0.0.10.in-addr.arpa"="vm1.ovn.org"} -- set Logical_Switch blue dns_records=@d`,
 	`--id=@d create DNS records={vm1.ovn.org="10.0.0.40",vm1="10.0.0.42"} -- set Logical_Switch red dns_records=@d`,
@@ -33,7 +36,7 @@ var topology = []string{
 
 func (r *rig) build(topology []string) {
 	r.t.Helper()
-	for _, command := range topology {
+	for _, command := range twoTenants {
 		r.nbctl(command)
 	}
 	options := r.nbctl("--bare --columns=_uuid find DHCP_Options")
@@ -41,7 +44,7 @@ func (r *rig) build(topology []string) {
 	r.nbctl("lsp-set-dhcpv4-options b2 " + options)
 	r.nbctl("--wait=sb sync")
 	r.sbctl("chassis-add hv1 geneve 127.0.0.1 -- chassis-add hv2 geneve 127.0.0.2")
-	for _, port := range []string{"b1", "b2", "c1", "p1"} {
+	for _, port := range []string{"b1", "b2", "c1", "p1", "d1"} {
 		r.sbctl("lsp-bind " + port + " hv1")
 	}
 	r.sbctl("lsp-bind r1 hv2")
@@ -95,7 +98,7 @@ const (
 func TestNorthd(t *testing.T) {
 	r := newRig(t)
 	r.startNorthd()
-	r.build(topology)
+	r.build(twoTenants)
 
 	tests := []struct {
 		name   string
@@ -120,7 +123,7 @@ func TestNorthd(t *testing.T) {
 			s := r.acquire(c)
 			s.SetChassis("hv1")
 			defer s.AddNetwork("red")()
-			s.SetPorts("br", []string{"b1", "c1", "p1"})
+			s.SetPorts("br", []string{"b1", "c1", "p1"}, 0)
 			snapshot := eventually(t, s, lookups(tt.want))
 			eventually(t, s, func(s *Snapshot) string {
 				if got := guests(s); got != tt.guests {
@@ -135,8 +138,10 @@ func TestNorthd(t *testing.T) {
 			if got, want := blue.ID, networkID(t, r.nbctl("get Logical_Switch blue _uuid")); got != want {
 				t.Errorf("network: got %s, want %s", got, want)
 			}
-			if !blue.HasLocalport || snapshot.NetworkByName("red").HasLocalport {
-				t.Error("HasLocalport is wrong")
+			for _, a := range []string{"169.254.169.254", "fe80::a9fe:a9fe"} {
+				if a := netip.MustParseAddr(a); !blue.Owns(a) || !snapshot.NetworkByName("bare").Owns(a) || snapshot.NetworkByName("red").Owns(a) {
+					t.Errorf("%s is to be that of a localport or a DHCP agent, where there is one", a)
+				}
 			}
 			for _, a := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.4"} {
 				if !blue.Owns(mustAddr(a)) {

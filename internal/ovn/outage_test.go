@@ -4,14 +4,13 @@ package ovn
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
@@ -32,18 +31,21 @@ func (s *Source) rows() string {
 	defer s.mu.Unlock()
 	var lines []string
 	if s.sb != nil {
-		lines = append(lines, list(tableChassis, s.sb.chassis), list(tableDatapath, s.sb.datapaths), list(tablePort, s.sb.ports),
-			list(tableDNS, s.sb.dns), list(tableFlow, s.sb.flows))
+		lines = append(lines, list(s.sb.chassis), list(s.sb.datapaths), list(s.sb.ports), list(s.sb.dns), list(s.sb.flows),
+			list(s.sb.copp.groups), list(s.sb.copp.meters), list(s.sb.copp.bands))
 	}
 	if s.nb != nil {
-		lines = append(lines, list(tableSwitch, s.nb.switches), list(tableLSP, s.nb.ports), list(tableDHCP, s.nb.dhcp),
-			list(tableDNS, s.nb.dns), list(tableRouter, s.nb.routers.routers), list(tableRouterPort, s.nb.routers.ports))
+		lines = append(lines, list(s.nb.switches), list(s.nb.ports), list(s.nb.dhcp), list(s.nb.dns), list(s.nb.routers), list(s.nb.routerPorts))
 	}
 	return strings.Join(lines, "\n")
 }
 
-func list[R any](table string, rows map[ovsdb.UUID]R) string {
-	return fmt.Sprintf("%s %v", table, slices.SortedFunc(maps.Keys(rows), ovsdb.UUID.Compare))
+func list[R any](table *rows.Table[R]) string {
+	var ids []ovsdb.UUID
+	for id := range table.All() {
+		ids = append(ids, id)
+	}
+	return fmt.Sprintf("%s %v", table.Name(), sortedSet(ids))
 }
 
 // keepsWhatIsThere compares the rows that are kept with those that a new reader
@@ -88,7 +90,7 @@ func TestDeletedInOutageNorthbound(t *testing.T) {
 			aim := func(s *Source) {
 				t.Cleanup(s.AddNetwork("gone"))
 				t.Cleanup(s.JoinNetworks())
-				s.SetPorts("br", []string{"vm-a"})
+				s.SetPorts("br", []string{"vm-a"}, 0)
 			}
 			aim(s)
 			eventually(t, s, func(s *Snapshot) string {

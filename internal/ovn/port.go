@@ -30,9 +30,19 @@ type Port struct {
 	// Domain is what OVN says the port's domain is, fully qualified and in
 	// lower case, "" if it does not say.
 	Domain string
+	// Local is set for a guest of the local chassis, which alone may ask here.
+	Local bool
 	// Addresses are the port's, IPv4 first, sorted.
 	Addresses []netip.Addr
 }
 
 // IsContainer reports whether the port is that of a container in a VM.
 func (p *Port) IsContainer() bool { return p.Parent != "" && p.Tag != 0 }
+
+// iface is the logical port whose interface the guest has.
+func (p *Port) iface() string {
+	if p.IsContainer() {
+		return p.Parent
+	}
+	return p.Name
+}

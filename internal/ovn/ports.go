@@ -4,63 +4,81 @@ package ovn
 
 import (
 	"net/netip"
-	"slices"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// ports is what the ports of a network give. Pictures of the network that
-// differ in their DNS rows only share it.
+// ports is what the ports of a network give. Networks of successive snapshots share it
+// where only their DNS rows differ. It is immutable.
 type ports struct {
 	all    []*Port
-	guests []*Port // those bound to the local chassis
-	byKey  map[uint64]*Port
+	guests []*Port          // those bound to the local chassis, and those that are kept
+	byKey  map[uint64]*Port // by pipelineKey
 	// datapaths are the tunnel keys of the switch: one, except while northd
 	// replaces its Datapath_Binding.
 	datapaths []uint32
-	owners    map[netip.Addr]struct{}
-	localport bool
-	// names has every hostname, bare and with the port's domain; plain has the
-	// bare ones of ports that have no domain.
-	names, plain map[string]*entry
-	// below and plainBelow are the trees of names and plain.
-	below, plainBelow tree
-	// fqdns and bare lead from addresses to hostnames of ports with and
-	// without a domain.
-	fqdns, bare reverse
+	owners    map[netip.Addr]struct{} // addresses of all ports, guests or not
+	metadata  bool                    // a port serves the metadata addresses, see Network.Owns
+	hosts     *names.Hosts
 }
 
 // pipelineKey joins metadata and register 14.
 func pipelineKey(datapath, port uint32) uint64 { return uint64(datapath)<<32 | uint64(port) }
 
-// logicalPort is a row of Port_Binding or Logical_Switch_Port, or of both.
+// logicalPort is what one database or both say of a port.
 type logicalPort struct {
-	name, kind       string
-	datapath, key    uint32
-	parent           string
-	tag              uint16
-	hostname, domain string
+	name, kind       string // kind is that of effectiveKind
+	datapath, key    uint32 // tunnel keys, 0 without Southbound
+	parent           string // port of a container's VM
+	tag              uint16 // VLAN of a container
+	hostname, domain string // canonical, "" for none
 	addresses        []netip.Addr
-	local, disabled  bool
+	local            bool // it is a guest of the local chassis
+	disabled         bool // it is switched off
 }
 
-// isGuest tells what has names and may ask: a VIF, a container or a virtual
-// port, and no router, localnet or localport.
+// isGuest reports whether a port has names and may ask: a VIF, a container or a
+// virtual port does, a router, localnet or localport does not.
 func isGuest(kind string) bool { return kind == "" || kind == "virtual" }
+
+// Types of ports, of ovn-sb(5) and ovn-nb(5).
+const (
+	kindRouter    = "router" // Northbound only
+	kindLocalnet  = "localnet"
+	kindLocalport = "localport"
+	// kindService is no type of OVN's: it is that of a VIF which Neutron has plugged
+	// for a service of its own, the DHCP agent's for bare metal among them.
+	kindService = "neutron-service"
+)
+
+const (
+	// ownerKey is where ML2/OVN writes the Neutron port's device_owner
+	// (neutron's common/ovn/constants.py, OVN_DEVICE_OWNER_EXT_ID_KEY).
+	ownerKey = "neutron:device_owner"
+	// ownerNetwork begins the owners that serve a network: network:dhcp,
+	// network:router_interface and the like (neutron-lib, constants.py).
+	ownerNetwork = "network:"
+)
+
+// effectiveKind is the kind of a port of that type and owner.
+func effectiveKind(kind, owner string) string {
+	if isGuest(kind) && strings.HasPrefix(owner, ownerNetwork) {
+		return kindService
+	}
+	return kind
+}
 
 // portsBuilder collects the ports of one network.
 type portsBuilder struct {
 	network *Network
 	out     *ports
-	fqdns   []pair
-	bare    []pair
-	domains bool // a port has a domain
+	hosts   *names.HostsBuilder
 }
 
 func newPortsBuilder(n *Network) *portsBuilder {
-	return &portsBuilder{network: n, out: &ports{
-		byKey:  make(map[uint64]*Port),
-		owners: make(map[netip.Addr]struct{}),
-		names:  make(map[string]*entry),
-		plain:  make(map[string]*entry),
+	return &portsBuilder{network: n, hosts: names.NewHostsBuilder(), out: &ports{
+		byKey: make(map[uint64]*Port), owners: make(map[netip.Addr]struct{}),
 	}}
 }
 
@@ -68,8 +86,8 @@ func (b *portsBuilder) add(l logicalPort) {
 	for _, a := range l.addresses {
 		b.out.owners[a] = struct{}{}
 	}
-	if l.kind == "localport" {
-		b.out.localport = true
+	if l.kind == kindLocalport || l.kind == kindService {
+		b.out.metadata = true
 	}
 	if !isGuest(l.kind) {
 		return
@@ -79,7 +97,7 @@ func (b *portsBuilder) add(l logicalPort) {
 		Network: b.network.ID, SwitchName: b.network.Name,
 		DatapathKey: l.datapath, Key: l.key,
 		Parent: l.parent, Tag: l.tag,
-		Hostname: l.hostname, Domain: l.domain,
+		Hostname: l.hostname, Domain: l.domain, Local: l.local,
 		Addresses: l.addresses,
 	}
 	b.out.all = append(b.out.all, p)
@@ -93,46 +111,10 @@ func (b *portsBuilder) add(l logicalPort) {
 	if l.disabled || l.hostname == "" || len(l.addresses) == 0 {
 		return
 	}
-	merge(b.out.names, l.hostname, l.addresses)
-	if l.domain == "" {
-		merge(b.out.plain, l.hostname, l.addresses)
-		b.bare = appendPairs(b.bare, l.hostname, l.addresses)
-		return
-	}
-	b.domains = true
-	full := l.hostname
-	if joined, ok := join(l.hostname, l.domain); ok && joined != full {
-		full = joined
-		merge(b.out.names, full, l.addresses)
-	}
-	b.fqdns = appendPairs(b.fqdns, full, l.addresses)
-}
-
-// merge adds the addresses of one more port of that hostname. The slices of
-// ports are not written to, since one port's are shared.
-func merge(names map[string]*entry, name string, addresses []netip.Addr) {
-	have, ok := names[name]
-	if !ok {
-		names[name] = newEntry(addresses, nil)
-		return
-	}
-	names[name] = newEntry(sortAddresses(slices.Concat(have.addresses(), addresses)), nil)
+	b.hosts.Add(l.hostname, l.domain, l.addresses)
 }
 
 func (b *portsBuilder) done() *ports {
-	b.out.below = newTree(b.out.names)
-	if b.domains {
-		b.out.plainBelow = newTree(b.out.plain)
-	} else {
-		b.out.plain, b.out.plainBelow = b.out.names, b.out.below // the same: keep one
-	}
-	b.out.fqdns = reverse{}.edit(nil, b.fqdns)
-	b.out.bare = reverse{}.edit(nil, b.bare)
+	b.out.hosts = b.hosts.Done()
 	return b.out
-}
-
-// sortAddresses sorts in place, IPv4 first, and drops repetitions.
-func sortAddresses(all []netip.Addr) []netip.Addr {
-	slices.SortFunc(all, netip.Addr.Compare)
-	return slices.Compact(all)
 }

@@ -58,7 +58,7 @@ func TestRandom(t *testing.T) {
 			s.JoinNetworks()
 		}
 		s.SetChassis("hv1")
-		s.SetPorts("br", here)
+		s.SetPorts("br", here, 0)
 	}
 
 	done := make(chan struct{})
@@ -66,6 +66,7 @@ func TestRandom(t *testing.T) {
 	for _, reading := range readings {
 		aim(reading.source, reading.joined)
 		readers.Go(func() {
+			last, lastPicture := new(Snapshot), ""
 			for {
 				select {
 				case <-done:
@@ -73,6 +74,11 @@ func TestRandom(t *testing.T) {
 				case <-reading.source.Changed():
 				}
 				s := reading.source.Snapshot()
+				picture := portsPicture(s)
+				if s.PortsVersion == last.PortsVersion && picture != lastPicture {
+					t.Errorf("version %d of the ports is\n%s\nand\n%s", s.PortsVersion, lastPicture, picture)
+				}
+				last, lastPicture = s, picture
 				for p := range s.Guests() {
 					n := s.Network(p.Network)
 					if n == nil || s.PortByName(p.Name) != p || p.Key != 0 && s.Guest(p.DatapathKey, p.Key) != p {
@@ -162,8 +168,8 @@ func (w *chaos) begin() {
 		`{"op":"insert","table":"Chassis","uuid":%q,"row":{"name":"hv1","encaps":["named-uuid","e"]}}`, rowID(0))
 }
 
-func (w *chaos) nb(format string, args ...any) { w.transact(Northbound, format, args) }
-func (w *chaos) sb(format string, args ...any) { w.transact(Southbound, format, args) }
+func (w *chaos) nb(format string, args ...any) { w.transact(northboundName, format, args) }
+func (w *chaos) sb(format string, args ...any) { w.transact(southboundName, format, args) }
 
 func (w *chaos) transact(db, format string, args []any) {
 	var ops []any

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -18,10 +19,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 )
@@ -182,51 +185,40 @@ func dump(s *Snapshot) string {
 	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	domain := "fallback.test."
 	var keys []uint32
-	for id, n := range s.networks.all() {
-		line("network %s %q domain %q localport %v", id, n.Name, n.Domain, n.HasLocalport)
+	for id, n := range s.networks.All() {
+		line("network %s %q domain %q metadata %v meter %v", id, n.Name, n.Domain, n.ports.metadata, n.DNSMeter)
 		if s.Network(id) != n || s.NetworkByName(n.Name) == nil {
 			line("network %s is not to be found", id)
 		}
-		names := map[string]bool{}
+		known, structure := inspect(&n.Directory)
+		line("%s directory %s", id, structure)
 		addresses := map[netip.Addr]bool{}
-		for _, row := range n.rows {
-			for name := range row.names {
-				names[name] = true
-			}
-			for name := range row.aliases {
-				names[name] = true
-			}
-			for _, a := range row.reverse.addresses {
-				addresses[a] = true
-			}
-		}
-		for name := range n.ports.names {
-			names[name], names[name+domain] = true, true
-		}
-		for _, a := range slices.Concat(n.ports.fqdns.addresses, n.ports.bare.addresses) {
-			addresses[a] = true
-		}
 		for a := range n.ports.owners {
 			line("%s owner %s %v", id, a, n.Owns(a))
 		}
-		for name := range names {
-			a, ok := n.Lookup(name, domain)
-			line("%s name %s %v %q", id, name, ok, show(a))
-		}
-		for name := range names {
-			for above := parent(name); above != "."; above = parent(above) {
+		for _, name := range known {
+			for _, name := range []string{name, name + domain} {
+				a, ok := n.Lookup(name, domain)
+				line("%s name %s %v %q", id, name, ok, show(a))
+				for _, a := range slices.Concat(a.V4, a.V6) {
+					addresses[a] = true
+				}
+			}
+			for above := name; above != ""; _, above, _ = strings.Cut(above, ".") {
 				for _, name := range []string{above, "q." + above} {
 					line("%s tree %s %q", id, name, ask(s.SwitchScope(id), name, domain))
 				}
 			}
 		}
 		scope := s.RouterScope(id)
-		for _, n := range scope.joined {
-			line("%s joined %s %v", id, n.ID, s.Network(n.ID) == n && scope.Own != nil)
+		if scope.members != nil {
+			for i, n := range scope.members.networks {
+				line("%s joined %s %v", id, n.ID, s.Network(n.ID) == n && scope.members.directories[i] == &n.Directory)
+			}
 		}
 		for addr := range addresses {
-			a, ok := n.reverse(addr, domain)
-			line("%s reverse %s %v %q", id, addr, ok, show(a))
+			name, _ := dns.ReverseAddr(addr.String())
+			line("%s reverse %s %s", id, addr, ask(s.SwitchScope(id), name, domain))
 		}
 		for _, p := range n.ports.all {
 			line("port %+v", *p)
@@ -242,13 +234,13 @@ func dump(s *Snapshot) string {
 		}
 		keys = append(keys, n.ports.datapaths...)
 	}
-	for key, n := range s.byKey.all() {
+	for key, n := range s.byKey.All() {
 		line("key %d %s %v", key, n.ID, s.Network(n.ID) == n && slices.Contains(keys, key))
 	}
-	for name, n := range s.byName.all() {
+	for name, n := range s.byName.All() {
 		line("name %q %s %v", name, n.ID, s.Network(n.ID) == n)
 	}
-	for name, p := range s.ports.all() {
+	for name, p := range s.ports.All() {
 		line("index %s %s", name, p.Network)
 	}
 	line("stage %v", s.stage)
@@ -256,6 +248,49 @@ func dump(s *Snapshot) string {
 	line("stats %d %d %d %d", st.Networks, st.Ports, st.Rows, st.Names)
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
+}
+
+// inspect returns the keys of all maps in a directory, and all there is in it in an
+// order of its own. The structures of names are private to that package; but two
+// directories of the same rows must have the same in them, however they were made.
+func inspect(d *names.Directory) (known []string, structure string) {
+	var out strings.Builder
+	var walk func(v reflect.Value)
+	walk = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Pointer:
+			if !v.IsNil() {
+				walk(v.Elem())
+			}
+		case reflect.Struct:
+			if v.Type() == reflect.TypeFor[netip.Addr]() {
+				fmt.Fprint(&out, v, " ")
+				return
+			}
+			for i := range v.NumField() {
+				walk(v.Field(i))
+			}
+		case reflect.Map:
+			keys := v.MapKeys()
+			slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+			for _, k := range keys {
+				known = append(known, k.String())
+				fmt.Fprintf(&out, "%q: ", k)
+				walk(v.MapIndex(k))
+			}
+		case reflect.Slice, reflect.Array:
+			out.WriteString("[")
+			for i := range v.Len() {
+				walk(v.Index(i))
+			}
+			out.WriteString("]")
+		default:
+			fmt.Fprintf(&out, "%v ", v)
+		}
+	}
+	walk(reflect.ValueOf(d))
+	slices.Sort(known)
+	return slices.Compact(known), out.String()
 }
 
 // guests are the names of those in a snapshot, sorted.
@@ -271,7 +306,7 @@ func guests(s *Snapshot) string {
 // networks are the names of those in a snapshot, sorted.
 func networks(s *Snapshot) string {
 	var all []string
-	for _, n := range s.networks.all() {
+	for _, n := range s.networks.All() {
 		all = append(all, n.Name)
 	}
 	slices.Sort(all)

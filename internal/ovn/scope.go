@@ -2,18 +2,42 @@
 
 package ovn
 
-import "github.com/puntdns/puntdns/internal/origin"
+import (
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+)
 
 // Scope is the networks whose names an asker sees: Own, which he is on, and those
-// joined to it. The zero Scope is none. Its methods neither lock nor allocate.
+// joined to it. The zero Scope is none: its methods must not be called.
 type Scope struct {
 	Own *Network
-	// joined are in the order of their UUIDs, Own among them; nil for Own alone.
-	joined []*Network
+	names.Scope
+	members *members // nil for Own alone
+}
+
+// members are the networks that are joined to each other, in the order of their
+// UUIDs. They are immutable.
+type members struct {
+	networks    []*Network
+	directories []*names.Directory // of the networks
+}
+
+func newMembers(networks []*Network) *members {
+	m := &members{networks, make([]*names.Directory, 0, len(networks))}
+	for _, n := range networks {
+		m.directories = append(m.directories, &n.Directory)
+	}
+	return m
 }
 
 // SwitchScope is a network by itself, the zero Scope if it is not known.
-func (s *Snapshot) SwitchScope(id origin.Network) Scope { return Scope{Own: s.Network(id)} }
+func (s *Snapshot) SwitchScope(id origin.Network) Scope {
+	own := s.Network(id)
+	if own == nil {
+		return Scope{}
+	}
+	return Scope{Own: own, Scope: names.NewScope(&own.Directory, nil)}
+}
 
 // RouterScope is a network with those that logical routers join to it: all that
 // can be reached over routers, and over switches between routers. A network with
@@ -25,32 +49,17 @@ func (s *Snapshot) SwitchScope(id origin.Network) Scope { return Scope{Own: s.Ne
 // that is joined later comes in when it is known as a whole, and the scope stays
 // meanwhile.
 func (s *Snapshot) RouterScope(id origin.Network) Scope {
-	first, ok := s.groups.get(id)
+	first, ok := s.leader.Get(id)
 	if !ok {
 		return Scope{}
 	}
-	joined, _ := s.joined.get(first)
-	return Scope{s.Network(id), joined}
-}
-
-// Lookup asks the networks in turn, Own first and the others in the order of
-// their UUIDs, as Network.Lookup does. The first that knows the name answers, as
-// a whole.
-func (s Scope) Lookup(name, domain string) (Answer, bool) {
-	a, ok := s.Own.Lookup(name, domain)
-	for i := 0; !ok && i < len(s.joined); i++ {
-		if s.joined[i] != s.Own {
-			a, ok = s.joined[i].Lookup(name, domain)
-		}
+	own := s.Network(id)
+	if own == nil {
+		return Scope{}
 	}
-	return a, ok
-}
-
-// Empty is Network.Empty of any of the networks.
-func (s Scope) Empty(name, domain string) bool {
-	empty := s.Own.Empty(name, domain)
-	for i := 0; !empty && i < len(s.joined); i++ {
-		empty = s.joined[i] != s.Own && s.joined[i].Empty(name, domain)
+	joined, _ := s.joined.Get(first)
+	if joined == nil {
+		return s.SwitchScope(id)
 	}
-	return empty
+	return Scope{own, names.NewScope(&own.Directory, joined.directories), joined}
 }

@@ -32,7 +32,7 @@ func joined(s *Snapshot, network string) string {
 		return "no scope"
 	}
 	var others []string
-	for _, other := range scope.joined {
+	for _, other := range scope.members.networks {
 		if other != scope.Own {
 			others = append(others, other.Name)
 		}
@@ -81,7 +81,7 @@ func TestRouterScope(t *testing.T) {
 			s := r.acquire(c)
 			t.Cleanup(s.JoinNetworks())
 			s.SetChassis("hv1")
-			s.SetPorts("br", here)
+			s.SetPorts("br", here, 0)
 			readings = append(readings, reading{fmt.Sprintf("%s %d", map[Monitor]string{All: "all", Local: "local"}[monitor], i), s, monitor == Local})
 		}
 	}
@@ -165,7 +165,7 @@ func TestJoinNetworks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := r.acquire(c)
 			s.SetChassis("hv1")
-			s.SetPorts("br", []string{"vm-a"})
+			s.SetPorts("br", []string{"vm-a"}, 0)
 			are := func(want string) {
 				t.Helper()
 				eventually(t, s, func(s *Snapshot) string {
@@ -196,10 +196,10 @@ func TestJoinNetworks(t *testing.T) {
 			leave, also := s.JoinNetworks(), s.JoinNetworks()
 			are("a b d: vm-a: a b d")
 			s.SetChassis("hv2")
-			s.SetPorts("br", nil)
+			s.SetPorts("br", nil, 0)
 			are(": : not known")
 			s.SetChassis("hv1")
-			s.SetPorts("br", []string{"vm-a"})
+			s.SetPorts("br", []string{"vm-a"}, 0)
 			are("a b d: vm-a: a b d")
 			close(stop)
 			watched.Wait()

@@ -4,9 +4,12 @@ package ovn
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
 // Snapshot is an immutable picture of the networks, their ports and names. Its
@@ -20,24 +23,32 @@ type Snapshot struct {
 	// snapshot that a Source starts with.
 	Time time.Time
 	// Settled is set when the snapshot has every guest of the local chassis: the
-	// databases know the chassis and have acknowledged what it wants. It may be
-	// unset again for the moment that a new guest's network needs.
+	// databases know the chassis, or have known it, and have acknowledged what it
+	// wants. It may be unset again for the moment that a new guest's network needs.
 	Settled bool
+	// PortsVersion is that of the networks, their ports and their DNSMeter: of two
+	// snapshots of one Source that have the same, Guests, Owns and DNSMeter say the same.
+	PortsVersion uint64
 	// Stats sums up what is in the snapshot.
 	Stats Stats
 
-	networks sharded[origin.Network, *Network]
-	byKey    sharded[uint32, *Network]
-	byName   sharded[string, *Network]
-	ports    sharded[string, *Port]
-	// groups leads from a network whose scope is known to the first of those
-	// that are joined, and joined from that to all of them.
-	groups sharded[origin.Network, origin.Network]
-	joined sharded[origin.Network, []*Network]
-	// scoped is set while those are kept.
-	scoped  bool
+	networks names.ShardedMap[origin.Network, *Network]
+	byKey    names.ShardedMap[uint32, *Network]
+	byName   names.ShardedMap[string, *Network]
+	ports    names.ShardedMap[string, *Port]
+	// leader has, for a network whose router scope is known, the first of those that
+	// are joined to it, and joined has by that one all of them.
+	leader names.ShardedMap[origin.Network, origin.Network]
+	joined names.ShardedMap[origin.Network, *members]
+	// scoped is set if the router scopes are known, see Source.JoinNetworks.
+	scoped bool
+	// kept has, for each guest that is kept without a binding, the port whose
+	// interface he has. chassis is the row of the local chassis, zero for none.
+	kept    map[string]string
+	chassis ovsdb.UUID
 	stage   stage
-	records int // names of DNS rows in Stats.Names
+	// dnsRecords are the names of DNS rows that are counted in Stats.Names.
+	dnsRecords int
 }
 
 // Stats sums up a snapshot.
@@ -56,7 +67,7 @@ type Stats struct {
 // metadata (Datapath_Binding.tunnel_key), portKey its register 14
 // (Port_Binding.tunnel_key). It is nil if they belong to no guest.
 func (s *Snapshot) Guest(datapathKey, portKey uint32) *Port {
-	n, ok := s.byKey.get(datapathKey)
+	n, ok := s.byKey.Get(datapathKey)
 	if !ok {
 		return nil
 	}
@@ -66,16 +77,35 @@ func (s *Snapshot) Guest(datapathKey, portKey uint32) *Port {
 // PortByName returns the guest port of that name (Logical_Switch_Port.name,
 // which is what external_ids:iface-id holds on an Interface), or nil.
 func (s *Snapshot) PortByName(name string) *Port {
-	p, _ := s.ports.get(name)
+	p, _ := s.ports.Get(name)
 	return p
 }
 
-// Guests gives the guests that are bound to the local chassis, in no order. After
+// HasKept reports whether any guest has lost its binding and is kept for the grace of
+// Source.SetPorts.
+func (s *Snapshot) HasKept() bool { return len(s.kept) > 0 }
+
+// CountKept is how many of the guests that are kept have one of those interfaces, by
+// external_ids:iface-id.
+func (s *Snapshot) CountKept(ifaces []string) int {
+	n := 0
+	for _, iface := range s.kept {
+		if slices.Contains(ifaces, iface) {
+			n++
+		}
+	}
+	return n
+}
+
+// HasChassis reports whether the Southbound database knows the local chassis.
+func (s *Snapshot) HasChassis() bool { return s.chassis != ovsdb.UUID{} }
+
+// Guests has the guests that are bound to the local chassis, in no order. After
 // Source.JoinNetworks only those are guests whose whole RouterScope is known.
 func (s *Snapshot) Guests() iter.Seq[*Port] {
 	return func(yield func(*Port) bool) {
-		for id, n := range s.networks.all() {
-			if _, ok := s.groups.get(id); s.scoped && !ok {
+		for id, n := range s.networks.All() {
+			if _, ok := s.leader.Get(id); s.scoped && !ok {
 				continue
 			}
 			for _, p := range n.ports.guests {
@@ -89,27 +119,22 @@ func (s *Snapshot) Guests() iter.Seq[*Port] {
 
 // Network returns the network of that id, or nil.
 func (s *Snapshot) Network(id origin.Network) *Network {
-	n, _ := s.networks.get(id)
+	n, _ := s.networks.Get(id)
 	return n
 }
 
 // NetworkByName returns the network of that Logical_Switch.name, or nil. Names
 // are not unique: of several networks it is the one with the lowest UUID.
 func (s *Snapshot) NetworkByName(name string) *Network {
-	n, _ := s.byName.get(name)
+	n, _ := s.byName.Get(name)
 	return n
 }
 
 // DNSStage returns where ls_in_dns_lookup stands in the ingress pipeline:
 // Logical_Flow.table_id, to which the switch adds OVN's base (8), and the
 // cookies of the stage's flows, which are the first 32 bits of the UUIDs of the
-// Logical_Flow rows, sorted. It is false until the Southbound database has told.
+// Logical_Flow rows, sorted. It reports false until
+// Southbound has sent such flows.
 func (s *Snapshot) DNSStage() (tableID int, cookies []uint32, ok bool) {
 	return s.stage.table, s.stage.cookies, len(s.stage.cookies) > 0
-}
-
-// stage is where OVN's own DNS stands.
-type stage struct {
-	table   int
-	cookies []uint32
 }

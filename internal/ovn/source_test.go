@@ -92,6 +92,7 @@ func TestLookupAllocates(t *testing.T) {
 			scope := s.RouterScope(n.ID)
 			scope.Lookup(name, "x.")
 			scope.Empty(name, "x.")
+			scope.Empty(name, "a.domain.of.more.than.32.bytes.example.")
 		}); got != 0 {
 			t.Errorf("%s: %v allocations", name, got)
 		}

@@ -10,8 +10,8 @@ import (
 
 // Names of the databases in their schemas.
 const (
-	Southbound = "OVN_Southbound"
-	Northbound = "OVN_Northbound"
+	southboundName = "OVN_Southbound"
+	northboundName = "OVN_Northbound"
 )
 
 // Status is the state of each configured database.
@@ -40,7 +40,23 @@ func (s Status) Ready() bool {
 	return len(s) > 0
 }
 
-// set takes over a state of the client and tells the log of it.
+// Lacks says of each database that is not synced why, in the order of the
+// configuration.
+func (s Status) Lacks() (reasons []string) {
+	for _, d := range s {
+		if d.Synced {
+			continue
+		}
+		why := "it is being read"
+		if d.Err != nil {
+			why = d.Err.Error()
+		}
+		reasons = append(reasons, d.Database+": not in sync: "+why)
+	}
+	return reasons
+}
+
+// set takes over a state of the client, and logs it.
 func (d *DatabaseStatus) set(s ovsdb.State, log Logger) {
 	if d.Synced != s.Synced {
 		d.Since = time.Now()

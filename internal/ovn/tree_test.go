@@ -140,27 +140,3 @@ func TestTree(t *testing.T) {
 		})
 	}
 }
-
-func TestParseReversePrefix(t *testing.T) {
-	tests := []struct{ name, in, want string }{
-		{"v4 address", "4.0.0.10.in-addr.arpa.", "10.0.0.4/32"},
-		{"v4 net", "2.1.10.in-addr.arpa.", "10.1.2.0/24"},
-		{"v4 top", "in-addr.arpa.", "0.0.0.0/0"},
-		{"v4 empty label", "1..10.in-addr.arpa.", ""},
-		{"v4 word", "x.10.in-addr.arpa.", ""},
-		{"v4 five", "1.2.3.4.5.in-addr.arpa.", ""},
-		{"v6 net", "8.b.d.0.1.0.0.2.ip6.arpa.", "2001:db8::/32"},
-		{"v6 odd", "d.f.1.ip6.arpa.", "1fd0::/12"},
-		{"v6 top", "ip6.arpa.", "::/0"},
-		{"v6 long label", "df.ip6.arpa.", ""},
-		{"arpa", "arpa.", ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			p, ok := parseReversePrefix(tt.in)
-			if ok != (tt.want != "") || ok && p.String() != tt.want {
-				t.Errorf("got %v, %v; want %q", p, ok, tt.want)
-			}
-		})
-	}
-}

@@ -3,85 +3,31 @@
 package ovn
 
 import (
-	"fmt"
+	"encoding/json"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// report takes note of a value that cannot be read: where it stands and why.
-type report func(where, value string, err error)
-
-// fields splits a value at commas and white space, in any mix.
-func fields(value string) []string {
-	return strings.FieldsFunc(value, func(r rune) bool {
-		return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r'
-	})
-}
-
-// parseAddress accepts an address without a zone.
-func parseAddress(s string) (netip.Addr, error) {
-	a, err := netip.ParseAddr(s)
-	if err != nil {
-		return netip.Addr{}, fmt.Errorf("%.80q is not an IP address", s)
-	}
-	if a.Zone() != "" {
-		return netip.Addr{}, fmt.Errorf("%.80q has a zone", s)
-	}
-	return a, nil
-}
-
-// parseRecord reads the value of a record of that canonical name (ovn-nb(5),
-// table DNS): addresses, or domain names below in-addr.arpa and ip6.arpa. The
-// order is kept within each family. What cannot be read is reported and left out.
-func parseRecord(name, value string, bad report) *entry {
-	var v4, v6 []netip.Addr
-	var targets []string
-	reverse := isReverse(name)
-	for _, f := range fields(value) {
-		a, err := parseAddress(f)
-		switch {
-		case reverse && err == nil:
-			bad(name, f, fmt.Errorf("expected a domain name, not an address"))
-		case reverse:
-			target, err := presentation(f)
-			if err != nil {
-				bad(name, f, err)
-			} else if !slices.Contains(targets, target) {
-				targets = append(targets, target)
-			}
-		case err != nil:
-			bad(name, f, err)
-		case a.Is4():
-			if !slices.Contains(v4, a) {
-				v4 = append(v4, a)
-			}
-		default:
-			if !slices.Contains(v6, a) {
-				v6 = append(v6, a)
-			}
-		}
-	}
-	return newEntry(append(v4, v6...), targets)
-}
-
-// addresses is what parsePortAddresses gives.
+// addresses are those of a column of a port.
 type addresses struct {
 	fixed   []netip.Addr // sorted
-	dynamic bool
+	dynamic bool         // northd chooses one more
 }
 
 // parsePortAddresses reads Port_Binding.mac or Logical_Switch_Port.addresses,
 // elements of the form "MAC [IP...]" (ovn-nb(5)). A router's addresses may have
-// a prefix length. dynamic tells that an element leaves the choice to northd:
+// a prefix length. dynamic is set if an element leaves the choice to northd:
 // then the addresses stand in Logical_Switch_Port.dynamic_addresses, and what
 // else the element says is a wish.
-func parsePortAddresses(elements []string, bad report) addresses {
+func parsePortAddresses(elements []string, bad names.Report) addresses {
 	var all []netip.Addr
 	dynamic := false
 	for _, element := range elements {
-		words := fields(element)
+		words := names.Words(element)
 		if slices.Contains(words, "dynamic") {
 			dynamic = true
 			continue
@@ -97,7 +43,7 @@ func parsePortAddresses(elements []string, bad report) addresses {
 				}
 			}
 			host, _, _ := strings.Cut(word, "/")
-			a, err := parseAddress(host)
+			a, err := names.ParseAddress(host)
 			if err != nil {
 				bad(element, word, err)
 				continue
@@ -105,17 +51,33 @@ func parsePortAddresses(elements []string, bad report) addresses {
 			all = append(all, a)
 		}
 	}
-	return addresses{sortAddresses(all), dynamic}
+	return addresses{names.SortAddresses(all), dynamic}
 }
 
-// parseDomainName reads options:domain_name of a DHCP_Options row, which stands
-// in quotation marks (ovn-nb(5)), or a domain as it is.
-func parseDomainName(value string, bad report) string {
-	bare := strings.Trim(strings.TrimSpace(value), `"`)
+// unquote returns what a string constant of OVN stands for (ovn-sb(5), Logical_Flow
+// match): northd writes the values of DHCP options into logical flows as they
+// stand, so those that are strings carry the quotation marks themselves, and the
+// escapes of JSON may stand within. A value without the marks is itself.
+func unquote(value string) string {
+	value = strings.TrimSpace(value)
+	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
+		return value
+	}
+	var s string
+	if json.Unmarshal([]byte(value), &s) != nil {
+		return value[1 : len(value)-1] // ovn-controller can't read it either
+	}
+	return s
+}
+
+// parseDomainName reads options:domain_name of a DHCP_Options row, or dns_domain
+// of a switch, which stands there with or without quotation marks.
+func parseDomainName(value string, bad names.Report) string {
+	bare := strings.TrimSpace(unquote(value))
 	if bare == "" || bare == "." {
 		return ""
 	}
-	name, err := canonical(bare)
+	name, err := names.Canonical(bare)
 	if err != nil {
 		bad("domain", value, err)
 		return ""
@@ -123,12 +85,14 @@ func parseDomainName(value string, bad report) string {
 	return name
 }
 
-// parseHostname reads options:hostname of a port.
-func parseHostname(value string, bad report) string {
-	if value == "" {
+// parseHostname reads options:hostname of a port. It has quotation marks where
+// the port has DHCP options, which the hostname becomes one of.
+func parseHostname(value string, bad names.Report) string {
+	bare := unquote(value)
+	if bare == "" {
 		return ""
 	}
-	name, err := canonical(value)
+	name, err := names.Canonical(bare)
 	if err != nil {
 		bad("hostname", value, err)
 		return ""

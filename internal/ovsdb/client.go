@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,8 @@ type TableRequest struct {
 	// request, and absent from every row, where the schema lacks them. Row
 	// counts Columns first, then Optional. No column may be of type real.
 	Columns, Optional []string
+	// MayLack is set for a table that the schema may lack, which then has no rows.
+	MayLack bool
 	// Where picks the rows to begin with: nil all of them, empty none.
 	Where []Condition
 }
@@ -96,15 +99,30 @@ type Client struct {
 	seen map[UUID]int64
 }
 
-// clause is the encoded "where" of one table, or why it could not be encoded.
+// clause is the encoded "where" of one table for a server that has all columns, or
+// why it could not be encoded.
 type clause struct {
 	json json.RawMessage
 	err  error
+	// optional has the conditions where some are on optional columns.
+	optional []Condition
 }
 
-func newClause(where []Condition) clause {
+func newClause(where []Condition, optional []string) clause {
 	text, err := encodeWhere(where)
-	return clause{text, err}
+	c := clause{json: text, err: err}
+	if slices.ContainsFunc(where, func(w Condition) bool { return slices.Contains(optional, w.Column) }) {
+		c.optional = slices.Clone(where)
+	}
+	return c
+}
+
+// on is the "where" for a server that has the table like that.
+func (c clause) on(t *table) (json.RawMessage, error) {
+	if c.err != nil || c.optional == nil || len(t.missing) == 0 {
+		return c.json, c.err
+	}
+	return encodeWhere(c.optional, t.missing...)
 }
 
 // New makes a Client; Run starts it.
@@ -112,7 +130,7 @@ func New(cfg Config) *Client {
 	cfg.setDefaults()
 	c := &Client{cfg: cfg, where: make(map[string]clause, len(cfg.Tables)), seen: make(map[UUID]int64)}
 	for _, t := range cfg.Tables {
-		c.where[t.Table] = newClause(t.Where)
+		c.where[t.Table] = newClause(t.Where, t.Optional)
 	}
 	return c
 }
@@ -126,16 +144,14 @@ func New(cfg Config) *Client {
 // A value that cannot be encoded shows as State.Err.
 func (c *Client) SetConditions(tables map[string][]Condition) (gen uint64) {
 	encoded := make(map[string]clause, len(tables))
-	for table, where := range tables {
-		encoded[table] = newClause(where)
+	for _, t := range c.cfg.Tables {
+		if where, ok := tables[t.Table]; ok {
+			encoded[t.Table] = newClause(where, t.Optional)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for table, cl := range encoded {
-		if _, ok := c.where[table]; ok {
-			c.where[table] = cl
-		}
-	}
+	maps.Copy(c.where, encoded)
 	c.gen++
 	if c.conn != nil {
 		// Ends a read that waits, see session.Read. It fails only where the read
@@ -152,16 +168,20 @@ func (c *Client) changed(gen uint64) bool {
 	return c.gen != gen
 }
 
-// conditions gives what the server should be asked for now.
-func (c *Client) conditions() (gen uint64, where map[string]clause, err error) {
+// conditions gives what a server that has those tables should be asked for now.
+func (c *Client) conditions(tables map[string]*table) (gen uint64, where map[string]json.RawMessage, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for table, cl := range c.where {
-		if cl.err != nil {
-			return 0, nil, fmt.Errorf("table %q: %w", table, cl.err)
+	where = make(map[string]json.RawMessage, len(c.where))
+	for name, cl := range c.where {
+		if tables[name] == nil {
+			continue // the schema lacks it
+		}
+		if where[name], err = cl.on(tables[name]); err != nil {
+			return 0, nil, fmt.Errorf("table %q: %w", name, err)
 		}
 	}
-	return c.gen, maps.Clone(c.where), nil
+	return c.gen, where, nil
 }
 
 // past is a deadline that has been over for long.

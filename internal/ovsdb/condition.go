@@ -11,7 +11,8 @@ import (
 
 // Condition is one clause: [column, function, value] (RFC 7047 section 5.1). A
 // row is monitored if any clause of its table holds (ovsdb-server(7),
-// "Monitor_cond").
+// "Monitor_cond"). One on a column of TableRequest.Optional holds nowhere if the
+// server's schema lacks the column.
 type Condition struct {
 	Column string
 	// Function is "==", "!=", "includes", "excludes", or for integers "<",
@@ -22,9 +23,10 @@ type Condition struct {
 	Value any
 }
 
-// encodeWhere makes the "where" of a monitor request: nil asks for all rows,
-// empty for none.
-func encodeWhere(where []Condition) (json.RawMessage, error) {
+// encodeWhere makes the "where" of a monitor request, for a server that lacks the
+// missing columns: nil asks for all rows, empty for none.
+func encodeWhere(where []Condition, missing ...string) (json.RawMessage, error) {
+	where = slices.DeleteFunc(slices.Clone(where), func(c Condition) bool { return slices.Contains(missing, c.Column) })
 	switch {
 	case where == nil:
 		return json.RawMessage("[true]"), nil

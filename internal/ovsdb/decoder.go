@@ -104,9 +104,11 @@ func (d *decoder) result(msg *message) error {
 }
 
 func (d *decoder) params(msg *message) error {
-	if c, err := d.peek(); err != nil {
+	c, err := d.peek()
+	if err != nil {
 		return inside(err)
-	} else if c != '[' {
+	}
+	if c != '[' {
 		msg.params, err = d.raw(maxSmall)
 		return err
 	}
@@ -122,28 +124,42 @@ func (d *decoder) params(msg *message) error {
 			break
 		}
 		if m := d.monitorOf(all); m != nil && (msg.method == "" || msg.method == "update2") {
-			if msg.rows != nil {
-				return errTwice
-			}
-			msg.rows = m
-			if err := d.tableUpdates(m); err != nil {
-				return err
-			}
-			return d.expect(']')
+			return d.updateParams(msg, m)
 		}
-		value, err := d.raw(maxSmall)
-		if err != nil {
+		if all, err = d.appendParam(all, first); err != nil {
 			return err
-		}
-		if !first {
-			all = append(all, ',')
-		}
-		if all = append(all, value...); len(all) > maxSmall {
-			return fmt.Errorf("parameters of more than %d bytes", maxSmall)
 		}
 	}
 	msg.params = append(all, ']')
 	return nil
+}
+
+// updateParams reads what follows the id of the monitor in the parameters of an
+// "update2": the rows.
+func (d *decoder) updateParams(msg *message, m *monitor) error {
+	if msg.rows != nil {
+		return errTwice
+	}
+	msg.rows = m
+	if err := d.tableUpdates(m); err != nil {
+		return err
+	}
+	return d.expect(']')
+}
+
+// appendParam reads a parameter and appends its text to those before it.
+func (d *decoder) appendParam(all []byte, first bool) ([]byte, error) {
+	value, err := d.raw(maxSmall)
+	if err != nil {
+		return all, err
+	}
+	if !first {
+		all = append(all, ',')
+	}
+	if all = append(all, value...); len(all) > maxSmall {
+		return all, fmt.Errorf("parameters of more than %d bytes", maxSmall)
+	}
+	return all, nil
 }
 
 // monitorOf finds the monitor of an "update2" by its parameters so far.
@@ -285,9 +301,13 @@ func (d *decoder) value(col column) (n uint32, err error) {
 	case string(tag) == "uuid" && col.key == kindUUID && col.value == kindNone:
 		return 1, d.uuid()
 	case string(tag) == "set" && col.value == kindNone, string(tag) == "map" && col.value != kindNone:
-	default:
-		return 0, fmt.Errorf("%.20q is not of the column's type", tag)
+		return d.elements(col)
 	}
+	return 0, fmt.Errorf("%.20q is not of the column's type", tag)
+}
+
+// elements reads the rest of ["set", [...]] or ["map", [...]] and counts what is in it.
+func (d *decoder) elements(col column) (n uint32, err error) {
 	if err := d.expect(','); err != nil {
 		return 0, err
 	}

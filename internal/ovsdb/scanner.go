@@ -269,47 +269,64 @@ func (s *scanner) scalar() ([]byte, error) {
 	return s.name, nil
 }
 
+// nesting is where the bytes of a value have led so far. The zero nesting is before the
+// first of them.
+type nesting struct {
+	depth   int  // arrays and objects that are open
+	quoted  bool // in a string
+	escaped bool // behind a backslash in a string
+}
+
+// outside reports whether no string, array or object is open.
+func (n *nesting) outside() bool { return n.depth == 0 && !n.quoted }
+
+// step takes the next byte, and reports whether it closes the outermost string, array
+// or object. Whether the brackets are pairs is left to the parser.
+func (n *nesting) step(c byte) (closed bool, err error) {
+	if n.quoted {
+		n.quoted = n.escaped || c != '"'
+		n.escaped = !n.escaped && c == '\\'
+		return n.outside(), nil
+	}
+	switch c {
+	case '"':
+		n.quoted = true
+	case '[', '{':
+		if n.depth++; n.depth > maxDepth {
+			return false, fmt.Errorf("value nested more than %d deep", maxDepth)
+		}
+	case ']', '}':
+		n.depth--
+		return n.depth <= 0, nil
+	}
+	return false, nil
+}
+
 // raw reads any value and gives its text, at most limit bytes of it.
 func (s *scanner) raw(limit int) (json.RawMessage, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, inside(err)
 	}
 	var text []byte
-	depth, quoted, escaped := 0, false, false
+	var n nesting
 	for {
 		c, err := s.byte()
 		if err != nil {
 			return nil, err
 		}
 		// A number or a literal ends where something else begins.
-		if depth == 0 && !quoted && len(text) > 0 && bytes.IndexByte([]byte(",]} \t\r\n"), c) >= 0 {
+		if len(text) > 0 && n.outside() && bytes.IndexByte([]byte(",]} \t\r\n"), c) >= 0 {
 			s.pos--
 			break
 		}
 		if text = append(text, c); len(text) > limit {
 			return nil, fmt.Errorf("value of more than %d bytes", limit)
 		}
-		if quoted {
-			quoted = escaped || c != '"'
-			escaped = !escaped && c == '\\'
-			if quoted || depth > 0 {
-				continue
-			}
-			break
+		closed, err := n.step(c)
+		if err != nil {
+			return nil, err
 		}
-		switch c {
-		case '"':
-			quoted = true
-		case '[', '{':
-			if depth++; depth > maxDepth {
-				return nil, fmt.Errorf("value nested more than %d deep", maxDepth)
-			}
-		case ']', '}':
-			depth--
-		default:
-			continue
-		}
-		if depth <= 0 && !quoted {
+		if closed {
 			break
 		}
 	}

@@ -5,6 +5,7 @@ package ovsdb
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // kind is an atomic type (RFC 7047 section 3.2).
@@ -39,16 +40,19 @@ type table struct {
 	name    string
 	names   []string
 	columns map[string]column
-	width   int // columns requested, present on the server or not
+	missing []string // optional columns that the server has not
+	width   int      // columns requested, present on the server or not
 }
 
 // schema is what is needed of a database schema (RFC 7047 section 3.2).
 type schema struct {
-	Tables map[string]struct {
-		Columns map[string]struct {
-			Type columnType `json:"type"`
-		} `json:"columns"`
-	} `json:"tables"`
+	Tables map[string]tableSchema `json:"tables"`
+}
+
+type tableSchema struct {
+	Columns map[string]struct {
+		Type columnType `json:"type"`
+	} `json:"columns"`
 }
 
 type columnType struct {
@@ -85,34 +89,53 @@ func (s *schema) tables(database string, requests []TableRequest) (map[string]*t
 	all := make(map[string]*table, len(requests))
 	for _, req := range requests {
 		have, ok := s.Tables[req.Table]
+		if !ok && req.MayLack {
+			continue
+		}
 		if !ok {
 			return nil, fmt.Errorf("database %q has no table %q", database, req.Table)
 		}
-		width := len(req.Columns) + len(req.Optional)
-		t := &table{name: req.Table, columns: make(map[string]column, width), width: width}
-		for i := range width {
-			name, optional := "", i >= len(req.Columns)
-			if optional {
-				name = req.Optional[i-len(req.Columns)]
-			} else {
-				name = req.Columns[i]
-			}
-			def, ok := have.Columns[name]
-			if !ok && optional {
-				continue
-			}
-			if !ok {
-				return nil, fmt.Errorf("database %q, table %q has no column %q", database, req.Table, name)
-			}
-			col := column{index: i, key: kinds[string(def.Type.Key)], value: kinds[string(def.Type.Value)]}
-			if col.key == kindNone || col.value == kindNone && def.Type.Value != "" {
-				return nil, fmt.Errorf("database %q, table %q: column %q has a type that is not supported", database, req.Table, name)
-			}
-			col.many = len(def.Type.Max) > 0 && string(def.Type.Max) != "1"
-			t.columns[name] = col
-			t.names = append(t.names, name)
+		t, err := have.table(database, req)
+		if err != nil {
+			return nil, err
 		}
 		all[req.Table] = t
 	}
 	return all, nil
+}
+
+// table matches one request with the table that it is for.
+func (s *tableSchema) table(database string, req TableRequest) (*table, error) {
+	names := slices.Concat(req.Columns, req.Optional)
+	t := &table{name: req.Table, columns: make(map[string]column, len(names)), width: len(names)}
+	for i, name := range names {
+		def, ok := s.Columns[name]
+		if optional := i >= len(req.Columns); !ok && optional {
+			t.missing = append(t.missing, name)
+			continue
+		}
+		if !ok {
+			return nil, fmt.Errorf("database %q, table %q has no column %q", database, req.Table, name)
+		}
+		col, ok := def.Type.column(i)
+		if !ok {
+			return nil, fmt.Errorf("database %q, table %q: column %q has a type that is not supported", database, req.Table, name)
+		}
+		t.columns[name] = col
+		t.names = append(t.names, name)
+	}
+	return t, nil
+}
+
+// column returns the column of this type that has the index in rows. It reports whether
+// the type is supported.
+func (t *columnType) column(index int) (c column, ok bool) {
+	c = column{
+		index: index,
+		key:   kinds[string(t.Key)],
+		value: kinds[string(t.Value)],
+		many:  len(t.Max) > 0 && string(t.Max) != "1",
+	}
+	isMap := t.Value != ""
+	return c, c.key != kindNone && (c.value != kindNone) == isMap
 }

@@ -221,6 +221,8 @@ func TestConditions(t *testing.T) {
 		{"set of references", []ovsdb.Condition{{"refs", "includes", []ovsdb.UUID{inserted(t, ids[0])}}}, nil},
 		{"empty set", []ovsdb.Condition{{"refs", "==", []ovsdb.UUID(nil)}}, []string{"one", "two"}},
 		{"map includes", []ovsdb.Condition{{"map", "includes", map[string]string{"k": "v"}}}, []string{"one"}},
+		{"column that the server lacks", []ovsdb.Condition{{"absent", "==", "x"}}, nil},
+		{"the same and another", []ovsdb.Condition{{"absent", "==", "x"}, {"name", "==", "two"}}, []string{"two"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r.waitGen(t, c.SetConditions(map[string][]ovsdb.Condition{"Thing": tt.where}))
@@ -386,6 +388,16 @@ func TestSchemaMismatch(t *testing.T) {
 			r.waitDown(t, append(tt.want, s.Endpoint)...)
 		})
 	}
+}
+
+// A table that the schema may lack has no rows then, and no conditions.
+func TestTableThatMayLack(t *testing.T) {
+	s := ovsdbtest.Start(t, thingSchema)
+	r := newReplica()
+	start(t, r, func(cfg *ovsdb.Config) {
+		cfg.Tables = append(cfg.Tables, ovsdb.TableRequest{Table: "Thong", Columns: []string{"name"}, Where: []ovsdb.Condition{}, MayLack: true})
+	}, s.Endpoint)
+	r.waitSynced(t)
 }
 
 // The schemas of OVN and Open vSwitch can be asked for whole.

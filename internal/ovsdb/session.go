@@ -45,7 +45,7 @@ type session struct {
 	synced bool
 	// gen and where are the conditions that were sent last.
 	gen   uint64
-	where map[string]clause
+	where map[string]json.RawMessage
 
 	// quiet is when the peer's silence began, or was probed; patience is until
 	// when silence is expected.
@@ -82,7 +82,7 @@ func (s *session) watchServer() error {
 	if err != nil {
 		return err
 	}
-	if err := s.startMonitor(m, "_Server", map[string]clause{"Database": {json: where}}); err != nil {
+	if err := s.startMonitor(m, "_Server", map[string]json.RawMessage{"Database": where}); err != nil {
 		var refused *serverError
 		if errors.As(err, &refused) {
 			s.server = nil
@@ -121,7 +121,7 @@ func (s *session) openMain() error {
 	if err != nil {
 		return err
 	}
-	gen, where, err := c.conditions()
+	gen, where, err := c.conditions(tables)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (s *session) openMain() error {
 }
 
 // startMonitor sends monitor_cond and delivers the initial contents.
-func (s *session) startMonitor(m *monitor, database string, where map[string]clause) error {
+func (s *session) startMonitor(m *monitor, database string, where map[string]json.RawMessage) error {
 	type request struct {
 		Columns []string        `json:"columns"`
 		Where   json.RawMessage `json:"where"`
@@ -149,7 +149,7 @@ func (s *session) startMonitor(m *monitor, database string, where map[string]cla
 	requests := make(map[string][]request, len(m.tables))
 	for name, t := range m.tables {
 		// Never null, which would ask for all columns.
-		requests[name] = []request{{append([]string{}, t.names...), where[name].json}}
+		requests[name] = []request{{append([]string{}, t.names...), where[name]}}
 	}
 	s.dec.initial = m
 	s.dec.updates = append(s.dec.updates, m)
@@ -262,7 +262,7 @@ func (s *session) changeConditions() error {
 	if !s.synced || s.pending != "" || !s.client.changed(s.gen) {
 		return nil
 	}
-	gen, where, err := s.client.conditions()
+	gen, where, err := s.client.conditions(s.main.tables)
 	if err != nil {
 		return err
 	}
@@ -271,9 +271,9 @@ func (s *session) changeConditions() error {
 	}
 	// It may stay empty: the reply is still wanted.
 	requests := map[string][]request{}
-	for table, cl := range where {
-		if !bytes.Equal(cl.json, s.where[table].json) {
-			requests[table] = []request{{cl.json}}
+	for table, text := range where {
+		if !bytes.Equal(text, s.where[table]) {
+			requests[table] = []request{{text}}
 		}
 	}
 	s.gen, s.where = gen, where

@@ -41,6 +41,7 @@ type ovsPort struct {
 type ovsInterface struct {
 	UUID        string            `ovsdb:"_uuid"`
 	Name        string            `ovsdb:"name"`
+	Type        string            `ovsdb:"type"`
 	OFPort      *int              `ovsdb:"ofport"`
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
 }
@@ -52,7 +53,7 @@ var monitored = []client.TableMonitor{
 	{Table: openVSwitchTable, Fields: []string{"external_ids"}},
 	{Table: bridgeTable, Fields: []string{"name", "ports"}},
 	{Table: portTable, Fields: []string{"name", "tag", "interfaces", "other_config"}},
-	{Table: interfaceTable, Fields: []string{"name", "ofport", "external_ids"}},
+	{Table: interfaceTable, Fields: []string{"name", "type", "ofport", "external_ids"}},
 }
 
 func dbModel() (model.ClientDBModel, error) {

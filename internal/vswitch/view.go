@@ -9,9 +9,9 @@ import (
 
 // View is what the local database says of this node. Immutable.
 type View struct {
-	// SystemID is Open_vSwitch.external_ids:system-id, the name of the chassis
-	// in OVN (ovn-controller(8)). Empty if not set.
-	SystemID string
+	// Chassis is the name of the chassis that the bridge is of in OVN
+	// (ovn-controller(8)). Empty if nothing names it.
+	Chassis string
 	// Interfaces are those of the ports of the bridge that Watch was asked for,
 	// sorted by name. None while there is no such bridge.
 	Interfaces []Interface
@@ -29,6 +29,12 @@ type Interface struct {
 	OFPort uint32
 	// IfaceID is external_ids:iface-id, the name of the logical port.
 	IfaceID string
+	// Type is internal for one that the switch has made itself, empty for a device of
+	// the system's, else another of ovs-vswitchd.conf.db(5).
+	Type string
+	// Machine is external_ids:vm-uuid, which os-vif writes, or vm-id, which libvirt
+	// does: what has been plugged in is a machine's.
+	Machine string
 	// AttachedMAC is external_ids:attached-mac, as written there.
 	AttachedMAC string
 	// Port is the name of the Port; the members of a bond share one.
@@ -40,15 +46,16 @@ type Interface struct {
 }
 
 func (v View) equal(w View) bool {
-	return v.SystemID == w.SystemID && slices.Equal(v.Interfaces, w.Interfaces)
+	return v.Chassis == w.Chassis && slices.Equal(v.Interfaces, w.Interfaces)
 }
 
-// view picks what belongs to bridge out of the tables.
-func (t tables) view(bridge string) View {
+// view picks what belongs to bridge out of the tables. override is what
+// SystemIDOverride says.
+func (t tables) view(bridge, override string) View {
 	var v View
 	for _, r := range t[openVSwitchTable] {
 		if row, ok := r.(*openVSwitch); ok {
-			v.SystemID = row.ExternalIDs["system-id"]
+			v.Chassis = newChassisConfig(row.ExternalIDs).name(bridge, override)
 		}
 	}
 	for _, r := range t[bridgeTable] {
@@ -77,7 +84,9 @@ func (t tables) appendPort(all []Interface, uuid string) []Interface {
 		i := Interface{
 			UUID:        row.UUID,
 			Name:        row.Name,
+			Type:        row.Type,
 			IfaceID:     row.ExternalIDs["iface-id"],
+			Machine:     cmp.Or(row.ExternalIDs["vm-uuid"], row.ExternalIDs["vm-id"]),
 			AttachedMAC: row.ExternalIDs["attached-mac"],
 			Port:        port.Name,
 			NetworkID:   port.OtherConfig["net_uuid"],

@@ -18,7 +18,7 @@ import (
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	var (
-		local = vswitch.Interface{Name: "br-int", Port: "br-int"}
+		local = vswitch.Interface{Name: "br-int", Port: "br-int", Type: "internal"}
 		full  = vswitch.Interface{
 			Name: "tap1", OFPort: 7, IfaceID: "lp1", AttachedMAC: "0a:00:00:00:00:01",
 			Port: "tap1", Tag: 42, NetworkID: "net1",
@@ -57,6 +57,10 @@ func TestChanges(t *testing.T) {
 		{"iface-id back", "set Interface tap1 external_ids:iface-id=lp1", view("hv1", local, full)},
 		{"attached-mac gone", "remove Interface tap1 external_ids attached-mac", view("hv1", local, with(func(i *vswitch.Interface) { i.AttachedMAC = "" }))},
 		{"attached-mac back", "set Interface tap1 external_ids:attached-mac=\"0a:00:00:00:00:01\"", view("hv1", local, full)},
+		{"type", "set Interface tap1 type=internal", view("hv1", local, with(func(i *vswitch.Interface) { i.Type = "internal" }))},
+		{"of os-vif", "set Interface tap1 external_ids:vm-uuid=vm1", view("hv1", local, with(func(i *vswitch.Interface) { i.Type, i.Machine = "internal", "vm1" }))},
+		{"of libvirt", "remove Interface tap1 external_ids vm-uuid -- set Interface tap1 external_ids:vm-id=vm2", view("hv1", local, with(func(i *vswitch.Interface) { i.Type, i.Machine = "internal", "vm2" }))},
+		{"a device again", "set Interface tap1 type=\"\" -- remove Interface tap1 external_ids vm-id", view("hv1", local, full)},
 		{"interface failed", "set Interface tap1 ofport=-1", view("hv1", local, with(func(i *vswitch.Interface) { i.OFPort = 0 }))},
 		{"ofport gone", "clear Interface tap1 ofport", nil},
 		{"no such ofport", "set Interface tap1 ofport=4294967303", nil},
@@ -68,6 +72,8 @@ func TestChanges(t *testing.T) {
 		{"port replaced", "del-port tap1 -- del-port bond0 -- add-port br-int tap0 -- set Interface tap0 external_ids:iface-id=lp1", view("hv1", local, single)},
 		{"port made anew", "del-port tap0 -- add-port br-int tap0 -- set Interface tap0 external_ids:iface-id=lp1", view("hv1", local, single)},
 		{"system-id changed", "set Open_vSwitch . external_ids:system-id=hv2", view("hv2", local, single)},
+		{"a chassis for this bridge", "set Open_vSwitch . external_ids:ovn-bridge-hv2=br-two external_ids:ovn-bridge-hv3=br-int", view("hv3", local, single)},
+		{"and for no other", "remove Open_vSwitch . external_ids ovn-bridge-hv2 ovn-bridge-hv3", view("hv2", local, single)},
 		{"port removed", "del-port tap0", view("hv2", local)},
 		{"many ports", manyPorts(100), view("hv2", append([]vswitch.Interface{local}, manyInterfaces(100)...)...)},
 		{"bridge removed", "del-br br-int", view("hv2")},
@@ -92,7 +98,7 @@ func TestChanges(t *testing.T) {
 }
 
 func view(systemID string, interfaces ...vswitch.Interface) *vswitch.View {
-	return &vswitch.View{SystemID: systemID, Interfaces: interfaces}
+	return &vswitch.View{Chassis: systemID, Interfaces: interfaces}
 }
 
 func manyPorts(n int) string {

@@ -10,9 +10,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/ovn-kubernetes/libovsdb/cache"
@@ -74,8 +76,9 @@ type watcher struct {
 	onChange func(View)
 	onState  func(error)
 
-	model   model.ClientDBModel
-	options []client.Option
+	endpoint endpoint.Endpoint
+	model    model.ClientDBModel
+	options  []client.Option
 
 	// last is what onChange has seen, nil before the first.
 	last *View
@@ -105,6 +108,7 @@ func (w *watcher) configure(e endpoint.Endpoint, cfg *tls.Config) (err error) {
 	case e.TLS:
 		target.Scheme = "ssl"
 	}
+	w.endpoint = e
 	w.options = []client.Option{client.WithEndpoint(target.String()), client.WithTLSConfig(cfg)}
 	w.model, err = dbModel()
 	return err
@@ -122,6 +126,10 @@ func (w *watcher) session(ctx context.Context) (complete time.Time, err error) {
 	changed := make(chan struct{}, 1)
 	rows, err := connect(ctx, c, changed)
 	if err != nil {
+		// libovsdb keeps the text of an error, and not the error.
+		if strings.Contains(err.Error(), fs.ErrPermission.Error()) {
+			err = w.endpoint.Explain(fs.ErrPermission)
+		}
 		return complete, err
 	}
 	echo := time.NewTicker(probe)
@@ -134,7 +142,7 @@ func (w *watcher) session(ctx context.Context) (complete time.Time, err error) {
 			return complete, errLost
 		case <-changed:
 			if t, ok := readWhole(rows); ok {
-				w.see(t.view(w.bridge))
+				w.see(t.view(w.bridge, SystemIDOverride()))
 				if complete.IsZero() {
 					complete = time.Now()
 				}

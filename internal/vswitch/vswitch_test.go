@@ -27,7 +27,7 @@ func TestRestart(t *testing.T) {
 	vsctl(t, s, strings.Fields("set Open_vSwitch . external_ids:system-id=hv1 -- add-br br-int -- add-port br-int tap1")...)
 	o := observe(t, parse(t, s.Endpoint), nil)
 	tap := vswitch.Interface{Name: "tap1", Port: "tap1"}
-	local := vswitch.Interface{Name: "br-int", Port: "br-int"}
+	local := vswitch.Interface{Name: "br-int", Port: "br-int", Type: "internal"}
 	if diff := cmp.Diff(*view("hv1", local, tap), o.view(t), sansUUID); diff != "" {
 		t.Fatalf("first (-want +got):\n%s", diff)
 	}

@@ -131,51 +131,66 @@ func (p *packet) decode6(b []byte) error {
 // which is next, and leaves the payload behind them.
 func (p *packet) headers(next uint8) error {
 	rest := p.payload
-	for i := 0; ; i++ {
-		switch next {
-		case protoHopByHop:
-			// RFC 8200 section 4.1: only right behind the IPv6 header.
-			if i > 0 {
-				return ExtensionHeaders
-			}
-		case protoDestOptions, protoRouting, protoFragment:
-		default:
-			p.proto, p.payload = next, rest
-			return nil
-		}
-		if i == maxHeaders || len(rest) < 8 {
+	for i := 0; isExtension(next); i++ {
+		// RFC 8200 section 4.1: only right behind the IPv6 header.
+		if next == protoHopByHop && i > 0 {
 			return ExtensionHeaders
 		}
-		n := 8
-		if next != protoFragment {
-			n += int(rest[1]) * 8
-		}
-		if n > len(rest) {
+		n := extensionLen(next, rest)
+		if i == maxHeaders || n > len(rest) {
 			return ExtensionHeaders
 		}
 		h := rest[:n]
-		switch next {
-		case protoFragment:
-			// RFC 6946: offset 0 and no more fragments is a whole packet in
-			// itself. Open vSwitch matches its ports like any other's, so it does
-			// get punted, and refusing it would lose the query without a trace.
-			if binary.BigEndian.Uint16(h[2:])&0xfff9 != 0 {
-				return Fragment
-			}
-			p.fragmented = true
-		case protoRouting:
-			// RFC 8200 section 4.4: ignored, whatever its type, once no segments
-			// are left.
-			if h[3] != 0 {
-				return RoutingHeader
-			}
-		default:
-			if err := options6(h[2:]); err != nil {
-				return err
-			}
+		if err := p.extension(next, h); err != nil {
+			return err
 		}
 		next, rest = h[0], rest[n:]
 	}
+	p.proto, p.payload = next, rest
+	return nil
+}
+
+// isExtension reports whether proto is an extension header that can stand before UDP
+// or TCP.
+func isExtension(proto uint8) bool {
+	switch proto {
+	case protoHopByHop, protoDestOptions, protoRouting, protoFragment:
+		return true
+	}
+	return false
+}
+
+// extensionLen returns the length of the extension header at the start of b, in bytes.
+// It may be more than b has.
+func extensionLen(proto uint8, b []byte) int {
+	const unit = 8
+	if proto == protoFragment || len(b) < unit {
+		return unit
+	}
+	return unit + int(b[1])*unit
+}
+
+// extension checks one extension header, which is whole.
+func (p *packet) extension(proto uint8, h []byte) error {
+	switch proto {
+	case protoFragment:
+		// RFC 6946: offset 0 and no more fragments is a whole packet in
+		// itself. Open vSwitch matches its ports like any other's, so it does
+		// get punted, and refusing it would lose the query without a trace.
+		if binary.BigEndian.Uint16(h[2:])&0xfff9 != 0 {
+			return Fragment
+		}
+		p.fragmented = true
+		return nil
+	case protoRouting:
+		// RFC 8200 section 4.4: ignored, whatever its type, once no segments
+		// are left.
+		if h[3] != 0 {
+			return RoutingHeader
+		}
+		return nil
+	}
+	return options6(h[2:])
 }
 
 // options6 checks the options of a hop-by-hop or destination options header.

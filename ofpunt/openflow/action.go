@@ -5,6 +5,7 @@ package openflow
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -30,6 +31,7 @@ const (
 	nxastResubmitTable = 14
 	nxastRegLoad2      = 33 // up to 1.4
 	nxastCT            = 35
+	nxastNAT           = 36 // within NXAST_CT
 	nxastController2   = 37
 )
 
@@ -76,12 +78,14 @@ type Move struct {
 // CT passes the packet through connection tracking in a zone (NXAST_CT),
 // without committing and without going through a table again. The zone is
 // Zone, or, if ZoneField is set, the 16 bits of that field from ZoneOfs on:
-// CT{ZoneField: Reg(13, 0)} is the zone that OVN has for a port. The packet
-// must be IP.
+// CT{ZoneField: Reg(13, 0)} is the zone that OVN has for a port. With NAT the
+// addresses are rewritten as for the connection's other packets, if it is one that is
+// translated. The packet must be IP.
 type CT struct {
 	Zone      uint16
 	ZoneField Field
 	ZoneOfs   uint8
+	NAT       bool
 }
 
 // Meter drops the packet when the meter's rate is exceeded. It must be the
@@ -213,11 +217,17 @@ func (a CT) append(b []byte, _ Version) []byte {
 	if a.ZoneField != (Field{}) {
 		src, zone = a.ZoneField.header(), uint16(a.ZoneOfs)<<6|15
 	}
-	b = appendNicira(b, 24, nxastCT)
+	start := len(b)
+	b = appendNicira(b, 0, nxastCT)
 	b = append(b, 0, 0) // flags: no commit
 	b = be.AppendUint32(b, src)
 	b = be.AppendUint16(b, zone)
-	return append(b, 0xff, 0, 0, 0, 0, 0) // NX_CT_RECIRC_NONE, no ALG
+	b = append(b, 0xff, 0, 0, 0, 0, 0) // NX_CT_RECIRC_NONE, no ALG
+	if a.NAT {
+		b = appendNicira(b, 16, nxastNAT)
+		b = append(b, 0, 0, 0, 0, 0, 0) // neither flags nor a range
+	}
+	return endAction(b, start)
 }
 
 func (a Meter) append(b []byte, v Version) []byte {
@@ -270,10 +280,14 @@ func (a Move) String() string {
 }
 
 func (a CT) String() string {
-	if a.ZoneField == (Field{}) {
-		return fmt.Sprintf("ct(zone=%d)", a.Zone)
+	zone := strconv.Itoa(int(a.Zone))
+	if a.ZoneField != (Field{}) {
+		zone = bits(a.ZoneField, uint16(a.ZoneOfs), 16)
 	}
-	return "ct(zone=" + bits(a.ZoneField, uint16(a.ZoneOfs), 16) + ")"
+	if a.NAT {
+		zone += ",nat"
+	}
+	return "ct(zone=" + zone + ")"
 }
 
 func (a Meter) String() string { return fmt.Sprintf("meter:%d", a.ID) }

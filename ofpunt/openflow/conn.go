@@ -222,10 +222,20 @@ func (c *Conn) fill() error {
 		case asked:
 			return fmt.Errorf("openflow: the switch did not answer an echo request within %v", c.timeout)
 		}
-		if err := c.Write(appendEmpty(nil, c.version, typeEchoRequest, c.NextXID())); err != nil {
+		if err := c.writeEcho(appendEmpty(nil, c.version, typeEchoRequest, c.NextXID())); err != nil {
 			return err
 		}
 	}
+}
+
+// writeEcho writes an echo request or reply. One that finds no room is left out: what
+// waits to be written is a sign of life to the switch, and if that does not take it, the
+// writer gives up in time.
+func (c *Conn) writeEcho(msg []byte) error {
+	if err := c.Write(msg); !errors.Is(err, ErrQueueFull) {
+		return err
+	}
+	return nil
 }
 
 // dispatch handles one message. An error ends the connection.
@@ -241,36 +251,53 @@ func (c *Conn) dispatch(msg []byte, h *Handler) error {
 	case typeExperimenter:
 		return c.experimenter(hd, msg, h)
 	case typeEchoRequest:
-		return c.Write(appendEchoReply(nil, msg))
+		return c.writeEcho(appendEchoReply(nil, msg))
 	case typeError:
-		e, err := decodeError(msg)
-		if err != nil {
-			return err
-		}
-		if !c.refused(e) && h.SwitchError != nil {
-			h.SwitchError(e)
-		}
+		return c.switchError(msg, h)
 	case typeMultipartReply:
-		typ, body, _, err := multipartBody(msg)
-		if err != nil {
-			return err
-		}
-		if updates, ok := monitorBody(c.version, typ, body); ok {
-			if err := c.flowUpdates(hd, updates, h); err != nil {
-				return err
-			}
-		}
-		return c.reply(hd, msg)
+		return c.multipartReply(hd, msg, h)
 	case typePortStatus:
-		s, ok, err := decodePortStatus(msg, c.version)
-		if err != nil {
-			return err
-		}
-		if ok && h.PortStatus != nil {
-			h.PortStatus(s)
-		}
+		return c.portStatus(msg, h)
 	case typeBarrierReply, typeBundleControl:
 		return c.reply(hd, msg)
+	}
+	return nil
+}
+
+// switchError gives an error to the request that it is about, or to the handler.
+func (c *Conn) switchError(msg []byte, h *Handler) error {
+	e, err := decodeError(msg)
+	if err != nil {
+		return err
+	}
+	if !c.refused(e) && h.SwitchError != nil {
+		h.SwitchError(e)
+	}
+	return nil
+}
+
+// multipartReply gives the events of a flow monitor to the handler, which come as
+// replies too when nobody asks, and the reply to the request that waits for it.
+func (c *Conn) multipartReply(hd header, msg []byte, h *Handler) error {
+	typ, body, _, err := multipartBody(msg)
+	if err != nil {
+		return err
+	}
+	if updates, ok := monitorBody(c.version, typ, body); ok {
+		if err := c.flowUpdates(hd, updates, h); err != nil {
+			return err
+		}
+	}
+	return c.reply(hd, msg)
+}
+
+func (c *Conn) portStatus(msg []byte, h *Handler) error {
+	s, ok, err := decodePortStatus(msg, c.version)
+	if err != nil {
+		return err
+	}
+	if ok && h.PortStatus != nil {
+		h.PortStatus(s)
 	}
 	return nil
 }

@@ -359,6 +359,59 @@ func TestSlowSwitch(t *testing.T) {
 	})
 }
 
+// A switch that is slow to read what was queued loses no connection for its echo requests,
+// nor for ours: what is queued reaches it.
+func TestEchoWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const queued = 12 // a type that nothing else has
+		full := make(chan struct{})
+		got := 0
+		c, served := connectFake(t, V15, Handler{}, func(s *fakeSwitch) {
+			<-full
+			s.send(appendEmpty(nil, V15, typeEchoRequest, 7))
+			for msg := s.read(); msg != nil; msg = s.read() {
+				switch msg[1] {
+				case queued:
+					got++
+				case typeEchoReply:
+					t.Error("the reply found room")
+				case typeBarrier:
+					s.send(s.message(typeBarrierReply, msg))
+				}
+			}
+		})
+		msg := closeMessage(append(appendEmpty(make([]byte, 0, 1<<16), V15, queued, 1), make([]byte, 1<<16-16)...), 0)
+		written := 0
+		for round := range 2 { // the writer takes the first away
+			if round > 0 {
+				synctest.Wait()
+			}
+			for ; ; written++ {
+				if err := c.Write(msg); errors.Is(err, ErrQueueFull) {
+					break
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		// No more room for an echo than for this.
+		for c.Write(appendEmpty(nil, V15, queued, 2)) == nil {
+			written++
+		}
+		close(full)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := c.Barrier(ctx); err != nil {
+			t.Errorf("barrier: %v", err)
+		}
+		if got != written {
+			t.Errorf("%d of %d messages arrived", got, written)
+		}
+		c.Close()
+		<-served
+	})
+}
+
 // What may be lost leaves half of the queue to what must not.
 func TestWriteSpare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

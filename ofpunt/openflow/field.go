@@ -76,6 +76,12 @@ const (
 	nxmCTMark  = 107
 	nxmCTLabel = 108
 	nxmXXReg0  = 111 // to 114
+
+	// The original direction tuple of a tracked connection.
+	nxmCTNWProto = 119
+	nxmCTNWDst   = 121
+	nxmCTIPv6Dst = 123
+	nxmCTTPDst   = 125
 )
 
 // vlanPresent is the bit of OXM_OF_VLAN_VID that tells a tagged frame.

@@ -4,6 +4,7 @@ package openflow
 
 import (
 	"bytes"
+	"reflect"
 	"testing"
 )
 
@@ -40,6 +41,10 @@ func FuzzPacketIn(f *testing.F) {
 			if cap(part) != len(part) {
 				t.Error("a part reaches beyond its end")
 			}
+		}
+		owned := p
+		if own := owned.Own(msg); !bytes.Equal(own, msg) || !reflect.DeepEqual(owned, p) {
+			t.Errorf("%+v with the slices of a copy, %+v before", owned, p)
 		}
 		b, err := AppendResume(nil, msg, 1)
 		if err != nil || len(b) != len(msg) {

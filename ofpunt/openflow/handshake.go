@@ -83,19 +83,9 @@ func (c *Conn) handshake(ctx context.Context, o Options) error {
 // 0. An error message ends it. Packet-ins are kept for Serve.
 func (c *Conn) expect(typ uint8, xid uint32) ([]byte, error) {
 	for {
-		msg, err := c.next()
+		msg, err := c.receive()
 		if err != nil {
 			return nil, err
-		}
-		if msg == nil {
-			c.end = copy(c.buf, c.buf[c.start:c.end])
-			c.start = 0
-			n, err := c.nc.Read(c.buf[c.end:])
-			c.end += n
-			if n == 0 && err != nil {
-				return nil, err
-			}
-			continue
 		}
 		h, err := parseHeader(msg)
 		if err != nil {
@@ -118,6 +108,24 @@ func (c *Conn) expect(typ uint8, xid uint32) ([]byte, error) {
 			c.early = append(c.early, bytes.Clone(msg))
 		case c.version != 0 && h.version != c.version:
 			return nil, fmt.Errorf("%w: message in %v, not %v", ErrMalformed, h.version, c.version)
+		}
+	}
+}
+
+// receive reads until there is a whole message. The deadline is that of the handshake,
+// so the switch is not asked for a sign of life, as fill does.
+func (c *Conn) receive() ([]byte, error) {
+	for {
+		msg, err := c.next()
+		if msg != nil || err != nil {
+			return msg, err
+		}
+		c.end = copy(c.buf, c.buf[c.start:c.end])
+		c.start = 0
+		n, err := c.nc.Read(c.buf[c.end:])
+		c.end += n
+		if n == 0 && err != nil {
+			return nil, err
 		}
 	}
 }

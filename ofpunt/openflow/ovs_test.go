@@ -96,7 +96,7 @@ func TestApply(t *testing.T) {
 			}},
 			{Table: 202, Priority: 1, Cookie: testCookie, Match: openflow.NewMatch(openflow.EthType(0x800)), Actions: []openflow.Action{
 				openflow.CT{ZoneField: openflow.Reg(13, 0)},
-				openflow.CT{Zone: 77},
+				openflow.CT{Zone: 77, NAT: true},
 			}},
 			{Table: 203},
 		}
@@ -108,7 +108,7 @@ func TestApply(t *testing.T) {
 			"cookie=0x70756e7400000001, table=29, priority=200,udp,reg14=0x3,metadata=0x5,nw_dst=169.254.169.254,tp_dst=53 actions=resubmit(,200)",
 			"cookie=0x70756e7400000001, table=200, hard_timeout=15, reset_counts priority=10 actions=controller(id=4242,userdata=64.6e.73,pause),resubmit(,30)",
 			"cookie=0x70756e7400000001, table=201, priority=3,reg10=0x20/0x30,dl_vlan=7 actions=pop_vlan,push_vlan:0x8100,set_field:4108->vlan_vid,set_field:0x10/0x30->reg0,set_field:0x9->reg1,move:NXM_NX_REG14[3..7]->NXM_NX_REG2[1..5],IN_PORT",
-			"cookie=0x70756e7400000001, table=202, priority=1,ip actions=ct(zone=NXM_NX_REG13[0..15]),ct(zone=77)",
+			"cookie=0x70756e7400000001, table=202, priority=1,ip actions=ct(zone=NXM_NX_REG13[0..15]),ct(zone=77,nat)",
 			"table=203, priority=0 actions=drop",
 		}
 		var got []string

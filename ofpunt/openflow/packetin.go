@@ -2,6 +2,11 @@
 
 package openflow
 
+import (
+	"bytes"
+	"net/netip"
+)
+
 // PacketIn is a packet that the switch hands out (NXT_PACKET_IN2,
 // include/openflow/nicira-ext.h). Its slices lie in the message that it was
 // decoded from.
@@ -16,9 +21,32 @@ type PacketIn struct {
 	Cookie       uint64     // of the flow; of the outermost one for a paused packet
 	Table        uint8      // of the flow; 0 for a paused packet
 	Reason       uint8      // OFPR_*: 0 a flow of priority 0 without a match, 1 another, 5 a packet-out (1.5 only)
+	CT           CTTuple    // of connection tracking
 	UserData     []byte     // from Controller2
 	Continuation []byte     // opaque; nil unless paused
 }
+
+// CTTuple is what connection tracking says of a packet: its state, and where the first
+// packet of its connection was sent, before any translation of addresses (ovs-fields(7),
+// "Connection Tracking Fields"). All of it is zero for a packet that is not tracked.
+type CTTuple struct {
+	State uint32     // bits CT*
+	Proto uint8      // IP protocol
+	Dst   netip.Addr // invalid if the message does not tell
+	Port  uint16     // destination port of UDP and TCP
+}
+
+// Bits of the state of a tracked packet.
+const (
+	CTNew         = 0x01 // of a connection that is not committed
+	CTEstablished = 0x02 // of a committed one with packets both ways
+	CTRelated     = 0x04 // about another connection, as an ICMP error is
+	CTReply       = 0x08 // in the direction against that of the first packet
+	CTInvalid     = 0x10 // of none
+	CTTracked     = 0x20 // has been through connection tracking
+	CTSrcNAT      = 0x40 // the source has been rewritten
+	CTDstNAT      = 0x80 // the destination has been rewritten
+)
 
 // Paused tells whether the switch waits for the packet to be resumed.
 func (p *PacketIn) Paused() bool { return p.Continuation != nil }
@@ -35,7 +63,10 @@ const (
 	pinContinuation = 8
 )
 
-const niciraHeaderLen = 16 // ofp_header, experimenter, subtype
+const (
+	niciraHeaderLen   = 16 // ofp_header, experimenter, subtype
+	propertyHeaderLen = 4  // type, length
+)
 
 // isPacketIn2 tells whether msg, a whole message, is a packet-in of the only
 // format that the package decodes.
@@ -55,15 +86,27 @@ func (p *PacketIn) Decode(msg []byte) error {
 	if h.length != len(msg) || !isPacketIn2(msg) {
 		return malformed("not a packet-in 2: %d bytes of type %d", len(msg), h.typ)
 	}
-	for b := msg[niciraHeaderLen:]; len(b) > 0; {
-		if len(b) < 4 {
-			return malformed("packet-in: property of %d bytes", len(b))
+	if err := p.decodeProperties(msg[niciraHeaderLen:]); err != nil {
+		return err
+	}
+	if len(p.Data) == 0 {
+		return malformed("packet-in without a packet")
+	}
+	if p.FullLen < uint32(len(p.Data)) {
+		p.FullLen = uint32(len(p.Data))
+	}
+	return nil
+}
+
+// decodeProperties reads what follows the header. Properties that are not known are
+// skipped.
+func (p *PacketIn) decodeProperties(b []byte) error {
+	for len(b) > 0 {
+		n, ok := propertyLen(b)
+		if !ok {
+			return badPropertyLen(b)
 		}
-		typ, n := be.Uint16(b), int(be.Uint16(b[2:]))
-		if n < 4 || n > len(b) {
-			return malformed("packet-in: property %d with length %d in %d bytes", typ, n, len(b))
-		}
-		v := b[4:n:n]
+		typ, v := be.Uint16(b), b[propertyHeaderLen:n:n]
 		b = b[min(round8(n), len(b)):]
 		switch typ {
 		case pinPacket:
@@ -98,17 +141,45 @@ func (p *PacketIn) Decode(msg []byte) error {
 			p.Continuation = v
 		}
 	}
-	if len(p.Data) == 0 {
-		return malformed("packet-in without a packet")
-	}
-	if p.FullLen < uint32(len(p.Data)) {
-		p.FullLen = uint32(len(p.Data))
-	}
 	return nil
 }
 
-func badProperty(typ uint16, v []byte) error {
-	return malformed("packet-in: property %d with %d bytes", typ, len(v))
+// propertyLen returns the length in bytes of the property at the start of b, without
+// the padding behind it. It reports whether b has that many.
+func propertyLen(b []byte) (n int, ok bool) {
+	if len(b) < propertyHeaderLen {
+		return 0, false
+	}
+	n = int(be.Uint16(b[2:]))
+	return n, n >= propertyHeaderLen && n <= len(b)
+}
+
+// badPropertyLen is the error where propertyLen reports false.
+func badPropertyLen(b []byte) error {
+	if len(b) < propertyHeaderLen {
+		return malformed("packet-in: property of %d bytes", len(b))
+	}
+	return malformed("packet-in: property %d with length %d in %d bytes", be.Uint16(b), be.Uint16(b[2:]), len(b))
+}
+
+// Own returns a copy of msg, the message that p was decoded from, and has the slices of p
+// lie in that: msg is valid during the call of a handler only.
+func (p *PacketIn) Own(msg []byte) []byte {
+	msg = bytes.Clone(msg)
+	for b := msg[niciraHeaderLen:]; len(b) > 0; {
+		n := int(be.Uint16(b[2:])) // Decode has looked at all of them
+		v := b[4:n:n]
+		switch be.Uint16(b) {
+		case pinPacket:
+			p.Data = v
+		case pinUserData:
+			p.UserData = v
+		case pinContinuation:
+			p.Continuation = v
+		}
+		b = b[min(round8(n), len(b)):]
+	}
+	return msg
 }
 
 // decodeMetadata reads the pipeline fields. Masks are of no interest: Open
@@ -123,35 +194,63 @@ func (p *PacketIn) decodeMetadata(b []byte) error {
 		if n > len(b) {
 			return malformed("packet-in: OXM field %#x/%d of %d bytes where %d are left", class, id, n, len(b))
 		}
-		v := b[4:n]
-		masked := b[2]&1 != 0
-		if masked {
+		v, mask := b[4:n], b[n:n]
+		if masked := b[2]&1 != 0; masked {
 			if len(v)%2 != 0 {
 				return malformed("packet-in: masked OXM field %#x/%d of %d bytes", class, id, len(v))
 			}
-			v = v[:len(v)/2]
+			v, mask = v[:len(v)/2], v[len(v)/2:]
 		}
-		switch {
-		case class == classNXM1 && id < 16 && len(v) == 4:
-			p.Regs[id] = be.Uint32(v)
-			p.RegsPresent |= 1 << id
-		case class == classPacketRegs && id < 8 && len(v) == 8:
-			p.setXReg(int(id)*2, v, b[4+len(v):n])
-		case class == classBasic && id == oxmInPort && len(v) == 4:
-			p.InPort = be.Uint32(v)
-		case class == classBasic && id == oxmMetadata && len(v) == 8:
-			p.Metadata = be.Uint64(v)
-		case class == classBasic && id == oxmTunnelID && len(v) == 8,
-			class == classNXM1 && id == nxmTunID && len(v) == 8:
-			p.TunID = be.Uint64(v)
-		case class == classNXM1 && id >= nxmXXReg0 && id < nxmXXReg0+4 && len(v) == 16:
-			first, mask := 4*int(id-nxmXXReg0), b[4+len(v):n]
-			p.setXReg(first, v[:8], mask[:len(mask)/2])
-			p.setXReg(first+2, v[8:], mask[len(mask)/2:])
+		switch class {
+		case classBasic:
+			p.setBasic(id, v)
+		case classPacketRegs:
+			if id < 8 && len(v) == 8 {
+				p.setXReg(2*int(id), v, mask)
+			}
+		case classNXM1:
+			p.setNXM1(id, v, mask)
 		}
 		b = b[n:]
 	}
 	return nil
+}
+
+// setBasic sets a field of class OpenFlow basic.
+func (p *PacketIn) setBasic(id uint8, v []byte) {
+	switch {
+	case id == oxmInPort && len(v) == 4:
+		p.InPort = be.Uint32(v)
+	case id == oxmMetadata && len(v) == 8:
+		p.Metadata = be.Uint64(v)
+	case id == oxmTunnelID && len(v) == 8:
+		p.TunID = be.Uint64(v)
+	}
+}
+
+// setNXM1 sets a field of class NXM 1; mask is empty or as long as v.
+func (p *PacketIn) setNXM1(id uint8, v, mask []byte) {
+	switch {
+	case id < 16 && len(v) == 4:
+		p.Regs[id] = be.Uint32(v)
+		p.RegsPresent |= 1 << id
+	case id == nxmTunID && len(v) == 8:
+		p.TunID = be.Uint64(v)
+	case id == nxmCTState && len(v) == 4:
+		p.CT.State = be.Uint32(v)
+	case id == nxmCTNWProto && len(v) == 1:
+		p.CT.Proto = v[0]
+	case id == nxmCTNWDst && len(v) == 4:
+		p.CT.Dst = netip.AddrFrom4([4]byte(v))
+	case id == nxmCTIPv6Dst && len(v) == 16:
+		p.CT.Dst = netip.AddrFrom16([16]byte(v))
+	case id == nxmCTTPDst && len(v) == 2:
+		p.CT.Port = be.Uint16(v)
+	case id >= nxmXXReg0 && id < nxmXXReg0+4 && len(v) == 16:
+		first := 4 * int(id-nxmXXReg0)
+		p.setXReg(first, v[:8], mask[:len(mask)/2])
+		p.setXReg(first+2, v[8:], mask[len(mask)/2:])
+	}
 }
 
 // setXReg sets two registers from one of 64 bits; mask is empty or 8 bytes.
@@ -177,4 +276,8 @@ func AppendResume(b, msg []byte, xid uint32) ([]byte, error) {
 	be.PutUint32(b[start+4:], xid)
 	be.PutUint32(b[start+12:], nxtResume)
 	return b, nil
+}
+
+func badProperty(typ uint16, v []byte) error {
+	return malformed("packet-in: property %d with %d bytes", typ, len(v))
 }

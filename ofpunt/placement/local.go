@@ -51,13 +51,14 @@ type LocalGuest struct {
 // on in that table as if they were not there.
 func PlanLocal(s *Service, table uint8, priority uint16, guests iter.Seq[LocalGuest]) Plan {
 	p := s.private(openflow.Resubmit{Table: table})
+	what := s.queries()
 	guard := openflow.SetField{Field: openflow.RegMasked(guardRegister, guardBit, guardBit)}
 	for g := range guests {
 		who := []openflow.Field{openflow.InPort(g.InPort), openflow.RegMasked(guardRegister, 0, guardBit)}
 		if g.MAC != ([6]byte{}) {
 			who = append(who, openflow.EthSrc(g.MAC))
 		}
-		p.Entry = append(p.Entry, s.entries(table, priority, who, g.Owned, append(limit(g.Meter), guard)...)...)
+		p.Entry = append(p.Entry, s.entries(table, priority, who, what, g.Owned, append(limit(g.Meter), guard)...)...)
 	}
 	return p
 }

@@ -8,14 +8,19 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// EtherTypes, IP protocols and message types that the matches name.
+// EtherTypes, an IP protocol and message types that the matches name.
 const (
 	ethIPv4, ethARP, ethIPv6 = 0x0800, 0x0806, 0x86dd
-	protoTCP, protoUDP       = 6, 17
 	protoICMPv6              = 58
 	arpRequest               = 1
 	neighborSolicitation     = 135
 	dnsPort                  = 53
+)
+
+// IP protocols of queries.
+const (
+	ProtoTCP = 6
+	ProtoUDP = 17
 )
 
 // queries are the matches, beside who asks, of the DNS queries that are punted:
@@ -25,8 +30,8 @@ const (
 func (s *Service) queries() [][]openflow.Field {
 	if len(s.Addresses) == 0 {
 		return [][]openflow.Field{
-			{openflow.EthType(ethIPv4), openflow.IPProto(protoUDP), openflow.UDPDst(dnsPort)},
-			{openflow.EthType(ethIPv6), openflow.IPProto(protoUDP), openflow.UDPDst(dnsPort)},
+			{openflow.EthType(ethIPv4), openflow.IPProto(ProtoUDP), openflow.UDPDst(dnsPort)},
+			{openflow.EthType(ethIPv6), openflow.IPProto(ProtoUDP), openflow.UDPDst(dnsPort)},
 		}
 	}
 	var all [][]openflow.Field
@@ -36,8 +41,8 @@ func (s *Service) queries() [][]openflow.Field {
 			to = []openflow.Field{openflow.EthType(ethIPv4), openflow.IPv4Dst(a.Addr())}
 		}
 		all = append(all,
-			append(to[:2:2], openflow.IPProto(protoUDP), openflow.UDPDst(a.Port())),
-			append(to[:2:2], openflow.IPProto(protoTCP), openflow.TCPDst(a.Port())))
+			append(to[:2:2], openflow.IPProto(ProtoUDP), openflow.UDPDst(a.Port())),
+			append(to[:2:2], openflow.IPProto(ProtoTCP), openflow.TCPDst(a.Port())))
 	}
 	return all
 }

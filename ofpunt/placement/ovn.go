@@ -38,12 +38,14 @@ type Guest struct {
 // before, so that port security and ACLs have been applied, and what is resumed
 // or finds no lease meets OVN's own DNS. They match the guest and not just its
 // switch, since what enters a switch from a router, a localnet port or a tunnel
-// carries the switch's metadata too.
+// carries the switch's metadata too. Load balancers have rewritten destinations by then,
+// so there are matches for where the guest has sent its query, too.
 func PlanOVN(s *Service, dnsTable uint8, guests iter.Seq[Guest]) Plan {
 	p := s.private(openflow.Resubmit{Table: dnsTable})
+	what := append(s.queries(), s.balanced()...)
 	for g := range guests {
 		who := []openflow.Field{openflow.Metadata(uint64(g.Datapath)), openflow.Reg(RegInPort, g.Port)}
-		p.Entry = append(p.Entry, s.entries(dnsTable-1, entryPriority, who, g.Owned, limit(g.Meter)...)...)
+		p.Entry = append(p.Entry, s.entries(dnsTable-1, entryPriority, who, what, g.Owned, limit(g.Meter)...)...)
 	}
 	return p
 }

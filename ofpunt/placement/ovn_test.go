@@ -52,6 +52,9 @@ func TestPlanOVN(t *testing.T) {
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,udp_dst=5353,ipv6_dst=fd00::254,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=6,tcp_dst=5353,ipv6_dst=fd00::254,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg1=0xa9fea9fe,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg2=0x35/0xffff,reg4=0xa9fea9fe,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,reg2=0x14e9/0xffff,reg4=0xfd000000,reg5=0x0,reg6=0x0,reg7=0x254,reg14=0x3,actions=resubmit(,200)",
 			},
 		},
 		{
@@ -66,6 +69,8 @@ func TestPlanOVN(t *testing.T) {
 			entry: []string{
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
 			},
 		},
 		{
@@ -84,6 +89,9 @@ func TestPlanOVN(t *testing.T) {
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,udp_dst=5353,ipv6_dst=fd00::254,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=6,tcp_dst=5353,ipv6_dst=fd00::254,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg1=0xa9fea9fe,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg2=0x35/0xffff,reg4=0xa9fea9fe,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,reg2=0x14e9/0xffff,reg4=0xfd000000,reg5=0x0,reg6=0x0,reg7=0x254,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=58,icmpv6_type=135,nd_target=fd00::254,reg14=0x3,actions=resubmit(,200)",
 			},
 		},
@@ -99,6 +107,8 @@ func TestPlanOVN(t *testing.T) {
 			entry: []string{
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=meter:9,resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=meter:9,resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg1=0xa9fea9fe,reg2=0x35/0xffff,reg14=0x3,actions=meter:9,resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg2=0x35/0xffff,reg4=0xa9fea9fe,reg14=0x3,actions=meter:9,resubmit(,200)",
 			},
 		},
 		{

@@ -90,12 +90,13 @@ func (s *Service) flow(table uint8, priority uint16, match openflow.Match, actio
 }
 
 // entries are the flows that send what a guest asks to the private table, after
-// the actions first. Owned reports the addresses that are not ours to answer for.
-func (s *Service) entries(table uint8, priority uint16, who []openflow.Field, owned func(netip.Addr) bool, first ...openflow.Action) []openflow.FlowMod {
+// the actions first: packets that match one of what, and who-has for the resolver
+// addresses. Owned reports the addresses that are not ours to answer for.
+func (s *Service) entries(table uint8, priority uint16, who []openflow.Field, what [][]openflow.Field, owned func(netip.Addr) bool, first ...openflow.Action) []openflow.FlowMod {
 	var all []openflow.FlowMod
 	actions := append(first, openflow.Resubmit{Table: PrivateTable})
-	for _, what := range append(s.queries(), s.neighbors(owned)...) {
-		match := openflow.NewMatch(append(who[:len(who):len(who)], what...)...)
+	for _, fields := range append(what[:len(what):len(what)], s.neighbors(owned)...) {
+		match := openflow.NewMatch(append(who[:len(who):len(who)], fields...)...)
 		all = append(all, s.flow(table, priority, match, actions...))
 	}
 	return all

@@ -45,7 +45,11 @@ func (d *device) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 		// The stack has a host's affairs of its own, as multicast listening.
 		if ip := header.IPv6(b); len(b) >= header.IPv6MinimumSize+header.TCPMinimumSize && ip.NextHeader() == uint8(header.TCPProtocolNumber) {
 			if f := d.stack.flow(idOf(ip.DestinationAddress())); f != nil {
-				f.peer().Send(b[header.IPv6MinimumSize:])
+				t := header.TCP(b[header.IPv6MinimumSize:])
+				if t.Flags().Contains(header.TCPFlagSyn | header.TCPFlagAck) {
+					f.urgent.begins(t.AckNumber())
+				}
+				f.peer().Send(t)
 			}
 		}
 		view.Release()

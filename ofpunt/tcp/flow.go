@@ -3,6 +3,7 @@
 package tcp
 
 import (
+	"container/list"
 	"sync/atomic"
 	"time"
 
@@ -20,15 +21,23 @@ type flow struct {
 	id    uint64
 	way   atomic.Pointer[Peer]
 	began time.Time
+	// urgent has the bytes of the peer that are no part of its stream.
+	urgent urgent
 
 	// Under the stack's lock: when the last segment came, what Accept has made of the
-	// flow, and when that was closed.
+	// flow, when that was closed, the counts that the flow is in, and its places
+	// among the ended ones there.
 	touched time.Time
 	conn    *Conn
-	ended   time.Time
+	endedAt time.Time
+	in      counts
+	ended   [len(counts{})]*list.Element
 }
 
 func (f *flow) peer() Peer { return *f.way.Load() }
+
+// hasEnded reports whether this end has closed the connection; the stack's lock is held.
+func (f *flow) hasEnded() bool { return !f.endedAt.IsZero() }
 
 // Outcome is what became of a segment.
 type Outcome uint8
@@ -44,6 +53,9 @@ const (
 	// Full: there is no room for a further connection of the owner or of his network,
 	// and the peer has been told.
 	Full
+	// Later: there is no room, but connections come and go. The peer has been told
+	// nothing, and tries again.
+	Later
 	// Ignored: it is of no connection, and a reset itself; or the stack is closed.
 	Ignored
 )
@@ -58,14 +70,14 @@ func (s *Stack) Deliver(key Key, peer Peer, segment []byte, now time.Time) Outco
 		s.replace(key)
 	}
 	f, outcome := s.find(key, peer, t.Flags(), begins, now)
-	if outcome == Full && s.makeRoom(now) {
-		f, outcome = s.find(key, peer, t.Flags(), begins, now)
+	if outcome == Reset || outcome == Full {
+		sendReset(peer, t)
 	}
 	if f == nil {
-		if outcome != Ignored {
-			sendReset(peer, t)
-		}
 		return outcome
+	}
+	if t.Flags().Contains(header.TCPFlagUrg) {
+		f.urgent.note(t)
 	}
 	s.deliver(f.id, segment)
 	return outcome
@@ -81,7 +93,8 @@ func (s *Stack) replace(key Key) {
 	if !had {
 		return
 	}
-	if ep := s.endpoint(f); ep != nil {
+	ep := s.endpoint(f)
+	if ep != nil {
 		switch tcp.EndpointState(ep.State()) {
 		case tcp.StateTimeWait, tcp.StateClose, tcp.StateError:
 		default:
@@ -89,16 +102,22 @@ func (s *Stack) replace(key Key) {
 		}
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.forget(f)
+	s.mu.Unlock()
+	if ep != nil {
+		ep.Abort() // nobody is told any more
+	}
 }
 
-// find returns the flow of a segment, a new one where the segment begins one.
-func (s *Stack) find(key Key, peer Peer, flags header.TCPFlags, begins bool, now time.Time) (*flow, Outcome) {
+// find returns the flow of a segment, a new one where the segment begins one. Ended
+// connections make room for that.
+func (s *Stack) find(key Key, peer Peer, flags header.TCPFlags, begins bool, now time.Time) (f *flow, outcome Outcome) {
+	var evicted []*flow
+	defer func() { s.abort(evicted) }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.flows[key]
-	outcome := Taken
+	f = s.flows[key]
+	outcome = Taken
 	switch {
 	case s.closed:
 		return nil, Ignored
@@ -107,15 +126,29 @@ func (s *Stack) find(key Key, peer Peer, flags header.TCPFlags, begins bool, now
 		return nil, Ignored
 	case !begins:
 		return nil, Reset
-	// No network has more than it leaves free for the others.
-	case s.owners[key.Owner] >= MaxOfOwner || s.networks[key.Network] >= MaxConnections-len(s.flows):
-		return nil, Full
 	default:
+		in := s.countsOf(key)
+		defer func() {
+			s.dropEmpty(key)
+			for _, f := range evicted {
+				s.dropEmpty(f.key)
+			}
+		}()
+		if full := in.full(); full != nil {
+			if full.changes(now) {
+				return nil, Later
+			}
+			return nil, Full
+		}
+		for in.tooMany() {
+			f := in.oldestEnded()
+			evicted = append(evicted, f)
+			s.remove(f, now)
+		}
 		s.nextID++
-		f = &flow{key: key, id: s.nextID, began: now}
+		f = &flow{key: key, id: s.nextID, began: now, in: in}
 		s.flows[key], s.byID[f.id] = f, f
-		s.owners[key.Owner]++
-		s.networks[key.Network]++
+		f.open(now)
 		outcome = Begun
 	}
 	f.way.Store(&peer)
@@ -123,21 +156,37 @@ func (s *Stack) find(key Key, peer Peer, flags header.TCPFlags, begins bool, now
 	return f, outcome
 }
 
-// forget drops a flow, once; the lock is held.
-func (s *Stack) forget(f *flow) {
-	if s.byID[f.id] != f {
-		return
+// remove takes a flow away from its key and its counts, which may be empty then; the
+// lock is held. What gVisor has to say still gets to the peer, until abort or forget.
+func (s *Stack) remove(f *flow, now time.Time) {
+	if s.flows[f.key] == f {
+		delete(s.flows, f.key)
+		f.uncount(now)
 	}
-	delete(s.flows, f.key)
-	delete(s.byID, f.id)
-	countDown(s.owners, f.key.Owner)
-	countDown(s.networks, f.key.Network)
 }
 
-func countDown(m map[any]int, key any) {
-	if m[key]--; m[key] == 0 {
-		delete(m, key)
+// abort ends what gVisor has of flows that were removed. The lock must not be held.
+func (s *Stack) abort(flows []*flow) {
+	for _, f := range flows {
+		ep := s.endpoint(f)
+		if ep != nil && tcp.EndpointState(ep.State()) != tcp.StateTimeWait {
+			ep.Abort() // which tells the peer
+			ep = nil
+		}
+		s.mu.Lock()
+		delete(s.byID, f.id)
+		s.mu.Unlock()
+		if ep != nil {
+			ep.Abort()
+		}
 	}
+}
+
+// forget drops a flow, once; the lock is held.
+func (s *Stack) forget(f *flow) {
+	s.remove(f, time.Now())
+	s.dropEmpty(f.key)
+	delete(s.byID, f.id)
 }
 
 // flow returns the one with that id, or nil.
@@ -174,10 +223,13 @@ func (s *Stack) accepted(ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.byID[idOf(remote.Addr)]
-	if f == nil {
+	if f == nil || s.flows[f.key] != f { // which is about to be aborted
 		return nil
 	}
-	f.conn, f.ended = newConn(s, f, ep, queue), time.Time{}
+	f.conn = newConn(s, f, ep, queue)
+	if f.hasEnded() {
+		f.open(time.Now())
+	}
 	return f.conn
 }
 
@@ -192,7 +244,7 @@ func (s *Stack) Sweep(now time.Time) {
 	s.mu.Lock()
 	all := make([]state, 0, len(s.flows))
 	for _, f := range s.flows {
-		all = append(all, state{f, f.conn != nil, f.touched, f.ended})
+		all = append(all, state{f, f.conn != nil, f.touched, f.endedAt})
 	}
 	s.mu.Unlock()
 	for _, is := range all {
@@ -219,34 +271,9 @@ func (s *Stack) forgetIdle(f *flow, touched time.Time) {
 	}
 }
 
-// makeRoom forgets what has ended since the last sweep, and tells whether there was
-// any: who begins one connection after the other has many of those. It looks for them
-// once a millisecond at most, whatever floods.
-func (s *Stack) makeRoom(now time.Time) bool {
-	s.mu.Lock()
-	if now.Sub(s.roomMade) < time.Millisecond {
-		s.mu.Unlock()
-		return false
-	}
-	s.roomMade = now
-	ended := map[*flow]time.Time{}
-	for _, f := range s.flows {
-		if !f.ended.IsZero() {
-			ended[f] = f.touched
-		}
-	}
-	s.mu.Unlock()
-	for f, touched := range ended {
-		if s.endpoint(f) == nil {
-			s.forgetIdle(f, touched)
-		}
-	}
-	return len(ended) > 0
-}
-
 // Connections is how many there are, those that begin or end included.
 func (s *Stack) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.flows)
+	return s.all.all()
 }

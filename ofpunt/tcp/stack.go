@@ -35,8 +35,11 @@ import (
 const (
 	// MaxConnections are those of all; no network has more of them than it leaves free.
 	MaxConnections = 1024
-	// MaxOfOwner are those of one owner.
+	// MaxOfOwner are the open ones of one owner.
 	MaxOfOwner = 64
+	// maxEnded are those of one owner that this end has closed and gVisor still has, if
+	// as many as may be are open. They go as soon as open ones need their room.
+	maxEnded = MaxOfOwner
 )
 
 const (
@@ -52,8 +55,13 @@ const (
 	mtu = 1400
 	// maxHeld, in bytes, is how much may wait for room, of all connections.
 	maxHeld = 16 << 20
+	// maxReading, in bytes, is what may be reserved for what is read.
+	maxReading = 32 << 20
 	// halfOpen is how long the handshake may take, and the peer's FIN behind ours.
 	halfOpen = 5 * time.Second
+	// leastWait is how long what is sent may wait for room once its turn has come, even if
+	// others before it have taken all of its time.
+	leastWait = time.Second
 	// unacknowledged is how long a peer may leave segments without an answer.
 	unacknowledged = 10 * time.Second
 	// closing bounds how long a connection that was closed may take to end.
@@ -105,21 +113,22 @@ type Stack struct {
 	nextID   uint64
 	flows    map[Key]*flow
 	byID     map[uint64]*flow
-	owners   map[any]int
-	networks map[any]int
-	// held is how many bytes are being sent, heldBy those of each network.
-	held   int
-	heldBy map[any]int
-	// roomMade is when ended flows were last looked for out of turn.
-	roomMade time.Time
+	owners   map[any]*count
+	networks map[any]*count
+	all      count
+
+	// waiting are the bytes that peers leave no room for.
+	waiting *budget
+	// reading are the bytes of long messages.
+	reading *budget
 }
 
 // New returns a stack that accepts connections. It has to be closed.
 func New() (*Stack, error) {
 	s := &Stack{
 		done:  make(chan struct{}),
-		flows: map[Key]*flow{}, byID: map[uint64]*flow{}, owners: map[any]int{}, networks: map[any]int{}, heldBy: map[any]int{},
-		wait: new(waiter.Queue),
+		flows: map[Key]*flow{}, byID: map[uint64]*flow{}, owners: map[any]*count{}, networks: map[any]*count{},
+		wait: new(waiter.Queue), waiting: newBudget(maxHeld), reading: newBudget(maxReading),
 	}
 	s.device = &device{stack: s}
 	s.gvisor = stack.New(stack.Options{
@@ -257,27 +266,5 @@ func mendOptions(t header.TCP) {
 			binary.BigEndian.PutUint16(o[2:], max(binary.BigEndian.Uint16(o[2:]), leastMSS))
 		}
 		o = o[n:]
-	}
-}
-
-// hold takes note of n bytes that a peer of the network is being sent, until letGo. It is
-// false for more than others leave to that network.
-func (s *Stack) hold(network any, n int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.heldBy[network]+n > maxHeld-s.held {
-		return false
-	}
-	s.held += n
-	s.heldBy[network] += n
-	return true
-}
-
-func (s *Stack) letGo(network any, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held -= n
-	if s.heldBy[network] -= n; s.heldBy[network] == 0 {
-		delete(s.heldBy, network)
 	}
 }

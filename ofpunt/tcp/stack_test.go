@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -137,6 +138,22 @@ func (c *client) mustTake(flags header.TCPFlags) header.TCP {
 			c.t.Fatalf("%s with %d bytes, want %s", b.Flags(), len(b.Payload()), flags)
 		}
 	}
+}
+
+// receive acknowledges data until so many bytes have come.
+func (c *client) receive(n int) []byte {
+	c.t.Helper()
+	got := make([]byte, 0, n)
+	for len(got) < n {
+		next := c.seen
+		if b := c.mustTake(data); b.SequenceNumber() == next {
+			got = append(got, b.Payload()...)
+		} else {
+			c.seen = next // it is there already
+		}
+		c.mustPut(ack, "")
+	}
+	return got
 }
 
 // connect shakes hands and returns the other side.
@@ -341,9 +358,14 @@ func TestLimitOfOwner(t *testing.T) {
 		}
 	}
 	more := newClient(t, s, "red", guest4, resolver4)
-	if got := more.put(syn, ""); got != tcp.Full {
+	if got := more.put(syn, ""); got != tcp.Later || len(more.got) > 0 {
+		t.Errorf("one more while others begin: outcome %d, %d segments", got, len(more.got))
+	}
+	more.next--
+	if got := s.Deliver(more.key, more, more.segment(syn, nil), time.Now().Add(time.Second)); got != tcp.Full {
 		t.Errorf("one more: outcome %d", got)
 	}
+	more.next++
 	if got := more.take(); got.Flags() != rst|ack || got.AckNumber() != more.next {
 		t.Errorf("one more is answered with %s %d", got.Flags(), got.AckNumber())
 	}
@@ -389,13 +411,79 @@ func TestOneAfterTheOther(t *testing.T) {
 	}
 }
 
+// Connections that this end has closed take no room of open ones, whatever the peer has
+// made of that; and of those too there are so many at most.
+func TestEndedMakeRoom(t *testing.T) {
+	s := newStack(t)
+	var clients []*client
+	begin := func(network, owner any, number int) {
+		t.Helper()
+		c := newClient(t, s, owner, netip.AddrPortFrom(guest4.Addr(), uint16(1000+number)), resolver4)
+		c.key.Network = network
+		c.connect().Close()
+		clients = append(clients, c)
+	}
+	for i := range 3 * tcp.MaxOfOwner {
+		begin("red", "vm1", i)
+	}
+	if got := s.Connections(); got != 2*tcp.MaxOfOwner {
+		t.Errorf("%d connections of one owner, want %d", got, 2*tcp.MaxOfOwner)
+	}
+	// Those that were closed first have gone, and their peers know.
+	for i, c := range clients {
+		reset := false
+		for len(c.got) > 0 {
+			reset = c.take().Flags()&rst != 0
+		}
+		if want := i < tcp.MaxOfOwner; reset != want {
+			t.Fatalf("connection %d: reset %v, want %v", i, reset, want)
+		}
+	}
+	for i := range tcp.MaxConnections {
+		begin("red", i/tcp.MaxOfOwner, i)
+	}
+	if got := s.Connections(); got != tcp.MaxConnections/2 {
+		t.Errorf("%d connections of one network, want %d", got, tcp.MaxConnections/2)
+	}
+	for i := range tcp.MaxConnections {
+		begin(i/100, i/10, i)
+	}
+	if got := s.Connections(); got > tcp.MaxConnections {
+		t.Errorf("%d connections, want %d at most", got, tcp.MaxConnections)
+	}
+	// Open ones of a network that has no ended ones have the room of others' ended ones.
+	var begun []*client
+	for i := range tcp.MaxConnections {
+		c := newClient(t, s, i/tcp.MaxOfOwner, netip.AddrPortFrom(guest4.Addr(), uint16(1000+i)), resolver4)
+		c.key.Network = "blue"
+		if c.put(syn, "") == tcp.Begun {
+			begun = append(begun, c)
+		}
+	}
+	if open := len(begun); open != tcp.MaxConnections/2 {
+		t.Errorf("%d open connections of another network, want %d", open, tcp.MaxConnections/2)
+	}
+	// gVisor has looked at a SYN by the time of its SYN-ACK. The hour of the sweep below is
+	// that of a flow which gVisor has had seconds to look at.
+	for _, c := range begun {
+		c.mustTake(synAck)
+	}
+	level(t, s, time.Now().Add(11*time.Second), 0)
+	for end := time.Now().Add(patience); s.Endpoints() > 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d endpoints are left", s.Endpoints())
+		}
+	}
+}
+
 // Many owners can't have more than is there for all.
 func TestLimitOfAll(t *testing.T) {
 	s := newStack(t)
 	for i := range tcp.MaxConnections {
 		newClient(t, s, i, guest4, resolver4).mustPut(syn, "")
 	}
-	if got := newClient(t, s, "more", guest4, resolver4).put(syn, ""); got != tcp.Full {
+	c := newClient(t, s, "more", guest4, resolver4)
+	if got := s.Deliver(c.key, c, c.segment(syn, nil), time.Now().Add(time.Second)); got != tcp.Full {
 		t.Errorf("one more: outcome %d", got)
 	}
 }
@@ -550,16 +638,7 @@ func TestMuchAtOnce(t *testing.T) {
 			}
 		})
 	}
-	got := make([]byte, 0, answers*size)
-	for len(got) < cap(got) {
-		next := c.seen
-		if b := c.mustTake(data); b.SequenceNumber() == next {
-			got = append(got, b.Payload()...)
-		} else {
-			c.seen = next // it is there already
-		}
-		c.mustPut(ack, "")
-	}
+	got := c.receive(answers * size)
 	sending.Wait()
 	seen := map[byte]bool{}
 	for m := got; len(m) > 0; m = m[size:] {
@@ -570,36 +649,293 @@ func TestMuchAtOnce(t *testing.T) {
 	}
 }
 
-// What waits for peers that do not read is bounded, and a network leaves some to others.
-func TestHeldIsBounded(t *testing.T) {
+// What is due when another answer waits for room waits behind that, however late it is:
+// the peer reads, and loses nothing.
+func TestLateAnswerWaitsItsTurn(t *testing.T) {
 	s := newStack(t)
-	answer := make([]byte, 65000)
-	until := time.Now().Add(5 * time.Second)
+	c := newClient(t, s, "red", guest4, resolver4)
+	conn := c.connect()
+	defer conn.Close()
+	first, late := bytes.Repeat([]byte{1}, 300000), bytes.Repeat([]byte{2}, 1000)
 	var sending sync.WaitGroup
-	var refused atomic.Int64
-	for i := range 20 {
-		c := newClient(t, s, "red", netip.AddrPortFrom(guest4.Addr(), uint16(1000+i)), resolver4)
-		c.window = 100
-		conn := c.connect()
-		for range 10 {
+	sending.Go(func() {
+		if err := conn.Send(first, time.Now().Add(patience)); err != nil {
+			t.Error(err)
+		}
+	})
+	for end := time.Now().Add(patience); !s.Waits(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the first answer does not wait")
+		}
+	}
+	sending.Go(func() {
+		if err := conn.Send(late, time.Now().Add(-time.Second)); err != nil {
+			t.Error(err)
+		}
+	})
+	got := c.receive(len(first) + len(late))
+	sending.Wait()
+	if !bytes.Equal(got, append(first, late...)) {
+		t.Errorf("the answers came otherwise")
+	}
+}
+
+// What waits for peers that do not read is bounded, and an owner and a network leave some
+// to others.
+func TestHeldIsBounded(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// each is how many answers of size bytes a connection has at once.
+		owners, conns, each, size int
+		// network is of somebody who has some.
+		network string
+	}{
+		{"of one owner", 1, 20, 10, 65000, "red"},
+		{"of a network", 20, 20, 10, 65000, "blue"},
+		{"of one answer each", 1, 20, 1, 500000, "red"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStack(t)
+			answer := make([]byte, tt.size)
+			until := time.Now().Add(5 * time.Second)
+			var sending sync.WaitGroup
+			var refused atomic.Int64
+			for i := range tt.conns {
+				c := newClient(t, s, i%tt.owners, netip.AddrPortFrom(guest4.Addr(), uint16(1000+i)), resolver4)
+				c.key.Network = "red"
+				c.window = 100
+				conn := c.connect()
+				for range tt.each {
+					sending.Go(func() {
+						if err := conn.Send(answer, until); errors.Is(err, tcp.ErrSlow) && time.Now().Before(until) {
+							refused.Add(1)
+						}
+					})
+				}
+			}
+			for refused.Load() == 0 && time.Now().Before(until) {
+				time.Sleep(time.Millisecond)
+			}
+			if refused.Load() == 0 {
+				t.Errorf("%d bytes wait for peers", tt.conns*tt.each*tt.size)
+			}
+			c := newClient(t, s, "other", guest4, resolver4)
+			c.key.Network = tt.network
+			conn := c.connect()
+			const more = 200000 // there is not room for that at once
 			sending.Go(func() {
-				if err := conn.Send(answer, until); errors.Is(err, tcp.ErrSlow) && time.Now().Before(until) {
-					refused.Add(1)
+				if err := conn.Send(make([]byte, more), time.Now().Add(patience)); err != nil {
+					t.Errorf("somebody else: %v", err)
+				}
+			})
+			c.receive(more)
+			sending.Wait()
+		})
+	}
+}
+
+// Urgent bytes are no part of the stream, wherever their segments are cut, and come twice.
+func TestUrgent(t *testing.T) {
+	const urg = data | header.TCPFlagUrg
+	type piece struct {
+		payload string
+		pointer int // urgent, unless it is below 0
+		twice   bool
+	}
+	var many []piece // one more than are remembered
+	for range 17 {
+		many = append(many, piece{"!", 1, false})
+	}
+	for _, tt := range []struct {
+		name   string
+		pieces []piece
+		want   string
+	}{
+		{"at the end", []piece{{"ab!", 3, false}, {"cd", -1, false}}, "abcd"},
+		{"alone", []piece{{"ab", -1, false}, {"!", 1, false}, {"cd", -1, false}}, "abcd"},
+		{"in the middle", []piece{{"a!b", 2, false}, {"cd", -1, false}}, "abcd"},
+		{"said before it comes", []piece{{"ab", 4, false}, {"c!d", -1, false}}, "abcd"},
+		{"said twice", []piece{{"ab!", 3, true}, {"cd", -1, false}}, "abcd"},
+		{"several", []piece{{"!", 1, false}, {"a!", 2, false}, {"b!cd", 2, false}}, "abcd"},
+		{"behind all that there is room for", []piece{{"abcd", 65535, false}}, "abcd"},
+		{"a pointer to nothing", []piece{{"ab", -1, false}, {"cd", 0, false}}, "abcd"},
+		{"a pointer without URG", []piece{{"ab", -3, false}, {"cd", -1, false}}, "abcd"},
+		{"more than are remembered", append(many, piece{"abcd", -1, false}), "!abcd"},
+	} {
+		for _, atOnce := range []bool{true, false} {
+			t.Run(fmt.Sprint(tt.name, ", at once ", atOnce), func(t *testing.T) {
+				s := newStack(t)
+				c := newClient(t, s, "red", guest4, resolver4)
+				conn := c.connect()
+				defer conn.Close()
+				for _, p := range tt.pieces {
+					flags, pointer := urg, p.pointer
+					if pointer < 0 {
+						flags, pointer = data, -1-pointer
+					}
+					b := c.segment(flags, []byte(p.payload))
+					b.SetUrgentPointer(uint16(pointer))
+					times := 1
+					if p.twice {
+						times++
+					}
+					for range times {
+						s.Deliver(c.key, c, b, time.Now())
+					}
+					c.next += uint32(len(p.payload))
+				}
+				_ = conn.SetReadDeadline(time.Now().Add(patience))
+				b := make([]byte, 1) // byte by byte
+				if atOnce {
+					b = make([]byte, 16)
+				}
+				got := []byte{}
+				for len(got) < len(tt.want) {
+					n, err := conn.Read(b)
+					if err != nil {
+						t.Fatalf("%v after %q", err, got)
+					}
+					if n == 0 {
+						t.Errorf("no byte after %q", got)
+					}
+					got = append(got, b[:n]...)
+				}
+				if string(got) != tt.want {
+					t.Errorf("%q, want %q", got, tt.want)
 				}
 			})
 		}
 	}
-	for refused.Load() == 0 && time.Now().Before(until) {
-		time.Sleep(time.Millisecond)
+}
+
+// A place that is further on than a peer may send is no part of what comes there later.
+func TestUrgentFarAhead(t *testing.T) {
+	s := newStack(t)
+	c := newClient(t, s, "red", guest4, resolver4)
+	conn := c.connect()
+	defer conn.Close()
+	b := c.segment(data|header.TCPFlagUrg, nil)
+	b.SetUrgentPointer(65535)
+	s.Deliver(c.key, c, b, time.Now())
+	const size = 1000
+	for i := range 70 {
+		payload := strings.Repeat(string(rune('a'+i%26)), size)
+		c.mustPut(data, payload)
+		says(t, conn, payload)
 	}
-	if refused.Load() == 0 {
-		t.Error("13 MB wait for peers of one network")
+}
+
+// Places are those of the connection that there is, though its ports have been another's
+// and its SYN has come twice.
+func TestUrgentAfterAnotherSYN(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		do   func(c *client)
+	}{
+		{"of an attempt that was given up", func(c *client) {
+			c.mustPut(syn, "")
+			c.mustTake(synAck)
+			c.mustPut(rst, "")
+			for end := time.Now().Add(patience); c.stack.Endpoints() > 1; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					c.t.Fatal("it does not end")
+				}
+			}
+			c.next += 1 << 20
+			c.mustPut(syn, "")
+		}},
+		{"the same, with an urgent pointer", func(c *client) {
+			c.mustPut(syn, "")
+			c.mustTake(synAck)
+			c.next--
+			b := c.segment(syn|header.TCPFlagUrg, nil)
+			b.SetUrgentPointer(2)
+			c.stack.Deliver(c.key, c, b, time.Now())
+			c.next++
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStack(t)
+			c := newClient(t, s, "red", guest4, resolver4)
+			tt.do(c)
+			c.mustTake(synAck)
+			c.mustPut(ack, "")
+			conn := accept(t, s)
+			defer conn.Close()
+			b := c.segment(data|header.TCPFlagUrg, []byte("ab!"))
+			b.SetUrgentPointer(3)
+			s.Deliver(c.key, c, b, time.Now())
+			c.next += 3
+			c.mustPut(data, "cd")
+			says(t, conn, "abcd")
+		})
 	}
-	other := newClient(t, s, "blue", guest4, resolver4).connect()
-	if err := other.Send(answer, until); err != nil {
-		t.Errorf("another network: %v", err)
+}
+
+// What is reserved for reading is bounded for an owner and a network; others wait until
+// there is room.
+func TestReserve(t *testing.T) {
+	s := newStack(t)
+	conns := map[string]*tcp.Conn{}
+	for i, who := range []string{"vm1", "vm2", "vm3"} {
+		c := newClient(t, s, who, netip.AddrPortFrom(guest4.Addr(), uint16(1000+i)), resolver4)
+		c.key.Network = "red"
+		conns[who] = c.connect()
+		defer conns[who].Close()
 	}
-	sending.Wait()
+	const quarter = 8 << 20
+	soon := func() time.Time { return time.Now().Add(10 * time.Millisecond) }
+	if !conns["vm1"].Reserve(quarter, soon()) {
+		t.Error("no room for a quarter")
+	}
+	if conns["vm1"].Reserve(1, soon()) {
+		t.Error("one owner has more than a quarter")
+	}
+	if !conns["vm2"].Reserve(quarter, soon()) {
+		t.Error("no room for another owner")
+	}
+	if conns["vm3"].Reserve(1, soon()) {
+		t.Error("one network has more than half")
+	}
+	got := make(chan bool)
+	reserve := func(who string, until time.Time) {
+		t.Helper()
+		go func() { got <- conns[who].Reserve(quarter, until) }()
+		for end := time.Now().Add(patience); !s.WaitsForRoom(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s does not wait for room", who)
+			}
+		}
+	}
+	for range 3 { // what was given back counts for nobody
+		reserve("vm3", time.Now().Add(patience))
+		conns["vm1"].Release(quarter)
+		if !<-got {
+			t.Fatal("no room though there is some again")
+		}
+		conns["vm3"].Release(quarter)
+		if !conns["vm1"].Reserve(quarter, soon()) {
+			t.Fatal("no room for the one who has given it back")
+		}
+	}
+	conns["vm1"].Release(quarter)
+	conns["vm2"].Release(quarter)
+	if bytes, counts := s.Reserved(); bytes != 0 || counts != 0 {
+		t.Errorf("%d bytes are reserved, by %d counts, though all was given back", bytes, counts)
+	}
+	if !conns["vm1"].Reserve(quarter, soon()) {
+		t.Error("no room though nobody has any")
+	}
+	reserve("vm1", time.Now().Add(time.Hour))
+	s.Close()
+	select {
+	case ok := <-got:
+		if ok {
+			t.Error("room in a stack that is closed")
+		}
+	case <-time.After(patience):
+		t.Fatal("it still waits for room in a stack that is closed")
+	}
 }
 
 // Timestamps are not agreed on, whatever else the SYN has.

@@ -7,29 +7,28 @@ import (
 	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-
-	"github.com/puntdns/puntdns/internal/ovn"
 )
 
 var answers = promauto.NewCounterVec(prometheus.CounterOpts{
 	Namespace: plugin.Namespace, Subsystem: name, Name: "answers_total",
-	Help: "Answers by what gave them: dns (a DNS row), port (a hostname), nodata (the name without the type), nxdomain.",
+	Help: "Answers by what gave them: dns (a DNS row), port (a hostname), zone (the domain's SOA and NS records and the address of its server), nodata (the name without the type), nxdomain.",
 }, []string{"server", "view", "answer"})
 
-func outcome(known ovn.Answer, m *dns.Msg) string {
+// outcome is the label of an answer, of which table is the source if it has data.
+func outcome(table string, m *dns.Msg) string {
 	switch {
 	case m.Rcode == dns.RcodeNameError:
 		return "nxdomain"
 	case len(m.Answer) == 0:
 		return "nodata"
 	}
-	return known.Source
+	return table
 }
 
 // Gauges of the databases, read when somebody asks: a snapshot that serves
 // through an outage ages without an event.
 var (
-	descUp        = desc("database_up", "1 while the database is connected and its contents are complete, else 0.", "database")
+	descUp        = desc("database_up", "1 while the database is connected and its contents are complete, else 0.", "database", "schema")
 	descTimestamp = desc("snapshot_timestamp_seconds", "When the snapshot that answers was made, in Unix time.", "database")
 	descRows      = desc("rows", "What is in the snapshot, by kind.", "database", "kind")
 	descRebuild   = desc("snapshot_rebuild_seconds", "How long it took to make the snapshot from the one before.", "database")
@@ -61,7 +60,7 @@ func (collector) Collect(ch chan<- prometheus.Metric) {
 			if d.Synced {
 				up = 1
 			}
-			gauge(descUp, up, database+"/"+d.Database)
+			gauge(descUp, up, database, d.Database)
 		}
 		snapshot := s.Snapshot()
 		if !snapshot.Time.IsZero() {

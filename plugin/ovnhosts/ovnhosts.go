@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/metadata"
@@ -17,8 +18,10 @@ import (
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
 const name = "ovnhosts"
@@ -30,6 +33,9 @@ type Handler struct {
 	Next  plugin.Handler
 	Zones []string
 	Fall  fall.F
+	// fallAll is set by fallthrough without zones: then what is the asker's own
+	// does not fall through.
+	fallAll bool
 
 	// domain completes the hostnames of ports whose domain OVN does not say;
 	// fully qualified and in lower case, or empty.
@@ -41,9 +47,9 @@ type Handler struct {
 	routers bool
 
 	config ovn.Config
-	// lines has the line in the Corefile of each property that is given.
-	lines  map[string]int
-	source *ovn.Source
+	// directive is what the Corefile says.
+	directive *corefile.Directive
+	source    *ovn.Source
 	// forget takes back what was asked of source.
 	forget []func()
 }
@@ -68,101 +74,127 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	snapshot := h.source.Snapshot()
-	scope, domain := h.scope(ctx, snapshot)
-	if _, punted := origin.FromContext(ctx); scope.Own == nil && !punted && h.defaultSwitch != "" {
+	a := h.asker(ctx, snapshot)
+	if a.scope.Own == nil && a.origin == nil && h.defaultSwitch != "" {
 		// To pass the name on would tell others of it, and cache their answer.
 		return dns.RcodeServerFailure, plugin.Error(name, fmt.Errorf("the default switch %q is not known", h.defaultSwitch))
 	}
-	if scope.Own == nil {
+	if a.scope.Own == nil {
 		// Who has no network has no names here, and nothing is known against them.
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 
-	known, found := scope.Lookup(qname, h.domain)
-	if !found && h.Fall.Through(qname) {
-		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
+	before, _ := ctx.Value(ovn.FoundKey{}).(*ovn.Found)
+	known, found := before.Lookup(snapshot, a.scope, qname, h.domain)
+	transfer := isTransfer(state.QType())
+	if !found || transfer && !known.OVNOwned {
+		switch h.route(a, qname, state.QType()) {
+		case toNext:
+			return plugin.NextOrFailure(name, h.Next, ctx, w, r)
+		case toNextUnlessDenied:
+			d := newDenier(w, h, state, a, zone, known, found, snapshot.Time)
+			return plugin.NextOrFailure(name, h.Next, ctx, d, r)
+		}
 	}
 	if c := state.QClass(); c != dns.ClassINET && c != dns.ClassANY {
 		return dns.RcodeRefused, nil // even the SOA of a denial would be of another class
 	}
+	if transfer {
+		return dns.RcodeRefused, nil
+	}
 
-	m := new(dns.Msg)
-	m.SetReply(r)
-	m.Authoritative = true
-	switch {
-	case found:
-		m.Answer = h.records(state, known)
-		tell(ctx, known.Source)
-	case qname != domain && qname != zone && !scope.Empty(qname, h.domain):
-		// There are names below the others, or may be. To deny one would deny
-		// those too (RFC 8020).
-		m.Rcode = dns.RcodeNameError
-	}
-	if len(m.Answer) == 0 {
-		m.Ns = []dns.RR{soa(negativeOwner(qname, domain, zone), snapshot.Time)}
-	}
-	answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), outcome(known, m)).Inc()
+	m, table := h.reply(state, a, zone, known, found, snapshot.Time)
+	tell(ctx, table)
+	answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), outcome(table, m)).Inc()
 	if err := w.WriteMsg(m); err != nil {
 		return dns.RcodeServerFailure, plugin.Error(name, err)
 	}
 	return dns.RcodeSuccess, nil
 }
 
-// scope is the networks whose names the asker sees, and the domain he is in. It
-// has none for an asker that nobody knows.
-func (h *Handler) scope(ctx context.Context, s *ovn.Snapshot) (scope ovn.Scope, domain string) {
-	o, punted := origin.FromContext(ctx)
+// reply is the answer to a query by what is known, and the table that it is from, which
+// is empty if there are no data.
+func (h *Handler) reply(state request.Request, a asker, zone string, known names.Answer, found bool, snapshot time.Time) (m *dns.Msg, table string) {
+	m = new(dns.Msg).SetReply(state.Req)
+	m.Authoritative = true
+	if found {
+		table = known.Source
+		if state.QClass() == dns.ClassINET {
+			m.Answer = h.records(state.QName(), state.QType(), known)
+		}
+	}
+	h.addZone(m, state, a, found, snapshot)
+	if table == "" && len(m.Answer) > 0 {
+		table = fromZone
+	}
+	qname := state.Name()
+	m.Rcode = h.denial(a, qname, zone, found)
+	if len(m.Answer) == 0 {
+		m.Ns = []dns.RR{soa(negativeOwner(qname, a.domain, zone), snapshot, negativeTTL)}
+	}
+	return m, table
+}
+
+// asker is who asks, as far as the answer depends on it.
+type asker struct {
+	// scope is the networks whose names are seen, none for somebody unknown.
+	scope ovn.Scope
+	// domain is the asker's own, fully qualified and in lower case, or empty.
+	domain string
+	// origin is nil for a query from a socket.
+	origin *origin.Origin
+}
+
+// asker finds out who asks.
+func (h *Handler) asker(ctx context.Context, s *ovn.Snapshot) (a asker) {
 	var id origin.Network
-	if punted {
-		id = o.Network
+	if o, punted := origin.FromContext(ctx); punted {
+		a.origin, id = o, o.Network
 	} else if h.defaultSwitch != "" {
 		if n := s.NetworkByName(h.defaultSwitch); n != nil {
 			id = n.ID
 		}
 	}
 	if h.routers {
-		scope = s.RouterScope(id)
+		a.scope = s.RouterScope(id)
 	} else {
-		scope = s.SwitchScope(id)
+		a.scope = s.SwitchScope(id)
 	}
-	if scope.Own == nil {
-		return scope, ""
+	if a.scope.Own == nil {
+		return a
 	}
-	domain = scope.Own.Domain
-	if punted {
-		if p := s.PortByName(o.Port); p != nil && p.Network == id && p.Domain != "" {
-			domain = p.Domain
+	a.domain = a.scope.Own.Domain
+	if a.origin != nil {
+		if p := s.PortByName(a.origin.Port); p != nil && p.Network == id && p.Domain != "" {
+			a.domain = p.Domain
 		}
 	}
-	if domain == "" {
-		domain = h.domain
+	if a.domain == "" {
+		a.domain = h.domain
 	}
-	return scope, domain
+	return a
 }
 
-// records are the answer of known to the question, in the question's case.
-func (h *Handler) records(state request.Request, known ovn.Answer) []dns.RR {
-	owner, qtype := state.QName(), state.QType()
-	if state.QClass() != dns.ClassINET {
-		return nil
-	}
-	header := func(t uint16) dns.RR_Header {
-		return dns.RR_Header{Name: owner, Rrtype: t, Class: dns.ClassINET, Ttl: h.ttl}
-	}
+func (h *Handler) header(owner string, rrtype uint16) dns.RR_Header {
+	return dns.RR_Header{Name: owner, Rrtype: rrtype, Class: dns.ClassINET, Ttl: h.ttl}
+}
+
+// records are those of known that have the type, in the question's case.
+func (h *Handler) records(owner string, qtype uint16, known names.Answer) []dns.RR {
 	var rrs []dns.RR
 	if qtype == dns.TypeA || qtype == dns.TypeANY {
 		for _, a := range known.V4 {
-			rrs = append(rrs, &dns.A{Hdr: header(dns.TypeA), A: addr(a)})
+			rrs = append(rrs, &dns.A{Hdr: h.header(owner, dns.TypeA), A: addr(a)})
 		}
 	}
 	if qtype == dns.TypeAAAA || qtype == dns.TypeANY {
 		for _, a := range known.V6 {
-			rrs = append(rrs, &dns.AAAA{Hdr: header(dns.TypeAAAA), AAAA: addr(a)})
+			rrs = append(rrs, &dns.AAAA{Hdr: h.header(owner, dns.TypeAAAA), AAAA: addr(a)})
 		}
 	}
 	if qtype == dns.TypePTR || qtype == dns.TypeANY {
 		for _, target := range known.PTR {
-			rrs = append(rrs, &dns.PTR{Hdr: header(dns.TypePTR), Ptr: target})
+			rrs = append(rrs, &dns.PTR{Hdr: h.header(owner, dns.TypePTR), Ptr: target})
 		}
 	}
 	return rrs
@@ -175,10 +207,13 @@ func addr(a netip.Addr) []byte { return a.AsSlice() }
 // plugin keeps one answer by plugin name.
 func (*Handler) Ready() bool { return sources.ready() }
 
+// NotReady implements ready.Explainer.
+func (*Handler) NotReady() []string { return sources.notReady() }
+
 type tableKey struct{}
 
 // Metadata implements metadata.Provider. The label ovnhosts/answer names the
-// table that gave the answer: "dns", "port", or nothing.
+// table that gave the answer: "dns", "port", "zone", or nothing.
 func (h *Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
 	table := new(string)
 	metadata.SetValueFunc(ctx, name+"/answer", func() string { return *table })
@@ -189,10 +224,4 @@ func tell(ctx context.Context, table string) {
 	if t, ok := ctx.Value(tableKey{}).(*string); ok {
 		*t = table
 	}
-}
-
-// under reports whether the name is the domain or lies below it; both are fully
-// qualified and in lower case.
-func under(name, domain string) bool {
-	return domain != "" && dns.IsSubDomain(domain, name)
 }

@@ -42,8 +42,16 @@ func insert(table, id string, row object) object {
 func named(id string) any { return []any{"named-uuid", id} }
 
 // open gives a handler on a Northbound database with two switches that a router
-// joins: red with two ports and a DNS row, and blue with a port.
+// joins: red with two ports and a DNS row, and blue with a port and a DNS row that has
+// the server of the domain example.org. A third one, green, has nothing but a domain.
+// The default switch is red.
 func open(t testing.TB, input string) *Handler {
+	t.Helper()
+	return openOn(t, "red", input)
+}
+
+// openOn is open with another default switch.
+func openOn(t testing.TB, defaultSwitch, input string) *Handler {
 	t.Helper()
 	s := ovsdbtest.Start(t, "/usr/share/ovn/ovn-nb.ovsschema")
 	s.Transact(t, "OVN_Northbound",
@@ -68,12 +76,16 @@ func open(t testing.TB, input string) *Handler {
 			"name": "blue-vm3", "addresses": set("02:00:00:00:00:13 10.0.1.13"), "options": pairs("hostname", "vm3"),
 		}),
 		insert("Logical_Switch_Port", "gw2", object{"name": "blue-gw", "type": "router", "options": pairs("router-port", "r-blue")}),
-		insert("Logical_Switch", "blue", object{"name": "blue", "ports": set(named("vm3"), named("gw2"))}),
+		insert("DNS", "server", object{"records": pairs("ns.dns.example.org", "10.0.1.53")}),
+		insert("Logical_Switch", "blue", object{
+			"name": "blue", "ports": set(named("vm3"), named("gw2")), "dns_records": set(named("server")),
+		}),
+		insert("Logical_Switch", "green", object{"name": "green", "other_config": pairs("dns_domain", "a.green.test")}),
 		insert("Logical_Router_Port", "rp1", object{"name": "r-red", "mac": "02:00:00:00:00:01", "networks": "10.0.0.1/24"}),
 		insert("Logical_Router_Port", "rp2", object{"name": "r-blue", "mac": "02:00:00:00:00:02", "networks": "10.0.1.1/24"}),
 		insert("Logical_Router", "r", object{"name": "r", "ports": set(named("rp1"), named("rp2"))}),
 	)
-	h, err := parse(caddy.NewTestController("dns", fmt.Sprintf("ovnhosts . {\n northbound %s\n default_switch red\n%s\n}", s.Endpoint, input)))
+	h, err := parse(caddy.NewTestController("dns", fmt.Sprintf("ovnhosts . {\n northbound %s\n default_switch %s\n%s\n}", s.Endpoint, defaultSwitch, input)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +97,7 @@ func open(t testing.TB, input string) *Handler {
 	deadline := time.After(30 * time.Second)
 	for {
 		changed := h.source.Changed()
-		if scope, _ := h.scope(context.Background(), h.source.Snapshot()); scope.Own != nil {
+		if h.asker(context.Background(), h.source.Snapshot()).scope.Own != nil {
 			return h
 		}
 		select {
@@ -127,7 +139,20 @@ func TestServeDNS(t *testing.T) {
 		{"unknown address", "99.0.0.10.in-addr.arpa.", dns.TypePTR, dns.RcodeNameError, nil, "in-addr.arpa. " + soa, ""},
 		{"a name above others", "internal.", dns.TypeA, 0, nil, "internal. " + soa, ""},
 		{"a zone above addresses", "10.in-addr.arpa.", dns.TypeNS, 0, nil, "in-addr.arpa. " + soa, ""},
-		{"the domain", "example.org.", dns.TypeSOA, 0, nil, "example.org. " + soa, ""},
+		{"SOA of the domain", "Example.org.", dns.TypeSOA, 0,
+			[]string{"Example.org. 42 IN SOA ns.dns.example.org. hostmaster.example.org. SERIAL 7200 1800 86400 5"}, "", "zone"},
+		{"NS of the domain", "Example.org.", dns.TypeNS, 0, []string{"Example.org. 42 IN NS ns.dns.example.org."}, "", "zone"},
+		{"its server", "NS.dns.example.org.", dns.TypeA, 0, []string{"NS.dns.example.org. 42 IN A 127.0.0.1"}, "", "zone"},
+		{"its server, by the other family", "ns.dns.example.org.", dns.TypeAAAA, 0, nil, "example.org. " + soa, ""},
+		{"above its server", "dns.example.org.", dns.TypeA, 0, nil, "example.org. " + soa, ""},
+		{"beside its server", "nt.dns.example.org.", dns.TypeA, dns.RcodeNameError, nil, "example.org. " + soa, ""},
+		{"ANY of the domain", "example.org.", dns.TypeANY, 0, []string{
+			"example.org. 42 IN SOA ns.dns.example.org. hostmaster.example.org. SERIAL 7200 1800 86400 5",
+			"example.org. 42 IN NS ns.dns.example.org.",
+		}, "", "zone"},
+		{"the domain, another type", "example.org.", dns.TypeA, 0, nil, "example.org. " + soa, ""},
+		{"the domain, the parent's type", "example.org.", dns.TypeDS, 0, nil, "example.org. " + soa, ""},
+		{"above the domain", "org.", dns.TypeSOA, 0, nil, "org. " + soa, ""},
 		{"wildcard, in the question's case", "A.Shop.apps.internal.", dns.TypeA, 0, []string{"A.Shop.apps.internal. 42 IN A 10.0.0.24"}, "", "dns"},
 		{"wildcard, other type", "shop.apps.internal.", dns.TypeAAAA, 0, nil, "internal. " + soa, "dns"},
 		{"no PTR of a wildcard", "24.0.0.10.in-addr.arpa.", dns.TypePTR, dns.RcodeNameError, nil, "in-addr.arpa. " + soa, ""},
@@ -149,7 +174,10 @@ func TestServeDNS(t *testing.T) {
 			}
 			var got []string
 			for _, rr := range w.Msg.Answer {
-				got = append(got, strings.ReplaceAll(rr.String(), "\t", " "))
+				if soa, ok := rr.(*dns.SOA); ok && soa.Serial != uint32(h.source.Snapshot().Time.Unix()) {
+					t.Errorf("serial %d, want the time of the snapshot", soa.Serial)
+				}
+				got = append(got, strings.ReplaceAll(serial.ReplaceAllString(rr.String(), "SERIAL 7200"), "\t", " "))
 			}
 			if d := cmp.Diff(tt.answer, got); d != "" {
 				t.Error(d)
@@ -262,7 +290,7 @@ func TestNegativeAnswerPacks(t *testing.T) {
 	for n := 200; n < 254; n++ {
 		owner := dns.Fqdn(strings.TrimSuffix(strings.Repeat(strings.Repeat("a", 49)+".", 6)[:n], "."))
 		m := new(dns.Msg).SetQuestion(owner, dns.TypeA)
-		m.Ns = []dns.RR{soa(owner, time.Time{})}
+		m.Ns = []dns.RR{soa(owner, time.Time{}, negativeTTL)}
 		b, err := m.Pack()
 		if err == nil {
 			err = new(dns.Msg).Unpack(b)

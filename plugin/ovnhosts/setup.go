@@ -3,6 +3,7 @@
 package ovnhosts
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/coredns/coredns/plugin/pkg/fall"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/ovn"
 )
@@ -39,7 +41,7 @@ func setup(c *caddy.Controller) error {
 		return h
 	})
 	c.OnStartup(func() error {
-		if err := h.checkTLS(c.File()); err != nil {
+		if err := h.checkTLS(); err != nil {
 			return plugin.Error(name, err)
 		}
 		h.warn(config)
@@ -125,32 +127,38 @@ func (h *Handler) warn(config *dnsserver.Config) {
 	}
 }
 
+// Databases returns which databases the ovnhosts directive of one server block reads.
+// It is an error if the certificates that they need can't be loaded.
+func Databases(c *caddy.Controller) (ovn.Config, error) {
+	h, err := parse(c)
+	if err == nil {
+		err = h.checkTLS()
+	}
+	if err != nil {
+		return ovn.Config{}, plugin.Error(name, err)
+	}
+	return h.Database(), nil
+}
+
 func parse(c *caddy.Controller) (*Handler, error) {
-	h := &Handler{ttl: defaultTTL, config: ovn.Config{Log: log}, lines: map[string]int{}}
-	c.Next()
-	zones := c.RemainingArgs()
-	if err := checkZones(zones); err != nil {
-		return nil, c.Err(err.Error())
+	h := &Handler{ttl: defaultTTL, config: ovn.Config{Log: log}}
+	parsers := make(map[string]corefile.Parser, len(properties))
+	for name, parse := range properties {
+		parsers[name] = func(words []string) error { return parse(h, words) }
 	}
-	h.Zones = plugin.OriginsFromArgsOrServerBlock(zones, c.ServerBlockKeys)
-	if len(h.Zones) == 0 {
-		return nil, c.Err("expected zones after ovnhosts that are domain names")
-	}
-	for c.NextBlock() {
-		property := c.Val()
-		if h.lines[property] != 0 {
-			return nil, c.Errf("property %q is given twice, expected once", property)
+	var err error
+	h.directive, err = corefile.Read(c, func(zones []string) error {
+		if err := checkZones(zones); err != nil {
+			return err
 		}
-		h.lines[property] = c.Line()
-		if err := h.property(property, c.RemainingArgs()); err != nil {
-			return nil, c.Errf("%s: %v", property, err)
+		h.Zones = plugin.OriginsFromArgsOrServerBlock(zones, c.ServerBlockKeys)
+		if len(h.Zones) == 0 {
+			return errors.New("expected zones after ovnhosts that are domain names")
 		}
-	}
-	if c.Next() {
-		if c.Val() == "{" {
-			return nil, c.Err("expected the { at the end of the line before")
-		}
-		return nil, c.Err("ovnhosts is given twice in one server block, expected once")
+		return nil
+	}, parsers)
+	if err != nil {
+		return nil, err
 	}
 	if len(h.config.Southbound)+len(h.config.Northbound) == 0 {
 		h.config.Southbound = []string{defaultSouthbound}
@@ -159,27 +167,21 @@ func parse(c *caddy.Controller) (*Handler, error) {
 }
 
 // checkTLS looks for the files that the endpoints need.
-func (h *Handler) checkTLS(file string) error {
-	wrong := func(property, format string, args ...any) error {
-		return fmt.Errorf("%s:%d - %s: "+format, append([]any{file, h.lines[property], property}, args...)...)
-	}
-	if h.config.TLS != (endpoint.TLSFiles{}) {
-		if _, err := h.config.TLS.Config(false); err != nil {
-			return wrong("tls", "%w; expected PEM files CERT KEY CA", err)
-		}
-		return nil
-	}
+func (h *Handler) checkTLS() error {
+	var peers []corefile.Peer
 	for _, p := range []struct {
-		name string
-		list []string
+		property  string
+		endpoints []string
 	}{{"southbound", h.config.Southbound}, {"northbound", h.config.Northbound}} {
-		for _, s := range p.list {
-			if e, err := endpoint.Parse(s); err == nil && e.TLS {
-				return wrong(p.name, "%q: expected the property tls beside it", s)
+		for _, s := range p.endpoints {
+			e, err := endpoint.Parse(s)
+			if err != nil {
+				return h.directive.Errorf(p.property, "%w", err)
 			}
+			peers = append(peers, corefile.Peer{Property: p.property, Endpoint: e})
 		}
 	}
-	return nil
+	return h.directive.CheckTLS(h.config.TLS, peers...)
 }
 
 // checkZones refuses what CoreDNS would leave out without a word.
@@ -192,76 +194,84 @@ func checkZones(zones []string) error {
 	return nil
 }
 
-// property takes the words after one property's name.
-func (h *Handler) property(property string, args []string) (err error) {
-	one := func(want string) (string, error) {
-		if len(args) != 1 {
-			return "", fmt.Errorf("%q: expected %s", args, want)
-		}
-		return args[0], nil
-	}
-	switch property {
-	case "southbound":
+// properties has the parser of each property's words.
+var properties = map[string]func(*Handler, []string) error{
+	"southbound": func(h *Handler, args []string) (err error) {
 		h.config.Southbound, err = endpoints(args)
-	case "northbound":
+		return err
+	},
+	"northbound": func(h *Handler, args []string) (err error) {
 		h.config.Northbound, err = endpoints(args)
-	case "monitor":
-		v, _ := one("")
-		switch v {
-		case "local":
-			h.config.Monitor = ovn.Local
-		case "all":
+		return err
+	},
+	"monitor": func(h *Handler, args []string) error {
+		all, err := either(args, "local", "all")
+		h.config.Monitor = ovn.Local
+		if all {
 			h.config.Monitor = ovn.All
-		default:
-			return fmt.Errorf("%q: expected local or all", args)
 		}
-	case "tls":
-		if len(args) != 3 {
-			return fmt.Errorf("%q: expected CERT KEY CA", args)
-		}
-		h.config.TLS = endpoint.TLSFiles{Cert: args[0], Key: args[1], CA: args[2]}
-	case "domain":
-		v, err := one("a domain name")
-		if err != nil {
-			return err
-		}
-		if _, ok := dns.IsDomainName(v); !ok || dns.CanonicalName(v) == "." {
-			return fmt.Errorf("%q: expected a domain name below the root", v)
-		}
-		h.domain = dns.CanonicalName(v)
-	case "ttl":
-		v, err := one("seconds")
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseUint(v, 10, 32)
-		if err != nil || n > maxTTL {
-			return fmt.Errorf("%q: expected whole seconds from 0 to %d", v, maxTTL)
-		}
-		h.ttl = uint32(n)
-	case "scope":
-		v, _ := one("")
-		switch v {
-		case "switch", "router":
-			h.routers = v == "router"
-		default:
-			return fmt.Errorf("%q: expected switch or router", args)
-		}
-	case "default_switch":
-		h.defaultSwitch, err = one("the name of a logical switch")
-	case "fallthrough":
-		h.Fall = fall.F{}
+		return err
+	},
+	"tls": func(h *Handler, args []string) (err error) {
+		h.config.TLS, err = corefile.ParseTLS(args)
+		return err
+	},
+	"domain": parseDomain,
+	"ttl":    parseTTL,
+	"scope": func(h *Handler, args []string) (err error) {
+		h.routers, err = either(args, "switch", "router")
+		return err
+	},
+	"default_switch": func(h *Handler, args []string) (err error) {
+		h.defaultSwitch, err = one(args, "the name of a logical switch")
+		return err
+	},
+	"fallthrough": func(h *Handler, args []string) error {
+		h.Fall, h.fallAll = fall.F{}, len(args) == 0
 		h.Fall.SetZonesFromArgs(args)
 		return checkZones(args)
-	default:
-		return fmt.Errorf("unknown property, expected one of %v", propertyNames)
-	}
-	return err
+	},
 }
 
-var propertyNames = []string{
-	"default_switch", "domain", "fallthrough", "monitor", "northbound",
-	"scope", "southbound", "tls", "ttl",
+// one returns the only word; want says what it is to be.
+func one(args []string, want string) (string, error) {
+	if len(args) != 1 {
+		return "", fmt.Errorf("%q: expected %s", args, want)
+	}
+	return args[0], nil
+}
+
+// either reports whether the only word is yes and not no.
+func either(args []string, no, yes string) (bool, error) {
+	if len(args) != 1 || args[0] != no && args[0] != yes {
+		return false, fmt.Errorf("%q: expected %s or %s", args, no, yes)
+	}
+	return args[0] == yes, nil
+}
+
+func parseDomain(h *Handler, args []string) error {
+	v, err := one(args, "a domain name")
+	if err != nil {
+		return err
+	}
+	if _, ok := dns.IsDomainName(v); !ok || dns.CanonicalName(v) == "." {
+		return fmt.Errorf("%q: expected a domain name below the root", v)
+	}
+	h.domain = dns.CanonicalName(v)
+	return nil
+}
+
+func parseTTL(h *Handler, args []string) error {
+	v, err := one(args, "seconds")
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseUint(v, 10, 32)
+	if err != nil || n > maxTTL {
+		return fmt.Errorf("%q: expected whole seconds from 0 to %d", v, maxTTL)
+	}
+	h.ttl = uint32(n)
+	return nil
 }
 
 // endpoints checks connection methods to dial.

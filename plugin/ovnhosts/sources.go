@@ -3,6 +3,7 @@
 package ovnhosts
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -54,16 +55,20 @@ func (r *register) release(s *ovn.Source) {
 	}
 }
 
-func (r *register) ready() bool {
+func (r *register) ready() bool { return len(r.notReady()) == 0 }
+
+// notReady is what the databases wait for, none if all are in sync.
+func (r *register) notReady() (reasons []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for s := range r.uses {
-		if !s.Status().Ready() {
-			return false
-		}
+	if len(r.uses) == 0 {
+		return []string{"the plugins are being started"}
 	}
-	// There is none while the Corefile's plugins are being started.
-	return len(r.uses) > 0
+	for s := range r.uses {
+		reasons = append(reasons, s.Status().Lacks()...)
+	}
+	slices.Sort(reasons)
+	return slices.Compact(reasons) // of several ways to read one database
 }
 
 // all returns the sources by the endpoints that they read. Two that read the same

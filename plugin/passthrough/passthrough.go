@@ -12,6 +12,7 @@ import (
 	"github.com/coredns/coredns/plugin"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
@@ -20,15 +21,8 @@ const name = "passthrough"
 func init() { plugin.Register(name, setup) }
 
 func setup(c *caddy.Controller) error {
-	c.Next()
-	if args := c.RemainingArgs(); len(args) > 0 {
-		return plugin.Error(name, c.Errf("%q: expected nothing after passthrough", args))
-	}
-	if c.NextBlock() {
-		return plugin.Error(name, c.Errf("unknown property %q, expected none", c.Val()))
-	}
-	if c.Next() {
-		return plugin.Error(name, c.Err("passthrough is given twice in one server block, expected once"))
+	if _, err := corefile.Read(c, nil, nil); err != nil {
+		return plugin.Error(name, err)
 	}
 	dnsserver.GetConfig(c).AddPlugin(func(next plugin.Handler) plugin.Handler {
 		return &Handler{Next: next}
@@ -37,7 +31,7 @@ func setup(c *caddy.Controller) error {
 }
 
 // Handler stands last in a chain. A query that no punt brought, or one that the
-// switch does not hold, it gives to the next plugin.
+// switch does not hold, it gives to the next plugin if there is one.
 type Handler struct{ Next plugin.Handler }
 
 // Name implements plugin.Handler.
@@ -46,12 +40,16 @@ func (*Handler) Name() string { return name }
 // ServeDNS implements plugin.Handler. Success without a message says that the
 // query has been dealt with.
 func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
-	o, ok := origin.FromContext(ctx)
-	if !ok || o.Resumer == nil {
-		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
+	handled, code, err := origin.Resume(ctx, w, r)
+	switch _, punted := origin.FromContext(ctx); {
+	case err != nil:
+		return code, plugin.Error(name, err)
+	case handled:
+		return code, nil
+	case punted && h.Next == nil:
+		// Over TCP. That is the guest's choice and no failure: with an error, cache
+		// would tell other guests the same.
+		return dns.RcodeServerFailure, nil
 	}
-	if err := o.Resumer.Resume(); err != nil {
-		return dns.RcodeServerFailure, plugin.Error(name, err)
-	}
-	return dns.RcodeSuccess, nil
+	return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/pkg/nonwriter"
 	"github.com/coredns/coredns/plugin/test"
 	"github.com/miekg/dns"
 
@@ -26,36 +28,46 @@ func (r *resumer) Resume() error {
 
 func TestServeDNS(t *testing.T) {
 	gone := errors.New("gone")
+	next := test.NextHandler(dns.RcodeRefused, nil)
 	tests := []struct {
 		name   string
-		punted bool
+		origin *origin.Origin
 		held   *resumer
+		next   plugin.Handler
 		code   int
 		err    error
 		times  int
+		// empty is set where an answer without data is written.
+		empty bool
 	}{
-		{"paused", true, &resumer{}, dns.RcodeSuccess, nil, 1},
-		{"answered before", true, &resumer{err: gone}, dns.RcodeServerFailure, gone, 1},
-		{"not paused", true, nil, dns.RcodeRefused, nil, 0},
-		{"from a socket", false, nil, dns.RcodeRefused, nil, 0},
+		{name: "paused", origin: &origin.Origin{}, held: &resumer{}, next: next, times: 1},
+		// cache would keep a SERVFAIL with an error.
+		{name: "answered before", origin: &origin.Origin{}, held: &resumer{err: gone}, next: next, err: gone, times: 1},
+		{name: "not paused", origin: &origin.Origin{}, next: next, code: dns.RcodeRefused},
+		{name: "not paused, the last", origin: &origin.Origin{}, code: dns.RcodeServerFailure},
+		{name: "a lookup", origin: &origin.Origin{Lookup: true}, next: next, empty: true},
+		{name: "from a socket", next: next, code: dns.RcodeRefused},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx := context.Background()
-			if tt.punted {
-				o := &origin.Origin{}
+			if tt.origin != nil {
 				if tt.held != nil {
-					o.Resumer = tt.held
+					tt.origin.Resumer = tt.held
 				}
-				ctx = origin.NewContext(ctx, o)
+				ctx = origin.NewContext(ctx, tt.origin)
 			}
-			h := &Handler{Next: test.NextHandler(dns.RcodeRefused, nil)}
-			code, err := h.ServeDNS(ctx, &test.ResponseWriter{}, new(dns.Msg))
+			h := &Handler{Next: tt.next}
+			w := nonwriter.New(&test.ResponseWriter{})
+			code, err := h.ServeDNS(ctx, w, new(dns.Msg).SetQuestion("www.example.", dns.TypeA))
 			if code != tt.code || !errors.Is(err, tt.err) {
 				t.Errorf("got %d, %v, want %d, %v", code, err, tt.code, tt.err)
 			}
 			if tt.held != nil && tt.held.times != tt.times {
 				t.Errorf("resumed %d times, want %d", tt.held.times, tt.times)
+			}
+			if m := w.Msg; (m != nil) != tt.empty || m != nil && (!m.Response || m.Rcode != 0 || len(m.Question) != 1 || len(m.Answer)+len(m.Ns) > 0) {
+				t.Errorf("wrote %v", m)
 			}
 		})
 	}

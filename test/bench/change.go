@@ -13,9 +13,6 @@ import (
 	"github.com/puntdns/puntdns/test/lab"
 )
 
-// changes is how often a change is measured in each round.
-const changes = 20
-
 // change measures how long a commit in Northbound takes to be in the answers.
 func (b *bench) change() {
 	n := b.newNetwork()
@@ -32,7 +29,7 @@ func (b *bench) change() {
 			}
 			b.with(p, func(*lab.Process) {
 				var all []float64
-				for i := range changes {
+				for i := range b.changes {
 					address := fmt.Sprintf("192.0.%d.%d", 2+round, 10+i)
 					nb.transact(map[string]any{
 						"op": "update", "table": "DNS", "where": []any{[]any{"_uuid", "==", []string{"uuid", row}}},

@@ -10,15 +10,18 @@ import (
 	"strings"
 )
 
+// module is that of the packages whose benchmarks are run, from whatever folder of it.
+const module = "github.com/puntdns/puntdns"
+
 // code runs the benchmarks of the code that every query passes.
 func (b *bench) code() {
 	times, allocs := b.report.table(tCode), b.report.table(tAllocs)
 	for _, run := range []struct{ pkg, benchmarks string }{
-		{"./ofpunt/openflow", "PacketInDecode|AppendPacketOut"},
-		{"./ofpunt/frame", "Decode$|AppendReply"},
-		{"./internal/ovn", "LookupAtSize"},
+		{module + "/ofpunt/openflow", "PacketInDecode|AppendPacketOut"},
+		{module + "/ofpunt/frame", "Decode$|AppendReply"},
+		{module + "/internal/ovn", "LookupAtSize"},
 	} {
-		cmd := exec.Command("go", "test", "-run", "^$", "-bench", run.benchmarks, "-benchtime", "0.5s",
+		cmd := exec.Command("go", "test", "-run", "^$", "-bench", run.benchmarks, "-benchtime", b.benchTime,
 			"-count", strconv.Itoa(b.rounds), "-timeout", "20m", run.pkg)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.Output()

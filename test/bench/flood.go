@@ -17,13 +17,11 @@ import (
 	"github.com/puntdns/puntdns/test/lab"
 )
 
-// victimPace is how many queries a second the guest asks that is measured,
-// victimQueries how many in all, and floodRate what the switch lets through of the
-// other one.
+// victimPace is how many queries a second the guest asks that is measured, and
+// floodRate what the switch lets through of the other one.
 const (
-	victimPace    = 100
-	victimQueries = 1000
-	floodRate     = "rate 1000"
+	victimPace = 100
+	floodRate  = "rate 1000"
 )
 
 // flood measures what a guest that asks as fast as it can takes from another one.
@@ -60,7 +58,7 @@ func (b *bench) flood() {
 			{pNativeQuiet, "", resolver, false},
 			{pNativeFlood, "", resolver, true},
 		} {
-			text := strings.Replace(n.corefile(), "ofpunt br-int {", "ofpunt br-int {\n        "+kind.rate, 1)
+			text := strings.Replace(n.corefile(), "rate off", kind.rate, 1)
 			p := peer{kind.name, victim.Host, kind.server, func() *lab.Process {
 				return b.serve(n.Node.Host, "flows are in place", b.puntdns, "-conf", n.WriteFile("Corefile", text))
 			}}
@@ -74,7 +72,7 @@ func (b *bench) flood() {
 					flood = b.launch(n.vm.Host, "flooding", self, "flood", resolver, n.names[0])
 				}
 				began := time.Now()
-				ask := b.launch(p.asker, `p99`, "chrt", "--rr", "1", self, "ask", net.JoinHostPort(hostPort(p.server)), n.names[0], strconv.Itoa(victimQueries))
+				ask := b.launch(p.asker, `p99`, "chrt", "--rr", "1", self, "ask", net.JoinHostPort(hostPort(p.server)), n.names[0], strconv.Itoa(b.victimQueries))
 				middle, p99 := b.figure(ask.Log(), `median ([0-9.]+)`), b.figure(ask.Log(), `p99 ([0-9.]+)`)
 				missed := int(b.figure(ask.Log(), `(\d+) lost`))
 				perSecond := 0.0
@@ -87,12 +85,12 @@ func (b *bench) flood() {
 				}
 				mid.put(kind.name, middle)
 				high.put(kind.name, p99)
-				lost.put(kind.name, 100*float64(missed)/victimQueries)
+				lost.put(kind.name, 100*float64(missed)/float64(b.victimQueries))
 				if kind.floods {
 					share.put(kind.name, perSecond)
 				}
 				b.say("%d queries/s, %s: median %.0f µs, p99 %.0f µs, %d of %d lost, beside %.0f queries/s",
-					victimPace, kind.name, middle, p99, missed, victimQueries, perSecond)
+					victimPace, kind.name, middle, p99, missed, b.victimQueries, perSecond)
 			})
 		}
 	}

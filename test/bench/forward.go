@@ -55,6 +55,7 @@ func (b *bench) forward() {
         openflow %s
         ovsdb %s
         placement table 0 102
+        rate off
     }
     errors
     prometheus 127.0.0.1:9153

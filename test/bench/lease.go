@@ -11,13 +11,10 @@ import (
 	"time"
 )
 
-// leaseSpan is how long the switch is watched: so many beats of a lease of 3 s.
-const leaseSpan = 20 * time.Second
-
 // lease measures what a beat, a probe and a renewal, costs the switch: a changed flow
 // has it look at all its datapath flows again.
 func (b *bench) lease() {
-	for _, flows := range []int{1000, 10000, 100000} {
+	for _, flows := range b.datapathFlows {
 		n := b.newNetwork()
 		// Flows that nobody uses stay.
 		n.Node.VSCTL("set", "Open_vSwitch", ".", "other_config:max-idle=3600000", "other_config:flow-limit=200000")
@@ -25,7 +22,7 @@ func (b *bench) lease() {
 		vswitchd := n.Node.Daemon("ovs-vswitchd").Pid
 		watch := func() float64 {
 			before := b.cpu(vswitchd)
-			time.Sleep(leaseSpan)
+			time.Sleep(b.leaseSpan)
 			return float64((b.cpu(vswitchd) - before).Milliseconds())
 		}
 		without := watch()
@@ -37,11 +34,11 @@ func (b *bench) lease() {
 		if err := p.Stop(); err != nil {
 			b.t.Fatalf("%v", err)
 		}
-		beat := (with - without) / leaseSpan.Seconds()
+		beat := (with - without) / b.leaseSpan.Seconds()
 		name := fmt.Sprintf("%d datapath flows", flows)
 		b.report.table(tBeat).put(name, beat)
-		b.report.table(tIdle).put(name, without/leaseSpan.Seconds())
-		b.say("%s: the switch takes %.1f ms a second by itself, a beat %.1f ms; %d flows are left", name, without/leaseSpan.Seconds(), beat, left)
+		b.report.table(tIdle).put(name, without/b.leaseSpan.Seconds())
+		b.say("%s: the switch takes %.1f ms a second by itself, a beat %.1f ms; %d flows are left", name, without/b.leaseSpan.Seconds(), beat, left)
 		b.t.End()
 	}
 }

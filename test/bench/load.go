@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -33,7 +34,10 @@ type rate struct {
 func (b *bench) dnsperf(h *lab.Host, server, questions string, outstanding int, perSecond int) rate {
 	host, port := hostPort(server)
 	argv := []string{"dnsperf", "-s", host, "-p", port, "-d", questions, "-c", "4", "-q", strconv.Itoa(outstanding),
-		"-l", strconv.FormatFloat(b.length.Seconds(), 'f', 0, 64), "-t", "2"}
+		"-l", strconv.FormatFloat(math.Ceil(b.length.Seconds()), 'f', 0, 64), "-t", "2"}
+	if b.passes > 0 {
+		argv = append(argv, "-n", strconv.Itoa(b.passes))
+	}
 	if perSecond > 0 {
 		argv = append(argv, "-Q", strconv.Itoa(perSecond))
 	}

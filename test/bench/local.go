@@ -79,6 +79,7 @@ func (n *network) corefile(more ...string) string {
     ofpunt br-int {
         openflow %s
         ovsdb %s
+        rate off
     }
     %s
     errors

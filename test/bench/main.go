@@ -20,9 +20,8 @@ type bench struct {
 	t       *lab.Program
 	puntdns string // paths of binaries
 	coredns string
-	rounds  int
-	length  time.Duration // of one measurement under load
-	report  report
+	extent
+	report report
 }
 
 // suites in the order in which they run.
@@ -52,15 +51,19 @@ func main() {
 			return
 		}
 	}
-	b := &bench{t: new(lab.Program)}
+	b := &bench{t: new(lab.Program), extent: full}
 	var only, out string
+	small := flag.Bool("smallest", false, "run each line of the suites once: -rounds, -length and the figures mean nothing")
 	flag.StringVar(&b.puntdns, "puntdns", "bin/puntdns", "`path` of the binary to measure")
 	flag.StringVar(&b.coredns, "coredns", "bin/coredns", "`path` of a stock CoreDNS")
 	flag.StringVar(&out, "out", "docs", "`folder` for benchmarks.md and its pictures")
 	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, forward, flood, change, lease, scale")
-	flag.IntVar(&b.rounds, "rounds", 5, "how often each is measured; the medians count")
-	flag.DurationVar(&b.length, "length", 4*time.Second, "how long each measurement takes")
+	flag.IntVar(&b.rounds, "rounds", full.rounds, "how often each is measured; the medians count")
+	flag.DurationVar(&b.length, "length", full.length, "how long each measurement takes")
 	flag.Parse()
+	if *small {
+		b.extent = smallest
+	}
 	for _, p := range []*string{&b.puntdns, &b.coredns} {
 		abs, err := filepath.Abs(*p)
 		if err != nil {

@@ -78,30 +78,33 @@ type bar struct {
 	most, least         float64
 }
 
-// Bars of the project.
-var bars = []bar{
-	{what: "local names, queries/s: puntdns to the ceiling", table: tLocal, of: pPuntdns, to: pCeiling, least: .9},
-	{what: "local names, queries/s: puntdns to OVN's own DNS", table: tLocal, of: pPuntdns, to: pNative, least: 1.3},
-	{what: "local names, queries/s: puntdns to CoreDNS on a socket", table: tLocal, of: pPuntdns, to: pStock, least: 1},
-	{what: "2,000 queries/s, median: puntdns to OVN's own DNS", table: tMedian, of: pPuntdns, to: pNative, most: 1},
-	{what: "2,000 queries/s, p99: puntdns to OVN's own DNS", table: tP99, of: pPuntdns, to: pNative, most: 1},
-	{what: "500 outstanding to a 10 ms upstream: puntdns to the blocking forwarder", table: tForward500, of: pPuntdns, to: pBlocking, least: 100},
-	{what: "50 outstanding to a 10 ms upstream: puntdns, queries/s", table: tForward50, of: pPuntdns, least: 4750},
-	{what: "50 outstanding to a 10 ms upstream: puntdns to the upstream itself", table: tForward50, of: pPuntdns, to: pUpstream, least: .95},
-	{what: "processor time a query: puntdns to CoreDNS on a socket", table: tCPU, of: pPuntdns, to: pStock, most: .7},
-	{what: "decode a packet-in, ns", table: tCode, of: "PacketInDecode/1.5", most: 100},
-	{what: "encode a packet-out, ns", table: tCode, of: "AppendPacketOut/OpenFlow 1.5", most: 100},
-	{what: "lookup of 100 names: among 1,000,000 to among 1,000", table: tCode, of: "LookupAtSize/1000000 names, 100 of its names", to: "LookupAtSize/1000 names, 100 of its names", most: 1.3},
-	{what: "1,000,000 names: first sync, s", table: tSync, of: large.String(), most: 12},
-	{what: "1,000,000 names: resident memory, MB", table: tRSS, of: large.String(), most: 350},
-	{what: "1,000,000 names: worst lookup while records change, ms", table: tWorstBusy, of: large.String(), most: 20},
-	{what: "1,000,000 names: one record changed, median ms", table: tChanged, of: large.String(), most: 20},
-	{what: "one record changed, rebuild: among 1,000,000 names to among 20,000", table: tRebuild, of: large.String(), to: sizes[0].String(), most: 3},
-	{what: "p99 of a guest beside a flood with rate 1000: to alone", table: tVictim99, of: pLimited, to: pQuiet, most: 5},
-	{what: "a commit in Northbound: puntdns to OVN's own DNS", table: tChange, of: pPuntdns, to: pNative, most: 1},
-	{what: "a node with 20 of 100,000 ports: live heap, % of everything", table: tLocalHeap, of: large.String(), most: 5},
-	{what: "a node with 20 of 100,000 ports: start, s", table: tLocalStart, of: large.String(), most: 1.5},
-	{what: "a node with 20 of 100,000 ports: a new guest's network, ms", table: tNewGuest, of: large.String(), most: 300},
+// bars are those of the project.
+func (e *extent) bars() []bar {
+	large := e.large().String()
+	return []bar{
+		{what: "local names, queries/s: puntdns to the ceiling", table: tLocal, of: pPuntdns, to: pCeiling, least: .9},
+		{what: "local names, queries/s: puntdns to OVN's own DNS", table: tLocal, of: pPuntdns, to: pNative, least: 1.3},
+		{what: "local names, queries/s: puntdns to CoreDNS on a socket", table: tLocal, of: pPuntdns, to: pStock, least: 1},
+		{what: "2,000 queries/s, median: puntdns to OVN's own DNS", table: tMedian, of: pPuntdns, to: pNative, most: 1},
+		{what: "2,000 queries/s, p99: puntdns to OVN's own DNS", table: tP99, of: pPuntdns, to: pNative, most: 1},
+		{what: "500 outstanding to a 10 ms upstream: puntdns to the blocking forwarder", table: tForward500, of: pPuntdns, to: pBlocking, least: 100},
+		{what: "50 outstanding to a 10 ms upstream: puntdns, queries/s", table: tForward50, of: pPuntdns, least: 4750},
+		{what: "50 outstanding to a 10 ms upstream: puntdns to the upstream itself", table: tForward50, of: pPuntdns, to: pUpstream, least: .95},
+		{what: "processor time a query: puntdns to CoreDNS on a socket", table: tCPU, of: pPuntdns, to: pStock, most: .7},
+		{what: "decode a packet-in, ns", table: tCode, of: "PacketInDecode/1.5", most: 100},
+		{what: "encode a packet-out, ns", table: tCode, of: "AppendPacketOut/OpenFlow 1.5", most: 100},
+		{what: "lookup of 100 names: among 1,000,000 to among 1,000", table: tCode, of: "LookupAtSize/1000000 names, 100 of its names", to: "LookupAtSize/1000 names, 100 of its names", most: 1.3},
+		{what: "1,000,000 names: first sync, s", table: tSync, of: large, most: 12},
+		{what: "1,000,000 names: resident memory, MB", table: tRSS, of: large, most: 350},
+		{what: "1,000,000 names: worst lookup while records change, ms", table: tWorstBusy, of: large, most: 20},
+		{what: "1,000,000 names: one record changed, median ms", table: tChanged, of: large, most: 20},
+		{what: "one record changed, rebuild: among 1,000,000 names to among 20,000", table: tRebuild, of: large, to: e.sizes[0].String(), most: 3},
+		{what: "p99 of a guest beside a flood with rate 1000: to alone", table: tVictim99, of: pLimited, to: pQuiet, most: 5},
+		{what: "a commit in Northbound: puntdns to OVN's own DNS", table: tChange, of: pPuntdns, to: pNative, most: 1},
+		{what: "a node with 20 of 100,000 ports: live heap, % of everything", table: tLocalHeap, of: large, most: 5},
+		{what: "a node with 20 of 100,000 ports: start, s", table: tLocalStart, of: large, most: 1.5},
+		{what: "a node with 20 of 100,000 ports: a new guest's network, ms", table: tNewGuest, of: large, most: 300},
+	}
 }
 
 // judge returns the ratio of a bar, and whether it is kept; ok is false if it was
@@ -137,7 +140,7 @@ puntdns runs with *errors*, *prometheus*, *ready*, *ovnhosts*, *cache* and *forw
 
 `, b.rounds)
 	s.WriteString("## Against the bars\n| measure | measured | bar | |\n|---|---|---|---|\n")
-	for _, bar := range bars {
+	for _, bar := range b.bars() {
 		ratio, kept, ok := r.judge(bar)
 		if !ok {
 			if len(r.measured(bar.table).peers) > 0 {
@@ -165,7 +168,7 @@ puntdns runs with *errors*, *prometheus*, *ready*, *ovnhosts*, *cache* and *forw
 			fmt.Fprintf(&s, "| %s | %s | %s to %s |\n", p, figure(median(v)), figure(slices.Min(v)), figure(slices.Max(v)))
 		}
 	}
-	pictures := r.pictures()
+	pictures := r.pictures(b.sizes)
 	if len(pictures) > 0 {
 		s.WriteString("\n## Pictures\n")
 	}

@@ -54,12 +54,12 @@ func TestPictures(t *testing.T) {
 		r.table(table).put(pPuntdns, 30)
 	}
 	r.distribution(pPuntdns, []time.Duration{time.Millisecond, 300 * time.Microsecond})
-	for _, s := range sizes {
+	for _, s := range full.sizes {
 		for _, table := range []string{tRSS, tHeap, tLocalMB, tChanged, tRebuild} {
 			r.table(table).put(s.String(), .5)
 		}
 	}
-	pictures := r.pictures()
+	pictures := r.pictures(full.sizes)
 	if len(pictures) != 6 {
 		t.Errorf("%d pictures", len(pictures))
 	}

@@ -16,16 +16,10 @@ import (
 	"github.com/puntdns/puntdns/test/lab"
 )
 
-// sizes of the database. The last one is that of a large cloud.
-var sizes = []size{{20, 100, 1000}, {100, 100, 1000}, {1000, 100, 1000}}
-
-// large is the last of them.
-var large = sizes[len(sizes)-1]
-
 // scale measures a database of several sizes on a real ovsdb-server: everything
 // read, and what a node with 20 of the ports needs.
 func (b *bench) scale() {
-	for _, s := range sizes {
+	for _, s := range b.sizes {
 		b.scaleAt(s)
 		b.t.End()
 	}
@@ -60,6 +54,7 @@ func (l *scaleLab) corefile(monitor string) string {
         openflow %s
         ovsdb %s
         placement table 0 102
+        rate off
     }
     errors
     prometheus 127.0.0.1:9153
@@ -127,7 +122,7 @@ func (b *bench) scaleAt(s size) {
 	// costs the switch an upcall.
 	b.follows(l.vm, recordName(0, 0)+".", recordZero(0))
 	var after []float64
-	for i := range changes {
+	for i := range b.changes {
 		address := fmt.Sprintf("192.0.2.%d", i+1)
 		d.setRecord(0, 1+i, address)
 		after = append(after, float64(b.follows(l.vm, recordName(0, 1+i)+".", address).Microseconds())/1e3)
@@ -157,13 +152,14 @@ func (b *bench) scaleAt(s size) {
 	put(tLocalMB, (local-empty)/1e6, "%.2f")
 	put(tLocalHeap, 100*(local-empty)/(full-empty), "%.1f")
 	// A network that the node has not: the last switch.
+	flows := b.flows(l)
 	guest := portName(s.switches-1, 7)
 	l.Node.VSCTL("set", "Interface", l.spare.NodePort, "external_ids:iface-id="+guest)
 	for range b.rounds {
 		d.bind(guest, chassis)
 		put(tNewGuest, float64(b.follows(l.spare, recordName(s.switches-1, 0)+".", recordZero(s.switches-1)).Microseconds())/1e3, "%.0f")
 		d.bind(guest, nil)
-		b.flowsOf(l, 20)
+		b.awaitFlows(l, flows)
 	}
 	stop(p)
 }
@@ -209,13 +205,14 @@ func (b *bench) placePorts(l *scaleLab, ports []string) {
 	l.Node.VSCTL(args...)
 }
 
-// flowsOf waits until the entry flows are those of n guests: two for IPv4 and its
-// ARP, two for IPv6, each.
-func (b *bench) flowsOf(l *scaleLab, n int) {
-	const private = 3
+// flows is how many flows puntdns has in the switch.
+func (b *bench) flows(l *scaleLab) float64 { return b.metric(l, "coredns_ofpunt_flows") }
+
+// awaitFlows waits until puntdns has so many flows in the switch.
+func (b *bench) awaitFlows(l *scaleLab, want float64) {
 	l.Eventually("flows", func() error {
-		if got := b.metric(l, "coredns_ofpunt_flows"); got != float64(private+4*n) {
-			return fmt.Errorf("%v flows", got)
+		if got := b.flows(l); got != want {
+			return fmt.Errorf("%v flows, expected %v", got, want)
 		}
 		return nil
 	})

@@ -142,7 +142,7 @@ func diagram(title, xName string, names []string, series [][]point, linearY bool
 }
 
 // pictures draws what was measured.
-func (r *report) pictures() []picture {
+func (r *report) pictures(sizes []size) []picture {
 	var all []picture
 	for name, table := range map[string]string{"local": tLocal, "cpu": tCPU, "forward": tForward500} {
 		if t := r.measured(table); len(t.peers) > 0 {

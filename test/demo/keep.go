@@ -107,11 +107,11 @@ func (d *demo) usage(w io.Writer) {
 	p("")
 	p("# Ask from inside a guest")
 	for _, g := range d.guests {
-		p("nsenter --net=%s dig @%s db.internal", g.NetNS(), resolver4)
+		p("nsenter --net=%s dig @%s db.internal # %s", g.NetNS(), resolver4, g.Port)
 	}
 	p("# See the punt flows (cookies that begin with 0x70646e)")
 	p("ovs-ofctl -O OpenFlow15 dump-flows %s cookie=0x70646e0000000000/0xffffff0000000000", d.l.Node.OpenFlow)
-	p("# Change a name, then ask again")
+	p("# Change a name of the first network, then ask again")
 	p("ovn-nbctl --db=%s set DNS %s records:db.internal=10.0.0.99", d.l.NB, d.rows[0])
 	p("# See metrics")
 	p("nsenter --net=%s curl -s http://%s/metrics", d.l.Node.NetNS(), metricsAddr)

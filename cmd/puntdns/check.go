@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/caddy/caddyfile"
+	clog "github.com/coredns/coredns/plugin/pkg/log"
+
+	"github.com/puntdns/puntdns/ofpunt"
+	"github.com/puntdns/puntdns/plugin/ovnhosts"
+)
+
+// trialOf in the environment names the Corefile whose text comes by standard input,
+// for a -check by the process that is to take it: what it tries and what it then
+// reads is the same.
+const trialOf = "PUNTDNS_TRIAL_OF"
+
+// tryApartTimeout bounds a trial in a process of its own. Setup reads no more than
+// files, hosts and zones, but on a busy machine.
+const tryApartTimeout = 30 * time.Second
+
+// check says what a start with the Corefile would refuse, and returns the status to
+// exit with. It sets up all plugins, and leaves it to the end of the process to clean
+// up behind them.
+func check(conf *confFlag) int {
+	path, isTrial := os.LookupEnv(trialOf)
+	var in caddy.Input
+	var err error
+	if isTrial {
+		clog.SetOutput(io.Discard) // the start says all of it again
+		time.AfterFunc(tryApartTimeout, func() { os.Exit(1) })
+		var text []byte
+		text, err = io.ReadAll(os.Stdin)
+		in = caddy.CaddyfileInput{Contents: text, Filepath: path, ServerTypeName: serverType}
+	} else {
+		in, err = conf.read()
+	}
+	if err == nil {
+		err = tryStart(in)
+	}
+	switch {
+	case err == nil && !isTrial:
+		fmt.Printf("%s: a start would take it\n", in.Path())
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// errTried ends the reading of a Corefile that is right.
+var errTried = errors.New("tried")
+
+// tryStart does what a start does up to the first stage of OnStartup, and looks
+// whether its addresses can be had. What it has set up can't be taken back: plugins
+// such as *ready* have variables of the process that their setup changes.
+func tryStart(in caddy.Input) error {
+	ofpunt.CheckAfter(directives[len(directives)-1], func(servers []caddy.Server) error {
+		blocks, err := parseBlocks(in)
+		if err != nil {
+			return err
+		}
+		for i := range blocks {
+			// Its first stage looks for files, too.
+			if tokens := blocks[i].Tokens["ovnhosts"]; len(tokens) > 0 {
+				c := &caddy.Controller{Dispenser: caddyfile.NewDispenserTokens(in.Path(), tokens), ServerBlockKeys: blocks[i].Keys}
+				if _, err := ovnhosts.Databases(c); err != nil {
+					return err
+				}
+			}
+		}
+		if err := checkListeners(in.Path(), blocks); err != nil {
+			return err
+		}
+		if err := checkServers(servers); err != nil {
+			return err
+		}
+		return errTried
+	})
+	if _, err := caddy.Start(in); !errors.Is(err, errTried) {
+		return err
+	}
+	return nil
+}
+
+// tryApart has another process of this binary check a Corefile.
+func tryApart(ctx context.Context, in caddy.Input) error {
+	ctx, cancel := context.WithTimeout(ctx, tryApartTimeout)
+	defer cancel()
+	// The file of this process, though another may have its path since.
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", append([]string{"-check"}, os.Args[1:]...)...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), trialOf+"="+in.Path())
+	cmd.Stdin = bytes.NewReader(in.Body())
+	said := &head{}
+	cmd.Stderr = said
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch text := strings.TrimSpace(said.String()); {
+	case err == nil:
+		return nil
+	case errors.Is(context.Cause(ctx), context.Canceled):
+		return errors.New("the process ends")
+	case errors.As(err, &exit) && exit.ExitCode() == 1 && text != "":
+		return errors.New(text)
+	case errors.As(err, &exit): // a panic, or out of time or memory
+		first, _, _ := strings.Cut(text, "\n")
+		return fmt.Errorf("%s: its trial has ended with %w: %s", in.Path(), err, first)
+	default:
+		return fmt.Errorf("%s: it could not be tried: %w; expected a system that lets this process start its own file", in.Path(), err)
+	}
+}
+
+// head keeps the first 4 KiB that are written. It embeds no buffer: io.Copy would fill
+// that by its ReadFrom.
+type head struct{ b bytes.Buffer }
+
+// Write implements io.Writer.
+func (h *head) Write(p []byte) (int, error) {
+	const most = 4 << 10
+	h.b.Write(p[:min(len(p), max(most-h.b.Len(), 0))])
+	return len(p), nil
+}
+
+// String implements fmt.Stringer.
+func (h *head) String() string { return h.b.String() }

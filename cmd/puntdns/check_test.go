@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A block that needs nothing to be there, with lines of the test after line 2.
+const checkedBlock = ". {\n    ofpunt br-int\nLINES    ovnhosts\n}\n"
+
+// However much the process of a trial writes, little of it is kept.
+func TestHeadIsBounded(t *testing.T) {
+	var h head
+	n, err := io.Copy(&h, io.LimitReader(neverEnds{}, 1<<20))
+	if err != nil || n != 1<<20 || len(h.String()) != 4<<10 {
+		t.Errorf("%d bytes taken, %d kept: %v; want all taken and 4096 kept", n, len(h.String()), err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	busy := taken.Addr().String()
+	for _, tc := range []struct{ name, lines, want string }{
+		{"right", "", ""},
+		{"one address for several blocks", "    prometheus 127.0.0.1:0\n}\na.test {\n    ofpunt br-int\n    prometheus 127.0.0.1:0\n", ""},
+		{"a wrong property", "    cache 0\n", "plugin/cache: cache TTL"},
+		{"an error of the compiled servers", "    loop\n", "Corefile:2 - ofpunt br-int: loop is in this block"},
+		{"a missing file", "    import nowhere\n", "nowhere"},
+		{"ready and health", "    ready 127.0.0.1:1234 {\n        monitor continuously\n    }\n    health localhost:1234\n",
+			`Corefile:6 - health: "localhost:1234" is the address of ready at CONF:3 already ("127.0.0.1:1234"), expected another one`},
+		{"defaults", "    health 127.0.0.1:8181 {\n        lameduck 1s\n    }\n    ready\n", `Corefile:3 - health: "127.0.0.1:8181" is the address of ready at CONF:6 already (":8181")`},
+		{"prometheus and pprof", "    prometheus [::]:6053\n    pprof\n", `Corefile:3 - prometheus: "[::]:6053" is the address of pprof at CONF:4 already ("localhost:6053")`},
+		{"an address that somebody has", "    prometheus " + busy + "\n", `Corefile:3 - prometheus: "` + busy + `": bind: address already in use; expected an address`},
+		{"a socket that somebody has", "    bind 127.0.0.1\n", "dns://" + busy + ": bind: address already in use"},
+		{"no such host", "    prometheus no.such.host.invalid:9153\n", "Corefile:3 - prometheus: "},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "Corefile")
+			text := strings.Replace(checkedBlock, "LINES", tc.lines, 1)
+			if strings.Contains(tc.lines, "bind") {
+				_, port, _ := net.SplitHostPort(busy)
+				text = strings.Replace(text, ". {", ".:"+port+" {", 1)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := run(t, "-check", "-conf", path)
+			want := strings.ReplaceAll(tc.want, "CONF", path)
+			var exit *exec.ExitError
+			switch {
+			case want == "" && (err != nil || !strings.Contains(out, path+": a start would take it")):
+				t.Errorf("%v: %q, want exit status 0", err, out)
+			case want != "" && (!errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(out, want)):
+				t.Errorf("%v: %q, want exit status 1 and %q", err, out, want)
+			}
+			if tc.name != "ready and health" {
+				return
+			}
+			// A start says the same.
+			if out, err := run(t, "-conf", path); err == nil || !strings.Contains(out, want) {
+				t.Errorf("the start: %v: %q, want %q", err, out, want)
+			}
+		})
+	}
+}
+
+// What shares an address by SO_REUSEPORT is no obstacle, and keeps all that comes.
+func TestTryTCP(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
+		ln, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, share := range []bool{true, false} {
+			if err := tryTCP(ln.Addr().(*net.TCPAddr), share); err == nil {
+				t.Errorf("%s: taken, though somebody has it for itself", ln.Addr())
+			}
+		}
+		ln.Close()
+		for _, share := range []bool{true, false} {
+			if err := tryTCP(ln.Addr().(*net.TCPAddr), share); err != nil {
+				t.Errorf("%s: %v", ln.Addr(), err)
+			}
+		}
+	}
+}
+
+// neverEnds has zeros to read for good.
+type neverEnds struct{}
+
+func (neverEnds) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}

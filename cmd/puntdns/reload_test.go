@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coredns/caddy"
+)
+
+// newTestReloader is a reloader that is not known to caddy, with what serves.
+func newTestReloader(conf confFlag, serves *caddy.Instance) *reloader {
+	r := &reloader{conf: &conf}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.current.Store(serves)
+	return r
+}
+
+// The end is told to what serves when the plugin reload has done its restart.
+func TestEndDuringRestart(t *testing.T) {
+	var told []string
+	serves := func(name string) *caddy.Instance {
+		tell := func() error { told = append(told, name); return nil }
+		return &caddy.Instance{OnShutdown: []func() error{tell}}
+	}
+	r := newTestReloader("", serves("before"))
+	r.restarting.Store(time.AfterFunc(time.Hour, func() {}))
+	code := make(chan int)
+	go func() { code <- r.end("SIGTERM") }()
+	<-r.ctx.Done()
+	_ = r.started(caddy.InstanceStartupEvent, serves("after"))
+	if got := <-code; got != 0 || len(told) != 1 || told[0] != "after" {
+		t.Errorf("status %d, told %q; want 0 and the instance after the restart", got, told)
+	}
+}
+
+// What a trial has opened goes, and signals are heeded, when a restart has failed.
+func TestRestartFailed(t *testing.T) {
+	i, ended := &caddy.Instance{}, 0
+	r := newTestReloader("", nil)
+	_ = r.started(caddy.InstanceStartupEvent, i)
+	end := func() { ended++ }
+	r.taken.Store(&end)
+	r.restarting.Store(time.AfterFunc(time.Hour, func() {}))
+	for _, f := range i.OnRestartFailed {
+		_ = f()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if !r.awaitRestart(ctx) || ended != 1 {
+		t.Errorf("the restart goes on, or what was opened has ended %d times, want once", ended)
+	}
+}
+
+// A Corefile that has failed its start is not started again by the plugin reload.
+func TestFailedStartIsRefused(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	path := filepath.Join(t.TempDir(), "Corefile")
+	read := func(text string) caddy.Input {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return caddy.CaddyfileInput{Filepath: path, Contents: []byte(text), ServerTypeName: serverType}
+	}
+	i, err := caddy.Start(read(".:0 {\n    bind 127.0.0.1\n    whoami\n}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(busy.Addr().String())
+	in := read(".:" + port + " {\n    bind 127.0.0.1\n    whoami\n}\n")
+	r := newTestReloader(confFlag(path), i)
+	r.tried = fingerprintOf(in, nil)
+	if err := r.restart(in); err == nil {
+		t.Fatal("it has started on a port that is taken")
+	}
+	if _, err := r.load(serverType); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("offered again: %v, want the error of its start", err)
+	}
+	if err := r.current.Load().Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The plugin reload finds no other Corefile where the first has come by a pipe.
+func TestReloadOfStdin(t *testing.T) {
+	r := newTestReloader(stdinConf, &caddy.Instance{})
+	if _, err := r.load(serverType); err != nil {
+		t.Errorf("refused: %v", err)
+	}
+}
+
+// A signal that comes while the start reads the Corefile has it read again, by a process
+// with the same command line.
+func TestReloadDuringStart(t *testing.T) {
+	const text = ".:0 {\n    whoami\n}\n"
+	path := filepath.Join(t.TempDir(), "Corefile")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-conf", path, "--")
+	cmd.Env = append(os.Environ(), asPuntdns+"=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	start, err := os.OpenFile(path, os.O_WRONLY, 0) // which waits for the start
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = start.WriteString(text)
+	start.Close()
+	said := ""
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		said += lines.Text() + "\n"
+		if strings.Contains(lines.Text(), "Reloading complete") {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("not reloaded, or not ended well: %v\n%s", err, said)
+	}
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/coredns/caddy"
+)
+
+// heedSignals begins to do at signals what CoreDNS does, SIGUSR2 apart, at which that
+// hands its sockets to a new process.
+func (r *reloader) heedSignals() {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGHUP)
+	reloads := make(chan struct{}, 1)
+	go func() {
+		for range reloads {
+			r.reload()
+		}
+	}()
+	go r.heed(signals, reloads)
+}
+
+func (r *reloader) heed(signals <-chan os.Signal, reloads chan<- struct{}) {
+	ending := false
+	for s := range signals {
+		switch s {
+		case syscall.SIGUSR1:
+			select {
+			case reloads <- struct{}{}:
+			default: // one that has not begun yet reads the same
+			}
+		case syscall.SIGQUIT:
+			log.Info("SIGQUIT: Quitting process immediately")
+			exit(0)
+		case syscall.SIGTERM, os.Interrupt:
+			name := "SIGTERM"
+			if s == os.Interrupt {
+				name = "SIGINT"
+			}
+			if ending && s == os.Interrupt {
+				log.Info("SIGINT: Force quit")
+				exit(2)
+			}
+			if !ending {
+				ending = true
+				log.Infof("%s: Shutting down servers then terminating", name)
+				go func() { exit(r.end(name)) }()
+			}
+		}
+	}
+}
+
+// exit ends the process.
+func exit(code int) {
+	for _, f := range caddy.OnProcessExit {
+		f()
+	}
+	os.Exit(code)
+}
+
+// end stops what serves, and returns the status to exit with.
+func (r *reloader) end(by string) (code int) {
+	r.cancel()  // a trial ends now,
+	r.mu.Lock() // and a reload that has passed it when it is done
+	if r.current.Load() == nil {
+		return 0 // nothing was started yet
+	}
+	r.awaitRestart(context.Background())
+	instance := r.current.Load()
+	caddy.EmitEvent(caddy.ShutdownEvent, by)
+	for _, f := range lastCallbacks(instance) {
+		if err := f(); err != nil {
+			log.Errorf("%s: shutdown: %v", by, err)
+			code = 4 // as CoreDNS has it
+		}
+	}
+	if err := caddy.Stop(); err != nil {
+		log.Errorf("%s: %v", by, err)
+		code = 3
+	}
+	return code
+}
+
+// lastCallbacks are what an instance is told at the end. caddy would call all of
+// OnShutdown first, and *health* sleeps in its OnFinalShutdown for as long as its
+// lameduck says that everything is still served. So all that ends service, or what
+// serves, comes after that; *ready*, which comes before it, is to say no meanwhile.
+func lastCallbacks(i *caddy.Instance) []func() error {
+	lameduck := 0
+	for n, f := range i.OnFinalShutdown {
+		if strings.Contains(runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name(), "/plugin/health.") {
+			lameduck = n + 1
+		}
+	}
+	return slices.Concat(i.OnFinalShutdown[:lameduck], i.OnShutdown, i.OnFinalShutdown[lameduck:])
+}

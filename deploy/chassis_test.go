@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deploy
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// chassis is a container that is an OVN chassis with one guest.
+type chassis struct {
+	*container
+	changes *int // how often the record was changed
+}
+
+// newChassis has OVN's own daemons make br-int, and a guest on it.
+func newChassis(t *testing.T) *chassis {
+	c := &chassis{bootContainer(t), new(int)}
+	// The units count as started before their databases are there.
+	c.eventually("ovn-nbctl init && ovn-sbctl init", "")
+	c.sh(`
+		ovs-vsctl set open . external_ids:ovn-remote=unix:/run/ovn/ovnsb_db.sock external_ids:ovn-encap-type=geneve \
+			external_ids:ovn-encap-ip=127.0.0.1 external_ids:ovn-bridge-datapath-type=netdev
+		ovn-nbctl ls-add red
+		ovn-nbctl lsp-add red vm -- lsp-set-addresses vm "02:00:00:00:00:11 10.0.0.11"
+		row=$(ovn-nbctl create DNS records='{"db.internal"="10.0.0.21"}')
+		ovn-nbctl add Logical_Switch red dns_records $row`)
+	c.plug()
+	return c
+}
+
+// of is the same chassis for a subtest.
+func (c *chassis) of(t *testing.T) *chassis {
+	container := *c.container
+	container.t = t
+	return &chassis{&container, c.changes}
+}
+
+// plug gives the guest its interface, as whoever starts it does after a reboot and
+// when the bridge has been made anew.
+func (c *chassis) plug() {
+	c.t.Helper()
+	c.eventually("ovs-vsctl br-exists br-int", "")
+	c.sh(`
+		ip netns delete vm 2>/dev/null || true
+		ip netns add vm
+		ovs-vsctl --if-exists del-port vm -- add-port br-int vm -- set interface vm type=internal external_ids:iface-id=vm
+		ip link set vm netns vm
+		ip -n vm link set lo up
+		ip -n vm link set vm address 02:00:00:00:00:11 up
+		ip -n vm address add 10.0.0.11/24 dev vm
+		ip -n vm route add 169.254.169.254 dev vm`)
+}
+
+// served waits until the guest has the answer to a question that has changed: so all
+// daemons and puntdns are back.
+func (c *chassis) served() {
+	c.t.Helper()
+	*c.changes++
+	address := fmt.Sprintf("10.0.1.%d", *c.changes)
+	c.eventually(`ovn-nbctl set DNS $(ovn-nbctl --bare --columns=_uuid find DNS) records='{"db.internal"="`+address+`"}'`, "")
+	// dig asks with EDNS, which OVN's own DNS does not answer.
+	c.eventually("ip netns exec vm dig +short +tries=1 +time=1 @169.254.169.254 db.internal", address)
+}
+
+// flows counts those of puntdns.
+func (c *chassis) flows() string {
+	c.t.Helper()
+	return c.sh("ovs-ofctl -O OpenFlow15 dump-flows br-int cookie=0x70646e0000000000/0xffffff0000000000 | grep -c cookie= || true")
+}
+
+// build makes the binary that the Makefile makes.
+func build(t *testing.T, version string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "puntdns")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+version, "-o", binary, "../cmd/puntdns")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// TestChassis follows the steps of puntdns.service on a Debian with systemd, from the
+// installation to the removal.
+func TestChassis(t *testing.T) {
+	binary := build(t, "1.2.3")
+	c := newChassis(t)
+	for _, name := range []string{"puntdns.service", "puntdns.sysusers", "puntdns.tmpfiles", "puntdns-sockets.conf"} {
+		c.copy(name, "deploy/"+name)
+	}
+	c.copy(binary, "bin/puntdns")
+	c.copy("../Corefile.example", "Corefile.example")
+	// The example forwards to the resolvers of the node. This one has no network.
+	c.sh("echo nameserver 127.0.0.1 >/etc/resolv.conf")
+	c.sh("mkdir -p /etc/sysusers.d") // the install makes it where it is missing
+	before := c.sh("find /etc /usr/local -xdev | sort")
+
+	c.sh(steps(t, "puntdns on an OVN chassis."))
+	c.served()
+
+	t.Run("priorities of the journal", func(t *testing.T) {
+		c := c.of(t)
+		const journal = "journalctl --no-pager --output cat --unit puntdns --identifier puntdns --priority "
+		if got := c.sh(journal + "info..info"); !strings.Contains(got, "flows are in place") {
+			t.Errorf("lines of priority info:\n%s", got)
+		}
+		c.sh("echo . { nonsense } >/tmp/wrong; systemd-run --quiet --unit wrong --wait /usr/local/bin/puntdns -conf /tmp/wrong || true")
+		if got := c.sh(strings.Replace(journal, "--unit puntdns", "--unit wrong", 1) + "err..err"); !strings.Contains(got, "nonsense") {
+			t.Errorf("lines of priority err, of a Corefile that is wrong:\n%s", got)
+		}
+		c.sh("cp /etc/puntdns/Corefile /tmp/right; cp /tmp/wrong /etc/puntdns/Corefile; systemctl reload puntdns")
+		c.eventually(journal+"err..err | grep -q nonsense", "")
+		c.sh("cp /tmp/right /etc/puntdns/Corefile; systemctl reload puntdns")
+		c.eventually(journal+"info | grep -q 'Reloading complete'", "")
+		if got := c.sh(journal + "warning"); strings.Contains(got, "[INFO]") {
+			t.Errorf("lines of priority warning and above:\n%s", got)
+		}
+	})
+
+	t.Run("the bridge made anew", func(t *testing.T) {
+		c := c.of(t)
+		c.sh("ovs-vsctl del-br br-int")
+		c.plug()
+		c.sh("systemctl restart puntdns")
+		c.served()
+	})
+
+	t.Run("sockets that refuse", func(t *testing.T) {
+		c := c.of(t)
+		c.sh("systemctl stop puntdns; chmod 0700 /run/openvswitch/db.sock /run/openvswitch/br-int.mgmt /run/ovn/ovnsb_db.sock")
+		out := c.sh("runuser -u puntdns -- timeout 3 /usr/local/bin/puntdns -conf /etc/puntdns/Corefile || true")
+		for _, path := range []string{"/var/run/openvswitch/db.sock", "/var/run/openvswitch/br-int.mgmt", "/var/run/ovn/ovnsb_db.sock"} {
+			if want := "setfacl -m u:puntdns:rw,m::rw " + path; !strings.Contains(out, want) {
+				t.Errorf("expected %q in\n%s", want, out)
+			}
+		}
+		c.sh("systemctl start puntdns")
+		c.served()
+	})
+
+	// A restart of Debian's ovn-northd.service alone ends the databases for good.
+	for _, unit := range []string{
+		"ovs-vswitchd", "ovsdb-server", "ovn-controller", "ovn-central", "ovn-ovsdb-server-sb", "ovn-ovsdb-server-nb", "puntdns",
+	} {
+		t.Run("restart of "+unit, func(t *testing.T) {
+			c := c.of(t)
+			c.sh("systemctl restart " + unit)
+			if unit == "ovs-vswitchd" || unit == "ovsdb-server" {
+				c.plug() // the switch has made the interface anew, outside of the guest
+			}
+			c.served()
+		})
+	}
+
+	t.Run("a reboot", func(t *testing.T) {
+		c := c.of(t)
+		c.reboot()
+		c.plug()
+		c.served()
+	})
+
+	t.Run("an upgrade", func(t *testing.T) {
+		c := c.of(t)
+		c.copy(build(t, "1.2.4"), "bin/puntdns")
+		c.sh(steps(t, "To upgrade it"))
+		c.served()
+		if got := c.sh("/proc/$(systemctl show --value --property MainPID puntdns)/exe -version"); !strings.HasPrefix(got, "puntdns-1.2.4 ") {
+			t.Errorf("after the upgrade: %s", got)
+		}
+	})
+
+	t.Run("the removal", func(t *testing.T) {
+		c := c.of(t)
+		if got := c.flows(); got == "0" {
+			t.Error("no flows before the removal")
+		}
+		c.sh(steps(t, "To remove it"))
+		if got := c.flows(); got != "0" {
+			t.Errorf("%s flows after the removal", got)
+		}
+		after := c.sh("find /etc /usr/local -xdev | sort")
+		if extra := added(before, after); len(extra) > 0 {
+			t.Errorf("files after the removal:\n%s", strings.Join(extra, "\n"))
+		}
+		if got := c.sh("systemctl list-unit-files --no-legend 'puntdns*' || true"); got != "" {
+			t.Errorf("units after the removal: %s", got)
+		}
+	})
+}
+
+// added are the lines of after that before does not have. The user and its group
+// stay, as the steps say, and so do the backups that sysusers makes of their files.
+func added(before, after string) []string {
+	had := map[string]bool{}
+	for line := range strings.Lines(before) {
+		had[strings.TrimSpace(line)] = true
+	}
+	var all []string
+	for line := range strings.Lines(after) {
+		line = strings.TrimSpace(line)
+		if !had[line] && !strings.HasPrefix(line, "/etc/passwd") && !strings.HasPrefix(line, "/etc/group") &&
+			!strings.HasPrefix(line, "/etc/shadow") && !strings.HasPrefix(line, "/etc/gshadow") && line != "/etc/.pwd.lock" {
+			all = append(all, line)
+		}
+	}
+	return all
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package corefile reads the directive of a plugin in a server block of a Corefile:
+//
+//	NAME [WORD...] {
+//	    PROPERTY [WORD...]
+//	}
+//
+// The plugins of this project share it, so that a mistake is told in the same words
+// whichever of them finds it: where it stands, what it is, and what was expected.
+package corefile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/coredns/caddy"
+)
+
+// Directive is one directive as it was read. It is immutable.
+type Directive struct {
+	// Name and Words are those of its first line.
+	Name  string
+	Words []string
+	// At is where it begins.
+	At Place
+	// properties are those that it gives, by their names.
+	properties map[string]property
+}
+
+// Place is a line of a Corefile, or of a file that it imports. Lines count from 1.
+type Place struct {
+	File string
+	Line int
+}
+
+// String implements fmt.Stringer: FILE:LINE.
+func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+
+type property struct {
+	at    Place
+	words []string
+}
+
+// Parser takes the words behind a name. Its error says what was expected of them.
+type Parser func(words []string) error
+
+// Read reads the directive that c stands before, which must be the only one of its name
+// in the server block. first takes the words of its first line, nil allows none; it is
+// called before the parsers of the properties, which are called in the order of the
+// file. Errors tell file and line.
+func Read(c *caddy.Controller, first Parser, properties map[string]Parser) (*Directive, error) {
+	c.Next()
+	d := &Directive{Name: c.Val(), At: placeOf(c), properties: map[string]property{}}
+	d.Words = c.RemainingArgs()
+	if first == nil {
+		first = d.noWords
+	}
+	if err := first(d.Words); err != nil {
+		return nil, c.Err(err.Error())
+	}
+	for c.NextBlock() {
+		name := c.Val()
+		parse, known := properties[name]
+		if !known {
+			return nil, c.Errf("unknown property %q, expected %s", name, oneOf(properties))
+		}
+		if _, given := d.properties[name]; given {
+			return nil, c.Errf("property %q is given twice, expected once", name)
+		}
+		p := property{placeOf(c), c.RemainingArgs()}
+		if err := parse(p.words); err != nil {
+			return nil, c.Errf("%s: %v", name, err)
+		}
+		d.properties[name] = p
+	}
+	if !c.Next() {
+		return d, nil
+	}
+	if c.Val() == "{" {
+		return nil, c.Err("expected the { at the end of the line before")
+	}
+	return nil, c.Errf("%s is given twice in one server block, expected once", d.Name)
+}
+
+func (d *Directive) noWords(words []string) error {
+	if len(words) > 0 {
+		return fmt.Errorf("%q: expected nothing after %s", words, d.Name)
+	}
+	return nil
+}
+
+func placeOf(c *caddy.Controller) Place { return Place{c.File(), c.Line()} }
+
+func oneOf(properties map[string]Parser) string {
+	switch names := slices.Sorted(maps.Keys(properties)); len(names) {
+	case 0:
+		return "none"
+	case 1:
+		return names[0]
+	default:
+		return fmt.Sprintf("one of %v", names)
+	}
+}
+
+// HasProperties reports whether the directive gives any property.
+func (d *Directive) HasProperties() bool { return len(d.properties) > 0 }
+
+// String implements fmt.Stringer: the first line.
+func (d *Directive) String() string {
+	return strings.Join(append([]string{d.Name}, d.Words...), " ")
+}
+
+// Differences returns the names of the properties that two directives do not give in
+// the same words, sorted.
+func Differences(a, b *Directive) []string {
+	all := maps.Clone(a.properties)
+	maps.Copy(all, b.properties)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool {
+		return slices.Equal(a.properties[name].words, b.properties[name].words)
+	})
+}
+
+// Errorf returns an error about a property that was read, for what is found out later.
+// Its form is FILE:LINE - DIRECTIVE: PROPERTY: ...
+func (d *Directive) Errorf(property, format string, args ...any) error {
+	at := d.At
+	if p, given := d.properties[property]; given {
+		at = p.at
+	}
+	return fmt.Errorf("%s - %s: %s: %w", at, d, property, fmt.Errorf(format, args...))
+}

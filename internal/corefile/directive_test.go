@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package corefile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coredns/caddy"
+
+	"github.com/puntdns/puntdns/internal/endpoint"
+)
+
+// read reads a directive punt with the properties a and b, and returns the calls of
+// their parsers. The word "bad" is refused.
+func read(text string) (d *Directive, calls []string, err error) {
+	parser := func(name string) Parser {
+		return func(words []string) error {
+			calls = append(calls, fmt.Sprint(name, words))
+			if slices.Contains(words, "bad") {
+				return errors.New(`"bad": expected something good`)
+			}
+			return nil
+		}
+	}
+	d, err = Read(caddy.NewTestController("dns", text), parser("punt"), map[string]Parser{"b": parser("b"), "a": parser("a")})
+	return d, calls, err
+}
+
+func TestRead(t *testing.T) {
+	tests := []struct{ name, text, want, wantErr string }{
+		{"alone", "punt", "[punt[]]", ""},
+		{"with words", "punt x y", "[punt[x y]]", ""},
+		{"an empty block", "punt {\n}", "[punt[]]", ""},
+		{"properties in the order of the file", "punt x {\n b 1 2\n a\n}", "[punt[x] b[1 2] a[]]", ""},
+		{"a wrong word", "punt bad", "", `Testfile:1 - Error during parsing: "bad": expected something good`},
+		{"a wrong word of a property", "punt {\n a 1\n b bad\n}", "", `Testfile:3 - Error during parsing: b: "bad": expected something good`},
+		{"an unknown property", "punt {\n c 1\n}", "", `Testfile:2 - Error during parsing: unknown property "c", expected one of [a b]`},
+		{"a property twice", "punt {\n a 1\n a 1\n}", "", `Testfile:3 - Error during parsing: property "a" is given twice, expected once`},
+		{"the directive twice", "punt {\n a 1\n}\npunt", "", `Testfile:4 - Error during parsing: punt is given twice in one server block, expected once`},
+		{"a block on the next line", "punt x\n{\n a 1\n}", "", `expected the { at the end of the line before`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, calls, err := read(tt.text)
+			switch {
+			case tt.wantErr == "" && (err != nil || fmt.Sprint(calls) != tt.want):
+				t.Errorf("%v, %v, want %s", calls, err, tt.want)
+			case tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)):
+				t.Errorf("%v, want %s", err, tt.wantErr)
+			}
+		})
+	}
+	_, err := Read(caddy.NewTestController("dns", "punt {\n a\n}"), nil, nil)
+	if want := `unknown property "a", expected none`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	_, err = Read(caddy.NewTestController("dns", "punt a"), nil, nil)
+	if want := `["a"]: expected nothing after punt`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	tests := []struct{ a, b, want string }{
+		{"punt x {\n a 1\n}", "punt x {\n a 1\n}", "[]"},
+		{"punt x {\n a 1\n b\n}", "punt y {\n b\n a 1\n}", "[]"},
+		{"punt x {\n a 1\n b 1\n}", "punt x {\n b 2\n a 1 2\n}", "[a b]"},
+		{"punt x {\n a 1\n}", "punt x {\n b 1\n}", "[a b]"},
+		{"punt x", "punt x {\n b 1\n}", "[b]"},
+	}
+	for _, tt := range tests {
+		a, _, err := read(tt.a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _, err := read(tt.b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(Differences(a, b)); got != tt.want {
+			t.Errorf("%q and %q: %s, want %s", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
+
+func TestErrorsTellThePlace(t *testing.T) {
+	d, _, err := read("\npunt br-int {\n a 1\n}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("cause")
+	err = d.Errorf("a", "%q: %w", "1", cause)
+	if want := `Testfile:3 - punt br-int: a: "1": cause`; err.Error() != want || !errors.Is(err, cause) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if err := d.Errorf("b", "missing"); err.Error() != "Testfile:2 - punt br-int: b: missing" {
+		t.Errorf("of a property that is not given: %v", err)
+	}
+}
+
+func TestCheckTLS(t *testing.T) {
+	d, _, err := read("punt {\n a ssl:192.0.2.1:6640\n}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := endpoint.Parse("tcp:192.0.2.1:6640")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ssl, err := endpoint.Parse("ssl:192.0.2.1:6640")
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := endpoint.TLSFiles{}
+	missing, err := ParseTLS([]string{"/no/cert", "/no/key", "/no/ca"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name  string
+		files endpoint.TLSFiles
+		peer  endpoint.Endpoint
+		want  string
+	}{
+		{"neither", none, plain, ""},
+		{"no files", none, ssl, `Testfile:2 - punt: a: "ssl:192.0.2.1:6640": expected the property tls beside it`},
+		{"files that are not there", missing, plain, "/no/cert"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := d.CheckTLS(tt.files, Peer{"a", tt.peer})
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+	if _, err := ParseTLS([]string{"cert"}); err == nil || err.Error() != "expected CERT KEY CA, got 1 words" {
+		t.Errorf("one word: %v", err)
+	}
+}

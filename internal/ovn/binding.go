@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/ovn/rows"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// binding is a row of Port_Binding.
+type binding struct {
+	name, kind string // logical_port and type
+	owner      string // external_ids:neutron:device_owner
+	datapath   ovsdb.UUID
+	chassis    ovsdb.UUID
+	additional []ovsdb.UUID // additional_chassis: they have it too while it migrates
+	requested  ovsdb.UUID   // requested_chassis: it is to have the port
+	key        uint32       // tunnel key
+	tag        uint16       // VLAN of a container
+	parent     string       // port of the container's VM
+	peer       string       // of a patch port: the port at its other end
+	hostname   string       // options:hostname as it stands
+	canonical  string       // of hostname
+	mac        []string
+	addresses  addresses // of mac
+}
+
+func (w *world) bindingColumns() []rows.Column[binding] {
+	return []rows.Column[binding]{
+		rows.String("logical_port", func(p *binding) *string { return &p.name }),
+		rows.UUID("datapath", func(p *binding) *ovsdb.UUID { return &p.datapath }),
+		rows.Integer("tunnel_key", func(p *binding) *uint32 { return &p.key }),
+		rows.String("type", func(p *binding) *string { return &p.kind }),
+		rows.String("parent_port", func(p *binding) *string { return &p.parent }),
+		rows.Integer("tag", func(p *binding) *uint16 { return &p.tag }),
+		rows.Strings("mac", func(p *binding) *[]string { return &p.mac }).Then(func(id ovsdb.UUID, p *binding) {
+			p.addresses = parsePortAddresses(p.mac, w.reporter(southboundName, tablePort, id))
+		}),
+		rows.Key("options", "hostname", func(p *binding) *string { return &p.hostname }).Then(func(id ovsdb.UUID, p *binding) {
+			p.canonical = parseHostname(p.hostname, w.reporter(southboundName, tablePort, id))
+		}),
+		rows.Key("options", "peer", func(p *binding) *string { return &p.peer }),
+		rows.UUID("chassis", func(p *binding) *ovsdb.UUID { return &p.chassis }),
+		rows.Key("external_ids", ownerKey, func(p *binding) *string { return &p.owner }),
+		rows.UUIDs("additional_chassis", func(p *binding) *[]ovsdb.UUID { return &p.additional }).Optional(), // from OVN 22.06 on
+		rows.UUID("requested_chassis", func(p *binding) *ovsdb.UUID { return &p.requested }).Optional(),      // from OVN 21.06 on
+	}
+}
+
+func (p *binding) effectiveKind() string { return effectiveKind(p.kind, p.owner) }
+
+// isOn reports whether a chassis has the port: alone, or with others while it migrates
+// (ovn-sb(5), Port_Binding additional_chassis).
+func (p *binding) isOn(chassis ovsdb.UUID) bool {
+	return chassis != (ovsdb.UUID{}) && (p.chassis == chassis || slices.Contains(p.additional, chassis))
+}
+
+// isHere reports whether the local chassis has the port. A guest is served at both ends
+// of a migration, as each switch punts what comes from its own port only.
+func (s *southbound) isHere(p *binding) bool { return p.isOn(s.self) }
+
+func (s *southbound) portChanged(id ovsdb.UUID, old, next *binding) {
+	if old != nil {
+		s.portsOf.Remove(old.datapath, id)
+		s.unlinkPort(id, old)
+		s.markPort(old)
+		if next != nil && s.isHere(old) && next.requested == s.self {
+			s.world.grace.release(next.name)
+		}
+	}
+	if next != nil {
+		s.portsOf.Add(next.datapath, id, next)
+		s.linkPort(id, next)
+		s.markPort(next)
+	}
+}
+
+// markPort marks the network of a port as dirty.
+func (s *southbound) markPort(p *binding) {
+	s.markDatapath(p.datapath, true)
+	if s.isHere(p) || s.world.grace.isKept(p.name) {
+		s.world.conditionsDirty = true
+	}
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+)
+
+// build makes the next snapshot from the last, in proportion to what is dirty.
+func (w *world) build(prev *Snapshot) *Snapshot {
+	if w.coverageChanged {
+		w.markNew(prev)
+	}
+	next := *prev
+	b := snapshotBuilder{
+		world: w, prev: prev, stats: &next.Stats, portsVersion: &next.PortsVersion,
+		networks: prev.networks.Edit(), byKey: prev.byKey.Edit(),
+		byName: prev.byName.Edit(), ports: prev.ports.Edit(),
+		renamed: make(map[string]struct{}),
+	}
+	b.replaceDirty()
+	next.networks, next.byKey = b.networks.Done(), b.byKey.Done()
+	next.byName, next.ports = b.byName.Done(), b.ports.Done()
+	w.buildScopes(prev, &next)
+	if w.sb != nil {
+		w.buildLocal(&next)
+	}
+	next.Settled = w.isSettled()
+	next.Stats.Names += w.dnsRecords - next.dnsRecords
+	next.dnsRecords = w.dnsRecords
+	next.Stats.Rows = w.dnsRows
+	next.Stats.BadValues = w.badCount
+	clear(w.dirty)
+	w.coverageChanged, w.stageDirty = false, false
+	return &next
+}
+
+// markNew marks as dirty what may be there now and is not in the snapshot.
+func (w *world) markNew(prev *Snapshot) {
+	for id := range w.topology.networkIDs {
+		if prev.Network(id) == nil {
+			w.markDirty(id, true)
+		}
+	}
+	for id := range w.grace.pictures {
+		w.markDirty(id, true)
+	}
+}
+
+// buildLocal fills in what Southbound says of the local chassis and of the switch.
+func (w *world) buildLocal(next *Snapshot) {
+	if w.stageDirty {
+		// An empty Southbound has no stage. While guests are kept, the switch still has
+		// the flows from before, so the stage stays too.
+		if stage := w.sb.dnsStage(); len(stage.cookies) > 0 || len(w.grace.kept) == 0 {
+			next.stage = stage
+		}
+	}
+	next.chassis, next.kept = w.sb.self, w.grace.announced()
+}
+
+// snapshotBuilder edits the maps of a snapshot.
+type snapshotBuilder struct {
+	world *world
+	prev  *Snapshot
+	// stats and portsVersion are of the next snapshot.
+	stats        *Stats
+	portsVersion *uint64
+
+	networks *names.MapEditor[origin.Network, *Network]
+	byKey    *names.MapEditor[uint32, *Network]
+	byName   *names.MapEditor[string, *Network]
+	ports    *names.MapEditor[string, *Port]
+	// renamed are the names of which another network may be the first now.
+	renamed map[string]struct{}
+}
+
+// replaceDirty builds the dirty networks anew. All old ones go before anything new
+// comes: a key or a name may pass from one network to another.
+func (b *snapshotBuilder) replaceDirty() {
+	built := make([]*Network, 0, len(b.world.dirty))
+	for id, withPorts := range b.world.dirty {
+		old := b.prev.Network(id)
+		n := b.world.network(id, old, withPorts)
+		if n != nil {
+			delete(b.world.grace.pictures, id)
+		} else {
+			delete(b.world.complete, id)
+			n = b.world.picture(old)
+		}
+		if n != nil {
+			built = append(built, n)
+		}
+		if !samePorts(old, n) {
+			*b.portsVersion++
+		}
+		if old != nil {
+			b.remove(old, n)
+		}
+	}
+	for _, n := range built {
+		b.add(n)
+	}
+	for name := range b.renamed {
+		if ids := b.world.networksNamed[name]; len(ids) > 0 {
+			n, _ := b.networks.Get(ids[0])
+			b.byName.Set(name, n)
+		} else {
+			b.byName.Remove(name)
+		}
+	}
+}
+
+// samePorts reports whether two versions of a network, which may be nil, differ in names
+// only.
+func samePorts(a, b *Network) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ports == b.ports && a.DNSMeter == b.DNSMeter
+}
+
+// remove takes a network out, which next replaces; nil for none.
+func (b *snapshotBuilder) remove(old, next *Network) {
+	b.rename(old, false)
+	b.networks.Remove(old.ID)
+	for _, key := range old.ports.datapaths {
+		b.byKey.Remove(key)
+	}
+	b.stats.Networks--
+	b.stats.Ports -= len(old.ports.all)
+	b.stats.Names -= old.ports.hosts.Len()
+	if next == nil || next.ports != old.ports {
+		for _, p := range old.ports.all {
+			b.ports.Remove(p.Name)
+		}
+	}
+}
+
+// add enters a network.
+func (b *snapshotBuilder) add(n *Network) {
+	b.rename(n, true)
+	b.networks.Set(n.ID, n)
+	for _, key := range n.ports.datapaths {
+		b.byKey.Set(key, n)
+	}
+	b.stats.Networks++
+	b.stats.Ports += len(n.ports.all)
+	b.stats.Names += n.ports.hosts.Len()
+	if old := b.prev.Network(n.ID); old == nil || n.ports != old.ports {
+		for _, p := range n.ports.all {
+			b.ports.Set(p.Name, p)
+		}
+	}
+}
+
+// rename enters a network into networksNamed, or takes it out.
+func (b *snapshotBuilder) rename(n *Network, add bool) {
+	b.renamed[n.Name] = struct{}{}
+	all := b.world.networksNamed
+	ids := all[n.Name]
+	i, found := slices.BinarySearchFunc(ids, n.ID, compareNetworks)
+	switch {
+	case add && !found:
+		all[n.Name] = slices.Insert(ids, i, n.ID)
+	case !add && found && len(ids) == 1:
+		delete(all, n.Name)
+	case !add && found:
+		all[n.Name] = slices.Delete(ids, i, i+1)
+	}
+}
+
+// network builds one network, nil if there is none or if it is not complete. Unless
+// withPorts is set it shares the ports of old.
+func (w *world) network(id origin.Network, old *Network, withPorts bool) *Network {
+	n := &Network{ID: id}
+	dns, ok := w.topology.describe(n)
+	if !ok || !w.isComplete(id) {
+		return nil
+	}
+	if w.nb != nil {
+		n.Domain = w.nb.domain(id)
+	}
+	if old != nil && !withPorts {
+		n.ports = old.ports
+	} else {
+		b := newPortsBuilder(n)
+		w.topology.addPorts(b)
+		n.ports = b.done()
+	}
+	slices.SortFunc(dns, func(a, b *dnsRow) int { return a.id.Compare(b.id) })
+	var tables []*names.Table
+	for _, r := range slices.Compact(dns) {
+		tables = append(tables, r.table)
+	}
+	n.Directory = names.NewDirectory(tables, n.ports.hosts)
+	return n
+}

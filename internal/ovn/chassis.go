@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"github.com/puntdns/puntdns/internal/ovn/rows"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// chassis is a row of Chassis.
+type chassis struct {
+	name string
+}
+
+func chassisColumns() []rows.Column[chassis] {
+	return []rows.Column[chassis]{rows.String("name", func(c *chassis) *string { return &c.name })}
+}
+
+func (s *southbound) chassisChanged(id ovsdb.UUID, old, next *chassis) {
+	if old != nil {
+		s.chassisNamed.Remove(old.name, id)
+	}
+	if next != nil {
+		s.chassisNamed.Add(next.name, id, next)
+	}
+	s.locate()
+}
+
+// locate finds the row of the local chassis by its name. While the row is replaced
+// there may be two: then it is the one with the lowest UUID.
+func (s *southbound) locate() {
+	var self ovsdb.UUID
+	if s.world.chassis != "" {
+		for id := range s.chassisNamed[s.world.chassis] {
+			if self == (ovsdb.UUID{}) || id.Compare(self) < 0 {
+				self = id
+			}
+		}
+	}
+	if self == s.self {
+		return
+	}
+	for _, p := range s.ports.All() {
+		if p.isOn(self) || p.isOn(s.self) {
+			s.markDatapath(p.datapath, true)
+		}
+	}
+	s.self = self
+	s.located = s.located || self != ovsdb.UUID{}
+	s.world.conditionsDirty, s.world.coverageChanged = true, true
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// syncChassis has a Source read that many chassis and says how long it took. The local
+// one is among them.
+func syncChassis(t testing.TB, n int) time.Duration {
+	t.Helper()
+	server := newScriptServer(t, southboundName, "/usr/share/ovn/ovn-sb.ovsschema")
+	defer server.close()
+	for i := range n {
+		server.insert(tableChassis, fmt.Sprintf("c%d", i), fmt.Sprintf(`{"name":"hv%d"}`, i))
+	}
+	s := start(Config{Southbound: []string{server.endpoint()}}, mustEndpoints(t, []string{server.endpoint()}), nil, nil)
+	defer s.stop()
+	s.SetChassis("hv1")
+	send := server.awaitMonitor()
+	begin := time.Now()
+	send()
+	eventually(t, s, func(s *Snapshot) string {
+		if !s.HasChassis() {
+			return "the local chassis is not known"
+		}
+		return ""
+	})
+	return time.Since(begin)
+}
+
+// The time of a sync is in proportion to the chassis: the local one is not searched for
+// among all of them with each row. With 32 times as many, each may take ten times as long
+// on a busy machine; a search would take about 32 times.
+func TestSyncOfManyChassis(t *testing.T) {
+	const few, many = 1000, 32000
+	fastest := func(n int) time.Duration {
+		d := syncChassis(t, n)
+		for range 4 {
+			d = min(d, syncChassis(t, n))
+		}
+		return d / time.Duration(n)
+	}
+	if a, b := fastest(few), fastest(many); b > 10*a {
+		t.Errorf("a row takes %s with %d chassis and %s with %d", a, few, b, many)
+	}
+}
+
+// BenchmarkSyncChassis reads a Southbound of 2,000 chassis.
+func BenchmarkSyncChassis(b *testing.B) {
+	var all time.Duration
+	for b.Loop() {
+		all += syncChassis(b, 2000)
+	}
+	b.ReportMetric(float64(all.Microseconds())/float64(b.N), "µs/sync")
+}
+
+// The index of chassis finds the local one whatever happens to its row.
+func TestLocate(t *testing.T) {
+	w := &world{}
+	w.init(false, nil)
+	w.addDatabases(true, false)
+	w.chassis = "hv1"
+	id := func(n byte) ovsdb.UUID { return ovsdb.UUID{n} }
+	change := func(n byte, old, next string) {
+		row := func(name string) *chassis {
+			if name == "" {
+				return nil
+			}
+			return &chassis{name: name}
+		}
+		w.sb.chassisChanged(id(n), row(old), row(next))
+	}
+	for _, step := range []struct {
+		name      string
+		n         byte
+		old, next string
+		want      ovsdb.UUID
+	}{
+		{"another one", 1, "", "hv2", ovsdb.UUID{}},
+		{"the local one", 3, "", "hv1", id(3)},
+		{"its new row comes first", 2, "", "hv1", id(2)},
+		{"then the old one goes", 3, "hv1", "", id(2)},
+		{"renamed", 2, "hv1", "hv3", ovsdb.UUID{}},
+		{"another one takes the name", 1, "hv2", "hv1", id(1)},
+		{"gone", 1, "hv1", "", ovsdb.UUID{}},
+	} {
+		if change(step.n, step.old, step.next); w.sb.self != step.want {
+			t.Errorf("%s: got %s, want %s", step.name, w.sb.self, step.want)
+		}
+	}
+	if !w.sb.located {
+		t.Error("it was never located")
+	}
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/rows"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// Meter is what control plane protection (CoPP in ovn-nb(5)) lets through of the
+// DNS packets of a switch. The zero value is no meter.
+type Meter struct {
+	// Rate is in packets per second.
+	Rate uint32
+	// Burst is in packets; 0 is for a meter that states none.
+	Burst uint32
+}
+
+// The tables of ovn-sb(5) that lead from a flow of the DNS stage to the rate of its
+// meter.
+const (
+	tableGroup = "Logical_DP_Group"
+	tableMeter = "Meter"
+	tableBand  = "Meter_Band"
+)
+
+// copp is what Southbound says of the meters of the DNS stage. Only the rows are
+// read that flows of that stage refer to.
+type copp struct {
+	groups *rows.Table[datapathGroup]
+	meters *rows.Table[meter]
+	bands  *rows.Table[meterBand]
+	// limits has the meter of each datapath that has one.
+	limits map[ovsdb.UUID]Meter
+	// dirty is set when limits may have changed.
+	dirty bool
+}
+
+// datapathGroup is a row of Logical_DP_Group.
+type datapathGroup struct {
+	datapaths []ovsdb.UUID
+}
+
+// meter is a row of Meter.
+type meter struct {
+	name, unit string
+	bands      []ovsdb.UUID
+}
+
+// meterBand is a row of Meter_Band.
+type meterBand struct {
+	rate  int64 // in the unit of the meter
+	burst int64
+}
+
+func newCoPP(s *southbound) copp {
+	none := []ovsdb.Condition{}
+	// The tables came with OVN 20.12.
+	return copp{
+		groups: rows.NewTable(tableGroup, none, func(ovsdb.UUID, *datapathGroup, *datapathGroup) { s.copp.dirty = true },
+			rows.UUIDs("datapaths", func(g *datapathGroup) *[]ovsdb.UUID { return &g.datapaths })).MayLack(),
+		meters: rows.NewTable(tableMeter, none, func(ovsdb.UUID, *meter, *meter) { s.copp.dirty, s.world.conditionsDirty = true, true },
+			rows.String("name", func(m *meter) *string { return &m.name }),
+			rows.String("unit", func(m *meter) *string { return &m.unit }),
+			rows.UUIDs("bands", func(m *meter) *[]ovsdb.UUID { return &m.bands })).MayLack(),
+		bands: rows.NewTable(tableBand, none, func(ovsdb.UUID, *meterBand, *meterBand) { s.copp.dirty = true },
+			rows.Integer("rate", func(b *meterBand) *int64 { return &b.rate }),
+			rows.Integer("burst_size", func(b *meterBand) *int64 { return &b.burst })).MayLack(),
+	}
+}
+
+// coppConditions ask for what flows of the DNS stage refer to. key distinguishes them;
+// it is empty if they ask for no row.
+func (s *southbound) coppConditions() (key string, conditions map[string][]ovsdb.Condition) {
+	var names []string
+	var groups, bands []ovsdb.UUID
+	for _, f := range s.flows.All() {
+		if !f.isMetered() {
+			continue
+		}
+		names = append(names, f.meter)
+		if f.group != (ovsdb.UUID{}) {
+			groups = append(groups, f.group)
+		}
+	}
+	for _, m := range s.copp.meters.All() {
+		bands = append(bands, m.bands...)
+	}
+	slices.Sort(names)
+	names, groups, bands = slices.Compact(names), sortedSet(groups), sortedSet(bands)
+	if len(names)+len(groups)+len(bands) > 0 {
+		key = fmt.Sprintf("%q %s %s", names, groups, bands)
+	}
+	return key, map[string][]ovsdb.Condition{
+		tableGroup: byUUID("_uuid", "==", groups),
+		tableMeter: byText("name", names),
+		tableBand:  byUUID("_uuid", "==", bands),
+	}
+}
+
+// isMetered reports whether the flow takes DNS packets of guests through a meter.
+func (f *flow) isMetered() bool { return f.ingress && f.meter != "" }
+
+// applyCoPP marks the networks as dirty whose meter has changed, once all rows that are
+// asked for have come.
+func (s *southbound) applyCoPP() {
+	if !s.copp.dirty || len(s.unacknowledged) > 0 {
+		return
+	}
+	s.copp.dirty = false
+	before := s.copp.limits
+	s.copp.limits = s.readCoPP()
+	for _, pair := range [][2]map[ovsdb.UUID]Meter{{before, s.copp.limits}, {s.copp.limits, before}} {
+		for dp, m := range pair[0] {
+			if other, ok := pair[1][dp]; !ok || other != m {
+				s.markDatapath(dp, false)
+			}
+		}
+	}
+}
+
+// readCoPP returns the meter of each datapath that has one. While northd replaces a
+// flow, two may be of one datapath: the stricter one counts.
+func (s *southbound) readCoPP() map[ovsdb.UUID]Meter {
+	byName := make(map[string]Meter, s.copp.meters.Len())
+	for id, m := range s.copp.meters.All() {
+		if limit, ok := s.readMeter(id, m); ok {
+			byName[m.name] = limit
+		}
+	}
+	limits := make(map[ovsdb.UUID]Meter)
+	for _, f := range s.flows.All() {
+		limit, ok := byName[f.meter]
+		if !ok || !f.isMetered() {
+			continue
+		}
+		all := []ovsdb.UUID{f.datapath}
+		if g := s.copp.groups.Get(f.group); g != nil {
+			all = append(all, g.datapaths...)
+		}
+		for _, dp := range all {
+			if had, ok := limits[dp]; !ok || compareMeters(limit, had) < 0 {
+				limits[dp] = limit
+			}
+		}
+	}
+	delete(limits, ovsdb.UUID{}) // a flow of a group names no datapath itself
+	return limits
+}
+
+// readMeter returns the band of a meter that drops first, and reports whether there is
+// one.
+func (s *southbound) readMeter(id ovsdb.UUID, m *meter) (limit Meter, ok bool) {
+	if m.unit != "pktps" {
+		s.world.bad(fmt.Sprintf("%s: Meter %s: %.80q is in %.80q and no packet rate: it sets no rate for DNS packets here", southboundName, id, m.name, m.unit))
+		return Meter{}, false
+	}
+	for _, id := range m.bands {
+		b := s.copp.bands.Get(id)
+		if b == nil || b.rate < 1 {
+			continue
+		}
+		// The schema keeps both within 32 bits.
+		band := Meter{Rate: uint32(min(b.rate, math.MaxUint32)), Burst: uint32(max(0, min(b.burst, math.MaxUint32)))}
+		if !ok || compareMeters(band, limit) < 0 {
+			limit, ok = band, true
+		}
+	}
+	return limit, ok
+}
+
+func compareMeters(a, b Meter) int {
+	return cmp.Or(cmp.Compare(a.Rate, b.Rate), cmp.Compare(a.Burst, b.Burst))
+}
+
+// meterOf is the meter of a network, zero without one.
+func (s *southbound) meterOf(id origin.Network) Meter {
+	for _, dp := range slices.SortedFunc(maps.Keys(s.networks[id]), ovsdb.UUID.Compare) {
+		if m, ok := s.copp.limits[dp]; ok {
+			return m
+		}
+	}
+	return Meter{}
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovn/rows"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// dnsRow is a row of table DNS, of either database.
+type dnsRow struct {
+	id        ovsdb.UUID
+	table     *names.Table
+	owned     string       // options:ovn-owned as it stands
+	datapaths []ovsdb.UUID // Southbound only
+}
+
+// dnsColumns are those that both databases have.
+func (w *world) dnsColumns(database string) []rows.Column[dnsRow] {
+	return []rows.Column[dnsRow]{
+		rows.Custom("records", func(id ovsdb.UUID, r *dnsRow, row *ovsdb.Row, col int) bool {
+			fresh := r.table == nil
+			if fresh {
+				r.table = &names.Table{}
+			}
+			records := recordsOf(row, col)
+			if !records.Diff && r.table.Has(records) {
+				return fresh
+			}
+			r.table = r.table.Update(records, w.reporter(database, tableDNS, id))
+			return true
+		}),
+		// From OVN 24.03 on.
+		rows.Key("options", "ovn-owned", func(r *dnsRow) *string { return &r.owned }).Optional().Then(func(_ ovsdb.UUID, r *dnsRow) {
+			r.table = r.table.WithOwned(r.owned == "true")
+		}),
+	}
+}
+
+// recordsOf is the column of records of an update.
+func recordsOf(row *ovsdb.Row, col int) names.Records {
+	return names.Records{Count: row.Len(col), Diff: row.Diff(col), Pairs: func(yield func(k, v []byte) bool) {
+		for i := range row.Len(col) {
+			if !yield(row.PairAt(col, i)) {
+				return
+			}
+		}
+	}}
+}
+
+// countDNS keeps the number of DNS rows and of their records.
+func (w *world) countDNS(old, next *dnsRow) {
+	if old != nil {
+		w.dnsRows--
+		w.dnsRecords -= old.table.Len()
+	}
+	if next != nil {
+		w.dnsRows++
+		w.dnsRecords += next.table.Len()
+	}
+}
+
+func (s *southbound) dnsChanged(id ovsdb.UUID, old, next *dnsRow) {
+	s.world.countDNS(old, next)
+	if old != nil {
+		for _, dp := range old.datapaths {
+			s.dnsOf.Remove(dp, id)
+			s.markDatapath(dp, false)
+		}
+	}
+	if next != nil {
+		next.id = id
+		for _, dp := range next.datapaths {
+			s.dnsOf.Add(dp, id, next)
+			s.markDatapath(dp, false)
+		}
+	}
+}
+
+func (n *northbound) dnsChanged(id ovsdb.UUID, old, next *dnsRow) {
+	n.world.countDNS(old, next)
+	if next != nil {
+		next.id = id
+	}
+	for s := range n.dnsOf[id] {
+		n.world.markDirtySwitch(s, false)
+	}
+}

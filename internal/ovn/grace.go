@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// A guest whose binding vanishes is kept for a grace while its interface stands:
+//
+//   - ovn-controller has ended plainly. It takes its bindings and its Chassis row
+//     away in one transaction (OVN's controller/binding.c, binding_cleanup) and leaves
+//     flows and guests in the switch.
+//   - Southbound was reset or emptied. All rows are gone, the Chassis among them, and
+//     come back with other UUIDs and perhaps other tunnel keys. Until then the guest
+//     has the last picture of its network.
+//   - The port is requested here and bound nowhere. That is so for some milliseconds
+//     in a live migration, where the source releases the port after the destination
+//     has claimed it.
+//
+// Where the Chassis row stands, a binding that goes was taken away on purpose. A kept
+// guest is known by the tunnel keys that the switch still has for it. When
+// Southbound gives those keys to somebody else, the grace ends at once.
+
+// grace is the guests that are kept. Source.mu guards it.
+type grace struct {
+	// kept is nil before the first grace.
+	kept map[string]*keptGuest // by logical port
+	// released are the ports that were unbound since the last look, though they are
+	// requested here.
+	released map[string]struct{}
+	// pictures are the networks that have no rows, and are served as they were last.
+	pictures map[origin.Network]struct{}
+	// scopes are those of pictures that have a router scope of their own.
+	scopes map[origin.Network]struct{}
+	// outcomes counts what became of the guests of the present grace, for the log.
+	outcomes map[verdict]int
+}
+
+// keptGuest is a guest without a binding.
+type keptGuest struct {
+	port  *Port     // as it was last bound
+	since time.Time // when the binding was first missed
+	// requested is set for a port that OVN is about to bind here: nothing is wrong.
+	requested bool
+	// fresh is set until it has been decided on once.
+	fresh bool
+}
+
+// keepGuests decides who is kept, after rows or interfaces have changed or time has
+// passed, and before other rows are asked for. prev is the present snapshot. It
+// returns when to look again, zero for not by itself.
+func (w *world) keepGuests(prev *Snapshot, now time.Time) (again time.Time) {
+	if w.sb == nil {
+		return again
+	}
+	g := &w.grace
+	before := g.count()
+	candidates := w.sb.lost(prev)
+	clear(g.released)
+	if len(candidates)+len(g.kept) == 0 {
+		return again
+	}
+	if g.kept == nil {
+		g.kept, g.outcomes = make(map[string]*keptGuest), make(map[verdict]int)
+	}
+	for _, p := range candidates {
+		if g.kept[p.Name] == nil {
+			g.kept[p.Name] = &keptGuest{port: p, since: now, fresh: true}
+		}
+	}
+	rows := w.sb.rowsOf(g.kept)
+	for _, k := range g.kept {
+		if until := w.keepOrForget(k, rows, now); !until.IsZero() && (again.IsZero() || until.Before(again)) {
+			again = until
+		}
+	}
+	w.logGrace(before)
+	return again
+}
+
+// keepOrForget decides on one guest. It returns when his grace is over, zero if he is
+// not kept any more.
+func (w *world) keepOrForget(k *keptGuest, rows keptRows, now time.Time) (until time.Time) {
+	e := w.sb.evidenceOf(k, rows)
+	until = k.since.Add(w.graceOf(k.port.iface()))
+	e.over = !now.Before(until)
+	fresh, counted := k.fresh, !k.fresh && !k.requested
+	k.fresh = false
+	row := rows.byName[k.port.Name]
+	k.requested = row != nil && e.where == unbound && row.requested != (ovsdb.UUID{}) && row.requested == w.sb.self
+	v := e.judge()
+	if v == keep {
+		if fresh {
+			w.markKept(k)
+		}
+		return until
+	}
+	delete(w.grace.kept, k.port.Name)
+	w.markKept(k)
+	if counted {
+		w.grace.outcomes[v]++
+	}
+	return time.Time{}
+}
+
+// markKept marks what depends on whether a guest is kept.
+func (w *world) markKept(k *keptGuest) {
+	w.markDirty(k.port.Network, true)
+	w.conditionsDirty, w.stageDirty = true, true
+}
+
+// logGrace logs the beginning and the end.
+func (w *world) logGrace(before int) {
+	g := &w.grace
+	switch now := g.count(); {
+	case before == 0 && now > 0:
+		clear(g.outcomes)
+		longest := time.Duration(0)
+		for _, k := range g.kept {
+			longest = max(longest, w.graceOf(k.port.iface()))
+		}
+		w.log.Warningf("%s: the bindings of this chassis are gone: guests kept as they were while their interfaces stand, for up to %s: %d", southboundName, longest, now)
+	case before > 0 && now == 0:
+		text := ""
+		for _, v := range slices.Sorted(maps.Keys(g.outcomes)) {
+			text += fmt.Sprintf(", %s: %d", verdicts[v], g.outcomes[v])
+		}
+		log := w.log.Infof
+		if g.outcomes[expired] > 0 {
+			log = w.log.Warningf
+		}
+		log("%s: no guest is kept any more%s", southboundName, text)
+	}
+}
+
+// count is how many guests are kept that nobody is about to bind.
+func (g *grace) count() int {
+	n := 0
+	for _, k := range g.kept {
+		if !k.requested {
+			n++
+		}
+	}
+	return n
+}
+
+// release notes a port that was here and is not, though it is to be.
+func (g *grace) release(name string) {
+	if g.released == nil {
+		g.released = make(map[string]struct{})
+	}
+	g.released[name] = struct{}{}
+}
+
+// isKept reports whether the guest of that port name is kept.
+func (g *grace) isKept(name string) bool { return g.kept[name] != nil }
+
+// has reports whether a port with those tunnel keys is kept.
+func (g *grace) has(name string, datapath, port uint32) bool {
+	k := g.kept[name]
+	return k != nil && k.port.DatapathKey == datapath && k.port.Key == port
+}
+
+// names are the logical ports of those who are kept, sorted.
+func (g *grace) names() []string { return slices.Sorted(maps.Keys(g.kept)) }
+
+// datapaths are the tunnel keys of their networks, sorted.
+func (g *grace) datapaths() []uint32 {
+	var keys []uint32
+	for _, k := range g.kept {
+		keys = append(keys, k.port.DatapathKey)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// of are the kept guests of a network, in the order of their names.
+func (g *grace) of(id origin.Network) []*Port {
+	var all []*Port
+	for _, name := range g.names() {
+		if k := g.kept[name]; k.port.Network == id {
+			all = append(all, k.port)
+		}
+	}
+	return all
+}
+
+// announced are the names for a snapshot, nil for none.
+func (g *grace) announced() map[string]string {
+	if g.count() == 0 {
+		return nil
+	}
+	all := make(map[string]string, len(g.kept))
+	for name, k := range g.kept {
+		if !k.requested {
+			all[name] = k.port.iface()
+		}
+	}
+	return all
+}

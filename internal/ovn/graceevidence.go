@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// lost are the guests of the present snapshot whose binding may have vanished.
+func (s *southbound) lost(prev *Snapshot) []*Port {
+	var all []*Port
+	if prev.chassis != (ovsdb.UUID{}) && s.chassis.Get(prev.chassis) == nil {
+		for _, n := range prev.networks.All() {
+			all = append(all, n.ports.guests...)
+		}
+		return all
+	}
+	for name := range s.world.grace.released {
+		if p := prev.PortByName(name); p != nil && p.Local {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// keptRows are the rows that decide on the guests that are kept.
+type keptRows struct {
+	byName map[string]*binding
+	// keys has the names of the ports that have the tunnel keys of the guests, and
+	// networks the networks that have those of their datapaths.
+	keys     map[uint64]string
+	networks map[uint32]origin.Network
+}
+
+// rowsOf finds those rows.
+func (s *southbound) rowsOf(kept map[string]*keptGuest) keptRows {
+	r := keptRows{make(map[string]*binding), make(map[uint64]string), make(map[uint32]origin.Network)}
+	keys, datapaths := make(map[uint64]struct{}), make(map[uint32]struct{})
+	for _, k := range kept {
+		keys[pipelineKey(k.port.DatapathKey, k.port.Key)] = struct{}{}
+		datapaths[k.port.DatapathKey] = struct{}{}
+	}
+	for _, d := range s.datapaths.All() {
+		if _, ok := datapaths[d.key]; ok {
+			r.networks[d.key] = d.network
+		}
+	}
+	for _, p := range s.ports.All() {
+		if kept[p.name] != nil {
+			r.byName[p.name] = p
+		}
+		if d := s.datapaths.Get(p.datapath); d != nil {
+			key := pipelineKey(d.key, p.key)
+			if _, ok := keys[key]; ok {
+				r.keys[key] = p.name
+			}
+		}
+	}
+	return r
+}
+
+// evidenceOf collects what decides on a guest, but for over.
+func (s *southbound) evidenceOf(k *keptGuest, rows keptRows) evidence {
+	p := k.port
+	owner, used := rows.keys[pipelineKey(p.DatapathKey, p.Key)]
+	network, known := rows.networks[p.DatapathKey]
+	return evidence{
+		where: s.whereIs(p, rows.byName[p.Name]), plugged: s.world.isPlugged(p.iface()),
+		taken: used && owner != p.Name || known && network != p.Network,
+	}
+}
+
+// whereIs says what has become of a port by its row, nil for none.
+func (s *southbound) whereIs(p *Port, row *binding) whereabouts {
+	if row == nil {
+		switch {
+		case len(s.networks[p.Network]) > 0:
+			if s.world.isComplete(p.Network) {
+				return absent
+			}
+		case s.flows.Len() > 0 && (!s.world.local || s.coverage.hasPort(p.Name)):
+			// northd writes networks, ports and flows in one transaction.
+			return absent
+		}
+		return unknown
+	}
+	d := s.datapaths.Get(row.datapath)
+	switch {
+	case d != nil && d.network != p.Network:
+		return elsewhere
+	case s.isHere(row):
+		if d != nil && s.world.isComplete(p.Network) {
+			return here
+		}
+		return unknown
+	case row.chassis != (ovsdb.UUID{}) || len(row.additional) > 0:
+		return elsewhere
+	}
+	return unbound
+}

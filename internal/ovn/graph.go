@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// graph is what is joined to what. Its nodes are logical switches and routers, by the
+// UUIDs of Datapath_Binding, or of the Northbound rows where those are read alone.
+//
+// A provider's network, one with a localnet port, is a node whose links are never
+// followed, in neither direction.
+type graph interface {
+	// nodes has the nodes that are known.
+	nodes(yield func(ovsdb.UUID) bool)
+	// nodesOf has those of a network.
+	nodesOf(id origin.Network) iter.Seq[ovsdb.UUID]
+	// networkOf is the network of a node, zero for a router.
+	networkOf(node ovsdb.UUID) origin.Network
+	// isProvider reports whether a node is a network with a localnet port.
+	isProvider(node ovsdb.UUID) bool
+	// linksOf has what leads from a node to others.
+	linksOf(node ovsdb.UUID) iter.Seq[link]
+	// coversNode reports whether a node is known with all that leads from it.
+	coversNode(node ovsdb.UUID) bool
+	// coversPort reports whether the conditions acknowledged ask for the port at the
+	// other end of a link: if it is not known, there is none.
+	coversPort(port portRef) bool
+}
+
+// link is one way from a node to another.
+type link struct {
+	// port is the port at the other end.
+	port portRef
+	// known is set if the rows tell that port's node, which then is to.
+	known bool
+	to    ovsdb.UUID
+	// mutual is set if both ends name each other. A link that is not joins nothing.
+	mutual bool
+	// sibling is set if to is another row of the same network: northd is replacing it.
+	// Then there is no port.
+	sibling bool
+}
+
+// isFollowed reports whether what is at the other end of a link is joined to a node
+// that is no provider's network.
+func (l link) isFollowed(g graph) bool { return l.known && l.mutual && !g.isProvider(l.to) }
+
+// walk visits nodes and all that visit returns as joined to them: each once, and
+// nearer ones first.
+func walk(from []ovsdb.UUID, visit func(node ovsdb.UUID) (joined []ovsdb.UUID)) {
+	seen := make(map[ovsdb.UUID]struct{}, len(from))
+	var queue []ovsdb.UUID
+	enqueue := func(nodes []ovsdb.UUID) {
+		for _, node := range nodes {
+			if _, ok := seen[node]; !ok {
+				seen[node] = struct{}{}
+				queue = append(queue, node)
+			}
+		}
+	}
+	enqueue(from)
+	for i := 0; i < len(queue); i++ {
+		enqueue(visit(queue[i]))
+	}
+}
+
+// reach follows links as far as rows are known. It returns all nodes that it comes to,
+// and the ports that are to be asked for: those not known yet, and those that would be
+// forgotten, and asked for anew, since they are on a node that it does not go to. Both
+// are sorted.
+func reach(g graph, from []ovsdb.UUID) (nodes []ovsdb.UUID, farPorts []portRef) {
+	var links []link
+	walk(from, func(node ovsdb.UUID) (joined []ovsdb.UUID) {
+		nodes = append(nodes, node)
+		if g.isProvider(node) {
+			return nil
+		}
+		for l := range g.linksOf(node) {
+			if l.sibling {
+				continue
+			}
+			links = append(links, l)
+			if l.isFollowed(g) {
+				joined = append(joined, l.to)
+			}
+		}
+		return joined
+	})
+	nodes = sortedSet(nodes)
+	for _, l := range links {
+		if !l.known || !contains(nodes, l.to) {
+			farPorts = append(farPorts, l.port)
+		}
+	}
+	slices.SortFunc(farPorts, comparePortRefs)
+	return nodes, slices.Compact(farPorts)
+}
+
+// neighbours appends the nodes joined to one, of those that are covered, and reports
+// whether these are all.
+func neighbours(g graph, to []ovsdb.UUID, node ovsdb.UUID) (all []ovsdb.UUID, complete bool) {
+	if g.isProvider(node) {
+		return to, true
+	}
+	complete = true
+	for l := range g.linksOf(node) {
+		switch {
+		case !l.known:
+			complete = complete && g.coversPort(l.port)
+		case !l.isFollowed(g):
+		case g.coversNode(l.to):
+			to = append(to, l.to)
+		default:
+			complete = false
+		}
+	}
+	return to, complete
+}

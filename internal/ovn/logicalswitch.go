@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/rows"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// logicalSwitch is a row of Logical_Switch.
+type logicalSwitch struct {
+	name           string
+	config, ids    string // dns_domain of other_config and of external_ids, as they stand
+	domain         string // canonical, of the first of the two that can be read; "" for none
+	ports, dnsRows []ovsdb.UUID
+}
+
+func (w *world) switchColumns() []rows.Column[logicalSwitch] {
+	parse := func(id ovsdb.UUID, s *logicalSwitch) {
+		bad := w.reporter(northboundName, tableSwitch, id)
+		if s.domain = parseDomainName(s.config, bad); s.domain == "" {
+			s.domain = parseDomainName(s.ids, bad)
+		}
+	}
+	return []rows.Column[logicalSwitch]{
+		rows.String("name", func(s *logicalSwitch) *string { return &s.name }),
+		rows.UUIDs("ports", func(s *logicalSwitch) *[]ovsdb.UUID { return &s.ports }),
+		rows.Key("other_config", "dns_domain", func(s *logicalSwitch) *string { return &s.config }).Then(parse),
+		rows.Key("external_ids", "dns_domain", func(s *logicalSwitch) *string { return &s.ids }).Then(parse),
+		rows.UUIDs("dns_records", func(s *logicalSwitch) *[]ovsdb.UUID { return &s.dnsRows }),
+	}
+}
+
+func (n *northbound) switchChanged(id ovsdb.UUID, old, next *logicalSwitch) {
+	var oldPorts, nextPorts []ovsdb.UUID
+	if old != nil {
+		oldPorts = old.ports
+		for _, d := range old.dnsRows {
+			n.dnsOf.Remove(d, id)
+		}
+	}
+	if next != nil {
+		nextPorts = next.ports
+		for _, d := range next.dnsRows {
+			n.dnsOf.Add(d, id, next)
+		}
+	}
+	n.switchOf.Replace(id, oldPorts, nextPorts)
+	n.world.markDirtySwitch(id, true)
+	n.world.conditionsDirty = true
+	n.touchNode(id)
+}
+
+// markDirtySwitch marks the network of a Logical_Switch as dirty.
+func (w *world) markDirtySwitch(id ovsdb.UUID, withPorts bool) {
+	w.markDirty(origin.Network(id), withPorts)
+}
+
+// dhcpOptions is a row of DHCP_Options.
+type dhcpOptions struct {
+	raw    string // options:domain_name as it stands
+	domain string // canonical, "" for none
+}
+
+func (w *world) dhcpColumns() []rows.Column[dhcpOptions] {
+	return []rows.Column[dhcpOptions]{
+		rows.Key("options", "domain_name", func(d *dhcpOptions) *string { return &d.raw }).Then(func(id ovsdb.UUID, d *dhcpOptions) {
+			d.domain = parseDomainName(d.raw, w.reporter(northboundName, tableDHCP, id))
+		}),
+	}
+}
+
+func (n *northbound) dhcpChanged(id ovsdb.UUID, old, next *dhcpOptions) {
+	if old == nil && next.raw == "" {
+		return // nothing for the ports
+	}
+	for p := range n.dhcpOf[id] {
+		n.markPort(p)
+	}
+}

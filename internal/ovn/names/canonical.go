@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package names
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+var (
+	errEmptyName  = errors.New("it is empty")
+	errHalfEscape = errors.New("it is no domain name: it ends within an escape")
+)
+
+// presentation brings a name of any bytes into the form that miekg/dns gives
+// the name of a question, fully qualified. It keeps the case.
+func presentation(name string) (string, error) {
+	if name == "" || name == "." {
+		return "", errEmptyName
+	}
+	if endsInEscape(name) {
+		return "", errHalfEscape // PackDomainName would drop the last label
+	}
+	if rest, dot := strings.CutSuffix(name, "."); !dot || endsInEscape(rest) {
+		name += "."
+	}
+	var wire [255]byte
+	n, err := dns.PackDomainName(name, wire[:], 0, nil, false)
+	if err != nil {
+		return "", fmt.Errorf("it is no domain name: %w", err)
+	}
+	out, _, err := dns.UnpackDomainName(wire[:n], 0)
+	if err != nil {
+		return "", fmt.Errorf("it is no domain name: %w", err)
+	}
+	return out, nil
+}
+
+// endsInEscape reports whether a backslash at the end escapes what would follow.
+// It counts bytes, where dns.IsFqdn miscounts after a character of several.
+func endsInEscape(s string) bool {
+	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
+}
+
+// Canonical brings a name of any bytes into the form that names are compared by:
+// fully qualified, in lower case, in the presentation form of miekg/dns. Its error
+// says why the text is no domain name (RFC 1035, section 2.3.4).
+func Canonical(name string) (string, error) {
+	if isCanonical(name) {
+		if !strings.HasSuffix(name, ".") {
+			name += "."
+		}
+		return name, nil
+	}
+	name, err := presentation(name)
+	if err != nil {
+		return "", err
+	}
+	return dns.CanonicalName(name), nil
+}
+
+// isCanonical reports whether a name consists of labels of 1 to 63 lower case
+// letters, digits, hyphens and underscores, of at most 253 bytes in all. Nearly
+// every name does, and need not go through the wire format then.
+func isCanonical(name string) bool {
+	name = strings.TrimSuffix(name, ".")
+	if len(name) > 253 {
+		return false
+	}
+	label := 0
+	for i := 0; i < len(name); i++ {
+		switch c := name[i]; {
+		case c == '.':
+			if label == 0 {
+				return false
+			}
+			label = 0
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_':
+			if label++; label > 63 {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return label > 0
+}
+
+// join appends a domain to a hostname, unless the hostname has it already. It
+// reports false if the result is too long for a domain name. Both are canonical.
+func join(hostname, domain string) (string, bool) {
+	if rest, ok := strings.CutSuffix(hostname, domain); ok && strings.HasSuffix(rest, ".") {
+		return hostname, true
+	}
+	full := hostname + domain
+	_, ok := dns.IsDomainName(full)
+	return full, ok
+}
+
+// Under reports whether the name is the domain or lies below it. Both are
+// canonical. Nothing lies below "". Other than dns.IsSubDomain it allocates
+// nothing.
+func Under(name, domain string) bool {
+	at := len(name) - len(domain)
+	switch {
+	case domain == "" || at < 0 || name[at:] != domain:
+		return false
+	case at == 0:
+		return true
+	case name[at-1] != '.':
+		return false
+	}
+	// A dot behind an odd number of backslashes is part of a label.
+	escaped := false
+	for i := at - 2; i >= 0 && name[i] == '\\'; i-- {
+		escaped = !escaped
+	}
+	return !escaped
+}

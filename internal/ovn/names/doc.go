@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package names answers what a name means in one network: the lookup structures
+// that a snapshot of the OVN databases is made of. It knows no database and no
+// rows, and it logs nothing.
+//
+//	records of a DNS row ──► Table ──┐
+//	                                 ├──► Directory ──► Scope ──► Lookup ──► Answer
+//	hostnames of ports ────► Hosts ──┘    (a network)   (networks of an asker)
+//
+// A Table is made from the Table before it and the records that have changed. Hosts
+// are made anew with HostsBuilder when a port of the network changes. ShardedMap is
+// what a snapshot finds networks and ports in.
+//
+// Every finished structure is immutable: any number of goroutines may read it, and
+// there are no locks. Builders and editors belong to one goroutine. Lookup and
+// Empty allocate only for a reverse name whose targets they have to complete or
+// to filter.
+//
+// Names are compared in canonical form, see Canonical.
+package names

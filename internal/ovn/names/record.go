@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package names
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Report is called for each value that can't be read: where it stands, the value,
+// and why. An empty value is for a name that can't be read itself.
+type Report func(where, value string, err error)
+
+var errAddressForName = errors.New("expected a domain name, not an address")
+
+// Words splits a value at commas and white space, in any mix.
+func Words(value string) []string {
+	return strings.FieldsFunc(value, func(r rune) bool {
+		return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r'
+	})
+}
+
+// ParseAddress reads an IP address without a zone.
+func ParseAddress(s string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("%.80q is not an IP address", s)
+	}
+	if a.Zone() != "" {
+		return netip.Addr{}, fmt.Errorf("%.80q has a zone", s)
+	}
+	return a, nil
+}
+
+// parseRecord reads the value of a record of that canonical name (ovn-nb(5),
+// table DNS): addresses, or domain names below in-addr.arpa and ip6.arpa. It keeps
+// the order within each family. What it can't read it reports and leaves out.
+func parseRecord(name, value string, bad Report) *entry {
+	if isReverse(name) {
+		return newEntry(nil, parseTargets(name, value, bad))
+	}
+	var v4, v6 []netip.Addr
+	for _, word := range Words(value) {
+		a, err := ParseAddress(word)
+		switch {
+		case err != nil:
+			bad(name, word, err)
+		case a.Is4():
+			if !slices.Contains(v4, a) {
+				v4 = append(v4, a)
+			}
+		default:
+			if !slices.Contains(v6, a) {
+				v6 = append(v6, a)
+			}
+		}
+	}
+	return newEntry(append(v4, v6...), nil)
+}
+
+// parseTargets reads the value of a record of a reverse name.
+func parseTargets(name, value string, bad Report) (targets []string) {
+	for _, word := range Words(value) {
+		if _, err := ParseAddress(word); err == nil {
+			bad(name, word, errAddressForName)
+			continue
+		}
+		target, err := presentation(word)
+		if err != nil {
+			bad(name, word, err)
+		} else if !slices.Contains(targets, target) {
+			targets = append(targets, target)
+		}
+	}
+	return targets
+}

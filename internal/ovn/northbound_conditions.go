@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// northboundWant is what Northbound is asked for with monitor local.
+type northboundWant struct {
+	cover coverage
+	// others distinguishes conditions that are not in cover.
+	others string
+	// switches and ports are conditions beside those by UUID.
+	switches, ports []ovsdb.Condition
+	// all is set if all switches that are known are wanted, else those of cover are.
+	all bool
+}
+
+// setConditions asks for the switches that Southbound wants, or for those that have a
+// port here or a wanted name and what is joined to them; for their ports; and for what
+// those refer to. Without monitor local everything is read.
+func (n *northbound) setConditions() {
+	if !n.world.local {
+		return
+	}
+	want := northboundWant{cover: coverage{rows: make(map[string][]ovsdb.UUID)}, all: true}
+	if n.world.sb != nil {
+		want.cover.rows[tableSwitch] = n.southboundSwitches()
+	} else {
+		n.wantByNames(&want)
+	}
+	cover := want.cover.rows
+	cover[tableSwitch] = sortedSet(cover[tableSwitch])
+	n.wantReferences(&want)
+	for table, ids := range cover {
+		cover[table] = sortedSet(ids)
+	}
+	n.set(want.cover, want.others, map[string][]ovsdb.Condition{
+		tableSwitch:     byUUID("_uuid", "==", cover[tableSwitch], want.switches...),
+		tableSwitchPort: byUUID("_uuid", "==", cover[tableSwitchPort], want.ports...),
+		tableDHCP:       byUUID("_uuid", "==", cover[tableDHCP]),
+		tableDNS:        byUUID("_uuid", "==", cover[tableDNS]),
+	})
+}
+
+// southboundSwitches are the switches of the datapaths that Southbound wants.
+func (n *northbound) southboundSwitches() (ids []ovsdb.UUID) {
+	sb := n.world.sb
+	for _, id := range sb.latest.coverage.rows[tableDatapath] {
+		if d := sb.datapaths.Get(id); d != nil && !d.network.IsZero() {
+			ids = append(ids, ovsdb.UUID(d.network))
+		}
+	}
+	return ids
+}
+
+// wantByNames wants the switches of the ports that are plugged here, those with a wanted
+// name, and what is joined to them.
+func (n *northbound) wantByNames(want *northboundWant) {
+	var from []ovsdb.UUID // of the switches, those that are known
+	for _, name := range n.world.plugged {
+		want.ports = append(want.ports, ovsdb.Condition{Column: "name", Function: "==", Value: name})
+		if p := n.portNamed[name]; p != nil {
+			want.wantSwitchOf(p.id)
+			want.others += p.id.String()
+			if s, ok := n.switchOf[p.id]; ok {
+				from = append(from, s)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.world.wantedNames)) {
+		want.switches = append(want.switches, ovsdb.Condition{Column: "name", Function: "==", Value: name})
+		want.others += fmt.Sprintf("%q", name)
+		for id, s := range n.switches.All() {
+			if s.name == name {
+				from = append(from, id)
+			}
+		}
+	}
+	want.others += fmt.Sprintf("%q", n.world.plugged)
+	if n.world.groups.users > 0 {
+		n.wantJoined(want, from)
+	}
+}
+
+// wantJoined wants what is joined to switches, and nothing else of what is known: all
+// ports that join are read, of whatever switch.
+func (n *northbound) wantJoined(want *northboundWant, from []ovsdb.UUID) {
+	want.all, want.cover.routers = false, true
+	want.ports = append(want.ports, byText("type", []string{kindRouter, kindLocalnet})...)
+	var nodes []ovsdb.UUID
+	nodes, want.cover.farPorts = reach(n, from)
+	for _, id := range nodes {
+		if n.switches.Get(id) != nil {
+			want.cover.rows[tableSwitch] = append(want.cover.rows[tableSwitch], id)
+		}
+	}
+	for _, port := range want.cover.farPorts {
+		want.wantSwitchOf(port.id)
+	}
+}
+
+// wantSwitchOf wants the switch of a port.
+func (want *northboundWant) wantSwitchOf(port ovsdb.UUID) {
+	want.switches = append(want.switches, ovsdb.Condition{Column: "ports", Function: "includes", Value: port})
+}
+
+// wantReferences wants what the wanted switches refer to, and their ports. A switch that
+// is not wanted any more is not complete.
+func (n *northbound) wantReferences(want *northboundWant) {
+	cover := want.cover.rows
+	for id, s := range n.switches.All() {
+		if want.all || contains(cover[tableSwitch], id) {
+			cover[tableSwitchPort] = append(cover[tableSwitchPort], s.ports...)
+			cover[tableDNS] = append(cover[tableDNS], s.dnsRows...)
+		} else if _, ok := n.world.complete[origin.Network(id)]; ok {
+			delete(n.world.complete, origin.Network(id))
+			n.world.markDirtySwitch(id, true)
+		}
+	}
+	for _, p := range n.ports.All() {
+		if p.dhcp != (ovsdb.UUID{}) {
+			cover[tableDHCP] = append(cover[tableDHCP], p.dhcp)
+		}
+	}
+}
+
+func (n *northbound) covers(id origin.Network) bool {
+	if n.world.sb != nil && !n.coverage.has(tableSwitch, ovsdb.UUID(id)) {
+		return false
+	}
+	s := n.switches.Get(ovsdb.UUID(id))
+	if s == nil {
+		return true // there is none, or it is gone
+	}
+	if !n.coverage.hasAll(tableSwitchPort, s.ports) || n.world.sb == nil && !n.coverage.hasAll(tableDNS, s.dnsRows) {
+		return false
+	}
+	for _, id := range s.ports {
+		if p := n.ports.Get(id); p != nil && p.dhcp != (ovsdb.UUID{}) && !n.coverage.has(tableDHCP, p.dhcp) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// touchNode takes note that links of a switch or a router have changed. Where there is a
+// Southbound, that is the graph.
+func (n *northbound) touchNode(node ovsdb.UUID) {
+	if n.world.sb == nil {
+		n.world.touchNode(node)
+	}
+}
+
+// Of the graph.
+
+func (n *northbound) nodes(yield func(ovsdb.UUID) bool) {
+	for id := range n.switches.All() {
+		if !yield(id) {
+			return
+		}
+	}
+	for id := range n.routers.All() {
+		if !yield(id) {
+			return
+		}
+	}
+}
+
+func (n *northbound) nodesOf(id origin.Network) iter.Seq[ovsdb.UUID] {
+	return slices.Values([]ovsdb.UUID{ovsdb.UUID(id)})
+}
+
+func (n *northbound) networkOf(node ovsdb.UUID) origin.Network {
+	if n.switches.Get(node) == nil {
+		return origin.Network{}
+	}
+	return origin.Network(node)
+}
+
+func (n *northbound) isProvider(node ovsdb.UUID) bool {
+	s := n.switches.Get(node)
+	return s != nil && slices.ContainsFunc(s.ports, func(id ovsdb.UUID) bool {
+		p := n.ports.Get(id)
+		return p != nil && p.kind == kindLocalnet
+	})
+}
+
+func (n *northbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
+	return func(yield func(link) bool) {
+		if s := n.switches.Get(node); s != nil && !n.switchLinks(s, yield) {
+			return
+		}
+		if r := n.routers.Get(node); r != nil {
+			n.routerLinks(r, yield)
+		}
+	}
+}
+
+// switchLinks has the ports of routers that those of a switch name. It reports whether
+// yield did to the end.
+func (n *northbound) switchLinks(s *logicalSwitch, yield func(link) bool) bool {
+	for _, id := range s.ports {
+		p := n.ports.Get(id)
+		if p == nil || p.kind != kindRouter {
+			continue
+		}
+		if port := n.routerPortNamed[p.routerPort]; port != nil && !n.yieldRouter(port, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// routerLinks has the ports of switches that name those of a router, and the ports of
+// other routers that are peers.
+func (n *northbound) routerLinks(r *router, yield func(link) bool) {
+	for _, id := range r.ports {
+		port := n.routerPorts.Get(id)
+		if port == nil {
+			continue
+		}
+		for id := range n.attached[port.name] {
+			to, known := n.switchOf[id]
+			if !yield(link{port: portRef{id: id}, known: known, to: to, mutual: known}) {
+				return
+			}
+		}
+		if peer := n.routerPortNamed[port.peer]; peer != nil && peer.peer == port.name && !n.yieldRouter(peer, yield) {
+			return
+		}
+	}
+}
+
+// yieldRouter yields the router of a port. Routers are read as a whole: a port without
+// one leads nowhere.
+func (n *northbound) yieldRouter(port *routerPort, yield func(link) bool) bool {
+	to, ok := n.routerOf[port.id]
+	return !ok || yield(link{port: portRef{id: port.id}, known: true, to: to, mutual: true})
+}
+
+func (n *northbound) coversNode(node ovsdb.UUID) bool {
+	if n.world.local && !n.coverage.routers {
+		return false
+	}
+	return n.routers.Get(node) != nil || n.switches.Get(node) != nil && n.world.isComplete(origin.Network(node))
+}
+
+func (n *northbound) coversPort(port portRef) bool {
+	return !n.world.local || n.coverage.hasFarPort(port)
+}

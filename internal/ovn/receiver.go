@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import "github.com/puntdns/puntdns/internal/ovsdb"
+
+// receiver is the ovsdb.Receiver of one database. The goroutine of its client calls it.
+type receiver struct {
+	source *Source
+	db     database
+}
+
+func (r receiver) Reset() {
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	d := r.db.conn()
+	d.open, d.syncing = true, true
+	r.db.conn().tables.Begin()
+}
+
+func (r receiver) Row(table string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) error {
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	r.db.conn().open = true
+	r.db.conn().tables.Apply(table, id, op, row)
+	return nil
+}
+
+func (r receiver) Conditions(gen uint64) {
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	if r.db.conn().acknowledge(gen) {
+		r.source.coverageChanged = true
+		r.source.touchAllNodes()
+	}
+}
+
+func (r receiver) Commit() {
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	d := r.db.conn()
+	if d.syncing {
+		r.db.conn().tables.Sweep()
+		r.db.synced()
+	}
+	d.open, d.syncing = false, false
+	r.source.update()
+}
+
+func (r receiver) State(state ovsdb.State) {
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	r.db.conn().status.set(state, r.source.log)
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// SetChassis names the local chassis, by its Chassis.name. Empty is none.
+func (s *Source) SetChassis(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.chassis == name {
+		return
+	}
+	s.chassis = name
+	if s.sb != nil {
+		s.sb.located = false
+		s.sb.locate()
+	}
+	s.update()
+}
+
+// HasChassis reports whether Southbound has a chassis of that name, or is not read.
+func (s *Source) HasChassis(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sb == nil {
+		return true
+	}
+	return len(s.sb.chassisNamed[name]) > 0
+}
+
+// AddNetwork asks for the networks with that Logical_Switch.name whatever the
+// guests here: for queries that did not come through a punt. The function that
+// it returns takes that back.
+func (s *Source) AddNetwork(name string) (remove func()) {
+	s.addNetwork(name, 1)
+	return sync.OnceFunc(func() { s.addNetwork(name, -1) })
+}
+
+func (s *Source) addNetwork(name string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wantedNames[name] += n; s.wantedNames[name] <= 0 {
+		delete(s.wantedNames, name)
+	}
+	s.conditionsDirty = true
+	s.update()
+}
+
+// JoinNetworks asks for Snapshot.RouterScope, and so for the networks that are
+// joined to those of the guests here and of AddNetwork. The function that it
+// returns takes that back.
+func (s *Source) JoinNetworks() (leave func()) {
+	s.joinNetworks(1)
+	return sync.OnceFunc(func() { s.joinNetworks(-1) })
+}
+
+func (s *Source) joinNetworks(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.useGroups(n)
+	s.update()
+}
+
+// SetPorts names the logical ports that have an interface here, by
+// external_ids:iface-id of the local Interfaces, as far as one of those who share the
+// Source knows: a process may serve several bridges. Where Northbound is read alone
+// they are the guests, and until the first call no snapshot of that is settled. Where
+// Southbound is read, a guest whose binding vanishes while its interface stands is
+// kept for the grace.
+func (s *Source) SetPorts(of any, names []string, grace time.Duration) {
+	s.setPorts(func(known map[any]localPorts) { known[of] = localPorts{names, grace} })
+}
+
+// ForgetPorts takes back what SetPorts and Unserved named.
+func (s *Source) ForgetPorts(of any) {
+	s.Unserved(of, nil)
+	s.setPorts(func(known map[any]localPorts) { delete(known, of) })
+}
+
+func (s *Source) setPorts(edit func(map[any]localPorts)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := len(s.interfaces)
+	edit(s.interfaces)
+	names := slices.Compact(slices.Sorted(func(yield func(string) bool) {
+		for _, some := range s.interfaces {
+			for _, name := range some.names {
+				if !yield(name) {
+					return
+				}
+			}
+		}
+	}))
+	if s.sb != nil {
+		s.plugged = names
+		s.update()
+		return
+	}
+	if slices.Equal(names, s.plugged) && len(s.interfaces) == before {
+		return
+	}
+	for _, name := range append(slices.Clone(s.plugged), names...) {
+		s.nb.markPortNamed(name)
+	}
+	s.plugged = names
+	// No snapshot is settled before the databases have followed, the present one
+	// neither: the next may take a while.
+	s.conditionsDirty, s.coverageChanged = true, true
+	if now := s.snapshot.Load(); now.Settled {
+		now := *now
+		now.Settled = false
+		s.snapshot.Store(&now)
+	}
+	s.update()
+}

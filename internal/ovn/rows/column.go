@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rows
+
+import (
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// Column is a column of a table and how it goes into a record. Several Columns may
+// read one column of the table.
+type Column[R any] struct {
+	name     string
+	optional bool
+	set      func(id ovsdb.UUID, record *R, row *ovsdb.Row, col int) (changed bool)
+	then     func(id ovsdb.UUID, record *R)
+}
+
+// Custom is a column with a setter of its own. That takes column col of the row into the
+// record, which has the value known so far, and reports whether it has changed that. If
+// the row lacks the column, the value is the column's default: nothing, 0 or "".
+func Custom[R any](name string, set func(id ovsdb.UUID, record *R, row *ovsdb.Row, col int) (changed bool)) Column[R] {
+	return Column[R]{name: name, set: set}
+}
+
+// Optional returns the column as one that the schema of the server may lack.
+func (c Column[R]) Optional() Column[R] {
+	c.optional = true
+	return c
+}
+
+// Then returns the column with what is to be done when it has changed a record, such as
+// to parse its text.
+func (c Column[R]) Then(parse func(id ovsdb.UUID, record *R)) Column[R] {
+	c.then = parse
+	return c
+}
+
+// String is a column of text, or of optional text.
+func String[R any](name string, field func(*R) *string) Column[R] {
+	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
+		f := field(r)
+		if *f == string(row.Bytes(col)) { // does not allocate
+			return false
+		}
+		*f = row.String(col)
+		return true
+	})
+}
+
+// Integer is a column of an integer, or of an optional one. Of a value that the field
+// has no room for the low bits are taken: the schemas have bounds.
+func Integer[R any, T int | int64 | uint16 | uint32](name string, field func(*R) *T) Column[R] {
+	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
+		return setField(field(r), T(row.Int(col)))
+	})
+}
+
+// UUID is a column of a reference, or of an optional one.
+func UUID[R any](name string, field func(*R) *ovsdb.UUID) Column[R] {
+	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
+		return setField(field(r), row.UUID(col))
+	})
+}
+
+func setField[T comparable](field *T, value T) (changed bool) {
+	changed = *field != value
+	*field = value
+	return changed
+}
+
+// UUIDs is a column of a set of references. The field is sorted.
+func UUIDs[R any](name string, field func(*R) *[]ovsdb.UUID) Column[R] {
+	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
+		f := field(r)
+		if !row.Has(col) {
+			return setSlice(f, nil)
+		}
+		return setSlice(f, row.PatchUUIDs(col, *f))
+	})
+}
+
+// Strings is a column of a set of texts. The field is sorted.
+func Strings[R any](name string, field func(*R) *[]string) Column[R] {
+	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
+		f := field(r)
+		if !row.Has(col) {
+			return setSlice(f, nil)
+		}
+		return setSlice(f, row.PatchStrings(col, *f))
+	})
+}
+
+func setSlice[T comparable](field *[]T, value []T) (changed bool) {
+	if slices.Equal(*field, value) {
+		return false // and the slice known so far stays
+	}
+	*field = value
+	return true
+}
+
+// Key is the value of one key of a column that maps text to text. The field is "" if
+// there is no such key: OVN makes no difference between the two for the keys that are
+// read.
+func Key[R any](name, key string, field func(*R) *string) Column[R] {
+	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
+		f := field(r)
+		return setField(f, patchKey(row, col, key, *f))
+	})
+}
+
+// patchKey returns the value of a key after an update of its column.
+func patchKey(row *ovsdb.Row, col int, key, known string) string {
+	value := ""
+	if row.Diff(col) {
+		value = known
+	}
+	for i := range row.Len(col) {
+		k, v := row.PairAt(col, i)
+		if string(k) != key {
+			continue
+		}
+		if row.Diff(col) && value == string(v) {
+			return "" // a difference with the pair that is known removes it
+		}
+		return string(v)
+	}
+	return value
+}

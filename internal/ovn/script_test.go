@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"crypto/sha1"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// A script takes a Source through what its databases tell, without any daemon: each
+// database is a server in the test that tells what the script says, when it says so.
+// One command a line; "#" begins a comment.
+//
+//	sb insert TABLE ROW COLUMN=VALUE...   collects a row (modify, delete: likewise)
+//	sb tells                              the rows collected: the initial contents of a
+//	                                      new connection, or an update
+//	sb tells half                         initial contents that break off, and the connection ends
+//	sb breaks                             the connection ends
+//	sb holds                              conditions are not acknowledged from now on
+//	sb acknowledges                       they are again, those that were held first
+//	chassis NAME / plug PORT... / network NAME / join
+//	                                      calls of the Source
+//	has FACT=VALUE...                     what the snapshot has when all has been taken:
+//	                                      networks, guests, kept, settled, scope:NETWORK
+//	looks up NETWORK NAME = ANSWER        see lookups
+//
+// ROW is any word, which stands for a UUID; "@ROW" in a value is that UUID. "~" in a
+// value is a space, "," separates elements of sets and maps, ":" keys from values. As
+// in update2, "modify" of a set or a map has what is to be toggled.
+type script struct {
+	t       *testing.T
+	source  *Source
+	servers map[string]*scriptServer
+}
+
+// runScript runs a script. The databases are those that it mentions.
+func runScript(t *testing.T, monitor Monitor, text string) {
+	t.Helper()
+	c := Config{Monitor: monitor}
+	x := &script{t: t, servers: map[string]*scriptServer{}}
+	if strings.Contains(text, "sb ") {
+		x.servers["sb"] = newScriptServer(t, southboundName, "/usr/share/ovn/ovn-sb.ovsschema")
+		c.Southbound = []string{x.servers["sb"].endpoint()}
+	}
+	if strings.Contains(text, "nb ") {
+		x.servers["nb"] = newScriptServer(t, northboundName, "/usr/share/ovn/ovn-nb.ovsschema")
+		c.Northbound = []string{x.servers["nb"].endpoint()}
+	}
+	x.source = start(c, mustEndpoints(t, c.Southbound), mustEndpoints(t, c.Northbound), nil)
+	t.Cleanup(x.source.stop)
+	t.Cleanup(func() {
+		for _, server := range x.servers {
+			server.close()
+		}
+	})
+	for i, line := range strings.Split(text, "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		if fields := strings.Fields(line); len(fields) > 0 {
+			if wrong := x.run(fields); wrong != "" {
+				t.Fatalf("line %d: %s: %s\n%s\n%+v", i+1, strings.TrimSpace(line), wrong, dump(x.source.Snapshot()), x.source.Status())
+			}
+		}
+	}
+}
+
+// run executes one line, and says what is wrong.
+func (x *script) run(line []string) string {
+	if server := x.servers[line[0]]; server != nil {
+		return server.run(line[1], line[2:])
+	}
+	switch args := line[1:]; line[0] {
+	case "chassis":
+		x.source.SetChassis(args[0])
+	case "plug":
+		x.source.SetPorts("br", args, time.Minute)
+	case "network":
+		x.source.AddNetwork(args[0])
+	case "join":
+		x.source.JoinNetworks()
+	case "has":
+		x.quiesce()
+		for _, fact := range args {
+			name, want, _ := strings.Cut(fact, "=")
+			if got := x.fact(name); got != strings.ReplaceAll(want, ",", " ") {
+				return fmt.Sprintf("%s: got %q", name, got)
+			}
+		}
+	case "looks":
+		x.quiesce()
+		return lookups(strings.Join(args[1:], " "))(x.source.Snapshot())
+	default:
+		return "no such command"
+	}
+	return ""
+}
+
+func (x *script) fact(name string) string {
+	s := x.source.Snapshot()
+	name, arg, _ := strings.Cut(name, ":")
+	switch name {
+	case "networks":
+		return networks(s)
+	case "guests":
+		return guests(s)
+	case "kept":
+		return fmt.Sprint(len(s.kept))
+	case "settled":
+		return fmt.Sprint(s.Settled)
+	case "scope":
+		return joined(s, arg)
+	}
+	return "no such fact"
+}
+
+// quiesce waits until the Source has taken all that was told, and nothing is asked for
+// that is not held back. The snapshot is what follows from that.
+func (x *script) quiesce() {
+	x.t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		for _, server := range x.servers {
+			server.sync()
+		}
+		x.source.mu.Lock()
+		x.source.notBefore = time.Time{}
+		x.source.update()
+		quiet := true
+		for _, d := range x.source.databases {
+			server := x.servers[map[string]string{southboundName: "sb", northboundName: "nb"}[d.conn().status.Database]]
+			quiet = quiet && (server.awaits(len(d.conn().unacknowledged)))
+		}
+		x.source.mu.Unlock()
+		if quiet {
+			return
+		}
+		if time.Now().After(deadline) {
+			x.t.Fatalf("conditions are not acknowledged: %+v", x.source.Status())
+		}
+	}
+}
+
+// scriptServer is a database that tells what a script says.
+type scriptServer struct {
+	t        testing.TB
+	database string
+	schema   *rowProgram
+	listener net.Listener
+	serving  sync.WaitGroup
+
+	told   map[string]map[string]json.RawMessage // rows collected, by table and UUID
+	synced chan struct{}
+
+	mu        sync.Mutex
+	changed   *sync.Cond
+	conn      net.Conn // nil without one that monitors
+	monitorID json.RawMessage
+	began     bool // the initial contents are told
+	holds     bool
+	held      []json.RawMessage
+}
+
+func newScriptServer(t testing.TB, database, file string) *scriptServer {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema fuzzSchema
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "script") // a name that is short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scriptServer{
+		t: t, database: database, listener: listener, synced: make(chan struct{}),
+		schema: &rowProgram{schemas: map[string]fuzzSchema{database: schema}},
+		told:   map[string]map[string]json.RawMessage{},
+	}
+	s.changed = sync.NewCond(&s.mu)
+	s.serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			s.serve(conn)
+		}
+	})
+	return s
+}
+
+// close ends the server. A Source that reads it has to be stopped, or is to try again.
+func (s *scriptServer) close() {
+	s.listener.Close()
+	s.run("breaks", nil)
+	s.serving.Wait()
+	os.RemoveAll(filepath.Dir(s.listener.Addr().String()))
+}
+
+// awaitMonitor waits until a client waits for the initial contents, and returns what
+// sends them.
+func (s *scriptServer) awaitMonitor() (send func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.conn == nil {
+		s.changed.Wait()
+	}
+	text := s.render(false)
+	return func() {
+		if _, err := io.WriteString(s.conn, text); err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+func (s *scriptServer) endpoint() string { return "unix:" + s.listener.Addr().String() }
+
+// serve takes the requests of a connection until it ends.
+func (s *scriptServer) serve(conn net.Conn) {
+	defer conn.Close()
+	for dec := json.NewDecoder(conn); ; {
+		var req struct {
+			Method string
+			Params []json.RawMessage
+			ID     json.RawMessage
+		}
+		if dec.Decode(&req) != nil {
+			s.mu.Lock()
+			s.conn = nil
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Lock()
+		reply := `"result":{},"error":null`
+		switch {
+		case req.Method == "":
+			s.mu.Unlock()
+			s.synced <- struct{}{}
+			continue
+		case len(req.Params) > 0 && string(req.Params[0]) == `"_Server"`:
+			reply = `"error":{"error":"unknown database"},"result":null`
+		case req.Method == "get_schema":
+			reply = `"error":null,"result":` + s.schema.schema(s.database)
+		case req.Method == "monitor_cond":
+			s.conn, s.monitorID, s.began, s.held = conn, req.ID, false, nil
+			reply = ""
+		case req.Method == "monitor_cond_change" && s.holds:
+			s.held = append(s.held, req.ID)
+			reply = ""
+		}
+		if reply != "" {
+			fmt.Fprintf(conn, `{%s,"id":%s}`, reply, req.ID)
+		}
+		s.changed.Broadcast()
+		s.mu.Unlock()
+	}
+}
+
+// run executes one command, and says what is wrong.
+func (s *scriptServer) run(command string, args []string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch command {
+	case "insert", "modify", "delete":
+		row := "null"
+		if command != "delete" {
+			row = s.row(args[0], args[2:])
+		}
+		s.collect(args[0], args[1], command, row)
+	case "tells":
+		s.tell(len(args) > 0)
+	case "breaks":
+		if s.conn != nil {
+			s.conn.Close()
+			s.conn = nil
+		}
+	case "holds":
+		s.holds = true
+	case "acknowledges":
+		for _, id := range s.held {
+			fmt.Fprintf(s.conn, `{"result":{},"error":null,"id":%s}`, id)
+		}
+		s.holds, s.held = false, nil
+	default:
+		return "no such command"
+	}
+	return ""
+}
+
+func (s *scriptServer) insert(table, label, row string) { s.collect(table, label, "insert", row) }
+
+// collect takes a row that is to be told.
+func (s *scriptServer) collect(table, label, op, row string) {
+	if s.told[table] == nil {
+		s.told[table] = map[string]json.RawMessage{}
+	}
+	s.told[table][labelUUID(label)] = json.RawMessage(fmt.Sprintf(`{%q:%s}`, op, row))
+}
+
+// tell sends the rows collected. mu is held.
+func (s *scriptServer) tell(half bool) {
+	for s.conn == nil {
+		s.changed.Wait()
+	}
+	text := s.render(half)
+	if _, err := io.WriteString(s.conn, text); err != nil {
+		s.t.Error(err)
+	}
+	s.began = !half
+	if half {
+		s.conn.Close()
+		s.conn = nil
+	}
+}
+
+// render is the message with the rows collected. mu is held.
+func (s *scriptServer) render(half bool) string {
+	told, err := json.Marshal(s.told)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.told = map[string]map[string]json.RawMessage{}
+	if s.began {
+		return fmt.Sprintf(`{"id":null,"method":"update2","params":["puntdns",%s]}`, told)
+	}
+	text := fmt.Sprintf(`{"error":null,"result":%s,"id":%s}`, strings.ReplaceAll(string(told), `{"insert":`, `{"initial":`), s.monitorID)
+	if half {
+		// The rows are told, and the end is not.
+		text = text[:strings.LastIndex(text, `},"id"`)]
+	}
+	return text
+}
+
+// sync waits until the client has taken all that was sent, if there is a client.
+func (s *scriptServer) sync() {
+	s.mu.Lock()
+	connected := s.conn != nil && s.began
+	if connected {
+		fmt.Fprint(s.conn, `{"method":"echo","params":[],"id":"sync"}`)
+	}
+	s.mu.Unlock()
+	if connected {
+		select {
+		case <-s.synced:
+		case <-time.After(patience):
+			s.t.Error("the client does not answer")
+		}
+	}
+}
+
+// awaits reports whether n changes of conditions may be outstanding for good.
+func (s *scriptServer) awaits(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == nil || !s.began {
+		return true
+	}
+	return n == 0 || s.holds && len(s.held) > 0
+}
+
+// row is the row of a message, by the types of its columns.
+func (s *scriptServer) row(table string, columns []string) string {
+	values := map[string]any{}
+	for _, column := range columns {
+		name, text, _ := strings.Cut(column, "=")
+		typ, ok := s.schema.schemas[s.database].Tables[table].Columns[name]
+		if !ok {
+			s.t.Fatalf("no column %s in %s", name, table)
+		}
+		values[name] = scriptValue(s.t, typ.Type, strings.ReplaceAll(text, "~", " "))
+	}
+	b, err := json.Marshal(values)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func scriptValue(t testing.TB, typ fuzzType, text string) any {
+	atom := func(kind, text string) any {
+		label, isRow := strings.CutPrefix(text, "@")
+		switch {
+		case kind == "uuid":
+			return []string{"uuid", labelUUID(label)}
+		case kind == "integer":
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		case isRow:
+			return labelUUID(label)
+		}
+		return text
+	}
+	elements := strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+	switch {
+	case typ.value != "":
+		pairs := [][]any{}
+		for _, e := range elements {
+			k, v, _ := strings.Cut(e, ":")
+			pairs = append(pairs, []any{atom(typ.key, k), atom(typ.value, v)})
+		}
+		return []any{"map", pairs}
+	case typ.many || text == "":
+		set := []any{}
+		for _, e := range elements {
+			set = append(set, atom(typ.key, e))
+		}
+		return []any{"set", set}
+	}
+	return atom(typ.key, text)
+}
+
+// labelUUID is the UUID that a word stands for.
+func labelUUID(label string) string {
+	sum := sha1.Sum([]byte(label))
+	return ovsdb.UUID(slices.Clone(sum[:16])).String()
+}

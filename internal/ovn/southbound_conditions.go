@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// setConditions asks for what the networks that are wanted consist of: those of the
+// guests here, those named, and what is joined to them. The local chassis is known by
+// its name, and its ports are asked for by the chassis.
+func (s *southbound) setConditions() {
+	meters, conditions := s.coppConditions()
+	if !s.world.local {
+		// All rows of the other tables are read.
+		if meters != "" || s.latest.gen > 0 {
+			s.set(coverage{}, meters, conditions)
+		}
+		return
+	}
+	w := s.world
+	want := s.wantedDatapaths()
+	// The rows of guests that are kept may come back with other UUIDs, and those of
+	// ports that are no guests here are not read otherwise.
+	cover := coverage{routers: w.groups.users > 0, ports: w.reportedPorts(w.grace.names()...)}
+	if cover.routers {
+		want, cover.farPorts = reach(s, want)
+	}
+	cover.rows = map[string][]ovsdb.UUID{tableDatapath: want}
+	wantedNames := slices.Sorted(maps.Keys(w.wantedNames))
+	keys := w.grace.datapaths()
+	conditions[tablePort] = byUUID("datapath", "==", want, s.portConditions(cover)...)
+	conditions[tableDatapath] = byUUID("_uuid", "==", want, datapathConditions(wantedNames, keys)...)
+	conditions[tableDNS] = byUUID("datapaths", "includes", want)
+	s.set(cover, fmt.Sprintf("%s %q %d %s", s.self, wantedNames, keys, meters), conditions)
+}
+
+// wantedDatapaths are those of guests here, and those wanted by name, sorted.
+func (s *southbound) wantedDatapaths() (want []ovsdb.UUID) {
+	for _, p := range s.ports.All() {
+		if isGuest(p.effectiveKind()) && (s.isHere(p) || s.world.grace.isKept(p.name)) {
+			want = append(want, p.datapath)
+		}
+	}
+	for id, d := range s.datapaths.All() {
+		if s.world.wantedNames[d.name] > 0 {
+			want = append(want, id)
+		}
+	}
+	return sortedSet(want)
+}
+
+// portConditions ask for the ports that are wanted whatever datapath they are on.
+func (s *southbound) portConditions(cover coverage) (all []ovsdb.Condition) {
+	if s.self != (ovsdb.UUID{}) {
+		all = append(byUUID("chassis", "includes", []ovsdb.UUID{s.self}),
+			ovsdb.Condition{Column: "additional_chassis", Function: "includes", Value: s.self})
+	}
+	all = append(all, byText("logical_port", cover.ports)...)
+	if cover.routers {
+		all = append(all, ovsdb.Condition{Column: "type", Function: "==", Value: kindLocalnet})
+	}
+	for _, port := range cover.farPorts {
+		all = append(all, ovsdb.Condition{Column: "logical_port", Function: "==", Value: port.name})
+	}
+	return all
+}
+
+// datapathConditions ask for the datapaths of those names, and for those that get the
+// tunnel keys of guests that are kept.
+func datapathConditions(names []string, keys []uint32) (all []ovsdb.Condition) {
+	for _, name := range names {
+		all = append(all, ovsdb.Condition{Column: "external_ids", Function: "includes", Value: map[string]string{"name": name}})
+	}
+	for _, key := range keys {
+		all = append(all, ovsdb.Condition{Column: "tunnel_key", Function: "==", Value: int64(key)})
+	}
+	return all
+}
+
+func (s *southbound) covers(id origin.Network) bool {
+	for dp := range s.networks[id] {
+		if !s.coverage.has(tableDatapath, dp) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"iter"
+	"maps"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/rows"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// datapathLinks are the ports that join datapaths.
+type datapathLinks struct {
+	byName rows.Names[binding]
+	// of has the ports of a datapath that may join it to another, localnets its
+	// localnet ports.
+	of        rows.Index[ovsdb.UUID, binding]
+	localnets rows.Index[ovsdb.UUID, binding]
+}
+
+func newDatapathLinks() datapathLinks {
+	return datapathLinks{
+		byName:    make(rows.Names[binding]),
+		of:        make(rows.Index[ovsdb.UUID, binding]),
+		localnets: make(rows.Index[ovsdb.UUID, binding]),
+	}
+}
+
+// joins reports whether the port is one end of what joins two datapaths. Those come in
+// pairs (ovn-sb(5), Port_Binding options:peer). The port of a router on the chassis of a
+// gateway (chassisredirect) is none of them.
+func (p *binding) joins() bool { return (p.kind == "patch" || p.kind == "l3gateway") && p.peer != "" }
+
+func (s *southbound) linkPort(id ovsdb.UUID, p *binding) {
+	switch {
+	case p.kind == kindLocalnet:
+		s.links.localnets.Add(p.datapath, id, p)
+	case p.joins():
+		s.links.of.Add(p.datapath, id, p)
+		s.links.byName[p.name] = p
+	default:
+		return
+	}
+	s.world.touchNode(p.datapath)
+}
+
+func (s *southbound) unlinkPort(id ovsdb.UUID, p *binding) {
+	switch {
+	case p.kind == kindLocalnet:
+		s.links.localnets.Remove(p.datapath, id)
+	case p.joins():
+		s.links.of.Remove(p.datapath, id)
+		s.links.byName.Remove(p.name, p)
+	default:
+		return
+	}
+	s.world.touchNode(p.datapath)
+}
+
+// Of the graph.
+
+func (s *southbound) nodes(yield func(ovsdb.UUID) bool) {
+	for id := range s.datapaths.All() {
+		if !yield(id) {
+			return
+		}
+	}
+}
+
+func (s *southbound) nodesOf(id origin.Network) iter.Seq[ovsdb.UUID] {
+	return maps.Keys(s.networks[id])
+}
+
+func (s *southbound) networkOf(node ovsdb.UUID) origin.Network {
+	if d := s.datapaths.Get(node); d != nil {
+		return d.network
+	}
+	return origin.Network{}
+}
+
+func (s *southbound) isProvider(node ovsdb.UUID) bool {
+	if len(s.links.localnets[node]) > 0 {
+		return true
+	}
+	for sibling := range s.networks[s.networkOf(node)] {
+		if len(s.links.localnets[sibling]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// linksOf has the ports at the other ends. Both ends have to say so: northd removes the
+// two one after the other where it does so at all.
+func (s *southbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
+	return func(yield func(link) bool) {
+		for _, p := range s.links.of[node] {
+			l := link{port: portRef{name: p.peer}}
+			if q := s.links.byName[p.peer]; q != nil {
+				l.known, l.to, l.mutual = true, q.datapath, q.peer == p.name
+			}
+			if !yield(l) {
+				return
+			}
+		}
+		for sibling := range s.networks[s.networkOf(node)] {
+			if !yield(link{known: true, to: sibling, mutual: true, sibling: true}) {
+				return
+			}
+		}
+	}
+}
+
+func (s *southbound) coversNode(node ovsdb.UUID) bool {
+	return s.datapaths.Get(node) != nil && (!s.world.local || s.coverage.routers && s.coverage.has(tableDatapath, node))
+}
+
+func (s *southbound) coversPort(port portRef) bool {
+	return !s.world.local || s.coverage.hasFarPort(port)
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovn/rows"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// switchPort is a row of Logical_Switch_Port.
+type switchPort struct {
+	id         ovsdb.UUID
+	name, kind string // name and type
+	hostname   string // options:hostname as it stands
+	canonical  string // of hostname
+	addresses  []string
+	dynamic    string // dynamic_addresses
+	fixed      addresses
+	given      addresses // of dynamic
+	dhcp       ovsdb.UUID
+	disabled   bool
+	parent     string // port of a container's VM
+	tag        uint16 // VLAN of a container
+	routerPort string // the router's, of a port of type router
+	owner      string // external_ids:neutron:device_owner
+}
+
+func (w *world) switchPortColumns() []rows.Column[switchPort] {
+	return []rows.Column[switchPort]{
+		rows.String("name", func(p *switchPort) *string { return &p.name }),
+		rows.String("type", func(p *switchPort) *string { return &p.kind }),
+		rows.Key("options", "hostname", func(p *switchPort) *string { return &p.hostname }).Then(func(id ovsdb.UUID, p *switchPort) {
+			p.canonical = parseHostname(p.hostname, w.reporter(northboundName, tableSwitchPort, id))
+		}),
+		rows.Key("options", "router-port", func(p *switchPort) *string { return &p.routerPort }),
+		rows.Strings("addresses", func(p *switchPort) *[]string { return &p.addresses }).Then(func(id ovsdb.UUID, p *switchPort) {
+			p.fixed = parsePortAddresses(p.addresses, w.reporter(northboundName, tableSwitchPort, id))
+		}),
+		rows.String("dynamic_addresses", func(p *switchPort) *string { return &p.dynamic }).Then(func(id ovsdb.UUID, p *switchPort) {
+			p.given = parsePortAddresses([]string{p.dynamic}, w.reporter(northboundName, tableSwitchPort, id))
+		}),
+		rows.UUID("dhcpv4_options", func(p *switchPort) *ovsdb.UUID { return &p.dhcp }),
+		rows.Custom("enabled", func(_ ovsdb.UUID, p *switchPort, row *ovsdb.Row, col int) bool {
+			was := p.disabled
+			p.disabled = row.Len(col) > 0 && !row.Bool(col)
+			return p.disabled != was
+		}),
+		rows.String("parent_name", func(p *switchPort) *string { return &p.parent }),
+		rows.Integer("tag", func(p *switchPort) *uint16 { return &p.tag }),
+		rows.Key("external_ids", ownerKey, func(p *switchPort) *string { return &p.owner }),
+	}
+}
+
+// allAddresses are those of the port, northd's choice included where that is asked for.
+func (p *switchPort) allAddresses() []netip.Addr {
+	if !p.fixed.dynamic {
+		return p.fixed.fixed
+	}
+	return names.SortAddresses(slices.Concat(p.fixed.fixed, p.given.fixed))
+}
+
+func (n *northbound) portChanged(id ovsdb.UUID, old, next *switchPort) {
+	if old != nil {
+		n.portNamed.Remove(old.name, old)
+		n.dhcpOf.Remove(old.dhcp, id)
+		if old.kind == kindRouter {
+			n.attached.Remove(old.routerPort, id)
+		}
+		n.touchPort(old)
+	}
+	if next != nil {
+		next.id = id
+		n.portNamed[next.name] = next
+		if next.dhcp != (ovsdb.UUID{}) {
+			n.dhcpOf.Add(next.dhcp, id, next)
+		}
+		if next.kind == kindRouter {
+			n.attached.Add(next.routerPort, id, next)
+		}
+		n.touchPort(next)
+	}
+}
+
+// touchPort takes note that a port has changed: for its network, for the conditions, and
+// for what joins networks.
+func (n *northbound) touchPort(p *switchPort) {
+	n.markPort(p.id)
+	if p.kind == kindRouter || p.kind == kindLocalnet {
+		n.touchNode(n.switchOf[p.id])
+	}
+	n.world.conditionsDirty = true
+}
+
+// markPort marks the network of a port as dirty. One whose switch is not known yet is
+// marked when that comes.
+func (n *northbound) markPort(id ovsdb.UUID) {
+	if s, ok := n.switchOf[id]; ok {
+		n.world.markDirtySwitch(s, true)
+	}
+}
+
+func (n *northbound) markPortNamed(name string) {
+	if p := n.portNamed[name]; p != nil {
+		n.markPort(p.id)
+	}
+}

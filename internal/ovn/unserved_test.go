@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import "testing"
+
+// The reasons follow the rows, with what is read of the networks here only, and with
+// everything.
+func TestUnserved(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		monitor Monitor
+	}{{"local", Local}, {"all", All}} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t)
+			r.startNorthd()
+			r.nbctl("ls-add red -- lsp-add red r1 -- lsp-add red r2 -- lsp-add red meta -- lsp-set-type meta localport")
+			r.sbctl("chassis-add hv1 geneve 127.0.0.1 -- chassis-add hv2 geneve 127.0.0.2")
+			r.until("northd has written the ports", func() bool {
+				return r.sbctl("--bare --columns=logical_port find Port_Binding logical_port=meta") == "meta"
+			})
+			c := r.config(true, false)
+			c.Monitor = tt.monitor
+			s := r.acquire(c)
+			s.SetChassis("hv1")
+			says := func(port, want string) {
+				t.Helper()
+				r.until(port+": "+want, func() bool {
+					reasons := s.Unserved(t, []string{port, "meta", "typo"})
+					return reasons[port] == want && reasons["meta"] == "" && reasons["typo"] == "Southbound has no logical port of this name"
+				})
+			}
+			says("r1", "it is bound to no chassis")
+			r.sbctl("lsp-bind r1 hv2")
+			says("r1", `it is bound to chassis "hv2"`)
+			r.sbctl("lsp-unbind r1 -- lsp-bind r1 hv1")
+			says("r1", "")
+			r.nbctl("lsp-del r2")
+			says("r2", "Southbound has no logical port of this name")
+			// Nobody asks for them any more.
+			s.Unserved(t, nil)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if got := s.reportedPorts(); len(got) > 0 {
+				t.Errorf("asked for still: %q", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"encoding/binary"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/plugin"
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/ports"
+	"github.com/puntdns/puntdns/ofpunt/punttest"
+)
+
+// waiting is a plugin that waits for another goroutine, as forward does for an upstream.
+func waiting(b *testing.B) plugin.Plugin {
+	b.Helper()
+	asked := make(chan chan struct{})
+	go func() {
+		for answered := range asked {
+			close(answered)
+		}
+	}()
+	b.Cleanup(func() { close(asked) })
+	return end(func(w dns.ResponseWriter, r *dns.Msg) {
+		answered := make(chan struct{})
+		asked <- answered
+		<-answered
+		_ = w.WriteMsg(new(dns.Msg).SetReply(r))
+	})
+}
+
+// namedServer is the server of a Corefile with ovnhosts and a plugin that waits, whose
+// database has the guest port-1 and the name a.
+func namedServer(b *testing.B, bridge string) *server {
+	b.Helper()
+	db := ovsdbtest.Start(b, "/usr/share/ovn/ovn-nb.ovsschema")
+	type object = map[string]any
+	db.Transact(b, "OVN_Northbound",
+		object{"op": "insert", "table": "Logical_Switch_Port", "uuid-name": "p", "row": object{"name": "port-1", "addresses": []any{"set", []any{"02:00:00:00:00:11 10.0.0.11"}}}},
+		object{"op": "insert", "table": "DNS", "uuid-name": "d", "row": object{"records": []any{"map", [][2]string{{"a", "10.0.0.21"}}}}},
+		object{"op": "insert", "table": "Logical_Switch", "uuid-name": "s", "row": object{"name": "red", "ports": []any{"named-uuid", "p"}, "dns_records": []any{"named-uuid", "d"}}},
+	)
+	dir := b.TempDir()
+	in, err := caddy.Start(caddy.CaddyfileInput{Filepath: "Corefile", ServerTypeName: "dns", Contents: fmt.Appendf(nil,
+		". {\n ofpunt %s {\n openflow unix:%s/mgmt\n ovsdb unix:%s/db\n placement table 0\n }\n metadata\n"+
+			" ovnhosts {\n northbound %s\n monitor all\n fallthrough\n }\n}\n", bridge, dir, dir, db.Endpoint)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		in.ShutdownCallbacks()
+		_ = in.Stop()
+	})
+	blocks := in.Storage[instanceKey{}].(*instance).blocks
+	blocks[0].configs[0].AddPlugin(waiting(b))
+	s, err := newServer(blocks)
+	if err == nil {
+		err = s.open()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(s.close)
+	s.source.SetPorts(s, []string{"port-1"}, time.Minute)
+	for deadline := time.After(30 * time.Second); ; {
+		changed := s.source.Changed()
+		if p := s.source.Snapshot().PortByName("port-1"); p != nil {
+			return s
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			b.Fatal("the network does not come")
+		}
+	}
+}
+
+// BenchmarkQuery takes UDP queries from the packet-in to the packet-out, over a pair of
+// sockets. Those for a known name are answered by the reader of the connection, the others
+// go to a plugin that waits.
+func BenchmarkQuery(b *testing.B) {
+	for _, kind := range []struct {
+		name   string
+		label  byte
+		batch  int // queries in one write of the switch
+		answer int // records
+	}{{"known", 'a', 1, 1}, {"known/batch", 'a', 16, 1}, {"forwarded", 'b', 1, 0}, {"forwarded/batch", 'b', 16, 0}} {
+		b.Run(kind.name, func(b *testing.B) {
+			s, peer := pairSession(b, func() {})
+			s.bridge.serve(namedServer(b, "br-bench"))
+			v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: "port-1"}}}, nil)
+			v.Settle()
+			s.bridge.ports.Set(v)
+			frame := punttest.QueryFrame()
+			frame[len(frame)-6] = kind.label
+			var burst []byte
+			for range kind.batch {
+				burst = append(burst, punttest.Punt(frame)...)
+			}
+			room := make([]byte, 1<<18)
+			round := func(first bool) {
+				if _, err := peer.Write(burst); err != nil {
+					b.Fatal(err)
+				}
+				for left := kind.batch; left > 0; {
+					n, err := peer.Read(room)
+					if err != nil {
+						b.Fatal(err)
+					}
+					for m := room[:n]; len(m) >= 8; m = m[binary.BigEndian.Uint16(m[2:]):] {
+						left--
+						if !first {
+							continue
+						}
+						r := new(dns.Msg)
+						if err := r.Unpack(punttest.AnswerIn(b, m[:binary.BigEndian.Uint16(m[2:])]).Payload); err != nil || r.Rcode != 0 || len(r.Answer) != kind.answer {
+							b.Fatalf("%v, %v", r, err)
+						}
+					}
+				}
+			}
+			_ = peer.SetReadDeadline(time.Now().Add(10 * time.Minute))
+			round(true)
+			b.ReportAllocs()
+			before := processorTime(b)
+			for b.Loop() {
+				for range max(1, 16/kind.batch) {
+					round(false)
+				}
+			}
+			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N)/16, "cpu-ns/query")
+		})
+	}
+}
+
+// processorTime is what the process has used, which other processes hardly change.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

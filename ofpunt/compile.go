@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/punt"
+)
+
+// newServer compiles the blocks of one bridge. Blocks that disagree are errors
+// that name the lines of both.
+func newServer(blocks []*block) (*server, error) {
+	options, err := agreedOptions(blocks)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{options: options, durations: map[string]prometheus.Observer{}}
+	if err := s.compile(blocks); err != nil {
+		return nil, err
+	}
+	if err := checkZones(blocks); err != nil {
+		return nil, err
+	}
+	for _, b := range blocks {
+		if err := s.add(b); err != nil {
+			return nil, err
+		}
+	}
+	named, err := s.agreedDatabase(blocks)
+	if err != nil {
+		return nil, err
+	}
+	s.named = named != nil
+	if err := s.checkDatabase(blocks[0], named); err != nil {
+		return nil, err
+	}
+	s.punts = punt.NewServer(s.puntConfig())
+	return s, nil
+}
+
+// agreedOptions are the properties of the bridge. The block that gives some speaks for
+// those that give none.
+func agreedOptions(blocks []*block) (Options, error) {
+	said := blocks[0]
+	for _, b := range blocks[1:] {
+		switch {
+		case !b.directive.HasProperties():
+		case !said.directive.HasProperties():
+			said = b
+		case !reflect.DeepEqual(said.options, b.options):
+			return Options{}, fmt.Errorf("%s - ofpunt %s: other properties than at %s (%s), expected the same or none",
+				b, b.options.Bridge, said, strings.Join(corefile.Differences(said.directive, b.directive), ", "))
+		}
+	}
+	return said.options, nil
+}
+
+// compile makes the chains of the blocks.
+func (s *server) compile(blocks []*block) error {
+	var configs []*dnsserver.Config
+	for _, b := range blocks {
+		configs = append(configs, b.configs...)
+	}
+	s.configs = configs
+	if s.options.hijack() {
+		configs = goOnward(configs)
+	}
+	guardForwards(configs)
+	var err error
+	if s.dns, err = dnsserver.NewServer(name+"://"+s.options.Bridge, configs); err != nil {
+		return fmt.Errorf("%s - ofpunt %s: %w", blocks[0], s.options.Bridge, err)
+	}
+	for _, c := range configs {
+		addViews(c)
+		s.durations[c.ViewName] = metric.AnswerDuration.WithLabelValues(s.dns.Addr, c.ViewName)
+		if h, ok := c.Handler(name).(*Handler); ok {
+			h.recursive = recurses(c, s.options.hijack())
+			s.recursive = s.recursive || h.recursive
+		}
+		s.transfers = s.transfers || c.Handler("transfer") != nil
+	}
+	return nil
+}
+
+// add takes in what the plugins of a block say of the whole server.
+func (s *server) add(b *block) error {
+	b.unusedKeys()
+	c := b.config()
+	if len(c.ListenHosts) == 0 && c.Handler("loop") != nil {
+		return fmt.Errorf("%s - ofpunt %s: loop is in this block, which has no socket for its probe; expected a block without loop, or with bind", b, s.options.Bridge)
+	}
+	s.pause = s.pause || s.options.hijack() || c.Handler("passthrough") != nil
+	if f := forwardsOf(b, c); len(f.upstreams) > 0 {
+		s.forwards = append(s.forwards, f)
+	}
+	if a, ok := c.Handler("ovnhosts").(answerer); ok {
+		s.answerers = append(s.answerers, a)
+	}
+	return nil
+}
+
+// config is the compiled config of the block; its zones share their handlers.
+func (b *block) config() *dnsserver.Config { return b.configs[0] }
+
+// agreedDatabase finds which databases tell the names and guests of the bridge. It returns
+// the first block that says so, nil if none does.
+func (s *server) agreedDatabase(blocks []*block) (named *block, err error) {
+	for _, b := range blocks {
+		n, ok := b.config().Handler("ovnhosts").(nameSource)
+		switch {
+		case !ok:
+		case named == nil:
+			named, s.database = b, n.Database()
+		case !reflect.DeepEqual(s.database, n.Database()):
+			return nil, fmt.Errorf("%s - ofpunt %s: ovnhosts reads other databases than at %s, expected the same on one bridge", b, s.options.Bridge, named)
+		}
+	}
+	return named, nil
+}
+
+// checkDatabase returns an error if the databases, which named says, don't tell the guests
+// that the placement needs.
+func (s *server) checkDatabase(first, named *block) error {
+	switch {
+	case s.options.Placement != placement.OVN:
+	case named == nil:
+		return fmt.Errorf("%s - ofpunt %s: no block of this bridge has ovnhosts, which tells the guests of placement %s; expected it in at least one", first, s.options.Bridge, s.options.Placement)
+	case len(s.database.Southbound) == 0:
+		return fmt.Errorf("%s - ofpunt %s: ovnhosts reads no Southbound database, which placement %s needs; expected southbound beside northbound", named, s.options.Bridge, s.options.Placement)
+	}
+	return nil
+}
+
+// puntConfig is for the punt server of s.
+func (s *server) puntConfig() punt.Config {
+	o := &s.options
+	return punt.Config{
+		Chains: s.dns, Context: &serverContext{context.Background(), s},
+		Identify: s.identify, Answers: s.answers, Find: s.find,
+		OVN: o.Placement == placement.OVN, Addresses: o.Addresses,
+		Concurrent: o.Concurrent, ConcurrentGuest: o.ConcurrentPort, DropOverload: o.Overload == OverloadDrop,
+		Recursive: s.recursive, Transfers: s.transfers,
+		FromMemory:  !slices.ContainsFunc(s.configs, func(c *dnsserver.Config) bool { return !answersFromMemory(c) }),
+		ReadTimeout: s.dns.ReadTimeout, IdleTimeout: s.dns.IdleTimeout, MaxTCPQueries: s.dns.MaxTCPQueries,
+	}
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/ports"
+)
+
+// southbound is a database with n guests of one network and one record, the server that
+// reads it, and the bridge as the local database has it.
+type southbound struct {
+	t        testing.TB
+	database *ovsdbtest.Server
+	server   *server
+	view     *ports.View
+	records  int
+}
+
+func newSouthbound(t testing.TB, n int) *southbound {
+	s := &southbound{t: t, database: ovsdbtest.Start(t, "/usr/share/ovn/ovn-sb.ovsschema")}
+	ops := []any{
+		json.RawMessage(`{"op":"insert","table":"Encap","uuid-name":"en","row":{"type":"geneve","ip":"192.0.2.1","chassis_name":"hv1"}}`),
+		json.RawMessage(`{"op":"insert","table":"Chassis","uuid-name":"ch","row":{"name":"hv1","encaps":["named-uuid","en"]}}`),
+		json.RawMessage(`{"op":"insert","table":"Datapath_Binding","uuid-name":"dp","row":{"tunnel_key":1,"external_ids":["map",[["name","a"],["logical-switch","11111111-1111-4111-8111-111111111111"]]]}}`),
+		json.RawMessage(`{"op":"insert","table":"DNS","row":{"datapaths":["named-uuid","dp"],"records":["map",[["vm","10.0.0.1"]]]}}`),
+		json.RawMessage(`{"op":"insert","table":"Logical_Flow","row":{"logical_datapath":["named-uuid","dp"],"pipeline":"ingress","table_id":22,"priority":0,"match":"1","actions":"next;","external_ids":["map",[["stage-name","ls_in_dns_lookup"]]]}}`),
+	}
+	var local vswitch.View
+	for i := range n {
+		ops = append(ops, json.RawMessage(fmt.Sprintf(`{"op":"insert","table":"Port_Binding","row":{"logical_port":"p%d","tunnel_key":%d,"datapath":["named-uuid","dp"],"chassis":["named-uuid","ch"],"mac":"02:00:00:00:00:01 10.1.%d.%d"}}`, i, i+1, i/250, i%250)))
+		local.Interfaces = append(local.Interfaces, vswitch.Interface{UUID: fmt.Sprint(i), Name: fmt.Sprint("tap", i), IfaceID: fmt.Sprint("p", i), OFPort: uint32(i + 1)})
+	}
+	s.database.Transact(t, "OVN_Southbound", ops...)
+	s.view = ports.NewView(local, nil)
+	o := defaultOptions("br-desired")
+	o.Chassis = "hv1"
+	s.server = &server{options: o, named: true, database: ovn.Config{Southbound: []string{s.database.Endpoint}}}
+	if err := s.server.open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.server.close)
+	s.server.learn(s.view)
+	s.until(func(now *ovn.Snapshot) bool { return now.Settled && countGuests(now) == n })
+	return s
+}
+
+func countGuests(s *ovn.Snapshot) (n int) {
+	for range s.Guests() {
+		n++
+	}
+	return n
+}
+
+// until waits for a snapshot.
+func (s *southbound) until(right func(*ovn.Snapshot) bool) {
+	s.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		changed := s.server.source.Changed()
+		if right(s.server.source.Snapshot()) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			s.t.Fatal("no such snapshot")
+		}
+	}
+}
+
+// change changes a record.
+func (s *southbound) change() {
+	s.t.Helper()
+	s.records++
+	before := s.server.source.Snapshot()
+	s.database.Transact(s.t, "OVN_Southbound", json.RawMessage(fmt.Sprintf(`{"op":"update","table":"DNS","where":[],"row":{"records":["map",[["vm","10.%d.%d.1"]]]}}`, s.records/250%250, s.records%250)))
+	s.until(func(now *ovn.Snapshot) bool { return now != before })
+}
+
+// A record that changes leaves the guests as they are listed; an address that a port of
+// their network gets has them listed anew.
+func TestDesiredAfterChange(t *testing.T) {
+	s := newSouthbound(t, 3)
+	var d desired
+	first := d.want(s.server, s.view)
+	if len(first.Guests) != 3 || !first.Settled || len(first.Stage.Cookies) != 1 || first.Unready != "" {
+		t.Fatalf("%+v", first)
+	}
+	s.change()
+	if second := d.want(s.server, s.view); &second.Guests[0] != &first.Guests[0] {
+		t.Error("the guests are listed anew for a record")
+	}
+	s.database.Transact(t, "OVN_Southbound", json.RawMessage(`{"op":"update","table":"Port_Binding","where":[["logical_port","==","p0"]],"row":{"mac":"02:00:00:00:00:01 169.254.169.254"}}`))
+	s.until(func(now *ovn.Snapshot) bool {
+		return now.PortByName("p0").Addresses[0] == first.Service.Addresses[0].Addr()
+	})
+	for _, g := range d.want(s.server, s.view).Guests {
+		if len(g.Owned) != 1 || g.Owned[0] != first.Service.Addresses[0].Addr() {
+			t.Errorf("guest %v: owned are %v", g.GuestKey, g.Owned)
+		}
+	}
+	for name, view := range map[string]*ports.View{
+		"the local Open_vSwitch database has not been read":          nil,
+		"the local Open_vSwitch database has no bridge of this name": ports.NewView(vswitch.View{}, nil),
+	} {
+		if got := d.want(s.server, view).Unready; got != name {
+			t.Errorf("unready for %q, want %q", got, name)
+		}
+	}
+}
+
+// obedientSwitch takes everything and tells that OVN's DNS stage is where it is said to be.
+type obedientSwitch struct{ flows.Switch }
+
+func (obedientSwitch) MonitorFlows(context.Context, uint32, uint8) error      { return nil }
+func (obedientSwitch) Barrier(context.Context) error                          { return nil }
+func (obedientSwitch) Apply(context.Context, []openflow.FlowMod) error        { return nil }
+func (obedientSwitch) MaxMeter(context.Context) (uint32, error)               { return 1 << 18, nil }
+func (obedientSwitch) Meters(context.Context) ([]openflow.MeterConfig, error) { return nil, nil }
+func (obedientSwitch) ModMeters(context.Context, []openflow.MeterMod) error   { return nil }
+func (obedientSwitch) FlowStats(_ context.Context, r openflow.FlowStatsRequest) ([]openflow.FlowStats, error) {
+	return []openflow.FlowStats{{Table: 30, Cookie: r.Cookie}}, nil
+}
+
+// BenchmarkRecordChanged is what a changed record costs a session, from the snapshot to the
+// decision that nothing is to be done: the same for many guests as for few. What the
+// database takes is not in ns/hold.
+func BenchmarkRecordChanged(b *testing.B) {
+	for _, n := range []int{20, 1000} {
+		b.Run(fmt.Sprintf("%d guests", n), func(b *testing.B) {
+			s := newSouthbound(b, n)
+			session, _ := pairSession(b, func() {})
+			session.bridge.ports.Set(s.view)
+			placed := 0
+			session.flows = flows.NewHolder(obedientSwitch{}, new(flows.Memory), func(c flows.Report) {
+				if p, ok := c.(flows.Placed); ok {
+					placed = p.Guests
+				}
+			})
+			if err := session.hold(b.Context(), s.server); err != nil || placed != n {
+				b.Fatalf("%d guests are placed, want %d; %v", placed, n, err)
+			}
+			took, times := time.Duration(0), 0
+			for b.Loop() {
+				s.change()
+				began := time.Now()
+				if err := session.hold(b.Context(), s.server); err != nil {
+					b.Fatal(err)
+				}
+				took += time.Since(began)
+				times++
+			}
+			b.ReportMetric(float64(took.Nanoseconds())/float64(times), "ns/hold")
+		})
+	}
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"encoding/binary"
+
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// flowKey is what makes two flows one to the switch.
+type flowKey struct {
+	table    uint8
+	priority uint16
+	match    string // openflow.Match.Key
+}
+
+func keyOf(f *openflow.FlowMod) flowKey          { return flowKey{f.Table, f.Priority, f.Match.Key()} }
+func keyOfUpdate(u *openflow.FlowUpdate) flowKey { return flowKey{u.Table, u.Priority, u.Match.Key()} }
+
+// puntKey is the key of the leased flow.
+var puntKey = flowKey{placement.PrivateTable, placement.PriorityPunt, openflow.NewMatch().Key()}
+
+// flow is a flow that should stand, or one that does. It is immutable.
+type flow struct {
+	key flowKey
+	mod openflow.FlowMod
+	// effect is the timeouts and the actions in a form that can be compared; empty
+	// where the switch has not told them.
+	effect string
+}
+
+func newFlow(f openflow.FlowMod) *flow {
+	b := binary.BigEndian.AppendUint16(nil, f.IdleTimeout)
+	b = binary.BigEndian.AppendUint16(b, f.HardTimeout)
+	// Version 1.5 encodes every action, so there is no error.
+	b, _ = openflow.AppendActions(b, openflow.V15, f.Actions...)
+	return &flow{keyOf(&f), f, string(b)}
+}
+
+// bareFlow is a flow of which the switch tells no more than whose it is.
+func bareFlow(table uint8, priority uint16, cookie uint64, match openflow.Match) *flow {
+	f := openflow.FlowMod{Table: table, Priority: priority, Match: match, Cookie: cookie}
+	return &flow{key: keyOf(&f), mod: f}
+}
+
+// changed is f after somebody else has modified it.
+func (f *flow) changed() *flow {
+	c := *f
+	c.effect = ""
+	return &c
+}
+
+// same reports whether f stands just as want should.
+func (f *flow) same(want *flow) bool {
+	return f == want || f.mod.Cookie == want.mod.Cookie && f.effect == want.effect
+}
+
+// removal is the change that removes f, and no flow of another cookie in its place.
+func (f *flow) removal() openflow.FlowMod {
+	m := f.mod
+	m.Command, m.CookieMask, m.Actions = openflow.DeleteStrict, exactMask, nil
+	return m
+}

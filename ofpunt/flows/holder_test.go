@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// conn is a connection to a switch that takes everything and tells nothing by itself.
+type conn struct {
+	wrote    [][]byte
+	writeErr error
+	requests []string
+	// before is called before the reply to a request.
+	before func(request string)
+	err    error
+}
+
+func (c *conn) did(request string) error {
+	c.requests = append(c.requests, request)
+	if c.before != nil {
+		c.before(request)
+	}
+	return c.err
+}
+
+func (c *conn) MonitorFlows(context.Context, uint32, uint8) error { return c.did("monitor") }
+func (c *conn) FlowStats(context.Context, openflow.FlowStatsRequest) ([]openflow.FlowStats, error) {
+	return nil, c.did("flows")
+}
+func (c *conn) Barrier(context.Context) error                             { return c.did("barrier") }
+func (c *conn) Apply(context.Context, []openflow.FlowMod) error           { return c.did("apply") }
+func (c *conn) MaxMeter(context.Context) (uint32, error)                  { return 0, c.did("max meter") }
+func (c *conn) Meters(context.Context) ([]openflow.MeterConfig, error)    { return nil, c.did("meters") }
+func (c *conn) ModMeters(context.Context, []openflow.MeterMod) error      { return c.did("mod meters") }
+func (c *conn) MeterStats(context.Context) ([]openflow.MeterStats, error) { return nil, c.did("stats") }
+func (c *conn) Version() openflow.Version                                 { return openflow.V15 }
+func (c *conn) NextXID() uint32                                           { return 1 }
+func (c *conn) Write(b []byte) error {
+	if c.writeErr == nil {
+		c.wrote = append(c.wrote, slices.Clone(b))
+	}
+	return c.writeErr
+}
+
+func wanted() flows.Desired {
+	return flows.Desired{Want: &flows.Want{
+		Settled: true, Kind: placement.Table, Table: 60, Priority: 102, Beat: 5 * time.Second,
+		Service: placement.Service{Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")}, ControllerID: 7, UserData: []byte{1}, Lease: 15},
+		Guests:  []flows.Guest{{GuestKey: flows.GuestKey{Port: 3}}},
+	}}
+}
+
+// held is a holder that has placed its flows.
+func held(t *testing.T) (h *flows.Holder, c *conn, reports *[]flows.Report) {
+	c, reports = &conn{}, new([]flows.Report)
+	h = flows.NewHolder(c, new(flows.Memory), func(r flows.Report) { *reports = append(*reports, r) })
+	t.Cleanup(h.Stop)
+	if err := h.Handle(t.Context(), wanted()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(*reports, flows.Report(flows.Serving{})) {
+		t.Fatalf("reports %v", *reports)
+	}
+	*reports, c.requests = nil, nil
+	return h, c, reports
+}
+
+// probed returns the token of the probe that was sent last.
+func probed(t *testing.T, c *conn) uint64 {
+	t.Helper()
+	if len(c.wrote) == 0 {
+		t.Fatal("no probe was sent")
+	}
+	msg := c.wrote[len(c.wrote)-1]
+	token := uint64(0)
+	for _, b := range msg[len(msg)-8:] {
+		token = token<<8 | uint64(b)
+	}
+	return token
+}
+
+const packetOut, flowMod = 13, 14
+
+// Only the probe that is on its way counts, and once. It renews the punt.
+func TestProbeToken(t *testing.T) {
+	h, c, reports := held(t)
+	came := func() bool {
+		t.Helper()
+		*reports = nil
+		if err := h.Handle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(*reports, func(r flows.Report) bool { _, ok := r.(flows.ProbeTook); return ok })
+	}
+	if h.ProbeBack(0); came() {
+		t.Error("a probe that nobody has sent")
+	}
+	if err := h.Handle(t.Context(), flows.Beat{}); err != nil {
+		t.Fatal(err)
+	}
+	token := probed(t, c)
+	for _, wrong := range []uint64{0, 1, token + 1, token >> 1} {
+		if h.ProbeBack(wrong); came() {
+			t.Errorf("token %x counts", wrong)
+		}
+	}
+	if len(c.wrote) != 1 || c.wrote[0][1] != packetOut {
+		t.Errorf("%d messages were written, want the probe", len(c.wrote))
+	}
+	if h.ProbeBack(token); !came() {
+		t.Error("the right token does not count")
+	}
+	if len(c.wrote) != 2 || c.wrote[1][1] != flowMod {
+		t.Errorf("%d messages were written, want the probe and a renewal", len(c.wrote))
+	}
+	if h.ProbeBack(token); came() {
+		t.Error("it counts again")
+	}
+}
+
+// A probe for which the connection has no room is one that does not come back: the
+// connection goes on, and the punt is not renewed. Any other error ends it.
+func TestProbeWithoutRoom(t *testing.T) {
+	h, c, reports := held(t)
+	c.writeErr = openflow.ErrQueueFull
+	for range 3 {
+		if err := h.Handle(t.Context(), flows.Beat{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []flows.Report{flows.ProbeMissed{Beat: 5 * time.Second}}; !slices.Equal(*reports, want) {
+		t.Errorf("reports %v, want %v", *reports, want)
+	}
+	c.writeErr = nil
+	if err := h.Handle(t.Context(), flows.Beat{}); err != nil {
+		t.Fatal(err)
+	}
+	*reports = nil
+	h.ProbeBack(probed(t, c))
+	if err := h.Handle(t.Context()); err != nil || !slices.Contains(*reports, flows.Report(flows.ProbesBack{})) {
+		t.Errorf("reports %v, %v", *reports, err)
+	}
+	c.writeErr = errors.New("gone")
+	if err := h.Handle(t.Context(), flows.Beat{}); !errors.Is(err, c.writeErr) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A renewal that fails is told, and the connection goes on.
+func TestRenewFails(t *testing.T) {
+	h, c, reports := held(t)
+	if err := h.Handle(t.Context(), flows.Beat{}); err != nil {
+		t.Fatal(err)
+	}
+	h.ProbeBack(probed(t, c))
+	*reports, c.writeErr = nil, openflow.ErrQueueFull
+	if err := h.Handle(t.Context()); err != nil || !slices.Contains(*reports, flows.Report(flows.RenewFailed{Err: openflow.ErrQueueFull})) {
+		t.Errorf("reports %v, %v", *reports, err)
+	}
+}
+
+// What the switch tells before the reply to a request is taken in before it.
+func TestToldBeforeReply(t *testing.T) {
+	h, c, reports := held(t)
+	removed := openflow.FlowUpdate{Event: openflow.FlowRemoved, Table: placement.PrivateTable, Priority: placement.PriorityPunt, Cookie: 1, Reason: 2}
+	barriers := 0
+	c.before = func(request string) {
+		if request != "barrier" {
+			return
+		}
+		if barriers++; barriers == 1 {
+			u := removed
+			u.Priority = 0 // the rest of what one command has done
+			h.FlowUpdate(u)
+		}
+	}
+	h.FlowUpdate(removed)
+	select {
+	case <-h.Wake():
+	default:
+		t.Error("nothing says that the switch has told something")
+	}
+	if err := h.Handle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(*reports, flows.Report(flows.Lost{Flows: 2})) {
+		t.Errorf("reports %v, want 2 flows lost at once", *reports)
+	}
+	if want := []string{"barrier", "max meter", "barrier", "apply"}; !slices.Equal(c.requests, want) {
+		t.Errorf("requests %q, want %q", c.requests, want)
+	}
+}
+
+// An error of the connection ends it.
+func TestRequestFails(t *testing.T) {
+	c := &conn{err: errors.New("gone")}
+	h := flows.NewHolder(c, new(flows.Memory), func(flows.Report) {})
+	if err := h.Handle(t.Context(), wanted()); !errors.Is(err, c.err) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// What the switch is not ready for is tried again by itself, ever later, whatever else comes
+// meanwhile.
+func TestRetry(t *testing.T) {
+	for name, every := range map[string]time.Duration{"nothing else comes": time.Hour, "a lot comes": 10 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &conn{}
+				h := flows.NewHolder(c, new(flows.Memory), func(flows.Report) {})
+				defer h.Stop()
+				d := wanted()
+				d.Want.Kind = placement.OVN
+				d.Want.Stage = flows.Stage{TableID: 22, Cookies: []uint32{0xaa}}
+				if err := h.Handle(t.Context(), d); err != nil {
+					t.Fatal(err)
+				}
+				c.requests = nil
+				other := time.NewTicker(every)
+				defer other.Stop()
+				for began := time.Now(); time.Since(began) < 10*time.Second; {
+					select {
+					case <-h.Wake():
+					case <-other.C:
+					}
+					if err := h.Handle(t.Context(), d); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if n := len(c.requests); n < 20 || n > 60 || slices.ContainsFunc(c.requests, func(r string) bool { return r != "flows" }) {
+					t.Errorf("%d requests in 10 s: %q", n, c.requests)
+				}
+			})
+		})
+	}
+}

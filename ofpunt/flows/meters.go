@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+)
+
+// meters are the switch's limits on what guests may send, one meter for each. A limit in
+// this process would come too late: the switch has one short queue of packet-ins for all.
+//
+// A meter takes the flows that name it with it when it is deleted. So meters are made
+// before the flows and deleted after them, and lost flows have the meters read again.
+type meters struct {
+	// refused is set where the switch has no meters, or takes none of ours.
+	refused bool
+	// first and last bound the ids that are puntdns's; both are 0 if refused.
+	first, last uint32
+	// known is unset while it is unknown what stands in the switch.
+	known bool
+	// version changes with what is assigned.
+	version uint64
+	// have are the meters of that range in the switch, of any process.
+	have map[uint32]openflow.MeterConfig
+	// given are the ids of the guests that are limited, and limits what these meters are
+	// to let through.
+	given  map[GuestKey]uint32
+	limits map[uint32]Limit
+	// strange is set if the last count was of meters in that range which are not in have.
+	strange bool
+	// dropped is what each meter had dropped when that was last read.
+	dropped map[uint32]uint64
+}
+
+// maxMeters is how many of the highest ids are puntdns's: others count from 1 up, as
+// ovn-controller does.
+const maxMeters = 1 << 16
+
+// maxMeterID is the highest id that Open vSwitch takes (OFPM13_MAX). On kernels before
+// 5.8 it says that there were more.
+const maxMeterID = 0xffff0000
+
+func newMeters() meters {
+	return meters{
+		have: map[uint32]openflow.MeterConfig{}, given: map[GuestKey]uint32{}, limits: map[uint32]Limit{},
+		dropped: map[uint32]uint64{},
+	}
+}
+
+// take takes in what stands in the switch, and the highest id that it has, 0 if it has no
+// meters.
+func (m *meters) take(most uint32, all []openflow.MeterConfig) {
+	most = min(most, maxMeterID)
+	m.first, m.last = max(most/2, most-min(most, maxMeters))+1, most
+	if m.refused || most == 0 {
+		m.first, m.last = 0, 0
+		clear(m.given)
+		clear(m.limits)
+	}
+	m.known, m.have = true, map[uint32]openflow.MeterConfig{}
+	m.version++
+	for _, c := range all {
+		if c.ID >= m.first && c.ID <= m.last {
+			m.have[c.ID] = c
+		}
+	}
+}
+
+// forget has the switch asked again: somebody else may have deleted meters.
+func (m *meters) forget() { m.known = false }
+
+// leave leaves all meters to another process, which may delete them or use their ids.
+func (m *meters) leave() {
+	m.forget()
+	clear(m.given)
+	clear(m.limits)
+	clear(m.dropped)
+}
+
+// assign gives each guest with a limit a meter: the one that it had if it had one, else
+// one that nobody has; none if there is none left. It reports whether there were enough.
+func (m *meters) assign(guests []Guest) (enough bool) {
+	before, taken := m.given, inUse(m.given)
+	m.given, m.limits = make(map[GuestKey]uint32, len(before)), make(map[uint32]Limit, len(before))
+	m.version++
+	next, enough := m.last, true
+	for i := range guests {
+		g := &guests[i]
+		if g.Limit.Rate == 0 || m.last == 0 {
+			continue
+		}
+		id, ok := before[g.GuestKey]
+		for ; !ok && next >= m.first; next-- {
+			// One that stands already may be another process's, whose flows may stand
+			// still.
+			if _, stands := m.have[next]; !stands && !taken[next] {
+				id, ok = next, true
+			}
+		}
+		if !ok {
+			enough = false
+			continue
+		}
+		m.given[g.GuestKey], m.limits[id] = id, g.Limit
+	}
+	return enough
+}
+
+// inUse are the ids that guests have.
+func inUse(given map[GuestKey]uint32) map[uint32]bool {
+	all := make(map[uint32]bool, len(given))
+	for _, id := range given {
+		all[id] = true
+	}
+	return all
+}
+
+// missing are the changes after which all guests have their meters.
+func (m *meters) missing() []openflow.MeterMod {
+	var mods []openflow.MeterMod
+	for id, l := range m.limits {
+		mod := openflow.MeterMod{Command: openflow.Add, ID: id, Rate: l.Rate, Burst: l.Burst}
+		switch had, ok := m.have[id]; {
+		case ok && had == configOf(&mod):
+			continue
+		case ok:
+			mod.Command = openflow.Modify
+		}
+		mods = append(mods, mod)
+	}
+	return sortMeters(mods)
+}
+
+// superfluous are the changes that delete the meters which no guest has, those of earlier
+// processes included. No flow may name them any more, since it would go with its meter.
+func (m *meters) superfluous() []openflow.MeterMod {
+	var mods []openflow.MeterMod
+	used := inUse(m.given)
+	for id := range m.have {
+		if !used[id] {
+			mods = append(mods, openflow.MeterMod{Command: openflow.Delete, ID: id})
+		}
+	}
+	return sortMeters(mods)
+}
+
+func sortMeters(mods []openflow.MeterMod) []openflow.MeterMod {
+	slices.SortFunc(mods, func(a, b openflow.MeterMod) int { return cmp.Compare(b.ID, a.ID) })
+	return mods
+}
+
+func configOf(m *openflow.MeterMod) openflow.MeterConfig {
+	return openflow.MeterConfig{ID: m.ID, Rate: m.Rate, Burst: m.Burst}
+}
+
+// applied takes in changes that the switch has carried out.
+func (m *meters) applied(mods []openflow.MeterMod) {
+	for i := range mods {
+		if mod := &mods[i]; mod.Command == openflow.Delete {
+			delete(m.have, mod.ID)
+			delete(m.dropped, mod.ID)
+		} else {
+			m.have[mod.ID] = configOf(mod)
+		}
+	}
+}
+
+// Names of the errors about a meter that somebody else has made or deleted.
+const (
+	meterExists  = "OFPMMFC_METER_EXISTS"
+	unknownMeter = "OFPMMFC_UNKNOWN_METER"
+)
+
+// blame reports whether an error of the switch is about meters: then they are to be read
+// again. Flows are refused for a meter that has gone meanwhile. A meter may be refused for
+// good: then refused is set, and limits are not enforced by this connection any more.
+func (m *meters) blame(err error, flows bool) (blamed, refused bool) {
+	var e *openflow.SwitchError
+	if !errors.As(err, &e) || !strings.HasPrefix(e.Name(), "OFPMMFC_") {
+		return false, false
+	}
+	m.forget()
+	if n := e.Name(); flows || n == meterExists || n == unknownMeter {
+		return true, false
+	}
+	m.refused = true
+	return true, true
+}
+
+// count returns how many packets of guests were dropped since the last count.
+//
+// A process that has not heard yet that it was replaced may make meters after its successor
+// has read them. What is strange at two beats in a row is no meter of a process that is
+// about to take over.
+func (m *meters) count(all []openflow.MeterStats) (dropped uint64) {
+	used := inUse(m.given)
+	before := m.strange
+	m.strange = false
+	for _, s := range all {
+		if _, ok := m.have[s.ID]; !ok && s.ID >= m.first && s.ID <= m.last {
+			m.strange = true
+		}
+		if !used[s.ID] {
+			continue
+		}
+		if had := m.dropped[s.ID]; s.Dropped >= had {
+			dropped += s.Dropped - had
+		}
+		m.dropped[s.ID] = s.Dropped
+	}
+	if before && m.strange {
+		m.strange = false
+		m.forget()
+	}
+	return dropped
+}

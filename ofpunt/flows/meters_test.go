@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+)
+
+// assigned are the meters of guests of one network, 0 for none.
+func assigned(m *meters, guests ...Guest) (ids []uint32, enough bool) {
+	enough = m.assign(guests)
+	for _, g := range guests {
+		ids = append(ids, m.given[g.GuestKey])
+	}
+	return ids, enough
+}
+
+func limitedGuest(network, port, rate, burst uint32) Guest {
+	return Guest{GuestKey: GuestKey{network, port}, Limit: Limit{rate, burst}}
+}
+
+// A guest keeps its meter unless the switch will have none; then it is served
+// without one.
+func TestMetersRefused(t *testing.T) {
+	const most = 1 << 20
+	tests := []struct {
+		name string
+		err  error
+		flow bool // the error is about a flow
+		// again tells whether it is to be tried again, stays whether the guest keeps
+		// its meter.
+		again, stays bool
+	}{
+		{"gone meanwhile", meterNotKnown, false, true, true},
+		{"a flow names one that is gone", meterInvalid, true, true, true},
+		{"the switch has no more", noMoreMeters, false, true, false},
+		{"the switch takes none of ours", meterInvalid, false, true, false},
+		{"something else", noSuchTable, true, false, true},
+		{"the connection is gone", errEnded, false, false, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newMeters()
+			m.take(most, nil)
+			guest := limitedGuest(1, 1, 10, 10)
+			if ids, _ := assigned(&m, guest); ids[0] != most {
+				t.Fatalf("the first guest has meter %d, want %d", ids[0], most)
+			}
+			if again, refused := m.blame(tt.err, tt.flow); again != tt.again || refused == tt.stays || m.known == tt.again {
+				t.Errorf("again %v, refused %v, known %v", again, refused, m.known)
+			}
+			m.take(most, nil)
+			want := uint32(0)
+			if tt.stays {
+				want = most
+			}
+			if ids, enough := assigned(&m, guest); ids[0] != want || !enough {
+				t.Errorf("the guest has meter %d, want %d; enough %v", ids[0], want, enough)
+			}
+		})
+	}
+}
+
+// There may be fewer meters than guests.
+func TestMetersShort(t *testing.T) {
+	m := newMeters()
+	m.take(4, []openflow.MeterConfig{{ID: 1}, {ID: 3}})
+	// 3 stands, and the lower half is others'.
+	ids, enough := assigned(&m, limitedGuest(1, 0, 10, 10), limitedGuest(1, 1, 10, 10), limitedGuest(1, 2, 10, 10))
+	if d := gocmp.Diff([]uint32{4, 0, 0}, ids); d != "" || enough {
+		t.Errorf("enough %v, meters %s", enough, d)
+	}
+}
+
+// Open vSwitch refuses ids above 0xffff0000, and yet says on some kernels that there
+// are more.
+func TestMetersOfOldKernel(t *testing.T) {
+	m := newMeters()
+	m.take(0xffffffff, nil)
+	ids, _ := assigned(&m, limitedGuest(1, 0, 10, 10), limitedGuest(1, 1, 10, 10), limitedGuest(1, 2, 10, 10))
+	if d := gocmp.Diff([]uint32{0xffff0000, 0xfffeffff, 0xfffefffe}, ids); d != "" {
+		t.Error(d)
+	}
+}
+
+// Each guest has the limit of its network, and the last one that it was given.
+func TestMetersOfNetworks(t *testing.T) {
+	m := newMeters()
+	m.take(100, nil)
+	free := limitedGuest(3, 1, 0, 0)
+	for _, guests := range [][]Guest{
+		{limitedGuest(1, 1, 10, 10), limitedGuest(2, 1, 20, 20)},
+		{limitedGuest(1, 1, 10, 10), limitedGuest(2, 1, 30, 5)},
+		{limitedGuest(2, 1, 30, 5)},
+	} {
+		ids, _ := assigned(&m, append([]Guest{free}, guests...)...)
+		if ids[0] != 0 {
+			t.Errorf("a guest without a limit has meter %d", ids[0])
+		}
+		want := map[uint32]Limit{}
+		for i, g := range guests {
+			want[ids[i+1]] = g.Limit
+		}
+		if d := gocmp.Diff(want, m.limits); d != "" || len(m.given) != len(guests) {
+			t.Errorf("%d guests with meters, want %d\n%s", len(m.given), len(guests), d)
+		}
+	}
+}
+
+// Drops are counted of guests' meters only, and from anew where a meter was made again.
+func TestMetersCount(t *testing.T) {
+	m := newMeters()
+	m.take(100, nil)
+	assigned(&m, limitedGuest(1, 1, 10, 10))
+	for i, tt := range []struct{ dropped, want uint64 }{{5, 5}, {7, 2}, {7, 0}, {3, 0}, {4, 1}} {
+		if got := m.count([]openflow.MeterStats{{ID: 100, Dropped: tt.dropped}, {ID: 7, Dropped: 1000}}); got != tt.want {
+			t.Errorf("count %d: %d, want %d", i, got, tt.want)
+		}
+	}
+}

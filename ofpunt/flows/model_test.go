@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// Whatever comes in between, after some quiet exactly one process's complete flows stand in
+// the switch, with its meters, and none of another's; and what is somebody else's is there
+// still.
+func TestAnyInterleaving(t *testing.T) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 40
+	}
+	for seed := range seeds {
+		m := newModel(t, seed)
+		for range 600 {
+			m.disturb()
+		}
+		m.quiet()
+		m.check()
+		if t.Failed() {
+			t.Fatalf("seed %d; the end of what happened:\n%s", seed, m.history())
+		}
+	}
+}
+
+const (
+	modelBeat = 5 * time.Second
+	others    = 0xeeee // cookie of a flow of somebody else
+)
+
+// model is a switch, the processes on it, and what they want.
+type model struct {
+	t         *testing.T
+	r         *rand.Rand
+	sw        *fakeSwitch
+	processes []*process
+	beats     map[*process]time.Time // when the next is due
+	stalled   map[*process]time.Time // until when the process does nothing
+	want      Want
+	log       []string
+}
+
+func newModel(t *testing.T, seed uint64) *model {
+	m := &model{
+		t: t, r: rand.New(rand.NewPCG(seed, 7)), sw: newFakeSwitch(epoch.Add(time.Hour)),
+		beats: map[*process]time.Time{}, stalled: map[*process]time.Time{},
+		want: Want{
+			Kind: placement.OVN, Settled: true, Limited: true, Beat: modelBeat,
+			Service: placement.Service{
+				Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")},
+				Neighbors: true, ControllerID: 77, UserData: []byte{1}, Lease: 15,
+			},
+		},
+	}
+	m.moveStage(22)
+	m.sw.change(nil, openflow.FlowMod{Table: placement.PrivateTable, Priority: 7, Cookie: others, Match: openflow.NewMatch(openflow.InPort(9))})
+	m.begin()
+	return m
+}
+
+func (m *model) note(format string, args ...any) {
+	m.log = append(m.log, m.sw.now.Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
+}
+
+func (m *model) history() (text string) {
+	for _, l := range m.log[max(0, len(m.log)-200):] {
+		text += l + "\n"
+	}
+	return text
+}
+
+// begin starts another process.
+func (m *model) begin() {
+	p := &process{name: string(rune('a' + len(m.beats))), random: rand.New(rand.NewPCG(m.r.Uint64(), 1))}
+	p.did = func(c command) {
+		if r, ok := c.(readFlows); !ok || r.Mask == exactMask {
+			m.note("%s: %T%+v", p.name, c, c)
+		}
+		switch c.(type) {
+		case apply, modMeters:
+			if _, ok := p.last.(barrier); !ok {
+				m.t.Errorf("%s changes the switch after a %T, not a barrier", p.name, p.last)
+			}
+		case fail:
+			m.t.Errorf("%s fails: %+v", p.name, c)
+		}
+	}
+	p.connect(m.sw)
+	m.processes = append(m.processes, p)
+	m.beats[p] = m.sw.now.Add(modelBeat)
+	m.desire(p)
+}
+
+func (m *model) desire(p *process) {
+	w := m.want
+	p.step(Desired{&w})
+}
+
+// moveStage has OVN's DNS stage in another table, in the switch and in the database.
+func (m *model) moveStage(id int) {
+	m.sw.remove(func(f *openflow.FlowMod) bool {
+		return len(m.want.Stage.Cookies) > 0 && f.Cookie == uint64(m.want.Stage.Cookies[0])
+	})
+	m.want.Stage = Stage{id, []uint32{0xa0 + uint32(id)}}
+	m.restoreStage()
+}
+
+func (m *model) restoreStage() {
+	m.sw.change(nil, openflow.FlowMod{Table: uint8(8 + m.want.Stage.TableID), Cookie: uint64(m.want.Stage.Cookies[0]), Match: openflow.NewMatch(openflow.Metadata(5))})
+}
+
+// disturb is one thing that happens.
+func (m *model) disturb() {
+	p := m.processes[m.r.IntN(len(m.processes))]
+	switch n := m.r.IntN(1000); {
+	case n < 900:
+		m.live(p)
+	case n < 930:
+		m.pass(time.Duration(m.r.Int64N(int64(2 * time.Second))))
+	case n < 950:
+		m.changeGuests()
+	case n < 960:
+		m.harm()
+	case n < 965:
+		m.moveStage(22 + m.r.IntN(3))
+		m.note("the stage is %d", m.want.Stage.TableID)
+	case n < 970:
+		m.want.Settled = !m.want.Settled
+	case n < 978 && len(m.processes) < 3:
+		m.begin()
+	case n < 984 && len(m.processes) > 1:
+		m.note("%s is killed", p.name)
+		m.sw.disconnect(p.conn)
+		m.forget(p)
+	case n < 988:
+		m.note("%s has lost its connection", p.name)
+		m.sw.disconnect(p.conn)
+		p.connect(m.sw)
+		m.desire(p)
+	case n < 994 && len(m.processes) > 1:
+		m.note("%s leaves", p.name)
+		p.step(Leave{})
+		p.rest()
+		m.sw.disconnect(p.conn)
+		m.forget(p)
+	default:
+		m.stalled[p] = m.sw.now.Add(time.Duration(m.r.Int64N(int64(30 * time.Second))))
+	}
+}
+
+func (m *model) forget(p *process) {
+	m.processes = slices.DeleteFunc(m.processes, func(o *process) bool { return o == p })
+}
+
+// live has a process do one thing that is due, if it is not stalled. The switch does what
+// it was asked in any case.
+func (m *model) live(p *process) {
+	if m.r.IntN(3) == 0 && p.serve() {
+		return
+	}
+	if m.sw.now.Before(m.stalled[p]) {
+		return
+	}
+	if m.r.IntN(4) == 0 {
+		p.late()
+	}
+	switch {
+	case p.hear():
+	case p.probes:
+		p.probes = false
+		p.step(probeBack{p.token})
+	case p.retry:
+		p.step(retry{})
+	case !m.sw.now.Before(m.beats[p]):
+		m.beats[p] = m.sw.now.Add(modelBeat)
+		p.step(Beat{})
+	case m.r.IntN(2) == 0:
+		m.desire(p)
+	}
+}
+
+func (m *model) pass(d time.Duration) { m.sw.pass(d) }
+
+func (m *model) changeGuests() {
+	g := Guest{GuestKey: GuestKey{5, uint32(1 + m.r.IntN(5))}, Limit: Limit{uint32(m.r.IntN(3)), 10}}
+	if m.r.IntN(3) == 0 {
+		g.Owned = []netip.Addr{m.want.Service.Addresses[0].Addr()}
+	}
+	guests := slices.DeleteFunc(slices.Clone(m.want.Guests), func(o Guest) bool { return o.GuestKey == g.GuestKey })
+	if m.r.IntN(3) > 0 {
+		guests = append(guests, g)
+	}
+	m.want.Guests = guests
+	m.note("guests are %+v", guests)
+}
+
+// harm is what somebody else does to the switch.
+func (m *model) harm() {
+	half := func(*openflow.FlowMod) bool { return m.r.IntN(2) == 0 }
+	switch m.r.IntN(5) {
+	case 0:
+		m.note("some of our flows are deleted")
+		m.sw.remove(func(f *openflow.FlowMod) bool { return ours(f.Cookie) && half(f) })
+	case 1:
+		m.note("all of our flows are deleted")
+		m.sw.remove(func(f *openflow.FlowMod) bool { return ours(f.Cookie) })
+	case 2:
+		m.note("all meters are deleted")
+		m.sw.removeMeters(func(uint32) bool { return true })
+	case 3:
+		m.note("flows are modified")
+		for _, key := range m.sw.keys() {
+			if f := m.sw.flows[key].mod; ours(f.Cookie) && half(&f) {
+				f.Actions, f.Command, f.CookieMask = nil, openflow.ModifyStrict, 0
+				m.sw.change(nil, f)
+			}
+		}
+	case 4:
+		m.note("flows are overwritten")
+		for _, key := range m.sw.keys() {
+			if f := m.sw.flows[key].mod; ours(f.Cookie) && half(&f) {
+				f.Actions, f.Cookie, f.HardTimeout = nil, 1, 0
+				m.sw.change(nil, f)
+			}
+		}
+	}
+}
+
+// quiet lets the processes come to rest, for longer than it takes to wait for a dead one and
+// to search all tables.
+func (m *model) quiet() {
+	m.note("quiet")
+	m.want.Settled = true
+	clear(m.stalled)
+	for range 400 {
+		for range 20 {
+			for _, p := range m.processes {
+				p.rest()
+				m.live(p)
+				p.rest()
+			}
+		}
+		for _, p := range m.processes {
+			m.desire(p)
+		}
+		m.pass(250 * time.Millisecond)
+	}
+}
+
+func (m *model) check() {
+	var owner *process
+	for _, p := range m.processes {
+		if p.machine.Yielding() {
+			continue
+		}
+		if owner != nil {
+			m.t.Errorf("both %s and %s own the flows", owner.name, p.name)
+		}
+		owner = p
+	}
+	if owner == nil {
+		m.t.Error("nobody owns the flows")
+		return
+	}
+	// What should stand, by a plan that is made anew.
+	var fresh plan
+	of := pipeline{kind: m.want.Kind, table: uint8(8 + m.want.Stage.TableID), service: m.want.Service}
+	if len(m.want.Guests) == 0 {
+		of = owner.machine.plan.of // it may have no pipeline, or have it still
+	}
+	of.service.Cookie = cookieOf(owner.machine.generation())
+	fresh.update(of, m.want.Guests, &owner.machine.meters)
+	want := maps.Clone(fresh.flows)
+	if fresh.punt != nil {
+		want[puntKey] = fresh.punt
+	}
+	foreign := false
+	for _, key := range m.sw.keys() {
+		f := m.sw.flows[key].mod
+		foreign = foreign || f.Cookie == others
+		if !ours(f.Cookie) {
+			continue
+		}
+		if w := want[key]; w == nil || !newFlow(f).same(w) {
+			m.t.Errorf("stands, and should not: %v", f)
+		}
+		delete(want, key)
+	}
+	for _, f := range want {
+		m.t.Errorf("does not stand: %v", f.mod)
+	}
+	if !foreign {
+		m.t.Error("somebody else's flow is gone")
+	}
+	limited := 0
+	for _, g := range m.want.Guests {
+		if g.Limit.Rate > 0 {
+			limited++
+			if id := owner.machine.meters.given[g.GuestKey]; m.sw.meters[id].Rate != g.Limit.Rate {
+				m.t.Errorf("guest %v has meter %d: %v, want %v", g.GuestKey, id, m.sw.meters[id], g.Limit)
+			}
+		}
+	}
+	if len(m.sw.meters) != limited {
+		m.t.Errorf("%d meters for %d guests with a limit", len(m.sw.meters), limited)
+	}
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"fmt"
+
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// pipeline is where the flows are to stand. It returns a request where that is to be asked
+// first, and reports whether it is known.
+func (m *machine) pipeline() (of pipeline, r request, ok bool) {
+	w := m.want
+	of = pipeline{kind: w.Kind, table: w.Table, priority: w.Priority, service: w.Service}
+	of.service.Cookie = cookieOf(m.generation())
+	if w.Kind == placement.OVN {
+		table, known, cookie, more := m.stage.find(w.Stage)
+		switch {
+		case more:
+			m.reading = reading{purpose: forStage, stage: w.Stage}
+			return of, readFlows{openflow.TableAll, uint64(cookie), exactMask}, false
+		case known:
+			of.table = table
+		case w.Settled && len(w.Guests) == 0:
+			// A chassis without a guest has none of OVN's logical pipeline.
+			of.table = 0
+		default:
+			m.wait("OVN's DNS stage is not known yet: " + w.stageUnknown())
+			m.do(retrySoon{})
+			return of, nil, false
+		}
+	}
+	if !of.empty() && !m.monitored[of.entryTable()] {
+		return of, monitor{of.entryTable()}, false
+	}
+	return of, nil, true
+}
+
+// stageUnknown says why the stage is not known.
+func (w *Want) stageUnknown() string {
+	switch {
+	case w.Unsynced:
+		return "the databases have not been read so far"
+	case len(w.Stage.Cookies) == 0:
+		return "the Southbound database has no logical flow of ls_in_dns_lookup"
+	default:
+		return fmt.Sprintf("no flow of logical table %d stands in the switch", w.Stage.TableID)
+	}
+}
+
+// distribute assigns meters to the guests.
+func (m *machine) distribute() {
+	if m.distribution == m.meters.version && sameGuests(m.distributed, m.want.Guests) {
+		return
+	}
+	if !m.meters.assign(m.want.Guests) && !m.short {
+		m.short = true
+		m.do(MetersShort{m.meters.last - m.meters.first + 1})
+	}
+	m.distributed, m.distribution = m.want.Guests, m.meters.version
+}
+
+// change is the next change that brings the switch nearer to the plan: meters that flows
+// name, flows, then meters that no flow names any more. Nil says that it has the plan.
+func (m *machine) change() request {
+	now := picture{m.plan.version, m.standing.version, m.meters.version, m.puntWanted(), m.want.Settled, true}
+	if now == m.placed {
+		return nil
+	}
+	if now != m.todoAt {
+		m.todo, m.todoAt = m.difference(now.punt, now.settled), now
+	}
+	if m.todo == nil {
+		m.placed = now
+		return nil
+	}
+	return m.afterBarrier(m.todo)
+}
+
+// afterBarrier is a change if a barrier has just come back, else the barrier: this process
+// may have been stopped, and what has happened meanwhile comes first.
+func (m *machine) afterBarrier(r request) request {
+	if !m.fresh {
+		return barrier{}
+	}
+	return r
+}
+
+// puntWanted reports whether the punt should stand. A process that is stuck leaves it to
+// expire.
+func (m *machine) puntWanted() bool {
+	return m.plan.punt != nil && (!m.lease.overdue || m.standing.hasPunt(m.generation()))
+}
+
+// difference is the first change of those that are missing, nil if none is. Nothing is removed
+// before the plan is settled.
+func (m *machine) difference(punt, settled bool) request {
+	if mods := m.meters.missing(); len(mods) > 0 {
+		return modMeters{mods}
+	}
+	m.adding = m.plan.missing(&m.standing, punt)
+	mods := make([]openflow.FlowMod, 0, len(m.adding))
+	for _, f := range m.adding {
+		mods = append(mods, f.mod)
+	}
+	if settled {
+		// Until then the plan may be a part only of what is wanted.
+		mods = append(mods, m.standing.superfluous(func(f *flow) bool { return !m.plan.wants(f.key, punt) })...)
+	}
+	if len(mods) > 0 {
+		return apply{mods}
+	}
+	if settled {
+		if mods := m.meters.superfluous(); len(mods) > 0 {
+			return modMeters{mods}
+		}
+	}
+	return nil
+}
+
+// inPlace reports what has come about now that the switch has the plan.
+func (m *machine) inPlace() {
+	hasPunt := m.standing.hasPunt(m.generation())
+	if m.standing.lapsed && hasPunt {
+		m.standing.lapsed, m.toldLapsed = false, false
+		m.do(PuntBack{})
+	}
+	m.restoring = 0
+	p := Placed{First: !m.started, Again: m.started && m.status == waiting, Guests: len(m.plan.order), Before: m.guests, Flows: len(m.standing.flows)}
+	if m.plan.of.kind == placement.OVN {
+		p.Table = m.plan.of.table
+	}
+	if p.First || p.Again || p.Guests != p.Before || p.Flows != m.flows {
+		m.do(p)
+	}
+	m.started, m.guests, m.flows = true, p.Guests, p.Flows
+	now := serving
+	if m.plan.punt != nil && !hasPunt {
+		now = puntMissing
+	}
+	if m.status == now {
+		return
+	}
+	m.status = now
+	if now == serving {
+		m.do(Serving{})
+	} else {
+		m.do(PuntMissing{})
+	}
+}
+
+// refuseMeters gives the meters up for as long as the connection lives: guests are served
+// without.
+func (m *machine) refuseMeters(why error) {
+	m.meters.refused = true
+	if !m.memory.unmetered {
+		m.memory.unmetered = true
+		m.do(MetersRefused{why})
+	}
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// plan is the flows that should stand. It is brought up to date in proportion to the
+// guests that have changed: the flows of a guest depend on the guest, its meter and the
+// pipeline, and on nothing else.
+type plan struct {
+	of      pipeline
+	private []*flow
+	punt    *flow
+	// guests has the flows of each guest, and order the guests in the order in which
+	// their flows are installed.
+	guests map[GuestKey]*guestFlows
+	order  []GuestKey
+	// list is what guests was made of.
+	list []Guest
+	// flows are all of them but the punt.
+	flows map[flowKey]*flow
+	// meters is the version of the distribution of meters that the plan is of.
+	meters uint64
+	// version changes with the plan. planned counts the guests that were planned ever,
+	// for tests.
+	version uint64
+	planned int
+}
+
+// pipeline is what the flows of all guests have in common.
+type pipeline struct {
+	kind placement.Kind
+	// table is that of OVN's DNS stage, 0 while this chassis has none, or else the
+	// entry table.
+	table    uint8
+	priority uint16
+	service  placement.Service
+}
+
+func (p *pipeline) equal(o *pipeline) bool {
+	return p.kind == o.kind && p.table == o.table && p.priority == o.priority && sameService(&p.service, &o.service)
+}
+
+// entryTable is where the entry flows stand.
+func (p *pipeline) entryTable() uint8 {
+	if p.kind == placement.OVN {
+		return p.table - 1
+	}
+	return p.table
+}
+
+// empty reports whether there is no pipeline to stand in.
+func (p *pipeline) empty() bool { return p.kind == placement.OVN && p.table == 0 }
+
+type guestFlows struct {
+	guest Guest
+	meter uint32
+	flows []*flow
+}
+
+// update brings the plan up to date.
+func (p *plan) update(of pipeline, guests []Guest, m *meters) {
+	samePipeline := p.version > 0 && p.of.equal(&of)
+	if samePipeline && p.meters == m.version && sameGuests(p.list, guests) {
+		return
+	}
+	p.version++
+	if !samePipeline {
+		of.service.Addresses, of.service.UserData = slices.Clone(of.service.Addresses), slices.Clone(of.service.UserData)
+		*p = plan{of: of, version: p.version, planned: p.planned, guests: map[GuestKey]*guestFlows{}, flows: map[flowKey]*flow{}}
+		p.planPrivate()
+	}
+	p.meters, p.list = m.version, guests
+	if of.empty() {
+		guests = nil
+	}
+	before, fresh := p.guests, []*guestFlows(nil)
+	p.guests, p.order = make(map[GuestKey]*guestFlows, len(guests)), make([]GuestKey, 0, len(guests))
+	for i := range guests {
+		g := &guests[i]
+		if p.guests[g.GuestKey] != nil {
+			continue // two ports with one key, of which one is about to go
+		}
+		planned, meter := before[g.GuestKey], m.given[g.GuestKey]
+		if planned == nil || planned.meter != meter || !planned.guest.equal(g) {
+			planned = &guestFlows{*g, meter, p.of.guest(g, meter)}
+			fresh = append(fresh, planned)
+		}
+		p.guests[g.GuestKey] = planned
+		p.order = append(p.order, g.GuestKey)
+	}
+	for key, had := range before {
+		if had == p.guests[key] {
+			continue
+		}
+		for _, f := range had.flows {
+			delete(p.flows, f.key)
+		}
+	}
+	// Last, as a flow may pass from one guest to another.
+	for _, g := range fresh {
+		for _, f := range g.flows {
+			p.flows[f.key] = f
+		}
+	}
+	p.planned += len(fresh)
+}
+
+func (p *plan) planPrivate() {
+	var placed placement.Plan
+	switch {
+	case p.of.empty():
+		return
+	case p.of.kind == placement.OVN:
+		placed = placement.PlanOVN(&p.of.service, p.of.table, slices.Values([]placement.Guest(nil)))
+	default:
+		placed = placement.PlanLocal(&p.of.service, p.of.table, p.of.priority, slices.Values([]placement.LocalGuest(nil)))
+	}
+	for i := range placed.Private {
+		f := newFlow(placed.Private[i])
+		p.private = append(p.private, f)
+		p.flows[f.key] = f
+	}
+	p.punt = newFlow(placed.Punt)
+}
+
+// guest plans the entry flows of one guest.
+func (p *pipeline) guest(g *Guest, meter uint32) []*flow {
+	owned := func(a netip.Addr) bool { return slices.Contains(g.Owned, a) }
+	var entry []openflow.FlowMod
+	if p.kind == placement.OVN {
+		one := placement.Guest{Datapath: g.Datapath, Port: g.Port, Meter: meter, Owned: owned}
+		entry = placement.PlanOVN(&p.service, p.table, slices.Values([]placement.Guest{one})).Entry
+	} else {
+		one := placement.LocalGuest{InPort: g.Port, Meter: meter, MAC: g.MAC, Owned: owned}
+		entry = placement.PlanLocal(&p.service, p.table, p.priority, slices.Values([]placement.LocalGuest{one})).Entry
+	}
+	flows := make([]*flow, len(entry))
+	for i := range entry {
+		flows[i] = newFlow(entry[i])
+	}
+	return flows
+}
+
+// wants reports whether a flow of that key should stand; the punt if punt is set.
+func (p *plan) wants(key flowKey, punt bool) bool {
+	return p.flows[key] != nil || punt && key == puntKey
+}
+
+// missing are the flows of the plan that do not stand as they should, in the order in
+// which they are harmless: each leads only to what comes before it.
+func (p *plan) missing(s *standing, punt bool) []*flow {
+	var all []*flow
+	add := func(f *flow) {
+		if had := s.flows[f.key]; had == nil || !had.same(f) {
+			all = append(all, f)
+		}
+	}
+	for _, f := range p.private {
+		add(f)
+	}
+	if punt {
+		add(p.punt)
+	}
+	for _, key := range p.order {
+		for _, f := range p.guests[key].flows {
+			add(f)
+		}
+	}
+	return all
+}

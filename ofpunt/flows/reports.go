@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import "time"
+
+// Report is a change of state that the log, the metrics or ready are to know of. It comes
+// when something has changed, not as long as it lasts.
+type Report interface{ command() }
+
+// The reports.
+type (
+	// Waiting: nothing can be placed, or changed, for that reason.
+	Waiting struct{ Reason string }
+	// Installed: the switch has that many more flows; Lost is how many of them are put
+	// back after somebody else had removed or changed them.
+	Installed struct{ New, Lost int }
+	// Placed: what is wanted stands.
+	Placed struct {
+		// First is set for the first time on a connection, Again after Waiting.
+		First, Again bool
+		// Table is that of OVN's DNS stage, 0 if the chassis has none.
+		Table uint8
+		// Guests is how many are served, Before how many were; Flows how many stand.
+		Guests, Before, Flows int
+	}
+	// Serving: the punt stands, or nothing is to be punted; PuntMissing: it does not
+	// stand, though all else does.
+	Serving     struct{}
+	PuntMissing struct{}
+	// Yielded: another process owns the flows; Still is set if that was so on the
+	// connection before. TookBack: it is gone, and this one does.
+	Yielded  struct{ Still bool }
+	TookBack struct{}
+	// Lost: somebody else has removed or changed flows of this process.
+	Lost struct{ Flows int }
+	// Lapsed: the punt has expired. PuntBack: it stands again.
+	Lapsed   struct{}
+	PuntBack struct{}
+	// ProbeTook: a probe has come back. ProbeMissed: one has not come back by the next
+	// beat; the punt is not renewed until ProbesBack.
+	ProbeTook   struct{ Time time.Duration }
+	ProbeMissed struct{ Beat time.Duration }
+	ProbesBack  struct{}
+	// MetersRefused: limits are not enforced. MetersShort: not for some guests, as
+	// there is room for so many meters only. MetersEnforced: they are again.
+	MetersRefused  struct{ Err error }
+	MetersShort    struct{ Room uint32 }
+	MetersEnforced struct{}
+	// Dropped: the meters have dropped that many packets more.
+	Dropped struct{ Packets uint64 }
+	// RenewFailed: the renewal of the punt could not be sent.
+	RenewFailed struct{ Err error }
+)
+
+func (Waiting) command()        {}
+func (Installed) command()      {}
+func (Placed) command()         {}
+func (Serving) command()        {}
+func (PuntMissing) command()    {}
+func (Yielded) command()        {}
+func (TookBack) command()       {}
+func (Lost) command()           {}
+func (Lapsed) command()         {}
+func (PuntBack) command()       {}
+func (ProbeTook) command()      {}
+func (ProbeMissed) command()    {}
+func (ProbesBack) command()     {}
+func (MetersRefused) command()  {}
+func (MetersShort) command()    {}
+func (MetersEnforced) command() {}
+func (Dropped) command()        {}
+func (RenewFailed) command()    {}

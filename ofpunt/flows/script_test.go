@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+var update = flag.Bool("update", false, "write what the scripts in testdata give into them")
+
+// TestScripts runs the scripts in testdata. A line is something that happens; the lines
+// behind it that begin with ">" are what comes of it: the commands of machines, and what the
+// switch has. Generations are g1, g2 and so on, as they come up. With -update what comes of
+// the events is written into the scripts, to be read before it is believed.
+//
+//	ovn TABLE COOKIE       ovn-controller installs a flow of that cookie
+//	start P [since TIME]   process P connects, for the first time or again
+//	want P [WORD...]       what should stand: guests=1,2 unsettled stage=ID:COOKIE
+//	                       rate=QPS owned=ADDRESS lease=SECONDS table=N unready=TEXT; words
+//	                       that are not given are as before
+//	told P                 P hears what the switch has told
+//	beat P, echo P         a beat, and the return of its probe
+//	retry P, leave P
+//	kill P                 P is gone without a word
+//	pass TIME
+//	wipe all|table N|P     ovs-ofctl del-flows, of everything, a table, or the flows of P
+//	wipe meters            ovs-ofctl del-meters
+//	overwrite punt|entries by somebody else, with a cookie of nobody's
+//	modify punt|entries    ovs-ofctl mod-flows, which keeps the cookie
+//	twin                   another process adds the punt with the cookie that it has
+//	switch meters=N        has ids up to N; switch refuses meters; switch takes meters
+//	slowly                 from now on requests and what is told wait for these two:
+//	serve P                the switch carries out the request of P
+//	hear P [late]          P hears all that the switch has told, or late replies last
+//	show                   what stands
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.script")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".script"), func(t *testing.T) { runScript(t, file) })
+	}
+}
+
+func runScript(t *testing.T, file string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := script{t: t, sw: newFakeSwitch(epoch.Add(time.Hour)), processes: map[string]*process{}, wants: map[string]Want{}, names: map[uint64]string{}}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		if strings.HasPrefix(line, ">") {
+			continue
+		}
+		s.out = append(s.out, line)
+		if line != "" && !strings.HasPrefix(line, "#") {
+			s.run(strings.Fields(line))
+		}
+	}
+	got := strings.Join(s.out, "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if d := gocmp.Diff(string(text), got); d != "" {
+		t.Error(d)
+	}
+}
+
+type script struct {
+	t         *testing.T
+	sw        *fakeSwitch
+	processes map[string]*process
+	wants     map[string]Want
+	names     map[uint64]string // of generations
+	slowly    bool
+	out       []string
+}
+
+func (s *script) say(format string, args ...any) {
+	s.out = append(s.out, "> "+fmt.Sprintf(format, args...))
+}
+
+func (s *script) number(text string) int {
+	n, err := strconv.ParseInt(text, 0, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return int(n)
+}
+
+func (s *script) run(words []string) {
+	word := func(i int) string {
+		if i < len(words) {
+			return words[i]
+		}
+		return ""
+	}
+	p := s.processes[word(1)]
+	switch words[0] {
+	case "ovn":
+		s.sw.change(nil, openflow.FlowMod{Table: uint8(s.number(word(1))), Cookie: uint64(s.number(word(2))), Match: openflow.NewMatch(openflow.Metadata(5))})
+	case "start":
+		s.start(word(1))
+	case "want":
+		s.want(p, words[2:])
+	case "told":
+		s.rest(p)
+	case "beat":
+		p.step(Beat{})
+		s.rest(p)
+	case "echo":
+		p.step(probeBack{p.token})
+		s.rest(p)
+	case "retry":
+		p.step(retry{})
+		s.rest(p)
+	case "leave":
+		p.step(Leave{})
+		s.rest(p)
+	case "kill":
+		s.sw.disconnect(p.conn)
+	case "pass":
+		d, err := time.ParseDuration(word(1))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.sw.pass(d)
+	case "wipe":
+		s.wipe(words)
+	case "overwrite", "modify":
+		s.spoil(words[0], word(1))
+	case "slowly":
+		s.slowly = true
+	case "serve":
+		p.serve()
+	case "hear":
+		if word(2) == "late" {
+			p.late()
+		}
+		for p.hear() {
+		}
+	case "twin":
+		s.sw.change(nil, s.sw.flows[puntKey].mod)
+	case "switch":
+		s.sets(words[1:])
+	case "show":
+		s.show()
+	default:
+		s.t.Fatalf("no such event: %q", words)
+	}
+}
+
+// rest lets a process come to rest, unless the script says when.
+func (s *script) rest(p *process) {
+	if !s.slowly {
+		p.rest()
+	}
+}
+
+func (s *script) start(name string) {
+	p := s.processes[name]
+	if p == nil {
+		p = &process{name: name, random: rand.New(rand.NewPCG(1, uint64(len(s.processes))))}
+		p.did = func(c command) { s.command(p, c) }
+		s.processes[name] = p
+	}
+	p.connect(s.sw)
+}
+
+func (s *script) want(p *process, words []string) {
+	w, ok := s.wants[p.name]
+	if !ok {
+		w = Want{
+			Settled: true, Kind: placement.OVN, Beat: 5 * time.Second, Limited: true,
+			Stage: Stage{22, []uint32{0xaa}},
+			Service: placement.Service{
+				Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")},
+				Neighbors: true, ControllerID: 77, UserData: []byte{1}, Lease: 15,
+			},
+		}
+	}
+	w.Unready = ""
+	limit := Limit{}
+	for _, g := range w.Guests {
+		limit = g.Limit
+	}
+	for _, word := range words {
+		name, value, _ := strings.Cut(word, "=")
+		switch name {
+		case "unsettled":
+			w.Settled = false
+		case "settled":
+			w.Settled = true
+		case "unready":
+			w.Unready = value
+		case "unsynced":
+			w.Unsynced = true
+		case "synced":
+			w.Unsynced = false
+		case "lease":
+			w.Service.Lease = uint16(s.number(value))
+		case "table":
+			w.Kind, w.Table, w.Priority = placement.Table, uint8(s.number(value)), 102
+		case "stage":
+			id, cookie, found := strings.Cut(value, ":")
+			if w.Stage = (Stage{}); found {
+				w.Stage = Stage{s.number(id), []uint32{uint32(s.number(cookie))}}
+			}
+		case "guests":
+			w.Guests = nil
+			for _, n := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' }) {
+				w.Guests = append(w.Guests, Guest{GuestKey: GuestKey{5, uint32(s.number(n))}, Limit: limit})
+			}
+		case "rate":
+			limit = Limit{uint32(s.number(value)), 10}
+			w.Guests = slices.Clone(w.Guests)
+			for i := range w.Guests {
+				w.Guests[i].Limit = limit
+			}
+		case "owned":
+			w.Guests = slices.Clone(w.Guests)
+			for i := range w.Guests {
+				w.Guests[i].Owned = []netip.Addr{netip.MustParseAddr(value)}
+			}
+		default:
+			s.t.Fatalf("no such word: %q", word)
+		}
+	}
+	s.wants[p.name] = w
+	p.step(Desired{&w})
+	s.rest(p)
+}
+
+func (s *script) wipe(words []string) {
+	switch words[1] {
+	case "all":
+		s.sw.remove(func(*openflow.FlowMod) bool { return true })
+	case "table":
+		table := uint8(s.number(words[2]))
+		s.sw.remove(func(f *openflow.FlowMod) bool { return f.Table == table })
+	case "meters":
+		s.sw.removeMeters(func(uint32) bool { return true })
+	default:
+		of := s.processes[words[1]].machine.generation()
+		s.sw.remove(func(f *openflow.FlowMod) bool { return isOf(f.Cookie, of) })
+	}
+}
+
+// spoil is what somebody else does to the punt, or the entry flows.
+func (s *script) spoil(how, what string) {
+	for _, key := range s.sw.keys() {
+		f := s.sw.flows[key].mod
+		if !ours(f.Cookie) || (key == puntKey) != (what == "punt") || what == "entries" && f.Table == placement.PrivateTable {
+			continue
+		}
+		f.Actions = nil
+		if how == "overwrite" {
+			f.Cookie = 0
+		} else {
+			f.Command, f.CookieMask = openflow.ModifyStrict, 0
+		}
+		s.sw.change(nil, f)
+	}
+}
+
+func (s *script) sets(words []string) {
+	switch n, ok := strings.CutPrefix(words[0], "meters="); {
+	case ok:
+		s.sw.maxMeter = uint32(s.number(n))
+	case words[0] == "refuses":
+		s.sw.refusesMeters = noMoreMeters
+	case words[0] == "takes":
+		s.sw.refusesMeters = nil
+	case words[0] == "drops":
+		s.sw.dropped += uint64(s.number(words[1]))
+	default:
+		s.t.Fatalf("no such switch: %q", words)
+	}
+}
+
+// generation names a generation.
+func (s *script) generation(g uint64) string {
+	if g == farewell {
+		return "farewell"
+	}
+	if s.names[g] == "" {
+		s.names[g] = fmt.Sprintf("g%d", len(s.names)+1)
+	}
+	return s.names[g]
+}
+
+// flow names a flow: of which part of the plan, and of whom.
+func (s *script) flow(f *openflow.FlowMod) string {
+	what := "private"
+	switch {
+	case keyOf(f) == puntKey:
+		what = "punt"
+	case f.Table != placement.PrivateTable:
+		what = fmt.Sprintf("entry in %d", f.Table)
+		for _, field := range f.Match.Fields() {
+			if text := field.String(); strings.HasPrefix(text, "reg14=") || strings.HasPrefix(text, "in_port=") {
+				_, number, _ := strings.Cut(text, "=")
+				what += fmt.Sprintf(" of guest %d", s.number(number))
+			}
+		}
+		if m, ok := meterOf(f); ok {
+			what += fmt.Sprintf(" with meter %d", m)
+		}
+	}
+	switch {
+	case !ours(f.Cookie):
+		return what + ", somebody else's"
+	case f.HardTimeout == 1 && f.Command == openflow.Add:
+		return what + ", for a second, " + s.generation(generationOf(f.Cookie))
+	case len(f.Actions) == 0 && f.Command == openflow.Add:
+		return what + ", spoiled, " + s.generation(generationOf(f.Cookie))
+	}
+	return what + ", " + s.generation(generationOf(f.Cookie))
+}
+
+// several counts equal lines that follow each other.
+func several(lines []string) (all []string) {
+	for i := 0; i < len(lines); {
+		n := 1
+		for i+n < len(lines) && lines[i+n] == lines[i] {
+			n++
+		}
+		all = append(all, fmt.Sprintf("%d %s", n, lines[i]))
+		i += n
+	}
+	return all
+}
+
+func (s *script) command(p *process, c command) {
+	say := func(format string, args ...any) { s.say("%s: %s", p.name, fmt.Sprintf(format, args...)) }
+	switch c := c.(type) {
+	case monitor:
+		say("monitor table %d", c.Table)
+	case readFlows:
+		switch {
+		case c.Mask == cookieMask:
+			// As one line for tables in a row.
+			line := fmt.Sprintf("> %s: read our flows, table by table, to ", p.name)
+			if last := len(s.out) - 1; strings.HasPrefix(s.out[last], line) {
+				s.out = s.out[:last]
+			}
+			s.out = append(s.out, line+fmt.Sprint(c.Table))
+		case ours(c.Cookie):
+			say("read all flows of %s", s.generation(generationOf(c.Cookie)))
+		default:
+			say("read all flows with cookie %#x", c.Cookie)
+		}
+	case barrier:
+		say("barrier")
+	case apply:
+		var lines []string
+		for i := range c.Mods {
+			verb := "add "
+			if c.Mods[i].Command == openflow.DeleteStrict {
+				verb = "remove "
+			}
+			lines = append(lines, verb+s.flow(&c.Mods[i]))
+		}
+		say("apply")
+		for _, l := range several(lines) {
+			say("  %s", l)
+		}
+	case readMeters:
+		say("read meters")
+	case modMeters:
+		for i := range c.Mods {
+			say("%v", c.Mods[i])
+		}
+	case readMeterStats:
+		say("read meter statistics")
+	case sendProbe:
+		say("probe")
+	case renew:
+		say("renew the punt of %s", s.generation(generationOf(c.Punt.Cookie)))
+	case retrySoon:
+		say("retry soon")
+	case fail:
+		say("fail: %v", c.Err)
+	default:
+		say("%s", strings.TrimPrefix(fmt.Sprintf("%T%+v", c, c), "flows."))
+	}
+}
+
+func (s *script) show() {
+	var lines []string
+	for _, key := range s.sw.keys() {
+		f := s.sw.flows[key].mod
+		lines = append(lines, s.flow(&f))
+	}
+	slices.Sort(lines)
+	for _, l := range several(lines) {
+		s.say("%s", l)
+	}
+	var ids []uint32
+	for id := range s.sw.meters {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		s.say("meter %d: %d a second", id, s.sw.meters[id].Rate)
+	}
+	if len(lines)+len(ids) == 0 {
+		s.say("nothing")
+	}
+}
+
+func compareKeys(a, b flowKey) int {
+	return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(b.priority, a.priority), cmp.Compare(a.match, b.match))
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+)
+
+// tablesPerBeat spreads the search for flows of dead processes, since each table that is
+// asked for keeps the switch's main thread.
+const tablesPerBeat = 32
+
+// trace asks where else a process has flows of which some stand: it may have known OVN's
+// DNS stage, or the Corefile's table, by another number. The switch has an index of whole
+// cookies, so this costs it nothing to speak of.
+func (m *machine) trace() request {
+	// Its own flows stand where it had them on the connection before.
+	generations := append(slices.Sorted(maps.Keys(m.standing.generations)), m.generation())
+	for _, g := range generations {
+		// Nothing is done about those of a later process, and a farewell is one flow.
+		if g <= m.generation() && g != farewell && !m.traced[g] {
+			m.reading = reading{purpose: forTrace, generation: g}
+			return readFlows{openflow.TableAll, cookieOf(g), exactMask}
+		}
+	}
+	return nil
+}
+
+// sweep searches the tables one by one for what trace can't find: entry flows of a dead
+// process in a table of its own, of whose private table nothing is left. It takes some
+// beats, after which a new process knows all that there is.
+func (m *machine) sweep() request {
+	for ; m.tablesDue > 0 && m.memory.swept < int(openflow.TableAll); m.memory.swept++ {
+		if table := uint8(m.memory.swept); !m.monitored[table] {
+			m.tablesDue--
+			m.reading = reading{purpose: forSweep}
+			return readFlows{table, cookieMark, cookieMask}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"testing"
+
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// Only what somebody else did to our flows since they stand counts as lost; in any
+// case they are put back.
+func TestLost(t *testing.T) {
+	const table = 29
+	mod := openflow.FlowMod{Table: table, Priority: 100, Match: openflow.NewMatch(), Cookie: cookieMark | 2}
+	ours := newFlow(mod)
+	punt := newFlow(openflow.FlowMod{Table: placement.PrivateTable, Priority: placement.PriorityPunt, Match: openflow.NewMatch(), Cookie: cookieMark | 2})
+	update := func(e openflow.FlowEvent, f *flow, cookie uint64, reason uint16) openflow.FlowUpdate {
+		return openflow.FlowUpdate{Event: e, Table: f.key.table, Priority: f.key.priority, Match: openflow.NewMatch(), Cookie: cookie, Reason: reason}
+	}
+	tests := []struct {
+		name       string
+		update     openflow.FlowUpdate
+		lost       int
+		stands, up bool // our flow as it was; the lease has not lapsed
+		relevant   bool
+	}{
+		{"our own change", openflow.FlowUpdate{Event: openflow.FlowOwn}, 0, true, true, false},
+		{"removed", update(openflow.FlowRemoved, ours, mod.Cookie, 2), 1, false, true, true},
+		{"another cookie of ours", update(openflow.FlowAdded, ours, cookieMark|1, 0), 1, false, true, true},
+		{"somebody else's cookie", update(openflow.FlowAdded, ours, 7, 0), 1, false, true, true},
+		{"other actions", update(openflow.FlowModified, ours, mod.Cookie, 0), 1, false, true, true},
+		{"an earlier process's, from before the monitor", update(openflow.FlowInitial, ours, cookieMark|1, 0), 0, false, true, true},
+		{"the punt has expired", update(openflow.FlowRemoved, punt, mod.Cookie, 1), 0, true, false, true},
+		{"another flow of somebody else", openflow.FlowUpdate{Event: openflow.FlowAdded, Table: table, Priority: 7}, 0, true, true, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStanding()
+			s.set(ours)
+			s.set(punt)
+			if got := s.told(&tt.update, 2); got != tt.relevant {
+				t.Errorf("about a flow of ours: %v", got)
+			}
+			if s.lost != tt.lost {
+				t.Errorf("%d flows are lost, want %d", s.lost, tt.lost)
+			}
+			had := s.flows[ours.key]
+			if stands := had != nil && had.same(ours); stands != tt.stands {
+				t.Errorf("stands %v, want %v", stands, tt.stands)
+			}
+			if s.lapsed == tt.up {
+				t.Errorf("lapsed %v", s.lapsed)
+			}
+		})
+	}
+}
+
+// Flows are one to the comparison if the switch would do the same by them.
+func TestSame(t *testing.T) {
+	of := func(change func(*openflow.FlowMod)) *flow {
+		f := openflow.FlowMod{Table: 200, Priority: 10, Cookie: 7, HardTimeout: 15, Actions: []openflow.Action{
+			openflow.Meter{ID: 3}, openflow.Controller2{ControllerID: 1, UserData: []byte{1}}, openflow.Resubmit{Table: 30},
+		}}
+		change(&f)
+		return newFlow(f)
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*openflow.FlowMod)
+		want   bool
+	}{
+		{"the same", func(*openflow.FlowMod) {}, true},
+		{"another cookie", func(f *openflow.FlowMod) { f.Cookie++ }, false},
+		{"another timeout", func(f *openflow.FlowMod) { f.HardTimeout++ }, false},
+		{"another meter", func(f *openflow.FlowMod) { f.Actions[0] = openflow.Meter{ID: 4} }, false},
+		{"another controller", func(f *openflow.FlowMod) { f.Actions[1] = openflow.Controller2{ControllerID: 2, UserData: []byte{1}} }, false},
+		{"other user data", func(f *openflow.FlowMod) { f.Actions[1] = openflow.Controller2{ControllerID: 1, UserData: []byte{2}} }, false},
+		{"another table", func(f *openflow.FlowMod) { f.Actions[2] = openflow.Resubmit{Table: 31} }, false},
+		{"an action less", func(f *openflow.FlowMod) { f.Actions = f.Actions[:2] }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := of(func(*openflow.FlowMod) {}).same(of(tt.change)); got != tt.want {
+				t.Errorf("same: %v", got)
+			}
+		})
+	}
+}

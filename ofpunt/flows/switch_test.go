@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+)
+
+// Errors of the switch about meters (openflow-1.5, OFPET_METER_MOD_FAILED), and another.
+var (
+	meterNotKnown = &openflow.SwitchError{Version: openflow.V15, Type: 12, Code: 3}
+	meterInvalid  = &openflow.SwitchError{Version: openflow.V15, Type: 12, Code: 2}
+	noMoreMeters  = &openflow.SwitchError{Version: openflow.V15, Type: 12, Code: 10}
+	noSuchTable   = &openflow.SwitchError{Version: openflow.V15, Type: 5, Code: 2}
+	errEnded      = errors.New("the connection has ended")
+)
+
+// fakeSwitch does with flows, meters and flow monitors what Open vSwitch does.
+type fakeSwitch struct {
+	now      time.Time
+	flows    map[flowKey]standingFlow
+	meters   map[uint32]openflow.MeterConfig
+	maxMeter uint32
+	dropped  uint64 // by each meter
+	// refusesMeters is the answer to changes of meters, nil to carry them out.
+	refusesMeters error
+	conns         []*fakeConn
+}
+
+type standingFlow struct {
+	mod   openflow.FlowMod
+	until time.Time // zero for good
+}
+
+// fakeConn is a connection to it. What the switch has said and the process not heard is in
+// queue, in order.
+type fakeConn struct {
+	monitored map[uint8]bool
+	queue     []Event
+}
+
+func newFakeSwitch(now time.Time) *fakeSwitch {
+	return &fakeSwitch{now: now, flows: map[flowKey]standingFlow{}, meters: map[uint32]openflow.MeterConfig{}, maxMeter: 1 << 18}
+}
+
+func (s *fakeSwitch) connect() *fakeConn {
+	c := &fakeConn{monitored: map[uint8]bool{}}
+	s.conns = append(s.conns, c)
+	return c
+}
+
+func (s *fakeSwitch) disconnect(c *fakeConn) {
+	s.conns = slices.DeleteFunc(s.conns, func(o *fakeConn) bool { return o == c })
+}
+
+func (c *fakeConn) tell(u openflow.FlowUpdate) {
+	c.queue = append(c.queue, told{[]openflow.FlowUpdate{u}})
+}
+
+// notify tells the monitors of a change by one of the connections, or by somebody else.
+func (s *fakeSwitch) notify(by *fakeConn, event openflow.FlowEvent, f *openflow.FlowMod, reason uint16) {
+	for _, c := range s.conns {
+		switch {
+		case !c.monitored[f.Table]:
+		case c == by:
+			c.tell(openflow.FlowUpdate{Event: openflow.FlowOwn})
+		default:
+			c.tell(openflow.FlowUpdate{Event: event, Table: f.Table, Priority: f.Priority, Match: f.Match, Cookie: f.Cookie, Reason: reason})
+		}
+	}
+}
+
+// pass lets time pass.
+func (s *fakeSwitch) pass(d time.Duration) {
+	s.now = s.now.Add(d)
+	for _, key := range s.keys() {
+		if f := s.flows[key]; !f.until.IsZero() && !s.now.Before(f.until) {
+			delete(s.flows, key)
+			s.notify(nil, openflow.FlowRemoved, &f.mod, 1)
+		}
+	}
+}
+
+// keys are those of the flows in an order that is the same each time.
+func (s *fakeSwitch) keys() []flowKey {
+	var keys []flowKey
+	for key := range s.flows {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, compareKeys)
+	return keys
+}
+
+// change carries out a flow mod.
+func (s *fakeSwitch) change(by *fakeConn, f openflow.FlowMod) {
+	key := keyOf(&f)
+	had, ok := s.flows[key]
+	set := func(event openflow.FlowEvent) {
+		now := standingFlow{mod: f}
+		if f.HardTimeout > 0 {
+			now.until = s.now.Add(time.Duration(f.HardTimeout) * time.Second)
+		}
+		now.mod.Command, now.mod.CookieMask = openflow.Add, 0
+		s.flows[key] = now
+		s.notify(by, event, &f, 0)
+	}
+	switch f.Command {
+	case openflow.Add:
+		set(openflow.FlowAdded)
+	case openflow.ModifyStrict:
+		if ok && had.mod.Cookie&f.CookieMask == f.Cookie&f.CookieMask {
+			set(openflow.FlowModified)
+		}
+	case openflow.DeleteStrict:
+		if ok && had.mod.Cookie&f.CookieMask == f.Cookie&f.CookieMask {
+			delete(s.flows, key)
+			s.notify(by, openflow.FlowRemoved, &had.mod, 2)
+		}
+	}
+}
+
+// remove removes the flows that which reports, as ovs-ofctl del-flows does.
+func (s *fakeSwitch) remove(which func(*openflow.FlowMod) bool) {
+	for _, key := range s.keys() {
+		if f := s.flows[key]; which(&f.mod) {
+			delete(s.flows, key)
+			s.notify(nil, openflow.FlowRemoved, &f.mod, 2)
+		}
+	}
+}
+
+// removeMeters removes meters, and the flows that name them.
+func (s *fakeSwitch) removeMeters(which func(id uint32) bool) {
+	for id := range s.meters {
+		if which(id) {
+			delete(s.meters, id)
+		}
+	}
+	s.remove(func(f *openflow.FlowMod) bool {
+		m, ok := meterOf(f)
+		return ok && which(m)
+	})
+}
+
+func meterOf(f *openflow.FlowMod) (id uint32, ok bool) {
+	if len(f.Actions) == 0 {
+		return 0, false
+	}
+	m, ok := f.Actions[0].(openflow.Meter)
+	return m.ID, ok
+}
+
+// serve carries out a request of a connection, whose done goes into its queue.
+func (s *fakeSwitch) serve(c *fakeConn, r request) {
+	var d done
+	switch r := r.(type) {
+	case monitor:
+		for _, key := range s.keys() {
+			if f := s.flows[key].mod; f.Table == r.Table {
+				c.tell(openflow.FlowUpdate{Event: openflow.FlowInitial, Table: f.Table, Priority: f.Priority, Match: f.Match, Cookie: f.Cookie})
+			}
+		}
+		c.monitored[r.Table] = true
+	case readFlows:
+		for _, key := range s.keys() {
+			if f := s.flows[key].mod; (r.Table == openflow.TableAll || r.Table == f.Table) && f.Cookie&r.Mask == r.Cookie&r.Mask {
+				d.Flows = append(d.Flows, openflow.FlowStats{Table: f.Table, Priority: f.Priority, Match: f.Match, Cookie: f.Cookie})
+			}
+		}
+	case apply:
+		for i := range r.Mods {
+			if m, ok := meterOf(&r.Mods[i]); ok && r.Mods[i].Command == openflow.Add && s.meters[m].ID == 0 {
+				d.Err = meterInvalid
+			}
+		}
+		if d.Err == nil {
+			for i := range r.Mods {
+				s.change(c, r.Mods[i])
+			}
+		}
+	case readMeters:
+		d.MaxMeter = s.maxMeter
+		for _, m := range s.meters {
+			d.Meters = append(d.Meters, m)
+		}
+	case modMeters:
+		if d.Err = s.refusesMeters; d.Err == nil {
+			d.Err = s.modMeters(r.Mods)
+		}
+	case readMeterStats:
+		for id := range s.meters {
+			d.Stats = append(d.Stats, openflow.MeterStats{ID: id, Dropped: s.dropped})
+		}
+	}
+	c.queue = append(c.queue, d)
+}
+
+func (s *fakeSwitch) modMeters(mods []openflow.MeterMod) (err error) {
+	for _, m := range mods {
+		_, ok := s.meters[m.ID]
+		switch {
+		case m.Command == openflow.Delete && ok:
+			s.removeMeters(func(id uint32) bool { return id == m.ID })
+		case m.Command == openflow.Delete:
+		case m.Command == openflow.Modify && !ok:
+			err = meterNotKnown
+		case m.Command == openflow.Add && ok:
+			err = &openflow.SwitchError{Version: openflow.V15, Type: 12, Code: 1}
+		default:
+			s.meters[m.ID] = configOf(&m)
+		}
+	}
+	return err
+}
+
+// process is a machine on a connection.
+type process struct {
+	name    string
+	memory  Memory
+	machine *machine
+	conn    *fakeConn
+	sw      *fakeSwitch
+	random  *rand.Rand
+
+	// request is what the machine wants and the switch has not seen, and asked is set
+	// once it has. last is the request before.
+	request, last request
+	asked         bool
+	token         uint64 // of the last probe
+	probes        bool   // one is to come back
+	retry         bool
+	failed        error
+	// did gets each command.
+	did func(command)
+}
+
+func (p *process) connect(s *fakeSwitch) {
+	p.sw, p.conn = s, s.connect()
+	p.machine = newMachine(&p.memory, p.random)
+	p.request, p.last, p.asked, p.token, p.probes, p.retry = nil, nil, false, 0, false, false
+}
+
+func (p *process) step(e Event) {
+	if _, ok := e.(retry); ok {
+		p.retry = false
+	}
+	for _, c := range p.machine.step(p.sw.now, e) {
+		if p.did != nil {
+			p.did(c)
+		}
+		switch c := c.(type) {
+		case request:
+			p.request = c
+		case sendProbe:
+			p.token, p.probes = c.Token, true
+		case renew:
+			p.sw.change(p.conn, c.Punt)
+		case retrySoon:
+			p.retry = true
+		case fail:
+			p.failed = c.Err
+		}
+	}
+}
+
+// serve has the switch carry out what the process has requested.
+func (p *process) serve() bool {
+	if p.request == nil || p.asked {
+		return false
+	}
+	p.asked = true
+	p.sw.serve(p.conn, p.request)
+	return true
+}
+
+// hear has the process take the next that the switch has told.
+func (p *process) hear() bool {
+	if len(p.conn.queue) == 0 {
+		return false
+	}
+	e := p.conn.queue[0]
+	p.conn.queue = p.conn.queue[1:]
+	if _, ok := e.(done); ok {
+		p.last, p.request, p.asked = p.request, nil, false
+	}
+	p.step(e)
+	return true
+}
+
+// late has the process hear of a reply after all that was told by then: the reader of a
+// connection is ahead of the one who waits for the reply.
+func (p *process) late() {
+	slices.SortStableFunc(p.conn.queue, func(a, b Event) int {
+		_, replyA := a.(done)
+		_, replyB := b.(done)
+		switch {
+		case replyA == replyB:
+			return 0
+		case replyA:
+			return 1
+		}
+		return -1
+	})
+}
+
+// rest goes on until the process waits for an event.
+func (p *process) rest() {
+	for p.hear() || p.serve() {
+	}
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// What a process does as it sees punts come and go.
+func TestTenure(t *testing.T) {
+	const patience = 5 * time.Second
+	began, random := epoch.Add(time.Hour), rand.New(rand.NewPCG(1, 1))
+	of := func(generation uint64) standingPunt { return standingPunt{true, generation} }
+	gone := standingPunt{}
+	type look struct {
+		after time.Duration
+		punt  standingPunt
+		want  verdict
+	}
+	tests := []struct {
+		name  string
+		looks []look
+	}{
+		{"alone", []look{{0, gone, own}, {0, of(10), own}}},
+		{"its own punt has expired", []look{{0, of(10), own}, {time.Minute, gone, own}}},
+		{"over an earlier process", []look{{0, of(9), own}}},
+		{"a later process", []look{{0, of(10), own}, {0, of(11), yield}, {time.Hour, of(11), yield}}},
+		{"a later process that is late to renew", []look{
+			{0, of(11), yield}, {0, gone, yield}, {patience - 1, gone, yield}, {0, of(11), yield},
+			{time.Hour, gone, yield}, {patience - 1, gone, yield},
+		}},
+		{"a later process that is dead", []look{{0, of(11), yield}, {0, gone, yield}, {patience, gone, take}, {0, gone, own}}},
+		{"a later process that leaves", []look{{0, of(11), yield}, {0, of(farewell), take}, {0, of(farewell), own}}},
+		{"an earlier one that leaves", []look{{0, of(farewell), own}}},
+		// What is left of a process that had not seen the later one either.
+		{"an earlier one in the place of a later", []look{{0, of(11), yield}, {0, of(9), yield}, {patience, of(9), take}}},
+		{"two later ones", []look{{0, of(11), yield}, {0, gone, yield}, {1, of(12), yield}, {0, gone, yield}, {patience - 1, gone, yield}}},
+	}
+	// It has come and gone before anybody looked.
+	unseen := tenure{generation: 10}
+	if got := unseen.step(began, gone, 11, patience, random); got != yield {
+		t.Errorf("after a later process that was not seen: %v, want %v", got, yield)
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			process, now, highest := tenure{generation: 10}, began, uint64(10)
+			for i, l := range tt.looks {
+				now, highest = now.Add(l.after), max(highest, l.punt.generation)
+				if got := process.step(now, l.punt, highest, patience, random); got != l.want {
+					t.Fatalf("look %d: %v, want %v", i, got, l.want)
+				}
+				if l.want == take && process.generation <= highest {
+					t.Fatalf("look %d: generation %d, which is not above all others", i, process.generation)
+				}
+			}
+		})
+	}
+}
+
+// bridgeModel is a switch as processes see it: who has the punt, until when, and what is
+// still to be told to each.
+type bridgeModel struct {
+	now     time.Time
+	punt    standingPunt
+	until   time.Time
+	highest uint64
+	told    []*processModel
+}
+
+// processModel is a process that looks, and acts on what it saw after a stall.
+type processModel struct {
+	tenure
+	wakes time.Time
+	// punt is as the process has last been told.
+	punt standingPunt
+	// replaced is the generation that has overwritten the process's punt, 0 if none has.
+	replaced uint64
+}
+
+const modelLease = 3 * time.Second
+
+// set is a flow mod of the punt.
+func (b *bridgeModel) set(generation uint64) {
+	for _, p := range b.told {
+		if b.punt.stands && p.generation == b.punt.generation && generation != p.generation {
+			p.replaced = generation
+		}
+	}
+	b.punt, b.until = standingPunt{true, generation}, b.now.Add(modelLease)
+	b.highest = max(b.highest, generation)
+}
+
+// Processes that are stopped at any time for as long as they like hand over: none of them
+// puts back what a later one has overwritten, and in the end one has the punt.
+func TestTenureOfSlowProcesses(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		b := &bridgeModel{now: epoch.Add(time.Hour)}
+		look := func(p *processModel) {
+			beat := modelLease / 3
+			// A barrier has come back: all that was before it has been told.
+			p.punt = b.punt
+			switch p.step(b.now, p.punt, b.highest, patienceOf(beat, r), r) {
+			case yield:
+				return
+			case take:
+				if p.replaced > p.generation {
+					t.Fatalf("seed %d: generation %d takes over from %d", seed, p.generation, p.replaced)
+				}
+				p.replaced = 0
+			case own:
+				if p.replaced != 0 {
+					t.Fatalf("seed %d: %d goes on after it was replaced by %d", seed, p.generation, p.replaced)
+				}
+			}
+			if p.punt.stands && p.punt.generation == p.generation {
+				b.set(p.generation) // renewed
+				return
+			}
+			b.set(p.generation)
+		}
+		for step := range 4000 {
+			b.now = b.now.Add(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
+			if b.punt.stands && b.now.After(b.until) {
+				b.punt = standingPunt{}
+			}
+			if step%1000 == 0 && len(b.told) < 3 {
+				b.told = append(b.told, &processModel{tenure: tenure{generation: nextGeneration(b.now, b.highest, r)}})
+			}
+			if r.IntN(500) == 0 {
+				b.punt = standingPunt{} // somebody deletes all flows
+			}
+			for _, p := range b.told {
+				if b.now.Before(p.wakes) {
+					continue
+				}
+				look(p)
+				stall := time.Duration(r.Int64N(int64(time.Second)))
+				if r.IntN(20) == 0 {
+					stall *= 10
+				}
+				p.wakes = b.now.Add(stall)
+			}
+		}
+		owners, known := 0, map[uint64]bool{}
+		for _, p := range b.told {
+			if known[p.generation] {
+				t.Fatalf("seed %d: two processes have generation %d", seed, p.generation)
+			}
+			known[p.generation] = true
+			if !p.yielding {
+				owners++
+			}
+		}
+		// The others may not have looked since the last change.
+		if owners == 0 {
+			t.Fatalf("seed %d: all yield", seed)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"bytes"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// Want is what should stand in a switch. It is immutable once it was handed over, its
+// slices included.
+type Want struct {
+	// Unready says why nothing can be placed yet, empty if it can. What stands is left
+	// as it is.
+	Unready string
+	// Settled is set if Guests has every guest of this node. Until then nothing is
+	// placed first, and nothing that stands is removed.
+	Settled bool
+	// Unsettled says why it is not, empty for the usual reason.
+	Unsettled string
+	// Unsynced is set while the databases have never been read: where the DNS stage is
+	// not known then, that is why.
+	Unsynced bool
+
+	// Kind is the pipeline that the flows stand in. Stage is where OVN has its DNS;
+	// Table and Priority are of the entry flows of other pipelines.
+	Kind     placement.Kind
+	Stage    Stage
+	Table    uint8
+	Priority uint16
+	// Service says what is punted and how. Its Cookie is set by the machine.
+	Service placement.Service
+	Guests  []Guest
+	// Limited is set if guests can have a Limit: then a switch without meters is
+	// reported.
+	Limited bool
+	// Beat is the time between two beats, a third of the lease.
+	Beat time.Duration
+}
+
+// Stage is the stage ls_in_dns_lookup of OVN's logical pipeline, as the Southbound
+// database has it. The switch tells in which OpenFlow table it is.
+type Stage struct {
+	// TableID is Logical_Flow.table_id.
+	TableID int
+	// Cookies are those of the stage's flows, the first 32 bits of the UUIDs of its
+	// Logical_Flow rows (ovn-architecture(7)), sorted. None if the database knows no
+	// such flow.
+	Cookies []uint32
+}
+
+// Guest is a port whose DNS packets are punted.
+type Guest struct {
+	GuestKey
+	// MAC is the only source address that is served, zero for any; OVN's pipeline
+	// checks it by itself.
+	MAC [6]byte
+	// Limit is on the packets that the guest sends.
+	Limit Limit
+	// Owned are the resolver addresses that a port of the guest's network has: ARP and
+	// neighbour solicitations for them are not punted.
+	Owned []netip.Addr
+}
+
+// GuestKey identifies a guest to the switch.
+type GuestKey struct {
+	// Datapath and Port are the tunnel keys of its logical switch and port with OVN.
+	// Else Datapath is 0 and Port the OpenFlow port.
+	Datapath, Port uint32
+}
+
+// Limit is what the switch lets through of one guest. The zero value is no limit.
+type Limit struct {
+	Rate  uint32 // packets per second
+	Burst uint32 // packets at once
+}
+
+func (g *Guest) equal(o *Guest) bool {
+	return g.GuestKey == o.GuestKey && g.MAC == o.MAC && g.Limit == o.Limit && slices.Equal(g.Owned, o.Owned)
+}
+
+// sameGuests reports whether two lists have the same guests in the same order. It costs
+// nothing where they are one list.
+func sameGuests(a, b []Guest) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	if len(a) == 0 || &a[0] == &b[0] {
+		return true
+	}
+	for i := range a {
+		if !a[i].equal(&b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameService(a, b *placement.Service) bool {
+	return slices.Equal(a.Addresses, b.Addresses) && a.Neighbors == b.Neighbors && a.Pause == b.Pause &&
+		a.ControllerID == b.ControllerID && bytes.Equal(a.UserData, b.UserData) && a.Lease == b.Lease && a.Cookie == b.Cookie
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/ports"
+)
+
+func TestLocalGuests(t *testing.T) {
+	const mac = "02:00:00:00:00:01"
+	tests := []struct {
+		name           string
+		port           vswitch.Interface
+		neutron, table bool
+	}{
+		{"bound", vswitch.Interface{OFPort: 1, IfaceID: "lp", AttachedMAC: mac, Tag: 5}, true, true},
+		{"not bound", vswitch.Interface{OFPort: 1, IfaceID: "lp", AttachedMAC: mac}, false, true},
+		{"cut off", vswitch.Interface{OFPort: 1, IfaceID: "lp", AttachedMAC: mac, Tag: 4095}, false, false},
+		{"no number yet", vswitch.Interface{IfaceID: "lp", AttachedMAC: mac, Tag: 5}, false, false},
+		{"no logical port", vswitch.Interface{OFPort: 1, AttachedMAC: mac, Tag: 5}, false, false},
+		{"no MAC", vswitch.Interface{OFPort: 1, IfaceID: "lp", Tag: 5}, false, true},
+		{"MAC of another length", vswitch.Interface{OFPort: 1, IfaceID: "lp", AttachedMAC: "02:00:00:00:00:01:02:03", Tag: 5}, false, true},
+		// What Neutron's agents plug in for themselves, and what may look like it.
+		{"an agent's", vswitch.Interface{OFPort: 1, IfaceID: "lp", AttachedMAC: mac, Tag: 5, Type: "internal"}, false, false},
+		{"a machine's", vswitch.Interface{OFPort: 1, IfaceID: "lp", AttachedMAC: mac, Tag: 5, Type: "internal", Machine: "vm"}, true, true},
+		{"an internal one, not of Neutron's", vswitch.Interface{OFPort: 1, IfaceID: "lp", Type: "internal"}, false, true},
+		{"a subport of a trunk", vswitch.Interface{OFPort: 1, IfaceID: "lp", AttachedMAC: mac, Tag: 5, Type: "patch"}, true, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{tt.port}}, nil)
+			for kind, want := range map[placement.Kind]bool{placement.Neutron: tt.neutron, placement.Table: tt.table} {
+				got := localGuests(&Options{Placement: kind}, view, nil)
+				if (len(got) == 1) != want {
+					t.Errorf("%s: guests %v, want one: %v", kind, got, want)
+				}
+			}
+		})
+	}
+}
+
+// Where an agent of Neutron's has a port, it may have the addresses of the metadata
+// service: of those only, and on its network only.
+func TestLocalOwned(t *testing.T) {
+	const mac = "02:00:00:00:00:01"
+	agent := vswitch.Interface{OFPort: 9, IfaceID: "dhcp", AttachedMAC: mac, Tag: 5, NetworkID: "net", Type: "internal"}
+	with := func(change func(*vswitch.Interface)) vswitch.Interface {
+		i := agent
+		change(&i)
+		return i
+	}
+	tests := []struct {
+		name  string
+		agent vswitch.Interface
+		guest vswitch.Interface
+		want  bool
+	}{
+		{"the same network", agent, vswitch.Interface{Tag: 5, NetworkID: "net"}, true},
+		{"the same network by its id", with(func(i *vswitch.Interface) { i.Tag = 0 }), vswitch.Interface{Tag: 6, NetworkID: "net"}, true},
+		{"the same network by its VLAN", with(func(i *vswitch.Interface) { i.NetworkID = "" }), vswitch.Interface{Tag: 5}, true},
+		{"another network", agent, vswitch.Interface{Tag: 6, NetworkID: "other"}, false},
+		{"networks that are not known", with(func(i *vswitch.Interface) { i.Tag, i.NetworkID = 0, "" }), vswitch.Interface{}, false},
+		{"an agent that is cut off", with(func(i *vswitch.Interface) { i.Tag, i.NetworkID = deadVLAN, "" }), vswitch.Interface{Tag: 5}, false},
+		{"a machine", with(func(i *vswitch.Interface) { i.Machine = "vm" }), vswitch.Interface{Tag: 5, NetworkID: "net"}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := tt.guest
+			g.Name, g.OFPort, g.IfaceID, g.AttachedMAC = "guest", 1, "lp", mac
+			view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{g, tt.agent}}, nil)
+			o := Options{Placement: placement.Table}
+			owned := map[string]bool{"169.254.169.254": tt.want, "fe80::a9fe:a9fe": tt.want, "fd00::254": false}
+			for a := range owned {
+				o.Addresses = append(o.Addresses, netip.AddrPortFrom(netip.MustParseAddr(a), 53))
+			}
+			for _, l := range localGuests(&o, view, nil) {
+				if l.Port != 1 {
+					continue
+				}
+				for a, want := range owned {
+					if got := slices.Contains(l.Owned, netip.MustParseAddr(a)); got != want {
+						t.Errorf("%s: %v, want %v", a, got, want)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"context"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/ofpunt/punt"
+)
+
+// lookupContext is the context of a question that a plugin asks while it works on that
+// of a guest: CoreDNS's Upstream.Lookup goes through the server once more, with the
+// context of the query and another message. Who asks is still known, but the guest's
+// packet is none of the lookup's.
+type lookupContext struct {
+	context.Context
+	origin origin.Origin
+}
+
+// newLookupContext is for a context that carries o.
+func newLookupContext(ctx context.Context, o *origin.Origin) *lookupContext {
+	c := &lookupContext{Context: ctx, origin: *o}
+	c.origin.Resumer, c.origin.Lookup = nil, true
+	return c
+}
+
+// Value implements context.Context.
+func (c *lookupContext) Value(key any) any {
+	switch key.(type) {
+	case punt.Key:
+		return nil
+	case origin.Key:
+		return &c.origin
+	}
+	return c.Context.Value(key)
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metric has the metrics of the plugin ofpunt, and the words for what becomes of a
+// packet-in.
+package metric
+
+import (
+	"github.com/coredns/coredns/plugin"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+const subsystem = "ofpunt"
+
+// The metrics.
+var (
+	PacketIns = promauto.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "packet_ins_total",
+		Help: "Packet-ins by what became of them: answered, resumed, refused, dropped or taken, and why.",
+	}, []string{"bridge", "result", "reason"})
+	AnswerDuration = promauto.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "answer_duration_seconds",
+		Help:    "Time from a packet-in to its answer or resume.",
+		Buckets: append([]float64{.00005, .0001}, plugin.TimeBuckets...),
+	}, []string{"server", "view"})
+	InFlight = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "in_flight",
+		Help: "Queries in a plugin chain.",
+	}, []string{"bridge"})
+	Flows = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "flows",
+		Help: "Flows of this process that stand in the switch.",
+	}, []string{"bridge"})
+	Guests = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "guests",
+		Help: "Guests whose queries are punted.",
+	}, []string{"bridge"})
+	Unserved = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "interfaces_unserved",
+		Help: "Interfaces of the bridge with the name of a logical port that is no guest of this chassis; the log says why.",
+	}, []string{"bridge"})
+	Kept = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "guests_kept",
+		Help: "Guests whose binding has vanished and that are served for the grace, as their interfaces stand.",
+	}, []string{"bridge"})
+	FlowInstalls = promauto.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "flow_installs_total",
+		Help: "Flows installed: new ones, and lost ones put back.",
+	}, []string{"bridge", "reason"})
+	RateDrops = promauto.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "rate_drops_total",
+		Help: "Packets of guests that the switch dropped by rate, as of the last beat of the lease.",
+	}, []string{"bridge"})
+	Connected = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "connected",
+		Help: "1 while the OpenFlow connection to the bridge is up, else 0.",
+	}, []string{"bridge"})
+	LocalDatabaseUp = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "local_database_up",
+		Help: "1 while the local Open_vSwitch database is connected and read, else 0.",
+	}, []string{"bridge"})
+	TCPQueries = promauto.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "tcp_queries_total",
+		Help: "Queries over TCP by what became of them: answered, refused or dropped, and why.",
+	}, []string{"bridge", "result", "reason"})
+	TCPSegmentsLost = promauto.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "tcp_segments_lost_total",
+		Help: "TCP segments to guests that found no room on the way to the switch; they are sent again.",
+	}, []string{"bridge"})
+	TCPConnections = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "tcp_connections",
+		Help: "TCP connections with guests, those that begin or end included.",
+	}, []string{"bridge"})
+	SwitchErrors = promauto.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "switch_errors_total",
+		Help: "OpenFlow errors of the switch about packet-outs, resumes and renewals, by name.",
+	}, []string{"bridge", "error"})
+	ProbeDuration = promauto.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "probe_duration_seconds",
+		Help:    "Time that a probe takes through the switch and a worker back to its sender.",
+		Buckets: plugin.TimeBuckets,
+	}, []string{"bridge"})
+)
+
+// What becomes of a packet-in. Each has the reasons below, refusals of the frame
+// package too.
+const (
+	Answered = "answered"
+	Resumed  = "resumed"
+	Refused  = "refused" // answered with an error before any chain saw it
+	Dropped  = "dropped"
+	Taken    = "taken" // a segment of a TCP connection
+)
+
+// Why that became of it.
+const (
+	ReasonChain        = "chain"         // the plugins answered, or passed it through
+	ReasonDeadline     = "deadline"      // no answer in time: SERVFAIL
+	ReasonOverload     = "overload"      // over max_concurrent
+	ReasonPortLimit    = "port-limit"    // over max_concurrent of one guest
+	ReasonOrigin       = "origin"        // from a port that the snapshot does not know
+	ReasonResponse     = "response"      // QR is set
+	ReasonShort        = "short"         // less than a DNS header
+	ReasonMalformed    = "malformed"     // FORMERR
+	ReasonForeignQuery = "class"         // class ANY or NONE; in hijack mode any but IN, and unknown EDNS versions
+	ReasonOpcode       = "opcode"        // NOTIMP
+	ReasonType         = "type"          // a question for a type that no data has
+	ReasonTransfer     = "transfer"      // AXFR or IXFR: REFUSED
+	ReasonLoop         = "loop"          // forward would ask the guest what it asks
+	ReasonUnpackable   = "unpackable"    // the plugins' answer is no DNS message: SERVFAIL
+	ReasonUnanswered   = "unanswered"    // the chain ended without a word, as acl drop does
+	ReasonForeign      = "foreign"       // a packet-in that no flow of ours caused
+	ReasonUndecodable  = "undecodable"   // a packet-in that breaks the protocol
+	ReasonConnection   = "connection"    // the connection or its queue was gone
+	ReasonPort         = "port"          // of a guest that has left its OpenFlow port
+	ReasonPanic        = "panic"         // a bug: the log has it
+	ReasonSegment      = "segment"       // of TCP
+	ReasonNoConnection = "no-connection" // of TCP, and of none that is known: reset
+	ReasonConnections  = "connections"   // a connection too many of a guest or its network: reset, or dropped if the guest may find room when it tries again
+	ReasonNeighbor     = "neighbor"      // ARP or neighbour solicitation, answered
+)
+
+// Tally counts what becomes of the packet-ins of one bridge. It looks up no labels for
+// those results that every query has. It is safe for concurrent use.
+type Tally struct {
+	bridge                   string
+	answered, resumed        prometheus.Counter // with ReasonChain
+	inFlight, tcpConnections prometheus.Gauge
+	segmentsLost             prometheus.Counter
+}
+
+// NewTally returns that of a bridge.
+func NewTally(bridge string) *Tally {
+	return &Tally{
+		bridge:         bridge,
+		answered:       PacketIns.WithLabelValues(bridge, Answered, ReasonChain),
+		resumed:        PacketIns.WithLabelValues(bridge, Resumed, ReasonChain),
+		inFlight:       InFlight.WithLabelValues(bridge),
+		tcpConnections: TCPConnections.WithLabelValues(bridge),
+		segmentsLost:   TCPSegmentsLost.WithLabelValues(bridge),
+	}
+}
+
+// PacketIn counts a packet-in.
+func (t *Tally) PacketIn(result, reason string) {
+	switch {
+	case reason == ReasonChain && result == Answered:
+		t.answered.Inc()
+	case reason == ReasonChain && result == Resumed:
+		t.resumed.Inc()
+	default:
+		PacketIns.WithLabelValues(t.bridge, result, reason).Inc()
+	}
+}
+
+// TCPQuery counts a query over TCP.
+func (t *Tally) TCPQuery(result, reason string) {
+	TCPQueries.WithLabelValues(t.bridge, result, reason).Inc()
+}
+
+// InFlight says how many queries are in a plugin chain.
+func (t *Tally) InFlight(n int64) { t.inFlight.Set(float64(n)) }
+
+// TCPConnections says how many connections there are.
+func (t *Tally) TCPConnections(n int) { t.tcpConnections.Set(float64(n)) }
+
+// TCPSegmentLost counts a segment that found no room on its way to the switch.
+func (t *Tally) TCPSegmentLost() { t.segmentsLost.Inc() }

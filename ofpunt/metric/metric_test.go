@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metric_test
+
+import (
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/puntdns/puntdns/ofpunt/metric"
+)
+
+// What a tally counts, it counts by the labels that it is asked for, those included that it
+// has at hand.
+func TestTally(t *testing.T) {
+	tally := metric.NewTally("br-tally")
+	for _, result := range []string{metric.Answered, metric.Resumed, metric.Refused, metric.Dropped} {
+		for _, reason := range []string{metric.ReasonChain, metric.ReasonDeadline} {
+			tally.PacketIn(result, reason)
+			tally.TCPQuery(result, reason)
+			for name, v := range map[string]float64{
+				"packet-ins":  value(t, metric.PacketIns.WithLabelValues("br-tally", result, reason)),
+				"TCP queries": value(t, metric.TCPQueries.WithLabelValues("br-tally", result, reason)),
+			} {
+				if v != 1 {
+					t.Errorf("%s: %s for %s: %v, want 1", name, result, reason, v)
+				}
+			}
+		}
+	}
+}
+
+func value(t *testing.T, c interface{ Write(*dto.Metric) error }) float64 {
+	t.Helper()
+	var m dto.Metric
+	if err := c.Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m.Counter.GetValue()
+}

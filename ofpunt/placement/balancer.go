@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+)
+
+// A load balancer of a logical switch rewrites the destination of a packet well before
+// the DNS stage (stages ls_in_pre_stateful and ls_in_lb of ovn-northd(8)), from the
+// address of a VIP to that of a backend. Where the packet was sent is in two places:
+//
+//   - The original direction tuple of connection tracking. But OVN commits a connection
+//     once more in the stage ls_in_stateful as long as there was no reply in it, and
+//     after that action the tuple can't be seen. So of a second query from the same
+//     port, such as AAAA beside A, nothing is left there.
+//   - Registers, where OVN keeps a VIP and its port for hairpin traffic (northd/northd.c,
+//     REG_ORIG_DIP_IPV4 up to 24.09 and REG_LB_IPV4 from 25.03 on). They are written
+//     before the packet is rewritten, and only for what is sent to a VIP. The port is
+//     0 where the VIP has none: then that of the packet stays as it is.
+const (
+	regVIP4Old = 1 // up to OVN 24.09; the protocol and the port of the tuple in later ones
+	regVIP4    = 4 // from OVN 25.03 on; the address of a backend in earlier ones
+	regVIP6    = 4 // to 7
+	regVIPPort = 2 // bits 0 to 15
+)
+
+const portMask = 0xffff
+
+// balanced are the matches, beside who asks, of the DNS queries that a load balancer has
+// rewritten. They do not tell UDP from TCP where a resolver address is asked, which saves
+// a flow for each: of a load balancer for another protocol nothing useful comes there.
+func (s *Service) balanced() [][]openflow.Field {
+	if len(s.Addresses) == 0 {
+		to := openflow.RegMasked(regVIPPort, dnsPort, portMask)
+		return [][]openflow.Field{
+			{openflow.EthType(ethIPv4), openflow.IPProto(ProtoUDP), to},
+			{openflow.EthType(ethIPv6), openflow.IPProto(ProtoUDP), to},
+		}
+	}
+	var all [][]openflow.Field
+	for _, a := range s.Addresses {
+		port := openflow.RegMasked(regVIPPort, uint32(a.Port()), portMask)
+		if a.Addr().Is4() {
+			b := a.Addr().As4()
+			vip := binary.BigEndian.Uint32(b[:])
+			for _, n := range []int{regVIP4Old, regVIP4} {
+				all = append(all, []openflow.Field{openflow.EthType(ethIPv4), openflow.Reg(n, vip), port})
+			}
+			continue
+		}
+		b := a.Addr().As16()
+		fields := []openflow.Field{openflow.EthType(ethIPv6), port}
+		for i := range 4 {
+			fields = append(fields, openflow.Reg(regVIP6+i, binary.BigEndian.Uint32(b[4*i:])))
+		}
+		all = append(all, fields)
+	}
+	return all
+}
+
+// Asked is where a guest has sent a packet of IP protocol proto that has the destination
+// dst by the time that it is punted.
+func Asked(p *openflow.PacketIn, proto uint8, dst netip.AddrPort) netip.AddrPort {
+	const relevant = openflow.CTTracked | openflow.CTDstNAT | openflow.CTReply | openflow.CTRelated | openflow.CTInvalid
+	if ct := &p.CT; ct.State&relevant == openflow.CTTracked|openflow.CTDstNAT &&
+		ct.Proto == proto && ct.Dst.BitLen() == dst.Addr().BitLen() && ct.Port != 0 {
+		return netip.AddrPortFrom(ct.Dst, ct.Port)
+	}
+	vip := vip4(&p.Regs)
+	if dst.Addr().Is6() {
+		vip = vip6(&p.Regs)
+	}
+	if !vip.IsValid() {
+		return dst
+	}
+	if port := uint16(p.Regs[regVIPPort] & portMask); port != 0 {
+		return netip.AddrPortFrom(vip, port)
+	}
+	return netip.AddrPortFrom(vip, dst.Port())
+}
+
+// vip4 is the IPv4 address in the registers, invalid if there is none. No address has 0
+// in its first byte, so what newer releases have in the register of older ones is none.
+func vip4(regs *[16]uint32) (vip netip.Addr) {
+	for _, n := range [...]int{regVIP4Old, regVIP4} {
+		if v := regs[n]; v>>24 != 0 {
+			return netip.AddrFrom4([4]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)})
+		}
+	}
+	return vip
+}
+
+// vip6 is the IPv6 address in the registers, invalid if there is none. Without a VIP the
+// lower part may hold something else; no unicast address has 0 in its first 32 bits but
+// those that can't be a VIP (RFC 4291, section 2.5).
+func vip6(regs *[16]uint32) (vip netip.Addr) {
+	if regs[regVIP6] == 0 {
+		return vip
+	}
+	var b [16]byte
+	for i := range 4 {
+		binary.BigEndian.PutUint32(b[4*i:], regs[regVIP6+i])
+	}
+	return netip.AddrFrom16(b)
+}

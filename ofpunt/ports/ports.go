@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ports tells who owns an OpenFlow port of a bridge now.
+//
+// Numbers are reused. The switch and the local Open_vSwitch database tell of a port that
+// goes and of another that gets its number in their own time each, and packets of the port
+// before may still be on their way. So a number counts
+//
+//   - as long as the switch has not deleted the port that the database has there
+//     ([Owners.Deleted]),
+//   - for a packet-in of a pipeline without logical ports, only once the switch has handed
+//     over all packets that it had when the database named the port ([View.Settle]).
+//
+// An answer is dropped if its port has moved to another owner meanwhile ([Owners.Moved]).
+//
+//	local database ──Set──► View ◄──Owner, SettledOwner, Moved── packet-ins, answers
+//	switch ──────Deleted──► gone ◄──┘
+//
+// The package has no goroutine. Readers take no lock: a View and the map of gone ports are
+// immutable and are replaced as a whole. Writers hold Owners.mu.
+package ports
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/vswitch"
+)
+
+// View is the local database's picture of a bridge. It is immutable, but for whether it is
+// settled. Its methods are safe for concurrent use.
+type View struct {
+	vswitch.View
+	byNumber map[uint32]*vswitch.Interface
+	// stayed are the numbers whose ports were there in the view before. Of others a
+	// packet may still be on its way that the port before them has sent, until settled is
+	// set.
+	stayed  map[uint32]bool
+	settled atomic.Bool
+}
+
+// NewView returns the view that follows before, which is nil for the first.
+func NewView(v vswitch.View, before *View) *View {
+	l := &View{View: v, byNumber: make(map[uint32]*vswitch.Interface, len(v.Interfaces)), stayed: make(map[uint32]bool)}
+	for i := range v.Interfaces {
+		p := &v.Interfaces[i]
+		if p.OFPort == 0 {
+			continue
+		}
+		l.byNumber[p.OFPort] = p
+		if before == nil {
+			// No flow of ours has stood yet.
+			l.stayed[p.OFPort] = true
+		} else {
+			was := before.byNumber[p.OFPort]
+			l.stayed[p.OFPort] = was != nil && was.UUID == p.UUID && before.isSettled(p.OFPort)
+		}
+	}
+	return l
+}
+
+func (l *View) isSettled(number uint32) bool { return l.settled.Load() || l.stayed[number] }
+
+// Settle says that the switch has handed over all packets that it had before the view came.
+func (l *View) Settle() { l.settled.Store(true) }
+
+// Absent reports whether the database has no such bridge: each has an interface of its own
+// name.
+func (l *View) Absent() bool { return len(l.Interfaces) == 0 }
+
+// IfaceIDs returns the logical ports that have an interface here. One without an OpenFlow
+// port number is none: nothing can come from it.
+func (l *View) IfaceIDs() []string {
+	var ids []string
+	for i := range l.Interfaces {
+		if id := l.Interfaces[i].IfaceID; id != "" && l.Interfaces[i].OFPort != 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Owners tells who owns the ports of one bridge. The zero value knows none. It is safe for
+// concurrent use.
+type Owners struct {
+	// view is nil until the database has told.
+	view atomic.Pointer[View]
+	// gone are the ports that the switch has deleted and the database still has. The map
+	// is immutable, and nil while there is none.
+	gone atomic.Pointer[map[uint32]tombstone]
+	// followed is set while the database is read.
+	followed atomic.Bool
+
+	mu sync.Mutex // of those who write gone or followed
+}
+
+// tombstone stands at the number of a port that the switch has deleted, until the local
+// database tells of that too.
+type tombstone struct {
+	uuid string // of the Interface row that no longer counts
+	end  time.Time
+}
+
+// tombstoneTime is far more than the local database lags behind the switch while it is
+// read. A tombstone may stand on the wrong row, that of a port of the same name that has
+// come since, so it must not stand for good.
+const tombstoneTime = 3 * time.Second
+
+// View returns the newest view, nil if there is none yet.
+func (o *Owners) View() *View { return o.view.Load() }
+
+// Set makes a view the newest.
+func (o *Owners) Set(v *View) {
+	o.view.Store(v)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	// They last for their time in any case, since a reader may still look at the view
+	// before.
+	o.prune(func(number uint32, t tombstone) bool {
+		i := v.byNumber[number]
+		return !now.Before(t.end) && (o.followed.Load() || i == nil || i.UUID != t.uuid)
+	})
+}
+
+// Follow says whether the database is read from now on. While it is not, what it has said
+// of a port that the switch deletes stays wrong for longer.
+func (o *Owners) Follow(followed bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !followed && o.followed.Load() {
+		// These had their time, so their rows are others' than the ports that went.
+		now := time.Now()
+		o.prune(func(_ uint32, t tombstone) bool { return !now.Before(t.end) })
+	}
+	o.followed.Store(followed)
+}
+
+// Followed reports whether the database is read.
+func (o *Owners) Followed() bool { return o.followed.Load() }
+
+// Deleted says that the switch has deleted a port. Name is cut to 15 bytes, as the switch
+// does it.
+func (o *Owners) Deleted(number uint32, name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	view := o.view.Load()
+	if view == nil {
+		return
+	}
+	i := view.byNumber[number]
+	if i == nil || i.Name[:min(len(i.Name), 15)] != name {
+		return
+	}
+	next := map[uint32]tombstone{}
+	if gone := o.gone.Load(); gone != nil {
+		next = maps.Clone(*gone)
+	}
+	next[number] = tombstone{i.UUID, time.Now().Add(tombstoneTime)}
+	o.gone.Store(&next)
+}
+
+// prune drops the tombstones that over reports. The caller holds mu.
+func (o *Owners) prune(over func(uint32, tombstone) bool) {
+	gone := o.gone.Load()
+	if gone == nil {
+		return
+	}
+	next := maps.Clone(*gone)
+	maps.DeleteFunc(next, over)
+	if len(next) == 0 {
+		o.gone.Store(nil)
+	} else if len(next) < len(*gone) {
+		o.gone.Store(&next)
+	}
+}
+
+// Owner returns the interface that has the number, nil if there is none, or that is not
+// known.
+func (o *Owners) Owner(number uint32) *vswitch.Interface { return o.owner(o.view.Load(), number) }
+
+// SettledOwner returns the interface that a packet came in by, nil if that is not known.
+func (o *Owners) SettledOwner(number uint32) *vswitch.Interface {
+	view := o.view.Load()
+	if view == nil || !view.isSettled(number) {
+		return nil
+	}
+	return o.owner(view, number)
+}
+
+// Moved reports whether the OpenFlow port that a packet came from, when was had it, is
+// another's by now: the answer is for nobody else. Where was is nil it is not known who
+// asked, and the answer is an error without data.
+func (o *Owners) Moved(was *vswitch.Interface, number uint32) bool {
+	if was == nil {
+		return false
+	}
+	i := o.Owner(number)
+	return i == nil || i.UUID != was.UUID
+}
+
+func (o *Owners) owner(view *View, number uint32) *vswitch.Interface {
+	if view == nil {
+		return nil
+	}
+	i := view.byNumber[number]
+	gone := o.gone.Load()
+	if i == nil || gone == nil {
+		return i
+	}
+	if t, ok := (*gone)[number]; ok && t.uuid == i.UUID && (!o.followed.Load() || time.Now().Before(t.end)) {
+		return nil
+	}
+	return i
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/share"
+)
+
+// stuckTime is how long nothing may leave the chains while others are rejected,
+// before they count as stuck: twice what each query may take.
+const stuckTime = 2 * answerDeadline
+
+// admission holds the queries in flight on one bridge, bounded in all, by network
+// and by guest (package share). Readers of connections admit, workers release; neither
+// waits for the other. Limits stand here, before the chain, as a plugin's own
+// (forward has one) is shared by all tenants.
+type admission struct {
+	slots []atomic.Pointer[Exchange]
+	count atomic.Int64
+	// released counts the queries that left a chain. Seen of them were counted by the last
+	// call of watch, which is the only one to use it, and the last ones at progress, in
+	// Unix nanoseconds. rejected is set by those that there was no room for since then.
+	released atomic.Int64
+	seen     int64
+	progress atomic.Int64
+	rejected atomic.Bool
+
+	// mu is the readers': a reload that changes the connection has two for a while.
+	mu       sync.Mutex
+	cursor   int
+	guests   map[guestKey]*inFlightCount
+	networks map[uint32]*inFlightCount
+}
+
+// guestKey is a guest as the registers of a packet-in name it: a network, and a port
+// there.
+type guestKey struct{ datapath, port uint32 }
+
+// inFlightCount counts the queries of a guest or of a network.
+type inFlightCount struct{ n atomic.Int64 }
+
+// maxIdleGuests is how many guests without a query are remembered before they
+// are swept out.
+const maxIdleGuests = 4096
+
+func newAdmission(size int) *admission {
+	a := &admission{
+		slots:  make([]atomic.Pointer[Exchange], size),
+		guests: map[guestKey]*inFlightCount{}, networks: map[uint32]*inFlightCount{},
+	}
+	a.progress.Store(time.Now().UnixNano())
+	return a
+}
+
+// admit takes x in, or tells which limit stands against it.
+func (a *admission) admit(x *Exchange, perGuest int) (reason string) {
+	reason = a.take(x, perGuest)
+	if reason != "" {
+		a.rejected.Store(true)
+	}
+	return reason
+}
+
+func (a *admission) take(x *Exchange, perGuest int) (reason string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.guests) >= maxIdleGuests {
+		a.sweep()
+	}
+	g, network := countOf(a.guests, x.from.guest), countOf(a.networks, x.from.guest.datapath)
+	use := share.Use{All: int(a.count.Load()), Network: int(network.n.Load()), Owner: int(g.n.Load())}
+	switch (share.Limit{All: len(a.slots), Owner: perGuest}).Exceeded(use, 1) {
+	case share.OfOwner:
+		return metric.ReasonPortLimit
+	case share.OfNetwork:
+		return metric.ReasonOverload
+	}
+	// Slots are filled here alone and one is free, so this ends.
+	for !a.slots[a.cursor].CompareAndSwap(nil, x) {
+		a.cursor = (a.cursor + 1) % len(a.slots)
+	}
+	x.slot, x.ofGuest, x.ofNetwork = a.cursor, g, network
+	a.cursor = (a.cursor + 1) % len(a.slots)
+	g.n.Add(1)
+	network.n.Add(1)
+	a.count.Add(1)
+	return ""
+}
+
+func countOf[K comparable](m map[K]*inFlightCount, key K) *inFlightCount {
+	c := m[key]
+	if c == nil {
+		c = &inFlightCount{}
+		m[key] = c
+	}
+	return c
+}
+
+// release lets x go, once.
+func (a *admission) release(x *Exchange) {
+	a.slots[x.slot].Store(nil)
+	x.ofGuest.n.Add(-1)
+	x.ofNetwork.n.Add(-1)
+	if x.ready.Load() {
+		// Others have not been in a chain.
+		a.released.Add(1)
+	}
+	a.count.Add(-1)
+}
+
+// watch takes note of queries that have left. One goroutine calls it, several times a
+// second.
+func (a *admission) watch(now time.Time) {
+	released := a.released.Load()
+	if a.seen != released || a.count.Load() == 0 {
+		a.seen = released
+		a.rejected.Store(false)
+		a.progress.Store(now.UnixNano())
+	}
+}
+
+// stuck reports whether queries are rejected and none has left for a long time.
+// Guests who ask a dead upstream do not make it so: their queries end.
+func (a *admission) stuck(now time.Time) bool {
+	return a.rejected.Load() && now.UnixNano()-a.progress.Load() > int64(stuckTime)
+}
+
+// sweep forgets guests and networks without a query.
+func (a *admission) sweep() {
+	idle := func(c *inFlightCount) bool { return c.n.Load() == 0 }
+	maps.DeleteFunc(a.guests, func(_ guestKey, c *inFlightCount) bool { return idle(c) })
+	maps.DeleteFunc(a.networks, func(_ uint32, c *inFlightCount) bool { return idle(c) })
+}
+
+// expire answers for the queries that arrived before t.
+func (a *admission) expire(t time.Time) {
+	for i := range a.slots {
+		if x := a.slots[i].Load(); x != nil && x.arrived.Before(t) {
+			x.expire()
+		}
+	}
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"bytes"
+	"sync/atomic"
+	"time"
+
+	"github.com/puntdns/puntdns/ofpunt/frame"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+)
+
+// Channel is one connection to the switch as the packet-ins have it that came by it.
+type Channel struct {
+	intake *Intake
+	conn   *openflow.Conn
+	// probeBack is told of a probe of the lease that has come back.
+	probeBack func(token uint64)
+	// output has the encoded actions of an answer without a tag.
+	output []byte
+	// pending counts the queries that came by this connection and are in flight.
+	pending atomic.Int64
+}
+
+// NewChannel returns the channel of a connection whose handshake is done. ProbeBack is told
+// of the probes that come back by it, and must not block.
+func (in *Intake) NewChannel(conn *openflow.Conn, probeBack func(token uint64)) (*Channel, error) {
+	output, err := outputActions(conn, 0)
+	return &Channel{intake: in, conn: conn, probeBack: probeBack, output: output}, err
+}
+
+// Pending returns how many queries that came by the channel are in flight.
+func (c *Channel) Pending() int64 { return c.pending.Load() }
+
+// PacketIn takes a packet-in on the reader's goroutine. It does not block, and keeps neither
+// in nor message.
+func (c *Channel) PacketIn(in *openflow.PacketIn, message []byte) {
+	if !bytes.Equal(in.UserData, c.intake.bridge.UserData) {
+		c.intake.bridge.Tally.PacketIn(metric.Dropped, metric.ReasonForeign)
+		return
+	}
+	switch kind := frame.KindOf(in.Data); {
+	case kind == frame.KindProbe && in.InPort == openflow.PortController:
+		c.probe(in)
+	case kind == frame.KindARP, kind == frame.KindICMPv6:
+		c.neighbor(in, message)
+	case kind == frame.KindTCP:
+		c.segment(in, message)
+	default:
+		c.query(in, message)
+	}
+}
+
+// probe is a probe of the lease that a worker is to give back: it takes the way of a query,
+// and so tells whether there is a way. No limit holds it up, or guests that fill those would
+// end the lease.
+type probe struct {
+	channel *Channel
+	server  *Server
+	arrived time.Time
+	token   uint64
+}
+
+func (c *Channel) probe(in *openflow.PacketIn) {
+	if token, ok := frame.ParseProbe(in.Data); ok {
+		c.intake.workers.serve(&probe{c, c.intake.server.Load(), time.Now(), token})
+	}
+}
+
+// run gives the probe back, unless the chains are stuck.
+func (p *probe) run() {
+	if !p.server.admission.stuck(p.arrived) {
+		p.channel.probeBack(p.token)
+	}
+}
+
+// packetOut sends b.frame to where a packet came from, with a VLAN tag pushed unless tag
+// is 0. OnReader is set while the reader runs what sends it.
+func (c *Channel) packetOut(b *buffer, inPort uint32, tag uint16, onReader bool) error {
+	actions, err := c.output, error(nil)
+	if tag != 0 {
+		if actions, err = outputActions(c.conn, tag); err != nil {
+			return err
+		}
+	}
+	if b.message, err = openflow.AppendPacketOut(b.message[:0], c.conn.Version(), c.conn.NextXID(), inPort, actions, b.frame); err != nil {
+		return err
+	}
+	return c.write(b.message, onReader)
+}
+
+// outputActions returns the encoded actions that send a frame back to where it came from,
+// after the actions first. A tag other than 0 is pushed.
+func outputActions(conn *openflow.Conn, tag uint16, first ...openflow.Action) ([]byte, error) {
+	list := first
+	if tag != 0 {
+		list = append(list, openflow.PushVLAN{}, openflow.SetVLAN{VID: tag})
+	}
+	return openflow.AppendActions(nil, conn.Version(), append(list, openflow.Output{Port: openflow.PortInPort})...)
+}
+
+// write sends a message, together with others where there are any.
+func (c *Channel) write(message []byte, onReader bool) error {
+	switch {
+	case onReader:
+		return c.conn.WriteLater(message)
+	case c.pending.Load() <= 1:
+		return c.conn.WriteNow(message)
+	default:
+		return c.conn.Write(message)
+	}
+}

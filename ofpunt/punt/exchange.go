@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+)
+
+// Outcomes of an exchange without an answer. They are larger than any rcode in a message
+// (RFC 6891, section 6.1.3).
+const (
+	RcodeResumed = 1<<12 + iota
+	RcodeDropped
+)
+
+// transport is what has brought the query of an exchange, and takes its answer back.
+type transport interface {
+	// overTCP reports whether it is a TCP connection, else it is a datagram.
+	overTCP() bool
+	// send sends b.answer. It blocks as long as the guest has no room for it, until the
+	// deadline.
+	send(b *buffer, deadline time.Time) error
+	// paused reports whether the query can be resumed.
+	paused() bool
+	// resume gives the query back to the switch, once.
+	resume() error
+	// promise returns the timeout of edns-tcp-keepalive that the connection holds to, in
+	// units of keepaliveUnit, where the server allows it to be idle for so long; -1 for none.
+	promise(idle time.Duration) int
+	// atDeadline calls answer, on another goroutine if that may block.
+	atDeadline(answer func())
+	// release says that the chain has ended.
+	release()
+}
+
+// Exchange is a DNS message of a guest, and its one answer: whoever answers it first, drops
+// it, or has it resumed, is the only one. It is not used again for another message. Its
+// methods are safe for concurrent use, but for those that say otherwise.
+type Exchange struct {
+	server    *Server
+	transport transport
+	from      *sender
+	arrived   time.Time
+	// payload is the message, request what it says. Others may read them, and from, once
+	// ready is set: a chain is to answer then.
+	payload []byte
+	request dns.Msg
+	ready   atomic.Bool
+	// keepalive is set if the query has edns-tcp-keepalive.
+	keepalive bool
+
+	// found is what the databases were found to know of the name.
+	found ovn.Found
+
+	// context and writer are what the chain gets beside request.
+	context exchangeContext
+	writer  writer
+
+	// slot is the place of the exchange in admission, ofGuest and ofNetwork count it; nil
+	// unless it was admitted.
+	slot               int
+	ofGuest, ofNetwork *inFlightCount
+
+	// recursive is whether the block of the query offers recursion: 0 as long as the query
+	// has not come to a block, else 1 for no and 2 for yes.
+	recursive atomic.Int32
+	// looped is set if forward would ask the guest itself.
+	looped atomic.Bool
+	// done is set by whoever answers, drops or resumes.
+	done atomic.Bool
+	// unanswered is the outcome once done is set without an answer; else 0.
+	unanswered atomic.Int32
+}
+
+func (x *Exchange) init(s *Server, t transport, from *sender) {
+	x.server, x.transport, x.from, x.arrived = s, t, from, time.Now()
+}
+
+// Key is the context key of an *Exchange.
+type Key struct{}
+
+// FromContext returns the exchange that a chain was asked for. It is false for a query that
+// no punt brought, and for one that a plugin makes of its own.
+func FromContext(ctx context.Context) (*Exchange, bool) {
+	x, ok := ctx.Value(Key{}).(*Exchange)
+	return x, ok
+}
+
+// exchangeContext is the context of a server with the values of an exchange: one context of
+// many values is a fraction of as many contexts of one.
+type exchangeContext struct {
+	context.Context
+	x *Exchange
+}
+
+// Value implements context.Context.
+func (c *exchangeContext) Value(key any) any {
+	switch key.(type) {
+	case Key:
+		return c.x
+	case origin.Key:
+		return &c.x.from.origin
+	case ovn.FoundKey:
+		return &c.x.found
+	}
+	return c.Context.Value(key)
+}
+
+// ask takes the query through its chain.
+func (x *Exchange) ask() {
+	x.context = exchangeContext{x.server.Context, x}
+	x.writer.init(x)
+	x.server.Chains.ServeDNS(&x.context, &x.writer, &x.request)
+	x.drop(metric.ReasonUnanswered)
+}
+
+// end takes an exchange out of flight, whose chain has returned. It is to be deferred: a
+// panic costs its exchange and no more.
+func (x *Exchange) end() {
+	x.panicked(recover())
+	if x.ofGuest != nil {
+		x.server.admission.release(x)
+		x.from.channel.pending.Add(-1)
+	}
+	x.transport.release()
+}
+
+// panicked takes what recover has returned.
+func (x *Exchange) panicked(r any) {
+	if r != nil {
+		x.server.logPanic(x.from.channel.intake.bridge.Name, r)
+		x.drop(metric.ReasonPanic)
+	}
+}
+
+// Request returns the query as the chains get it. It is theirs to change.
+func (x *Exchange) Request() *dns.Msg { return &x.request }
+
+// Arrived returns when the query came.
+func (x *Exchange) Arrived() time.Time { return x.arrived }
+
+// SetRecursive says whether the block that the query has come to offers recursion.
+func (x *Exchange) SetRecursive(recursive bool) {
+	if recursive {
+		x.recursive.Store(2)
+	} else {
+		x.recursive.Store(1)
+	}
+}
+
+// offersRecursion reports whether the guest may count on recursion: of a query that has not
+// come to its block, whether any block offers it.
+func (x *Exchange) offersRecursion() bool {
+	if r := x.recursive.Load(); r != 0 {
+		return r == 2
+	}
+	return x.server.Recursive
+}
+
+// SetLooped says that forward would ask the guest what that has asked. So a resume, or
+// SERVFAIL, is counted as such.
+func (x *Exchange) SetLooped() { x.looped.Store(true) }
+
+// Outcome reports whether the exchange is done, and what has become of it where that is no
+// answer: RcodeResumed or RcodeDropped, else 0.
+func (x *Exchange) Outcome() (rcode int, done bool) {
+	if !x.done.Load() {
+		return 0, false
+	}
+	return int(x.unanswered.Load()), true
+}
+
+// claim reports whether the caller is the first to deal with the exchange.
+func (x *Exchange) claim() bool { return x.done.CompareAndSwap(false, true) }
+
+// Resume gives the packet of the query back to the switch, on to its own destination. It is
+// origin.Resumer.
+func (x *Exchange) Resume() error {
+	if x.looped.Load() {
+		return x.resume(metric.ReasonLoop)
+	}
+	return x.resume(metric.ReasonChain)
+}
+
+func (x *Exchange) resume(reason string) error {
+	if !x.transport.paused() {
+		return errNotPaused
+	}
+	if !x.claim() {
+		return errDone
+	}
+	if err := x.transport.resume(); err != nil {
+		x.unanswered.Store(RcodeDropped)
+		x.count(metric.Dropped, metric.ReasonConnection)
+		return err
+	}
+	x.unanswered.Store(RcodeResumed)
+	x.count(metric.Resumed, reason)
+	return nil
+}
+
+// pass resumes the query if it is paused, and else counts it with result.
+func (x *Exchange) pass(result, reason string) {
+	if x.transport.paused() {
+		_ = x.resume(reason) // counted there
+		return
+	}
+	if x.claim() {
+		x.count(result, reason)
+	}
+}
+
+// drop counts the query as dropped, unless it has been dealt with.
+func (x *Exchange) drop(reason string) {
+	if x.claim() {
+		x.count(metric.Dropped, reason)
+	}
+}
+
+// refuse answers with an error that no plugin has a say in. In hijack mode the
+// query goes on to its own destination instead: somebody there may know better.
+func (x *Exchange) refuse(rcode int, reason string) {
+	if x.transport.paused() && (x.server.hijack() || reason == metric.ReasonOrigin) {
+		x.pass(metric.Resumed, reason)
+		return
+	}
+	x.replyError(rcode, metric.Refused, reason)
+}
+
+// expire answers in the place of a chain that takes too long. The exchange stays in
+// flight until its chain returns.
+func (x *Exchange) expire() {
+	if x.ready.Load() && !x.done.Load() {
+		x.transport.atDeadline(func() {
+			x.replyError(dns.RcodeServerFailure, metric.Answered, metric.ReasonDeadline)
+		})
+	}
+}
+
+// replyError answers with rcode and the question.
+func (x *Exchange) replyError(rcode int, result, reason string) {
+	b := buffers.get()
+	defer buffers.put(b)
+	answer := appendError(b.answer[:0], x.payload, rcode, x.offersRecursion())
+	if answer == nil {
+		x.drop(metric.ReasonShort)
+		return
+	}
+	b.answer = answer
+	if x.transport.overTCP() {
+		b.answer = appendKeepalive(answer, x.promise(asksKeepalive(x.payload)))
+	}
+	_ = x.reply(b, result, reason) // counted there
+}
+
+// reply sends b.answer and counts it, unless somebody has dealt with the exchange before.
+func (x *Exchange) reply(b *buffer, result, reason string) error {
+	if !x.claim() {
+		return errDone
+	}
+	if x.from.channel.intake.bridge.Ports.Moved(x.from.owner, x.from.inPort) {
+		x.count(metric.Dropped, metric.ReasonPort)
+		return nil
+	}
+	if err := x.transport.send(b, x.arrived.Add(answerDeadline)); err != nil {
+		x.count(metric.Dropped, metric.ReasonConnection)
+		return err
+	}
+	x.count(result, reason)
+	return nil
+}
+
+// count counts what has become of the exchange.
+func (x *Exchange) count(result, reason string) {
+	if x.transport.overTCP() {
+		x.from.channel.intake.bridge.Tally.TCPQuery(result, reason)
+		return
+	}
+	x.from.channel.intake.bridge.Tally.PacketIn(result, reason)
+}

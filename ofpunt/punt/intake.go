@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/ports"
+	"github.com/puntdns/puntdns/ofpunt/tcp"
+)
+
+// answerDeadline is when a query whose chain is silent gets its SERVFAIL: within
+// the 5 s after which stub resolvers give up (resolv.conf(5), timeout).
+const answerDeadline = 4500 * time.Millisecond
+
+// DrainTimeout is how long the queries of a server that is replaced may take. It is a
+// little more than a chain has to answer, after which each of them has its answer.
+const DrainTimeout = answerDeadline + 500*time.Millisecond
+
+// Bridge is what an [Intake] needs of its bridge.
+type Bridge struct {
+	Name string
+	// UserData marks the packet-ins of our punts.
+	UserData []byte
+	Tally    *metric.Tally
+	Ports    *ports.Owners
+	// Conn is the newest connection to the switch, nil without one: TCP connections of
+	// guests outlive it.
+	Conn *atomic.Pointer[openflow.Conn]
+	// Leaving is set once the bridge is to be left, so that connections are to end.
+	Leaving *atomic.Bool
+}
+
+// Intake takes the packet-ins of one bridge, by whatever connection they come, and has the
+// server that is current answer them. It is safe for concurrent use.
+type Intake struct {
+	bridge  Bridge
+	workers *workers
+	// tcp has the connections of the guests. It is nil if there is none.
+	tcp    *tcp.Stack
+	server atomic.Pointer[Server]
+
+	ctx    context.Context // of all goroutines but the workers
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu sync.Mutex
+	// servers are the current one and those that have queries in flight; mu guards them.
+	servers []*Server
+}
+
+// NewIntake returns the intake of a bridge, which has to be closed. It needs a server
+// before its first packet-in.
+func NewIntake(b Bridge) *Intake {
+	stack, err := tcp.New()
+	if err != nil {
+		log.Errorf("Bridge %s: %v; DNS over TCP is not answered", b.Name, err)
+	}
+	in := newIntake(b, stack)
+	if stack != nil {
+		in.done.Go(in.accept)
+	}
+	in.done.Go(in.watch)
+	return in
+}
+
+// newIntake returns an intake without goroutines.
+func newIntake(b Bridge, stack *tcp.Stack) *Intake {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Intake{bridge: b, workers: newWorkers(), tcp: stack, ctx: ctx, cancel: cancel}
+}
+
+// Use makes s the current server. Queries that are in flight stay with theirs.
+func (in *Intake) Use(s *Server) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.servers = append(slices.DeleteFunc(in.servers, func(o *Server) bool { return o == s }), s)
+	in.server.Store(s)
+}
+
+// ResetConnections resets the TCP connections of the guests, and takes no further ones. It
+// reports whether there were any: the switch has to get the resets.
+func (in *Intake) ResetConnections() bool {
+	if in.tcp == nil {
+		return false
+	}
+	were := in.tcp.Connections() > 0
+	in.tcp.Close()
+	return were
+}
+
+// Close ends all goroutines and waits for them, workers without a query apart. No
+// connection to the switch may be served any more.
+func (in *Intake) Close() {
+	in.ResetConnections()
+	in.cancel()
+	in.done.Wait()
+	in.workers.end()
+}
+
+// watch answers for chains that take too long, and ends TCP connections that do.
+func (in *Intake) watch() {
+	t := time.NewTicker(answerDeadline / 20)
+	defer t.Stop()
+	for {
+		select {
+		case <-in.ctx.Done():
+			return
+		case now := <-t.C:
+			in.bridge.Tally.InFlight(in.expire(now))
+			if in.tcp != nil {
+				in.tcp.Sweep(now)
+				in.countConnections()
+			}
+		}
+	}
+}
+
+// expire answers the queries whose deadline is over, and returns how many are in flight.
+// It drops servers that are replaced and have none.
+func (in *Intake) expire(now time.Time) (inFlight int64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.servers = slices.DeleteFunc(in.servers, func(s *Server) bool {
+		s.admission.expire(now.Add(-answerDeadline))
+		s.admission.watch(now)
+		n := s.InFlight()
+		inFlight += n
+		return n == 0 && s != in.server.Load()
+	})
+	return inFlight
+}
+
+func (in *Intake) countConnections() { in.bridge.Tally.TCPConnections(in.tcp.Connections()) }

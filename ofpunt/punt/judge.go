@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"encoding/binary"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/ofpunt/metric"
+)
+
+// judge reads the DNS message. It reports whether it is a query for the chains; else the
+// exchange has been dealt with.
+func (x *Exchange) judge() bool {
+	switch accept(x.payload) {
+	case acceptShort:
+		x.pass(metric.Dropped, metric.ReasonShort)
+		return false
+	case acceptResponse:
+		x.pass(metric.Dropped, metric.ReasonResponse)
+		return false
+	case acceptMalformed:
+		x.refuse(dns.RcodeFormatError, metric.ReasonMalformed)
+		return false
+	case acceptOpcode:
+		x.refuse(dns.RcodeNotImplemented, metric.ReasonOpcode)
+		return false
+	}
+	r := &x.request
+	if !wellFormed(x.payload) || r.Unpack(x.payload) != nil {
+		x.refuse(dns.RcodeFormatError, metric.ReasonMalformed)
+		return false
+	}
+	if x.server.hijack() && !x.transport.overTCP() && refusedByServer(r) {
+		x.pass(metric.Resumed, metric.ReasonForeignQuery)
+		return false
+	}
+	// An EDNS version that is not known comes first: the server answers BADVERS.
+	if o := r.IsEdns0(); o == nil || o.Version() == 0 {
+		if rcode, reason := refusedQuestion(r.Question[0], x.server.Transfers); reason != "" {
+			x.refuse(rcode, reason)
+			return false
+		}
+	}
+	x.keepalive = takeKeepalive(r)
+	x.ready.Store(true)
+	return true
+}
+
+// refusedByServer reports whether CoreDNS's server would refuse a query by itself, before
+// any chain: another class than IN, or an EDNS version that is not known.
+func refusedByServer(r *dns.Msg) bool {
+	o := r.IsEdns0()
+	return r.Question[0].Qclass != dns.ClassINET || o != nil && o.Version() != 0
+}
+
+// What accept makes of the header of a DNS message.
+type acceptance uint8
+
+const (
+	acceptQuery acceptance = iota
+	acceptShort
+	acceptResponse
+	acceptMalformed
+	acceptOpcode
+)
+
+// accept judges a message by its header, as CoreDNS does on a socket but for NOTIFY.
+func accept(m []byte) acceptance {
+	if len(m) < headerLen {
+		return acceptShort
+	}
+	h := dns.Header{
+		Id:      binary.BigEndian.Uint16(m),
+		Bits:    binary.BigEndian.Uint16(m[2:]),
+		Qdcount: binary.BigEndian.Uint16(m[4:]),
+		Ancount: binary.BigEndian.Uint16(m[6:]),
+		Nscount: binary.BigEndian.Uint16(m[8:]),
+		Arcount: binary.BigEndian.Uint16(m[10:]),
+	}
+	// CoreDNS takes NOTIFY, which is for servers that have zones from others: no
+	// plugin here does. In hijack mode it is on its way to one that may.
+	if h.Bits>>11&0xf == dns.OpcodeNotify && h.Bits&bitQR == 0 {
+		return acceptOpcode
+	}
+	switch dns.DefaultMsgAcceptFunc(h) {
+	case dns.MsgAccept:
+		return acceptQuery
+	case dns.MsgIgnore:
+		return acceptResponse
+	case dns.MsgRejectNotImplemented:
+		return acceptOpcode
+	}
+	return acceptMalformed
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/puntdns/puntdns/ofpunt/frame"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+)
+
+// resolverMAC is the hardware address of the resolver addresses, on every switch
+// and node alike, so that a guest that migrates keeps its neighbour entry. It is
+// locally administered.
+var resolverMAC = [6]byte{0x02, 0x00, 'd', 'n', 's', 0x35}
+
+// neighbor answers an ARP request or a neighbour solicitation for a resolver address. It is
+// no query, and takes no slot of one: the reader does it and waits for nobody.
+func (c *Channel) neighbor(in *openflow.PacketIn, message []byte) {
+	var p packet
+	p.init(c, c.intake.server.Load(), in, message)
+	defer p.recovered()
+	var n frame.Neighbor
+	if err := n.Decode(in.Data); err != nil {
+		p.pass(refusal(err))
+		return
+	}
+	g, ok := p.server.Identify(in, p.owner, n.Tagged)
+	if !ok {
+		p.pass(metric.ReasonOrigin)
+		return
+	}
+	if !slices.ContainsFunc(p.server.Addresses, func(a netip.AddrPort) bool { return a.Addr() == n.Target }) {
+		p.pass(metric.ReasonForeign)
+		return
+	}
+	tag := g.Tag
+	if n.Tagged {
+		tag = 0
+	}
+	b := buffers.get()
+	defer buffers.put(b)
+	b.frame = n.AppendReply(b.frame[:0], resolverMAC, true)
+	if err := c.packetOut(b, in.InPort, tag, false); err != nil {
+		p.end(metric.Dropped, metric.ReasonConnection)
+		return
+	}
+	p.end(metric.Answered, metric.ReasonNeighbor)
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"errors"
+	"hash/fnv"
+	"io"
+	"net/netip"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/frame"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// sender is who has sent a packet.
+type sender struct {
+	// channel is the connection to the switch that the packet came by.
+	channel *Channel
+	// guest is whom the limits are for.
+	guest guestKey
+	// owner has the OpenFlow port inPort; nil if that is not known.
+	owner  *vswitch.Interface
+	inPort uint32
+	// ends are those of the frame, but that Dst is where the guest has sent it: a load
+	// balancer may have rewritten that.
+	ends frame.Ends
+	// origin is valid once identify has reported so.
+	origin origin.Origin
+	// tag is the VLAN id that is pushed onto what is sent back, as OVN has stripped that of
+	// a container; 0 for none.
+	tag uint16
+}
+
+// packet is one packet-in. Nothing of it is used again for another: plugins may keep the
+// writer of an exchange, and an answer must never reach another guest.
+type packet struct {
+	sender
+	server *Server
+	in     openflow.PacketIn
+	// message is the whole packet-in, which a resume gives back. What in has lies in it.
+	message []byte
+	// claimed is set by whoever resumes the packet, or deals with it otherwise.
+	claimed atomic.Bool
+	// runByReader is set while the reader of the connection runs the query that the packet
+	// brings.
+	runByReader atomic.Bool
+}
+
+var (
+	errDone      = errors.New("the punted query has been answered already")
+	errNotPaused = errors.New("the punt was not paused, it can't be resumed")
+)
+
+// init makes p that of a packet-in, and looks up by which port it came.
+func (p *packet) init(c *Channel, s *Server, in *openflow.PacketIn, message []byte) {
+	p.channel, p.server, p.in, p.message, p.inPort = c, s, *in, message, in.InPort
+	if s.OVN {
+		p.owner = c.intake.bridge.Ports.Owner(in.InPort)
+		p.guest = guestKey{uint32(in.Metadata), in.Regs[placement.RegInPort]}
+	} else {
+		p.owner = c.intake.bridge.Ports.SettledOwner(in.InPort)
+		p.guest = guestKey{networkOf(p.owner), in.InPort}
+	}
+}
+
+// networkOf is a number for the network of an interface, which stands for the tunnel
+// key of OVN's; that of one without a network is its own. Two networks may share one,
+// and then share their part of the limit in all.
+func networkOf(i *vswitch.Interface) uint32 {
+	if i == nil {
+		return 0
+	}
+	of := i.NetworkID
+	if of == "" {
+		of = i.IfaceID
+	}
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, of) // never fails, package hash
+	return h.Sum32()
+}
+
+// asked returns where the guest has sent the packet, whose ends are those of the frame.
+func (p *packet) asked(proto uint8) netip.AddrPort {
+	if !p.server.OVN {
+		return p.ends.Dst
+	}
+	return placement.Asked(&p.in, proto, p.ends.Dst)
+}
+
+// identify fills in the origin. It reports whether the sender is known.
+func (p *packet) identify() bool {
+	g, ok := p.server.Identify(&p.in, p.owner, p.ends.Tagged)
+	if !ok {
+		return false
+	}
+	p.origin = origin.Origin{
+		Bridge:      p.channel.intake.bridge.Name,
+		InPort:      p.inPort,
+		VLAN:        g.Tag,
+		Network:     g.Network,
+		Switch:      g.Switch,
+		Port:        g.Port,
+		MAC:         p.ends.SrcMAC,
+		Destination: p.ends.Dst,
+		Hijacked:    p.server.hijack(),
+	}
+	p.tag = g.Tag
+	if p.ends.Tagged {
+		// The tag is still on the frame, so it is the guest's own business.
+		p.origin.VLAN, p.tag = p.ends.VLAN, 0
+	}
+	return true
+}
+
+// claim reports whether the caller is the first to deal with the packet.
+func (p *packet) claim() bool { return p.claimed.CompareAndSwap(false, true) }
+
+// resume gives the packet back to the switch, on to its own destination.
+func (p *packet) resume() error {
+	if !p.in.Paused() {
+		return errNotPaused
+	}
+	if !p.claim() {
+		return errDone
+	}
+	b := buffers.get()
+	defer buffers.put(b)
+	var err error
+	if b.message, err = openflow.AppendResume(b.message[:0], p.message, p.channel.conn.NextXID()); err != nil {
+		return err
+	}
+	return p.channel.write(b.message, p.runByReader.Load())
+}
+
+// pass resumes the packet if it is paused, and else drops it.
+func (p *packet) pass(reason string) {
+	switch tally := p.channel.intake.bridge.Tally; {
+	case !p.in.Paused():
+		p.end(metric.Dropped, reason)
+	case p.resume() != nil:
+		tally.PacketIn(metric.Dropped, metric.ReasonConnection)
+	default:
+		tally.PacketIn(metric.Resumed, reason)
+	}
+}
+
+// end counts what has become of the packet, unless somebody else has dealt with it.
+func (p *packet) end(result, reason string) {
+	if p.claim() {
+		p.channel.intake.bridge.Tally.PacketIn(result, reason)
+	}
+}
+
+// recovered takes a panic over the packet, and is to be deferred.
+func (p *packet) recovered() {
+	if r := recover(); r != nil {
+		p.server.logPanic(p.channel.intake.bridge.Name, r)
+		p.end(metric.Dropped, metric.ReasonPanic)
+	}
+}
+
+// logPanic logs the first panic of the server. A metric has all.
+func (s *Server) logPanic(bridge string, r any) {
+	if !s.panicked.Swap(true) {
+		log.Errorf("Recovered from a panic over a punt of bridge %s, further ones are counted: %v\n%s", bridge, r, debug.Stack())
+	}
+}
+
+// refusal is the label of an error of the frame package.
+func refusal(err error) string {
+	var r frame.Refusal
+	if errors.As(err, &r) {
+		return string(r)
+	}
+	return metric.ReasonMalformed
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/ofpunt/frame"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// The way of a query over UDP. The connection has decoded the packet-in, whose registers
+// and in_port say whom the limits are for; what is in the frame is looked at behind
+// admission, by whoever runs the datagram.
+
+// query takes a punted UDP packet on the reader's goroutine: it admits the query, or
+// rejects it.
+func (c *Channel) query(in *openflow.PacketIn, message []byte) {
+	d := new(datagram)
+	d.receive(c, c.intake.server.Load(), in, message)
+	for {
+		s := d.server
+		if reason := s.admission.admit(&d.exchange, s.ConcurrentGuest); reason != "" {
+			d.reject(reason)
+			return
+		}
+		// Who replaces a server waits for the queries that it has admitted, so one that it
+		// admitted too late must not count on its chain.
+		now := c.intake.server.Load()
+		if s == now {
+			break
+		}
+		s.admission.release(&d.exchange)
+		d = d.again(now)
+	}
+	c.pending.Add(1)
+	d.start()
+}
+
+// datagram is a UDP packet, and the transport of the one exchange that it brings.
+type datagram struct {
+	packet
+	exchange Exchange
+}
+
+// receive makes d of a packet-in, of which it takes a copy.
+func (d *datagram) receive(c *Channel, s *Server, in *openflow.PacketIn, message []byte) {
+	d.init(c, s, in, nil)
+	d.message = d.in.Own(message)
+	d.exchange.init(s, d, &d.sender)
+}
+
+// again returns a datagram of the same packet-in for another server.
+func (d *datagram) again(s *Server) *datagram {
+	o := new(datagram)
+	o.receive(d.channel, s, &d.in, d.message)
+	return o
+}
+
+// readerTime is how long the reader of the connection may run queries of one read by
+// itself: the work of some hundred.
+const readerTime = time.Millisecond
+
+// start has a worker run d; or the reader, where the chains answer from memory and the
+// reader has not been busy for long: to wake a worker is a sixth of the processor time of a
+// query.
+func (d *datagram) start() {
+	conn, now := d.channel.conn, d.exchange.arrived
+	if now.Sub(conn.ReadAt()) < readerTime && d.server.onReader(now) {
+		conn.Then(d)
+		return
+	}
+	d.channel.intake.workers.serve(d)
+}
+
+// Run implements openflow.Task: the reader runs d as long as nobody else has to be asked.
+func (d *datagram) Run() {
+	d.runByReader.Store(true)
+	if !d.answeredHere() {
+		d.runByReader.Store(false)
+		d.channel.intake.workers.serve((*prepared)(d))
+		return
+	}
+	d.ask()
+}
+
+// prepared is a datagram that prepare has been called of.
+type prepared datagram
+
+func (p *prepared) run() { (*datagram)(p).ask() }
+
+// answeredHere prepares d. It reports whether the rest blocks on nobody: there is no chain to
+// ask, or the databases know the name.
+func (d *datagram) answeredHere() bool {
+	x := &d.exchange
+	d.prepare()
+	defer func() { x.panicked(recover()) }()
+	return !x.ready.Load() || x.server.Find(&d.origin, strings.ToLower(x.request.Question[0].Name), &x.found)
+}
+
+// TaskLasts takes note that a query has blocked the reader of a connection.
+func TaskLasts(t openflow.Task) {
+	if d, ok := t.(*datagram); ok {
+		d.server.blocked(d.channel.intake.bridge.Name, time.Now())
+	}
+}
+
+// run takes the datagram through its chain.
+func (d *datagram) run() {
+	d.prepare()
+	d.ask()
+}
+
+// ask has the chain answer, if prepare has found a query for it.
+func (d *datagram) ask() {
+	defer d.exchange.end()
+	if d.exchange.ready.Load() {
+		d.exchange.ask()
+	}
+}
+
+// prepare does what needs no chain. It is to be called once.
+func (d *datagram) prepare() {
+	defer func() { d.exchange.panicked(recover()) }()
+	if d.decode() && d.identify() {
+		d.exchange.judge()
+	}
+}
+
+// decode reads the frame. It reports whether there is a DNS message; else the packet has
+// been dealt with.
+func (d *datagram) decode() bool {
+	err := d.decodeFrame()
+	if err != nil {
+		d.exchange.pass(metric.Dropped, refusal(err))
+	}
+	return err == nil
+}
+
+func (d *datagram) decodeFrame() error {
+	var u frame.UDP
+	err := u.Decode(d.in.Data)
+	d.ends, d.exchange.payload = u.Ends, u.Payload
+	if err == nil {
+		d.ends.Dst = d.asked(placement.ProtoUDP)
+	}
+	return err
+}
+
+// identify fills in the origin. It reports whether the sender is known; else the packet has
+// been dealt with.
+func (d *datagram) identify() bool {
+	if !d.identifySender() {
+		d.exchange.refuse(dns.RcodeServerFailure, metric.ReasonOrigin)
+		return false
+	}
+	return true
+}
+
+func (d *datagram) identifySender() bool {
+	ok := d.packet.identify()
+	if ok && d.in.Paused() {
+		d.origin.Resumer = &d.exchange
+	}
+	return ok
+}
+
+// reject deals with a query that there is no room for.
+func (d *datagram) reject(reason string) {
+	x := &d.exchange
+	defer x.end()
+	if d.decodeFrame() != nil || !d.identifySender() || accept(x.payload) != acceptQuery {
+		x.pass(metric.Dropped, reason)
+		return
+	}
+	x.reject(reason)
+}
+
+// reject deals with an exchange over the limits. In hijack mode it goes on to its
+// destination unless it is for a name that is answered here: the guest has asked a server
+// that has room, perhaps.
+func (x *Exchange) reject(reason string) {
+	switch {
+	case x.transport.paused() && x.server.hijack() && !x.answersName():
+		x.pass(metric.Resumed, reason)
+	case x.server.DropOverload:
+		x.drop(reason)
+	default:
+		x.replyError(dns.RcodeServerFailure, metric.Refused, reason)
+	}
+}
+
+// answersName reports whether a chain answers for the name by itself. The message need not
+// be parsed as a whole: that would keep the reader of the connection.
+func (x *Exchange) answersName() bool {
+	qname, _, err := dns.UnpackDomainName(x.payload, headerLen)
+	return err == nil && x.server.Answers(&x.from.origin, strings.ToLower(qname))
+}
+
+// The transport of an exchange that came as a datagram.
+
+func (d *datagram) overTCP() bool { return false }
+
+func (d *datagram) paused() bool { return d.in.Paused() }
+
+// send sends the answer by a packet-out. It never blocks.
+func (d *datagram) send(b *buffer, _ time.Time) (err error) {
+	if b.frame, err = d.ends.AppendDatagram(b.frame[:0], b.answer, true); err != nil {
+		return err
+	}
+	return d.channel.packetOut(b, d.inPort, d.tag, d.runByReader.Load())
+}
+
+func (d *datagram) promise(time.Duration) int { return -1 }
+
+func (d *datagram) atDeadline(answer func()) { answer() }
+
+func (d *datagram) release() {}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"encoding/binary"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/ofpunt/metric"
+)
+
+// headerLen is the length of a DNS header (RFC 1035, section 4.1.1).
+const headerLen = 12
+
+// Bits of the second 16-bit word of a DNS header.
+const (
+	bitQR      = 1 << 15
+	opcodeBits = 0xf << 11
+	bitRD      = 1 << 8
+	bitRA      = 1 << 7
+	bitCD      = 1 << 4
+)
+
+// bareOPT is an OPT record without options (RFC 6891, section 6.1.2): root,
+// type 41, the payload size that this process takes, no flags.
+var bareOPT = [11]byte{0, 0, 41, maxPayload >> 8, maxPayload & 0xff}
+
+// appendError appends the answer to the DNS message m with rcode and nothing in
+// it but m's question and, where m has one, an OPT record. RA is set if recursive is.
+// It needs no parser and allocates nothing, since it also speaks for queries that
+// there is no room for. It returns nil when m has no whole header.
+func appendError(dst, m []byte, rcode int, recursive bool) []byte {
+	if len(m) < headerLen {
+		return nil
+	}
+	question := questionLen(m)
+	opt := question > 0 && binary.BigEndian.Uint32(m[6:]) == 0 && // no answer, no authority
+		binary.BigEndian.Uint16(m[10:]) > 0 && len(m) >= headerLen+question+len(bareOPT) &&
+		[3]byte(m[headerLen+question:]) == [3]byte{0, 0, byte(dns.TypeOPT)}
+
+	asked := binary.BigEndian.Uint16(m[2:])
+	flags := bitQR | asked&opcodeBits | uint16(rcode&0xf)
+	if asked&opcodeBits == dns.OpcodeQuery {
+		// What the bits would say of another opcode, which gets NOTIMP, is not known:
+		// none is set there, as with BIND (RFC 8906, section 8.1.4).
+		flags |= asked & (bitRD | bitCD)
+		if recursive {
+			flags |= bitRA
+		}
+	}
+	dst = append(dst, m[:2]...)
+	dst = binary.BigEndian.AppendUint16(dst, flags)
+	counts := [4]uint16{}
+	if question > 0 {
+		counts[0] = 1
+	}
+	if opt {
+		counts[3] = 1
+	}
+	for _, n := range counts {
+		dst = binary.BigEndian.AppendUint16(dst, n)
+	}
+	dst = append(dst, m[headerLen:headerLen+question]...)
+	if opt {
+		dst = append(dst, bareOPT[:]...)
+	}
+	return dst
+}
+
+// questionLen is the length of the one question of m, 0 where it has not just
+// one that is whole and plain (a first name has nothing to point back to).
+func questionLen(m []byte) int {
+	if binary.BigEndian.Uint16(m[4:]) != 1 {
+		return 0
+	}
+	for i := headerLen; i < len(m) && i-headerLen < maxWireName; i += 1 + int(m[i]) {
+		switch {
+		case m[i] > 63:
+			return 0
+		case m[i] == 0 && i+1+questionTail <= len(m):
+			return i + 1 + questionTail - headerLen
+		case m[i] == 0:
+			return 0
+		}
+	}
+	return 0
+}
+
+// Types that may be asked for but are none of data (RFC 6895, section 3.1).
+const (
+	firstMetaType = 128
+	lastMetaType  = dns.TypeANY
+)
+
+// refusedQuestion tells how a question is refused that is none for a chain, and the
+// reason, which is empty for all others. The errors are those of BIND 9.18. Transfers
+// are left to a plugin if there is one for them.
+func refusedQuestion(q dns.Question, transfers bool) (rcode int, reason string) {
+	switch q.Qclass {
+	case dns.ClassANY, dns.ClassNONE:
+		// They are of UPDATE (RFC 2136, section 2.4); no zone is of class ANY.
+		return dns.RcodeFormatError, metric.ReasonForeignQuery
+	}
+	switch t := q.Qtype; {
+	case t == dns.TypeANY:
+	case t == dns.TypeAXFR, t == dns.TypeIXFR:
+		if !transfers {
+			return dns.RcodeRefused, metric.ReasonTransfer
+		}
+	case t == dns.TypeMAILA, t == dns.TypeMAILB:
+		return dns.RcodeNotImplemented, metric.ReasonType // obsolete, RFC 1035, section 3.2.3
+	case t == dns.TypeOPT, firstMetaType <= t && t <= lastMetaType:
+		return dns.RcodeFormatError, metric.ReasonType
+	}
+	return 0, ""
+}

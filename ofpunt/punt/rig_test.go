@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"context"
+	"io"
+	stdlog "log"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"go.uber.org/goleak"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/ports"
+	"github.com/puntdns/puntdns/ofpunt/punttest"
+	"github.com/puntdns/puntdns/ofpunt/tcp"
+)
+
+func TestMain(m *testing.M) {
+	stdlog.SetOutput(io.Discard) // panics are a part of it
+	goleak.VerifyTestMain(m)
+}
+
+const bridgeName = "br-punt"
+
+// chain is a plugin chain.
+type chain func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg)
+
+func (c chain) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) { c(ctx, w, r) }
+
+// testConfig is that of a server in service mode, whose guests are those that have an OpenFlow
+// port, and which has no chain.
+func testConfig() Config {
+	return Config{
+		Addresses:  []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")},
+		Concurrent: 4096, ConcurrentGuest: 512, FromMemory: true,
+		ReadTimeout: 3 * time.Second, IdleTimeout: 10 * time.Second, MaxTCPQueries: -1,
+		Identify: func(_ *openflow.PacketIn, owner *vswitch.Interface, _ bool) (g Guest, ok bool) {
+			if owner != nil {
+				g.Port, ok = owner.IfaceID, true
+			}
+			return g, ok
+		},
+		Answers: func(*origin.Origin, string) bool { return false },
+		Find:    func(_ *origin.Origin, qname string, _ *ovn.Found) bool { return qname == "a." },
+	}
+}
+
+// serve has the intake ask a chain, with the config as change leaves it.
+func serve(in *Intake, c chain, change func(*Config)) *Server {
+	config := testConfig()
+	config.FromMemory = false
+	if c != nil {
+		config.Chains = c
+	}
+	if change != nil {
+		change(&config)
+	}
+	s := NewServer(config)
+	in.Use(s)
+	return s
+}
+
+// newChannel is a channel whose queries the reader may run, and the switch's end of its
+// connection. The punts are of guests that nobody knows, which get an error.
+func newChannel(t testing.TB) (c *Channel, peer net.Conn) {
+	t.Helper()
+	return newChannelOf(t, func() {}, nil)
+}
+
+// newChannelOf is newChannel of a bridge that ends TCP by stack; before is called before
+// each packet-in. It accepts no connections.
+func newChannelOf(t testing.TB, before func(), stack *tcp.Stack) (c *Channel, peer net.Conn) {
+	t.Helper()
+	conn, peer := punttest.Connect(t)
+	var newest atomic.Pointer[openflow.Conn]
+	newest.Store(conn)
+	in := newIntake(Bridge{
+		Name: bridgeName, UserData: punttest.UserData, Tally: metric.NewTally(bridgeName),
+		Ports: new(ports.Owners), Conn: &newest, Leaving: new(atomic.Bool),
+	}, stack)
+	in.Use(NewServer(testConfig()))
+	c, err := in.NewChannel(conn, func(uint64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() {
+		served <- conn.Serve(openflow.Handler{
+			PacketIn:  func(p *openflow.PacketIn, msg []byte) { before(); c.PacketIn(p, msg) },
+			TaskLasts: TaskLasts,
+		})
+	}()
+	t.Cleanup(func() {
+		conn.Close()
+		<-served
+		in.Close()
+	})
+	return c, peer
+}
+
+// tcpChannel is a channel of a bridge that ends TCP, with one guest at in_port 5.
+func tcpChannel(t *testing.T) (c *Channel, peer net.Conn) {
+	t.Helper()
+	stack, err := tcp.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, peer = newChannelOf(t, func() {}, stack)
+	guestIs(c.intake, "1")
+	return c, peer
+}
+
+// guestIs has the local database say that the row with that UUID has in_port 5, and
+// the switch that nothing is on its way that came before.
+func guestIs(in *Intake, uuid string) {
+	v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: uuid, Name: "tap", OFPort: 5, IfaceID: "port-" + uuid}}}, in.bridge.Ports.View())
+	v.Settle()
+	in.bridge.Ports.Set(v)
+}
+
+// ofGuest is an exchange of a guest that is in no chain.
+func ofGuest(g guestKey) *Exchange { return &Exchange{from: &sender{guest: g}} }
+
+// told is what a counter says.
+func told(t *testing.T, c prometheus.Counter) int {
+	t.Helper()
+	var m dto.Metric
+	if err := c.Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return int(m.Counter.GetValue())
+}
+
+// packetIns is how many packet-ins have become that, for that reason.
+func packetIns(t *testing.T, result, reason string) int {
+	t.Helper()
+	return told(t, metric.PacketIns.WithLabelValues(bridgeName, result, reason))
+}
+
+// await waits until done reports so.
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not %s", what)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/ofpunt/frame"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/tcp"
+)
+
+// segment hands a punted TCP segment to the stack, which answers it. It is no query, and
+// takes no slot of one: the reader does it and waits for nobody. The queries that it brings
+// go through admission by themselves.
+//
+// A paused one never goes on: whoever has the address would reset the connection.
+func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
+	p := new(packet)
+	p.init(c, c.intake.server.Load(), in, message)
+	defer p.recovered()
+	var t frame.TCP
+	if err := t.Decode(in.Data); err != nil {
+		p.end(metric.Dropped, refusal(err))
+		return
+	}
+	p.ends = t.Ends
+	backend := p.ends.Dst
+	p.ends.Dst = p.asked(placement.ProtoTCP)
+	if !p.identify() {
+		p.end(metric.Dropped, metric.ReasonOrigin)
+		return
+	}
+	if c.intake.tcp == nil {
+		p.end(metric.Dropped, metric.ReasonSegment)
+		return
+	}
+	to := newPeer(p, backend)
+	switch c.intake.tcp.Deliver(to.key(), to, t.Segment, time.Now()) {
+	case tcp.Begun:
+		c.intake.countConnections()
+		p.end(metric.Taken, metric.ReasonSegment)
+	case tcp.Taken:
+		p.end(metric.Taken, metric.ReasonSegment)
+	case tcp.Reset:
+		p.end(metric.Refused, metric.ReasonNoConnection)
+	case tcp.Full:
+		p.end(metric.Refused, metric.ReasonConnections)
+	case tcp.Later:
+		p.end(metric.Dropped, metric.ReasonConnections)
+	case tcp.Ignored:
+		p.end(metric.Dropped, metric.ReasonSegment)
+	}
+}
+
+// peer is the guest at the other end of a TCP connection, as its last segment and the
+// switch have told. It is immutable.
+type peer struct {
+	sender
+	// backend is the destination of the guest's frames here: that of ends, unless a load
+	// balancer has rewritten it.
+	backend netip.AddrPort
+	// zone is where OVN tracks the connections of the guest; 0 without OVN. Answers have to
+	// be seen there too, or what the guest sends next is none of a connection.
+	zone uint16
+}
+
+func newPeer(p *packet, backend netip.AddrPort) *peer {
+	to := &peer{sender: p.sender, backend: backend}
+	if p.server.OVN {
+		to.zone = uint16(p.in.Regs[placement.RegZone])
+	}
+	return to
+}
+
+// key tells the connection from those of others with the same addresses and ports, and
+// of the guest that had the OpenFlow port before.
+func (p *peer) key() tcp.Key {
+	type apart struct {
+		network origin.Network
+		local   string
+		mac     [6]byte
+		vlan    uint16
+	}
+	of := apart{network: p.origin.Network, mac: p.ends.SrcMAC, vlan: p.origin.VLAN}
+	if p.owner != nil {
+		of.local = p.owner.UUID
+	}
+	return tcp.Key{Network: p.guest.datapath, Owner: p.guest, Link: of, Src: p.ends.Src, Dst: p.ends.Dst}
+}
+
+// track is what has connection tracking see a segment to the guest, as it has seen those
+// from him, and translate it back.
+func (p *peer) track() []openflow.Action {
+	if p.zone == 0 {
+		return nil
+	}
+	return []openflow.Action{openflow.CT{Zone: p.zone, NAT: p.backend != p.ends.Dst}}
+}
+
+// Send implements tcp.Peer. What leaves the process goes by the connection to the switch
+// that there is now, and only while others have room behind it: TCP sends it again.
+func (p *peer) Send(segment []byte) {
+	b := buffers.get()
+	defer buffers.put(b)
+	in := p.channel.intake
+	conn := in.bridge.Conn.Load()
+	if conn == nil || in.bridge.Ports.Moved(p.owner, p.inPort) {
+		return
+	}
+	// Connection tracking knows the connection by the address of the backend, and has the
+	// guest see the one that it has asked.
+	ends := p.ends
+	ends.Dst = p.backend
+	frame, err := ends.AppendSegment(b.frame[:0], segment, true)
+	if err != nil {
+		return // the stack has no segments that are too long, and ends are of one family
+	}
+	b.frame = frame
+	actions, err := outputActions(conn, p.tag, p.track()...)
+	if err == nil {
+		b.message, err = openflow.AppendPacketOut(b.message[:0], conn.Version(), conn.NextXID(), p.inPort, actions, b.frame)
+	}
+	if err == nil {
+		err = conn.WriteSpare(b.message)
+	}
+	if err != nil {
+		in.bridge.Tally.TCPSegmentLost()
+	}
+}

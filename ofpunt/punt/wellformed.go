@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"encoding/binary"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	questionTail = 4  // QTYPE, QCLASS
+	recordTail   = 10 // TYPE, CLASS, TTL, RDLENGTH (RFC 1035, section 4.1.3)
+	// maxWireName, in bytes, is of a name with the root's byte (RFC 1035, section 2.3.4).
+	maxWireName = 255
+)
+
+// wellFormed reports whether the DNS message m, which has a whole header, is a
+// question and the records that its counts promise. The parser of miekg/dns is more
+// lenient: it takes a message that ends early or has a class of 0 (reserved by RFC
+// 6895, section 3.2), follows compression pointers that lead forward, and reads an OPT
+// record wherever it stands. The contents of records are left to it: only that of the
+// OPT record matters here.
+func wellFormed(m []byte) bool {
+	if binary.BigEndian.Uint16(m[4:]) != 1 {
+		return false
+	}
+	at, ok := skipName(m, headerLen)
+	if !ok || len(m)-at < questionTail || binary.BigEndian.Uint16(m[at+2:]) == 0 {
+		return false
+	}
+	at += questionTail
+
+	const additional = 10 // where the header counts them
+	opts := 0
+	for section := 6; section <= additional; section += 2 {
+		for range binary.BigEndian.Uint16(m[section:]) {
+			typ, end, ok := skipRecord(m, at)
+			if !ok {
+				return false
+			}
+			if typ == dns.TypeOPT {
+				// One at most, in the additional section, of the root (RFC 6891,
+				// sections 6.1.1 and 6.1.2).
+				if opts++; opts > 1 || section != additional || m[at] != 0 {
+					return false
+				}
+			}
+			at = end
+		}
+	}
+	return true
+}
+
+// skipRecord returns the type of the record at m[at:] and where the record ends. It
+// reports whether the record is whole.
+func skipRecord(m []byte, at int) (typ uint16, end int, ok bool) {
+	if at, ok = skipName(m, at); !ok || len(m)-at < recordTail {
+		return 0, 0, false
+	}
+	end = at + recordTail + int(binary.BigEndian.Uint16(m[at+8:]))
+	return binary.BigEndian.Uint16(m[at:]), end, end <= len(m)
+}
+
+// skipName returns where the name at m[at:] ends. A compression pointer has to lead to
+// a prior occurrence of a name (RFC 1035, section 4.1.4): before the name, and before
+// where the pointer before it has led. So no name is endless.
+func skipName(m []byte, at int) (end int, ok bool) {
+	before, length := at, 1
+	for at < len(m) {
+		switch c := int(m[at]); {
+		case c == 0:
+			if end == 0 {
+				end = at + 1
+			}
+			return end, true
+		case c < 64:
+			if length += 1 + c; length > maxWireName {
+				return 0, false
+			}
+			at += 1 + c
+		case c >= 0xc0 && at+1 < len(m):
+			if end == 0 {
+				end = at + 2
+			}
+			if at = c&0x3f<<8 | int(m[at+1]); at >= before {
+				return 0, false
+			}
+			before = at
+		default:
+			return 0, false // 01 and 10 are reserved
+		}
+	}
+	return 0, false
+}

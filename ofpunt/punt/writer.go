@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/ofpunt/metric"
+)
+
+// maxPayload is the largest answer in bytes, whatever buffer the guest offers:
+// what passes an IPv6 path of minimal MTU unfragmented with room to spare (the
+// DNS Flag Day 2020 figure). An answer in fragments would pass neither an
+// overlay's MTU nor a stateless filter.
+const maxPayload = 1232
+
+// payloadLimit is the largest answer in bytes to a datagram with r.
+func payloadLimit(r *dns.Msg) int {
+	if o := r.IsEdns0(); o != nil {
+		return min(max(int(o.UDPSize()), dns.MinMsgSize), maxPayload)
+	}
+	return dns.MinMsgSize
+}
+
+// writer is the dns.ResponseWriter of an exchange. It is safe for concurrent
+// use; the first message that it takes is the answer, others are errors.
+type writer struct {
+	x *Exchange
+	// limit is the largest answer, in bytes.
+	limit         int32
+	overTCP       bool
+	local, remote udpAddr
+}
+
+// init makes w of an exchange; in place, as its addresses point into it.
+func (w *writer) init(x *Exchange) {
+	w.x, w.limit, w.overTCP = x, dns.MaxMsgSize, x.transport.overTCP()
+	if !w.overTCP {
+		w.limit = int32(payloadLimit(&x.request))
+	}
+	w.local.set(x.from.ends.Dst)
+	w.remote.set(x.from.ends.Src)
+}
+
+// LocalAddr is the address that the guest asked.
+func (w *writer) LocalAddr() net.Addr { return w.addr(&w.local) }
+
+// RemoteAddr is the address of the guest, by its own word. Tenants may share
+// addresses: it identifies nobody.
+func (w *writer) RemoteAddr() net.Addr { return w.addr(&w.remote) }
+
+// addr is a in the type that tells plugins the transport.
+func (w *writer) addr(a *udpAddr) net.Addr {
+	if w.overTCP {
+		return &net.TCPAddr{IP: a.IP, Port: a.Port}
+	}
+	return &a.UDPAddr
+}
+
+// udpAddr is a net.UDPAddr with the room for its address: plugins ask for it many
+// times a query.
+type udpAddr struct {
+	net.UDPAddr
+	ip [net.IPv6len]byte
+}
+
+func (u *udpAddr) set(a netip.AddrPort) {
+	u.IP, u.Port = u.ip[:0], int(a.Port())
+	if ip := a.Addr(); ip.Is4() {
+		b := ip.As4()
+		u.IP = append(u.IP, b[:]...)
+	} else {
+		u.ip = ip.As16()
+		u.IP = u.ip[:]
+	}
+}
+
+// WriteMsg implements dns.ResponseWriter. An answer over the limit is sent
+// without what does not fit, with TC set.
+func (w *writer) WriteMsg(m *dns.Msg) error {
+	if m.Rcode >= RcodeResumed {
+		// The plugins above have taken note of the rcode. To log, any but this is an error.
+		m.Rcode = dns.RcodeSuccess
+		return errNoAnswer
+	}
+	if w.x.offersRecursion() {
+		m.RecursionAvailable = true
+	}
+	if o := m.IsEdns0(); o != nil {
+		// CoreDNS returns half of the flags that are to be 0 (RFC 6891, section 6.1.4),
+		// and the guest's own buffer size in the record of its query, which plugins read
+		// once more behind the answer.
+		o.Hdr.Ttl &^= 0x7fff
+		size := o.Hdr.Class
+		o.Hdr.Class = maxPayload
+		defer func() { o.Hdr.Class = size }()
+	}
+	setKeepalive(m, w.x.promise(w.x.keepalive))
+	if w.overTCP && m.Len() > maxPayload {
+		m.Compress = true // as what would not go into a datagram is
+	}
+	if limit := int(w.limit); m.Len() > limit {
+		m.Truncate(limit)
+	}
+	b := buffers.get()
+	defer buffers.put(b)
+	answer, err := m.PackBuffer(b.answer[:cap(b.answer)])
+	if err != nil {
+		return w.fail(err)
+	}
+	b.answer = answer
+	if m.Rcode == dns.RcodeServerFailure && w.x.looped.Load() {
+		return w.x.reply(b, metric.Refused, metric.ReasonLoop)
+	}
+	return w.x.reply(b, metric.Answered, metric.ReasonChain)
+}
+
+// Write implements dns.ResponseWriter; p is a whole DNS message. No plugin of this
+// build calls it.
+func (w *writer) Write(p []byte) (int, error) {
+	m := new(dns.Msg)
+	if err := m.Unpack(p); err != nil {
+		return 0, w.fail(err)
+	}
+	m.Compress = true
+	if err := w.WriteMsg(m); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// fail answers SERVFAIL, as the plugins' answer is no DNS message: not all of them
+// look at the error, and their guest would wait for nothing.
+func (w *writer) fail(err error) error {
+	err = fmt.Errorf("packing the answer: %w", err)
+	if !w.x.server.unpackable.Swap(true) {
+		log.Warningf("Bridge %s: SERVFAIL in place of an answer of the plugins, further ones are counted: %v", w.x.from.channel.intake.bridge.Name, err)
+	}
+	w.x.replyError(dns.RcodeServerFailure, metric.Answered, metric.ReasonUnpackable)
+	return err
+}
+
+// Close, TsigStatus, TsigTimersOnly and Hijack implement dns.ResponseWriter. A
+// punt has no connection and no TSIG.
+func (w *writer) Close() error        { return nil }
+func (w *writer) TsigStatus() error   { return errNoTSIG }
+func (w *writer) TsigTimersOnly(bool) {}
+func (w *writer) Hijack()             {}
+
+var (
+	errNoTSIG   = errors.New("no TSIG on a punted query")
+	errNoAnswer = errors.New("not an answer, but the outcome of a query without one")
+)

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package punttest is the switch's end of a connection, for tests of those who take
+// packet-ins.
+package punttest
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/puntdns/puntdns/ofpunt/frame"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+)
+
+// UserData is that of the punts.
+var UserData = []byte("puntdns\x01")
+
+// Query is the DNS message of QueryFrame: "a. A IN" with RD, the id 0x1234.
+const Query = "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x00\x00\x01\x00\x01"
+
+// Connect returns a connection to a switch that has shaken hands, and its other end. Each write
+// of either end arrives as one message.
+func Connect(t testing.TB) (conn *openflow.Conn, peer net.Conn) {
+	t.Helper()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends [2]net.Conn
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "pair")
+		ends[i], err = net.FileConn(f)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	peer = ends[1]
+	t.Cleanup(func() { peer.Close() })
+	go shakeHands(peer)
+	conn, err = openflow.NewConn(t.Context(), ends[0], openflow.Options{EchoInterval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn, peer
+}
+
+// Message is one of OpenFlow 1.5.
+func Message(typ uint8, xid uint32, body []byte) []byte {
+	m := binary.BigEndian.AppendUint16([]byte{6, typ}, uint16(8+len(body)))
+	return append(binary.BigEndian.AppendUint32(m, xid), body...)
+}
+
+// Each calls f with the messages that stand in b.
+func Each(b []byte, f func(typ uint8, xid uint32)) {
+	for len(b) >= 8 {
+		f(b[1], binary.BigEndian.Uint32(b[4:]))
+		b = b[binary.BigEndian.Uint16(b[2:]):]
+	}
+}
+
+// shakeHands is the switch's part until the barrier that ends it.
+func shakeHands(nc net.Conn) {
+	const hello, featuresRequest, configRequest, barrier = 0, 5, 7, 20
+	for b, done := make([]byte, 1<<16), false; !done; {
+		n, err := nc.Read(b)
+		if err != nil {
+			return
+		}
+		Each(b[:n], func(typ uint8, xid uint32) {
+			var reply []byte
+			switch typ {
+			case hello:
+				reply = Message(hello, 1, nil)
+			case featuresRequest:
+				reply = Message(featuresRequest+1, xid, make([]byte, 24))
+			case configRequest:
+				reply = Message(configRequest+1, xid, make([]byte, 4))
+			case barrier:
+				reply = Message(barrier+1, xid, nil)
+				done = true
+			default:
+				return
+			}
+			_, _ = nc.Write(reply) // a connection that is gone has no handshake
+		})
+	}
+}
+
+// Punt is an NXT_PACKET_IN2 with a frame from in_port 5 (nicira-ext.h).
+func Punt(frame []byte) []byte { return Message(4, 0, PuntBody(frame)) }
+
+// PuntBody is that of a packet-in which is not paused.
+func PuntBody(frame []byte) []byte {
+	property := func(b []byte, typ uint16, value []byte) []byte {
+		b = binary.BigEndian.AppendUint16(b, typ)
+		b = binary.BigEndian.AppendUint16(b, uint16(4+len(value)))
+		b = append(b, value...)
+		return append(b, make([]byte, (-len(value)-4)&7)...)
+	}
+	body := []byte{0, 0, 0x23, 0x20, 0, 0, 0, 30}
+	body = property(body, 0, frame)
+	body = property(body, 6, []byte{0x80, 0, 0, 4, 0, 0, 0, 5})
+	return property(body, 7, UserData)
+}
+
+// QueryFrame asks a resolver address for a name.
+func QueryFrame() []byte {
+	b := []byte{2, 0, 'd', 'n', 's', 0x35, 2, 0, 0, 0, 0, 0x11, 8, 0} // Ethernet
+	b = append(b, 0x45, 0, 0, byte(28+len(Query)), 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 11, 169, 254, 169, 254)
+	sum := uint32(0)
+	for i := 14; i < 34; i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[i:]))
+	}
+	sum = sum>>16 + sum&0xffff
+	binary.BigEndian.PutUint16(b[24:], ^uint16(sum>>16+sum))
+	b = append(b, 0x13, 0x88, 0, 53, 0, byte(8+len(Query)), 0, 0) // UDP without a checksum
+	return append(b, Query...)
+}
+
+// AnswerIn is the datagram that a packet-out of OpenFlow 1.5 brings the guest.
+func AnswerIn(t testing.TB, m []byte) (u frame.UDP) {
+	t.Helper()
+	const packetOut, actionsLen, actions = 13, 12, 32
+	if len(m) < actions || m[1] != packetOut || int(binary.BigEndian.Uint16(m[2:])) != len(m) {
+		t.Fatalf("no packet-out: %x", m)
+	}
+	if err := u.Decode(m[actions+binary.BigEndian.Uint16(m[actionsLen:]):]); err != nil {
+		t.Fatalf("%v: %x", err, m)
+	}
+	return u
+}
+
+// Flags of TCP.
+const (
+	FIN = 1
+	SYN = 2
+	RST = 4
+	ACK = 0x10
+)
+
+// Segment returns a frame with a segment of the guest to the resolver address.
+func Segment(t testing.TB, sequence, ack uint32, flags byte, payload []byte) []byte {
+	t.Helper()
+	turned := frame.Ends{
+		SrcMAC: [6]byte{2, 0, 'd', 'n', 's', 0x35}, DstMAC: [6]byte{2, 0, 0, 0, 0, 0x11},
+		Src: netip.MustParseAddrPort("169.254.169.254:53"), Dst: netip.MustParseAddrPort("10.0.0.11:5000"),
+	}
+	s := binary.BigEndian.AppendUint32(make([]byte, 4), sequence)
+	s = append(binary.BigEndian.AppendUint32(s, ack), 5<<4, flags, 0xff, 0xff, 0, 0, 0, 0)
+	f, err := turned.AppendSegment(nil, append(s, payload...), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// SegmentIn is the segment that a packet-out brings the guest.
+func SegmentIn(m []byte) (s frame.TCP, err error) {
+	const actionsLen, actions = 12, 32
+	err = s.Decode(m[actions+int(binary.BigEndian.Uint16(m[actionsLen:])) : binary.BigEndian.Uint16(m[2:])])
+	return s, err
+}

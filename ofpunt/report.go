@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// reporter tells the log, the metrics and ready what package flows reports of one
+// connection. The goroutine of the session has it.
+type reporter struct {
+	name      string // of the bridge
+	readiness *readiness
+	// placed counts the connections that have had their flows in place.
+	placed *atomic.Int64
+	// options are those of the server whose flows are held.
+	options *Options
+}
+
+func (r *reporter) infof(format string, args ...any) {
+	log.Infof("Bridge %s: %s", r.name, fmt.Sprintf(format, args...))
+}
+
+func (r *reporter) warningf(format string, args ...any) {
+	log.Warningf("Bridge %s: %s", r.name, fmt.Sprintf(format, args...))
+}
+
+func (r *reporter) report(c flows.Report) {
+	switch c := c.(type) {
+	case flows.Waiting:
+		r.readiness.set(c.Reason)
+		r.infof("waiting: %s", c.Reason)
+	case flows.Installed:
+		metric.FlowInstalls.WithLabelValues(r.name, "new").Add(float64(c.New))
+		metric.FlowInstalls.WithLabelValues(r.name, "lost").Add(float64(c.Lost))
+	case flows.Placed:
+		r.place(c)
+	case flows.Serving:
+		r.readiness.set("")
+	case flows.PuntMissing:
+		r.readiness.set("the punt does not stand in the switch")
+	case flows.Yielded:
+		r.readiness.set("a process that was started later has taken over")
+		if !c.Still {
+			r.infof("another process has taken over")
+		}
+	case flows.TookBack:
+		r.infof("the process that had taken over is gone, taking back")
+	case flows.Lost:
+		r.warningf("%d flows were removed or changed by somebody else", c.Flows)
+	case flows.Lapsed:
+		r.warningf("the punt has expired, as it was not renewed in time: queries went their own way")
+	case flows.PuntBack:
+		r.infof("the punt stands again")
+	case flows.ProbeTook:
+		metric.ProbeDuration.WithLabelValues(r.name).Observe(c.Time.Seconds())
+	case flows.ProbeMissed:
+		r.warningf("a probe through the switch did not come back in %s, the punt is not renewed", c.Beat)
+	case flows.ProbesBack:
+		r.infof("probes come back again")
+	case flows.RenewFailed:
+		r.warningf("renewing the punt: %v", c.Err)
+	case flows.MetersRefused:
+		r.warningf("rate is not enforced: %v", c.Err)
+	case flows.MetersShort:
+		r.warningf("rate is not enforced for some guests: there is room for %d meters", c.Room)
+	case flows.MetersEnforced:
+		r.infof("rate is enforced again")
+	case flows.Dropped:
+		metric.RateDrops.WithLabelValues(r.name).Add(float64(c.Packets))
+	}
+}
+
+func (r *reporter) place(p flows.Placed) {
+	metric.Flows.WithLabelValues(r.name).Set(float64(p.Flows))
+	metric.Guests.WithLabelValues(r.name).Set(float64(p.Guests))
+	switch {
+	case p.First:
+		r.placed.Add(1)
+		r.infof("flows are in place, %s", r.where(p))
+	case p.Again:
+		r.infof("flows are in place again, %s", r.where(p))
+	case p.Guests != p.Before:
+		r.infof("guests: %d, before: %d", p.Guests, p.Before)
+	}
+}
+
+// where tells the place of the entry flows, and for how many guests they are.
+func (r *reporter) where(p flows.Placed) string {
+	switch o := r.options; {
+	case o.Placement == placement.OVN && p.Table == 0:
+		return "none so far, as this chassis has no guest"
+	case o.Placement == placement.OVN:
+		return fmt.Sprintf("OVN's DNS stage is table %d, guests: %d", p.Table, p.Guests)
+	default:
+		return fmt.Sprintf("in table %d at priority %d, guests: %d", o.Table, o.Priority, p.Guests)
+	}
+}

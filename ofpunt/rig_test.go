@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"net"
+	"testing"
+
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/punt"
+	"github.com/puntdns/puntdns/ofpunt/punttest"
+)
+
+// pairSession is a session of a bridge with a server without a chain, and the switch's end
+// of its connection. before is called before each packet-in. The punts are of guests that
+// nobody knows, which get an error.
+func pairSession(t testing.TB, before func()) (s *session, peer net.Conn) {
+	t.Helper()
+	conn, peer := punttest.Connect(t)
+	b := &bridge{name: "br-reader", tally: metric.NewTally("br-reader")}
+	b.punts = punt.NewIntake(b.forPunts())
+	b.conn.Store(conn)
+	b.serve(chainServer(t))
+	s, err := newSession(b, conn, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := s.handler()
+	punted := h.PacketIn
+	h.PacketIn = func(p *openflow.PacketIn, msg []byte) { before(); punted(p, msg) }
+	served := make(chan error, 1)
+	go func() { served <- conn.Serve(h) }()
+	t.Cleanup(func() {
+		conn.Close()
+		<-served
+		b.punts.Close()
+	})
+	return s, peer
+}
+
+// chainServer is a server whose guests are those that the local database tells, with the
+// plugins as its chain.
+func chainServer(t testing.TB, plugins ...plugin.Plugin) *server {
+	t.Helper()
+	c := &dnsserver.Config{Zone: ".", Plugin: plugins}
+	s := &server{options: defaultOptions("br-reader")}
+	s.options.Placement = placement.Neutron
+	var err error
+	if s.dns, err = dnsserver.NewServer("test", []*dnsserver.Config{c}); err != nil {
+		t.Fatal(err)
+	}
+	config := s.puntConfig()
+	config.FromMemory = false
+	s.punts = punt.NewServer(config)
+	return s
+}
+
+// serve has s answer, and leaves everything else as it is.
+func (b *bridge) serve(s *server) {
+	b.punts.Use(s.punts)
+	b.current.Store(s)
+}

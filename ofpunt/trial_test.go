@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/punttest"
+)
+
+// connectedBridges are bridges that this process has connections to, for one test.
+func connectedBridges(t *testing.T, names ...string) {
+	t.Helper()
+	m := map[string]*bridge{}
+	for _, name := range names {
+		b := &bridge{name: name}
+		b.current.Store(&server{options: defaultOptions(name)})
+		b.conn.Store(new(openflow.Conn))
+		m[name] = b
+	}
+	bridges.mu.Lock()
+	before := bridges.m
+	bridges.m = m
+	bridges.mu.Unlock()
+	t.Cleanup(func() {
+		bridges.mu.Lock()
+		bridges.m = before
+		bridges.mu.Unlock()
+		calls.drop()
+	})
+}
+
+// called is a server whose switch is to call at a free port.
+func called(t *testing.T, bridge string) (*server, string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	o := defaultOptions(bridge)
+	o.OpenFlow = endpoint.Endpoint{Network: "tcp", Address: ln.Addr().String(), Listen: true}
+	return &server{options: o}, ln.Addr().String()
+}
+
+// The bridges of a Corefile are tried side by side, and the switches that have called
+// in the trial are kept for their sessions.
+func TestTrySideBySide(t *testing.T) {
+	connectedBridges(t, "br-a", "br-b")
+	a, atA := called(t, "br-a")
+	b, atB := called(t, "br-b")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	dialled := make(chan net.Conn, 2)
+	go func() {
+		for _, address := range []string{atB, atA} { // the second one first
+			for ctx.Err() == nil {
+				if conn, err := net.Dial("tcp", address); err == nil {
+					dialled <- conn
+					break
+				}
+				time.Sleep(time.Millisecond) // not listening yet
+			}
+		}
+	}()
+	if err := tryAll(ctx, []*server{a, b}, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*server{a, b} {
+		peer := <-dialled
+		defer peer.Close()
+		conn := calls.take(call{s.options.OpenFlow, s.options.TLS})
+		if conn == nil {
+			t.Fatalf("%s: the switch that has called is not there", s.options.Bridge)
+		}
+		conn.Close()
+		if calls.take(call{s.options.OpenFlow, s.options.TLS}) != nil {
+			t.Errorf("%s: the switch is there twice", s.options.Bridge)
+		}
+	}
+}
+
+func TestTryNobodyCalls(t *testing.T) {
+	connectedBridges(t, "br-a")
+	s, at := called(t, "br-a")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err := tryAll(ctx, []*server{s}, "")
+	if err == nil || !strings.Contains(err.Error(), "ofpunt br-a: openflow: ptcp:") || !strings.Contains(err.Error(), "no switch has called") {
+		t.Errorf("%v", err)
+	}
+	// Its port is free again.
+	ln, err := net.Listen("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+
+	// A trial ends with the process.
+	ctx, cancel = context.WithCancel(t.Context())
+	cancel()
+	if err := tryAll(ctx, []*server{s}, ""); err == nil || !strings.Contains(err.Error(), "the process ends") {
+		t.Errorf("%v", err)
+	}
+}
+
+// An endpoint is tried if it is new where a connection is at stake. A switch that is
+// connected does not call again.
+func TestTryEndpoint(t *testing.T) {
+	dir := t.TempDir()
+	unix := func(name string) endpoint.Endpoint {
+		return endpoint.Endpoint{Network: "unix", Address: filepath.Join(dir, name)}
+	}
+	_, at := called(t, "br-a") // nobody will
+	_, other := called(t, "br-a")
+	tcp := func(address string, listen bool) endpoint.Endpoint {
+		return endpoint.Endpoint{Network: "tcp", Address: address, Listen: listen}
+	}
+	for _, tt := range []struct {
+		name   string
+		was, e endpoint.Endpoint
+		alone  bool   // nothing is connected
+		key    string // is another one
+		want   string // the error, empty if it is not tried
+	}{
+		{"the same", unix("mgmt"), unix("mgmt"), false, "", ""},
+		{"the same with another key", unix("mgmt"), unix("mgmt"), false, "key.pem", "no such file"},
+		{"another", unix("mgmt"), unix("other"), false, "", "no such file"},
+		{"another, but none is connected", unix("mgmt"), unix("other"), true, "", ""},
+		{"called at another address", tcp("0.0.0.0"+at[strings.LastIndex(at, ":"):], true), tcp(at, true), false, "", ""},
+		{"called at another port", tcp(other, true), tcp(at, true), false, "", "no switch has called"},
+		{"not called before", tcp(at, false), tcp(at, true), false, "", "no switch has called"},
+		{"called before", tcp(at, true), tcp(at, false), false, "", "connection refused"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			connectedBridges(t, "br-a")
+			b := bridges.get("br-a")
+			b.current.Load().options.OpenFlow = tt.was
+			if tt.alone {
+				b.conn.Store(nil)
+			}
+			o := defaultOptions("br-a")
+			o.OpenFlow, o.TLS.Key = tt.e, tt.key
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			err := tryAll(ctx, []*server{{options: o}}, "")
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// A session that a reload has replaced leaves no closed connection to the bridge when
+// none has taken its place.
+func TestRetiredConnection(t *testing.T) {
+	conn, _ := punttest.Connect(t)
+	served := make(chan error, 1)
+	go func() { served <- conn.Serve(openflow.Handler{}) }()
+	defer func() {
+		conn.Close()
+		<-served
+	}()
+	b := &bridge{name: "br-a"}
+	b.conn.Store(conn)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o := defaultOptions("br-a")
+	b.retire(ctx, &session{bridge: b, conn: conn, flows: flows.NewHolder(conn, new(flows.Memory), nil)}, &o)
+	if b.conn.Load() != nil {
+		t.Error("the connection is still the bridge's")
+	}
+	other := new(openflow.Conn)
+	b.conn.Store(other)
+	b.retire(ctx, &session{bridge: b, conn: conn, flows: flows.NewHolder(conn, new(flows.Memory), nil)}, &o)
+	if b.conn.Load() != other {
+		t.Error("the connection that has come since is gone")
+	}
+}

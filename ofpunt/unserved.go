@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/ports"
+)
+
+// unservedPorts are the logical ports that have an interface on the bridge and are not
+// served. The goroutine of the session has them.
+type unservedPorts struct {
+	// suspects were not served at the last look. One that is just being plugged is
+	// served by the next.
+	suspects []string
+	// told is what was last logged of each.
+	told map[string]string
+}
+
+// look compares the interfaces of the bridge with the guests, and returns the lines to
+// log of those whose state has changed.
+func (u *unservedPorts) look(view *ports.View, snapshot *ovn.Snapshot, why func(names []string) map[string]string) (lines []string) {
+	var now []string
+	for _, name := range view.IfaceIDs() {
+		if p := snapshot.PortByName(name); p == nil || !p.Local {
+			now = append(now, name)
+		}
+	}
+	lasting := slices.DeleteFunc(slices.Clone(now), func(name string) bool { return !slices.Contains(u.suspects, name) })
+	u.suspects = now
+	reasons := why(lasting)
+	if u.told == nil {
+		u.told = map[string]string{}
+	}
+	for i := range view.Interfaces {
+		iface := &view.Interfaces[i]
+		reason, ok := reasons[iface.IfaceID]
+		if !ok || u.told[iface.IfaceID] == reason {
+			continue
+		}
+		u.told[iface.IfaceID] = reason
+		lines = append(lines, fmt.Sprintf("interface %s of logical port %q is not served: %s", iface.Name, iface.IfaceID, reason))
+	}
+	for name := range u.told {
+		if !slices.Contains(now, name) {
+			delete(u.told, name) // it is served, or gone
+		}
+	}
+	return lines
+}
+
+// lookForUnserved tells the log and the metric of interfaces that are not served.
+func (s *session) lookForUnserved(srv *server) {
+	view := s.bridge.ports.View()
+	if srv.source == nil || view == nil || view.Absent() || !srv.settled() || s.flows.Yielding() {
+		return
+	}
+	u := &s.bridge.unserved
+	why := func(names []string) map[string]string { return srv.source.Unserved(srv, names) }
+	for _, line := range u.look(view, srv.source.Snapshot(), why) {
+		log.Warningf("Bridge %s: %s", s.bridge.name, line)
+	}
+	metric.Unserved.WithLabelValues(s.bridge.name).Set(float64(len(u.told)))
+}

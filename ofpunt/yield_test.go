@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"context"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// replacedSwitch has the punt of a process that was started in the far future.
+type replacedSwitch struct {
+	flows.Switch
+	told func(openflow.FlowUpdate)
+}
+
+func (s *replacedSwitch) MonitorFlows(context.Context, uint32, uint8) error {
+	s.told(openflow.FlowUpdate{
+		Event: openflow.FlowInitial, Table: placement.PrivateTable, Priority: placement.PriorityPunt,
+		Match: openflow.NewMatch(), Cookie: 0x70646effffffff00,
+	})
+	return nil
+}
+
+func (*replacedSwitch) Barrier(context.Context) error { return nil }
+
+// A process that yields has no guests: who adds up the processes counts none twice.
+func TestYieldInMetrics(t *testing.T) {
+	s, _ := pairSession(t, func() {})
+	gauges := []*prometheus.GaugeVec{metric.Flows, metric.Guests, metric.Kept, metric.Unserved}
+	for _, g := range gauges {
+		g.WithLabelValues(s.bridge.name).Set(3)
+	}
+	for _, replaced := range []bool{false, true} {
+		// The first connection gives the process its generation.
+		sw := &replacedSwitch{told: func(openflow.FlowUpdate) {}}
+		s.flows = flows.NewHolder(sw, &s.bridge.flows, s.reporter.report)
+		if replaced {
+			sw.told = s.flows.FlowUpdate
+		}
+		if err := s.hold(t.Context(), s.bridge.current.Load()); err != nil || s.flows.Yielding() != replaced {
+			t.Fatalf("yielding %v, want %v; %v", s.flows.Yielding(), replaced, err)
+		}
+	}
+	if got, want := s.bridge.readiness.why(), "a process that was started later has taken over"; got != want {
+		t.Errorf("not ready for %q, want %q", got, want)
+	}
+	for i, g := range gauges {
+		var m dto.Metric
+		if err := g.WithLabelValues(s.bridge.name).Write(&m); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Gauge.GetValue(); got != 0 {
+			t.Errorf("gauge %d is %v", i, got)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovnhosts
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/coredns/coredns/request"
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/ovn/names"
+)
+
+// fromZone is the source of answers that no row of a database has.
+const fromZone = "zone"
+
+// Labels in front of a zone. The server's has two, so that no port is likely to
+// have its name.
+const (
+	serverLabels = "ns.dns."
+	serverParent = "dns."
+	mailLabels   = "hostmaster."
+)
+
+// maxName is the longest domain name as text, but for escapes, which make it
+// longer than it is (RFC 1035, section 2.3.4: 255 bytes on the wire).
+const maxName = 254
+
+// within puts labels in front of a zone. A zone that leaves them no room stands
+// for itself: a message must have room for the name.
+func within(zone, labels string) string {
+	if len(labels)+len(zone) > maxName {
+		return zone
+	}
+	return labels + zone
+}
+
+// soa is the SOA record of a zone. Its serial tells the age of the snapshot.
+func soa(zone string, snapshot time.Time, ttl uint32) *dns.SOA {
+	return &dns.SOA{
+		Hdr:     dns.RR_Header{Name: zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl},
+		Ns:      within(zone, serverLabels),
+		Mbox:    within(zone, mailLabels),
+		Serial:  uint32(snapshot.Unix()),
+		Refresh: 7200,
+		Retry:   1800,
+		Expire:  86400,
+		Minttl:  negativeTTL,
+	}
+}
+
+// zoneHas reports whether a domain, by being a zone, has the name, of whatever type.
+func zoneHas(qname, domain string) bool {
+	if !names.Under(qname, domain) {
+		return false
+	}
+	switch qname[:len(qname)-len(domain)] {
+	case "", serverLabels, serverParent:
+		return true
+	}
+	return false
+}
+
+// addZone adds what the asker's domain has by being a zone: SOA and NS records at
+// its apex, and the address of the server that those name, unless a row has that
+// name.
+func (h *Handler) addZone(m *dns.Msg, state request.Request, a asker, found bool, snapshot time.Time) {
+	qname := state.Name()
+	if !names.Under(qname, a.domain) {
+		return
+	}
+	ours := state.QClass() == dns.ClassINET
+	switch qname[:len(qname)-len(a.domain)] {
+	case "":
+		if qtype := state.QType(); ours && (qtype == dns.TypeSOA || qtype == dns.TypeANY) {
+			rr := soa(a.domain, snapshot, h.ttl)
+			rr.Hdr.Name = state.QName()
+			m.Answer = append(m.Answer, rr)
+		}
+		if qtype := state.QType(); ours && (qtype == dns.TypeNS || qtype == dns.TypeANY) {
+			server := within(a.domain, serverLabels)
+			m.Answer = append(m.Answer, &dns.NS{Hdr: h.header(state.QName(), dns.TypeNS), Ns: server})
+			known, ok := a.scope.Lookup(server, h.domain)
+			if !ok {
+				known = a.server(state.W)
+			}
+			m.Extra = append(m.Extra, h.records(server, dns.TypeANY, known)...)
+		}
+	case serverLabels:
+		if ours && !found {
+			m.Answer = h.records(state.QName(), state.QType(), a.server(state.W))
+		}
+	}
+}
+
+// server is what is known of the server's name: the address that was asked, which
+// is the one by which this asker reaches it.
+func (a asker) server(w dns.ResponseWriter) (known names.Answer) {
+	var address netip.Addr
+	if a.origin != nil {
+		address = a.origin.Destination.Addr()
+	} else if at, err := netip.ParseAddrPort(w.LocalAddr().String()); err == nil {
+		address = at.Addr()
+	}
+	switch address = address.Unmap().WithZone(""); {
+	case !address.IsValid() || address.IsUnspecified():
+	case address.Is4():
+		known.V4 = []netip.Addr{address}
+	default:
+		known.V6 = []netip.Addr{address}
+	}
+	return known
+}

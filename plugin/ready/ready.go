@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ready is the CoreDNS plugin that tells over HTTP whether this process can
+// serve, and why not. It takes the place of CoreDNS's plugin of that name, with its
+// syntax and its status codes: that one names the plugins that are not ready, and says
+// 200 for a moment before it knows whom to ask.
+package ready
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coredns/coredns/core/dnsserver"
+	clog "github.com/coredns/coredns/plugin/pkg/log"
+	"github.com/coredns/coredns/plugin/pkg/reuseport"
+)
+
+const name = "ready"
+
+var log = clog.NewWithPlugin(name)
+
+// Readiness is what a plugin implements that may not be ready, as in CoreDNS.
+type Readiness interface {
+	// Ready reports whether the plugin can serve.
+	Ready() bool
+}
+
+// Explainer is a Readiness that can say what it waits for.
+type Explainer interface {
+	// NotReady returns a reason for each thing that is not ready, none if all is. It
+	// does not end in a full stop.
+	NotReady() []string
+}
+
+// Times that bound one exchange, and the end of all, as in CoreDNS.
+const (
+	httpTimeout     = 5 * time.Second
+	shutdownTimeout = 5 * time.Second
+)
+
+// monitor answers at the addresses that the server blocks of one Corefile name.
+type monitor struct {
+	addresses []string
+	configs   []*dnsserver.Config
+	// continuously is set when plugins are asked again that were ready once. As in
+	// CoreDNS the last block decides for all.
+	continuously bool
+
+	mu sync.Mutex
+	// checks are the plugins that can be not ready, by name: one of each speaks for
+	// all blocks. It is set by start.
+	checks map[string]Readiness
+	// passed are those that were ready once.
+	passed  map[string]bool
+	servers []*http.Server
+}
+
+// start listens at all addresses. It runs when the plugins are set up, and again when
+// a reload has failed that had it stopped.
+func (m *monitor) start() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.checks, m.passed = map[string]Readiness{}, map[string]bool{}
+	for _, c := range m.configs {
+		for _, h := range c.Handlers() {
+			if r, ok := h.(Readiness); ok {
+				m.checks[h.Name()] = r
+			}
+		}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/ready", m.answer)
+	var listeners []net.Listener
+	for _, address := range m.addresses {
+		// Two processes share an address while one takes over from the other.
+		l, err := reuseport.Listen("tcp", address)
+		if err != nil {
+			for _, l := range listeners {
+				l.Close()
+			}
+			return err
+		}
+		listeners = append(listeners, l)
+	}
+	for _, l := range listeners {
+		s := &http.Server{Handler: mux, ReadTimeout: httpTimeout, WriteTimeout: httpTimeout, IdleTimeout: httpTimeout}
+		m.servers = append(m.servers, s)
+		go func() {
+			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				log.Errorf("%s: %v", l.Addr(), err)
+			}
+		}()
+	}
+	return nil
+}
+
+// stop ends all listeners, and waits for the requests that are being answered.
+func (m *monitor) stop() error {
+	m.mu.Lock()
+	servers := m.servers
+	m.servers = nil
+	m.mu.Unlock()
+	// Not with the lock held: an answer takes it.
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	for _, s := range servers {
+		if err := s.Shutdown(ctx); err != nil {
+			log.Infof("Failed to stop the HTTP server: %v", err)
+		}
+	}
+	return nil
+}
+
+// answer answers a request: 200 and OK, or 503 and a line for each thing that is not
+// ready.
+func (m *monitor) answer(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	status, text := http.StatusOK, http.StatusText(http.StatusOK)
+	if reasons := m.notReady(); len(reasons) > 0 {
+		status, text = http.StatusServiceUnavailable, strings.Join(reasons, "\n")+"\n"
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text)) // who asked has gone
+}
+
+// notReady asks the plugins, and returns what they wait for.
+func (m *monitor) notReady() (reasons []string) {
+	m.mu.Lock()
+	checks := maps.Clone(m.checks)
+	if !m.continuously {
+		maps.DeleteFunc(checks, func(plugin string, _ Readiness) bool { return m.passed[plugin] })
+	}
+	m.mu.Unlock()
+	for _, plugin := range slices.Sorted(maps.Keys(checks)) {
+		if checks[plugin].Ready() {
+			m.mu.Lock()
+			m.passed[plugin] = true
+			m.mu.Unlock()
+			continue
+		}
+		why := []string{"not ready"}
+		if e, ok := checks[plugin].(Explainer); ok {
+			if told := e.NotReady(); len(told) > 0 {
+				why = told
+			}
+		}
+		for _, reason := range why {
+			reasons = append(reasons, plugin+": "+reason)
+		}
+	}
+	return reasons
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "time"
+
+// extent is how much the suites measure.
+type extent struct {
+	// rounds is how often each peer is measured. The medians count.
+	rounds int
+	// length bounds one measurement under load.
+	length time.Duration
+	// passes bounds how often a measurement under load goes through its questions;
+	// 0 is no bound.
+	passes int
+	// victimQueries is how many queries the guest beside a flood asks.
+	victimQueries int
+	// changes is how many changes of a record are measured in each round.
+	changes int
+	// datapathFlows are the sizes of the switch's datapath.
+	datapathFlows []int
+	// leaseSpan is how long the switch is watched with each of them.
+	leaseSpan time.Duration
+	// sizes of the database, in ascending order.
+	sizes []size
+	// benchTime is the -benchtime of the benchmarks in Go.
+	benchTime string
+}
+
+// full is what `make bench` measures. Its largest database is that of a large cloud,
+// and its leaseSpan has some twenty beats of a lease of 3 s.
+var full = extent{
+	rounds: 5, length: 4 * time.Second, victimQueries: 1000, changes: 20,
+	datapathFlows: []int{1000, 10000, 100000}, leaseSpan: 20 * time.Second,
+	sizes: []size{{20, 100, 1000}, {100, 100, 1000}, {1000, 100, 1000}}, benchTime: "0.5s",
+}
+
+// smallest runs each line of the suites once. Its figures mean nothing: it tells that
+// the benchmarks still fit what they measure.
+var smallest = extent{
+	rounds: 1, length: 200 * time.Millisecond, passes: 1, victimQueries: 20, changes: 2,
+	datapathFlows: []int{100}, leaseSpan: time.Second,
+	sizes: []size{{20, 20, 120}, {21, 20, 120}}, benchTime: "1x",
+}
+
+// large is the largest database.
+func (e *extent) large() size { return e.sizes[len(e.sizes)-1] }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// asProgram in the environment makes the test binary the program: the suites start
+// it for the peers that are programs of its own.
+const asProgram = "PUNTDNS_BENCH_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// Every suite still fits what it measures: each of its lines runs once, and each bar
+// finds its row.
+func TestSuites(t *testing.T) {
+	lab.Need(t)
+	if _, err := exec.LookPath("dnsperf"); err != nil {
+		lab.Lack(t, "no dnsperf: %v", err)
+	}
+	dir := t.TempDir()
+	puntdns := filepath.Join(dir, "puntdns")
+	// With the race detector, as the other tests build it, so that little is compiled anew.
+	build := exec.Command("go", "build", "-race", "-o", puntdns, module+"/cmd/puntdns")
+	build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building puntdns: %v\n%s", err, out)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// puntdns has the plugins that the stock CoreDNS is asked for.
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	bench := exec.CommandContext(ctx, self, "-smallest", "-puntdns", puntdns, "-coredns", puntdns, "-out", dir)
+	bench.Env = append(os.Environ(), asProgram+"=1")
+	// It ends its lab at SIGTERM as at its end.
+	bench.WaitDelay = 10 * time.Second
+	if out, err := bench.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "benchmarks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range smallest.bars() {
+		if !strings.Contains(string(text), "| "+b.what+" |") {
+			t.Errorf("%q was not judged", b.what)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+const (
+	guestsKept  = "coredns_ofpunt_guests_kept"
+	graceBegins = "OVN_Southbound: the bindings of this chassis are gone"
+	graceEnds   = "OVN_Southbound: no guest is kept any more"
+)
+
+// exitController ends ovn-controller plainly: it takes its bindings and its chassis
+// with it.
+func (n databases) exitController(t *testing.T) {
+	t.Helper()
+	p := n.Node.Daemon("ovn-controller")
+	n.Node.AppCtl("ovn-controller", "exit")
+	if err := p.Wait(within(t, wait)); err != nil {
+		t.Fatal(err)
+	}
+	if chassis := n.SBCTL("--bare", "--columns=name", "list", "Chassis"); chassis != "" {
+		t.Fatalf("the chassis is there still: %s", chassis)
+	}
+}
+
+// emptySouthbound has the database begin anew.
+func (n databases) emptySouthbound(t *testing.T) {
+	t.Helper()
+	n.Kill("sb")
+	file := filepath.Join(n.Dir, "sb.db")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Node.Exec(within(t, wait), "ovsdb-tool", "create", file, sbSchema); err != nil {
+		t.Fatal(err)
+	}
+	n.Revive("sb")
+}
+
+// ourFlows are those that guests have.
+func (n databases) ourFlows() int {
+	return len(flowLines(n.Node.OFCTL("dump-flows", lab.Bridge, "cookie=0x70646e0000000000/0xffffff0000000000"))) - privateFlows
+}
+
+func (n databases) hasFlows(what string, want int) {
+	n.Eventually(what, func() error {
+		if got := n.ourFlows(); got != want {
+			return fmt.Errorf("%d flows of guests, want %d", got, want)
+		}
+		return nil
+	})
+}
+
+// Guests whose binding vanishes while their interface stands are served as before,
+// for a grace.
+func TestGrace(t *testing.T) {
+	t.Parallel()
+	n := newDatabases(t, lab.Options{})
+	up := n.Upstream("www.example.org. 60 IN A 192.0.2.1")
+	text := strings.Replace(databasesCorefile("southbound $SB\n        fallthrough"), "    errors\n", "    errors\n    forward . "+up.Addr+"\n", 1)
+	s := serve(t, n.Lab, text)
+	s.reaches(0, guestsKept)
+	bound := func(t *testing.T) {
+		t.Helper()
+		n.Node.Revive("ovn-controller")
+		s.reaches(0, guestsKept)
+		s.ready(200)
+		n.hasFlows("both guests have flows", 2*guestFlows)
+		n.comes(t, n.red, "db.internal.", "NOERROR 10.0.1.99")
+		n.comes(t, n.blue, "db.internal.", "NOERROR 10.0.2.99")
+	}
+	in := func(f func(t *testing.T)) func(t *testing.T) {
+		return func(t *testing.T) {
+			s.t = t
+			f(t)
+		}
+	}
+
+	t.Run("ovn-controller stopped", in(func(t *testing.T) {
+		n.steady(t, func() {
+			n.exitController(t)
+			s.log(`\[WARNING\] plugin/ovnhosts: ` + regexp.QuoteMeta(graceBegins) + `.*for up to 1m0s: 2\n`)
+			s.reaches(2, guestsKept)
+			s.ready(503)
+			// The databases go on telling, and the chain goes on to others.
+			follows(t, n.red, "moving.internal.", dns.TypeA, "NOERROR 10.0.1.101", func() {
+				n.NBCTL("--wait=sb", "set", "DNS", n.moving, `records={"moving.internal"="10.0.1.101"}`)
+			})
+			answers(t, n.blue, "www.example.org.", "NOERROR 192.0.2.1")
+			answers(t, n.blue, "moving.internal.", "NXDOMAIN")
+		})
+		bound(t)
+		s.log(regexp.QuoteMeta(graceEnds) + ", bound again: 2\n")
+		if begun, over := s.told(graceBegins), s.told(graceEnds); begun != 1 || over != 1 {
+			t.Errorf("the log tells %d times of the beginning, %d of the end\n%s", begun, over, s.Log())
+		}
+	}))
+
+	t.Run("and an interface gone", in(func(t *testing.T) {
+		n.exitController(t)
+		s.reaches(2, guestsKept)
+		n.Node.VSCTL("--no-wait", "remove", "Interface", n.blue.NodePort, "external_ids", "iface-id")
+		s.reaches(1, guestsKept)
+		n.hasFlows("one guest has flows", guestFlows)
+		answers(t, n.red, "db.internal.", "NOERROR 10.0.1.99")
+		n.Node.VSCTL("--no-wait", "set", "Interface", n.blue.NodePort, "external_ids:iface-id="+n.blue.Port)
+		bound(t)
+	}))
+
+	t.Run("and Southbound emptied", in(func(t *testing.T) {
+		n.exitController(t)
+		s.reaches(2, guestsKept)
+		n.Kill("ovn-northd")
+		n.steady(t, func() {
+			n.emptySouthbound(t)
+			s.log("(?s)not in sync.*in sync with")
+			s.reaches(1, "coredns_ovnhosts_database_up")
+			s.reaches(0, "coredns_ovnhosts_rows", "kind", "dns")
+			s.reaches(2, guestsKept)
+			for range 20 {
+				answers(t, n.red, "vm1.", "NOERROR 10.0.1.11")
+				answers(t, n.blue, "vm1.", "NOERROR 10.0.2.11")
+			}
+		})
+		n.Revive("ovn-northd")
+		n.NBCTL("--wait=sb", "sync")
+		bound(t)
+	}))
+
+	t.Run("Southbound reset", in(func(t *testing.T) {
+		// Northd and ovn-controller fill it, perhaps with other tunnel keys. In the
+		// meantime nobody is told another's names.
+		stop := n.load(500*time.Millisecond, false)
+		n.emptySouthbound(t)
+		n.Eventually("the chassis is back", func() error {
+			if n.SBCTL("--bare", "--columns=name", "list", "Chassis") == "" {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		s.ready(200)
+		s.reaches(0, guestsKept)
+		n.comes(t, n.red, "db.internal.", "NOERROR 10.0.1.99")
+		n.comes(t, n.blue, "db.internal.", "NOERROR 10.0.2.99")
+		asked, other := stop()
+		t.Logf("%d queries, other answers %v", asked, other)
+		for got := range other {
+			if strings.Contains(got, "NOERROR") {
+				t.Errorf("%s", got)
+			}
+		}
+	}))
+	s.t = t
+	s.endWell()
+
+	t.Run("over", func(t *testing.T) {
+		s := serve(t, n.Lab, strings.Replace(text, "ovsdb $OVSDB", "ovsdb $OVSDB\n        grace 2s", 1))
+		n.exitController(t)
+		s.log(regexp.QuoteMeta(graceEnds) + ", not bound in time: 2\n")
+		s.reaches(0, guestsKept)
+		n.hasFlows("no guest has flows", 0)
+		s.stays(503)
+		revalidated(n.Node)
+		// Nothing is punted any more. OVN's own DNS is ovn-controller, and gone too.
+		before := s.metric("coredns_ofpunt_packet_ins_total")
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		if r, err := exchange(ctx, n.red, resolver4, "db.internal.", dns.TypeA); err == nil {
+			t.Errorf("after the grace: %v", r)
+		}
+		if now := s.metric("coredns_ofpunt_packet_ins_total"); now != before {
+			t.Errorf("%v packet-ins after the grace", now-before)
+		}
+		n.Node.Revive("ovn-controller")
+		s.ready(200)
+		n.comes(t, n.red, "db.internal.", "NOERROR 10.0.1.99")
+		s.endWell()
+	})
+}
