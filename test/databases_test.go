@@ -44,7 +44,19 @@ func newDatabases(t *testing.T, o lab.Options) databases {
 	n.moving = l.AddDNS(map[string]string{"moving.internal": "10.0.1.100"}, "red")
 	n.red, n.blue = aclGuest(l, "red", 1, 1), aclGuest(l, "blue", 2, 1)
 	l.Sync()
+	knowRouter(t, n.red, 1)
+	knowRouter(t, n.blue, 2)
 	return n
+}
+
+// knowRouter has a guest know its IPv6 router for good: it is ovn-controller that
+// answers neighbour solicitations for a router, and it may be stopped before it does.
+func knowRouter(t *testing.T, g *lab.Guest, third int) {
+	t.Helper()
+	if _, err := g.Exec(within(t, wait), "ip", "neigh", "replace", fmt.Sprintf("fd00:%d::1", third),
+		"lladdr", fmt.Sprintf("02:00:00:00:%02x:01", third), "dev", lab.Iface, "nud", "permanent"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // databasesCorefile has the given properties of ovnhosts.
