@@ -5,7 +5,7 @@ GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The lab's tests start daemons; the system tests have the machine for themselves. They
 # reach the product by its binary, which no cache of results sees.
-TESTFLAGS ?= -race -count 1 -timeout 60m -parallel 4
+TESTFLAGS ?= -race -count 1 -timeout 60m -parallel 6
 
 # Found, or fetched on a fresh Debian, when a recipe first needs it.
 GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see above))

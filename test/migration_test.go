@@ -22,6 +22,7 @@ import (
 // A guest that moves to another chassis is answered there, and by one process
 // only.
 func TestMigration(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{Nodes: 2})
 	l.AddSwitch("red")
 	l.NBCTL("acl-add", "red", "from-lport", "1001", "ip", "allow-related",

@@ -175,14 +175,25 @@ const window = 50
 
 // askDead asks for that many names that only the dead upstream could know.
 // Room is how many of them may wait for it.
-func askDead(q *questioner, number, room int) error {
+func (n split) askDead(q *questioner, number, room int) error {
+	before := len(n.dead.Asked())
 	for i := range number {
-		if i < room {
-			if i%window == 0 {
-				time.Sleep(20 * time.Millisecond)
+		switch {
+		case i >= room:
+			if !q.below(room+window, wait) {
+				return fmt.Errorf("%d queries are without an answer", q.pending())
 			}
-		} else if !q.below(room+window, wait) {
-			return fmt.Errorf("%d queries are without an answer", q.pending())
+		case i%window == 0:
+			// The upstream has those before it, unless they were answered without it.
+			for end := time.Now().Add(wait); ; time.Sleep(5 * time.Millisecond) {
+				missing := q.pending() - (len(n.dead.Asked()) - before)
+				if missing <= 0 {
+					break
+				}
+				if time.Now().After(end) {
+					return fmt.Errorf("%d of %d queries have not reached the upstream", missing, i)
+				}
+			}
 		}
 		if err := q.ask(fmt.Sprintf("n%d.dead.example.", i), dns.TypeA, "SERVFAIL"); err != nil {
 			return err
@@ -218,7 +229,7 @@ func TestNeighbourAsksTheDead(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if err := askDead(red, number, room); err != nil {
+			if err := n.askDead(red, number, room); err != nil {
 				t.Error(err)
 			}
 			dead = red.finish(wait)
@@ -290,6 +301,7 @@ func TestNeighbourAsksTheDead(t *testing.T) {
 
 // With `overload drop` what there is no room for has no answer.
 func TestNeighbourAsksTheDeadInSilence(t *testing.T) {
+	t.Parallel()
 	const (
 		number = 1000
 		room   = 100
@@ -330,16 +342,18 @@ func TestNeighbourAsksTheDeadInSilence(t *testing.T) {
 // free: the next one of that network gets what the Corefile says, and its answers
 // again when there is room; those of other networks notice nothing.
 func TestNeighboursFillTheirShare(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ overload, want, result string }{
 		{"servfail", "SERVFAIL", "refused"},
 		{"drop", "no reply", "dropped"},
 	} {
 		t.Run(tc.overload, func(t *testing.T) {
+			t.Parallel()
 			const room = 32
 			n := newSplit(t)
 			s := start(t, n.l, n.corefile(fmt.Sprintf("max_concurrent %d %d\n overload %s", 2*room, room, tc.overload)))
 			s.ready(200)
-			if err := askDead(questions(t, n.red[0], resolver4), room, room); err != nil {
+			if err := n.askDead(questions(t, n.red[0], resolver4), room, room); err != nil {
 				t.Fatal(err)
 			}
 			n.l.Eventually("all of its places are taken", func() error {
@@ -358,7 +372,11 @@ func TestNeighboursFillTheirShare(t *testing.T) {
 				{n.blue, "db.internal.", "NOERROR 10.0.2.99"},
 				{n.blue, "www.example.org.", "NOERROR 192.0.2.1"},
 			} {
-				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				patience := soon
+				if tt.want == "no reply" {
+					patience = 500 * time.Millisecond
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				got := "no reply"
 				if r, err := exchange(ctx, tt.g, resolver4, tt.name, dns.TypeA); err == nil {
 					got = inShort(r)
@@ -391,6 +409,7 @@ func TestNeighboursFillTheirShare(t *testing.T) {
 // Names of the databases are answered by the reader of the connection, unless the
 // Corefile has a chain wait over them: then other guests do not wait along.
 func TestNeighbourWaitsForKnownName(t *testing.T) {
+	t.Parallel()
 	n := newSplit(t)
 	n.l.AddDNS(map[string]string{"known.internal": "10.0.1.99"}, "red")
 	n.l.Sync()

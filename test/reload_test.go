@@ -27,6 +27,8 @@ type reloaded struct {
 	upstream *lab.DNSServer
 	quick    []*questioner
 	slow     []*questioner
+	// asked counts the queries of loads that have ended.
+	asked int
 	// link is another way to the switch.
 	link string
 	vm   *lab.Guest // one of them
@@ -88,12 +90,12 @@ func (n *reloaded) ask(i int) error {
 }
 
 // load asks that many times a second until stop is called, which returns what
-// became of all of it, and how many a second it has been.
+// became of all queries so far, and how many a second it has been.
 func (n *reloaded) load(t *testing.T, perSecond int) (stop func() (all findings, rate float64)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	failed := make(chan error, 1)
-	began := time.Now()
-	go func() { failed <- pace(ctx, perSecond, n.ask) }()
+	began, before := time.Now(), n.asked
+	go func() { failed <- pace(ctx, perSecond, func(i int) error { return n.ask(before + i) }) }()
 	return func() (all findings, rate float64) {
 		cancel()
 		if err := <-failed; err != nil {
@@ -104,7 +106,8 @@ func (n *reloaded) load(t *testing.T, perSecond int) (stop func() (all findings,
 		for _, q := range append(n.quick, n.slow...) {
 			all.add(q.finish(time.Until(end)))
 		}
-		rate = float64(all.asked) / took.Seconds()
+		n.asked = all.asked
+		rate = float64(all.asked-before) / took.Seconds()
 		t.Logf("%.0f queries/s: %s", rate, all)
 		return all, rate
 	}
@@ -185,15 +188,9 @@ func (n *reloaded) change(s *server, text, done string, tell func() error) {
 	})
 }
 
-// A reload takes nothing away and gives nothing twice, whatever it changes: the way
-// to the switch, the flows, the databases, limits. A Corefile that is wrong changes
-// nothing.
-func TestReloadUnderLoad(t *testing.T) {
-	n := newReloaded(t)
-	// What a process with the race detector does on two processors; if they are
-	// busy it is less.
-	const perSecond = 5000
-	changes := []reload{
+// changes are of the way to the switch, the flows, the databases, the limits.
+func (n *reloaded) changes() []reload {
+	return []reload{
 		{name: "lease", properties: "lease 30s", flow: "hard_timeout=30"},
 		{name: "limits", properties: "max_concurrent 2000 600", flow: "hard_timeout=15"},
 		{name: "controller id", properties: "controller_id 77", flow: "controller(id=77,"},
@@ -212,72 +209,93 @@ func TestReloadUnderLoad(t *testing.T) {
 		{name: "a switch that calls", openflow: "ptcp:6655:127.0.0.1"},
 		{name: "a socket again"},
 	}
+}
+
+// wrongCorefile is refused: its text, and what the log says of it.
+type wrongCorefile struct{ name, text, says string }
+
+func (n *reloaded) wrong(plugin string) []wrongCorefile {
+	right := n.corefile(reload{}, plugin)
+	all := []wrongCorefile{
+		{"a property", n.corefile(reload{properties: "lease soon"}, plugin), `Corefile.puntdns:5 - Error during parsing: lease: "soon": expected`},
+		{"databases that are not there", strings.ReplaceAll(right, n.l.SB, "unix:/no/such.sock"), "have not told everything within"},
+		{"a switch that is not there", strings.ReplaceAll(right, n.l.Node.OpenFlow, "unix:/no/such.mgmt"), "ofpunt br-int: openflow: unix:/no/such.mgmt: "},
+		{"a local database that is not there", strings.ReplaceAll(right, n.l.Node.OVSDB, "unix:/no/such.sock"), "ofpunt br-int: ovsdb: unix:/no/such.sock: "},
+	}
+	if plugin == "" {
+		// *reload* does not say that it could not read a file.
+		all = append(all, wrongCorefile{"nothing", "# to be written\n", "no server block"})
+	}
+	return all
+}
+
+// A reload takes nothing away and gives nothing twice, whatever it changes. A Corefile
+// that is wrong changes nothing.
+func TestReloadBySignalUnderLoad(t *testing.T) {
+	t.Parallel()
+	n := newReloaded(t)
+	testReloadUnderLoad(t, n, "", n.changes())
+}
+
+// So it is where *reload* looks at the file, every 2 or 3 s.
+func TestReloadByFileUnderLoad(t *testing.T) {
+	t.Parallel()
+	n := newReloaded(t)
+	all := n.changes()
+	testReloadUnderLoad(t, n, "reload 2s 1s", []reload{all[0], all[3], all[5], all[7], all[10], all[15]})
+}
+
+func testReloadUnderLoad(t *testing.T, n *reloaded, plugin string, changes []reload) {
 	// One of that type takes no flows along as it comes.
 	n.l.Node.VSCTL("--", "--id=@c", "create", "Controller", `target="tcp:127.0.0.1:6655"`, "type=service",
 		"connection_mode=out-of-band", "max_backoff=1000", "--", "add", "Bridge", lab.Bridge, "controller", "@c")
-	s := start(t, n.l, n.corefile(reload{}, ""))
+	s := start(t, n.l, n.corefile(reload{}, plugin))
 	s.ready(200)
-	stop := n.load(t, perSecond)
-	overflowed := overflows(t, n.l.Node)
-	for _, by := range []struct {
-		name, plugin string
-		changes      []reload
-		tell         func() error
-	}{
-		{"signal", "", changes, func() error { return s.Signal(syscall.SIGUSR1) }},
-		// It looks at the file every 2 or 3 s.
-		{"file", "reload 2s 1s", []reload{changes[0], changes[3], changes[5], changes[7], changes[10], changes[15]}, func() error { return nil }},
-	} {
-		t.Run(by.name, func(t *testing.T) {
-			s.t = t
-			change := func(text, done string, tell func() error) {
-				t.Helper()
-				n.change(s, text, done, tell)
-			}
-			if by.plugin != "" {
-				change(n.corefile(reload{}, by.plugin), "Reloading complete", func() error { return s.Signal(syscall.SIGUSR1) })
-			}
-			for _, r := range by.changes {
-				change(n.corefile(r, by.plugin), "Reloading complete", by.tell)
-				s.ready(200)
-				n.inForce(r)
-			}
-			right := n.corefile(reload{}, by.plugin)
-			for _, wrong := range []struct{ name, text, says string }{
-				{"a property", n.corefile(reload{properties: "lease soon"}, by.plugin), `Corefile.puntdns:5 - Error during parsing: lease: "soon": expected`},
-				{"databases that are not there", strings.ReplaceAll(right, n.l.SB, "unix:/no/such.sock"), "have not told everything within"},
-				{"a switch that is not there", strings.ReplaceAll(right, n.l.Node.OpenFlow, "unix:/no/such.mgmt"), "ofpunt br-int: openflow: unix:/no/such.mgmt: "},
-				{"a local database that is not there", strings.ReplaceAll(right, n.l.Node.OVSDB, "unix:/no/such.sock"), "ofpunt br-int: ovsdb: unix:/no/such.sock: "},
-				{"nothing", "# to be written\n", "no server block"},
-			} {
-				if by.plugin != "" && wrong.name == "nothing" {
-					continue // the plugin does not say that it could not read the file
-				}
-				before := standingFlows(n.l)
-				change(wrong.text, wrong.says, by.tell)
-				s.ready(200)
-				if after := standingFlows(n.l); !maps.EqualFunc(before, after, func(a, b standingFlow) bool {
-					return a.cookie == b.cookie && a.duration <= b.duration
-				}) {
-					t.Errorf("a Corefile that is wrong (%s) has changed the flows from\n%v\nto\n%v", wrong.name, before, after)
-				}
-			}
-			// It is in the way of nothing that comes after it.
-			change(n.corefile(reload{cache: "45"}, by.plugin), "Reloading complete", by.tell)
+	tell := func() error { return s.Signal(syscall.SIGUSR1) }
+	if plugin != "" {
+		tell = func() error { return nil }
+	}
+	n.nothingLost(t, 2000, func() {
+		for _, r := range changes {
+			n.change(s, n.corefile(r, plugin), "Reloading complete", tell)
 			s.ready(200)
-		})
-	}
-	s.t = t
+			n.inForce(r)
+		}
+	})
+	// It takes 10 s to see that nobody is there.
+	n.nothingLost(t, 500, func() {
+		for _, w := range n.wrong(plugin) {
+			before := standingFlows(n.l)
+			n.change(s, w.text, w.says, tell)
+			s.ready(200)
+			if after := standingFlows(n.l); !maps.EqualFunc(before, after, func(a, b standingFlow) bool {
+				return a.cookie == b.cookie && a.duration <= b.duration
+			}) {
+				t.Errorf("a Corefile that is wrong (%s) has changed the flows from\n%v\nto\n%v", w.name, before, after)
+			}
+		}
+		// It is in the way of nothing that comes after it.
+		n.change(s, n.corefile(reload{cache: "45"}, plugin), "Reloading complete", tell)
+		s.ready(200)
+	})
+	s.endWell()
+}
+
+// nothingLost asks that many times a second while f runs: each query gets its one
+// answer, but those that the switch has dropped since its queue was full.
+func (n *reloaded) nothingLost(t *testing.T, perSecond int, f func()) {
+	t.Helper()
+	stop := n.load(t, perSecond)
+	f()
 	all, rate := stop()
+	dropped := min(all.lost, overflows(t, n.l.Node))
+	all.lost -= dropped
+	t.Logf("the switch has dropped %d packet-ins", dropped)
 	all.clean(t, "all")
-	if all.lost > 0 {
-		t.Logf("the switch has dropped %d packet-ins", overflows(t, n.l.Node)-overflowed)
-	}
 	// A fraction, for a machine that has other things to do.
-	if rate < perSecond/20 {
+	if rate < float64(perSecond)/20 {
 		t.Errorf("%.0f queries/s are no load, %d are wanted", rate, perSecond)
 	}
-	s.endWell()
 }
 
 // When the connection changes there are two for a moment, with queries on both.

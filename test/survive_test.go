@@ -129,6 +129,7 @@ func (s *server) undisturbed(t *testing.T) {
 // earlier one yields and goes without taking anything with it, or takes them back
 // when the later one has gone.
 func TestHandOver(t *testing.T) {
+	t.Parallel()
 	n := newSurvivor(t)
 	first := launch(t, n.l, n.l.Node, "first", n.corefile("lease 3s", "", 9153, 8181))
 	first.ready(200)
@@ -214,6 +215,7 @@ func TestHandOver(t *testing.T) {
 // Processes that are stopped at any time do not put back what another has done: one has
 // the flows, and the other one yields.
 func TestHandOverStopped(t *testing.T) {
+	t.Parallel()
 	n := newSurvivor(t)
 	first := launch(t, n.l, n.l.Node, "first", n.corefile("lease 3s", "", 9153, 8181))
 	first.ready(200)
@@ -279,6 +281,7 @@ func TestHandOverStopped(t *testing.T) {
 
 // What somebody else does to our flows is undone.
 func TestFlowsAreMended(t *testing.T) {
+	t.Parallel()
 	n := newSurvivor(t)
 	s := start(t, n.l, n.corefile("", "", 9153, 8181))
 	s.ready(200)
@@ -363,7 +366,10 @@ func TestFullIsNotStuck(t *testing.T) {
 		// OVN's own DNS says it with another TTL.
 		{"a network's share", "4 4", "overload", []string{"SERVFAIL", ofSurvivor}},
 	} {
-		t.Run(tc.name, func(t *testing.T) { testFullIsNotStuck(t, tc.limits, tc.reason, tc.other) })
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			testFullIsNotStuck(t, tc.limits, tc.reason, tc.other)
+		})
 	}
 }
 

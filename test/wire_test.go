@@ -508,33 +508,36 @@ func wireFrom(mac string) func([]byte) bool {
 }
 
 // Frames that are odd, down to the byte, on their way through the switch.
-func TestWire(t *testing.T) {
+
+func TestWireService(t *testing.T) {
+	t.Parallel()
 	n := newWireNet(t)
-	t.Run("service", func(t *testing.T) {
-		s := serve(t, n.Lab, wireCorefile("", "", ""))
+	s := serve(t, n.Lab, wireCorefile("", "", ""))
+	for _, side := range n.sides {
+		t.Run(side.name, func(t *testing.T) { testWireService(t, n, s, side) })
+	}
+	t.Run("reassembled", func(t *testing.T) { testWireReassembled(t, n, s, false) })
+	t.Run("many", func(t *testing.T) { testWireMany(t, n, s, false, wireResolver) })
+	s.endWell()
+}
+
+func TestWireHijack(t *testing.T) {
+	t.Parallel()
+	n := newWireNet(t)
+	s := serve(t, n.Lab, wireCorefile("address any", "fallthrough", "passthrough"))
+	for _, side := range n.sides {
+		t.Run(side.name, func(t *testing.T) { testWireHijack(t, n, s, side) })
+	}
+	t.Run("reassembled", func(t *testing.T) { testWireReassembled(t, n, s, true) })
+	t.Run("many", func(t *testing.T) {
+		// OVN's own DNS, behind the punt, has a queue that nobody waits for here.
 		for _, side := range n.sides {
-			t.Run(side.name, func(t *testing.T) { testWireService(t, n, s, side) })
+			n.NBCTL("clear", "Logical_Switch", side.name, "dns_records")
 		}
-		t.Run("reassembled", func(t *testing.T) { testWireReassembled(t, n, s, false) })
-		t.Run("many", func(t *testing.T) { testWireMany(t, n, s, false, wireResolver) })
-		s.endWell()
+		n.Sync()
+		testWireMany(t, n, s, true, wireTarget{wireNobody, "10.0.0.99:53", "[fd00:10::99]:53", true})
 	})
-	t.Run("hijack", func(t *testing.T) {
-		s := serve(t, n.Lab, wireCorefile("address any", "fallthrough", "passthrough"))
-		for _, side := range n.sides {
-			t.Run(side.name, func(t *testing.T) { testWireHijack(t, n, s, side) })
-		}
-		t.Run("reassembled", func(t *testing.T) { testWireReassembled(t, n, s, true) })
-		t.Run("many", func(t *testing.T) {
-			// OVN's own DNS, behind the punt, has a queue that nobody waits for here.
-			for _, side := range n.sides {
-				n.NBCTL("clear", "Logical_Switch", side.name, "dns_records")
-			}
-			n.Sync()
-			testWireMany(t, n, s, true, wireTarget{wireNobody, "10.0.0.99:53", "[fd00:10::99]:53", true})
-		})
-		s.endWell()
-	})
+	s.endWell()
 }
 
 // wireEnd is a packet socket whose frames have to be those that are expected.
