@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
+	"github.com/puntdns/puntdns/internal/testio"
 	"github.com/puntdns/puntdns/ofpunt"
 
 	_ "github.com/coredns/coredns/plugin/bind"
@@ -140,7 +140,7 @@ func TestBlocksWarnedOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var out logged
+			var out testio.Log
 			log.SetOutput(&out)
 			defer log.SetOutput(os.Stderr)
 			i, err := caddy.Start(input(t, tt.text))
@@ -172,22 +172,4 @@ func listening(t *testing.T, i *caddy.Instance) {
 			}
 		}
 	}
-}
-
-// logged is what was written, by many goroutines.
-type logged struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -36,17 +36,7 @@ func TestIsolation(t *testing.T) {
 	}
 	m.settle()
 
-	var readings []*isolated
-	for _, monitor := range []Monitor{All, Local} {
-		for i, c := range []Config{r.config(true, false), r.config(true, true), r.config(false, true)} {
-			c.Monitor = monitor
-			s := r.acquire(c)
-			t.Cleanup(s.JoinNetworks())
-			s.SetChassis("hv1")
-			s.SetPorts("br", m.here(), 0)
-			readings = append(readings, &isolated{name: fmt.Sprintf("reading %d, monitor %d", i, monitor), source: s, northbound: i > 0, alone: i == 2})
-		}
-	}
+	readings := r.joinedReadings(m.here())
 
 	// What is allowed before the first check and after each change is what the
 	// model says, and while one goes on, what it says before or after.
@@ -96,15 +86,8 @@ func TestIsolation(t *testing.T) {
 	end()
 }
 
-// isolated is one way of reading.
-type isolated struct {
-	name              string
-	source            *Source
-	northbound, alone bool
-}
-
 // check asks all questions for all guests of the present snapshot.
-func (x *isolated) check(t *testing.T, questions []string, allowed *atomic.Pointer[rules]) {
+func (x *joinedReading) check(t *testing.T, questions []string, allowed *atomic.Pointer[rules]) {
 	before := allowed.Load()
 	s := x.source.Snapshot()
 	var wrong []string
@@ -445,7 +428,7 @@ func (m *model) answers(on, name string, northbound bool) []string {
 }
 
 // compare tells where a snapshot differs from the model.
-func (m *model) compare(s *Snapshot, x *isolated) string {
+func (m *model) compare(s *Snapshot, x *joinedReading) string {
 	want := m.here()
 	slices.Sort(want)
 	if got := guests(s); got != strings.Join(want, " ") {

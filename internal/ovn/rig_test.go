@@ -60,6 +60,33 @@ func (r *rig) config(sb, nb bool) (c Config) {
 	return c
 }
 
+// joinedReading is one way of reading the databases, with the networks joined.
+type joinedReading struct {
+	name       string
+	source     *Source
+	local      bool // Monitor is Local
+	northbound bool // Northbound is read
+	alone      bool // Southbound is not
+}
+
+// joinedReadings has each of them for the chassis hv1 with the interfaces of some ports.
+func (r *rig) joinedReadings(ports []string) (all []*joinedReading) {
+	for _, monitor := range []Monitor{All, Local} {
+		for i, c := range []Config{r.config(true, false), r.config(true, true), r.config(false, true)} {
+			c.Monitor = monitor
+			s := r.acquire(c)
+			r.t.Cleanup(s.JoinNetworks())
+			s.SetChassis("hv1")
+			s.SetPorts("br", ports, 0)
+			all = append(all, &joinedReading{
+				name:   fmt.Sprintf("southbound %v, northbound %v, monitor %d", i < 2, i > 0, monitor),
+				source: s, local: monitor == Local, northbound: i > 0, alone: i == 2,
+			})
+		}
+	}
+	return all
+}
+
 // must runs a program to its end and gives what it prints.
 func (r *rig) must(name string, args ...string) string {
 	r.t.Helper()

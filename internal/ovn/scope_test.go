@@ -69,22 +69,7 @@ func TestRouterScope(t *testing.T) {
 		here = append(here, "vm-"+g)
 	}
 
-	type reading struct {
-		name   string
-		source *Source
-		local  bool
-	}
-	var readings []reading
-	for _, monitor := range []Monitor{All, Local} {
-		for i, c := range []Config{r.config(true, false), r.config(true, true), r.config(false, true)} {
-			c.Monitor = monitor
-			s := r.acquire(c)
-			t.Cleanup(s.JoinNetworks())
-			s.SetChassis("hv1")
-			s.SetPorts("br", here, 0)
-			readings = append(readings, reading{fmt.Sprintf("%s %d", map[Monitor]string{All: "all", Local: "local"}[monitor], i), s, monitor == Local})
-		}
-	}
+	readings := r.joinedReadings(here)
 	// What each scope is; who is not mentioned has none but in "all".
 	steps := []struct {
 		name, command string

@@ -51,18 +51,7 @@ func (d *decoder) next() (msg message, err error) {
 	if _, err := d.peek(); err != nil {
 		return msg, err // io.EOF between two messages stays io.EOF
 	}
-	if err := d.expect('{'); err != nil {
-		return msg, err
-	}
-	for first := true; ; first = false {
-		more, err := d.scanner.next(first, '}')
-		if err != nil || !more {
-			return msg, err
-		}
-		name, err := d.key()
-		if err != nil {
-			return msg, err
-		}
+	err = d.members(func(name []byte) (err error) {
 		switch string(name) {
 		case "method":
 			var method []byte
@@ -79,8 +68,28 @@ func (d *decoder) next() (msg message, err error) {
 		default:
 			_, err = d.raw(maxSmall)
 		}
+		return err
+	})
+	return msg, err
+}
+
+// members reads an object. It calls f with the name of each member, as readName returns it,
+// to read the value.
+func (d *decoder) members(f func(name []byte) error) error {
+	if err := d.expect('{'); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		more, err := d.scanner.next(first, '}')
+		if err != nil || !more {
+			return err
+		}
+		name, err := d.key()
+		if err == nil {
+			err = f(name)
+		}
 		if err != nil {
-			return msg, err
+			return err
 		}
 	}
 }
@@ -174,18 +183,7 @@ func (d *decoder) monitorOf(params []byte) *monitor {
 
 // tableUpdates reads <table-updates2> of ovsdb-server(7).
 func (d *decoder) tableUpdates(m *monitor) error {
-	if err := d.expect('{'); err != nil {
-		return err
-	}
-	for first := true; ; first = false {
-		more, err := d.scanner.next(first, '}')
-		if err != nil || !more {
-			return err
-		}
-		name, err := d.key()
-		if err != nil {
-			return err
-		}
+	return d.members(func(name []byte) error {
 		t := m.tables[string(name)]
 		if t == nil {
 			return fmt.Errorf("rows of a table %q that was not asked for", name)
@@ -193,22 +191,12 @@ func (d *decoder) tableUpdates(m *monitor) error {
 		if err := d.tableUpdate(m, t); err != nil {
 			return fmt.Errorf("table %q: %w", t.name, err)
 		}
-	}
+		return nil
+	})
 }
 
 func (d *decoder) tableUpdate(m *monitor, t *table) error {
-	if err := d.expect('{'); err != nil {
-		return err
-	}
-	for first := true; ; first = false {
-		more, err := d.scanner.next(first, '}')
-		if err != nil || !more {
-			return err
-		}
-		name, err := d.key()
-		if err != nil {
-			return err
-		}
+	return d.members(func(name []byte) error {
 		id, err := parseUUID(name)
 		if err != nil {
 			return err
@@ -220,7 +208,8 @@ func (d *decoder) tableUpdate(m *monitor, t *table) error {
 		if err != nil {
 			return fmt.Errorf("row %s: %w", id, err)
 		}
-	}
+		return nil
+	})
 }
 
 // rowUpdate reads <row-update2>: an object of one member.
@@ -253,18 +242,7 @@ func (d *decoder) rowUpdate(t *table) (op Op, err error) {
 }
 
 func (d *decoder) columns(t *table, op Op) error {
-	if err := d.expect('{'); err != nil {
-		return err
-	}
-	for first := true; ; first = false {
-		more, err := d.scanner.next(first, '}')
-		if err != nil || !more {
-			return err
-		}
-		name, err := d.key()
-		if err != nil {
-			return err
-		}
+	return d.members(func(name []byte) error {
 		col, ok := t.columns[string(name)]
 		if !ok {
 			return fmt.Errorf("column %q was not asked for", name)
@@ -273,11 +251,13 @@ func (d *decoder) columns(t *table, op Op) error {
 		if col.value != kindNone {
 			c.width = 2
 		}
+		var err error
 		if c.n, err = d.value(col); err != nil {
 			return fmt.Errorf("column %d: %w", col.index, err)
 		}
 		d.row.cells[col.index] = c
-	}
+		return nil
+	})
 }
 
 // value reads <value> (RFC 7047 section 5.1) and counts its elements.

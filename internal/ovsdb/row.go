@@ -170,24 +170,23 @@ func (r *Row) PatchMap(col int, old map[string]string) map[string]string {
 // PatchStrings brings a sorted set of strings up to date: old itself if the
 // column is not in this update, else a new sorted slice. old is not altered.
 func (r *Row) PatchStrings(col int, old []string) []string {
-	switch {
-	case !r.Has(col):
-		return old
-	case !r.Diff(col):
-		return r.Strings(col)
-	}
-	return toggle(old, r.Strings(col), cmp.Compare[string])
+	return patchSet(r, col, old, (*Row).Strings, cmp.Compare[string])
 }
 
 // PatchUUIDs is PatchStrings for a set of references.
 func (r *Row) PatchUUIDs(col int, old []UUID) []UUID {
+	return patchSet(r, col, old, (*Row).UUIDs, UUID.Compare)
+}
+
+// patchSet is that for a set which read returns sorted by compare.
+func patchSet[T any](r *Row, col int, old []T, read func(*Row, int) []T, compare func(x, y T) int) []T {
 	switch {
 	case !r.Has(col):
 		return old
 	case !r.Diff(col):
-		return r.UUIDs(col)
+		return read(r, col)
 	}
-	return toggle(old, r.UUIDs(col), UUID.Compare)
+	return toggle(old, read(r, col), compare)
 }
 
 // toggle is the symmetric difference of two sorted sets.

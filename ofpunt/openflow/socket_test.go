@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/puntdns/puntdns/internal/testio"
 )
 
 // pair is a socket and its peer: one with a file descriptor, or one without.
@@ -20,21 +22,8 @@ func pair(t *testing.T, pipe bool) (*socket, net.Conn) {
 		t.Cleanup(func() { a.Close(); b.Close() })
 		return newSocket(a), b
 	}
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ends [2]net.Conn
-	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), "pair")
-		ends[i], err = net.FileConn(f)
-		f.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { ends[i].Close() })
-	}
-	return newSocket(ends[0]), ends[1]
+	a, b := testio.Pair(t, syscall.SOCK_STREAM)
+	return newSocket(a), b
 }
 
 func TestSocket(t *testing.T) {

@@ -8,11 +8,11 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
-	"os"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/puntdns/puntdns/internal/testio"
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
@@ -27,23 +27,9 @@ const Query = "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x00\x00\x01
 // of either end arrives as one message.
 func Connect(t testing.TB) (conn *openflow.Conn, peer net.Conn) {
 	t.Helper()
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ends [2]net.Conn
-	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), "pair")
-		ends[i], err = net.FileConn(f)
-		f.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	peer = ends[1]
-	t.Cleanup(func() { peer.Close() })
+	end, peer := testio.Pair(t, syscall.SOCK_SEQPACKET)
 	go shakeHands(peer)
-	conn, err = openflow.NewConn(t.Context(), ends[0], openflow.Options{EchoInterval: time.Hour})
+	conn, err := openflow.NewConn(t.Context(), end, openflow.Options{EchoInterval: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,12 +123,15 @@ func portName(sw, p int) string { return fmt.Sprintf("p%d-%d", sw, p) }
 
 // setRecord changes one record of a switch's row.
 func (d *database) setRecord(sw, i int, address string) {
-	row := []any{[]any{"records", "includes", ovsMap([2]string{recordName(sw, 0), recordZero(sw)})}}
-	d.transact(
-		map[string]any{"op": "mutate", "table": "DNS", "where": row, "mutations": []any{
-			[]any{"records", "delete", []any{"set", []string{recordName(sw, i)}}},
-			[]any{"records", "insert", ovsMap([2]string{recordName(sw, i), address})},
-		}})
+	d.changeRecord([]any{"records", "includes", ovsMap([2]string{recordName(sw, 0), recordZero(sw)})}, recordName(sw, i), address)
+}
+
+// changeRecord changes one record of the DNS row for which a condition holds.
+func (d *database) changeRecord(row []any, name, address string) {
+	d.transact(map[string]any{"op": "mutate", "table": "DNS", "where": []any{row}, "mutations": []any{
+		[]any{"records", "delete", []any{"set", []string{name}}},
+		[]any{"records", "insert", ovsMap([2]string{name, address})},
+	}})
 }
 
 // recordZero is the address of a row's first record, which nobody changes.
@@ -139,11 +142,27 @@ func (d *database) addChassis(name string) any {
 	results := d.transact(
 		insert("Encap", "encap", map[string]any{"type": "geneve", "ip": "127.0.0.1", "chassis_name": name}),
 		insert("Chassis", "", map[string]any{"name": name, "hostname": name, "encaps": []string{"named-uuid", "encap"}}))
-	var inserted struct{ UUID any }
-	if err := json.Unmarshal(results[1], &inserted); err != nil {
+	return d.inserted(results[1])
+}
+
+// inserted is the reference of a row, by the result of its insertion.
+func (d *database) inserted(result json.RawMessage) any {
+	var row struct{ UUID any }
+	if err := json.Unmarshal(result, &row); err != nil {
 		d.b.t.Fatalf("%v", err)
 	}
-	return inserted.UUID
+	return row.UUID
+}
+
+// addDNS gives a switch that northd has made a DNS row with guestRecords records, and
+// returns its reference.
+func (d *database) addDNS(l *lab.Lab, sw string) any {
+	var records [][2]string
+	for i := range guestRecords {
+		records = append(records, [2]string{recordName(0, i), fmt.Sprintf("10.0.0.%d", i)})
+	}
+	dp := strings.TrimSpace(l.SBCTL("--bare", "--columns=_uuid", "find", "Datapath_Binding", "external_ids:name="+sw))
+	return d.inserted(d.transact(insert("DNS", "", map[string]any{"datapaths": []string{"uuid", dp}, "records": ovsMap(records...)}))[0])
 }
 
 // bind has a port on a chassis, or on none.

@@ -17,6 +17,10 @@ type extent struct {
 	victimQueries int
 	// changes is how many changes of a record are measured in each round.
 	changes int
+	// guests are the numbers of guests that nodes have beside each other, in ascending
+	// order, and changeSpan is how long records change there.
+	guests     []int
+	changeSpan time.Duration
 	// datapathFlows are the sizes of the switch's datapath.
 	datapathFlows []int
 	// leaseSpan is how long the switch is watched with each of them.
@@ -31,6 +35,7 @@ type extent struct {
 // and its leaseSpan has some twenty beats of a lease of 3 s.
 var full = extent{
 	rounds: 5, length: 4 * time.Second, victimQueries: 1000, changes: 20,
+	guests: []int{20, 1000}, changeSpan: 5 * time.Second,
 	datapathFlows: []int{1000, 10000, 100000}, leaseSpan: 20 * time.Second,
 	sizes: []size{{20, 100, 1000}, {100, 100, 1000}, {1000, 100, 1000}}, benchTime: "0.5s",
 }
@@ -39,6 +44,7 @@ var full = extent{
 // the benchmarks still fit what they measure.
 var smallest = extent{
 	rounds: 1, length: 200 * time.Millisecond, passes: 1, victimQueries: 20, changes: 2,
+	guests: []int{2, 3}, changeSpan: 200 * time.Millisecond,
 	datapathFlows: []int{100}, leaseSpan: time.Second,
 	sizes: []size{{20, 20, 120}, {21, 20, 120}}, benchTime: "1x",
 }

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,6 +16,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 
 	"github.com/puntdns/puntdns/test/lab"
 )
@@ -150,27 +149,16 @@ func pace(conn net.Conn, names []string, n, perSecond int) (took []time.Duration
 	return took, nil
 }
 
-// clockTick is the unit of times in /proc/PID/stat: USER_HZ is 100 on every
-// architecture that Linux has Go for.
-const clockTick = 10 * time.Millisecond
-
-// cpu is the processor time that a process has had.
+// cpu is the processor time that a process has had. /proc/PID/stat tells it in ticks of
+// 10 ms, the process's clock to the nanosecond.
 func (b *bench) cpu(pid int) time.Duration {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		b.t.Fatalf("%v", err)
+	// clock_getcpuclockid(3) makes the clock's id so.
+	const scheduled = 2
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid)<<3|scheduled, &t); err != nil {
+		b.t.Fatalf("processor time of process %d: %v", pid, err)
 	}
-	// The name may have spaces; it ends with the last parenthesis.
-	f := strings.Fields(string(text)[strings.LastIndexByte(string(text), ')')+1:])
-	ticks := time.Duration(0)
-	for _, s := range f[11:13] { // utime and stime, proc_pid_stat(5)
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			b.t.Fatalf("%v", err)
-		}
-		ticks += time.Duration(n)
-	}
-	return ticks * clockTick
+	return time.Duration(t.Nano())
 }
 
 // quantile of a sorted series.

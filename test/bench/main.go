@@ -34,6 +34,7 @@ var suites = []struct {
 	{"forward", (*bench).forward},
 	{"flood", (*bench).flood},
 	{"change", (*bench).change},
+	{"guests", (*bench).guestChanges},
 	{"lease", (*bench).lease},
 	{"scale", (*bench).scale},
 }
@@ -57,7 +58,7 @@ func main() {
 	flag.StringVar(&b.puntdns, "puntdns", "bin/puntdns", "`path` of the binary to measure")
 	flag.StringVar(&b.coredns, "coredns", "bin/coredns", "`path` of a stock CoreDNS")
 	flag.StringVar(&out, "out", "docs", "`folder` for benchmarks.md and its pictures")
-	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, forward, flood, change, lease, scale")
+	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, forward, flood, change, guests, lease, scale")
 	flag.IntVar(&b.rounds, "rounds", full.rounds, "how often each is measured; the medians count")
 	flag.DurationVar(&b.length, "length", full.length, "how long each measurement takes")
 	flag.Parse()

@@ -81,6 +81,7 @@ type bar struct {
 // bars are those of the project.
 func (e *extent) bars() []bar {
 	large := e.large().String()
+	few, many := guestsName(e.guests[0]), guestsName(e.guests[len(e.guests)-1])
 	return []bar{
 		{what: "local names, queries/s: puntdns to the ceiling", table: tLocal, of: pPuntdns, to: pCeiling, least: .9},
 		{what: "local names, queries/s: puntdns to OVN's own DNS", table: tLocal, of: pPuntdns, to: pNative, least: 1.3},
@@ -101,6 +102,8 @@ func (e *extent) bars() []bar {
 		{what: "one record changed, rebuild: among 1,000,000 names to among 20,000", table: tRebuild, of: large, to: e.sizes[0].String(), most: 3},
 		{what: "p99 of a guest beside a flood with rate 1000: to alone", table: tVictim99, of: pLimited, to: pQuiet, most: 5},
 		{what: "a commit in Northbound: puntdns to OVN's own DNS", table: tChange, of: pPuntdns, to: pNative, most: 1},
+		{what: "200 records a second change in the guests' network, processor time: 1,000 guests to 20", table: tChangesOwn, of: many, to: few, most: 1.1},
+		{what: "200 records a second change in another network, processor time: 1,000 guests to 20", table: tChangesOther, of: many, to: few, most: 1.1},
 		{what: "a node with 20 of 100,000 ports: live heap, % of everything", table: tLocalHeap, of: large, most: 5},
 		{what: "a node with 20 of 100,000 ports: start, s", table: tLocalStart, of: large, most: 1.5},
 		{what: "a node with 20 of 100,000 ports: a new guest's network, ms", table: tNewGuest, of: large, most: 300},
@@ -134,6 +137,7 @@ func (r *report) write(dir string, b *bench) error {
 - **CoreDNS, no switch**: the stock one with *forward* on a socket of the node, asked from there: what the plugin allows.
 - **beside a flood**: a guest asks whose own waits for a processor do not count, having a real-time priority; the one that floods sends as fast as it can.
 - **a server in a guest**: the stock one on a port that nobody punts: what the switch and the machine leave of a guest beside a flood.
+- **20 guests, 1000 guests**: two nodes of one real OVN, whose guests are patch ports without a peer, bound by ovn-controller. The records are changed in the Southbound database itself, with ovn-northd stopped: in the guests' network, which has 100 guests at most, and in another one with a single guest on each node.
 - **the upstream itself**: asked without anything between, from where puntdns asks it.
 
 puntdns runs with *errors*, *prometheus*, *ready*, *ovnhosts*, *cache* and *forward*; once more with *metadata*, which *view*, *log*, *rewrite* and *template* need to tell who asks. Outside names are measured without *ovnhosts* and *cache*.

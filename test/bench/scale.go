@@ -129,7 +129,7 @@ func (b *bench) scaleAt(s size) {
 	}
 	put(tChanged, median(after), "%.2f")
 	put(tChangedMost, slices.Max(after), "%.2f")
-	put(tRebuild, b.metric(l, "coredns_ovnhosts_snapshot_rebuild_seconds")*1e3, "%.3f")
+	put(tRebuild, b.metric(l.Node, "coredns_ovnhosts_snapshot_rebuild_seconds")*1e3, "%.3f")
 	b.underChange(l, d, s, put)
 	stop(p)
 
@@ -206,7 +206,7 @@ func (b *bench) placePorts(l *scaleLab, ports []string) {
 }
 
 // flows is how many flows puntdns has in the switch.
-func (b *bench) flows(l *scaleLab) float64 { return b.metric(l, "coredns_ofpunt_flows") }
+func (b *bench) flows(l *scaleLab) float64 { return b.metric(l.Node, "coredns_ofpunt_flows") }
 
 // awaitFlows waits until puntdns has so many flows in the switch.
 func (b *bench) awaitFlows(l *scaleLab, want float64) {
@@ -242,12 +242,12 @@ func (b *bench) liveHeap(l *scaleLab) float64 {
 			b.t.Fatalf("%v", err)
 		}
 	}
-	return b.metric(l, "go_memstats_heap_alloc_bytes")
+	return b.metric(l.Node, "go_memstats_heap_alloc_bytes")
 }
 
-// metric is the sum of a metric of puntdns.
-func (b *bench) metric(l *scaleLab, name string) float64 {
-	_, text, err := l.Node.HTTPGet(context.Background(), "http://127.0.0.1:9153/metrics")
+// metric is the sum of a metric of the puntdns of a node.
+func (b *bench) metric(n *lab.Node, name string) float64 {
+	_, text, err := n.HTTPGet(context.Background(), "http://127.0.0.1:9153/metrics")
 	if err != nil {
 		b.t.Fatalf("%v", err)
 	}

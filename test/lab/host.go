@@ -148,33 +148,26 @@ func (h *Host) sysctl6(value string, names ...string) error {
 
 // Dial connects from inside the namespace; the address must be numeric.
 func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var conn net.Conn
-	err := h.Do(func() (err error) {
-		var d net.Dialer
-		conn, err = d.DialContext(ctx, network, address)
-		return err
-	})
-	return conn, err
+	return within(h, func() (net.Conn, error) { return new(net.Dialer).DialContext(ctx, network, address) })
 }
 
 // ListenPacket opens a datagram socket inside the namespace.
 func (h *Host) ListenPacket(network, address string) (net.PacketConn, error) {
-	var conn net.PacketConn
-	err := h.Do(func() (err error) {
-		conn, err = net.ListenPacket(network, address)
-		return err
-	})
-	return conn, err
+	return within(h, func() (net.PacketConn, error) { return net.ListenPacket(network, address) })
 }
 
 // Listen opens a stream listener inside the namespace.
 func (h *Host) Listen(network, address string) (net.Listener, error) {
-	var ln net.Listener
-	err := h.Do(func() (err error) {
-		ln, err = net.Listen(network, address)
+	return within(h, func() (net.Listener, error) { return net.Listen(network, address) })
+}
+
+// within runs open as [Host.Do] does and returns what it has opened.
+func within[T any](h *Host, open func() (T, error)) (opened T, err error) {
+	err = h.Do(func() (err error) {
+		opened, err = open()
 		return err
 	})
-	return ln, err
+	return opened, err
 }
 
 // HTTPGet fetches a URL with a numeric host from inside the namespace and

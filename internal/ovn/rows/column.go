@@ -72,23 +72,22 @@ func setField[T comparable](field *T, value T) (changed bool) {
 
 // UUIDs is a column of a set of references. The field is sorted.
 func UUIDs[R any](name string, field func(*R) *[]ovsdb.UUID) Column[R] {
-	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
-		f := field(r)
-		if !row.Has(col) {
-			return setSlice(f, nil)
-		}
-		return setSlice(f, row.PatchUUIDs(col, *f))
-	})
+	return set(name, field, (*ovsdb.Row).PatchUUIDs)
 }
 
 // Strings is a column of a set of texts. The field is sorted.
 func Strings[R any](name string, field func(*R) *[]string) Column[R] {
+	return set(name, field, (*ovsdb.Row).PatchStrings)
+}
+
+// set is a column of a set that patch brings up to date.
+func set[R any, T comparable](name string, field func(*R) *[]T, patch func(*ovsdb.Row, int, []T) []T) Column[R] {
 	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
 		f := field(r)
 		if !row.Has(col) {
 			return setSlice(f, nil)
 		}
-		return setSlice(f, row.PatchStrings(col, *f))
+		return setSlice(f, patch(row, col, *f))
 	})
 }
 

@@ -16,10 +16,11 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/puntdns/puntdns/internal/testio"
 )
 
 // patience is how long a server may take to start or to answer.
@@ -38,7 +39,7 @@ type Server struct {
 
 	cmd  *exec.Cmd
 	done chan struct{}
-	log  *logBuffer
+	log  *testio.Log
 }
 
 type database struct {
@@ -138,7 +139,7 @@ func (s *Server) Start(t testing.TB) {
 	for _, db := range s.dbs {
 		args = append(args, db.file)
 	}
-	s.log = &logBuffer{}
+	s.log = &testio.Log{}
 	s.cmd = exec.Command("ovsdb-server", args...)
 	s.cmd.Env = append(os.Environ(), "OVS_RUNDIR="+s.Dir, "OVS_LOGDIR="+s.Dir)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
@@ -255,22 +256,4 @@ func (s *Server) Transact(t testing.TB, db string, ops ...any) []json.RawMessage
 		}
 	}
 	return reply.Result
-}
-
-// logBuffer keeps what the server says.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
