@@ -97,7 +97,7 @@ func BenchmarkQuery(b *testing.B) {
 			s, peer := pairSession(b, func() {})
 			s.bridge.serve(namedServer(b, "br-bench"))
 			v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: "port-1"}}}, nil)
-			v.Settle()
+			v.SetDrained()
 			s.bridge.ports.Set(v)
 			frame := punttest.QueryFrame()
 			frame[len(frame)-6] = kind.label

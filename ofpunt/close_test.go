@@ -20,7 +20,7 @@ func TestConnectionsEndWithBridge(t *testing.T) {
 		s, peer := pairSession(t, func() {})
 		b := s.bridge
 		v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: "port-1"}}}, nil)
-		v.Settle()
+		v.SetDrained()
 		b.ports.Set(v)
 		room := make([]byte, 1<<16)
 		_ = peer.SetReadDeadline(time.Now().Add(20 * time.Second))

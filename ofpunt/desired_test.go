@@ -143,7 +143,7 @@ func BenchmarkRecordChanged(b *testing.B) {
 			session, _ := pairSession(b, func() {})
 			session.bridge.ports.Set(s.view)
 			placed := 0
-			session.flows = flows.NewHolder(obedientSwitch{}, new(flows.Memory), func(c flows.Report) {
+			session.flows = flows.NewReconciler(obedientSwitch{}, new(flows.Memory), func(c flows.Report) {
 				if p, ok := c.(flows.Placed); ok {
 					placed = p.Guests
 				}

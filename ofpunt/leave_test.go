@@ -54,7 +54,7 @@ func TestLeaveDeliversLastAnswers(t *testing.T) {
 	b.conn.Store(conn)
 	b.serve(srv)
 	v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: "port-1"}}}, nil)
-	v.Settle()
+	v.SetDrained()
 	b.ports.Set(v)
 	bridges.mu.Lock()
 	bridges.m = map[string]*bridge{b.name: b}

@@ -95,7 +95,7 @@ func (b *bridge) followLocal(ctx context.Context, o *Options) error {
 		b.tellChassis(b.current.Load(), view)
 		poke(b.wake)
 	}, func(err error) {
-		b.ports.Follow(err == nil)
+		b.ports.SetDatabaseUp(err == nil)
 		if err != nil {
 			metric.LocalDatabaseUp.WithLabelValues(b.name).Set(0)
 			log.Warningf("Bridge %s: local Open_vSwitch database %s: %v", b.name, o.OVSDB, err)
@@ -114,5 +114,5 @@ func (b *bridge) settle(ctx context.Context, view *ports.View) {
 		defer cancel()
 		_ = c.Barrier(ctx) // a connection that is gone brings nothing more
 	}
-	view.Settle()
+	view.SetDrained()
 }

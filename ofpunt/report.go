@@ -49,13 +49,13 @@ func (r *reporter) report(c flows.Report) {
 		if !c.Still {
 			r.infof("another process has taken over")
 		}
-	case flows.TookBack:
+	case flows.TookOver:
 		r.infof("the process that had taken over is gone, taking back")
 	case flows.Lost:
 		r.warningf("%d flows were removed or changed by somebody else", c.Flows)
-	case flows.Lapsed:
+	case flows.PuntExpired:
 		r.warningf("the punt has expired, as it was not renewed in time: queries went their own way")
-	case flows.PuntBack:
+	case flows.PuntRestored:
 		r.infof("the punt stands again")
 	case flows.ProbeTook:
 		metric.ProbeDuration.WithLabelValues(r.name).Observe(c.Time.Seconds())

@@ -27,7 +27,7 @@ type session struct {
 	tally  *metric.Tally
 	conn   *openflow.Conn
 	// flows holds the flows of the bridge by this connection.
-	flows *flows.Holder
+	flows *flows.Reconciler
 	// punts takes the packet-ins.
 	punts *punt.Channel
 	// desired makes what should stand in the switch; reporter tells of what does.
@@ -45,7 +45,7 @@ func newSession(b *bridge, conn *openflow.Conn, controllerID uint16) (*session, 
 		reporter: reporter{name: b.name, readiness: &b.readiness, placed: &b.placed},
 		refusals: map[string]bool{},
 	}
-	s.flows = flows.NewHolder(conn, &b.flows, s.reporter.report)
+	s.flows = flows.NewReconciler(conn, &b.flows, s.reporter.report)
 	var err error
 	s.punts, err = b.punts.NewChannel(conn, s.flows.ProbeBack)
 	return s, err
@@ -110,7 +110,7 @@ func (s *session) keep(ctx context.Context, options *Options) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case gone := <-s.bridge.withdraw:
-			err := s.flows.Handle(ctx, flows.Leave{})
+			err := s.flows.Handle(ctx, flows.Withdraw{})
 			s.bridge.showNothingPlaced()
 			close(gone)
 			if err != nil {

@@ -195,7 +195,7 @@ func (s *server) tryEndpoints(ctx context.Context, b *bridge) error {
 		now      bool
 	}{
 		{"openflow", o.OpenFlow, was.OpenFlow, b.conn.Load() != nil},
-		{"ovsdb", o.OVSDB, was.OVSDB, b.ports.Followed()},
+		{"ovsdb", o.OVSDB, was.OVSDB, b.ports.DatabaseUp()},
 	} {
 		if !local.now || local.e == local.was && o.TLS == was.TLS {
 			continue

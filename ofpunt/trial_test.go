@@ -174,13 +174,13 @@ func TestRetiredConnection(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	o := defaultOptions("br-a")
-	b.retire(ctx, &session{bridge: b, conn: conn, flows: flows.NewHolder(conn, new(flows.Memory), nil)}, &o)
+	b.retire(ctx, &session{bridge: b, conn: conn, flows: flows.NewReconciler(conn, new(flows.Memory), nil)}, &o)
 	if b.conn.Load() != nil {
 		t.Error("the connection is still the bridge's")
 	}
 	other := new(openflow.Conn)
 	b.conn.Store(other)
-	b.retire(ctx, &session{bridge: b, conn: conn, flows: flows.NewHolder(conn, new(flows.Memory), nil)}, &o)
+	b.retire(ctx, &session{bridge: b, conn: conn, flows: flows.NewReconciler(conn, new(flows.Memory), nil)}, &o)
 	if b.conn.Load() != other {
 		t.Error("the connection that has come since is gone")
 	}

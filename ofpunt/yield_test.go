@@ -41,7 +41,7 @@ func TestYieldInMetrics(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		// The first connection gives the process its generation.
 		sw := &replacedSwitch{told: func(openflow.FlowUpdate) {}}
-		s.flows = flows.NewHolder(sw, &s.bridge.flows, s.reporter.report)
+		s.flows = flows.NewReconciler(sw, &s.bridge.flows, s.reporter.report)
 		if replaced {
 			sw.told = s.flows.FlowUpdate
 		}

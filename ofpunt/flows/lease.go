@@ -40,5 +40,5 @@ func (l *lease) returned(token uint64) (back, recovered bool) {
 	return true, recovered
 }
 
-// forget gives up a probe that has no flow to come back by.
-func (l *lease) forget() { l.token, l.overdue = 0, false }
+// cancel drops a probe that has no flow to come back by.
+func (l *lease) cancel() { l.token, l.overdue = 0, false }

@@ -87,7 +87,7 @@ func (p *plan) update(of pipeline, guests []Guest, m *meters) {
 		if p.guests[g.GuestKey] != nil {
 			continue // two ports with one key, of which one is about to go
 		}
-		planned, meter := before[g.GuestKey], m.given[g.GuestKey]
+		planned, meter := before[g.GuestKey], m.assigned[g.GuestKey]
 		if planned == nil || planned.meter != meter || !planned.guest.equal(g) {
 			planned = &guestFlows{*g, meter, p.of.guest(g, meter)}
 			fresh = append(fresh, planned)
@@ -155,7 +155,7 @@ func (p *plan) wants(key flowKey, punt bool) bool {
 
 // missing are the flows of the plan that do not stand as they should, in the order in
 // which they are harmless: each leads only to what comes before it.
-func (p *plan) missing(s *standing, punt bool) []*flow {
+func (p *plan) missing(s *observed, punt bool) []*flow {
 	var all []*flow
 	add := func(f *flow) {
 		if had := s.flows[f.key]; had == nil || !had.same(f) {

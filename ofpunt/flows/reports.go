@@ -29,14 +29,15 @@ type (
 	Serving     struct{}
 	PuntMissing struct{}
 	// Yielded: another process owns the flows; Still is set if that was so on the
-	// connection before. TookBack: it is gone, and this one does.
+	// connection before. TookOver: that process is gone, and this one owns them again.
 	Yielded  struct{ Still bool }
-	TookBack struct{}
+	TookOver struct{}
 	// Lost: somebody else has removed or changed flows of this process.
 	Lost struct{ Flows int }
-	// Lapsed: the punt has expired. PuntBack: it stands again.
-	Lapsed   struct{}
-	PuntBack struct{}
+	// PuntExpired: its hard timeout has passed without a renewal. PuntRestored: it stands
+	// again.
+	PuntExpired  struct{}
+	PuntRestored struct{}
 	// ProbeTook: a probe has come back. ProbeMissed: one has not come back by the next
 	// beat; the punt is not renewed until ProbesBack.
 	ProbeTook   struct{ Time time.Duration }
@@ -59,10 +60,10 @@ func (Placed) command()         {}
 func (Serving) command()        {}
 func (PuntMissing) command()    {}
 func (Yielded) command()        {}
-func (TookBack) command()       {}
+func (TookOver) command()       {}
 func (Lost) command()           {}
-func (Lapsed) command()         {}
-func (PuntBack) command()       {}
+func (PuntExpired) command()    {}
+func (PuntRestored) command()   {}
 func (ProbeTook) command()      {}
 func (ProbeMissed) command()    {}
 func (ProbesBack) command()     {}

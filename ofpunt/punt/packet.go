@@ -64,7 +64,7 @@ func (p *packet) init(c *Channel, s *Server, in *openflow.PacketIn, message []by
 		p.owner = c.intake.bridge.Ports.Owner(in.InPort)
 		p.guest = guestKey{uint32(in.Metadata), in.Regs[placement.RegInPort]}
 	} else {
-		p.owner = c.intake.bridge.Ports.SettledOwner(in.InPort)
+		p.owner = c.intake.bridge.Ports.DrainedOwner(in.InPort)
 		p.guest = guestKey{networkOf(p.owner), in.InPort}
 	}
 }

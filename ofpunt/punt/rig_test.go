@@ -126,7 +126,7 @@ func tcpChannel(t *testing.T) (c *Channel, peer net.Conn) {
 // the switch that nothing is on its way that came before.
 func guestIs(in *Intake, uuid string) {
 	v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: uuid, Name: "tap", OFPort: 5, IfaceID: "port-" + uuid}}}, in.bridge.Ports.View())
-	v.Settle()
+	v.SetDrained()
 	in.bridge.Ports.Set(v)
 }
 

@@ -9,6 +9,9 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
+// Orphans are flows of processes that are dead. Which of them there are is found by trace and
+// sweep; difference and withdraw remove them, as no plan wants them.
+
 // tablesPerBeat spreads the search for flows of dead processes, since each table that is
 // asked for keeps the switch's main thread.
 const tablesPerBeat = 32
@@ -18,10 +21,10 @@ const tablesPerBeat = 32
 // cookies, so this costs it nothing to speak of.
 func (m *machine) trace() request {
 	// Its own flows stand where it had them on the connection before.
-	generations := append(slices.Sorted(maps.Keys(m.standing.generations)), m.generation())
+	generations := append(slices.Sorted(maps.Keys(m.observed.generations)), m.generation())
 	for _, g := range generations {
-		// Nothing is done about those of a later process, and a farewell is one flow.
-		if g <= m.generation() && g != farewell && !m.traced[g] {
+		// Nothing is done about those of a later process, and a released punt is one flow.
+		if g <= m.generation() && g != releasedGeneration && !m.traced[g] {
 			m.reading = reading{purpose: forTrace, generation: g}
 			return readFlows{openflow.TableAll, cookieOf(g), exactMask}
 		}
