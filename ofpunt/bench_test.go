@@ -141,7 +141,8 @@ func BenchmarkQuery(b *testing.B) {
 	}
 }
 
-// processorTime is what the process has used, which other processes hardly change.
+// processorTime returns the processor time of this process. Unlike the time that passes, it
+// hardly depends on other processes.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

@@ -11,15 +11,15 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// reporter tells the log, the metrics and ready what package flows reports of one
-// connection. The goroutine of the session has it.
+// reporter turns the reports of package flows on one connection into log lines, metrics and
+// readiness. The goroutine of the session has it.
 type reporter struct {
 	name      string // of the bridge
 	readiness *readiness
 	// placed counts the connections that have had their flows in place.
 	placed *atomic.Int64
-	// options are those of the server whose flows are held.
-	options *Options
+	// options are those of the server whose flows are installed.
+	options *bridgeOptions
 }
 
 func (r *reporter) infof(format string, args ...any) {
@@ -39,7 +39,7 @@ func (r *reporter) report(c flows.Report) {
 		metric.FlowInstalls.WithLabelValues(r.name, "new").Add(float64(c.New))
 		metric.FlowInstalls.WithLabelValues(r.name, "lost").Add(float64(c.Lost))
 	case flows.Placed:
-		r.place(c)
+		r.placedFlows(c)
 	case flows.Serving:
 		r.readiness.set("")
 	case flows.PuntMissing:
@@ -76,22 +76,23 @@ func (r *reporter) report(c flows.Report) {
 	}
 }
 
-func (r *reporter) place(p flows.Placed) {
+// placedFlows shows that the flows are in place, and logs it where that is new.
+func (r *reporter) placedFlows(p flows.Placed) {
 	metric.Flows.WithLabelValues(r.name).Set(float64(p.Flows))
 	metric.Guests.WithLabelValues(r.name).Set(float64(p.Guests))
 	switch {
 	case p.First:
 		r.placed.Add(1)
-		r.infof("flows are in place, %s", r.where(p))
+		r.infof("flows are in place, %s", r.describePlacement(p))
 	case p.Again:
-		r.infof("flows are in place again, %s", r.where(p))
+		r.infof("flows are in place again, %s", r.describePlacement(p))
 	case p.Guests != p.Before:
 		r.infof("guests: %d, before: %d", p.Guests, p.Before)
 	}
 }
 
-// where tells the place of the entry flows, and for how many guests they are.
-func (r *reporter) where(p flows.Placed) string {
+// describePlacement says in which table the entry flows are, and for how many guests.
+func (r *reporter) describePlacement(p flows.Placed) string {
 	switch o := r.options; {
 	case o.Placement == placement.OVN && p.Table == 0:
 		return "none so far, as this chassis has no guest"

@@ -34,7 +34,7 @@ type Bridge struct {
 	// guests outlive it.
 	Conn *atomic.Pointer[openflow.Conn]
 	// Leaving is set once the bridge is to be left, so that connections are to end.
-	Leaving *atomic.Bool
+	Draining *atomic.Bool
 }
 
 // Intake takes the packet-ins of one bridge, by whatever connection they come, and has the

@@ -103,7 +103,7 @@ func (x *Exchange) promise(asks bool) int {
 
 // promise implements transport.
 func (m *message) promise(idle time.Duration) int {
-	if m.last || m.connection.intake.bridge.Leaving.Load() || m.connection.conn.Crowded() {
+	if m.last || m.connection.intake.bridge.Draining.Load() || m.connection.conn.Crowded() {
 		idle = 0
 	}
 	units := min(int(idle/keepaliveUnit), math.MaxUint16)

@@ -180,7 +180,7 @@ func TestPromise(t *testing.T) {
 			}
 			var leaving atomic.Bool
 			leaving.Store(tt.leaving)
-			in := newIntake(Bridge{Leaving: &leaving}, nil)
+			in := newIntake(Bridge{Draining: &leaving}, nil)
 			c := newConnection(in, conn)
 			m := &message{connection: c, last: tt.last}
 			x, by := &m.exchange, transport(m)
@@ -215,7 +215,7 @@ func TestLateAnswerPromisesNothing(t *testing.T) {
 	const told = 100
 	var leaving atomic.Bool
 	leaving.Store(true) // any other answer says 0
-	in := newIntake(Bridge{Leaving: &leaving}, nil)
+	in := newIntake(Bridge{Draining: &leaving}, nil)
 	m := &message{connection: &connection{intake: in, promised: told}}
 	x := &m.exchange
 	x.init(NewServer(Config{IdleTimeout: time.Second}), m, &sender{channel: &Channel{intake: in}})

@@ -88,7 +88,7 @@ func newChannelOf(t testing.TB, before func(), stack *tcp.Stack) (c *Channel, pe
 	newest.Store(conn)
 	in := newIntake(Bridge{
 		Name: bridgeName, UserData: punttest.UserData, Tally: metric.NewTally(bridgeName),
-		Ports: new(ports.Owners), Conn: &newest, Leaving: new(atomic.Bool),
+		Ports: new(ports.Owners), Conn: &newest, Draining: new(atomic.Bool),
 	}, stack)
 	in.Use(NewServer(testConfig()))
 	c, err := in.NewChannel(conn, func(uint64) {})
