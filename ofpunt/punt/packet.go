@@ -57,7 +57,7 @@ var (
 	errNotPaused = errors.New("the punt was not paused, it can't be resumed")
 )
 
-// init makes p that of a packet-in, and looks up by which port it came.
+// init sets p up for a packet-in, and looks up who owns the port that it came by.
 func (p *packet) init(c *Channel, s *Server, in *openflow.PacketIn, message []byte) {
 	p.channel, p.server, p.in, p.message, p.inPort = c, s, *in, message, in.InPort
 	if s.OVN {
@@ -157,7 +157,7 @@ func (p *packet) end(result, reason string) {
 	}
 }
 
-// recovered takes a panic over the packet, and is to be deferred.
+// recovered drops the packet after a panic. It is to be deferred.
 func (p *packet) recovered() {
 	if r := recover(); r != nil {
 		p.server.logPanic(p.channel.intake.bridge.Name, r)
