@@ -29,7 +29,7 @@ type guestInputs struct {
 	ports  uint64      // ovn.Snapshot.PortsVersion
 }
 
-// want returns what should stand for srv now. view is nil as long as the local database has
+// want returns what should be installed for srv now. view is nil as long as the local database has
 // not been read.
 func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 	o := &srv.options

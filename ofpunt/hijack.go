@@ -16,7 +16,7 @@ import (
 // resumed to its own destination.
 type resumeUnanswered struct{}
 
-// Name implements plugin.Handler.
+// Name implements plugin.Handler. It is also a label of coredns_plugin_enabled.
 func (resumeUnanswered) Name() string { return "onward" }
 
 // ServeDNS implements plugin.Handler.

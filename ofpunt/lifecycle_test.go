@@ -69,7 +69,7 @@ func TestLifecycleWithoutSwitch(t *testing.T) {
 	if _, err := second.Restart(input(t, strings.ReplaceAll(one, "ofpunt", "offpunt"))); err == nil {
 		t.Error("a broken Corefile was taken")
 	}
-	// A start that fails when it has opened its databases lets go of them.
+	// A start that fails when it has opened its databases releases them.
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

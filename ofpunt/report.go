@@ -43,7 +43,7 @@ func (r *reporter) report(c flows.Report) {
 	case flows.Serving:
 		r.readiness.set("")
 	case flows.PuntMissing:
-		r.readiness.set("the punt does not stand in the switch")
+		r.readiness.set("the punt is not installed in the switch")
 	case flows.Yielded:
 		r.readiness.set("a process that was started later has taken over")
 		if !c.Still {
@@ -54,9 +54,9 @@ func (r *reporter) report(c flows.Report) {
 	case flows.Lost:
 		r.warningf("%d flows were removed or changed by somebody else", c.Flows)
 	case flows.PuntExpired:
-		r.warningf("the punt has expired, as it was not renewed in time: queries went their own way")
+		r.warningf("the punt has expired, as it was not renewed in time: no query is punted until it is installed again")
 	case flows.PuntRestored:
-		r.infof("the punt stands again")
+		r.infof("the punt is installed again")
 	case flows.ProbeTook:
 		metric.ProbeDuration.WithLabelValues(r.name).Observe(c.Time.Seconds())
 	case flows.ProbeMissed:

@@ -18,7 +18,7 @@ import (
 var userData = []byte("puntdns\x01")
 
 // requestTimeout bounds a request to the switch. ovs-vswitchd may be busy for a
-// second with its own affairs.
+// second with other work.
 const requestTimeout = 10 * time.Second
 
 // session is one OpenFlow connection to a bridge. The goroutine of run has its fields, but for

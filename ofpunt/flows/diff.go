@@ -9,8 +9,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// pipeline is where the flows are to stand. It returns a request where that is to be asked
-// first, and reports whether it is known.
+// pipeline returns where the flows are to be installed, and reports whether that is known. It
+// returns a request if the switch has to be asked first.
 func (m *machine) pipeline() (of pipeline, r request, ok bool) {
 	w := m.want
 	of = pipeline{kind: w.Kind, table: w.Table, priority: w.Priority, service: w.Service}
@@ -46,7 +46,7 @@ func (w *Want) stageUnknown() string {
 	case len(w.Stage.Cookies) == 0:
 		return "the Southbound database has no logical flow of ls_in_dns_lookup"
 	default:
-		return fmt.Sprintf("no flow of logical table %d stands in the switch", w.Stage.TableID)
+		return fmt.Sprintf("no flow of logical table %d is in the switch", w.Stage.TableID)
 	}
 }
 
@@ -88,7 +88,7 @@ func (m *machine) afterBarrier(r request) request {
 	return r
 }
 
-// puntWanted reports whether the punt should stand. A process that is stuck leaves it to
+// puntWanted reports whether the punt should be installed. A process that is stuck lets it
 // expire.
 func (m *machine) puntWanted() bool {
 	return m.plan.punt != nil && (!m.lease.overdue || m.observed.hasPunt(m.generation()))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flows decides what should stand in a switch, finds out what does, and makes the
-// one the other: the flows of package placement, the meters that limit guests, and the
-// punt's lease. It knows nothing of DNS, of Corefiles and of databases.
+// Package flows decides what should be installed in a switch, observes what is, and changes the
+// difference: the flows of package placement, the meters that limit guests, and the punt's
+// lease. It knows nothing of DNS, of Corefiles and of databases.
 //
 //	owner ──Desired, Beat, Withdraw──► Reconciler ──event──► machine
 //	worker ──ProbeBack───────────────►   │  ▲  ▲               │
@@ -22,27 +22,27 @@
 // reply changes what is known, and the list is gone through again.
 //
 //	monitor the private table     machine.go
-//	barrier, if something was told
+//	barrier, behind flow updates
 //	who owns the flows?           ownership.go
 //	flows of earlier processes    orphans.go
 //	meters                        meters.go
 //	OVN's DNS stage               stage.go, diff.go
-//	what should stand             plan.go
-//	what does                     observed.go
+//	what should be installed      plan.go
+//	what is                       observed.go
 //	the difference                diff.go
 //
-// Two rules make it safe beside others who change the switch. What somebody else has done is
-// told bit by bit, so nothing is decided before a barrier has come back behind it. And flows
-// and meters are changed directly after a barrier only, since this process may have been
-// stopped for any time before.
+// Two rules make it safe beside others who change the switch. Flow updates come one by one, so
+// nothing is decided before a barrier has come back behind them. And flows and meters are
+// changed directly after a barrier only, since this process may have been stopped for any time
+// before.
 //
 // A flow that somebody else removes or changes is put back: observed.update counts it as lost,
 // machine.difference finds it missing. Which of several processes owns the flows is decided by
 // generations (ownership). The punt has a hard timeout; it is renewed when a probe has come
 // back through the switch (lease), and it is left to expire otherwise.
 //
-// The plan is kept up to date guest by guest, and compared with what stands only where one of
-// the two has changed: a changed record costs some microseconds, with however many guests.
+// The plan is updated guest by guest, and compared with what is installed only where one of the
+// two has changed: a changed record costs some microseconds, with however many guests.
 //
 // # Flows of earlier processes
 //

@@ -4,10 +4,10 @@ package flows
 
 import "github.com/puntdns/puntdns/ofpunt/openflow"
 
-// Event is what a [machine] is told.
+// Event is an input of a [machine].
 type Event interface{ event() }
 
-// Desired says what should stand from now on.
+// Desired says what should be installed from now on.
 type Desired struct{ Want *Want }
 
 // flowUpdates are the events of flow monitors, in the order in which the switch has sent

@@ -12,7 +12,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// Memory is what a process keeps of a bridge from one connection to the next. The zero
+// Memory is the state of a bridge that outlives a connection. The zero
 // value is that of a process which is new to the bridge. One machine uses it at a time.
 type Memory struct {
 	ownership ownership
@@ -52,14 +52,14 @@ type machine struct {
 	monitored map[uint8]bool
 	// traced are the generations whose flows were asked for in all tables.
 	traced map[uint64]bool
-	// dirty is set when the switch may have told a part only of what has happened.
-	// Decisions wait for a barrier then.
+	// dirty is set while flow updates of the same change may still be to come. Decisions
+	// wait for a barrier then.
 	dirty bool
-	// fresh is set in the step that takes the reply to a barrier, if nothing has been
-	// told since: only then is anything changed in the switch.
+	// fresh is set in the step that takes the reply to a barrier, if no flow update has come
+	// since: only then is anything changed in the switch.
 	fresh bool
-	// paused is set after the switch has refused something for its meters, until the
-	// next event.
+	// paused is set after the switch has refused a change because of meters, until the next
+	// event.
 	paused bool
 	// countDue is set when the meters' counters are to be read, and tablesDue is how many
 	// tables are to be searched, until the next beat.
@@ -83,8 +83,8 @@ type machine struct {
 	withdrawing, releasedPunt, ended bool
 
 	// What was reported: placedBefore once flows have been in place on this connection,
-	// short once there were too few meters, reportedExpired until the punt stands again.
-	// reason is valid in the status waiting; guests and flows are how many stand.
+	// short once there were too few meters, reportedExpired until the punt is installed again.
+	// reason is valid in the status waiting; guests and flows are how many are installed.
 	placedBefore, short, reportedExpired bool
 	status                               status
 	reason                               string
@@ -207,8 +207,8 @@ func (m *machine) next() request {
 	case !m.monitored[placement.PrivateTable]:
 		return monitor{placement.PrivateTable}
 	case m.dirty:
-		// What one command of somebody else has done is told bit by bit. To decide by
-		// half of it would undo what another process has just begun.
+		// The updates of one command come one by one. A decision by half of them would
+		// undo what another process has just begun.
 		return barrier{}
 	}
 	if m.withdrawing {

@@ -21,7 +21,7 @@ type meters struct {
 	refused bool
 	// first and last bound the ids that are puntdns's; both are 0 if refused.
 	first, last uint32
-	// known is unset while it is unknown what stands in the switch.
+	// known is unset while it is unknown what is installed in the switch.
 	known bool
 	// version changes with what is assigned.
 	version uint64
@@ -97,9 +97,9 @@ func (m *meters) assign(guests []Guest) (enough bool) {
 		}
 		id, ok := before[g.GuestKey]
 		for ; !ok && next >= m.first; next-- {
-			// One that stands already may be another process's, whose flows may stand
-			// still.
-			if _, stands := m.installed[next]; !stands && !taken[next] {
+			// One that is installed already may be another process's, and flows may still
+			// name it.
+			if _, installed := m.installed[next]; !installed && !taken[next] {
 				id, ok = next, true
 			}
 		}

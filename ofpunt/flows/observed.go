@@ -22,10 +22,10 @@ type observed struct {
 	collision bool
 	// lost counts the flows of this process that somebody else has removed or changed.
 	lost int
-	// released is set once the process of the punt has released it, until another punt
-	// stands: the released one may be gone before anybody has looked.
+	// released is set once the process of the punt has released it, until another punt is
+	// installed: the released one may be gone before anybody has looked.
 	released bool
-	// expired is set once the punt of this process has expired, until it stands again.
+	// expired is set once the punt of this process has expired, until it is installed again.
 	expired bool
 }
 
@@ -127,7 +127,7 @@ func timedOut(u *openflow.FlowUpdate) bool {
 	return u.Reason == hardTimeout
 }
 
-// punt is the leased flow that stands, of whatever process, or the release of it. An entry
+// punt is the leased flow that is installed, of whatever process, or the release of it. An entry
 // flow that a dead process left says nothing; its punt would have expired.
 func (s *observed) punt() observedPunt {
 	if f := s.flows[puntKey]; f != nil {
@@ -136,15 +136,15 @@ func (s *observed) punt() observedPunt {
 	return observedPunt{s.released, releasedGeneration}
 }
 
-// hasPunt reports whether the leased flow of a generation stands.
+// hasPunt reports whether the leased flow of a generation is installed.
 func (s *observed) hasPunt(generation uint64) bool {
 	f := s.flows[puntKey]
 	return f != nil && isOf(f.mod.Cookie, generation)
 }
 
-// knownPunt is the leased flow of a generation if it stands and all of it is known, else
-// nil: of one that stood before the connection did, the actions are not known, and to
-// change it would take them away.
+// knownPunt returns the leased flow of a generation if it is installed and its actions are
+// known, else nil. They are not known of one from before the connection, and to change that
+// one would remove its actions.
 func (s *observed) knownPunt(generation uint64) *flow {
 	if f := s.flows[puntKey]; s.hasPunt(generation) && len(f.mod.Actions) > 0 {
 		return f

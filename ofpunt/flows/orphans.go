@@ -13,14 +13,14 @@ import (
 // sweep; difference and withdraw remove them, as no plan wants them.
 
 // tablesPerBeat spreads the search for flows of dead processes, since each table that is
-// asked for keeps the switch's main thread.
+// asked for blocks the switch's main thread.
 const tablesPerBeat = 32
 
-// trace asks where else a process has flows of which some stand: it may have known OVN's
-// DNS stage, or the Corefile's table, by another number. The switch has an index of whole
-// cookies, so this costs it nothing to speak of.
+// trace asks where else the processes have flows of which some are known: OVN's DNS stage, or
+// the Corefile's table, may have had another number. The switch has an index of whole cookies,
+// so this costs it next to nothing.
 func (m *machine) trace() request {
-	// Its own flows stand where it had them on the connection before.
+	// This process's own may be where they were on the connection before.
 	generations := append(slices.Sorted(maps.Keys(m.observed.generations)), m.generation())
 	for _, g := range generations {
 		// Nothing is done about those of a later process, and a released punt is one flow.

@@ -8,7 +8,7 @@ import (
 )
 
 // ownership decides which of several processes owns the flows of a bridge. They can't talk to
-// each other: each sees in the switch whose punt stands. The rule is that of a term number
+// each other: each sees in the switch whose punt is installed. The rule is that of a term number
 // in consensus protocols: the highest generation owns the flows, whoever sees a higher one
 // than its own yields, and whoever takes over does so with a generation above all that it
 // has seen. So a process that was replaced puts nothing back, however late it learns that.
@@ -17,7 +17,7 @@ type ownership struct {
 	generation uint64
 	// yielding is set while another process owns the flows.
 	yielding bool
-	// takeOverAt is when a process that yields takes over unless a punt stands again, zero
+	// takeOverAt is when a process that yields takes over unless a punt is installed again, zero
 	// while one does.
 	takeOverAt time.Time
 }
@@ -36,11 +36,11 @@ const (
 
 // observedPunt is the punt that the switch has, of whatever process.
 type observedPunt struct {
-	stands     bool
+	installed  bool
 	generation uint64
 }
 
-// step decides by the punt that stands now, and by the highest generation of any flow that
+// step decides by the punt that is installed now, and by the highest generation of any flow that
 // has ever been seen: that of a later process may have come and gone unnoticed. A punt that
 // is gone may have expired because its process is slow, or have been deleted with all other
 // flows: its process gets delay to put it back.
@@ -48,10 +48,10 @@ func (t *ownership) step(now time.Time, punt observedPunt, highest uint64, delay
 	switch t.yielding = highest > t.generation; {
 	case !t.yielding:
 		return own
-	case punt.stands && punt.generation > t.generation:
+	case punt.installed && punt.generation > t.generation:
 		t.takeOverAt = time.Time{}
 		return yield
-	case punt.stands && punt.generation == releasedGeneration:
+	case punt.installed && punt.generation == releasedGeneration:
 	case t.takeOverAt.IsZero():
 		t.takeOverAt = now.Add(delay)
 		return yield
@@ -94,7 +94,7 @@ func (m *machine) owns() bool {
 		}
 		s.expired, m.reportedExpired, s.lost = false, false, 0
 		m.meters.abandon()
-		if !s.punt().stands {
+		if !s.punt().installed {
 			m.do(retrySoon{})
 		}
 		return false
@@ -112,7 +112,7 @@ func (m *machine) owns() bool {
 	return true
 }
 
-// beginGeneration begins a generation, of which no flow stands.
+// beginGeneration begins a generation, of which no flow is installed.
 func (m *machine) beginGeneration() {
 	t := &m.memory.ownership
 	t.generation = nextGeneration(m.now, m.observed.highest, m.random)

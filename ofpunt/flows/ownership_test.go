@@ -84,7 +84,7 @@ const modelLease = 3 * time.Second
 // set is a flow mod of the punt.
 func (b *bridgeModel) set(generation uint64) {
 	for _, p := range b.told {
-		if b.punt.stands && p.generation == b.punt.generation && generation != p.generation {
+		if b.punt.installed && p.generation == b.punt.generation && generation != p.generation {
 			p.replaced = generation
 		}
 	}
@@ -115,7 +115,7 @@ func TestOwnershipOfSlowProcesses(t *testing.T) {
 					t.Fatalf("seed %d: %d goes on after it was replaced by %d", seed, p.generation, p.replaced)
 				}
 			}
-			if p.punt.stands && p.punt.generation == p.generation {
+			if p.punt.installed && p.punt.generation == p.generation {
 				b.set(p.generation) // renewed
 				return
 			}
@@ -123,7 +123,7 @@ func TestOwnershipOfSlowProcesses(t *testing.T) {
 		}
 		for step := range 4000 {
 			b.now = b.now.Add(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
-			if b.punt.stands && b.now.After(b.until) {
+			if b.punt.installed && b.now.After(b.until) {
 				b.punt = observedPunt{}
 			}
 			if step%1000 == 0 && len(b.told) < 3 {

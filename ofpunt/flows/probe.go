@@ -23,7 +23,7 @@ func (m *machine) beat() {
 	m.tablesDue = tablesPerBeat
 }
 
-// probeBack renews the punt, if the probe is the one on its way.
+// probeBack renews the punt, if the probe is the outstanding one.
 func (m *machine) probeBack(token uint64) {
 	sent := m.lease.sent
 	back, recovered := m.lease.returned(token)

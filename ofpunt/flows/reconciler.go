@@ -36,7 +36,7 @@ type Switch interface {
 }
 
 // requestTimeout bounds what one event makes of requests to the switch. ovs-vswitchd may
-// be busy for a second with its own affairs.
+// be busy for a second with other work.
 const requestTimeout = 10 * time.Second
 
 // Times between an event and the retry that a machine asks for.
@@ -56,7 +56,7 @@ type Reconciler struct {
 	backoff endpoint.Backoff
 	timer   *time.Timer
 
-	// token is that of the probe on its way, 0 for none; sent, the owner's, is that of the
+	// token is that of the outstanding probe, 0 for none; sent, the owner's, is that of the
 	// last probe. returned is set once that one has come back, until Handle takes it.
 	token    atomic.Uint64
 	sent     uint64
@@ -90,7 +90,7 @@ func (rec *Reconciler) FlowUpdate(u openflow.FlowUpdate) {
 	rec.updates = append(rec.updates, u)
 	rec.mu.Unlock()
 	if u.Event != openflow.FlowOwn {
-		rec.poke()
+		rec.notify()
 	}
 }
 
@@ -98,14 +98,14 @@ func (rec *Reconciler) FlowUpdate(u openflow.FlowUpdate) {
 func (rec *Reconciler) ProbeBack(token uint64) {
 	if token != 0 && rec.token.CompareAndSwap(token, 0) {
 		rec.returned.Store(true)
-		rec.poke()
+		rec.notify()
 	}
 }
 
 // Wake has a mark when there is something for Handle that the owner does not know of.
 func (rec *Reconciler) Wake() <-chan struct{} { return rec.wake }
 
-func (rec *Reconciler) poke() {
+func (rec *Reconciler) notify() {
 	select {
 	case rec.wake <- struct{}{}:
 	default:
@@ -194,7 +194,7 @@ func (rec *Reconciler) retry(soon bool) {
 	case rec.timer == nil:
 		rec.timer = time.AfterFunc(rec.backoff.Next(), func() {
 			rec.due.Store(true)
-			rec.poke()
+			rec.notify()
 		})
 	}
 }

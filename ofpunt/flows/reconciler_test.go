@@ -92,7 +92,7 @@ func probed(t *testing.T, c *conn) uint64 {
 
 const packetOut, flowMod = 13, 14
 
-// Only the probe that is on its way counts, and once. It renews the punt.
+// Only the outstanding probe counts, and once. It renews the punt.
 func TestProbeToken(t *testing.T) {
 	r, c, reports := placed(t)
 	came := func() bool {

@@ -15,17 +15,17 @@ type (
 	// Installed: the switch has that many more flows; Lost is how many of them are put
 	// back after somebody else had removed or changed them.
 	Installed struct{ New, Lost int }
-	// Placed: what is wanted stands.
+	// Placed: all that is wanted is installed.
 	Placed struct {
 		// First is set for the first time on a connection, Again after Waiting.
 		First, Again bool
 		// Table is that of OVN's DNS stage, 0 if the chassis has none.
 		Table uint8
-		// Guests is how many are served, Before how many were; Flows how many stand.
+		// Guests is how many are served, Before how many were; Flows how many are installed.
 		Guests, Before, Flows int
 	}
-	// Serving: the punt stands, or nothing is to be punted; PuntMissing: it does not
-	// stand, though all else does.
+	// Serving: the punt is installed, or nothing is to be punted; PuntMissing: it is not,
+	// though all else is.
 	Serving     struct{}
 	PuntMissing struct{}
 	// Yielded: another process owns the flows; Still is set if that was so on the
@@ -34,8 +34,8 @@ type (
 	TookOver struct{}
 	// Lost: somebody else has removed or changed flows of this process.
 	Lost struct{ Flows int }
-	// PuntExpired: its hard timeout has passed without a renewal. PuntRestored: it stands
-	// again.
+	// PuntExpired: its hard timeout has passed without a renewal. PuntRestored: it is
+	// installed again.
 	PuntExpired  struct{}
 	PuntRestored struct{}
 	// ProbeTook: a probe has come back. ProbeMissed: one has not come back by the next

@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "write what the scripts in testdata give
 //
 //	ovn TABLE COOKIE       ovn-controller installs a flow of that cookie
 //	start P [since TIME]   process P connects, for the first time or again
-//	want P [WORD...]       what should stand: guests=1,2 unsettled stage=ID:COOKIE
+//	want P [WORD...]       what should be installed: guests=1,2 unsettled stage=ID:COOKIE
 //	                       rate=QPS owned=ADDRESS lease=SECONDS table=N unready=TEXT; words
 //	                       that are not given are as before
 //	updates P              P gets the flow updates that the switch has sent

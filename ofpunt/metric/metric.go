@@ -30,7 +30,7 @@ var (
 	}, []string{"bridge"})
 	Flows = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "flows",
-		Help: "Flows of this process that stand in the switch.",
+		Help: "Flows of this process that are installed in the switch.",
 	}, []string{"bridge"})
 	Guests = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "guests",
@@ -42,7 +42,7 @@ var (
 	}, []string{"bridge"})
 	Kept = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "guests_kept",
-		Help: "Guests whose binding has vanished and that are served for the grace, as their interfaces stand.",
+		Help: "Guests whose binding has vanished and that are served for the grace, as their interfaces are still there.",
 	}, []string{"bridge"})
 	FlowInstalls = promauto.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "flow_installs_total",
@@ -66,7 +66,7 @@ var (
 	}, []string{"bridge", "result", "reason"})
 	TCPSegmentsLost = promauto.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "tcp_segments_lost_total",
-		Help: "TCP segments to guests that found no room on the way to the switch; they are sent again.",
+		Help: "TCP segments to guests that found no room in the queue to the switch; those with data are sent again.",
 	}, []string{"bridge"})
 	TCPConnections = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "tcp_connections",
@@ -164,5 +164,5 @@ func (t *Tally) InFlight(n int64) { t.inFlight.Set(float64(n)) }
 // TCPConnections sets how many connections there are.
 func (t *Tally) TCPConnections(n int) { t.tcpConnections.Set(float64(n)) }
 
-// TCPSegmentLost counts a segment that found no room on its way to the switch.
+// TCPSegmentLost counts a segment that found no room in the queue to the switch.
 func (t *Tally) TCPSegmentLost() { t.segmentsLost.Inc() }

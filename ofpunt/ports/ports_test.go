@@ -85,7 +85,7 @@ func TestTombstone(t *testing.T) {
 		return step{"after " + d.String(), func(*Owners) { time.Sleep(d) }, owned}
 	}
 	follow := func(yes, owned bool) step {
-		return step{"followed", func(o *Owners) { o.SetDatabaseUp(yes) }, owned}
+		return step{"database up", func(o *Owners) { o.SetDatabaseUp(yes) }, owned}
 	}
 	same := func(owned bool) step {
 		return step{"the same row again", func(o *Owners) { o.Set(viewOf("1", o.View())) }, owned}

@@ -158,7 +158,7 @@ func (c *connection) idleUntil(idle time.Duration, now time.Time) time.Time {
 	case c.promised == 0:
 		idle = closeWait
 	case c.promised > 0:
-		idle = max(idle, time.Duration(c.promised)*keepaliveUnit) + keepaliveGrace
+		idle = max(idle, time.Duration(c.promised)*keepaliveUnit) + keepaliveMargin
 	}
 	if len(c.open) > 0 {
 		return now.Add(idle)

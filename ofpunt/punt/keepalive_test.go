@@ -130,9 +130,9 @@ func TestIdleUntil(t *testing.T) {
 		want     time.Time
 	}{
 		{"nothing was promised", -1, 0, active.Add(10 * time.Second)},
-		{"as long", 100, 0, active.Add(10*time.Second + keepaliveGrace)},
-		{"longer", 300, 0, active.Add(30*time.Second + keepaliveGrace)},
-		{"shorter", 50, 0, active.Add(10*time.Second + keepaliveGrace)},
+		{"as long", 100, 0, active.Add(10*time.Second + keepaliveMargin)},
+		{"longer", 300, 0, active.Add(30*time.Second + keepaliveMargin)},
+		{"shorter", 50, 0, active.Add(10*time.Second + keepaliveMargin)},
 		{"to end", 0, 0, active.Add(closeWait)},
 		{"a query is worked on", -1, 1, now.Add(10 * time.Second)},
 	} {

@@ -25,7 +25,7 @@ func answers(t *testing.T, peer net.Conn, n int) (writes int) {
 	return writes
 }
 
-// What is read at once is answered at once, as long as that takes no time to speak of.
+// What is read at once is answered at once, as long as the reader is not busy for long.
 func TestReaderAnswersTogether(t *testing.T) {
 	const n = 5
 	for range 100 { // on a busy machine the reader may be kept from it for a while

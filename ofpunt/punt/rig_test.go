@@ -123,7 +123,7 @@ func tcpChannel(t *testing.T) (c *Channel, peer net.Conn) {
 }
 
 // guestIs has the local database say that the row with that UUID has in_port 5, and
-// the switch that nothing is on its way that came before.
+// the switch that no packet from before is in flight.
 func guestIs(in *Intake, uuid string) {
 	v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: uuid, Name: "tap", OFPort: 5, IfaceID: "port-" + uuid}}}, in.bridge.Ports.View())
 	v.SetDrained()
