@@ -97,7 +97,7 @@ func BenchmarkQuery(b *testing.B) {
 			s, peer := pairSession(b, func() {})
 			s.bridge.serve(namedServer(b, "br-bench"))
 			v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: "port-1"}}}, nil)
-			v.Settle()
+			v.SetDrained()
 			s.bridge.ports.Set(v)
 			frame := punttest.QueryFrame()
 			frame[len(frame)-6] = kind.label
@@ -141,7 +141,8 @@ func BenchmarkQuery(b *testing.B) {
 	}
 }
 
-// processorTime is what the process has used, which other processes hardly change.
+// processorTime returns the processor time of this process. Unlike the time that passes, it
+// hardly depends on other processes.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

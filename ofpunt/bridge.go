@@ -24,17 +24,18 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// bridges has the bridges of this process. It outlives the Corefile: on a reload
-// the connections and flows stay, and what changes is who answers.
+// bridges are those of this process. They outlive the Corefile: a reload leaves connections
+// and flows as they are, and changes who answers.
 var bridges registry
 
+// registry has the bridges by name.
 type registry struct {
 	mu sync.Mutex
-	m  map[string]*bridge
+	m  map[string]*bridge // guarded by mu
 }
 
-// use makes s answer for its bridge, and starts the bridge if it is new.
-func (r *registry) use(s *server) {
+// setServer has s answer for its bridge, and starts the bridge if it is new.
+func (r *registry) setServer(s *server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := r.m[s.options.Bridge]
@@ -45,16 +46,17 @@ func (r *registry) use(s *server) {
 		}
 		r.m[b.name] = b
 	}
-	b.use(s)
+	b.setServer(s)
 }
 
+// get returns the bridge of that name, nil if there is none.
 func (r *registry) get(name string) *bridge {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.m[name]
 }
 
-// remove closes the connection of a bridge, once withdraw has taken its flows.
+// remove closes a bridge, whose flows have been withdrawn, and forgets it.
 func (r *registry) remove(name string) {
 	r.mu.Lock()
 	b := r.m[name]
@@ -65,9 +67,10 @@ func (r *registry) remove(name string) {
 	}
 }
 
+// ready reports whether all bridges are served.
 func (r *registry) ready() bool { return len(r.notReady()) == 0 }
 
-// notReady is what the bridges wait for, none if they are served.
+// notReady returns why bridges are not served, a line for each that is not.
 func (r *registry) notReady() (reasons []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,104 +80,111 @@ func (r *registry) notReady() (reasons []string) {
 	for _, name := range slices.Sorted(maps.Keys(r.m)) {
 		b := r.m[name]
 		s := b.current.Load()
-		why := b.readiness.why()
+		why := b.readiness.reason()
 		if why == "" && !s.synced() {
 			why = "a database is not in sync"
 		}
-		if why = cmp.Or(why, s.unbound()); why != "" {
+		if why = cmp.Or(why, s.bindingProblem()); why != "" {
 			reasons = append(reasons, "bridge "+name+": "+why)
 		}
 	}
 	return reasons
 }
 
-// bridge is one Open vSwitch bridge: it keeps a connection to it.
+// bridge is one Open vSwitch bridge, and the goroutine that connects to it (run).
 type bridge struct {
-	name    string
+	name string
+	// current is the server that answers; nil until the first setServer.
 	current atomic.Pointer[server]
-	// readiness is ready while the connection stands and the flows are in place.
+	// readiness is ready while the connection is up and the flows are in place.
 	readiness readiness
-	// leaving is set once the flows are to be withdrawn for good.
-	leaving atomic.Bool
+	// draining is set once the flows are to be withdrawn and no further query is wanted.
+	draining atomic.Bool
 	// placed counts the sessions that have had their flows in place.
 	placed atomic.Int64
-	// conn is that of the newest session, nil without one.
+	// conn is the connection of the newest session, nil without one.
 	conn  atomic.Pointer[openflow.Conn]
 	tally *metric.Tally
 	// punts takes the packet-ins of all sessions.
 	punts *punt.Intake
-	// unserved is what the log was told of interfaces that are not served.
+	// unserved are the interfaces that are not served; the session's goroutine has it.
 	unserved unservedPorts
 	// ports tells who owns the OpenFlow ports of the bridge now.
 	ports ports.Owners
-	// flows is what outlives a session of what is known of the flows; the session's.
+	// flows is what the next session has to know of the last one's flows; the session's
+	// goroutine has it.
 	flows flows.Memory
-	// controllerID is for connections whose Corefile names none.
+	// controllerID is for connections whose Corefile names none. The goroutine of run has
+	// it.
 	controllerID uint16
 
-	// wake tells the session that there is another server, or a withdrawal.
-	wake     chan struct{}
+	// wake tells the session that the server or the view of the local database is another.
+	wake chan struct{} // capacity 1
+	// withdraw has the session withdraw the flows, and close what is sent when they are gone.
 	withdraw chan chan struct{}
-	cancel   context.CancelFunc
-	done     sync.WaitGroup
+	// ctx is of all goroutines of the bridge, which done counts.
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   sync.WaitGroup
 
-	// mu guards local and chassis.
-	mu      sync.Mutex
-	local   localWatch
-	chassis *string         // the name that was logged, nil before
-	ctx     context.Context // of everything that the bridge runs
+	// mu guards local and loggedChassis.
+	mu            sync.Mutex
+	local         localWatch
+	loggedChassis *string // nil before the first
 }
 
-// newControllerID makes up an id, so that of two processes on a bridge, and of two
-// connections of one process while a reload replaces one, each gets its own
-// packet-ins: the switch sends a copy to every connection that has the id. Small
-// ones are left to others; 0 is ovn-controller's.
+// newControllerID returns a random id. Two processes on a bridge need different ones, and so
+// do two connections of one process while a reload replaces one: the switch sends a packet-in
+// to every connection that has the id. Ids below 1024 are left to others; 0 is
+// ovn-controller's.
 func newControllerID() uint16 {
 	var b [2]byte
 	_, _ = rand.Read(b[:]) // never fails, crypto/rand
 	return max(binary.BigEndian.Uint16(b[:]), 1024)
 }
 
+// newBridge returns a bridge that connects once it has a server.
 func newBridge(name string) *bridge {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &bridge{
 		name: name, tally: metric.NewTally(name), cancel: cancel, ctx: ctx, controllerID: newControllerID(),
 		wake: make(chan struct{}, 1), withdraw: make(chan chan struct{}),
 	}
-	b.punts = punt.NewIntake(b.forPunts())
+	b.punts = punt.NewIntake(b.puntBridge())
 	metric.Connected.WithLabelValues(name).Set(0)
 	metric.LocalDatabaseUp.WithLabelValues(name).Set(0)
 	b.done.Go(func() { b.run(ctx) })
 	return b
 }
 
-// forPunts is what package punt needs of b.
-func (b *bridge) forPunts() punt.Bridge {
-	return punt.Bridge{Name: b.name, UserData: userData, Tally: b.tally, Ports: &b.ports, Conn: &b.conn, Leaving: &b.leaving}
+// puntBridge is what package punt needs of b.
+func (b *bridge) puntBridge() punt.Bridge {
+	return punt.Bridge{Name: b.name, UserData: userData, Tally: b.tally, Ports: &b.ports, Conn: &b.conn, Draining: &b.draining}
 }
 
-// use swaps in s. Queries that are in the chains of the server before stay there.
-func (b *bridge) use(s *server) {
+// setServer has s answer from now on. Queries in flight stay with the server before.
+func (b *bridge) setServer(s *server) {
 	b.mu.Lock()
 	b.punts.Use(s.punts) // the session begins once there is a current server
 	b.current.Store(s)
-	b.leaving.Store(false)
+	b.draining.Store(false)
 	b.watchLocal(b.ctx, s)
 	b.mu.Unlock()
-	poke(b.wake)
+	notify(b.wake)
 }
 
-// poke leaves a mark in a channel of capacity 1.
-func poke(c chan struct{}) {
+// notify wakes the receiver of a channel of capacity 1. It does not block.
+func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// leave takes the flows out of the switch, so that no further query comes.
-func (b *bridge) leave(ctx context.Context) {
-	b.leaving.Store(true)
+// withdrawFlows removes the flows from the switch, so that no further query comes. It waits
+// until they are gone, or ctx ends.
+func (b *bridge) withdrawFlows(ctx context.Context) {
+	b.draining.Store(true)
 	gone := make(chan struct{})
 	select {
 	case b.withdraw <- gone:
@@ -186,17 +196,17 @@ func (b *bridge) leave(ctx context.Context) {
 	}
 }
 
-// flush waits until the switch has had every answer.
+// flush waits until the switch has processed every answer that was sent to it.
 func (b *bridge) flush(ctx context.Context) {
 	if c := b.conn.Load(); c != nil {
 		_ = c.Barrier(ctx) // the connection may be gone, and the answers with it
 	}
 }
 
-// await waits until the databases of s have told everything, or ctx ends: a reload
-// must not take answers away.
-func (b *bridge) await(ctx context.Context, s *server) {
-	s.learn(b.ports.View())
+// awaitSettled waits until s knows every guest of its databases, or ctx ends: a reload must
+// not lose answers.
+func (b *bridge) awaitSettled(ctx context.Context, s *server) {
+	s.applyView(b.ports.View())
 	for s.source != nil {
 		changed := s.source.Changed()
 		if s.settled() {
@@ -210,9 +220,11 @@ func (b *bridge) await(ctx context.Context, s *server) {
 	}
 }
 
+// close resets the TCP connections of the guests, ends the connection to the switch, and waits
+// for all goroutines of the bridge.
 func (b *bridge) close() {
 	if b.punts.ResetConnections() {
-		// The guests are to learn of it.
+		// The resets have to reach the guests.
 		ctx, cancel := context.WithTimeout(b.ctx, closeTimeout)
 		b.flush(ctx)
 		cancel()
@@ -220,21 +232,21 @@ func (b *bridge) close() {
 	b.cancel()
 	b.done.Wait()
 	b.punts.Close()
-	// What is no longer named is neither up nor down.
+	// A bridge that no Corefile names is neither up nor down.
 	for _, g := range []*prometheus.GaugeVec{metric.Connected, metric.LocalDatabaseUp, metric.Flows, metric.Kept, metric.Guests, metric.Unserved, metric.InFlight, metric.TCPConnections} {
 		g.DeleteLabelValues(b.name)
 	}
 }
 
-// showNothingPlaced has the metrics say that the bridge has no flows of this process.
-func (b *bridge) showNothingPlaced() {
+// zeroFlowMetrics has the metrics say that the bridge has no flows of this process.
+func (b *bridge) zeroFlowMetrics() {
 	for _, g := range []*prometheus.GaugeVec{metric.Flows, metric.Guests, metric.Kept, metric.Unserved} {
 		g.WithLabelValues(b.name).Set(0)
 	}
 }
 
-// kept is how many guests of the bridge are served for the grace.
-func (b *bridge) kept(srv *server) int {
+// countKept returns how many guests of the bridge are served for the grace.
+func (b *bridge) countKept(srv *server) int {
 	view := b.ports.View()
 	if srv.source == nil || view == nil {
 		return 0
@@ -245,10 +257,10 @@ func (b *bridge) kept(srv *server) int {
 	return 0
 }
 
-// closeTimeout bounds the wait for the switch at the end.
+// closeTimeout bounds how long close waits for the switch.
 const closeTimeout = time.Second
 
-// run keeps one session after the other until ctx ends.
+// run makes one session after the other until ctx ends.
 func (b *bridge) run(ctx context.Context) {
 	for b.current.Load() == nil {
 		select {
@@ -258,11 +270,11 @@ func (b *bridge) run(ctx context.Context) {
 		}
 	}
 	backoff := endpoint.Backoff{Min: minRetry, Max: maxRetry}
-	said, refusing := "", false
+	logged, refusing := "", false
 	for ctx.Err() == nil {
 		options := b.current.Load().options
-		// A switch that takes the connection but not the flows gets no new try at
-		// once, and no new line in the log.
+		// A switch that accepts the connection but refuses the flows is retried with
+		// backoff, and logged once.
 		placed, up := b.placed.Load(), false
 		err := b.connect(ctx, &options, func() {
 			up = true
@@ -273,7 +285,7 @@ func (b *bridge) run(ctx context.Context) {
 		})
 		refusing = up && b.placed.Load() == placed && !errors.Is(err, errOptions)
 		metric.Connected.WithLabelValues(b.name).Set(0)
-		b.showNothingPlaced()
+		b.zeroFlowMetrics()
 		switch {
 		case err != nil:
 			b.readiness.set(err.Error())
@@ -282,7 +294,7 @@ func (b *bridge) run(ctx context.Context) {
 		}
 		if b.placed.Load() != placed {
 			backoff.Reset()
-			said = ""
+			logged = ""
 		}
 		if errors.Is(err, errOptions) {
 			continue
@@ -290,24 +302,24 @@ func (b *bridge) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil && err.Error() != said {
-			said = err.Error()
+		if err != nil && err.Error() != logged {
+			logged = err.Error()
 			log.Warningf("Bridge %s: %v", b.name, err)
 		}
-		b.idle(ctx, backoff.Next())
+		b.backOff(ctx, backoff.Next())
 	}
 }
 
-// Times between tries to connect. Guests of a bridge that is back are to be served
-// within a second, the handshake and the flows included.
+// Times between two attempts to connect. Guests of a bridge that is back are to be served
+// within a second, handshake and flows included.
 const (
 	minRetry = 50 * time.Millisecond
 	maxRetry = 500 * time.Millisecond
 )
 
-// idle waits for d. Without a connection no flow can be withdrawn, and the lease
-// does it in time.
-func (b *bridge) idle(ctx context.Context, d time.Duration) {
+// backOff waits for d. It confirms a withdrawal at once: without a connection no flow can be
+// withdrawn, and the lease ends in time.
+func (b *bridge) backOff(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	for {

@@ -9,18 +9,18 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// chassisClaims has the chassis that each source follows, and the servers that want it.
-// A source has the guests of one chassis; bridges that read the same databases share it.
+// chassisClaims has the chassis that each source is read for, and the servers that claim it. A
+// source has the guests of one chassis; bridges that read the same databases share it.
 type chassisClaims struct {
 	mu sync.Mutex
-	m  map[*ovn.Source]map[*server]string
+	m  map[*ovn.Source]map[*server]string // guarded by mu
 }
 
 var claims chassisClaims
 
-// claim has the source of s follow a chassis. It is an error if another bridge has it
-// follow another one: its guests would be taken for those of s, and the other way round.
-// Of two servers of one bridge, during a reload, the later one decides.
+// claim has the source of s read for a chassis. It is an error if another bridge claims the
+// source for another one: each would serve the guests of the other. Of two servers of one
+// bridge, during a reload, the later one decides.
 func (c *chassisClaims) claim(s *server, chassis string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *chassisClaims) claim(s *server, chassis string) error {
 	return nil
 }
 
-// release gives up the claim of s.
+// release ends the claim of s.
 func (c *chassisClaims) release(s *server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

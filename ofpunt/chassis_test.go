@@ -16,7 +16,7 @@ import (
 func TestChassisClaims(t *testing.T) {
 	config := ovn.Config{Southbound: []string{"unix:" + t.TempDir() + "/sb"}}
 	newServer := func(bridge string) *server {
-		s := &server{named: true, database: config, options: defaultOptions(bridge)}
+		s := &server{hasOVNHosts: true, database: config, options: defaultOptions(bridge)}
 		if err := s.open(); err != nil {
 			t.Fatal(err)
 		}
@@ -30,9 +30,9 @@ func TestChassisClaims(t *testing.T) {
 	}
 	check := func(s *server, chassis, want string) {
 		t.Helper()
-		s.learn(view(chassis))
+		s.applyView(view(chassis))
 		got := ""
-		if err := s.rival.Load(); err != nil {
+		if err := s.chassisConflict.Load(); err != nil {
 			got = (*err).Error()
 		}
 		if want == "" && got != "" || !strings.Contains(got, want) {

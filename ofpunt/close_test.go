@@ -13,14 +13,13 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
-// The resets of the connections that end with a bridge are out before that to the
-// switch ends.
-func TestConnectionsEndWithBridge(t *testing.T) {
+// The TCP connections of the guests are reset before the connection to the switch ends.
+func TestCloseResetsConnections(t *testing.T) {
 	for range 20 {
 		s, peer := pairSession(t, func() {})
 		b := s.bridge
 		v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: "port-1"}}}, nil)
-		v.Settle()
+		v.SetDrained()
 		b.ports.Set(v)
 		room := make([]byte, 1<<16)
 		_ = peer.SetReadDeadline(time.Now().Add(20 * time.Second))
@@ -61,7 +60,7 @@ func TestConnectionsEndWithBridge(t *testing.T) {
 		go func() {
 			defer close(closed)
 			b.close()
-			b.punts = punt.NewIntake(b.forPunts()) // whose end the session's is, too
+			b.punts = punt.NewIntake(b.puntBridge()) // whose end the session's is, too
 		}()
 		resets := 0
 		for m := room; ; {

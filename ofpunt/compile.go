@@ -18,8 +18,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// newServer compiles the blocks of one bridge. Blocks that disagree are errors
-// that name the lines of both.
+// newServer compiles the blocks of one bridge. For blocks that disagree it returns an error that
+// names the lines of both.
 func newServer(blocks []*block) (*server, error) {
 	options, err := agreedOptions(blocks)
 	if err != nil {
@@ -41,7 +41,7 @@ func newServer(blocks []*block) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.named = named != nil
+	s.hasOVNHosts = named != nil
 	if err := s.checkDatabase(blocks[0], named); err != nil {
 		return nil, err
 	}
@@ -49,9 +49,8 @@ func newServer(blocks []*block) (*server, error) {
 	return s, nil
 }
 
-// agreedOptions are the properties of the bridge. The block that gives some speaks for
-// those that give none.
-func agreedOptions(blocks []*block) (Options, error) {
+// agreedOptions returns the properties of the bridge. Blocks that give none agree with any.
+func agreedOptions(blocks []*block) (bridgeOptions, error) {
 	said := blocks[0]
 	for _, b := range blocks[1:] {
 		switch {
@@ -59,7 +58,7 @@ func agreedOptions(blocks []*block) (Options, error) {
 		case !said.directive.HasProperties():
 			said = b
 		case !reflect.DeepEqual(said.options, b.options):
-			return Options{}, fmt.Errorf("%s - ofpunt %s: other properties than at %s (%s), expected the same or none",
+			return bridgeOptions{}, fmt.Errorf("%s - ofpunt %s: other properties than at %s (%s), expected the same or none",
 				b, b.options.Bridge, said, strings.Join(corefile.Differences(said.directive, b.directive), ", "))
 		}
 	}
@@ -74,9 +73,9 @@ func (s *server) compile(blocks []*block) error {
 	}
 	s.configs = configs
 	if s.options.hijack() {
-		configs = goOnward(configs)
+		configs = addResumeUnanswered(configs)
 	}
-	guardForwards(configs)
+	addLoopGuards(configs)
 	var err error
 	if s.dns, err = dnsserver.NewServer(name+"://"+s.options.Bridge, configs); err != nil {
 		return fmt.Errorf("%s - ofpunt %s: %w", blocks[0], s.options.Bridge, err)
@@ -93,16 +92,16 @@ func (s *server) compile(blocks []*block) error {
 	return nil
 }
 
-// add takes in what the plugins of a block say of the whole server.
+// add collects what the plugins of a block mean for the whole server.
 func (s *server) add(b *block) error {
-	b.unusedKeys()
+	b.warnUnusedKeys()
 	c := b.config()
 	if len(c.ListenHosts) == 0 && c.Handler("loop") != nil {
 		return fmt.Errorf("%s - ofpunt %s: loop is in this block, which has no socket for its probe; expected a block without loop, or with bind", b, s.options.Bridge)
 	}
 	s.pause = s.pause || s.options.hijack() || c.Handler("passthrough") != nil
-	if f := forwardsOf(b, c); len(f.upstreams) > 0 {
-		s.forwards = append(s.forwards, f)
+	if f := upstreamsOfBlock(b, c); len(f.addresses) > 0 {
+		s.upstreams = append(s.upstreams, f)
 	}
 	if a, ok := c.Handler("ovnhosts").(answerer); ok {
 		s.answerers = append(s.answerers, a)
@@ -113,8 +112,8 @@ func (s *server) add(b *block) error {
 // config is the compiled config of the block; its zones share their handlers.
 func (b *block) config() *dnsserver.Config { return b.configs[0] }
 
-// agreedDatabase finds which databases tell the names and guests of the bridge. It returns
-// the first block that says so, nil if none does.
+// agreedDatabase sets which databases have the names and guests of the bridge. It returns the
+// first block with ovnhosts, nil if none has it.
 func (s *server) agreedDatabase(blocks []*block) (named *block, err error) {
 	for _, b := range blocks {
 		n, ok := b.config().Handler("ovnhosts").(nameSource)
@@ -129,8 +128,8 @@ func (s *server) agreedDatabase(blocks []*block) (named *block, err error) {
 	return named, nil
 }
 
-// checkDatabase returns an error if the databases, which named says, don't tell the guests
-// that the placement needs.
+// checkDatabase returns an error if the databases don't tell the guests that the placement
+// needs. named is the block that has set them.
 func (s *server) checkDatabase(first, named *block) error {
 	switch {
 	case s.options.Placement != placement.OVN:
@@ -149,7 +148,7 @@ func (s *server) puntConfig() punt.Config {
 		Chains: s.dns, Context: &serverContext{context.Background(), s},
 		Identify: s.identify, Answers: s.answers, Find: s.find,
 		OVN: o.Placement == placement.OVN, Addresses: o.Addresses,
-		Concurrent: o.Concurrent, ConcurrentGuest: o.ConcurrentPort, DropOverload: o.Overload == OverloadDrop,
+		Concurrent: o.Concurrent, ConcurrentGuest: o.ConcurrentPort, DropOverload: o.Overload == overloadDrop,
 		Recursive: s.recursive, Transfers: s.transfers,
 		FromMemory:  !slices.ContainsFunc(s.configs, func(c *dnsserver.Config) bool { return !answersFromMemory(c) }),
 		ReadTimeout: s.dns.ReadTimeout, IdleTimeout: s.dns.IdleTimeout, MaxTCPQueries: s.dns.MaxTCPQueries,

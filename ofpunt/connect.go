@@ -15,14 +15,14 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// connectTimeout bounds dialling and the OpenFlow handshake.
+// connectTimeout bounds dialling, and the OpenFlow handshake.
 const connectTimeout = 5 * time.Second
 
-// connect runs one session, from dialling to its end, and says why it ended.
-// up is called when the handshake is done. With errOptions the connection lives
-// on for a while, until another has taken its place.
-func (b *bridge) connect(ctx context.Context, options *Options, up func()) error {
-	nc, err := b.reach(ctx, options)
+// connect runs one session, from dialling to its end, and returns why it ended. It calls up
+// when the handshake is done. After errOptions the connection is drained in the background,
+// while another takes its place.
+func (b *bridge) connect(ctx context.Context, options *bridgeOptions, up func()) error {
+	nc, err := b.dialOrAccept(ctx, options)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (b *bridge) connect(ctx context.Context, options *Options, up func()) error
 		defer close(served)
 		stop(fmt.Errorf("%s: connection lost: %w", options.OpenFlow, conn.Serve(s.handler())))
 	}()
-	err = s.keep(live, options)
+	err = s.run(live, options)
 	if cause := context.Cause(live); cause != nil && errors.Is(err, context.Canceled) {
 		err = cause
 	}
@@ -59,7 +59,7 @@ func (b *bridge) connect(ctx context.Context, options *Options, up func()) error
 		<-served
 		stop(nil)
 	}
-	// The next connection may stand beside this one if it has another id.
+	// The next connection may be open beside this one if it has another id.
 	next := b.current.Load().options.ControllerID
 	if errors.Is(err, errOptions) && next != id {
 		b.controllerID = newControllerID()
@@ -74,35 +74,35 @@ func (b *bridge) connect(ctx context.Context, options *Options, up func()) error
 	return err
 }
 
-// retire lets a session linger. If no other has come up since, the bridge is left
-// without a connection.
-func (b *bridge) retire(ctx context.Context, s *session, options *Options) {
+// retire drains a session that a reload replaces. If no other has come up by then, the bridge
+// is left without a connection.
+func (b *bridge) retire(ctx context.Context, s *session, options *bridgeOptions) {
 	s.linger(ctx, options)
 	b.conn.CompareAndSwap(s.conn, nil)
 }
 
-// linger goes on answering on a connection that a reload replaces, until the punt
-// comes by the new one and the last query has its answer.
-func (s *session) linger(ctx context.Context, options *Options) {
+// linger leaves the connection open until the punt comes by the new one and the last query has
+// its answer.
+func (s *session) linger(ctx context.Context, options *bridgeOptions) {
 	ctx, cancel := context.WithTimeout(ctx, max(options.Lease, defaultLease)+punt.DrainTimeout)
 	defer cancel()
 	placed := s.bridge.placed.Load()
 	t := time.NewTicker(5 * time.Millisecond)
 	defer t.Stop()
 	for s.bridge.placed.Load() == placed || s.punts.Pending() > 0 {
-		s.flows.Discard() // what the switch tells would pile up
+		s.flows.Discard()
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
 		}
 	}
-	_ = s.conn.Barrier(ctx) // so that the last answers are out
+	_ = s.conn.Barrier(ctx) // the last answers have to reach the switch
 }
 
-// reach dials the switch, or waits for it to call, until the Corefile wants
-// another connection.
-func (b *bridge) reach(ctx context.Context, options *Options) (net.Conn, error) {
+// dialOrAccept connects to the switch, or waits until it connects, unless the connection gets
+// other options meanwhile: that is errOptions.
+func (b *bridge) dialOrAccept(ctx context.Context, options *bridgeOptions) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type result struct {
@@ -111,14 +111,14 @@ func (b *bridge) reach(ctx context.Context, options *Options) (net.Conn, error) 
 	}
 	reached := make(chan result, 1)
 	go func() {
-		if nc := calls.take(call{options.OpenFlow, options.TLS}); nc != nil {
+		if nc := acceptedInTrial.take(acceptKey{options.OpenFlow, options.TLS}); nc != nil {
 			reached <- result{nc, nil}
 			return
 		}
 		nc, err := open(ctx, options.OpenFlow, &options.TLS)
 		reached <- result{nc, err}
 	}()
-	giveUp := func() {
+	abort := func() {
 		cancel()
 		if r := <-reached; r.nc != nil {
 			r.nc.Close()
@@ -132,30 +132,30 @@ func (b *bridge) reach(ctx context.Context, options *Options) (net.Conn, error) 
 			close(gone)
 		case <-b.wake:
 			if !b.current.Load().options.sameConnection(options) {
-				giveUp()
+				abort()
 				return nil, errOptions
 			}
 		}
 	}
 }
 
-// open connects to an endpoint, or is connected to by it; files are those of the
-// property tls.
+// open connects to an endpoint, or accepts one connection there if it is to listen; files are
+// those of the property tls.
 func open(ctx context.Context, e endpoint.Endpoint, files *endpoint.TLSFiles) (net.Conn, error) {
 	config, err := files.For(e)
 	if err != nil {
 		return nil, err
 	}
 	if e.Listen {
-		return accept1(ctx, e, config)
+		return acceptOne(ctx, e, config)
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	return e.Dial(ctx, config)
 }
 
-// accept1 opens the endpoint until one switch has called.
-func accept1(ctx context.Context, e endpoint.Endpoint, config *tls.Config) (net.Conn, error) {
+// acceptOne listens on the endpoint until one switch has connected.
+func acceptOne(ctx context.Context, e endpoint.Endpoint, config *tls.Config) (net.Conn, error) {
 	l, err := e.Open(ctx, config)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func accept1(ctx context.Context, e endpoint.Endpoint, config *tls.Config) (net.
 	})
 	defer func() {
 		if !stop() {
-			<-closed // Accept ends before that, and the port is not free yet
+			<-closed // Accept returns earlier, when the port is not free yet
 		}
 	}()
 	return l.Accept()

@@ -13,25 +13,24 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// desired makes what should stand in the switch from what the Corefile and the databases
-// say. A record that has changed changes nothing of that, so the guests are listed anew only
-// where the networks' ports or the bridge's have changed. The goroutine of the session has
-// it.
+// desired makes the Want of package flows from what the Corefile and the databases say. A
+// changed record changes nothing there, so the guests are listed anew only if the ports of the
+// networks or of the bridge have changed. The goroutine of the session has it.
 type desired struct {
 	controllerID uint16
-	of           guestsOf
+	madeOf       guestInputs
 	guests       []flows.Guest
 }
 
-// guestsOf is what a list of guests is made of.
-type guestsOf struct {
+// guestInputs is what a list of guests is made of.
+type guestInputs struct {
 	server *server
-	view   *ports.View // nil with OVN, where the database alone tells
+	view   *ports.View // nil with OVN, where the databases alone tell the guests
 	ports  uint64      // ovn.Snapshot.PortsVersion
 }
 
-// want is what should stand for srv now; view is nil as long as the local database has not
-// told.
+// want returns what should be installed for srv now. view is nil as long as the local database has
+// not been read.
 func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 	o := &srv.options
 	w := &flows.Want{
@@ -40,14 +39,14 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 		Limited: o.limits(), Beat: leaseBeat(o.Lease),
 		Settled: true, Unsynced: !srv.synced(),
 	}
-	of := guestsOf{server: srv}
+	of := guestInputs{server: srv}
 	var snapshot *ovn.Snapshot
 	if srv.source != nil {
 		snapshot = srv.source.Snapshot()
 		of.ports, w.Settled = snapshot.PortsVersion, snapshot.Settled
 	}
 	if !w.Settled {
-		w.Unsettled = srv.unsettled()
+		w.Unsettled = srv.whyUnsettled()
 	}
 	switch {
 	case view == nil:
@@ -59,9 +58,9 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 		w.Unready = "the local Open_vSwitch database has no bridge of this name"
 		return w
 	}
-	if srv.rival.Load() != nil {
-		srv.learn(view) // the rival may have gone
-		if err := srv.rival.Load(); err != nil {
+	if srv.chassisConflict.Load() != nil {
+		srv.applyView(view) // the other bridge may be gone
+		if err := srv.chassisConflict.Load(); err != nil {
 			w.Unready = (*err).Error()
 			return w
 		}
@@ -73,17 +72,17 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 	} else {
 		of.view = view
 	}
-	if d.of != of {
-		d.of = of
-		srv.tellLoops(snapshot)
+	if d.madeOf != of {
+		d.madeOf = of
+		srv.logLoops(snapshot)
 		d.guests = listGuests(o, view, snapshot)
 	}
 	w.Guests = d.guests
 	return w
 }
 
-// listGuests lists the guests in an order of their own.
-func listGuests(o *Options, view *ports.View, snapshot *ovn.Snapshot) (guests []flows.Guest) {
+// listGuests lists the guests, sorted by their keys.
+func listGuests(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot) (guests []flows.Guest) {
 	if o.Placement == placement.OVN {
 		guests = ovnGuests(o, snapshot)
 	} else {
@@ -95,7 +94,7 @@ func listGuests(o *Options, view *ports.View, snapshot *ovn.Snapshot) (guests []
 	return guests
 }
 
-// service is what the flows of this server should do.
+// service says what the flows of this server should do.
 func (srv *server) service(controllerID uint16) placement.Service {
 	return placement.Service{
 		Addresses:    srv.options.Addresses,
@@ -107,8 +106,8 @@ func (srv *server) service(controllerID uint16) placement.Service {
 	}
 }
 
-// leaseBeat is the time between two beats for a punt of that lifetime; one that lasts for
-// good (0) is probed as often as the default.
+// leaseBeat returns the time between two beats for a punt of that lifetime. One that lasts for
+// good (0) is probed as often as one of the default lifetime.
 func leaseBeat(lifetime time.Duration) time.Duration {
 	if lifetime == 0 {
 		lifetime = defaultLease

@@ -45,12 +45,12 @@ func newSouthbound(t testing.TB, n int) *southbound {
 	s.view = ports.NewView(local, nil)
 	o := defaultOptions("br-desired")
 	o.Chassis = "hv1"
-	s.server = &server{options: o, named: true, database: ovn.Config{Southbound: []string{s.database.Endpoint}}}
+	s.server = &server{options: o, hasOVNHosts: true, database: ovn.Config{Southbound: []string{s.database.Endpoint}}}
 	if err := s.server.open(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.server.close)
-	s.server.learn(s.view)
+	s.server.applyView(s.view)
 	s.until(func(now *ovn.Snapshot) bool { return now.Settled && countGuests(now) == n })
 	return s
 }
@@ -120,7 +120,7 @@ func TestDesiredAfterChange(t *testing.T) {
 	}
 }
 
-// obedientSwitch takes everything and tells that OVN's DNS stage is where it is said to be.
+// obedientSwitch refuses nothing, and has OVN's DNS stage where it is looked for.
 type obedientSwitch struct{ flows.Switch }
 
 func (obedientSwitch) MonitorFlows(context.Context, uint32, uint8) error      { return nil }
@@ -135,7 +135,7 @@ func (obedientSwitch) FlowStats(_ context.Context, r openflow.FlowStatsRequest) 
 
 // BenchmarkRecordChanged is what a changed record costs a session, from the snapshot to the
 // decision that nothing is to be done: the same for many guests as for few. What the
-// database takes is not in ns/hold.
+// database takes is not in ns/reconcile.
 func BenchmarkRecordChanged(b *testing.B) {
 	for _, n := range []int{20, 1000} {
 		b.Run(fmt.Sprintf("%d guests", n), func(b *testing.B) {
@@ -143,25 +143,25 @@ func BenchmarkRecordChanged(b *testing.B) {
 			session, _ := pairSession(b, func() {})
 			session.bridge.ports.Set(s.view)
 			placed := 0
-			session.flows = flows.NewHolder(obedientSwitch{}, new(flows.Memory), func(c flows.Report) {
+			session.flows = flows.NewReconciler(obedientSwitch{}, new(flows.Memory), func(c flows.Report) {
 				if p, ok := c.(flows.Placed); ok {
 					placed = p.Guests
 				}
 			})
-			if err := session.hold(b.Context(), s.server); err != nil || placed != n {
+			if err := session.reconcile(b.Context(), s.server); err != nil || placed != n {
 				b.Fatalf("%d guests are placed, want %d; %v", placed, n, err)
 			}
 			took, times := time.Duration(0), 0
 			for b.Loop() {
 				s.change()
 				began := time.Now()
-				if err := session.hold(b.Context(), s.server); err != nil {
+				if err := session.reconcile(b.Context(), s.server); err != nil {
 					b.Fatal(err)
 				}
 				took += time.Since(began)
 				times++
 			}
-			b.ReportMetric(float64(took.Nanoseconds())/float64(times), "ns/hold")
+			b.ReportMetric(float64(took.Nanoseconds())/float64(times), "ns/reconcile")
 		})
 	}
 }

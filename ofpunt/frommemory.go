@@ -11,32 +11,32 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// swift are the plugins above ovnhosts that wait for nothing and leave the question
-// as it is. Those of a block that has another one may do either.
-var swift = []string{
+// nonBlocking are the plugins that never block, and do not change the question. A plugin that is
+// not listed may do either.
+var nonBlocking = []string{
 	name, "metadata", "cancel", "nsid", "bufsize", "debug", "ready", "health", "pprof", "prometheus", "errors", "log",
 	"dnstap", "local", "any", "chaos", "loadbalance", "acl", "header", "minimal",
 }
 
-// zoned is the ovnhosts handler, which answers for some zones.
-type zoned interface{ Covers(zone string) bool }
+// zoneAnswerer reports whether a handler answers for a whole zone: that of ovnhosts.
+type zoneAnswerer interface{ Covers(zone string) bool }
 
-// answersFromMemory reports whether a zone has nothing but ovnhosts answer the names
-// of the databases.
+// answersFromMemory reports whether the chain of a zone answers names of the databases without
+// blocking: ovnhosts does, below nothing but nonBlocking plugins.
 func answersFromMemory(c *dnsserver.Config) bool {
 	for _, h := range c.Handlers() {
-		if z, ok := h.(zoned); ok {
+		if z, ok := h.(zoneAnswerer); ok {
 			return z.Covers(c.Zone)
 		}
-		if !slices.Contains(swift, h.Name()) {
+		if !slices.Contains(nonBlocking, h.Name()) {
 			return false
 		}
 	}
 	return false
 }
 
-// find is that of a punt server: it looks a name up in the asker's network. The scope and the
-// domain that a block gives its askers may find more, but nothing else.
+// find is punt.Config.Find: it looks a name up in the asker's network. With the scope and the
+// domain of a block, ovnhosts may find more names than find does, but no other answer to one.
 func (s *server) find(o *origin.Origin, qname string, found *ovn.Found) bool {
 	return found.Find(s.source.Snapshot(), o.Network, qname)
 }

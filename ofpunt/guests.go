@@ -13,8 +13,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// ovnGuests are the guests that the snapshot has on this chassis.
-func ovnGuests(o *Options, snapshot *ovn.Snapshot) (guests []flows.Guest) {
+// ovnGuests returns the guests that the snapshot has on this chassis.
+func ovnGuests(o *bridgeOptions, snapshot *ovn.Snapshot) (guests []flows.Guest) {
 	for p := range snapshot.Guests() {
 		n := snapshot.Network(p.Network)
 		guests = append(guests, flows.Guest{
@@ -26,41 +26,41 @@ func ovnGuests(o *Options, snapshot *ovn.Snapshot) (guests []flows.Guest) {
 	return guests
 }
 
-// owned are the resolver addresses that owns reports, none if it is nil.
-func (o *Options) owned(owns func(netip.Addr) bool) (owned []netip.Addr) {
-	if owns == nil {
+// owned returns the resolver addresses of which isOwned reports that a port has them; none if
+// it is nil.
+func (o *bridgeOptions) owned(isOwned func(netip.Addr) bool) (owned []netip.Addr) {
+	if isOwned == nil {
 		return nil
 	}
 	for _, a := range o.Addresses {
-		if owns(a.Addr()) {
+		if isOwned(a.Addr()) {
 			owned = append(owned, a.Addr())
 		}
 	}
 	return owned
 }
 
-// Tags of Neutron's agent: it gives each port that it has bound the VLAN of its
-// network on this node, and those that it has not, or that are to be cut off, the
-// dead one (neutron-lib, DEAD_VLAN_TAG).
+// deadVLAN is the tag that Neutron's agent gives a port that it has not bound, or that is to
+// be cut off (neutron-lib, DEAD_VLAN_TAG). Others get the VLAN of their network on this node.
 const deadVLAN = 4095
 
-// isService reports whether the interface is of a DHCP agent or a router of Neutron's,
-// which carry the marks of guests. These agents have the switch make the device
-// (neutron/agent/linux/interface.py, OVSInterfaceDriver), and no machine is named.
+// isService reports whether the interface is of a DHCP agent or a router of Neutron's, whose
+// external_ids look like those of guests. The switch makes the device for these agents
+// (neutron/agent/linux/interface.py, OVSInterfaceDriver), and they name no machine.
 func isService(i *vswitch.Interface) bool {
 	return i.Type == "internal" && i.IfaceID != "" && i.AttachedMAC != "" && i.Machine == ""
 }
 
-// services are the networks that such an agent has a port of here, by their ids and
-// by the VLAN that stands for a network on this node.
+// services are the networks in which such an agent has a port here, by their ids and by
+// their VLANs on this node.
 type services struct {
 	ids  map[string]bool
 	tags map[uint16]bool
 }
 
-// servedNetworks finds the networks where an agent may have the addresses of the
-// metadata service, which no database tells.
-func servedNetworks(view *ports.View) services {
+// serviceNetworks finds the networks where an agent may have the addresses of the metadata
+// service: no database tells which agent has them.
+func serviceNetworks(view *ports.View) services {
 	s := services{map[string]bool{}, map[uint16]bool{}}
 	for i := range view.Interfaces {
 		if i := &view.Interfaces[i]; isService(i) && i.Tag != deadVLAN {
@@ -72,23 +72,24 @@ func servedNetworks(view *ports.View) services {
 	return s
 }
 
+// has reports whether the interface is in one of the networks.
 func (s services) has(i *vswitch.Interface) bool { return s.ids[i.NetworkID] || s.tags[i.Tag] }
 
-// localGuests are the ports of the bridge that are to be served: those that have the name
-// of a logical port and are no agent's, with Neutron's agent those that it has bound. With a
-// snapshot, they must be in it.
-func localGuests(o *Options, view *ports.View, snapshot *ovn.Snapshot) (guests []flows.Guest) {
+// localGuests returns the ports of the bridge that are to be served: those that have the name
+// of a logical port and are no agent's; with placement neutron, those that the agent has
+// bound. With a snapshot, they must be in it.
+func localGuests(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot) (guests []flows.Guest) {
 	if view == nil {
 		return nil
 	}
-	served := servedNetworks(view)
+	services := serviceNetworks(view)
 	for i := range view.Interfaces {
 		i := &view.Interfaces[i]
 		g, owns, ok := localGuest(o, i, snapshot)
 		if !ok {
 			continue
 		}
-		metadata := served.has(i)
+		metadata := services.has(i)
 		g.Owned = o.owned(func(a netip.Addr) bool {
 			return metadata && ovn.IsMetadata(a) || owns != nil && owns(a)
 		})
@@ -97,9 +98,10 @@ func localGuests(o *Options, view *ports.View, snapshot *ovn.Snapshot) (guests [
 	return guests
 }
 
-// localGuest makes a guest of an interface, without what it does not own. It reports
-// whether the interface is to be served.
-func localGuest(o *Options, i *vswitch.Interface, snapshot *ovn.Snapshot) (g flows.Guest, owns func(netip.Addr) bool, ok bool) {
+// localGuest returns the guest of an interface, but for Owned, and what owns reports whether a
+// port of its network has an address; nil if that is not known. It reports whether the
+// interface is to be served.
+func localGuest(o *bridgeOptions, i *vswitch.Interface, snapshot *ovn.Snapshot) (g flows.Guest, owns func(netip.Addr) bool, ok bool) {
 	if i.OFPort == 0 || i.IfaceID == "" || i.Tag == deadVLAN || isService(i) {
 		return g, nil, false
 	}
@@ -124,7 +126,8 @@ func localGuest(o *Options, i *vswitch.Interface, snapshot *ovn.Snapshot) (g flo
 	return g, owns, true
 }
 
-// ownedBy reports the addresses that ports of the network have.
+// ownedBy returns what reports whether a port of the network has an address; nil for no
+// network.
 func ownedBy(n *ovn.Network) func(netip.Addr) bool {
 	if n == nil {
 		return nil
@@ -132,4 +135,5 @@ func ownedBy(n *ovn.Network) func(netip.Addr) bool {
 	return n.Owns
 }
 
+// ofFlows returns the limit in the type of package flows.
 func (l limit) ofFlows() flows.Limit { return flows.Limit{Rate: l.rate, Burst: l.burst} }

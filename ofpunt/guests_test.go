@@ -36,7 +36,7 @@ func TestLocalGuests(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{tt.port}}, nil)
 			for kind, want := range map[placement.Kind]bool{placement.Neutron: tt.neutron, placement.Table: tt.table} {
-				got := localGuests(&Options{Placement: kind}, view, nil)
+				got := localGuests(&bridgeOptions{Placement: kind}, view, nil)
 				if (len(got) == 1) != want {
 					t.Errorf("%s: guests %v, want one: %v", kind, got, want)
 				}
@@ -74,7 +74,7 @@ func TestLocalOwned(t *testing.T) {
 			g := tt.guest
 			g.Name, g.OFPort, g.IfaceID, g.AttachedMAC = "guest", 1, "lp", mac
 			view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{g, tt.agent}}, nil)
-			o := Options{Placement: placement.Table}
+			o := bridgeOptions{Placement: placement.Table}
 			owned := map[string]bool{"169.254.169.254": tt.want, "fe80::a9fe:a9fe": tt.want, "fd00::254": false}
 			for a := range owned {
 				o.Addresses = append(o.Addresses, netip.AddrPortFrom(netip.MustParseAddr(a), 53))

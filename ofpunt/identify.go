@@ -9,8 +9,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// identify is that of a punt server: it finds the sender of a packet by what the switch and
-// the databases say. It reports whether he is known, and enough is said of him.
+// identify is punt.Config.Identify: it finds who has sent a packet, by what the switch and the
+// databases say. It reports whether that is certain.
 func (s *server) identify(in *openflow.PacketIn, owner *vswitch.Interface, tagged bool) (g punt.Guest, ok bool) {
 	if owner == nil {
 		return g, false
@@ -25,8 +25,8 @@ func (s *server) identify(in *openflow.PacketIn, owner *vswitch.Interface, tagge
 		if p.IsContainer() {
 			g.Tag, iface = p.Tag, p.Parent
 		}
-		// ovn-controller lags behind the switch: a number that has passed to another
-		// port may carry the registers of the port before.
+		// ovn-controller lags behind the switch: a number that another port has by now
+		// may carry the registers of the port before.
 		return g, owner.IfaceID == iface
 	}
 	g = punt.Guest{Port: owner.IfaceID, Switch: owner.NetworkID}
@@ -35,8 +35,8 @@ func (s *server) identify(in *openflow.PacketIn, owner *vswitch.Interface, tagge
 		switch {
 		case p == nil:
 		case tagged:
-			// A container in the VM, perhaps of another tenant: the tag would
-			// tell, but nothing before has checked it.
+			// It may be from a container in the VM, perhaps of another tenant. The tag
+			// would tell, but nobody has checked it.
 			return g, false
 		default:
 			g.Network, g.Switch = p.Network, p.SwitchName

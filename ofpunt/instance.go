@@ -19,7 +19,7 @@ import (
 // block is one server block with ofpunt.
 type block struct {
 	directive *corefile.Directive
-	options   Options
+	options   bridgeOptions
 	// configs has one entry for each zone of the block.
 	configs []*dnsserver.Config
 	// index is the number of the block in the Corefile, from 0.
@@ -28,45 +28,46 @@ type block struct {
 
 func (b *block) String() string { return b.directive.At.String() }
 
-// instance is what one reading of the Corefile says of punts. Its callbacks come
-// in this order:
+// instance is one reading of a Corefile: its blocks with ofpunt, and the servers made of
+// them. caddy calls its callbacks in this order:
 //
-//	start    build, serve
-//	reload   build(new), serve(new), stop(old)
-//	failed   build(new)?, serve(new)?, resume(old)
-//	end      stop
+//	start             build, takeOver
+//	reload            build(new), takeOver(new), stop(old)
+//	failed reload     build(new)?, takeOver(new)?, rollBack(old)
+//	end               stop
 type instance struct {
 	blocks  []*block
 	servers []*server
-	// stopped is set when the servers have let go of their databases.
-	stopped bool
+	// released is set when the servers have released their databases; serving guards it.
+	released bool
 }
 
 func newInstance() *instance { return &instance{} }
 
-// serving is the instance that holds the bridges now.
+// serving is the instance whose servers the bridges have now, nil for none. Its lock is held
+// while that changes.
 var serving struct {
 	sync.Mutex
 	instance *instance
 }
 
-// parsed takes the blocks once every directive of theirs has been read, and before
-// any server is made of them.
-func (in *instance) parsed() error {
-	if err := in.checkAskers(); err != nil {
+// finishParsing checks the blocks and adds our own handlers to them, once every directive of
+// theirs has been read and before any server is made of them.
+func (in *instance) finishParsing() error {
+	if err := in.checkBlocks(); err != nil {
 		return err
 	}
 	for _, b := range in.blocks {
 		// The zones of a block get the plugins of its first one.
 		c := b.configs[0]
-		c.Plugin = withGuards(c.Plugin)
+		c.Plugin = insertOwnHandlers(c.Plugin)
 	}
 	return nil
 }
 
-// checkAskers refuses blocks whose cache would give others what is for one asker, and
-// those whose view can't tell one from another.
-func (in *instance) checkAskers() error {
+// checkBlocks refuses blocks whose cache would give others what is for one asker, and those
+// with a view that compares a label which no query has.
+func (in *instance) checkBlocks() error {
 	corefile := in.corefile()
 	if corefile == nil {
 		return nil
@@ -79,8 +80,8 @@ func (in *instance) checkAskers() error {
 		if b.index >= len(blocks) {
 			continue
 		}
-		if cache, p, found := sharedAnswer(blocks[b.index]); found {
-			return sharedError(corefile.Path(), b, cache, p)
+		if cache, p, found := findAskerUse(blocks[b.index]); found {
+			return askerUseError(corefile.Path(), b, cache, p)
 		}
 		if err := b.checkLabels(corefile.Path(), blocks[b.index]); err != nil {
 			return err
@@ -89,7 +90,8 @@ func (in *instance) checkAskers() error {
 	return nil
 }
 
-// corefile is what the instance was read from: a directive is told its own words only.
+// corefile is what the instance was read from. caddy shows a directive its own tokens only, and
+// not those of other directives of the block.
 func (in *instance) corefile() caddy.Input {
 	for _, i := range caddy.Instances() {
 		i.StorageMu.RLock()
@@ -102,8 +104,8 @@ func (in *instance) corefile() caddy.Input {
 	return nil
 }
 
-// build makes the punt servers. It is the first stage of OnStartup: plugins read
-// the compiled chains in their own.
+// build makes the punt servers. It is the first stage of OnStartup, since plugins read the
+// compiled chains in their own stages.
 func (in *instance) build() error {
 	for _, b := range in.blocks {
 		if err := b.checkTLS(); err != nil {
@@ -127,8 +129,9 @@ func (in *instance) build() error {
 	return nil
 }
 
-// serve gives the bridges to this instance. It is the last stage of OnStartup.
-func (in *instance) serve() error {
+// takeOver has this instance's servers answer for the bridges. It is the last stage of
+// OnStartup: all plugins have started.
+func (in *instance) takeOver() error {
 	serving.Lock()
 	defer serving.Unlock()
 	for _, s := range in.servers {
@@ -140,69 +143,70 @@ func (in *instance) serve() error {
 		}
 	}
 	for _, s := range in.servers {
-		s.awaitDatabases()
-		bridges.use(s)
-		s.showEnabled()
+		s.awaitNewDatabases()
+		bridges.setServer(s)
+		s.setPluginEnabled()
 	}
 	serving.instance = in
 	return nil
 }
 
-// resume takes the bridges back from an instance that failed after its serve.
-func (in *instance) resume() error {
+// rollBack has this instance's servers answer again, after the start of another one has failed
+// behind its takeOver.
+func (in *instance) rollBack() error {
 	serving.Lock()
 	defer serving.Unlock()
-	if in.stopped {
+	if in.released {
 		return nil
 	}
 	failed := serving.instance
 	if failed != nil && failed != in {
 		for _, s := range failed.servers {
-			s.hideEnabled()
+			s.clearPluginEnabled()
 		}
 	}
 	for _, s := range in.servers {
-		s.showEnabled()
+		s.setPluginEnabled()
 	}
 	if failed == in {
 		return nil
 	}
 	for _, s := range in.servers {
-		bridges.use(s)
+		bridges.setServer(s)
 	}
 	serving.instance = in
 	if failed != nil {
-		failed.leave(in)
+		failed.shutDown(in)
 	}
 	return nil
 }
 
-// stop ends what this instance still holds: on a reload the queries in its
-// chains, at the end the bridges too.
+// stop shuts this instance down. On a reload another one has the bridges by then.
 func (in *instance) stop() error {
 	serving.Lock()
 	defer serving.Unlock()
-	heir := serving.instance
-	if heir == in {
-		heir, serving.instance = nil, nil
+	successor := serving.instance
+	if successor == in {
+		successor, serving.instance = nil, nil
 	}
-	in.leave(heir)
-	in.stopped = true
+	in.shutDown(successor)
+	in.released = true
 	return nil
 }
 
-// leave closes the bridges that heir does not serve, and then this instance's
-// servers. It waits for queries that are in their chains.
-func (in *instance) leave(heir *instance) {
+// shutDown drains and closes this instance's servers, and the bridges that successor has no
+// server for; nil has none. The flows of a bridge go first, so that no query comes, then the
+// queries in the chains get their answers, and then the connection ends.
+func (in *instance) shutDown(successor *instance) {
 	var wg sync.WaitGroup
 	for _, s := range in.servers {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), punt.DrainTimeout)
 			defer cancel()
-			last := heir == nil || !heir.has(s.options.Bridge)
+			last := successor == nil || !successor.has(s.options.Bridge)
 			b := bridges.get(s.options.Bridge)
 			if b != nil && last {
-				b.leave(ctx)
+				b.withdrawFlows(ctx)
 			}
 			s.drain(ctx)
 			if last {
@@ -217,6 +221,7 @@ func (in *instance) leave(heir *instance) {
 	wg.Wait()
 }
 
+// has reports whether the instance has a server for the bridge.
 func (in *instance) has(bridge string) bool {
 	return slices.ContainsFunc(in.servers, func(s *server) bool { return s.options.Bridge == bridge })
 }

@@ -22,7 +22,7 @@ type labelUse struct {
 
 var labelText = regexp.MustCompile(`\b` + name + `/[A-Za-z0-9_-]+`)
 
-// labelUses are those of a block, in the order of labelReaders.
+// labelUses returns those of a block, in the order of labelReaders.
 func labelUses(block caddyfile.ServerBlock) (uses []labelUse) {
 	for _, reader := range labelReaders {
 		for _, t := range block.Tokens[reader] {
@@ -34,8 +34,8 @@ func labelUses(block caddyfile.ServerBlock) (uses []labelUse) {
 	return uses
 }
 
-// wrongLabel is what is wrong with a use in its block, empty if nothing is: the label
-// would be empty, or read as it is written.
+// wrongLabel says why a use has no value in its block, empty if it has one. The reader would see
+// an empty string, or the text as it is written.
 func wrongLabel(u labelUse, block caddyfile.ServerBlock) string {
 	switch {
 	case !slices.Contains(labelNames(), u.label):
@@ -46,6 +46,7 @@ func wrongLabel(u labelUse, block caddyfile.ServerBlock) string {
 	return ""
 }
 
+// labelNames returns the names of all labels.
 func labelNames() []string {
 	names := make([]string, len(labels))
 	for i := range labels {
@@ -54,16 +55,15 @@ func labelNames() []string {
 	return names
 }
 
-// checkLabels returns an error for a view by a label that no query of the block has: it
-// would take the queries of none, or of all. Of other plugins that read such a label it
-// warns.
+// checkLabels returns an error for a view by a label that no query of the block has: it would
+// match no query, or all. It warns of other plugins that read such a label.
 func (b *block) checkLabels(file string, block caddyfile.ServerBlock) error {
 	for _, u := range labelUses(block) {
 		wrong := wrongLabel(u, block)
 		if wrong == "" {
 			continue
 		}
-		err := fmt.Errorf("%s - ofpunt %s: %s at %s reads the label %s, which %s", b, b.options.Bridge, u.plugin, placeOf(file, u.at), u.label, wrong)
+		err := fmt.Errorf("%s - ofpunt %s: %s at %s reads the label %s, which %s", b, b.options.Bridge, u.plugin, locationOf(file, u.at), u.label, wrong)
 		if u.plugin == "view" {
 			return err
 		}

@@ -10,7 +10,8 @@ import (
 	"github.com/coredns/caddy/caddyfile"
 )
 
-// A label that no query of a block has is told, with the plugin and line that reads it.
+// A label that no query of a block has is an error or a warning, with the plugin and line that
+// reads it.
 func TestLabels(t *testing.T) {
 	const missing = "is empty without metadata; expected a line with metadata in the block"
 	tests := []struct{ name, text, want string }{

@@ -52,9 +52,9 @@ func input(t *testing.T, text string) caddy.CaddyfileInput {
 
 const one = ". {\n ofpunt br-int {\n $SOCKETS\n }\n ovnhosts {\n $SB\n }\n}\n"
 
-// Nothing is there to connect to, and yet all can be started, reloaded and ended,
-// and no goroutine stays behind.
-func TestLifecycleWithoutAnything(t *testing.T) {
+// Without a switch and databases a Corefile can be started, reloaded and stopped, and no
+// goroutine is left.
+func TestLifecycleWithoutSwitch(t *testing.T) {
 	first, err := caddy.Start(input(t, one))
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestLifecycleWithoutAnything(t *testing.T) {
 	if _, err := second.Restart(input(t, strings.ReplaceAll(one, "ofpunt", "offpunt"))); err == nil {
 		t.Error("a broken Corefile was taken")
 	}
-	// A start that fails when it has opened its databases lets go of them.
+	// A start that fails when it has opened its databases releases them.
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestBlocksThatDisagree(t *testing.T) {
 	}
 }
 
-// What can be served, but hardly is what was meant.
+// A warning is logged of what can be served but is hardly what was meant.
 func TestBlocksWarnedOf(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"nothing", one, ""},

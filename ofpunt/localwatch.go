@@ -12,22 +12,22 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// localWatch reads the local Open_vSwitch database: which chassis this node is,
-// and which ports the bridge has.
+// localWatch is the goroutine that reads the local Open_vSwitch database: which chassis this
+// node is, and which ports the bridge has. cancel is nil before the first.
 type localWatch struct {
 	from   endpoint.Endpoint
 	tls    endpoint.TLSFiles
 	cancel context.CancelFunc
 }
 
-// watchLocal has s told what the local database says, the one that its options
-// name. The bridge's lock is held.
+// watchLocal has s follow the local database that its options name. It starts another
+// goroutine only if that is not the one which is read already. The caller holds b.mu.
 func (b *bridge) watchLocal(ctx context.Context, s *server) {
 	o := &s.options
 	if b.local.cancel != nil {
 		if b.local.from == o.OVSDB && b.local.tls == o.TLS {
-			s.learn(b.ports.View())
-			b.tellChassis(s, b.ports.View())
+			s.applyView(b.ports.View())
+			b.logChassis(s, b.ports.View())
 			return
 		}
 		b.local.cancel()
@@ -41,37 +41,39 @@ func (b *bridge) watchLocal(ctx context.Context, s *server) {
 	})
 }
 
-// chassis is the name of the local chassis.
+// chassis returns the name of the local chassis.
 func (s *server) chassis(view *ports.View) string {
 	return cmp.Or(s.options.Chassis, view.Chassis)
 }
 
-// learn tells the databases of names what is local, unless they are another chassis's.
-func (s *server) learn(view *ports.View) {
+// applyView tells the databases of names which chassis and ports are local, unless another
+// bridge has them read for another chassis.
+func (s *server) applyView(view *ports.View) {
 	if view == nil || s.source == nil {
 		return
 	}
 	if err := claims.claim(s, s.chassis(view)); err != nil {
-		s.rival.Store(&err)
+		s.chassisConflict.Store(&err)
 		return
 	}
-	s.rival.Store(nil)
+	s.chassisConflict.Store(nil)
 	s.source.SetPorts(s, view.IfaceIDs(), s.options.Grace)
 }
 
-// tellChassis logs the name of the chassis when it is another. The bridge's lock is
-// held.
-func (b *bridge) tellChassis(s *server, view *ports.View) {
+// logChassis logs the name of the chassis if it is another one than before. The caller holds
+// b.mu.
+func (b *bridge) logChassis(s *server, view *ports.View) {
 	if view == nil {
 		return
 	}
-	if name := s.chassis(view); b.chassis == nil || *b.chassis != name {
-		b.chassis = &name
+	if name := s.chassis(view); b.loggedChassis == nil || *b.loggedChassis != name {
+		b.loggedChassis = &name
 		log.Infof("Bridge %s: the chassis is %q", b.name, name)
 	}
 }
 
-func (b *bridge) followLocal(ctx context.Context, o *Options) error {
+// followLocal reads the local database until ctx ends.
+func (b *bridge) followLocal(ctx context.Context, o *bridgeOptions) error {
 	config, err := o.TLS.For(o.OVSDB)
 	if err != nil {
 		return err
@@ -84,18 +86,18 @@ func (b *bridge) followLocal(ctx context.Context, o *Options) error {
 		}
 		before := b.ports.View()
 		view := ports.NewView(v, before)
-		// First the databases: flows are planned by the view, and a snapshot must
-		// not count as settled that knows nothing of it yet.
-		b.current.Load().learn(view)
+		// First the databases: flows are planned by the view, and a snapshot that does not
+		// know its ports yet must not count as settled.
+		b.current.Load().applyView(view)
 		b.ports.Set(view)
-		b.done.Go(func() { b.settle(ctx, view) })
+		b.done.Go(func() { b.awaitDrained(ctx, view) })
 		if view.Absent() && (before == nil || !before.Absent()) {
 			log.Warningf("Bridge %s: the local Open_vSwitch database has no bridge of this name, so its guests are not known; expected the name as in `ovs-vsctl list-br`", b.name)
 		}
-		b.tellChassis(b.current.Load(), view)
-		poke(b.wake)
+		b.logChassis(b.current.Load(), view)
+		notify(b.wake)
 	}, func(err error) {
-		b.ports.Follow(err == nil)
+		b.ports.SetDatabaseUp(err == nil)
 		if err != nil {
 			metric.LocalDatabaseUp.WithLabelValues(b.name).Set(0)
 			log.Warningf("Bridge %s: local Open_vSwitch database %s: %v", b.name, o.OVSDB, err)
@@ -106,13 +108,13 @@ func (b *bridge) followLocal(ctx context.Context, o *Options) error {
 	})
 }
 
-// settle waits until the switch has handed over all packets that it had before the view
-// came.
-func (b *bridge) settle(ctx context.Context, view *ports.View) {
+// awaitDrained waits until the switch has handed over all packets that it had before the view
+// came, and marks the view drained.
+func (b *bridge) awaitDrained(ctx context.Context, view *ports.View) {
 	if c := b.conn.Load(); c != nil {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		_ = c.Barrier(ctx) // a connection that is gone brings nothing more
 	}
-	view.Settle()
+	view.SetDrained()
 }

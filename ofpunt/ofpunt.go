@@ -6,30 +6,53 @@
 // answer it, and the answer returns through the port it came from (a
 // packet-out).
 //
-// The package makes the servers of a Corefile and keeps the bridges. What stands in the
-// switch is the affair of package flows, what becomes of a punted packet that of package
-// punt.
+// The package makes servers of a Corefile and connects them to bridges. It knows CoreDNS, and
+// which guests there are. Which flows are installed, and that a lost one is put back, is
+// decided in package flows; what becomes of a punted packet, in package punt.
 //
 // # The life of a bridge
 //
 // The first server that names a bridge starts it, and it lives on through reloads until no
-// server names it (registry). It keeps one session after the other, a session being one
+// server names it (registry). It has one session after the other, a session being one
 // OpenFlow connection.
 //
-//	Corefile ──use──► bridge ──connect──► session ──Want (desired.go)──► flows.Holder
-//	                    ▲ │                  ▲ │                              │
-//	local database ─────┘ └─ports.Owners─────┘ └────────────◄─ Report (report.go)
-//	(localwatch.go)                                  log, metrics, readiness
+//	Corefile ──setServer──► bridge ──connect──► session ──Want (desired.go)──► flows.Reconciler
+//	                          ▲ │                  ▲ │                                │
+//	local database ───────────┘ └──ports.Owners────┘ └──────────────◄── Report (report.go)
+//	(localwatch.go)                                       log, metrics, readiness
 //
-// Goroutines of a bridge: run keeps the sessions, and within one it is the owner of the
-// flows (session.keep): it alone calls the Holder, desired and reporter. The reader of the
-// connection calls session.handler and must not block. followLocal reads the local
-// database, settle waits for one barrier a view, and a session that a reload replaces
-// lingers on one of its own (retire).
+// # The life of a Corefile
 //
-// Locks: registry.mu guards which bridges there are; bridge.mu guards who reads the local
-// database. The way of a query takes neither: who answers, the connection and the owners
-// of ports are read from atomic pointers.
+// An [instance] is one reading of a Corefile, with a server for each bridge that it names.
+//
+//	setup           one block is parsed                      setup.go, options.go
+//	finishParsing   blocks are checked, our handlers added   cachecheck.go, labels.go, ownhandlers.go
+//	build           servers are compiled                     compile.go
+//	takeOver        the bridges get the new servers          instance.go
+//	shutDown        the old servers drain                    instance.go
+//
+// A reload (SIGUSR1 or the plugin reload, in cmd/puntdns) calls [Try] first: reloadtrial.go
+// looks whether what the new Corefile names is there. Only if it is, caddy gets the Corefile.
+// If a later plugin fails to start, rollBack gives the bridges to the old servers again.
+//
+// # Goroutines and locks
+//
+// Each bridge has these goroutines: run makes the sessions, and within one it is the owner of
+// the flows (session.run): it alone calls the Reconciler, desired and reporter. The reader of
+// the connection calls session.handler, which must not block. followLocal reads the local
+// database. For each view of it awaitDrained waits for a barrier, and for each session that a
+// reload replaces, retire waits until it is drained.
+//
+//	registry.mu       which bridges there are
+//	serving           which instance has them; held during takeOver, rollBack and stop
+//	bridge.mu         who reads the local database, and what was logged of it
+//	chassisClaims.mu  which chassis a source of names is read for
+//	acceptedConns.mu  connections that switches have made during a trial
+//	stage.mu          the callback that is to be added behind those of all plugins
+//
+// No query takes any of them: who answers, the connection and the owners of ports are read
+// from atomic pointers. The order is serving,
+// registry.mu, bridge.mu, chassisClaims.mu.
 package ofpunt
 
 import (
@@ -52,9 +75,9 @@ const name = "ofpunt"
 
 var log = clog.NewWithPlugin(name)
 
-// Handler stands first in the chain of a server block with ofpunt. It tells the
-// guest's own question from the lookups of plugins, lets everything pass, and tells
-// metadata, metrics and ready of the punt.
+// Handler stands first in the chain of a server block with ofpunt. It distinguishes the
+// guest's own question from the lookups of plugins, and gives the plugins behind it
+// metadata, the metric of durations, and readiness. It answers nothing itself.
 type Handler struct {
 	Next plugin.Handler
 
@@ -73,9 +96,9 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		if o, ok := origin.FromContext(ctx); ok && punted {
 			ctx = newLookupContext(ctx, o)
 		}
-		// Below a cache there is nothing but lookups.
-		if s := sharingOf(ctx); s != nil {
-			s.unshared.Store(true)
+		// What comes here from below a cache is a lookup.
+		if s := cacheQueryOf(ctx); s != nil {
+			s.noStore.Store(true)
 		}
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
@@ -99,7 +122,7 @@ func (h *Handler) Metadata(ctx context.Context, _ request.Request) context.Conte
 	return ctx
 }
 
-// labels have their whole name, as each query sets them all.
+// labels of metadata. The names are whole, so that no query has to put them together.
 var labels = [...]struct {
 	name  string
 	value func(*origin.Origin) string
@@ -113,8 +136,8 @@ var labels = [...]struct {
 	{name + "/destination", func(o *origin.Origin) string { return o.Destination.String() }},
 }
 
-// Ready implements ready.Readiness. The ready plugin keeps one answer by plugin
-// name, so that every handler answers for all bridges of the process.
+// Ready implements ready.Readiness. It reports whether all bridges of the process are served:
+// the plugin ready has one result for all handlers of a name.
 func (*Handler) Ready() bool { return bridges.ready() }
 
 // NotReady implements ready.Explainer.

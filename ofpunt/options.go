@@ -16,9 +16,9 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// Options are what the ofpunt directive of one bridge says. All server blocks
-// that name the bridge share one set.
-type Options struct {
+// bridgeOptions are what the ofpunt directive of one bridge says. All server blocks that
+// name the bridge share one set.
+type bridgeOptions struct {
 	Bridge    string
 	OpenFlow  endpoint.Endpoint
 	OVSDB     endpoint.Endpoint
@@ -26,19 +26,19 @@ type Options struct {
 	// Chassis is the name of this chassis, empty for the one that ovn-controller
 	// finds.
 	Chassis string
-	// Table and Priority are where the entry flows stand, unless that is found
-	// in OVN's pipeline.
+	// Table and Priority are those of the entry flows; unused with placement.OVN, where
+	// the table is found in OVN's pipeline.
 	Table    uint8
 	Priority uint16
 	// Addresses are the resolver addresses; none means any (hijack mode).
 	Addresses []netip.AddrPort
 	ARP       bool
-	// ControllerID is 0 for one of the process's own choice.
+	// ControllerID is 0 for a random one.
 	ControllerID uint16
 	// Lease is how long the punt outlives its last renewal; 0 for good.
 	Lease time.Duration
 	// Grace is how long a guest is served whose binding has vanished while its
-	// interface stands.
+	// interface is still there.
 	Grace time.Duration
 	// Limit is what the switch takes of one guest; it is valid if LimitGiven is
 	// set. Without it the default of the guest's network holds, see limit.
@@ -47,16 +47,16 @@ type Options struct {
 	// Concurrent bounds the queries in the chain, ConcurrentPort those of one
 	// guest.
 	Concurrent, ConcurrentPort int
-	Overload                   Overload
+	Overload                   overloadPolicy
 	TLS                        endpoint.TLSFiles
 }
 
-// Overload is what a query over a limit gets.
-type Overload string
+// overloadPolicy is what a query over a limit gets.
+type overloadPolicy string
 
 const (
-	OverloadServfail Overload = "servfail"
-	OverloadDrop     Overload = "drop"
+	overloadServfail overloadPolicy = "servfail"
+	overloadDrop     overloadPolicy = "drop"
 )
 
 const (
@@ -81,9 +81,9 @@ const (
 	minLease, maxLease = 3 * time.Second, 65535 * time.Second
 )
 
-// defaultOptions are the contract's defaults for a bridge.
-func defaultOptions(bridge string) Options {
-	return Options{
+// defaultOptions are the defaults that README.md documents.
+func defaultOptions(bridge string) bridgeOptions {
+	return bridgeOptions{
 		Bridge:    bridge,
 		OpenFlow:  endpoint.Endpoint{Network: "unix", Address: "/var/run/openvswitch/" + bridge + ".mgmt"},
 		OVSDB:     endpoint.Endpoint{Network: "unix", Address: "/var/run/openvswitch/db.sock"},
@@ -97,15 +97,16 @@ func defaultOptions(bridge string) Options {
 		Grace:          defaultGrace,
 		Concurrent:     defaultConcurrent,
 		ConcurrentPort: defaultConcurrentPort,
-		Overload:       OverloadServfail,
+		Overload:       overloadServfail,
 	}
 }
 
 // hijack reports whether queries to every destination are punted.
-func (o *Options) hijack() bool { return len(o.Addresses) == 0 }
+func (o *bridgeOptions) hijack() bool { return len(o.Addresses) == 0 }
 
-// sameConnection reports whether p leaves the OpenFlow connection as it is.
-func (o *Options) sameConnection(p *Options) bool {
+// sameConnection reports whether a reload from o to p can go on with the OpenFlow
+// connection.
+func (o *bridgeOptions) sameConnection(p *bridgeOptions) bool {
 	return o.OpenFlow == p.OpenFlow && o.TLS == p.TLS && o.ControllerID == p.ControllerID
 }
 
@@ -127,19 +128,19 @@ func parseBlock(c *caddy.Controller) (*block, error) {
 	return b, err
 }
 
-// checkTLS looks for the files that the endpoints of the block need.
+// checkTLS returns an error unless the files are there that the endpoints of the block need.
 func (b *block) checkTLS() error {
 	o := &b.options
 	return b.directive.CheckTLS(o.TLS, corefile.Peer{Property: "openflow", Endpoint: o.OpenFlow}, corefile.Peer{Property: "ovsdb", Endpoint: o.OVSDB})
 }
 
 // properties has the parser of each property's words.
-var properties = map[string]func(*Options, []string) error{
-	"openflow": func(o *Options, args []string) (err error) {
+var properties = map[string]func(*bridgeOptions, []string) error{
+	"openflow": func(o *bridgeOptions, args []string) (err error) {
 		o.OpenFlow, err = oneEndpoint(args)
 		return err
 	},
-	"ovsdb": func(o *Options, args []string) (err error) {
+	"ovsdb": func(o *bridgeOptions, args []string) (err error) {
 		if o.OVSDB, err = oneEndpoint(args); err == nil && o.OVSDB.Listen {
 			err = fmt.Errorf("%q: expected an endpoint to connect to, not one to listen on", args[0])
 		}
@@ -155,7 +156,7 @@ var properties = map[string]func(*Options, []string) error{
 	"rate":           parseRate,
 	"max_concurrent": parseConcurrent,
 	"overload":       parseOverload,
-	"tls": func(o *Options, args []string) (err error) {
+	"tls": func(o *bridgeOptions, args []string) (err error) {
 		o.TLS, err = corefile.ParseTLS(args)
 		return err
 	},
@@ -168,7 +169,7 @@ func oneEndpoint(args []string) (endpoint.Endpoint, error) {
 	return endpoint.Parse(args[0])
 }
 
-func parseChassis(o *Options, args []string) error {
+func parseChassis(o *bridgeOptions, args []string) error {
 	if len(args) != 1 || args[0] == "" {
 		return fmt.Errorf("%q: expected the name of the chassis in OVN, one word", args)
 	}
@@ -176,7 +177,7 @@ func parseChassis(o *Options, args []string) error {
 	return nil
 }
 
-func parsePlacement(o *Options, args []string) error {
+func parsePlacement(o *bridgeOptions, args []string) error {
 	const want = "expected ovn, neutron or table TABLE [PRIORITY]"
 	if len(args) == 0 {
 		return fmt.Errorf("%s", want)
@@ -213,7 +214,7 @@ func parsePlacement(o *Options, args []string) error {
 	return nil
 }
 
-func parseAddresses(o *Options, args []string) error {
+func parseAddresses(o *bridgeOptions, args []string) error {
 	const want = "expected IP[:PORT]... or any"
 	if len(args) == 0 {
 		return fmt.Errorf("%s", want)
@@ -250,7 +251,7 @@ func parseAddresses(o *Options, args []string) error {
 	return nil
 }
 
-func parseARP(o *Options, args []string) error {
+func parseARP(o *bridgeOptions, args []string) error {
 	if len(args) != 1 || args[0] != "on" && args[0] != "off" {
 		return fmt.Errorf("%v: expected on or off", args)
 	}
@@ -258,7 +259,7 @@ func parseARP(o *Options, args []string) error {
 	return nil
 }
 
-func parseControllerID(o *Options, args []string) error {
+func parseControllerID(o *bridgeOptions, args []string) error {
 	if len(args) == 1 {
 		if n, err := strconv.ParseUint(args[0], 10, 16); err == nil && n > 0 {
 			o.ControllerID = uint16(n)
@@ -268,7 +269,7 @@ func parseControllerID(o *Options, args []string) error {
 	return fmt.Errorf("%v: expected a number from 1 to 65535 (0 is ovn-controller's)", args)
 }
 
-func parseLease(o *Options, args []string) error {
+func parseLease(o *bridgeOptions, args []string) error {
 	const want = "expected 0 or whole seconds from 3s to 65535s"
 	if len(args) != 1 {
 		return fmt.Errorf("%v: %s", args, want)
@@ -281,7 +282,7 @@ func parseLease(o *Options, args []string) error {
 	return nil
 }
 
-func parseGrace(o *Options, args []string) error {
+func parseGrace(o *bridgeOptions, args []string) error {
 	const want = "expected one duration from 0 to 24h"
 	if len(args) != 1 {
 		return fmt.Errorf("%v: %s", args, want)
@@ -294,7 +295,7 @@ func parseGrace(o *Options, args []string) error {
 	return nil
 }
 
-func parseConcurrent(o *Options, args []string) error {
+func parseConcurrent(o *bridgeOptions, args []string) error {
 	const want = "expected N [PER_PORT], numbers from 1 to 65536, PER_PORT at most N"
 	if len(args) < 1 || len(args) > 2 {
 		return fmt.Errorf("%v: %s", args, want)
@@ -319,10 +320,10 @@ func parseConcurrent(o *Options, args []string) error {
 	return nil
 }
 
-func parseOverload(o *Options, args []string) error {
+func parseOverload(o *bridgeOptions, args []string) error {
 	if len(args) == 1 {
-		switch v := Overload(args[0]); v {
-		case OverloadServfail, OverloadDrop:
+		switch v := overloadPolicy(args[0]); v {
+		case overloadServfail, overloadDrop:
 			o.Overload = v
 			return nil
 		}

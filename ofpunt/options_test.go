@@ -15,40 +15,40 @@ import (
 )
 
 func TestParseBlock(t *testing.T) {
-	with := func(change func(*Options)) Options {
+	with := func(change func(*bridgeOptions)) bridgeOptions {
 		o := defaultOptions("br-int")
 		change(&o)
 		return o
 	}
 	tests := []struct {
 		name, input string
-		want        Options
+		want        bridgeOptions
 	}{
 		{"defaults", "ofpunt br-int", defaultOptions("br-int")},
-		{"endpoints", "ofpunt br-int {\n openflow ptcp:6653:127.0.0.1\n ovsdb tcp:127.0.0.1:6640\n}", with(func(o *Options) {
+		{"endpoints", "ofpunt br-int {\n openflow ptcp:6653:127.0.0.1\n ovsdb tcp:127.0.0.1:6640\n}", with(func(o *bridgeOptions) {
 			o.OpenFlow = endpoint.Endpoint{Network: "tcp", Address: "127.0.0.1:6653", Listen: true}
 			o.OVSDB = endpoint.Endpoint{Network: "tcp", Address: "127.0.0.1:6640"}
 		})},
-		{"chassis", "ofpunt br-int {\n chassis hv1\n}", with(func(o *Options) { o.Chassis = "hv1" })},
-		{"hijack", "ofpunt br-int {\n address any\n}", with(func(o *Options) { o.Addresses = nil })},
-		{"addresses", "ofpunt br-int {\n address 10.0.0.2 [fd00::2]:5353\n}", with(func(o *Options) {
+		{"chassis", "ofpunt br-int {\n chassis hv1\n}", with(func(o *bridgeOptions) { o.Chassis = "hv1" })},
+		{"hijack", "ofpunt br-int {\n address any\n}", with(func(o *bridgeOptions) { o.Addresses = nil })},
+		{"addresses", "ofpunt br-int {\n address 10.0.0.2 [fd00::2]:5353\n}", with(func(o *bridgeOptions) {
 			o.Addresses = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53"), netip.MustParseAddrPort("[fd00::2]:5353")}
 		})},
-		{"numbers", "ofpunt br-int {\n controller_id 7\n lease 30s\n max_concurrent 10 3\n}", with(func(o *Options) {
+		{"numbers", "ofpunt br-int {\n controller_id 7\n lease 30s\n max_concurrent 10 3\n}", with(func(o *bridgeOptions) {
 			o.ControllerID, o.Lease, o.Concurrent, o.ConcurrentPort = 7, 30*time.Second, 10, 3
 		})},
-		{"one limit bounds the other", "ofpunt br-int {\n max_concurrent 10\n}", with(func(o *Options) { o.Concurrent, o.ConcurrentPort = 10, 10 })},
-		{"grace", "ofpunt br-int {\n grace 90s\n}", with(func(o *Options) { o.Grace = 90 * time.Second })},
-		{"no grace", "ofpunt br-int {\n grace 0\n}", with(func(o *Options) { o.Grace = 0 })},
-		{"switches", "ofpunt br-int {\n arp off\n lease 0\n overload drop\n placement ovn\n}", with(func(o *Options) {
-			o.ARP, o.Lease, o.Overload = false, 0, OverloadDrop
+		{"one limit bounds the other", "ofpunt br-int {\n max_concurrent 10\n}", with(func(o *bridgeOptions) { o.Concurrent, o.ConcurrentPort = 10, 10 })},
+		{"grace", "ofpunt br-int {\n grace 90s\n}", with(func(o *bridgeOptions) { o.Grace = 90 * time.Second })},
+		{"no grace", "ofpunt br-int {\n grace 0\n}", with(func(o *bridgeOptions) { o.Grace = 0 })},
+		{"switches", "ofpunt br-int {\n arp off\n lease 0\n overload drop\n placement ovn\n}", with(func(o *bridgeOptions) {
+			o.ARP, o.Lease, o.Overload = false, 0, overloadDrop
 		})},
-		{"rate", "ofpunt br-int {\n rate 100\n}", with(func(o *Options) { o.LimitGiven, o.Limit = true, limit{100, 64} })},
-		{"low rate", "ofpunt br-int {\n rate 10\n}", with(func(o *Options) { o.LimitGiven, o.Limit = true, limit{10, 10} })},
-		{"rate with a burst", "ofpunt br-int {\n rate 100 5\n}", with(func(o *Options) { o.LimitGiven, o.Limit = true, limit{100, 5} })},
-		{"high rate", "ofpunt br-int {\n rate 100001\n}", with(func(o *Options) { o.LimitGiven, o.Limit = true, limit{100001, 101} })},
-		{"no rate", "ofpunt br-int {\n rate off\n}", with(func(o *Options) { o.LimitGiven = true })},
-		{"tls", "ofpunt br-int {\n tls c k a\n}", with(func(o *Options) { o.TLS = endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a"} })},
+		{"rate", "ofpunt br-int {\n rate 100\n}", with(func(o *bridgeOptions) { o.LimitGiven, o.Limit = true, limit{100, 64} })},
+		{"low rate", "ofpunt br-int {\n rate 10\n}", with(func(o *bridgeOptions) { o.LimitGiven, o.Limit = true, limit{10, 10} })},
+		{"rate with a burst", "ofpunt br-int {\n rate 100 5\n}", with(func(o *bridgeOptions) { o.LimitGiven, o.Limit = true, limit{100, 5} })},
+		{"high rate", "ofpunt br-int {\n rate 100001\n}", with(func(o *bridgeOptions) { o.LimitGiven, o.Limit = true, limit{100001, 101} })},
+		{"no rate", "ofpunt br-int {\n rate off\n}", with(func(o *bridgeOptions) { o.LimitGiven = true })},
+		{"tls", "ofpunt br-int {\n tls c k a\n}", with(func(o *bridgeOptions) { o.TLS = endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a"} })},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

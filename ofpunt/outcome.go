@@ -11,31 +11,31 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// The outcomes of a query without an answer stand in the place of an rcode, in log and in
-// the metrics of the server.
+// log and the metrics of the server show the outcome of a query without an answer in the place
+// of the rcode.
 func init() {
 	dns.RcodeToString[punt.RcodeResumed] = "RESUMED"
 	dns.RcodeToString[punt.RcodeDropped] = "DROPPED"
 }
 
-// outcome stands below log and prometheus. These take a query without a message for
-// an error and for NOERROR, so it shows them a message with the outcome, which the
-// writer does not send.
+// outcome stands below log and prometheus. A query without an answer counts there as an error,
+// or as NOERROR. So outcome writes them a message with the outcome, which the writer of the
+// exchange does not send.
 type outcome struct{ next plugin.Handler }
 
 func newOutcome(next plugin.Handler) *outcome {
 	if next == nil {
-		next = nothing{}
+		next = endOfChain{}
 	}
 	return &outcome{next}
 }
 
-// nothing is the end of a chain whose last plugin is log or prometheus.
-type nothing struct{}
+// endOfChain is for a chain whose last plugin is log or prometheus.
+type endOfChain struct{}
 
-func (nothing) Name() string { return name }
+func (endOfChain) Name() string { return name }
 
-func (nothing) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+func (endOfChain) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	return plugin.NextOrFailure(name, nil, ctx, w, r)
 }
 
@@ -48,14 +48,14 @@ func (h *outcome) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	if x, ok := punt.FromContext(ctx); ok {
 		if rcode := outcomeOf(x, code); rcode != 0 {
 			m := &dns.Msg{MsgHdr: dns.MsgHdr{Id: r.Id, Response: true, Rcode: rcode}}
-			_ = w.WriteMsg(m) // which says that it is not sent
+			_ = w.WriteMsg(m) // the error says that it is not sent
 		}
 	}
 	return code, err
 }
 
-// outcomeOf is that of a query whose chain has returned code; 0 where there is an answer
-// or the server will write one.
+// outcomeOf returns the outcome of a query whose chain has returned code; 0 where there is an
+// answer or the server will write one.
 func outcomeOf(x *punt.Exchange, code int) int {
 	rcode, done := x.Outcome()
 	if !done && plugin.ClientWrite(code) {

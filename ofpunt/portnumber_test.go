@@ -69,14 +69,14 @@ func TestNumberOfAnotherPort(t *testing.T) {
 			t.Errorf("%s: %s, want %s", step, got, want)
 		}
 	}
-	// settle begins to wait for the switch, which has the packets to hand over
-	// that it has queued; what it returns is the switch's reply.
-	settle := func(v *ports.View) (reply func()) {
+	// drain begins to wait until the switch has handed over the packets that it has queued.
+	// It returns a function that sends the switch's reply.
+	drain := func(v *ports.View) (reply func()) {
 		t.Helper()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			b.settle(t.Context(), v)
+			b.awaitDrained(t.Context(), v)
 		}()
 		const barrier = 20
 		request := bytes.Clone(read())
@@ -93,7 +93,7 @@ func TestNumberOfAnotherPort(t *testing.T) {
 	is("the first view", "red")
 	blue := show("2", "blue")
 	is("the database is ahead of the switch", "SERVFAIL")
-	reply := settle(blue)
+	reply := drain(blue)
 	is("a packet that the switch had queued", "SERVFAIL")
 	show("2", "blue")
 	is("another view of the same port", "SERVFAIL")
@@ -105,7 +105,7 @@ func TestNumberOfAnotherPort(t *testing.T) {
 	is("the port stands for another guest", "green")
 }
 
-// Of the switch's word on ports, only that one has gone counts against the local database.
+// Of the port status of the switch, only a deletion overrides the local database.
 func TestPortStatus(t *testing.T) {
 	s, _ := pairSession(t, func() {})
 	owners := &s.bridge.ports

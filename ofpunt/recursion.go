@@ -9,14 +9,14 @@ import (
 	"github.com/coredns/coredns/plugin/header"
 )
 
-// recursors are the plugins that send a query on to somebody who may know the name.
-// Those of them that are not in this build can be added to another.
+// recursors are the plugins that send a query on to a server that may know the name. Some are
+// not in this build, but may be in another.
 var recursors = []string{"forward", "grpc", "unbound", "fanout", "recursor", "passthrough"}
 
-// recurses reports whether the answers of a block have RA (RFC 1035, section 4.1.1):
-// what it does not know itself it asks somebody else, or sends on to the server that
-// the guest has asked. Without RA, nslookup and some resolvers take a local answer for
-// that of a server which is no use to them. A rule of header on RA speaks last.
+// recurses reports whether the answers of a block have RA (RFC 1035, section 4.1.1): for a name
+// that it does not know, it asks another server, or sends the query on to the server that the
+// guest has asked. nslookup and some resolvers reject a local answer without RA. A rule of
+// header on RA overrides all else.
 func recurses(c *dnsserver.Config, hijack bool) bool {
 	if h, ok := c.Handler("header").(header.Header); ok {
 		for _, r := range slices.Backward(h.ResponseRules) {

@@ -11,15 +11,15 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// reporter tells the log, the metrics and ready what package flows reports of one
-// connection. The goroutine of the session has it.
+// reporter turns the reports of package flows on one connection into log lines, metrics and
+// readiness. The goroutine of the session has it.
 type reporter struct {
 	name      string // of the bridge
 	readiness *readiness
 	// placed counts the connections that have had their flows in place.
 	placed *atomic.Int64
-	// options are those of the server whose flows are held.
-	options *Options
+	// options are those of the server whose flows are installed.
+	options *bridgeOptions
 }
 
 func (r *reporter) infof(format string, args ...any) {
@@ -39,24 +39,24 @@ func (r *reporter) report(c flows.Report) {
 		metric.FlowInstalls.WithLabelValues(r.name, "new").Add(float64(c.New))
 		metric.FlowInstalls.WithLabelValues(r.name, "lost").Add(float64(c.Lost))
 	case flows.Placed:
-		r.place(c)
+		r.placedFlows(c)
 	case flows.Serving:
 		r.readiness.set("")
 	case flows.PuntMissing:
-		r.readiness.set("the punt does not stand in the switch")
+		r.readiness.set("the punt is not installed in the switch")
 	case flows.Yielded:
 		r.readiness.set("a process that was started later has taken over")
 		if !c.Still {
 			r.infof("another process has taken over")
 		}
-	case flows.TookBack:
+	case flows.TookOver:
 		r.infof("the process that had taken over is gone, taking back")
 	case flows.Lost:
 		r.warningf("%d flows were removed or changed by somebody else", c.Flows)
-	case flows.Lapsed:
-		r.warningf("the punt has expired, as it was not renewed in time: queries went their own way")
-	case flows.PuntBack:
-		r.infof("the punt stands again")
+	case flows.PuntExpired:
+		r.warningf("the punt has expired, as it was not renewed in time: no query is punted until it is installed again")
+	case flows.PuntRestored:
+		r.infof("the punt is installed again")
 	case flows.ProbeTook:
 		metric.ProbeDuration.WithLabelValues(r.name).Observe(c.Time.Seconds())
 	case flows.ProbeMissed:
@@ -76,22 +76,23 @@ func (r *reporter) report(c flows.Report) {
 	}
 }
 
-func (r *reporter) place(p flows.Placed) {
+// placedFlows shows that the flows are in place, and logs it where that is new.
+func (r *reporter) placedFlows(p flows.Placed) {
 	metric.Flows.WithLabelValues(r.name).Set(float64(p.Flows))
 	metric.Guests.WithLabelValues(r.name).Set(float64(p.Guests))
 	switch {
 	case p.First:
 		r.placed.Add(1)
-		r.infof("flows are in place, %s", r.where(p))
+		r.infof("flows are in place, %s", r.describePlacement(p))
 	case p.Again:
-		r.infof("flows are in place again, %s", r.where(p))
+		r.infof("flows are in place again, %s", r.describePlacement(p))
 	case p.Guests != p.Before:
 		r.infof("guests: %d, before: %d", p.Guests, p.Before)
 	}
 }
 
-// where tells the place of the entry flows, and for how many guests they are.
-func (r *reporter) where(p flows.Placed) string {
+// describePlacement says in which table the entry flows are, and for how many guests.
+func (r *reporter) describePlacement(p flows.Placed) string {
 	switch o := r.options; {
 	case o.Placement == placement.OVN && p.Table == 0:
 		return "none so far, as this chassis has no guest"

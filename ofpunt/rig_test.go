@@ -23,7 +23,7 @@ func pairSession(t testing.TB, before func()) (s *session, peer net.Conn) {
 	t.Helper()
 	conn, peer := punttest.Connect(t)
 	b := &bridge{name: "br-reader", tally: metric.NewTally("br-reader")}
-	b.punts = punt.NewIntake(b.forPunts())
+	b.punts = punt.NewIntake(b.puntBridge())
 	b.conn.Store(conn)
 	b.serve(chainServer(t))
 	s, err := newSession(b, conn, 1)
@@ -60,7 +60,7 @@ func chainServer(t testing.TB, plugins ...plugin.Plugin) *server {
 	return s
 }
 
-// serve has s answer, and leaves everything else as it is.
+// serve has s answer, without the rest of setServer.
 func (b *bridge) serve(s *server) {
 	b.punts.Use(s.punts)
 	b.current.Store(s)

@@ -20,43 +20,46 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// server is the punt server of one bridge: all the server blocks that name it.
+// server answers for one bridge: all server blocks of a Corefile that name it.
 type server struct {
-	options  Options
+	options  bridgeOptions
 	dns      *dnsserver.Server
 	configs  []*dnsserver.Config // of the blocks
 	database ovn.Config
-	// pause is set when a punt can be resumed: what nobody answers goes on to
-	// its own destination.
+	// pause is set if the switch is to pause what it punts, so that a query that nobody
+	// answers can be resumed.
 	pause bool
 
 	// recursive is set if a block offers recursion; transfers if one has the plugin for
 	// zone transfers.
 	recursive, transfers bool
 
-	// named is set when a block has ovnhosts. Then source is there from open on.
-	named  bool
-	source *ovn.Source
+	// hasOVNHosts is set if a block has ovnhosts. Then source is valid from open to close,
+	// else it is nil.
+	hasOVNHosts bool
+	source      *ovn.Source
 	// punts takes the queries to the chains.
 	punts *punt.Server
 	// answerers are the ovnhosts of the blocks.
 	answerers []answerer
-	// rival is why the source is not for the chassis of this server, nil if it is.
-	rival atomic.Pointer[error]
-	// forwards has the blocks that forward, loopsTold what tellLoops has told.
-	forwards  []forwards
-	loopsTold map[string]bool
+	// chassisConflict is why the source can't be read for the chassis of this server, nil if
+	// it can.
+	chassisConflict atomic.Pointer[error]
+	// upstreams are those of the blocks that have forward. loggedLoops is what logLoops has
+	// logged; it alone uses that.
+	upstreams   []blockUpstreams
+	loggedLoops map[string]bool
 	// durations has the histogram of each view, so that no query looks it up by
 	// its labels.
 	durations map[string]prometheus.Observer
 }
 
-// nameSource is how the punt server finds the database that knows its guests: the
-// ovnhosts handler of a block implements it.
+// nameSource tells which databases know the guests. The ovnhosts handler of a block implements
+// it.
 type nameSource interface{ Database() ovn.Config }
 
-// answerer tells which names the blocks answer for, by themselves: the ovnhosts handler
-// of a block implements it.
+// answerer reports which names a block answers for by itself. The ovnhosts handler of a block
+// implements it.
 type answerer interface {
 	Answers(o *origin.Origin, qname string) bool
 }
@@ -94,8 +97,8 @@ func (s *server) answers(o *origin.Origin, qname string) bool {
 	return slices.ContainsFunc(s.answerers, func(a answerer) bool { return a.Answers(o, qname) })
 }
 
-// unusedKeys warns of what the keys of a block say of a socket that it has not.
-func (b *block) unusedKeys() {
+// warnUnusedKeys warns of a transport or port in the keys of a block that has no socket.
+func (b *block) warnUnusedKeys() {
 	for _, c := range b.configs {
 		if len(c.ListenHosts) == 0 && (c.Port != dnsserver.Port || c.Transport != transport.DNS) {
 			log.Warningf("%s - ofpunt %s: without bind the block has no socket, so transport and port of %s://%s:%s mean nothing; address says which port guests ask",
@@ -104,8 +107,8 @@ func (b *block) unusedKeys() {
 	}
 }
 
-// addViews does for a config without a socket what CoreDNS does for one with:
-// it makes the view plugins of the block filter its queries.
+// addViews has the view plugins of a config without a socket filter its queries, as CoreDNS
+// does for one with a socket.
 func addViews(c *dnsserver.Config) {
 	if c.ViewName != "" {
 		return // the block has a socket too
@@ -136,7 +139,7 @@ func checkZones(blocks []*block) error {
 	return nil
 }
 
-// duration is the histogram of a view's answers.
+// duration returns the histogram of the answers of a view.
 func (s *server) duration(view string) prometheus.Observer {
 	if o, ok := s.durations[view]; ok {
 		return o
@@ -144,11 +147,11 @@ func (s *server) duration(view string) prometheus.Observer {
 	return metric.AnswerDuration.WithLabelValues(s.dns.Addr, view)
 }
 
-// synced reports whether every database of the server is.
+// synced reports whether every database of the server is in sync.
 func (s *server) synced() bool { return s.source == nil || s.source.Status().Ready() }
 
-// unbound is what is wrong with the bindings of this chassis, empty if they are there.
-func (s *server) unbound() string {
+// bindingProblem says what is wrong with the bindings of this chassis, empty if nothing is.
+func (s *server) bindingProblem() string {
 	if s.source == nil {
 		return ""
 	}
@@ -161,20 +164,21 @@ func (s *server) unbound() string {
 	return ""
 }
 
-// unsettled is why the guests of a chassis are not known, empty if the databases are still
+// whyUnsettled says why the guests of a chassis are not known, empty if the databases are still
 // being read.
-func (s *server) unsettled() string {
+func (s *server) whyUnsettled() string {
 	if !s.synced() {
 		return ""
 	}
-	return s.unbound()
+	return s.bindingProblem()
 }
 
 // settled reports whether every guest of the databases is known.
 func (s *server) settled() bool { return s.source == nil || s.source.Snapshot().Settled }
 
+// open acquires the databases of s, which others may share.
 func (s *server) open() error {
-	if !s.named {
+	if !s.hasOVNHosts {
 		return nil
 	}
 	source, err := ovn.Acquire(s.database)
@@ -185,8 +189,8 @@ func (s *server) open() error {
 	return nil
 }
 
-// close lets go of what open took. A query that outlived the drain still reads
-// the last snapshot.
+// close releases what open has acquired. A query that has outlived the drain still reads the
+// last snapshot.
 func (s *server) close() {
 	if s.source != nil {
 		claims.release(s)

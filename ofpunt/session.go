@@ -13,39 +13,40 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// userData marks our punts: that of a paused packet-in carries another rule's
-// cookie, but its user data is always the punt's.
+// userData marks the packet-ins of our punts. The cookie does not: that of a paused packet-in
+// is another flow's.
 var userData = []byte("puntdns\x01")
 
 // requestTimeout bounds a request to the switch. ovs-vswitchd may be busy for a
-// second with its own affairs.
+// second with other work.
 const requestTimeout = 10 * time.Second
 
-// session is one OpenFlow connection to a bridge.
+// session is one OpenFlow connection to a bridge. The goroutine of run has its fields, but for
+// those that the reader of the connection has.
 type session struct {
 	bridge *bridge
 	tally  *metric.Tally
 	conn   *openflow.Conn
-	// flows holds the flows of the bridge by this connection.
-	flows *flows.Holder
+	// flows installs the flows of the bridge by this connection.
+	flows *flows.Reconciler
 	// punts takes the packet-ins.
 	punts *punt.Channel
-	// desired makes what should stand in the switch; reporter tells of what does.
+	// desired says which flows there should be; reporter logs and counts what comes of it.
 	desired  desired
 	reporter reporter
-	// refusals are the names of the switch's errors that were logged; the reader's.
-	refusals map[string]bool
+	// loggedErrors are the names of the switch's errors that were logged; the reader's.
+	loggedErrors map[string]bool
 }
 
-// newSession is for a connection whose handshake is done.
+// newSession returns the session of a connection whose handshake is done.
 func newSession(b *bridge, conn *openflow.Conn, controllerID uint16) (*session, error) {
 	s := &session{
 		bridge: b, tally: b.tally, conn: conn,
-		desired:  desired{controllerID: controllerID},
-		reporter: reporter{name: b.name, readiness: &b.readiness, placed: &b.placed},
-		refusals: map[string]bool{},
+		desired:      desired{controllerID: controllerID},
+		reporter:     reporter{name: b.name, readiness: &b.readiness, placed: &b.placed},
+		loggedErrors: map[string]bool{},
 	}
-	s.flows = flows.NewHolder(conn, &b.flows, s.reporter.report)
+	s.flows = flows.NewReconciler(conn, &b.flows, s.reporter.report)
 	var err error
 	s.punts, err = b.punts.NewChannel(conn, s.flows.ProbeBack)
 	return s, err
@@ -63,29 +64,29 @@ func (s *session) handler() openflow.Handler {
 	}
 }
 
-// portStatus takes the coming and going of ports, on the reader's goroutine. Numbers are
-// reused: a punt from one may come before the local database has told whose it is now.
+// portStatus takes note of a port that is gone, on the reader's goroutine. Numbers are reused: a
+// punt from one may come before the local database tells whose it is now.
 func (s *session) portStatus(p openflow.PortStatus) {
 	if p.Gone {
 		s.bridge.ports.Deleted(p.Port.Number, p.Port.Name)
 	}
 }
 
-// switchError takes an error that answers no waiting request. A stale resume is
-// among them: the pipeline has changed meanwhile, and the guest asks again.
+// switchError counts an error that is no reply to a request, on the reader's goroutine. A stale
+// resume is one of them: the pipeline has changed meanwhile, and the guest asks again.
 func (s *session) switchError(e *openflow.SwitchError) {
 	metric.SwitchErrors.WithLabelValues(s.bridge.name, e.Name()).Inc()
-	if !s.refusals[e.Name()] {
-		s.refusals[e.Name()] = true
+	if !s.loggedErrors[e.Name()] {
+		s.loggedErrors[e.Name()] = true
 		log.Warningf("Bridge %s: %v (counted from now on)", s.bridge.name, e)
 	}
 }
 
-// errOptions ends a session whose connection the Corefile wants another way.
+// errOptions ends a session whose connection has other options in the new Corefile.
 var errOptions = errors.New("the connection's options have changed")
 
-// keep holds the flows in place until the connection, ctx or the options end it.
-func (s *session) keep(ctx context.Context, options *Options) error {
+// run keeps the flows in place until the connection or ctx ends, or the options change.
+func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 	defer s.flows.Stop()
 	every := leaseBeat(options.Lease)
 	beat := time.NewTicker(every)
@@ -103,15 +104,15 @@ func (s *session) keep(ctx context.Context, options *Options) error {
 		if srv.source != nil {
 			changed = srv.source.Changed()
 		}
-		if err := s.hold(ctx, srv); err != nil {
+		if err := s.reconcile(ctx, srv); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case gone := <-s.bridge.withdraw:
-			err := s.flows.Handle(ctx, flows.Leave{})
-			s.bridge.showNothingPlaced()
+			err := s.flows.Handle(ctx, flows.Withdraw{})
+			s.bridge.zeroFlowMetrics()
 			close(gone)
 			if err != nil {
 				return err
@@ -122,7 +123,7 @@ func (s *session) keep(ctx context.Context, options *Options) error {
 		case <-s.flows.Wake():
 		case <-changed:
 		case <-beat.C:
-			s.lookForUnserved(srv)
+			s.reportUnserved(srv)
 			if err := s.flows.Handle(ctx, flows.Beat{}); err != nil {
 				return err
 			}
@@ -130,29 +131,30 @@ func (s *session) keep(ctx context.Context, options *Options) error {
 	}
 }
 
-// hold has the flows stand that srv and its snapshot ask for now.
-func (s *session) hold(ctx context.Context, srv *server) error {
-	if s.bridge.leaving.Load() {
+// reconcile installs the flows that srv and its snapshot ask for now.
+func (s *session) reconcile(ctx context.Context, srv *server) error {
+	if s.bridge.draining.Load() {
 		return nil
 	}
 	s.reporter.options = &srv.options
 	err := s.flows.Handle(ctx, flows.Desired{Want: s.desired.want(srv, s.bridge.ports.View())})
 	if s.flows.Yielding() {
-		s.bridge.showNothingPlaced()
+		s.bridge.zeroFlowMetrics()
 	} else {
-		metric.Kept.WithLabelValues(s.bridge.name).Set(float64(s.bridge.kept(srv)))
+		metric.Kept.WithLabelValues(s.bridge.name).Set(float64(s.bridge.countKept(srv)))
 	}
 	return err
 }
 
-// drain lets answers out after the flows are withdrawn, while the chains end.
+// drain leaves the connection open after the flows are withdrawn, so that the queries in the
+// chains get their answers.
 func (s *session) drain(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.flows.Wake():
-			s.flows.Discard() // what the switch tells would pile up
+			s.flows.Discard()
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 func init() { plugin.Register(name, setup) }
 
-// setup only parses. What the directive asks for begins with the callbacks of
-// the instance.
+// setup only parses: a Corefile that is wrong further down must not have begun anything. The
+// callbacks of the instance do the rest.
 func setup(c *caddy.Controller) error {
 	b, err := parseBlock(c)
 	if err != nil {
@@ -37,8 +37,8 @@ func setup(c *caddy.Controller) error {
 		c.Set(instanceKey{}, in)
 		c.OnStartup(in.build)
 		c.OnShutdown(in.stop)
-		c.OnRestartFailed(in.resume)
-		lastStage.arm(c, in)
+		c.OnRestartFailed(in.rollBack)
+		lastStage.set(c, in)
 	}
 	in.blocks = append(in.blocks, b)
 	return nil
@@ -52,12 +52,12 @@ type instanceKey struct{}
 // before caddy starts.
 func TakeOverAfter(directive string) {
 	caddy.RegisterParsingCallback("dns", directive, func(ctx caddy.Context) error {
-		c, in := lastStage.disarm(ctx)
+		c, in := lastStage.take(ctx)
 		if in == nil {
 			return nil
 		}
-		c.OnStartup(in.serve)
-		return in.parsed()
+		c.OnStartup(in.takeOver)
+		return in.finishParsing()
 	})
 }
 
@@ -66,9 +66,9 @@ func TakeOverAfter(directive string) {
 // with those that have sockets. Nothing is started where end returns an error.
 func CheckAfter(directive string, end func([]caddy.Server) error) {
 	caddy.RegisterParsingCallback("dns", directive, func(ctx caddy.Context) error {
-		_, in := lastStage.disarm(ctx)
+		_, in := lastStage.take(ctx)
 		if in != nil {
-			if err := in.parsed(); err != nil {
+			if err := in.finishParsing(); err != nil {
 				return err
 			}
 		}
@@ -85,25 +85,27 @@ func CheckAfter(directive string, end func([]caddy.Server) error) {
 	})
 }
 
-// lastStage remembers, between setup and the end of the parsing of one Corefile, whose
-// stage is to be added behind the OnStartup stages of all plugins.
+// lastStage remembers, from setup to the end of the parsing of one Corefile, whose takeOver is
+// to be added behind the OnStartup stages of all plugins.
 var lastStage stage
 
+// stage is an instance whose last stage is still to be added, by c; nil for none. mu guards
+// both.
 type stage struct {
 	mu sync.Mutex
 	c  *caddy.Controller
 	in *instance
 }
 
-func (s *stage) arm(c *caddy.Controller, in *instance) {
+func (s *stage) set(c *caddy.Controller, in *instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.c, s.in = c, in
 }
 
-// disarm returns what setup has armed for the Corefile of ctx, nil for one without
-// ofpunt. What is armed for another is of one whose parsing failed.
-func (s *stage) disarm(ctx caddy.Context) (c *caddy.Controller, in *instance) {
+// take returns what setup has set for the Corefile of ctx, nil for one without ofpunt. What was
+// set for another is dropped: its parsing has failed.
+func (s *stage) take(ctx caddy.Context) (c *caddy.Controller, in *instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.c != nil && s.c.Context() == ctx {

@@ -13,8 +13,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// An interface is told of at the second look that finds it without a guest, and once
-// for each reason.
+// An interface is logged at the second look that finds it without a guest, and once for each
+// reason.
 func TestUnservedPorts(t *testing.T) {
 	var u unservedPorts
 	for i, step := range []struct {
@@ -52,7 +52,7 @@ func TestUnservedPorts(t *testing.T) {
 			t.Errorf("look %d: %s", i, d)
 		}
 	}
-	if len(u.told) > 0 {
-		t.Errorf("told of still: %v", u.told)
+	if len(u.logged) > 0 {
+		t.Errorf("still counted: %v", u.logged)
 	}
 }

@@ -18,11 +18,11 @@ import (
 // replacedSwitch has the punt of a process that was started in the far future.
 type replacedSwitch struct {
 	flows.Switch
-	told func(openflow.FlowUpdate)
+	update func(openflow.FlowUpdate)
 }
 
 func (s *replacedSwitch) MonitorFlows(context.Context, uint32, uint8) error {
-	s.told(openflow.FlowUpdate{
+	s.update(openflow.FlowUpdate{
 		Event: openflow.FlowInitial, Table: placement.PrivateTable, Priority: placement.PriorityPunt,
 		Match: openflow.NewMatch(), Cookie: 0x70646effffffff00,
 	})
@@ -31,7 +31,8 @@ func (s *replacedSwitch) MonitorFlows(context.Context, uint32, uint8) error {
 
 func (*replacedSwitch) Barrier(context.Context) error { return nil }
 
-// A process that yields has no guests: who adds up the processes counts none twice.
+// A process that yields has no guests in its metrics, so a sum over the processes counts each
+// guest once.
 func TestYieldInMetrics(t *testing.T) {
 	s, _ := pairSession(t, func() {})
 	gauges := []*prometheus.GaugeVec{metric.Flows, metric.Guests, metric.Kept, metric.Unserved}
@@ -40,16 +41,16 @@ func TestYieldInMetrics(t *testing.T) {
 	}
 	for _, replaced := range []bool{false, true} {
 		// The first connection gives the process its generation.
-		sw := &replacedSwitch{told: func(openflow.FlowUpdate) {}}
-		s.flows = flows.NewHolder(sw, &s.bridge.flows, s.reporter.report)
+		sw := &replacedSwitch{update: func(openflow.FlowUpdate) {}}
+		s.flows = flows.NewReconciler(sw, &s.bridge.flows, s.reporter.report)
 		if replaced {
-			sw.told = s.flows.FlowUpdate
+			sw.update = s.flows.FlowUpdate
 		}
-		if err := s.hold(t.Context(), s.bridge.current.Load()); err != nil || s.flows.Yielding() != replaced {
+		if err := s.reconcile(t.Context(), s.bridge.current.Load()); err != nil || s.flows.Yielding() != replaced {
 			t.Fatalf("yielding %v, want %v; %v", s.flows.Yielding(), replaced, err)
 		}
 	}
-	if got, want := s.bridge.readiness.why(), "a process that was started later has taken over"; got != want {
+	if got, want := s.bridge.readiness.reason(), "a process that was started later has taken over"; got != want {
 		t.Errorf("not ready for %q, want %q", got, want)
 	}
 	for i, g := range gauges {

@@ -111,9 +111,9 @@ func TestFailOpenStopped(t *testing.T) {
 				expect(t, n.vm, fromPuntdns, "+noedns", "@"+resolver6, "db.internal")
 				expect(t, n.vm, fromServer, "@10.0.0.12", "www.example.org")
 				// Each change of state is told, and no more than that.
-				s.log(fmt.Sprintf(`(?s)(the punt has expired.*the punt stands again.*){%d}`, round+1))
+				s.log(fmt.Sprintf(`(?s)(the punt has expired.*the punt is installed again.*){%d}`, round+1))
 				s.toldTimes(t, round+1, "the punt has expired")
-				s.toldTimes(t, round+1, "the punt stands again")
+				s.toldTimes(t, round+1, "the punt is installed again")
 			}
 			s.endWell()
 		})

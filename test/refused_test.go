@@ -87,7 +87,7 @@ var wrongCorefiles = []struct {
 	{"a bridge that is not there", "ofpunt br-int", "ofpunt br-itn", `no bridge of this name; expected`, false},
 	{"no server block", everything, "# to be written\n", `no server block`, false},
 	{"databases that are not there", "southbound $SB", "southbound unix:/no/such.sock", `have not told everything within .*OVN_Southbound: not in sync: unix:/no/such.sock`, true},
-	{"a switch that does not call", "openflow $MGMT", "openflow ptcp:7778:127.0.0.1", `openflow: ptcp:7778:127.0.0.1: no switch has called within`, true},
+	{"a switch that does not connect", "openflow $MGMT", "openflow ptcp:7778:127.0.0.1", `openflow: ptcp:7778:127.0.0.1: no switch has connected within`, true},
 }
 
 // A Corefile that is refused leaves nothing behind, and takes nothing along, whatever

@@ -7,7 +7,7 @@ import "github.com/puntdns/puntdns/ofpunt/openflow"
 // command is what a [machine] wants done: a request, a message without a reply, or a report.
 type command interface{ command() }
 
-// request is a command that the switch answers: a done follows, and no other request is
+// request is a command that the switch answers: a [reply] follows, and no other request is
 // made before it.
 type request interface {
 	command
@@ -49,10 +49,10 @@ type (
 // retrySoon wants a retry after a while, a longer one each time in a row.
 type retrySoon struct{}
 
-// left says that the flows are withdrawn, and that the switch has said so.
-type left struct{}
+// withdrawn says that the switch has confirmed that the flows are gone.
+type withdrawn struct{}
 
-// fail ends the connection: the flows can't be held by it.
+// fail ends the connection: it can't be used to install the flows.
 type fail struct{ Err error }
 
 func (monitor) command()        {}
@@ -65,7 +65,7 @@ func (readMeterStats) command() {}
 func (sendProbe) command()      {}
 func (renew) command()          {}
 func (retrySoon) command()      {}
-func (left) command()           {}
+func (withdrawn) command()      {}
 func (fail) command()           {}
 
 func (monitor) request()        {}

@@ -22,9 +22,9 @@ func generationOf(cookie uint64) uint64   { return cookie &^ cookieMask }
 func cookieOf(generation uint64) uint64   { return cookieMark | generation }
 func isOf(cookie, generation uint64) bool { return cookie == cookieOf(generation) }
 
-// farewell is the generation of the punt of a process that leaves: nobody has to wait
-// whether that process comes back.
-const farewell = 0
+// releasedGeneration is that of a punt whose process withdraws: nobody has to wait whether
+// that process comes back.
+const releasedGeneration = 0
 
 // epoch is where generations count from, in milliseconds: 40 bits last for 34 years.
 var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flows decides what should stand in a switch, finds out what does, and makes the
-// one the other: the flows of package placement, the meters that limit guests, and the
-// punt's lease. It knows nothing of DNS, of Corefiles and of databases.
+// Package flows decides what should be installed in a switch, observes what is, and changes the
+// difference: the flows of package placement, the meters that limit guests, and the punt's
+// lease. It knows nothing of DNS, of Corefiles and of databases.
 //
-//	           Want                             Report
-//	owner ───────────────┐                  ┌──────────► log, metrics, ready
-//	                     ▼                  │
-//	beat, leave ──►   Holder ──event──► machine
-//	probe back ───►      ▲  ◄─command───────┘
-//	flow update ──►      │
-//	                     ▼ one request at a time, its reply is the next event
-//	                  Switch (an *openflow.Conn)
+//	owner ──Desired, Beat, Withdraw──► Reconciler ──event──► machine
+//	worker ──ProbeBack───────────────►   │  ▲  ▲               │
+//	reader ──FlowUpdate──────────────►   │  │  └──command──────┘
+//	                                     │  │
+//	log, metrics, ready ◄──Report────────┤  │
+//	                                     ▼  │ one request at a time, its reply is the next event
+//	                                    Switch (an *openflow.Conn)
 //
 // # The machine
 //
@@ -23,42 +22,42 @@
 // reply changes what is known, and the list is gone through again.
 //
 //	monitor the private table     machine.go
-//	barrier, if something was told
-//	whose are the flows?          owner.go, tenure.go
-//	flows of other processes      search.go
+//	barrier, behind flow updates
+//	who owns the flows?           ownership.go
+//	flows of earlier processes    orphans.go
 //	meters                        meters.go
-//	OVN's DNS stage               stage.go, place.go
-//	what should stand             plan.go
-//	what does                     standing.go
-//	the difference                place.go
+//	OVN's DNS stage               stage.go, diff.go
+//	what should be installed      plan.go
+//	what is                       observed.go
+//	the difference                diff.go
 //
-// Two rules make it safe beside others who change the switch. What somebody else has done is
-// told bit by bit, so nothing is decided before a barrier has come back behind it. And flows
-// and meters are changed directly after a barrier only, since this process may have been
-// stopped for any time before.
+// Two rules make it safe beside others who change the switch. Flow updates come one by one, so
+// nothing is decided before a barrier has come back behind them. And flows and meters are
+// changed directly after a barrier only, since this process may have been stopped for any time
+// before.
 //
-// A flow that somebody else removes or changes is put back: standing.told counts it as lost,
-// place.go finds it missing. Which of several processes owns the flows is decided by
-// generations (tenure). The punt has a hard timeout; it is renewed when a probe has come
+// A flow that somebody else removes or changes is put back: observed.update counts it as lost,
+// machine.difference finds it missing. Which of several processes owns the flows is decided by
+// generations (ownership). The punt has a hard timeout; it is renewed when a probe has come
 // back through the switch (lease), and it is left to expire otherwise.
 //
-// The plan is kept up to date guest by guest, and compared with what stands only where one of
-// the two has changed: a changed record costs some microseconds, with however many guests.
+// The plan is updated guest by guest, and compared with what is installed only where one of the
+// two has changed: a changed record costs some microseconds, with however many guests.
 //
 // # Flows of earlier processes
 //
-// Those in the private table and in the entry table are told by the flow monitors. From each
+// The flow monitors tell of those in the private table and in the entry table. For each
 // generation that is found so, the switch is asked for all flows with that whole cookie, of
-// which Open vSwitch has an index (ofproto/ofproto.c, collect_rules_loose): a process that
-// has known the stage by another number is found at no cost. A mask on the cookie would have
+// which Open vSwitch has an index (ofproto/ofproto.c, collect_rules_loose): what a process has
+// put into the table of a stage that has moved since is found at no cost. A mask on the cookie would have
 // the switch look at every flow that it has, at once. What this can't find, the flows of a
 // process of whose private table nothing is left, is searched table by table, some tables at
 // each beat, once in the life of a process.
 //
 // # Goroutines and locks
 //
-// The package has no goroutine but that of the timer of a retry. The owner of the Holder is
+// The package has no goroutine but that of the timer of a retry. The owner of the Reconciler is
 // one goroutine, which calls Handle and is called back with reports. The reader of the
-// connection calls FlowUpdate, and workers call ProbeBack: Holder.mu guards what the switch
-// has told, the token of the probe is atomic, and neither of them waits for the owner.
+// connection calls FlowUpdate, and workers call ProbeBack: Reconciler.mu guards the updates,
+// the token of the probe is atomic, and neither of them waits for the owner.
 package flows

@@ -4,18 +4,18 @@ package flows
 
 import "github.com/puntdns/puntdns/ofpunt/openflow"
 
-// Event is what a [machine] is told.
+// Event is an input of a [machine].
 type Event interface{ event() }
 
-// Desired says what should stand from now on.
+// Desired says what should be installed from now on.
 type Desired struct{ Want *Want }
 
-// told has events of flow monitors, in the order in which the switch has sent them. Those
-// that it has sent before the reply to a request come before its done.
-type told struct{ Updates []openflow.FlowUpdate }
+// flowUpdates are the events of flow monitors, in the order in which the switch has sent
+// them. Those that it has sent before the reply to a request come before that reply.
+type flowUpdates struct{ Updates []openflow.FlowUpdate }
 
-// done is the reply to the request that is outstanding.
-type done struct {
+// reply is the switch's to the request that is outstanding.
+type reply struct {
 	// Err is why it failed: a *openflow.SwitchError where the switch has refused it.
 	Err error
 	// Flows is of readFlows, MaxMeter (an id) and Meters of readMeters, Stats of
@@ -35,13 +35,13 @@ type probeBack struct{ Token uint64 }
 // retry comes some time after retrySoon.
 type retry struct{}
 
-// Leave has the flows withdrawn, for good. left follows.
-type Leave struct{}
+// Withdraw has the flows withdrawn, for good. [withdrawn] follows.
+type Withdraw struct{}
 
-func (Desired) event()   {}
-func (told) event()      {}
-func (done) event()      {}
-func (Beat) event()      {}
-func (probeBack) event() {}
-func (retry) event()     {}
-func (Leave) event()     {}
+func (Desired) event()     {}
+func (flowUpdates) event() {}
+func (reply) event()       {}
+func (Beat) event()        {}
+func (probeBack) event()   {}
+func (retry) event()       {}
+func (Withdraw) event()    {}

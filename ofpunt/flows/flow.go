@@ -22,12 +22,12 @@ func keyOfUpdate(u *openflow.FlowUpdate) flowKey { return flowKey{u.Table, u.Pri
 // puntKey is the key of the leased flow.
 var puntKey = flowKey{placement.PrivateTable, placement.PriorityPunt, openflow.NewMatch().Key()}
 
-// flow is a flow that should stand, or one that does. It is immutable.
+// flow is a flow that should be installed, or one that is. It is immutable.
 type flow struct {
 	key flowKey
 	mod openflow.FlowMod
-	// effect is the timeouts and the actions in a form that can be compared; empty
-	// where the switch has not told them.
+	// effect is the timeouts and the actions in a form that can be compared; empty if they
+	// are not known.
 	effect string
 }
 
@@ -52,7 +52,7 @@ func (f *flow) changed() *flow {
 	return &c
 }
 
-// same reports whether f stands just as want should.
+// same reports whether f is installed just as want should be.
 func (f *flow) same(want *flow) bool {
 	return f == want || f.mod.Cookie == want.mod.Cookie && f.effect == want.effect
 }

@@ -10,9 +10,9 @@ import (
 // lease decides whether the punt may go on. Each beat sends a probe through the switch;
 // the punt is renewed when the probe has come back through the reader of the connection
 // and a worker. A process that is dead, stopped or stuck renews nothing, and the switch
-// lets its guests' queries go their own way.
+// stops punting when the lease is over.
 type lease struct {
-	// token is that of the probe on its way, 0 for none; sent is when it left.
+	// token is that of the outstanding probe, 0 for none; sent is when it left.
 	token uint64
 	sent  time.Time
 	// overdue is set from the beat that found a probe missing until one comes back.
@@ -29,7 +29,7 @@ func (l *lease) beat(now time.Time, random *rand.Rand) (token uint64, missed boo
 	return l.token, missed
 }
 
-// returned reports whether the probe that came back is the one on its way, which counts
+// returned reports whether the probe that came back is the outstanding one, which counts
 // once, and whether it ends a time in which they were overdue.
 func (l *lease) returned(token uint64) (back, recovered bool) {
 	if token == 0 || token != l.token {
@@ -40,5 +40,5 @@ func (l *lease) returned(token uint64) (back, recovered bool) {
 	return true, recovered
 }
 
-// forget gives up a probe that has no flow to come back by.
-func (l *lease) forget() { l.token, l.overdue = 0, false }
+// cancel drops a probe that has no flow to come back by.
+func (l *lease) cancel() { l.token, l.overdue = 0, false }

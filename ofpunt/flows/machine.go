@@ -12,10 +12,10 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// Memory is what a process keeps of a bridge from one connection to the next. The zero
+// Memory is the state of a bridge that outlives a connection. The zero
 // value is that of a process which is new to the bridge. One machine uses it at a time.
 type Memory struct {
-	tenure tenure
+	ownership ownership
 	// unmetered is set while it was reported that limits are not enforced.
 	unmetered bool
 	// swept counts the tables that were searched for flows of dead processes.
@@ -31,18 +31,18 @@ type machine struct {
 	// now and out are of the step that is being made.
 	now time.Time
 	out []command
-	// outstanding is the request that the switch has not answered yet. Of readFlows,
-	// reading is what it is for; of apply, adding are the flows that it adds.
+	// outstanding is the request that the switch has not answered yet. If it is a
+	// readFlows, reading is what it is for; if an apply, adding are the flows that it adds.
 	outstanding request
 	reading     reading
 	adding      []*flow
-	// meanwhile is what the switch has told during an apply; the first older of it came
-	// before the change was made.
-	meanwhile []openflow.FlowUpdate
-	older     int
+	// deferred are the flow updates that came during an apply. The first stale of them are
+	// from before the change was made.
+	deferred []openflow.FlowUpdate
+	stale    int
 
 	want     *Want
-	standing standing
+	observed observed
 	meters   meters
 	stage    stageFinder
 	lease    lease
@@ -52,14 +52,14 @@ type machine struct {
 	monitored map[uint8]bool
 	// traced are the generations whose flows were asked for in all tables.
 	traced map[uint64]bool
-	// dirty is set when the switch may have told a part only of what has happened.
-	// Decisions wait for a barrier then.
+	// dirty is set while flow updates of the same change may still be to come. Decisions
+	// wait for a barrier then.
 	dirty bool
-	// fresh is set in the step that takes the reply to a barrier, if nothing has been
-	// told since: only then is anything changed in the switch.
+	// fresh is set in the step that takes the reply to a barrier, if no flow update has come
+	// since: only then is anything changed in the switch.
 	fresh bool
-	// paused is set after the switch has refused something for its meters, until the
-	// next event.
+	// paused is set after the switch has refused a change because of meters, until the next
+	// event.
 	paused bool
 	// countDue is set when the meters' counters are to be read, and tablesDue is how many
 	// tables are to be searched, until the next beat.
@@ -70,30 +70,31 @@ type machine struct {
 	distributed  []Guest
 	distribution uint64
 
-	// todo is the change that is to be made for the picture todoAt of wanted and standing
-	// flows, nil for none; placed is the last picture for which there was none.
+	// todo is the change that is to be made at the versions todoAt, nil for none; placed are
+	// the last versions for which there was none.
 	todo           request
-	todoAt, placed picture
-	// restoring is how many flows were lost since the last change that was made.
-	restoring int
+	todoAt, placed versions
+	// lostFlows is how many flows were lost since the last change that was made.
+	lostFlows int
 
-	// leaving is set once the flows are to be withdrawn, saidFarewell once the punt has
-	// been given the generation that nobody waits for, and ended once they are withdrawn,
-	// or the connection has failed.
-	leaving, saidFarewell, ended bool
+	// withdrawing is set once the flows are to be withdrawn, releasedPunt once the punt has
+	// been given releasedGeneration, and ended once the flows are withdrawn, or the
+	// connection has failed.
+	withdrawing, releasedPunt, ended bool
 
-	// What was reported: started once flows have been in place, short once there were
-	// too few meters, toldLapsed until the punt stands again. Reason is of the status
-	// waiting; guests and flows are those that stand.
-	started, short, toldLapsed bool
-	status                     status
-	reason                     string
-	guests, flows              int
+	// What was reported: placedBefore once flows have been in place on this connection,
+	// short once there were too few meters, reportedExpired until the punt is installed again.
+	// reason is valid in the status waiting; guests and flows are how many are installed.
+	placedBefore, short, reportedExpired bool
+	status                               status
+	reason                               string
+	guests, flows                        int
 }
 
-// picture is what a comparison of wanted and standing flows is of.
-type picture struct {
-	plan, standing, meters uint64
+// versions identify what a comparison of wanted and observed flows is of: while they are
+// the same, so is its result.
+type versions struct {
+	plan, observed, meters uint64
 	punt, settled, valid   bool
 }
 
@@ -123,43 +124,43 @@ const (
 )
 
 // newMachine returns the machine for a new connection. It makes no decision before it is told
-// what is Desired. Random is used for tokens, generations and patience.
+// what is Desired. Random is used for tokens, generations and delays.
 func newMachine(memory *Memory, random *rand.Rand) *machine {
 	return &machine{
 		memory: memory, random: random,
-		standing: newStanding(), meters: newMeters(),
+		observed: newObserved(), meters: newMeters(),
 		monitored: map[uint8]bool{}, traced: map[uint64]bool{},
 	}
 }
 
 // Yielding reports whether another process owns the flows.
-func (m *machine) Yielding() bool { return m.memory.tenure.yielding }
+func (m *machine) Yielding() bool { return m.memory.ownership.yielding }
 
-func (m *machine) generation() uint64 { return m.memory.tenure.generation }
+func (m *machine) generation() uint64 { return m.memory.ownership.generation }
 
 // step takes an event and returns what is to be done about it, in this order; a request
 // comes last. Time is that of the event and must not go back.
 func (m *machine) step(now time.Time, e Event) []command {
 	m.now, m.out = now, nil
-	if _, reply := e.(done); !reply {
+	if _, ok := e.(reply); !ok {
 		m.paused = false
 	}
 	m.fresh = false
 	switch e := e.(type) {
 	case Desired:
 		m.want = e.Want
-	case told:
-		m.told(e.Updates)
-	case done:
-		m.done(e)
+	case flowUpdates:
+		m.flowUpdates(e.Updates)
+	case reply:
+		m.replied(e)
 	case Beat:
 		m.beat()
 	case probeBack:
 		m.probeBack(e.Token)
 	case retry:
 		m.stage.again()
-	case Leave:
-		m.leaving = true
+	case Withdraw:
+		m.withdrawing = true
 	}
 	if m.outstanding == nil && !m.ended {
 		if r := m.next(); r != nil {
@@ -172,25 +173,26 @@ func (m *machine) step(now time.Time, e Event) []command {
 
 func (m *machine) do(c command) { m.out = append(m.out, c) }
 
-// told takes in what flow monitors say. What they say during an apply is taken in when it
+// flowUpdates takes in what flow monitors tell. During an apply that is deferred until it
 // is known whether the change was made.
-func (m *machine) told(updates []openflow.FlowUpdate) {
+func (m *machine) flowUpdates(updates []openflow.FlowUpdate) {
 	if _, applying := m.outstanding.(apply); !applying {
-		m.takeIn(updates)
+		m.observe(updates)
 		return
 	}
 	for i := range updates {
 		if updates[i].Event == openflow.FlowOwn {
-			m.older = len(m.meanwhile)
+			m.stale = len(m.deferred)
 		} else {
-			m.meanwhile = append(m.meanwhile, updates[i])
+			m.deferred = append(m.deferred, updates[i])
 		}
 	}
 }
 
-func (m *machine) takeIn(updates []openflow.FlowUpdate) {
+// observe takes in flow updates. Those about flows of puntdns's call for a barrier.
+func (m *machine) observe(updates []openflow.FlowUpdate) {
 	for i := range updates {
-		if m.standing.told(&updates[i], m.generation()) {
+		if m.observed.update(&updates[i], m.generation()) {
 			m.dirty, m.fresh = true, false
 		}
 	}
@@ -200,16 +202,16 @@ func (m *machine) takeIn(updates []openflow.FlowUpdate) {
 // returns nil where there is nothing to do but to wait for an event.
 func (m *machine) next() request {
 	switch {
-	case m.want == nil && !m.leaving:
+	case m.want == nil && !m.withdrawing:
 		return nil
 	case !m.monitored[placement.PrivateTable]:
 		return monitor{placement.PrivateTable}
 	case m.dirty:
-		// What one command of somebody else has done is told bit by bit. To decide by
-		// half of it would undo what another process has just begun.
+		// The updates of one command come one by one. A decision by half of them would
+		// undo what another process has just begun.
 		return barrier{}
 	}
-	if m.leaving {
+	if m.withdrawing {
 		return m.withdraw()
 	}
 	if !m.owns() {
@@ -223,7 +225,7 @@ func (m *machine) next() request {
 		return readMeterStats{}
 	}
 	if m.want.Unready != "" {
-		m.wait(m.want.Unready)
+		m.reportWaiting(m.want.Unready)
 		return nil
 	}
 	if m.paused {
@@ -239,10 +241,10 @@ func (m *machine) next() request {
 	if r != nil || !ok {
 		return r
 	}
-	if !m.want.Settled && !m.started {
+	if !m.want.Settled && !m.placedBefore {
 		// The private table may be another process's still, whose guests are not known
 		// here yet.
-		m.wait(cmp.Or(m.want.Unsettled, "the databases have not told all guests of this node"))
+		m.reportWaiting(cmp.Or(m.want.Unsettled, "the databases have not told all guests of this node"))
 		return nil
 	}
 	m.distribute()
@@ -254,8 +256,8 @@ func (m *machine) next() request {
 	return m.sweep()
 }
 
-// wait reports why nothing can be placed, once.
-func (m *machine) wait(reason string) {
+// reportWaiting reports why nothing can be placed, once.
+func (m *machine) reportWaiting(reason string) {
 	if m.status == waiting && m.reason == reason {
 		return
 	}

@@ -21,18 +21,19 @@ type meters struct {
 	refused bool
 	// first and last bound the ids that are puntdns's; both are 0 if refused.
 	first, last uint32
-	// known is unset while it is unknown what stands in the switch.
+	// known is unset while it is unknown what is installed in the switch.
 	known bool
 	// version changes with what is assigned.
 	version uint64
-	// have are the meters of that range in the switch, of any process.
-	have map[uint32]openflow.MeterConfig
-	// given are the ids of the guests that are limited, and limits what these meters are
+	// installed are the meters of that range in the switch, of any process.
+	installed map[uint32]openflow.MeterConfig
+	// assigned are the ids of the guests that are limited, and limits what these meters are
 	// to let through.
-	given  map[GuestKey]uint32
-	limits map[uint32]Limit
-	// strange is set if the last count was of meters in that range which are not in have.
-	strange bool
+	assigned map[GuestKey]uint32
+	limits   map[uint32]Limit
+	// unknown is set if the last count was of meters in that range which are not in
+	// installed.
+	unknown bool
 	// dropped is what each meter had dropped when that was last read.
 	dropped map[uint32]uint64
 }
@@ -47,37 +48,37 @@ const maxMeterID = 0xffff0000
 
 func newMeters() meters {
 	return meters{
-		have: map[uint32]openflow.MeterConfig{}, given: map[GuestKey]uint32{}, limits: map[uint32]Limit{},
+		installed: map[uint32]openflow.MeterConfig{}, assigned: map[GuestKey]uint32{}, limits: map[uint32]Limit{},
 		dropped: map[uint32]uint64{},
 	}
 }
 
-// take takes in what stands in the switch, and the highest id that it has, 0 if it has no
+// load takes in the meters of the switch, and the highest id that it has, 0 if it has no
 // meters.
-func (m *meters) take(most uint32, all []openflow.MeterConfig) {
+func (m *meters) load(most uint32, all []openflow.MeterConfig) {
 	most = min(most, maxMeterID)
 	m.first, m.last = max(most/2, most-min(most, maxMeters))+1, most
 	if m.refused || most == 0 {
 		m.first, m.last = 0, 0
-		clear(m.given)
+		clear(m.assigned)
 		clear(m.limits)
 	}
-	m.known, m.have = true, map[uint32]openflow.MeterConfig{}
+	m.known, m.installed = true, map[uint32]openflow.MeterConfig{}
 	m.version++
 	for _, c := range all {
 		if c.ID >= m.first && c.ID <= m.last {
-			m.have[c.ID] = c
+			m.installed[c.ID] = c
 		}
 	}
 }
 
-// forget has the switch asked again: somebody else may have deleted meters.
-func (m *meters) forget() { m.known = false }
+// invalidate has the meters read again: somebody else may have deleted some.
+func (m *meters) invalidate() { m.known = false }
 
-// leave leaves all meters to another process, which may delete them or use their ids.
-func (m *meters) leave() {
-	m.forget()
-	clear(m.given)
+// abandon leaves all meters to another process, which may delete them or use their ids.
+func (m *meters) abandon() {
+	m.invalidate()
+	clear(m.assigned)
 	clear(m.limits)
 	clear(m.dropped)
 }
@@ -85,8 +86,8 @@ func (m *meters) leave() {
 // assign gives each guest with a limit a meter: the one that it had if it had one, else
 // one that nobody has; none if there is none left. It reports whether there were enough.
 func (m *meters) assign(guests []Guest) (enough bool) {
-	before, taken := m.given, inUse(m.given)
-	m.given, m.limits = make(map[GuestKey]uint32, len(before)), make(map[uint32]Limit, len(before))
+	before, taken := m.assigned, inUse(m.assigned)
+	m.assigned, m.limits = make(map[GuestKey]uint32, len(before)), make(map[uint32]Limit, len(before))
 	m.version++
 	next, enough := m.last, true
 	for i := range guests {
@@ -96,9 +97,9 @@ func (m *meters) assign(guests []Guest) (enough bool) {
 		}
 		id, ok := before[g.GuestKey]
 		for ; !ok && next >= m.first; next-- {
-			// One that stands already may be another process's, whose flows may stand
-			// still.
-			if _, stands := m.have[next]; !stands && !taken[next] {
+			// One that is installed already may be another process's, and flows may still
+			// name it.
+			if _, installed := m.installed[next]; !installed && !taken[next] {
 				id, ok = next, true
 			}
 		}
@@ -106,15 +107,15 @@ func (m *meters) assign(guests []Guest) (enough bool) {
 			enough = false
 			continue
 		}
-		m.given[g.GuestKey], m.limits[id] = id, g.Limit
+		m.assigned[g.GuestKey], m.limits[id] = id, g.Limit
 	}
 	return enough
 }
 
 // inUse are the ids that guests have.
-func inUse(given map[GuestKey]uint32) map[uint32]bool {
-	all := make(map[uint32]bool, len(given))
-	for _, id := range given {
+func inUse(assigned map[GuestKey]uint32) map[uint32]bool {
+	all := make(map[uint32]bool, len(assigned))
+	for _, id := range assigned {
 		all[id] = true
 	}
 	return all
@@ -125,7 +126,7 @@ func (m *meters) missing() []openflow.MeterMod {
 	var mods []openflow.MeterMod
 	for id, l := range m.limits {
 		mod := openflow.MeterMod{Command: openflow.Add, ID: id, Rate: l.Rate, Burst: l.Burst}
-		switch had, ok := m.have[id]; {
+		switch had, ok := m.installed[id]; {
 		case ok && had == configOf(&mod):
 			continue
 		case ok:
@@ -140,8 +141,8 @@ func (m *meters) missing() []openflow.MeterMod {
 // processes included. No flow may name them any more, since it would go with its meter.
 func (m *meters) superfluous() []openflow.MeterMod {
 	var mods []openflow.MeterMod
-	used := inUse(m.given)
-	for id := range m.have {
+	used := inUse(m.assigned)
+	for id := range m.installed {
 		if !used[id] {
 			mods = append(mods, openflow.MeterMod{Command: openflow.Delete, ID: id})
 		}
@@ -162,10 +163,10 @@ func configOf(m *openflow.MeterMod) openflow.MeterConfig {
 func (m *meters) applied(mods []openflow.MeterMod) {
 	for i := range mods {
 		if mod := &mods[i]; mod.Command == openflow.Delete {
-			delete(m.have, mod.ID)
+			delete(m.installed, mod.ID)
 			delete(m.dropped, mod.ID)
 		} else {
-			m.have[mod.ID] = configOf(mod)
+			m.installed[mod.ID] = configOf(mod)
 		}
 	}
 }
@@ -184,7 +185,7 @@ func (m *meters) blame(err error, flows bool) (blamed, refused bool) {
 	if !errors.As(err, &e) || !strings.HasPrefix(e.Name(), "OFPMMFC_") {
 		return false, false
 	}
-	m.forget()
+	m.invalidate()
 	if n := e.Name(); flows || n == meterExists || n == unknownMeter {
 		return true, false
 	}
@@ -195,15 +196,15 @@ func (m *meters) blame(err error, flows bool) (blamed, refused bool) {
 // count returns how many packets of guests were dropped since the last count.
 //
 // A process that has not heard yet that it was replaced may make meters after its successor
-// has read them. What is strange at two beats in a row is no meter of a process that is
+// has read them. One that is unknown at two beats in a row is no meter of a process that is
 // about to take over.
 func (m *meters) count(all []openflow.MeterStats) (dropped uint64) {
-	used := inUse(m.given)
-	before := m.strange
-	m.strange = false
+	used := inUse(m.assigned)
+	before := m.unknown
+	m.unknown = false
 	for _, s := range all {
-		if _, ok := m.have[s.ID]; !ok && s.ID >= m.first && s.ID <= m.last {
-			m.strange = true
+		if _, ok := m.installed[s.ID]; !ok && s.ID >= m.first && s.ID <= m.last {
+			m.unknown = true
 		}
 		if !used[s.ID] {
 			continue
@@ -213,9 +214,9 @@ func (m *meters) count(all []openflow.MeterStats) (dropped uint64) {
 		}
 		m.dropped[s.ID] = s.Dropped
 	}
-	if before && m.strange {
-		m.strange = false
-		m.forget()
+	if before && m.unknown {
+		m.unknown = false
+		m.invalidate()
 	}
 	return dropped
 }

@@ -14,7 +14,7 @@ import (
 func assigned(m *meters, guests ...Guest) (ids []uint32, enough bool) {
 	enough = m.assign(guests)
 	for _, g := range guests {
-		ids = append(ids, m.given[g.GuestKey])
+		ids = append(ids, m.assigned[g.GuestKey])
 	}
 	return ids, enough
 }
@@ -45,7 +45,7 @@ func TestMetersRefused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newMeters()
-			m.take(most, nil)
+			m.load(most, nil)
 			guest := limitedGuest(1, 1, 10, 10)
 			if ids, _ := assigned(&m, guest); ids[0] != most {
 				t.Fatalf("the first guest has meter %d, want %d", ids[0], most)
@@ -53,7 +53,7 @@ func TestMetersRefused(t *testing.T) {
 			if again, refused := m.blame(tt.err, tt.flow); again != tt.again || refused == tt.stays || m.known == tt.again {
 				t.Errorf("again %v, refused %v, known %v", again, refused, m.known)
 			}
-			m.take(most, nil)
+			m.load(most, nil)
 			want := uint32(0)
 			if tt.stays {
 				want = most
@@ -68,7 +68,7 @@ func TestMetersRefused(t *testing.T) {
 // There may be fewer meters than guests.
 func TestMetersShort(t *testing.T) {
 	m := newMeters()
-	m.take(4, []openflow.MeterConfig{{ID: 1}, {ID: 3}})
+	m.load(4, []openflow.MeterConfig{{ID: 1}, {ID: 3}})
 	// 3 stands, and the lower half is others'.
 	ids, enough := assigned(&m, limitedGuest(1, 0, 10, 10), limitedGuest(1, 1, 10, 10), limitedGuest(1, 2, 10, 10))
 	if d := gocmp.Diff([]uint32{4, 0, 0}, ids); d != "" || enough {
@@ -80,7 +80,7 @@ func TestMetersShort(t *testing.T) {
 // are more.
 func TestMetersOfOldKernel(t *testing.T) {
 	m := newMeters()
-	m.take(0xffffffff, nil)
+	m.load(0xffffffff, nil)
 	ids, _ := assigned(&m, limitedGuest(1, 0, 10, 10), limitedGuest(1, 1, 10, 10), limitedGuest(1, 2, 10, 10))
 	if d := gocmp.Diff([]uint32{0xffff0000, 0xfffeffff, 0xfffefffe}, ids); d != "" {
 		t.Error(d)
@@ -90,7 +90,7 @@ func TestMetersOfOldKernel(t *testing.T) {
 // Each guest has the limit of its network, and the last one that it was given.
 func TestMetersOfNetworks(t *testing.T) {
 	m := newMeters()
-	m.take(100, nil)
+	m.load(100, nil)
 	free := limitedGuest(3, 1, 0, 0)
 	for _, guests := range [][]Guest{
 		{limitedGuest(1, 1, 10, 10), limitedGuest(2, 1, 20, 20)},
@@ -105,8 +105,8 @@ func TestMetersOfNetworks(t *testing.T) {
 		for i, g := range guests {
 			want[ids[i+1]] = g.Limit
 		}
-		if d := gocmp.Diff(want, m.limits); d != "" || len(m.given) != len(guests) {
-			t.Errorf("%d guests with meters, want %d\n%s", len(m.given), len(guests), d)
+		if d := gocmp.Diff(want, m.limits); d != "" || len(m.assigned) != len(guests) {
+			t.Errorf("%d guests with meters, want %d\n%s", len(m.assigned), len(guests), d)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestMetersOfNetworks(t *testing.T) {
 // Drops are counted of guests' meters only, and from anew where a meter was made again.
 func TestMetersCount(t *testing.T) {
 	m := newMeters()
-	m.take(100, nil)
+	m.load(100, nil)
 	assigned(&m, limitedGuest(1, 1, 10, 10))
 	for i, tt := range []struct{ dropped, want uint64 }{{5, 5}, {7, 2}, {7, 0}, {3, 0}, {4, 1}} {
 		if got := m.count([]openflow.MeterStats{{ID: 100, Dropped: tt.dropped}, {ID: 7, Dropped: 1000}}); got != tt.want {

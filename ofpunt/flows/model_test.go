@@ -152,7 +152,7 @@ func (m *model) disturb() {
 		m.desire(p)
 	case n < 994 && len(m.processes) > 1:
 		m.note("%s leaves", p.name)
-		p.step(Leave{})
+		p.step(Withdraw{})
 		p.rest()
 		m.sw.disconnect(p.conn)
 		m.forget(p)
@@ -309,7 +309,7 @@ func (m *model) check() {
 	for _, g := range m.want.Guests {
 		if g.Limit.Rate > 0 {
 			limited++
-			if id := owner.machine.meters.given[g.GuestKey]; m.sw.meters[id].Rate != g.Limit.Rate {
+			if id := owner.machine.meters.assigned[g.GuestKey]; m.sw.meters[id].Rate != g.Limit.Rate {
 				m.t.Errorf("guest %v has meter %d: %v, want %v", g.GuestKey, id, m.sw.meters[id], g.Limit)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// plan is the flows that should stand. It is brought up to date in proportion to the
+// plan is the flows that should be installed. It is brought up to date in proportion to the
 // guests that have changed: the flows of a guest depend on the guest, its meter and the
 // pipeline, and on nothing else.
 type plan struct {
@@ -47,7 +47,7 @@ func (p *pipeline) equal(o *pipeline) bool {
 	return p.kind == o.kind && p.table == o.table && p.priority == o.priority && sameService(&p.service, &o.service)
 }
 
-// entryTable is where the entry flows stand.
+// entryTable returns the table of the entry flows.
 func (p *pipeline) entryTable() uint8 {
 	if p.kind == placement.OVN {
 		return p.table - 1
@@ -55,7 +55,7 @@ func (p *pipeline) entryTable() uint8 {
 	return p.table
 }
 
-// empty reports whether there is no pipeline to stand in.
+// empty reports whether there is no pipeline to install flows in.
 func (p *pipeline) empty() bool { return p.kind == placement.OVN && p.table == 0 }
 
 type guestFlows struct {
@@ -87,7 +87,7 @@ func (p *plan) update(of pipeline, guests []Guest, m *meters) {
 		if p.guests[g.GuestKey] != nil {
 			continue // two ports with one key, of which one is about to go
 		}
-		planned, meter := before[g.GuestKey], m.given[g.GuestKey]
+		planned, meter := before[g.GuestKey], m.assigned[g.GuestKey]
 		if planned == nil || planned.meter != meter || !planned.guest.equal(g) {
 			planned = &guestFlows{*g, meter, p.of.guest(g, meter)}
 			fresh = append(fresh, planned)
@@ -148,14 +148,14 @@ func (p *pipeline) guest(g *Guest, meter uint32) []*flow {
 	return flows
 }
 
-// wants reports whether a flow of that key should stand; the punt if punt is set.
+// wants reports whether a flow of that key should be installed; the punt if punt is set.
 func (p *plan) wants(key flowKey, punt bool) bool {
 	return p.flows[key] != nil || punt && key == puntKey
 }
 
-// missing are the flows of the plan that do not stand as they should, in the order in
+// missing are the flows of the plan that are not installed as they should be, in the order in
 // which they are harmless: each leads only to what comes before it.
-func (p *plan) missing(s *standing, punt bool) []*flow {
+func (p *plan) missing(s *observed, punt bool) []*flow {
 	var all []*flow
 	add := func(f *flow) {
 		if had := s.flows[f.key]; had == nil || !had.same(f) {

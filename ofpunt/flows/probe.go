@@ -6,11 +6,12 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// beat sends a probe through the switch, if there is a way through it that is ours.
+// beat sends a probe through the switch, if a flow of ours is there to bring it back. What is
+// done once a beat is due from then on.
 func (m *machine) beat() {
 	m.stage.again()
-	if !m.started && !m.standing.hasPunt(m.generation()) || len(m.standing.flows) == 0 || m.memory.tenure.yielding || m.leaving || m.want == nil {
-		m.lease.forget()
+	if !m.placedBefore && !m.observed.hasPunt(m.generation()) || len(m.observed.flows) == 0 || m.memory.ownership.yielding || m.withdrawing || m.want == nil {
+		m.lease.cancel()
 		return
 	}
 	token, missed := m.lease.beat(m.now, m.random)
@@ -22,7 +23,7 @@ func (m *machine) beat() {
 	m.tablesDue = tablesPerBeat
 }
 
-// probeBack renews the punt.
+// probeBack renews the punt, if the probe is the outstanding one.
 func (m *machine) probeBack(token uint64) {
 	sent := m.lease.sent
 	back, recovered := m.lease.returned(token)
@@ -33,8 +34,8 @@ func (m *machine) probeBack(token uint64) {
 	if recovered {
 		m.do(ProbesBack{})
 	}
-	punt := m.standing.knownPunt(m.generation())
-	if punt == nil || m.want == nil || m.want.Service.Lease == 0 || m.memory.tenure.yielding || m.leaving {
+	punt := m.observed.knownPunt(m.generation())
+	if punt == nil || m.want == nil || m.want.Service.Lease == 0 || m.memory.ownership.yielding || m.withdrawing {
 		return
 	}
 	f := punt.mod

@@ -15,28 +15,29 @@ type (
 	// Installed: the switch has that many more flows; Lost is how many of them are put
 	// back after somebody else had removed or changed them.
 	Installed struct{ New, Lost int }
-	// Placed: what is wanted stands.
+	// Placed: all that is wanted is installed.
 	Placed struct {
 		// First is set for the first time on a connection, Again after Waiting.
 		First, Again bool
 		// Table is that of OVN's DNS stage, 0 if the chassis has none.
 		Table uint8
-		// Guests is how many are served, Before how many were; Flows how many stand.
+		// Guests is how many are served, Before how many were; Flows how many are installed.
 		Guests, Before, Flows int
 	}
-	// Serving: the punt stands, or nothing is to be punted; PuntMissing: it does not
-	// stand, though all else does.
+	// Serving: the punt is installed, or nothing is to be punted; PuntMissing: it is not,
+	// though all else is.
 	Serving     struct{}
 	PuntMissing struct{}
 	// Yielded: another process owns the flows; Still is set if that was so on the
-	// connection before. TookBack: it is gone, and this one does.
+	// connection before. TookOver: that process is gone, and this one owns them again.
 	Yielded  struct{ Still bool }
-	TookBack struct{}
+	TookOver struct{}
 	// Lost: somebody else has removed or changed flows of this process.
 	Lost struct{ Flows int }
-	// Lapsed: the punt has expired. PuntBack: it stands again.
-	Lapsed   struct{}
-	PuntBack struct{}
+	// PuntExpired: its hard timeout has passed without a renewal. PuntRestored: it is
+	// installed again.
+	PuntExpired  struct{}
+	PuntRestored struct{}
 	// ProbeTook: a probe has come back. ProbeMissed: one has not come back by the next
 	// beat; the punt is not renewed until ProbesBack.
 	ProbeTook   struct{ Time time.Duration }
@@ -59,10 +60,10 @@ func (Placed) command()         {}
 func (Serving) command()        {}
 func (PuntMissing) command()    {}
 func (Yielded) command()        {}
-func (TookBack) command()       {}
+func (TookOver) command()       {}
 func (Lost) command()           {}
-func (Lapsed) command()         {}
-func (PuntBack) command()       {}
+func (PuntExpired) command()    {}
+func (PuntRestored) command()   {}
 func (ProbeTook) command()      {}
 func (ProbeMissed) command()    {}
 func (ProbesBack) command()     {}

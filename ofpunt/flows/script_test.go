@@ -31,23 +31,23 @@ var update = flag.Bool("update", false, "write what the scripts in testdata give
 //
 //	ovn TABLE COOKIE       ovn-controller installs a flow of that cookie
 //	start P [since TIME]   process P connects, for the first time or again
-//	want P [WORD...]       what should stand: guests=1,2 unsettled stage=ID:COOKIE
+//	want P [WORD...]       what should be installed: guests=1,2 unsettled stage=ID:COOKIE
 //	                       rate=QPS owned=ADDRESS lease=SECONDS table=N unready=TEXT; words
 //	                       that are not given are as before
-//	told P                 P hears what the switch has told
+//	updates P              P gets the flow updates that the switch has sent
 //	beat P, echo P         a beat, and the return of its probe
-//	retry P, leave P
-//	kill P                 P is gone without a word
+//	retry P, withdraw P
+//	kill P                 P dies
 //	pass TIME
 //	wipe all|table N|P     ovs-ofctl del-flows, of everything, a table, or the flows of P
 //	wipe meters            ovs-ofctl del-meters
 //	overwrite punt|entries by somebody else, with a cookie of nobody's
 //	modify punt|entries    ovs-ofctl mod-flows, which keeps the cookie
-//	twin                   another process adds the punt with the cookie that it has
+//	collision              another process adds the punt with the cookie that it has
 //	switch meters=N        has ids up to N; switch refuses meters; switch takes meters
-//	slowly                 from now on requests and what is told wait for these two:
+//	slowly                 from now on requests and updates wait for these two:
 //	serve P                the switch carries out the request of P
-//	hear P [late]          P hears all that the switch has told, or late replies last
+//	hear P [late]          P gets all that the switch has sent; late: replies last
 //	show                   what stands
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.script")
@@ -124,7 +124,7 @@ func (s *script) run(words []string) {
 		s.start(word(1))
 	case "want":
 		s.want(p, words[2:])
-	case "told":
+	case "updates":
 		s.rest(p)
 	case "beat":
 		p.step(Beat{})
@@ -135,8 +135,8 @@ func (s *script) run(words []string) {
 	case "retry":
 		p.step(retry{})
 		s.rest(p)
-	case "leave":
-		p.step(Leave{})
+	case "withdraw":
+		p.step(Withdraw{})
 		s.rest(p)
 	case "kill":
 		s.sw.disconnect(p.conn)
@@ -160,7 +160,7 @@ func (s *script) run(words []string) {
 		}
 		for p.hear() {
 		}
-	case "twin":
+	case "collision":
 		s.sw.change(nil, s.sw.flows[puntKey].mod)
 	case "switch":
 		s.sets(words[1:])
@@ -301,8 +301,8 @@ func (s *script) sets(words []string) {
 
 // generation names a generation.
 func (s *script) generation(g uint64) string {
-	if g == farewell {
-		return "farewell"
+	if g == releasedGeneration {
+		return "released"
 	}
 	if s.names[g] == "" {
 		s.names[g] = fmt.Sprintf("g%d", len(s.names)+1)

@@ -9,12 +9,12 @@ import (
 )
 
 // ovnIngressTable is the OpenFlow table of ingress stage 0 (OVN's lib/lflow.h,
-// OFTABLE_LOG_INGRESS_PIPELINE). It is only a first guess: the switch has the last word.
+// OFTABLE_LOG_INGRESS_PIPELINE). It is only a first guess: the switch confirms it or not.
 const ovnIngressTable = 8
 
 // stageFinder finds the OpenFlow table of OVN's DNS stage. ovn-controller gives a flow the
 // first 32 bits of its logical flow's UUID as the cookie (ovn-architecture(7)), so the table
-// where such flows stand is the stage's.
+// where such flows are installed is the stage's.
 type stageFinder struct {
 	// table is where the switch has the stage that confirmed is of, 0 before it has one.
 	table     uint8

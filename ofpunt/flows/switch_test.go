@@ -59,7 +59,7 @@ func (s *fakeSwitch) disconnect(c *fakeConn) {
 }
 
 func (c *fakeConn) tell(u openflow.FlowUpdate) {
-	c.queue = append(c.queue, told{[]openflow.FlowUpdate{u}})
+	c.queue = append(c.queue, flowUpdates{[]openflow.FlowUpdate{u}})
 }
 
 // notify tells the monitors of a change by one of the connections, or by somebody else.
@@ -157,7 +157,7 @@ func meterOf(f *openflow.FlowMod) (id uint32, ok bool) {
 
 // serve carries out a request of a connection, whose done goes into its queue.
 func (s *fakeSwitch) serve(c *fakeConn, r request) {
-	var d done
+	var d reply
 	switch r := r.(type) {
 	case monitor:
 		for _, key := range s.keys() {
@@ -285,7 +285,7 @@ func (p *process) hear() bool {
 	}
 	e := p.conn.queue[0]
 	p.conn.queue = p.conn.queue[1:]
-	if _, ok := e.(done); ok {
+	if _, ok := e.(reply); ok {
 		p.last, p.request, p.asked = p.request, nil, false
 	}
 	p.step(e)
@@ -296,8 +296,8 @@ func (p *process) hear() bool {
 // connection is ahead of the one who waits for the reply.
 func (p *process) late() {
 	slices.SortStableFunc(p.conn.queue, func(a, b Event) int {
-		_, replyA := a.(done)
-		_, replyB := b.(done)
+		_, replyA := a.(reply)
+		_, replyB := b.(reply)
 		switch {
 		case replyA == replyB:
 			return 0

@@ -11,22 +11,22 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// Want is what should stand in a switch. It is immutable once it was handed over, its
-// slices included.
+// Want is what should be installed in a switch. It is immutable, its slices included, once it
+// was handed over.
 type Want struct {
-	// Unready says why nothing can be placed yet, empty if it can. What stands is left
+	// Unready says why nothing can be placed yet, empty if it can. What is installed is left
 	// as it is.
 	Unready string
-	// Settled is set if Guests has every guest of this node. Until then nothing is
-	// placed first, and nothing that stands is removed.
+	// Settled is set if Guests has every guest of this node. Until then a new connection
+	// places nothing, and no flow is removed.
 	Settled bool
-	// Unsettled says why it is not, empty for the usual reason.
+	// Unsettled says why it is not set, empty if the databases are still being read.
 	Unsettled string
 	// Unsynced is set while the databases have never been read: where the DNS stage is
 	// not known then, that is why.
 	Unsynced bool
 
-	// Kind is the pipeline that the flows stand in. Stage is where OVN has its DNS;
+	// Kind is the pipeline that the flows are installed in. Stage is where OVN has its DNS;
 	// Table and Priority are of the entry flows of other pipelines.
 	Kind     placement.Kind
 	Stage    Stage

@@ -6,34 +6,34 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// withdraw is the next step of a process that leaves: it gives its punt the generation that
-// nobody has to wait for, removes its flows and those of processes before it, then its
-// meters. Those of a process that took over stay.
+// withdraw is the next request of a process that withdraws its flows: it releases its punt,
+// removes its flows and those of processes before it, then its meters. Those of a process
+// that took over stay.
 func (m *machine) withdraw() request {
 	if r := m.trace(); r != nil {
 		return r // an entry flow that stays would lead to a table without flows
 	}
 	generation := m.generation()
-	replaced := m.standing.highest > generation
-	if !m.saidFarewell && !replaced {
-		if f := m.standing.knownPunt(generation); f != nil {
+	replaced := m.observed.highest > generation
+	if !m.releasedPunt && !replaced {
+		if f := m.observed.knownPunt(generation); f != nil {
 			if !m.fresh {
 				return barrier{}
 			}
-			m.saidFarewell = true
+			m.releasedPunt = true
 			mod := f.mod
 			// It goes with the other flows in a moment, or by itself.
-			mod.Command, mod.HardTimeout, mod.Cookie = openflow.Add, 1, cookieOf(farewell)
+			mod.Command, mod.HardTimeout, mod.Cookie = openflow.Add, 1, cookieOf(releasedGeneration)
 			m.adding = []*flow{newFlow(mod)}
 			return apply{[]openflow.FlowMod{mod}}
 		}
 	}
-	if mods := m.standing.superfluous(func(f *flow) bool { return generationOf(f.mod.Cookie) <= generation }); len(mods) > 0 {
+	if mods := m.observed.superfluous(func(f *flow) bool { return generationOf(f.mod.Cookie) <= generation }); len(mods) > 0 {
 		m.adding = nil
 		return m.afterBarrier(apply{mods})
 	}
 	if !replaced && m.meters.known {
-		clear(m.meters.given)
+		clear(m.meters.assigned)
 		if mods := m.meters.superfluous(); len(mods) > 0 {
 			return m.afterBarrier(modMeters{mods})
 		}
@@ -42,6 +42,6 @@ func (m *machine) withdraw() request {
 		return barrier{}
 	}
 	m.ended = true
-	m.do(left{})
+	m.do(withdrawn{})
 	return nil
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metric has the metrics of the plugin ofpunt, and the words for what becomes of a
-// packet-in.
+// Package metric has the metrics of the plugin ofpunt, and the values of their labels result
+// and reason: what becomes of a packet-in, and why. README.md documents them. It counts nothing
+// by itself, and has no goroutine.
 package metric
 
 import (
@@ -12,7 +13,7 @@ import (
 
 const subsystem = "ofpunt"
 
-// The metrics.
+// The metrics. Help says what each counts.
 var (
 	PacketIns = promauto.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "packet_ins_total",
@@ -29,7 +30,7 @@ var (
 	}, []string{"bridge"})
 	Flows = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "flows",
-		Help: "Flows of this process that stand in the switch.",
+		Help: "Flows of this process that are installed in the switch.",
 	}, []string{"bridge"})
 	Guests = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "guests",
@@ -41,7 +42,7 @@ var (
 	}, []string{"bridge"})
 	Kept = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "guests_kept",
-		Help: "Guests whose binding has vanished and that are served for the grace, as their interfaces stand.",
+		Help: "Guests whose binding has vanished and that are served for the grace, as their interfaces are still there.",
 	}, []string{"bridge"})
 	FlowInstalls = promauto.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "flow_installs_total",
@@ -65,7 +66,7 @@ var (
 	}, []string{"bridge", "result", "reason"})
 	TCPSegmentsLost = promauto.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "tcp_segments_lost_total",
-		Help: "TCP segments to guests that found no room on the way to the switch; they are sent again.",
+		Help: "TCP segments to guests that found no room in the queue to the switch; those with data are sent again.",
 	}, []string{"bridge"})
 	TCPConnections = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "tcp_connections",
@@ -82,8 +83,7 @@ var (
 	}, []string{"bridge"})
 )
 
-// What becomes of a packet-in. Each has the reasons below, refusals of the frame
-// package too.
+// Values of the label result: what becomes of a packet-in.
 const (
 	Answered = "answered"
 	Resumed  = "resumed"
@@ -92,7 +92,7 @@ const (
 	Taken    = "taken" // a segment of a TCP connection
 )
 
-// Why that became of it.
+// Values of the label reason: why that becomes of it. Further ones are frame.Refusal.
 const (
 	ReasonChain        = "chain"         // the plugins answered, or passed it through
 	ReasonDeadline     = "deadline"      // no answer in time: SERVFAIL
@@ -108,7 +108,7 @@ const (
 	ReasonTransfer     = "transfer"      // AXFR or IXFR: REFUSED
 	ReasonLoop         = "loop"          // forward would ask the guest what it asks
 	ReasonUnpackable   = "unpackable"    // the plugins' answer is no DNS message: SERVFAIL
-	ReasonUnanswered   = "unanswered"    // the chain ended without a word, as acl drop does
+	ReasonUnanswered   = "unanswered"    // the chain ended without an answer, as with drop of acl
 	ReasonForeign      = "foreign"       // a packet-in that no flow of ours caused
 	ReasonUndecodable  = "undecodable"   // a packet-in that breaks the protocol
 	ReasonConnection   = "connection"    // the connection or its queue was gone
@@ -120,8 +120,8 @@ const (
 	ReasonNeighbor     = "neighbor"      // ARP or neighbour solicitation, answered
 )
 
-// Tally counts what becomes of the packet-ins of one bridge. It looks up no labels for
-// those results that every query has. It is safe for concurrent use.
+// Tally counts for one bridge. It has the counters that every query needs ready, since a look-up
+// by labels takes a lock. It is safe for concurrent use.
 type Tally struct {
 	bridge                   string
 	answered, resumed        prometheus.Counter // with ReasonChain
@@ -129,7 +129,7 @@ type Tally struct {
 	segmentsLost             prometheus.Counter
 }
 
-// NewTally returns that of a bridge.
+// NewTally returns the tally of a bridge.
 func NewTally(bridge string) *Tally {
 	return &Tally{
 		bridge:         bridge,
@@ -158,11 +158,11 @@ func (t *Tally) TCPQuery(result, reason string) {
 	TCPQueries.WithLabelValues(t.bridge, result, reason).Inc()
 }
 
-// InFlight says how many queries are in a plugin chain.
+// InFlight sets how many queries are in a plugin chain.
 func (t *Tally) InFlight(n int64) { t.inFlight.Set(float64(n)) }
 
-// TCPConnections says how many connections there are.
+// TCPConnections sets how many connections there are.
 func (t *Tally) TCPConnections(n int) { t.tcpConnections.Set(float64(n)) }
 
-// TCPSegmentLost counts a segment that found no room on its way to the switch.
+// TCPSegmentLost counts a segment that found no room in the queue to the switch.
 func (t *Tally) TCPSegmentLost() { t.segmentsLost.Inc() }

@@ -10,8 +10,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/metric"
 )
 
-// What a tally counts, it counts by the labels that it is asked for, those included that it
-// has at hand.
+// A tally counts by the labels that it is called with, also where it has the counter ready.
 func TestTally(t *testing.T) {
 	tally := metric.NewTally("br-tally")
 	for _, result := range []string{metric.Answered, metric.Resumed, metric.Refused, metric.Dropped} {

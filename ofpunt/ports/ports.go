@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ports tells who owns an OpenFlow port of a bridge now.
+// Package ports tells who owns an OpenFlow port of a bridge now. It knows nothing of guests
+// and networks.
 //
-// Numbers are reused. The switch and the local Open_vSwitch database tell of a port that
-// goes and of another that gets its number in their own time each, and packets of the port
-// before may still be on their way. So a number counts
+// Port numbers are reused. The switch and the local Open_vSwitch database tell at different
+// times that a port is gone and that another has its number, and packets of the first may
+// still be in flight then. So a number has an owner only
 //
 //   - as long as the switch has not deleted the port that the database has there
 //     ([Owners.Deleted]),
 //   - for a packet-in of a pipeline without logical ports, only once the switch has handed
-//     over all packets that it had when the database named the port ([View.Settle]).
+//     over all packets that it had when the database named the port ([View.SetDrained]).
 //
 // An answer is dropped if its port has moved to another owner meanwhile ([Owners.Moved]).
 //
-//	local database ──Set──► View ◄──Owner, SettledOwner, Moved── packet-ins, answers
+//	local database ──Set──► View ◄──Owner, DrainedOwner, Moved── packet-ins, answers
 //	switch ──────Deleted──► gone ◄──┘
 //
 // The package has no goroutine. Readers take no lock: a View and the map of gone ports are
-// immutable and are replaced as a whole. Writers hold Owners.mu.
+// immutable and are replaced as a whole. Owners.mu is for those who replace them.
 package ports
 
 import (
@@ -29,16 +30,15 @@ import (
 	"github.com/puntdns/puntdns/internal/vswitch"
 )
 
-// View is the local database's picture of a bridge. It is immutable, but for whether it is
-// settled. Its methods are safe for concurrent use.
+// View is a bridge as the local database has it. It is immutable, but for whether it is
+// drained. Its methods are safe for concurrent use.
 type View struct {
 	vswitch.View
 	byNumber map[uint32]*vswitch.Interface
-	// stayed are the numbers whose ports were there in the view before. Of others a
-	// packet may still be on its way that the port before them has sent, until settled is
-	// set.
+	// stayed are the numbers whose ports were there in the view before. From another number
+	// a packet of its earlier owner may still be in flight, until drained is set.
 	stayed  map[uint32]bool
-	settled atomic.Bool
+	drained atomic.Bool
 }
 
 // NewView returns the view that follows before, which is nil for the first.
@@ -55,27 +55,28 @@ func NewView(v vswitch.View, before *View) *View {
 			l.stayed[p.OFPort] = true
 		} else {
 			was := before.byNumber[p.OFPort]
-			l.stayed[p.OFPort] = was != nil && was.UUID == p.UUID && before.isSettled(p.OFPort)
+			l.stayed[p.OFPort] = was != nil && was.UUID == p.UUID && before.isDrained(p.OFPort)
 		}
 	}
 	return l
 }
 
-func (l *View) isSettled(number uint32) bool { return l.settled.Load() || l.stayed[number] }
+func (v *View) isDrained(number uint32) bool { return v.drained.Load() || v.stayed[number] }
 
-// Settle says that the switch has handed over all packets that it had before the view came.
-func (l *View) Settle() { l.settled.Store(true) }
+// SetDrained says that the switch has handed over all packets that it had before the view
+// came.
+func (v *View) SetDrained() { v.drained.Store(true) }
 
 // Absent reports whether the database has no such bridge: each has an interface of its own
 // name.
-func (l *View) Absent() bool { return len(l.Interfaces) == 0 }
+func (v *View) Absent() bool { return len(v.Interfaces) == 0 }
 
 // IfaceIDs returns the logical ports that have an interface here. One without an OpenFlow
 // port number is none: nothing can come from it.
-func (l *View) IfaceIDs() []string {
+func (v *View) IfaceIDs() []string {
 	var ids []string
-	for i := range l.Interfaces {
-		if id := l.Interfaces[i].IfaceID; id != "" && l.Interfaces[i].OFPort != 0 {
+	for i := range v.Interfaces {
+		if id := v.Interfaces[i].IfaceID; id != "" && v.Interfaces[i].OFPort != 0 {
 			ids = append(ids, id)
 		}
 	}
@@ -90,10 +91,10 @@ type Owners struct {
 	// gone are the ports that the switch has deleted and the database still has. The map
 	// is immutable, and nil while there is none.
 	gone atomic.Pointer[map[uint32]tombstone]
-	// followed is set while the database is read.
-	followed atomic.Bool
+	// databaseUp is set while the database is connected and read.
+	databaseUp atomic.Bool
 
-	mu sync.Mutex // of those who write gone or followed
+	mu sync.Mutex // held by those who write gone or databaseUp
 }
 
 // tombstone stands at the number of a port that the switch has deleted, until the local
@@ -117,29 +118,29 @@ func (o *Owners) Set(v *View) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	// They last for their time in any case, since a reader may still look at the view
-	// before.
+	// A tombstone whose time is not over stays even if its row is gone: a reader may still
+	// have the view before.
 	o.prune(func(number uint32, t tombstone) bool {
 		i := v.byNumber[number]
-		return !now.Before(t.end) && (o.followed.Load() || i == nil || i.UUID != t.uuid)
+		return !now.Before(t.end) && (o.databaseUp.Load() || i == nil || i.UUID != t.uuid)
 	})
 }
 
-// Follow says whether the database is read from now on. While it is not, what it has said
-// of a port that the switch deletes stays wrong for longer.
-func (o *Owners) Follow(followed bool) {
+// SetDatabaseUp says whether the database is connected and read from now on. While it is
+// not, a tombstone stands for as long as that lasts.
+func (o *Owners) SetDatabaseUp(up bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !followed && o.followed.Load() {
-		// These had their time, so their rows are others' than the ports that went.
+	if !up && o.databaseUp.Load() {
+		// Those whose time is over stand on rows of other ports than the switch deleted.
 		now := time.Now()
 		o.prune(func(_ uint32, t tombstone) bool { return !now.Before(t.end) })
 	}
-	o.followed.Store(followed)
+	o.databaseUp.Store(up)
 }
 
-// Followed reports whether the database is read.
-func (o *Owners) Followed() bool { return o.followed.Load() }
+// DatabaseUp reports whether the database is connected and read.
+func (o *Owners) DatabaseUp() bool { return o.databaseUp.Load() }
 
 // Deleted says that the switch has deleted a port. Name is cut to 15 bytes, as the switch
 // does it.
@@ -162,7 +163,8 @@ func (o *Owners) Deleted(number uint32, name string) {
 	o.gone.Store(&next)
 }
 
-// prune drops the tombstones that over reports. The caller holds mu.
+// prune drops the tombstones of which over reports that their time is over. The caller holds
+// mu.
 func (o *Owners) prune(over func(uint32, tombstone) bool) {
 	gone := o.gone.Load()
 	if gone == nil {
@@ -181,18 +183,19 @@ func (o *Owners) prune(over func(uint32, tombstone) bool) {
 // known.
 func (o *Owners) Owner(number uint32) *vswitch.Interface { return o.owner(o.view.Load(), number) }
 
-// SettledOwner returns the interface that a packet came in by, nil if that is not known.
-func (o *Owners) SettledOwner(number uint32) *vswitch.Interface {
+// DrainedOwner returns the interface that a packet came in by, nil if that is not known: while
+// packets of an earlier owner of the number may be in flight, it is not.
+func (o *Owners) DrainedOwner(number uint32) *vswitch.Interface {
 	view := o.view.Load()
-	if view == nil || !view.isSettled(number) {
+	if view == nil || !view.isDrained(number) {
 		return nil
 	}
 	return o.owner(view, number)
 }
 
-// Moved reports whether the OpenFlow port that a packet came from, when was had it, is
-// another's by now: the answer is for nobody else. Where was is nil it is not known who
-// asked, and the answer is an error without data.
+// Moved reports whether the OpenFlow port that a packet came from, when was owned it, is
+// another's by now: the answer must not reach that one. Where was is nil, the sender is not
+// known, and the answer is an error without data.
 func (o *Owners) Moved(was *vswitch.Interface, number uint32) bool {
 	if was == nil {
 		return false
@@ -210,7 +213,7 @@ func (o *Owners) owner(view *View, number uint32) *vswitch.Interface {
 	if i == nil || gone == nil {
 		return i
 	}
-	if t, ok := (*gone)[number]; ok && t.uuid == i.UUID && (!o.followed.Load() || time.Now().Before(t.end)) {
+	if t, ok := (*gone)[number]; ok && t.uuid == i.UUID && (!o.databaseUp.Load() || time.Now().Before(t.end)) {
 		return nil
 	}
 	return i

@@ -22,11 +22,11 @@ func TestNumberOfADeletedPort(t *testing.T) {
 	var o Owners
 	show := func(p vswitch.Interface) {
 		v := NewView(vswitch.View{Interfaces: []vswitch.Interface{p}}, o.View())
-		v.Settle()
+		v.SetDrained()
 		o.Set(v)
 	}
 	who := func() string {
-		if i := o.SettledOwner(3); i != nil {
+		if i := o.DrainedOwner(3); i != nil {
 			return i.IfaceID
 		}
 		return ""
@@ -85,7 +85,7 @@ func TestTombstone(t *testing.T) {
 		return step{"after " + d.String(), func(*Owners) { time.Sleep(d) }, owned}
 	}
 	follow := func(yes, owned bool) step {
-		return step{"followed", func(o *Owners) { o.Follow(yes) }, owned}
+		return step{"database up", func(o *Owners) { o.SetDatabaseUp(yes) }, owned}
 	}
 	same := func(owned bool) step {
 		return step{"the same row again", func(o *Owners) { o.Set(viewOf("1", o.View())) }, owned}
@@ -151,7 +151,7 @@ func TestConcurrently(t *testing.T) {
 				if i := o.Owner(3); i != nil && i.OFPort != 3 {
 					t.Errorf("%+v", i)
 				}
-				o.SettledOwner(3)
+				o.DrainedOwner(3)
 				o.Moved(o.Owner(3), 3)
 			}
 		})
@@ -160,8 +160,8 @@ func TestConcurrently(t *testing.T) {
 		for i := range 1000 {
 			o.Deleted(3, "tap")
 			o.Set(viewOf(string(rune('a'+i%2)), o.View()))
-			o.View().Settle()
-			o.Follow(i%3 == 0)
+			o.View().SetDrained()
+			o.SetDatabaseUp(i%3 == 0)
 		}
 	})
 	wg.Wait()

@@ -16,22 +16,23 @@ import (
 // before they count as stuck: twice what each query may take.
 const stuckTime = 2 * answerDeadline
 
-// admission holds the queries in flight on one bridge, bounded in all, by network
-// and by guest (package share). Readers of connections admit, workers release; neither
-// waits for the other. Limits stand here, before the chain, as a plugin's own
-// (forward has one) is shared by all tenants.
+// admission has the queries in flight of one server, bounded in all, by network and by guest
+// (package share). Readers of connections admit, workers release; neither waits for the
+// other. The limits are enforced here, before the chain, as a plugin's own (forward has one) is
+// shared by all tenants.
 type admission struct {
 	slots []atomic.Pointer[Exchange]
 	count atomic.Int64
-	// released counts the queries that left a chain. Seen of them were counted by the last
-	// call of watch, which is the only one to use it, and the last ones at progress, in
-	// Unix nanoseconds. rejected is set by those that there was no room for since then.
+	// released counts the queries that have left a chain. seen is what watch has last read
+	// there; it alone uses that. progress is when that had last changed, in Unix nanoseconds.
+	// rejected is set once a query was rejected since then.
 	released atomic.Int64
 	seen     int64
 	progress atomic.Int64
 	rejected atomic.Bool
 
-	// mu is the readers': a reload that changes the connection has two for a while.
+	// mu guards what follows. Readers of connections take it, of which there are two for a
+	// while when a reload changes the connection.
 	mu       sync.Mutex
 	cursor   int
 	guests   map[guestKey]*inFlightCount
@@ -58,16 +59,17 @@ func newAdmission(size int) *admission {
 	return a
 }
 
-// admit takes x in, or tells which limit stands against it.
+// admit gives x a slot. Otherwise it returns which limit is exceeded, as metric.Reason*.
 func (a *admission) admit(x *Exchange, perGuest int) (reason string) {
-	reason = a.take(x, perGuest)
+	reason = a.reserve(x, perGuest)
 	if reason != "" {
 		a.rejected.Store(true)
 	}
 	return reason
 }
 
-func (a *admission) take(x *Exchange, perGuest int) (reason string) {
+// reserve is admit, but for taking note of a rejection.
+func (a *admission) reserve(x *Exchange, perGuest int) (reason string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.guests) >= maxIdleGuests {
@@ -102,20 +104,19 @@ func countOf[K comparable](m map[K]*inFlightCount, key K) *inFlightCount {
 	return c
 }
 
-// release lets x go, once.
+// release gives the slot of x back. It is called once for each x that was admitted.
 func (a *admission) release(x *Exchange) {
 	a.slots[x.slot].Store(nil)
 	x.ofGuest.n.Add(-1)
 	x.ofNetwork.n.Add(-1)
 	if x.ready.Load() {
-		// Others have not been in a chain.
+		// Others have not been in a chain, and so are no progress.
 		a.released.Add(1)
 	}
 	a.count.Add(-1)
 }
 
-// watch takes note of queries that have left. One goroutine calls it, several times a
-// second.
+// watch takes note of progress. One goroutine calls it, several times a second.
 func (a *admission) watch(now time.Time) {
 	released := a.released.Load()
 	if a.seen != released || a.count.Load() == 0 {
@@ -131,7 +132,7 @@ func (a *admission) stuck(now time.Time) bool {
 	return a.rejected.Load() && now.UnixNano()-a.progress.Load() > int64(stuckTime)
 }
 
-// sweep forgets guests and networks without a query.
+// sweep forgets guests and networks without a query. The caller holds mu.
 func (a *admission) sweep() {
 	idle := func(c *inFlightCount) bool { return c.n.Load() == 0 }
 	maps.DeleteFunc(a.guests, func(_ guestKey, c *inFlightCount) bool { return idle(c) })

@@ -49,7 +49,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// Chains are stuck when they turn queries away and let none go, for longer than a
+// Chains are stuck when queries are rejected and none leaves a chain, for longer than a
 // query may take; not while queries end, nor when nobody asks.
 func TestStuck(t *testing.T) {
 	now := time.Now()

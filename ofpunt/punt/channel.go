@@ -12,7 +12,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// Channel is one connection to the switch as the packet-ins have it that came by it.
+// Channel takes the packet-ins of one connection to the switch, and sends their packet-outs. It
+// is safe for concurrent use, but for PacketIn, which the reader of the connection calls.
 type Channel struct {
 	intake *Intake
 	conn   *openflow.Conn
@@ -53,9 +54,8 @@ func (c *Channel) PacketIn(in *openflow.PacketIn, message []byte) {
 	}
 }
 
-// probe is a probe of the lease that a worker is to give back: it takes the way of a query,
-// and so tells whether there is a way. No limit holds it up, or guests that fill those would
-// end the lease.
+// probe is a probe of the lease. A worker returns it, so that it shows whether queries get
+// through. It needs no admission, or guests that use the limits up would end the lease.
 type probe struct {
 	channel *Channel
 	server  *Server
@@ -63,13 +63,14 @@ type probe struct {
 	token   uint64
 }
 
+// probe takes a probe of the lease on the reader's goroutine.
 func (c *Channel) probe(in *openflow.PacketIn) {
 	if token, ok := frame.ParseProbe(in.Data); ok {
 		c.intake.workers.serve(&probe{c, c.intake.server.Load(), time.Now(), token})
 	}
 }
 
-// run gives the probe back, unless the chains are stuck.
+// run tells the lease that the probe is back, unless the chains are stuck.
 func (p *probe) run() {
 	if !p.server.admission.stuck(p.arrived) {
 		p.channel.probeBack(p.token)

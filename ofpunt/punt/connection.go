@@ -55,7 +55,7 @@ const (
 	roomTime = answerDeadline + 500*time.Millisecond
 )
 
-// errNoRoom: a query was so long, beside others, that there was no room for it in time.
+// errNoRoom is for a long query that found no room for roomTime.
 var errNoRoom = errors.New("no room for a long query")
 
 // accept takes connections until the stack is closed.
@@ -135,14 +135,14 @@ func (c *connection) await(first bool) error {
 	}
 }
 
-// touch takes note that the connection is in use.
+// touch restarts the idle time of the connection.
 func (c *connection) touch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.active = time.Now()
 }
 
-// promise takes note of what the guest is told.
+// promise takes note of the timeout that the guest is told.
 func (c *connection) promise(units int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +158,7 @@ func (c *connection) idleUntil(idle time.Duration, now time.Time) time.Time {
 	case c.promised == 0:
 		idle = closeWait
 	case c.promised > 0:
-		idle = max(idle, time.Duration(c.promised)*keepaliveUnit) + keepaliveGrace
+		idle = max(idle, time.Duration(c.promised)*keepaliveUnit) + keepaliveMargin
 	}
 	if len(c.open) > 0 {
 		return now.Add(idle)
@@ -191,10 +191,10 @@ func (c *connection) read(whole time.Duration) (message []byte, reserved int, er
 	return message, reserved, nil
 }
 
-// linger ends a connection whose guest may go on asking: when all queries have been dealt
-// with, it says so and takes no note of what still comes, for a while. To close it at once
-// would reset it, and the guest might not get the last answers.
-func (c *connection) linger(patience time.Duration) {
+// linger ends a connection whose guest may go on asking. When all queries have been dealt with,
+// it closes the connection for writing, and discards what still comes for as long as wait. To
+// close it at once would reset it, and the guest might not get the last answers.
+func (c *connection) linger(wait time.Duration) {
 	c.mu.Lock()
 	c.lingers = true
 	c.mu.Unlock()
@@ -207,7 +207,7 @@ func (c *connection) linger(patience time.Duration) {
 		}
 	}
 	c.conn.CloseWrite()
-	_ = c.conn.SetReadDeadline(time.Now().Add(patience)) // has no errors
+	_ = c.conn.SetReadDeadline(time.Now().Add(wait)) // has no errors
 	_, _ = io.Copy(io.Discard, c.conn)
 }
 
@@ -256,7 +256,7 @@ func (m *message) run() {
 	}
 }
 
-// reject deals with a message that there is no room for.
+// reject deals with a message that was not admitted.
 func (m *message) reject(reason string) {
 	x := &m.exchange
 	defer x.end()
@@ -321,8 +321,8 @@ func (c *connection) end() {
 	}
 }
 
-// finish closes the connection once all queries have been dealt with: who has asked
-// all may say so, and still wait for the answers.
+// finish closes the connection once all queries have been dealt with: a guest may close its
+// side after its last query, and still wait for the answers.
 func (c *connection) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -331,7 +331,7 @@ func (c *connection) finish() {
 	}
 }
 
-// send sends b.answer, and waits for room until then.
+// send sends b.answer. An answer that the guest has no room for waits here, until then.
 func (c *connection) send(b *buffer, until time.Time) error {
 	b.frame = binary.BigEndian.AppendUint16(b.frame[:0], uint16(len(b.answer)))
 	b.frame = append(b.frame, b.answer...)

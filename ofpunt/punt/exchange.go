@@ -21,7 +21,7 @@ const (
 	RcodeDropped
 )
 
-// transport is what has brought the query of an exchange, and takes its answer back.
+// transport has brought the query of an exchange, and sends its answer.
 type transport interface {
 	// overTCP reports whether it is a TCP connection, else it is a datagram.
 	overTCP() bool
@@ -74,7 +74,7 @@ type Exchange struct {
 	recursive atomic.Int32
 	// looped is set if forward would ask the guest itself.
 	looped atomic.Bool
-	// done is set by whoever answers, drops or resumes.
+	// done is set by whoever answers, drops or resumes (claim).
 	done atomic.Bool
 	// unanswered is the outcome once done is set without an answer; else 0.
 	unanswered atomic.Int32
@@ -114,7 +114,7 @@ func (c *exchangeContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// ask takes the query through its chain.
+// ask has the chain answer the query.
 func (x *Exchange) ask() {
 	x.context = exchangeContext{x.server.Context, x}
 	x.writer.init(x)
@@ -122,8 +122,8 @@ func (x *Exchange) ask() {
 	x.drop(metric.ReasonUnanswered)
 }
 
-// end takes an exchange out of flight, whose chain has returned. It is to be deferred: a
-// panic costs its exchange and no more.
+// end releases an exchange whose chain has returned. It is to be deferred, since it recovers
+// from a panic of the chain.
 func (x *Exchange) end() {
 	x.panicked(recover())
 	if x.ofGuest != nil {
@@ -133,7 +133,7 @@ func (x *Exchange) end() {
 	x.transport.release()
 }
 
-// panicked takes what recover has returned.
+// panicked drops the exchange if r, which recover has returned, is a panic.
 func (x *Exchange) panicked(r any) {
 	if r != nil {
 		x.server.logPanic(x.from.channel.intake.bridge.Name, r)
@@ -165,8 +165,8 @@ func (x *Exchange) offersRecursion() bool {
 	return x.server.Recursive
 }
 
-// SetLooped says that forward would ask the guest what that has asked. So a resume, or
-// SERVFAIL, is counted as such.
+// SetLooped says that forward would ask the guest what that has asked. It has a resume, or
+// SERVFAIL, counted as a loop.
 func (x *Exchange) SetLooped() { x.looped.Store(true) }
 
 // Outcome reports whether the exchange is done, and what has become of it where that is no

@@ -68,7 +68,7 @@ func sent(t *testing.T, peer net.Conn, last uint16) map[uint16]int {
 	return all
 }
 
-// Whoever is first answers, and nobody after him, whatever the way: a guest's socket
+// The first answer is sent, and no other, whoever gives it: a guest's socket
 // that is still open would take another answer for that to its next query.
 func TestOneAnswer(t *testing.T) {
 	c, peer := newChannel(t)

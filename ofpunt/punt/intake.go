@@ -33,8 +33,8 @@ type Bridge struct {
 	// Conn is the newest connection to the switch, nil without one: TCP connections of
 	// guests outlive it.
 	Conn *atomic.Pointer[openflow.Conn]
-	// Leaving is set once the bridge is to be left, so that connections are to end.
-	Leaving *atomic.Bool
+	// Draining is set once no further query is wanted: TCP connections are to end.
+	Draining *atomic.Bool
 }
 
 // Intake takes the packet-ins of one bridge, by whatever connection they come, and has the

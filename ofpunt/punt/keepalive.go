@@ -15,9 +15,9 @@ import (
 const keepaliveUnit = 100 * time.Millisecond
 
 const (
-	// keepaliveGrace is for the way of a query that the guest sends within the time that
-	// it was promised.
-	keepaliveGrace = time.Second
+	// keepaliveMargin is for a query to arrive that the guest sends within the time that it
+	// was promised.
+	keepaliveMargin = time.Second
 	// closeWait is how long a guest that was told a timeout of 0 may be idle: it is to end
 	// the connection itself (RFC 7828, section 3.4).
 	closeWait = time.Second
@@ -103,7 +103,7 @@ func (x *Exchange) promise(asks bool) int {
 
 // promise implements transport.
 func (m *message) promise(idle time.Duration) int {
-	if m.last || m.connection.intake.bridge.Leaving.Load() || m.connection.conn.Crowded() {
+	if m.last || m.connection.intake.bridge.Draining.Load() || m.connection.conn.Crowded() {
 		idle = 0
 	}
 	units := min(int(idle/keepaliveUnit), math.MaxUint16)

@@ -130,9 +130,9 @@ func TestIdleUntil(t *testing.T) {
 		want     time.Time
 	}{
 		{"nothing was promised", -1, 0, active.Add(10 * time.Second)},
-		{"as long", 100, 0, active.Add(10*time.Second + keepaliveGrace)},
-		{"longer", 300, 0, active.Add(30*time.Second + keepaliveGrace)},
-		{"shorter", 50, 0, active.Add(10*time.Second + keepaliveGrace)},
+		{"as long", 100, 0, active.Add(10*time.Second + keepaliveMargin)},
+		{"longer", 300, 0, active.Add(30*time.Second + keepaliveMargin)},
+		{"shorter", 50, 0, active.Add(10*time.Second + keepaliveMargin)},
 		{"to end", 0, 0, active.Add(closeWait)},
 		{"a query is worked on", -1, 1, now.Add(10 * time.Second)},
 	} {
@@ -180,7 +180,7 @@ func TestPromise(t *testing.T) {
 			}
 			var leaving atomic.Bool
 			leaving.Store(tt.leaving)
-			in := newIntake(Bridge{Leaving: &leaving}, nil)
+			in := newIntake(Bridge{Draining: &leaving}, nil)
 			c := newConnection(in, conn)
 			m := &message{connection: c, last: tt.last}
 			x, by := &m.exchange, transport(m)
@@ -215,7 +215,7 @@ func TestLateAnswerPromisesNothing(t *testing.T) {
 	const told = 100
 	var leaving atomic.Bool
 	leaving.Store(true) // any other answer says 0
-	in := newIntake(Bridge{Leaving: &leaving}, nil)
+	in := newIntake(Bridge{Draining: &leaving}, nil)
 	m := &message{connection: &connection{intake: in, promised: told}}
 	x := &m.exchange
 	x.init(NewServer(Config{IdleTimeout: time.Second}), m, &sender{channel: &Channel{intake: in}})

@@ -17,7 +17,7 @@ import (
 var resolverMAC = [6]byte{0x02, 0x00, 'd', 'n', 's', 0x35}
 
 // neighbor answers an ARP request or a neighbour solicitation for a resolver address. It is
-// no query, and takes no slot of one: the reader does it and waits for nobody.
+// no query and needs no admission: the reader answers it, and does not block.
 func (c *Channel) neighbor(in *openflow.PacketIn, message []byte) {
 	var p packet
 	p.init(c, c.intake.server.Load(), in, message)

@@ -57,14 +57,14 @@ var (
 	errNotPaused = errors.New("the punt was not paused, it can't be resumed")
 )
 
-// init makes p that of a packet-in, and looks up by which port it came.
+// init sets p up for a packet-in, and looks up who owns the port that it came by.
 func (p *packet) init(c *Channel, s *Server, in *openflow.PacketIn, message []byte) {
 	p.channel, p.server, p.in, p.message, p.inPort = c, s, *in, message, in.InPort
 	if s.OVN {
 		p.owner = c.intake.bridge.Ports.Owner(in.InPort)
 		p.guest = guestKey{uint32(in.Metadata), in.Regs[placement.RegInPort]}
 	} else {
-		p.owner = c.intake.bridge.Ports.SettledOwner(in.InPort)
+		p.owner = c.intake.bridge.Ports.DrainedOwner(in.InPort)
 		p.guest = guestKey{networkOf(p.owner), in.InPort}
 	}
 }
@@ -157,7 +157,7 @@ func (p *packet) end(result, reason string) {
 	}
 }
 
-// recovered takes a panic over the packet, and is to be deferred.
+// recovered drops the packet after a panic. It is to be deferred.
 func (p *packet) recovered() {
 	if r := recover(); r != nil {
 		p.server.logPanic(p.channel.intake.bridge.Name, r)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package punt takes the packets that a bridge punts, and does what becomes of each.
+// Package punt takes the packets that a bridge punts, and answers, resumes or drops each. It
+// knows nothing of Corefiles, and has who sent a packet and the plugin chains from its [Config].
 //
 // A packet is one packet-in: a frame, and what the switch says of where it came from. One
 // that is paused can be resumed, once. An [Exchange] is one DNS message of a guest and its
@@ -24,10 +25,19 @@
 //     for. It also runs datagrams, where the chains answer from memory.
 //   - Workers run all other exchanges, in number bounded by the limits on queries in flight.
 //   - An [Intake] has one goroutine that accepts TCP connections, one for each of them, and
-//     one that answers for chains that take too long.
+//     one that answers for chains that take too long (watch).
 //
-// Locks: admission.mu, for those that admit; connection.mu; Intake.mu. None is held while
-// another one is taken, or while a chain is asked. Those that answer take none.
+// An answer over TCP that the guest has no room for waits in connection.send, that is in
+// tcp.Conn.Send: on the worker of its chain, or at the deadline on a goroutine of its own.
+//
+// Locks:
+//
+//	admission.mu   the free slots, and which guests and networks are counted; readers admit
+//	connection.mu  whether the connection ends, and until when it may be idle
+//	Intake.mu      which servers still have queries in flight
+//
+// None is held while another one is taken, or while a chain is asked. An answer over UDP takes
+// none.
 package punt
 
 import clog "github.com/coredns/coredns/plugin/pkg/log"

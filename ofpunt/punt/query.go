@@ -14,9 +14,9 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// The way of a query over UDP. The connection has decoded the packet-in, whose registers
-// and in_port say whom the limits are for; what is in the frame is looked at behind
-// admission, by whoever runs the datagram.
+// The path of a query over UDP. The connection has decoded the packet-in, whose registers and
+// in_port say whose limits apply. The frame is decoded after admission only, by whoever runs the
+// datagram.
 
 // query takes a punted UDP packet on the reader's goroutine: it admits the query, or
 // rejects it.
@@ -29,14 +29,14 @@ func (c *Channel) query(in *openflow.PacketIn, message []byte) {
 			d.reject(reason)
 			return
 		}
-		// Who replaces a server waits for the queries that it has admitted, so one that it
-		// admitted too late must not count on its chain.
+		// A reload waits for the queries that the old server has admitted. One that was
+		// admitted after it had waited must not use the old chain.
 		now := c.intake.server.Load()
 		if s == now {
 			break
 		}
 		s.admission.release(&d.exchange)
-		d = d.again(now)
+		d = d.forServer(now)
 	}
 	c.pending.Add(1)
 	d.start()
@@ -55,8 +55,8 @@ func (d *datagram) receive(c *Channel, s *Server, in *openflow.PacketIn, message
 	d.exchange.init(s, d, &d.sender)
 }
 
-// again returns a datagram of the same packet-in for another server.
-func (d *datagram) again(s *Server) *datagram {
+// forServer returns a datagram of the same packet-in for another server.
+func (d *datagram) forServer(s *Server) *datagram {
 	o := new(datagram)
 	o.receive(d.channel, s, &d.in, d.message)
 	return o
@@ -71,7 +71,7 @@ const readerTime = time.Millisecond
 // query.
 func (d *datagram) start() {
 	conn, now := d.channel.conn, d.exchange.arrived
-	if now.Sub(conn.ReadAt()) < readerTime && d.server.onReader(now) {
+	if now.Sub(conn.ReadAt()) < readerTime && d.server.mayRunOnReader(now) {
 		conn.Then(d)
 		return
 	}
@@ -81,7 +81,7 @@ func (d *datagram) start() {
 // Run implements openflow.Task: the reader runs d as long as nobody else has to be asked.
 func (d *datagram) Run() {
 	d.runByReader.Store(true)
-	if !d.answeredHere() {
+	if !d.prepareOnReader() {
 		d.runByReader.Store(false)
 		d.channel.intake.workers.serve((*prepared)(d))
 		return
@@ -89,14 +89,14 @@ func (d *datagram) Run() {
 	d.ask()
 }
 
-// prepared is a datagram that prepare has been called of.
+// prepared is a datagram for which prepare has been called.
 type prepared datagram
 
 func (p *prepared) run() { (*datagram)(p).ask() }
 
-// answeredHere prepares d. It reports whether the rest blocks on nobody: there is no chain to
-// ask, or the databases know the name.
-func (d *datagram) answeredHere() bool {
+// prepareOnReader prepares d. It reports whether the reader can do the rest without blocking:
+// there is no chain to ask, or the databases know the name.
+func (d *datagram) prepareOnReader() bool {
 	x := &d.exchange
 	d.prepare()
 	defer func() { x.panicked(recover()) }()
@@ -106,7 +106,7 @@ func (d *datagram) answeredHere() bool {
 // TaskLasts takes note that a query has blocked the reader of a connection.
 func TaskLasts(t openflow.Task) {
 	if d, ok := t.(*datagram); ok {
-		d.server.blocked(d.channel.intake.bridge.Name, time.Now())
+		d.server.readerBlocked(d.channel.intake.bridge.Name, time.Now())
 	}
 }
 
@@ -170,7 +170,7 @@ func (d *datagram) identifySender() bool {
 	return ok
 }
 
-// reject deals with a query that there is no room for.
+// reject deals with a query that was not admitted.
 func (d *datagram) reject(reason string) {
 	x := &d.exchange
 	defer x.end()
@@ -196,7 +196,7 @@ func (x *Exchange) reject(reason string) {
 }
 
 // answersName reports whether a chain answers for the name by itself. The message need not
-// be parsed as a whole: that would keep the reader of the connection.
+// be parsed as a whole: that would block the reader of the connection.
 func (x *Exchange) answersName() bool {
 	qname, _, err := dns.UnpackDomainName(x.payload, headerLen)
 	return err == nil && x.server.Answers(&x.from.origin, strings.ToLower(qname))
@@ -216,6 +216,7 @@ func (d *datagram) send(b *buffer, _ time.Time) (err error) {
 	return d.channel.packetOut(b, d.inPort, d.tag, d.runByReader.Load())
 }
 
+// promise implements transport: a datagram has no connection to keep open.
 func (d *datagram) promise(time.Duration) int { return -1 }
 
 func (d *datagram) atDeadline(answer func()) { answer() }

@@ -25,7 +25,7 @@ func answers(t *testing.T, peer net.Conn, n int) (writes int) {
 	return writes
 }
 
-// What is read at once is answered at once, as long as that takes no time to speak of.
+// What is read at once is answered at once, as long as the reader is not busy for long.
 func TestReaderAnswersTogether(t *testing.T) {
 	const n = 5
 	for range 100 { // on a busy machine the reader may be kept from it for a while
@@ -56,7 +56,7 @@ func TestReaderIsRelieved(t *testing.T) {
 }
 
 // A query that blocks a reader sends those after it to workers, for a while.
-func TestDistrust(t *testing.T) {
+func TestReaderBlocked(t *testing.T) {
 	now := time.Now()
 	for _, tt := range []struct {
 		name string
@@ -67,11 +67,11 @@ func TestDistrust(t *testing.T) {
 		{"chains that wait", &Server{}, now, false},
 		{"chains that do not", &Server{Config: Config{FromMemory: true}}, now, true},
 		{"a task lasts", lasted(), now, false},
-		{"one has waited", blockedAt(now), now.Add(distrustTime - time.Second), false},
-		{"one has waited, long ago", blockedAt(now), now.Add(distrustTime + time.Second), true},
+		{"one has waited", blockedAt(now), now.Add(workersOnlyTime - time.Second), false},
+		{"one has waited, long ago", blockedAt(now), now.Add(workersOnlyTime + time.Second), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.s.onReader(tt.at); got != tt.want {
+			if got := tt.s.mayRunOnReader(tt.at); got != tt.want {
 				t.Errorf("got %v", got)
 			}
 		})
@@ -80,7 +80,7 @@ func TestDistrust(t *testing.T) {
 
 func blockedAt(at time.Time) *Server {
 	s := lasted()
-	s.blocked(bridgeName, at)
+	s.readerBlocked(bridgeName, at)
 	return s
 }
 

@@ -28,8 +28,8 @@ var bareOPT = [11]byte{0, 0, 41, maxPayload >> 8, maxPayload & 0xff}
 
 // appendError appends the answer to the DNS message m with rcode and nothing in
 // it but m's question and, where m has one, an OPT record. RA is set if recursive is.
-// It needs no parser and allocates nothing, since it also speaks for queries that
-// there is no room for. It returns nil when m has no whole header.
+// It needs no parser and allocates nothing, since it also answers queries that are not
+// admitted. It returns nil when m has no whole header.
 func appendError(dst, m []byte, rcode int, recursive bool) []byte {
 	if len(m) < headerLen {
 		return nil

@@ -88,7 +88,7 @@ func newChannelOf(t testing.TB, before func(), stack *tcp.Stack) (c *Channel, pe
 	newest.Store(conn)
 	in := newIntake(Bridge{
 		Name: bridgeName, UserData: punttest.UserData, Tally: metric.NewTally(bridgeName),
-		Ports: new(ports.Owners), Conn: &newest, Leaving: new(atomic.Bool),
+		Ports: new(ports.Owners), Conn: &newest, Draining: new(atomic.Bool),
 	}, stack)
 	in.Use(NewServer(testConfig()))
 	c, err := in.NewChannel(conn, func(uint64) {})
@@ -123,10 +123,10 @@ func tcpChannel(t *testing.T) (c *Channel, peer net.Conn) {
 }
 
 // guestIs has the local database say that the row with that UUID has in_port 5, and
-// the switch that nothing is on its way that came before.
+// the switch that no packet from before is in flight.
 func guestIs(in *Intake, uuid string) {
 	v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: uuid, Name: "tap", OFPort: 5, IfaceID: "port-" + uuid}}}, in.bridge.Ports.View())
-	v.Settle()
+	v.SetDrained()
 	in.bridge.Ports.Set(v)
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
 
-// segment hands a punted TCP segment to the stack, which answers it. It is no query, and
-// takes no slot of one: the reader does it and waits for nobody. The queries that it brings
-// go through admission by themselves.
+// segment hands a punted TCP segment to the stack, which answers it. It is no query and
+// needs no admission: the reader does it, and does not block. The queries that it brings need
+// admission each.
 //
 // A paused one never goes on: whoever has the address would reset the connection.
 func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
@@ -57,8 +57,8 @@ func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
 	}
 }
 
-// peer is the guest at the other end of a TCP connection, as its last segment and the
-// switch have told. It is immutable.
+// peer is the guest at the other end of a TCP connection, by its last segment and what the
+// switch has said of that. It is immutable.
 type peer struct {
 	sender
 	// backend is the destination of the guest's frames here: that of ends, unless a load
@@ -80,13 +80,13 @@ func newPeer(p *packet, backend netip.AddrPort) *peer {
 // key tells the connection from those of others with the same addresses and ports, and
 // of the guest that had the OpenFlow port before.
 func (p *peer) key() tcp.Key {
-	type apart struct {
+	type link struct {
 		network origin.Network
 		local   string
 		mac     [6]byte
 		vlan    uint16
 	}
-	of := apart{network: p.origin.Network, mac: p.ends.SrcMAC, vlan: p.origin.VLAN}
+	of := link{network: p.origin.Network, mac: p.ends.SrcMAC, vlan: p.origin.VLAN}
 	if p.owner != nil {
 		of.local = p.owner.UUID
 	}

@@ -94,18 +94,18 @@ func (s *Server) InFlight() int64 { return s.admission.count.Load() }
 // hijack reports whether queries to every destination are punted.
 func (s *Server) hijack() bool { return len(s.Addresses) == 0 }
 
-// distrustTime is how long queries are left to workers once one has blocked a reader: a
+// workersOnlyTime is how long all queries are left to workers once one has blocked a reader: a
 // chain may block after all, or the machine was busy.
-const distrustTime = time.Minute
+const workersOnlyTime = time.Minute
 
-// onReader reports whether the reader of the connection may run queries.
-func (s *Server) onReader(now time.Time) bool {
+// mayRunOnReader reports whether the reader of the connection may run queries.
+func (s *Server) mayRunOnReader(now time.Time) bool {
 	return s.FromMemory && now.UnixNano() > s.workersUntil.Load()
 }
 
-// blocked takes note that a query has blocked a reader.
-func (s *Server) blocked(bridge string, now time.Time) {
-	if s.workersUntil.Swap(now.Add(distrustTime).UnixNano()) == 0 {
+// readerBlocked takes note that a query has blocked a reader.
+func (s *Server) readerBlocked(bridge string, now time.Time) {
+	if s.workersUntil.Swap(now.Add(workersOnlyTime).UnixNano()) == 0 {
 		log.Infof("Bridge %s: a query kept the reader of the connection for some 100 ms, others are left to workers for a minute", bridge)
 	}
 }

@@ -26,8 +26,8 @@ var maxWaiting = int64(64 * runtime.GOMAXPROCS(0))
 // newWorkers has no worker yet.
 func newWorkers() *workers { return &workers{work: make(chan task)} }
 
-// end lets the workers go when they have no work. There must be no call of serve
-// from then on.
+// end ends the workers as soon as they have no work. There must be no call of serve from then
+// on.
 func (w *workers) end() { close(w.work) }
 
 // serve hands t to a worker that waits, or to a new one. It never blocks.

@@ -50,7 +50,7 @@ func (w *writer) init(x *Exchange) {
 // LocalAddr is the address that the guest asked.
 func (w *writer) LocalAddr() net.Addr { return w.addr(&w.local) }
 
-// RemoteAddr is the address of the guest, by its own word. Tenants may share
+// RemoteAddr is the address of the guest, as its packet claims. Tenants may share
 // addresses: it identifies nobody.
 func (w *writer) RemoteAddr() net.Addr { return w.addr(&w.remote) }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package punttest is the switch's end of a connection, for tests of those who take
-// packet-ins.
+// Package punttest plays the switch at the other end of an OpenFlow connection, for tests of
+// what takes packet-ins. It knows messages and frames, and decides nothing.
 package punttest
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// UserData is that of the punts.
+// UserData is the user data of the punts.
 var UserData = []byte("puntdns\x01")
 
 // Query is the DNS message of QueryFrame: "a. A IN" with RD, the id 0x1234.
 const Query = "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x00\x00\x01\x00\x01"
 
-// Connect returns a connection to a switch that has shaken hands, and its other end. Each write
+// Connect returns a connection whose handshake is done, and the switch's end of it. Each write
 // of either end arrives as one message.
 func Connect(t testing.TB) (conn *openflow.Conn, peer net.Conn) {
 	t.Helper()
@@ -36,13 +36,13 @@ func Connect(t testing.TB) (conn *openflow.Conn, peer net.Conn) {
 	return conn, peer
 }
 
-// Message is one of OpenFlow 1.5.
+// Message returns a message of OpenFlow 1.5.
 func Message(typ uint8, xid uint32, body []byte) []byte {
 	m := binary.BigEndian.AppendUint16([]byte{6, typ}, uint16(8+len(body)))
 	return append(binary.BigEndian.AppendUint32(m, xid), body...)
 }
 
-// Each calls f with the messages that stand in b.
+// Each calls f for each message in b.
 func Each(b []byte, f func(typ uint8, xid uint32)) {
 	for len(b) >= 8 {
 		f(b[1], binary.BigEndian.Uint32(b[4:]))
@@ -78,10 +78,10 @@ func shakeHands(nc net.Conn) {
 	}
 }
 
-// Punt is an NXT_PACKET_IN2 with a frame from in_port 5 (nicira-ext.h).
+// Punt returns an NXT_PACKET_IN2 with a frame from in_port 5 (nicira-ext.h).
 func Punt(frame []byte) []byte { return Message(4, 0, PuntBody(frame)) }
 
-// PuntBody is that of a packet-in which is not paused.
+// PuntBody returns the body of a packet-in that is not paused.
 func PuntBody(frame []byte) []byte {
 	property := func(b []byte, typ uint16, value []byte) []byte {
 		b = binary.BigEndian.AppendUint16(b, typ)
@@ -95,7 +95,7 @@ func PuntBody(frame []byte) []byte {
 	return property(body, 7, UserData)
 }
 
-// QueryFrame asks a resolver address for a name.
+// QueryFrame returns a frame with Query, from 10.0.0.11 to the resolver address.
 func QueryFrame() []byte {
 	b := []byte{2, 0, 'd', 'n', 's', 0x35, 2, 0, 0, 0, 0, 0x11, 8, 0} // Ethernet
 	b = append(b, 0x45, 0, 0, byte(28+len(Query)), 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 11, 169, 254, 169, 254)
@@ -109,7 +109,7 @@ func QueryFrame() []byte {
 	return append(b, Query...)
 }
 
-// AnswerIn is the datagram that a packet-out of OpenFlow 1.5 brings the guest.
+// AnswerIn returns the datagram in a packet-out of OpenFlow 1.5.
 func AnswerIn(t testing.TB, m []byte) (u frame.UDP) {
 	t.Helper()
 	const packetOut, actionsLen, actions = 13, 12, 32
@@ -133,20 +133,20 @@ const (
 // Segment returns a frame with a segment of the guest to the resolver address.
 func Segment(t testing.TB, sequence, ack uint32, flags byte, payload []byte) []byte {
 	t.Helper()
-	turned := frame.Ends{
+	toGuest := frame.Ends{
 		SrcMAC: [6]byte{2, 0, 'd', 'n', 's', 0x35}, DstMAC: [6]byte{2, 0, 0, 0, 0, 0x11},
 		Src: netip.MustParseAddrPort("169.254.169.254:53"), Dst: netip.MustParseAddrPort("10.0.0.11:5000"),
 	}
 	s := binary.BigEndian.AppendUint32(make([]byte, 4), sequence)
 	s = append(binary.BigEndian.AppendUint32(s, ack), 5<<4, flags, 0xff, 0xff, 0, 0, 0, 0)
-	f, err := turned.AppendSegment(nil, append(s, payload...), true)
+	f, err := toGuest.AppendSegment(nil, append(s, payload...), true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-// SegmentIn is the segment that a packet-out brings the guest.
+// SegmentIn returns the segment in a packet-out.
 func SegmentIn(m []byte) (s frame.TCP, err error) {
 	const actionsLen, actions = 12, 32
 	err = s.Decode(m[actions+int(binary.BigEndian.Uint16(m[actionsLen:])) : binary.BigEndian.Uint16(m[2:])])

@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package share says how much each network and each of its owners may have of what all of
-// them share: queries in flight, connections, memory.
+// Package share is the rule by which networks share a resource: queries in flight,
+// connections, memory. It says how much each network, and each owner in it, may use.
 //
 // An owner has a limit of its own. A network has a dynamic threshold, as switches have for
-// their buffers: it may have no more than it leaves free. One network gets half at most, two
-// of them a third each, and whoever comes next finds room. So a tenant that takes its part,
+// their buffers: it may use no more than it leaves free. One network gets half at most, two
+// of them a third each, and the next one always finds room. So a tenant that uses its share,
 // by however many guests, leaves room for the others.
 //
-// The package has the rule alone. Who counts, and under which lock, is left to its users.
+// The package does not count, and has no lock: package punt counts queries (admission.go),
+// package tcp connections and bytes.
 package share
 
-// Use is how much is taken, in all, by a network and by an owner there.
+// Use is how much is used: in all, by one network, and by one owner in it. The unit is the
+// caller's.
 type Use struct{ All, Network, Owner int }
 
-// Limit is how much there is in all, and how much of that an owner may have.
+// Limit is how much there is in all, and how much of that one owner may use, in the unit of Use.
 type Limit struct{ All, Owner int }
 
-// Bound is what stands against taking more.
+// Bound says whose limit is exceeded.
 type Bound uint8
 
-// Bounds, in the order in which they are looked at.
+// The bounds, in the order in which they are checked.
 const (
 	None Bound = iota
 	OfOwner
 	OfNetwork
 )
 
-// Exceeded returns the bound that is exceeded with n more, from 1.
+// Exceeded returns the bound that n more, from 1, would exceed.
 func (l Limit) Exceeded(u Use, n int) Bound {
 	switch {
 	case u.Owner+n > l.Owner:
@@ -38,8 +40,7 @@ func (l Limit) Exceeded(u Use, n int) Bound {
 	return None
 }
 
-// Crowded reports whether three quarters of what the owner or the network may have are
-// taken, or more.
+// Crowded reports whether the owner or the network uses three quarters or more of its limit.
 func (l Limit) Crowded(u Use) bool {
 	return 4*u.Owner >= 3*l.Owner || 4*u.Network >= 3*(l.All-u.All)
 }

@@ -23,7 +23,7 @@ func TestLost(t *testing.T) {
 		name       string
 		update     openflow.FlowUpdate
 		lost       int
-		stands, up bool // our flow as it was; the lease has not lapsed
+		stands, up bool // our flow as it was; the lease has not expired
 		relevant   bool
 	}{
 		{"our own change", openflow.FlowUpdate{Event: openflow.FlowOwn}, 0, true, true, false},
@@ -37,10 +37,10 @@ func TestLost(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newStanding()
+			s := newObserved()
 			s.set(ours)
 			s.set(punt)
-			if got := s.told(&tt.update, 2); got != tt.relevant {
+			if got := s.update(&tt.update, 2); got != tt.relevant {
 				t.Errorf("about a flow of ours: %v", got)
 			}
 			if s.lost != tt.lost {
@@ -50,8 +50,8 @@ func TestLost(t *testing.T) {
 			if stands := had != nil && had.same(ours); stands != tt.stands {
 				t.Errorf("stands %v, want %v", stands, tt.stands)
 			}
-			if s.lapsed == tt.up {
-				t.Errorf("lapsed %v", s.lapsed)
+			if s.expired == tt.up {
+				t.Errorf("expired %v", s.expired)
 			}
 		})
 	}

@@ -46,7 +46,7 @@ func end(f func(w dns.ResponseWriter, r *dns.Msg)) plugin.Plugin {
 	}}.plugin()
 }
 
-func TestGuardsOrder(t *testing.T) {
+func TestInsertOwnHandlers(t *testing.T) {
 	for _, tt := range []struct{ name, plugins, want string }{
 		{"all", "ofpunt prometheus log dnstap rewrite ovnhosts cache forward", "ofpunt prometheus log + dnstap + rewrite ovnhosts + cache + forward"},
 		{"no rewrite", "ofpunt errors ovnhosts cache forward", "ofpunt errors ovnhosts + + cache + forward"},
@@ -62,7 +62,7 @@ func TestGuardsOrder(t *testing.T) {
 			}
 			var got []string
 			var next plugin.Handler
-			for _, p := range slices.Backward(withGuards(plugins)) {
+			for _, p := range slices.Backward(insertOwnHandlers(plugins)) {
 				next = p(next)
 				said := next.Name()
 				if _, own := next.(as); !own {
@@ -78,15 +78,15 @@ func TestGuardsOrder(t *testing.T) {
 	}
 }
 
-func TestPlain(t *testing.T) {
+func TestNormalized(t *testing.T) {
 	ns := &dns.NS{Hdr: dns.RR_Header{Name: "a.", Rrtype: dns.TypeNS, Class: dns.ClassINET}, Ns: "b."}
 	edns := func(f func(*dns.OPT)) func(*dns.Msg) {
 		return func(m *dns.Msg) { m.SetEdns0(1232, true); f(m.IsEdns0()) }
 	}
 	for _, tt := range []struct {
-		name  string
-		set   func(*dns.Msg)
-		plain bool
+		name string
+		set  func(*dns.Msg)
+		want bool // of isNormalized
 	}{
 		{"plain", func(*dns.Msg) {}, true},
 		{"CD", func(m *dns.Msg) { m.CheckingDisabled = true }, true},
@@ -108,12 +108,12 @@ func TestPlain(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := new(dns.Msg).SetQuestion("Www.example.", dns.TypeA)
 			tt.set(m)
-			if got := isPlain(m); got != tt.plain {
-				t.Errorf("isPlain is %v", got)
+			if got := isNormalized(m); got != tt.want {
+				t.Errorf("isNormalized is %v, want %v", got, tt.want)
 			}
 			before := m.String()
-			p := plain(m)
-			if !isPlain(p) || p.Id != m.Id || p.Question[0] != m.Question[0] || p.CheckingDisabled != m.CheckingDisabled || p.AuthenticatedData != m.AuthenticatedData {
+			p := normalized(m)
+			if !isNormalized(p) || p.Id != m.Id || p.Question[0] != m.Question[0] || p.CheckingDisabled != m.CheckingDisabled || p.AuthenticatedData != m.AuthenticatedData {
 				t.Errorf("%v becomes %v", m, p)
 			}
 			was, is := m.IsEdns0(), p.IsEdns0()
@@ -131,7 +131,7 @@ func TestPlain(t *testing.T) {
 func chain(t *testing.T, plugins ...plugin.Plugin) *dnsserver.Server {
 	t.Helper()
 	first := func(next plugin.Handler) plugin.Handler { return &Handler{Next: next} }
-	c := &dnsserver.Config{Zone: ".", Plugin: withGuards(append([]plugin.Plugin{first}, plugins...))}
+	c := &dnsserver.Config{Zone: ".", Plugin: insertOwnHandlers(append([]plugin.Plugin{first}, plugins...))}
 	s, err := dnsserver.NewServer(name+"://br", []*dnsserver.Config{c})
 	if err != nil {
 		t.Fatal(err)
@@ -163,9 +163,9 @@ func newCache() plugin.Plugin {
 	return func(next plugin.Handler) plugin.Handler { c.Next = next; return c }
 }
 
-// An answer that a plugin below cache has put together from a lookup is not kept, and
-// has the TC that it had; what is without a lookup is kept.
-func TestLookupIsNotKept(t *testing.T) {
+// An answer that a plugin below cache has put together from a lookup is not stored, and
+// has the TC that it had; one without a lookup is stored.
+func TestAnswerWithLookupIsNotStored(t *testing.T) {
 	asked := map[string]int{}
 	s := chain(t, newCache(),
 		as{name: "file", serve: func(ctx context.Context, next plugin.Handler, w dns.ResponseWriter, r *dns.Msg) (int, error) {
@@ -204,9 +204,9 @@ func TestLookupIsNotKept(t *testing.T) {
 	}
 }
 
-// The empty answer to a lookup that comes to the end of the chain says nothing of the
-// name: a guest that asks for that itself is still sent on.
-func TestEndOfLookupIsNotKept(t *testing.T) {
+// The empty answer to a lookup that reaches the end of the chain says nothing of the name: the
+// query of a guest that asks for the name itself is still resumed.
+func TestEmptyLookupIsNotStored(t *testing.T) {
 	s := chain(t, newCache(),
 		as{name: "file", serve: func(ctx context.Context, next plugin.Handler, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 			if r.Question[0].Name != "alias." {
@@ -218,7 +218,7 @@ func TestEndOfLookupIsNotKept(t *testing.T) {
 			}
 			return dns.RcodeSuccess, w.WriteMsg(new(dns.Msg).SetReply(r))
 		}}.plugin(),
-		func(plugin.Handler) plugin.Handler { return onward{} })
+		func(plugin.Handler) plugin.Handler { return resumeUnanswered{} })
 	srv := &server{dns: s}
 	for _, step := range []struct {
 		name    string
@@ -239,7 +239,7 @@ func puntContext(s *server, x *punt.Exchange, o *origin.Origin) context.Context 
 	return context.WithValue(origin.NewContext(&serverContext{context.Background(), s}, o), punt.Key{}, x)
 }
 
-// resumer counts how often a packet goes on.
+// resumer counts how often a packet is resumed.
 type resumer struct{ times int }
 
 func (r *resumer) Resume() error { r.times++; return nil }
@@ -283,7 +283,7 @@ func TestPrefetchIsALookup(t *testing.T) {
 		}
 		asked := make(chan bool, 10)
 		cache := dnsserver.GetConfig(c).Plugin[0](as{name: "end", serve: func(_ context.Context, _ plugin.Handler, w dns.ResponseWriter, r *dns.Msg) (int, error) {
-			asked <- prefetched(w)
+			asked <- isPrefetch(w)
 			m := new(dns.Msg).SetReply(r)
 			m.Answer = []dns.RR{a("a.", 1)}
 			m.Answer[0].Header().Ttl = 1 // 5 s at least in the cache: 90 % of it round up to all

@@ -17,7 +17,7 @@ import (
 )
 
 // A guest that forward asks may ask for itself, and twice.
-func TestRepeats(t *testing.T) {
+func TestIsRepeat(t *testing.T) {
 	tests := []struct {
 		name     string
 		own, all int
@@ -30,7 +30,7 @@ func TestRepeats(t *testing.T) {
 		{"the guest asks itself without end", maxRepeats, maxRepeats, true},
 	}
 	for _, tt := range tests {
-		if got := repeats(tt.own, tt.all); got != tt.want {
+		if got := isRepeat(tt.own, tt.all); got != tt.want {
 			t.Errorf("%s: got %v", tt.name, got)
 		}
 	}
@@ -66,9 +66,9 @@ func TestAddressOf(t *testing.T) {
 	}
 }
 
-// Each forward of a block has its guard, under the name of forward; zones that share
-// the list of plugins too, however often it is compiled.
-func TestGuardForwards(t *testing.T) {
+// Each forward of a block has its loopGuard, under the name of forward; zones that share the
+// list of plugins too, however often it is compiled.
+func TestAddLoopGuards(t *testing.T) {
 	of := func(addresses ...string) *forward.Forward {
 		f := forward.New()
 		for _, a := range addresses {
@@ -85,19 +85,19 @@ func TestGuardForwards(t *testing.T) {
 	}
 	configs := []*dnsserver.Config{{Zone: "a.", Plugin: shared}, {Zone: "b.", Plugin: shared}}
 	for range 2 {
-		guardForwards(configs)
+		addLoopGuards(configs)
 		if _, err := dnsserver.NewServer("test", configs); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := []netip.Addr{netip.MustParseAddr("10.0.0.53"), netip.MustParseAddr("fd00::53"), netip.MustParseAddr("10.0.0.54")}
 	for _, c := range configs {
-		got := forwardsOf(nil, c).upstreams
+		got := upstreamsOfBlock(nil, c).addresses
 		slices.SortFunc(got[:2], netip.Addr.Compare) // the policy is random
 		if !slices.Equal(got, want) {
 			t.Errorf("zone %s: guards of %v, want %v", c.Zone, got, want)
 		}
-		if g, ok := c.Handler("forward").(*guard); !ok || g.Next.Name() != "forward" || c.Handler("guard") != nil {
+		if g, ok := c.Handler("forward").(*loopGuard); !ok || g.Next.Name() != "forward" || c.Handler("guard") != nil {
 			t.Errorf("zone %s: forward is %T", c.Zone, c.Handler("forward"))
 		}
 	}
@@ -105,7 +105,7 @@ func TestGuardForwards(t *testing.T) {
 		t.Error("the list that the zones share has changed")
 	}
 	// A query from a socket has no guest.
-	g := configs[0].Handler("forward").(*guard)
+	g := configs[0].Handler("forward").(*loopGuard)
 	g.Next = nil
 	if (&server{}).hasOneOf(origin.NewContext(t.Context(), &origin.Origin{}), g.upstreams) {
 		t.Error("a query without databases is from somebody")

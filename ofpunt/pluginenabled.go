@@ -7,9 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// showEnabled sets coredns_plugin_enabled for the blocks with prometheus, as that
+// setPluginEnabled sets coredns_plugin_enabled for the blocks with prometheus, as that
 // plugin does for those that have a socket.
-func (s *server) showEnabled() {
+func (s *server) setPluginEnabled() {
 	for _, c := range s.configs {
 		if c.Handler("prometheus") == nil {
 			continue
@@ -20,9 +20,9 @@ func (s *server) showEnabled() {
 	}
 }
 
-// hideEnabled takes back what showEnabled has set, for a server that is not to answer
-// after all. prometheus itself forgets all of it at a reload, and does nothing for a
-// reload that fails.
-func (s *server) hideEnabled() {
+// clearPluginEnabled undoes setPluginEnabled, for a server that is not to answer after all.
+// The plugin prometheus resets the metric at a reload, and does nothing for a reload that
+// fails.
+func (s *server) clearPluginEnabled() {
 	vars.PluginEnabled.DeletePartialMatch(prometheus.Labels{"server": s.dns.Addr})
 }

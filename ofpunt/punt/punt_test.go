@@ -104,7 +104,7 @@ func TestAnswerToPortOfAnother(t *testing.T) {
 
 // ARP and segments of TCP are no queries: they are answered where there is no room for any,
 // and none is in flight for them.
-func TestNoQueryTakesNoPlace(t *testing.T) {
+func TestNoQueryNeedsNoAdmission(t *testing.T) {
 	c, peer := tcpChannel(t)
 	s := serve(c.intake, nil, func(c *Config) { c.Concurrent = 0 })
 	before := packetIns(t, metric.Refused, metric.ReasonOverload)

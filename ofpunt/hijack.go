@@ -12,15 +12,15 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// onward ends every chain in hijack mode: what no plugin answers goes to where it
-// was sent.
-type onward struct{}
+// resumeUnanswered is the last handler of every chain in hijack mode: what no plugin answers is
+// resumed to its own destination.
+type resumeUnanswered struct{}
 
-// Name implements plugin.Handler.
-func (onward) Name() string { return "onward" }
+// Name implements plugin.Handler. It is also a label of coredns_plugin_enabled.
+func (resumeUnanswered) Name() string { return "onward" }
 
 // ServeDNS implements plugin.Handler.
-func (onward) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+func (resumeUnanswered) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	handled, code, err := origin.Resume(ctx, w, r)
 	switch {
 	case err != nil:
@@ -31,11 +31,11 @@ func (onward) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (i
 	return code, nil
 }
 
-// goOnward puts onward at the end of the chains of configs, and behind all of them
-// for names and askers that none of them takes.
-func goOnward(configs []*dnsserver.Config) []*dnsserver.Config {
+// addResumeUnanswered puts resumeUnanswered at the end of the chains of configs, and adds a
+// config that has nothing else, for queries that no zone or view of the others takes.
+func addResumeUnanswered(configs []*dnsserver.Config) []*dnsserver.Config {
 	first := func(next plugin.Handler) plugin.Handler { return &Handler{Next: next} }
-	last := func(plugin.Handler) plugin.Handler { return onward{} }
+	last := func(plugin.Handler) plugin.Handler { return resumeUnanswered{} }
 	for _, c := range configs {
 		// The zones of one block share the slice.
 		c.Plugin = append(c.Plugin[:len(c.Plugin):len(c.Plugin)], last)

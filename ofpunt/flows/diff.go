@@ -9,8 +9,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// pipeline is where the flows are to stand. It returns a request where that is to be asked
-// first, and reports whether it is known.
+// pipeline returns where the flows are to be installed, and reports whether that is known. It
+// returns a request if the switch has to be asked first.
 func (m *machine) pipeline() (of pipeline, r request, ok bool) {
 	w := m.want
 	of = pipeline{kind: w.Kind, table: w.Table, priority: w.Priority, service: w.Service}
@@ -27,7 +27,7 @@ func (m *machine) pipeline() (of pipeline, r request, ok bool) {
 			// A chassis without a guest has none of OVN's logical pipeline.
 			of.table = 0
 		default:
-			m.wait("OVN's DNS stage is not known yet: " + w.stageUnknown())
+			m.reportWaiting("OVN's DNS stage is not known yet: " + w.stageUnknown())
 			m.do(retrySoon{})
 			return of, nil, false
 		}
@@ -46,7 +46,7 @@ func (w *Want) stageUnknown() string {
 	case len(w.Stage.Cookies) == 0:
 		return "the Southbound database has no logical flow of ls_in_dns_lookup"
 	default:
-		return fmt.Sprintf("no flow of logical table %d stands in the switch", w.Stage.TableID)
+		return fmt.Sprintf("no flow of logical table %d is in the switch", w.Stage.TableID)
 	}
 }
 
@@ -62,10 +62,10 @@ func (m *machine) distribute() {
 	m.distributed, m.distribution = m.want.Guests, m.meters.version
 }
 
-// change is the next change that brings the switch nearer to the plan: meters that flows
-// name, flows, then meters that no flow names any more. Nil says that it has the plan.
+// change is the next change that brings the switch nearer to the plan, nil if it has the
+// plan. A barrier comes before each.
 func (m *machine) change() request {
-	now := picture{m.plan.version, m.standing.version, m.meters.version, m.puntWanted(), m.want.Settled, true}
+	now := versions{m.plan.version, m.observed.version, m.meters.version, m.puntWanted(), m.want.Settled, true}
 	if now == m.placed {
 		return nil
 	}
@@ -88,26 +88,28 @@ func (m *machine) afterBarrier(r request) request {
 	return r
 }
 
-// puntWanted reports whether the punt should stand. A process that is stuck leaves it to
+// puntWanted reports whether the punt should be installed. A process that is stuck lets it
 // expire.
 func (m *machine) puntWanted() bool {
-	return m.plan.punt != nil && (!m.lease.overdue || m.standing.hasPunt(m.generation()))
+	return m.plan.punt != nil && (!m.lease.overdue || m.observed.hasPunt(m.generation()))
 }
 
-// difference is the first change of those that are missing, nil if none is. Nothing is removed
-// before the plan is settled.
+// difference compares the plan with what is observed. It returns the first change that is
+// missing, nil if none is: meters that flows name, flows, then meters that no flow names any
+// more. A flow that somebody else has removed is missing like a new one, so it is put back.
+// Nothing is removed before the plan is settled.
 func (m *machine) difference(punt, settled bool) request {
 	if mods := m.meters.missing(); len(mods) > 0 {
 		return modMeters{mods}
 	}
-	m.adding = m.plan.missing(&m.standing, punt)
+	m.adding = m.plan.missing(&m.observed, punt)
 	mods := make([]openflow.FlowMod, 0, len(m.adding))
 	for _, f := range m.adding {
 		mods = append(mods, f.mod)
 	}
 	if settled {
 		// Until then the plan may be a part only of what is wanted.
-		mods = append(mods, m.standing.superfluous(func(f *flow) bool { return !m.plan.wants(f.key, punt) })...)
+		mods = append(mods, m.observed.superfluous(func(f *flow) bool { return !m.plan.wants(f.key, punt) })...)
 	}
 	if len(mods) > 0 {
 		return apply{mods}
@@ -122,20 +124,20 @@ func (m *machine) difference(punt, settled bool) request {
 
 // inPlace reports what has come about now that the switch has the plan.
 func (m *machine) inPlace() {
-	hasPunt := m.standing.hasPunt(m.generation())
-	if m.standing.lapsed && hasPunt {
-		m.standing.lapsed, m.toldLapsed = false, false
-		m.do(PuntBack{})
+	hasPunt := m.observed.hasPunt(m.generation())
+	if m.observed.expired && hasPunt {
+		m.observed.expired, m.reportedExpired = false, false
+		m.do(PuntRestored{})
 	}
-	m.restoring = 0
-	p := Placed{First: !m.started, Again: m.started && m.status == waiting, Guests: len(m.plan.order), Before: m.guests, Flows: len(m.standing.flows)}
+	m.lostFlows = 0
+	p := Placed{First: !m.placedBefore, Again: m.placedBefore && m.status == waiting, Guests: len(m.plan.order), Before: m.guests, Flows: len(m.observed.flows)}
 	if m.plan.of.kind == placement.OVN {
 		p.Table = m.plan.of.table
 	}
 	if p.First || p.Again || p.Guests != p.Before || p.Flows != m.flows {
 		m.do(p)
 	}
-	m.started, m.guests, m.flows = true, p.Guests, p.Flows
+	m.placedBefore, m.guests, m.flows = true, p.Guests, p.Flows
 	now := serving
 	if m.plan.punt != nil && !hasPunt {
 		now = puntMissing

@@ -25,20 +25,20 @@ import (
 // new to it.
 const trialTimeout = 10 * time.Second
 
-// Try looks whether the switches and databases of a Corefile that is to take the
-// place of the one that serves are there, all of them at once: a reload must not take
-// answers away. Where the Corefile before has all that its databases tell, or reaches
-// its switch, the new one has to do so too; a bridge that takes the place of one
-// given up has to be there. The blocks must have passed CheckAfter. databases tells
-// what an ovnhosts directive reads. What was opened stays so until release is called,
-// for the servers to come to share it.
+// Try returns an error unless a reload to a Corefile would keep what works now: a reload must
+// not lose answers. Where the current Corefile has read its databases completely, or is
+// connected to its switch, the new one has to be able to do so too; a bridge in the place of
+// one that is abandoned has to exist. All bridges are tried at once, for trialTimeout at most.
+//
+// The blocks must have passed CheckAfter. databases returns what an ovnhosts directive reads.
+// What was opened stays open until release is called, so that the new servers share it.
 func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, error)) (release func(), err error) {
 	servers, err := serversToTry(file, blocks, databases)
 	if err != nil {
 		return nil, err
 	}
 	serving.Lock()
-	given := bridgeGivenUp(serving.instance, servers)
+	abandoned := abandonedBridge(serving.instance, servers)
 	serving.Unlock()
 
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
@@ -48,9 +48,9 @@ func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, datab
 			s.close()
 		}
 	}
-	if err := tryAll(ctx, servers, given); err != nil {
+	if err := tryAll(ctx, servers, abandoned); err != nil {
 		release()
-		calls.drop()
+		acceptedInTrial.closeAll()
 		return nil, err
 	}
 	return release, nil
@@ -58,11 +58,11 @@ func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, datab
 
 // tryAll tries the servers side by side, and returns the error of the first that has
 // one.
-func tryAll(ctx context.Context, servers []*server, given string) error {
+func tryAll(ctx context.Context, servers []*server, abandoned string) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(servers))
 	for i, s := range servers {
-		wg.Go(func() { errs[i] = s.try(ctx, given) })
+		wg.Go(func() { errs[i] = s.try(ctx, abandoned) })
 	}
 	wg.Wait()
 	for _, err := range errs {
@@ -73,7 +73,7 @@ func tryAll(ctx context.Context, servers []*server, given string) error {
 	return nil
 }
 
-// serversToTry has of the server of each bridge what a trial needs.
+// serversToTry returns a server for each bridge, with no more than a trial needs.
 func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, error)) (servers []*server, err error) {
 	controller := func(b *caddyfile.ServerBlock, directive string) *caddy.Controller {
 		return &caddy.Controller{Dispenser: caddyfile.NewDispenserTokens(file, b.Tokens[directive]), ServerBlockKeys: b.Keys}
@@ -91,24 +91,24 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 			n, servers = len(servers), append(servers, &server{options: b.options})
 		}
 		s := servers[n]
-		if b.directive.HasProperties() { // the others of the bridge say the same, or nothing
+		if b.directive.HasProperties() { // other blocks of the bridge have the same, or none
 			s.options = b.options
 		}
 		if len(blocks[i].Tokens["ovnhosts"]) > 0 {
 			if s.database, err = databases(controller(&blocks[i], "ovnhosts")); err != nil {
 				return nil, err
 			}
-			s.named = true
+			s.hasOVNHosts = true
 		}
 	}
 	return servers, nil
 }
 
-// try opens the databases of s and waits until they have told everything, and looks
-// for the switch and the local database.
-func (s *server) try(ctx context.Context, given string) error {
+// try opens the databases of s and waits until they have been read, and connects to the switch
+// and the local database. abandoned is as abandonedBridge returns it.
+func (s *server) try(ctx context.Context, abandoned string) error {
 	b := bridges.get(s.options.Bridge)
-	if b == nil && given == "" {
+	if b == nil && abandoned == "" {
 		return nil
 	}
 	if err := s.open(); err != nil {
@@ -116,9 +116,9 @@ func (s *server) try(ctx context.Context, given string) error {
 	}
 	var err error
 	if b == nil {
-		err = s.tryNewBridge(ctx, given)
+		err = s.tryNewBridge(ctx, abandoned)
 	} else {
-		err = s.trySuccession(ctx, b)
+		err = s.tryReplacement(ctx, b)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 		return fmt.Errorf("ofpunt %s: the process ends", s.options.Bridge)
@@ -126,8 +126,8 @@ func (s *server) try(ctx context.Context, given string) error {
 	return err
 }
 
-// trySuccession looks whether s gives what the server has that serves b.
-func (s *server) trySuccession(ctx context.Context, b *bridge) error {
+// tryReplacement returns an error unless s can keep what works with the current server of b.
+func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 	current := b.current.Load()
 	settled := current.settled()
 	endpoints := make(chan error, 1)
@@ -135,14 +135,14 @@ func (s *server) trySuccession(ctx context.Context, b *bridge) error {
 	shared := s.source != nil && s.source == current.source
 	known := true
 	if !shared {
-		b.await(ctx, s)
+		b.awaitSettled(ctx, s)
 	} else if view := b.ports.View(); settled && view != nil && s.chassis(view) != current.chassis(view) {
 		known = s.awaitChassis(ctx, s.chassis(view))
 	}
 	if err := <-endpoints; err != nil {
 		return err
 	}
-	if err := s.rival.Load(); err != nil {
+	if err := s.chassisConflict.Load(); err != nil {
 		return fmt.Errorf("ofpunt %s: chassis: %w", s.options.Bridge, *err)
 	}
 	if !known {
@@ -158,8 +158,8 @@ func (s *server) trySuccession(ctx context.Context, b *bridge) error {
 	return nil
 }
 
-// awaitChassis reports whether the databases know a chassis, or come to know it before
-// ctx ends. They are not told that it is this one, since others are served from them.
+// awaitChassis reports whether the databases have a chassis by the time that ctx ends. It does
+// not claim that chassis, since the current server is served from the same databases.
 func (s *server) awaitChassis(ctx context.Context, name string) bool {
 	t := time.NewTicker(50 * time.Millisecond)
 	defer t.Stop()
@@ -173,35 +173,35 @@ func (s *server) awaitChassis(ctx context.Context, name string) bool {
 	return true
 }
 
-// awaitDatabases waits for what the databases of s still have to tell: those of a Corefile
-// that has passed its trial have told all but networks that plugins have asked for
-// since.
-func (s *server) awaitDatabases() {
+// awaitNewDatabases waits until the databases of s are read, if those of the current server
+// are. After a trial that can be no more than networks that plugins have asked for since.
+func (s *server) awaitNewDatabases() {
 	b := bridges.get(s.options.Bridge)
 	if b == nil || !b.current.Load().settled() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(b.ctx, trialTimeout)
 	defer cancel()
-	b.await(ctx, s)
+	b.awaitSettled(ctx, s)
 }
 
-// tryEndpoints tries the local endpoints that are new to b, where it has what is there now.
+// tryEndpoints tries the switch and the local database, where they are other ones than those
+// that b is connected to now.
 func (s *server) tryEndpoints(ctx context.Context, b *bridge) error {
 	o, was := &s.options, &b.current.Load().options
 	for _, local := range []struct {
 		property string
 		e, was   endpoint.Endpoint
-		now      bool
+		up       bool
 	}{
 		{"openflow", o.OpenFlow, was.OpenFlow, b.conn.Load() != nil},
-		{"ovsdb", o.OVSDB, was.OVSDB, b.ports.Followed()},
+		{"ovsdb", o.OVSDB, was.OVSDB, b.ports.DatabaseUp()},
 	} {
-		if !local.now || local.e == local.was && o.TLS == was.TLS {
+		if !local.up || local.e == local.was && o.TLS == was.TLS {
 			continue
 		}
 		if local.e.Listen && local.was.Listen && portOf(local.e) == portOf(local.was) {
-			continue // the switch calls again only once the connection that it has ends
+			continue // the switch connects again only once its current connection ends
 		}
 		if err := o.tryEndpoint(ctx, local.e); err != nil {
 			return fmt.Errorf("ofpunt %s: %s: %w; expected one that can be reached, as that of the Corefile before is", o.Bridge, local.property, err)
@@ -215,29 +215,30 @@ func portOf(e endpoint.Endpoint) string {
 	return port
 }
 
-// tryEndpoint finds out whether there is somebody to connect to, or who connects. A switch that
-// has called is kept for the session to come: it would not call again for seconds.
-func (o *Options) tryEndpoint(ctx context.Context, e endpoint.Endpoint) error {
+// tryEndpoint returns an error unless it can connect to e, or e connects. A connection that was
+// accepted is left to the next session: the switch would not connect again for seconds.
+func (o *bridgeOptions) tryEndpoint(ctx context.Context, e endpoint.Endpoint) error {
 	conn, err := open(ctx, e, &o.TLS)
 	switch {
 	case err != nil && e.Listen && ctx.Err() != nil:
-		return fmt.Errorf("%s: no switch has called within %s", e, trialTimeout)
+		return fmt.Errorf("%s: no switch has connected within %s", e, trialTimeout)
 	case err != nil:
 		return err
 	case e.Listen:
-		calls.keep(call{e, o.TLS}, conn)
+		acceptedInTrial.put(acceptKey{e, o.TLS}, conn)
 	default:
 		conn.Close()
 	}
 	return nil
 }
 
-// bridgeGivenUp is a bridge that before serves, and none of servers would, if any.
-func bridgeGivenUp(before *instance, servers []*server) (bridge string) {
-	if before == nil {
+// abandonedBridge returns the name of a bridge that the current instance serves and none of
+// servers would, empty if there is none.
+func abandonedBridge(current *instance, servers []*server) (bridge string) {
+	if current == nil {
 		return ""
 	}
-	for _, s := range before.servers {
+	for _, s := range current.servers {
 		name := s.options.Bridge
 		if slices.ContainsFunc(servers, func(s *server) bool { return s.options.Bridge == name }) {
 			continue
@@ -251,10 +252,11 @@ func bridgeGivenUp(before *instance, servers []*server) (bridge string) {
 	return ""
 }
 
-// tryNewBridge looks for the bridge of s, which is new, by its socket and in the local database.
-func (s *server) tryNewBridge(ctx context.Context, given string) error {
+// tryNewBridge returns an error unless the bridge of s, which is new, has its socket and is in
+// the local database.
+func (s *server) tryNewBridge(ctx context.Context, abandoned string) error {
 	o := &s.options
-	expected := fmt.Sprintf("expected a bridge that is there, as %s of the Corefile before is", given)
+	expected := fmt.Sprintf("expected a bridge that is there, as %s of the Corefile before is", abandoned)
 	if err := o.tryEndpoint(ctx, o.OpenFlow); err != nil {
 		return fmt.Errorf("ofpunt %s: openflow: %w; %s", o.Bridge, err, expected)
 	}
@@ -272,7 +274,7 @@ func (s *server) tryNewBridge(ctx context.Context, given string) error {
 	switch {
 	case unread != nil:
 		err = unread
-	case view == nil: // not even that it can't be read
+	case view == nil: // ctx has ended before either
 	case view.Absent():
 		return fmt.Errorf("ofpunt %s: the local Open_vSwitch database has no bridge of this name; %s", o.Bridge, expected)
 	default:

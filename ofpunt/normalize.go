@@ -9,29 +9,29 @@ import (
 	"github.com/miekg/dns"
 )
 
-// plainQuestion stands above cache. The key of cache has the question, DO and CD. What
-// else is in a query may change the answer of an upstream, which others would then
-// get: without RD it is a referral, with a client subnet (RFC 7871) it is that for
-// another place. So what is not in the key is the same in every query: RD is set, and
-// there are no options of EDNS, which are for the next hop only in any case (RFC 6891,
-// section 6.1.1), and no further records. The guest's own RD stands in the answer.
+// normalizer stands above cache, and makes what is not in the key of cache the same in every
+// query. The key has the question, DO and CD. What else is in a query may change the answer of
+// an upstream, which others would then get: without RD it is a referral, with a client subnet
+// (RFC 7871) it is that for another location. So RD is set, and there are no options of EDNS,
+// which are for the next hop only in any case (RFC 6891, section 6.1.1), and no further
+// records. The answer has the guest's own RD.
 //
 // AD is left alone: cache sets it itself.
-type plainQuestion struct{ next plugin.Handler }
+type normalizer struct{ next plugin.Handler }
 
 // Name implements plugin.Handler.
-func (*plainQuestion) Name() string { return name }
+func (*normalizer) Name() string { return name }
 
 // ServeDNS implements plugin.Handler.
-func (h *plainQuestion) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
-	if !isPlain(r) {
-		w, r = &asAsked{w, r.RecursionDesired}, plain(r)
+func (h *normalizer) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	if !isNormalized(r) {
+		w, r = &rdRestorer{w, r.RecursionDesired}, normalized(r)
 	}
 	return plugin.NextOrFailure(name, h.next, ctx, w, r)
 }
 
-// isPlain reports whether r has nothing but what the key of cache has.
-func isPlain(r *dns.Msg) bool {
+// isNormalized reports whether r has nothing but what the key of cache has.
+func isNormalized(r *dns.Msg) bool {
 	h := &r.MsgHdr
 	if !h.RecursionDesired || h.Authoritative || h.Truncated || h.RecursionAvailable || h.Zero || h.Rcode != 0 ||
 		len(r.Answer)+len(r.Ns) > 0 {
@@ -50,9 +50,9 @@ func isPlain(r *dns.Msg) bool {
 // flagDO is the one flag of EDNS (RFC 3225, section 3) in the TTL of an OPT record.
 const flagDO = 1 << 15
 
-// plain returns r with nothing but what the key of cache has, and the size of the
+// normalized returns r with nothing but what the key of cache has, and the size of the
 // client's buffer. It shares the question with r.
-func plain(r *dns.Msg) *dns.Msg {
+func normalized(r *dns.Msg) *dns.Msg {
 	m := &dns.Msg{Question: r.Question}
 	m.Id, m.Opcode, m.RecursionDesired = r.Id, r.Opcode, true
 	m.CheckingDisabled, m.AuthenticatedData = r.CheckingDisabled, r.AuthenticatedData
@@ -64,15 +64,15 @@ func plain(r *dns.Msg) *dns.Msg {
 	return m
 }
 
-// asAsked gives the answer to a plain question the RD of the one that was asked (RFC
+// rdRestorer gives the answer to a normalized query the RD that the guest's query has (RFC
 // 1035, section 4.1.1).
-type asAsked struct {
+type rdRestorer struct {
 	dns.ResponseWriter
 	rd bool
 }
 
 // WriteMsg implements dns.ResponseWriter.
-func (w *asAsked) WriteMsg(m *dns.Msg) error {
+func (w *rdRestorer) WriteMsg(m *dns.Msg) error {
 	m.RecursionDesired = w.rd
 	return w.ResponseWriter.WriteMsg(m)
 }

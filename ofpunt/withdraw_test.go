@@ -20,10 +20,10 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
-// Who leaves a bridge waits for the queries in its chains, then until the switch has
-// had their answers, and only then ends the connection: what is queued would go with
-// it.
-func TestLeaveDeliversLastAnswers(t *testing.T) {
+// An instance that gives a bridge up waits for the queries in its chains, then until the switch
+// has processed their answers, and only then ends the connection: what is queued would be lost
+// with it.
+func TestShutDownDeliversLastAnswers(t *testing.T) {
 	const (
 		packetOut, barrier = 13, 20
 	)
@@ -50,11 +50,11 @@ func TestLeaveDeliversLastAnswers(t *testing.T) {
 		name: srv.options.Bridge, tally: metric.NewTally(srv.options.Bridge),
 		wake: make(chan struct{}, 1), withdraw: make(chan chan struct{}), cancel: cancel, ctx: ctx,
 	}
-	b.punts = punt.NewIntake(b.forPunts())
+	b.punts = punt.NewIntake(b.puntBridge())
 	b.conn.Store(conn)
 	b.serve(srv)
 	v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: "port-1"}}}, nil)
-	v.Settle()
+	v.SetDrained()
 	b.ports.Set(v)
 	bridges.mu.Lock()
 	bridges.m = map[string]*bridge{b.name: b}
@@ -76,10 +76,10 @@ func TestLeaveDeliversLastAnswers(t *testing.T) {
 		<-served
 	})
 
-	left := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(left)
-		(&instance{servers: []*server{srv}}).leave(nil)
+		defer close(done)
+		(&instance{servers: []*server{srv}}).shutDown(nil)
 	}()
 	var had []uint8
 	_ = peer.SetReadDeadline(time.Now().Add(20 * time.Second))
@@ -97,8 +97,8 @@ func TestLeaveDeliversLastAnswers(t *testing.T) {
 			}
 			close(asked)
 			select {
-			case <-left:
-				t.Error("it has left before the switch has said that it has the answer")
+			case <-done:
+				t.Error("the instance is shut down before the switch has confirmed the answer")
 			case <-time.After(50 * time.Millisecond):
 			}
 			if _, err := peer.Write(punttest.Message(barrier+1, xid, nil)); err != nil {
@@ -106,7 +106,7 @@ func TestLeaveDeliversLastAnswers(t *testing.T) {
 			}
 		})
 	}
-	<-left
+	<-done
 	if want := []uint8{packetOut, barrier}; !slices.Equal(had, want) {
 		t.Errorf("the switch has had messages of the types %d before the end, want %d", had, want)
 	}

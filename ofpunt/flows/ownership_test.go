@@ -9,14 +9,14 @@ import (
 )
 
 // What a process does as it sees punts come and go.
-func TestTenure(t *testing.T) {
-	const patience = 5 * time.Second
+func TestOwnership(t *testing.T) {
+	const delay = 5 * time.Second
 	began, random := epoch.Add(time.Hour), rand.New(rand.NewPCG(1, 1))
-	of := func(generation uint64) standingPunt { return standingPunt{true, generation} }
-	gone := standingPunt{}
+	of := func(generation uint64) observedPunt { return observedPunt{true, generation} }
+	gone := observedPunt{}
 	type look struct {
 		after time.Duration
-		punt  standingPunt
+		punt  observedPunt
 		want  verdict
 	}
 	tests := []struct {
@@ -28,30 +28,30 @@ func TestTenure(t *testing.T) {
 		{"over an earlier process", []look{{0, of(9), own}}},
 		{"a later process", []look{{0, of(10), own}, {0, of(11), yield}, {time.Hour, of(11), yield}}},
 		{"a later process that is late to renew", []look{
-			{0, of(11), yield}, {0, gone, yield}, {patience - 1, gone, yield}, {0, of(11), yield},
-			{time.Hour, gone, yield}, {patience - 1, gone, yield},
+			{0, of(11), yield}, {0, gone, yield}, {delay - 1, gone, yield}, {0, of(11), yield},
+			{time.Hour, gone, yield}, {delay - 1, gone, yield},
 		}},
-		{"a later process that is dead", []look{{0, of(11), yield}, {0, gone, yield}, {patience, gone, take}, {0, gone, own}}},
-		{"a later process that leaves", []look{{0, of(11), yield}, {0, of(farewell), take}, {0, of(farewell), own}}},
-		{"an earlier one that leaves", []look{{0, of(farewell), own}}},
+		{"a later process that is dead", []look{{0, of(11), yield}, {0, gone, yield}, {delay, gone, takeOver}, {0, gone, own}}},
+		{"a later process that leaves", []look{{0, of(11), yield}, {0, of(releasedGeneration), takeOver}, {0, of(releasedGeneration), own}}},
+		{"an earlier one that leaves", []look{{0, of(releasedGeneration), own}}},
 		// What is left of a process that had not seen the later one either.
-		{"an earlier one in the place of a later", []look{{0, of(11), yield}, {0, of(9), yield}, {patience, of(9), take}}},
-		{"two later ones", []look{{0, of(11), yield}, {0, gone, yield}, {1, of(12), yield}, {0, gone, yield}, {patience - 1, gone, yield}}},
+		{"an earlier one in the place of a later", []look{{0, of(11), yield}, {0, of(9), yield}, {delay, of(9), takeOver}}},
+		{"two later ones", []look{{0, of(11), yield}, {0, gone, yield}, {1, of(12), yield}, {0, gone, yield}, {delay - 1, gone, yield}}},
 	}
 	// It has come and gone before anybody looked.
-	unseen := tenure{generation: 10}
-	if got := unseen.step(began, gone, 11, patience, random); got != yield {
+	unseen := ownership{generation: 10}
+	if got := unseen.step(began, gone, 11, delay, random); got != yield {
 		t.Errorf("after a later process that was not seen: %v, want %v", got, yield)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			process, now, highest := tenure{generation: 10}, began, uint64(10)
+			process, now, highest := ownership{generation: 10}, began, uint64(10)
 			for i, l := range tt.looks {
 				now, highest = now.Add(l.after), max(highest, l.punt.generation)
-				if got := process.step(now, l.punt, highest, patience, random); got != l.want {
+				if got := process.step(now, l.punt, highest, delay, random); got != l.want {
 					t.Fatalf("look %d: %v, want %v", i, got, l.want)
 				}
-				if l.want == take && process.generation <= highest {
+				if l.want == takeOver && process.generation <= highest {
 					t.Fatalf("look %d: generation %d, which is not above all others", i, process.generation)
 				}
 			}
@@ -63,7 +63,7 @@ func TestTenure(t *testing.T) {
 // still to be told to each.
 type bridgeModel struct {
 	now     time.Time
-	punt    standingPunt
+	punt    observedPunt
 	until   time.Time
 	highest uint64
 	told    []*processModel
@@ -71,10 +71,10 @@ type bridgeModel struct {
 
 // processModel is a process that looks, and acts on what it saw after a stall.
 type processModel struct {
-	tenure
+	ownership
 	wakes time.Time
 	// punt is as the process has last been told.
-	punt standingPunt
+	punt observedPunt
 	// replaced is the generation that has overwritten the process's punt, 0 if none has.
 	replaced uint64
 }
@@ -84,17 +84,17 @@ const modelLease = 3 * time.Second
 // set is a flow mod of the punt.
 func (b *bridgeModel) set(generation uint64) {
 	for _, p := range b.told {
-		if b.punt.stands && p.generation == b.punt.generation && generation != p.generation {
+		if b.punt.installed && p.generation == b.punt.generation && generation != p.generation {
 			p.replaced = generation
 		}
 	}
-	b.punt, b.until = standingPunt{true, generation}, b.now.Add(modelLease)
+	b.punt, b.until = observedPunt{true, generation}, b.now.Add(modelLease)
 	b.highest = max(b.highest, generation)
 }
 
 // Processes that are stopped at any time for as long as they like hand over: none of them
 // puts back what a later one has overwritten, and in the end one has the punt.
-func TestTenureOfSlowProcesses(t *testing.T) {
+func TestOwnershipOfSlowProcesses(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		b := &bridgeModel{now: epoch.Add(time.Hour)}
@@ -102,10 +102,10 @@ func TestTenureOfSlowProcesses(t *testing.T) {
 			beat := modelLease / 3
 			// A barrier has come back: all that was before it has been told.
 			p.punt = b.punt
-			switch p.step(b.now, p.punt, b.highest, patienceOf(beat, r), r) {
+			switch p.step(b.now, p.punt, b.highest, takeOverDelay(beat, r), r) {
 			case yield:
 				return
-			case take:
+			case takeOver:
 				if p.replaced > p.generation {
 					t.Fatalf("seed %d: generation %d takes over from %d", seed, p.generation, p.replaced)
 				}
@@ -115,7 +115,7 @@ func TestTenureOfSlowProcesses(t *testing.T) {
 					t.Fatalf("seed %d: %d goes on after it was replaced by %d", seed, p.generation, p.replaced)
 				}
 			}
-			if p.punt.stands && p.punt.generation == p.generation {
+			if p.punt.installed && p.punt.generation == p.generation {
 				b.set(p.generation) // renewed
 				return
 			}
@@ -123,14 +123,14 @@ func TestTenureOfSlowProcesses(t *testing.T) {
 		}
 		for step := range 4000 {
 			b.now = b.now.Add(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
-			if b.punt.stands && b.now.After(b.until) {
-				b.punt = standingPunt{}
+			if b.punt.installed && b.now.After(b.until) {
+				b.punt = observedPunt{}
 			}
 			if step%1000 == 0 && len(b.told) < 3 {
-				b.told = append(b.told, &processModel{tenure: tenure{generation: nextGeneration(b.now, b.highest, r)}})
+				b.told = append(b.told, &processModel{ownership: ownership{generation: nextGeneration(b.now, b.highest, r)}})
 			}
 			if r.IntN(500) == 0 {
-				b.punt = standingPunt{} // somebody deletes all flows
+				b.punt = observedPunt{} // somebody deletes all flows
 			}
 			for _, p := range b.told {
 				if b.now.Before(p.wakes) {

@@ -9,19 +9,22 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
+// Orphans are flows of processes that are dead. Which of them there are is found by trace and
+// sweep; difference and withdraw remove them, as no plan wants them.
+
 // tablesPerBeat spreads the search for flows of dead processes, since each table that is
-// asked for keeps the switch's main thread.
+// asked for blocks the switch's main thread.
 const tablesPerBeat = 32
 
-// trace asks where else a process has flows of which some stand: it may have known OVN's
-// DNS stage, or the Corefile's table, by another number. The switch has an index of whole
-// cookies, so this costs it nothing to speak of.
+// trace asks where else the processes have flows of which some are known: OVN's DNS stage, or
+// the Corefile's table, may have had another number. The switch has an index of whole cookies,
+// so this costs it next to nothing.
 func (m *machine) trace() request {
-	// Its own flows stand where it had them on the connection before.
-	generations := append(slices.Sorted(maps.Keys(m.standing.generations)), m.generation())
+	// This process's own may be where they were on the connection before.
+	generations := append(slices.Sorted(maps.Keys(m.observed.generations)), m.generation())
 	for _, g := range generations {
-		// Nothing is done about those of a later process, and a farewell is one flow.
-		if g <= m.generation() && g != farewell && !m.traced[g] {
+		// Nothing is done about those of a later process, and a released punt is one flow.
+		if g <= m.generation() && g != releasedGeneration && !m.traced[g] {
 			m.reading = reading{purpose: forTrace, generation: g}
 			return readFlows{openflow.TableAll, cookieOf(g), exactMask}
 		}

@@ -61,19 +61,19 @@ func wanted() flows.Desired {
 	}}
 }
 
-// held is a holder that has placed its flows.
-func held(t *testing.T) (h *flows.Holder, c *conn, reports *[]flows.Report) {
+// placed is a reconciler that has placed its flows.
+func placed(t *testing.T) (r *flows.Reconciler, c *conn, reports *[]flows.Report) {
 	c, reports = &conn{}, new([]flows.Report)
-	h = flows.NewHolder(c, new(flows.Memory), func(r flows.Report) { *reports = append(*reports, r) })
-	t.Cleanup(h.Stop)
-	if err := h.Handle(t.Context(), wanted()); err != nil {
+	r = flows.NewReconciler(c, new(flows.Memory), func(r flows.Report) { *reports = append(*reports, r) })
+	t.Cleanup(r.Stop)
+	if err := r.Handle(t.Context(), wanted()); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Contains(*reports, flows.Report(flows.Serving{})) {
 		t.Fatalf("reports %v", *reports)
 	}
 	*reports, c.requests = nil, nil
-	return h, c, reports
+	return r, c, reports
 }
 
 // probed returns the token of the probe that was sent last.
@@ -92,39 +92,39 @@ func probed(t *testing.T, c *conn) uint64 {
 
 const packetOut, flowMod = 13, 14
 
-// Only the probe that is on its way counts, and once. It renews the punt.
+// Only the outstanding probe counts, and once. It renews the punt.
 func TestProbeToken(t *testing.T) {
-	h, c, reports := held(t)
+	r, c, reports := placed(t)
 	came := func() bool {
 		t.Helper()
 		*reports = nil
-		if err := h.Handle(t.Context()); err != nil {
+		if err := r.Handle(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return slices.ContainsFunc(*reports, func(r flows.Report) bool { _, ok := r.(flows.ProbeTook); return ok })
 	}
-	if h.ProbeBack(0); came() {
+	if r.ProbeBack(0); came() {
 		t.Error("a probe that nobody has sent")
 	}
-	if err := h.Handle(t.Context(), flows.Beat{}); err != nil {
+	if err := r.Handle(t.Context(), flows.Beat{}); err != nil {
 		t.Fatal(err)
 	}
 	token := probed(t, c)
 	for _, wrong := range []uint64{0, 1, token + 1, token >> 1} {
-		if h.ProbeBack(wrong); came() {
+		if r.ProbeBack(wrong); came() {
 			t.Errorf("token %x counts", wrong)
 		}
 	}
 	if len(c.wrote) != 1 || c.wrote[0][1] != packetOut {
 		t.Errorf("%d messages were written, want the probe", len(c.wrote))
 	}
-	if h.ProbeBack(token); !came() {
+	if r.ProbeBack(token); !came() {
 		t.Error("the right token does not count")
 	}
 	if len(c.wrote) != 2 || c.wrote[1][1] != flowMod {
 		t.Errorf("%d messages were written, want the probe and a renewal", len(c.wrote))
 	}
-	if h.ProbeBack(token); came() {
+	if r.ProbeBack(token); came() {
 		t.Error("it counts again")
 	}
 }
@@ -132,10 +132,10 @@ func TestProbeToken(t *testing.T) {
 // A probe for which the connection has no room is one that does not come back: the
 // connection goes on, and the punt is not renewed. Any other error ends it.
 func TestProbeWithoutRoom(t *testing.T) {
-	h, c, reports := held(t)
+	r, c, reports := placed(t)
 	c.writeErr = openflow.ErrQueueFull
 	for range 3 {
-		if err := h.Handle(t.Context(), flows.Beat{}); err != nil {
+		if err := r.Handle(t.Context(), flows.Beat{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -143,36 +143,36 @@ func TestProbeWithoutRoom(t *testing.T) {
 		t.Errorf("reports %v, want %v", *reports, want)
 	}
 	c.writeErr = nil
-	if err := h.Handle(t.Context(), flows.Beat{}); err != nil {
+	if err := r.Handle(t.Context(), flows.Beat{}); err != nil {
 		t.Fatal(err)
 	}
 	*reports = nil
-	h.ProbeBack(probed(t, c))
-	if err := h.Handle(t.Context()); err != nil || !slices.Contains(*reports, flows.Report(flows.ProbesBack{})) {
+	r.ProbeBack(probed(t, c))
+	if err := r.Handle(t.Context()); err != nil || !slices.Contains(*reports, flows.Report(flows.ProbesBack{})) {
 		t.Errorf("reports %v, %v", *reports, err)
 	}
 	c.writeErr = errors.New("gone")
-	if err := h.Handle(t.Context(), flows.Beat{}); !errors.Is(err, c.writeErr) {
+	if err := r.Handle(t.Context(), flows.Beat{}); !errors.Is(err, c.writeErr) {
 		t.Errorf("error %v", err)
 	}
 }
 
 // A renewal that fails is told, and the connection goes on.
 func TestRenewFails(t *testing.T) {
-	h, c, reports := held(t)
-	if err := h.Handle(t.Context(), flows.Beat{}); err != nil {
+	r, c, reports := placed(t)
+	if err := r.Handle(t.Context(), flows.Beat{}); err != nil {
 		t.Fatal(err)
 	}
-	h.ProbeBack(probed(t, c))
+	r.ProbeBack(probed(t, c))
 	*reports, c.writeErr = nil, openflow.ErrQueueFull
-	if err := h.Handle(t.Context()); err != nil || !slices.Contains(*reports, flows.Report(flows.RenewFailed{Err: openflow.ErrQueueFull})) {
+	if err := r.Handle(t.Context()); err != nil || !slices.Contains(*reports, flows.Report(flows.RenewFailed{Err: openflow.ErrQueueFull})) {
 		t.Errorf("reports %v, %v", *reports, err)
 	}
 }
 
 // What the switch tells before the reply to a request is taken in before it.
 func TestToldBeforeReply(t *testing.T) {
-	h, c, reports := held(t)
+	r, c, reports := placed(t)
 	removed := openflow.FlowUpdate{Event: openflow.FlowRemoved, Table: placement.PrivateTable, Priority: placement.PriorityPunt, Cookie: 1, Reason: 2}
 	barriers := 0
 	c.before = func(request string) {
@@ -182,16 +182,16 @@ func TestToldBeforeReply(t *testing.T) {
 		if barriers++; barriers == 1 {
 			u := removed
 			u.Priority = 0 // the rest of what one command has done
-			h.FlowUpdate(u)
+			r.FlowUpdate(u)
 		}
 	}
-	h.FlowUpdate(removed)
+	r.FlowUpdate(removed)
 	select {
-	case <-h.Wake():
+	case <-r.Wake():
 	default:
 		t.Error("nothing says that the switch has told something")
 	}
-	if err := h.Handle(t.Context()); err != nil {
+	if err := r.Handle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Contains(*reports, flows.Report(flows.Lost{Flows: 2})) {
@@ -205,8 +205,8 @@ func TestToldBeforeReply(t *testing.T) {
 // An error of the connection ends it.
 func TestRequestFails(t *testing.T) {
 	c := &conn{err: errors.New("gone")}
-	h := flows.NewHolder(c, new(flows.Memory), func(flows.Report) {})
-	if err := h.Handle(t.Context(), wanted()); !errors.Is(err, c.err) {
+	r := flows.NewReconciler(c, new(flows.Memory), func(flows.Report) {})
+	if err := r.Handle(t.Context(), wanted()); !errors.Is(err, c.err) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -218,12 +218,12 @@ func TestRetry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &conn{}
-				h := flows.NewHolder(c, new(flows.Memory), func(flows.Report) {})
-				defer h.Stop()
+				r := flows.NewReconciler(c, new(flows.Memory), func(flows.Report) {})
+				defer r.Stop()
 				d := wanted()
 				d.Want.Kind = placement.OVN
 				d.Want.Stage = flows.Stage{TableID: 22, Cookies: []uint32{0xaa}}
-				if err := h.Handle(t.Context(), d); err != nil {
+				if err := r.Handle(t.Context(), d); err != nil {
 					t.Fatal(err)
 				}
 				c.requests = nil
@@ -231,10 +231,10 @@ func TestRetry(t *testing.T) {
 				defer other.Stop()
 				for began := time.Now(); time.Since(began) < 10*time.Second; {
 					select {
-					case <-h.Wake():
+					case <-r.Wake():
 					case <-other.C:
 					}
-					if err := h.Handle(t.Context(), d); err != nil {
+					if err := r.Handle(t.Context(), d); err != nil {
 						t.Fatal(err)
 					}
 				}

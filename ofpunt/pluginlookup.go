@@ -11,14 +11,14 @@ import (
 
 // lookupContext is the context of a question that a plugin asks while it works on that
 // of a guest: CoreDNS's Upstream.Lookup goes through the server once more, with the
-// context of the query and another message. Who asks is still known, but the guest's
-// packet is none of the lookup's.
+// context of the query and another message. The origin is that of the guest, but a lookup has
+// no packet that could be resumed.
 type lookupContext struct {
 	context.Context
 	origin origin.Origin
 }
 
-// newLookupContext is for a context that carries o.
+// newLookupContext returns the context of a lookup for a query of origin o.
 func newLookupContext(ctx context.Context, o *origin.Origin) *lookupContext {
 	c := &lookupContext{Context: ctx, origin: *o}
 	c.origin.Resumer, c.origin.Lookup = nil, true

@@ -9,43 +9,42 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// standing is what stands in the switch of puntdns's flows, of any process, by what the
-// switch has told.
-type standing struct {
+// observed are puntdns's flows in the switch, of any process, as far as the switch has told.
+type observed struct {
 	flows map[flowKey]*flow
 	// version changes with flows, and generations counts them by process.
 	version     uint64
 	generations map[uint64]int
 	// highest is the highest generation of any flow so far, gone ones included.
 	highest uint64
-	// twin is set when somebody else has added a flow of this process's generation: by
+	// collision is set when somebody else has added a flow of this process's generation: by
 	// chance another process has the same.
-	twin bool
+	collision bool
 	// lost counts the flows of this process that somebody else has removed or changed.
 	lost int
-	// left is set once the process of the punt has said farewell, until another punt
-	// stands: that one may be gone before anybody has looked.
-	left bool
-	// lapsed is set once the punt of this process has expired, until it stands again.
-	lapsed bool
+	// released is set once the process of the punt has released it, until another punt is
+	// installed: the released one may be gone before anybody has looked.
+	released bool
+	// expired is set once the punt of this process has expired, until it is installed again.
+	expired bool
 }
 
-func newStanding() standing {
-	return standing{flows: map[flowKey]*flow{}, generations: map[uint64]int{}}
+func newObserved() observed {
+	return observed{flows: map[flowKey]*flow{}, generations: map[uint64]int{}}
 }
 
-func (s *standing) set(f *flow) {
+func (s *observed) set(f *flow) {
 	s.remove(f.key)
 	s.flows[f.key] = f
 	g := generationOf(f.mod.Cookie)
 	s.generations[g]++
 	if f.key == puntKey {
-		s.left = g == farewell
+		s.released = g == releasedGeneration
 	}
 	s.highest = max(s.highest, g)
 }
 
-func (s *standing) remove(key flowKey) {
+func (s *observed) remove(key flowKey) {
 	s.version++
 	f := s.flows[key]
 	if f == nil {
@@ -59,7 +58,7 @@ func (s *standing) remove(key flowKey) {
 }
 
 // read takes in a flow that the switch has been asked for, unless it is known.
-func (s *standing) read(f *openflow.FlowStats) {
+func (s *observed) read(f *openflow.FlowStats) {
 	if !ours(f.Cookie) {
 		return
 	}
@@ -69,9 +68,10 @@ func (s *standing) read(f *openflow.FlowStats) {
 	}
 }
 
-// told takes in an event of a flow monitor, and reports whether it is about a flow of
-// puntdns's. own is the generation of this process.
-func (s *standing) told(u *openflow.FlowUpdate, own uint64) bool {
+// update takes in an event of a flow monitor, and reports whether it is about a flow of
+// puntdns's. own is the generation of this process. Here it is decided that a flow of this
+// process is lost: it is put back by the next [machine.difference].
+func (s *observed) update(u *openflow.FlowUpdate, own uint64) bool {
 	switch u.Event {
 	case openflow.FlowInitial, openflow.FlowAdded, openflow.FlowModified, openflow.FlowRemoved:
 	default:
@@ -91,15 +91,15 @@ func (s *standing) told(u *openflow.FlowUpdate, own uint64) bool {
 			s.remove(key)
 		}
 		switch {
-		case mine && !expired(u):
+		case mine && !timedOut(u):
 			s.lost++
 		case mine && key == puntKey:
-			s.lapsed = true
+			s.expired = true
 		}
 		return true
 	}
 	if u.Event == openflow.FlowAdded && isOf(u.Cookie, own) {
-		s.twin = true
+		s.collision = true
 	}
 	switch {
 	case mine && u.Cookie == had.mod.Cookie:
@@ -121,31 +121,31 @@ func (s *standing) told(u *openflow.FlowUpdate, own uint64) bool {
 	return true
 }
 
-// expired reports whether the flow went by its hard timeout.
-func expired(u *openflow.FlowUpdate) bool {
+// timedOut reports whether the flow went by its hard timeout.
+func timedOut(u *openflow.FlowUpdate) bool {
 	const hardTimeout = 1 // OFPRR_HARD_TIMEOUT
 	return u.Reason == hardTimeout
 }
 
-// punt is the leased flow that stands, of whatever process, or its farewell. An entry flow
-// that a dead one left says nothing; its punt would have expired.
-func (s *standing) punt() standingPunt {
+// punt is the leased flow that is installed, of whatever process, or the release of it. An entry
+// flow that a dead process left says nothing; its punt would have expired.
+func (s *observed) punt() observedPunt {
 	if f := s.flows[puntKey]; f != nil {
-		return standingPunt{true, generationOf(f.mod.Cookie)}
+		return observedPunt{true, generationOf(f.mod.Cookie)}
 	}
-	return standingPunt{s.left, farewell}
+	return observedPunt{s.released, releasedGeneration}
 }
 
-// hasPunt reports whether the leased flow of a generation stands.
-func (s *standing) hasPunt(generation uint64) bool {
+// hasPunt reports whether the leased flow of a generation is installed.
+func (s *observed) hasPunt(generation uint64) bool {
 	f := s.flows[puntKey]
 	return f != nil && isOf(f.mod.Cookie, generation)
 }
 
-// knownPunt is the leased flow of a generation if it stands and all of it is known, else
-// nil: of one that stood before the connection did, the actions are not known, and to
-// change it would take them away.
-func (s *standing) knownPunt(generation uint64) *flow {
+// knownPunt returns the leased flow of a generation if it is installed and its actions are
+// known, else nil. They are not known of one from before the connection, and to change that
+// one would remove its actions.
+func (s *observed) knownPunt(generation uint64) *flow {
 	if f := s.flows[puntKey]; s.hasPunt(generation) && len(f.mod.Actions) > 0 {
 		return f
 	}
@@ -153,7 +153,7 @@ func (s *standing) knownPunt(generation uint64) *flow {
 }
 
 // applied takes in changes that the switch has carried out.
-func (s *standing) applied(mods []openflow.FlowMod, flows []*flow) {
+func (s *observed) applied(mods []openflow.FlowMod, flows []*flow) {
 	for i := range mods {
 		if mods[i].Command == openflow.DeleteStrict {
 			s.remove(keyOf(&mods[i]))
@@ -167,7 +167,7 @@ func (s *standing) applied(mods []openflow.FlowMod, flows []*flow) {
 // superfluous are the flows that unwanted reports, in the order in which they are to go:
 // the entry flows before the private table, which is the highest, so that nothing leads
 // to what is gone.
-func (s *standing) superfluous(unwanted func(*flow) bool) []openflow.FlowMod {
+func (s *observed) superfluous(unwanted func(*flow) bool) []openflow.FlowMod {
 	var mods []openflow.FlowMod
 	for _, f := range s.flows {
 		if unwanted(f) {

@@ -34,12 +34,12 @@ func connectedBridges(t *testing.T, names ...string) {
 		bridges.mu.Lock()
 		bridges.m = before
 		bridges.mu.Unlock()
-		calls.drop()
+		acceptedInTrial.closeAll()
 	})
 }
 
-// called is a server whose switch is to call at a free port.
-func called(t *testing.T, bridge string) (*server, string) {
+// listening returns a server that listens for its switch on a free port, and the address.
+func listening(t *testing.T, bridge string) (*server, string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,12 +51,12 @@ func called(t *testing.T, bridge string) (*server, string) {
 	return &server{options: o}, ln.Addr().String()
 }
 
-// The bridges of a Corefile are tried side by side, and the switches that have called
-// in the trial are kept for their sessions.
+// The bridges of a Corefile are tried side by side, and connections that are accepted in the
+// trial are there for the sessions.
 func TestTrySideBySide(t *testing.T) {
 	connectedBridges(t, "br-a", "br-b")
-	a, atA := called(t, "br-a")
-	b, atB := called(t, "br-b")
+	a, atA := listening(t, "br-a")
+	b, atB := listening(t, "br-b")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	dialled := make(chan net.Conn, 2)
@@ -77,24 +77,24 @@ func TestTrySideBySide(t *testing.T) {
 	for _, s := range []*server{a, b} {
 		peer := <-dialled
 		defer peer.Close()
-		conn := calls.take(call{s.options.OpenFlow, s.options.TLS})
+		conn := acceptedInTrial.take(acceptKey{s.options.OpenFlow, s.options.TLS})
 		if conn == nil {
-			t.Fatalf("%s: the switch that has called is not there", s.options.Bridge)
+			t.Fatalf("%s: the connection that was accepted is not there", s.options.Bridge)
 		}
 		conn.Close()
-		if calls.take(call{s.options.OpenFlow, s.options.TLS}) != nil {
-			t.Errorf("%s: the switch is there twice", s.options.Bridge)
+		if acceptedInTrial.take(acceptKey{s.options.OpenFlow, s.options.TLS}) != nil {
+			t.Errorf("%s: the connection is there twice", s.options.Bridge)
 		}
 	}
 }
 
-func TestTryNobodyCalls(t *testing.T) {
+func TestTryNoSwitchConnects(t *testing.T) {
 	connectedBridges(t, "br-a")
-	s, at := called(t, "br-a")
+	s, at := listening(t, "br-a")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err := tryAll(ctx, []*server{s}, "")
-	if err == nil || !strings.Contains(err.Error(), "ofpunt br-a: openflow: ptcp:") || !strings.Contains(err.Error(), "no switch has called") {
+	if err == nil || !strings.Contains(err.Error(), "ofpunt br-a: openflow: ptcp:") || !strings.Contains(err.Error(), "no switch has connected") {
 		t.Errorf("%v", err)
 	}
 	// Its port is free again.
@@ -112,15 +112,15 @@ func TestTryNobodyCalls(t *testing.T) {
 	}
 }
 
-// An endpoint is tried if it is new where a connection is at stake. A switch that is
-// connected does not call again.
+// An endpoint is tried if it is new and there is a connection to lose. A switch that is
+// connected does not connect once more.
 func TestTryEndpoint(t *testing.T) {
 	dir := t.TempDir()
 	unix := func(name string) endpoint.Endpoint {
 		return endpoint.Endpoint{Network: "unix", Address: filepath.Join(dir, name)}
 	}
-	_, at := called(t, "br-a") // nobody will
-	_, other := called(t, "br-a")
+	_, at := listening(t, "br-a") // nobody connects there
+	_, other := listening(t, "br-a")
 	tcp := func(address string, listen bool) endpoint.Endpoint {
 		return endpoint.Endpoint{Network: "tcp", Address: address, Listen: listen}
 	}
@@ -135,10 +135,10 @@ func TestTryEndpoint(t *testing.T) {
 		{"the same with another key", unix("mgmt"), unix("mgmt"), false, "key.pem", "no such file"},
 		{"another", unix("mgmt"), unix("other"), false, "", "no such file"},
 		{"another, but none is connected", unix("mgmt"), unix("other"), true, "", ""},
-		{"called at another address", tcp("0.0.0.0"+at[strings.LastIndex(at, ":"):], true), tcp(at, true), false, "", ""},
-		{"called at another port", tcp(other, true), tcp(at, true), false, "", "no switch has called"},
-		{"not called before", tcp(at, false), tcp(at, true), false, "", "no switch has called"},
-		{"called before", tcp(at, true), tcp(at, false), false, "", "connection refused"},
+		{"listening on another address", tcp("0.0.0.0"+at[strings.LastIndex(at, ":"):], true), tcp(at, true), false, "", ""},
+		{"listening on another port", tcp(other, true), tcp(at, true), false, "", "no switch has connected"},
+		{"not listening before", tcp(at, false), tcp(at, true), false, "", "no switch has connected"},
+		{"listening before", tcp(at, true), tcp(at, false), false, "", "connection refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			connectedBridges(t, "br-a")
@@ -174,13 +174,13 @@ func TestRetiredConnection(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	o := defaultOptions("br-a")
-	b.retire(ctx, &session{bridge: b, conn: conn, flows: flows.NewHolder(conn, new(flows.Memory), nil)}, &o)
+	b.retire(ctx, &session{bridge: b, conn: conn, flows: flows.NewReconciler(conn, new(flows.Memory), nil)}, &o)
 	if b.conn.Load() != nil {
 		t.Error("the connection is still the bridge's")
 	}
 	other := new(openflow.Conn)
 	b.conn.Store(other)
-	b.retire(ctx, &session{bridge: b, conn: conn, flows: flows.NewHolder(conn, new(flows.Memory), nil)}, &o)
+	b.retire(ctx, &session{bridge: b, conn: conn, flows: flows.NewReconciler(conn, new(flows.Memory), nil)}, &o)
 	if b.conn.Load() != other {
 		t.Error("the connection that has come since is gone")
 	}

@@ -15,51 +15,50 @@ import (
 	"github.com/miekg/dns"
 )
 
-// cache has one answer for all askers of a block. So an answer must not depend on who
-// asks where there is a cache above the plugin that makes it, or above the upstream
-// that is told of the asker. The plugins that can learn of him there are template and
-// whoami below cache, and rewrite, by what it adds to the question. acl, log, dnstap
-// and view stand above cache or beside it.
+// cache has one answer for all askers of a block. So it is refused above a plugin whose answer
+// depends on the asker, and above an upstream that is told who asks. The plugins that can do so
+// are template and whoami below cache, and rewrite, by what it adds to the question. acl, log,
+// dnstap and view are above cache or beside it.
 
-// perAsker is a place in a Corefile where an answer becomes that of one asker.
-type perAsker struct {
+// askerUse is where in a Corefile a plugin makes an answer depend on the asker.
+type askerUse struct {
 	plugin string
 	at     caddyfile.Token
-	// reads is what it takes of him: a label, or a word of the plugin's own.
+	// reads is what the plugin reads of the asker: a label, or a word of its own.
 	reads string
 }
 
-// sharedAnswer looks for a cache and a plugin that makes answers for one asker under
-// it. Its tokens are those of one server block.
-func sharedAnswer(block caddyfile.ServerBlock) (cache caddyfile.Token, p perAsker, found bool) {
+// findAskerUse looks in a server block for a cache, and an answer that it would store and that
+// depends on the asker. It reports whether it has found them.
+func findAskerUse(block caddyfile.ServerBlock) (cache caddyfile.Token, p askerUse, found bool) {
 	tokens := block.Tokens["cache"]
 	if len(tokens) == 0 {
 		return cache, p, false
 	}
 	cached := cachedZones(block)
 	fixed := fixedLabels(block.Tokens["view"])
-	for _, p := range slices.Concat(templateAskers(block), rewriteAskers(block), whoamiAskers(block)) {
+	for _, p := range slices.Concat(templateUses(block), rewriteUses(block), whoamiUses(block)) {
 		if !slices.Contains(fixed, p.reads) && overlap(cached, p.zones) {
-			return tokens[0], p.perAsker, true
+			return tokens[0], p.askerUse, true
 		}
 	}
 	return cache, p, false
 }
 
-// zonedAsker is a perAsker for the names of some zones.
-type zonedAsker struct {
-	perAsker
+// zonedAskerUse is an askerUse for the names of some zones.
+type zonedAskerUse struct {
+	askerUse
 	zones []string
 }
 
-// sharedError says what is wrong with a block of the file and what to write instead.
-func sharedError(file string, b *block, cache caddyfile.Token, p perAsker) error {
+// askerUseError says what is wrong with a block of the file and what to write instead.
+func askerUseError(file string, b *block, cache caddyfile.Token, p askerUse) error {
 	return fmt.Errorf("%s - ofpunt %s: cache at %s gives others what %s at %s makes for one asker (it reads %s); expected a block without cache for those names, or one for each asker with a view that compares metadata('%s/...') by ==",
-		b, b.options.Bridge, placeOf(file, cache), p.plugin, placeOf(file, p.at), p.reads, name)
+		b, b.options.Bridge, locationOf(file, cache), p.plugin, locationOf(file, p.at), p.reads, name)
 }
 
-// placeOf is the file and line of a token, which has no file where nothing is imported.
-func placeOf(file string, t caddyfile.Token) string {
+// locationOf returns the file and line of a token, which has no file unless it was imported.
+func locationOf(file string, t caddyfile.Token) string {
 	return fmt.Sprintf("%s:%d", cmp.Or(t.File, file), t.Line)
 }
 
@@ -87,8 +86,8 @@ func overlap(a, b []string) bool {
 	})
 }
 
-// templateAskers looks at what the templates of a block are filled in with.
-func templateAskers(block caddyfile.ServerBlock) (all []zonedAsker) {
+// templateUses returns the templates of a block that read something of the asker.
+func templateUses(block caddyfile.ServerBlock) (all []zonedAskerUse) {
 	d := dispenser(block.Tokens["template"])
 	for d.Next() {
 		var zones []string
@@ -106,7 +105,7 @@ func templateAskers(block caddyfile.ServerBlock) (all []zonedAsker) {
 				find = readByExpression
 			}
 			if what := find(strings.Join(d.RemainingArgs(), " ")); what != "" {
-				all = append(all, zonedAsker{perAsker{"template", at, what}, zones})
+				all = append(all, zonedAskerUse{askerUse{"template", at, what}, zones})
 			}
 		}
 	}
@@ -119,7 +118,7 @@ var (
 	metaCall    = regexp.MustCompile("\\.Meta\\b\\s*(?:\"([^\"]*)\"|`([^`]*)`)?")
 )
 
-// readByTemplate is what the text of a template says of the asker, or nothing
+// readByTemplate returns what the text of a template reads of the asker, empty for nothing
 // (text/template; the fields are those of the plugin template).
 func readByTemplate(text string) string {
 	for _, action := range actionText.FindAllString(text, -1) {
@@ -127,7 +126,7 @@ func readByTemplate(text string) string {
 			return ".Remote"
 		}
 		for _, m := range metaCall.FindAllStringSubmatch(action, -1) {
-			if label := m[1] + m[2]; label == "" || ofAsker(label) {
+			if label := m[1] + m[2]; label == "" || dependsOnAsker(label) {
 				return cmp.Or(label, ".Meta")
 			}
 		}
@@ -141,26 +140,26 @@ var (
 	askerFunc    = regexp.MustCompile(`\b(?:client_ip|port|server_ip|server_port)\b`)
 )
 
-// readByExpression is what an expression says of the asker, or nothing (the functions
-// are those of CoreDNS's package expression).
+// readByExpression returns what an expression reads of the asker, empty for nothing (the
+// functions are those of CoreDNS's package expression).
 func readByExpression(text string) string {
 	for _, m := range metadataCall.FindAllStringSubmatch(text, -1) {
-		if label := m[1] + m[2]; label == "" || ofAsker(label) {
+		if label := m[1] + m[2]; label == "" || dependsOnAsker(label) {
 			return cmp.Or(label, "metadata")
 		}
 	}
 	return askerFunc.FindString(stringText.ReplaceAllString(text, ""))
 }
 
-// ofAsker reports whether a label of metadata differs between the askers of a block.
-func ofAsker(label string) bool {
+// dependsOnAsker reports whether a label of metadata differs between the askers of a block.
+func dependsOnAsker(label string) bool {
 	return strings.HasPrefix(label, name+"/") && label != name+"/bridge"
 }
 
-// rewriteAskers looks at what the rewrite rules of a block tell the upstream:
-// "rewrite [continue|stop] edns0 local|subnet|nsid set|append|replace ...". Rules for
-// names change the key of cache too.
-func rewriteAskers(block caddyfile.ServerBlock) (all []zonedAsker) {
+// rewriteUses returns the rewrite rules of a block that tell the upstream who asks:
+// "rewrite [continue|stop] edns0 local|subnet|nsid set|append|replace ...". Rules for names are
+// none: they change the key of cache too.
+func rewriteUses(block caddyfile.ServerBlock) (all []zonedAskerUse) {
 	zones := plugin.OriginsFromArgsOrServerBlock(nil, block.Keys)
 	d := dispenser(block.Tokens["rewrite"])
 	for d.Next() {
@@ -177,11 +176,11 @@ func rewriteAskers(block caddyfile.ServerBlock) (all []zonedAsker) {
 		}
 		switch strings.ToLower(args[i+1]) {
 		case "subnet":
-			all = append(all, zonedAsker{perAsker{"rewrite", at, "the client's address"}, zones})
+			all = append(all, zonedAskerUse{askerUse{"rewrite", at, "the client's address"}, zones})
 		case "local":
 			if len(args) > i+4 {
 				if what := readByVariable(args[i+4]); what != "" {
-					all = append(all, zonedAsker{perAsker{"rewrite", at, what}, zones})
+					all = append(all, zonedAskerUse{askerUse{"rewrite", at, what}, zones})
 				}
 			}
 		}
@@ -189,7 +188,7 @@ func rewriteAskers(block caddyfile.ServerBlock) (all []zonedAsker) {
 	return all
 }
 
-// readByVariable is what a variable of rewrite says of the asker, or nothing.
+// readByVariable returns what a variable of rewrite says of the asker, empty for nothing.
 func readByVariable(value string) string {
 	variable, ok := strings.CutPrefix(value, "{")
 	if variable, closed := strings.CutSuffix(variable, "}"); ok && closed {
@@ -197,30 +196,30 @@ func readByVariable(value string) string {
 		case "client_ip", "client_port", "server_ip", "server_port":
 			return variable
 		}
-		if ofAsker(variable) {
+		if dependsOnAsker(variable) {
 			return variable
 		}
 	}
 	return ""
 }
 
-// whoamiAskers: whoami answers with the client's address.
-func whoamiAskers(block caddyfile.ServerBlock) []zonedAsker {
+// whoamiUses returns the use of whoami, which answers with the client's address.
+func whoamiUses(block caddyfile.ServerBlock) []zonedAskerUse {
 	tokens := block.Tokens["whoami"]
 	if len(tokens) == 0 {
 		return nil
 	}
 	zones := plugin.OriginsFromArgsOrServerBlock(nil, block.Keys)
-	return []zonedAsker{{perAsker{"whoami", tokens[0], "the client's address"}, zones}}
+	return []zonedAskerUse{{askerUse{"whoami", tokens[0], "the client's address"}, zones}}
 }
 
 var (
 	fixedLabel = regexp.MustCompile(`\bmetadata\(\s*(?:'([^']*)'|"([^"]*)")\s*\)\s*==`)
-	// alternative is an operator by which a comparison need not hold.
+	// alternative matches an operator by which a comparison need not hold.
 	alternative = regexp.MustCompile(`\|\||!|\?|\b(?:or|not|in)\b`)
 )
 
-// fixedLabels are the labels that have one value for all askers of a view's block.
+// fixedLabels returns the labels that have one value for all queries that a view lets through.
 func fixedLabels(view []caddyfile.Token) (labels []string) {
 	d := dispenser(view)
 	for d.Next() {
@@ -239,7 +238,7 @@ func fixedLabels(view []caddyfile.Token) (labels []string) {
 		}
 	}
 	if slices.Contains(labels, name+"/port") {
-		// The port is on one switch, and at one place of the bridge.
+		// A logical port is of one switch, and has one OpenFlow port and tag.
 		labels = append(labels, name+"/switch", name+"/in-port", name+"/vlan")
 	}
 	return labels

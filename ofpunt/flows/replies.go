@@ -9,8 +9,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// done takes the reply to the outstanding request.
-func (m *machine) done(reply done) {
+// replied takes in the reply to the outstanding request.
+func (m *machine) replied(reply reply) {
 	asked := m.outstanding
 	m.outstanding = nil
 	var refused *openflow.SwitchError
@@ -25,18 +25,18 @@ func (m *machine) done(reply done) {
 			m.dirty, m.fresh = false, true
 		}
 	case readFlows:
-		m.doneReading(reply)
+		m.repliedFlows(reply)
 	case apply:
-		m.doneApplying(r, reply.Err)
+		m.repliedApply(r, reply.Err)
 	case readMeters:
 		switch {
 		case bySwitch:
-			m.meters.take(0, nil) // a switch that knows no meters has none
+			m.meters.load(0, nil) // a switch that knows no meters has none
 		case !m.failed(reply.Err, "reading the meters"):
-			m.meters.take(reply.MaxMeter, reply.Meters)
+			m.meters.load(reply.MaxMeter, reply.Meters)
 		}
 	case modMeters:
-		m.doneMeters(r, reply.Err)
+		m.repliedMeters(r, reply.Err)
 	case readMeterStats:
 		if !bySwitch && !m.failed(reply.Err, "reading what the meters have dropped") {
 			if n := m.meters.count(reply.Stats); n > 0 {
@@ -56,7 +56,8 @@ func (m *machine) failed(err error, format string, args ...any) bool {
 	return true
 }
 
-func (m *machine) doneReading(reply done) {
+// repliedFlows takes in the flows that were read.
+func (m *machine) repliedFlows(reply reply) {
 	switch what := m.reading; what.purpose {
 	case forStage:
 		if !m.failed(reply.Err, "looking for OVN's DNS stage") {
@@ -72,44 +73,47 @@ func (m *machine) doneReading(reply done) {
 		return
 	}
 	for i := range reply.Flows {
-		m.standing.read(&reply.Flows[i])
+		m.observed.read(&reply.Flows[i])
 	}
 }
 
-func (m *machine) doneApplying(r apply, err error) {
-	meanwhile, older := m.meanwhile, m.older
-	m.meanwhile, m.older, m.todoAt = nil, 0, picture{}
+// repliedApply takes in a change that was made or, with an error, was not; then what the
+// monitors have told meanwhile.
+func (m *machine) repliedApply(r apply, err error) {
+	deferred, stale := m.deferred, m.stale
+	m.deferred, m.stale, m.todoAt = nil, 0, versions{}
 	if err != nil {
-		m.takeIn(meanwhile)
+		m.observe(deferred)
 		if !m.blameMeters(err, true) {
 			m.failed(err, "installing flows")
 		}
 		return
 	}
-	m.standing.applied(r.Mods, m.adding)
-	if len(m.adding) > 0 && !m.leaving {
-		lost := min(m.restoring, len(m.adding))
-		m.restoring = 0
+	m.observed.applied(r.Mods, m.adding)
+	if len(m.adding) > 0 && !m.withdrawing {
+		lost := min(m.lostFlows, len(m.adding))
+		m.lostFlows = 0
 		m.do(Installed{New: len(m.adding) - lost, Lost: lost})
 	}
-	// What was told of these flows before they were changed says nothing any more.
+	// An update from before the change no longer tells what the switch has of a changed flow.
 	changed := make(map[flowKey]bool, len(r.Mods))
 	for i := range r.Mods {
 		changed[keyOf(&r.Mods[i])] = true
 	}
-	for i := range meanwhile {
-		u := &meanwhile[i]
-		if i >= older || !changed[keyOfUpdate(u)] {
-			m.takeIn(meanwhile[i : i+1])
+	for i := range deferred {
+		u := &deferred[i]
+		if i >= stale || !changed[keyOfUpdate(u)] {
+			m.observe(deferred[i : i+1])
 		} else if ours(u.Cookie) {
 			// The flow is gone, but a later process may have begun.
-			m.standing.highest = max(m.standing.highest, generationOf(u.Cookie))
+			m.observed.highest = max(m.observed.highest, generationOf(u.Cookie))
 		}
 	}
 }
 
-func (m *machine) doneMeters(r modMeters, err error) {
-	m.todoAt = picture{}
+// repliedMeters takes in a change of meters that was made or, with an error, was not.
+func (m *machine) repliedMeters(r modMeters, err error) {
+	m.todoAt = versions{}
 	if err != nil {
 		if !m.blameMeters(err, false) {
 			m.failed(err, "changing meters")
@@ -123,7 +127,8 @@ func (m *machine) doneMeters(r modMeters, err error) {
 	}
 }
 
-// blameMeters reports whether an error is about meters; then all is tried again soon.
+// blameMeters reports whether an error is about meters. Then they are read again, and what
+// failed is retried soon.
 func (m *machine) blameMeters(err error, flows bool) bool {
 	blamed, refused := m.meters.blame(err, flows)
 	if !blamed {
@@ -132,9 +137,9 @@ func (m *machine) blameMeters(err error, flows bool) bool {
 	if refused {
 		m.refuseMeters(err)
 	}
-	if !m.leaving {
+	if !m.withdrawing {
 		m.paused = true
-		m.wait("the meters of the switch have changed")
+		m.reportWaiting("the meters of the switch have changed")
 		m.do(retrySoon{})
 	}
 	return true

@@ -11,7 +11,7 @@ import (
 	"github.com/coredns/caddy/caddyfile"
 )
 
-func TestSharedAnswer(t *testing.T) {
+func TestFindAskerUse(t *testing.T) {
 	const red = "view red {\n expr metadata('ofpunt/switch') == 'red'\n }\n "
 	template := func(answer string) string { return "template IN A {\n answer \"" + answer + "\"\n }\n" }
 	meta := func(label string) string { return template(`{{ .Name }} TXT {{ .Meta \"` + label + `\" }}`) }
@@ -61,7 +61,7 @@ func TestSharedAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := ""
-			cache, p, found := sharedAnswer(blocks[0])
+			cache, p, found := findAskerUse(blocks[0])
 			if found {
 				got = fmt.Sprintf("%s %d %s", p.plugin, p.at.Line, p.reads)
 				if cache.Text != "cache" || !slices.Contains(strings.Fields(strings.Split(tt.text, "\n")[cache.Line-2]), "cache") {

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// ownership decides which of several processes owns the flows of a bridge. They can't talk to
+// each other: each sees in the switch whose punt is installed. The rule is that of a term number
+// in consensus protocols: the highest generation owns the flows, whoever sees a higher one
+// than its own yields, and whoever takes over does so with a generation above all that it
+// has seen. So a process that was replaced puts nothing back, however late it learns that.
+type ownership struct {
+	// generation is of this process's flows, 0 before it has one.
+	generation uint64
+	// yielding is set while another process owns the flows.
+	yielding bool
+	// takeOverAt is when a process that yields takes over unless a punt is installed again, zero
+	// while one does.
+	takeOverAt time.Time
+}
+
+// verdict is what a process may do with the flows.
+type verdict uint8
+
+const (
+	// own: they are this process's, it puts them back where somebody changes them.
+	own verdict = iota
+	// yield: another process owns them, or may be about to put them back.
+	yield
+	// takeOver: nobody owns them any more. The process has a new generation from then on.
+	takeOver
+)
+
+// observedPunt is the punt that the switch has, of whatever process.
+type observedPunt struct {
+	installed  bool
+	generation uint64
+}
+
+// step decides by the punt that is installed now, and by the highest generation of any flow that
+// has ever been seen: that of a later process may have come and gone unnoticed. A punt that
+// is gone may have expired because its process is slow, or have been deleted with all other
+// flows: its process gets delay to put it back.
+func (t *ownership) step(now time.Time, punt observedPunt, highest uint64, delay time.Duration, random *rand.Rand) verdict {
+	switch t.yielding = highest > t.generation; {
+	case !t.yielding:
+		return own
+	case punt.installed && punt.generation > t.generation:
+		t.takeOverAt = time.Time{}
+		return yield
+	case punt.installed && punt.generation == releasedGeneration:
+	case t.takeOverAt.IsZero():
+		t.takeOverAt = now.Add(delay)
+		return yield
+	case now.Before(t.takeOverAt):
+		return yield
+	}
+	t.yielding, t.takeOverAt = false, time.Time{}
+	t.generation = nextGeneration(now, highest, random)
+	return takeOver
+}
+
+// takeOverDelay is how long a process waits for another that has lost its punt: longer than
+// that one takes to look at its own flows again. It is random, so that of several processes
+// that wait one is first.
+func takeOverDelay(beat time.Duration, random *rand.Rand) time.Duration {
+	return beat + time.Duration(random.Int64N(max(int64(beat/2), 1)))
+}
+
+// owns reports whether this process owns the flows. It begins a generation where this one
+// needs another, and reports what it has found to be lost or expired.
+func (m *machine) owns() bool {
+	t, s := &m.memory.ownership, &m.observed
+	if t.generation == 0 {
+		m.beginGeneration()
+	}
+	if s.expired && !m.reportedExpired {
+		m.reportedExpired = true
+		m.do(PuntExpired{})
+	}
+	if s.collision && s.highest == t.generation {
+		m.beginGeneration()
+	}
+	s.collision = false
+	before := t.yielding
+	switch t.step(m.now, s.punt(), s.highest, takeOverDelay(m.want.Beat, m.random), m.random) {
+	case yield:
+		if m.status != yielding {
+			m.status, m.guests, m.flows = yielding, 0, 0
+			m.do(Yielded{Still: before})
+		}
+		s.expired, m.reportedExpired, s.lost = false, false, 0
+		m.meters.abandon()
+		if !s.punt().installed {
+			m.do(retrySoon{})
+		}
+		return false
+	case takeOver:
+		m.traced[t.generation] = true
+		m.status = unreported
+		m.do(TookOver{})
+	}
+	if s.lost > 0 {
+		m.do(Lost{s.lost})
+		m.lostFlows += s.lost
+		s.lost = 0
+		m.meters.invalidate() // a flow goes with its meter, so that may be why
+	}
+	return true
+}
+
+// beginGeneration begins a generation, of which no flow is installed.
+func (m *machine) beginGeneration() {
+	t := &m.memory.ownership
+	t.generation = nextGeneration(m.now, m.observed.highest, m.random)
+	m.traced[t.generation] = true
+}

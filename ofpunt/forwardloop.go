@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/forward"
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/ofpunt/punt"
+)
+
+// A server that forward asks may be a guest of the bridge, whose own queries are punted. A query
+// that it sends in order to answer one of forward's must not be forwarded to it: that would be
+// a loop.
+
+// maxRepeats is how many other queries with the same question a guest may have in flight, before
+// the next one counts as a loop. In hijack mode that is for servers with an address that OVN
+// does not show as the guest's, such as one behind NAT; queries of a guest that repeats itself
+// so often for another reason go on to the server that it asked. In service mode it is for
+// guests that forward asks, and bounds a loop that such a guest begins itself.
+const maxRepeats = 8
+
+// addLoopGuards wraps each forward of configs in a loopGuard.
+func addLoopGuards(configs []*dnsserver.Config) {
+	for _, c := range configs {
+		// The zones of one block share the slice.
+		c.Plugin = slices.Clone(c.Plugin)
+		for i, p := range c.Plugin {
+			c.Plugin[i] = func(next plugin.Handler) plugin.Handler {
+				h := p(next)
+				if f, ok := h.(*forward.Forward); ok {
+					return &loopGuard{Forward: f, upstreams: upstreamsOf(f)}
+				}
+				return h
+			}
+		}
+	}
+}
+
+// loopGuard is a forward that does not ask a guest what that guest asks. It embeds the forward,
+// so that CoreDNS finds it by the same name.
+type loopGuard struct {
+	*forward.Forward
+	upstreams []netip.Addr // what the forward asks
+}
+
+// upstreamsOf returns the addresses that f asks.
+func upstreamsOf(f *forward.Forward) []netip.Addr {
+	var all []netip.Addr
+	for _, p := range f.List() {
+		if a, err := netip.ParseAddrPort(p.Addr()); err == nil {
+			all = append(all, a.Addr().Unmap().WithZone(""))
+		}
+	}
+	return all
+}
+
+// ServeDNS implements plugin.Handler.
+func (g *loopGuard) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	x, ok := punt.FromContext(ctx)
+	if !ok || !g.wouldLoop(ctx, x) {
+		return g.Forward.ServeDNS(ctx, w, r)
+	}
+	x.SetLooped()
+	if serverOf(ctx).options.hijack() {
+		return resumeUnanswered{}.ServeDNS(ctx, w, r)
+	}
+	return dns.RcodeServerFailure, nil
+}
+
+// wouldLoop reports whether forward would ask the guest of a query what the guest asks.
+//
+// In hijack mode no query of a guest that forward asks is forwarded: a resolver asks other
+// questions than it is asked, and would wait for its own answer. In service mode it is a loop
+// only if another guest's query with the same question is in flight: the guest may be a server
+// for some names, and ask for others as any guest does. Or it may be another one than forward
+// asks, with the same address in a network of its own.
+func (g *loopGuard) wouldLoop(ctx context.Context, x *punt.Exchange) bool {
+	s := serverOf(ctx)
+	asksIt := s.hasOneOf(ctx, g.upstreams)
+	if s.options.hijack() {
+		return asksIt || x.InFlightOfGuest() > maxRepeats && x.RepeatsOfGuest() >= maxRepeats
+	}
+	return asksIt && isRepeat(x.RepeatsOfGuest(), x.Repeats())
+}
+
+// isRepeat reports whether a guest that forward asks passes on a question that it was asked, by
+// the number of other queries in flight with that question: its own, and those of all guests.
+func isRepeat(own, all int) bool { return all > own || own >= maxRepeats }
+
+// hasOneOf reports whether the guest of a query has one of the addresses.
+func (s *server) hasOneOf(ctx context.Context, addresses []netip.Addr) bool {
+	o, ok := origin.FromContext(ctx)
+	if !ok || s.source == nil || len(addresses) == 0 {
+		return false
+	}
+	_, ok = addressOf(s.source.Snapshot().PortByName(o.Port), addresses)
+	return ok
+}
+
+// addressOf returns an address of the port that is among others. It reports whether there is
+// one.
+func addressOf(p *ovn.Port, among []netip.Addr) (netip.Addr, bool) {
+	if p == nil {
+		return netip.Addr{}, false
+	}
+	i := slices.IndexFunc(p.Addresses, func(a netip.Addr) bool { return slices.Contains(among, a) })
+	if i < 0 {
+		return netip.Addr{}, false
+	}
+	return p.Addresses[i], true
+}
+
+// logLoops warns of guests of the snapshot that a forward of the server asks, once of each. The
+// goroutine of the session calls it.
+func (s *server) logLoops(snapshot *ovn.Snapshot) {
+	if snapshot == nil {
+		return
+	}
+	for _, b := range s.upstreams {
+		for p := range snapshot.Guests() {
+			a, ok := addressOf(p, b.addresses)
+			if !ok {
+				continue
+			}
+			key := fmt.Sprint(b.block, " ", p.Name, " ", a)
+			if s.loggedLoops[key] {
+				continue
+			}
+			if s.loggedLoops == nil {
+				s.loggedLoops = map[string]bool{}
+			}
+			s.loggedLoops[key] = true
+			what := "what it asks while it is asked the same gets SERVFAIL"
+			if s.options.hijack() {
+				what = "its own queries are not forwarded, they go on to their destination"
+			}
+			log.Warningf("%s - ofpunt %s: forward asks %s, which is %s of switch %s on this bridge: %s", b.block, s.options.Bridge, a, p.Name, p.SwitchName, what)
+		}
+	}
+}
+
+// blockUpstreams are the addresses that the forwards of one block ask.
+type blockUpstreams struct {
+	block     *block
+	addresses []netip.Addr
+}
+
+// upstreamsOfBlock returns those of a block, by the config of one of its zones.
+func upstreamsOfBlock(b *block, c *dnsserver.Config) (f blockUpstreams) {
+	f.block = b
+	h := c.Handler("forward")
+	for {
+		g, ok := h.(*loopGuard)
+		if !ok {
+			return f
+		}
+		f.addresses = append(f.addresses, g.upstreams...)
+		h = g.Next
+	}
+}

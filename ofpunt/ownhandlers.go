@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"slices"
+
+	"github.com/coredns/coredns/plugin"
+)
+
+// insertOwnHandlers returns the plugins of a block with handlers of our own between them:
+//
+//	ofpunt, metadata ... log, outcome ... normalizer, rewrite ... aboveCache, cache, belowCache ...
+//
+// There is an outcome where there is log or prometheus, and the others where there is
+// cache. forwardloop.go wraps each forward, and hijack.go adds the end of the chain.
+func insertOwnHandlers(plugins []plugin.Plugin) []plugin.Plugin {
+	names := make([]string, len(plugins))
+	for i, p := range plugins {
+		// A handler is made more than once in any case: each server that has the
+		// block makes one.
+		names[i] = p(nil).Name()
+	}
+	inserted := map[int][]plugin.Plugin{} // by the index of the plugin that they come before
+	before := func(i int, p plugin.Plugin) { inserted[i] = append(inserted[i], p) }
+
+	observer := max(slices.Index(names, "log"), slices.Index(names, "prometheus"))
+	if observer >= 0 {
+		before(observer+1, func(next plugin.Handler) plugin.Handler { return newOutcome(next) })
+	}
+	if cache := slices.Index(names, "cache"); cache >= 0 {
+		first := cache
+		if rewrite := slices.Index(names, "rewrite"); rewrite >= 0 {
+			// What rewrite adds to a question is the operator's wish, so it stays.
+			first = min(first, rewrite)
+		}
+		before(first, func(next plugin.Handler) plugin.Handler { return &normalizer{next} })
+		before(cache, func(next plugin.Handler) plugin.Handler { return &aboveCache{next} })
+		before(cache+1, func(next plugin.Handler) plugin.Handler { return &belowCache{next} })
+	}
+	var all []plugin.Plugin
+	for i, p := range plugins {
+		all = append(append(all, inserted[i]...), p)
+	}
+	return append(all, inserted[len(plugins)]...)
+}
