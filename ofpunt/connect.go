@@ -48,11 +48,12 @@ func (b *bridge) connect(ctx context.Context, options *bridgeOptions, up func())
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		stop(fmt.Errorf("%s: connection lost: %w", options.OpenFlow, conn.Serve(s.handler())))
+		stop(conn.Serve(s.handler()))
 	}()
 	err = s.run(live, options)
-	if cause := context.Cause(live); cause != nil && errors.Is(err, context.Canceled) {
-		err = cause
+	// It may be a request that has found out, and then says what it was for.
+	if lost := conn.Err(); lost != nil {
+		err = fmt.Errorf("%s: connection lost: %w", options.OpenFlow, lost)
 	}
 	end := func() {
 		conn.Close()

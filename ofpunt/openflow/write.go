@@ -56,7 +56,7 @@ func (c *Conn) WriteLater(b []byte) error {
 
 // push queues b. taken is whether somebody is writing, who takes it along.
 func (c *Conn) push(b []byte) (taken bool, err error) {
-	if err := c.ended(); err != nil {
+	if err := c.Err(); err != nil {
 		return false, err
 	}
 	c.queueMu.Lock()
@@ -90,8 +90,9 @@ func (c *Conn) wakeWriter() {
 	}
 }
 
-// ended returns why the connection has ended, or nil.
-func (c *Conn) ended() error {
+// Err returns why the connection has ended, nil while it has not. A request that waited
+// for the switch then fails with the same.
+func (c *Conn) Err() error {
 	select {
 	case <-c.done:
 		return c.reason

@@ -28,7 +28,7 @@ const Query = "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x00\x00\x01
 func Connect(t testing.TB) (conn *openflow.Conn, peer net.Conn) {
 	t.Helper()
 	end, peer := testio.Pair(t, syscall.SOCK_SEQPACKET)
-	go shakeHands(peer)
+	go ShakeHands(peer)
 	conn, err := openflow.NewConn(t.Context(), end, openflow.Options{EchoInterval: time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -50,8 +50,8 @@ func Each(b []byte, f func(typ uint8, xid uint32)) {
 	}
 }
 
-// shakeHands is the switch's part until the barrier that ends it.
-func shakeHands(nc net.Conn) {
+// ShakeHands plays the switch until the barrier that ends the handshake.
+func ShakeHands(nc net.Conn) {
 	const hello, featuresRequest, configRequest, barrier = 0, 5, 7, 20
 	for b, done := make([]byte, 1<<16), false; !done; {
 		n, err := nc.Read(b)
