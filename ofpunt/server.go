@@ -59,6 +59,7 @@ type nameSource interface{ Database() ovn.Config }
 // of a block implements it.
 type answerer interface {
 	Answers(o *origin.Origin, qname string) bool
+	OVNOwned(o *origin.Origin, qname string) bool
 }
 
 // serverContext is the context of the queries of a punt server: it carries what CoreDNS
@@ -92,6 +93,11 @@ func serverOf(ctx context.Context) *server {
 // answers reports whether a block answers o for a name by itself.
 func (s *server) answers(o *origin.Origin, qname string) bool {
 	return slices.ContainsFunc(s.answerers, func(a answerer) bool { return a.Answers(o, qname) })
+}
+
+// ovnOwned reports whether a block knows a name, as o sees it, from a row that OVN owns.
+func (s *server) ovnOwned(o *origin.Origin, qname string) bool {
+	return slices.ContainsFunc(s.answerers, func(a answerer) bool { return a.OVNOwned(o, qname) })
 }
 
 // unusedKeys warns of what the keys of a block say of a socket that it has not.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -233,6 +234,58 @@ func TestOverloadInHijackMode(t *testing.T) {
 			packetOut(t, peer)
 			await(t, tt.result, func() bool { return packetIns(t, tt.result, tt.reason) == before+1 })
 		})
+	}
+}
+
+// In hijack mode a question that is none for a chain goes on to its destination, unless OVN
+// owns the name: then it is answered as in service mode.
+func TestRefusedInHijackMode(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		qtype, class uint16
+		reason       string
+		rcode        int
+	}{
+		{"IXFR", dns.TypeIXFR, dns.ClassINET, metric.ReasonTransfer, dns.RcodeRefused},
+		{"AXFR", dns.TypeAXFR, dns.ClassINET, metric.ReasonTransfer, dns.RcodeRefused},
+		{"MAILB", dns.TypeMAILB, dns.ClassINET, metric.ReasonType, dns.RcodeNotImplemented},
+		{"MAILA", dns.TypeMAILA, dns.ClassINET, metric.ReasonType, dns.RcodeNotImplemented},
+		{"TKEY", dns.TypeTKEY, dns.ClassINET, metric.ReasonType, dns.RcodeFormatError},
+		{"class NONE", dns.TypeA, dns.ClassNONE, metric.ReasonForeignQuery, dns.RcodeFormatError},
+		{"class CH, for the chain to refuse", dns.TypeTXT, dns.ClassCHAOS, metric.ReasonForeignQuery, dns.RcodeSuccess},
+	} {
+		for _, owned := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, owned %v", tt.name, owned), func(t *testing.T) {
+				c, peer := newChannel(t)
+				guestIs(c.intake, "1")
+				serve(c.intake, reply, func(config *Config) {
+					config.Addresses = nil
+					config.OVNOwned = func(o *origin.Origin, qname string) bool { return owned && qname == "a." && o.Port == "port-1" }
+				})
+				result, reason := metric.Resumed, tt.reason
+				switch {
+				case owned && tt.rcode == dns.RcodeSuccess:
+					result, reason = metric.Answered, metric.ReasonChain
+				case owned:
+					result = metric.Refused
+				}
+				before := packetIns(t, result, reason)
+				f := punttest.QueryFrame()
+				f[len(f)-6] = 'A'
+				binary.BigEndian.PutUint16(f[len(f)-4:], tt.qtype)
+				binary.BigEndian.PutUint16(f[len(f)-2:], tt.class)
+				send(t, peer, paused(f))
+				m := packetOut(t, peer)
+				await(t, result, func() bool { return packetIns(t, result, reason) == before+1 })
+				if !owned {
+					return
+				}
+				var answer dns.Msg
+				if err := answer.Unpack(punttest.AnswerIn(t, m).Payload); err != nil || answer.Rcode != tt.rcode {
+					t.Errorf("answered %v, want rcode %d: %v", answer, tt.rcode, err)
+				}
+			})
+		}
 	}
 }
 
