@@ -43,6 +43,10 @@ type server struct {
 	answerers []answerer
 	// rival is why the source is not for the chassis of this server, nil if it is.
 	rival atomic.Pointer[error]
+	// noneBound is why placement neutron serves nobody, nil if it serves somebody.
+	// unboundSeen is set if the last look found nobody; the goroutine of the session has it.
+	noneBound   atomic.Pointer[string]
+	unboundSeen bool
 	// forwards has the blocks that forward, loopsTold what tellLoops has told.
 	forwards  []forwards
 	loopsTold map[string]bool
@@ -155,6 +159,9 @@ func (s *server) synced() bool { return s.source == nil || s.source.Status().Rea
 
 // unbound is what is wrong with the bindings of this chassis, empty if they are there.
 func (s *server) unbound() string {
+	if reason := s.noneBound.Load(); reason != nil {
+		return *reason
+	}
 	if s.source == nil {
 		return ""
 	}

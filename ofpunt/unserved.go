@@ -8,6 +8,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
@@ -53,9 +54,53 @@ func (u *unservedPorts) look(view *ports.View, snapshot *ovn.Snapshot, why func(
 	return lines
 }
 
+// noneBound returns why placement neutron serves nobody, though the bridge has interfaces
+// with the names of logical ports; empty if Neutron's agent has bound one, or there are none.
+func noneBound(o *Options, view *ports.View) string {
+	if o.Placement != placement.Neutron {
+		return ""
+	}
+	unbound := 0
+	for i := range view.Interfaces {
+		i := &view.Interfaces[i]
+		if i.OFPort == 0 || i.IfaceID == "" {
+			continue
+		}
+		if _, _, ok := localGuest(o, i, nil); ok || i.Tag == deadVLAN || i.Tag != 0 && isService(i) {
+			return ""
+		}
+		if !isService(i) {
+			unbound++
+		}
+	}
+	if unbound == 0 {
+		return ""
+	}
+	return fmt.Sprintf("nobody is served: Neutron's Open vSwitch agent has bound none of the %d interfaces with an iface-id; "+
+		"expected placement ovn with ovnhosts on a chassis of OVN, or placement table without that agent", unbound)
+}
+
+// lookForUnbound tells the log and ready that placement neutron serves nobody, if that
+// holds at two looks: an interface that is just being plugged is bound by the next.
+func (s *server) lookForUnbound(view *ports.View) {
+	reason := noneBound(&s.options, view)
+	switch {
+	case reason == "":
+		s.unboundSeen = false
+		s.noneBound.Store(nil)
+	case !s.unboundSeen:
+		s.unboundSeen = true
+	case s.noneBound.Swap(&reason) == nil:
+		log.Warningf("Bridge %s: %s", s.options.Bridge, reason)
+	}
+}
+
 // lookForUnserved tells the log and the metric of interfaces that are not served.
 func (s *session) lookForUnserved(srv *server) {
 	view := s.bridge.ports.View()
+	if view != nil && !view.Absent() && !s.flows.Yielding() {
+		srv.lookForUnbound(view)
+	}
 	if srv.source == nil || view == nil || view.Absent() || !srv.settled() || s.flows.Yielding() {
 		return
 	}

@@ -153,6 +153,31 @@ func TestNeutron(t *testing.T) {
 	}
 }
 
+// On a chassis of OVN placement neutron serves nobody. The log says so once, and ready says
+// no, until the Corefile has the placement of OVN.
+func TestNeutronOnOVN(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, lab.Options{})
+	aclSwitch(l, "red", 1)
+	l.AddDNS(map[string]string{"db.internal": "10.0.1.50"}, "red")
+	vm := aclGuest(l, "red", 1, 1)
+	l.Sync()
+	s := start(t, l, pipelineCorefile("placement neutron\n lease 3s", "", ""))
+	const told = "nobody is served: Neutron's Open vSwitch agent has bound none of the 1 interfaces with an iface-id; expected placement ovn with ovnhosts"
+	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-int: ` + told)
+	s.ready(503)
+	if _, text, err := l.Node.HTTPGet(within(t, wait), "http://"+readyAddr+"/ready"); err != nil || !strings.Contains(text, told) {
+		t.Errorf("ready says %q, %v", text, err)
+	}
+	if n := strings.Count(s.Log(), told); n != 1 {
+		t.Errorf("told %d times\n%s", n, s.Log())
+	}
+	survivor{l: l}.changeOf(s, corefile(l, pipelineCorefile("lease 3s", "", "")))
+	s.ready(200)
+	expect(t, vm, "NOERROR 30 10.0.1.50", "@"+resolver4, "db.internal")
+	s.endWell()
+}
+
 // Any bridge, in hijack mode: what nobody answers comes back to the table and
 // goes its way.
 func TestTable(t *testing.T) {
