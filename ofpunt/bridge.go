@@ -105,6 +105,8 @@ type bridge struct {
 	punts *punt.Intake
 	// unserved is what the log was told of interfaces that are not served.
 	unserved unservedPorts
+	// served has the number of guests before and after a reload.
+	served servedGuests
 	// ports tells who owns the OpenFlow ports of the bridge now.
 	ports ports.Owners
 	// flows is what outlives a session of what is known of the flows; the session's.

@@ -54,6 +54,29 @@ func (u *unservedPorts) look(view *ports.View, snapshot *ovn.Snapshot, why func(
 	return lines
 }
 
+// servedGuests tells of a reload that has taken all guests away. The goroutine of the session
+// has it.
+type servedGuests struct {
+	server *server
+	// guests is how many there were at the last look, before how many at the last one with
+	// another server. looks counts those with this one.
+	guests, before, looks int
+}
+
+// look takes note of how many guests srv serves. If there are none any more at the second
+// look behind a reload, it returns how many there were before, else 0.
+func (g *servedGuests) look(srv *server, guests int) (before int) {
+	if g.server != srv {
+		g.server, g.before, g.looks = srv, g.guests, 0
+	}
+	g.looks++
+	g.guests = guests
+	if g.looks == 2 && guests == 0 {
+		return g.before
+	}
+	return 0
+}
+
 // noneBound returns why placement neutron serves nobody, though the bridge has interfaces
 // with the names of logical ports; empty if Neutron's agent has bound one, or there are none.
 func noneBound(o *Options, view *ports.View) string {
@@ -98,10 +121,17 @@ func (s *server) lookForUnbound(view *ports.View) {
 // lookForUnserved tells the log and the metric of interfaces that are not served.
 func (s *session) lookForUnserved(srv *server) {
 	view := s.bridge.ports.View()
-	if view != nil && !view.Absent() && !s.flows.Yielding() {
-		srv.lookForUnbound(view)
+	if view == nil || view.Absent() || s.flows.Yielding() {
+		return
 	}
-	if srv.source == nil || view == nil || view.Absent() || !srv.settled() || s.flows.Yielding() {
+	srv.lookForUnbound(view)
+	if !srv.settled() {
+		return
+	}
+	if before := s.bridge.served.look(srv, len(s.desired.guests)); before > 0 {
+		log.Warningf("Bridge %s: the Corefile that was reloaded serves no guest here, before: %d; expected the placement, chassis and databases that they are of", s.bridge.name, before)
+	}
+	if srv.source == nil {
 		return
 	}
 	u := &s.bridge.unserved
