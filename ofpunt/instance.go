@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/coredns/caddy"
@@ -65,7 +66,7 @@ func (in *instance) parsed() error {
 }
 
 // checkAskers refuses blocks whose cache would give others what is for one asker, and
-// those whose view can't tell one from another.
+// those whose view can't tell one from another. It warns of blocks beside them.
 func (in *instance) checkAskers() error {
 	corefile := in.corefile()
 	if corefile == nil {
@@ -75,6 +76,7 @@ func (in *instance) checkAskers() error {
 	if err != nil {
 		return err
 	}
+	warnOfSockets(corefile.Path(), blocks)
 	for _, b := range in.blocks {
 		if b.index >= len(blocks) {
 			continue
@@ -87,6 +89,24 @@ func (in *instance) checkAskers() error {
 		}
 	}
 	return nil
+}
+
+// warnOfSockets warns of blocks that CoreDNS opens sockets on all addresses for, beside those
+// with ofpunt: who forgets ofpunt in a block serves whoever reaches the node.
+func warnOfSockets(file string, blocks []caddyfile.ServerBlock) {
+	for _, b := range blocks {
+		if len(b.Tokens[name])+len(b.Tokens["bind"]) > 0 {
+			continue
+		}
+		at := caddyfile.Token{}
+		for _, tokens := range b.Tokens {
+			if at.Line == 0 || tokens[0].Line < at.Line {
+				at = tokens[0]
+			}
+		}
+		log.Warningf("%s: the server block %s has neither ofpunt nor bind, so it answers on all addresses of this node, on port %s unless its name has another; expected one of the two",
+			placeOf(file, at), strings.Join(b.Keys, " "), dnsserver.Port)
+	}
 }
 
 // corefile is what the instance was read from: a directive is told its own words only.

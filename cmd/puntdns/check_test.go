@@ -90,6 +90,10 @@ func TestCheckWarns(t *testing.T) {
 		{"a port without a socket", ".:1053 {\n    ofpunt br-int\n    ovnhosts\n}\n", []string{"CONF:2 - ofpunt br-int: without bind the block has no socket"}},
 		{"a label without metadata", ". {\n    ofpunt br-int\n    ovnhosts\n    log . {/ofpunt/port}\n}\n",
 			[]string{"CONF:2 - ofpunt br-int: log at CONF:4 reads the label ofpunt/port, which is empty without metadata"}},
+		{"a socket on all addresses", ". {\n    ofpunt br-int\n    ovnhosts\n}\na.test:0 b.test:0 {\n    errors\n    whoami\n}\n",
+			[]string{"CONF:6: the server block a.test:0 b.test:0 has neither ofpunt nor bind, so it answers on all addresses of this node, on port 53 unless its name has another"}},
+		{"a socket on one address", ". {\n    ofpunt br-int\n    ovnhosts\n}\na.test:0 {\n    bind 127.0.0.1\n    whoami\n}\n", nil},
+		{"no ofpunt at all", "a.test:0 {\n    whoami\n}\n", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "Corefile")
