@@ -34,7 +34,7 @@ func (onward) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (i
 // goOnward puts onward at the end of the chains of configs, and behind all of them
 // for names and askers that none of them takes.
 func goOnward(configs []*dnsserver.Config) []*dnsserver.Config {
-	first := func(next plugin.Handler) plugin.Handler { return &Handler{Next: next} }
+	first := func(next plugin.Handler) plugin.Handler { return &Handler{Next: next, beyond: true} }
 	last := func(plugin.Handler) plugin.Handler { return onward{} }
 	for _, c := range configs {
 		// The zones of one block share the slice.

@@ -237,6 +237,39 @@ func TestOverloadInHijackMode(t *testing.T) {
 	}
 }
 
+// A query that no block has taken is counted as such where the name or the asker is why.
+func TestNoBlockCounted(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		taken          bool
+		rcode          int
+		class          uint16
+		result, reason string
+	}{
+		{"no block", false, dns.RcodeRefused, dns.ClassINET, metric.Refused, metric.ReasonNoBlock},
+		{"REFUSED by a plugin", true, dns.RcodeRefused, dns.ClassINET, metric.Answered, metric.ReasonChain},
+		{"REFUSED for its class", false, dns.RcodeRefused, dns.ClassCHAOS, metric.Answered, metric.ReasonChain},
+		{"BADVERS", false, dns.RcodeBadVers, dns.ClassINET, metric.Answered, metric.ReasonChain},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, peer := newChannel(t)
+			guestIs(c.intake, "1")
+			serve(c.intake, func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) {
+				if x, _ := FromContext(ctx); tt.taken {
+					x.SetRecursive(false)
+				}
+				_ = w.WriteMsg(new(dns.Msg).SetRcode(r, tt.rcode&0xf))
+			}, nil)
+			before := packetIns(t, tt.result, tt.reason)
+			f := punttest.QueryFrame()
+			binary.BigEndian.PutUint16(f[len(f)-2:], tt.class)
+			send(t, peer, punttest.Punt(f))
+			packetOut(t, peer)
+			await(t, "counted", func() bool { return packetIns(t, tt.result, tt.reason) == before+1 })
+		})
+	}
+}
+
 // In hijack mode a question that is none for a chain goes on to its destination, unless OVN
 // owns the name: then it is answered as in service mode.
 func TestRefusedInHijackMode(t *testing.T) {
