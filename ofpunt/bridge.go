@@ -109,6 +109,8 @@ type bridge struct {
 	punts *punt.Intake
 	// unserved are the interfaces that are not served; the session's goroutine has it.
 	unserved unservedPorts
+	// served has the number of guests before and after a reload.
+	served servedGuests
 	// ports tells who owns the OpenFlow ports of the bridge now.
 	ports ports.Owners
 	// flows is what the next session has to know of the last one's flows; the session's

@@ -146,7 +146,7 @@ func (s *server) puntConfig() punt.Config {
 	o := &s.options
 	return punt.Config{
 		Chains: s.dns, Context: &serverContext{context.Background(), s},
-		Identify: s.identify, Answers: s.answers, Find: s.find,
+		Identify: s.identify, Answers: s.answers, OVNOwned: s.ovnOwned, Find: s.find,
 		OVN: o.Placement == placement.OVN, Addresses: o.Addresses,
 		Concurrent: o.Concurrent, ConcurrentGuest: o.ConcurrentPort, DropOverload: o.Overload == overloadDrop,
 		Recursive: s.recursive, Transfers: s.transfers,

@@ -34,7 +34,7 @@ func (resumeUnanswered) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *d
 // addResumeUnanswered puts resumeUnanswered at the end of the chains of configs, and adds a
 // config that has nothing else, for queries that no zone or view of the others takes.
 func addResumeUnanswered(configs []*dnsserver.Config) []*dnsserver.Config {
-	first := func(next plugin.Handler) plugin.Handler { return &Handler{Next: next} }
+	first := func(next plugin.Handler) plugin.Handler { return &Handler{Next: next, beyond: true} }
 	last := func(plugin.Handler) plugin.Handler { return resumeUnanswered{} }
 	for _, c := range configs {
 		// The zones of one block share the slice.

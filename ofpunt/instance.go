@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/coredns/caddy"
@@ -66,7 +67,7 @@ func (in *instance) finishParsing() error {
 }
 
 // checkBlocks refuses blocks whose cache would give others what is for one asker, and those
-// with a view that compares a label which no query has.
+// with a view that compares a label which no query has. It warns of blocks beside them that open a socket for everybody.
 func (in *instance) checkBlocks() error {
 	corefile := in.corefile()
 	if corefile == nil {
@@ -76,6 +77,7 @@ func (in *instance) checkBlocks() error {
 	if err != nil {
 		return err
 	}
+	warnOfSockets(corefile.Path(), blocks)
 	for _, b := range in.blocks {
 		if b.index >= len(blocks) {
 			continue
@@ -88,6 +90,24 @@ func (in *instance) checkBlocks() error {
 		}
 	}
 	return nil
+}
+
+// warnOfSockets warns of blocks that CoreDNS opens sockets on all addresses for, beside those
+// with ofpunt: who forgets ofpunt in a block serves whoever reaches the node.
+func warnOfSockets(file string, blocks []caddyfile.ServerBlock) {
+	for _, b := range blocks {
+		if len(b.Tokens[name])+len(b.Tokens["bind"]) > 0 {
+			continue
+		}
+		at := caddyfile.Token{}
+		for _, tokens := range b.Tokens {
+			if at.Line == 0 || tokens[0].Line < at.Line {
+				at = tokens[0]
+			}
+		}
+		log.Warningf("%s: the server block %s has neither ofpunt nor bind, so it answers on all addresses of this node, on port %s unless its name has another; expected one of the two",
+			locationOf(file, at), strings.Join(b.Keys, " "), dnsserver.Port)
+	}
 }
 
 // corefile is what the instance was read from. caddy shows a directive its own tokens only, and

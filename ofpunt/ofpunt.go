@@ -84,6 +84,8 @@ type Handler struct {
 	// recursive is set where the block sends on what it does not know, so that its
 	// answers have RA. The punt server sets it before the first query.
 	recursive bool
+	// beyond is set behind all blocks, where a query comes that none of them takes.
+	beyond bool
 }
 
 // Name implements plugin.Handler.
@@ -102,7 +104,9 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		}
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
-	x.SetRecursive(h.recursive)
+	if !h.beyond {
+		x.SetRecursive(h.recursive)
+	}
 	code, err := plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	serverOf(ctx).duration(metrics.WithView(ctx)).Observe(time.Since(x.Arrived()).Seconds())
 	return code, err

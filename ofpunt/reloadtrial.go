@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coredns/caddy"
@@ -43,10 +44,15 @@ func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, datab
 
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
+	over := new(atomic.Bool)
+	for _, s := range servers {
+		s.database.Log = trialLog{s.database.Log, over}
+	}
 	release = func() {
 		for _, s := range servers {
 			s.close()
 		}
+		over.Store(true)
 	}
 	if err := tryAll(ctx, servers, abandoned); err != nil {
 		release()
@@ -55,6 +61,26 @@ func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, datab
 	}
 	return release, nil
 }
+
+// trialLog is the log of a database that a trial opens: what it says is none of what
+// serves, until that shares the database and the trial is over.
+type trialLog struct {
+	ovn.Logger
+	over *atomic.Bool
+}
+
+func (l trialLog) mark() string {
+	if l.over.Load() {
+		return ""
+	}
+	return "trial of the reload: "
+}
+
+// Infof implements ovn.Logger.
+func (l trialLog) Infof(format string, args ...any) { l.Logger.Infof(l.mark()+format, args...) }
+
+// Warningf implements ovn.Logger.
+func (l trialLog) Warningf(format string, args ...any) { l.Logger.Warningf(l.mark()+format, args...) }
 
 // tryAll tries the servers side by side, and returns the error of the first that has
 // one.

@@ -4,9 +4,12 @@ package ofpunt
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,3 +188,23 @@ func TestRetiredConnection(t *testing.T) {
 		t.Error("the connection that has come since is gone")
 	}
 }
+
+// What a database says is marked as long as only a trial has it.
+func TestTrialLog(t *testing.T) {
+	var said lines
+	l := trialLog{&said, new(atomic.Bool)}
+	l.Infof("in sync with %s", "a")
+	l.Warningf("not in sync: %d", 1)
+	l.over.Store(true)
+	l.Infof("in sync with %s", "b")
+	l.Warningf("not in sync: %d", 2)
+	if want := (lines{"trial of the reload: in sync with a", "trial of the reload: not in sync: 1", "in sync with b", "not in sync: 2"}); !slices.Equal(said, want) {
+		t.Errorf("said %q, want %q", said, want)
+	}
+}
+
+// lines is an ovn.Logger that keeps what it is told.
+type lines []string
+
+func (l *lines) Infof(format string, args ...any)    { *l = append(*l, fmt.Sprintf(format, args...)) }
+func (l *lines) Warningf(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }

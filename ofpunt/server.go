@@ -45,6 +45,11 @@ type server struct {
 	// chassisConflict is why the source can't be read for the chassis of this server, nil if
 	// it can.
 	chassisConflict atomic.Pointer[error]
+	// noneBound is why placement neutron serves nobody, nil if it serves somebody.
+	// unboundSeen is set if the last look found nobody; only the goroutine of the session
+	// uses it.
+	noneBound   atomic.Pointer[string]
+	unboundSeen bool
 	// upstreams are those of the blocks that have forward. loggedLoops is what logLoops has
 	// logged; it alone uses that.
 	upstreams   []blockUpstreams
@@ -62,6 +67,7 @@ type nameSource interface{ Database() ovn.Config }
 // implements it.
 type answerer interface {
 	Answers(o *origin.Origin, qname string) bool
+	OVNOwned(o *origin.Origin, qname string) bool
 }
 
 // serverContext is the context of the queries of a punt server: it carries what CoreDNS
@@ -95,6 +101,11 @@ func serverOf(ctx context.Context) *server {
 // answers reports whether a block answers o for a name by itself.
 func (s *server) answers(o *origin.Origin, qname string) bool {
 	return slices.ContainsFunc(s.answerers, func(a answerer) bool { return a.Answers(o, qname) })
+}
+
+// ovnOwned reports whether a block knows a name, as o sees it, from a row that OVN owns.
+func (s *server) ovnOwned(o *origin.Origin, qname string) bool {
+	return slices.ContainsFunc(s.answerers, func(a answerer) bool { return a.OVNOwned(o, qname) })
 }
 
 // warnUnusedKeys warns of a transport or port in the keys of a block that has no socket.
@@ -152,6 +163,9 @@ func (s *server) synced() bool { return s.source == nil || s.source.Status().Rea
 
 // bindingProblem says what is wrong with the bindings of this chassis, empty if nothing is.
 func (s *server) bindingProblem() string {
+	if reason := s.noneBound.Load(); reason != nil {
+		return *reason
+	}
 	if s.source == nil {
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
@@ -53,10 +54,84 @@ func (u *unservedPorts) look(view *ports.View, snapshot *ovn.Snapshot, why func(
 	return lines
 }
 
+// servedGuests tells of a reload that has taken all guests away. The goroutine of the session
+// has it.
+type servedGuests struct {
+	server *server
+	// guests is how many there were at the last look, before how many at the last one with
+	// another server. looks counts those with this one.
+	guests, before, looks int
+}
+
+// look takes note of how many guests srv serves. If there are none any more at the second
+// look behind a reload, it returns how many there were before, else 0.
+func (g *servedGuests) look(srv *server, guests int) (before int) {
+	if g.server != srv {
+		g.server, g.before, g.looks = srv, g.guests, 0
+	}
+	g.looks++
+	g.guests = guests
+	if g.looks == 2 && guests == 0 {
+		return g.before
+	}
+	return 0
+}
+
+// noneBound returns why placement neutron serves nobody, though the bridge has interfaces
+// with the names of logical ports; empty if Neutron's agent has bound one, or there are none.
+func noneBound(o *bridgeOptions, view *ports.View) string {
+	if o.Placement != placement.Neutron {
+		return ""
+	}
+	unbound := 0
+	for i := range view.Interfaces {
+		i := &view.Interfaces[i]
+		if i.OFPort == 0 || i.IfaceID == "" {
+			continue
+		}
+		if _, _, ok := localGuest(o, i, nil); ok || i.Tag == deadVLAN || i.Tag != 0 && isService(i) {
+			return ""
+		}
+		if !isService(i) {
+			unbound++
+		}
+	}
+	if unbound == 0 {
+		return ""
+	}
+	return fmt.Sprintf("nobody is served: Neutron's Open vSwitch agent has bound none of the %d interfaces with an iface-id; "+
+		"expected placement ovn with ovnhosts on a chassis of OVN, or placement table without that agent", unbound)
+}
+
+// lookForUnbound tells the log and ready that placement neutron serves nobody, if that
+// holds at two looks: an interface that is just being plugged is bound by the next.
+func (s *server) lookForUnbound(view *ports.View) {
+	reason := noneBound(&s.options, view)
+	switch {
+	case reason == "":
+		s.unboundSeen = false
+		s.noneBound.Store(nil)
+	case !s.unboundSeen:
+		s.unboundSeen = true
+	case s.noneBound.Swap(&reason) == nil:
+		log.Warningf("Bridge %s: %s", s.options.Bridge, reason)
+	}
+}
+
 // reportUnserved logs and counts the interfaces that are not served.
 func (s *session) reportUnserved(srv *server) {
 	view := s.bridge.ports.View()
-	if srv.source == nil || view == nil || view.Absent() || !srv.settled() || s.flows.Yielding() {
+	if view == nil || view.Absent() || s.flows.Yielding() {
+		return
+	}
+	srv.lookForUnbound(view)
+	if !srv.settled() {
+		return
+	}
+	if before := s.bridge.served.look(srv, len(s.desired.guests)); before > 0 {
+		log.Warningf("Bridge %s: the Corefile that was reloaded serves no guest here, before: %d; expected the placement, chassis and databases that they are of", s.bridge.name, before)
+	}
+	if srv.source == nil {
 		return
 	}
 	u := &s.bridge.unserved

@@ -10,6 +10,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
@@ -54,5 +55,69 @@ func TestUnservedPorts(t *testing.T) {
 	}
 	if len(u.logged) > 0 {
 		t.Errorf("still counted: %v", u.logged)
+	}
+}
+
+// placement neutron serves nobody where the agent has bound no interface, as on a chassis of
+// OVN. That is told at the second look, and no longer once one is bound.
+func TestNoneBound(t *testing.T) {
+	vm := vswitch.Interface{Name: "tap-a", OFPort: 1, IfaceID: "a", AttachedMAC: "02:00:00:00:00:01"}
+	with := func(change func(*vswitch.Interface)) vswitch.Interface {
+		i := vm
+		change(&i)
+		return i
+	}
+	bound := with(func(i *vswitch.Interface) { i.Tag = 1 })
+	for _, tt := range []struct {
+		name       string
+		placement  placement.Kind
+		interfaces []vswitch.Interface
+		want       bool
+	}{
+		{"a chassis of OVN", placement.Neutron, []vswitch.Interface{vm, with(func(i *vswitch.Interface) { i.AttachedMAC = "" })}, true},
+		{"a tag alone", placement.Neutron, []vswitch.Interface{with(func(i *vswitch.Interface) { i.AttachedMAC, i.Tag = "", 1 })}, true},
+		{"one is bound", placement.Neutron, []vswitch.Interface{vm, bound}, false},
+		{"cut off", placement.Neutron, []vswitch.Interface{with(func(i *vswitch.Interface) { i.Tag = deadVLAN })}, false},
+		{"the agent has bound a port of its own", placement.Neutron, []vswitch.Interface{vm, with(func(i *vswitch.Interface) { i.Type, i.Tag = "internal", 1 })}, false},
+		{"an agent's port alone", placement.Neutron, []vswitch.Interface{with(func(i *vswitch.Interface) { i.Type = "internal" })}, false},
+		{"no port number", placement.Neutron, []vswitch.Interface{with(func(i *vswitch.Interface) { i.OFPort = 0 })}, false},
+		{"no interface", placement.Neutron, nil, false},
+		{"another placement", placement.Table, []vswitch.Interface{vm}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &server{options: bridgeOptions{Bridge: "br-int", Placement: tt.placement}}
+			view := ports.NewView(vswitch.View{Interfaces: tt.interfaces}, nil)
+			s.lookForUnbound(view)
+			if got := s.bindingProblem(); got != "" {
+				t.Errorf("told at the first look: %s", got)
+			}
+			s.lookForUnbound(view)
+			if got := s.bindingProblem(); (got != "") != tt.want {
+				t.Errorf("told %q", got)
+			}
+			s.lookForUnbound(ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{bound}}, nil))
+			if got := s.bindingProblem(); got != "" {
+				t.Errorf("told still, though one is bound: %s", got)
+			}
+		})
+	}
+}
+
+// A reload that has taken all guests away is told of at the second look behind it, once.
+func TestServedGuests(t *testing.T) {
+	a, b := new(server), new(server)
+	var g servedGuests
+	for i, step := range []struct {
+		server       *server
+		guests, want int
+	}{
+		{a, 0, 0}, {a, 0, 0}, {a, 3, 0}, {a, 0, 0}, {a, 2, 0}, // they come and go without a reload
+		{b, 2, 0}, {b, 0, 2}, {b, 0, 0}, // a snapshot may have those of before at first
+		{a, 0, 0}, {a, 0, 0}, // none before either
+		{a, 1, 0}, {b, 0, 0}, {b, 1, 0}, {b, 0, 0},
+	} {
+		if got := g.look(step.server, step.guests); got != step.want {
+			t.Errorf("look %d: %d guests before, want %d", i, got, step.want)
+		}
 	}
 }

@@ -603,13 +603,18 @@ func TestOVNOwned(t *testing.T) {
 		{"shop.apps.example.", "AAAA", nodataOf},
 		{reverseName("10.0.0.90"), "PTR", "NOERROR aa 30 owned.example."},
 		{reverseName("10.0.0.90"), "TXT", "NOERROR aa SOA in-addr.arpa. 5"},
+		{"owned.example.", "IXFR", "REFUSED"},
+		{"Owned.example.", "AXFR", "REFUSED"},
+		{"owned.example.", "MAILB", "NOTIMP"},
+		{"shop.apps.example.", "MAILA", "NOTIMP"},
+		{"owned.example.", "TKEY", "FORMERR"},
 	}
 	ask := func(t *testing.T, to, qname, qtype string) string {
 		return n.server.outcome(n.vm1, pack(t, new(dns.Msg).SetQuestion(qname, dns.StringToType[qtype])), to, true)
 	}
-	for _, mode := range []struct{ name, corefile, to, other string }{
-		{"hijack", pipelineCorefile("address any", "fallthrough", "passthrough"), "10.0.0.53:53", passes},
-		{"service", pipelineCorefile("", "fallthrough", "forward . "+up.Addr), resolver4 + ":53", "NOERROR aa 60 192.0.2.1"},
+	for _, mode := range []struct{ name, corefile, to, other, transfer string }{
+		{"hijack", pipelineCorefile("address any", "fallthrough", "passthrough"), "10.0.0.53:53", passes, passes},
+		{"service", pipelineCorefile("", "fallthrough", "forward . "+up.Addr), resolver4 + ":53", "NOERROR aa 60 192.0.2.1", "REFUSED"},
 	} {
 		t.Run(mode.name, func(t *testing.T) {
 			s := serve(t, n.Lab, mode.corefile)
@@ -625,6 +630,9 @@ func TestOVNOwned(t *testing.T) {
 			})
 			if got := ask(t, mode.to, "www.example.", "A"); got != mode.other {
 				t.Errorf("another name: %s, want %s", got, mode.other)
+			}
+			if got := ask(t, mode.to, "www.example.", "AXFR"); got != mode.transfer {
+				t.Errorf("transfer of another name: %s, want %s", got, mode.transfer)
 			}
 			s.endWell()
 		})

@@ -153,6 +153,44 @@ func TestNeutron(t *testing.T) {
 	}
 }
 
+// On a chassis of OVN placement neutron serves nobody. The log says so once, and ready says
+// no; and the log says that the reload has taken the guests away.
+func TestNeutronOnOVN(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, lab.Options{})
+	aclSwitch(l, "red", 1)
+	l.AddDNS(map[string]string{"db.internal": "10.0.1.50"}, "red")
+	vm := aclGuest(l, "red", 1, 1)
+	l.Sync()
+	right := pipelineCorefile("lease 3s", "", "")
+	s := serve(t, l, right)
+	s.reaches(1, "coredns_ofpunt_guests", "bridge", lab.Bridge)
+	reload := func(text string) { survivor{l: l}.changeOf(s, corefile(l, text)) }
+	reload(right) // which takes nobody away
+
+	reload(pipelineCorefile("placement neutron\n lease 3s", "", ""))
+	const (
+		taken = `Bridge br-int: the Corefile that was reloaded serves no guest here, before: 1`
+		told  = "nobody is served: Neutron's Open vSwitch agent has bound none of the 1 interfaces with an iface-id; expected placement ovn with ovnhosts"
+	)
+	s.log(`\[WARNING\] plugin/ofpunt: ` + taken)
+	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-int: ` + told)
+	s.ready(503)
+	if _, text, err := l.Node.HTTPGet(within(t, wait), "http://"+readyAddr+"/ready"); err != nil || !strings.Contains(text, told) {
+		t.Errorf("ready says %q, %v", text, err)
+	}
+
+	reload(right)
+	s.ready(200)
+	expect(t, vm, "NOERROR 30 10.0.1.50", "@"+resolver4, "db.internal")
+	for _, line := range []string{taken, told} {
+		if n := strings.Count(s.Log(), line); n != 1 {
+			t.Errorf("told %d times: %s\n%s", n, line, s.Log())
+		}
+	}
+	s.endWell()
+}
+
 // Any bridge, in hijack mode: what nobody answers comes back to the table and
 // goes its way.
 func TestTable(t *testing.T) {

@@ -134,7 +134,7 @@ func TestRefusedReloads(t *testing.T) {
 			}
 		}
 	}
-	const refused = "the reload is refused and changes nothing: "
+	const refused = "the reload is refused and changes nothing; "
 	refuse := func(i int) {
 		t.Helper()
 		w := wrongCorefiles[i]
@@ -156,6 +156,13 @@ func TestRefusedReloads(t *testing.T) {
 			}
 			if !regexp.MustCompile(w.says).MatchString(says) {
 				t.Errorf("%s: %q does not say %q", w.name, says, w.says)
+			}
+			if !regexp.MustCompile(`Corefile\.puntdns as taken at [0-9: -]{19} stays in force: `).MatchString(says) {
+				t.Errorf("%s: %q does not say what is in force", w.name, says)
+			}
+			// What a trial opens does not speak as what serves.
+			if strings.Contains(s.Log()[before:], "plugin/ovnhosts: OVN_") {
+				t.Errorf("%s: the trial passes for the serving Corefile:\n%s", w.name, s.Log()[before:])
 			}
 			return nil
 		})

@@ -205,7 +205,7 @@ deep.b.example {
 }
 `)
 	ctx := within(t, wait)
-	lines := map[string]int{}
+	lines, untaken := map[string]int{}, 0
 	for _, tt := range []struct {
 		guest       *lab.Guest
 		name, qtype string
@@ -239,6 +239,9 @@ deep.b.example {
 		{red, reverseName("10.14.0.1"), "PTR", "REFUSED", "", ""},
 		{red, "vm1.", "A", "REFUSED", "", ""},
 	} {
+		if tt.want == "REFUSED" {
+			untaken += len(resolvers)
+		}
 		for _, resolver := range resolvers {
 			r, err := exchange(ctx, tt.guest, resolver, tt.name, dns.StringToType[tt.qtype])
 			owner := ""
@@ -264,6 +267,18 @@ deep.b.example {
 		}
 		return nil
 	})
+	// What no block takes is counted.
+	s.reaches(float64(untaken), "coredns_ofpunt_packet_ins_total", "result", "refused", "reason", "no-block")
+	s.endWell()
+
+	// In hijack mode it goes on, and is counted too.
+	s = serve(t, l, strings.Replace(pipelineCorefile("address any", "fallthrough", ""), ". {", "b.example {", 1))
+	s.reaches(0, "coredns_ofpunt_packet_ins_total", "reason", "no-block")
+	expect(t, red, "NOERROR 30 10.0.1.22", "@"+public4, "db.b.example")
+	expect(t, red, "no reply", "+time=1", "@"+public4, "www.b.example")
+	expect(t, red, "no reply", "+time=1", "@"+public4, "www.c.example")
+	s.reaches(1, "coredns_ofpunt_packet_ins_total", "result", "resumed", "reason", "no-block")
+	s.reaches(1, "coredns_ofpunt_packet_ins_total", "result", "resumed", "reason", "chain")
 	s.endWell()
 }
 

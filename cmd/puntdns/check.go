@@ -30,8 +30,8 @@ const trialOf = "PUNTDNS_TRIAL_OF"
 // files, hosts and zones, but on a busy machine.
 const tryApartTimeout = 30 * time.Second
 
-// check says what a start with the Corefile would refuse, and returns the status to
-// exit with. It sets up all plugins, and leaves it to the end of the process to clean
+// check says what a start with the Corefile would refuse or warn of, and returns the status
+// to exit with. It sets up all plugins, and leaves it to the end of the process to clean
 // up behind them.
 func check(conf *confFlag) int {
 	path, isTrial := os.LookupEnv(trialOf)
@@ -72,10 +72,11 @@ func tryStart(in caddy.Input) error {
 			return err
 		}
 		for i := range blocks {
-			// Its first stage looks for files, too.
+			// Its first stage looks for files, too, and gives warnings.
 			if tokens := blocks[i].Tokens["ovnhosts"]; len(tokens) > 0 {
 				c := &caddy.Controller{Dispenser: caddyfile.NewDispenserTokens(in.Path(), tokens), ServerBlockKeys: blocks[i].Keys}
-				if _, err := ovnhosts.Databases(c); err != nil {
+				has := func(directive string) bool { return len(blocks[i].Tokens[directive]) > 0 }
+				if err := ovnhosts.Check(c, has); err != nil {
 					return err
 				}
 			}

@@ -76,6 +76,43 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// What a start warns of is told by -check, with file and line, and by the start.
+func TestCheckWarns(t *testing.T) {
+	for _, tc := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"nothing", ". {\n    ofpunt br-int\n    ovnhosts {\n        fallthrough\n    }\n    forward . 192.0.2.1\n}\n", nil},
+		{"no fallthrough", ". {\n    ofpunt br-int\n    ovnhosts\n    forward . 192.0.2.1\n}\n",
+			[]string{"CONF:3 - ovnhosts: it takes every name of . and has no fallthrough: nothing reaches forward behind it"}},
+		{"no fallthrough, from a socket", ".:0 {\n    bind 127.0.0.1\n    ovnhosts .\n    forward . 192.0.2.1\n}\n",
+			[]string{"CONF:3 - ovnhosts .: it takes every name of . and has no fallthrough: nothing reaches forward behind it"}},
+		{"a port without a socket", ".:1053 {\n    ofpunt br-int\n    ovnhosts\n}\n", []string{"CONF:2 - ofpunt br-int: without bind the block has no socket"}},
+		{"a label without metadata", ". {\n    ofpunt br-int\n    ovnhosts\n    log . {/ofpunt/port}\n}\n",
+			[]string{"CONF:2 - ofpunt br-int: log at CONF:4 reads the label ofpunt/port, which is empty without metadata"}},
+		{"a socket on all addresses", ". {\n    ofpunt br-int\n    ovnhosts\n}\na.test:0 b.test:0 {\n    errors\n    whoami\n}\n",
+			[]string{"CONF:6: the server block a.test:0 b.test:0 has neither ofpunt nor bind, so it answers on all addresses of this node, on port 53 unless its name has another"}},
+		{"a socket on one address", ". {\n    ofpunt br-int\n    ovnhosts\n}\na.test:0 {\n    bind 127.0.0.1\n    whoami\n}\n", nil},
+		{"no ofpunt at all", "a.test:0 {\n    whoami\n}\n", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "Corefile")
+			if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := run(t, "-check", "-conf", path)
+			if err != nil || strings.Count(out, "[WARNING]") != len(tc.want) {
+				t.Errorf("%v: %q, want exit status 0 and %d warnings", err, out, len(tc.want))
+			}
+			for _, want := range tc.want {
+				if want = strings.ReplaceAll(want, "CONF", path); !strings.Contains(out, want) {
+					t.Errorf("%q, want %q", out, want)
+				}
+			}
+		})
+	}
+}
+
 // What shares an address by SO_REUSEPORT is no obstacle, and keeps all that comes.
 func TestTryTCP(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {

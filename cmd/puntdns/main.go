@@ -40,7 +40,7 @@ func main() {
 	// CoreDNS's own loader of -conf has precedence over ours, so it is not told.
 	conf := confFlag(caddy.DefaultConfigFile)
 	flag.Lookup("conf").Value = &conf
-	checkOnly := flag.Bool("check", false, "Say what a start would refuse, and start nothing")
+	checkOnly := flag.Bool("check", false, "Say what a start would refuse or warn of, and start nothing")
 	flag.Parse()
 	if format := flagText("log-format"); format != "text" {
 		if err := clog.Configure(format, os.Stdout); err != nil {

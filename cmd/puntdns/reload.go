@@ -33,6 +33,8 @@ type reloader struct {
 	cancel context.CancelFunc
 	// current is the instance that serves, nil before the first does.
 	current atomic.Pointer[caddy.Instance]
+	// since is when current was started, in Unix seconds.
+	since atomic.Int64
 	// restarting is set while the plugin *reload* may be starting a Corefile that
 	// has passed its trial, and ends that after restartTimeout.
 	restarting atomic.Pointer[time.Timer]
@@ -61,6 +63,7 @@ func (r *reloader) started(event caddy.EventName, info any) error {
 		i := info.(*caddy.Instance)
 		i.OnRestartFailed = append(i.OnRestartFailed, r.restarted)
 		r.current.Store(i)
+		r.since.Store(time.Now().Unix())
 		return r.restarted()
 	}
 	return nil
@@ -159,7 +162,7 @@ func (r *reloader) reload() {
 	caddy.EmitEvent(caddy.InstanceRestartEvent, nil)
 	if err := r.restart(in); err != nil {
 		failedReloads().Inc()
-		log.Errorf("%s: the Corefile has passed its trial, but not its start: %v", by, err)
+		log.Errorf("%s: the Corefile has passed its trial, but not its start; %s: %v", by, r.inForce(), err)
 	}
 }
 
@@ -177,7 +180,12 @@ func (r *reloader) restart(in caddy.Input) error {
 // refused tells of a Corefile that did not pass its trial.
 func (r *reloader) refused(by string, err error) {
 	failedReloads().Inc()
-	log.Errorf("%s: the reload is refused and changes nothing: %v", by, err)
+	log.Errorf("%s: the reload is refused and changes nothing; %s: %v", by, r.inForce(), err)
+}
+
+// inForce says which Corefile a reload that has failed leaves in force.
+func (r *reloader) inForce() string {
+	return fmt.Sprintf("%s as taken at %s stays in force", *r.conf, time.Unix(r.since.Load(), 0).Format(time.DateTime))
 }
 
 // try tries everything of a Corefile: all that needs no peer in a process of its own,

@@ -42,10 +42,11 @@ type Endpoint struct {
 func Parse(s string) (Endpoint, error) { return parse(s, Forms) }
 
 // ParseActive reads several of ActiveForms, given one by one or, as in the ovn-remote
-// of ovn-controller(8), with commas between them.
+// of ovn-controller(8), with commas between them. A comma that stands at the edge of a word
+// beside another word is between the two.
 func ParseActive(list []string) ([]Endpoint, error) {
 	var all []Endpoint
-	for _, s := range parts(list) {
+	for _, s := range parts(unjoined(list)) {
 		e, err := parse(s, ActiveForms)
 		switch {
 		case err != nil:
@@ -58,6 +59,27 @@ func ParseActive(list []string) ([]Endpoint, error) {
 		all = append(all, e)
 	}
 	return all, nil
+}
+
+// unjoined returns list without the commas that stand at the edges of words, one between
+// two words: even a path does not end in it there.
+func unjoined(list []string) (all []string) {
+	separated := true
+	for i, s := range list {
+		more := i < len(list)-1
+		if !separated && more && s == "," {
+			separated = true
+			continue
+		}
+		if !separated {
+			s = strings.TrimPrefix(s, ",")
+		}
+		if separated = more && strings.HasSuffix(s, ","); separated {
+			s = s[:len(s)-1]
+		}
+		all = append(all, s)
+	}
+	return all
 }
 
 // parts splits list at its commas, but for those of a path.

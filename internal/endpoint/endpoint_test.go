@@ -4,6 +4,7 @@ package endpoint_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -80,6 +81,44 @@ func TestParseErrors(t *testing.T) {
 	}
 	if _, err := endpoint.ParseActive([]string{"tcp:h:1", "nothing"}); err == nil {
 		t.Error("ParseActive takes a bad endpoint")
+	}
+}
+
+// A comma between two words is as good as one within a word. Nothing else is left out.
+func TestParseActiveCommas(t *testing.T) {
+	const a, b, c = "tcp:h:1", "ssl:[::1]:2", "unix:/c,d"
+	for _, tt := range []struct {
+		words []string
+		want  []string // nil for an error
+	}{
+		{[]string{a, b, c}, []string{a, b, c}},
+		{[]string{a + "," + b, c}, []string{a, b, c}},
+		{[]string{a + ",", b + ",", c}, []string{a, b, c}},
+		{[]string{a, "," + b, ",", c}, []string{a, b, c}},
+		{[]string{c + ",", a + "," + b}, []string{c, a, b}},
+		{[]string{a, "unix:/c,"}, []string{a, "unix:/c,"}},
+		{[]string{a, ",", ",", b}, nil},
+		{[]string{a + ",", "," + b}, nil},
+		{[]string{a + ",,", b}, nil},
+		{[]string{a, "", b}, nil},
+		{[]string{"," + a, b}, nil},
+		{[]string{a, b + ","}, nil},
+		{[]string{a, ","}, nil},
+		{[]string{","}, nil},
+	} {
+		t.Run(fmt.Sprintf("%q", tt.words), func(t *testing.T) {
+			all, err := endpoint.ParseActive(tt.words)
+			if (err == nil) != (tt.want != nil) {
+				t.Fatalf("%v, %v", all, err)
+			}
+			var got []string
+			for _, e := range all {
+				got = append(got, e.String())
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

@@ -147,7 +147,7 @@ func (x *Exchange) Request() *dns.Msg { return &x.request }
 // Arrived returns when the query came.
 func (x *Exchange) Arrived() time.Time { return x.arrived }
 
-// SetRecursive says whether the block that the query has come to offers recursion.
+// SetRecursive says that the query has come to a block, and whether that offers recursion.
 func (x *Exchange) SetRecursive(recursive bool) {
 	if recursive {
 		x.recursive.Store(2)
@@ -164,6 +164,9 @@ func (x *Exchange) offersRecursion() bool {
 	}
 	return x.server.Recursive
 }
+
+// untaken reports whether no block has taken the query.
+func (x *Exchange) untaken() bool { return x.recursive.Load() == 0 }
 
 // SetLooped says that forward would ask the guest what that has asked. It has a resume, or
 // SERVFAIL, counted as a loop.
@@ -184,8 +187,11 @@ func (x *Exchange) claim() bool { return x.done.CompareAndSwap(false, true) }
 // Resume gives the packet of the query back to the switch, on to its own destination. It is
 // origin.Resumer.
 func (x *Exchange) Resume() error {
-	if x.looped.Load() {
+	switch {
+	case x.looped.Load():
 		return x.resume(metric.ReasonLoop)
+	case x.untaken():
+		return x.resume(metric.ReasonNoBlock)
 	}
 	return x.resume(metric.ReasonChain)
 }

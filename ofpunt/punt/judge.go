@@ -4,6 +4,7 @@ package punt
 
 import (
 	"encoding/binary"
+	"strings"
 
 	"github.com/miekg/dns"
 
@@ -32,20 +33,30 @@ func (x *Exchange) judge() bool {
 		x.refuse(dns.RcodeFormatError, metric.ReasonMalformed)
 		return false
 	}
-	if x.server.hijack() && !x.transport.overTCP() && refusedByServer(r) {
+	if x.server.hijack() && !x.transport.overTCP() && refusedByServer(r) && !x.ovnOwned() {
 		x.pass(metric.Resumed, metric.ReasonForeignQuery)
 		return false
 	}
 	// An EDNS version that is not known comes first: the server answers BADVERS.
 	if o := r.IsEdns0(); o == nil || o.Version() == 0 {
 		if rcode, reason := refusedQuestion(r.Question[0], x.server.Transfers); reason != "" {
-			x.refuse(rcode, reason)
+			if x.server.hijack() && x.ovnOwned() {
+				x.replyError(rcode, metric.Refused, reason)
+			} else {
+				x.refuse(rcode, reason)
+			}
 			return false
 		}
 	}
 	x.keepalive = takeKeepalive(r)
 	x.ready.Store(true)
 	return true
+}
+
+// ovnOwned reports whether OVN owns the name of the question: such a query never leaves the
+// node, even if nobody here takes its type, its class or its version of EDNS.
+func (x *Exchange) ovnOwned() bool {
+	return x.server.OVNOwned(&x.from.origin, strings.ToLower(x.request.Question[0].Name))
 }
 
 // refusedByServer reports whether CoreDNS's server would refuse a query by itself, before

@@ -129,13 +129,18 @@ func TestExchangeEndsOnce(t *testing.T) {
 // pausedIn is the packet-in of a packet that can be resumed.
 func pausedIn(t *testing.T) (*openflow.PacketIn, []byte) {
 	t.Helper()
-	continuation := []byte{0, 8, 0, 8, 1, 2, 3, 4}
-	message := punttest.Message(4, 0, append(punttest.PuntBody(punttest.QueryFrame()), continuation...))
+	message := paused(punttest.QueryFrame())
 	in := new(openflow.PacketIn)
 	if err := in.Decode(message); err != nil || !in.Paused() {
 		t.Fatal(err)
 	}
 	return in, message
+}
+
+// paused is the packet-in of a frame that can be resumed.
+func paused(frame []byte) []byte {
+	continuation := []byte{0, 8, 0, 8, 1, 2, 3, 4}
+	return punttest.Message(4, 0, append(punttest.PuntBody(frame), continuation...))
 }
 
 // A packet is resumed once, and not behind anything else that was done with it.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -233,6 +234,91 @@ func TestOverloadInHijackMode(t *testing.T) {
 			packetOut(t, peer)
 			await(t, tt.result, func() bool { return packetIns(t, tt.result, tt.reason) == before+1 })
 		})
+	}
+}
+
+// A query that no block has taken is counted as such where the name or the asker is why.
+func TestNoBlockCounted(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		taken          bool
+		rcode          int
+		class          uint16
+		result, reason string
+	}{
+		{"no block", false, dns.RcodeRefused, dns.ClassINET, metric.Refused, metric.ReasonNoBlock},
+		{"REFUSED by a plugin", true, dns.RcodeRefused, dns.ClassINET, metric.Answered, metric.ReasonChain},
+		{"REFUSED for its class", false, dns.RcodeRefused, dns.ClassCHAOS, metric.Answered, metric.ReasonChain},
+		{"BADVERS", false, dns.RcodeBadVers, dns.ClassINET, metric.Answered, metric.ReasonChain},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, peer := newChannel(t)
+			guestIs(c.intake, "1")
+			serve(c.intake, func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) {
+				if x, _ := FromContext(ctx); tt.taken {
+					x.SetRecursive(false)
+				}
+				_ = w.WriteMsg(new(dns.Msg).SetRcode(r, tt.rcode&0xf))
+			}, nil)
+			before := packetIns(t, tt.result, tt.reason)
+			f := punttest.QueryFrame()
+			binary.BigEndian.PutUint16(f[len(f)-2:], tt.class)
+			send(t, peer, punttest.Punt(f))
+			packetOut(t, peer)
+			await(t, "counted", func() bool { return packetIns(t, tt.result, tt.reason) == before+1 })
+		})
+	}
+}
+
+// In hijack mode a question that is none for a chain goes on to its destination, unless OVN
+// owns the name: then it is answered as in service mode.
+func TestRefusedInHijackMode(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		qtype, class uint16
+		reason       string
+		rcode        int
+	}{
+		{"IXFR", dns.TypeIXFR, dns.ClassINET, metric.ReasonTransfer, dns.RcodeRefused},
+		{"AXFR", dns.TypeAXFR, dns.ClassINET, metric.ReasonTransfer, dns.RcodeRefused},
+		{"MAILB", dns.TypeMAILB, dns.ClassINET, metric.ReasonType, dns.RcodeNotImplemented},
+		{"MAILA", dns.TypeMAILA, dns.ClassINET, metric.ReasonType, dns.RcodeNotImplemented},
+		{"TKEY", dns.TypeTKEY, dns.ClassINET, metric.ReasonType, dns.RcodeFormatError},
+		{"class NONE", dns.TypeA, dns.ClassNONE, metric.ReasonForeignQuery, dns.RcodeFormatError},
+		{"class CH, for the chain to refuse", dns.TypeTXT, dns.ClassCHAOS, metric.ReasonForeignQuery, dns.RcodeSuccess},
+	} {
+		for _, owned := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, owned %v", tt.name, owned), func(t *testing.T) {
+				c, peer := newChannel(t)
+				guestIs(c.intake, "1")
+				serve(c.intake, reply, func(config *Config) {
+					config.Addresses = nil
+					config.OVNOwned = func(o *origin.Origin, qname string) bool { return owned && qname == "a." && o.Port == "port-1" }
+				})
+				result, reason := metric.Resumed, tt.reason
+				switch {
+				case owned && tt.rcode == dns.RcodeSuccess:
+					result, reason = metric.Answered, metric.ReasonChain
+				case owned:
+					result = metric.Refused
+				}
+				before := packetIns(t, result, reason)
+				f := punttest.QueryFrame()
+				f[len(f)-6] = 'A'
+				binary.BigEndian.PutUint16(f[len(f)-4:], tt.qtype)
+				binary.BigEndian.PutUint16(f[len(f)-2:], tt.class)
+				send(t, peer, paused(f))
+				m := packetOut(t, peer)
+				await(t, result, func() bool { return packetIns(t, result, reason) == before+1 })
+				if !owned {
+					return
+				}
+				var answer dns.Msg
+				if err := answer.Unpack(punttest.AnswerIn(t, m).Payload); err != nil || answer.Rcode != tt.rcode {
+					t.Errorf("answered %v, want rcode %d: %v", answer, tt.rcode, err)
+				}
+			})
+		}
 	}
 }
 

@@ -52,8 +52,9 @@ func testConfig() Config {
 			}
 			return g, ok
 		},
-		Answers: func(*origin.Origin, string) bool { return false },
-		Find:    func(_ *origin.Origin, qname string, _ *ovn.Found) bool { return qname == "a." },
+		Answers:  func(*origin.Origin, string) bool { return false },
+		OVNOwned: func(*origin.Origin, string) bool { return false },
+		Find:     func(_ *origin.Origin, qname string, _ *ovn.Found) bool { return qname == "a." },
 	}
 }
 

@@ -42,6 +42,9 @@ type Config struct {
 	// Answers reports whether a chain answers o for a name by itself, and asks nobody else.
 	// The name is fully qualified and in lower case. It must not block.
 	Answers func(o *origin.Origin, qname string) bool
+	// OVNOwned reports whether the name, as o sees it, is that of a row that OVN owns. The
+	// name is fully qualified and in lower case. It must not block.
+	OVNOwned func(o *origin.Origin, qname string) bool
 
 	// OVN is set where packets have been through OVN's pipeline, whose registers tell who
 	// has sent them.

@@ -114,8 +114,11 @@ func (w *writer) WriteMsg(m *dns.Msg) error {
 		return w.fail(err)
 	}
 	b.answer = answer
-	if m.Rcode == dns.RcodeServerFailure && w.x.looped.Load() {
+	switch {
+	case m.Rcode == dns.RcodeServerFailure && w.x.looped.Load():
 		return w.x.reply(b, metric.Refused, metric.ReasonLoop)
+	case m.Rcode == dns.RcodeRefused && w.x.untaken() && w.x.request.Question[0].Qclass == dns.ClassINET:
+		return w.x.reply(b, metric.Refused, metric.ReasonNoBlock)
 	}
 	return w.x.reply(b, metric.Answered, metric.ReasonChain)
 }

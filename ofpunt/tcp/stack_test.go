@@ -759,6 +759,8 @@ func TestUrgent(t *testing.T) {
 		{"several", []piece{{"!", 1, false}, {"a!", 2, false}, {"b!cd", 2, false}}, "abcd"},
 		{"behind all that there is room for", []piece{{"abcd", 65535, false}}, "abcd"},
 		{"a pointer to nothing", []piece{{"ab", -1, false}, {"cd", 0, false}}, "abcd"},
+		{"a pointer to nothing, at the beginning", []piece{{"abcd", 0, false}}, "abcd"},
+		{"a pointer to nothing behind one to a byte", []piece{{"ab", 4, false}, {"c!d", 0, false}}, "abcd"},
 		{"a pointer without URG", []piece{{"ab", -3, false}, {"cd", -1, false}}, "abcd"},
 		{"more than are remembered", append(many, piece{"abcd", -1, false}), "!abcd"},
 	} {

@@ -35,7 +35,10 @@ func (u *urgent) begins(first uint32) {
 	}
 }
 
-// note takes note of a segment with an urgent pointer.
+// note takes note of a segment with an urgent pointer. That is a positive offset to the byte
+// behind the urgent data (RFC 9293, section 3.1; RFC 6093, section 4), so 0 marks nothing in
+// the segment: what is not marked is the stream's. Linux takes the first byte out then, as if
+// the pointer were 1; it never sends a 0 itself.
 func (u *urgent) note(t header.TCP) {
 	const pointerAt = 18
 	pointer := uint32(t[pointerAt])<<8 | uint32(t[pointerAt+1])

@@ -44,7 +44,7 @@ func setup(c *caddy.Controller) error {
 		if err := h.checkTLS(); err != nil {
 			return plugin.Error(name, err)
 		}
-		h.warn(config)
+		h.warn(func(directive string) bool { return config.Handler(directive) != nil })
 		started.add(c.Context(), h)
 		return h.open()
 	})
@@ -115,16 +115,32 @@ func (a *attempt) abandon(serving caddy.Context) {
 	a.of, a.handlers = serving, nil
 }
 
-// warn tells of a forward that nothing reaches.
-func (h *Handler) warn(config *dnsserver.Config) {
+// warn tells of a forward that nothing reaches. has reports whether the server block has a
+// directive.
+func (h *Handler) warn(has func(directive string) bool) {
 	if len(h.Fall.Zones) > 0 || !slices.Contains(h.Zones, ".") {
 		return
 	}
 	for _, after := range []string{"forward", "passthrough"} {
-		if config.Handler(after) != nil {
-			log.Warningf("ovnhosts takes every name of . and has no fallthrough: nothing reaches %s behind it", after)
+		if has(after) {
+			log.Warningf("%s - %s: it takes every name of . and has no fallthrough: nothing reaches %s behind it", h.directive.At, h.directive, after)
 		}
 	}
+}
+
+// Check does what a start does with the ovnhosts directive of one server block, up to the
+// opening of the databases: it returns the same errors, and logs the same warnings. has
+// reports whether the block has another directive.
+func Check(c *caddy.Controller, has func(directive string) bool) error {
+	h, err := parse(c)
+	if err == nil {
+		err = h.checkTLS()
+	}
+	if err != nil {
+		return plugin.Error(name, err)
+	}
+	h.warn(has)
+	return nil
 }
 
 // Databases returns which databases the ovnhosts directive of one server block reads.

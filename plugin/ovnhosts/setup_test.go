@@ -34,6 +34,8 @@ func TestParse(t *testing.T) {
 			}, []string{"."}, "", 30, "", false, ""},
 		{"as ovn-remote has it", "ovnhosts {\n southbound \"tcp:10.0.0.1:6642,tcp:10.0.0.2:6642\"\n}",
 			ovn.Config{Southbound: []string{"tcp:10.0.0.1:6642", "tcp:10.0.0.2:6642"}}, []string{"."}, "", 30, "", false, ""},
+		{"with commas and spaces", "ovnhosts {\n southbound tcp:10.0.0.1:6642, tcp:10.0.0.2:6642\n}",
+			ovn.Config{Southbound: []string{"tcp:10.0.0.1:6642", "tcp:10.0.0.2:6642"}}, []string{"."}, "", 30, "", false, ""},
 		{"a path with a comma", "ovnhosts {\n southbound unix:/a,b,tcp:10.0.0.1:6642\n}",
 			ovn.Config{Southbound: []string{"unix:/a,b", "tcp:10.0.0.1:6642"}}, []string{"."}, "", 30, "", false, ""},
 		{"Northbound only", "ovnhosts {\n northbound unix:/nb\n}", ovn.Config{Northbound: []string{"unix:/nb"}}, []string{"."}, "", 30, "", false, ""},
