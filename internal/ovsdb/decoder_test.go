@@ -150,6 +150,7 @@ func (e endless) Read(p []byte) (int, error) {
 
 // Whatever is endless is given up, and before it costs much memory.
 func TestDecodeEndless(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string][2]string{
 		"row":    {`{"id":1,"result":{"T":{"` + testID + `":{"initial":{"s":"`, "aaaaaaaaaaaaaaaa"},
 		"set":    {`{"id":1,"result":{"T":{"` + testID + `":{"initial":{"ss":["set",["a"`, `,"aaaa"`},

@@ -15,6 +15,7 @@ import (
 // An OVN whose Southbound database is a cluster goes on without its leader, and
 // takes members back.
 func TestMembers(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{Members: 3})
 	l.AddSwitch("red")
 	vm := l.Node.AddGuest(lab.Guest{Name: "vm", Switch: "red", MAC: "02:00:00:00:00:11", Addrs: lab.Prefixes("10.0.0.11/24")})
