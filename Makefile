@@ -20,11 +20,12 @@ build:
 lab-deps:
 	./test/deps.sh lab
 
-# Every test, the ones on the real OVN included.
+# Every test, the ones on the real OVN included. Those that take longest go first. The race
+# detector would wait for a second before the end of each process.
 test: lab-deps build
 	@failed=0; \
-	for packages in "-p 2 $$($(GO) list ./... | grep -v '/test$$' | tr '\n' ' ')" ./test; do \
-		CGO_ENABLED=1 $(GO) test $(TESTFLAGS) $$packages || failed=1; \
+	for packages in "-p 2 ./deploy ./test/bench ./test/lab $$($(GO) list ./... | grep -v '/test$$' | tr '\n' ' ')" ./test; do \
+		CGO_ENABLED=1 GORACE="atexit_sleep_ms=100 $$GORACE" $(GO) test $(TESTFLAGS) $$packages || failed=1; \
 	done; \
 	exit $$failed
 

@@ -26,6 +26,7 @@ func TestHeadIsBounded(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -113,7 +113,7 @@ func TestReloadDuringStart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-conf", path, "--")
-	cmd.Env = append(os.Environ(), asPuntdns+"=1")
+	cmd.Env = environment()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

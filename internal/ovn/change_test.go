@@ -25,6 +25,7 @@ const (
 // TestRecords takes one DNS row through its changes, each with what a new
 // reader makes of it.
 func TestRecords(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dp := r.insertSwitch("a", uuidA, 1)
 	dns := r.sbctl("create DNS datapaths=" + dp + ` records={vm1="10.0.0.1",vm2="10.0.0.1~10.0.0.300"}`)
@@ -132,6 +133,7 @@ func (r *rig) fresh(c Config) *Snapshot {
 // TestOverlap: of two rows the one with the lower UUID has the name, and the
 // other no reverse of it.
 func TestOverlap(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dp := r.insertSwitch("a", uuidA, 1)
 	insert := func(uuid, records string) {
@@ -164,6 +166,7 @@ func TestOverlap(t *testing.T) {
 // TestSameName: of two networks of one name the lowest UUID is found, and a
 // tunnel key may pass from one to another.
 func TestSameName(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	first := r.insertSwitch("a", uuidB, 1)
 	c := r.config(true, false)
@@ -209,8 +212,10 @@ func TestSameName(t *testing.T) {
 // TestOutage: the old snapshot serves until the new contents are complete, and
 // then nothing is left of what went meanwhile.
 func TestOutage(t *testing.T) {
+	t.Parallel()
 	for _, monitor := range []Monitor{All, Local} {
 		t.Run(map[Monitor]string{All: "all", Local: "local"}[monitor], func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.startNorthd()
 			r.build(twoTenants)
@@ -283,6 +288,7 @@ func (r *rig) offline(file, transaction string) {
 // TestRecordsOfAllKinds: one row of a thousand records on many switches, with
 // names as they stand: of other alphabets, encoded or not, and of any bytes.
 func TestRecordsOfAllKinds(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const switches, names = 20, 1000
 	var datapaths, records []string

@@ -11,6 +11,7 @@ import (
 // TestCoPP: the meter of DNS packets that northd gives a switch is known, and follows
 // each change of it. Policies, meters and bands of others are not read.
 func TestCoPP(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.startNorthd()
 	r.build(twoTenants)
@@ -93,6 +94,7 @@ func TestCoPP(t *testing.T) {
 
 // TestCoPPOutage: what changes in an outage counts when the database is back.
 func TestCoPPOutage(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.startNorthd()
 	r.build(twoTenants)

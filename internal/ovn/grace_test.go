@@ -150,6 +150,7 @@ func asks(t *testing.T, s *Snapshot, datapath, port uint32, want string) {
 const everyone = "blue-box blue-vm1 blue-vm2 red-box red-vm1 red-vm2"
 
 func TestGrace(t *testing.T) {
+	t.Parallel()
 	all := []string{"red-vm1", "red-vm2", "blue-vm1", "blue-vm2"}
 	for _, tt := range []struct {
 		name string
@@ -283,6 +284,7 @@ func TestGrace(t *testing.T) {
 		for _, monitor := range []Monitor{Local, All} {
 			for _, joined := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/monitor %d, joined %v", tt.name, monitor, joined), func(t *testing.T) {
+					t.Parallel()
 					r := &graceRig{rig: newRig(t), now: time.Now(), log: &notes{}}
 					r.fill(1, 1, 2, 1)
 					c := r.config(true, false)

@@ -44,6 +44,7 @@ const (
 // Databases that have told a part: a snapshot has of each network all or nothing, and
 // says that it is settled only when every guest here is in it.
 func TestHalfTold(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		monitor Monitor
@@ -259,6 +260,9 @@ func TestHalfTold(t *testing.T) {
 			chassis hv2
 			has guests=r1`},
 	} {
-		t.Run(tt.name, func(t *testing.T) { runScript(t, tt.monitor, tt.script) })
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			runScript(t, tt.monitor, tt.script)
+		})
 	}
 }

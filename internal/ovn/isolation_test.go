@@ -22,6 +22,7 @@ var isolationSteps = flag.Int("steps", 40, "changes that TestIsolation makes")
 // Names and IPv4 addresses overlap everywhere. The IPv6 address beside each tells
 // whose it is.
 func TestIsolation(t *testing.T) {
+	t.Parallel()
 	seed := *randomSeed
 	if seed == 0 {
 		seed = rand.Uint64()

@@ -12,6 +12,7 @@ import (
 // TestLocal: the networks of the guests here come and go with them, and no
 // guest is listed before both databases have told all about its network.
 func TestLocal(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.startNorthd()
 	r.build(twoTenants)
@@ -96,6 +97,7 @@ func TestLocal(t *testing.T) {
 
 // TestLocalNorthbound: without a Southbound it is the ports named that count.
 func TestLocalNorthbound(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for _, command := range twoTenants {
 		r.nbctl(command)
@@ -126,6 +128,7 @@ func TestLocalNorthbound(t *testing.T) {
 // Guests that are named later are not known at once: a snapshot from before that
 // says that all are must not stand while the next one is put off.
 func TestSetPortsUnsettles(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for _, command := range twoTenants {
 		r.nbctl(command)

@@ -96,6 +96,7 @@ const (
 )
 
 func TestNorthd(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.startNorthd()
 	r.build(twoTenants)

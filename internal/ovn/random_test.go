@@ -23,6 +23,7 @@ var randomSeed = flag.Uint64("seed", 0, "of TestRandom; 0 takes one at random")
 // new reader gets, and readers in the meantime find no snapshot that contradicts
 // itself.
 func TestRandom(t *testing.T) {
+	t.Parallel()
 	seed := *randomSeed
 	if seed == 0 {
 		seed = rand.Uint64()

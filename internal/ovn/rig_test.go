@@ -29,8 +29,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 )
 
-// patience is how long a database or northd may take.
-const patience = 10 * time.Second
+// patience is how long a database or northd may take beside all the others.
+const patience = 30 * time.Second
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -57,6 +57,7 @@ func withColumns(t *testing.T, file string, add map[string]map[string]any) strin
 // take the place of external_ids:logical-switch (25.09). The DNS stage may stand
 // anywhere.
 func TestNewerSchema(t *testing.T) {
+	t.Parallel()
 	strings := map[string]any{"key": "string", "value": "string", "min": 0, "max": "unlimited"}
 	optional := func(key string) any { return map[string]any{"key": key, "min": 0, "max": 1} }
 	r := &rig{t, ovsdbtest.Start(t,
@@ -108,6 +109,7 @@ func withoutColumn(t *testing.T, file, table, column string) string {
 // A guest that migrates is one of each chassis that has it. A Southbound from before
 // OVN 22.06 has no column for further ones.
 func TestAdditionalChassis(t *testing.T) {
+	t.Parallel()
 	for _, old := range []bool{false, true} {
 		for _, monitor := range []Monitor{Local, All} {
 			t.Run(fmt.Sprintf("old %v, monitor %d", old, monitor), func(t *testing.T) {

@@ -44,6 +44,7 @@ func joined(s *Snapshot, network string) string {
 // TestRouterScope: what northd makes of routers, gateway routers, a provider's
 // network, a transit switch and routers side by side, and changes to that.
 func TestRouterScope(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.startNorthd()
 	switches := []string{"a", "b", "c", "d", "ext", "e1", "e2", "transit", "f1", "f2", "g"}
@@ -138,6 +139,7 @@ func TestRouterScope(t *testing.T) {
 // TestJoinNetworks: guests are those with a whole scope, from when it is wanted
 // until it is not, and what is joined is read for no longer.
 func TestJoinNetworks(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.startNorthd()
 	for _, s := range []string{"a", "b", "c", "d"} {

@@ -164,6 +164,8 @@ type scriptServer struct {
 
 	mu        sync.Mutex
 	changed   *sync.Cond
+	closed    bool
+	accepted  net.Conn // nil without a connection
 	conn      net.Conn // nil without one that monitors
 	monitorID json.RawMessage
 	began     bool // the initial contents are told
@@ -209,6 +211,9 @@ func newScriptServer(t testing.TB, database, file string) *scriptServer {
 // close ends the server. A Source that reads it has to be stopped, or is to try again.
 func (s *scriptServer) close() {
 	s.listener.Close()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	s.run("breaks", nil)
 	s.serving.Wait()
 	os.RemoveAll(filepath.Dir(s.listener.Addr().String()))
@@ -235,6 +240,13 @@ func (s *scriptServer) endpoint() string { return "unix:" + s.listener.Addr().St
 // serve takes the requests of a connection until it ends.
 func (s *scriptServer) serve(conn net.Conn) {
 	defer conn.Close()
+	s.mu.Lock()
+	s.accepted = conn
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return
+	}
 	for dec := json.NewDecoder(conn); ; {
 		var req struct {
 			Method string
@@ -243,7 +255,7 @@ func (s *scriptServer) serve(conn net.Conn) {
 		}
 		if dec.Decode(&req) != nil {
 			s.mu.Lock()
-			s.conn = nil
+			s.accepted, s.conn = nil, nil
 			s.mu.Unlock()
 			return
 		}
@@ -287,8 +299,9 @@ func (s *scriptServer) run(command string, args []string) string {
 	case "tells":
 		s.tell(len(args) > 0)
 	case "breaks":
-		if s.conn != nil {
-			s.conn.Close()
+		// One that does not monitor yet waits for what nobody will tell.
+		if s.accepted != nil {
+			s.accepted.Close()
 			s.conn = nil
 		}
 	case "holds":

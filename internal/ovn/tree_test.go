@@ -27,6 +27,7 @@ func ask(s Scope, name, domain string) string {
 
 // TestTree: wildcards and empty non-terminals after each of a row's changes.
 func TestTree(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dp := r.insertSwitch("a", uuidA, 1)
 	port := func(key int, host, addr string) {

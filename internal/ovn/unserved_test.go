@@ -7,11 +7,13 @@ import "testing"
 // The reasons follow the rows, with what is read of the networks here only, and with
 // everything.
 func TestUnserved(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		monitor Monitor
 	}{{"local", Local}, {"all", All}} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.startNorthd()
 			r.nbctl("ls-add red -- lsp-add red r1 -- lsp-add red r2 -- lsp-add red meta -- lsp-set-type meta localport")

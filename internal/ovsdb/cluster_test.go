@@ -111,6 +111,7 @@ func (m *member) serve(conn net.Conn) {
 
 // Of a cluster nothing is read that is older than what was read of it before.
 func TestBehind(t *testing.T) {
+	t.Parallel()
 	first, second := newMember(t, "first", cidA, 5), newMember(t, "second", cidA, 5)
 	r := newReplica()
 	start(t, r, func(cfg *ovsdb.Config) {
@@ -165,6 +166,7 @@ func TestBehind(t *testing.T) {
 // A server that says nothing from the start is left after two probes: no large
 // reply is outstanding that it might be at work on.
 func TestSilentFromTheStart(t *testing.T) {
+	t.Parallel()
 	silent := fake(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	good := newMember(t, "good", cidA, 1)
 	r := newReplica()

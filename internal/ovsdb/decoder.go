@@ -42,6 +42,7 @@ type decoder struct {
 	// initial is the monitor whose initial contents are the next result.
 	initial *monitor
 	row     Row
+	maxRow  int // bytes of memory that a row may take
 }
 
 // next reads one message. The members may come in any order, so a result or
@@ -374,7 +375,7 @@ func (d *decoder) atom(k kind) (err error) {
 	switch k {
 	case kindString:
 		off := len(d.row.text)
-		if d.row.text, err = d.appendString(d.row.text, maxRow-off); err != nil {
+		if d.row.text, err = d.appendString(d.row.text, d.maxRow-off); err != nil {
 			return err
 		}
 		a.off, a.n = uint32(off), uint32(len(d.row.text)-off)
@@ -406,8 +407,8 @@ func (d *decoder) atom(k kind) (err error) {
 
 func (d *decoder) add(a atom) error {
 	const atomSize = 16
-	if len(d.row.text)+atomSize*len(d.row.atoms) > maxRow {
-		return fmt.Errorf("a row of more than %d bytes", maxRow)
+	if len(d.row.text)+atomSize*len(d.row.atoms) > d.maxRow {
+		return fmt.Errorf("a row of more than %d bytes", d.maxRow)
 	}
 	d.row.atoms = append(d.row.atoms, a)
 	return nil

@@ -35,9 +35,12 @@ var testTable = &table{
 }
 
 // decode tells what comes out of input: rows, messages, and the end.
-func decode(r io.Reader) (events []string) {
+func decode(r io.Reader) (events []string) { return decodeRows(r, maxRow) }
+
+// decodeRows is decode with rows of that many bytes at most.
+func decodeRows(r io.Reader, maxRow int) (events []string) {
 	m := &monitor{id: mainID, tables: map[string]*table{"T": testTable}}
-	d := decoder{scanner: newScanner(r), updates: []*monitor{m}, initial: m}
+	d := decoder{maxRow: maxRow, scanner: newScanner(r), updates: []*monitor{m}, initial: m}
 	m.row = func(table string, id UUID, op Op, row *Row) error {
 		var b strings.Builder
 		fmt.Fprintf(&b, "%s %s %s", op, table, id)
@@ -150,9 +153,14 @@ func (e endless) Read(p []byte) (int, error) {
 
 // Whatever is endless is given up, and before it costs much memory.
 func TestDecodeEndless(t *testing.T) {
+	t.Parallel()
+	if s := newSession(t.Context(), New(Config{}), nil, nil); s.dec.maxRow != maxRow {
+		t.Errorf("a connection takes rows of %d bytes, want %d", s.dec.maxRow, maxRow)
+	}
 	for name, text := range map[string][2]string{
 		"row":    {`{"id":1,"result":{"T":{"` + testID + `":{"initial":{"s":"`, "aaaaaaaaaaaaaaaa"},
 		"set":    {`{"id":1,"result":{"T":{"` + testID + `":{"initial":{"ss":["set",["a"`, `,"aaaa"`},
+		"empty":  {`{"id":1,"result":{"T":{"` + testID + `":{"initial":{"ss":["set",["a"`, `,""`},
 		"key":    {`{"`, "aaaaaaaaaaaaaaaa"},
 		"number": {`{"id":1,"result":{"T":{"` + testID + `":{"initial":{"i":`, "1"},
 		"params": {`{"method":"x","params":[1`, ",1"},
@@ -160,7 +168,7 @@ func TestDecodeEndless(t *testing.T) {
 		"depth":  {`{"x":`, "["},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := decode(io.MultiReader(strings.NewReader(text[0]), endless{text[1]}))
+			got := decodeRows(io.MultiReader(strings.NewReader(text[0]), endless{text[1]}), maxRow/16)
 			if diff := cmp.Diff([]string{"error"}, got); diff != "" {
 				t.Error(diff)
 			}
@@ -170,7 +178,7 @@ func TestDecodeEndless(t *testing.T) {
 
 func TestReadError(t *testing.T) {
 	boom := errors.New("boom")
-	d := decoder{scanner: newScanner(io.MultiReader(strings.NewReader(`{"id":`), iotest.ErrReader(boom)))}
+	d := decoder{maxRow: maxRow, scanner: newScanner(io.MultiReader(strings.NewReader(`{"id":`), iotest.ErrReader(boom)))}
 	if _, err := d.next(); !errors.Is(err, boom) {
 		t.Errorf("got %v", err)
 	}
@@ -259,7 +267,7 @@ func BenchmarkInitial(b *testing.B) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for b.Loop() {
-		d := decoder{scanner: newScanner(bytes.NewReader(text.Bytes())), initial: m}
+		d := decoder{maxRow: maxRow, scanner: newScanner(bytes.NewReader(text.Bytes())), initial: m}
 		if _, err := d.next(); err != nil {
 			b.Fatal(err)
 		}

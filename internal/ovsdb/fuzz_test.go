@@ -57,7 +57,7 @@ func FuzzSchema(f *testing.F) {
 			return nil
 		}}
 		for _, value := range []string{`"x"`, `1`, `true`, `["uuid","` + testID + `"]`, `["set",["x"]]`, `["map",[["x",["uuid","` + testID + `"]]]]`} {
-			d := decoder{scanner: newScanner(strings.NewReader(`{"id":1,"result":{"T":{"` + testID + `":{"initial":{"a":` + value + `}}}}}`)), initial: m}
+			d := decoder{maxRow: maxRow, scanner: newScanner(strings.NewReader(`{"id":1,"result":{"T":{"` + testID + `":{"initial":{"a":` + value + `}}}}}`)), initial: m}
 			_, _ = d.next()
 		}
 	})
@@ -102,7 +102,7 @@ func FuzzServerRow(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, leaderOnly bool) {
 		r := &serverRow{database: "D", leaderOnly: leaderOnly, seen: map[UUID]int64{}}
 		m := &monitor{id: serverID, tables: serverTables, row: r.update}
-		d := decoder{scanner: newScanner(bytes.NewReader(text)), updates: []*monitor{m}, initial: m}
+		d := decoder{maxRow: maxRow, scanner: newScanner(bytes.NewReader(text)), updates: []*monitor{m}, initial: m}
 		for {
 			_, err := d.next()
 			if ok := r.check() == nil; ok != (r.present && r.connected && (r.leader || !leaderOnly) && r.index >= r.seen[r.cid]) {

@@ -65,6 +65,7 @@ func ptr[T any](v T) *T { return &v }
 // Each step is one transaction; want is row "a" after it, from the update and from
 // the initial contents that a new client gets.
 func TestRowsFollowTheServer(t *testing.T) {
+	t.Parallel()
 	s := ovsdbtest.Start(t, thingSchema)
 	b := inserted(t, s.Transact(t, "Things", insert("b", nil))[0])
 	r := newReplica()
@@ -127,6 +128,7 @@ func TestRowsFollowTheServer(t *testing.T) {
 
 // A replica that followed random changes equals one that begins at their end.
 func TestRandomChanges(t *testing.T) {
+	t.Parallel()
 	s := ovsdbtest.Start(t, thingSchema)
 	r := newReplica()
 	c := start(t, r, nil, s.Endpoint)
@@ -178,6 +180,7 @@ func TestRandomChanges(t *testing.T) {
 }
 
 func TestConditions(t *testing.T) {
+	t.Parallel()
 	s := ovsdbtest.Start(t, thingSchema)
 	ids := s.Transact(t, "Things",
 		insert("one", object{"num": 1, "names": set("x", "y"), "map": dict([2]string{"k", "v"})}),
@@ -261,6 +264,7 @@ func TestConditions(t *testing.T) {
 
 // SetConditions may be called from within the callbacks, and many times.
 func TestConditionsFromReceiver(t *testing.T) {
+	t.Parallel()
 	s := ovsdbtest.Start(t, thingSchema)
 	for i := range 20 {
 		s.Transact(t, "Things", insert(fmt.Sprintf("%02d", i), object{"num": i}))
@@ -291,6 +295,7 @@ func TestConditionsFromReceiver(t *testing.T) {
 }
 
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	s := ovsdbtest.Start(t, thingSchema)
 	s.Transact(t, "Things", insert("old", nil))
 	r := newReplica()
@@ -316,6 +321,7 @@ func TestRestart(t *testing.T) {
 }
 
 func TestReceiverError(t *testing.T) {
+	t.Parallel()
 	s := ovsdbtest.Start(t, thingSchema)
 	r := newReplica()
 	start(t, r, nil, s.Endpoint)
@@ -336,6 +342,7 @@ func TestReceiverError(t *testing.T) {
 }
 
 func TestEndpointsInTurn(t *testing.T) {
+	t.Parallel()
 	first, second := ovsdbtest.Start(t, thingSchema), ovsdbtest.Start(t, thingSchema)
 	for _, s := range []*ovsdbtest.Server{first, second} {
 		s.Transact(t, "Things", insert(s.Endpoint, nil))
@@ -355,6 +362,7 @@ func TestEndpointsInTurn(t *testing.T) {
 
 // Each endpoint that fails in its own way is told once, not at every try.
 func TestFailuresAreToldOnce(t *testing.T) {
+	t.Parallel()
 	r := newReplica()
 	start(t, r, nil, "unix:/nonexistent", "unix:/nowhere")
 	r.waitDown(t, "/nowhere")
@@ -368,6 +376,7 @@ func TestFailuresAreToldOnce(t *testing.T) {
 }
 
 func TestSchemaMismatch(t *testing.T) {
+	t.Parallel()
 	s := ovsdbtest.Start(t, thingSchema)
 	for _, tt := range []struct {
 		name     string
@@ -392,6 +401,7 @@ func TestSchemaMismatch(t *testing.T) {
 
 // A table that the schema may lack has no rows then, and no conditions.
 func TestTableThatMayLack(t *testing.T) {
+	t.Parallel()
 	s := ovsdbtest.Start(t, thingSchema)
 	r := newReplica()
 	start(t, r, func(cfg *ovsdb.Config) {
@@ -402,6 +412,7 @@ func TestTableThatMayLack(t *testing.T) {
 
 // The schemas of OVN and Open vSwitch can be asked for whole.
 func TestRealSchemas(t *testing.T) {
+	t.Parallel()
 	s := ovsdbtest.Start(t, "/usr/share/ovn/ovn-nb.ovsschema", "/usr/share/ovn/ovn-sb.ovsschema", "/usr/share/openvswitch/vswitch.ovsschema")
 	for database, table := range map[string]ovsdb.TableRequest{
 		"OVN_Northbound": {Table: "Logical_Switch_Port", Columns: []string{"name", "type", "options", "parent_name", "tag", "addresses", "dynamic_addresses", "dhcpv4_options", "enabled", "up", "external_ids"}},
@@ -419,6 +430,7 @@ func TestRealSchemas(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	ca := endpointtest.NewCA(t)
 	files := ca.Issue(t, t.TempDir(), "server")
 	s := ovsdbtest.StartArgs(t, []string{
@@ -463,6 +475,7 @@ func TestTLS(t *testing.T) {
 
 // A follower serves while it has a leader; one that is cut off does not.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	servers := ovsdbtest.StartCluster(t, 2, "/usr/share/ovn/ovn-sb.ovsschema")
 	leader, follower := servers[0], servers[1]
 	sb := func(leaderOnly bool) func(*ovsdb.Config) {
@@ -486,6 +499,7 @@ func TestCluster(t *testing.T) {
 
 // A server that hangs is noticed, and one that goes on is found again.
 func TestHangingServer(t *testing.T) {
+	t.Parallel()
 	s := ovsdbtest.Start(t, thingSchema)
 	r := newReplica()
 	start(t, r, func(cfg *ovsdb.Config) { cfg.Probe, cfg.Dead = time.Second, 50*time.Millisecond }, s.Endpoint)

@@ -55,7 +55,7 @@ type session struct {
 
 func newSession(ctx context.Context, c *Client, conn net.Conn, onSync func()) *session {
 	s := &session{ctx: ctx, client: c, conn: conn, onSync: onSync, quiet: time.Now()}
-	s.dec.scanner = newScanner(s)
+	s.dec.scanner, s.dec.maxRow = newScanner(s), maxRow
 	return s
 }
 

@@ -14,6 +14,7 @@ import (
 // A server that hangs up as soon as it has given the contents is pressed less and
 // less, however long they took.
 func TestServerThatHangsUp(t *testing.T) {
+	t.Parallel()
 	const (
 		tries    = 7
 		minimum  = 50 * time.Millisecond

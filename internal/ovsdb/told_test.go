@@ -21,6 +21,7 @@ import (
 
 // One failure is told once, however the tries differ in when they notice.
 func TestFailureIsToldOnce(t *testing.T) {
+	t.Parallel()
 	ca := endpointtest.NewCA(t)
 	files := ca.Issue(t, t.TempDir(), "server")
 	serverTLS, err := files.Config(true)
@@ -78,6 +79,7 @@ func TestFailureIsToldOnce(t *testing.T) {
 		}, 4, "i/o timeout"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)

@@ -52,11 +52,18 @@ type observer struct {
 
 func observe(t testing.TB, e endpoint.Endpoint, cfg *tls.Config) *observer {
 	t.Helper()
+	return observeBy(t, func(ctx context.Context, onChange func(vswitch.View), onState func(error)) error {
+		return vswitch.Watch(ctx, e, cfg, "br-int", onChange, onState)
+	})
+}
+
+func observeBy(t testing.TB, watch func(context.Context, func(vswitch.View), func(error)) error) *observer {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	o := &observer{views: make(chan vswitch.View), states: make(chan error)}
 	done := make(chan error, 1)
 	go func() {
-		done <- vswitch.Watch(ctx, e, cfg, "br-int",
+		done <- watch(ctx,
 			func(v vswitch.View) { deliver(ctx, o.views, v) },
 			func(err error) { deliver(ctx, o.states, err) })
 	}()

@@ -50,7 +50,11 @@ var (
 // e is a server to connect to, and cfg is needed if it has TLS. The error is
 // that of ctx, or at once one that says what is wrong with e or cfg.
 func Watch(ctx context.Context, e endpoint.Endpoint, cfg *tls.Config, bridge string, onChange func(View), onState func(error)) error {
-	w := watcher{bridge: bridge, onChange: onChange, onState: onState}
+	w := watcher{bridge: bridge, probe: probe, onChange: onChange, onState: onState}
+	return w.watch(ctx, e, cfg)
+}
+
+func (w *watcher) watch(ctx context.Context, e endpoint.Endpoint, cfg *tls.Config) error {
 	if err := w.configure(e, cfg); err != nil {
 		return fmt.Errorf("%s database %s: %w", database, e, err)
 	}
@@ -73,6 +77,7 @@ func Watch(ctx context.Context, e endpoint.Endpoint, cfg *tls.Config, bridge str
 
 type watcher struct {
 	bridge   string
+	probe    time.Duration // the time between echoes
 	onChange func(View)
 	onState  func(error)
 
@@ -132,7 +137,7 @@ func (w *watcher) session(ctx context.Context) (complete time.Time, err error) {
 		}
 		return complete, err
 	}
-	echo := time.NewTicker(probe)
+	echo := time.NewTicker(w.probe)
 	defer echo.Stop()
 	for {
 		select {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -72,7 +73,10 @@ func TestNotThereAtFirst(t *testing.T) {
 func TestHangingServer(t *testing.T) {
 	t.Parallel()
 	s := ovsdbtest.Start(t, schema)
-	o := observe(t, parse(t, s.Endpoint), nil)
+	// An echo is under way soon, and its answer has all of the patience.
+	o := observeBy(t, func(ctx context.Context, onChange func(vswitch.View), onState func(error)) error {
+		return vswitch.WatchProbing(ctx, parse(t, s.Endpoint), nil, "br-int", 200*time.Millisecond, onChange, onState)
+	})
 	o.view(t)
 	o.up(t)
 	s.Signal(t, syscall.SIGSTOP)

@@ -192,6 +192,11 @@ func (m *model) live(p *process) {
 	}
 }
 
+// isDue reports whether a process has something to do but to hear again what it wants.
+func (m *model) isDue(p *process) bool {
+	return len(p.conn.queue) > 0 || p.request != nil || p.probes || p.retry || !m.sw.now.Before(m.beats[p])
+}
+
 func (m *model) pass(d time.Duration) { m.sw.pass(d) }
 
 func (m *model) changeGuests() {
@@ -249,8 +254,11 @@ func (m *model) quiet() {
 		for range 20 {
 			for _, p := range m.processes {
 				p.rest()
-				m.live(p)
-				p.rest()
+				// What it wants it hears below. That has no effect a second time.
+				if m.isDue(p) {
+					m.live(p)
+					p.rest()
+				}
 			}
 		}
 		for _, p := range m.processes {

@@ -478,6 +478,7 @@ func TestEndedMakeRoom(t *testing.T) {
 
 // Many owners can't have more than is there for all.
 func TestLimitOfAll(t *testing.T) {
+	t.Parallel()
 	s := newStack(t)
 	for i := range tcp.MaxConnections {
 		newClient(t, s, i, guest4, resolver4).mustPut(syn, "")
@@ -507,6 +508,7 @@ func TestResetOfHalfOpen(t *testing.T) {
 // However a peer begins and gives up, nothing of it is left that is not counted, and
 // others are not the worse for it.
 func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		do   func(c *client)
@@ -552,6 +554,7 @@ func TestNothingIsLeft(t *testing.T) {
 
 // One network leaves room for the others, by however many owners it asks.
 func TestLimitOfNetwork(t *testing.T) {
+	t.Parallel()
 	s := newStack(t)
 	taken := 0
 	for i := range tcp.MaxConnections {
@@ -585,11 +588,13 @@ func TestSmallMSS(t *testing.T) {
 // A peer that does not read loses its connection once it has had its time, or at once
 // when there is none; and memory is bounded.
 func TestSlowReader(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		time time.Duration
 	}{{"no time", -time.Second}, {"some time", 200 * time.Millisecond}} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			s := newStack(t)
 			c := newClient(t, s, "red", guest4, resolver4)
 			c.window = 100
@@ -625,6 +630,7 @@ func TestSlowReader(t *testing.T) {
 // A peer that reads gets all that it is sent at once, each message in one piece, however
 // much that is.
 func TestMuchAtOnce(t *testing.T) {
+	t.Parallel()
 	s := newStack(t)
 	c := newClient(t, s, "red", guest4, resolver4)
 	conn := c.connect()
@@ -652,6 +658,7 @@ func TestMuchAtOnce(t *testing.T) {
 // What is due when another answer waits for room waits behind that, however late it is:
 // the peer reads, and loses nothing.
 func TestLateAnswerWaitsItsTurn(t *testing.T) {
+	t.Parallel()
 	s := newStack(t)
 	c := newClient(t, s, "red", guest4, resolver4)
 	conn := c.connect()
@@ -683,6 +690,7 @@ func TestLateAnswerWaitsItsTurn(t *testing.T) {
 // What waits for peers that do not read is bounded, and an owner and a network leave some
 // to others.
 func TestHeldIsBounded(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		// each is how many answers of size bytes a connection has at once.
@@ -695,9 +703,10 @@ func TestHeldIsBounded(t *testing.T) {
 		{"of one answer each", 1, 20, 1, 500000, "red"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			s := newStack(t)
 			answer := make([]byte, tt.size)
-			until := time.Now().Add(5 * time.Second)
+			until := time.Now().Add(patience)
 			var sending sync.WaitGroup
 			var refused atomic.Int64
 			for i := range tt.conns {
@@ -723,12 +732,13 @@ func TestHeldIsBounded(t *testing.T) {
 			c.key.Network = tt.network
 			conn := c.connect()
 			const more = 200000 // there is not room for that at once
-			sending.Go(func() {
-				if err := conn.Send(make([]byte, more), time.Now().Add(patience)); err != nil {
-					t.Errorf("somebody else: %v", err)
-				}
-			})
+			sent := make(chan error)
+			go func() { sent <- conn.Send(make([]byte, more), time.Now().Add(patience)) }()
 			c.receive(more)
+			if err := <-sent; err != nil {
+				t.Errorf("somebody else: %v", err)
+			}
+			s.Close() // ends those that wait still
 			sending.Wait()
 		})
 	}
@@ -736,6 +746,7 @@ func TestHeldIsBounded(t *testing.T) {
 
 // Urgent bytes are no part of the stream, wherever their segments are cut, and come twice.
 func TestUrgent(t *testing.T) {
+	t.Parallel()
 	const urg = data | header.TCPFlagUrg
 	type piece struct {
 		payload string
@@ -830,6 +841,7 @@ func TestUrgentFarAhead(t *testing.T) {
 // Places are those of the connection that there is, though its ports have been another's
 // and its SYN has come twice.
 func TestUrgentAfterAnotherSYN(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		do   func(c *client)
@@ -994,6 +1006,7 @@ func TestPortsAgainAfterReset(t *testing.T) {
 
 // A connection whose peer has gone silent after the end is given up.
 func TestSilentEnd(t *testing.T) {
+	t.Parallel()
 	s := newStack(t)
 	c := newClient(t, s, "red", guest4, resolver4)
 	c.connect().Close()

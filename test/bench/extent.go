@@ -29,6 +29,10 @@ type extent struct {
 	sizes []size
 	// benchTime is the -benchtime of the benchmarks in Go.
 	benchTime string
+	// outsideNames is how many names are asked for that are not OVN's.
+	outsideNames int
+	// settling is how long the switch may take for what new flows cost it once.
+	settling time.Duration
 }
 
 // full is what `make bench` measures. Its largest database is that of a large cloud,
@@ -38,6 +42,7 @@ var full = extent{
 	guests: []int{20, 1000}, changeSpan: 5 * time.Second,
 	datapathFlows: []int{1000, 10000, 100000}, leaseSpan: 20 * time.Second,
 	sizes: []size{{20, 100, 1000}, {100, 100, 1000}, {1000, 100, 1000}}, benchTime: "0.5s",
+	outsideNames: 1000, settling: time.Second,
 }
 
 // smallest runs each line of the suites once. Its figures mean nothing: it tells that
@@ -47,6 +52,7 @@ var smallest = extent{
 	guests: []int{2, 3}, changeSpan: 200 * time.Millisecond,
 	datapathFlows: []int{100}, leaseSpan: time.Second,
 	sizes: []size{{20, 20, 120}, {21, 20, 120}}, benchTime: "1x",
+	outsideNames: 100, settling: 100 * time.Millisecond,
 }
 
 // large is the largest database.

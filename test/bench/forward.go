@@ -39,7 +39,7 @@ func (b *bench) forward() {
 	defer thinks.end()
 	upstream.SetHandler(thinks)
 	var names []string
-	for i := range 1000 {
+	for i := range b.outsideNames {
 		names = append(names, fmt.Sprintf("host%d.example.org", i))
 	}
 	file := questions(l, "names", names)

@@ -28,7 +28,7 @@ func (b *bench) lease() {
 		without := watch()
 		text := strings.Replace(n.corefile(), "ofpunt br-int {", "ofpunt br-int {\n        lease 3s", 1)
 		p := b.serve(n.Node.Host, "flows are in place", b.puntdns, "-conf", n.WriteFile("Corefile", text))
-		time.Sleep(time.Second) // for what the flows themselves cost, once
+		time.Sleep(b.settling) // for what the flows themselves cost, once
 		with := watch()
 		left := b.datapath(n, currentFlows)
 		if err := p.Stop(); err != nil {
@@ -73,7 +73,7 @@ func (b *bench) fillDatapath(n *network, flows int) {
 	}
 	for range 10 {
 		send(0, flows)
-		time.Sleep(time.Second)
+		time.Sleep(b.settling)
 		if b.datapath(n, currentFlows) >= flows*9/10 {
 			return
 		}

@@ -49,7 +49,8 @@ func TestSuites(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	bench := exec.CommandContext(ctx, self, "-smallest", "-puntdns", puntdns, "-coredns", puntdns, "-out", dir)
-	bench.Env = append(os.Environ(), asProgram+"=1")
+	// The race detector waits for a second before each end, of which there are dozens.
+	bench.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=100")
 	// It ends its lab at SIGTERM as at its end.
 	bench.WaitDelay = 10 * time.Second
 	if out, err := bench.CombinedOutput(); err != nil {

@@ -16,6 +16,7 @@ import (
 )
 
 func TestDaemons(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	vm, _ := tenant(l, "red")
 	row := l.AddDNS(map[string]string{"db.internal": "10.0.0.1"}, "red")
@@ -87,6 +88,7 @@ func TestDaemons(t *testing.T) {
 }
 
 func TestProcess(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{Plain: true})
 	ctx := within(t, wait)
 
@@ -135,6 +137,7 @@ func TestProcess(t *testing.T) {
 }
 
 func TestHTTPGet(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{Plain: true})
 	ln, err := l.Node.Listen("tcp", "127.0.0.1:8181")
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestServeDNS(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{Plain: true})
 	asker := l.Node.AddGuest(lab.Guest{Name: "asker", MAC: "02:00:00:00:00:11", Addrs: lab.Prefixes("10.0.0.11/24", "fd00::11/64")})
 	server := l.Node.AddGuest(lab.Guest{Name: "server", MAC: "02:00:00:00:00:12", Addrs: lab.Prefixes("10.0.0.12/24", "fd00::12/64")})

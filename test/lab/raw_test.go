@@ -27,6 +27,7 @@ func arp(op byte, sha, spa, tha, tpa []byte) []byte {
 
 // A container behind a guest sends tagged frames and gets tagged ones.
 func TestRaw(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	vm, _ := tenant(l, "red")
 	l.NBCTL("lsp-add", "red", "box", vm.Port, "42", "--", "lsp-set-addresses", "box", "02:00:00:00:00:42 10.0.0.42")

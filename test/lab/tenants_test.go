@@ -56,6 +56,7 @@ func send(t *testing.T, g *lab.Guest, addr, text string) {
 }
 
 func TestTenants(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	red11, red12 := tenant(l, "red")
 	blue11, blue12 := tenant(l, "blue")
@@ -127,6 +128,7 @@ func TestTenants(t *testing.T) {
 }
 
 func TestRouter(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	l.AddSwitch("left")
 	l.AddSwitch("right")
@@ -152,6 +154,7 @@ func TestRouter(t *testing.T) {
 }
 
 func TestLocalport(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{Nodes: 2})
 	l.AddSwitch("red")
 	for _, n := range l.Nodes {
@@ -175,6 +178,7 @@ func TestLocalport(t *testing.T) {
 }
 
 func TestGuestRemove(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{})
 	l.AddSwitch("red")
 	l.NBCTL("lsp-add", "red", "mine", "--", "lsp-set-addresses", "mine", "02:00:00:00:00:11 10.0.0.11")
@@ -199,6 +203,7 @@ func TestGuestRemove(t *testing.T) {
 }
 
 func TestSideBySide(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"one", "two"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -225,6 +230,7 @@ func TestSideBySide(t *testing.T) {
 }
 
 func TestNodes(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{Nodes: 3})
 	l.AddSwitch("red")
 	var vms []*lab.Guest
@@ -255,6 +261,7 @@ func TestNodes(t *testing.T) {
 }
 
 func TestPlain(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t, lab.Options{Plain: true})
 	l.AddSwitch("red")
 	a := l.Node.AddGuest(lab.Guest{Name: "a", MAC: "02:00:00:00:00:11", Addrs: lab.Prefixes("10.0.0.11/24")})

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package vswitch
+
+import (
+	"context"
+	"crypto/tls"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/endpoint"
+)
+
+// WatchProbing is Watch with another time between echoes.
+func WatchProbing(ctx context.Context, e endpoint.Endpoint, cfg *tls.Config, bridge string, probe time.Duration, onChange func(View), onState func(error)) error {
+	w := watcher{bridge: bridge, probe: probe, onChange: onChange, onState: onState}
+	return w.watch(ctx, e, cfg)
+}
