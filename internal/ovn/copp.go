@@ -65,14 +65,14 @@ func newCoPP(s *southbound) copp {
 	// The tables came with OVN 20.12.
 	return copp{
 		groups: rows.NewTable(tableGroup, none, func(ovsdb.UUID, *datapathGroup, *datapathGroup) { s.copp.dirty = true },
-			rows.UUIDs("datapaths", func(g *datapathGroup) *[]ovsdb.UUID { return &g.datapaths })).MayLack(),
+			rows.UUIDs("datapaths", func(g *datapathGroup) *[]ovsdb.UUID { return &g.datapaths })).Optional(),
 		meters: rows.NewTable(tableMeter, none, func(ovsdb.UUID, *meter, *meter) { s.copp.dirty, s.world.conditionsDirty = true, true },
 			rows.String("name", func(m *meter) *string { return &m.name }),
 			rows.String("unit", func(m *meter) *string { return &m.unit }),
-			rows.UUIDs("bands", func(m *meter) *[]ovsdb.UUID { return &m.bands })).MayLack(),
+			rows.UUIDs("bands", func(m *meter) *[]ovsdb.UUID { return &m.bands })).Optional(),
 		bands: rows.NewTable(tableBand, none, func(ovsdb.UUID, *meterBand, *meterBand) { s.copp.dirty = true },
 			rows.Integer("rate", func(b *meterBand) *int64 { return &b.rate }),
-			rows.Integer("burst_size", func(b *meterBand) *int64 { return &b.burst })).MayLack(),
+			rows.Integer("burst_size", func(b *meterBand) *int64 { return &b.burst })).Optional(),
 	}
 }
 

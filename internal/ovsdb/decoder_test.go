@@ -51,7 +51,7 @@ func decode(r io.Reader) (events []string) {
 			}
 			width := int(row.cells[col].width)
 			for i := range width * row.Len(col) {
-				fmt.Fprintf(&b, "%q/%d,", row.BytesAt(col, i), row.IntAt(col, i))
+				fmt.Fprintf(&b, "%q/%d,", row.bytesAt(col, i), row.at(col, i).num)
 			}
 		}
 		events = append(events, b.String())
@@ -148,7 +148,7 @@ func (e endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Whatever is endless is given up, and before it costs much memory.
+// Endless input is an error before it takes much memory.
 func TestDecodeEndless(t *testing.T) {
 	for name, text := range map[string][2]string{
 		"row":    {`{"id":1,"result":{"T":{"` + testID + `":{"initial":{"s":"`, "aaaaaaaaaaaaaaaa"},
