@@ -44,13 +44,13 @@ func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
 	case tcp.Begun:
 		c.intake.countConnections()
 		p.end(metric.Taken, metric.ReasonSegment)
-	case tcp.Taken:
+	case tcp.Delivered:
 		p.end(metric.Taken, metric.ReasonSegment)
 	case tcp.Reset:
 		p.end(metric.Refused, metric.ReasonNoConnection)
 	case tcp.Full:
 		p.end(metric.Refused, metric.ReasonConnections)
-	case tcp.Later:
+	case tcp.Dropped:
 		p.end(metric.Dropped, metric.ReasonConnections)
 	case tcp.Ignored:
 		p.end(metric.Dropped, metric.ReasonSegment)
