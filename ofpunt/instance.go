@@ -29,11 +29,11 @@ type block struct {
 func (b *block) String() string { return b.directive.At.String() }
 
 // instance is what one reading of the Corefile says of punts. Its callbacks come
-// in this order; cmd/puntdns/reload.go tells the whole life of a reload:
+// in this order:
 //
 //	start    build, serve
 //	reload   build(new), serve(new), stop(old)
-//	failed   build(new)?, serve(new)?, rollBack(old)
+//	failed   build(new)?, serve(new)?, resume(old)
 //	end      stop
 type instance struct {
 	blocks  []*block
@@ -148,9 +148,8 @@ func (in *instance) serve() error {
 	return nil
 }
 
-// rollBack gives the bridges back to this instance after the start of another one has
-// failed, perhaps behind its serve.
-func (in *instance) rollBack() error {
+// resume takes the bridges back from an instance that failed after its serve.
+func (in *instance) resume() error {
 	serving.Lock()
 	defer serving.Unlock()
 	if in.stopped {
@@ -183,24 +182,24 @@ func (in *instance) rollBack() error {
 func (in *instance) stop() error {
 	serving.Lock()
 	defer serving.Unlock()
-	successor := serving.instance
-	if successor == in {
-		successor, serving.instance = nil, nil
+	heir := serving.instance
+	if heir == in {
+		heir, serving.instance = nil, nil
 	}
-	in.leave(successor)
+	in.leave(heir)
 	in.stopped = true
 	return nil
 }
 
-// leave closes the bridges that successor does not serve, nil serving none, and then this
-// instance's servers. It waits for queries that are in their chains.
-func (in *instance) leave(successor *instance) {
+// leave closes the bridges that heir does not serve, and then this instance's
+// servers. It waits for queries that are in their chains.
+func (in *instance) leave(heir *instance) {
 	var wg sync.WaitGroup
 	for _, s := range in.servers {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), punt.DrainTimeout)
 			defer cancel()
-			last := successor == nil || !successor.has(s.options.Bridge)
+			last := heir == nil || !heir.has(s.options.Bridge)
 			b := bridges.get(s.options.Bridge)
 			if b != nil && last {
 				b.leave(ctx)

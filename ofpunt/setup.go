@@ -37,7 +37,7 @@ func setup(c *caddy.Controller) error {
 		c.Set(instanceKey{}, in)
 		c.OnStartup(in.build)
 		c.OnShutdown(in.stop)
-		c.OnRestartFailed(in.rollBack)
+		c.OnRestartFailed(in.resume)
 		lastStage.arm(c, in)
 	}
 	in.blocks = append(in.blocks, b)

@@ -25,21 +25,20 @@ import (
 // new to it.
 const trialTimeout = 10 * time.Second
 
-// Try is the second half of a reload's trial (cmd/puntdns/reload.go): it connects to the
-// switches and databases of a Corefile that is to replace the one that serves, all of
-// them at once, so that a reload takes no answers away. Where the Corefile before has all
-// that is in its databases, or is connected to its switch, the new one has to be too; a
-// bridge that replaces one that the new Corefile lacks has to exist. The blocks must have
-// passed CheckAfter. databases returns what an ovnhosts directive reads. What was opened
-// stays so until release is called, for the servers to come to share it. It takes
-// trialTimeout at most; where something is missing by then, the error says what.
+// Try looks whether the switches and databases of a Corefile that is to take the
+// place of the one that serves are there, all of them at once: a reload must not take
+// answers away. Where the Corefile before has all that its databases tell, or reaches
+// its switch, the new one has to do so too; a bridge that takes the place of one
+// given up has to be there. The blocks must have passed CheckAfter. databases tells
+// what an ovnhosts directive reads. What was opened stays so until release is called,
+// for the servers to come to share it.
 func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, error)) (release func(), err error) {
 	servers, err := serversToTry(file, blocks, databases)
 	if err != nil {
 		return nil, err
 	}
 	serving.Lock()
-	removed := removedBridge(serving.instance, servers)
+	given := bridgeGivenUp(serving.instance, servers)
 	serving.Unlock()
 
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
@@ -49,7 +48,7 @@ func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, datab
 			s.close()
 		}
 	}
-	if err := tryAll(ctx, servers, removed); err != nil {
+	if err := tryAll(ctx, servers, given); err != nil {
 		release()
 		calls.drop()
 		return nil, err
@@ -59,11 +58,11 @@ func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, datab
 
 // tryAll tries the servers side by side, and returns the error of the first that has
 // one.
-func tryAll(ctx context.Context, servers []*server, removed string) error {
+func tryAll(ctx context.Context, servers []*server, given string) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(servers))
 	for i, s := range servers {
-		wg.Go(func() { errs[i] = s.try(ctx, removed) })
+		wg.Go(func() { errs[i] = s.try(ctx, given) })
 	}
 	wg.Wait()
 	for _, err := range errs {
@@ -105,11 +104,11 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 	return servers, nil
 }
 
-// try opens the databases of s and waits until all of their rows are read, and connects
-// to the switch and the local database. removed is that of removedBridge.
-func (s *server) try(ctx context.Context, removed string) error {
+// try opens the databases of s and waits until they have told everything, and looks
+// for the switch and the local database.
+func (s *server) try(ctx context.Context, given string) error {
 	b := bridges.get(s.options.Bridge)
-	if b == nil && removed == "" {
+	if b == nil && given == "" {
 		return nil
 	}
 	if err := s.open(); err != nil {
@@ -117,9 +116,9 @@ func (s *server) try(ctx context.Context, removed string) error {
 	}
 	var err error
 	if b == nil {
-		err = s.tryNewBridge(ctx, removed)
+		err = s.tryNewBridge(ctx, given)
 	} else {
-		err = s.tryKnownBridge(ctx, b)
+		err = s.trySuccession(ctx, b)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 		return fmt.Errorf("ofpunt %s: the process ends", s.options.Bridge)
@@ -127,8 +126,8 @@ func (s *server) try(ctx context.Context, removed string) error {
 	return err
 }
 
-// tryKnownBridge checks that s has what the server has that serves b.
-func (s *server) tryKnownBridge(ctx context.Context, b *bridge) error {
+// trySuccession looks whether s gives what the server has that serves b.
+func (s *server) trySuccession(ctx context.Context, b *bridge) error {
 	current := b.current.Load()
 	settled := current.settled()
 	endpoints := make(chan error, 1)
@@ -233,8 +232,8 @@ func (o *Options) tryEndpoint(ctx context.Context, e endpoint.Endpoint) error {
 	return nil
 }
 
-// removedBridge returns a bridge that before serves and none of servers would, or "".
-func removedBridge(before *instance, servers []*server) (bridge string) {
+// bridgeGivenUp is a bridge that before serves, and none of servers would, if any.
+func bridgeGivenUp(before *instance, servers []*server) (bridge string) {
 	if before == nil {
 		return ""
 	}
@@ -253,9 +252,9 @@ func removedBridge(before *instance, servers []*server) (bridge string) {
 }
 
 // tryNewBridge looks for the bridge of s, which is new, by its socket and in the local database.
-func (s *server) tryNewBridge(ctx context.Context, removed string) error {
+func (s *server) tryNewBridge(ctx context.Context, given string) error {
 	o := &s.options
-	expected := fmt.Sprintf("expected a bridge that is there, as %s of the Corefile before is", removed)
+	expected := fmt.Sprintf("expected a bridge that is there, as %s of the Corefile before is", given)
 	if err := o.tryEndpoint(ctx, o.OpenFlow); err != nil {
 		return fmt.Errorf("ofpunt %s: openflow: %w; %s", o.Bridge, err, expected)
 	}

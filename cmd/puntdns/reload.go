@@ -41,7 +41,7 @@ var log = clog.NewWithPlugin("puntdns")
 //	                    │ OnStartup of the new, in the order of directives:
 //	                    │   ofpunt: instance.build  compiles the punt servers
 //	                    │   ovnhosts, ready ...     databases are shared with the trial
-//	                    │   ofpunt: instance.serve  last: the new servers answer
+//	                    │   ofpunt: instance.takeOver  last: its servers answer
 //	      ┌─ failed ◄───┤
 //	      ▼             ▼
 //	 OnRestartFailed   OnShutdown of the old

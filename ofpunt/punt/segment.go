@@ -126,7 +126,7 @@ func (p *peer) Send(segment []byte) {
 		b.message, err = openflow.AppendPacketOut(b.message[:0], conn.Version(), conn.NextXID(), p.inPort, actions, b.frame)
 	}
 	if err == nil {
-		err = conn.WriteSpare(b.message)
+		err = conn.WriteBestEffort(b.message)
 	}
 	if err != nil {
 		in.bridge.Tally.TCPSegmentLost()
