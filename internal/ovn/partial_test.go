@@ -43,7 +43,7 @@ const (
 
 // Databases that have sent some of their rows: a snapshot has of each network all or nothing, and
 // says that it is settled only when every guest here is in it.
-func TestHalfTold(t *testing.T) {
+func TestPartialRows(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		monitor Monitor

@@ -159,8 +159,8 @@ type scriptServer struct {
 	listener net.Listener
 	serving  sync.WaitGroup
 
-	sending   map[string]map[string]json.RawMessage // rows to be sent, by table and UUID
-	synced chan struct{}
+	sending map[string]map[string]json.RawMessage // rows to be sent, by table and UUID
+	synced  chan struct{}
 
 	mu        sync.Mutex
 	changed   *sync.Cond
@@ -190,8 +190,8 @@ func newScriptServer(t testing.TB, database, file string) *scriptServer {
 	}
 	s := &scriptServer{
 		t: t, database: database, listener: listener, synced: make(chan struct{}),
-		schema: &rowProgram{schemas: map[string]fuzzSchema{database: schema}},
-		sending:   map[string]map[string]json.RawMessage{},
+		schema:  &rowProgram{schemas: map[string]fuzzSchema{database: schema}},
+		sending: map[string]map[string]json.RawMessage{},
 	}
 	s.changed = sync.NewCond(&s.mu)
 	s.serving.Go(func() {
