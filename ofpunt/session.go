@@ -56,7 +56,7 @@ func newSession(b *bridge, conn *openflow.Conn, controllerID uint16) (*session, 
 func (s *session) handler() openflow.Handler {
 	return openflow.Handler{
 		PacketIn:    s.punts.PacketIn,
-		TaskLasts:   punt.TaskLasts,
+		SlowTask:    punt.TaskLasts,
 		FlowUpdate:  s.flows.FlowUpdate,
 		SwitchError: s.switchError,
 		PortStatus:  s.portStatus,

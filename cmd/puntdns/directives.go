@@ -53,8 +53,8 @@ import (
 //   - header and minimal stand above ovnhosts, so that they see its answers;
 //   - ovnhosts stands above cache, whose key knows no tenant.
 //
-// Stages of OnStartup run in this order too; the last name closes the list, and
-// ofpunt hooks its take-over there.
+// Stages of OnStartup run in this order too. ofpunt adds its last one behind that of the
+// last name (ofpunt.TakeOverAfter).
 var directives = []string{
 	"root",
 	"ofpunt",

@@ -10,8 +10,8 @@ import (
 )
 
 // How much garbage a process may have before it is collected, in bytes: as much as
-// is alive, within these bounds. A node's picture takes a few megabytes, and at that
-// size the runtime alone would collect dozens of times a second under load; that of
+// is alive, within these bounds. A node's snapshot takes a few megabytes, and at that
+// size the runtime alone would collect dozens of times a second under load. That of
 // a large cloud takes hundreds, and garbage would double them.
 const (
 	minGarbage = 32 << 20
@@ -21,19 +21,19 @@ const (
 // paceGC bounds the garbage. GOGC in the environment has precedence.
 func paceGC() {
 	if os.Getenv("GOGC") == "" {
-		collected(nil)
+		setGCPercent(nil)
 	}
 }
 
-// collected runs after each collection, since what is alive may have grown.
-func collected(*sentinel) {
+// setGCPercent runs after each collection, since what is alive may have grown.
+func setGCPercent(*sentinel) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	debug.SetGCPercent(gcPercent(live[0].Value.Uint64()))
-	runtime.SetFinalizer(&sentinel{}, collected)
+	runtime.SetFinalizer(&sentinel{}, setGCPercent)
 }
 
-// sentinel is nothing that is kept, so that each collection finalizes one. It has a
+// sentinel is never referenced, so that each collection finalizes one. It has a
 // pointer: objects without one share their memory with others.
 type sentinel struct{ _ *int }
 

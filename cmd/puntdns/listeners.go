@@ -116,7 +116,7 @@ func checkServers(servers []caddy.Server) error {
 	return nil
 }
 
-// trySocket looks whether a server could open its sockets.
+// trySocket returns an error if a server could not open its sockets.
 func trySocket(kind, address string) error {
 	tcp, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
@@ -135,9 +135,10 @@ func trySocket(kind, address string) error {
 	if err == nil {
 		return udp.Close()
 	}
-	// A socket beside one with SO_REUSEPORT would get some of its datagrams as soon as
-	// it is bound. Who has UDP and shares TCP, which only this user's processes can, is
-	// the puntdns that the Corefile is for, or its like.
+	// A UDP socket beside one with SO_REUSEPORT would get some of its datagrams as soon
+	// as it is bound, so UDP is not tried that way. Only processes of this user can share
+	// the TCP port: one that does, and has the UDP port, is the puntdns that the Corefile
+	// is for, or another one.
 	if errors.Is(err, unix.EADDRINUSE) && (!overTCP || tryTCP(tcp, false) != nil) {
 		return nil //nolint:nilerr // the address is in use by one that it can be shared with
 	}

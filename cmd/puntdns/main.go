@@ -28,16 +28,16 @@ var version = "0.0.0-dev"
 // serverType is CoreDNS's name for itself in caddy.
 const serverType = "dns"
 
-// main does what coremain.Run does, but for the signals: caddy's handlers would
-// start a new Corefile without a trial, and withdraw the flows before the lameduck
-// of *health* ends.
+// main does what coremain.Run does, except for signals: caddy's handlers would start a
+// new Corefile without a trial, and remove the flows before the lameduck of *health*
+// ends.
 func main() {
 	if err := dnsserver.SetDirectives(directives); err != nil {
 		fatal(err)
 	}
 	caddy.AppName = "puntdns"
 	caddy.AppVersion = fmt.Sprintf("%s (CoreDNS-%s)", version, coremain.CoreVersion)
-	// CoreDNS's own loader of -conf has precedence over ours, so it is not told.
+	// CoreDNS's own loader of -conf has precedence over ours, so it does not get the flag.
 	conf := confFlag(caddy.DefaultConfigFile)
 	flag.Lookup("conf").Value = &conf
 	checkOnly := flag.Bool("check", false, "Say what a start would refuse or warn of, and start nothing")
@@ -97,12 +97,12 @@ func serve(conf *confFlag) {
 	}
 	ofpunt.TakeOverAfter(directives[len(directives)-1])
 	r := newReloader(conf)
-	r.heedSignals()
+	r.handleSignals()
 	corefile, err := caddy.LoadCaddyfile(serverType)
 	if err != nil {
 		fatal(err)
 	}
-	if blocks, err := parseBlocks(corefile); err == nil { // else Start says what is wrong
+	if blocks, err := parseBlocks(corefile); err == nil { // else Start returns the error
 		if err := checkListeners(corefile.Path(), blocks); err != nil {
 			fatal(err)
 		}

@@ -22,16 +22,49 @@ import (
 
 var log = clog.NewWithPlugin("puntdns")
 
-// reloader brings in a new Corefile, at SIGUSR1 and for the plugin *reload*. caddy
-// tells the plugins of the old Corefile to stop before it reads the new one, and does
-// not stop those of the new one that have started when a later one fails. So caddy gets
-// a Corefile only after a trial that touches neither.
+// The life of a reload, from one Corefile to the next. caddy has the plugins of the old
+// Corefile stop before it reads the new one, and does not stop those of the new one that
+// have started when a later one fails. So caddy gets a Corefile only after a trial that
+// touches neither.
+//
+//	SIGUSR1: reload                      plugin *reload*, at its ticks: load
+//	   │                                    │
+//	   └─────────────► try ◄────────────────┘
+//	                    │ tryApart           another process sets up all plugins (-check)
+//	                    │ ofpunt.Try         databases and switches that are new are opened
+//	                    │                    here, and stay open until endTrial
+//	      ┌─ refused ◄──┤
+//	      ▼             │ passed
+//	   nothing has      ▼
+//	   changed       caddy.Instance.Restart
+//	                    │ OnRestart of the old      *ready* closes its address
+//	                    │ OnStartup of the new, in the order of directives:
+//	                    │   ofpunt: instance.build  compiles the punt servers
+//	                    │   ovnhosts, ready ...     databases are shared with the trial
+//	                    │   ofpunt: instance.takeOver  last: its servers answer
+//	      ┌─ failed ◄───┤
+//	      ▼             ▼
+//	 OnRestartFailed   OnShutdown of the old
+//	 of the old:          ofpunt: instance.stop     drains, and closes what is not shared
+//	   ofpunt: instance.rollBack: the old servers answer again
+//	   ovnhosts, ready: what the new one has opened is closed, what the old one has
+//	   closed is opened
+//	      │             │
+//	      └──────┬──────┘
+//	             ▼
+//	   restartEnded: endTrial, as the instance that serves has opened all that it needs
+//
+// A first start has neither trial nor end. shutDown (signals.go) ends the last instance,
+// by the callbacks of OnShutdown and OnFinalShutdown.
+
+// reloader has the state of reloads. Signals, the plugin *reload* and caddy's events call
+// it on goroutines of their own.
 type reloader struct {
 	conf *confFlag
 	// ctx ends when the process is to end.
 	ctx    context.Context
 	cancel context.CancelFunc
-	// current is the instance that serves, nil before the first does.
+	// current is the instance that serves, nil until the first one does.
 	current atomic.Pointer[caddy.Instance]
 	// since is when current was started, in Unix seconds.
 	since atomic.Int64
@@ -41,11 +74,12 @@ type reloader struct {
 
 	// mu is held during a trial, and during a whole reload by signal.
 	mu sync.Mutex
-	// tried is the last Corefile that was tried, and verdict what came of it.
-	tried   fingerprint
-	verdict error
-	// taken ends what the last trial has opened.
-	taken atomic.Pointer[func()]
+	// tried is the last Corefile that was tried. triedErr is why it was refused, or why
+	// its start failed; nil if neither.
+	tried    fingerprint
+	triedErr error
+	// trial closes what the last trial has opened; nil without any.
+	trial atomic.Pointer[func()]
 }
 
 func newReloader(conf *confFlag) *reloader {
@@ -61,25 +95,25 @@ func newReloader(conf *confFlag) *reloader {
 func (r *reloader) started(event caddy.EventName, info any) error {
 	if event == caddy.InstanceStartupEvent {
 		i := info.(*caddy.Instance)
-		i.OnRestartFailed = append(i.OnRestartFailed, r.restarted)
+		i.OnRestartFailed = append(i.OnRestartFailed, r.restartEnded)
 		r.current.Store(i)
 		r.since.Store(time.Now().Unix())
-		return r.restarted()
+		return r.restartEnded()
 	}
 	return nil
 }
 
-// restarted takes note that a restart has ended, well or not. It has no errors.
-func (r *reloader) restarted() error {
+// restartEnded is called when a restart has succeeded or failed. Its error is always nil.
+func (r *reloader) restartEnded() error {
 	if t := r.restarting.Swap(nil); t != nil {
 		t.Stop()
 	}
-	r.letGo()
+	r.endTrial()
 	return nil
 }
 
 // awaitRestart waits while the plugin *reload* may be starting a Corefile, and for the
-// first start if there is no instance yet. It reports whether that was over before ctx
+// first start if there is no instance yet. It reports whether both were over before ctx
 // ended.
 func (r *reloader) awaitRestart(ctx context.Context) bool {
 	for r.restarting.Load() != nil || r.current.Load() == nil {
@@ -92,16 +126,17 @@ func (r *reloader) awaitRestart(ctx context.Context) bool {
 	return true
 }
 
-// letGo ends what the last trial has opened, which the new instance now shares.
-func (r *reloader) letGo() {
-	if end := r.taken.Swap(nil); end != nil {
-		(*end)()
+// endTrial closes what the last trial has opened. What an instance shares by then stays
+// open.
+func (r *reloader) endTrial() {
+	if release := r.trial.Swap(nil); release != nil {
+		(*release)()
 	}
 }
 
-// load returns the Corefile for the start, and then for the plugin *reload*, which
-// passes over those that come with an error without a word. A Corefile is tried, and
-// refused, once.
+// load is caddy's loader: it returns the Corefile for the first start, and then for the
+// plugin *reload*, which ignores those that come with an error. So what is refused is
+// logged here. A Corefile is tried, and refused, once.
 func (r *reloader) load(string) (caddy.Input, error) {
 	serving := r.current.Load()
 	if serving == nil {
@@ -115,28 +150,28 @@ func (r *reloader) load(string) (caddy.Input, error) {
 	defer r.mu.Unlock()
 	print := fingerprintOf(in, err)
 	if print != r.tried && err == nil && print == fingerprintOf(serving.Caddyfile(), nil) {
-		r.tried, r.verdict = print, nil
+		r.tried, r.triedErr = print, nil
 	}
 	if print == r.tried {
-		return in, r.verdict
+		return in, r.triedErr
 	}
 	if err == nil {
 		err = r.try(in)
 	}
-	r.tried, r.verdict = print, err
+	r.tried, r.triedErr = print, err
 	if err != nil {
-		r.refused("Corefile changed", err)
+		r.logRefusal("Corefile changed", err)
 		return nil, err
 	}
-	// Should the plugin think better of it, the databases are not kept for good.
-	r.restarting.Store(time.AfterFunc(restartTimeout, func() { _ = r.restarted() }))
+	// Should the plugin not start it, the trial ends all the same.
+	r.restarting.Store(time.AfterFunc(restartTimeout, func() { _ = r.restartEnded() }))
 	return in, nil
 }
 
 // restartTimeout is more than a start takes whose Corefile has passed its trial.
 const restartTimeout = 30 * time.Second
 
-// reload takes the Corefile as it is now, at a signal.
+// reload reads, tries and starts the Corefile as it is now, at a signal.
 func (r *reloader) reload() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +182,7 @@ func (r *reloader) reload() {
 	}
 	log.Infof("%s: Reloading", by)
 	if *r.conf == stdinConf {
-		r.refused(by, errors.New("the Corefile has come by standard input, which can't be read again; expected -conf FILE"))
+		r.logRefusal(by, errors.New("the Corefile has come by standard input, which can't be read again; expected -conf FILE"))
 		return
 	}
 	in, err := r.conf.read()
@@ -155,8 +190,8 @@ func (r *reloader) reload() {
 	if err == nil {
 		err = r.try(in)
 	}
-	if r.verdict = err; err != nil {
-		r.refused(by, err)
+	if r.triedErr = err; err != nil {
+		r.logRefusal(by, err)
 		return
 	}
 	caddy.EmitEvent(caddy.InstanceRestartEvent, nil)
@@ -166,19 +201,19 @@ func (r *reloader) reload() {
 	}
 }
 
-// restart starts a Corefile that has passed its trial. One that fails is not to be
-// started again by the plugin *reload*. r.mu is held.
+// restart starts a Corefile that has passed its trial. The plugin *reload* does not start
+// one again that has failed here, since triedErr says so. r.mu is held.
 func (r *reloader) restart(in caddy.Input) error {
 	next, err := r.current.Load().Restart(in)
 	if err == nil && next == nil {
 		err = errors.New("a plugin has panicked") // which caddy has logged
 	}
-	r.verdict = err
+	r.triedErr = err
 	return err
 }
 
-// refused tells of a Corefile that did not pass its trial.
-func (r *reloader) refused(by string, err error) {
+// logRefusal logs and counts a Corefile that did not pass its trial.
+func (r *reloader) logRefusal(by string, err error) {
 	failedReloads().Inc()
 	log.Errorf("%s: the reload is refused and changes nothing; %s: %v", by, r.inForce(), err)
 }
@@ -188,10 +223,11 @@ func (r *reloader) inForce() string {
 	return fmt.Sprintf("%s as taken at %s stays in force", *r.conf, time.Unix(r.since.Load(), 0).Format(time.DateTime))
 }
 
-// try tries everything of a Corefile: all that needs no peer in a process of its own,
-// and then here the databases and switches, which are kept for the instance to come.
+// try is the trial of a Corefile: all that needs no peer is tried in a process of its own,
+// then databases and switches in this one, where they stay open until endTrial for the
+// instance to come. r.mu is held.
 func (r *reloader) try(in caddy.Input) error {
-	r.letGo()
+	r.endTrial()
 	if err := tryApart(r.ctx, in); err != nil {
 		return err
 	}
@@ -199,15 +235,16 @@ func (r *reloader) try(in caddy.Input) error {
 	if err != nil {
 		return err
 	}
-	end, err := ofpunt.Try(r.ctx, in.Path(), blocks, ovnhosts.Databases)
+	release, err := ofpunt.Try(r.ctx, in.Path(), blocks, ovnhosts.Databases)
 	if err != nil {
 		return err
 	}
-	r.taken.Store(&end)
+	r.trial.Store(&release)
 	return nil
 }
 
-// fingerprint tells Corefiles apart, with what they import.
+// fingerprint identifies the text of a Corefile and of what it imports, or the error of
+// reading it.
 type fingerprint [sha256.Size]byte
 
 func fingerprintOf(in caddy.Input, err error) fingerprint {
@@ -232,9 +269,9 @@ var failedReloads = sync.OnceValue(func() prometheus.Counter {
 		Namespace: "coredns", Subsystem: "reload", Name: "failed_total",
 		Help: "Counter of the number of failed reload attempts.",
 	})
-	var there prometheus.AlreadyRegisteredError
-	if err := prometheus.Register(c); errors.As(err, &there) {
-		if c, ok := there.ExistingCollector.(prometheus.Counter); ok {
+	var registered prometheus.AlreadyRegisteredError
+	if err := prometheus.Register(c); errors.As(err, &registered) {
+		if c, ok := registered.ExistingCollector.(prometheus.Counter); ok {
 			return c
 		}
 	}

@@ -25,31 +25,31 @@ func newTestReloader(conf confFlag, serves *caddy.Instance) *reloader {
 	return r
 }
 
-// The end is told to what serves when the plugin reload has done its restart.
-func TestEndDuringRestart(t *testing.T) {
-	var told []string
+// A shutdown waits for the restart of the plugin reload, and stops the instance after it.
+func TestShutDownDuringRestart(t *testing.T) {
+	var stopped []string
 	serves := func(name string) *caddy.Instance {
-		tell := func() error { told = append(told, name); return nil }
-		return &caddy.Instance{OnShutdown: []func() error{tell}}
+		stop := func() error { stopped = append(stopped, name); return nil }
+		return &caddy.Instance{OnShutdown: []func() error{stop}}
 	}
 	r := newTestReloader("", serves("before"))
 	r.restarting.Store(time.AfterFunc(time.Hour, func() {}))
 	code := make(chan int)
-	go func() { code <- r.end("SIGTERM") }()
+	go func() { code <- r.shutDown("SIGTERM") }()
 	<-r.ctx.Done()
 	_ = r.started(caddy.InstanceStartupEvent, serves("after"))
-	if got := <-code; got != 0 || len(told) != 1 || told[0] != "after" {
-		t.Errorf("status %d, told %q; want 0 and the instance after the restart", got, told)
+	if got := <-code; got != 0 || len(stopped) != 1 || stopped[0] != "after" {
+		t.Errorf("status %d, stopped %q; want 0 and the instance after the restart", got, stopped)
 	}
 }
 
-// What a trial has opened goes, and signals are heeded, when a restart has failed.
+// When a restart has failed, the trial ends, and the next reload need not wait.
 func TestRestartFailed(t *testing.T) {
 	i, ended := &caddy.Instance{}, 0
 	r := newTestReloader("", nil)
 	_ = r.started(caddy.InstanceStartupEvent, i)
 	end := func() { ended++ }
-	r.taken.Store(&end)
+	r.trial.Store(&end)
 	r.restarting.Store(time.AfterFunc(time.Hour, func() {}))
 	for _, f := range i.OnRestartFailed {
 		_ = f()

@@ -11,15 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timeSlice is how long the kernel lets a thread run before others of its priority
-// have their turn, in nanoseconds: the shortest that it takes (sched_setattr(2), of
-// EEVDF since Linux 6.12; before, it has no meaning). By it no thread has more of the
-// processor in all. But one that wakes up goes before those with longer slices, which
-// a guest that uses up its processor would make it wait for: up to a tick, 4 ms.
+// timeSlice is how long the kernel lets a thread run before it runs others of the same
+// priority, in nanoseconds: the shortest that it accepts (sched_setattr(2), of EEVDF
+// since Linux 6.12; before, it has no meaning). A thread has no larger share of the
+// processor by it. But one that wakes up runs before those with longer slices. Else it
+// would wait up to a tick, 4 ms, for a guest that uses up its processor.
 const timeSlice = 100_000
 
-// shortenSlices gives each thread of this process the slice; those to come inherit
-// it. A process that has a policy other than the usual one is left as it is.
+// shortenSlices sets the slice of each thread of this process, which later ones inherit.
+// Threads with a policy other than SCHED_NORMAL are left as they are. Its error says at
+// which thread it has stopped.
 func shortenSlices() error {
 	for again := true; again; {
 		again = false
@@ -39,13 +40,14 @@ func shortenSlices() error {
 			if err != nil {
 				return fmt.Errorf("the time slice of thread %d: %w", id, err)
 			}
-			// A thread that had the old one may have made another meanwhile.
+			// A thread with the old slice may have made another meanwhile.
 			again = again || changed
 		}
 	}
 	return nil
 }
 
+// shortenSlice reports whether the kernel has taken a new slice for a thread.
 func shortenSlice(thread int) (changed bool, err error) {
 	a, err := unix.SchedGetAttr(thread, 0)
 	if err != nil {

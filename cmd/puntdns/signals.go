@@ -15,9 +15,9 @@ import (
 	"github.com/coredns/caddy"
 )
 
-// heedSignals begins to do at signals what CoreDNS does, SIGUSR2 apart, at which that
-// hands its sockets to a new process.
-func (r *reloader) heedSignals() {
+// handleSignals starts the goroutines that do at signals what CoreDNS does. Two are taken
+// and ignored: SIGUSR2, at which CoreDNS hands its sockets to a new process, and SIGHUP.
+func (r *reloader) handleSignals() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGHUP)
 	reloads := make(chan struct{}, 1)
@@ -26,10 +26,10 @@ func (r *reloader) heedSignals() {
 			r.reload()
 		}
 	}()
-	go r.heed(signals, reloads)
+	go r.signalLoop(signals, reloads)
 }
 
-func (r *reloader) heed(signals <-chan os.Signal, reloads chan<- struct{}) {
+func (r *reloader) signalLoop(signals <-chan os.Signal, reloads chan<- struct{}) {
 	ending := false
 	for s := range signals {
 		switch s {
@@ -53,7 +53,7 @@ func (r *reloader) heed(signals <-chan os.Signal, reloads chan<- struct{}) {
 			if !ending {
 				ending = true
 				log.Infof("%s: Shutting down servers then terminating", name)
-				go func() { exit(r.end(name)) }()
+				go func() { exit(r.shutDown(name)) }()
 			}
 		}
 	}
@@ -67,8 +67,10 @@ func exit(code int) {
 	os.Exit(code)
 }
 
-// end stops what serves, and returns the status to exit with.
-func (r *reloader) end(by string) (code int) {
+// shutDown stops the instance that serves, and returns the status to exit with: 4 if a
+// callback has failed and 3 if the servers have, as in CoreDNS. It leaves r.mu locked, so
+// that no reload begins any more.
+func (r *reloader) shutDown(by string) (code int) {
 	r.cancel()  // a trial ends now,
 	r.mu.Lock() // and a reload that has passed it when it is done
 	if r.current.Load() == nil {
@@ -80,7 +82,7 @@ func (r *reloader) end(by string) (code int) {
 	for _, f := range lastCallbacks(instance) {
 		if err := f(); err != nil {
 			log.Errorf("%s: shutdown: %v", by, err)
-			code = 4 // as CoreDNS has it
+			code = 4
 		}
 	}
 	if err := caddy.Stop(); err != nil {
@@ -90,10 +92,10 @@ func (r *reloader) end(by string) (code int) {
 	return code
 }
 
-// lastCallbacks are what an instance is told at the end. caddy would call all of
-// OnShutdown first, and *health* sleeps in its OnFinalShutdown for as long as its
-// lameduck says that everything is still served. So all that ends service, or what
-// serves, comes after that; *ready*, which comes before it, is to say no meanwhile.
+// lastCallbacks returns the callbacks of the end of an instance, in order. caddy would
+// call all of OnShutdown first, but *health* sleeps in its OnFinalShutdown for its
+// lameduck, during which everything is still served. So OnShutdown comes after that. The
+// callback of *ready* comes before it: its address is closed meanwhile.
 func lastCallbacks(i *caddy.Instance) []func() error {
 	lameduck := 0
 	for n, f := range i.OnFinalShutdown {

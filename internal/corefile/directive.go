@@ -6,8 +6,8 @@
 //	    PROPERTY [WORD...]
 //	}
 //
-// The plugins of this project share it, so that a mistake is told in the same words
-// whichever of them finds it: where it stands, what it is, and what was expected.
+// The plugins of this project share it, so that their errors have one form: file and line,
+// what was found, and what was expected. It knows no property but tls.
 package corefile
 
 import (
@@ -24,36 +24,37 @@ type Directive struct {
 	// Name and Words are those of its first line.
 	Name  string
 	Words []string
-	// At is where it begins.
-	At Place
-	// properties are those that it gives, by their names.
+	// At is the line where it begins.
+	At Position
+	// properties are those that it gives, by name.
 	properties map[string]property
 }
 
-// Place is a line of a Corefile, or of a file that it imports. Lines count from 1.
-type Place struct {
+// Position is a line of a Corefile, or of a file that it imports. Lines count from 1.
+type Position struct {
 	File string
 	Line int
 }
 
 // String implements fmt.Stringer: FILE:LINE.
-func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+func (p Position) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
 type property struct {
-	at    Place
+	at    Position
 	words []string
 }
 
-// Parser takes the words behind a name. Its error says what was expected of them.
+// Parser takes the words behind the name of a directive or property. Its error says what
+// was found and what was expected.
 type Parser func(words []string) error
 
 // Read reads the directive that c stands before, which must be the only one of its name
-// in the server block. first takes the words of its first line, nil allows none; it is
+// in the server block. first parses the words of its first line; nil allows none. It is
 // called before the parsers of the properties, which are called in the order of the
-// file. Errors tell file and line.
+// file. Errors begin with file and line.
 func Read(c *caddy.Controller, first Parser, properties map[string]Parser) (*Directive, error) {
 	c.Next()
-	d := &Directive{Name: c.Val(), At: placeOf(c), properties: map[string]property{}}
+	d := &Directive{Name: c.Val(), At: positionOf(c), properties: map[string]property{}}
 	d.Words = c.RemainingArgs()
 	if first == nil {
 		first = d.noWords
@@ -70,7 +71,7 @@ func Read(c *caddy.Controller, first Parser, properties map[string]Parser) (*Dir
 		if _, given := d.properties[name]; given {
 			return nil, c.Errf("property %q is given twice, expected once", name)
 		}
-		p := property{placeOf(c), c.RemainingArgs()}
+		p := property{positionOf(c), c.RemainingArgs()}
 		if err := parse(p.words); err != nil {
 			return nil, c.Errf("%s: %v", name, err)
 		}
@@ -92,7 +93,7 @@ func (d *Directive) noWords(words []string) error {
 	return nil
 }
 
-func placeOf(c *caddy.Controller) Place { return Place{c.File(), c.Line()} }
+func positionOf(c *caddy.Controller) Position { return Position{c.File(), c.Line()} }
 
 func oneOf(properties map[string]Parser) string {
 	switch names := slices.Sorted(maps.Keys(properties)); len(names) {
@@ -123,8 +124,9 @@ func Differences(a, b *Directive) []string {
 	})
 }
 
-// Errorf returns an error about a property that was read, for what is found out later.
-// Its form is FILE:LINE - DIRECTIVE: PROPERTY: ...
+// Errorf returns an error about a property, for what is checked after Read. Its form is
+// FILE:LINE - DIRECTIVE: PROPERTY: ... The line is that of the directive if it does not
+// give the property.
 func (d *Directive) Errorf(property, format string, args ...any) error {
 	at := d.At
 	if p, given := d.properties[property]; given {

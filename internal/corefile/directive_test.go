@@ -87,7 +87,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-func TestErrorsTellThePlace(t *testing.T) {
+func TestErrorPosition(t *testing.T) {
 	d, _, err := read("\npunt br-int {\n a 1\n}")
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/puntdns/puntdns/internal/endpoint"
 )
 
-// ParseTLS takes the words of the property tls: CERT KEY CA.
+// ParseTLS parses the words of the property tls: CERT KEY CA. It reads no file.
 func ParseTLS(words []string) (endpoint.TLSFiles, error) {
 	if len(words) != 3 {
 		return endpoint.TLSFiles{}, fmt.Errorf("expected CERT KEY CA, got %d words", len(words))
@@ -16,7 +16,7 @@ func ParseTLS(words []string) (endpoint.TLSFiles, error) {
 	return endpoint.TLSFiles{Cert: words[0], Key: words[1], CA: words[2]}, nil
 }
 
-// Peer is an endpoint that a property names.
+// Peer is an endpoint that a property gives.
 type Peer struct {
 	Property string
 	Endpoint endpoint.Endpoint

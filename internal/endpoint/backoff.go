@@ -13,10 +13,10 @@ import (
 // restarted server do not return together. It is not safe for concurrent use.
 type Backoff struct {
 	Min, Max time.Duration
-	next     time.Duration
+	next     time.Duration // 0 for Min
 }
 
-// Next gives the delay before the next try and doubles the one after it.
+// Next returns the delay before the next retry, and doubles the one after it.
 func (b *Backoff) Next() time.Duration {
 	d := min(max(b.next, b.Min), b.Max)
 	b.next = min(2*d, b.Max)
@@ -26,7 +26,7 @@ func (b *Backoff) Next() time.Duration {
 	return d - rand.N(d/2+1)
 }
 
-// Reset returns to Min, after a success.
+// Reset makes the next delay Min again. It is for a success.
 func (b *Backoff) Reset() { b.next = 0 }
 
 // Wait sleeps for the next delay. Its error is that of ctx, which ends it early.

@@ -2,7 +2,11 @@
 
 // Package endpoint parses, dials and opens the connection methods that Open
 // vSwitch programs share (ovsdb(7), "Connection Methods"; ovs-vsctl(8),
-// "OpenFlow Connection Methods").
+// "OpenFlow Connection Methods"), with TLS as these programs do it, and the backoff
+// between retries. It does not know which protocol a connection is for.
+//
+// It starts no goroutine. The only lock is that of the TLS files, which are read again
+// when they change.
 package endpoint
 
 import (
@@ -16,8 +20,8 @@ import (
 	"strings"
 )
 
-// Forms lists what Parse accepts, and ActiveForms what of it one can connect to, for
-// error messages and usage texts.
+// Forms has the forms that Parse accepts, and ActiveForms those of a peer that listens,
+// for error messages and usage texts.
 const (
 	ActiveForms = "unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT"
 	Forms       = ActiveForms + ", ptcp:PORT[:HOST] or pssl:PORT[:HOST]"
@@ -37,16 +41,16 @@ type Endpoint struct {
 	Listen bool
 }
 
-// Parse reads one of Forms. IPv6 hosts stand in brackets; a host may be a name.
+// Parse parses one of Forms. IPv6 hosts are in brackets; a host may be a name.
 // A listener's port may be 0, for one that the kernel picks.
 func Parse(s string) (Endpoint, error) { return parse(s, Forms) }
 
-// ParseActive reads several of ActiveForms, given one by one or, as in the ovn-remote
-// of ovn-controller(8), with commas between them. A comma that stands at the edge of a word
-// beside another word is between the two.
+// ParseActive parses several of ActiveForms, given one by one or, as in the ovn-remote
+// of ovn-controller(8), with commas between them. One that is given twice is an error. A comma that
+// stands at the edge of a word beside another word is between the two.
 func ParseActive(list []string) ([]Endpoint, error) {
 	var all []Endpoint
-	for _, s := range parts(unjoined(list)) {
+	for _, s := range splitCommas(unjoined(list)) {
 		e, err := parse(s, ActiveForms)
 		switch {
 		case err != nil:
@@ -82,8 +86,8 @@ func unjoined(list []string) (all []string) {
 	return all
 }
 
-// parts splits list at its commas, but for those of a path.
-func parts(list []string) (all []string) {
+// splitCommas splits list at its commas, except those within a path.
+func splitCommas(list []string) (all []string) {
 	for _, s := range list {
 		path := false
 		for part := range strings.SplitSeq(s, ",") {
@@ -163,7 +167,7 @@ func join(host, port string, lowest uint64) (string, error) {
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }
 
-// String gives the form that Parse reads, with the port in plain decimal.
+// String implements fmt.Stringer: the form that Parse takes, with the port in plain decimal.
 func (e Endpoint) String() string {
 	if e.Network == "unix" {
 		return "unix:" + e.Address
@@ -176,7 +180,7 @@ func (e Endpoint) String() string {
 		return method + e.Address
 	}
 	method = "p" + method
-	// The last colon parts host and port, in brackets or not.
+	// The last colon separates host and port, in brackets or not.
 	i := strings.LastIndexByte(e.Address, ':')
 	if i < 0 {
 		return method + e.Address
@@ -188,11 +192,12 @@ func (e Endpoint) String() string {
 	return method + port + ":" + host
 }
 
-// errNoTLS means a configuration error, not a fault of the peer.
+// errNoTLS is a mistake in the configuration, not of the peer.
 var errNoTLS = errors.New("TLS needs a certificate, a key and a CA certificate")
 
-// Dial connects, handshake included, within the time of ctx. cfg is used for
-// TLS endpoints only.
+// Dial connects, TLS handshake included, before ctx ends. cfg is used for TLS endpoints
+// only. Its errors begin with the endpoint; one about permissions is that of
+// ExplainPermission.
 func (e Endpoint) Dial(ctx context.Context, cfg *tls.Config) (net.Conn, error) {
 	switch {
 	case e.Listen:
@@ -210,13 +215,13 @@ func (e Endpoint) Dial(ctx context.Context, cfg *tls.Config) (net.Conn, error) {
 		conn, err = d.DialContext(ctx, e.Network, e.Address)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", e, e.Explain(err))
+		return nil, fmt.Errorf("%s: %w", e, e.ExplainPermission(err))
 	}
 	return conn, nil
 }
 
 // Open listens on a ptcp or pssl endpoint. The TLS handshake of an accepted
-// connection happens at its first read or write.
+// connection happens at its first read or write. Its errors begin with the endpoint.
 func (e Endpoint) Open(ctx context.Context, cfg *tls.Config) (net.Listener, error) {
 	switch {
 	case !e.Listen:

@@ -12,10 +12,10 @@ import (
 	"syscall"
 )
 
-// Explain adds to an error of a unix endpoint which permission this process lacks, and
-// the command that grants it. To connect to a socket takes the permission to write it
-// (unix(7)). Errors that are not of a permission are returned as they are.
-func (e Endpoint) Explain(err error) error {
+// ExplainPermission adds to an error of a unix endpoint which permission this process
+// lacks, and the command that grants it. To connect to a socket takes the permission to
+// write to it (unix(7)). Errors about anything else are returned as they are.
+func (e Endpoint) ExplainPermission(err error) error {
 	if e.Network != "unix" || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}

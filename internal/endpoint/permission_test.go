@@ -16,7 +16,7 @@ import (
 // dialPath in the environment has this test binary dial the socket and print the error.
 const dialPath = "PUNTDNS_TEST_DIAL"
 
-func TestExplain(t *testing.T) {
+func TestExplainPermission(t *testing.T) {
 	if path := os.Getenv(dialPath); path != "" {
 		_, err := Endpoint{Network: "unix", Address: path}.Dial(t.Context(), nil)
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestExplain(t *testing.T) {
 			if err := os.Chmod(path, tt.mode); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command(self, "-test.run", "^TestExplain$")
+			cmd := exec.Command(self, "-test.run", "^TestExplainPermission$")
 			cmd.Env = append(os.Environ(), dialPath+"="+path)
 			cmd.Dir = "/"
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 64123, Gid: 64123}}
@@ -69,7 +69,7 @@ func TestExplain(t *testing.T) {
 		})
 	}
 	other := errors.New("connection refused")
-	if err := (Endpoint{Network: "unix", Address: dir}).Explain(other); err != other {
+	if err := (Endpoint{Network: "unix", Address: dir}).ExplainPermission(other); err != other {
 		t.Errorf("another error: %v", err)
 	}
 }

@@ -19,15 +19,15 @@ type TLSFiles struct {
 	Cert, Key, CA string
 }
 
-// Config makes a configuration for a server or for a client. The files are read
-// now, so that a mistake shows at once, and again before a handshake that finds
-// them changed on disk. While a changed set cannot be read (a renewal is half
-// written), the last good one stays in use.
+// Config returns a configuration for a server or for a client. The files are read now: the
+// error says which one can't be. They are read again before a handshake if they have
+// changed on disk. While a changed set can't be read, as during a renewal, the last good
+// one stays in use.
 //
 // The peer must present a chain that ends in CA. Its name is not compared:
 // certificates of Open vSwitch (ovs-pki(8)) carry no host name.
 func (f TLSFiles) Config(server bool) (*tls.Config, error) {
-	s := &store{files: f}
+	s := &fileStore{files: f}
 	if err := s.load(); err != nil {
 		return nil, err
 	}
@@ -37,18 +37,19 @@ func (f TLSFiles) Config(server bool) (*tls.Config, error) {
 	}
 	if server {
 		cfg.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.current().cert, nil }
-		// verify does the verification: the usual one insists on the extended
-		// key usage of a TLS client, which peers use both ways.
+		// verify checks the chain instead: Go's own verification demands the extended
+		// key usage of a TLS client.
 		cfg.ClientAuth = tls.RequireAnyClientCert
 	} else {
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.current().cert, nil }
-		// Turns off only the usual verification, which compares names.
+		// This turns off Go's own verification only, which compares names.
 		cfg.InsecureSkipVerify = true
 	}
 	return cfg, nil
 }
 
-// For is the configuration for an endpoint: nil for one without TLS.
+// For returns the configuration for an endpoint: nil for one without TLS. Its errors are
+// those of Config.
 func (f TLSFiles) For(e Endpoint) (*tls.Config, error) {
 	if !e.TLS {
 		return nil, nil
@@ -60,44 +61,47 @@ func (f TLSFiles) For(e Endpoint) (*tls.Config, error) {
 	return config, nil
 }
 
-// material is one consistent reading of the three files.
-type material struct {
+// contents is one consistent reading of the three files.
+type contents struct {
 	cert   *tls.Certificate
 	roots  *x509.CertPool
-	stamps [3]stamp
+	stamps [3]stamp // of the files, in the order of TLSFiles
 }
 
-// stamp tells whether a file is still the one that was read.
+// stamp is another one if a file was written or replaced.
 type stamp struct {
-	inode          uint64
-	size, modified int64
+	inode    uint64
+	size     int64 // bytes
+	modified int64 // Unix time in nanoseconds
 }
 
-type store struct {
+// fileStore has the last good contents of the files.
+type fileStore struct {
 	files TLSFiles
 	mu    sync.Mutex
-	mat   material
+	last  contents // guarded by mu
 }
 
-// current re-reads the files if they changed.
-func (s *store) current() material {
+// current returns the contents, after it has read the files again if they have changed.
+func (s *fileStore) current() contents {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now, err := s.files.stamps(); err == nil && now != s.mat.stamps {
-		// An error leaves the stamps as they were: the next handshake tries again.
+	if now, err := s.files.stamps(); err == nil && now != s.last.stamps {
+		// After an error the stamps are still the old ones: the next handshake tries again.
 		_ = s.loadLocked()
 	}
-	return s.mat
+	return s.last
 }
 
-func (s *store) load() error {
+func (s *fileStore) load() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.loadLocked()
 }
 
-func (s *store) loadLocked() error {
-	// Taken before reading: a file that changes meanwhile is read once more.
+// loadLocked reads the files. s.mu is held.
+func (s *fileStore) loadLocked() error {
+	// The stamps come first: a file that changes meanwhile is read once more.
 	stamps, err := s.files.stamps()
 	if err != nil {
 		return err
@@ -114,7 +118,7 @@ func (s *store) loadLocked() error {
 	if !roots.AppendCertsFromPEM(pem) {
 		return fmt.Errorf("CA %q: expected PEM certificates, found none", s.files.CA)
 	}
-	s.mat = material{cert: &cert, roots: roots, stamps: stamps}
+	s.last = contents{cert: &cert, roots: roots, stamps: stamps}
 	return nil
 }
 
@@ -135,8 +139,8 @@ func (f TLSFiles) stamps() (all [3]stamp, err error) {
 	return all, nil
 }
 
-// verify checks the chain and not the name.
-func (s *store) verify(cs tls.ConnectionState) error {
+// verify implements tls.Config.VerifyConnection: it checks the chain and not the name.
+func (s *fileStore) verify(cs tls.ConnectionState) error {
 	if len(cs.PeerCertificates) == 0 {
 		return errors.New("tls: the peer sent no certificate")
 	}

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package origin says who asked: the port of a switch that a query came in
-// through, and how that travels in a context to the plugins of a chain.
+// Package origin says who has asked a query: by which port of which switch it came. The
+// punt server puts an Origin into the context of a chain, and plugins read it there:
+//
+//	ofpunt ─ NewContext ─► ctx ─► plugins ─ FromContext ─► *Origin
+//	                                      ─ Resume ──────► Resumer, of ofpunt
 package origin
 
 import (
@@ -70,12 +73,11 @@ type Origin struct {
 }
 
 // Resumer gives a paused packet back to the pipeline of the switch. Its error
-// says that somebody has answered or resumed it before, or that the switch
-// can't be reached.
+// says that the packet was answered or resumed before, or that it can't be sent to
+// the switch.
 type Resumer interface{ Resume() error }
 
-// Key is the key of a context's value that is an *Origin, for contexts that are
-// not made by NewContext.
+// Key is the context key of an *Origin, for contexts that NewContext does not make.
 type Key struct{}
 
 // NewContext returns a context that carries o. The readers share o, so that it
@@ -84,9 +86,9 @@ func NewContext(ctx context.Context, o *Origin) context.Context {
 	return context.WithValue(ctx, Key{}, o)
 }
 
-// FromContext returns the origin that ctx carries. It is false for a query that
-// did not come through a punt.
-func FromContext(ctx context.Context) (*Origin, bool) {
-	o, ok := ctx.Value(Key{}).(*Origin)
-	return o, ok && o != nil
+// FromContext returns the origin that ctx carries, and reports whether it has one: a query
+// from a socket has none.
+func FromContext(ctx context.Context) (o *Origin, punted bool) {
+	o, punted = ctx.Value(Key{}).(*Origin)
+	return o, punted && o != nil
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Resume ends a chain in the place of an answer: it gives the packet that brought r
-// back to the switch, on to the destination that the guest had chosen. A lookup that a
-// plugin makes of its own has no packet, and gets an empty answer instead (NOERROR).
-// Resume reports whether it has dealt with r; it has not where the switch holds no
-// packet.
+// Resume ends a chain without an answer: it gives the packet that brought r back to the
+// switch, which sends it on to the destination that the guest has chosen. A lookup that a
+// plugin makes of its own (Origin.Lookup) has no packet, and gets an empty answer instead
+// (NOERROR). Resume reports whether r is handled; it is not where the switch holds no
+// packet. The error is that of Resumer, or of w.
 //
-// The rcode says in any case that there is nothing left to write: *cache* keeps a
-// SERVFAIL that comes with an error, and gives it to others.
+// The rcode is NOERROR, an error or not, so that nobody writes an answer: *cache* stores a
+// SERVFAIL that comes with an error, and answers others with it.
 func Resume(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (handled bool, rcode int, err error) {
 	o, punted := FromContext(ctx)
 	switch {

@@ -67,7 +67,7 @@ func (s *southbound) portChanged(id ovsdb.UUID, old, next *binding) {
 		s.unlinkPort(id, old)
 		s.markPort(old)
 		if next != nil && s.isHere(old) && next.requested == s.self {
-			s.world.grace.release(next.name)
+			s.world.grace.noteReleased(next.name)
 		}
 	}
 	if next != nil {

@@ -38,19 +38,19 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	return &next
 }
 
-// markNew marks as dirty what may be there now and is not in the snapshot.
+// markNew marks the networks as dirty that may be complete now and are not in the snapshot.
 func (w *world) markNew(prev *Snapshot) {
 	for id := range w.topology.networkIDs {
 		if prev.Network(id) == nil {
 			w.markDirty(id, true)
 		}
 	}
-	for id := range w.grace.pictures {
+	for id := range w.grace.stale {
 		w.markDirty(id, true)
 	}
 }
 
-// buildLocal fills in what Southbound says of the local chassis and of the switch.
+// buildLocal sets what Southbound says of the local chassis and of its switch.
 func (w *world) buildLocal(next *Snapshot) {
 	if w.stageDirty {
 		// An empty Southbound has no stage. While guests are kept, the switch still has
@@ -59,7 +59,7 @@ func (w *world) buildLocal(next *Snapshot) {
 			next.stage = stage
 		}
 	}
-	next.chassis, next.kept = w.sb.self, w.grace.announced()
+	next.chassis, next.kept = w.sb.self, w.grace.forSnapshot()
 }
 
 // snapshotBuilder edits the maps of a snapshot.
@@ -74,22 +74,22 @@ type snapshotBuilder struct {
 	byKey    *names.MapEditor[uint32, *Network]
 	byName   *names.MapEditor[string, *Network]
 	ports    *names.MapEditor[string, *Port]
-	// renamed are the names of which another network may be the first now.
+	// renamed are the names whose lowest UUID may be that of another network now.
 	renamed map[string]struct{}
 }
 
-// replaceDirty builds the dirty networks anew. All old ones go before anything new
-// comes: a key or a name may pass from one network to another.
+// replaceDirty builds the dirty networks anew. All old ones are removed before a new one is
+// added: a key or a name may move from one network to another.
 func (b *snapshotBuilder) replaceDirty() {
 	built := make([]*Network, 0, len(b.world.dirty))
 	for id, withPorts := range b.world.dirty {
 		old := b.prev.Network(id)
 		n := b.world.network(id, old, withPorts)
 		if n != nil {
-			delete(b.world.grace.pictures, id)
+			delete(b.world.grace.stale, id)
 		} else {
 			delete(b.world.complete, id)
-			n = b.world.picture(old)
+			n = b.world.staleNetwork(old)
 		}
 		if n != nil {
 			built = append(built, n)
@@ -123,7 +123,7 @@ func samePorts(a, b *Network) bool {
 	return a.ports == b.ports && a.DNSMeter == b.DNSMeter
 }
 
-// remove takes a network out, which next replaces; nil for none.
+// remove removes a network. next is the one that replaces it, nil for none.
 func (b *snapshotBuilder) remove(old, next *Network) {
 	b.rename(old, false)
 	b.networks.Remove(old.ID)
@@ -140,7 +140,7 @@ func (b *snapshotBuilder) remove(old, next *Network) {
 	}
 }
 
-// add enters a network.
+// add adds a network.
 func (b *snapshotBuilder) add(n *Network) {
 	b.rename(n, true)
 	b.networks.Set(n.ID, n)
@@ -157,7 +157,7 @@ func (b *snapshotBuilder) add(n *Network) {
 	}
 }
 
-// rename enters a network into networksNamed, or takes it out.
+// rename adds a network to networksNamed, or removes it.
 func (b *snapshotBuilder) rename(n *Network, add bool) {
 	b.renamed[n.Name] = struct{}{}
 	all := b.world.networksNamed

@@ -17,8 +17,7 @@ type Config struct {
 	// TLS is needed if a connection method says ssl.
 	TLS     endpoint.TLSFiles
 	Monitor Monitor
-	// Log is told of changes of state, once each; nil logs nothing. It is not
-	// part of what distinguishes two configurations.
+	// Log gets changes of state, once each; nil logs nothing. It is no part of Key.
 	Log Logger
 }
 
@@ -34,8 +33,7 @@ const (
 	All
 )
 
-// Logger is what a Source tells its changes of state. A clog.P of CoreDNS is
-// one.
+// Logger logs the changes of state of a Source. A clog.P of CoreDNS is one.
 type Logger interface {
 	Infof(format string, args ...any)
 	Warningf(format string, args ...any)
@@ -48,12 +46,12 @@ func (silent) Warningf(string, ...any) {}
 
 var errNoDatabase = errors.New("expected endpoints of the southbound or the northbound database")
 
-// Key distinguishes configurations: those with the same key share a Source.
+// Key identifies a configuration: those with the same key share a Source.
 func (c Config) Key() string {
 	return fmt.Sprintf("%q %q %q %d", c.Southbound, c.Northbound, c.TLS, c.Monitor)
 }
 
-// parse checks the connection methods.
+// parse parses and checks the connection methods.
 func (c Config) parse() (sb, nb []endpoint.Endpoint, err error) {
 	if len(c.Southbound)+len(c.Northbound) == 0 {
 		return nil, nil, errNoDatabase

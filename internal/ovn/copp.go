@@ -14,12 +14,12 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Meter is what control plane protection (CoPP in ovn-nb(5)) lets through of the
-// DNS packets of a switch. The zero value is no meter.
+// Meter is the limit of control plane protection (ovn-nb(5), Copp) for the DNS packets of a
+// switch. The zero value is no limit.
 type Meter struct {
 	// Rate is in packets per second.
 	Rate uint32
-	// Burst is in packets; 0 is for a meter that states none.
+	// Burst is in packets; 0 is for a meter without one.
 	Burst uint32
 }
 
@@ -65,14 +65,14 @@ func newCoPP(s *southbound) copp {
 	// The tables came with OVN 20.12.
 	return copp{
 		groups: rows.NewTable(tableGroup, none, func(ovsdb.UUID, *datapathGroup, *datapathGroup) { s.copp.dirty = true },
-			rows.UUIDs("datapaths", func(g *datapathGroup) *[]ovsdb.UUID { return &g.datapaths })).MayLack(),
+			rows.UUIDs("datapaths", func(g *datapathGroup) *[]ovsdb.UUID { return &g.datapaths })).Optional(),
 		meters: rows.NewTable(tableMeter, none, func(ovsdb.UUID, *meter, *meter) { s.copp.dirty, s.world.conditionsDirty = true, true },
 			rows.String("name", func(m *meter) *string { return &m.name }),
 			rows.String("unit", func(m *meter) *string { return &m.unit }),
-			rows.UUIDs("bands", func(m *meter) *[]ovsdb.UUID { return &m.bands })).MayLack(),
+			rows.UUIDs("bands", func(m *meter) *[]ovsdb.UUID { return &m.bands })).Optional(),
 		bands: rows.NewTable(tableBand, none, func(ovsdb.UUID, *meterBand, *meterBand) { s.copp.dirty = true },
 			rows.Integer("rate", func(b *meterBand) *int64 { return &b.rate }),
-			rows.Integer("burst_size", func(b *meterBand) *int64 { return &b.burst })).MayLack(),
+			rows.Integer("burst_size", func(b *meterBand) *int64 { return &b.burst })).Optional(),
 	}
 }
 
@@ -105,7 +105,7 @@ func (s *southbound) coppConditions() (key string, conditions map[string][]ovsdb
 	}
 }
 
-// isMetered reports whether the flow takes DNS packets of guests through a meter.
+// isMetered reports whether the flow limits DNS packets of guests by a meter.
 func (f *flow) isMetered() bool { return f.ingress && f.meter != "" }
 
 // applyCoPP marks the networks as dirty whose meter has changed, once all rows that are

@@ -27,10 +27,10 @@ type database interface {
 // is read, else Northbound.
 type topology interface {
 	graph
-	// networkIDs has the networks that rows stand for, complete or not.
+	// networkIDs yields the networks that have rows, complete or not.
 	networkIDs(yield func(origin.Network) bool)
-	// describe fills in what the row of a network says, and returns its DNS rows in
-	// any order, perhaps more than once. It reports false if there is no such network.
+	// describe sets what the row of a network says, and returns its DNS rows in any
+	// order, some perhaps more than once. It reports whether there is such a network.
 	describe(n *Network) (dns []*dnsRow, ok bool)
 	// addPorts adds the ports of a network.
 	addPorts(b *portsBuilder)
@@ -43,9 +43,9 @@ type connection struct {
 	// tables are in the order in which they are swept. They are set before the start.
 	tables rows.Tables
 	status DatabaseStatus
-	// open is set while the rows are no consistent picture: from the start or a
+	// partial is set while the rows are not consistent: from the start or a
 	// Reset to the Commit, and from the first row of an update to its Commit.
-	open bool
+	partial bool
 	// syncing is set from a Reset to its Commit: the rows known are marked as
 	// unseen, and those that do not come by the Commit are removed.
 	syncing bool
@@ -63,13 +63,13 @@ type connection struct {
 type conditionSet struct {
 	// gen is that of ovsdb.Client.SetConditions, from 1 on.
 	gen uint64
-	// others distinguishes the conditions that are not in coverage.
+	// others identifies the conditions that are not in coverage.
 	others   string
 	coverage coverage
 }
 
 func newConnection(name string) connection {
-	return connection{open: true, status: DatabaseStatus{Database: name, Since: time.Now()}}
+	return connection{partial: true, status: DatabaseStatus{Database: name, Since: time.Now()}}
 }
 
 func (c *connection) conn() *connection { return c }
@@ -83,8 +83,8 @@ func (c *connection) set(cover coverage, others string, conditions map[string][]
 	c.unacknowledged = append(c.unacknowledged, c.latest)
 }
 
-// acknowledge takes note that the rows reflect the conditions of that number, and
-// reports whether those are other ones than before.
+// acknowledge is called when the rows reflect the conditions with that number. It reports
+// whether these are other conditions than before.
 func (c *connection) acknowledge(gen uint64) bool {
 	n := 0
 	for n < len(c.unacknowledged) && c.unacknowledged[n].gen <= gen {

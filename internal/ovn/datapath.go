@@ -16,7 +16,7 @@ type datapath struct {
 	legacy  string         // external_ids:logical-switch, before OVN 25.09
 	nbUUID  ovsdb.UUID     // the Northbound row, from OVN 25.09 on
 	kind    string         // what nbUUID is: "logical-switch" or "logical-router"
-	network origin.Network // the logical switch, zero for a router; of the three before
+	network origin.Network // the logical switch, zero for a router; derived from the three before
 }
 
 func datapathColumns() []rows.Column[datapath] {
@@ -30,7 +30,7 @@ func datapathColumns() []rows.Column[datapath] {
 	}
 }
 
-// network is the Logical_Switch of a datapath, zero for a router.
+// logicalSwitch returns the Logical_Switch of a datapath, zero for a router.
 func (d *datapath) logicalSwitch() origin.Network {
 	if d.kind == "logical-switch" && d.nbUUID != (ovsdb.UUID{}) {
 		return origin.Network(d.nbUUID)

@@ -42,14 +42,14 @@ func (s *southbound) flowChanged(ovsdb.UUID, *flow, *flow) {
 	s.world.stageDirty, s.world.conditionsDirty, s.copp.dirty = true, true, true
 }
 
-// stage is where OVN's own DNS stands.
+// stage is the table of OVN's own DNS in the pipeline.
 type stage struct {
 	table   int      // Logical_Flow.table_id
 	cookies []uint32 // sorted; none if the stage is not known
 }
 
-// dnsStage is where most of the stage's flows say it is. All of them do, but for what
-// northd may leave for a moment.
+// dnsStage returns the table of most of the stage's flows. All of them have the same one,
+// except while northd moves the stage.
 func (s *southbound) dnsStage() stage {
 	cookies := make(map[int][]uint32)
 	for id, f := range s.flows.All() {

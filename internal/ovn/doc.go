@@ -10,7 +10,7 @@
 //	  │ what has changed
 //	  ▼
 //	world                         marks networks as dirty, sets the conditions
-//	  │ build, when the rows are a consistent picture
+//	  │ build, when the rows are consistent
 //	  ▼
 //	Snapshot                      networks, guests, scopes (names in package names)
 //	  │ Guest, PortByName, RouterScope ...
@@ -20,15 +20,16 @@
 // # Which rows
 //
 // With Monitor All everything is read. With Local only the networks are that are wanted,
-// so conditions and rows follow each other: a port of the local chassis makes its network
-// wanted, the network its ports and DNS rows, a router's port the network behind it.
-// A network is in a snapshot when all databases have acknowledged the conditions that
-// cover it. The files with "conditions" in their names work out what is wanted.
+// so rows lead to conditions, and these to further rows: a port of the local chassis makes
+// its network wanted, the network its ports and DNS rows, a router's port the network
+// behind it. A network is complete, and in a snapshot, once all databases have acknowledged
+// the conditions that cover it. The files with "conditions" in their names derive the
+// conditions from the rows.
 //
 // Southbound says which networks there are where it is read, else Northbound does: see
 // topology.
 //
-// # Where what is
+// # Files
 //
 //	source, registry, requests, receiver  the life of a Source, its callers, its clients
 //	southbound*, northbound*              the databases; chassis, datapath, binding,
@@ -36,17 +37,18 @@
 //	                                      router, dnsrow: one kind of row each
 //	world, build, ports                   what is dirty, and the next snapshot
 //	graph, groups, scope                  what routers join
-//	grace*                                guests that are kept without a binding
+//	grace*                                guests that are kept for a grace period, without
+//	                                      a binding
 //	snapshot, network, port, status       what callers see
 //
 // # Goroutines and locks
 //
 // Each database has a goroutine, that of its ovsdb.Client, which delivers rows to a
-// receiver. Timers start others: for a snapshot that was put off, and for the end of a
-// grace. All of them, and the callers of a Source, hold Source.mu while they touch rows,
+// receiver. Timers start others: for a snapshot that was delayed, and for the end of a
+// grace. All of them, and the callers of a Source, hold Source.mu while they use rows,
 // conditions or marks. Only the registry of Sources has a lock of its own, sourcesMu,
 // and no goroutine holds both.
 //
-// A Snapshot and all that it leads to is immutable. It is replaced by an atomic pointer,
-// so who asks takes no lock. Whoever waits for the next one waits for Source.Changed.
+// A Snapshot and all that it refers to is immutable. It is replaced by an atomic pointer,
+// so its readers take no lock. To wait for the next one is to wait for Source.Changed.
 package ovn

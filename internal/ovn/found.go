@@ -7,11 +7,11 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Found is what a name was found to be, for who asks for it once more. The zero value has
-// found nothing.
+// Found caches the lookup of one name, from the punt server, which looks a name up before
+// the chain runs, to the plugin ovnhosts. The zero value is empty.
 type Found struct {
 	snapshot *Snapshot
-	own      *Network
+	own      *Network // nil if it is empty
 	name     string
 	match    names.Match
 }
@@ -19,8 +19,8 @@ type Found struct {
 // FoundKey is the context key of a *Found.
 type FoundKey struct{}
 
-// Find reports whether a network knows a name, whatever domain completes the hostnames of
-// ports. The name is as of [Network.Lookup].
+// Find reports whether a network has a name, whatever domain completes the hostnames of
+// ports, and caches an exact match. The name is in the form of [Network.Lookup].
 func (f *Found) Find(s *Snapshot, id origin.Network, name string) bool {
 	own := s.Network(id)
 	if own == nil {
@@ -34,7 +34,8 @@ func (f *Found) Find(s *Snapshot, id origin.Network, name string) bool {
 	return ok
 }
 
-// Lookup is [Scope.Lookup] of a scope of s. It does not look up what f has found there.
+// Lookup is [Scope.Lookup] of a scope of s. It uses what f has cached for that snapshot,
+// network and name. f may be nil.
 func (f *Found) Lookup(s *Snapshot, scope Scope, name, domain string) (names.Answer, bool) {
 	if f == nil || f.own == nil || f.snapshot != s || f.own != scope.Own || f.name != name {
 		return scope.Lookup(name, domain)

@@ -26,8 +26,8 @@ func TestFound(t *testing.T) {
 	a, b := now.NetworkByName("a"), now.NetworkByName("b")
 	same := cmpopts.EquateComparable(netip.Addr{})
 	for _, tt := range []struct {
-		name        string
-		found, kept bool
+		name          string
+		found, cached bool
 	}{
 		{"db.internal.", true, true},
 		{"vpn.internal.", true, true},
@@ -46,8 +46,8 @@ func TestFound(t *testing.T) {
 				if got := f.Find(now, a.ID, tt.name); got != tt.found && domain == "" {
 					t.Errorf("found: %v", got)
 				}
-				if kept := f.own != nil; kept != tt.kept {
-					t.Errorf("kept: %v, want %v", kept, tt.kept)
+				if cached := f.own != nil; cached != tt.cached {
+					t.Errorf("cached: %v, want %v", cached, tt.cached)
 				}
 				got, gotOK := f.Lookup(now, scope, tt.name, domain)
 				if d := cmp.Diff(want, got, same); d != "" || ok != gotOK {

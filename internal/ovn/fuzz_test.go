@@ -18,7 +18,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// A hostname is a name that a question may have, or none and told of.
+// A hostname is a name that a question may have, or it is none and reported.
 func FuzzParseHostname(f *testing.F) {
 	for _, s := range []string{"vm1", "VM1.ovn.org.", "a b", `a\.b`, "\xff\x00", "..", `\`, "", ".", strings.Repeat("a", 64), `"vm1"`, `"b\u00fcro"`, `""`, `"`, ` "a\b" `} {
 		f.Add(s)
@@ -27,7 +27,7 @@ func FuzzParseHostname(f *testing.F) {
 		bad := 0
 		name := parseHostname(s, func(string, string, error) { bad++ })
 		if none := unquote(s) == ""; none && (name != "" || bad != 0) || !none && (name == "") != (bad == 1) {
-			t.Fatalf("%q is %q, told of %d times", s, name, bad)
+			t.Fatalf("%q is %q, reported %d times", s, name, bad)
 		}
 		if name == "" {
 			return
@@ -44,7 +44,7 @@ func FuzzParseHostname(f *testing.F) {
 }
 
 // Rows of any values in any order, whether they go together or not: nothing panics,
-// the connection stands, and a snapshot can be made and asked. What refers to what,
+// the connection does not end, and a snapshot can be made and asked. What refers to what,
 // and what stands in which column, is taken from the input.
 func FuzzRows(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c"), "a\nvm1\n10.0.0.1\n02:00:00:00:00:01 10.0.0.2\n"+uuidA)

@@ -12,57 +12,61 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// A guest whose binding vanishes is kept for a grace while its interface stands:
+// A guest whose binding vanishes is kept: it is served for a grace period while it has its
+// interface, as routes are in a graceful restart of BGP (RFC 4724). There are three cases:
 //
-//   - ovn-controller has ended plainly. It takes its bindings and its Chassis row
-//     away in one transaction (OVN's controller/binding.c, binding_cleanup) and leaves
+//   - ovn-controller has ended regularly. It deletes its bindings and its Chassis row
+//     in one transaction (OVN's controller/binding.c, binding_cleanup) and leaves
 //     flows and guests in the switch.
 //   - Southbound was reset or emptied. All rows are gone, the Chassis among them, and
-//     come back with other UUIDs and perhaps other tunnel keys. Until then the guest
-//     has the last picture of its network.
+//     come back with other UUIDs and perhaps other tunnel keys. Until then the network
+//     of the guest is stale: it is served as it was last.
 //   - The port is requested here and bound nowhere. That is so for some milliseconds
 //     in a live migration, where the source releases the port after the destination
 //     has claimed it.
 //
-// Where the Chassis row stands, a binding that goes was taken away on purpose. A kept
-// guest is known by the tunnel keys that the switch still has for it. When
-// Southbound gives those keys to somebody else, the grace ends at once.
+// While the Chassis row exists, a binding that vanishes was removed on purpose. A kept
+// guest has the tunnel keys that the switch still has for it. When Southbound gives
+// those keys to another port, the grace ends at once.
+//
+//	keepGuests ── candidates ─► decide ── evidenceOf, judge ─► keep, or a verdict that ends it
 
-// grace is the guests that are kept. Source.mu guards it.
+// grace has the guests that are kept. Source.mu guards it.
 type grace struct {
 	// kept is nil before the first grace.
 	kept map[string]*keptGuest // by logical port
-	// released are the ports that were unbound since the last look, though they are
-	// requested here.
+	// released are the ports that were unbound since the last keepGuests, though they
+	// are requested here.
 	released map[string]struct{}
-	// pictures are the networks that have no rows, and are served as they were last.
-	pictures map[origin.Network]struct{}
-	// scopes are those of pictures that have a router scope of their own.
+	// stale are the networks that have no rows, and are served as they were last.
+	stale map[origin.Network]struct{}
+	// scopes are the stale networks that have a router scope of their own.
 	scopes map[origin.Network]struct{}
-	// outcomes counts what became of the guests of the present grace, for the log.
+	// outcomes counts the verdicts on the guests of the present grace, for the log.
 	outcomes map[verdict]int
 }
 
 // keptGuest is a guest without a binding.
 type keptGuest struct {
 	port  *Port     // as it was last bound
-	since time.Time // when the binding was first missed
-	// requested is set for a port that OVN is about to bind here: nothing is wrong.
+	since time.Time // when the binding was first missing
+	// requested is set for a port that OVN is about to bind here. It is not counted, as
+	// that is the regular course of a migration.
 	requested bool
-	// fresh is set until it has been decided on once.
-	fresh bool
+	// undecided is set until the first verdict.
+	undecided bool
 }
 
-// keepGuests decides who is kept, after rows or interfaces have changed or time has
-// passed, and before other rows are asked for. prev is the present snapshot. It
-// returns when to look again, zero for not by itself.
+// keepGuests decides which guests are kept, after rows or interfaces have changed or time
+// has passed, and before conditions are set. prev is the present snapshot. It returns when
+// the next grace ends, zero if no guest is kept.
 func (w *world) keepGuests(prev *Snapshot, now time.Time) (again time.Time) {
 	if w.sb == nil {
 		return again
 	}
 	g := &w.grace
 	before := g.count()
-	candidates := w.sb.lost(prev)
+	candidates := w.sb.candidates(prev)
 	clear(g.released)
 	if len(candidates)+len(g.kept) == 0 {
 		return again
@@ -72,12 +76,12 @@ func (w *world) keepGuests(prev *Snapshot, now time.Time) (again time.Time) {
 	}
 	for _, p := range candidates {
 		if g.kept[p.Name] == nil {
-			g.kept[p.Name] = &keptGuest{port: p, since: now, fresh: true}
+			g.kept[p.Name] = &keptGuest{port: p, since: now, undecided: true}
 		}
 	}
 	rows := w.sb.rowsOf(g.kept)
 	for _, k := range g.kept {
-		if until := w.keepOrForget(k, rows, now); !until.IsZero() && (again.IsZero() || until.Before(again)) {
+		if until := w.decide(k, rows, now); !until.IsZero() && (again.IsZero() || until.Before(again)) {
 			again = until
 		}
 	}
@@ -85,19 +89,19 @@ func (w *world) keepGuests(prev *Snapshot, now time.Time) (again time.Time) {
 	return again
 }
 
-// keepOrForget decides on one guest. It returns when his grace is over, zero if he is
-// not kept any more.
-func (w *world) keepOrForget(k *keptGuest, rows keptRows, now time.Time) (until time.Time) {
+// decide decides on one guest. It returns when his grace ends, zero if he is not kept any
+// more.
+func (w *world) decide(k *keptGuest, rows keptRows, now time.Time) (until time.Time) {
 	e := w.sb.evidenceOf(k, rows)
 	until = k.since.Add(w.graceOf(k.port.iface()))
-	e.over = !now.Before(until)
-	fresh, counted := k.fresh, !k.fresh && !k.requested
-	k.fresh = false
+	e.timedOut = !now.Before(until)
+	first, counted := k.undecided, !k.undecided && !k.requested
+	k.undecided = false
 	row := rows.byName[k.port.Name]
 	k.requested = row != nil && e.where == unbound && row.requested != (ovsdb.UUID{}) && row.requested == w.sb.self
 	v := e.judge()
 	if v == keep {
-		if fresh {
+		if first {
 			w.markKept(k)
 		}
 		return until
@@ -110,13 +114,14 @@ func (w *world) keepOrForget(k *keptGuest, rows keptRows, now time.Time) (until 
 	return time.Time{}
 }
 
-// markKept marks what depends on whether a guest is kept.
+// markKept marks as dirty what depends on whether a guest is kept.
 func (w *world) markKept(k *keptGuest) {
 	w.markDirty(k.port.Network, true)
 	w.conditionsDirty, w.stageDirty = true, true
 }
 
-// logGrace logs the beginning and the end.
+// logGrace logs the beginning and the end of a grace, once for all guests. before is how
+// many were kept before.
 func (w *world) logGrace(before int) {
 	g := &w.grace
 	switch now := g.count(); {
@@ -140,7 +145,7 @@ func (w *world) logGrace(before int) {
 	}
 }
 
-// count is how many guests are kept that nobody is about to bind.
+// count returns how many guests are kept, without those that OVN is about to bind.
 func (g *grace) count() int {
 	n := 0
 	for _, k := range g.kept {
@@ -151,8 +156,8 @@ func (g *grace) count() int {
 	return n
 }
 
-// release notes a port that was here and is not, though it is to be.
-func (g *grace) release(name string) {
+// noteReleased notes a port that was unbound here, though it is requested here.
+func (g *grace) noteReleased(name string) {
 	if g.released == nil {
 		g.released = make(map[string]struct{})
 	}
@@ -162,16 +167,16 @@ func (g *grace) release(name string) {
 // isKept reports whether the guest of that port name is kept.
 func (g *grace) isKept(name string) bool { return g.kept[name] != nil }
 
-// has reports whether a port with those tunnel keys is kept.
+// has reports whether the guest of that port name is kept with those tunnel keys.
 func (g *grace) has(name string, datapath, port uint32) bool {
 	k := g.kept[name]
 	return k != nil && k.port.DatapathKey == datapath && k.port.Key == port
 }
 
-// names are the logical ports of those who are kept, sorted.
+// names returns the logical ports of the kept guests, sorted.
 func (g *grace) names() []string { return slices.Sorted(maps.Keys(g.kept)) }
 
-// datapaths are the tunnel keys of their networks, sorted.
+// datapaths returns the tunnel keys of their networks, sorted.
 func (g *grace) datapaths() []uint32 {
 	var keys []uint32
 	for _, k := range g.kept {
@@ -181,7 +186,7 @@ func (g *grace) datapaths() []uint32 {
 	return slices.Compact(keys)
 }
 
-// of are the kept guests of a network, in the order of their names.
+// of returns the kept guests of a network, in the order of their names.
 func (g *grace) of(id origin.Network) []*Port {
 	var all []*Port
 	for _, name := range g.names() {
@@ -192,8 +197,8 @@ func (g *grace) of(id origin.Network) []*Port {
 	return all
 }
 
-// announced are the names for a snapshot, nil for none.
-func (g *grace) announced() map[string]string {
+// forSnapshot returns Snapshot.kept, nil if no guest is counted.
+func (g *grace) forSnapshot() map[string]string {
 	if g.count() == 0 {
 		return nil
 	}

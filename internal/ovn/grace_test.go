@@ -16,17 +16,17 @@ func TestJudge(t *testing.T) {
 		evidence
 		want verdict
 	}{
-		{"the row stands without a chassis", evidence{where: unbound, plugged: true}, keep},
+		{"there is a row without a chassis", evidence{where: unbound, plugged: true}, keep},
 		{"the database is empty", evidence{where: unknown, plugged: true}, keep},
 		{"bound here", evidence{where: here, plugged: true}, boundAgain},
-		{"bound here at the last moment", evidence{where: here, plugged: true, over: true}, boundAgain},
+		{"bound here at the last moment", evidence{where: here, plugged: true, timedOut: true}, boundAgain},
 		{"bound elsewhere", evidence{where: elsewhere, plugged: true}, moved},
 		{"deleted", evidence{where: absent, plugged: true}, deleted},
 		{"without an interface", evidence{where: unbound}, unplugged},
-		{"another has its keys", evidence{where: unbound, plugged: true, taken: true}, replaced},
-		{"another has its keys in an empty database", evidence{where: unknown, plugged: true, taken: true}, replaced},
-		{"the grace is over", evidence{where: unbound, plugged: true, over: true}, expired},
-		{"the grace is over and the database empty", evidence{where: unknown, plugged: true, over: true}, expired},
+		{"another has its keys", evidence{where: unbound, plugged: true, keysReused: true}, replaced},
+		{"another has its keys in an empty database", evidence{where: unknown, plugged: true, keysReused: true}, replaced},
+		{"the grace is over", evidence{where: unbound, plugged: true, timedOut: true}, expired},
+		{"the grace is over and the database empty", evidence{where: unknown, plugged: true, timedOut: true}, expired},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.judge(); got != tt.want {
@@ -200,7 +200,7 @@ func TestGrace(t *testing.T) {
 				t.Errorf("the log: %q", r.log.lines)
 			}
 		}},
-		{"taken away on purpose", func(t *testing.T, r *graceRig) {
+		{"removed on purpose", func(t *testing.T, r *graceRig) {
 			r.server.Transact(t, southboundName, rawJSON(`{"op":"update","table":"Port_Binding","where":[["logical_port","==","red-vm1"]],"row":{"chassis":["set",[]]}}`))
 			r.are("blue-box blue-vm1 blue-vm2 red-box red-vm2", "", "")
 			r.server.Transact(t, southboundName, rawJSON(fmt.Sprintf(`{"op":"delete","table":"DNS","where":[["datapaths","includes",["uuid",%q]]]}`, rowID(100))),

@@ -7,8 +7,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// lost are the guests of the present snapshot whose binding may have vanished.
-func (s *southbound) lost(prev *Snapshot) []*Port {
+// candidates returns the guests of the present snapshot whose binding may have vanished.
+func (s *southbound) candidates(prev *Snapshot) []*Port {
 	var all []*Port
 	if prev.chassis != (ovsdb.UUID{}) && s.chassis.Get(prev.chassis) == nil {
 		for _, n := range prev.networks.All() {
@@ -24,16 +24,16 @@ func (s *southbound) lost(prev *Snapshot) []*Port {
 	return all
 }
 
-// keptRows are the rows that decide on the guests that are kept.
+// keptRows are the rows that the evidence on kept guests is from.
 type keptRows struct {
 	byName map[string]*binding
-	// keys has the names of the ports that have the tunnel keys of the guests, and
-	// networks the networks that have those of their datapaths.
+	// keys has the names of the ports that now have the tunnel keys of the guests, and
+	// networks the networks that now have those of their datapaths.
 	keys     map[uint64]string
 	networks map[uint32]origin.Network
 }
 
-// rowsOf finds those rows.
+// rowsOf finds the rows of kept guests.
 func (s *southbound) rowsOf(kept map[string]*keptGuest) keptRows {
 	r := keptRows{make(map[string]*binding), make(map[uint64]string), make(map[uint32]origin.Network)}
 	keys, datapaths := make(map[uint64]struct{}), make(map[uint32]struct{})
@@ -60,18 +60,18 @@ func (s *southbound) rowsOf(kept map[string]*keptGuest) keptRows {
 	return r
 }
 
-// evidenceOf collects what decides on a guest, but for over.
+// evidenceOf returns the evidence on a guest, without timedOut.
 func (s *southbound) evidenceOf(k *keptGuest, rows keptRows) evidence {
 	p := k.port
 	owner, used := rows.keys[pipelineKey(p.DatapathKey, p.Key)]
 	network, known := rows.networks[p.DatapathKey]
 	return evidence{
 		where: s.whereIs(p, rows.byName[p.Name]), plugged: s.world.isPlugged(p.iface()),
-		taken: used && owner != p.Name || known && network != p.Network,
+		keysReused: used && owner != p.Name || known && network != p.Network,
 	}
 }
 
-// whereIs says what has become of a port by its row, nil for none.
+// whereIs returns where a port is by its row, nil for none.
 func (s *southbound) whereIs(p *Port, row *binding) whereabouts {
 	if row == nil {
 		switch {

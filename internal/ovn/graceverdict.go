@@ -2,26 +2,26 @@
 
 package ovn
 
-// whereabouts is what Southbound says of a port that was a guest here.
+// whereabouts is where a port that was a guest here is, by Southbound.
 type whereabouts uint8
 
 const (
-	unbound   whereabouts = iota // the row stands, without a chassis
+	unbound   whereabouts = iota // there is a row, without a chassis
 	here                         // bound here, and its network is complete
 	elsewhere                    // bound to another chassis, or on another switch
-	absent                       // no row, and there would be one
-	unknown                      // the database is empty, or has not sent what would tell
+	absent                       // there is no row, and the conditions would cover it
+	unknown                      // the database is empty, or has not sent the rows yet
 )
 
 // evidence is all that decides on one guest.
 type evidence struct {
-	where   whereabouts
-	plugged bool // its interface stands
-	taken   bool // its tunnel keys are another's
-	over    bool // its grace is over
+	where      whereabouts
+	plugged    bool // it has its interface
+	keysReused bool // its tunnel keys are another port's, or another network's
+	timedOut   bool // its grace is over
 }
 
-// verdict is what becomes of a guest without a binding. All but keep end the grace.
+// verdict is the decision on a guest without a binding. All but keep end its grace.
 type verdict uint8
 
 const (
@@ -34,7 +34,7 @@ const (
 	expired
 )
 
-// verdicts are the words of the log.
+// verdicts are the texts for the log.
 var verdicts = [...]string{
 	boundAgain: "bound again", moved: "bound elsewhere", deleted: "deleted", unplugged: "without an interface",
 	replaced: "replaced, as their tunnel keys are another port's", expired: "not bound in time",
@@ -51,9 +51,9 @@ func (e evidence) judge() verdict {
 		return deleted
 	case !e.plugged:
 		return unplugged
-	case e.taken:
+	case e.keysReused:
 		return replaced
-	case e.over:
+	case e.timedOut:
 		return expired
 	}
 	return keep

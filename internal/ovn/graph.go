@@ -10,34 +10,34 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// graph is what is joined to what. Its nodes are logical switches and routers, by the
+// graph says which switches and routers are joined. Its nodes are logical switches and routers, by the
 // UUIDs of Datapath_Binding, or of the Northbound rows where those are read alone.
 //
 // A provider's network, one with a localnet port, is a node whose links are never
 // followed, in neither direction.
 type graph interface {
-	// nodes has the nodes that are known.
+	// nodes yields the nodes that have rows.
 	nodes(yield func(ovsdb.UUID) bool)
-	// nodesOf has those of a network.
+	// nodesOf yields those of a network.
 	nodesOf(id origin.Network) iter.Seq[ovsdb.UUID]
 	// networkOf is the network of a node, zero for a router.
 	networkOf(node ovsdb.UUID) origin.Network
 	// isProvider reports whether a node is a network with a localnet port.
 	isProvider(node ovsdb.UUID) bool
-	// linksOf has what leads from a node to others.
+	// linksOf yields the links from a node to others.
 	linksOf(node ovsdb.UUID) iter.Seq[link]
-	// coversNode reports whether a node is known with all that leads from it.
+	// coversNode reports whether the rows of a node and of all its links are read.
 	coversNode(node ovsdb.UUID) bool
 	// coversPort reports whether the conditions acknowledged ask for the port at the
 	// other end of a link: if it is not known, there is none.
 	coversPort(port portRef) bool
 }
 
-// link is one way from a node to another.
+// link is an edge from a node to another.
 type link struct {
 	// port is the port at the other end.
 	port portRef
-	// known is set if the rows tell that port's node, which then is to.
+	// known is set if the row of that port's node is read. to is that node.
 	known bool
 	to    ovsdb.UUID
 	// mutual is set if both ends name each other. A link that is not joins nothing.

@@ -36,8 +36,7 @@ func (g *groups) touch(node ovsdb.UUID) {
 	}
 }
 
-// touchNode takes note that links of a node have changed. Other rows may be wanted
-// then.
+// touchNode marks a node whose links have changed. Other rows may be wanted then.
 func (w *world) touchNode(node ovsdb.UUID) {
 	if w.groups.users > 0 {
 		w.groups.touch(node)
@@ -45,7 +44,7 @@ func (w *world) touchNode(node ovsdb.UUID) {
 	}
 }
 
-// touchAllNodes is for when a database covers other rows than before.
+// touchAllNodes marks all nodes, after a database has acknowledged other conditions.
 func (w *world) touchAllNodes() {
 	if w.groups.users > 0 {
 		for node := range w.topology.nodes {

@@ -115,7 +115,7 @@ func (x *joinedReading) check(t *testing.T, questions []string, allowed *atomic.
 	}
 }
 
-// rules are, by guest, the data that he may be told.
+// rules are, by guest, the data that he may get.
 type rules struct{ narrow, wide map[string]map[string]bool }
 
 func (r *rules) allow(guest string, wide bool, data string) bool {
@@ -338,7 +338,7 @@ func (m *model) scope(own string, wide bool) []string {
 	return all
 }
 
-// rules are what each guest may be told, by the model.
+// rules are what each guest may get, by the model.
 func (m *model) rules() *rules {
 	data := func(scope []string) map[string]bool {
 		all := map[string]bool{}

@@ -10,7 +10,7 @@ import (
 )
 
 // TestLocal: the networks of the guests here come and go with them, and no
-// guest is listed before both databases have told all about its network.
+// guest is listed before both databases have sent all rows of its network.
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

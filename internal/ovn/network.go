@@ -18,8 +18,8 @@ type Network struct {
 	// Domain is other_config:dns_domain or external_ids:dns_domain of the
 	// switch, fully qualified and in lower case, "" without Northbound.
 	Domain string
-	// DNSMeter is what control plane protection lets through of the switch's DNS
-	// packets, zero without a limit. Southbound has it for switches with DNS rows only.
+	// DNSMeter is the limit of control plane protection for the switch's DNS packets, zero
+	// without one. Southbound has it for switches with DNS rows only.
 	DNSMeter Meter
 
 	// Directory has the names: of the DNS rows in the order of their UUIDs, and of

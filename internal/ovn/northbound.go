@@ -26,7 +26,7 @@ type northbound struct {
 	switches *rows.Table[logicalSwitch]
 	ports    *rows.Table[switchPort]
 	dhcp     *rows.Table[dhcpOptions]
-	// Those are read without Southbound only, and empty else.
+	// These are read without Southbound only, and empty else.
 	dns         *rows.Table[dnsRow]
 	routers     *rows.Table[router]
 	routerPorts *rows.Table[routerPort]
@@ -71,7 +71,7 @@ func newNorthbound(w *world) *northbound {
 
 func (n *northbound) synced() {}
 
-// domain is what Northbound says the domain of a switch is, "" if it says nothing.
+// domain returns the domain of a switch by Northbound, "" if it has none.
 func (n *northbound) domain(id origin.Network) string {
 	if s := n.switches.Get(ovsdb.UUID(id)); s != nil {
 		return s.domain
@@ -79,9 +79,9 @@ func (n *northbound) domain(id origin.Network) string {
 	return ""
 }
 
-// complete adds to a port what only Northbound knows: the addresses that northd
-// chose, the domain that DHCP gives it, and whether it is switched off. A row of
-// that name on another switch is no row of that port: northd is to move it yet.
+// complete adds to a port what only Northbound has: the addresses that northd
+// chose, the domain of its DHCP options, and whether it is disabled. A row of
+// that name on another switch is not of this port: northd has not moved the port yet.
 func (n *northbound) complete(id origin.Network, l *logicalPort) {
 	p := n.portNamed[l.name]
 	if p == nil || n.switchOf[p.id] != ovsdb.UUID(id) {
@@ -94,7 +94,7 @@ func (n *northbound) complete(id origin.Network, l *logicalPort) {
 	}
 }
 
-// Of the topology, where Northbound is read alone.
+// The methods of topology follow, for where Northbound is read alone.
 
 func (n *northbound) networkIDs(yield func(origin.Network) bool) {
 	for id := range n.switches.All() {

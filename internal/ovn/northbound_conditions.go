@@ -14,7 +14,7 @@ import (
 // northboundWant is what Northbound is asked for with monitor local.
 type northboundWant struct {
 	cover coverage
-	// others distinguishes conditions that are not in cover.
+	// others identifies the conditions that are not in cover.
 	others string
 	// switches and ports are conditions beside those by UUID.
 	switches, ports []ovsdb.Condition

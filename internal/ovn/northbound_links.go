@@ -10,15 +10,15 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// touchNode takes note that links of a switch or a router have changed. Where there is a
-// Southbound, that is the graph.
+// touchNode marks the node of a switch or a router, whose links have changed, unless
+// Southbound is the graph.
 func (n *northbound) touchNode(node ovsdb.UUID) {
 	if n.world.sb == nil {
 		n.world.touchNode(node)
 	}
 }
 
-// Of the graph.
+// The methods of graph follow.
 
 func (n *northbound) nodes(yield func(ovsdb.UUID) bool) {
 	for id := range n.switches.All() {
@@ -63,8 +63,8 @@ func (n *northbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
 	}
 }
 
-// switchLinks has the ports of routers that those of a switch name. It reports whether
-// yield did to the end.
+// switchLinks yields the ports of routers that those of a switch name. It reports whether
+// yield wants more.
 func (n *northbound) switchLinks(s *logicalSwitch, yield func(link) bool) bool {
 	for _, id := range s.ports {
 		p := n.ports.Get(id)
@@ -78,7 +78,7 @@ func (n *northbound) switchLinks(s *logicalSwitch, yield func(link) bool) bool {
 	return true
 }
 
-// routerLinks has the ports of switches that name those of a router, and the ports of
+// routerLinks yields the ports of switches that name those of a router, and the ports of
 // other routers that are peers.
 func (n *northbound) routerLinks(r *router, yield func(link) bool) {
 	for _, id := range r.ports {
@@ -98,8 +98,8 @@ func (n *northbound) routerLinks(r *router, yield func(link) bool) {
 	}
 }
 
-// yieldRouter yields the router of a port. Routers are read as a whole: a port without
-// one leads nowhere.
+// yieldRouter yields the router of a port, and reports whether yield wants more. Routers
+// are read completely: a port without one is no link.
 func (n *northbound) yieldRouter(port *routerPort, yield func(link) bool) bool {
 	to, ok := n.routerOf[port.id]
 	return !ok || yield(link{port: portRef{id: port.id}, known: true, to: to, mutual: true})

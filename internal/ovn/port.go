@@ -27,8 +27,8 @@ type Port struct {
 	Tag    uint16
 	// Hostname is options:hostname as a domain name, "" without one.
 	Hostname string
-	// Domain is what OVN says the port's domain is, fully qualified and in
-	// lower case, "" if it does not say.
+	// Domain is the domain of the port in OVN, fully qualified and in lower case, "" if
+	// it has none.
 	Domain string
 	// Local is set for a guest of the local chassis, which alone may ask here.
 	Local bool
@@ -39,7 +39,7 @@ type Port struct {
 // IsContainer reports whether the port is that of a container in a VM.
 func (p *Port) IsContainer() bool { return p.Parent != "" && p.Tag != 0 }
 
-// iface is the logical port whose interface the guest has.
+// iface returns the logical port whose interface the guest has: for a container its VM's.
 func (p *Port) iface() string {
 	if p.IsContainer() {
 		return p.Parent

@@ -9,7 +9,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// ports is what the ports of a network give. Networks of successive snapshots share it
+// ports has the ports of a network, indexed. Networks of successive snapshots share it
 // where only their DNS rows differ. It is immutable.
 type ports struct {
 	all    []*Port
@@ -26,7 +26,7 @@ type ports struct {
 // pipelineKey joins metadata and register 14.
 func pipelineKey(datapath, port uint32) uint64 { return uint64(datapath)<<32 | uint64(port) }
 
-// logicalPort is what one database or both say of a port.
+// logicalPort is a port as one database or both have it.
 type logicalPort struct {
 	name, kind       string // kind is that of effectiveKind
 	datapath, key    uint32 // tunnel keys, 0 without Southbound
@@ -35,7 +35,7 @@ type logicalPort struct {
 	hostname, domain string // canonical, "" for none
 	addresses        []netip.Addr
 	local            bool // it is a guest of the local chassis
-	disabled         bool // it is switched off
+	disabled         bool // Logical_Switch_Port.enabled is false
 }
 
 // isGuest reports whether a port has names and may ask: a VIF, a container or a
@@ -107,7 +107,7 @@ func (b *portsBuilder) add(l logicalPort) {
 	if l.key != 0 {
 		b.out.byKey[pipelineKey(l.datapath, l.key)] = p
 	}
-	// A port that is switched off has no name: nothing behind it answers.
+	// A disabled port has no name: no packet gets to it.
 	if l.disabled || l.hostname == "" || len(l.addresses) == 0 {
 		return
 	}

@@ -14,14 +14,14 @@ func (r receiver) Reset() {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
 	d := r.db.conn()
-	d.open, d.syncing = true, true
+	d.partial, d.syncing = true, true
 	r.db.conn().tables.Begin()
 }
 
 func (r receiver) Row(table string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) error {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
-	r.db.conn().open = true
+	r.db.conn().partial = true
 	r.db.conn().tables.Apply(table, id, op, row)
 	return nil
 }
@@ -43,7 +43,7 @@ func (r receiver) Commit() {
 		r.db.conn().tables.Sweep()
 		r.db.synced()
 	}
-	d.open, d.syncing = false, false
+	d.partial, d.syncing = false, false
 	r.source.update()
 }
 

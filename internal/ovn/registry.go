@@ -16,15 +16,15 @@ var (
 	sources   = make(map[string]*shared)
 )
 
-// shared is a Source and how many have acquired it and not released.
+// shared is a Source with its reference count.
 type shared struct {
 	source *Source
-	refs   int
+	refs   int // calls of Acquire without a Release yet
 }
 
-// Acquire returns the Source of a configuration: the running one if somebody
-// has acquired it before, else a new one. Each Acquire needs a Release. It does
-// not wait for a connection.
+// Acquire returns the Source of a configuration: the running one if there is one,
+// else a new one. Each Acquire needs a Release. It does not wait for a connection. The
+// error is one of the configuration, or of a TLS file.
 func Acquire(cfg Config) (*Source, error) {
 	sb, nb, err := cfg.parse()
 	if err != nil {
@@ -49,8 +49,8 @@ func Acquire(cfg Config) (*Source, error) {
 	return s, nil
 }
 
-// Release gives the Source back. At the last Release its connections end, and
-// its goroutines have ended when Release returns.
+// Release undoes one Acquire. The last one ends the connections, and returns when all
+// goroutines have ended.
 func (s *Source) Release() {
 	sourcesMu.Lock()
 	sh := sources[s.key]

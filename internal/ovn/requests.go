@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// SetChassis names the local chassis, by its Chassis.name. Empty is none.
+// SetChassis sets the local chassis, by its name (ovn-sb(5), Chassis). "" is none.
 func (s *Source) SetChassis(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,9 +33,8 @@ func (s *Source) HasChassis(name string) bool {
 	return len(s.sb.chassisNamed[name]) > 0
 }
 
-// AddNetwork asks for the networks with that Logical_Switch.name whatever the
-// guests here: for queries that did not come through a punt. The function that
-// it returns takes that back.
+// AddNetwork has the networks with that name (ovn-nb(5), Logical_Switch) read, whichever
+// guests are here: for queries that did not come through a punt. remove undoes that.
 func (s *Source) AddNetwork(name string) (remove func()) {
 	s.addNetwork(name, 1)
 	return sync.OnceFunc(func() { s.addNetwork(name, -1) })
@@ -51,9 +50,8 @@ func (s *Source) addNetwork(name string, n int) {
 	s.update()
 }
 
-// JoinNetworks asks for Snapshot.RouterScope, and so for the networks that are
-// joined to those of the guests here and of AddNetwork. The function that it
-// returns takes that back.
+// JoinNetworks has Snapshot.RouterScope work, and so the networks read that are joined to
+// those of the guests here and of AddNetwork. leave undoes that.
 func (s *Source) JoinNetworks() (leave func()) {
 	s.joinNetworks(1)
 	return sync.OnceFunc(func() { s.joinNetworks(-1) })
@@ -66,20 +64,20 @@ func (s *Source) joinNetworks(n int) {
 	s.update()
 }
 
-// SetPorts names the logical ports that have an interface here, by
-// external_ids:iface-id of the local Interfaces, as far as one of those who share the
-// Source knows: a process may serve several bridges. Where Northbound is read alone
-// they are the guests, and until the first call no snapshot of that is settled. Where
-// Southbound is read, a guest whose binding vanishes while its interface stands is
-// kept for the grace.
-func (s *Source) SetPorts(of any, names []string, grace time.Duration) {
-	s.setPorts(func(known map[any]localPorts) { known[of] = localPorts{names, grace} })
+// SetPorts sets the logical ports that have an interface here, by
+// external_ids:iface-id of the local Interfaces. They are those of one owner, such as a
+// bridge: all owners together have all of them. Where Northbound is read alone
+// they are the guests, and no snapshot is settled before the first call. Where
+// Southbound is read, a guest whose binding vanishes is kept for the grace while it has
+// its interface.
+func (s *Source) SetPorts(owner any, names []string, grace time.Duration) {
+	s.setPorts(func(known map[any]localPorts) { known[owner] = localPorts{names, grace} })
 }
 
-// ForgetPorts takes back what SetPorts and Unserved named.
-func (s *Source) ForgetPorts(of any) {
-	s.Unserved(of, nil)
-	s.setPorts(func(known map[any]localPorts) { delete(known, of) })
+// ForgetPorts undoes SetPorts and Unserved of an owner.
+func (s *Source) ForgetPorts(owner any) {
+	s.Unserved(owner, nil)
+	s.setPorts(func(known map[any]localPorts) { delete(known, owner) })
 }
 
 func (s *Source) setPorts(edit func(map[any]localPorts)) {
@@ -108,8 +106,8 @@ func (s *Source) setPorts(edit func(map[any]localPorts)) {
 		s.nb.markPortNamed(name)
 	}
 	s.plugged = names
-	// No snapshot is settled before the databases have followed, the present one
-	// neither: the next may take a while.
+	// The present snapshot is not settled any more: the rows of these ports may be
+	// missing, and the next snapshot may take a while.
 	s.conditionsDirty, s.coverageChanged = true, true
 	if now := s.snapshot.Load(); now.Settled {
 		now := *now

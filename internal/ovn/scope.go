@@ -44,10 +44,9 @@ func (s *Snapshot) SwitchScope(id origin.Network) Scope {
 // a localnet port is never joined to another: it is that of a provider, where
 // the routers of all tenants meet.
 //
-// It is the zero Scope as long as there is no picture of the network and of all
-// that is joined to it, and where Source.JoinNetworks was not called. A network
-// that is joined later comes in when it is known as a whole, and the scope stays
-// meanwhile.
+// It is the zero Scope until the network and all that is joined to it are complete, and
+// where Source.JoinNetworks was not called. A network that is joined later is added when it
+// is complete, and the scope stays as it is until then.
 func (s *Snapshot) RouterScope(id origin.Network) Scope {
 	first, ok := s.leader.Get(id)
 	if !ok {

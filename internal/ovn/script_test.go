@@ -125,7 +125,7 @@ func (x *script) fact(name string) string {
 	return "no such fact"
 }
 
-// quiesce waits until the Source has taken all that was told, and nothing is asked for
+// quiesce waits until the Source has all rows that were sent, and nothing is asked for
 // that is not held back. The snapshot is what follows from that.
 func (x *script) quiesce() {
 	x.t.Helper()
@@ -159,8 +159,8 @@ type scriptServer struct {
 	listener net.Listener
 	serving  sync.WaitGroup
 
-	told   map[string]map[string]json.RawMessage // rows collected, by table and UUID
-	synced chan struct{}
+	sending map[string]map[string]json.RawMessage // rows to be sent, by table and UUID
+	synced  chan struct{}
 
 	mu        sync.Mutex
 	changed   *sync.Cond
@@ -168,7 +168,7 @@ type scriptServer struct {
 	accepted  net.Conn // nil without a connection
 	conn      net.Conn // nil without one that monitors
 	monitorID json.RawMessage
-	began     bool // the initial contents are told
+	began     bool // the initial contents are sent
 	holds     bool
 	held      []json.RawMessage
 }
@@ -192,8 +192,8 @@ func newScriptServer(t testing.TB, database, file string) *scriptServer {
 	}
 	s := &scriptServer{
 		t: t, database: database, listener: listener, synced: make(chan struct{}),
-		schema: &rowProgram{schemas: map[string]fuzzSchema{database: schema}},
-		told:   map[string]map[string]json.RawMessage{},
+		schema:  &rowProgram{schemas: map[string]fuzzSchema{database: schema}},
+		sending: map[string]map[string]json.RawMessage{},
 	}
 	s.changed = sync.NewCond(&s.mu)
 	s.serving.Go(func() {
@@ -319,12 +319,12 @@ func (s *scriptServer) run(command string, args []string) string {
 
 func (s *scriptServer) insert(table, label, row string) { s.collect(table, label, "insert", row) }
 
-// collect takes a row that is to be told.
+// collect adds a row to those to be sent.
 func (s *scriptServer) collect(table, label, op, row string) {
-	if s.told[table] == nil {
-		s.told[table] = map[string]json.RawMessage{}
+	if s.sending[table] == nil {
+		s.sending[table] = map[string]json.RawMessage{}
 	}
-	s.told[table][labelUUID(label)] = json.RawMessage(fmt.Sprintf(`{%q:%s}`, op, row))
+	s.sending[table][labelUUID(label)] = json.RawMessage(fmt.Sprintf(`{%q:%s}`, op, row))
 }
 
 // tell sends the rows collected. mu is held.
@@ -345,17 +345,17 @@ func (s *scriptServer) tell(half bool) {
 
 // render is the message with the rows collected. mu is held.
 func (s *scriptServer) render(half bool) string {
-	told, err := json.Marshal(s.told)
+	sending, err := json.Marshal(s.sending)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.told = map[string]map[string]json.RawMessage{}
+	s.sending = map[string]map[string]json.RawMessage{}
 	if s.began {
-		return fmt.Sprintf(`{"id":null,"method":"update2","params":["puntdns",%s]}`, told)
+		return fmt.Sprintf(`{"id":null,"method":"update2","params":["puntdns",%s]}`, sending)
 	}
-	text := fmt.Sprintf(`{"error":null,"result":%s,"id":%s}`, strings.ReplaceAll(string(told), `{"insert":`, `{"initial":`), s.monitorID)
+	text := fmt.Sprintf(`{"error":null,"result":%s,"id":%s}`, strings.ReplaceAll(string(sending), `{"insert":`, `{"initial":`), s.monitorID)
 	if half {
-		// The rows are told, and the end is not.
+		// The rows are sent, and the end is not.
 		text = text[:strings.LastIndex(text, `},"id"`)]
 	}
 	return text

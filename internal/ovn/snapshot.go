@@ -12,19 +12,18 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Snapshot is an immutable picture of the networks, their ports and names. Its
+// Snapshot is the immutable state of the networks, their ports and names at one time. Its
 // methods take no lock and may be called from any number of goroutines.
 //
-// A network is in a snapshot only as a whole: when every configured database
-// has given all there is about it. So a port that a snapshot knows has all its
-// names in that snapshot.
+// A network is in a snapshot only if it is complete: every configured database has sent
+// all of its rows. So a port in a snapshot has all its names there.
 type Snapshot struct {
 	// Time is when this snapshot replaced the one before, zero for the empty
 	// snapshot that a Source starts with.
 	Time time.Time
-	// Settled is set when the snapshot has every guest of the local chassis: the
-	// databases know the chassis, or have known it, and have acknowledged what it
-	// wants. It may be unset again for the moment that a new guest's network needs.
+	// Settled is set when the snapshot has every guest of the local chassis: Southbound
+	// has, or had, its row, and the databases have acknowledged the conditions for it.
+	// It may be unset again until the rows of a new guest's network are read.
 	Settled bool
 	// PortsVersion is that of the networks, their ports and their DNSMeter: of two
 	// snapshots of one Source that have the same, Guests, Owns and DNSMeter say the same.
@@ -42,8 +41,8 @@ type Snapshot struct {
 	joined names.ShardedMap[origin.Network, *members]
 	// scoped is set if the router scopes are known, see Source.JoinNetworks.
 	scoped bool
-	// kept has, for each guest that is kept without a binding, the port whose
-	// interface he has. chassis is the row of the local chassis, zero for none.
+	// kept has, by logical port, for each guest that is kept without a binding, the port
+	// whose interface he has. chassis is the row of the local chassis, zero for none.
 	kept    map[string]string
 	chassis ovsdb.UUID
 	stage   stage
@@ -53,19 +52,19 @@ type Snapshot struct {
 
 // Stats sums up a snapshot.
 type Stats struct {
-	// Networks, Ports and Names count what can be found: a name that stands in
-	// one DNS row counts once, however many networks share the row.
+	// Networks, Ports, Rows (of table DNS) and Names count what is in the snapshot. A name
+	// of a DNS row counts once, however many networks have the row.
 	Networks, Ports, Rows, Names int
-	// BadValues counts the addresses and names that could not be read, ever
-	// since the Source started.
+	// BadValues counts the addresses and names that could not be parsed since the
+	// Source started.
 	BadValues uint64
 	// Rebuild is how long it took to make this snapshot from the one before.
 	Rebuild time.Duration
 }
 
 // Guest returns the port that a punt came from: datapathKey is the packet's
-// metadata (Datapath_Binding.tunnel_key), portKey its register 14
-// (Port_Binding.tunnel_key). It is nil if they belong to no guest.
+// metadata (ovn-sb(5), Datapath_Binding tunnel_key), portKey its register 14
+// (Port_Binding tunnel_key). It is nil if these are the keys of no guest.
 func (s *Snapshot) Guest(datapathKey, portKey uint32) *Port {
 	n, ok := s.byKey.Get(datapathKey)
 	if !ok {
@@ -85,7 +84,7 @@ func (s *Snapshot) PortByName(name string) *Port {
 // Source.SetPorts.
 func (s *Snapshot) HasKept() bool { return len(s.kept) > 0 }
 
-// CountKept is how many of the guests that are kept have one of those interfaces, by
+// CountKept returns how many of the guests that are kept have one of those interfaces, by
 // external_ids:iface-id.
 func (s *Snapshot) CountKept(ifaces []string) int {
 	n := 0
@@ -97,11 +96,11 @@ func (s *Snapshot) CountKept(ifaces []string) int {
 	return n
 }
 
-// HasChassis reports whether the Southbound database knows the local chassis.
+// HasChassis reports whether Southbound has a row of the local chassis.
 func (s *Snapshot) HasChassis() bool { return s.chassis != ovsdb.UUID{} }
 
-// Guests has the guests that are bound to the local chassis, in no order. After
-// Source.JoinNetworks only those are guests whose whole RouterScope is known.
+// Guests yields the guests that are bound to the local chassis, and those that are kept, in
+// no order. After Source.JoinNetworks it leaves out those whose RouterScope is not complete.
 func (s *Snapshot) Guests() iter.Seq[*Port] {
 	return func(yield func(*Port) bool) {
 		for id, n := range s.networks.All() {
@@ -130,11 +129,10 @@ func (s *Snapshot) NetworkByName(name string) *Network {
 	return n
 }
 
-// DNSStage returns where ls_in_dns_lookup stands in the ingress pipeline:
-// Logical_Flow.table_id, to which the switch adds OVN's base (8), and the
-// cookies of the stage's flows, which are the first 32 bits of the UUIDs of the
-// Logical_Flow rows, sorted. It reports false until
-// Southbound has sent such flows.
+// DNSStage returns the table of ls_in_dns_lookup in the ingress pipeline (ovn-sb(5),
+// Logical_Flow table_id, to which ovn-controller adds 8), and the cookies of the stage's
+// flows, sorted: the first 32 bits of the UUIDs of the Logical_Flow rows. It reports
+// whether Southbound has such flows.
 func (s *Snapshot) DNSStage() (tableID int, cookies []uint32, ok bool) {
 	return s.stage.table, s.stage.cookies, len(s.stage.cookies) > 0
 }

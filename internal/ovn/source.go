@@ -13,8 +13,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Source reads the databases of one Config and keeps a Snapshot of them. With
-// an outage the last snapshot stays, until the contents of a new connection are
+// Source reads the databases of one Config and makes Snapshots of them. During an outage
+// the last snapshot stays, until the contents of a new connection are
 // complete. Its methods may be called from any goroutine.
 type Source struct {
 	key    string
@@ -26,7 +26,7 @@ type Source struct {
 	changed atomic.Pointer[chan struct{}]
 
 	// mu guards all below: the rows, which the goroutines of the clients write, and
-	// what follows from them.
+	// what is derived from them.
 	mu sync.Mutex
 	world
 	// rebuildTimer calls update at notBefore; nil if it is not running. No snapshot is
@@ -105,18 +105,18 @@ func (s *Source) Status() Status {
 	return all
 }
 
-// update asks for other rows if need be, and replaces the snapshot if rows have
-// changed and the picture is consistent. mu is held.
+// update changes the conditions if other rows are wanted, and replaces the snapshot if rows
+// have changed and are consistent. mu is held.
 //
-// The next time is put off by a multiple of what this one took, so that a flood
-// of changes costs a quarter of a processor and not all of it.
+// The next snapshot is delayed by three times what this one took, a second at most, so that
+// a flood of changes costs a quarter of a processor and not all of it.
 func (s *Source) update() {
 	if s.closed {
 		return
 	}
 	for _, d := range s.databases {
-		if d.conn().open {
-			return // its Commit comes back here
+		if d.conn().partial {
+			return // its Commit calls update again
 		}
 	}
 	again := s.keepGuests(s.snapshot.Load(), s.clock())
@@ -142,8 +142,7 @@ func (s *Source) update() {
 	close(*s.changed.Swap(&changed))
 }
 
-// updateAfter has update called after that time, unless it will be called anyway. mu is
-// held.
+// updateAfter starts the timer of the next update, unless it runs already. mu is held.
 func (s *Source) updateAfter(wait time.Duration) {
 	if s.rebuildTimer != nil {
 		return
@@ -156,7 +155,7 @@ func (s *Source) updateAfter(wait time.Duration) {
 	})
 }
 
-// resetGraceTimer has update called at that time, if any. mu is held.
+// resetGraceTimer has update called at a time; zero is for never. mu is held.
 func (s *Source) resetGraceTimer(at time.Time) {
 	if s.graceTimer != nil {
 		s.graceTimer.Stop()

@@ -33,7 +33,7 @@ type southbound struct {
 	copp      copp
 
 	// self is the row of the local chassis, zero if there is none. located is set once
-	// there was one of the name that world.chassis has now.
+	// there was a row with the name world.chassis.
 	self         ovsdb.UUID
 	located      bool
 	chassisNamed rows.Index[string, chassis]
@@ -71,15 +71,15 @@ func newSouthbound(w *world) *southbound {
 	return s
 }
 
-// synced has a snapshot made even if no row is another: its Time says that Southbound
-// is followed again.
+// synced has a snapshot made even if no row has changed: its Time says that Southbound is
+// up to date again.
 func (s *southbound) synced() {
 	if s.flows.Len() > 0 {
 		s.world.stageDirty = true
 	}
 }
 
-// Of the topology.
+// The methods of topology follow.
 
 func (s *southbound) networkIDs(yield func(origin.Network) bool) { maps.Keys(s.networks)(yield) }
 
@@ -98,8 +98,7 @@ func (s *southbound) describe(n *Network) (dns []*dnsRow, ok bool) {
 	return dns, true
 }
 
-// addPorts adds the ports of a network. What Northbound says of a port completes what
-// Southbound does.
+// addPorts adds the ports of a network, with what only Northbound has of them.
 func (s *southbound) addPorts(b *portsBuilder) {
 	w := s.world
 	for id, d := range s.networks[b.network.ID] {
@@ -107,7 +106,7 @@ func (s *southbound) addPorts(b *portsBuilder) {
 		for _, p := range s.portsOf[id] {
 			l := logicalPort{
 				name: p.name, kind: p.effectiveKind(), datapath: d.key, key: p.key, parent: p.parent, tag: p.tag,
-				hostname: p.canonical, domain: b.network.Domain, addresses: p.addresses.fixed,
+				hostname: p.canonical, domain: b.network.Domain, addresses: p.addresses.static,
 				local: s.isHere(p) || w.grace.has(p.name, d.key, p.key),
 			}
 			if w.nb != nil {

@@ -27,7 +27,7 @@ func (s *southbound) setConditions() {
 	want := s.wantedDatapaths()
 	// The rows of guests that are kept may come back with other UUIDs, and those of
 	// ports that are no guests here are not read otherwise.
-	cover := coverage{routers: w.groups.users > 0, ports: w.reportedPorts(w.grace.names()...)}
+	cover := coverage{routers: w.groups.users > 0, ports: w.portsByName(w.grace.names()...)}
 	if cover.routers {
 		want, cover.farPorts = reach(s, want)
 	}

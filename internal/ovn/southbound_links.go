@@ -59,7 +59,7 @@ func (s *southbound) unlinkPort(id ovsdb.UUID, p *binding) {
 	s.world.touchNode(p.datapath)
 }
 
-// Of the graph.
+// The methods of graph follow.
 
 func (s *southbound) nodes(yield func(ovsdb.UUID) bool) {
 	for id := range s.datapaths.All() {
@@ -92,8 +92,8 @@ func (s *southbound) isProvider(node ovsdb.UUID) bool {
 	return false
 }
 
-// linksOf has the ports at the other ends. Both ends have to say so: northd removes the
-// two one after the other where it does so at all.
+// linksOf yields the links of a node, with the ports at the other ends. Both ends have to
+// name each other: where northd removes them, it may do so one after the other.
 func (s *southbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
 	return func(yield func(link) bool) {
 		for _, p := range s.links.of[node] {

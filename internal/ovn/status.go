@@ -19,11 +19,12 @@ type Status []DatabaseStatus
 
 // DatabaseStatus is the state of one database.
 type DatabaseStatus struct {
-	// Database is Southbound or Northbound.
+	// Database is OVN_Southbound or OVN_Northbound.
 	Database string
-	// Synced is set while a connection stands and its contents are complete.
+	// Synced is set while there is a connection and its contents are complete.
 	Synced bool
-	// Endpoint is the server in question and Err why it is not Synced.
+	// Endpoint is the server that this is about, and Err why it is not Synced, nil until
+	// the first connection has failed.
 	Endpoint string
 	Err      error
 	// Since is when Synced last changed, or the Source was started.
@@ -40,8 +41,7 @@ func (s Status) Ready() bool {
 	return len(s) > 0
 }
 
-// Lacks says of each database that is not synced why, in the order of the
-// configuration.
+// Lacks returns, for each database that is not synced, why it is not, Southbound first.
 func (s Status) Lacks() (reasons []string) {
 	for _, d := range s {
 		if d.Synced {
@@ -56,7 +56,7 @@ func (s Status) Lacks() (reasons []string) {
 	return reasons
 }
 
-// set takes over a state of the client, and logs it.
+// set sets the status to a state of the client, and logs it.
 func (d *DatabaseStatus) set(s ovsdb.State, log Logger) {
 	if d.Synced != s.Synced {
 		d.Since = time.Now()

@@ -18,9 +18,9 @@ type switchPort struct {
 	hostname   string // options:hostname as it stands
 	canonical  string // of hostname
 	addresses  []string
-	dynamic    string // dynamic_addresses
-	fixed      addresses
-	given      addresses // of dynamic
+	dynamic    string    // dynamic_addresses
+	configured addresses // of addresses
+	assigned   addresses // of dynamic: those that northd has chosen
 	dhcp       ovsdb.UUID
 	disabled   bool
 	parent     string // port of a container's VM
@@ -38,10 +38,10 @@ func (w *world) switchPortColumns() []rows.Column[switchPort] {
 		}),
 		rows.Key("options", "router-port", func(p *switchPort) *string { return &p.routerPort }),
 		rows.Strings("addresses", func(p *switchPort) *[]string { return &p.addresses }).Then(func(id ovsdb.UUID, p *switchPort) {
-			p.fixed = parsePortAddresses(p.addresses, w.reporter(northboundName, tableSwitchPort, id))
+			p.configured = parsePortAddresses(p.addresses, w.reporter(northboundName, tableSwitchPort, id))
 		}),
 		rows.String("dynamic_addresses", func(p *switchPort) *string { return &p.dynamic }).Then(func(id ovsdb.UUID, p *switchPort) {
-			p.given = parsePortAddresses([]string{p.dynamic}, w.reporter(northboundName, tableSwitchPort, id))
+			p.assigned = parsePortAddresses([]string{p.dynamic}, w.reporter(northboundName, tableSwitchPort, id))
 		}),
 		rows.UUID("dhcpv4_options", func(p *switchPort) *ovsdb.UUID { return &p.dhcp }),
 		rows.Custom("enabled", func(_ ovsdb.UUID, p *switchPort, row *ovsdb.Row, col int) bool {
@@ -55,12 +55,13 @@ func (w *world) switchPortColumns() []rows.Column[switchPort] {
 	}
 }
 
-// allAddresses are those of the port, northd's choice included where that is asked for.
+// allAddresses returns the addresses of the port, with those that northd has chosen if it
+// is to choose some.
 func (p *switchPort) allAddresses() []netip.Addr {
-	if !p.fixed.dynamic {
-		return p.fixed.fixed
+	if !p.configured.dynamic {
+		return p.configured.static
 	}
-	return names.SortAddresses(slices.Concat(p.fixed.fixed, p.given.fixed))
+	return names.SortAddresses(slices.Concat(p.configured.static, p.assigned.static))
 }
 
 func (n *northbound) portChanged(id ovsdb.UUID, old, next *switchPort) {
@@ -85,8 +86,8 @@ func (n *northbound) portChanged(id ovsdb.UUID, old, next *switchPort) {
 	}
 }
 
-// touchPort takes note that a port has changed: for its network, for the conditions, and
-// for what joins networks.
+// touchPort marks what depends on a port that has changed: its network, the conditions, and
+// the links of its node.
 func (n *northbound) touchPort(p *switchPort) {
 	n.markPort(p.id)
 	if p.kind == kindRouter || p.kind == kindLocalnet {

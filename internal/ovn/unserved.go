@@ -9,27 +9,27 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// maxReported bounds the ports that are asked for by name: each is one more condition
-// that the server looks at for each row that changes.
-const maxReported = 64
+// maxUnserved bounds the ports of one call of Unserved: each is one more condition that the
+// server evaluates for each row that changes.
+const maxUnserved = 64
 
 // Unserved returns why logical ports that have an interface here are no guests of this
-// chassis, by Port_Binding.logical_port, as far as Southbound has
-// sent their rows. Ports that are
-// no guests by their nature, as localports, are left out, and so are those beyond the
-// first 64. The ports of the last call of each of those who share the Source are asked
-// for, so another call may return more; one without names ends that.
-func (s *Source) Unserved(of any, names []string) map[string]string {
+// chassis, by name (ovn-sb(5), Port_Binding logical_port). Left out are ports whose rows
+// Southbound has not sent yet, ports of types that are no guests, such as localport, and
+// those beyond the first 64. The rows of the ports of the last call of each owner are read
+// from then on, so another call may return more; a call without names ends that. It
+// returns nil while Southbound is not read or not synced.
+func (s *Source) Unserved(owner any, names []string) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sb == nil || s.closed {
 		return nil
 	}
 	names = slices.Sorted(slices.Values(names))
-	names = names[:min(len(names), maxReported)]
-	if !slices.Equal(names, s.reported[of]) {
-		if s.reported[of] = names; len(names) == 0 {
-			delete(s.reported, of)
+	names = names[:min(len(names), maxUnserved)]
+	if !slices.Equal(names, s.unservedPorts[owner]) {
+		if s.unservedPorts[owner] = names; len(names) == 0 {
+			delete(s.unservedPorts, owner)
 		}
 		s.conditionsDirty = true
 		s.update()
@@ -40,18 +40,19 @@ func (s *Source) Unserved(of any, names []string) map[string]string {
 	return s.sb.unserved(names)
 }
 
-// reportedPorts are the ports that Unserved asks for, and the others, sorted.
-func (w *world) reportedPorts(others ...string) []string {
+// portsByName returns the ports whose rows are read by name: those of Unserved, and the
+// others, sorted.
+func (w *world) portsByName(others ...string) []string {
 	all := others
-	for _, names := range w.reported {
+	for _, names := range w.unservedPorts {
 		all = append(all, names...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// unserved says of each of the ports why it is no guest here. Those of which the
-// database has not sent the rows, and those that are served, are left out.
+// unserved returns for each of the ports why it is no guest here. Those whose rows the
+// database has not sent, and those that are served, are left out.
 func (s *southbound) unserved(names []string) map[string]string {
 	rows := make(map[string]*binding, len(names))
 	for _, p := range s.ports.All() {
@@ -71,8 +72,8 @@ func (s *southbound) unserved(names []string) map[string]string {
 	return reasons
 }
 
-// whyUnserved says why a port is no guest here, by its row, nil for none. It says
-// nothing of a port that is one, or that can't be one.
+// whyUnserved returns why a port is no guest here, by its row, nil for none. It returns ""
+// for a port that is one, or that can't be one.
 func (s *southbound) whyUnserved(row *binding) string {
 	switch {
 	case row == nil:

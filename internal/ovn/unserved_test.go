@@ -43,7 +43,7 @@ func TestUnserved(t *testing.T) {
 			s.Unserved(t, nil)
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if got := s.reportedPorts(); len(got) > 0 {
+			if got := s.portsByName(); len(got) > 0 {
 				t.Errorf("asked for still: %q", got)
 			}
 		})

@@ -14,15 +14,15 @@ import (
 
 // addresses are those of a column of a port.
 type addresses struct {
-	fixed   []netip.Addr // sorted
+	static  []netip.Addr // sorted
 	dynamic bool         // northd chooses one more
 }
 
-// parsePortAddresses reads Port_Binding.mac or Logical_Switch_Port.addresses,
+// parsePortAddresses parses Port_Binding.mac or Logical_Switch_Port.addresses,
 // elements of the form "MAC [IP...]" (ovn-nb(5)). A router's addresses may have
 // a prefix length. dynamic is set if an element leaves the choice to northd:
-// then the addresses stand in Logical_Switch_Port.dynamic_addresses, and what
-// else the element says is a wish.
+// then the addresses are in Logical_Switch_Port.dynamic_addresses, and what
+// else the element has is a request to northd.
 func parsePortAddresses(elements []string, bad names.Report) addresses {
 	var all []netip.Addr
 	dynamic := false
@@ -54,10 +54,10 @@ func parsePortAddresses(elements []string, bad names.Report) addresses {
 	return addresses{names.SortAddresses(all), dynamic}
 }
 
-// unquote returns what a string constant of OVN stands for (ovn-sb(5), Logical_Flow
-// match): northd writes the values of DHCP options into logical flows as they
-// stand, so those that are strings carry the quotation marks themselves, and the
-// escapes of JSON may stand within. A value without the marks is itself.
+// unquote returns the value of a string constant of OVN (ovn-sb(5), Logical_Flow
+// match): northd copies the values of DHCP options into logical flows unchanged, so those
+// that are strings have the quotation marks themselves, and may have escapes of JSON. A
+// value without the marks is returned as it is.
 func unquote(value string) string {
 	value = strings.TrimSpace(value)
 	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
@@ -70,8 +70,8 @@ func unquote(value string) string {
 	return s
 }
 
-// parseDomainName reads options:domain_name of a DHCP_Options row, or dns_domain
-// of a switch, which stands there with or without quotation marks.
+// parseDomainName parses options:domain_name of a DHCP_Options row, or dns_domain
+// of a switch, with or without quotation marks.
 func parseDomainName(value string, bad names.Report) string {
 	bare := strings.TrimSpace(unquote(value))
 	if bare == "" || bare == "." {
@@ -85,7 +85,7 @@ func parseDomainName(value string, bad names.Report) string {
 	return name
 }
 
-// parseHostname reads options:hostname of a port. It has quotation marks where
+// parseHostname parses options:hostname of a port. It has quotation marks where
 // the port has DHCP options, which the hostname becomes one of.
 func parseHostname(value string, bad names.Report) string {
 	bare := unquote(value)

@@ -44,7 +44,7 @@ func TestParsePortAddresses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var bad complaints
 			got := parsePortAddresses(tt.elements, bad.report)
-			if text := show(names.Answer{V4: got.fixed}); text != tt.want || got.dynamic != tt.dynamic {
+			if text := show(names.Answer{V4: got.static}); text != tt.want || got.dynamic != tt.dynamic {
 				t.Errorf("got %s, %v; want %s, %v", text, got.dynamic, tt.want, tt.dynamic)
 			}
 			if got := strings.Join(bad, " "); got != tt.bad {
@@ -58,8 +58,8 @@ func FuzzParsePortAddresses(f *testing.F) {
 	f.Add("02:00:00:00:00:01 10.0.0.4 aef0::4", "dynamic 10.0.0.5")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		got := parsePortAddresses([]string{a, b}, func(string, string, error) {})
-		if !slices.IsSortedFunc(got.fixed, netip.Addr.Compare) {
-			t.Fatalf("not sorted: %v", got.fixed)
+		if !slices.IsSortedFunc(got.static, netip.Addr.Compare) {
+			t.Fatalf("not sorted: %v", got.static)
 		}
 	})
 }

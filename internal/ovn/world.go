@@ -12,8 +12,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// world is the rows of the databases, what of them is wanted, and what of the snapshot
-// they have made dirty. Source.mu guards it.
+// world is all state of a Source but its snapshot: the rows of the databases, which of them
+// are wanted, and which parts of the snapshot are dirty. Source.mu guards it.
 type world struct {
 	log   Logger
 	local bool // Monitor is Local: only the networks that are wanted are read
@@ -26,48 +26,47 @@ type world struct {
 
 	// chassis is the name of the local one, "" for none.
 	chassis string
-	// wantedNames are the networks wanted by name, with how many want them.
+	// wantedNames counts the calls of Source.AddNetwork in force, by name.
 	wantedNames map[string]int
-	// interfaces are the ports that have an interface here, by who has called
+	// interfaces are the ports that have an interface here, by the owner of
 	// Source.SetPorts; plugged are all of them, sorted.
 	interfaces map[any]localPorts
 	plugged    []string
-	// reported are the ports that Source.Unserved asks for, by who has called it.
-	reported map[any][]string
-	grace    grace
-	groups   groups
+	// unservedPorts are the ports that Source.Unserved asks for, by its owner.
+	unservedPorts map[any][]string
+	grace         grace
+	groups        groups
 
 	// dirty has the networks to be built anew; true: their ports as well.
 	dirty map[origin.Network]bool
-	// complete has the networks that all databases cover. One that is stays so
-	// while it is wanted: a new port of it does not take it away for the moment
-	// that Northbound needs to tell of that port.
+	// complete has the networks that all databases cover. A network stays complete
+	// while it is wanted: a new port does not take it out of the snapshot until
+	// Northbound has sent the row of that port.
 	complete map[origin.Network]struct{}
 	// coverageChanged is set when the databases may have come to cover other networks.
 	coverageChanged bool
 	// conditionsDirty is set when other rows may be wanted.
 	conditionsDirty bool
-	// stageDirty is set when the place of OVN's own DNS may have changed.
+	// stageDirty is set when the stage of OVN's own DNS may have changed.
 	stageDirty bool
 	// networksNamed has the networks of the snapshot by name, sorted.
 	networksNamed map[string][]origin.Network
 
-	// reports are the complaints about values that were logged, badCount is how many
-	// there were.
-	reports  map[string]struct{}
-	badCount uint64
-	// dnsRows and dnsRecords count for Stats.
+	// badReported has the texts about bad values that were logged. badCount counts all.
+	badReported map[string]struct{}
+	badCount    uint64
+	// dnsRows and dnsRecords are for Stats.
 	dnsRows, dnsRecords int
 }
 
-// localPorts are the logical ports that have an interface on one bridge, and how
-// long their guests are kept.
+// localPorts are the logical ports that have an interface on one bridge, and the grace of
+// their guests.
 type localPorts struct {
 	names []string
 	grace time.Duration
 }
 
-// maxReports bounds the memory and the log lines that bad values can cost.
+// maxReports bounds how many bad values are remembered and logged.
 const maxReports = 1000
 
 func (w *world) init(local bool, log Logger) {
@@ -76,15 +75,15 @@ func (w *world) init(local bool, log Logger) {
 	}
 	*w = world{
 		log: log, local: local,
-		wantedNames: make(map[string]int), interfaces: make(map[any]localPorts), reported: make(map[any][]string),
+		wantedNames: make(map[string]int), interfaces: make(map[any]localPorts), unservedPorts: make(map[any][]string),
 		dirty: make(map[origin.Network]bool), complete: make(map[origin.Network]struct{}),
-		networksNamed: make(map[string][]origin.Network), reports: make(map[string]struct{}),
+		networksNamed: make(map[string][]origin.Network), badReported: make(map[string]struct{}),
 		coverageChanged: true, conditionsDirty: true,
 	}
 }
 
-// addDatabases makes what is configured. Each database looks at the other, so both have
-// to be there before a client delivers.
+// addDatabases creates the databases that are configured. Each one uses the other, so both
+// have to exist before a client delivers rows.
 func (w *world) addDatabases(southbound, northbound bool) {
 	if southbound {
 		w.sb = newSouthbound(w)
@@ -98,23 +97,23 @@ func (w *world) addDatabases(southbound, northbound bool) {
 	}
 }
 
-// bad counts a value that can't be read, and logs it when it is first seen.
+// bad counts a value that can't be parsed, and logs it the first time.
 func (w *world) bad(text string) {
-	if _, seen := w.reports[text]; seen {
+	if _, seen := w.badReported[text]; seen {
 		return
 	}
 	w.badCount++
-	if len(w.reports) >= maxReports {
+	if len(w.badReported) >= maxReports {
 		return
 	}
-	w.reports[text] = struct{}{}
+	w.badReported[text] = struct{}{}
 	w.log.Warningf("%s", text)
-	if len(w.reports) == maxReports {
+	if len(w.badReported) == maxReports {
 		w.log.Warningf("that makes %d values that cannot be read; more are counted but not logged", maxReports)
 	}
 }
 
-// reporter returns what complains of values of one row.
+// reporter returns the function that reports bad values of one row.
 func (w *world) reporter(database, table string, id ovsdb.UUID) names.Report {
 	return func(where, value string, err error) {
 		of := ""
@@ -131,7 +130,8 @@ func (w *world) isPlugged(port string) bool {
 	return ok
 }
 
-// graceOf is how long the guest of an interface is kept.
+// graceOf returns the grace of the guest of an interface: the longest of those that
+// Source.SetPorts has given.
 func (w *world) graceOf(iface string) (d time.Duration) {
 	for _, local := range w.interfaces {
 		if slices.Contains(local.names, iface) {
@@ -151,8 +151,8 @@ func (w *world) isDirty() bool {
 	return len(w.dirty) > 0 || w.coverageChanged || w.stageDirty || len(w.groups.touched) > 0
 }
 
-// setConditions asks the databases for the rows that are wanted now. What they
-// then give may make more wanted: a port its network, a network its ports.
+// setConditions asks the databases for the rows that are wanted now. Those rows may make
+// more wanted: a port its network, a network its ports.
 func (w *world) setConditions() {
 	if !w.conditionsDirty {
 		return

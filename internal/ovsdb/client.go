@@ -25,9 +25,9 @@ type TableRequest struct {
 	// request, and absent from every row, where the schema lacks them. Row
 	// counts Columns first, then Optional. No column may be of type real.
 	Columns, Optional []string
-	// MayLack is set for a table that the schema may lack, which then has no rows.
-	MayLack bool
-	// Where picks the rows to begin with: nil all of them, empty none.
+	// AllowMissing is set for a table that the schema may lack, which then has no rows.
+	AllowMissing bool
+	// Where has the conditions until SetConditions: nil is for all rows, empty for none.
 	Where []Condition
 }
 
@@ -36,33 +36,28 @@ type TableRequest struct {
 type Config struct {
 	// Database is the name in the schema, such as "OVN_Southbound".
 	Database string
-	// Endpoints are servers of one database, tried in turn.
+	// Endpoints are servers of one database, which are tried one after the other.
 	Endpoints []endpoint.Endpoint
 	// TLS is needed if any endpoint has TLS.
 	TLS      *tls.Config
 	Tables   []TableRequest
 	Receiver Receiver
-	// LeaderOnly refuses followers of a clustered database. Without it a
-	// follower serves while it is connected to its cluster, unless it is behind
-	// what was read of that cluster before.
-	LeaderOnly bool
-	// Connect bounds dialling, TLS included. Default 5 s.
-	Connect time.Duration
-	// Probe is the silence after which the server is asked for an echo, and,
-	// until the initial contents are in, the further silence after which it
-	// counts as dead. Default 5 s.
-	Probe time.Duration
-	// Dead is the further silence after which a server counts as dead that has
-	// delivered its contents. It is longer, since a server that composes large
-	// contents for others answers nobody meanwhile, and a client that leaves then
-	// only asks it for more of them. Default 30 s.
-	Dead time.Duration
-	// Initial is what the server may take to begin its answer to the monitor
-	// request or a change of conditions, where it is too busy for echoes: about
-	// 6 s for 100,000 rows. Default 60 s.
-	Initial time.Duration
-	// MinBackoff and MaxBackoff bound the delay after a round of all endpoints
-	// has failed. Defaults 200 ms and 8 s.
+	// DialTimeout bounds dialling, the TLS handshake included. Default 5 s.
+	DialTimeout time.Duration
+	// ProbeInterval is the silence after which the server is sent an echo request, as by
+	// OVSDB's inactivity probe, and, until the initial contents are complete, the further
+	// silence after which the connection ends. Default 5 s.
+	ProbeInterval time.Duration
+	// ProbeTimeout is that further silence once the contents are complete. It is longer:
+	// a server that composes large contents for others answers nobody meanwhile, and a
+	// client that connects again only adds to its load. Default 30 s.
+	ProbeTimeout time.Duration
+	// ReplyTimeout bounds the time until the server begins its reply to a monitor request
+	// or a change of conditions, during which it answers no echo requests: about 6 s for
+	// 100,000 rows. It bounds each write, too. Default 60 s.
+	ReplyTimeout time.Duration
+	// MinBackoff and MaxBackoff bound the delay after all endpoints have failed, see
+	// endpoint.Backoff. Defaults 200 ms and 8 s.
 	MinBackoff, MaxBackoff time.Duration
 }
 
@@ -71,10 +66,10 @@ func (c *Config) setDefaults() {
 		field *time.Duration
 		value time.Duration
 	}{
-		{&c.Connect, 5 * time.Second},
-		{&c.Probe, 5 * time.Second},
-		{&c.Dead, 30 * time.Second},
-		{&c.Initial, time.Minute},
+		{&c.DialTimeout, 5 * time.Second},
+		{&c.ProbeInterval, 5 * time.Second},
+		{&c.ProbeTimeout, 30 * time.Second},
+		{&c.ReplyTimeout, time.Minute},
 		{&c.MinBackoff, 200 * time.Millisecond},
 		{&c.MaxBackoff, 8 * time.Second},
 	} {
@@ -84,19 +79,20 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Client keeps one monitor on one database.
+// Client has one monitor on one database.
 type Client struct {
 	cfg Config
 
+	// mu guards conn, its deadlines, gen and where.
 	mu sync.Mutex
-	// conn is there to be woken from its read; nil between connections.
+	// conn is the present connection, nil without one. SetConditions ends its read.
 	conn net.Conn
-	// gen counts the calls of SetConditions; where holds their outcome, by table.
+	// gen counts the calls of SetConditions. where has the present conditions by table.
 	gen   uint64
 	where map[string]clause
 
-	// seen is Run's, see serverRow.
-	seen map[UUID]int64
+	// clusterIndex is serverRow.clusterIndex. Only the goroutine of Run uses it.
+	clusterIndex map[UUID]int64
 }
 
 // clause is the encoded "where" of one table for a server that has all columns, or
@@ -104,7 +100,7 @@ type Client struct {
 type clause struct {
 	json json.RawMessage
 	err  error
-	// optional has the conditions where some are on optional columns.
+	// optional has all conditions if one of them is on an optional column, else none.
 	optional []Condition
 }
 
@@ -117,31 +113,30 @@ func newClause(where []Condition, optional []string) clause {
 	return c
 }
 
-// on is the "where" for a server that has the table like that.
-func (c clause) on(t *table) (json.RawMessage, error) {
+// encode returns the "where" for the table of a server, which may lack optional columns.
+func (c clause) encode(t *table) (json.RawMessage, error) {
 	if c.err != nil || c.optional == nil || len(t.missing) == 0 {
 		return c.json, c.err
 	}
 	return encodeWhere(c.optional, t.missing...)
 }
 
-// New makes a Client; Run starts it.
+// New returns a Client that Run starts.
 func New(cfg Config) *Client {
 	cfg.setDefaults()
-	c := &Client{cfg: cfg, where: make(map[string]clause, len(cfg.Tables)), seen: make(map[UUID]int64)}
+	c := &Client{cfg: cfg, where: make(map[string]clause, len(cfg.Tables)), clusterIndex: make(map[UUID]int64)}
 	for _, t := range cfg.Tables {
 		c.where[t.Table] = newClause(t.Where, t.Optional)
 	}
 	return c
 }
 
-// SetConditions replaces the conditions of the named tables; others keep theirs,
-// and tables that are not in Config are ignored. It only takes a note, so it may
-// be called from any goroutine, a Receiver included, before Run and during
-// outages. The result is told to Receiver.Conditions when the rows reflect it;
-// calls that come faster than the server answers are merged.
+// SetConditions replaces the conditions of the named tables, and leaves those of others.
+// Tables that are not in Config are ignored. It does not wait, and may be called from any
+// goroutine, a Receiver included, before Run and during outages. Receiver.Conditions gets
+// gen when the rows reflect it; calls that come faster than the server answers are merged.
 //
-// A value that cannot be encoded shows as State.Err.
+// A value that can't be encoded ends the connection with that error as State.Err.
 func (c *Client) SetConditions(tables map[string][]Condition) (gen uint64) {
 	encoded := make(map[string]clause, len(tables))
 	for _, t := range c.cfg.Tables {
@@ -154,21 +149,21 @@ func (c *Client) SetConditions(tables map[string][]Condition) (gen uint64) {
 	maps.Copy(c.where, encoded)
 	c.gen++
 	if c.conn != nil {
-		// Ends a read that waits, see session.Read. It fails only where the read
+		// This ends a read that waits, see session.Read. It fails only where the read
 		// fails too.
 		_ = c.conn.SetReadDeadline(past)
 	}
 	return c.gen
 }
 
-// changed tells whether SetConditions was called since gen.
+// changed reports whether SetConditions was called since gen.
 func (c *Client) changed(gen uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.gen != gen
 }
 
-// conditions gives what a server that has those tables should be asked for now.
+// conditions returns what a server with those tables is to be asked for now.
 func (c *Client) conditions(tables map[string]*table) (gen uint64, where map[string]json.RawMessage, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,57 +172,57 @@ func (c *Client) conditions(tables map[string]*table) (gen uint64, where map[str
 		if tables[name] == nil {
 			continue // the schema lacks it
 		}
-		if where[name], err = cl.on(tables[name]); err != nil {
+		if where[name], err = cl.encode(tables[name]); err != nil {
 			return 0, nil, fmt.Errorf("table %q: %w", name, err)
 		}
 	}
 	return c.gen, where, nil
 }
 
-// past is a deadline that has been over for long.
+// past is a deadline that ends reads and writes at once.
 var past = time.Unix(1, 0)
 
-// errNothing is for a Client that could never do anything.
-var errNothing = errors.New("ovsdb: a client needs a database, an endpoint, a table and a receiver")
+// errIncomplete is the error for a Config that lacks something.
+var errIncomplete = errors.New("ovsdb: a client needs a database, an endpoint, a table and a receiver")
 
-// Run connects, delivers, and connects again, to the next endpoint after each
-// failure, until ctx ends. Its error is that of ctx, or tells that Config lacks
-// something. It is to be called once.
+// Run connects, delivers rows, and connects again, to the next endpoint after each
+// failure, until ctx ends. Its error is that of ctx, or at once one that says what Config
+// needs. It is to be called once.
 func (c *Client) Run(ctx context.Context) error {
 	if c.cfg.Database == "" || len(c.cfg.Endpoints) == 0 || len(c.cfg.Tables) == 0 || c.cfg.Receiver == nil {
-		return errNothing
+		return errIncomplete
 	}
-	told := reporter{receiver: c.cfg.Receiver, errs: make(map[string]string)}
-	back := endpoint.Backoff{Min: c.cfg.MinBackoff, Max: c.cfg.MaxBackoff}
+	states := stateReporter{receiver: c.cfg.Receiver, reported: make(map[string]string)}
+	backoff := endpoint.Backoff{Min: c.cfg.MinBackoff, Max: c.cfg.MaxBackoff}
 	for n := 0; ; n++ {
 		if n > 0 && n%len(c.cfg.Endpoints) == 0 {
-			if err := back.Wait(ctx); err != nil {
+			if err := backoff.Wait(ctx); err != nil {
 				return err
 			}
 		}
 		e := c.cfg.Endpoints[n%len(c.cfg.Endpoints)]
-		synced, err := c.connect(ctx, e, &told)
+		synced, err := c.connect(ctx, e, &states)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		told.down(e.String(), err)
-		// One that syncs and fails over and over must not be tried at full speed, but
-		// to be there for some seconds is enough. How long the contents took does not
-		// count: the longer, the less the server bears to be asked again.
+		states.failed(e.String(), err)
+		// The backoff grows for a server whose connections sync and end at once. A
+		// quarter of the greatest delay in sync is enough to reset it. How long the
+		// contents took does not count: the longer, the more they cost the server.
 		if !synced.IsZero() && time.Since(synced) > c.cfg.MaxBackoff/4 {
-			back.Reset()
+			backoff.Reset()
 		}
 	}
 }
 
-// connect runs one connection to its end. synced is since when the receiver had the
-// contents, zero if it never had.
-func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, told *reporter) (synced time.Time, err error) {
-	dialCtx, cancel := context.WithTimeout(ctx, c.cfg.Connect)
+// connect runs one connection to its end. synced is when the receiver had all contents,
+// zero if it never had.
+func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, states *stateReporter) (synced time.Time, err error) {
+	dialCtx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
 	conn, err := e.Dial(dialCtx, c.cfg.TLS)
 	cancel()
 	if err != nil {
-		if closed := ended(err); errors.Is(closed, errClosed) {
+		if closed := closeError(err); errors.Is(closed, errClosed) {
 			err = fmt.Errorf("%s: %w", e, closed)
 		}
 		return synced, err
@@ -253,34 +248,34 @@ func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, told *reporte
 
 	s := newSession(ctx, c, conn, func() {
 		synced = time.Now()
-		told.up(e.String())
+		states.synced(e.String())
 	})
 	err = s.run()
-	return synced, fmt.Errorf("%s: %w", e, ended(err))
+	return synced, fmt.Errorf("%s: %w", e, closeError(err))
 }
 
-// reporter passes on changes of state only. Several endpoints that are down in
-// turn, each in its own way, are told once each.
-type reporter struct {
+// stateReporter calls Receiver.State with changes of state only. Where each of several
+// endpoints fails in a way of its own, each failure is reported once.
+type stateReporter struct {
 	receiver Receiver
-	// errs is what was told of each endpoint since the last sync.
-	errs map[string]string
+	// reported has the text of the last error of each endpoint since the last sync.
+	reported map[string]string
 }
 
-// changing is what one failure has anew at each try: our port, and in an error
-// about a certificate the time.
-var changing = regexp.MustCompile(`:\d+->|current time \S+`)
+// varying matches what differs in the text of one failure from try to try: our port, and
+// in an error about a certificate the time.
+var varying = regexp.MustCompile(`:\d+->|current time \S+`)
 
-func (r *reporter) up(endpoint string) {
-	clear(r.errs)
+func (r *stateReporter) synced(endpoint string) {
+	clear(r.reported)
 	r.receiver.State(State{Endpoint: endpoint, Synced: true})
 }
 
-func (r *reporter) down(endpoint string, err error) {
-	text := changing.ReplaceAllString(err.Error(), "")
-	if told, ok := r.errs[endpoint]; ok && told == text {
+func (r *stateReporter) failed(endpoint string, err error) {
+	text := varying.ReplaceAllString(err.Error(), "")
+	if last, ok := r.reported[endpoint]; ok && last == text {
 		return
 	}
-	r.errs[endpoint] = text
+	r.reported[endpoint] = text
 	r.receiver.State(State{Endpoint: endpoint, Err: err})
 }

@@ -116,7 +116,7 @@ func TestBehind(t *testing.T) {
 	r := newReplica()
 	start(t, r, func(cfg *ovsdb.Config) {
 		fakeTables(cfg)
-		cfg.Probe = time.Minute
+		cfg.ProbeInterval = time.Minute
 		cfg.Receiver = plain{r}
 	}, first.endpoint, second.endpoint)
 	shows := func(name string) {
@@ -172,7 +172,7 @@ func TestSilentFromTheStart(t *testing.T) {
 	r := newReplica()
 	start(t, r, func(cfg *ovsdb.Config) {
 		fakeTables(cfg)
-		cfg.Initial = time.Hour
+		cfg.ReplyTimeout = time.Hour
 		cfg.Receiver = plain{r}
 	}, silent, good.endpoint)
 	r.waitSynced(t)

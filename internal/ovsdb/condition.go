@@ -10,8 +10,8 @@ import (
 )
 
 // Condition is one clause: [column, function, value] (RFC 7047 section 5.1). A
-// row is monitored if any clause of its table holds (ovsdb-server(7),
-// "Monitor_cond"). One on a column of TableRequest.Optional holds nowhere if the
+// row is monitored if any clause of its table is true (ovsdb-server(7),
+// "Monitor_cond"). One on a column of TableRequest.Optional is true for no row if the
 // server's schema lacks the column.
 type Condition struct {
 	Column string
@@ -23,7 +23,7 @@ type Condition struct {
 	Value any
 }
 
-// encodeWhere makes the "where" of a monitor request, for a server that lacks the
+// encodeWhere returns the "where" of a monitor request, for a server that lacks the
 // missing columns: nil asks for all rows, empty for none.
 func encodeWhere(where []Condition, missing ...string) (json.RawMessage, error) {
 	where = slices.DeleteFunc(slices.Clone(where), func(c Condition) bool { return slices.Contains(missing, c.Column) })
@@ -44,7 +44,7 @@ func encodeWhere(where []Condition, missing ...string) (json.RawMessage, error) 
 	return json.Marshal(clauses)
 }
 
-// encodeValue gives the notation of RFC 7047 section 5.1.
+// encodeValue returns a value in the notation of RFC 7047 section 5.1, for json.Marshal.
 func encodeValue(v any) (any, error) {
 	switch v := v.(type) {
 	case string, int, int64, bool:

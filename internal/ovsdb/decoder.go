@@ -19,11 +19,12 @@ const (
 	maxSmall = 64 << 10
 )
 
-// monitor is one monitor and where its rows go.
+// monitor is one monitor.
 type monitor struct {
-	id     string // a JSON string
+	id     string // in JSON
 	tables map[string]*table
-	row    func(table string, id UUID, op Op, row *Row) error
+	// row gets each row.
+	row func(table string, id UUID, op Op, row *Row) error
 }
 
 // message is a JSON-RPC 1.0 message without its rows.
@@ -34,20 +35,20 @@ type message struct {
 	rows *monitor
 }
 
-// decoder reads messages, and delivers rows while it does.
+// decoder decodes messages, and delivers rows while it does.
 type decoder struct {
 	*scanner
 	// updates are the monitors whose "update2" may come.
 	updates []*monitor
-	// initial is the monitor whose initial contents are the next result.
+	// initial is the monitor whose initial contents are the next result, nil for none.
 	initial *monitor
 	row     Row
 	maxRow  int // bytes of memory that a row may take
 }
 
-// next reads one message. The members may come in any order, so a result or
-// parameters can be rows before the id or the method says so: nothing else of
-// that shape is under way then, and the caller checks.
+// next decodes one message. The members may come in any order, so a result or
+// parameters can be rows before the id or the method says so. No other result or
+// parameters of that form are expected then, and the caller checks id and method.
 func (d *decoder) next() (msg message, err error) {
 	if _, err := d.peek(); err != nil {
 		return msg, err // io.EOF between two messages stays io.EOF
@@ -123,7 +124,7 @@ func (d *decoder) params(msg *message) error {
 		return err
 	}
 	d.pos++
-	// Put together again, for an echo request is answered with them.
+	// The text is put together again: an echo request is answered with it.
 	all := []byte{'['}
 	for first := true; ; first = false {
 		more, err := d.scanner.next(first, ']')

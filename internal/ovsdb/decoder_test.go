@@ -54,7 +54,7 @@ func decodeRows(r io.Reader, maxRow int) (events []string) {
 			}
 			width := int(row.cells[col].width)
 			for i := range width * row.Len(col) {
-				fmt.Fprintf(&b, "%q/%d,", row.BytesAt(col, i), row.IntAt(col, i))
+				fmt.Fprintf(&b, "%q/%d,", row.bytesAt(col, i), row.at(col, i).num)
 			}
 		}
 		events = append(events, b.String())
@@ -151,7 +151,7 @@ func (e endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Whatever is endless is given up, and before it costs much memory.
+// Endless input is an error before it takes much memory.
 func TestDecodeEndless(t *testing.T) {
 	t.Parallel()
 	if s := newSession(t.Context(), New(Config{}), nil, nil); s.dec.maxRow != maxRow {

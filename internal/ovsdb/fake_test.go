@@ -86,7 +86,7 @@ func script(answer func(req request, n int) string) func(net.Conn) {
 
 func fakeTables(cfg *ovsdb.Config) {
 	cfg.Tables = []ovsdb.TableRequest{{Table: "Thing", Columns: []string{"name"}, Optional: []string{"map"}}}
-	cfg.Probe, cfg.Initial = 100*time.Millisecond, time.Second
+	cfg.ProbeInterval, cfg.ReplyTimeout = 100*time.Millisecond, time.Second
 }
 
 // plain takes rows in whatever the columns.
@@ -95,7 +95,7 @@ type plain struct{ *replica }
 func (p plain) Row(_ string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.work.things[id] = thing{Name: row.String(0), Map: row.PatchMap(1, p.work.things[id].Map)}
+	p.work.things[id] = thing{Name: row.String(0), Map: patchMap(row, 1, p.work.things[id].Map)}
 	return nil
 }
 

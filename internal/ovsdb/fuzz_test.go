@@ -50,7 +50,7 @@ func FuzzSchema(f *testing.F) {
 		m := &monitor{id: mainID, tables: tables, row: func(_ string, _ UUID, _ Op, row *Row) error {
 			for col := range have.width {
 				for i := range row.Len(col) {
-					row.BytesAt(col, i)
+					row.bytesAt(col, i)
 					row.PairAt(col, i)
 				}
 			}
@@ -86,34 +86,33 @@ func FuzzServerError(f *testing.F) {
 func FuzzServerRow(f *testing.F) {
 	const row = `{"id":1,"result":{"Database":{"` + testID + `":{"initial":`
 	for _, text := range []string{
-		row + `{"name":"D","model":"clustered","connected":true,"leader":true,"cid":["uuid","` + testID + `"],"index":7}}}}}`,
-		row + `{"name":"D","model":"standalone","connected":true,"leader":true,"cid":["set",[]],"index":["set",[]]}}}}}` +
+		row + `{"name":"D","model":"clustered","connected":true,"cid":["uuid","` + testID + `"],"index":7}}}}}`,
+		row + `{"name":"D","model":"standalone","connected":true,"cid":["set",[]],"index":["set",[]]}}}}}` +
 			`{"id":null,"method":"update2","params":["puntdns-server",{"Database":{"` + testID + `":{"modify":{"connected":false,"index":-1}}}}]}`,
-		row + `{"name":"D","model":"clustered","connected":false,"leader":true}}}}}`,
-		row + `{"name":"D","model":"standalone","connected":true,"leader":true}}}}}` +
+		row + `{"name":"D","model":"clustered","connected":false}}}}}`,
+		row + `{"name":"D","model":"standalone","connected":true}}}}}` +
 			`{"id":null,"method":"update2","params":["puntdns-server",{"Database":{"` + testID + `":{"modify":{"connected":false}}}}]}`,
 		row + `{"model":["set",["a","b"]],"connected":["set",[true,false]],"index":9223372036854775807}}}}}` +
 			`{"id":null,"method":"update2","params":["puntdns-server",{"Database":{"` + testID + `":{"delete":null}}}]}`,
 		row + `{"index":99999999999999999999}}}}}`,
 	} {
-		f.Add([]byte(text), true)
-		f.Add([]byte(text), false)
+		f.Add([]byte(text))
 	}
-	f.Fuzz(func(t *testing.T, text []byte, leaderOnly bool) {
-		r := &serverRow{database: "D", leaderOnly: leaderOnly, seen: map[UUID]int64{}}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r := &serverRow{database: "D", clusterIndex: map[UUID]int64{}}
 		m := &monitor{id: serverID, tables: serverTables, row: r.update}
 		d := decoder{maxRow: maxRow, scanner: newScanner(bytes.NewReader(text)), updates: []*monitor{m}, initial: m}
 		for {
 			_, err := d.next()
-			if ok := r.check() == nil; ok != (r.present && r.connected && (r.leader || !leaderOnly) && r.index >= r.seen[r.cid]) {
+			if ok := r.check() == nil; ok != (r.present && r.connected && r.index >= r.clusterIndex[r.cid]) {
 				t.Fatalf("%+v: %v", r, r.check())
 			}
 			if err != nil {
 				return
 			}
-			before := r.seen[r.cid]
-			r.read()
-			if r.seen[r.cid] < before || r.seen[r.cid] < r.index {
+			before := r.clusterIndex[r.cid]
+			r.noteRead()
+			if r.clusterIndex[r.cid] < before || r.clusterIndex[r.cid] < r.index {
 				t.Fatalf("%+v: %d was read before", r, before)
 			}
 		}

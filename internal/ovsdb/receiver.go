@@ -25,25 +25,24 @@ func (op Op) String() string {
 	return "invalid"
 }
 
-// Receiver gets the rows. All calls come from the goroutine of Client.Run, one
-// at a time. A slow Receiver delays the connection and may end it, since the
-// server's echo requests wait for it too.
+// Receiver gets the rows. The goroutine of Client.Run makes all calls. A slow Receiver
+// delays the connection and may end it, since the server's echo requests wait for it too.
 type Receiver interface {
 	// Reset comes before the rows of a new connection. They replace everything
-	// at the next Commit; until then what was committed last stays the picture.
-	// Rows that were not committed before a Reset are void.
+	// at the next Commit; until then the rows of the last Commit stay valid.
+	// Rows without a Commit before a Reset are void.
 	Reset()
 	// Row is one row of the initial contents or of an update. An error ends the
 	// connection, and a new one starts over with Reset.
 	Row(table string, id UUID, op Op, row *Row) error
-	// Conditions says that the rows so far reflect the conditions set by the
+	// Conditions says that the rows so far reflect the conditions of the
 	// SetConditions that returned gen, and so of every earlier one; 0 stands for
 	// those of Config. Commit follows.
 	Conditions(gen uint64)
 	// Commit ends the initial contents, an update, or a change of conditions:
-	// the rows are a consistent picture.
+	// the rows are consistent.
 	Commit()
-	// State is told on change only: after the first Commit of a connection, when
+	// State is called on change only: after the first Commit of a connection, when
 	// it ends, and when an endpoint fails in another way than it did before.
 	State(s State)
 }

@@ -72,7 +72,29 @@ type thing struct {
 	Refs       []ovsdb.UUID
 }
 
-// patch brings a thing up to date and leaves what it shares with older copies.
+// patchMap applies an update to a map of strings: old itself if the column is not in the
+// update, old modified in place if it is a difference, else a new map.
+func patchMap(r *ovsdb.Row, col int, old map[string]string) map[string]string {
+	switch {
+	case !r.Has(col):
+		return old
+	case !r.Diff(col):
+		return r.Map(col)
+	case old == nil:
+		old = make(map[string]string, r.Len(col))
+	}
+	for i := range r.Len(col) {
+		k, v := r.PairAt(col, i)
+		if have, ok := old[string(k)]; ok && have == string(v) {
+			delete(old, string(k))
+		} else {
+			old[string(k)] = string(v)
+		}
+	}
+	return old
+}
+
+// patch applies an update to a thing, and does not modify what older copies share.
 func (th thing) patch(r *ovsdb.Row) thing {
 	if r.Has(cName) {
 		th.Name = r.String(cName)
@@ -99,8 +121,8 @@ func (th thing) patch(r *ovsdb.Row) thing {
 	}
 	th.Names = r.PatchStrings(cNames, th.Names)
 	th.Two = r.PatchStrings(cTwo, th.Two)
-	th.Map = r.PatchMap(cMap, maps.Clone(th.Map))
-	th.One = r.PatchMap(cOneMap, maps.Clone(th.One))
+	th.Map = patchMap(r, cMap, maps.Clone(th.Map))
+	th.One = patchMap(r, cOneMap, maps.Clone(th.One))
 	if r.Has(cRef) {
 		th.Ref = r.UUID(cRef)
 	}

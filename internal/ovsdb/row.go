@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Row is one row of an update, in update2 notation. It and every slice of bytes
-// it gives are valid until Receiver.Row returns: the next row uses the same
+// Row is one row of an update, in update2 notation. It and every slice of bytes that
+// it returns are valid until Receiver.Row returns: the next row uses the same
 // memory.
 //
 // Columns are named by their index in TableRequest: Columns first, Optional
@@ -38,12 +38,12 @@ type atom struct {
 }
 
 func (r *Row) reset(columns int) {
-	// One huge row must not pin its memory for good.
-	const keep = 1 << 20
-	if cap(r.text) > keep {
+	// The memory of one huge row is not reused, but collected.
+	const maxReused = 1 << 20 // bytes
+	if cap(r.text) > maxReused {
 		r.text = nil
 	}
-	if cap(r.atoms) > keep/16 {
+	if cap(r.atoms) > maxReused/16 {
 		r.atoms = nil
 	}
 	r.text, r.atoms = r.text[:0], r.atoms[:0]
@@ -68,15 +68,15 @@ func (r *Row) at(col, i int) atom {
 
 func (r *Row) bytes(a atom) []byte { return r.text[a.off : a.off+a.n : a.off+a.n] }
 
-// Has tells whether the column is in this update.
+// Has reports whether the column is in this update.
 func (r *Row) Has(col int) bool { return r.cell(col).present }
 
-// Diff tells whether the column holds a difference to the value known so far
-// instead of a new value. That is so in a Modify, for columns that can have more
-// than one element: in a set each element is to be toggled; in a map a pair that
-// is known is removed, another value for a known key replaces it, a new key is
-// added. A set or map of at most one element comes as its new value (RFC 7047 has
-// it as optional scalar; ovsdb/monitor.c by ovsdb_datum_diff).
+// Diff reports whether the column has a difference to the last value instead of a new
+// value. That is so in a Modify, for columns that can have more than one element. In a set
+// each element of the difference is toggled. In a map a pair that is there is removed,
+// another value for a key that is there replaces it, and a new key is added. A set or map
+// of at most one element comes as its new value (ovsdb_datum_diff in lib/ovsdb-data.c of
+// Open vSwitch).
 func (r *Row) Diff(col int) bool { return r.cell(col).diff }
 
 // Len is the number of elements of a set, or of pairs of a map: 0 or 1 for an
@@ -84,7 +84,7 @@ func (r *Row) Diff(col int) bool { return r.cell(col).diff }
 func (r *Row) Len(col int) int { return int(r.cell(col).n) }
 
 // Bytes is the text of a scalar, or of an optional one; empty if there is none.
-func (r *Row) Bytes(col int) []byte { return r.BytesAt(col, 0) }
+func (r *Row) Bytes(col int) []byte { return r.bytesAt(col, 0) }
 
 // String is a copy of Bytes.
 func (r *Row) String(col int) string { return string(r.Bytes(col)) }
@@ -96,17 +96,14 @@ func (r *Row) Int(col int) int64 { return r.at(col, 0).num }
 func (r *Row) Bool(col int) bool { return r.at(col, 0).num != 0 }
 
 // UUID is the value of a reference, or of an optional one; zero if there is none.
-func (r *Row) UUID(col int) UUID { return r.UUIDAt(col, 0) }
+func (r *Row) UUID(col int) UUID { return r.uuidAt(col, 0) }
 
-// BytesAt is element i of a set of strings.
-func (r *Row) BytesAt(col, i int) []byte { return r.bytes(r.at(col, i)) }
+// bytesAt is element i of a set of strings.
+func (r *Row) bytesAt(col, i int) []byte { return r.bytes(r.at(col, i)) }
 
-// IntAt is element i of a set of integers.
-func (r *Row) IntAt(col, i int) int64 { return r.at(col, i).num }
-
-// UUIDAt is element i of a set of references.
-func (r *Row) UUIDAt(col, i int) (id UUID) {
-	copy(id[:], r.BytesAt(col, i))
+// uuidAt is element i of a set of references.
+func (r *Row) uuidAt(col, i int) (id UUID) {
+	copy(id[:], r.bytesAt(col, i))
 	return id
 }
 
@@ -119,7 +116,7 @@ func (r *Row) PairAt(col, i int) (key, value []byte) {
 func (r *Row) Strings(col int) []string {
 	all := make([]string, r.Len(col))
 	for i := range all {
-		all[i] = string(r.BytesAt(col, i))
+		all[i] = string(r.bytesAt(col, i))
 	}
 	slices.Sort(all)
 	return all
@@ -129,7 +126,7 @@ func (r *Row) Strings(col int) []string {
 func (r *Row) UUIDs(col int) []UUID {
 	all := make([]UUID, r.Len(col))
 	for i := range all {
-		all[i] = r.UUIDAt(col, i)
+		all[i] = r.uuidAt(col, i)
 	}
 	slices.SortFunc(all, UUID.Compare)
 	return all
@@ -145,30 +142,8 @@ func (r *Row) Map(col int) map[string]string {
 	return m
 }
 
-// PatchMap brings a map up to date: old itself if the column is not in this
-// update, old altered in place if it is a difference, else a new map.
-func (r *Row) PatchMap(col int, old map[string]string) map[string]string {
-	switch {
-	case !r.Has(col):
-		return old
-	case !r.Diff(col):
-		return r.Map(col)
-	case old == nil:
-		old = make(map[string]string, r.Len(col))
-	}
-	for i := range r.Len(col) {
-		k, v := r.PairAt(col, i)
-		if have, ok := old[string(k)]; ok && have == string(v) {
-			delete(old, string(k))
-		} else {
-			old[string(k)] = string(v)
-		}
-	}
-	return old
-}
-
-// PatchStrings brings a sorted set of strings up to date: old itself if the
-// column is not in this update, else a new sorted slice. old is not altered.
+// PatchStrings applies the update to a sorted set of strings: it returns old itself if the
+// column is not in the update, else a new sorted slice. old is not modified.
 func (r *Row) PatchStrings(col int, old []string) []string {
 	return patchSet(r, col, old, (*Row).Strings, cmp.Compare[string])
 }
@@ -189,7 +164,7 @@ func patchSet[T any](r *Row, col int, old []T, read func(*Row, int) []T, compare
 	return toggle(old, read(r, col), compare)
 }
 
-// toggle is the symmetric difference of two sorted sets.
+// toggle returns the symmetric difference of two sorted sets.
 func toggle[T any](a, b []T, compare func(x, y T) int) []T {
 	out := make([]T, 0, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// bufferSize is all of a message that is ever held, beyond the one row.
+	// bufferSize, in bytes, is all of a message that is in memory, beside one row.
 	bufferSize = 64 << 10
 	// maxDepth is far above what any schema or error needs.
 	maxDepth = 64
@@ -21,12 +21,12 @@ const (
 	maxName = 1 << 10
 )
 
-// scanner takes JSON (RFC 8259) apart token by token while it is being read.
+// scanner splits JSON (RFC 8259) into tokens while it is read.
 type scanner struct {
 	r        io.Reader
 	buf      []byte
-	pos, end int
-	name     []byte // scratch of readName
+	pos, end int    // what is not consumed of buf
+	name     []byte // buffer of readName and scalar
 }
 
 func newScanner(r io.Reader) *scanner {
@@ -48,8 +48,8 @@ func (s *scanner) fill() error {
 	return nil
 }
 
-// peek gives the next byte that is not white space and leaves it there. io.EOF
-// passes through, so that the caller can tell an end between two messages.
+// peek returns the next byte that is not white space, and does not consume it. It returns
+// io.EOF as it is: between two messages that is the regular end.
 func (s *scanner) peek() (byte, error) {
 	for {
 		for s.pos < s.end {
@@ -78,8 +78,8 @@ func (s *scanner) expect(want byte) error {
 	return nil
 }
 
-// next steps to the following element of a container that ends with end, and
-// tells whether there is one.
+// next goes to the following element of a container that ends with end, and
+// reports whether there is one.
 func (s *scanner) next(first bool, end byte) (bool, error) {
 	c, err := s.peek()
 	if err != nil {
@@ -269,8 +269,8 @@ func (s *scanner) scalar() ([]byte, error) {
 	return s.name, nil
 }
 
-// nesting is where the bytes of a value have led so far. The zero nesting is before the
-// first of them.
+// nesting is the state behind some bytes of a value. The zero nesting is that before the
+// first byte.
 type nesting struct {
 	depth   int  // arrays and objects that are open
 	quoted  bool // in a string
@@ -302,7 +302,7 @@ func (n *nesting) step(c byte) (closed bool, err error) {
 	return false, nil
 }
 
-// raw reads any value and gives its text, at most limit bytes of it.
+// raw reads any value and returns its text, at most limit bytes of it.
 func (s *scanner) raw(limit int) (json.RawMessage, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, inside(err)
@@ -336,7 +336,7 @@ func (s *scanner) raw(limit int) (json.RawMessage, error) {
 	return text, nil
 }
 
-// inside makes an end of input an error: it came within a value.
+// inside turns io.EOF within a value into io.ErrUnexpectedEOF.
 func inside(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

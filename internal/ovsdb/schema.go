@@ -35,13 +35,13 @@ type column struct {
 	many bool
 }
 
-// table is a requested table: its columns that the server has.
+// table is a requested table.
 type table struct {
 	name    string
-	names   []string
-	columns map[string]column
-	missing []string // optional columns that the server has not
-	width   int      // columns requested, present on the server or not
+	names   []string          // of the requested columns that the server has
+	columns map[string]column // by those names
+	missing []string          // of the optional columns that the server lacks
+	width   int               // how many columns are requested, present on the server or not
 }
 
 // schema is what is needed of a database schema (RFC 7047 section 3.2).
@@ -84,12 +84,12 @@ func (t *baseType) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// tables matches requests with a schema.
+// tables returns the requested tables. It is an error if the schema lacks one, or a column.
 func (s *schema) tables(database string, requests []TableRequest) (map[string]*table, error) {
 	all := make(map[string]*table, len(requests))
 	for _, req := range requests {
 		have, ok := s.Tables[req.Table]
-		if !ok && req.MayLack {
+		if !ok && req.AllowMissing {
 			continue
 		}
 		if !ok {
@@ -104,7 +104,7 @@ func (s *schema) tables(database string, requests []TableRequest) (map[string]*t
 	return all, nil
 }
 
-// table matches one request with the table that it is for.
+// table returns the requested table.
 func (s *tableSchema) table(database string, req TableRequest) (*table, error) {
 	names := slices.Concat(req.Columns, req.Optional)
 	t := &table{name: req.Table, columns: make(map[string]column, len(names)), width: len(names)}

@@ -7,18 +7,19 @@ import (
 	"fmt"
 )
 
-// serverRow is the database's row in _Server.Database (ovsdb-server(5)).
+// serverRow is the database's row in _Server.Database (ovsdb-server(5)). A follower of a
+// cluster is as good as its leader while it is connected to the cluster, and not behind
+// what was read of that cluster before.
 type serverRow struct {
-	database   string
-	leaderOnly bool
-	// seen is the highest index that was read of each cluster, on whatever
-	// connection.
-	seen map[UUID]int64
+	database string
+	// clusterIndex is the highest index of the Raft log that was read of each cluster,
+	// on this or an earlier connection.
+	clusterIndex map[UUID]int64
 
-	present, connected, leader bool
-	model                      string
-	cid                        UUID
-	index                      int64
+	present, connected bool
+	model              string
+	cid                UUID // of the cluster; zero for a database in none
+	index              int64
 }
 
 // Columns of serverTables.
@@ -26,23 +27,21 @@ const (
 	colName = iota
 	colModel
 	colConnected
-	colLeader
 	colCID
 	colIndex
 )
 
 var serverTables = map[string]*table{"Database": {
 	name:  "Database",
-	names: []string{"name", "model", "connected", "leader", "cid", "index"},
+	names: []string{"name", "model", "connected", "cid", "index"},
 	columns: map[string]column{
 		"name":      {index: colName, key: kindString},
 		"model":     {index: colModel, key: kindString},
 		"connected": {index: colConnected, key: kindBoolean},
-		"leader":    {index: colLeader, key: kindBoolean},
 		"cid":       {index: colCID, key: kindUUID},
 		"index":     {index: colIndex, key: kindInteger},
 	},
-	width: 6,
+	width: 5,
 }}
 
 func (r *serverRow) update(_ string, _ UUID, op Op, row *Row) error {
@@ -53,9 +52,6 @@ func (r *serverRow) update(_ string, _ UUID, op Op, row *Row) error {
 	if op == Insert || row.Has(colConnected) {
 		r.connected = row.Bool(colConnected)
 	}
-	if op == Insert || row.Has(colLeader) {
-		r.leader = row.Bool(colLeader)
-	}
 	if op == Insert || row.Has(colCID) {
 		r.cid = row.UUID(colCID)
 	}
@@ -65,7 +61,7 @@ func (r *serverRow) update(_ string, _ UUID, op Op, row *Row) error {
 	return nil
 }
 
-// check tells why this server is not to be used.
+// check returns an error if this server is not to be used.
 func (r *serverRow) check() error {
 	switch {
 	case !r.present:
@@ -74,14 +70,12 @@ func (r *serverRow) check() error {
 		return errors.New("the server is cut off from its cluster")
 	case !r.connected:
 		return fmt.Errorf("the server's %s database is not connected", r.model)
-	case r.leaderOnly && !r.leader:
-		return errors.New("the server is not the leader of its cluster")
-	case r.index < r.seen[r.cid]:
+	case r.index < r.clusterIndex[r.cid]:
 		return errors.New("the server is behind what was read of its cluster before")
 	}
 	return nil
 }
 
-// read notes that the rows up to index have been delivered, or soon will be. One
-// that has no index is in no cluster.
-func (r *serverRow) read() { r.seen[r.cid] = max(r.seen[r.cid], r.index) }
+// noteRead notes that the rows up to index have been delivered, or soon will be. A
+// database that is in no cluster has no index.
+func (r *serverRow) noteRead() { r.clusterIndex[r.cid] = max(r.clusterIndex[r.cid], r.index) }

@@ -17,17 +17,17 @@ import (
 	"time"
 )
 
-// The monitors of a connection. The one of _Server tells about the server's place
-// in a cluster. There is one for all tables: rows of monitors that overlap would
-// be told twice.
+// The ids of the two monitors of a connection, and of echo requests, in JSON. One monitor
+// is for all tables, since rows of monitors that overlap would come twice. The other one
+// is for the row of _Server that says whether the server is connected to its cluster.
 const (
 	mainID   = `"puntdns"`
 	serverID = `"puntdns-server"`
 	echoID   = `"echo"`
 )
 
-// session is one connection, worked by one goroutine: it reads, and writes
-// between reads. At most one request is under way beside an echo.
+// session is one connection. Only the goroutine of Client.Run uses it: it reads, and
+// writes between reads. At most one request is outstanding beside an echo request.
 type session struct {
 	ctx    context.Context
 	client *Client
@@ -39,27 +39,31 @@ type session struct {
 	server *serverRow
 
 	lastID  int
-	pending string // id of the request under way
-	reply   message
+	pending string  // id of the outstanding request, "" without one
+	reply   message // the last one
 
+	// synced is set once the initial contents are complete.
 	synced bool
 	// gen and where are the conditions that were sent last.
 	gen   uint64
 	where map[string]json.RawMessage
 
-	// quiet is when the peer's silence began, or was probed; patience is until
-	// when silence is expected.
-	quiet, patience time.Time
-	probed          bool
+	// silentSince is when the last bytes came, or when the echo request was sent that has
+	// no reply yet, which probed says.
+	silentSince time.Time
+	probed      bool
+	// replyDeadline is that of the outstanding request, zero without one. Until then the
+	// server may be silent.
+	replyDeadline time.Time
 }
 
 func newSession(ctx context.Context, c *Client, conn net.Conn, onSync func()) *session {
-	s := &session{ctx: ctx, client: c, conn: conn, onSync: onSync, quiet: time.Now()}
+	s := &session{ctx: ctx, client: c, conn: conn, onSync: onSync, silentSince: time.Now()}
 	s.dec.scanner, s.dec.maxRow = newScanner(s), maxRow
 	return s
 }
 
-// run ends with an error, since a connection has no other end.
+// run works until the connection ends, and returns why. It never returns nil.
 func (s *session) run() error {
 	if err := s.watchServer(); err != nil {
 		return err
@@ -76,7 +80,7 @@ func (s *session) run() error {
 
 // watchServer monitors the database's row in _Server, which older servers lack.
 func (s *session) watchServer() error {
-	s.server = &serverRow{database: s.client.cfg.Database, leaderOnly: s.client.cfg.LeaderOnly, seen: s.client.seen}
+	s.server = &serverRow{database: s.client.cfg.Database, clusterIndex: s.client.clusterIndex}
 	m := &monitor{id: serverID, tables: serverTables, row: s.server.update}
 	where, err := encodeWhere([]Condition{{Column: "name", Function: "==", Value: s.client.cfg.Database}})
 	if err != nil {
@@ -93,6 +97,7 @@ func (s *session) watchServer() error {
 	return s.server.check()
 }
 
+// serverChanged is called after an update of the row in _Server.
 func (s *session) serverChanged() error {
 	if s.server == nil {
 		return nil
@@ -101,12 +106,12 @@ func (s *session) serverChanged() error {
 		return err
 	}
 	if s.synced {
-		s.server.read()
+		s.server.noteRead()
 	}
 	return nil
 }
 
-// openMain asks for the tables and takes in their initial contents.
+// openMain starts the monitor of the tables and delivers their initial contents.
 func (s *session) openMain() error {
 	c := s.client
 	text, err := s.call("get_schema", c.cfg.Database)
@@ -132,7 +137,7 @@ func (s *session) openMain() error {
 	}
 	s.gen, s.where, s.synced = gen, where, true
 	if s.server != nil {
-		s.server.read()
+		s.server.noteRead()
 	}
 	c.cfg.Receiver.Conditions(gen)
 	c.cfg.Receiver.Commit()
@@ -154,16 +159,15 @@ func (s *session) startMonitor(m *monitor, database string, where map[string]jso
 	s.dec.initial = m
 	s.dec.updates = append(s.dec.updates, m)
 	if m == s.main {
-		// What _Server has is small, and to leave a server that keeps it back
-		// costs nobody anything.
-		s.patience = time.Now().Add(s.client.cfg.Initial)
+		// The one row of _Server needs no such deadline: it is small.
+		s.replyDeadline = time.Now().Add(s.client.cfg.ReplyTimeout)
 	}
 	_, err := s.call("monitor_cond", database, json.RawMessage(m.id), requests)
 	s.dec.initial = nil
 	return err
 }
 
-// call sends a request and works until its reply.
+// call sends a request, handles messages until its reply comes, and returns the result.
 func (s *session) call(method string, params ...any) (json.RawMessage, error) {
 	if err := s.request(method, params...); err != nil {
 		return nil, err
@@ -196,23 +200,23 @@ func (s *session) request(method string, params ...any) error {
 	return s.write(text)
 }
 
-// step reads one message and does what it asks for.
+// step reads and handles one message.
 func (s *session) step() error {
 	msg, err := s.dec.next()
 	if err != nil {
 		return err
 	}
 	if msg.method != "" {
-		return s.notified(msg)
+		return s.handleRequest(msg)
 	}
-	return s.replied(msg)
+	return s.handleReply(msg)
 }
 
-// notified handles requests and notifications of the server.
-func (s *session) notified(msg message) error {
+// handleRequest handles requests and notifications of the server.
+func (s *session) handleRequest(msg message) error {
 	switch {
 	case msg.method == "update2" && msg.rows == s.main && s.main != nil:
-		// Initial contents are told by the reply; nothing can be told before it.
+		// The initial contents come with the reply, and updates only after it.
 		if !s.synced {
 			return errors.New("an update before the initial contents")
 		}
@@ -236,17 +240,17 @@ func (s *session) notified(msg message) error {
 	return nil
 }
 
-// replied handles the reply to the request under way.
-func (s *session) replied(msg message) error {
+// handleReply handles the reply to the outstanding request, or to an echo request.
+func (s *session) handleReply(msg message) error {
 	if string(msg.id) == echoID && msg.rows == nil {
 		return nil
 	}
 	if s.pending == "" || string(msg.id) != s.pending {
 		return fmt.Errorf("a reply to request %.40q, which is not under way", msg.id)
 	}
-	s.pending, s.reply, s.patience = "", msg, time.Time{}
+	s.pending, s.reply, s.replyDeadline = "", msg, time.Time{}
 	if !s.synced {
-		return nil // call waits for it
+		return nil // call returns it
 	}
 	if err := newServerError("monitor_cond_change", msg.err); err != nil {
 		return err
@@ -269,7 +273,7 @@ func (s *session) changeConditions() error {
 	type request struct {
 		Where json.RawMessage `json:"where"`
 	}
-	// It may stay empty: the reply is still wanted.
+	// Where it is empty, the request is still sent: Receiver.Conditions follows the reply.
 	requests := map[string][]request{}
 	for table, text := range where {
 		if !bytes.Equal(text, s.where[table]) {
@@ -277,24 +281,25 @@ func (s *session) changeConditions() error {
 		}
 	}
 	s.gen, s.where = gen, where
-	s.patience = time.Now().Add(s.client.cfg.Initial)
+	s.replyDeadline = time.Now().Add(s.client.cfg.ReplyTimeout)
 	return s.request("monitor_cond_change", json.RawMessage(mainID), json.RawMessage(mainID), requests)
 }
 
-// Read gives the decoder its bytes. While there are none it sends changes of
-// conditions and probes: a read that waits is ended by a deadline in the past.
+// Read implements io.Reader for the decoder. While no bytes come it sends changes of
+// conditions, for which SetConditions ends the read by a deadline in the past, and echo
+// requests.
 func (s *session) Read(p []byte) (int, error) {
 	for {
 		if err := s.changeConditions(); err != nil {
 			return 0, err
 		}
-		limit := s.client.cfg.Probe
+		limit := s.client.cfg.ProbeInterval
 		if s.probed && s.synced {
-			limit = s.client.cfg.Dead
+			limit = s.client.cfg.ProbeTimeout
 		}
-		deadline := s.quiet.Add(limit)
-		if s.patience.After(deadline) {
-			deadline = s.patience
+		deadline := s.silentSince.Add(limit)
+		if s.replyDeadline.After(deadline) {
+			deadline = s.replyDeadline
 		}
 		wait, err := s.armRead(deadline)
 		if err != nil {
@@ -306,7 +311,7 @@ func (s *session) Read(p []byte) (int, error) {
 		n, err := s.conn.Read(p)
 		switch {
 		case n > 0:
-			s.quiet, s.probed = time.Now(), false
+			s.silentSince, s.probed = time.Now(), false
 			return n, nil
 		case err == nil:
 			continue
@@ -315,19 +320,20 @@ func (s *session) Read(p []byte) (int, error) {
 		case s.ctx.Err() != nil:
 			return 0, s.ctx.Err()
 		case time.Now().Before(deadline):
-			continue // woken
+			continue // SetConditions was called
 		case s.probed:
 			return 0, errors.New("the server is silent and answers no echo request")
 		}
-		s.quiet, s.probed = time.Now(), true
+		s.silentSince, s.probed = time.Now(), true
 		if err := s.write([]byte(`{"method":"echo","params":[],"id":` + echoID + `}`)); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// armRead sets the read's deadline, unless there is something to do first. The
-// lock keeps a wake-up from falling between the two.
+// armRead sets the deadline of the next read. It reports false, and sets none, if
+// conditions are to be sent first. The lock makes check and deadline one step, so that no
+// call of SetConditions comes between them.
 func (s *session) armRead(deadline time.Time) (wait bool, err error) {
 	c := s.client
 	c.mu.Lock()
@@ -346,23 +352,23 @@ func (s *session) write(text []byte) error {
 	c.mu.Lock()
 	err := s.ctx.Err()
 	if err == nil {
-		// As patient as with an answer: a busy server reads late.
-		err = s.conn.SetWriteDeadline(time.Now().Add(c.cfg.Initial))
+		// A busy server reads late, too.
+		err = s.conn.SetWriteDeadline(time.Now().Add(c.cfg.ReplyTimeout))
 	}
 	c.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	if _, err = s.conn.Write(text); err != nil {
-		return s.refusal(err)
+		return s.writeError(err)
 	}
 	return nil
 }
 
-// refusal finds out why a write failed. A server that does not like our certificate
-// says so once the handshake is over for us; by then it may have hung up on what
-// we write.
-func (s *session) refusal(failed error) error {
+// writeError returns why a write has failed. A server that refuses our certificate sends
+// an alert after the handshake is complete on our side (TLS 1.3), and closes the
+// connection: the write fails, and the alert is still to be read.
+func (s *session) writeError(failed error) error {
 	conn, ok := s.conn.(*tls.Conn)
 	if !ok || conn.SetReadDeadline(time.Now().Add(time.Second)) != nil {
 		return failed
@@ -378,11 +384,11 @@ func (s *session) refusal(failed error) error {
 
 var errClosed = errors.New("the server closed the connection")
 
-// ended gives one text to a connection that the server has ended, whether a read
-// or a write finds out, and when.
-func ended(err error) error {
-	for _, is := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
-		if errors.Is(err, is) {
+// closeError returns errClosed for each error of a connection that the server has closed.
+// Which one it is depends on whether a read or a write fails first.
+func closeError(err error) error {
+	for _, closed := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, closed) {
 			return errClosed
 		}
 	}
@@ -398,8 +404,8 @@ func (e *serverError) Error() string {
 	return e.method + ": the server answers " + e.text
 }
 
-// newServerError reads the "error" of a reply: null, a string, or <error> of RFC
-// 7047 section 3.1.
+// newServerError parses the "error" of a reply: null, a string, or <error> of RFC
+// 7047, section 3.1. It returns nil for null.
 func newServerError(method string, text json.RawMessage) error {
 	if len(text) == 0 || string(text) == "null" {
 		return nil

@@ -8,12 +8,12 @@ import (
 	"fmt"
 )
 
-// UUID is the name of a row for good (RFC 7047 section 3.1).
+// UUID identifies a row, and is not used for another one (RFC 7047 section 3.1).
 type UUID [16]byte
 
 const uuidLen = 36
 
-// ParseUUID reads the form with dashes, as in
+// ParseUUID parses the form with dashes, as in
 // "2f77b348-9768-4866-b761-89d5177ecda0".
 func ParseUUID(s string) (UUID, error) { return parseUUID([]byte(s)) }
 
@@ -33,7 +33,7 @@ func parseUUID(b []byte) (id UUID, err error) {
 	return id, nil
 }
 
-// String gives the form that ParseUUID reads.
+// String implements fmt.Stringer: the form that ParseUUID parses.
 func (id UUID) String() string { return string(id.append(nil)) }
 
 func (id UUID) append(b []byte) []byte {

@@ -19,10 +19,10 @@ const (
 	defaultBridge   = "br-int"
 )
 
-// notChassis are options of ovn-controller that begin like the prefix.
+// notChassis are options of ovn-controller that have the prefix and name no chassis.
 var notChassis = []string{"ovn-bridge-mappings", "ovn-bridge-datapath-type"}
 
-// chassisConfig is what the database says of the names of chassis.
+// chassisConfig is what Open_vSwitch.external_ids says of the names of chassis.
 type chassisConfig struct {
 	systemID string
 	// bridges are the values of the keys above, by key.
@@ -39,8 +39,8 @@ func newChassisConfig(ids map[string]string) chassisConfig {
 	return c
 }
 
-// on is the integration bridge of the chassis.
-func (c chassisConfig) on(chassis string) string {
+// bridgeOf returns the integration bridge of a chassis.
+func (c chassisConfig) bridgeOf(chassis string) string {
 	if b := c.bridges[bridgeKeyPrefix+chassis]; b != "" {
 		return b
 	}
@@ -50,48 +50,48 @@ func (c chassisConfig) on(chassis string) string {
 	return defaultBridge
 }
 
-// name is the name of the chassis on a bridge, as far as the database and the file
-// tell, whose content is override. The file comes first, as for ovn-controller
+// name returns the name of the chassis on a bridge, "" if it is not known. override is
+// that of systemIDOverride, which has precedence over the database, as in ovn-controller
 // (controller/chassis.c, get_ovs_chassis_id).
 //
-// The name that ovn-controller was given by its option -n comes before both, and stands
-// nowhere. Yet a host with several has to have a bridge named for each, so if that name
-// is of another bridge, the one that has this bridge is the one.
+// For ovn-controller its option -n has precedence over both, and it is not in the
+// database. But a host with several of them has a key with the bridge of each. So if the
+// name found is of another bridge, and one other chassis has this bridge, it is that one.
 func (c chassisConfig) name(bridge, override string) string {
 	name := c.systemID
 	if override != "" {
 		name = override
 	}
-	if name != "" && c.on(name) == bridge {
+	if name != "" && c.bridgeOf(name) == bridge {
 		return name
 	}
-	var of []string
+	var others []string
 	for key, b := range c.bridges {
 		if chassis, ok := strings.CutPrefix(key, bridgeKeyPrefix); ok && chassis != "" && b == bridge {
-			of = append(of, chassis)
+			others = append(others, chassis)
 		}
 	}
-	if len(of) == 1 {
-		return of[0]
+	if len(others) == 1 {
+		return others[0]
 	}
 	return name
 }
 
-// maxSystemID is how much ovn-controller reads of the file, the end of the line
+// maxSystemID is how many bytes ovn-controller reads of the file, the end of the line
 // included (controller/ovn-controller.c, get_file_system_id).
 const maxSystemID = 63
 
-// SystemIDOverride is the name of the chassis in the file system-id-override in OVN's
-// folder of configuration files, empty without one. ovn-controller reads it when it
-// starts.
-func SystemIDOverride() string {
+// systemIDOverride returns the name of the chassis in the file system-id-override in OVN's
+// folder of configuration files, "" if there is none or it can't be read. ovn-controller
+// reads it when it starts.
+func systemIDOverride() string {
 	dir := os.Getenv("OVN_SYSCONFDIR") // as for OVN's own programs
 	if dir == "" {
 		dir = "/etc"
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "system-id-override"))
 	if err != nil {
-		return "" // there is none, or it is not ours to read
+		return ""
 	}
 	line, _, _ := bytes.Cut(b[:min(len(b), maxSystemID)], []byte("\n"))
 	return string(bytes.TrimSuffix(line, []byte("\r")))

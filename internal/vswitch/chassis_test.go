@@ -41,7 +41,7 @@ func TestChassisName(t *testing.T) {
 func TestSystemIDOverride(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("OVN_SYSCONFDIR", dir)
-	if got := SystemIDOverride(); got != "" {
+	if got := systemIDOverride(); got != "" {
 		t.Errorf("without a file: %q", got)
 	}
 	long := strings.Repeat("x", 70)
@@ -51,7 +51,7 @@ func TestSystemIDOverride(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "system-id-override"), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := SystemIDOverride(); got != want {
+		if got := systemIDOverride(); got != want {
 			t.Errorf("%q: %q, want %q", content, got, want)
 		}
 	}

@@ -133,7 +133,7 @@ func (o *observer) down(t testing.TB) error {
 	select {
 	case err := <-o.states:
 		if err == nil {
-			t.Fatal("told that the database is connected")
+			t.Fatal("onState says that the database is connected")
 		}
 		return err
 	case v := <-o.views:
@@ -153,7 +153,7 @@ func (o *observer) recovered(t testing.TB) vswitch.View {
 			return v
 		case err := <-o.states:
 			if err == nil {
-				t.Fatal("told that the database is connected before a View")
+				t.Fatal("onState says that the database is connected before a View")
 			}
 		case <-time.After(deadline):
 			t.Fatal("no View")

@@ -46,9 +46,9 @@ type ovsInterface struct {
 	ExternalIDs map[string]string `ovsdb:"external_ids"`
 }
 
-// monitored names what the models have. libovsdb asks for every column of the
-// schema otherwise, and an interface's statistics change every few seconds. It
-// refuses a server that lacks a column, so none is here that an old one has not.
+// monitored are the columns of the models. Without it libovsdb asks for every column of
+// the schema, and the statistics of interfaces change every few seconds. It refuses a
+// server that lacks a column, so all of these have been in the schema for long.
 var monitored = []client.TableMonitor{
 	{Table: openVSwitchTable, Fields: []string{"external_ids"}},
 	{Table: bridgeTable, Fields: []string{"name", "ports"}},
@@ -56,6 +56,7 @@ var monitored = []client.TableMonitor{
 	{Table: interfaceTable, Fields: []string{"name", "type", "ofport", "external_ids"}},
 }
 
+// dbModel maps the tables to the structs of their rows.
 func dbModel() (model.ClientDBModel, error) {
 	return model.NewClientDBModel(database, map[string]model.Model{
 		openVSwitchTable: &openVSwitch{},
@@ -65,8 +66,8 @@ func dbModel() (model.ClientDBModel, error) {
 	})
 }
 
-// tables holds the rows of each table by UUID. The rows are the cache's own and
-// never written: the cache replaces a row that changes.
+// tables has the rows of each table by UUID. The rows are those of the cache, which
+// replaces a row that changes: nobody writes to them.
 type tables map[string]map[string]model.Model
 
 func read(c *cache.TableCache) tables {
@@ -77,12 +78,12 @@ func read(c *cache.TableCache) tables {
 	return t
 }
 
-// readWhole gives the tables as they are between two transactions. The cache
-// applies a transaction row by row and locks one table at a time, but
-// cache.Table waits while a transaction is applied. So two readings of the very
-// same rows were both whole; else a transaction came in between, and its events
-// ask for another try.
-func readWhole(c *cache.TableCache) (tables, bool) {
+// readConsistent returns the tables as they are between two transactions, and reports
+// whether it could. The cache applies a transaction row by row and locks one table at a
+// time, but cache.Table waits while a transaction is applied. So if two reads give the
+// very same rows, no transaction was applied within either. Else one came in between, and
+// its events lead to another read.
+func readConsistent(c *cache.TableCache) (tables, bool) {
 	first, second := read(c), read(c)
 	for name := range first {
 		if !maps.Equal(first[name], second[name]) {

@@ -7,21 +7,21 @@ import (
 	"slices"
 )
 
-// View is what the local database says of this node. Immutable.
+// View is what the local database says of this node and of one bridge. It is immutable.
 type View struct {
-	// Chassis is the name of the chassis that the bridge is of in OVN
-	// (ovn-controller(8)). Empty if nothing names it.
+	// Chassis is the name of the OVN chassis that has the bridge (ovn-controller(8)),
+	// "" if it is not known.
 	Chassis string
-	// Interfaces are those of the ports of the bridge that Watch was asked for,
-	// sorted by name. None while there is no such bridge.
+	// Interfaces are those of the ports of the bridge, sorted by name. There are none
+	// while there is no such bridge.
 	Interfaces []Interface
 }
 
-// Interface is one row of the Interface table with what its Port says of it
+// Interface is one row of the Interface table with the columns of its Port
 // (ovs-vswitchd.conf.db(5)). Each string is empty where the database has no
 // value.
 type Interface struct {
-	// UUID is of the row: another port of the same name or number has another.
+	// UUID is that of the row: a later port of the same name or number has another one.
 	UUID string
 	Name string
 	// OFPort is the OpenFlow port number; 0, which no port has, until
@@ -29,11 +29,11 @@ type Interface struct {
 	OFPort uint32
 	// IfaceID is external_ids:iface-id, the name of the logical port.
 	IfaceID string
-	// Type is internal for one that the switch has made itself, empty for a device of
-	// the system's, else another of ovs-vswitchd.conf.db(5).
+	// Type is "internal" for one that the switch has made itself, "" for a device of
+	// the system, else another type of ovs-vswitchd.conf.db(5).
 	Type string
 	// Machine is external_ids:vm-uuid, which os-vif writes, or vm-id, which libvirt
-	// does: what has been plugged in is a machine's.
+	// does: the virtual machine that the interface is of.
 	Machine string
 	// AttachedMAC is external_ids:attached-mac, as written there.
 	AttachedMAC string
@@ -49,8 +49,7 @@ func (v View) equal(w View) bool {
 	return v.Chassis == w.Chassis && slices.Equal(v.Interfaces, w.Interfaces)
 }
 
-// view picks what belongs to bridge out of the tables. override is what
-// SystemIDOverride says.
+// view returns what the tables say of a bridge. override is that of systemIDOverride.
 func (t tables) view(bridge, override string) View {
 	var v View
 	for _, r := range t[openVSwitchTable] {
@@ -71,6 +70,7 @@ func (t tables) view(bridge, override string) View {
 	return v
 }
 
+// appendPort appends the interfaces of a row of Port.
 func (t tables) appendPort(all []Interface, uuid string) []Interface {
 	port, ok := t[portTable][uuid].(*ovsPort)
 	if !ok {
@@ -91,8 +91,8 @@ func (t tables) appendPort(all []Interface, uuid string) []Interface {
 			Port:        port.Name,
 			NetworkID:   port.OtherConfig["net_uuid"],
 		}
-		// -1 says that the interface could not be opened. A number is at most
-		// 65534, the local port.
+		// -1 says that the interface could not be opened. 65534, the local port, is the
+		// highest number.
 		if n := row.OFPort; n != nil && *n > 0 && *n < 1<<16 {
 			i.OFPort = uint32(*n)
 		}

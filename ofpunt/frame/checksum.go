@@ -38,14 +38,15 @@ func add(acc uint64, v uint32) uint64 {
 	return acc + carry
 }
 
-// checked tells whether the checksum of b, which reads field, can be relied on: it
-// covers all, or the pseudo header alone.
-func checked(b []byte, field uint16, proto uint32, pseudo uint64) bool {
+// isChecksumValid reports whether field, the checksum in b, covers b and the pseudo
+// header, or the pseudo header alone, as where the rest is left to hardware (see
+// UDP.Decode).
+func isChecksumValid(b []byte, field uint16, proto uint32, pseudo uint64) bool {
 	pseudo = add(pseudo, proto+uint32(len(b)))
 	return fold(sum(pseudo, b)) == 0xffff || field == fold(pseudo)
 }
 
-// fold reduces acc to 16 bits. It gives 0 only for an acc of 0.
+// fold reduces acc to 16 bits. It returns 0 only for an acc of 0.
 func fold(acc uint64) uint16 {
 	acc = acc>>32 + acc&0xffffffff
 	acc = acc>>16 + acc&0xffff

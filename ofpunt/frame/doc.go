@@ -5,6 +5,11 @@
 // solicitations, and a probe of our own. It knows nothing of what a datagram
 // or a segment carries.
 //
+//	frame ── KindOf ──► UDP.Decode ──────► Ends, payload ──► AppendDatagram ──► frame
+//	                    TCP.Decode ──────► Ends, segment ──► AppendSegment
+//	                    Neighbor.Decode ─► Neighbor ───────► AppendReply
+//	                    ParseProbe ──────► token      ◄───── AppendProbe
+//
 // Everything is a pure function of its arguments. The frames come from guests
 // that nobody trusts, so each length is checked before it is used, each walk is
 // bounded by the bytes that are there, and whatever cannot be answered safely

@@ -10,8 +10,8 @@ import (
 
 // Errors of [Ends.AppendDatagram] and [Ends.AppendSegment].
 var (
-	// ErrPayload: more bytes than a packet can hold: of UDP payload 65507 in IPv4
-	// and 65527 in IPv6, of a segment 65515 and 65535.
+	// ErrPayload: more bytes than a packet can have: 65507 of UDP payload in IPv4
+	// and 65527 in IPv6, 65515 and 65535 of a TCP segment.
 	ErrPayload = errors.New("payload too long for a packet")
 	// ErrAddresses: two addresses that are not both IPv4 or both IPv6.
 	ErrAddresses = errors.New("addresses of different families")
@@ -31,8 +31,8 @@ type content struct {
 	ipv4   bool
 }
 
-// decode reads the headers down to what is of proto. Ports are the caller's to read,
-// with setPorts.
+// decode decodes the headers, up to and without that of proto. The caller decodes the
+// ports, and calls setPorts.
 func (e *Ends) decode(b []byte, proto uint8) (content, error) {
 	etherType, tag, rest, err := link(b)
 	if err != nil {
@@ -52,7 +52,7 @@ func (e *Ends) decode(b []byte, proto uint8) (content, error) {
 	return content{p.payload, p.pseudo, etherType == etherIPv4}, nil
 }
 
-// setPorts fills in the ports, and refuses ends that can't be answered.
+// setPorts sets the ports, and refuses ends that can't be answered.
 func (e *Ends) setPorts(src, dst uint16) error {
 	switch {
 	case isGroup(e.SrcMAC):
@@ -70,8 +70,8 @@ func (e *Ends) setPorts(src, dst uint16) error {
 	return nil
 }
 
-// appendReply appends the headers of a packet back from Dst to Src with length bytes
-// of proto, and the room for those; pseudo is the sum of its addresses.
+// appendReply appends the headers of a packet from Dst to Src with length bytes of proto,
+// and the room for those bytes, which it also returns. pseudo is the sum of its addresses.
 func (e *Ends) appendReply(dst []byte, tagged bool, proto uint8, length int) (whole, room []byte, pseudo uint64, err error) {
 	from, to, overhead := e.Dst.Addr(), e.Src.Addr(), ipv6Len
 	switch {
@@ -85,7 +85,7 @@ func (e *Ends) appendReply(dst []byte, tagged bool, proto uint8, length int) (wh
 	case length > 0xffff:
 		return dst, nil, 0, fmt.Errorf("%w: %d bytes", ErrPayload, length)
 	}
-	tag := e.keep(tagged)
+	tag := e.inReply(tagged)
 	dst, b := extend(dst, tag.len()+overhead+length)
 	if overhead == ipv4Len {
 		ip := putLink(b, e.SrcMAC, e.DstMAC, tag, etherIPv4)

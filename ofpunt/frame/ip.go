@@ -31,17 +31,17 @@ const (
 	maxHeaders = 8
 )
 
-// packet is an IP packet that is whole, with the addresses to answer it.
+// packet is an IP packet that is no fragment.
 type packet struct {
 	src, dst   netip.Addr
 	pseudo     uint64 // one's complement sum of the two addresses
 	proto      uint8
 	hops       uint8 // TTL or hop limit
-	fragmented bool  // has a fragment header, though it is whole
+	fragmented bool  // it has a fragment header, of an atomic fragment (RFC 6946)
 	payload    []byte
 }
 
-// decode reads the packet that an Ethernet frame of etherType carries in b.
+// decode decodes the packet that an Ethernet frame of etherType carries in b.
 // What follows the IP length in b is Ethernet padding.
 func (p *packet) decode(etherType uint16, b []byte) error {
 	switch etherType {
@@ -53,7 +53,7 @@ func (p *packet) decode(etherType uint16, b []byte) error {
 	return EtherType
 }
 
-// decode4 reads an IPv4 packet (RFC 791).
+// decode4 decodes an IPv4 packet (RFC 791).
 func (p *packet) decode4(b []byte) error {
 	if len(b) < ipv4Len {
 		return Truncated
@@ -85,9 +85,9 @@ func (p *packet) decode4(b []byte) error {
 	return nil
 }
 
-// options4 checks IPv4 options. They do not concern an answer, except a source
-// route: its packet is not for the destination address, and RFC 1122 section
-// 3.2.1.8 wants the answer to go back along it.
+// options4 checks IPv4 options. They have no effect on an answer, except a source
+// route: its packet is not for the destination address, and by RFC 1122 section
+// 3.2.1.8 the answer goes back along it.
 func options4(b []byte) error {
 	const end, nop, loose, strict = 0, 1, 131, 137
 	for len(b) > 0 {
@@ -108,8 +108,8 @@ func options4(b []byte) error {
 	return nil
 }
 
-// decode6 reads an IPv6 packet (RFC 8200). A jumbogram, whose length is 0, ends
-// as a packet without content.
+// decode6 decodes an IPv6 packet (RFC 8200). A jumbogram, whose length field is 0,
+// decodes as a packet without content.
 func (p *packet) decode6(b []byte) error {
 	if len(b) < ipv6Len {
 		return Truncated
@@ -127,8 +127,8 @@ func (p *packet) decode6(b []byte) error {
 	return p.headers(b[6])
 }
 
-// headers walks the extension headers at the start of the payload, the first of
-// which is next, and leaves the payload behind them.
+// headers decodes the extension headers at the start of the payload, the first of
+// which is of type next. The payload is what follows them then.
 func (p *packet) headers(next uint8) error {
 	rest := p.payload
 	for i := 0; isExtension(next); i++ {
@@ -214,9 +214,9 @@ func options6(b []byte) error {
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// isHost tells whether a may be one end of an exchange on a link. An IPv4
-// address mapped into IPv6 may not: on the wire it only serves to pass for
-// somebody in the other family.
+// isHost reports whether a may be one end of an exchange on a link. An IPv4
+// address mapped into IPv6 may not: in an IPv6 packet its only use is to impersonate
+// an IPv4 host.
 func isHost(a netip.Addr) bool {
 	return a.IsValid() && !a.IsUnspecified() && !a.IsLoopback() && !a.IsMulticast() && !a.Is4In6() && a != broadcast
 }

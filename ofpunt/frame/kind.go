@@ -7,7 +7,7 @@ type Kind uint8
 
 // The kinds of frames.
 const (
-	// KindOther is for none of the decoders; UDP.Decode names the reason.
+	// KindOther is for none of the decoders; the error of UDP.Decode is the reason.
 	KindOther  Kind = iota
 	KindUDP         // UDP.Decode
 	KindTCP         // TCP.Decode

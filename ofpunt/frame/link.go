@@ -28,16 +28,16 @@ type Tag struct {
 	Priority uint16 // PCP and DEI, in the upper four bits as on the wire
 }
 
-// tci is the tag control information.
+// tci returns the tag control information.
 func (t Tag) tci() uint16 { return t.Priority&0xf000 | t.VLAN&0x0fff }
 
-// keep is the tag that an answer carries: t, or none unless tagged.
-func (t Tag) keep(tagged bool) Tag {
+// inReply returns the tag of an answer: t, or none unless tagged.
+func (t Tag) inReply(tagged bool) Tag {
 	t.Tagged = t.Tagged && tagged
 	return t
 }
 
-// len is the number of bytes of an Ethernet header with t.
+// len returns the length of an Ethernet header with t, in bytes.
 func (t Tag) len() int {
 	if t.Tagged {
 		return linkLen + tagLen
@@ -45,8 +45,8 @@ func (t Tag) len() int {
 	return linkLen
 }
 
-// link reads the Ethernet header. The caller looks at the addresses, which are
-// the first 12 bytes of b.
+// link decodes the Ethernet header, except for the addresses, which are the first 12 bytes
+// of b.
 func link(b []byte) (etherType uint16, tag Tag, rest []byte, err error) {
 	if len(b) < linkLen {
 		return 0, Tag{}, nil, Truncated
@@ -68,11 +68,10 @@ func link(b []byte) (etherType uint16, tag Tag, rest []byte, err error) {
 	return inner, Tag{Tagged: true, VLAN: tci & 0x0fff, Priority: tci & 0xf000}, rest[tagLen:], nil
 }
 
-// isGroup tells whether a hardware address is multicast or broadcast.
+// isGroup reports whether a hardware address is multicast or broadcast.
 func isGroup(mac [6]byte) bool { return mac[0]&1 != 0 }
 
-// extend lengthens dst by n bytes, which it also returns by themselves; their
-// content is arbitrary.
+// extend lengthens dst by n bytes of any content, which it also returns by themselves.
 func extend(dst []byte, n int) (whole, added []byte) {
 	whole = slices.Grow(dst, n)[:len(dst)+n]
 	return whole, whole[len(dst):]

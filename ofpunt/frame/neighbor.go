@@ -5,9 +5,9 @@ package frame
 import "net/netip"
 
 // Neighbor is a question for the hardware address of a node on the link: an ARP
-// request or an ICMPv6 neighbour solicitation.
+// request (RFC 826) or an ICMPv6 neighbour solicitation (RFC 4861, section 4.3).
 type Neighbor struct {
-	// SrcMAC is the asker's hardware address by its own word: the sender hardware
+	// SrcMAC is the hardware address that the asker claims: the sender hardware
 	// address of ARP, the source link-layer address option of a solicitation, and
 	// without the option the source of the frame.
 	SrcMAC [6]byte
@@ -17,7 +17,7 @@ type Neighbor struct {
 	Kind   Kind       // KindARP or KindICMPv6
 }
 
-// Decode reads the question in b. The error is a [Refusal]. Besides what is
+// Decode decodes the question in b. The error is a [Refusal]. Besides what is
 // malformed, it refuses questions whether an address is free (an ARP probe, a
 // solicitation from ::), since an answer would tell the asker that its own
 // address is a duplicate, and announcements of the sender's own address.
@@ -57,11 +57,11 @@ func (n *Neighbor) Decode(b []byte) error {
 	return nil
 }
 
-// AppendReply appends to dst the frame that tells the asker that mac has the
-// target, and returns the longer slice. The tag of n stays if tagged. It appends
-// nothing for an n that was not decoded.
+// AppendReply appends to dst the ARP reply or neighbour advertisement that gives mac as
+// the address of the target, and returns the longer slice. It has the tag of n if tagged.
+// Nothing is appended for an n that was not decoded.
 func (n *Neighbor) AppendReply(dst []byte, mac [6]byte, tagged bool) []byte {
-	tag := n.keep(tagged)
+	tag := n.inReply(tagged)
 	switch {
 	case n.Sender.Is4() && n.Target.Is4():
 		dst, b := extend(dst, tag.len()+arpLen)

@@ -8,8 +8,8 @@ import "encoding/binary"
 // Ethertype 1.
 const EtherTypeProbe = 0x88b5
 
-// probeMagic stands before the token. The EtherType is anybody's to use on his
-// own network, and IEEE 802 asks that its users tell each other apart.
+// probeMagic precedes the token. Anybody may use the EtherType on his own network, so IEEE
+// 802 asks for such a mark of whose frame it is.
 const probeMagic = "puntdns\x01"
 
 const probeLen = linkLen + len(probeMagic) + 8
@@ -17,9 +17,8 @@ const probeLen = linkLen + len(probeMagic) + 8
 // probeMAC is both ends of a probe: locally administered, and no group.
 var probeMAC = [6]byte{0x02, 'p', 'u', 'n', 't', 0}
 
-// AppendProbe appends to dst a frame that carries token, 30 bytes, and returns
-// the longer slice. Who sends it through the switch to himself learns that the
-// way is open.
+// AppendProbe appends to dst a frame of 30 bytes with a token, and returns the longer
+// slice. When it comes back from the switch as a packet-in, punts do, too.
 func AppendProbe(dst []byte, token uint64) []byte {
 	dst, b := extend(dst, probeLen)
 	b = putLink(b, probeMAC, probeMAC, Tag{}, EtherTypeProbe)
@@ -28,8 +27,8 @@ func AppendProbe(dst []byte, token uint64) []byte {
 	return dst
 }
 
-// ParseProbe returns the token of a frame that AppendProbe has made, and whether
-// it is one. Padding behind it does not matter.
+// ParseProbe returns the token of a frame of AppendProbe, and reports whether b is one.
+// Padding behind it is ignored.
 func ParseProbe(b []byte) (token uint64, ok bool) {
 	if len(b) < probeLen || [6]byte(b) != probeMAC || [6]byte(b[6:]) != probeMAC ||
 		binary.BigEndian.Uint16(b[12:]) != EtherTypeProbe || string(b[linkLen:linkLen+len(probeMagic)]) != probeMagic {

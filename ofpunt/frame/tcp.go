@@ -12,10 +12,10 @@ type TCP struct {
 	Segment []byte // TCP header and payload; part of the decoded frame, not a copy
 }
 
-// Decode reads the segment in b: an Ethernet and IP header as [UDP.Decode] takes
-// them, and TCP (RFC 9293, section 3.1), of which it checks the length of the header
-// and the checksum. Like there, a checksum of the pseudo header alone is taken for
-// right. The error is a [Refusal].
+// Decode decodes the segment in b: Ethernet and IP headers as in [UDP.Decode],
+// and TCP (RFC 9293, section 3.1), of which it checks the length of the header
+// and the checksum. As there, a checksum of the pseudo header alone is accepted. The error
+// is a [Refusal].
 func (t *TCP) Decode(b []byte) error {
 	var ends Ends
 	c, err := ends.decode(b, protoTCP)
@@ -29,7 +29,7 @@ func (t *TCP) Decode(b []byte) error {
 	if header := int(s[12]>>4) * 4; header < tcpLen || header > len(s) {
 		return TCPLength
 	}
-	if !checked(s, binary.BigEndian.Uint16(s[16:]), protoTCP, c.pseudo) {
+	if !isChecksumValid(s, binary.BigEndian.Uint16(s[16:]), protoTCP, c.pseudo) {
 		return TCPChecksum
 	}
 	if err := ends.setPorts(binary.BigEndian.Uint16(s), binary.BigEndian.Uint16(s[2:])); err != nil {
@@ -40,8 +40,8 @@ func (t *TCP) Decode(b []byte) error {
 }
 
 // AppendSegment appends to dst the frame that answers with segment, a TCP header and
-// payload, as [Ends.AppendDatagram] does with a datagram. The ports and the checksum
-// in it do not matter: the frame gets the right ones.
+// payload, as [Ends.AppendDatagram] does with a datagram. Its ports and its checksum are
+// replaced by the right ones.
 //
 // The error is [ErrPayload] or [ErrAddresses], or [TCPLength] for a segment without a
 // whole header; dst is then returned as it was.

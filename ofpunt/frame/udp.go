@@ -12,16 +12,16 @@ type UDP struct {
 	Payload []byte // part of the decoded frame, not a copy
 }
 
-// Decode reads the datagram in b: Ethernet II with at most one IEEE 802.1Q tag,
+// Decode decodes the datagram in b: Ethernet II with at most one IEEE 802.1Q tag,
 // IPv4 with options or IPv6 with hop-by-hop, destination options, routing and
 // atomic fragment headers, and UDP (RFC 768). The error is a [Refusal].
 //
-// A UDP length below that of the IP packet is taken, as Linux and Open vSwitch
-// do; the surplus is where UDP options stand (RFC 9868).
+// A UDP length below that of the IP packet is accepted, as by Linux and Open vSwitch;
+// the surplus may be UDP options (RFC 9868).
 //
 // A checksum is optional in IPv4 only (RFC 8200 section 8.1). One that covers
-// the pseudo header alone is taken for right: virtual interfaces leave the rest
-// to hardware which a frame on its way through a software switch never meets.
+// the pseudo header alone is accepted: virtual interfaces leave the rest to hardware,
+// and between guests of a software switch there is none.
 func (u *UDP) Decode(b []byte) error {
 	var ends Ends
 	c, err := ends.decode(b, protoUDP)
@@ -36,7 +36,7 @@ func (u *UDP) Decode(b []byte) error {
 		return UDPLength
 	}
 	d := c.bytes[:length:length]
-	if field := binary.BigEndian.Uint16(d[6:]); field == 0 && !c.ipv4 || field != 0 && !checked(d, field, protoUDP, c.pseudo) {
+	if field := binary.BigEndian.Uint16(d[6:]); field == 0 && !c.ipv4 || field != 0 && !isChecksumValid(d, field, protoUDP, c.pseudo) {
 		return UDPChecksum
 	}
 	if err := ends.setPorts(binary.BigEndian.Uint16(d), binary.BigEndian.Uint16(d[2:])); err != nil {
@@ -47,11 +47,10 @@ func (u *UDP) Decode(b []byte) error {
 }
 
 // AppendDatagram appends to dst the frame that answers with a datagram of payload,
-// and returns the longer slice. Hardware addresses, addresses and ports change ends.
-// The tag stays if tagged, and is left out if not, for a switch that pushes it by
-// itself. The packet has no options, TTL or hop limit 64, and in IPv4 don't
-// fragment. Nothing is allocated if dst has room; payload must not lie in that
-// room.
+// and returns the longer slice. Sources and destinations are swapped. The frame has the
+// tag of e if tagged; without it the switch may push one. The packet has no options, TTL
+// or hop limit 64, and in IPv4 don't fragment. Nothing is allocated if dst has room;
+// payload must not be in that room.
 //
 // The error is [ErrPayload] or [ErrAddresses]; dst is then returned as it was.
 func (e *Ends) AppendDatagram(dst, payload []byte, tagged bool) ([]byte, error) {

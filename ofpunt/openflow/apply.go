@@ -9,9 +9,9 @@ import (
 )
 
 // Apply makes all of the changes at once and in order, as one atomic bundle,
-// or none of them: then the error wraps a *SwitchError that names the one that
-// was refused. If ctx ends while the switch commits, it is not known whether
-// the changes have been made, and the error says so.
+// or none of them. If the switch refuses one, the error wraps a *SwitchError with that
+// change as its Request. If ctx ends while the switch commits, it is not known whether
+// the changes are made, and the error says so.
 func (c *Conn) Apply(ctx context.Context, mods []FlowMod) error {
 	if len(mods) == 0 {
 		return nil
@@ -69,7 +69,7 @@ func (c *Conn) fillBundle(ctx context.Context, mods []FlowMod, first, barrier ui
 			b = b[:0]
 		}
 	}
-	b = AppendBarrier(b, c.version, barrier)
+	b = appendBarrier(b, c.version, barrier)
 	if err := c.send(ctx, b); err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func (c *Conn) commitBundle(ctx context.Context, first, commit uint32, name func
 	return err
 }
 
-// discardBundle frees a bundle that is not to be committed. Its outcome does
-// not matter: the switch frees a bundle that it hears nothing of.
+// discardBundle frees a bundle that is not to be committed. Errors are ignored: the switch
+// frees idle bundles by itself.
 func (c *Conn) discardBundle(ctx context.Context, first, discard uint32) {
 	k := &call{
 		first:   discard,

@@ -16,34 +16,33 @@ import (
 // Options are the options of a connection. The zero value is usable, but for
 // the controller id: 0 is that of OVN and of every connection that sets none.
 type Options struct {
-	// ControllerID is what a Controller2 must carry for its packet-ins to
-	// come here.
+	// ControllerID is that of the Controller2 actions whose packet-ins come here.
 	ControllerID uint16
 	// Versions are those that may be negotiated; the protocol picks the
 	// highest that the switch has too. The default is 1.5 and 1.3.
 	Versions []Version
-	// EchoInterval is the silence after which the switch is asked whether it
-	// lives. The default is 5 s.
+	// EchoInterval is the silence after which the switch is sent an echo request.
+	// The default is 5 s.
 	EchoInterval time.Duration
-	// Timeout bounds the handshake, the wait for a sign of life after an echo
-	// request, and each write. The default is 5 s.
+	// Timeout bounds the handshake, the further silence after an echo request, and
+	// each write. The default is 5 s.
 	Timeout time.Duration
 }
 
-// Handler says what to do with what the switch sends unasked. Its functions
-// are called one at a time, on a reader's goroutine but for TaskLasts; they must
-// not block, nor wait for a reply from the switch. Those that are nil are not called.
+// Handler has the functions for what the switch sends on its own. The reader calls them,
+// one at a time, except for SlowTask. They must not block, nor wait for a reply from the
+// switch. Those that are nil are not called.
 type Handler struct {
 	// PacketIn gets a packet-in and the message that it was decoded from,
 	// which AppendResume takes. Both are valid during the call only.
 	PacketIn func(p *PacketIn, msg []byte)
 	// FlowUpdate gets the events of flow monitors.
 	FlowUpdate func(u FlowUpdate)
-	// PortStatus gets ports that come and go.
+	// PortStatus gets ports that are added and deleted.
 	PortStatus func(s PortStatus)
-	// TaskLasts gets a task that has kept the reader for so long that another
-	// goroutine reads on. It is called on the goroutine of Serve.
-	TaskLasts func(t Task)
+	// SlowTask gets a task that has blocked the reader for so long that another
+	// goroutine becomes the reader. It is called on the goroutine of Serve.
+	SlowTask func(t Task)
 	// SwitchError gets errors that belong to no request that waits, such as
 	// those about a packet-out.
 	SwitchError func(e *SwitchError)
@@ -52,14 +51,14 @@ type Handler struct {
 	Malformed func(err error)
 }
 
-// ErrQueueFull is returned when the switch does not take messages as fast as
-// they are written.
+// ErrQueueFull is the error of a write while the switch reads too slowly, and too much
+// is queued.
 var ErrQueueFull = errors.New("write queue of the OpenFlow connection is full")
 
-// maxQueued bounds the bytes that wait to be written: some 10,000 packet-outs.
+// maxQueued bounds the queue, in bytes: some 10,000 packet-outs.
 const maxQueued = 4 << 20
 
-// readBuffer holds at least one message of any length.
+// readBuffer, in bytes, has room for at least one message of any length.
 const readBuffer = 1 << 16
 
 // Conn is a connection to a bridge of Open vSwitch. Its methods may be called
@@ -72,48 +71,49 @@ type Conn struct {
 	timeout  time.Duration
 	xid      atomic.Uint32
 
-	// The reader's: that of NewConn, then those of Serve, one at a time.
-	buf        []byte
-	start, end int
-	readAt     time.Time
-	early      [][]byte // packet-ins that came during the handshake
-	pin        PacketIn
-	handler    Handler
-	task       Task          // that a handler has left
-	doing      Task          // the last that was begun
-	tasks      uint64        // how many there were
-	running    atomic.Uint64 // the number of the task that the reader does, 0 without one
-	served     chan error    // why the last of the readers ended
+	// Only the reader uses these, except for running and readEnd.
+	buf         []byte
+	start, end  int       // what is not handled yet of buf
+	readAt      time.Time // when buf was last filled, zero before Serve
+	early       [][]byte  // packet-ins that came during the handshake
+	pin         PacketIn  // the last one that was decoded
+	handler     Handler
+	nextTask    Task          // that a handler has left, nil without one
+	currentTask Task          // the last that was started
+	tasks       uint64        // how many were started
+	running     atomic.Uint64 // the number of the task that the reader runs, 0 without one
+	readEnd     chan error    // gets the error of the last reader
 
-	// The writers'.
+	// queueMu guards the fields up to drained.
 	queueMu sync.Mutex
 	queue   []byte
-	writing bool          // somebody writes, and takes what is queued along
-	spare   []byte        // room for the next queue, the writing one's
-	drained chan struct{} // closed when somebody takes the queue, nil if nobody waits for that
-	wake    chan struct{}
+	writing bool          // a goroutine writes, and will write what is queued meanwhile
+	spare   []byte        // the memory of the next queue; nil while the last batch is written
+	drained chan struct{} // closed when the queue is next empty, nil if nobody waits for that
+	wake    chan struct{} // wakes the writer
 	writer  sync.WaitGroup
 
-	applying chan struct{} // holds a token while a bundle is open
+	applying chan struct{} // has an element while a bundle is open
 
+	// mu guards the fields up to reason.
 	mu       sync.Mutex
 	calls    []*call
-	monitors map[uint32]bool
-	reason   error
-	done     chan struct{} // closed when reason is set
+	monitors map[uint32]bool // by id; ids are not used twice
+	reason   error           // of the end, nil before; to be read without mu after done
+	done     chan struct{}   // closed when reason is set
 }
 
-// NewConn makes a connection of nc, which it owns from then on: on an error it
-// closes it. When it returns, the version has been negotiated and the switch
-// has accepted the format and the controller id of packet-ins. A refusal is a
-// *SwitchError.
+// NewConn makes the OpenFlow connection on nc, which it owns from then on: on an error it
+// closes nc. When it returns, the version is negotiated and the switch
+// has accepted the format and the controller id of packet-ins. If the switch refuses one,
+// the error wraps a *SwitchError.
 func NewConn(ctx context.Context, nc net.Conn, o Options) (*Conn, error) {
 	c := &Conn{
 		nc:       newSocket(nc),
 		echo:     o.EchoInterval,
 		timeout:  o.Timeout,
 		buf:      make([]byte, readBuffer),
-		served:   make(chan error, 1),
+		readEnd:  make(chan error, 1),
 		wake:     make(chan struct{}, 1),
 		applying: make(chan struct{}, 1),
 		monitors: map[uint32]bool{},
@@ -165,14 +165,14 @@ func (c *Conn) reserve(n int) uint32 {
 }
 
 // Close ends the connection and waits for its writer. Messages that are still
-// queued are lost; Barrier tells when the switch has had them.
+// queued are lost; after Barrier the switch has processed them. The error is nil.
 func (c *Conn) Close() error {
 	c.fail(fmt.Errorf("openflow: %w", net.ErrClosed))
 	c.writer.Wait()
 	return nil
 }
 
-// fail ends the connection with a reason, unless it has ended before.
+// fail ends the connection with a reason, unless it has ended already.
 func (c *Conn) fail(reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,8 +202,8 @@ func (c *Conn) next() ([]byte, error) {
 	return b[:h.length:h.length], nil
 }
 
-// fill reads more into the buffer, and asks the switch for a sign of life when
-// there is nothing for too long.
+// fill reads more into the buffer. After EchoInterval without bytes it sends an echo
+// request, and after Timeout it returns an error.
 func (c *Conn) fill() error {
 	c.end = copy(c.buf, c.buf[c.start:c.end])
 	c.start = 0
@@ -228,9 +228,9 @@ func (c *Conn) fill() error {
 	}
 }
 
-// writeEcho writes an echo request or reply. One that finds no room is left out: what
-// waits to be written is a sign of life to the switch, and if that does not take it, the
-// writer gives up in time.
+// writeEcho writes an echo request or reply. If the queue is full, it is left out: other
+// messages show the switch that we are alive. If the switch does not read them, the writer
+// ends the connection at its timeout.
 func (c *Conn) writeEcho(msg []byte) error {
 	if err := c.Write(msg); !errors.Is(err, ErrQueueFull) {
 		return err
@@ -264,7 +264,7 @@ func (c *Conn) dispatch(msg []byte, h *Handler) error {
 	return nil
 }
 
-// switchError gives an error to the request that it is about, or to the handler.
+// switchError passes an error to the request that it is about, or to the handler.
 func (c *Conn) switchError(msg []byte, h *Handler) error {
 	e, err := decodeError(msg)
 	if err != nil {
@@ -276,8 +276,8 @@ func (c *Conn) switchError(msg []byte, h *Handler) error {
 	return nil
 }
 
-// multipartReply gives the events of a flow monitor to the handler, which come as
-// replies too when nobody asks, and the reply to the request that waits for it.
+// multipartReply passes the events of a flow monitor to the handler, and the reply to the
+// request that waits for it. Such events come as multipart replies too, without a request.
 func (c *Conn) multipartReply(hd header, msg []byte, h *Handler) error {
 	typ, body, _, err := multipartBody(msg)
 	if err != nil {

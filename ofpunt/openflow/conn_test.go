@@ -413,7 +413,7 @@ func TestEchoWithoutRoom(t *testing.T) {
 }
 
 // What may be lost leaves half of the queue to what must not.
-func TestWriteSpare(t *testing.T) {
+func TestWriteBestEffort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, served := connectFake(t, V15, Handler{}, func(*fakeSwitch) {})
 		msg := appendEmpty(make([]byte, 0, 1<<16), V15, typeEchoReply, 1)
@@ -429,12 +429,12 @@ func TestWriteSpare(t *testing.T) {
 			}
 			return n
 		}
-		spare := fill(c.WriteSpare)
+		bestEffort := fill(c.WriteBestEffort)
 		synctest.Wait() // until the writer has taken what it can
 		if rest := fill(c.Write); rest < maxQueued/2-len(msg) {
-			t.Errorf("%d bytes found room after %d that leave it", rest, spare)
+			t.Errorf("%d bytes found room after %d that leave it", rest, bestEffort)
 		}
-		if err := c.WriteSpare(msg); !errors.Is(err, ErrQueueFull) {
+		if err := c.WriteBestEffort(msg); !errors.Is(err, ErrQueueFull) {
 			t.Errorf("in a full queue: %v", err)
 		}
 		c.Close()

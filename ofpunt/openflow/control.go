@@ -64,8 +64,8 @@ func appendEmpty(b []byte, v Version, typ uint8, xid uint32) []byte {
 	return closeMessage(appendHeader(b, v, typ, xid), start)
 }
 
-// AppendBarrier encodes a BARRIER_REQUEST message.
-func AppendBarrier(b []byte, v Version, xid uint32) []byte {
+// appendBarrier encodes a BARRIER_REQUEST message.
+func appendBarrier(b []byte, v Version, xid uint32) []byte {
 	return appendEmpty(b, v, typeBarrier, xid)
 }
 
@@ -112,9 +112,8 @@ const (
 	reasonPacketOut = 1 << 5
 )
 
-// appendSetAsync encodes a SET_ASYNC that asks for packet-ins that a flow has
-// caused and for ports that come and go, and for nothing else that the switch may
-// send unasked (OpenFlow
+// appendSetAsync encodes a SET_ASYNC for packet-ins that a flow has caused and for ports
+// that are added and deleted, and for no other asynchronous messages (OpenFlow
 // 1.3.5, A.3.10; 1.5.1, 7.3.10). The flow may be one of priority 0 without a
 // match, whose packet-ins have the reason "no match". What a flow monitor sends
 // does not depend on it.

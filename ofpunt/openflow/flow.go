@@ -42,8 +42,6 @@ const (
 	SendFlowRem  uint16 = 1 << 0
 	CheckOverlap uint16 = 1 << 1
 	ResetCounts  uint16 = 1 << 2
-	NoPktCounts  uint16 = 1 << 3
-	NoBytCounts  uint16 = 1 << 4
 )
 
 // FlowMod is one change of the flow tables. All of the actions are applied at

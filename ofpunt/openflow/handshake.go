@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// maxEarly bounds the packet-ins that are kept until Serve runs.
+// maxEarly bounds how many packet-ins of the handshake wait for Serve.
 const maxEarly = 64
 
 // handshake negotiates the version and sets up packet-ins.
@@ -66,7 +66,7 @@ func (c *Conn) handshake(ctx context.Context, o Options) error {
 	b = appendSetAsync(b, c.version, c.NextXID())
 	b = appendSetConfig(b, c.version, c.NextXID(), flags, 0xffff)
 	xid = c.NextXID()
-	b = AppendBarrier(b, c.version, xid)
+	b = appendBarrier(b, c.version, xid)
 	if _, err := c.nc.Write(b); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (c *Conn) handshake(ctx context.Context, o Options) error {
 }
 
 // expect reads until a message of the type comes, with the xid unless that is
-// 0. An error message ends it. Packet-ins are kept for Serve.
+// 0. An error message is returned as the error. Packet-ins are stored for Serve.
 func (c *Conn) expect(typ uint8, xid uint32) ([]byte, error) {
 	for {
 		msg, err := c.receive()
@@ -112,8 +112,8 @@ func (c *Conn) expect(typ uint8, xid uint32) ([]byte, error) {
 	}
 }
 
-// receive reads until there is a whole message. The deadline is that of the handshake,
-// so the switch is not asked for a sign of life, as fill does.
+// receive reads until there is a whole message. The deadline is that of the handshake:
+// unlike fill it sends no echo requests.
 func (c *Conn) receive() ([]byte, error) {
 	for {
 		msg, err := c.next()

@@ -33,7 +33,7 @@ func TestEncodeRefuses(t *testing.T) {
 			return appendBundleAdd(b, V13, 1, 1, f)
 		}, ErrTooLong},
 		{"strict meter", func(b []byte) ([]byte, error) {
-			return AppendMeterMod(b, V15, 1, &MeterMod{Command: DeleteStrict})
+			return appendMeterMod(b, V15, 1, &MeterMod{Command: DeleteStrict})
 		}, nil},
 	}
 	for _, test := range tests {

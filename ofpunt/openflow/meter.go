@@ -8,13 +8,13 @@ import "fmt"
 // exceeds a number of packets per second (OpenFlow 1.5.1, 7.3.4.5).
 type MeterMod struct {
 	Command Command // Add, Modify or Delete
-	ID      uint32  // 1 to 0xffff0000; for deletes MeterAll too
+	ID      uint32  // 1 to 0xffff0000; for deletes meterAll too
 	Rate    uint32  // packets per second
 	Burst   uint32  // packets; 0 leaves it to the switch
 }
 
-// MeterAll stands for all meters in a delete.
-const MeterAll uint32 = 0xffffffff
+// meterAll stands for all meters in a delete.
+const meterAll uint32 = 0xffffffff
 
 const (
 	meterPktps = 1 << 1
@@ -22,8 +22,8 @@ const (
 	bandDrop   = 1
 )
 
-// AppendMeterMod encodes m as a METER_MOD message.
-func AppendMeterMod(b []byte, v Version, xid uint32, m *MeterMod) ([]byte, error) {
+// appendMeterMod encodes m as a METER_MOD message.
+func appendMeterMod(b []byte, v Version, xid uint32, m *MeterMod) ([]byte, error) {
 	var command uint16
 	switch m.Command {
 	case Add:

@@ -33,7 +33,7 @@ func appendMeterRequest(b []byte, v Version, xid uint32, typ uint16) ([]byte, er
 	start := len(b)
 	b = appendMultipart(b, v, xid, typ)
 	if typ != multipartMeterFeatures {
-		b = be.AppendUint32(b, MeterAll)
+		b = be.AppendUint32(b, meterAll)
 		b = append(b, 0, 0, 0, 0)
 	}
 	return endMessage(b, start)

@@ -11,16 +11,16 @@ type FlowEvent uint8
 const (
 	// FlowInitial: the flow was there when the monitor was asked for.
 	FlowInitial FlowEvent = iota
-	// FlowAdded: somebody added the flow. If there was one with the same
-	// table, priority and match, it is gone, and no FlowRemoved tells.
+	// FlowAdded: another connection added the flow. If there was one with the same
+	// table, priority and match, it was replaced without a FlowRemoved.
 	FlowAdded
 	FlowRemoved
 	FlowModified
-	// FlowOwn: this connection changed flows, by the request with the XID;
-	// nothing else is told.
+	// FlowOwn: this connection changed flows, by the request with the XID. There are no
+	// other events of these changes.
 	FlowOwn
-	// FlowPaused: the switch stops telling, because we do not read fast
-	// enough. What changed meanwhile comes before FlowResumed.
+	// FlowPaused: the switch sends no events for now, since we read too slowly. Those
+	// of all changes meanwhile come before FlowResumed.
 	FlowPaused
 	FlowResumed
 )

@@ -35,8 +35,8 @@ func multipartBody(msg []byte) (typ uint16, body []byte, more bool, err error) {
 	return be.Uint16(msg[8:]), msg[multipartHeaderLen:], be.Uint16(msg[10:])&multipartMore != 0, nil
 }
 
-// FlowStatsRequest says which flows to tell about. The zero value means those
-// of table 0; TableAll means every table.
+// FlowStatsRequest says which flows to return. The zero value is for those
+// of table 0; TableAll is for every table.
 type FlowStatsRequest struct {
 	Table      uint8
 	Cookie     uint64

@@ -1,13 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openflow speaks the part of OpenFlow 1.3 and 1.5, with the Nicira
+// Package openflow implements the part of OpenFlow 1.3 and 1.5, with the Nicira
 // and ONF extensions of Open vSwitch, that it takes to punt packets to a
 // process and to answer them: a codec and a connection. It knows nothing of
-// what the packets hold.
+// what is in the packets, nor of which flows there should be.
+//
+//	        ┌─ reader ── next ─► dispatch ─┬─► Handler: packet-ins, flow and port events
+//	        │    │ fill                    └─► call: the reply to a request that waits
+//	switch ─┤    └─ flush: what tasks have queued
+//	        │
+//	        └─ writer ◄─ queue ◄─ Write, WriteNow, WriteLater, and the requests
 //
 // Decoders never trust a length: each is checked against the bytes at hand
 // before it is used, unknown TLVs are skipped, and nothing is allocated in
 // proportion to a number that the peer merely claims.
+//
+// # Goroutines and locks
+//
+// The reader is one goroutine at a time: that of NewConn for the handshake, then one that
+// Serve starts, then another one each time that a task blocks the reader for too long.
+// The goroutine of Serve watches for that. The writer is a goroutine too, but whoever finds
+// the socket idle may write in its place. Conn.queueMu guards the queue, Conn.mu the
+// requests that wait and the reason of the end; no goroutine holds both.
 package openflow
 
 import (
@@ -36,7 +50,6 @@ func (v Version) String() string {
 
 // Reserved ports (OpenFlow 1.5.1, 7.2.1.2, ofp_port_no).
 const (
-	PortMax        uint32 = 0xffffff00 // greatest number of a real port
 	PortInPort     uint32 = 0xfffffff8 // back out of the port it came from
 	PortTable      uint32 = 0xfffffff9 // packet-out only: through the flow tables
 	PortNormal     uint32 = 0xfffffffa
@@ -53,7 +66,7 @@ const TableAll uint8 = 0xff
 
 const (
 	headerLen = 8
-	// maxMessage is the greatest value of the length field of a header.
+	// maxMessage, in bytes, is the greatest value of the length field of a header.
 	maxMessage = 0xffff
 
 	noBuffer = 0xffffffff
@@ -178,7 +191,7 @@ func pad8(b []byte, start int) []byte {
 // round8 rounds up to a multiple of 8.
 func round8(n int) int { return (n + 7) &^ 7 }
 
-// messageName tells what kind of message starts at b, for errors.
+// messageName returns the kind of the message that starts at b, for errors.
 func messageName(b []byte) string {
 	if len(b) < headerLen {
 		return "unknown request"

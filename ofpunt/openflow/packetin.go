@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// PacketIn is a packet that the switch hands out (NXT_PACKET_IN2,
-// include/openflow/nicira-ext.h). Its slices lie in the message that it was
+// PacketIn is a packet that the switch sends to a controller (NXT_PACKET_IN2,
+// include/openflow/nicira-ext.h). Its slices are parts of the message that it was
 // decoded from.
 type PacketIn struct {
 	Data         []byte     // the frame
@@ -48,7 +48,7 @@ const (
 	CTDstNAT      = 0x80 // the destination has been rewritten
 )
 
-// Paused tells whether the switch waits for the packet to be resumed.
+// Paused reports whether the switch waits for the packet to be resumed.
 func (p *PacketIn) Paused() bool { return p.Continuation != nil }
 
 // Properties of NXT_PACKET_IN2 (enum nx_packet_in2_prop_type).
@@ -68,15 +68,15 @@ const (
 	propertyHeaderLen = 4  // type, length
 )
 
-// isPacketIn2 tells whether msg, a whole message, is a packet-in of the only
+// isPacketIn2 reports whether msg, a whole message, is a packet-in of the only
 // format that the package decodes.
 func isPacketIn2(msg []byte) bool {
 	return len(msg) >= niciraHeaderLen && msg[1] == typeExperimenter &&
 		be.Uint32(msg[8:]) == experimenterNicira && be.Uint32(msg[12:]) == nxtPacketIn2
 }
 
-// Decode reads a whole NXT_PACKET_IN2 message. It does not allocate; the
-// slices of p alias msg. What p held before is gone, on an error too.
+// Decode decodes a whole NXT_PACKET_IN2 message. It does not allocate; the
+// slices of p alias msg. It overwrites p, on an error too. The error wraps ErrMalformed.
 func (p *PacketIn) Decode(msg []byte) error {
 	*p = PacketIn{}
 	h, err := parseHeader(msg)
@@ -162,8 +162,8 @@ func badPropertyLen(b []byte) error {
 	return malformed("packet-in: property %d with length %d in %d bytes", be.Uint16(b), be.Uint16(b[2:]), len(b))
 }
 
-// Own returns a copy of msg, the message that p was decoded from, and has the slices of p
-// lie in that: msg is valid during the call of a handler only.
+// Own returns a copy of msg, the message that p was decoded from, and makes the slices of p
+// parts of that copy: msg is valid during the call of a handler only.
 func (p *PacketIn) Own(msg []byte) []byte {
 	msg = bytes.Clone(msg)
 	for b := msg[niciraHeaderLen:]; len(b) > 0; {
@@ -264,9 +264,9 @@ func (p *PacketIn) setXReg(n int, v, mask []byte) {
 	}
 }
 
-// AppendResume encodes the message that gives a paused packet back to the
-// switch (NXT_RESUME): the received NXT_PACKET_IN2 message itself under a new
-// xid. Each packet may be resumed once only, which the switch does not check.
+// AppendResume encodes the message that resumes a paused packet (NXT_RESUME): the received
+// NXT_PACKET_IN2 message with another type and xid. Each packet may be resumed once only,
+// which the switch does not check. The error wraps ErrMalformed if msg is none.
 func AppendResume(b, msg []byte, xid uint32) ([]byte, error) {
 	if !isPacketIn2(msg) || int(be.Uint16(msg[2:])) != len(msg) {
 		return b, malformed("resume: not a packet-in 2")

@@ -2,9 +2,9 @@
 
 package openflow
 
-// PortStatus says that a port has come or gone (OpenFlow 1.5.1, 7.4.3). It is in
-// order with the packet-ins: one from a port that has taken over a number comes
-// after the PortStatus about the port that had it.
+// PortStatus says that a port was added or deleted (OpenFlow 1.5.1, 7.4.3). It is in
+// order with the packet-ins: those of a port that has the number of an earlier one come
+// after the PortStatus of its deletion.
 type PortStatus struct {
 	Gone bool // deleted; else added
 	Port Port
@@ -18,8 +18,8 @@ const (
 	portStatusMask = 1<<portAdded | 1<<portDeleted
 )
 
-// decodePortStatus reads a PORT_STATUS, and tells whether a port has come or gone:
-// what else may happen to one does not matter here.
+// decodePortStatus decodes a PORT_STATUS, and reports whether a port was added or deleted:
+// other changes are ignored.
 func decodePortStatus(msg []byte, v Version) (s PortStatus, ok bool, err error) {
 	const fixed = headerLen + 8
 	if len(msg) < fixed {

@@ -12,14 +12,14 @@ import (
 // some 200 bytes.
 const maxReply = 64 << 20
 
-// sendChunk is how much of a bundle is encoded before it is queued, in bytes.
+// sendChunk, in bytes, is how much of a bundle is encoded before it is queued.
 const sendChunk = 1 << 16
 
-// call is a request that waits. Its functions run on the reader's goroutine;
-// they return true when the call is complete.
+// call is a request that waits for its reply, of one message or several. The reader calls
+// its functions, which report whether the call is complete.
 type call struct {
 	first, n uint32 // its transaction ids
-	monitor  bool   // gets the errors that belong to nobody
+	monitor  bool   // it is for a flow monitor, see refused
 	reply    func(hd header, msg []byte) (bool, error)
 	refused  func(e *SwitchError) (bool, error)
 	result   chan error
@@ -27,7 +27,7 @@ type call struct {
 
 func (k *call) owns(xid uint32) bool { return xid-k.first < k.n }
 
-// begin registers a call, so that replies find it.
+// begin registers a call for its replies. The error is the reason of the connection's end.
 func (c *Conn) begin(k *call) error {
 	k.result = make(chan error, 1)
 	c.mu.Lock()
@@ -48,6 +48,7 @@ func (c *Conn) forget(k *call) {
 	}
 }
 
+// wait waits for the end of a call.
 func (c *Conn) wait(ctx context.Context, k *call) error {
 	select {
 	case err := <-k.result:
@@ -80,7 +81,7 @@ func (c *Conn) find(match func(k *call) bool) *call {
 	return nil
 }
 
-// reply gives a message to the call that waits for it.
+// reply passes a message to the call that waits for it, if any.
 func (c *Conn) reply(hd header, msg []byte) error {
 	k := c.find(func(k *call) bool { return k.owns(hd.xid) })
 	if k == nil {
@@ -92,7 +93,7 @@ func (c *Conn) reply(hd header, msg []byte) error {
 	return nil
 }
 
-// refused gives an error to the call that it belongs to, if there is one.
+// refused passes an error to the call that it belongs to, and reports whether there is one.
 func (c *Conn) refused(e *SwitchError) bool {
 	var k *call
 	if e.Version != c.version {
@@ -130,7 +131,7 @@ func (c *Conn) Barrier(ctx context.Context) error {
 	k := &call{first: xid, n: 1, refused: fails, reply: func(hd header, _ []byte) (bool, error) {
 		return hd.typ == typeBarrierReply, nil
 	}}
-	if err := c.do(ctx, k, AppendBarrier(nil, c.version, xid)); err != nil {
+	if err := c.do(ctx, k, appendBarrier(nil, c.version, xid)); err != nil {
 		return fmt.Errorf("barrier: %w", err)
 	}
 	return nil
@@ -165,11 +166,11 @@ func (c *Conn) ModMeters(ctx context.Context, mods []MeterMod) error {
 	var b []byte
 	var err error
 	for i := range mods {
-		if b, err = AppendMeterMod(b, c.version, first+uint32(i), &mods[i]); err != nil {
+		if b, err = appendMeterMod(b, c.version, first+uint32(i), &mods[i]); err != nil {
 			return err
 		}
 	}
-	b = AppendBarrier(b, c.version, first+uint32(n))
+	b = appendBarrier(b, c.version, first+uint32(n))
 	return c.do(ctx, untilBarrier(first, n+1, func(i int) string {
 		if i < n {
 			return mods[i].String()
@@ -225,8 +226,8 @@ func (c *Conn) PortDescs(ctx context.Context) ([]Port, error) {
 	return decodePorts(b, c.version)
 }
 
-// MonitorFlows asks the switch to tell the changes of one table, or of all
-// with TableAll, under an id that is not in use. The flows that are there come
+// MonitorFlows subscribes to the changes of one table, or of all with TableAll, under an
+// id that was not used before on this connection. The flows that are there come
 // as FlowInitial events before it returns; this connection's own changes come
 // as FlowOwn.
 func (c *Conn) MonitorFlows(ctx context.Context, id uint32, table uint8) error {
@@ -263,7 +264,7 @@ func (c *Conn) MonitorFlows(ctx context.Context, id uint32, table uint8) error {
 		},
 	}
 	b := appendFlowMonitor(nil, c.version, first, id, table)
-	b = AppendBarrier(b, c.version, first+1)
+	b = appendBarrier(b, c.version, first+1)
 	if err := c.do(ctx, k, b); err != nil {
 		return fmt.Errorf("flow monitor on table %d: %w", table, err)
 	}

@@ -11,40 +11,41 @@ import (
 // Task is work that a handler leaves to the reader, see [Conn.Then].
 type Task interface{ Run() }
 
-// errRelieved ends a reader in whose place another goroutine reads on.
-var errRelieved = errors.New("another goroutine reads on")
+// errReplaced is the end of a reader that was replaced by another goroutine.
+var errReplaced = errors.New("another goroutine is the reader")
 
-// taskTime is how long a task may keep the reader, or twice that.
+// taskTime is how long a task may block the reader at least; twice that at most.
 const taskTime = 100 * time.Millisecond
 
 // Serve reads from the switch until the connection ends, and returns why.
-// After Close the error is net.ErrClosed. Everything that waits for a reply
+// After Close the error wraps net.ErrClosed. Whatever waits for a reply
 // needs Serve to run. It may be called once.
 func (c *Conn) Serve(h Handler) error {
 	c.handler = h
 	go c.read()
-	c.fail(c.oversee())
+	c.fail(c.watchReader())
 	c.writer.Wait()
 	return c.reason
 }
 
-// oversee waits for the end of the reader, and has another goroutine read on where a
-// task keeps it.
-func (c *Conn) oversee() error {
+// watchReader waits for the end of the reader, and starts another one where a task blocks
+// it.
+func (c *Conn) watchReader() error {
 	tick := time.NewTicker(taskTime)
 	defer tick.Stop()
 	before := uint64(0)
 	for {
 		select {
-		case err := <-c.served:
+		case err := <-c.readEnd:
 			return err
 		case <-tick.C:
 		}
 		now := c.running.Load()
 		if now != 0 && now == before && c.running.CompareAndSwap(now, 0) {
-			// Told before others leave tasks. Its reader ends without a look at doing.
-			if c.handler.TaskLasts != nil {
-				c.handler.TaskLasts(c.doing)
+			// currentTask is not written before the next reader starts: the replaced one
+			// ends after the task.
+			if c.handler.SlowTask != nil {
+				c.handler.SlowTask(c.currentTask)
 			}
 			go c.read()
 		}
@@ -52,22 +53,23 @@ func (c *Conn) oversee() error {
 	}
 }
 
-// ReadAt is when the message was read of the handler or task that calls it; nobody
-// else may. It is zero for what came during the handshake.
+// ReadAt returns when the message was read that the calling handler or task is for; nobody
+// else may call it. It is zero for a message that came during the handshake.
 func (c *Conn) ReadAt() time.Time { return c.readAt }
 
-// Then has the reader run t as soon as the handler that calls it has returned: for
-// work that is done sooner than another goroutine wakes up. A task that lasts after
-// all goes on while another goroutine reads on. Only a handler may call it.
-func (c *Conn) Then(t Task) { c.task = t }
+// Then has the reader run t as soon as the calling handler has returned: for work that
+// takes less time than another goroutine needs to wake up. If a task blocks all the same,
+// it goes on while another goroutine becomes the reader. Only a handler may call it.
+func (c *Conn) Then(t Task) { c.nextTask = t }
 
 // read is the reader.
 func (c *Conn) read() {
-	if err := c.serve(); !errors.Is(err, errRelieved) {
-		c.served <- err
+	if err := c.serve(); !errors.Is(err, errReplaced) {
+		c.readEnd <- err
 	}
 }
 
+// serve handles messages until the connection ends or the reader is replaced.
 func (c *Conn) serve() error {
 	for messages := 0; ; {
 		msg, err := c.upcoming()
@@ -83,8 +85,8 @@ func (c *Conn) serve() error {
 		}
 		c.flush()
 		if messages > 1 {
-			// Whoever got the messages goes first: more come meanwhile, and one
-			// read takes them all.
+			// The goroutines that got the messages run first. More come meanwhile, for
+			// one read.
 			runtime.Gosched()
 		}
 		messages = 0
@@ -94,7 +96,8 @@ func (c *Conn) serve() error {
 	}
 }
 
-// upcoming is next, of those too that came during the handshake.
+// upcoming returns what next does, and before that the messages that came during the
+// handshake.
 func (c *Conn) upcoming() ([]byte, error) {
 	if len(c.early) == 0 {
 		return c.next()
@@ -104,20 +107,20 @@ func (c *Conn) upcoming() ([]byte, error) {
 	return msg, nil
 }
 
-// handle dispatches a message and does the task that its handler leaves.
+// handle dispatches a message and runs the task that its handler has left.
 func (c *Conn) handle(msg []byte) error {
-	if err := c.dispatch(msg, &c.handler); err != nil || c.task == nil {
+	if err := c.dispatch(msg, &c.handler); err != nil || c.nextTask == nil {
 		return err
 	}
-	t := c.task
-	c.task = nil
+	t := c.nextTask
+	c.nextTask = nil
 	c.tasks++
 	number := c.tasks
-	c.doing = t
+	c.currentTask = t
 	c.running.Store(number)
 	t.Run()
 	if !c.running.CompareAndSwap(number, 0) {
-		return errRelieved
+		return errReplaced
 	}
 	return nil
 }

@@ -38,13 +38,13 @@ func serveTasks(t *testing.T, packetIns int, h func(*Conn) Handler) (c *Conn, se
 }
 
 // Tasks are done in the order of the messages that left them, and other goroutines
-// read on behind one that lasts.
+// read on behind a slow one.
 func TestTasks(t *testing.T) {
 	tests := []struct {
 		name string
 		// what the handler says of the messages, by number.
-		lasts func(n int) time.Duration
-		want  []string
+		duration func(n int) time.Duration
+		want     []string
 	}{
 		{"short", func(int) time.Duration { return 0 }, []string{
 			"0 read", "0 done", "1 read", "1 done", "2 read", "2 done",
@@ -52,11 +52,11 @@ func TestTasks(t *testing.T) {
 		{"less than another goroutine waits for", func(int) time.Duration { return taskTime / 2 }, []string{
 			"0 read", "0 done", "1 read", "1 done", "2 read", "2 done",
 		}},
-		{"one lasts", func(n int) time.Duration { return time.Hour * time.Duration((n+1)%2) * time.Duration(2-n) / 2 }, []string{
-			"0 read", "0 lasts", "1 read", "1 done", "2 read", "2 done", "0 done",
+		{"one is slow", func(n int) time.Duration { return time.Hour * time.Duration((n+1)%2) * time.Duration(2-n) / 2 }, []string{
+			"0 read", "0 is slow", "1 read", "1 done", "2 read", "2 done", "0 done",
 		}},
-		{"all last", func(n int) time.Duration { return time.Hour * time.Duration(3-n) }, []string{
-			"0 read", "0 lasts", "1 read", "1 lasts", "2 read", "2 lasts", "2 done", "1 done", "0 done",
+		{"all are slow", func(n int) time.Duration { return time.Hour * time.Duration(3-n) }, []string{
+			"0 read", "0 is slow", "1 read", "1 is slow", "2 read", "2 is slow", "2 done", "1 done", "0 done",
 		}},
 	}
 	for _, tt := range tests {
@@ -71,11 +71,11 @@ func TestTasks(t *testing.T) {
 							i := n
 							n++
 							c.Then(numbered{i, func() {
-								time.Sleep(tt.lasts(i))
+								time.Sleep(tt.duration(i))
 								calls <- fmt.Sprintf("%d done", i)
 							}})
 						},
-						TaskLasts: func(t Task) { calls <- fmt.Sprintf("%d lasts", t.(numbered).n) },
+						SlowTask: func(t Task) { calls <- fmt.Sprintf("%d is slow", t.(numbered).n) },
 					}
 				})
 				time.Sleep(4 * time.Hour)

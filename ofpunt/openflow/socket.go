@@ -12,31 +12,31 @@ import (
 )
 
 // socket is a connection whose reads and writes are raw system calls. Its file
-// descriptor does not block, so the scheduler needs no word of them: given one, as
-// package net does, it wakes its monitor thread (sysmon) whenever the process was
-// idle, which is a quarter of the processor time of a query at 2,000 a second.
+// descriptor does not block, so the scheduler need not be informed of them. The calls of
+// package net do inform it, and it wakes its monitor thread (sysmon) each time that the
+// process was idle: a quarter of the processor time of a query at 2,000 a second.
 //
 // One goroutine may read and one write at a time.
 type socket struct {
 	net.Conn
 	raw syscall.RawConn // nil where there is no file descriptor, as with TLS
-	// What is under way. The functions are made once, as each would be an
-	// allocation.
+	// in is the read that runs, and out the write. The functions are made once, as each
+	// would be an allocation.
 	in, out          transfer
 	read, write, try func(fd uintptr) bool
 }
 
-// transfer is a system call and what came of it.
+// transfer is a system call and its result.
 type transfer struct {
 	b   []byte
-	n   int // bytes
+	n   int // bytes read or written
 	err error
 }
 
 func newSocket(nc net.Conn) *socket {
 	s := &socket{Conn: nc}
 	if sc, ok := nc.(syscall.Conn); ok {
-		s.raw, _ = sc.SyscallConn() // without it, package net does the work
+		s.raw, _ = sc.SyscallConn() // where it fails, package net is used
 	}
 	s.read = func(fd uintptr) bool { return s.in.do(syscall.SYS_READ, fd) }
 	s.write = func(fd uintptr) bool { return s.out.do(syscall.SYS_WRITE, fd) }
@@ -44,7 +44,8 @@ func newSocket(nc net.Conn) *socket {
 	return s
 }
 
-// do makes one system call. It is false if that has to wait for the socket.
+// do makes one system call, as a function for syscall.RawConn. It reports false if the
+// call would block.
 func (t *transfer) do(trap, fd uintptr) bool {
 	for {
 		n, _, errno := syscall.RawSyscall(trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), uintptr(len(t.b)))
@@ -62,8 +63,8 @@ func (t *transfer) do(trap, fd uintptr) bool {
 	}
 }
 
-// take returns what came of the call, and forgets it.
-func (t *transfer) take(what string, err error) (int, error) {
+// result returns the result of the call, and resets t. err is that of the RawConn.
+func (t *transfer) result(what string, err error) (int, error) {
 	if err == nil && t.err != nil {
 		err = os.NewSyscallError(what, t.err)
 	}
@@ -78,7 +79,7 @@ func (s *socket) Read(b []byte) (int, error) {
 		return s.Conn.Read(b)
 	}
 	s.in.b = b
-	n, err := s.in.take("read", s.raw.Read(s.read))
+	n, err := s.in.result("read", s.raw.Read(s.read))
 	if n == 0 && err == nil {
 		err = io.EOF
 	}
@@ -93,7 +94,7 @@ func (s *socket) Write(b []byte) (int, error) {
 	done := 0
 	for done < len(b) {
 		s.out.b = b[done:]
-		n, err := s.out.take("write", s.raw.Write(s.write))
+		n, err := s.out.result("write", s.raw.Write(s.write))
 		done += n
 		if err != nil {
 			return done, fmt.Errorf("after %d of %d bytes: %w", done, len(b), err)
@@ -102,13 +103,13 @@ func (s *socket) Write(b []byte) (int, error) {
 	return done, nil
 }
 
-// canTry tells whether tryWrite does anything.
+// canTry reports whether tryWrite works on this connection.
 func (s *socket) canTry() bool { return s.raw != nil }
 
-// tryWrite writes as much as the socket takes at once, which may be nothing. An
-// error that lasts comes with the next Write.
+// tryWrite writes as much as the socket takes without blocking, and returns how many bytes
+// that is. A permanent error comes with the next Write.
 func (s *socket) tryWrite(b []byte) int {
 	s.out.b = b
-	n, _ := s.out.take("write", s.raw.Write(s.try))
+	n, _ := s.out.result("write", s.raw.Write(s.try))
 	return n
 }

@@ -103,7 +103,7 @@ var encodings = []struct {
 	},
 	{
 		name:   "barrier",
-		encode: func(b []byte, v Version) ([]byte, error) { return sure(AppendBarrier(b, v, 9)) },
+		encode: func(b []byte, v Version) ([]byte, error) { return sure(appendBarrier(b, v, 9)) },
 		v13:    "0414000800000009",
 		v15:    "0614000800000009",
 		text:   "OFPT_BARRIER_REQUEST",
@@ -193,7 +193,7 @@ var encodings = []struct {
 	{
 		name: "meter",
 		encode: func(b []byte, v Version) ([]byte, error) {
-			return AppendMeterMod(b, v, 15, &MeterMod{ID: 7, Rate: 100, Burst: 20})
+			return appendMeterMod(b, v, 15, &MeterMod{ID: 7, Rate: 100, Burst: 20})
 		},
 		v13:  "041d00200000000f000000060000000700010010000000640000001400000000",
 		v15:  "061d00200000000f000000060000000700010010000000640000001400000000",
@@ -202,7 +202,7 @@ var encodings = []struct {
 	{
 		name: "meter without burst",
 		encode: func(b []byte, v Version) ([]byte, error) {
-			return AppendMeterMod(b, v, 15, &MeterMod{Command: Modify, ID: 7, Rate: 100})
+			return appendMeterMod(b, v, 15, &MeterMod{Command: Modify, ID: 7, Rate: 100})
 		},
 		v13:  "041d00200000000f000100020000000700010010000000640000000000000000",
 		v15:  "061d00200000000f000100020000000700010010000000640000000000000000",
@@ -211,7 +211,7 @@ var encodings = []struct {
 	{
 		name: "meter delete",
 		encode: func(b []byte, v Version) ([]byte, error) {
-			return AppendMeterMod(b, v, 15, &MeterMod{Command: Delete, ID: MeterAll})
+			return appendMeterMod(b, v, 15, &MeterMod{Command: Delete, ID: meterAll})
 		},
 		v13:  "041d00100000000f00020002ffffffff",
 		v15:  "061d00100000000f00020002ffffffff",

@@ -10,30 +10,30 @@ import (
 	"time"
 )
 
-// Write queues encoded messages, whole ones. It copies b and never waits for
-// the socket. It returns ErrQueueFull, and queues nothing, if too much waits
-// already, or the reason if the connection has ended.
+// Write queues encoded messages, whole ones. It copies b and does not block.
+// It returns ErrQueueFull, and queues nothing, if too much is queued already, or the
+// reason if the connection has ended.
 func (c *Conn) Write(b []byte) error {
-	taken, err := c.push(b)
-	if err == nil && !taken {
+	writing, err := c.push(b)
+	if err == nil && !writing {
 		c.wakeWriter()
 	}
 	return err
 }
 
-// WriteSpare is Write for what may be lost: it leaves half of the room to others.
-func (c *Conn) WriteSpare(b []byte) error {
+// WriteBestEffort is Write for messages that may be lost: it uses half of the queue only.
+func (c *Conn) WriteBestEffort(b []byte) error {
 	c.queueMu.Lock()
-	waiting := len(c.queue)
+	queued := len(c.queue)
 	c.queueMu.Unlock()
-	if waiting+len(b) > maxQueued/2 {
+	if queued+len(b) > maxQueued/2 {
 		return ErrQueueFull
 	}
 	return c.Write(b)
 }
 
-// WriteNow is Write, but tries the socket at once, which saves the time that the
-// writer needs to wake up. Where many write, Write gives larger batches.
+// WriteNow is Write, but writes to the socket at once if that does not block, which saves
+// the time that the writer needs to wake up. Where many write, Write gives larger batches.
 func (c *Conn) WriteNow(b []byte) error {
 	_, err := c.push(b)
 	if err == nil {
@@ -42,20 +42,20 @@ func (c *Conn) WriteNow(b []byte) error {
 	return err
 }
 
-// WriteLater is Write for tasks: before it reads on, the reader writes in one go
-// what they have left.
+// WriteLater is Write for tasks: the reader writes what they have queued in one batch
+// before its next read.
 func (c *Conn) WriteLater(b []byte) error {
-	taken, err := c.push(b)
-	// Without a task there is no such reader. The look comes after the push, as the
-	// reader may be done between the two.
-	if err == nil && !taken && c.running.Load() == 0 {
+	writing, err := c.push(b)
+	// A reader that runs no task flushes nothing. running is checked after the push, as
+	// the task may end between the two.
+	if err == nil && !writing && c.running.Load() == 0 {
 		c.wakeWriter()
 	}
 	return err
 }
 
-// push queues b. taken is whether somebody is writing, who takes it along.
-func (c *Conn) push(b []byte) (taken bool, err error) {
+// push queues b. It reports whether a goroutine is writing, which then writes b too.
+func (c *Conn) push(b []byte) (writing bool, err error) {
 	if err := c.Err(); err != nil {
 		return false, err
 	}
@@ -68,7 +68,7 @@ func (c *Conn) push(b []byte) (taken bool, err error) {
 	return c.writing, nil
 }
 
-// flush has the caller write what is queued, unless somebody does already.
+// flush writes what is queued, unless another goroutine is writing already.
 func (c *Conn) flush() {
 	c.queueMu.Lock()
 	idle := !c.writing && len(c.queue) > 0
@@ -77,7 +77,7 @@ func (c *Conn) flush() {
 	c.queueMu.Unlock()
 	switch {
 	case mine:
-		c.writeSome()
+		c.writeNonblocking()
 	case idle:
 		c.wakeWriter()
 	}
@@ -101,7 +101,7 @@ func (c *Conn) Err() error {
 	}
 }
 
-// send is Write for those who can wait for room.
+// send is Write for callers that can block: it waits while the queue is full.
 func (c *Conn) send(ctx context.Context, b []byte) error {
 	for {
 		c.queueMu.Lock()
@@ -123,9 +123,9 @@ func (c *Conn) send(ctx context.Context, b []byte) error {
 	}
 }
 
-// take returns what is queued, for the one who is writing. If that is nothing,
-// nobody is from then on.
-func (c *Conn) take() []byte {
+// takeBatch returns what is queued, for the goroutine that is writing. If that is nothing,
+// it returns nil, and no goroutine is writing from then on.
+func (c *Conn) takeBatch() []byte {
 	c.queueMu.Lock()
 	defer c.queueMu.Unlock()
 	if len(c.queue) == 0 {
@@ -141,9 +141,9 @@ func (c *Conn) take() []byte {
 	return batch
 }
 
-// keep gives the room of a batch back, and puts what is left of it in front of
-// the queue.
-func (c *Conn) keep(batch []byte, written int) {
+// requeue puts what was not written of a batch in front of the queue, and has its memory
+// used again.
+func (c *Conn) requeue(batch []byte, written int) {
 	c.queueMu.Lock()
 	defer c.queueMu.Unlock()
 	if written < len(batch) {
@@ -153,15 +153,15 @@ func (c *Conn) keep(batch []byte, written int) {
 	c.spare = batch[:0]
 }
 
-// writeSome writes what is queued as far as the socket takes it without waiting;
-// the writer does the rest. The caller must be the one who is writing.
-func (c *Conn) writeSome() {
-	batch := c.take()
+// writeNonblocking writes as much of the queue as the socket takes without blocking, and
+// leaves the rest to the writer. The caller has set writing.
+func (c *Conn) writeNonblocking() {
+	batch := c.takeBatch()
 	if batch == nil {
 		return
 	}
 	n := c.nc.tryWrite(batch)
-	c.keep(batch, n)
+	c.requeue(batch, n)
 	c.queueMu.Lock()
 	c.writing = false
 	left := len(c.queue) > 0
@@ -173,7 +173,7 @@ func (c *Conn) writeSome() {
 
 func (c *Conn) startWriter() { c.writer.Go(c.writeLoop) }
 
-// writeLoop writes what is queued, all of it at once.
+// writeLoop is the writer: it writes all that is queued, in batches.
 func (c *Conn) writeLoop() {
 	for {
 		select {
@@ -181,28 +181,28 @@ func (c *Conn) writeLoop() {
 		case <-c.done:
 			return
 		}
-		// Whoever is about to write something has the chance to do so: it goes
-		// with the rest.
+		// Other goroutines that are about to queue something run first, for a larger
+		// batch.
 		runtime.Gosched()
 		c.queueMu.Lock()
-		taken := c.writing
+		busy := c.writing
 		c.writing = true
 		c.queueMu.Unlock()
-		if taken {
-			continue // that one wakes us if it leaves something
+		if busy {
+			continue // the goroutine that writes wakes us if it leaves something
 		}
-		for batch := c.take(); batch != nil; batch = c.take() {
+		for batch := c.takeBatch(); batch != nil; batch = c.takeBatch() {
 			if err := c.writeAll(batch); err != nil {
 				c.fail(fmt.Errorf("openflow: writing: %w", err))
 				return
 			}
-			c.keep(batch, len(batch))
+			c.requeue(batch, len(batch))
 			runtime.Gosched()
 		}
 	}
 }
 
-// writeAll waits for the socket if need be, and no longer than the timeout.
+// writeAll writes b. It blocks if it has to, until the timeout.
 func (c *Conn) writeAll(b []byte) error {
 	if c.nc.canTry() {
 		if b = b[c.nc.tryWrite(b):]; len(b) == 0 {
@@ -215,8 +215,8 @@ func (c *Conn) writeAll(b []byte) error {
 	if _, err := c.nc.Write(b); err != nil {
 		return err
 	}
-	// One that has passed would keep everybody from the socket. A connection that has
-	// ended meanwhile tells the reader.
+	// A deadline that has passed would make later writes fail. If the connection has ended
+	// meanwhile, the reader notices.
 	_ = c.nc.SetWriteDeadline(time.Time{})
 	return nil
 }

@@ -35,7 +35,7 @@ func socketConn(t *testing.T) (*Conn, net.Conn) {
 	t.Cleanup(func() { peer.Close() })
 	c := &Conn{
 		nc: newSocket(nc), version: V15, echo: time.Hour, timeout: 20 * time.Second, buf: make([]byte, readBuffer),
-		served: make(chan error, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
+		readEnd: make(chan error, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	c.startWriter()
 	t.Cleanup(func() { c.Close() })
@@ -139,7 +139,7 @@ func TestWriteLater(t *testing.T) {
 	<-served
 }
 
-// A task that lasts keeps back neither what those before it have written nor what it
+// A slow task delays neither what those before it have written nor what it
 // writes itself.
 func TestWriteLaterBesideLastingTask(t *testing.T) {
 	c, peer := socketConn(t)

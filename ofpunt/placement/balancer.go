@@ -11,12 +11,12 @@ import (
 
 // A load balancer of a logical switch rewrites the destination of a packet well before
 // the DNS stage (stages ls_in_pre_stateful and ls_in_lb of ovn-northd(8)), from the
-// address of a VIP to that of a backend. Where the packet was sent is in two places:
+// address of a VIP to that of a backend. Two fields may still have the original one:
 //
 //   - The original direction tuple of connection tracking. But OVN commits a connection
 //     once more in the stage ls_in_stateful as long as there was no reply in it, and
-//     after that action the tuple can't be seen. So of a second query from the same
-//     port, such as AAAA beside A, nothing is left there.
+//     after that action the tuple can't be seen. So a second query from the same port,
+//     such as AAAA beside A, has none.
 //   - Registers, where OVN keeps a VIP and its port for hairpin traffic (northd/northd.c,
 //     REG_ORIG_DIP_IPV4 up to 24.09 and REG_LB_IPV4 from 25.03 on). They are written
 //     before the packet is rewritten, and only for what is sent to a VIP. The port is
@@ -30,9 +30,10 @@ const (
 
 const portMask = 0xffff
 
-// balanced are the matches, beside who asks, of the DNS queries that a load balancer has
-// rewritten. They do not tell UDP from TCP where a resolver address is asked, which saves
-// a flow for each: of a load balancer for another protocol nothing useful comes there.
+// balanced returns the matches, without the asker, of the DNS queries that a load balancer
+// has rewritten. Those for a resolver address have no IP protocol, which saves a flow for
+// each guest and address: a load balancer on that port for another protocol than UDP and
+// TCP is not expected.
 func (s *Service) balanced() [][]openflow.Field {
 	if len(s.Addresses) == 0 {
 		to := openflow.RegMasked(regVIPPort, dnsPort, portMask)
@@ -62,8 +63,8 @@ func (s *Service) balanced() [][]openflow.Field {
 	return all
 }
 
-// Asked is where a guest has sent a packet of IP protocol proto that has the destination
-// dst by the time that it is punted.
+// Asked returns the original destination of a packet of IP protocol proto (IANA), whose
+// destination is dst in the packet-in: another one if a load balancer has rewritten it.
 func Asked(p *openflow.PacketIn, proto uint8, dst netip.AddrPort) netip.AddrPort {
 	const relevant = openflow.CTTracked | openflow.CTDstNAT | openflow.CTReply | openflow.CTRelated | openflow.CTInvalid
 	if ct := &p.CT; ct.State&relevant == openflow.CTTracked|openflow.CTDstNAT &&
@@ -83,8 +84,8 @@ func Asked(p *openflow.PacketIn, proto uint8, dst netip.AddrPort) netip.AddrPort
 	return netip.AddrPortFrom(vip, dst.Port())
 }
 
-// vip4 is the IPv4 address in the registers, invalid if there is none. No address has 0
-// in its first byte, so what newer releases have in the register of older ones is none.
+// vip4 returns the IPv4 address in the registers, invalid if there is none. No address has
+// 0 in its first byte, so what newer releases have in the register of older ones is none.
 func vip4(regs *[16]uint32) (vip netip.Addr) {
 	for _, n := range [...]int{regVIP4Old, regVIP4} {
 		if v := regs[n]; v>>24 != 0 {
@@ -94,9 +95,9 @@ func vip4(regs *[16]uint32) (vip netip.Addr) {
 	return vip
 }
 
-// vip6 is the IPv6 address in the registers, invalid if there is none. Without a VIP the
-// lower part may hold something else; no unicast address has 0 in its first 32 bits but
-// those that can't be a VIP (RFC 4291, section 2.5).
+// vip6 returns the IPv6 address in the registers, invalid if there is none. Without a VIP
+// the lower part may hold something else. No unicast address that can be a VIP has 0 in its
+// first 32 bits (RFC 4291, section 2.5).
 func vip6(regs *[16]uint32) (vip netip.Addr) {
 	if regs[regVIP6] == 0 {
 		return vip

@@ -23,10 +23,10 @@ const (
 	ProtoUDP = 17
 )
 
-// queries are the matches, beside who asks, of the DNS queries that are punted:
-// over UDP, and over TCP where a resolver address is the other end, since a segment
-// that is on its way to somebody else is of his connection. Fragments never match:
-// Open vSwitch zeroes their ports.
+// queries returns the matches, without the asker, of the DNS queries that are punted:
+// over UDP, and over TCP where a resolver address is the other end. A segment to
+// anybody else is of a connection with him. Fragments never match: Open vSwitch zeroes
+// their ports.
 func (s *Service) queries() [][]openflow.Field {
 	if len(s.Addresses) == 0 {
 		return [][]openflow.Field{
@@ -47,8 +47,8 @@ func (s *Service) queries() [][]openflow.Field {
 	return all
 }
 
-// neighbors are the matches of ARP requests and neighbour solicitations for the
-// resolver addresses that owned does not report as a port's own.
+// neighbors returns the matches of ARP requests and neighbour solicitations for the
+// resolver addresses, but for those that owned reports as a port's. owned may be nil.
 func (s *Service) neighbors(owned func(netip.Addr) bool) [][]openflow.Field {
 	if !s.Neighbors {
 		return nil

@@ -28,24 +28,24 @@ type Guest struct {
 	Datapath, Port uint32
 	// Meter limits what the guest asks; 0 is none.
 	Meter uint32
-	// Owned reports the addresses that a port of the switch has: nobody else
-	// answers for those. It may be nil.
+	// Owned reports whether a port of the switch has an address, which then is not ours to
+	// answer ARP for. Nil is for none.
 	Owned func(netip.Addr) bool
 }
 
 // PlanOVN places the punt in the pipeline of ovn-controller. dnsTable is the
-// OpenFlow table of the stage ls_in_dns_lookup; the entry flows stand in the one
-// before, so that port security and ACLs have been applied, and what is resumed
-// or finds no lease meets OVN's own DNS. They match the guest and not just its
-// switch, since what enters a switch from a router, a localnet port or a tunnel
+// OpenFlow table of the stage ls_in_dns_lookup (ovn-northd(8)). The entry flows are in
+// the one before: port security and ACLs have been applied there, and a packet that is
+// resumed, or finds no lease, goes on to OVN's own DNS. They match the guest and not just
+// its switch, since what enters a switch from a router, a localnet port or a tunnel
 // carries the switch's metadata too. Load balancers have rewritten destinations by then,
-// so there are matches for where the guest has sent its query, too.
+// so there are matches for the original destination, too.
 func PlanOVN(s *Service, dnsTable uint8, guests iter.Seq[Guest]) Plan {
 	p := s.private(openflow.Resubmit{Table: dnsTable})
-	what := append(s.queries(), s.balanced()...)
+	queries := append(s.queries(), s.balanced()...)
 	for g := range guests {
-		who := []openflow.Field{openflow.Metadata(uint64(g.Datapath)), openflow.Reg(RegInPort, g.Port)}
-		p.Entry = append(p.Entry, s.entries(dnsTable-1, entryPriority, who, what, g.Owned, limit(g.Meter)...)...)
+		asker := []openflow.Field{openflow.Metadata(uint64(g.Datapath)), openflow.Reg(RegInPort, g.Port)}
+		p.Entry = append(p.Entry, s.entries(dnsTable-1, entryPriority, asker, queries, g.Owned, rateLimit(g.Meter)...)...)
 	}
 	return p
 }

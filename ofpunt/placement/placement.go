@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placement decides in which tables, at which priorities and with which
-// matches the punt flows stand. Topology in, flows out: pure functions.
+// Package placement decides which flows a switch needs to punt the queries of its guests:
+// in which tables, at which priorities and with which matches. It does not know what is
+// installed (package flows), nor where guests and meters come from. Its functions are pure.
+//
+//	table of the pipeline              PrivateTable
+//	┌──────────────────────────┐       ┌───────────────────────────────────────────┐
+//	│ entry flows: for each    │       │ 20 probe frames         ─► packet-in      │
+//	│ guest, address, protocol ├──────►│ 10 punt, with the lease ─► packet-in      │
+//	└──────────────────────────┘       │    and onward, when the packet is resumed │
+//	 the pipeline goes on   ◄──────────┤  0 onward, without a lease                │
+//	                                   └───────────────────────────────────────────┘
 package placement
 
 import (
@@ -14,41 +23,48 @@ import (
 // Kind is the pipeline that the flows are placed in.
 type Kind string
 
-// OVN is the pipeline of ovn-controller.
-const OVN Kind = "ovn"
+const (
+	// OVN is the pipeline of ovn-controller.
+	OVN Kind = "ovn"
+	// Neutron is the pipeline of Neutron's Open vSwitch agent.
+	Neutron Kind = "neutron"
+	// Table is a table of any bridge.
+	Table Kind = "table"
+)
 
-// PrivateTable is the OpenFlow table that is ours alone, where the punt stands.
-// OVN uses tables up to 113, Neutron's agent up to 93 and deletes what it does
-// not know in those; OpenFlow ends at 254.
+// PrivateTable is the OpenFlow table that has flows of puntdns only, the punt among them.
+// OVN uses tables up to 113. Neutron's agent uses tables up to 93, and deletes flows that
+// are not its own there. OpenFlow ends at 254.
 const PrivateTable = 200
 
 // Priorities in the private table.
 const (
 	priorityOnward = 0 // to where the packet would go without us
-	// PriorityPunt is that of the leased punt, which matches everything.
+	// PriorityPunt is that of the punt, which matches everything and has the lease.
 	PriorityPunt  = 10
 	priorityProbe = 20 // above the punt, so that a probe works without a lease
 )
 
-// Service is what is punted, and how.
+// Service says which queries are punted, and how.
 type Service struct {
-	// Addresses are the resolver addresses; none means any.
+	// Addresses are the resolver addresses; none means any, in hijack mode.
 	Addresses []netip.AddrPort
-	// Neighbors has ARP and neighbour solicitations for Addresses punted too.
+	// Neighbors is set if ARP requests and neighbour solicitations for Addresses are
+	// punted too.
 	Neighbors bool
-	// Pause holds the packet in the switch until it is resumed.
+	// Pause is set if the switch holds a punted packet until it is answered or resumed.
 	Pause bool
-	// ControllerID and UserData are of the packet-ins.
+	// ControllerID says which connections get the packet-ins, UserData comes with them.
 	ControllerID uint16
 	UserData     []byte
-	// Lease is the hard timeout of the punt in seconds; 0 for good.
+	// Lease is the hard timeout of the punt in seconds; 0 is none.
 	Lease uint16
-	// Cookie marks all flows.
+	// Cookie is that of all flows.
 	Cookie uint64
 }
 
-// Plan is the set of flows that should stand in the switch. They take effect in
-// order: what comes first is harmless without what follows it.
+// Plan is the set of flows that a switch should have. They are to be installed in order:
+// what comes first is harmless without what follows it.
 type Plan struct {
 	// Private are the flows of the private table but the punt.
 	Private []openflow.FlowMod
@@ -59,8 +75,8 @@ type Plan struct {
 }
 
 // private builds the flows of the private table. Whatever an entry flow sends
-// there is punted while the lease lasts, and goes on by the actions onward when
-// it has expired, and when a paused packet is resumed.
+// there is punted until the lease expires. After that, and when a paused packet is
+// resumed, the packet goes on by the actions onward.
 func (s *Service) private(onward ...openflow.Action) Plan {
 	controller := openflow.Controller2{ControllerID: s.ControllerID, UserData: s.UserData}
 	punt := controller
@@ -89,22 +105,22 @@ func (s *Service) flow(table uint8, priority uint16, match openflow.Match, actio
 	}
 }
 
-// entries are the flows that send what a guest asks to the private table, after
-// the actions first: packets that match one of what, and who-has for the resolver
-// addresses. Owned reports the addresses that are not ours to answer for.
-func (s *Service) entries(table uint8, priority uint16, who []openflow.Field, what [][]openflow.Field, owned func(netip.Addr) bool, first ...openflow.Action) []openflow.FlowMod {
+// entries builds the entry flows of a guest, which matches asker: they send packets that
+// match one of queries, and those of neighbors, to the private table, after the actions
+// first.
+func (s *Service) entries(table uint8, priority uint16, asker []openflow.Field, queries [][]openflow.Field, owned func(netip.Addr) bool, first ...openflow.Action) []openflow.FlowMod {
 	var all []openflow.FlowMod
 	actions := append(first, openflow.Resubmit{Table: PrivateTable})
-	for _, fields := range append(what[:len(what):len(what)], s.neighbors(owned)...) {
-		match := openflow.NewMatch(append(who[:len(who):len(who)], fields...)...)
+	for _, fields := range append(queries[:len(queries):len(queries)], s.neighbors(owned)...) {
+		match := openflow.NewMatch(append(asker[:len(asker):len(asker)], fields...)...)
 		all = append(all, s.flow(table, priority, match, actions...))
 	}
 	return all
 }
 
-// limit is what has a guest's packets counted and dropped by a meter, 0 being
-// none. A meter has to be a flow's first action.
-func limit(meter uint32) []openflow.Action {
+// rateLimit returns the action that drops packets of a guest by its meter, 0 for none. It
+// has to be the first of a flow.
+func rateLimit(meter uint32) []openflow.Action {
 	if meter == 0 {
 		return nil
 	}

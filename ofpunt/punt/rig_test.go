@@ -99,8 +99,8 @@ func newChannelOf(t testing.TB, before func(), stack *tcp.Stack) (c *Channel, pe
 	served := make(chan error, 1)
 	go func() {
 		served <- conn.Serve(openflow.Handler{
-			PacketIn:  func(p *openflow.PacketIn, msg []byte) { before(); c.PacketIn(p, msg) },
-			TaskLasts: TaskLasts,
+			PacketIn: func(p *openflow.PacketIn, msg []byte) { before(); c.PacketIn(p, msg) },
+			SlowTask: TaskLasts,
 		})
 	}()
 	t.Cleanup(func() {

@@ -44,13 +44,13 @@ func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
 	case tcp.Begun:
 		c.intake.countConnections()
 		p.end(metric.Taken, metric.ReasonSegment)
-	case tcp.Taken:
+	case tcp.Delivered:
 		p.end(metric.Taken, metric.ReasonSegment)
 	case tcp.Reset:
 		p.end(metric.Refused, metric.ReasonNoConnection)
 	case tcp.Full:
 		p.end(metric.Refused, metric.ReasonConnections)
-	case tcp.Later:
+	case tcp.Dropped:
 		p.end(metric.Dropped, metric.ReasonConnections)
 	case tcp.Ignored:
 		p.end(metric.Dropped, metric.ReasonSegment)
@@ -126,7 +126,7 @@ func (p *peer) Send(segment []byte) {
 		b.message, err = openflow.AppendPacketOut(b.message[:0], conn.Version(), conn.NextXID(), p.inPort, actions, b.frame)
 	}
 	if err == nil {
-		err = conn.WriteSpare(b.message)
+		err = conn.WriteBestEffort(b.message)
 	}
 	if err != nil {
 		in.bridge.Tally.TCPSegmentLost()

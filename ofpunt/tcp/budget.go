@@ -9,48 +9,51 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/share"
 )
 
-// budget bounds the bytes that are held for the peers of connections (package share). An
+// budget bounds the bytes that connections use for one purpose (package share). An
 // owner has a quarter of them at most.
 type budget struct {
 	max int // bytes
 
-	mu       sync.Mutex
-	held     int
+	// mu guards all below.
+	mu sync.Mutex
+	// used counts the bytes in use, networks and owners those of each that uses some.
+	used     int
 	networks map[any]int
 	owners   map[any]int
-	// freed is closed when bytes are given back; nil while nobody waits for that.
+	// freed is closed at the next release; nil while nobody waits for it.
 	freed chan struct{}
 }
 
-func newBudget(most int) *budget {
-	return &budget{max: most, networks: map[any]int{}, owners: map[any]int{}}
+func newBudget(size int) *budget {
+	return &budget{max: size, networks: map[any]int{}, owners: map[any]int{}}
 }
 
-// take takes n bytes until they are given back. It reports whether they are there.
-func (b *budget) take(of Key, n int) bool {
+// acquire acquires n bytes until release, and reports whether they are free.
+func (b *budget) acquire(of Key, n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.takeLocked(of, n)
+	return b.acquireLocked(of, n)
 }
 
-func (b *budget) takeLocked(of Key, n int) bool {
-	use := share.Use{All: b.held, Network: b.networks[of.Network], Owner: b.owners[of.Owner]}
+// acquireLocked is acquire with mu held.
+func (b *budget) acquireLocked(of Key, n int) bool {
+	use := share.Use{All: b.used, Network: b.networks[of.Network], Owner: b.owners[of.Owner]}
 	if (share.Limit{All: b.max, Owner: b.max / 4}).Exceeded(use, n) != share.None {
 		return false
 	}
-	b.held += n
+	b.used += n
 	b.networks[of.Network] += n
 	b.owners[of.Owner] += n
 	return true
 }
 
-// await takes n bytes once they are there. It reports whether they were in time, and
-// before done was closed.
-func (b *budget) await(of Key, n int, until time.Time, done <-chan struct{}) bool {
-	var late <-chan time.Time
+// acquireWait waits until it can acquire n bytes. It reports whether it has, before the
+// deadline and before done was closed.
+func (b *budget) acquireWait(of Key, n int, deadline time.Time, done <-chan struct{}) bool {
+	var late <-chan time.Time // of the deadline, nil until it has to wait
 	for {
 		b.mu.Lock()
-		if b.takeLocked(of, n) {
+		if b.acquireLocked(of, n) {
 			b.mu.Unlock()
 			return true
 		}
@@ -60,7 +63,7 @@ func (b *budget) await(of Key, n int, until time.Time, done <-chan struct{}) boo
 		freed := b.freed
 		b.mu.Unlock()
 		if late == nil {
-			timer := time.NewTimer(time.Until(until))
+			timer := time.NewTimer(time.Until(deadline))
 			defer timer.Stop()
 			late = timer.C
 		}
@@ -74,11 +77,11 @@ func (b *budget) await(of Key, n int, until time.Time, done <-chan struct{}) boo
 	}
 }
 
-// giveBack gives back n bytes that were taken.
-func (b *budget) giveBack(of Key, n int) {
+// release releases n bytes that were acquired.
+func (b *budget) release(of Key, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.held -= n
+	b.used -= n
 	countDown(b.networks, of.Network, n)
 	countDown(b.owners, of.Owner, n)
 	if b.freed != nil {
@@ -87,7 +90,7 @@ func (b *budget) giveBack(of Key, n int) {
 	}
 }
 
-// countDown takes n from a count, which goes with the last of it.
+// countDown subtracts n from a count, and deletes it at 0.
 func countDown(m map[any]int, key any, n int) {
 	if m[key] -= n; m[key] == 0 {
 		delete(m, key)

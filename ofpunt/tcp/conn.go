@@ -16,8 +16,8 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 )
 
-// ErrSlow: the peer has not acknowledged enough in time for what it was to be sent, and
-// the connection was reset.
+// ErrSlow is the error of Send when the peer has not acknowledged enough in time, and the
+// connection was reset.
 var ErrSlow = errors.New("the peer does not read what it is sent")
 
 // Conn is one connection.
@@ -27,7 +27,7 @@ type Conn struct {
 	endpoint tcpip.Endpoint
 	gonet    *gonet.TCPConn
 	close    sync.Once
-	// sending is held by the one that sends: a message must not begin within another.
+	// sending is held while a message is sent, so that no other begins within it.
 	sending sync.Mutex
 }
 
@@ -35,7 +35,7 @@ func newConn(s *Stack, f *flow, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	return &Conn{stack: s, flow: f, endpoint: ep, gonet: gonet.NewTCPConn(queue, ep)}
 }
 
-// Peer is that of the last segment.
+// Peer returns the peer of the last segment that has come.
 func (c *Conn) Peer() Peer { return c.flow.peer() }
 
 // Src is the peer's end of the connection, Dst ours.
@@ -44,7 +44,7 @@ func (c *Conn) Src() netip.AddrPort { return c.flow.key.Src }
 // Dst is our end of the connection.
 func (c *Conn) Dst() netip.AddrPort { return c.flow.key.Dst }
 
-// Read is as of a net.Conn. Urgent data is skipped.
+// Read is that of net.Conn. Urgent data is skipped.
 func (c *Conn) Read(b []byte) (int, error) {
 	for {
 		n, err := c.gonet.Read(b)
@@ -55,42 +55,42 @@ func (c *Conn) Read(b []byte) (int, error) {
 	}
 }
 
-// SetReadDeadline is as of a net.Conn.
+// SetReadDeadline is that of net.Conn.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.gonet.SetReadDeadline(t) }
 
-// Send sends b as a whole, beside other calls of Send, which take their turns. Where more
-// than 160 KiB would be under way that the peer has not acknowledged, it waits until then,
-// but at least for a second from its turn on. If there is no room in time, or if too much
-// waits already, the connection is reset, and the error is [ErrSlow].
-func (c *Conn) Send(b []byte, until time.Time) error {
-	wait := c.stack.waiting
+// Send sends b as a whole; concurrent calls send one after the other. While 160 KiB are not
+// acknowledged by the peer it blocks, until the deadline, but at least for a second after
+// the calls before it. If there is no room in time, or too many bytes wait for room already,
+// the connection is reset, and the error is [ErrSlow].
+func (c *Conn) Send(b []byte, deadline time.Time) error {
+	unsent := c.stack.unsent
 	if c.sending.TryLock() {
 		defer c.sending.Unlock()
 		rest, err := c.write(b)
 		if err != nil || len(rest) == 0 {
 			return err
 		}
-		if !wait.take(c.flow.key, len(rest)) {
+		if !unsent.acquire(c.flow.key, len(rest)) {
 			return c.slow()
 		}
-		defer wait.giveBack(c.flow.key, len(rest))
-		return c.writeBy(rest, until)
+		defer unsent.release(c.flow.key, len(rest))
+		return c.writeBy(rest, deadline)
 	}
-	if !wait.take(c.flow.key, len(b)) {
+	if !unsent.acquire(c.flow.key, len(b)) {
 		return c.slow()
 	}
-	defer wait.giveBack(c.flow.key, len(b))
-	// Each of those before has a time of its own, and ends the connection after that.
+	defer unsent.release(c.flow.key, len(b))
+	// Whoever holds the lock has a deadline, and resets the connection after that.
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	rest, err := c.write(b)
 	if err != nil || len(rest) == 0 {
 		return err
 	}
-	return c.writeBy(rest, until)
+	return c.writeBy(rest, deadline)
 }
 
-// write writes what there is room for and returns the rest.
+// write writes what the send buffer has room for, and returns the rest.
 func (c *Conn) write(b []byte) (rest []byte, err error) {
 	n, e := c.endpoint.Write(bytes.NewReader(b), tcpip.WriteOptions{})
 	switch e.(type) {
@@ -100,12 +100,12 @@ func (c *Conn) write(b []byte) (rest []byte, err error) {
 	return nil, fmt.Errorf("TCP: %s", e)
 }
 
-// writeBy writes b as the peer makes room for it.
-func (c *Conn) writeBy(b []byte, until time.Time) error {
-	if least := time.Now().Add(leastWait); until.Before(least) {
-		until = least
+// writeBy writes b as the peer makes room for it, until the deadline.
+func (c *Conn) writeBy(b []byte, deadline time.Time) error {
+	if earliest := time.Now().Add(minSendTimeout); deadline.Before(earliest) {
+		deadline = earliest
 	}
-	_ = c.gonet.SetWriteDeadline(until) // has no errors
+	_ = c.gonet.SetWriteDeadline(deadline) // has no errors
 	_, err := c.gonet.Write(b)
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 		return c.slow()
@@ -113,38 +113,39 @@ func (c *Conn) writeBy(b []byte, until time.Time) error {
 	return err
 }
 
+// slow resets the connection.
 func (c *Conn) slow() error {
 	c.endpoint.Abort()
 	return ErrSlow
 }
 
-// CloseWrite tells the peer that there is nothing more to come. What it still sends can
-// be read.
-func (c *Conn) CloseWrite() { _ = c.gonet.CloseWrite() } // the peer may have ended the connection
+// CloseWrite sends a FIN after what was sent. What the peer still sends can be read.
+func (c *Conn) CloseWrite() { _ = c.gonet.CloseWrite() } // it fails where the peer has reset the connection
 
-// Reserve takes n bytes for what is read, until they are released, and waits for them. It
-// reports whether they were there in time, and before the stack was closed.
-func (c *Conn) Reserve(n int, until time.Time) bool {
-	return c.stack.reading.await(c.flow.key, n, until, c.stack.done)
+// Reserve waits until n bytes of memory are free for what is read, and reserves them until
+// Release. It reports whether they were free before the deadline, and before the stack was
+// closed.
+func (c *Conn) Reserve(n int, deadline time.Time) bool {
+	return c.stack.reserved.acquireWait(c.flow.key, n, deadline, c.stack.done)
 }
 
-// Release gives back n bytes that were reserved, which may be none.
+// Release releases n bytes that were reserved, which may be 0.
 func (c *Conn) Release(n int) {
-	if n > 0 { // most messages are short, and the budget has one lock for all
-		c.stack.reading.giveBack(c.flow.key, n)
+	if n > 0 { // most messages are short and reserve nothing, and the budget has one lock for all
+		c.stack.reserved.release(c.flow.key, n)
 	}
 }
 
-// Crowded reports whether few further connections of the owner, or of the network, have
-// room.
+// Crowded reports whether the owner or the network has room for few further connections:
+// a quarter of what it may have, or less.
 func (c *Conn) Crowded() bool {
 	c.stack.mu.Lock()
 	defer c.stack.mu.Unlock()
-	return c.flow.in.crowded()
+	return c.flow.counts.crowded()
 }
 
-// Close ends the connection. What was sent before still gets to the peer, unless that
-// has sent something that nobody has read: then it is reset.
+// Close closes the connection. What was sent before still gets to the peer. But if the
+// peer has sent something that was not read, the connection is reset.
 func (c *Conn) Close() {
 	c.close.Do(func() {
 		c.endpoint.Close()

@@ -9,28 +9,27 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/share"
 )
 
-// retryTime is after how long a peer sends its SYN again, at first (RFC 6298, section
-// 2.1).
-const retryTime = time.Second
+// synRetry is after how long a peer sends its SYN again for the first time (RFC 6298,
+// section 2.1).
+const synRetry = time.Second
 
-// count is what an owner, a network, or all of them have of the connections. The lock of
-// the stack guards it.
+// count counts the connections of an owner, of a network, or all. Stack.mu guards it.
 type count struct {
 	// open counts the connections that this end has not closed, half-open ones included.
 	open int
-	// ended has the others, the one that was closed first in front: gVisor keeps them
-	// until the peer has acknowledged the end, and in TIME-WAIT.
+	// ended has the flows of the others, the one that was closed first in front. They need
+	// memory until the peer has acknowledged our FIN, and in TIME-WAIT.
 	ended list.List
 	// changed is when a connection last began or was closed.
 	changed time.Time
 }
 
-// all is how many connections take memory.
+// all returns how many connections need memory.
 func (c *count) all() int { return c.open + c.ended.Len() }
 
-// changes reports whether connections come and go, so that a peer that tries again may
-// well find room.
-func (c *count) changes(now time.Time) bool { return now.Sub(c.changed) < retryTime }
+// changes reports whether a connection has begun or was closed lately, so that there may be
+// room when a peer sends its SYN again.
+func (c *count) changes(now time.Time) bool { return now.Sub(c.changed) < synRetry }
 
 // oldestEnded returns the connection that was closed first, nil if none was.
 func (c *count) oldestEnded() *flow {
@@ -49,7 +48,7 @@ const (
 	ofAll
 )
 
-// countsOf returns those of a key; the lock is held.
+// countsOf returns the counts of a key. Stack.mu is held.
 func (s *Stack) countsOf(key Key) counts {
 	of := func(m map[any]*count, key any) *count {
 		if m[key] == nil {
@@ -60,10 +59,10 @@ func (s *Stack) countsOf(key Key) counts {
 	return counts{ofOwner: of(s.owners, key.Owner), ofNetwork: of(s.networks, key.Network), ofAll: &s.all}
 }
 
-// dropEmpty forgets the counts of a key that hold nothing; the lock is held.
+// dropEmpty deletes the counts of a key that are empty. Stack.mu is held.
 func (s *Stack) dropEmpty(key Key) {
 	drop := func(m map[any]*count, key any) {
-		if is := m[key]; is != nil && is.all() == 0 {
+		if c := m[key]; c != nil && c.all() == 0 {
 			delete(m, key)
 		}
 	}
@@ -71,17 +70,18 @@ func (s *Stack) dropEmpty(key Key) {
 	drop(s.networks, key.Network)
 }
 
-// limits are those of open connections, limitsOfAll of those with what has ended.
+// limits are those of open connections, limitsOfAll those of open and ended ones.
 var (
 	limits      = share.Limit{All: MaxConnections, Owner: MaxOfOwner}
 	limitsOfAll = share.Limit{All: MaxConnections, Owner: MaxOfOwner + maxEnded}
 )
 
-// open is how many connections are open, all how many take memory.
+// open returns how many connections are open.
 func (in counts) open() share.Use {
 	return share.Use{All: in[ofAll].open, Network: in[ofNetwork].open, Owner: in[ofOwner].open}
 }
 
+// all returns how many connections need memory.
 func (in counts) all() share.Use {
 	return share.Use{All: in[ofAll].all(), Network: in[ofNetwork].all(), Owner: in[ofOwner].all()}
 }
@@ -100,12 +100,12 @@ func (in counts) full() *count {
 // crowded reports whether a quarter of the room for open connections is left, or less.
 func (in counts) crowded() bool { return limits.Crowded(in.open()) }
 
-// tooMany reports whether, with those that have ended, there are too many connections
-// for another one.
+// tooMany reports whether open and ended connections together leave no room for another
+// one.
 func (in counts) tooMany() bool { return limitsOfAll.Exceeded(in.all(), 1) != share.None }
 
-// oldestEnded returns the ended connection that makes room: one of the owner if it has
-// any, else one of its network, else any.
+// oldestEnded returns the ended connection that is to be evicted first: one of the owner if
+// it has any, else one of its network, else any.
 func (in counts) oldestEnded() *flow {
 	for _, c := range in {
 		if f := c.oldestEnded(); f != nil {
@@ -115,9 +115,9 @@ func (in counts) oldestEnded() *flow {
 	return nil
 }
 
-// open counts a flow as open.
+// open counts a flow as open: a new one, or one that has ended and begins again.
 func (f *flow) open(now time.Time) {
-	for i, c := range f.in {
+	for i, c := range f.counts {
 		if f.ended[i] != nil {
 			c.ended.Remove(f.ended[i])
 			f.ended[i] = nil
@@ -134,16 +134,16 @@ func (f *flow) end(now time.Time) {
 		return
 	}
 	f.endedAt = now
-	for i, c := range f.in {
+	for i, c := range f.counts {
 		c.open--
 		f.ended[i] = c.ended.PushBack(f)
 		c.changed = now
 	}
 }
 
-// uncount takes a flow out of its counts.
+// uncount removes a flow from its counts.
 func (f *flow) uncount(now time.Time) {
-	for i, c := range f.in {
+	for i, c := range f.counts {
 		if f.ended[i] != nil {
 			c.ended.Remove(f.ended[i])
 			f.ended[i] = nil

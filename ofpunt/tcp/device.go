@@ -11,20 +11,21 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 )
 
-// address is the one that a flow has in gVisor's eyes: fd01:: and the id.
+// address returns the made-up address of a flow: fd01:: and the id.
 func address(id uint64) tcpip.Address {
 	a := [16]byte{0: 0xfd, 1: 0x01}
 	binary.BigEndian.PutUint64(a[8:], id)
 	return tcpip.AddrFrom16(a)
 }
 
+// idOf returns the id of the flow with a made-up address.
 func idOf(a tcpip.Address) uint64 {
 	b := a.As16()
 	return binary.BigEndian.Uint64(b[8:])
 }
 
-// device is the network device of gVisor's stack: what it writes goes to the peer of
-// the flow at once. Checksums are of the real addresses, so others deal with them.
+// device is the network device of gVisor's stack: packets that gVisor writes are sent to
+// the peer of the flow at once. Checksums cover the real addresses, so Peer.Send sets them.
 type device struct {
 	stack      *Stack
 	dispatcher atomic.Pointer[stack.NetworkDispatcher]
@@ -42,7 +43,7 @@ func (d *device) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 	for _, pkt := range list.AsSlice() {
 		view := pkt.ToView()
 		b := view.AsSlice()
-		// The stack has a host's affairs of its own, as multicast listening.
+		// gVisor sends packets of no flow, too, as for multicast listener discovery.
 		if ip := header.IPv6(b); len(b) >= header.IPv6MinimumSize+header.TCPMinimumSize && ip.NextHeader() == uint8(header.TCPProtocolNumber) {
 			if f := d.stack.flow(idOf(ip.DestinationAddress())); f != nil {
 				t := header.TCP(b[header.IPv6MinimumSize:])
@@ -57,7 +58,7 @@ func (d *device) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 	return list.Len(), nil
 }
 
-// Attach implements stack.NetworkLinkEndpoint, as do those below.
+// Attach and the methods below implement stack.LinkEndpoint.
 func (d *device) Attach(to stack.NetworkDispatcher) {
 	if to == nil {
 		d.dispatcher.Store(nil)

@@ -2,27 +2,26 @@
 
 package tcp
 
-// Endpoints is how many gVisor has, the listener among them.
+// Endpoints returns how many gVisor has, the listener among them.
 func (s *Stack) Endpoints() int { return len(s.gvisor.RegisteredEndpoints()) }
 
-// Waits reports whether something that is sent waits for room.
+// Waits reports whether a message waits for room in a send buffer.
 func (s *Stack) Waits() bool {
-	s.waiting.mu.Lock()
-	defer s.waiting.mu.Unlock()
-	return s.waiting.held > 0
+	s.unsent.mu.Lock()
+	defer s.unsent.mu.Unlock()
+	return s.unsent.used > 0
 }
 
-// WaitsForRoom reports whether somebody waits for room to read.
+// WaitsForRoom reports whether a call of Reserve waits.
 func (s *Stack) WaitsForRoom() bool {
-	s.reading.mu.Lock()
-	defer s.reading.mu.Unlock()
-	return s.reading.freed != nil
+	s.reserved.mu.Lock()
+	defer s.reserved.mu.Unlock()
+	return s.reserved.freed != nil
 }
 
-// Reserved is how many bytes are reserved for reading, and how many counts there are of
-// them.
+// Reserved returns how many bytes are reserved, and how many owners and networks have some.
 func (s *Stack) Reserved() (bytes, counts int) {
-	s.reading.mu.Lock()
-	defer s.reading.mu.Unlock()
-	return s.reading.held, len(s.reading.owners) + len(s.reading.networks)
+	s.reserved.mu.Lock()
+	defer s.reserved.mu.Unlock()
+	return s.reserved.used, len(s.reserved.owners) + len(s.reserved.networks)
 }

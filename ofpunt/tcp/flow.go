@@ -15,28 +15,29 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 )
 
-// flow is one connection, from its SYN until gVisor has nothing left of it.
+// flow is one connection, from its SYN until gVisor has no state of it any more.
 type flow struct {
-	key   Key
-	id    uint64
-	way   atomic.Pointer[Peer]
-	began time.Time
+	key     Key
+	id      uint64 // of the made-up address, from 1 on
+	created time.Time
+	// lastPeer is that of the last segment.
+	lastPeer atomic.Pointer[Peer]
 	// urgent has the bytes of the peer that are no part of its stream.
 	urgent urgent
 
-	// Under the stack's lock: when the last segment came, what Accept has made of the
-	// flow, when that was closed, the counts that the flow is in, and its places
-	// among the ended ones there.
-	touched time.Time
-	conn    *Conn
-	endedAt time.Time
-	in      counts
-	ended   [len(counts{})]*list.Element
+	// Stack.mu guards all below.
+
+	lastSegment time.Time // when it came
+	conn        *Conn     // that of Accept, nil before
+	endedAt     time.Time // when this end has closed it, zero before
+	counts      counts    // those that the flow is in
+	// ended are the elements of the flow in count.ended, nil before it has ended.
+	ended [len(counts{})]*list.Element
 }
 
-func (f *flow) peer() Peer { return *f.way.Load() }
+func (f *flow) peer() Peer { return *f.lastPeer.Load() }
 
-// hasEnded reports whether this end has closed the connection; the stack's lock is held.
+// hasEnded reports whether this end has closed the connection. Stack.mu is held.
 func (f *flow) hasEnded() bool { return !f.endedAt.IsZero() }
 
 // Outcome is what became of a segment.
@@ -44,30 +45,30 @@ type Outcome uint8
 
 // Outcomes of [Stack.Deliver].
 const (
-	// Taken: it is of a connection.
-	Taken Outcome = iota
+	// Delivered: it is of a connection.
+	Delivered Outcome = iota
 	// Begun: it begins a connection.
 	Begun
-	// Reset: it is of no connection, and the peer has been told so.
+	// Reset: it is of no connection, and the peer was sent a reset.
 	Reset
 	// Full: there is no room for a further connection of the owner or of his network,
-	// and the peer has been told.
+	// and the peer was sent a reset.
 	Full
-	// Later: there is no room, but connections come and go. The peer has been told
-	// nothing, and tries again.
-	Later
+	// Dropped: there is no room, but there may be soon, as connections begin and end. The
+	// peer was sent nothing, and will send its SYN again.
+	Dropped
 	// Ignored: it is of no connection, and a reset itself; or the stack is closed.
 	Ignored
 )
 
-// Deliver takes a segment, a TCP header of the length that it says and the payload,
-// whose checksum is right. Answers go by the peer of the last segment. It does not
-// wait.
+// Deliver delivers a segment: a TCP header of the length that it says, and the payload. The
+// caller has verified the checksum. Segments to the other end go to the Peer of the last
+// segment. It does not block.
 func (s *Stack) Deliver(key Key, peer Peer, segment []byte, now time.Time) Outcome {
 	t := header.TCP(segment)
 	begins := t.Flags()&(header.TCPFlagSyn|header.TCPFlagAck|header.TCPFlagRst|header.TCPFlagFin) == header.TCPFlagSyn
 	if begins {
-		s.replace(key)
+		s.removeClosed(key)
 	}
 	f, outcome := s.find(key, peer, t.Flags(), begins, now)
 	if outcome == Reset || outcome == Full {
@@ -83,9 +84,9 @@ func (s *Stack) Deliver(key Key, peer Peer, segment []byte, now time.Time) Outco
 	return outcome
 }
 
-// replace forgets the flow of a key whose connection is at its end: the peer begins
-// another one with the same ports, which must not be taken for it.
-func (s *Stack) replace(key Key) {
+// removeClosed removes the flow of a key whose connection is in TIME-WAIT or closed: the
+// peer begins another one with the same ports, which must not be mistaken for it.
+func (s *Stack) removeClosed(key Key) {
 	s.mu.Lock()
 	f := s.flows[key]
 	had := f != nil && f.conn != nil
@@ -105,19 +106,19 @@ func (s *Stack) replace(key Key) {
 	s.forget(f)
 	s.mu.Unlock()
 	if ep != nil {
-		ep.Abort() // nobody is told any more
+		ep.Abort() // the flow is gone, so nothing is sent to the peer
 	}
 }
 
-// find returns the flow of a segment, a new one where the segment begins one. Ended
-// connections make room for that.
+// find returns the flow of a segment, a new one where the segment begins one. Where memory
+// is needed for that, the oldest ended connections are evicted.
 func (s *Stack) find(key Key, peer Peer, flags header.TCPFlags, begins bool, now time.Time) (f *flow, outcome Outcome) {
 	var evicted []*flow
 	defer func() { s.abort(evicted) }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f = s.flows[key]
-	outcome = Taken
+	outcome = Delivered
 	switch {
 	case s.closed:
 		return nil, Ignored
@@ -136,7 +137,7 @@ func (s *Stack) find(key Key, peer Peer, flags header.TCPFlags, begins bool, now
 		}()
 		if full := in.full(); full != nil {
 			if full.changes(now) {
-				return nil, Later
+				return nil, Dropped
 			}
 			return nil, Full
 		}
@@ -146,18 +147,18 @@ func (s *Stack) find(key Key, peer Peer, flags header.TCPFlags, begins bool, now
 			s.remove(f, now)
 		}
 		s.nextID++
-		f = &flow{key: key, id: s.nextID, began: now, in: in}
+		f = &flow{key: key, id: s.nextID, created: now, counts: in}
 		s.flows[key], s.byID[f.id] = f, f
 		f.open(now)
 		outcome = Begun
 	}
-	f.way.Store(&peer)
-	f.touched = now
+	f.lastPeer.Store(&peer)
+	f.lastSegment = now
 	return f, outcome
 }
 
-// remove takes a flow away from its key and its counts, which may be empty then; the
-// lock is held. What gVisor has to say still gets to the peer, until abort or forget.
+// remove removes a flow from its key and its counts, which may be empty then. Stack.mu is
+// held. Segments of gVisor are still sent to the peer, until abort or forget.
 func (s *Stack) remove(f *flow, now time.Time) {
 	if s.flows[f.key] == f {
 		delete(s.flows, f.key)
@@ -165,12 +166,12 @@ func (s *Stack) remove(f *flow, now time.Time) {
 	}
 }
 
-// abort ends what gVisor has of flows that were removed. The lock must not be held.
+// abort ends the endpoints of flows that were removed. Stack.mu must not be held.
 func (s *Stack) abort(flows []*flow) {
 	for _, f := range flows {
 		ep := s.endpoint(f)
 		if ep != nil && tcp.EndpointState(ep.State()) != tcp.StateTimeWait {
-			ep.Abort() // which tells the peer
+			ep.Abort() // which sends a reset to the peer
 			ep = nil
 		}
 		s.mu.Lock()
@@ -182,39 +183,40 @@ func (s *Stack) abort(flows []*flow) {
 	}
 }
 
-// forget drops a flow, once; the lock is held.
+// forget removes a flow for good. Stack.mu is held. It may be called more than once.
 func (s *Stack) forget(f *flow) {
 	s.remove(f, time.Now())
 	s.dropEmpty(f.key)
 	delete(s.byID, f.id)
 }
 
-// flow returns the one with that id, or nil.
+// flow returns the flow of an id, or nil.
 func (s *Stack) flow(id uint64) *flow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.byID[id]
 }
 
-// endpoint is what gVisor has of a flow, nil for nothing. The lock must not be held.
+// endpoint returns gVisor's endpoint of a flow, or nil. Stack.mu must not be held.
 func (s *Stack) endpoint(f *flow) endpoint {
 	ep, _ := s.gvisor.FindTransportEndpoint(ipv6.ProtocolNumber, tcp.ProtocolNumber, stack.TransportEndpointID{
-		LocalAddress: own, LocalPort: port, RemoteAddress: address(f.id), RemotePort: f.key.Src.Port(),
+		LocalAddress: localAddress, LocalPort: port, RemoteAddress: address(f.id), RemotePort: f.key.Src.Port(),
 	}, nic).(endpoint)
 	if ep == s.listener {
-		return nil // it matches all that nobody else does
+		return nil // gVisor returns it where there is no endpoint of the flow
 	}
 	return ep
 }
 
-// endpoint is what a flow needs of a tcpip.Endpoint.
+// endpoint are the methods of a tcpip.Endpoint that a flow needs.
 type endpoint interface {
 	State() uint32
 	Abort()
 }
 
-// accepted makes a connection of what gVisor has accepted. It is nil if its flow is
-// gone. One may have had a connection before, whose peer was quick to begin another.
+// accepted returns the connection of an endpoint that gVisor has accepted, nil if its flow
+// is gone. The flow may have had a connection before, if its peer has begun another one
+// at once.
 func (s *Stack) accepted(ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	remote, err := ep.GetRemoteAddress()
 	if err != nil {
@@ -223,7 +225,7 @@ func (s *Stack) accepted(ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.byID[idOf(remote.Addr)]
-	if f == nil || s.flows[f.key] != f { // which is about to be aborted
+	if f == nil || s.flows[f.key] != f { // evicted, and about to be aborted
 		return nil
 	}
 	f.conn = newConn(s, f, ep, queue)
@@ -233,45 +235,45 @@ func (s *Stack) accepted(ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	return f.conn
 }
 
-// Sweep ends what has lasted too long: handshakes, and connections that were closed
-// and whose peer does not answer. It is to be called several times a second.
+// Sweep ends handshakes and closed connections at their timeouts, and forgets the flows
+// of those that have ended. It is to be called several times a second.
 func (s *Stack) Sweep(now time.Time) {
 	type state struct {
-		f              *flow
-		accepted       bool
-		touched, ended time.Time
+		f                  *flow
+		accepted           bool
+		lastSegment, ended time.Time
 	}
 	s.mu.Lock()
 	all := make([]state, 0, len(s.flows))
 	for _, f := range s.flows {
-		all = append(all, state{f, f.conn != nil, f.touched, f.endedAt})
+		all = append(all, state{f, f.conn != nil, f.lastSegment, f.endedAt})
 	}
 	s.mu.Unlock()
 	for _, is := range all {
 		switch ep := s.endpoint(is.f); {
 		case ep == nil:
 			// A SYN that gVisor has not looked at yet has no endpoint either.
-			if is.accepted || now.Sub(is.touched) >= settled {
-				s.forgetIdle(is.f, is.touched)
+			if is.accepted || now.Sub(is.lastSegment) >= synDelay {
+				s.forgetIdle(is.f, is.lastSegment)
 			}
-		case !is.accepted && now.Sub(is.f.began) >= halfOpen,
-			!is.ended.IsZero() && now.Sub(is.ended) >= closing:
-			ep.Abort() // and gone the next time
+		case !is.accepted && now.Sub(is.f.created) >= handshakeTimeout,
+			!is.ended.IsZero() && now.Sub(is.ended) >= closeTimeout:
+			ep.Abort() // the next Sweep forgets the flow
 		}
 	}
 }
 
 // forgetIdle forgets a flow unless a segment has come since: that may be a SYN, of
 // which gVisor makes another endpoint.
-func (s *Stack) forgetIdle(f *flow, touched time.Time) {
+func (s *Stack) forgetIdle(f *flow, lastSegment time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.touched.Equal(touched) {
+	if f.lastSegment.Equal(lastSegment) {
 		s.forget(f)
 	}
 }
 
-// Connections is how many there are, those that begin or end included.
+// Connections returns how many there are, half-open and ended ones included.
 func (s *Stack) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

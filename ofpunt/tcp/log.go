@@ -8,8 +8,8 @@ import (
 	"gvisor.dev/gvisor/pkg/log"
 )
 
-// silent takes what gVisor has to say of segments: a guest could fill the log with it,
-// and what matters is among the outcomes.
+// silent discards gVisor's log of segments, with which a guest could fill ours. Outcomes
+// count what matters.
 type silent struct{}
 
 // Emit implements log.Emitter.

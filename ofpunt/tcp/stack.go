@@ -1,16 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tcp ends TCP connections whose segments come one by one, from many peers
+// Package tcp terminates TCP connections whose segments come one by one, from many peers
 // of whom several may have the same addresses and ports. It knows nothing of the
-// frames that carry the segments, nor of what is said on a connection. The protocol
-// itself is gVisor's.
+// frames that carry the segments, nor of the protocol above TCP. The implementation of
+// TCP is gVisor's.
 //
-// A connection is known by its [Key]. gVisor sees each under an IPv6 address of its
-// own, made up for it, and so can't mix two of them up, whatever the family of the
+//	segment, Key, Peer                                   Accept, Conn.Read, Conn.Send
+//	   │                                                              ▲ │
+//	   ▼                                                              │ ▼
+//	Stack.Deliver ─► flow: by Key ─► made-up IPv6 packet ─► device ─► gVisor
+//	                   ▲                                                │
+//	   Peer.Send ◄─────┴─ by made-up address ◄── device.WritePackets ◄──┘
+//
+// A connection is known by its [Key]. gVisor gets each with an IPv6 address of its own
+// that is made up for it, so it can't mix two of them up, whatever the family of the
 // real addresses.
 //
 // All is bounded: connections of one owner, of one network and in all, how long one may
 // be half open, and what is sent and not yet acknowledged.
+//
+// Goroutines are those of gVisor, which also call Peer.Send, and those of the callers.
+// Stack.mu guards flows and their counts. It is not held while gVisor is called, since
+// gVisor calls WritePackets with locks of its own held, and that takes Stack.mu.
 package tcp
 
 import (
@@ -43,34 +54,35 @@ const (
 )
 
 const (
-	// sendBuffer, in bytes, has room for the largest DNS message and some more:
-	// who reads so slowly that it fills loses the connection.
+	// sendBuffer, in bytes, has room for the largest DNS message and some more. A message
+	// for which there is no room waits, see Conn.Send.
 	sendBuffer = 160 << 10
-	// receiveBuffer, in bytes: queries are small, and what does not fit waits with
-	// the peer.
+	// receiveBuffer, in bytes, is the window of the peer. Queries are small.
 	receiveBuffer = 16 << 10
-	// mtu, in bytes, of the made-up link: with the IPv6 header of 40 bytes that
-	// gVisor reckons with it gives segments of up to 1,360 bytes, which fit into the
-	// 1,442 of an overlay on Ethernet with IPv6 as well as with IPv4.
+	// mtu, in bytes, is that of the made-up link. Without the made-up IPv6 header of 40
+	// bytes it leaves segments of up to 1,360 bytes, which fit into the 1,442 of an
+	// overlay on Ethernet with IPv6 as well as with IPv4.
 	mtu = 1400
-	// maxHeld, in bytes, is how much may wait for room, of all connections.
-	maxHeld = 16 << 20
-	// maxReading, in bytes, is what may be reserved for what is read.
-	maxReading = 32 << 20
-	// halfOpen is how long the handshake may take, and the peer's FIN behind ours.
-	halfOpen = 5 * time.Second
-	// leastWait is how long what is sent may wait for room once its turn has come, even if
-	// others before it have taken all of its time.
-	leastWait = time.Second
-	// unacknowledged is how long a peer may leave segments without an answer.
-	unacknowledged = 10 * time.Second
-	// closing bounds how long a connection that was closed may take to end.
-	closing = 10 * time.Second
-	// settled is how long gVisor may take to look at a SYN.
-	settled = time.Second
-	// leastMSS, in bytes, is what a peer without the option has (RFC 9293, section
+	// maxUnsent, in bytes, is how much may wait for room in send buffers, of all
+	// connections.
+	maxUnsent = 16 << 20
+	// maxReserved, in bytes, is how much Conn.Reserve gives, to all connections.
+	maxReserved = 32 << 20
+	// handshakeTimeout bounds the handshake, and the wait for the peer's FIN after ours.
+	handshakeTimeout = 5 * time.Second
+	// minSendTimeout is what a message has for its sending once those before it are sent,
+	// even if its deadline has passed by then.
+	minSendTimeout = time.Second
+	// userTimeout is how long a peer may leave segments unacknowledged (RFC 9293, section
+	// 3.8.3).
+	userTimeout = 10 * time.Second
+	// closeTimeout bounds how long a connection that was closed may take to end.
+	closeTimeout = 10 * time.Second
+	// synDelay is how long gVisor may take to process a SYN.
+	synDelay = time.Second
+	// minMSS, in bytes, is that of a peer without the option (RFC 9293, section
 	// 3.7.1). A lower one would turn an answer into thousands of segments.
-	leastMSS = 536
+	minMSS = 536
 	// timeWait is short, since a made-up address is not used again.
 	timeWait = time.Second
 )
@@ -80,55 +92,56 @@ const (
 	port = 53
 )
 
-// own is the address that all segments are for.
-var own = tcpip.AddrFrom16(netip.MustParseAddr("fd00::35").As16())
+// localAddress is our address in gVisor's stack, of all connections.
+var localAddress = tcpip.AddrFrom16(netip.MustParseAddr("fd00::35").As16())
 
-// Key tells connections apart.
+// Key identifies a connection.
 type Key struct {
-	// Network, Owner and Link are comparable. The limit MaxOfOwner is the owner's, who is
-	// in the network; Link tells apart those of one owner that may have the same
-	// addresses.
+	// Network, Owner and Link are comparable. An owner, whose limit is MaxOfOwner, is in
+	// one network. Link distinguishes peers of one owner that may have the same addresses.
 	Network, Owner, Link any
 	// Src is the peer's end, Dst ours.
 	Src, Dst netip.AddrPort
 }
 
-// Peer is the way to the other end of a connection.
+// Peer sends to the other end of a connection.
 type Peer interface {
-	// Send sends a segment, with the ports and the checksum left to fill in. It must
-	// not wait, nor call the stack, nor keep b; what can't be sent is lost.
+	// Send sends a segment, and fills in the ports and the checksum. It must not block,
+	// call the stack, or use b after its return. A segment that can't be sent is lost.
 	Send(b []byte)
 }
 
 // Stack is a TCP implementation. It is safe for concurrent use.
 type Stack struct {
-	gvisor   *stack.Stack
-	device   *device
-	listener tcpip.Endpoint
-	wait     *waiter.Queue
-	done     chan struct{}
+	gvisor      *stack.Stack
+	device      *device
+	listener    tcpip.Endpoint
+	acceptQueue *waiter.Queue // of the listener
+	done        chan struct{} // closed by Close
 
-	mu       sync.Mutex
-	closed   bool
-	nextID   uint64
-	flows    map[Key]*flow
+	// mu guards the fields up to all, and those of flows and counts that say so.
+	mu     sync.Mutex
+	closed bool
+	nextID uint64
+	flows  map[Key]*flow
+	// byID also has the flows that were removed and not aborted yet.
 	byID     map[uint64]*flow
 	owners   map[any]*count
 	networks map[any]*count
 	all      count
 
-	// waiting are the bytes that peers leave no room for.
-	waiting *budget
-	// reading are the bytes of long messages.
-	reading *budget
+	// unsent are the bytes that wait for room in send buffers.
+	unsent *budget
+	// reserved are the bytes of Conn.Reserve.
+	reserved *budget
 }
 
-// New returns a stack that accepts connections. It has to be closed.
+// New returns a stack that accepts connections. It has to be closed. Its error is gVisor's.
 func New() (*Stack, error) {
 	s := &Stack{
 		done:  make(chan struct{}),
 		flows: map[Key]*flow{}, byID: map[uint64]*flow{}, owners: map[any]*count{}, networks: map[any]*count{},
-		wait: new(waiter.Queue), waiting: newBudget(maxHeld), reading: newBudget(maxReading),
+		acceptQueue: new(waiter.Queue), unsent: newBudget(maxUnsent), reserved: newBudget(maxReserved),
 	}
 	s.device = &device{stack: s}
 	s.gvisor = stack.New(stack.Options{
@@ -147,7 +160,7 @@ func options() []tcpip.SettableTransportProtocolOption {
 	send := tcpip.TCPSendBufferSizeRangeOption{Min: sendBuffer, Default: sendBuffer, Max: sendBuffer}
 	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: receiveBuffer, Default: receiveBuffer, Max: receiveBuffer}
 	moderate, wait, linger, retries := tcpip.TCPModerateReceiveBufferOption(false), tcpip.TCPTimeWaitTimeoutOption(timeWait),
-		tcpip.TCPLingerTimeoutOption(halfOpen), tcpip.TCPMaxRetriesOption(5)
+		tcpip.TCPLingerTimeoutOption(handshakeTimeout), tcpip.TCPMaxRetriesOption(5)
 	return []tcpip.SettableTransportProtocolOption{&send, &receive, &moderate, &wait, &linger, &retries}
 }
 
@@ -160,20 +173,20 @@ func (s *Stack) listen() error {
 	if err := s.gvisor.CreateNIC(nic, s.device); err != nil {
 		return errors.New(err.String())
 	}
-	address := tcpip.ProtocolAddress{Protocol: ipv6.ProtocolNumber, AddressWithPrefix: own.WithPrefix()}
+	address := tcpip.ProtocolAddress{Protocol: ipv6.ProtocolNumber, AddressWithPrefix: localAddress.WithPrefix()}
 	if err := s.gvisor.AddProtocolAddress(nic, address, stack.AddressProperties{}); err != nil {
 		return errors.New(err.String())
 	}
 	s.gvisor.SetRouteTable([]tcpip.Route{{Destination: header.IPv6EmptySubnet, NIC: nic}})
-	ep, err := s.gvisor.NewEndpoint(tcp.ProtocolNumber, ipv6.ProtocolNumber, s.wait)
+	ep, err := s.gvisor.NewEndpoint(tcp.ProtocolNumber, ipv6.ProtocolNumber, s.acceptQueue)
 	if err != nil {
 		return errors.New(err.String())
 	}
-	timeout := tcpip.TCPUserTimeoutOption(unacknowledged)
+	timeout := tcpip.TCPUserTimeoutOption(userTimeout)
 	if err := ep.SetSockOpt(&timeout); err != nil {
 		return errors.New(err.String())
 	}
-	if err := ep.Bind(tcpip.FullAddress{Addr: own, Port: port}); err != nil {
+	if err := ep.Bind(tcpip.FullAddress{Addr: localAddress, Port: port}); err != nil {
 		return errors.New(err.String())
 	}
 	// With room for more than all connections the listener never falls back to SYN
@@ -188,8 +201,8 @@ func (s *Stack) listen() error {
 // Accept returns the next connection, and [net.ErrClosed] once the stack is closed.
 func (s *Stack) Accept() (*Conn, error) {
 	entry, ready := waiter.NewChannelEntry(waiter.ReadableEvents)
-	s.wait.EventRegister(&entry)
-	defer s.wait.EventUnregister(&entry)
+	s.acceptQueue.EventRegister(&entry)
+	defer s.acceptQueue.EventUnregister(&entry)
 	for {
 		ep, queue, err := s.listener.Accept(nil)
 		switch err.(type) {
@@ -211,7 +224,8 @@ func (s *Stack) Accept() (*Conn, error) {
 	}
 }
 
-// Close ends all connections and waits until nothing runs any more.
+// Close ends all connections and waits until gVisor's goroutines have ended. Only the first
+// call does anything.
 func (s *Stack) Close() {
 	s.mu.Lock()
 	was := s.closed
@@ -230,23 +244,23 @@ func (s *Stack) deliver(id uint64, segment []byte) {
 	b := make([]byte, header.IPv6MinimumSize+len(segment))
 	header.IPv6(b).Encode(&header.IPv6Fields{
 		PayloadLength: uint16(len(segment)), TransportProtocol: header.TCPProtocolNumber, HopLimit: 64,
-		SrcAddr: address(id), DstAddr: own,
+		SrcAddr: address(id), DstAddr: localAddress,
 	})
 	t := header.TCP(b[header.IPv6MinimumSize:])
 	copy(t, segment)
 	t.SetDestinationPort(port)
 	if t.Flags().Contains(header.TCPFlagSyn) {
-		mendOptions(t)
+		rewriteOptions(t)
 	}
 	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithData(b)})
 	defer pkt.DecRef()
 	s.device.deliver(pkt)
 }
 
-// mendOptions replaces the timestamps option of a SYN by NOPs: once it is agreed on,
-// gVisor drops a segment without it (RFC 7323, section 3.2), and what stands between a
-// guest and us may take it out. And it raises an MSS that is too low.
-func mendOptions(t header.TCP) {
+// rewriteOptions replaces the timestamps option of a SYN by NOPs: once it is negotiated,
+// gVisor drops segments without it (RFC 7323, section 3.2), and a middlebox may remove it
+// from some. And it raises an MSS that is below minMSS.
+func rewriteOptions(t header.TCP) {
 	const end, nop = header.TCPOptionEOL, header.TCPOptionNOP
 	for o := t.Options(); len(o) > 0 && o[0] != end; {
 		if o[0] == nop {
@@ -263,7 +277,7 @@ func mendOptions(t header.TCP) {
 				o[i] = nop
 			}
 		case o[0] == header.TCPOptionMSS && n == header.TCPOptionMSSLength:
-			binary.BigEndian.PutUint16(o[2:], max(binary.BigEndian.Uint16(o[2:]), leastMSS))
+			binary.BigEndian.PutUint16(o[2:], max(binary.BigEndian.Uint16(o[2:]), minMSS))
 		}
 		o = o[n:]
 	}

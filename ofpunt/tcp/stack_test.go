@@ -103,7 +103,7 @@ func (c *client) put(flags header.TCPFlags, payload string) tcp.Outcome {
 
 func (c *client) mustPut(flags header.TCPFlags, payload string) {
 	c.t.Helper()
-	if got := c.put(flags, payload); got != tcp.Taken && got != tcp.Begun {
+	if got := c.put(flags, payload); got != tcp.Delivered && got != tcp.Begun {
 		c.t.Fatalf("%s: outcome %d", flags, got)
 	}
 }
@@ -358,7 +358,7 @@ func TestLimitOfOwner(t *testing.T) {
 		}
 	}
 	more := newClient(t, s, "red", guest4, resolver4)
-	if got := more.put(syn, ""); got != tcp.Later || len(more.got) > 0 {
+	if got := more.put(syn, ""); got != tcp.Dropped || len(more.got) > 0 {
 		t.Errorf("one more while others begin: outcome %d, %d segments", got, len(more.got))
 	}
 	more.next--
@@ -1106,7 +1106,7 @@ func TestSweepBeside(t *testing.T) {
 	began := time.Now()
 	at := func(c *client, flags header.TCPFlags, now time.Time) {
 		t.Helper()
-		if got := s.Deliver(c.key, c, c.segment(flags, nil), now); got != tcp.Taken && got != tcp.Begun {
+		if got := s.Deliver(c.key, c, c.segment(flags, nil), now); got != tcp.Delivered && got != tcp.Begun {
 			t.Fatalf("%s: outcome %d", flags, got)
 		}
 	}

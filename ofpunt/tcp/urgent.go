@@ -8,25 +8,25 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 )
 
-// urgent has the places of urgent bytes in what a peer sends. As on a Linux socket that
-// does not ask for them, the byte before the urgent pointer is no part of the stream
-// (tcp(7)); gVisor knows nothing of them and leaves them in.
+// urgent has the positions of urgent bytes in the stream of a peer. As on a Linux socket
+// without SO_OOBINLINE, the byte before the urgent pointer is no part of the stream
+// (tcp(7)); gVisor ignores the pointer and leaves that byte in.
 type urgent struct {
-	mu sync.Mutex
+	mu sync.Mutex // guards all below
 	// first is the sequence number of the stream's first byte, valid once begun is set.
 	first uint32
 	begun bool
 	// read counts the bytes that have been read, those that were skipped included.
 	read uint32
-	// skip has the places of urgent bytes behind those, ascending.
+	// skip has the positions of urgent bytes behind those, ascending, counted from first.
 	skip []uint32
 }
 
-// maxUrgent bounds the places that are remembered. A peer that has more of them under way
-// has the older ones in its stream.
+// maxUrgent bounds the length of urgent.skip. Where a peer sends more of them before they
+// are read, the first ones stay in its stream.
 const maxUrgent = 16
 
-// begins takes note of the SYN-ACK that acknowledges a peer's SYN.
+// begins is called with the acknowledgement number of the SYN-ACK, which may be sent again.
 func (u *urgent) begins(first uint32) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -35,10 +35,9 @@ func (u *urgent) begins(first uint32) {
 	}
 }
 
-// note takes note of a segment with an urgent pointer. That is a positive offset to the byte
-// behind the urgent data (RFC 9293, section 3.1; RFC 6093, section 4), so 0 marks nothing in
-// the segment: what is not marked is the stream's. Linux takes the first byte out then, as if
-// the pointer were 1; it never sends a 0 itself.
+// note notes the urgent byte of a segment, if it has one. The pointer is a positive offset to the
+// byte behind the urgent data (RFC 9293, section 3.1; RFC 6093, section 4), so 0 marks nothing.
+// Linux takes the first byte out then, as if the pointer were 1; it never sends a 0 itself.
 func (u *urgent) note(t header.TCP) {
 	const pointerAt = 18
 	pointer := uint32(t[pointerAt])<<8 | uint32(t[pointerAt+1])
@@ -48,7 +47,7 @@ func (u *urgent) note(t header.TCP) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	at := t.SequenceNumber() + pointer - 1 - u.first
-	// What has been read already, or is not within the window, is of no segment to come.
+	// A position that was read already, or that is beyond the window, is ignored.
 	if !u.begun || at-u.read > 2*receiveBuffer {
 		return
 	}
@@ -65,8 +64,8 @@ func (u *urgent) note(t header.TCP) {
 	}
 }
 
-// strip takes the urgent bytes out of b, which has been read, and returns how many bytes
-// are left.
+// strip removes the urgent bytes from b, which was read from the stream, and returns how
+// many bytes are left.
 func (u *urgent) strip(b []byte) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -25,8 +25,8 @@ func outcome(table string, m *dns.Msg) string {
 	return table
 }
 
-// Gauges of the databases, read when somebody asks: a snapshot that serves
-// through an outage ages without an event.
+// Gauges of the databases. They are computed at each scrape, since a snapshot ages without
+// an event during an outage.
 var (
 	descUp        = desc("database_up", "1 while the database is connected and its contents are complete, else 0.", "database", "schema")
 	descTimestamp = desc("snapshot_timestamp_seconds", "When the snapshot that answers was made, in Unix time.", "database")
@@ -54,7 +54,7 @@ func (collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for database, s := range sources.all() {
+	for database, s := range openSources.all() {
 		for _, d := range s.Status() {
 			up := 0.
 			if d.Synced {

@@ -8,15 +8,15 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// negativeTTL is how long a resolver in a guest may remember that there is no
-// such name, in seconds (RFC 2308, section 5): short, since a port can appear at
+// negativeTTL is how long a resolver in a guest may cache that there is no
+// such name, in seconds (RFC 2308, section 5): short, since a port can be bound at
 // any moment.
 const negativeTTL = 5
 
-// negativeOwner is the zone in whose name a negative answer speaks: the asker's
-// domain, else the zone of the Corefile, else the top of the name. It is never
-// the root, or a resolver that prunes below a name error (RFC 8020) would lose
-// more than the name; the root is no question here either.
+// negativeOwner returns the owner of the SOA record in a negative answer: the asker's
+// domain, else the zone of the Corefile, else the last label of the name. It is never
+// the root: a resolver might deny other names by that SOA, too (RFC 8020). qname is not
+// the root either.
 func negativeOwner(qname, domain, zone string) string {
 	switch {
 	case names.Under(qname, domain):

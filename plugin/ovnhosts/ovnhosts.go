@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ovnhosts is a CoreDNS plugin that answers from the OVN databases, each
-// asker within his own network.
+// asker within his own network. Who asks comes with the context (package origin), and
+// what there is to answer from snapshots (package ovn); the plugin has no state of its own
+// but the databases that it has open.
+//
+//	query ─► asker: scope and domain ─► lookup ─┬─ found ─► reply
+//	                                            └─ route ─┬─ toHere ─► reply
+//	                                                      ├─ toNext ─► the next plugin
+//	                                                      └─ toNextUnlessDenied: the
+//	                                       next plugin; reply in the place of its NXDOMAIN
+//
+// Queries are handled on the goroutines of their servers, without a lock. openSources.mu
+// and started.mu guard what is open, for reloads, ready and metrics.
 package ovnhosts
 
 import (
@@ -33,15 +44,16 @@ type Handler struct {
 	Next  plugin.Handler
 	Zones []string
 	Fall  fall.F
-	// fallAll is set by fallthrough without zones: then what is the asker's own
-	// does not fall through.
+	// fallAll is set by fallthrough without zones: then names of the asker's own domain
+	// do not fall through.
 	fallAll bool
 
-	// domain completes the hostnames of ports whose domain OVN does not say;
+	// domain completes the hostnames of ports that have no domain in OVN;
 	// fully qualified and in lower case, or empty.
 	domain string
-	ttl    uint32
-	// defaultSwitch is the scope of a query that no punt brought; empty for none.
+	ttl    uint32 // seconds
+	// defaultSwitch is the name of the switch whose names a query from a socket sees;
+	// empty for none.
 	defaultSwitch string
 	// routers widens the scope to the networks that routers join to the asker's.
 	routers bool
@@ -49,19 +61,20 @@ type Handler struct {
 	config ovn.Config
 	// directive is what the Corefile says.
 	directive *corefile.Directive
-	source    *ovn.Source
-	// forget takes back what was asked of source.
-	forget []func()
+	// source is set by open.
+	source *ovn.Source
+	// release undoes the requests to source.
+	release []func()
 }
 
 // Name implements plugin.Handler.
 func (*Handler) Name() string { return name }
 
-// Database says what the handler reads: the punt server takes its guests from
-// the same databases.
+// Database returns what the handler reads: the punt server has its guests from the same
+// databases.
 func (h *Handler) Database() ovn.Config { return h.config }
 
-// Covers tells whether all names of a zone are in the handler's zones.
+// Covers reports whether all names of a zone are in the handler's zones.
 func (h *Handler) Covers(zone string) bool { return plugin.Zones(h.Zones).Matches(zone) != "" }
 
 // ServeDNS implements plugin.Handler.
@@ -69,23 +82,23 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	state := request.Request{W: w, Req: r}
 	qname := state.Name()
 	zone := plugin.Zones(h.Zones).Matches(qname)
-	// Nobody here has the root; to deny it would deny all below (RFC 8020).
+	// No network has the root; to deny it would deny all names (RFC 8020).
 	if zone == "" || qname == "." {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	snapshot := h.source.Snapshot()
 	a := h.asker(ctx, snapshot)
 	if a.scope.Own == nil && a.origin == nil && h.defaultSwitch != "" {
-		// To pass the name on would tell others of it, and cache their answer.
+		// To pass the name on would disclose it to others, and cache their answer.
 		return dns.RcodeServerFailure, plugin.Error(name, fmt.Errorf("the default switch %q is not known", h.defaultSwitch))
 	}
 	if a.scope.Own == nil {
-		// Who has no network has no names here, and nothing is known against them.
+		// An asker without a network has no names here, and no own domain to deny names in.
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 
-	before, _ := ctx.Value(ovn.FoundKey{}).(*ovn.Found)
-	known, found := before.Lookup(snapshot, a.scope, qname, h.domain)
+	cached, _ := ctx.Value(ovn.FoundKey{}).(*ovn.Found)
+	known, found := cached.Lookup(snapshot, a.scope, qname, h.domain)
 	transfer := isTransfer(state.QType())
 	if !found || transfer && !known.OVNOwned {
 		switch h.route(a, qname, state.QType()) {
@@ -104,7 +117,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	}
 
 	m, table := h.reply(state, a, zone, known, found, snapshot.Time)
-	tell(ctx, table)
+	setMetadata(ctx, table)
 	answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), outcome(table, m)).Inc()
 	if err := w.WriteMsg(m); err != nil {
 		return dns.RcodeServerFailure, plugin.Error(name, err)
@@ -112,8 +125,8 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	return dns.RcodeSuccess, nil
 }
 
-// reply is the answer to a query by what is known, and the table that it is from, which
-// is empty if there are no data.
+// reply returns the answer to a query from what is known, and the table that it is from,
+// which is empty if there are no data.
 func (h *Handler) reply(state request.Request, a asker, zone string, known names.Answer, found bool, snapshot time.Time) (m *dns.Msg, table string) {
 	m = new(dns.Msg).SetReply(state.Req)
 	m.Authoritative = true
@@ -137,7 +150,7 @@ func (h *Handler) reply(state request.Request, a asker, zone string, known names
 
 // asker is who asks, as far as the answer depends on it.
 type asker struct {
-	// scope is the networks whose names are seen, none for somebody unknown.
+	// scope has the networks whose names are seen, none for an unknown asker.
 	scope ovn.Scope
 	// domain is the asker's own, fully qualified and in lower case, or empty.
 	domain string
@@ -145,7 +158,7 @@ type asker struct {
 	origin *origin.Origin
 }
 
-// asker finds out who asks.
+// asker returns who asks.
 func (h *Handler) asker(ctx context.Context, s *ovn.Snapshot) (a asker) {
 	var id origin.Network
 	if o, punted := origin.FromContext(ctx); punted {
@@ -179,7 +192,8 @@ func (h *Handler) header(owner string, rrtype uint16) dns.RR_Header {
 	return dns.RR_Header{Name: owner, Rrtype: rrtype, Class: dns.ClassINET, Ttl: h.ttl}
 }
 
-// records are those of known that have the type, in the question's case.
+// records returns those of known that have the type, for the owner name of the question,
+// which has its case.
 func (h *Handler) records(owner string, qtype uint16, known names.Answer) []dns.RR {
 	var rrs []dns.RR
 	if qtype == dns.TypeA || qtype == dns.TypeANY {
@@ -200,27 +214,28 @@ func (h *Handler) records(owner string, qtype uint16, known names.Answer) []dns.
 	return rrs
 }
 
-// addr has its bytes to itself: plugins above may change a record.
+// addr returns a copy of the address: plugins above may change a record.
 func addr(a netip.Addr) []byte { return a.AsSlice() }
 
-// Ready implements ready.Readiness, for all handlers of the process: the ready
-// plugin keeps one answer by plugin name.
-func (*Handler) Ready() bool { return sources.ready() }
+// Ready implements ready.Readiness, for all handlers of the process: the plugin ready asks
+// one handler of each plugin name.
+func (*Handler) Ready() bool { return openSources.ready() }
 
 // NotReady implements ready.Explainer.
-func (*Handler) NotReady() []string { return sources.notReady() }
+func (*Handler) NotReady() []string { return openSources.notReady() }
 
 type tableKey struct{}
 
-// Metadata implements metadata.Provider. The label ovnhosts/answer names the
-// table that gave the answer: "dns", "port", "zone", or nothing.
+// Metadata implements metadata.Provider. The label ovnhosts/answer is the table that the
+// answer is from: "dns", "port", "zone", or empty for none.
 func (h *Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
 	table := new(string)
 	metadata.SetValueFunc(ctx, name+"/answer", func() string { return *table })
 	return context.WithValue(ctx, tableKey{}, table)
 }
 
-func tell(ctx context.Context, table string) {
+// setMetadata sets the label of Metadata.
+func setMetadata(ctx context.Context, table string) {
 	if t, ok := ctx.Value(tableKey{}).(*string); ok {
 		*t = table
 	}

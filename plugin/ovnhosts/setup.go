@@ -29,7 +29,8 @@ const (
 	maxTTL = 1<<31 - 1
 )
 
-// setup only parses; the databases are opened on startup.
+// setup only parses; OnStartup opens the databases. cmd/puntdns/reload.go shows when the
+// callbacks are called.
 func setup(c *caddy.Controller) error {
 	h, err := parse(c)
 	if err != nil {
@@ -50,50 +51,53 @@ func setup(c *caddy.Controller) error {
 	})
 	c.OnShutdown(h.close)
 	c.OnRestartFailed(func() error {
-		started.abandon(c.Context())
+		started.rollBack(c.Context())
 		return nil
 	})
 	return nil
 }
 
+// open opens the databases, or shares them with others that have them open.
 func (h *Handler) open() error {
-	s, err := sources.acquire(h.config)
+	s, err := openSources.acquire(h.config)
 	if err != nil {
 		return plugin.Error(name, err)
 	}
 	h.source = s
 	if h.routers {
-		h.forget = append(h.forget, s.JoinNetworks())
+		h.release = append(h.release, s.JoinNetworks())
 	}
 	if h.defaultSwitch != "" {
-		h.forget = append(h.forget, s.AddNetwork(h.defaultSwitch))
+		h.release = append(h.release, s.AddNetwork(h.defaultSwitch))
 	}
 	return nil
 }
 
+// close undoes open. Its error is always nil.
 func (h *Handler) close() error {
 	if h.source == nil {
 		return nil
 	}
-	for _, forget := range h.forget {
-		forget()
+	for _, release := range h.release {
+		release()
 	}
-	sources.release(h.source)
+	openSources.release(h.source)
 	return nil
 }
 
-// started has the handlers of the Corefile that was started last. Of a start
-// that fails after it has opened databases nobody is told but the Corefile that
-// goes on serving.
-var started attempt
+// started has the handlers of the Corefile whose start has begun last. When that fails
+// after they have opened databases, caddy calls no callback of the new Corefile, but
+// OnRestartFailed of the old one.
+var started lastStart
 
-type attempt struct {
-	mu       sync.Mutex
+// lastStart has the handlers of one Corefile.
+type lastStart struct {
+	mu       sync.Mutex // guards all below
 	of       caddy.Context
 	handlers []*Handler
 }
 
-func (a *attempt) add(of caddy.Context, h *Handler) {
+func (a *lastStart) add(of caddy.Context, h *Handler) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.of != of {
@@ -102,21 +106,22 @@ func (a *attempt) add(of caddy.Context, h *Handler) {
 	a.handlers = append(a.handlers, h)
 }
 
-// abandon closes the handlers of a later Corefile than that which serves.
-func (a *attempt) abandon(serving caddy.Context) {
+// rollBack closes the handlers of the last start, unless that is of the Corefile that
+// serves.
+func (a *lastStart) rollBack(serving caddy.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.of == serving {
 		return
 	}
 	for _, h := range a.handlers {
-		_ = h.close() // has no error
+		_ = h.close() // its error is nil
 	}
 	a.of, a.handlers = serving, nil
 }
 
-// warn tells of a forward that nothing reaches. has reports whether the server block has a
-// directive.
+// warn logs a warning about plugins behind this one that no query gets to. has
+// reports whether the server block has a directive.
 func (h *Handler) warn(has func(directive string) bool) {
 	if len(h.Fall.Zones) > 0 || !slices.Contains(h.Zones, ".") {
 		return
@@ -143,8 +148,9 @@ func Check(c *caddy.Controller, has func(directive string) bool) error {
 	return nil
 }
 
-// Databases returns which databases the ovnhosts directive of one server block reads.
-// It is an error if the certificates that they need can't be loaded.
+// Databases returns which databases the ovnhosts directive of one server block reads,
+// without opening them. It is an error if the directive is wrong, or the TLS files can't be
+// loaded.
 func Databases(c *caddy.Controller) (ovn.Config, error) {
 	h, err := parse(c)
 	if err == nil {
@@ -182,7 +188,8 @@ func parse(c *caddy.Controller) (*Handler, error) {
 	return h, nil
 }
 
-// checkTLS looks for the files that the endpoints need.
+// checkTLS returns an error if endpoints need TLS files, and there are none or they can't be
+// loaded.
 func (h *Handler) checkTLS() error {
 	var peers []corefile.Peer
 	for _, p := range []struct {
@@ -200,7 +207,7 @@ func (h *Handler) checkTLS() error {
 	return h.directive.CheckTLS(h.config.TLS, peers...)
 }
 
-// checkZones refuses what CoreDNS would leave out without a word.
+// checkZones refuses zones that CoreDNS would ignore without an error.
 func checkZones(zones []string) error {
 	for _, z := range zones {
 		if len(plugin.Host(z).NormalizeExact()) == 0 {
@@ -249,7 +256,7 @@ var properties = map[string]func(*Handler, []string) error{
 	},
 }
 
-// one returns the only word; want says what it is to be.
+// one returns the only word. want is what the error says was expected.
 func one(args []string, want string) (string, error) {
 	if len(args) != 1 {
 		return "", fmt.Errorf("%q: expected %s", args, want)
@@ -290,7 +297,7 @@ func parseTTL(h *Handler, args []string) error {
 	return nil
 }
 
-// endpoints checks connection methods to dial.
+// endpoints parses connection methods to dial, and returns them in their canonical form.
 func endpoints(args []string) ([]string, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("expected at least one of %s", endpoint.ActiveForms)

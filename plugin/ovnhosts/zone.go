@@ -15,20 +15,20 @@ import (
 // fromZone is the source of answers that no row of a database has.
 const fromZone = "zone"
 
-// Labels in front of a zone. The server's has two, so that no port is likely to
-// have its name.
+// Labels in front of a zone. The name of the server has two, so that a port is unlikely to
+// have the same name.
 const (
 	serverLabels = "ns.dns."
 	serverParent = "dns."
 	mailLabels   = "hostmaster."
 )
 
-// maxName is the longest domain name as text, but for escapes, which make it
-// longer than it is (RFC 1035, section 2.3.4: 255 bytes on the wire).
+// maxName is the length of the longest domain name as text without escapes (RFC 1035,
+// section 2.3.4: 255 bytes on the wire).
 const maxName = 254
 
-// within puts labels in front of a zone. A zone that leaves them no room stands
-// for itself: a message must have room for the name.
+// within returns the name of labels in a zone, or the zone itself if that name would be too
+// long.
 func within(zone, labels string) string {
 	if len(labels)+len(zone) > maxName {
 		return zone
@@ -36,7 +36,8 @@ func within(zone, labels string) string {
 	return labels + zone
 }
 
-// soa is the SOA record of a zone. Its serial tells the age of the snapshot.
+// soa returns the SOA record of a zone. Its serial is the Unix time of the snapshot; ttl is
+// in seconds.
 func soa(zone string, snapshot time.Time, ttl uint32) *dns.SOA {
 	return &dns.SOA{
 		Hdr:     dns.RR_Header{Name: zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl},
@@ -50,7 +51,7 @@ func soa(zone string, snapshot time.Time, ttl uint32) *dns.SOA {
 	}
 }
 
-// zoneHas reports whether a domain, by being a zone, has the name, of whatever type.
+// zoneHas reports whether a domain, as a zone, has records of the name, of any type.
 func zoneHas(qname, domain string) bool {
 	if !names.Under(qname, domain) {
 		return false
@@ -62,8 +63,8 @@ func zoneHas(qname, domain string) bool {
 	return false
 }
 
-// addZone adds what the asker's domain has by being a zone: SOA and NS records at
-// its apex, and the address of the server that those name, unless a row has that
+// addZone adds the records that the asker's domain has as a zone: SOA and NS records at
+// its apex, and the address of the server that the NS record names, unless a row has that
 // name.
 func (h *Handler) addZone(m *dns.Msg, state request.Request, a asker, found bool, snapshot time.Time) {
 	qname := state.Name()
@@ -94,8 +95,8 @@ func (h *Handler) addZone(m *dns.Msg, state request.Request, a asker, found bool
 	}
 }
 
-// server is what is known of the server's name: the address that was asked, which
-// is the one by which this asker reaches it.
+// server returns the address of the server's name: the one that the query was sent to, as
+// this asker can reach that.
 func (a asker) server(w dns.ResponseWriter) (known names.Answer) {
 	var address netip.Addr
 	if a.origin != nil {

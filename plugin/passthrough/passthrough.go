@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package passthrough is a CoreDNS plugin that sends a punted query on to where
-// its guest had sent it, as if it had never been punted.
+// Package passthrough is a CoreDNS plugin that resumes a punted query: the switch sends it
+// on to the server that the guest has chosen. It has no state.
 package passthrough
 
 import (
@@ -30,15 +30,15 @@ func setup(c *caddy.Controller) error {
 	return nil
 }
 
-// Handler stands last in a chain. A query that no punt brought, or one that the
-// switch does not hold, it gives to the next plugin if there is one.
+// Handler is to be the last of a chain. A query from a socket, or one whose packet the
+// switch does not hold, goes to the next plugin if there is one.
 type Handler struct{ Next plugin.Handler }
 
 // Name implements plugin.Handler.
 func (*Handler) Name() string { return name }
 
-// ServeDNS implements plugin.Handler. Success without a message says that the
-// query has been dealt with.
+// ServeDNS implements plugin.Handler. Without a message, NOERROR says that the query is
+// resumed.
 func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	handled, code, err := origin.Resume(ctx, w, r)
 	switch _, punted := origin.FromContext(ctx); {
@@ -47,8 +47,8 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	case handled:
 		return code, nil
 	case punted && h.Next == nil:
-		// Over TCP. That is the guest's choice and no failure: with an error, cache
-		// would tell other guests the same.
+		// It came over TCP. There is no error, as cache would store a SERVFAIL with one and
+		// answer other guests with it.
 		return dns.RcodeServerFailure, nil
 	}
 	return plugin.NextOrFailure(name, h.Next, ctx, w, r)

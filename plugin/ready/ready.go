@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ready is the CoreDNS plugin that tells over HTTP whether this process can
-// serve, and why not. It takes the place of CoreDNS's plugin of that name, with its
-// syntax and its status codes: that one names the plugins that are not ready, and says
-// 200 for a moment before it knows whom to ask.
+// Package ready is a CoreDNS plugin that reports over HTTP whether this process can
+// serve, and why not. It replaces CoreDNS's plugin of that name, with its syntax and its
+// status codes: that one names only the plugins that are not ready, and answers 200 for a
+// moment at the start, before it knows which plugins to ask.
+//
+//	GET /ready ─► monitor.answer ─► notReady ─► Readiness.Ready, Explainer.NotReady
+//
+// Each address has a goroutine that serves, and each request one. monitor.mu guards what
+// they share; no plugin is asked with it held.
 package ready
 
 import (
@@ -32,14 +37,14 @@ type Readiness interface {
 	Ready() bool
 }
 
-// Explainer is a Readiness that can say what it waits for.
+// Explainer is a Readiness that has reasons.
 type Explainer interface {
 	// NotReady returns a reason for each thing that is not ready, none if all is. It
 	// does not end in a full stop.
 	NotReady() []string
 }
 
-// Times that bound one exchange, and the end of all, as in CoreDNS.
+// Timeouts of one request and of a shutdown, as in CoreDNS.
 const (
 	httpTimeout     = 5 * time.Second
 	shutdownTimeout = 5 * time.Second
@@ -53,17 +58,18 @@ type monitor struct {
 	// CoreDNS the last block decides for all.
 	continuously bool
 
+	// mu guards all below.
 	mu sync.Mutex
-	// checks are the plugins that can be not ready, by name: one of each speaks for
-	// all blocks. It is set by start.
+	// checks are the plugins to ask, by name: one handler of each answers for all
+	// blocks. It is set by start.
 	checks map[string]Readiness
 	// passed are those that were ready once.
 	passed  map[string]bool
 	servers []*http.Server
 }
 
-// start listens at all addresses. It runs when the plugins are set up, and again when
-// a reload has failed that had it stopped.
+// start listens at all addresses. It is called when the plugins are set up, and again when
+// a reload has failed, which has called stop before.
 func (m *monitor) start() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +85,7 @@ func (m *monitor) start() error {
 	mux.HandleFunc("/ready", m.answer)
 	var listeners []net.Listener
 	for _, address := range m.addresses {
-		// Two processes share an address while one takes over from the other.
+		// Two processes share an address during an upgrade.
 		l, err := reuseport.Listen("tcp", address)
 		if err != nil {
 			for _, l := range listeners {
@@ -101,13 +107,14 @@ func (m *monitor) start() error {
 	return nil
 }
 
-// stop ends all listeners, and waits for the requests that are being answered.
+// stop closes all listeners, and drains requests for shutdownTimeout at most. Its error is
+// always nil.
 func (m *monitor) stop() error {
 	m.mu.Lock()
 	servers := m.servers
 	m.servers = nil
 	m.mu.Unlock()
-	// Not with the lock held: an answer takes it.
+	// The lock must not be held here: answers need it.
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	for _, s := range servers {
@@ -127,10 +134,10 @@ func (m *monitor) answer(w http.ResponseWriter, _ *http.Request) {
 		status, text = http.StatusServiceUnavailable, strings.Join(reasons, "\n")+"\n"
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text)) // who asked has gone
+	_, _ = w.Write([]byte(text)) // it fails if the client has closed the connection
 }
 
-// notReady asks the plugins, and returns what they wait for.
+// notReady asks the plugins, and returns the reasons of those that are not ready.
 func (m *monitor) notReady() (reasons []string) {
 	m.mu.Lock()
 	checks := maps.Clone(m.checks)
@@ -147,8 +154,8 @@ func (m *monitor) notReady() (reasons []string) {
 		}
 		why := []string{"not ready"}
 		if e, ok := checks[plugin].(Explainer); ok {
-			if told := e.NotReady(); len(told) > 0 {
-				why = told
+			if all := e.NotReady(); len(all) > 0 {
+				why = all
 			}
 		}
 		for _, reason := range why {

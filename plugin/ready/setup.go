@@ -14,8 +14,8 @@ import (
 	"github.com/puntdns/puntdns/internal/corefile"
 )
 
-// DefaultAddress is where /ready is served unless the Corefile says otherwise.
-const DefaultAddress = ":8181"
+// defaultAddress is where /ready is served unless the Corefile gives another one.
+const defaultAddress = ":8181"
 
 func init() { plugin.Register(name, setup) }
 
@@ -44,7 +44,7 @@ func setup(c *caddy.Controller) error {
 }
 
 func parse(c *caddy.Controller) (address string, continuously bool, err error) {
-	address = DefaultAddress
+	address = defaultAddress
 	_, err = corefile.Read(c, func(words []string) error {
 		switch len(words) {
 		case 0:

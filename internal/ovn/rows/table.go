@@ -49,10 +49,10 @@ func NewTable[R any](name string, where []ovsdb.Condition, changed func(id ovsdb
 	return t
 }
 
-// MayLack returns the table as one that the schema of the server may lack: it has no rows
+// Optional returns the table as one that the schema of the server may lack: it has no rows
 // then.
-func (t *Table[R]) MayLack() *Table[R] {
-	t.request.MayLack = true
+func (t *Table[R]) Optional() *Table[R] {
+	t.request.AllowMissing = true
 	return t
 }
 

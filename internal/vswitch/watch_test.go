@@ -132,12 +132,12 @@ func TestSameFailure(t *testing.T) {
 	if err := o.down(t); !strings.Contains(err.Error(), "reset") {
 		t.Fatalf("%v: want a reset", err)
 	}
-	// Watch waits while a state is told, so a second one would end the tries.
+	// Watch waits for the return of onState, so a second call would end the sessions.
 	for range 3 {
 		select {
 		case <-tries:
 		case err := <-o.states:
-			t.Fatalf("told again: %v", err)
+			t.Fatalf("the same state again: %v", err)
 		}
 	}
 }

@@ -41,16 +41,16 @@ const (
 	northboundRows = northboundRed + northboundBlue
 )
 
-// Databases that have told a part: a snapshot has of each network all or nothing, and
+// Databases that have sent some of their rows: a snapshot has of each network all or nothing, and
 // says that it is settled only when every guest here is in it.
-func TestHalfTold(t *testing.T) {
+func TestPartialRows(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		monitor Monitor
 		script  string
 	}{
-		{"nothing told", Local, `
+		{"nothing sent", Local, `
 			chassis hv1
 			has networks= guests= settled=false
 			sb breaks`},
@@ -103,7 +103,7 @@ func TestHalfTold(t *testing.T) {
 			sb modify Datapath_Binding red external_ids=logical-switch:@red
 			sb tells
 			has networks=red guests=r1`},
-		{"Northbound has told nothing", All, twoNetworks + northboundRows + `
+		{"Northbound has sent nothing", All, twoNetworks + northboundRows + `
 			chassis hv1
 			sb tells
 			has networks= guests= settled=false
@@ -111,7 +111,7 @@ func TestHalfTold(t *testing.T) {
 			nb tells
 			has networks=blue,red guests=r1 settled=true
 			looks up red vm1.dhcp.test. = 10.0.0.1`},
-		{"Northbound has told nothing, local", Local, twoNetworks + northboundRows + `
+		{"Northbound has sent nothing, local", Local, twoNetworks + northboundRows + `
 			chassis hv1
 			sb tells
 			has networks= guests= settled=false
@@ -140,7 +140,7 @@ func TestHalfTold(t *testing.T) {
 			plug r1 b1
 			nb tells
 			has networks=blue,red guests=b1,r1 settled=true`},
-		{"a network that is joined is not told", Local, twoNetworks + routerRows + `
+		{"a network that is joined is not sent", Local, twoNetworks + routerRows + `
 			join
 			chassis hv1
 			sb holds
@@ -148,7 +148,7 @@ func TestHalfTold(t *testing.T) {
 			has networks= guests= settled=false
 			sb acknowledges
 			has networks=blue,red guests=r1 settled=true scope:red=red,blue`},
-		{"the other end of a router is not told", All, `
+		{"the other end of a router is not sent", All, `
 			join
 			chassis hv1
 			` + twoNetworks + `
@@ -206,7 +206,7 @@ func TestHalfTold(t *testing.T) {
 			sb modify DNS d1 records=db.test:10.0.0.21
 			sb tells
 			looks up red db.test. =`},
-		{"a column that is not told again is empty", All, twoNetworks + `
+		{"a column that is not sent again is empty", All, twoNetworks + `
 			chassis hv1
 			sb tells
 			looks up red vm1. = 10.0.0.1

@@ -19,8 +19,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// One failure is told once, however the tries differ in when they notice.
-func TestFailureIsToldOnce(t *testing.T) {
+// One failure is reported once, though it shows at another step of each try.
+func TestSameFailureIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	ca := endpointtest.NewCA(t)
 	files := ca.Issue(t, t.TempDir(), "server")
@@ -74,7 +74,7 @@ func TestFailureIsToldOnce(t *testing.T) {
 			}
 			<-ended
 		}, func(cfg *ovsdb.Config) {
-			cfg.Initial = 50 * time.Millisecond
+			cfg.ReplyTimeout = 50 * time.Millisecond
 			cfg.Tables[0].Where = []ovsdb.Condition{{Column: "name", Function: "==", Value: strings.Repeat("a", 16<<20)}}
 		}, 4, "i/o timeout"},
 	} {
@@ -101,7 +101,7 @@ func TestFailureIsToldOnce(t *testing.T) {
 			r := newReplica()
 			start(t, r, func(cfg *ovsdb.Config) {
 				fakeTables(cfg)
-				cfg.Probe, cfg.TLS = time.Minute, clientTLS
+				cfg.ProbeInterval, cfg.TLS = time.Minute, clientTLS
 				if tt.change != nil {
 					tt.change(cfg)
 				}
@@ -115,7 +115,7 @@ func TestFailureIsToldOnce(t *testing.T) {
 			}
 			got := slices.DeleteFunc(r.takeEvents(), func(event string) bool { return event == "reset" })
 			if len(got) != 1 {
-				t.Errorf("told %q", got)
+				t.Errorf("reported %q", got)
 			}
 		})
 	}

@@ -8,21 +8,21 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// picture is a network without rows as it was, with no guests but those kept; nil if
-// none of it is.
-func (w *world) picture(old *Network) *Network {
+// staleNetwork returns a network that has no rows any more as it was, with its kept guests
+// only; nil if there are none.
+func (w *world) staleNetwork(old *Network) *Network {
 	if old == nil {
 		return nil
 	}
 	guests := w.grace.of(old.ID)
 	if len(guests) == 0 {
-		delete(w.grace.pictures, old.ID)
+		delete(w.grace.stale, old.ID)
 		return nil
 	}
-	if w.grace.pictures == nil {
-		w.grace.pictures = make(map[origin.Network]struct{})
+	if w.grace.stale == nil {
+		w.grace.stale = make(map[origin.Network]struct{})
 	}
-	w.grace.pictures[old.ID] = struct{}{}
+	w.grace.stale[old.ID] = struct{}{}
 	n, ports := *old, *old.ports
 	n.ports, ports.guests = &ports, guests
 	ports.byKey = make(map[uint64]*Port, len(guests))
@@ -32,8 +32,8 @@ func (w *world) picture(old *Network) *Network {
 	return &n
 }
 
-// keepPorts adds the kept guests of a network that the switch knows by other keys
-// than those of their rows.
+// keepPorts adds the kept guests of a network whose keys in the switch are other ones than
+// those of their rows.
 func (w *world) keepPorts(b *portsBuilder) {
 	for _, p := range w.grace.of(b.network.ID) {
 		key := pipelineKey(p.DatapathKey, p.Key)
@@ -48,16 +48,16 @@ func (w *world) keepPorts(b *portsBuilder) {
 	}
 }
 
-// keepScopes keeps the router scopes of networks that have no rows.
+// keepScopes copies the router scopes of stale networks from the present snapshot.
 func (w *world) keepScopes(prev *Snapshot, e scopesEditor) {
 	g := &w.grace
 	for id := range g.scopes {
-		if _, ok := g.pictures[id]; !ok {
+		if _, ok := g.stale[id]; !ok {
 			e.joined.Remove(id)
 			delete(g.scopes, id)
 		}
 	}
-	for id := range g.pictures {
+	for id := range g.stale {
 		scope := prev.RouterScope(id)
 		if scope.Own == nil {
 			continue

@@ -10,22 +10,25 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// sources are the databases that the handlers of this process read, for what
-// ready and prometheus want to know of all of them.
-var sources register
+// openSources are the databases that the handlers of this process have open, for ready and
+// prometheus, which report on all of them.
+var openSources sourceSet
 
-type register struct {
-	mu   sync.Mutex
+// sourceSet has sources, each with its users.
+type sourceSet struct {
+	mu   sync.Mutex // guards uses
 	uses map[*ovn.Source]*use
 }
 
+// use counts the handlers that have a source open.
 type use struct {
 	config ovn.Config
 	count  int
 }
 
-// acquire opens the source of c, or joins those who have it open.
-func (r *register) acquire(c ovn.Config) (*ovn.Source, error) {
+// acquire opens the source of c, or shares it with other handlers. Its error is that of
+// ovn.Acquire.
+func (r *sourceSet) acquire(c ovn.Config) (*ovn.Source, error) {
 	s, err := ovn.Acquire(c)
 	if err != nil {
 		return nil, err
@@ -44,7 +47,7 @@ func (r *register) acquire(c ovn.Config) (*ovn.Source, error) {
 	return s, nil
 }
 
-func (r *register) release(s *ovn.Source) {
+func (r *sourceSet) release(s *ovn.Source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if u := r.uses[s]; u != nil {
@@ -55,10 +58,10 @@ func (r *register) release(s *ovn.Source) {
 	}
 }
 
-func (r *register) ready() bool { return len(r.notReady()) == 0 }
+func (r *sourceSet) ready() bool { return len(r.notReady()) == 0 }
 
-// notReady is what the databases wait for, none if all are in sync.
-func (r *register) notReady() (reasons []string) {
+// notReady returns why databases are not in sync, none if all are.
+func (r *sourceSet) notReady() (reasons []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.uses) == 0 {
@@ -68,12 +71,11 @@ func (r *register) notReady() (reasons []string) {
 		reasons = append(reasons, s.Status().Lacks()...)
 	}
 	slices.Sort(reasons)
-	return slices.Compact(reasons) // of several ways to read one database
+	return slices.Compact(reasons) // two sources may read one database in different ways
 }
 
-// all returns the sources by the endpoints that they read. Two that read the same
-// ones in another way count as one.
-func (r *register) all() map[string]*ovn.Source {
+// all returns the sources by their endpoints. Of two with the same endpoints it returns one.
+func (r *sourceSet) all() map[string]*ovn.Source {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make(map[string]*ovn.Source, len(r.uses))

@@ -1,8 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package vswitch watches the local Open_vSwitch database
-// (ovs-vswitchd.conf.db(5)) for who this node is and for the interfaces of one
-// bridge.
+// (ovs-vswitchd.conf.db(5)) for the name of this chassis and the interfaces of one
+// bridge. It knows nothing of OVN's databases, nor of OpenFlow.
+//
+//	ovsdb-server ──► libovsdb: client, cache of rows
+//	                   │ changed
+//	                   ▼
+//	                 session ── readRows ── view ──► onChange, if the View is another one
+//	                   │ an error ends it
+//	                   ▼
+//	                 onState, then the next session, after a backoff
+//
+// Watch works on the goroutine of its caller. Those of libovsdb only fill the cache and
+// the channel changed. There are no locks beside libovsdb's.
 package vswitch
 
 import (
@@ -26,31 +37,30 @@ import (
 )
 
 const (
-	// patience is what the server may take to connect, to send all rows, and to
-	// answer an echo.
-	patience = 5 * time.Second
-	// probe is the time between echoes: libovsdb alone can miss a lost server.
-	probe = 5 * time.Second
+	// exchangeTimeout bounds each of: connecting, sending all rows, answering an echo.
+	exchangeTimeout = 5 * time.Second
+	// echoInterval is the time between echoes: libovsdb alone can miss a lost server.
+	echoInterval = 5 * time.Second
 
 	minRetry = 200 * time.Millisecond
 	maxRetry = 8 * time.Second
 )
 
 var (
-	errSilent = fmt.Errorf("no answer within %v", patience)
+	errSilent = fmt.Errorf("no answer within %v", exchangeTimeout)
 	errLost   = errors.New("connection lost")
 )
 
-// Watch keeps onChange told of each View that differs from the last, and of the
-// first, until ctx ends. Losing the database keeps the last View in force.
-// onState is told on change only: nil when the database is connected and
-// onChange has seen all of it, else why not. Both are called on the caller's
-// goroutine and delay what comes next.
+// Watch calls onChange with the first View and with each one that differs from the last,
+// until ctx ends. While the database is away the last View stays valid.
+// onState is called with each change of state: nil once the database is connected and
+// onChange has all of it, else why not. Both are called on the caller's goroutine and
+// delay what comes next.
 //
 // e is a server to connect to, and cfg is needed if it has TLS. The error is
 // that of ctx, or at once one that says what is wrong with e or cfg.
 func Watch(ctx context.Context, e endpoint.Endpoint, cfg *tls.Config, bridge string, onChange func(View), onState func(error)) error {
-	w := watcher{bridge: bridge, probe: probe, onChange: onChange, onState: onState}
+	w := watcher{bridge: bridge, probe: echoInterval, onChange: onChange, onState: onState}
 	return w.watch(ctx, e, cfg)
 }
 
@@ -64,8 +74,8 @@ func (w *watcher) watch(ctx context.Context, e endpoint.Endpoint, cfg *tls.Confi
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		w.tell(err)
-		// One that serves and fails over and over is not tried at full speed.
+		w.report(err)
+		// The backoff grows for a server whose sessions succeed and end at once.
 		if !complete.IsZero() && time.Since(complete) > maxRetry/4 {
 			backoff.Reset()
 		}
@@ -85,12 +95,12 @@ type watcher struct {
 	model    model.ClientDBModel
 	options  []client.Option
 
-	// last is what onChange has seen, nil before the first.
+	// last is the View of the last onChange, nil before the first.
 	last *View
-	// told is set once onState has been called, and state is the text of its
-	// error, empty for nil.
-	told  bool
-	state string
+	// reported is set once onState has been called, and state is the text of its
+	// last error, empty for nil.
+	reported bool
+	state    string
 }
 
 func (w *watcher) configure(e endpoint.Endpoint, cfg *tls.Config) (err error) {
@@ -119,9 +129,9 @@ func (w *watcher) configure(e endpoint.Endpoint, cfg *tls.Config) (err error) {
 	return err
 }
 
-// session is one connection: libovsdb's own reconnecting keeps rows that were
-// deleted meanwhile, and panics when it gives up. complete is since when a View
-// was had from it, zero without one.
+// session is one connection, from dialling to its end. libovsdb's own reconnecting is not
+// used: it does not notice rows that were deleted meanwhile, and panics when its retries
+// end. complete is when the first View came from the session, zero if none did.
 func (w *watcher) session(ctx context.Context) (complete time.Time, err error) {
 	c, err := client.NewOVSDBClient(w.model, w.options...)
 	if err != nil {
@@ -131,9 +141,9 @@ func (w *watcher) session(ctx context.Context) (complete time.Time, err error) {
 	changed := make(chan struct{}, 1)
 	rows, err := connect(ctx, c, changed)
 	if err != nil {
-		// libovsdb keeps the text of an error, and not the error.
+		// libovsdb wraps the text of an error, and not the error.
 		if strings.Contains(err.Error(), fs.ErrPermission.Error()) {
-			err = w.endpoint.Explain(fs.ErrPermission)
+			err = w.endpoint.ExplainPermission(fs.ErrPermission)
 		}
 		return complete, err
 	}
@@ -146,27 +156,27 @@ func (w *watcher) session(ctx context.Context) (complete time.Time, err error) {
 		case <-c.DisconnectNotify():
 			return complete, errLost
 		case <-changed:
-			if t, ok := readWhole(rows); ok {
-				w.see(t.view(w.bridge, SystemIDOverride()))
+			if t, ok := readConsistent(rows); ok {
+				w.publish(t.view(w.bridge, systemIDOverride()))
 				if complete.IsZero() {
 					complete = time.Now()
 				}
 			}
 		case <-echo.C:
-			if err := patiently(ctx, c.Echo); errors.Is(err, errSilent) {
+			if err := withTimeout(ctx, c.Echo); errors.Is(err, errSilent) {
 				return complete, err
 			} else if err != nil {
-				// libovsdb calls it an incorrect response.
+				// libovsdb calls the end of a connection an incorrect response.
 				return complete, errLost
 			}
 		}
 	}
 }
 
-// connect returns when all rows are in the cache. changed is sent to then, and
-// whenever rows changed after that.
+// connect returns when all rows are in the cache. It sends to changed then, and libovsdb
+// does after each change of rows.
 func connect(ctx context.Context, c client.Client, changed chan<- struct{}) (rows *cache.TableCache, err error) {
-	if err := patiently(ctx, c.Connect); err != nil {
+	if err := withTimeout(ctx, c.Connect); err != nil {
 		return nil, err
 	}
 	// Nil if the connection is lost again.
@@ -186,9 +196,9 @@ func connect(ctx context.Context, c client.Client, changed chan<- struct{}) (row
 		UpdateFunc: func(string, model.Model, model.Model) { signal() },
 		DeleteFunc: func(string, model.Model) { signal() },
 	})
-	err = patiently(ctx, func(ctx context.Context) error {
-		// monitor_cond_since would help libovsdb's reconnecting only, and falls
-		// back on old servers by a lock taken twice.
+	err = withTimeout(ctx, func(ctx context.Context) error {
+		// monitor_cond_since would only be of use for libovsdb's reconnecting. On old
+		// servers its fallback deadlocks.
 		_, err := c.Monitor(ctx, &client.Monitor{Method: ovsdb.ConditionalMonitorRPC, Tables: monitored})
 		return err
 	})
@@ -197,9 +207,9 @@ func connect(ctx context.Context, c client.Client, changed chan<- struct{}) (row
 	return rows, err
 }
 
-// patiently bounds one exchange with the server.
-func patiently(ctx context.Context, exchange func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// withTimeout bounds one exchange with the server. Its error is errSilent at the timeout.
+func withTimeout(ctx context.Context, exchange func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
 	err := exchange(ctx)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -208,26 +218,28 @@ func patiently(ctx context.Context, exchange func(context.Context) error) error 
 	return err
 }
 
-func (w *watcher) see(v View) {
+// publish calls onChange, if v differs from the last View, and then onState.
+func (w *watcher) publish(v View) {
 	if w.last == nil || !w.last.equal(v) {
 		w.last = &v
 		w.onChange(v)
 	}
-	w.tell(nil)
+	w.report(nil)
 }
 
-// localPort is what the same failure over TCP has anew at each try.
+// localPort matches the part of an error of package net that differs with each connection.
 var localPort = regexp.MustCompile(`:\d+->`)
 
-// tell compares texts, since every failed try has a new error.
-func (w *watcher) tell(err error) {
+// report calls onState if the state has changed. It compares texts, since each failed
+// session has an error of its own.
+func (w *watcher) report(err error) {
 	text := ""
 	if err != nil {
 		text = localPort.ReplaceAllString(err.Error(), "->")
 	}
-	if w.told && text == w.state {
+	if w.reported && text == w.state {
 		return
 	}
-	w.told, w.state = true, text
+	w.reported, w.state = true, text
 	w.onState(err)
 }
