@@ -108,7 +108,7 @@ func launch(t *testing.T, l *lab.Lab, n *lab.Node, name, text string) *server {
 	if before, err := os.ReadFile(filepath.Join(n.Dir, name+".log")); err == nil {
 		s.earlier = len(before)
 	}
-	s.Process = n.Start(name, []string{"GORACE=halt_on_error=1 exitcode=66"}, puntdns, "-conf", s.path)
+	s.Process = n.Start(name, []string{"GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=100"}, puntdns, "-conf", s.path)
 	t.Cleanup(func() {
 		// A subtest may have had the server last.
 		if s.t = t; !t.Failed() {
