@@ -244,7 +244,7 @@ func (m *machine) next() request {
 	if !m.want.Settled && !m.placedBefore {
 		// The private table may be another process's still, whose guests are not known
 		// here yet.
-		m.reportWaiting(cmp.Or(m.want.Unsettled, "the databases have not told all guests of this node"))
+		m.reportWaiting(cmp.Or(m.want.Unsettled, "the databases have not sent all guests of this node yet"))
 		return nil
 	}
 	m.distribute()

@@ -113,6 +113,8 @@ func (d *demo) usage(w io.Writer) {
 	p("ovs-ofctl -O OpenFlow15 dump-flows %s cookie=0x70646e0000000000/0xffffff0000000000", d.l.Node.OpenFlow)
 	p("# Change a name of the first network, then ask again")
 	p("ovn-nbctl --db=%s set DNS %s records:db.internal=10.0.0.99", d.l.NB, d.rows[0])
+	p("# See whether puntdns is ready, and what it waits for if not")
+	p("nsenter --net=%s curl -s http://%s/ready", d.l.Node.NetNS(), readyAddr)
 	p("# See metrics")
 	p("nsenter --net=%s curl -s http://%s/metrics", d.l.Node.NetNS(), metricsAddr)
 	p("# Read the Corefile and the logs, puntdns and the switch among them")
