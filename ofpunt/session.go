@@ -143,6 +143,9 @@ func (s *session) reconcile(ctx context.Context, srv *server) error {
 	} else {
 		metric.Kept.WithLabelValues(s.bridge.name).Set(float64(s.bridge.countKept(srv)))
 	}
+	if view := s.bridge.ports.View(); view != nil && !view.Absent() && srv.settled() {
+		s.bridge.served.set(srv, len(s.desired.guests))
+	}
 	return err
 }
 

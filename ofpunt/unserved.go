@@ -54,24 +54,28 @@ func (u *unservedPorts) look(view *ports.View, snapshot *ovn.Snapshot, why func(
 	return lines
 }
 
-// servedGuests tells of a reload that has taken all guests away. The goroutine of the session
-// has it.
+// servedGuests detects a reload after which a bridge has no guests. Only the goroutine of the
+// session uses it.
 type servedGuests struct {
 	server *server
-	// guests is how many there were at the last look, before how many at the last one with
-	// another server. looks counts those with this one.
-	guests, before, looks int
+	// guests is how many server has, before how many the last other one had. beats counts
+	// those since the reload.
+	guests, before, beats int
 }
 
-// look takes note of how many guests srv serves. If there are none any more at the second
-// look behind a reload, it returns how many there were before, else 0.
-func (g *servedGuests) look(srv *server, guests int) (before int) {
+// set notes how many guests srv has.
+func (g *servedGuests) set(srv *server, guests int) {
 	if g.server != srv {
-		g.server, g.before, g.looks = srv, g.guests, 0
+		g.server, g.before, g.beats = srv, g.guests, 0
 	}
-	g.looks++
 	g.guests = guests
-	if g.looks == 2 && guests == 0 {
+}
+
+// beat returns, at the second beat after a reload, how many guests there were before it if
+// there are none now, else 0.
+func (g *servedGuests) beat() (before int) {
+	g.beats++
+	if g.beats == 2 && g.guests == 0 {
 		return g.before
 	}
 	return 0
@@ -128,7 +132,7 @@ func (s *session) reportUnserved(srv *server) {
 	if !srv.settled() {
 		return
 	}
-	if before := s.bridge.served.look(srv, len(s.desired.guests)); before > 0 {
+	if before := s.bridge.served.beat(); before > 0 {
 		log.Warningf("Bridge %s: the Corefile that was reloaded serves no guest here, before: %d; expected the placement, chassis and databases that they are of", s.bridge.name, before)
 	}
 	if srv.source == nil {

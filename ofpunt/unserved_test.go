@@ -103,21 +103,26 @@ func TestNoneBound(t *testing.T) {
 	}
 }
 
-// A reload that has taken all guests away is told of at the second look behind it, once.
+// A reload that has taken all guests away is told of at the second beat after it, once.
 func TestServedGuests(t *testing.T) {
 	a, b := new(server), new(server)
 	var g servedGuests
 	for i, step := range []struct {
 		server       *server
-		guests, want int
+		guests, want int // want is -1 for no beat
 	}{
 		{a, 0, 0}, {a, 0, 0}, {a, 3, 0}, {a, 0, 0}, {a, 2, 0}, // they come and go without a reload
 		{b, 2, 0}, {b, 0, 2}, {b, 0, 0}, // a snapshot may have those of before at first
 		{a, 0, 0}, {a, 0, 0}, // none before either
 		{a, 1, 0}, {b, 0, 0}, {b, 1, 0}, {b, 0, 0},
+		{a, 3, -1}, {b, 3, -1}, {a, 0, 0}, {a, 0, 3}, // reloads faster than beats
 	} {
-		if got := g.look(step.server, step.guests); got != step.want {
-			t.Errorf("look %d: %d guests before, want %d", i, got, step.want)
+		g.set(step.server, step.guests)
+		if step.want < 0 {
+			continue
+		}
+		if got := g.beat(); got != step.want {
+			t.Errorf("step %d: %d guests before, want %d", i, got, step.want)
 		}
 	}
 }

@@ -150,7 +150,7 @@ func toldSoon(ctx context.Context, g *lab.Guest, name string, qtype uint16, want
 	}
 }
 
-// asking has a guest ask without pause until stop is called, which returns what
+// asking has a guest ask with hardly a pause until stop is called, which returns what
 // went wrong first.
 func asking(t *testing.T, g *lab.Guest, name, want string) (stop func() (asked int, wrong error)) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -162,6 +162,7 @@ func asking(t *testing.T, g *lab.Guest, name, want string) (stop func() (asked i
 			one, end := context.WithTimeout(context.Background(), wait)
 			wrong = told(one, g, resolvers[asked%len(resolvers)], name, dns.TypeA, want)
 			end()
+			time.Sleep(pause)
 		}
 	}()
 	stop = func() (int, error) {

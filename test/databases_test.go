@@ -80,7 +80,7 @@ func databasesCorefile(properties string) string {
 }
 
 // load asks for the name in common, for both tenants and to both resolvers,
-// without pause until stop is called. Each query is sent once and has the given
+// with hardly a pause until stop is called. Each query is sent once and has the given
 // time. other are the answers that were not the right ones, and how often. Where
 // puntdns is alone, those of OVN's own DNS are not right either: it knows the
 // addresses too, and has another TTL.
@@ -93,7 +93,7 @@ func (n databases) load(patience time.Duration, alone bool) (stop func() (asked 
 		for _, resolver := range resolvers {
 			wg.Go(func() {
 				want := fmt.Sprintf("NOERROR 10.0.%d.99", 1+i)
-				for ctx.Err() == nil {
+				for ; ctx.Err() == nil; time.Sleep(pause) {
 					one, end := context.WithTimeout(context.Background(), patience)
 					r, err := exchange(one, g, resolver, "db.internal.", dns.TypeA)
 					end()

@@ -253,6 +253,10 @@ func paceFor(d time.Duration, perSecond int, f func(i int) error) error {
 
 var overflow = regexp.MustCompile(`(?m)^rconn_overflow .* total: (\d+)$`)
 
+// pause is between two queries of those who ask as long as a test lasts, so that the tests
+// beside it get their share of the processors.
+const pause = 2 * time.Millisecond
+
 // overflows is how many packet-ins the switch has dropped, as the queue of a
 // connection was full.
 func overflows(t *testing.T, n *lab.Node) int {

@@ -251,7 +251,7 @@ func startMover(g *lab.Guest) *mover {
 	asked, wrong := 0, []wrongAnswer(nil)
 	for i, resolver := range resolvers {
 		wg.Go(func() {
-			for ctx.Err() == nil {
+			for ; ctx.Err() == nil; time.Sleep(pause) {
 				g := n.at.Load()
 				one, end := context.WithTimeout(context.Background(), wait/10)
 				w := wrongAnswer{by: g.Name, asked: time.Now()}

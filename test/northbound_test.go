@@ -619,6 +619,7 @@ func TestNorthboundStart(t *testing.T) {
 		go func() {
 			defer close(done)
 			for ; ctx.Err() == nil && wrong == nil; asked++ {
+				time.Sleep(pause)
 				one, end := context.WithTimeout(context.Background(), 5*time.Second)
 				r, err := exchange(one, red, resolvers[asked%2], "db.internal.", dns.TypeANY)
 				end()

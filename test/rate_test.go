@@ -348,9 +348,10 @@ func TestRateOfTheSwitch(t *testing.T) {
 		if i > 0 {
 			through(tt.most)
 		}
+		// The flows of the connection before it are there still.
 		n.l.Eventually(tt.name+": connection", func() error {
-			if got := s.told("connected to"); got < i+1 {
-				return fmt.Errorf("%d connections", got)
+			if got := s.told("flows are in place"); got < i+1 {
+				return fmt.Errorf("flows were put in place %d times", got)
 			}
 			return nil
 		})

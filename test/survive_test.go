@@ -73,7 +73,7 @@ func (n survivor) corefile(properties, ovnhosts string, metrics, ready int) stri
 		"METRICS", fmt.Sprint(metrics), "READY", fmt.Sprint(ready)).Replace(surviveCorefile)
 }
 
-// load asks without pause until stop is called, which returns how many queries had
+// load asks with hardly a pause until stop is called, which returns how many queries had
 // no answer or a wrong one. Each is asked once.
 func (n survivor) load() (stop func() (asked int, wrong []string)) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -81,7 +81,7 @@ func (n survivor) load() (stop func() (asked int, wrong []string)) {
 	var mu sync.Mutex
 	asked, wrong := 0, []string(nil)
 	ask := func(worker int, name string, qtype uint16, want string) {
-		for ctx.Err() == nil {
+		for ; ctx.Err() == nil; time.Sleep(pause) {
 			one, end := context.WithTimeout(context.Background(), wait)
 			r, err := exchange(one, n.vm, resolvers[worker%2], name, qtype)
 			end()
@@ -399,6 +399,7 @@ func testFullIsNotStuck(t *testing.T, limits, reason string, want []string) {
 	// Four leases long.
 	asked := 0
 	for end := time.Now().Add(12 * time.Second); time.Now().Before(end); asked++ {
+		time.Sleep(pause)
 		r, err := exchange(within(t, wait), other, resolver4, "db.internal.", dns.TypeA)
 		if err != nil {
 			t.Fatalf("the other guest: %v", err)

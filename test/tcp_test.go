@@ -651,6 +651,7 @@ func TestTCPReload(t *testing.T) {
 		_ = c.SetDeadline(time.Now().Add(2 * wait))
 		asking.Go(func() {
 			for k := uint16(0); ctx.Err() == nil; k++ {
+				time.Sleep(pause)
 				q := names[i%2]
 				m := new(dns.Msg).SetQuestion(q.name, q.qtype)
 				m.Id = k
