@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -197,9 +198,14 @@ func (b *bridge) flush(ctx context.Context) {
 // must not take answers away.
 func (b *bridge) await(ctx context.Context, s *server) {
 	s.learn(b.ports.View())
+	s.await(ctx, func(now *ovn.Snapshot) bool { return now.Settled })
+}
+
+// await waits until what the databases have told is enough, or ctx ends.
+func (s *server) await(ctx context.Context, isEnough func(*ovn.Snapshot) bool) {
 	for s.source != nil {
 		changed := s.source.Changed()
-		if s.settled() {
+		if isEnough(s.source.Snapshot()) {
 			return
 		}
 		select {

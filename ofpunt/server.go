@@ -37,6 +37,10 @@ type server struct {
 	// named is set when a block has ovnhosts. Then source is there from open on.
 	named  bool
 	source *ovn.Source
+	// wants are what the ovnhosts of the blocks ask of it, and forget takes that back: for
+	// a trial, before the plugins do so themselves.
+	wants  []ovn.Wants
+	forget []func()
 	// punts takes the queries to the chains.
 	punts *punt.Server
 	// answerers are the ovnhosts of the blocks.
@@ -188,6 +192,9 @@ func (s *server) open() error {
 // close lets go of what open took. A query that outlived the drain still reads
 // the last snapshot.
 func (s *server) close() {
+	for _, forget := range s.forget {
+		forget()
+	}
 	if s.source != nil {
 		claims.release(s)
 		s.source.ForgetPorts(s)

@@ -30,9 +30,9 @@ const trialTimeout = 10 * time.Second
 // answers away. Where the Corefile before has all that its databases tell, or reaches
 // its switch, the new one has to do so too; a bridge that takes the place of one
 // given up has to be there. The blocks must have passed CheckAfter. databases tells
-// what an ovnhosts directive reads. What was opened stays so until release is called,
+// what an ovnhosts directive reads and asks for. What was opened stays so until release is called,
 // for the servers to come to share it.
-func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, error)) (release func(), err error) {
+func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, ovn.Wants, error)) (release func(), err error) {
 	servers, err := serversToTry(file, blocks, databases)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func tryAll(ctx context.Context, servers []*server, given string) error {
 }
 
 // serversToTry has of the server of each bridge what a trial needs.
-func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, error)) (servers []*server, err error) {
+func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, ovn.Wants, error)) (servers []*server, err error) {
 	controller := func(b *caddyfile.ServerBlock, directive string) *caddy.Controller {
 		return &caddy.Controller{Dispenser: caddyfile.NewDispenserTokens(file, b.Tokens[directive]), ServerBlockKeys: b.Keys}
 	}
@@ -95,10 +95,11 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 			s.options = b.options
 		}
 		if len(blocks[i].Tokens["ovnhosts"]) > 0 {
-			if s.database, err = databases(controller(&blocks[i], "ovnhosts")); err != nil {
+			var wants ovn.Wants
+			if s.database, wants, err = databases(controller(&blocks[i], "ovnhosts")); err != nil {
 				return nil, err
 			}
-			s.named = true
+			s.named, s.wants = true, append(s.wants, wants)
 		}
 	}
 	return servers, nil
@@ -129,15 +130,21 @@ func (s *server) try(ctx context.Context, given string) error {
 // trySuccession looks whether s gives what the server has that serves b.
 func (s *server) trySuccession(ctx context.Context, b *bridge) error {
 	current := b.current.Load()
-	settled := current.settled()
+	settled := current.settled() // before s asks for more, perhaps of the same databases
+	for _, w := range s.wants {
+		s.forget = append(s.forget, s.source.Ask(w))
+	}
 	endpoints := make(chan error, 1)
 	go func() { endpoints <- s.tryEndpoints(ctx, b) }()
 	shared := s.source != nil && s.source == current.source
 	known := true
 	if !shared {
 		b.await(ctx, s)
-	} else if view := b.ports.View(); settled && view != nil && s.chassis(view) != current.chassis(view) {
-		known = s.awaitChassis(ctx, s.chassis(view))
+	} else {
+		s.awaitWanted(ctx, settled)
+		if view := b.ports.View(); settled && view != nil && s.chassis(view) != current.chassis(view) {
+			known = s.awaitChassis(ctx, s.chassis(view))
+		}
 	}
 	if err := <-endpoints; err != nil {
 		return err
@@ -148,7 +155,7 @@ func (s *server) trySuccession(ctx context.Context, b *bridge) error {
 	if !known {
 		return fmt.Errorf("ofpunt %s: chassis: the Southbound database has no chassis %q; expected one that it has, as that of the Corefile before", s.options.Bridge, s.chassis(b.ports.View()))
 	}
-	if settled && !shared && !s.settled() {
+	if settled && !s.settled() {
 		lacks := strings.Join(s.source.Status().Lacks(), "; ")
 		if lacks == "" {
 			lacks = "there is more to read"
@@ -156,6 +163,16 @@ func (s *server) trySuccession(ctx context.Context, b *bridge) error {
 		return fmt.Errorf("ofpunt %s: the databases have not told everything within %s, as those of the Corefile before have: %s; expected some that can be reached", s.options.Bridge, trialTimeout, lacks)
 	}
 	return nil
+}
+
+// awaitWanted waits until the databases, which serve the Corefile before as well, have told
+// what s wants of them, or ctx ends. Where they had not told everything before, what
+// else is outstanding counts for nothing.
+func (s *server) awaitWanted(ctx context.Context, settled bool) {
+	routers := slices.ContainsFunc(s.wants, func(w ovn.Wants) bool { return w.Routers })
+	s.await(ctx, func(now *ovn.Snapshot) bool {
+		return now.Settled || !settled && (!routers || now.HasRouterScopes())
+	})
 }
 
 // awaitChassis reports whether the databases know a chassis, or come to know it before
@@ -174,8 +191,7 @@ func (s *server) awaitChassis(ctx context.Context, name string) bool {
 }
 
 // awaitDatabases waits for what the databases of s still have to tell: those of a Corefile
-// that has passed its trial have told all but networks that plugins have asked for
-// since.
+// that has passed its trial have told all but what has become wanted since.
 func (s *server) awaitDatabases() {
 	b := bridges.get(s.options.Bridge)
 	if b == nil || !b.current.Load().settled() {

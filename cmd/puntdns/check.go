@@ -75,7 +75,7 @@ func tryStart(in caddy.Input) error {
 			// Its first stage looks for files, too.
 			if tokens := blocks[i].Tokens["ovnhosts"]; len(tokens) > 0 {
 				c := &caddy.Controller{Dispenser: caddyfile.NewDispenserTokens(in.Path(), tokens), ServerBlockKeys: blocks[i].Keys}
-				if _, err := ovnhosts.Databases(c); err != nil {
+				if _, _, err := ovnhosts.Databases(c); err != nil {
 					return err
 				}
 			}

@@ -31,8 +31,9 @@ import (
 //	sb breaks                             the connection ends
 //	sb holds                              conditions are not acknowledged from now on
 //	sb acknowledges                       they are again, those that were held first
-//	chassis NAME / plug PORT... / network NAME / join
-//	                                      calls of the Source
+//	sb acknowledges once                  those that are held are, and later ones are not
+//	chassis NAME / plug PORT... / network NAME / join / leave
+//	                                      calls of the Source; leave is of the last join
 //	has FACT=VALUE...                     what the snapshot has when all has been taken:
 //	                                      networks, guests, kept, settled, scope:NETWORK
 //	looks up NETWORK NAME = ANSWER        see lookups
@@ -44,6 +45,7 @@ type script struct {
 	t       *testing.T
 	source  *Source
 	servers map[string]*scriptServer
+	leave   func()
 }
 
 // runScript runs a script. The databases are those that it mentions.
@@ -89,12 +91,14 @@ func (x *script) run(line []string) string {
 	case "network":
 		x.source.AddNetwork(args[0])
 	case "join":
-		x.source.JoinNetworks()
+		x.leave = x.source.JoinNetworks()
+	case "leave":
+		x.leave()
 	case "has":
 		x.quiesce()
 		for _, fact := range args {
 			name, want, _ := strings.Cut(fact, "=")
-			if got := x.fact(name); got != strings.ReplaceAll(want, ",", " ") {
+			if got := x.fact(name); got != strings.NewReplacer(",", " ", "~", " ").Replace(want) {
 				return fmt.Sprintf("%s: got %q", name, got)
 			}
 		}
@@ -297,7 +301,7 @@ func (s *scriptServer) run(command string, args []string) string {
 		for _, id := range s.held {
 			fmt.Fprintf(s.conn, `{"result":{},"error":null,"id":%s}`, id)
 		}
-		s.holds, s.held = false, nil
+		s.holds, s.held = len(args) > 0, nil
 	default:
 		return "no such command"
 	}

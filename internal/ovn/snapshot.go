@@ -24,7 +24,9 @@ type Snapshot struct {
 	Time time.Time
 	// Settled is set when the snapshot has every guest of the local chassis: the
 	// databases know the chassis, or have known it, and have acknowledged what it
-	// wants. It may be unset again for the moment that a new guest's network needs.
+	// wants. It may be unset again for the moment that a new guest's network needs, and
+	// is so from a call of Source.JoinNetworks or Source.AddNetwork that asks for more
+	// until that has been read.
 	Settled bool
 	// PortsVersion is that of the networks, their ports and their DNSMeter: of two
 	// snapshots of one Source that have the same, Guests, Owns and DNSMeter say the same.
@@ -40,7 +42,8 @@ type Snapshot struct {
 	// are joined to it, and joined has by that one all of them.
 	leader names.ShardedMap[origin.Network, origin.Network]
 	joined names.ShardedMap[origin.Network, *members]
-	// scoped is set if the router scopes are known, see Source.JoinNetworks.
+	// scoped is set if those of all guests are, see Source.JoinNetworks. It stays until
+	// that is taken back: a guest that comes later has to have a router scope.
 	scoped bool
 	// kept has, for each guest that is kept without a binding, the port whose
 	// interface he has. chassis is the row of the local chassis, zero for none.
@@ -101,7 +104,8 @@ func (s *Snapshot) CountKept(ifaces []string) int {
 func (s *Snapshot) HasChassis() bool { return s.chassis != ovsdb.UUID{} }
 
 // Guests has the guests that are bound to the local chassis, in no order. After
-// Source.JoinNetworks only those are guests whose whole RouterScope is known.
+// Source.JoinNetworks only those are guests whose whole RouterScope is known; who is one
+// then stays so until the RouterScopes of all of them are.
 func (s *Snapshot) Guests() iter.Seq[*Port] {
 	return func(yield func(*Port) bool) {
 		for id, n := range s.networks.All() {
@@ -115,6 +119,19 @@ func (s *Snapshot) Guests() iter.Seq[*Port] {
 			}
 		}
 	}
+}
+
+// HasRouterScopes reports whether the RouterScope of each guest is known.
+func (s *Snapshot) HasRouterScopes() bool { return s.scoped }
+
+// hasGuestScopes reports whether the RouterScope of each network with guests is known.
+func (s *Snapshot) hasGuestScopes() bool {
+	for id, n := range s.networks.All() {
+		if _, ok := s.leader.Get(id); !ok && len(n.ports.guests) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Network returns the network of that id, or nil.

@@ -51,7 +51,7 @@ type Handler struct {
 	directive *corefile.Directive
 	source    *ovn.Source
 	// forget takes back what was asked of source.
-	forget []func()
+	forget func()
 }
 
 // Name implements plugin.Handler.
@@ -86,6 +86,9 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 
 	before, _ := ctx.Value(ovn.FoundKey{}).(*ovn.Found)
 	known, found := before.Lookup(snapshot, a.scope, qname, h.domain)
+	if !found && a.unread {
+		return dns.RcodeServerFailure, plugin.Error(name, fmt.Errorf("what routers join to the switch %q has not been read yet", a.scope.Own.Name))
+	}
 	transfer := isTransfer(state.QType())
 	if !found || transfer && !known.OVNOwned {
 		switch h.route(a, qname, state.QType()) {
@@ -139,6 +142,9 @@ func (h *Handler) reply(state request.Request, a asker, zone string, known names
 type asker struct {
 	// scope is the networks whose names are seen, none for somebody unknown.
 	scope ovn.Scope
+	// unread is set while the scope is the asker's own network alone, and those that
+	// routers join to it are still to be read: nothing can be denied, by anybody.
+	unread bool
 	// domain is the asker's own, fully qualified and in lower case, or empty.
 	domain string
 	// origin is nil for a query from a socket.
@@ -157,8 +163,10 @@ func (h *Handler) asker(ctx context.Context, s *ovn.Snapshot) (a asker) {
 	}
 	if h.routers {
 		a.scope = s.RouterScope(id)
-	} else {
+	}
+	if a.scope.Own == nil {
 		a.scope = s.SwitchScope(id)
+		a.unread = h.routers
 	}
 	if a.scope.Own == nil {
 		return a

@@ -61,23 +61,18 @@ func (h *Handler) open() error {
 	if err != nil {
 		return plugin.Error(name, err)
 	}
-	h.source = s
-	if h.routers {
-		h.forget = append(h.forget, s.JoinNetworks())
-	}
-	if h.defaultSwitch != "" {
-		h.forget = append(h.forget, s.AddNetwork(h.defaultSwitch))
-	}
+	h.source, h.forget = s, s.Ask(h.wants())
 	return nil
 }
+
+// wants is what h asks of its databases.
+func (h *Handler) wants() ovn.Wants { return ovn.Wants{Routers: h.routers, Network: h.defaultSwitch} }
 
 func (h *Handler) close() error {
 	if h.source == nil {
 		return nil
 	}
-	for _, forget := range h.forget {
-		forget()
-	}
+	h.forget()
 	sources.release(h.source)
 	return nil
 }
@@ -127,17 +122,17 @@ func (h *Handler) warn(config *dnsserver.Config) {
 	}
 }
 
-// Databases returns which databases the ovnhosts directive of one server block reads.
-// It is an error if the certificates that they need can't be loaded.
-func Databases(c *caddy.Controller) (ovn.Config, error) {
+// Databases returns which databases the ovnhosts directive of one server block reads, and
+// what it asks of them. It is an error if the certificates that they need can't be loaded.
+func Databases(c *caddy.Controller) (ovn.Config, ovn.Wants, error) {
 	h, err := parse(c)
 	if err == nil {
 		err = h.checkTLS()
 	}
 	if err != nil {
-		return ovn.Config{}, plugin.Error(name, err)
+		return ovn.Config{}, ovn.Wants{}, plugin.Error(name, err)
 	}
-	return h.Database(), nil
+	return h.Database(), h.wants(), nil
 }
 
 func parse(c *caddy.Controller) (*Handler, error) {
