@@ -58,8 +58,8 @@ func (s *Source) Ask(w Wants) (forget func()) {
 }
 
 // AddNetwork asks for the networks with that Logical_Switch.name whatever the
-// guests here: for queries that did not come through a punt. The function that
-// it returns takes that back.
+// guests here: for queries that did not come through a punt. The log is told if there is
+// none, and when there is one. The function that it returns takes that back.
 func (s *Source) AddNetwork(name string) (remove func()) {
 	s.addNetwork(name, 1)
 	return sync.OnceFunc(func() { s.addNetwork(name, -1) })
@@ -71,6 +71,7 @@ func (s *Source) addNetwork(name string, n int) {
 	had := s.wantedNames[name] > 0
 	if s.wantedNames[name] += n; s.wantedNames[name] <= 0 {
 		delete(s.wantedNames, name)
+		delete(s.missingNames, name)
 	}
 	s.conditionsDirty = true
 	if !had {

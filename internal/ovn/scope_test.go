@@ -468,6 +468,67 @@ func TestWantsUnsettle(t *testing.T) {
 	}
 }
 
+// The log tells once that no network has a name that is wanted, when all that could have it
+// has been read, and that there is one.
+func TestNameWanted(t *testing.T) {
+	for _, monitor := range []Monitor{Local, All} {
+		for _, tt := range []struct{ name, script string }{
+			{"never there", `
+				network blue
+				has told=0,missing,0,there # nothing has been read
+				` + aloneRows + `
+				sb tells
+				has told=1,missing,0,there
+				sb modify Port_Binding a1 tunnel_key=2
+				sb tells
+				has told=1,missing,0,there
+				network blue
+				has told=1,missing,0,there`},
+			{"it comes, goes and comes", aloneRows + `
+				network blue
+				sb tells
+				has told=1,missing,0,there
+				sb insert Datapath_Binding blue tunnel_key=2 external_ids=name:blue,logical-switch:@blue
+				sb tells
+				has told=1,missing,1,there
+				sb delete Datapath_Binding blue
+				sb tells
+				has told=2,missing,1,there
+				sb insert Datapath_Binding blue tunnel_key=2 external_ids=name:blue,logical-switch:@blue
+				sb tells
+				has told=2,missing,2,there`},
+			{"there", twoNetworks + `
+				network blue
+				sb tells
+				has told=0,missing,0,there`},
+			{"wanted later", twoNetworks + `
+				sb tells
+				network nosuch
+				has told=1,missing,0,there
+				leave
+				has told=1,missing,0,there
+				network nosuch
+				has told=2,missing,0,there`},
+			{"Northbound as well", twoNetworks + northboundRows + `
+				network blue
+				sb tells
+				has told=0,missing,0,there # Northbound has told nothing
+				nb insert DHCP_Options dhcp options=domain_name:dhcp.test
+				nb tells
+				has told=0,missing,0,there`},
+		} {
+			t.Run(fmt.Sprintf("%s, monitor %d", tt.name, monitor), func(t *testing.T) { runScript(t, monitor, tt.script) })
+		}
+	}
+	runScript(t, Local, aloneRows+`
+		sb holds
+		network blue
+		sb tells
+		has told=0,missing,0,there # the datapath may come with the conditions
+		sb acknowledges
+		has told=1,missing,0,there`)
+}
+
 // TestScopeOrder: the asker's own network answers first, then the others in the
 // order of their UUIDs, each as a whole.
 func TestScopeOrder(t *testing.T) {

@@ -33,9 +33,11 @@ import (
 //	sb acknowledges                       they are again, those that were held first
 //	sb acknowledges once                  those that are held are, and later ones are not
 //	chassis NAME / plug PORT... / network NAME / join / leave
-//	                                      calls of the Source; leave is of the last join
+//	                                      calls of the Source; leave is of the last network
+//	                                      or join
 //	has FACT=VALUE...                     what the snapshot has when all has been taken:
-//	                                      networks, guests, kept, settled, scope:NETWORK
+//	                                      networks, guests, kept, settled, scope:NETWORK;
+//	                                      told: the lines of the log about names wanted
 //	looks up NETWORK NAME = ANSWER        see lookups
 //
 // ROW is any word, which stands for a UUID; "@ROW" in a value is that UUID. "~" in a
@@ -46,13 +48,14 @@ type script struct {
 	source  *Source
 	servers map[string]*scriptServer
 	leave   func()
+	log     *notes
 }
 
 // runScript runs a script. The databases are those that it mentions.
 func runScript(t *testing.T, monitor Monitor, text string) {
 	t.Helper()
-	c := Config{Monitor: monitor}
-	x := &script{t: t, servers: map[string]*scriptServer{}}
+	x := &script{t: t, log: new(notes), servers: map[string]*scriptServer{}}
+	c := Config{Monitor: monitor, Log: x.log}
 	if strings.Contains(text, "sb ") {
 		x.servers["sb"] = newScriptServer(t, southboundName, "/usr/share/ovn/ovn-sb.ovsschema")
 		c.Southbound = []string{x.servers["sb"].endpoint()}
@@ -89,7 +92,7 @@ func (x *script) run(line []string) string {
 	case "plug":
 		x.source.SetPorts("br", args, time.Minute)
 	case "network":
-		x.source.AddNetwork(args[0])
+		x.leave = x.source.AddNetwork(args[0])
 	case "join":
 		x.leave = x.source.JoinNetworks()
 	case "leave":
@@ -123,6 +126,8 @@ func (x *script) fact(name string) string {
 		return fmt.Sprint(len(s.kept))
 	case "settled":
 		return fmt.Sprint(s.Settled)
+	case "told":
+		return fmt.Sprintf("%d missing %d there", x.log.count("default_switch: no logical switch has"), x.log.count("default_switch: there is"))
 	case "scope":
 		return joined(s, arg)
 	}
