@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -209,9 +210,14 @@ func (b *bridge) flush(ctx context.Context) {
 // not lose answers.
 func (b *bridge) awaitSettled(ctx context.Context, s *server) {
 	s.applyView(b.ports.View())
+	s.awaitSnapshot(ctx, func(now *ovn.Snapshot) bool { return now.Settled })
+}
+
+// awaitSnapshot waits for a snapshot that is enough, or for the end of ctx.
+func (s *server) awaitSnapshot(ctx context.Context, isEnough func(*ovn.Snapshot) bool) {
 	for s.source != nil {
 		changed := s.source.Changed()
-		if s.settled() {
+		if isEnough(s.source.Snapshot()) {
 			return
 		}
 		select {

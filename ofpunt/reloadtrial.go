@@ -31,9 +31,9 @@ const trialTimeout = 10 * time.Second
 // connected to its switch, the new one has to be able to do so too; a bridge in the place of
 // one that is abandoned has to exist. All bridges are tried at once, for trialTimeout at most.
 //
-// The blocks must have passed CheckAfter. databases returns what an ovnhosts directive reads.
-// What was opened stays open until release is called, so that the new servers share it.
-func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, error)) (release func(), err error) {
+// The blocks must have passed CheckAfter. databases returns what an ovnhosts directive reads
+// and requests. What was opened stays open until release is called, so that the new servers share it.
+func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, ovn.Wants, error)) (release func(), err error) {
 	servers, err := serversToTry(file, blocks, databases)
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func tryAll(ctx context.Context, servers []*server, abandoned string) error {
 }
 
 // serversToTry returns a server for each bridge, with no more than a trial needs.
-func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, error)) (servers []*server, err error) {
+func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, ovn.Wants, error)) (servers []*server, err error) {
 	controller := func(b *caddyfile.ServerBlock, directive string) *caddy.Controller {
 		return &caddy.Controller{Dispenser: caddyfile.NewDispenserTokens(file, b.Tokens[directive]), ServerBlockKeys: b.Keys}
 	}
@@ -121,10 +121,11 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 			s.options = b.options
 		}
 		if len(blocks[i].Tokens["ovnhosts"]) > 0 {
-			if s.database, err = databases(controller(&blocks[i], "ovnhosts")); err != nil {
+			var wants ovn.Wants
+			if s.database, wants, err = databases(controller(&blocks[i], "ovnhosts")); err != nil {
 				return nil, err
 			}
-			s.hasOVNHosts = true
+			s.hasOVNHosts, s.wants = true, append(s.wants, wants)
 		}
 	}
 	return servers, nil
@@ -155,15 +156,21 @@ func (s *server) try(ctx context.Context, abandoned string) error {
 // tryReplacement returns an error unless s can keep what works with the current server of b.
 func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 	current := b.current.Load()
-	settled := current.settled()
+	settled := current.settled() // before s asks for more, perhaps of the same databases
+	for _, w := range s.wants {
+		s.release = append(s.release, s.source.Ask(w))
+	}
 	endpoints := make(chan error, 1)
 	go func() { endpoints <- s.tryEndpoints(ctx, b) }()
 	shared := s.source != nil && s.source == current.source
 	known := true
 	if !shared {
 		b.awaitSettled(ctx, s)
-	} else if view := b.ports.View(); settled && view != nil && s.chassis(view) != current.chassis(view) {
-		known = s.awaitChassis(ctx, s.chassis(view))
+	} else {
+		s.awaitWanted(ctx, settled)
+		if view := b.ports.View(); settled && view != nil && s.chassis(view) != current.chassis(view) {
+			known = s.awaitChassis(ctx, s.chassis(view))
+		}
 	}
 	if err := <-endpoints; err != nil {
 		return err
@@ -174,7 +181,7 @@ func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 	if !known {
 		return fmt.Errorf("ofpunt %s: chassis: the Southbound database has no chassis %q; expected one that it has, as that of the Corefile before", s.options.Bridge, s.chassis(b.ports.View()))
 	}
-	if settled && !shared && !s.settled() {
+	if settled && !s.settled() {
 		lacks := strings.Join(s.source.Status().Lacks(), "; ")
 		if lacks == "" {
 			lacks = "there is more to read"
@@ -182,6 +189,16 @@ func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 		return fmt.Errorf("ofpunt %s: the databases have not told everything within %s, as those of the Corefile before have: %s; expected some that can be reached", s.options.Bridge, trialTimeout, lacks)
 	}
 	return nil
+}
+
+// awaitWanted waits until the databases, which serve the current Corefile as well, have sent
+// what s requests of them, or ctx ends. If they were not settled before, only the request
+// counts.
+func (s *server) awaitWanted(ctx context.Context, settled bool) {
+	routers := slices.ContainsFunc(s.wants, func(w ovn.Wants) bool { return w.Routers })
+	s.awaitSnapshot(ctx, func(now *ovn.Snapshot) bool {
+		return now.Settled || !settled && (!routers || now.HasRouterScopes())
+	})
 }
 
 // awaitChassis reports whether the databases have a chassis by the time that ctx ends. It does

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
@@ -159,6 +160,43 @@ func TestTryEndpoint(t *testing.T) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// A Corefile that reads the databases of the one before, and wants more of them, is in its
+// trial until they have told that. The guests are served meanwhile.
+func TestTryAwaitsWanted(t *testing.T) {
+	s := newSouthbound(t, 3)
+	b := &bridge{name: "br-desired"}
+	b.current.Store(s.server)
+	try := func(ctx context.Context, wants ovn.Wants) error {
+		next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, wants: []ovn.Wants{wants}}
+		if err := next.open(); err != nil {
+			t.Fatal(err)
+		}
+		defer next.close()
+		defer func() {
+			if n := countGuests(s.server.source.Snapshot()); n != 3 {
+				t.Errorf("%d guests are served in the trial, want 3", n)
+			}
+		}()
+		err := next.tryReplacement(ctx, b)
+		if now := s.server.source.Snapshot(); err == nil && (!now.Settled || wants.Routers && !now.HasRouterScopes()) {
+			t.Error("the trial is passed before all is told")
+		}
+		return err
+	}
+	for _, wants := range []ovn.Wants{{Routers: true}, {Network: "b"}, {}} {
+		if err := try(t.Context(), wants); err != nil {
+			t.Errorf("%+v: %v", wants, err)
+		}
+		s.until(func(now *ovn.Snapshot) bool { return now.Settled })
+	}
+	s.database.Stop(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := try(ctx, ovn.Wants{Routers: true}); err == nil || !strings.Contains(err.Error(), "have not told everything") {
+		t.Errorf("no database is there: %v", err)
 	}
 }
 

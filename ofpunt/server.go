@@ -38,6 +38,10 @@ type server struct {
 	// else it is nil.
 	hasOVNHosts bool
 	source      *ovn.Source
+	// wants are the requests that the ovnhosts of the blocks will make of source. A trial
+	// makes them before the plugins do, and release undoes that.
+	wants   []ovn.Wants
+	release []func()
 	// punts takes the queries to the chains.
 	punts *punt.Server
 	// answerers are the ovnhosts of the blocks.
@@ -206,6 +210,9 @@ func (s *server) open() error {
 // close releases what open has acquired. A query that has outlived the drain still reads the
 // last snapshot.
 func (s *server) close() {
+	for _, release := range s.release {
+		release()
+	}
 	if s.source != nil {
 		claims.release(s)
 		s.source.ForgetPorts(s)

@@ -28,6 +28,7 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	if w.sb != nil {
 		w.buildLocal(&next)
 	}
+	w.tellMissing()
 	next.Settled = w.isSettled()
 	next.Stats.Names += w.dnsRecords - next.dnsRecords
 	next.dnsRecords = w.dnsRecords

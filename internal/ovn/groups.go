@@ -154,11 +154,14 @@ type scopesEditor struct {
 
 // buildScopes updates the router scopes of the next snapshot. That has its networks
 // already: those of prev, but for the dirty ones.
+//
+// Guests that are served already stay so while their scopes are read, and until all of
+// them are known.
 func (w *world) buildScopes(prev, next *Snapshot) {
-	if next.scoped = w.groups.users > 0; next.scoped != prev.scoped {
-		next.PortsVersion++
-	}
-	if !next.scoped {
+	if w.groups.users == 0 {
+		if next.scoped = false; prev.scoped {
+			next.PortsVersion++
+		}
 		next.leader, next.joined = names.ShardedMap[origin.Network, origin.Network]{}, names.ShardedMap[origin.Network, *members]{}
 		return
 	}
@@ -187,10 +190,12 @@ func (w *world) buildScopes(prev, next *Snapshot) {
 			e.set(g, next)
 		}
 	}
-	if e.leader.Written() {
+	written := e.leader.Written()
+	next.leader, next.joined = e.leader.Done(), e.joined.Done()
+	next.scoped = prev.scoped || next.hasGuestScopes()
+	if written || next.scoped != prev.scoped {
 		next.PortsVersion++
 	}
-	next.leader, next.joined = e.leader.Done(), e.joined.Done()
 }
 
 // set lists the networks of a group that the snapshot has. Those that had a scope keep

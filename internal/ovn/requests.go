@@ -33,8 +33,33 @@ func (s *Source) HasChassis(name string) bool {
 	return len(s.sb.chassisNamed[name]) > 0
 }
 
+// Wants is what a plugin asks of a Source beside what the guests here need.
+type Wants struct {
+	// Routers asks for JoinNetworks.
+	Routers bool
+	// Network asks for AddNetwork; empty for none.
+	Network string
+}
+
+// Ask asks for all that w says. The function that it returns takes that back.
+func (s *Source) Ask(w Wants) (forget func()) {
+	var all []func()
+	if w.Routers {
+		all = append(all, s.JoinNetworks())
+	}
+	if w.Network != "" {
+		all = append(all, s.AddNetwork(w.Network))
+	}
+	return func() {
+		for _, forget := range all {
+			forget()
+		}
+	}
+}
+
 // AddNetwork has the networks with that name (ovn-nb(5), Logical_Switch) read, whichever
-// guests are here: for queries that did not come through a punt. remove undoes that.
+// guests are here: for queries that did not come through a punt. A warning is logged if there
+// is none, and a line when there is one. remove undoes that.
 func (s *Source) AddNetwork(name string) (remove func()) {
 	s.addNetwork(name, 1)
 	return sync.OnceFunc(func() { s.addNetwork(name, -1) })
@@ -43,10 +68,15 @@ func (s *Source) AddNetwork(name string) (remove func()) {
 func (s *Source) addNetwork(name string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	had := s.wantedNames[name] > 0
 	if s.wantedNames[name] += n; s.wantedNames[name] <= 0 {
 		delete(s.wantedNames, name)
+		delete(s.missingNames, name)
 	}
 	s.conditionsDirty = true
+	if !had {
+		s.unsettle()
+	}
 	s.update()
 }
 
@@ -60,7 +90,11 @@ func (s *Source) JoinNetworks() (leave func()) {
 func (s *Source) joinNetworks(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	had := s.groups.users > 0
 	s.useGroups(n)
+	if !had {
+		s.unsettle()
+	}
 	s.update()
 }
 
@@ -106,13 +140,18 @@ func (s *Source) setPorts(edit func(map[any]localPorts)) {
 		s.nb.markPortNamed(name)
 	}
 	s.plugged = names
-	// The present snapshot is not settled any more: the rows of these ports may be
-	// missing, and the next snapshot may take a while.
-	s.conditionsDirty, s.coverageChanged = true, true
+	s.conditionsDirty = true
+	s.unsettle()
+	s.update()
+}
+
+// unsettle is for when more rows are wanted: no snapshot is settled before the databases
+// have followed, the present one neither, as the next may take a while. mu is held.
+func (s *Source) unsettle() {
+	s.coverageChanged = true
 	if now := s.snapshot.Load(); now.Settled {
 		now := *now
 		now.Settled = false
 		s.snapshot.Store(&now)
 	}
-	s.update()
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // attach makes the ovn-nbctl command that joins switches to a router.
@@ -200,6 +201,319 @@ func TestJoinNetworks(t *testing.T) {
 			are("a: vm-a: no scope")
 		})
 	}
+}
+
+// greenRows are a third network that the router of routerRows joins, behind another router.
+const greenRows = `
+	sb insert Datapath_Binding green tunnel_key=3 external_ids=name:green,logical-switch:@green
+	sb insert Datapath_Binding r2 tunnel_key=10 external_ids=name:r2,logical-router:@r2
+	sb insert Port_Binding g1 logical_port=g1 datapath=@green tunnel_key=1 chassis=@c2 options=hostname:vm3 mac=02:00:00:00:00:03~10.0.0.3
+	sb insert Port_Binding green-r2 logical_port=green-r2 datapath=@green tunnel_key=8 type=patch options=peer:r2-green
+	sb insert Port_Binding r2-green logical_port=r2-green datapath=@r2 tunnel_key=1 type=patch options=peer:green-r2
+	sb insert Port_Binding blue-r2 logical_port=blue-r2 datapath=@blue tunnel_key=9 type=patch options=peer:r2-blue
+	sb insert Port_Binding r2-blue logical_port=r2-blue datapath=@r2 tunnel_key=2 type=patch options=peer:blue-r2
+`
+
+// aloneRows are a fourth network, with a guest of this chassis and no router.
+const aloneRows = `
+	sb insert Datapath_Binding alone tunnel_key=4 external_ids=name:alone,logical-switch:@alone
+	sb insert Port_Binding a1 logical_port=a1 datapath=@alone tunnel_key=1 chassis=@c1 options=hostname:vm4 mac=02:00:00:00:00:04~10.0.0.4
+`
+
+// northboundRouter joins red and blue, the switches of twoNetworks.
+const northboundRouter = `
+	nb insert Logical_Switch red name=red ports=@lsp-r1,@lsp-red-r
+	nb insert Logical_Switch_Port lsp-r1 name=r1 options=hostname:vm1 addresses=02:00:00:00:00:01~10.0.0.1
+	nb insert Logical_Switch_Port lsp-red-r name=red-r type=router options=router-port:r-red
+	nb insert Logical_Switch blue name=blue ports=@lsp-b1,@lsp-blue-r
+	nb insert Logical_Switch_Port lsp-b1 name=b1 options=hostname:vm2 addresses=02:00:00:00:00:01~10.0.0.9
+	nb insert Logical_Switch_Port lsp-blue-r name=blue-r type=router options=router-port:r-blue
+	nb insert Logical_Router r ports=@r-red,@r-blue
+	nb insert Logical_Router_Port r-red name=r-red
+	nb insert Logical_Router_Port r-blue name=r-blue
+`
+
+// Who is served stays so, with the names of his own network, while it is read what routers
+// join to that, however many changes of the conditions it takes. A snapshot is settled
+// only then.
+func TestJoinWhileServing(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		monitor Monitor
+		script  string
+	}{
+		{"Southbound", Local, twoNetworks + aloneRows + `
+			sb insert Port_Binding red-r logical_port=red-r datapath=@red tunnel_key=8 type=patch options=peer:r-red
+			chassis hv1
+			sb tells
+			has networks=alone,red guests=a1,r1 settled=true scope:red=no~scope
+			sb holds
+			join
+			has networks=alone,red guests=a1,r1 settled=false scope:red=no~scope
+			sb insert Port_Binding r-red logical_port=r-red datapath=@r tunnel_key=1 type=patch options=peer:red-r
+			sb tells
+			sb acknowledges once
+			has guests=a1,r1 settled=false scope:red=no~scope scope:alone=alone
+			looks up red vm1. = 10.0.0.1
+			looks up red db.test. = 10.0.0.20
+			sb insert Datapath_Binding r tunnel_key=9 external_ids=name:r,logical-router:@r
+			sb insert Port_Binding r-blue logical_port=r-blue datapath=@r tunnel_key=2 type=patch options=peer:blue-r
+			sb tells
+			sb acknowledges once
+			has guests=a1,r1 settled=false scope:red=no~scope
+			sb insert Port_Binding blue-r logical_port=blue-r datapath=@blue tunnel_key=8 type=patch options=peer:r-blue
+			sb tells
+			sb acknowledges once
+			has networks=alone,red guests=a1,r1 settled=false scope:red=no~scope
+			sb acknowledges
+			has networks=alone,blue,red guests=a1,r1 settled=true scope:red=red,blue scope:alone=alone
+			leave
+			has guests=a1,r1 settled=true scope:red=no~scope`},
+		{"both", Local, twoNetworks + routerRows + northboundRows + `
+			chassis hv1
+			nb insert DHCP_Options dhcp options=domain_name:dhcp.test
+			nb tells
+			sb tells
+			has guests=r1 settled=true
+			nb holds
+			join
+			has networks=red guests=r1 settled=false scope:red=no~scope
+			looks up red vm1.dhcp.test. = 10.0.0.1
+			nb acknowledges once
+			has guests=r1
+			looks up red vm1.dhcp.test. = 10.0.0.1
+			nb acknowledges
+			has networks=blue,red guests=r1 settled=true scope:red=red,blue
+			looks up red vm1.dhcp.test. = 10.0.0.1`},
+		{"Northbound alone", Local, northboundRouter + `
+			plug r1
+			nb tells
+			has networks=blue,red guests=r1 settled=true
+			nb holds
+			join
+			has guests=r1 settled=false scope:red=no~scope
+			looks up red vm1. = 10.0.0.1
+			nb acknowledges
+			has guests=r1 settled=true scope:red=red,blue`},
+		{"everything is read", All, twoNetworks + routerRows + `
+			chassis hv1
+			sb tells
+			has guests=r1 settled=true scope:red=no~scope
+			join
+			has guests=r1 settled=true scope:red=red,blue`},
+		{"it is taken back before all is read", Local, twoNetworks + routerRows + `
+			chassis hv1
+			sb tells
+			has guests=r1 settled=true
+			sb holds
+			join
+			has guests=r1 settled=false
+			leave
+			sb acknowledges
+			has guests=r1 settled=true scope:red=no~scope`},
+		{"a guest that comes meanwhile", Local, twoNetworks + routerRows + `
+			chassis hv1
+			sb tells
+			has guests=r1 settled=true
+			sb holds
+			join
+			has guests=r1
+			` + aloneRows + `
+			sb tells
+			has guests=r1 settled=false # his own network is not read yet
+			sb acknowledges
+			has guests=a1,r1 settled=true scope:red=red,blue scope:alone=alone`},
+		{"a guest that comes later", Local, twoNetworks + routerRows + `
+			chassis hv1
+			join
+			sb tells
+			has guests=r1 settled=true scope:red=red,blue
+			sb holds
+			` + aloneRows + `
+			sb tells
+			has guests=r1 settled=false
+			sb acknowledges
+			has guests=a1,r1 settled=true`},
+	} {
+		t.Run(tt.name, func(t *testing.T) { runScript(t, tt.monitor, tt.script) })
+	}
+}
+
+// A network that routers come to join later comes in as a whole. Until then those who are
+// served stay so, with all names that they had.
+func TestAttachWhileServing(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		monitor Monitor
+		script  string
+	}{
+		{"Southbound", Local, twoNetworks + `
+			chassis hv1
+			join
+			sb tells
+			has networks=red guests=r1 settled=true scope:red=red
+			sb holds
+			` + routerRows + `
+			sb tells
+			has guests=r1 settled=false scope:red=red
+			looks up red db.test. = 10.0.0.20
+			sb acknowledges
+			has networks=blue,red guests=r1 settled=true scope:red=red,blue
+			sb holds
+			` + greenRows + `
+			sb tells
+			has guests=r1 scope:red=red,blue
+			sb acknowledges
+			has guests=r1 settled=true scope:red=red,blue,green
+			looks up red vm1. = 10.0.0.1`},
+		{"two that are served", Local, twoNetworks + `
+			chassis hv1
+			join
+			` + strings.ReplaceAll(twoNetworks, "b1 datapath=@blue tunnel_key=1 chassis=@c2", "b1 datapath=@blue tunnel_key=1 chassis=@c1") + `
+			sb tells
+			has networks=blue,red guests=b1,r1 settled=true scope:red=red scope:blue=blue
+			sb holds
+			` + routerRows + `
+			sb tells
+			has guests=b1,r1 scope:red=red scope:blue=blue
+			looks up red vm1. = 10.0.0.1
+			looks up blue vm1. = 10.0.0.9
+			sb acknowledges
+			has guests=b1,r1 settled=true scope:red=red,blue scope:blue=blue,red`},
+		{"both", Local, twoNetworks + northboundRows + `
+			chassis hv1
+			join
+			nb insert DHCP_Options dhcp options=domain_name:dhcp.test
+			nb tells
+			sb tells
+			has networks=red guests=r1 settled=true scope:red=red
+			nb holds
+			` + routerRows + `
+			sb tells
+			has guests=r1 settled=false scope:red=red
+			looks up red vm1.dhcp.test. = 10.0.0.1
+			nb acknowledges
+			has networks=blue,red guests=r1 settled=true scope:red=red,blue`},
+	} {
+		t.Run(tt.name, func(t *testing.T) { runScript(t, tt.monitor, tt.script) })
+	}
+}
+
+// What is wanted later is not known at once: a snapshot from before that says that all is
+// must not stand while the next one is put off.
+func TestWantsUnsettle(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		monitor Monitor
+		wants   Wants
+	}{
+		{"routers", Local, Wants{Routers: true}},
+		{"a network", Local, Wants{Network: "blue"}},
+		{"routers, all is read", All, Wants{Routers: true}},
+		{"a network, all is read", All, Wants{Network: "blue"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t)
+			for _, command := range twoTenants {
+				r.nbctl(command)
+			}
+			c := r.config(false, true)
+			c.Monitor = tt.monitor
+			s := r.acquire(c)
+			s.SetPorts("br", []string{"r1"}, 0)
+			settled := func(s *Snapshot) string {
+				if !s.Settled {
+					return "not yet"
+				}
+				return ""
+			}
+			eventually(t, s, settled)
+			s.mu.Lock()
+			s.notBefore = time.Now().Add(time.Minute) // as after a long rebuild
+			s.mu.Unlock()
+			forget := s.Ask(tt.wants)
+			if s.Snapshot().Settled {
+				t.Error("settled as soon as more is wanted")
+			}
+			s.mu.Lock()
+			if s.rebuildTimer != nil {
+				s.rebuildTimer.Stop()
+			}
+			s.rebuildTimer, s.notBefore = nil, time.Time{}
+			s.update()
+			s.mu.Unlock()
+			eventually(t, s, settled)
+			// Whoever asks for the same again has it.
+			also := s.Ask(tt.wants)
+			if !s.Snapshot().Settled {
+				t.Error("not settled though nothing more is wanted")
+			}
+			also()
+			forget()
+			eventually(t, s, settled)
+		})
+	}
+}
+
+// The log tells once that no network has a name that is wanted, when all that could have it
+// has been read, and that there is one.
+func TestNameWanted(t *testing.T) {
+	for _, monitor := range []Monitor{Local, All} {
+		for _, tt := range []struct{ name, script string }{
+			{"never there", `
+				network blue
+				has told=0,missing,0,there # nothing has been read
+				` + aloneRows + `
+				sb tells
+				has told=1,missing,0,there
+				sb modify Port_Binding a1 tunnel_key=2
+				sb tells
+				has told=1,missing,0,there
+				network blue
+				has told=1,missing,0,there`},
+			{"it comes, goes and comes", aloneRows + `
+				network blue
+				sb tells
+				has told=1,missing,0,there
+				sb insert Datapath_Binding blue tunnel_key=2 external_ids=name:blue,logical-switch:@blue
+				sb tells
+				has told=1,missing,1,there
+				sb delete Datapath_Binding blue
+				sb tells
+				has told=2,missing,1,there
+				sb insert Datapath_Binding blue tunnel_key=2 external_ids=name:blue,logical-switch:@blue
+				sb tells
+				has told=2,missing,2,there`},
+			{"there", twoNetworks + `
+				network blue
+				sb tells
+				has told=0,missing,0,there`},
+			{"wanted later", twoNetworks + `
+				sb tells
+				network nosuch
+				has told=1,missing,0,there
+				leave
+				has told=1,missing,0,there
+				network nosuch
+				has told=2,missing,0,there`},
+			{"Northbound as well", twoNetworks + northboundRows + `
+				network blue
+				sb tells
+				has told=0,missing,0,there # Northbound has told nothing
+				nb insert DHCP_Options dhcp options=domain_name:dhcp.test
+				nb tells
+				has told=0,missing,0,there`},
+		} {
+			t.Run(fmt.Sprintf("%s, monitor %d", tt.name, monitor), func(t *testing.T) { runScript(t, monitor, tt.script) })
+		}
+	}
+	runScript(t, Local, aloneRows+`
+		sb holds
+		network blue
+		sb tells
+		has told=0,missing,0,there # the datapath may come with the conditions
+		sb acknowledges
+		has told=1,missing,0,there`)
 }
 
 // TestScopeOrder: the asker's own network answers first, then the others in the

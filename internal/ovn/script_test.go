@@ -31,10 +31,13 @@ import (
 //	sb breaks                             the connection ends
 //	sb holds                              conditions are not acknowledged from now on
 //	sb acknowledges                       they are again, those that were held first
-//	chassis NAME / plug PORT... / network NAME / join
-//	                                      calls of the Source
+//	sb acknowledges once                  those that are held are, and later ones are not
+//	chassis NAME / plug PORT... / network NAME / join / leave
+//	                                      calls of the Source; leave is of the last network
+//	                                      or join
 //	has FACT=VALUE...                     what the snapshot has when all has been taken:
-//	                                      networks, guests, kept, settled, scope:NETWORK
+//	                                      networks, guests, kept, settled, scope:NETWORK;
+//	                                      told: the lines of the log about names wanted
 //	looks up NETWORK NAME = ANSWER        see lookups
 //
 // ROW is any word, which stands for a UUID; "@ROW" in a value is that UUID. "~" in a
@@ -44,13 +47,15 @@ type script struct {
 	t       *testing.T
 	source  *Source
 	servers map[string]*scriptServer
+	leave   func()
+	log     *notes
 }
 
 // runScript runs a script. The databases are those that it mentions.
 func runScript(t *testing.T, monitor Monitor, text string) {
 	t.Helper()
-	c := Config{Monitor: monitor}
-	x := &script{t: t, servers: map[string]*scriptServer{}}
+	x := &script{t: t, log: new(notes), servers: map[string]*scriptServer{}}
+	c := Config{Monitor: monitor, Log: x.log}
 	if strings.Contains(text, "sb ") {
 		x.servers["sb"] = newScriptServer(t, southboundName, "/usr/share/ovn/ovn-sb.ovsschema")
 		c.Southbound = []string{x.servers["sb"].endpoint()}
@@ -87,14 +92,16 @@ func (x *script) run(line []string) string {
 	case "plug":
 		x.source.SetPorts("br", args, time.Minute)
 	case "network":
-		x.source.AddNetwork(args[0])
+		x.leave = x.source.AddNetwork(args[0])
 	case "join":
-		x.source.JoinNetworks()
+		x.leave = x.source.JoinNetworks()
+	case "leave":
+		x.leave()
 	case "has":
 		x.quiesce()
 		for _, fact := range args {
 			name, want, _ := strings.Cut(fact, "=")
-			if got := x.fact(name); got != strings.ReplaceAll(want, ",", " ") {
+			if got := x.fact(name); got != strings.NewReplacer(",", " ", "~", " ").Replace(want) {
 				return fmt.Sprintf("%s: got %q", name, got)
 			}
 		}
@@ -119,6 +126,8 @@ func (x *script) fact(name string) string {
 		return fmt.Sprint(len(s.kept))
 	case "settled":
 		return fmt.Sprint(s.Settled)
+	case "told":
+		return fmt.Sprintf("%d missing %d there", x.log.count("default_switch: no logical switch has"), x.log.count("default_switch: there is"))
 	case "scope":
 		return joined(s, arg)
 	}
@@ -310,7 +319,7 @@ func (s *scriptServer) run(command string, args []string) string {
 		for _, id := range s.held {
 			fmt.Fprintf(s.conn, `{"result":{},"error":null,"id":%s}`, id)
 		}
-		s.holds, s.held = false, nil
+		s.holds, s.held = len(args) > 0, nil
 	default:
 		return "no such command"
 	}

@@ -23,7 +23,9 @@ type Snapshot struct {
 	Time time.Time
 	// Settled is set when the snapshot has every guest of the local chassis: Southbound
 	// has, or had, its row, and the databases have acknowledged the conditions for it.
-	// It may be unset again until the rows of a new guest's network are read.
+	// It may be unset again until the rows of a new guest's network are read. It is
+	// unset, too, from a call of Source.JoinNetworks or Source.AddNetwork that asks for more
+	// until that is read.
 	Settled bool
 	// PortsVersion is that of the networks, their ports and their DNSMeter: of two
 	// snapshots of one Source that have the same, Guests, Owns and DNSMeter say the same.
@@ -39,7 +41,8 @@ type Snapshot struct {
 	// are joined to it, and joined has by that one all of them.
 	leader names.ShardedMap[origin.Network, origin.Network]
 	joined names.ShardedMap[origin.Network, *members]
-	// scoped is set if the router scopes are known, see Source.JoinNetworks.
+	// scoped is set if those of all guests are, see Source.JoinNetworks. It stays until
+	// that is taken back: a guest that comes later has to have a router scope.
 	scoped bool
 	// kept has, by logical port, for each guest that is kept without a binding, the port
 	// whose interface he has. chassis is the row of the local chassis, zero for none.
@@ -100,7 +103,8 @@ func (s *Snapshot) CountKept(ifaces []string) int {
 func (s *Snapshot) HasChassis() bool { return s.chassis != ovsdb.UUID{} }
 
 // Guests yields the guests that are bound to the local chassis, and those that are kept, in
-// no order. After Source.JoinNetworks it leaves out those whose RouterScope is not complete.
+// no order. After Source.JoinNetworks it leaves out those whose RouterScope is not complete,
+// from when the RouterScopes of all of them have been.
 func (s *Snapshot) Guests() iter.Seq[*Port] {
 	return func(yield func(*Port) bool) {
 		for id, n := range s.networks.All() {
@@ -114,6 +118,19 @@ func (s *Snapshot) Guests() iter.Seq[*Port] {
 			}
 		}
 	}
+}
+
+// HasRouterScopes reports whether the RouterScope of each guest is known.
+func (s *Snapshot) HasRouterScopes() bool { return s.scoped }
+
+// hasGuestScopes reports whether the RouterScope of each network with guests is known.
+func (s *Snapshot) hasGuestScopes() bool {
+	for id, n := range s.networks.All() {
+		if _, ok := s.leader.Get(id); !ok && len(n.ports.guests) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Network returns the network of that id, or nil.

@@ -28,6 +28,8 @@ type world struct {
 	chassis string
 	// wantedNames counts the calls of Source.AddNetwork in force, by name.
 	wantedNames map[string]int
+	// missingNames are those of them that no network has, which the log says.
+	missingNames map[string]struct{}
 	// interfaces are the ports that have an interface here, by the owner of
 	// Source.SetPorts; plugged are all of them, sorted.
 	interfaces map[any]localPorts
@@ -75,7 +77,7 @@ func (w *world) init(local bool, log Logger) {
 	}
 	*w = world{
 		log: log, local: local,
-		wantedNames: make(map[string]int), interfaces: make(map[any]localPorts), unservedPorts: make(map[any][]string),
+		wantedNames: make(map[string]int), missingNames: make(map[string]struct{}), interfaces: make(map[any]localPorts), unservedPorts: make(map[any][]string),
 		dirty: make(map[origin.Network]bool), complete: make(map[origin.Network]struct{}),
 		networksNamed: make(map[string][]origin.Network), badReported: make(map[string]struct{}),
 		coverageChanged: true, conditionsDirty: true,
@@ -188,10 +190,35 @@ func (w *world) isSettled() bool {
 	case w.sb == nil && len(w.interfaces) == 0:
 		return false
 	}
+	return w.isAcknowledged()
+}
+
+// isAcknowledged reports whether the rows are all that is wanted.
+func (w *world) isAcknowledged() bool {
 	for _, d := range w.databases {
 		if len(d.conn().unacknowledged) > 0 {
 			return false
 		}
 	}
 	return true
+}
+
+// tellMissing logs the names that are wanted and that no network has, once everything that
+// is wanted has been read, and when one has come. It is called once networksNamed is that of
+// the next snapshot.
+func (w *world) tellMissing() {
+	if !w.isAcknowledged() {
+		return
+	}
+	for name := range w.wantedNames {
+		_, told := w.missingNames[name]
+		switch missing := len(w.networksNamed[name]) == 0; {
+		case missing && !told:
+			w.missingNames[name] = struct{}{}
+			w.log.Warningf("default_switch: no logical switch has the name %q: queries from a socket get SERVFAIL until one has", name)
+		case !missing && told:
+			delete(w.missingNames, name)
+			w.log.Infof("default_switch: there is a logical switch %q now", name)
+		}
+	}
 }

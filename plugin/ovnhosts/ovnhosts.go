@@ -64,7 +64,7 @@ type Handler struct {
 	// source is set by open.
 	source *ovn.Source
 	// release undoes the requests to source.
-	release []func()
+	release func()
 }
 
 // Name implements plugin.Handler.
@@ -99,6 +99,9 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 
 	cached, _ := ctx.Value(ovn.FoundKey{}).(*ovn.Found)
 	known, found := cached.Lookup(snapshot, a.scope, qname, h.domain)
+	if !found && a.unread {
+		return dns.RcodeServerFailure, plugin.Error(name, fmt.Errorf("what routers join to the switch %q has not been read yet", a.scope.Own.Name))
+	}
 	transfer := isTransfer(state.QType())
 	if !found || transfer && !known.OVNOwned {
 		switch h.route(a, qname, state.QType()) {
@@ -152,6 +155,9 @@ func (h *Handler) reply(state request.Request, a asker, zone string, known names
 type asker struct {
 	// scope has the networks whose names are seen, none for an unknown asker.
 	scope ovn.Scope
+	// unread is set while the scope is the asker's own network alone, and those that
+	// routers join to it are still to be read: nothing can be denied, by anybody.
+	unread bool
 	// domain is the asker's own, fully qualified and in lower case, or empty.
 	domain string
 	// origin is nil for a query from a socket.
@@ -170,8 +176,10 @@ func (h *Handler) asker(ctx context.Context, s *ovn.Snapshot) (a asker) {
 	}
 	if h.routers {
 		a.scope = s.RouterScope(id)
-	} else {
+	}
+	if a.scope.Own == nil {
 		a.scope = s.SwitchScope(id)
+		a.unread = h.routers
 	}
 	if a.scope.Own == nil {
 		return a

@@ -97,7 +97,7 @@ func openOn(t testing.TB, defaultSwitch, input string) *Handler {
 	deadline := time.After(30 * time.Second)
 	for {
 		changed := h.source.Changed()
-		if h.asker(context.Background(), h.source.Snapshot()).scope.Own != nil {
+		if a := h.asker(context.Background(), h.source.Snapshot()); a.scope.Own != nil && !a.unread {
 			return h
 		}
 		select {
@@ -254,6 +254,35 @@ func TestScopeRouter(t *testing.T) {
 			}
 			if got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// As long as it is not read what routers join to the asker's network, that network answers,
+// and nobody denies what it does not know.
+func TestScopeRouterUnread(t *testing.T) {
+	h := open(t, " fallthrough")
+	h.routers = true // and the source is not asked for it
+	for _, tt := range []struct {
+		name, qname, port string // no port: from a socket
+		code              int
+	}{
+		{"own", "vm1.", "red-vm1", dns.RcodeSuccess},
+		{"of the other switch", "vm3.", "red-vm1", dns.RcodeServerFailure},
+		{"nobody's", "vm4.", "red-vm1", dns.RcodeServerFailure},
+		{"own, from a socket", "vm1.", "", dns.RcodeSuccess},
+		{"nobody's, from a socket", "vm4.", "", dns.RcodeServerFailure},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx := context.Background()
+			if tt.port != "" {
+				ctx = origin.NewContext(ctx, &origin.Origin{Network: h.source.Snapshot().NetworkByName("red").ID, Port: tt.port})
+			}
+			w := dnstest.NewRecorder(&test.ResponseWriter{})
+			code, err := h.ServeDNS(ctx, w, new(dns.Msg).SetQuestion(tt.qname, dns.TypeA))
+			if code != tt.code || (err != nil) != (tt.code != dns.RcodeSuccess) {
+				t.Errorf("got %s, %v, want %s", dns.RcodeToString[code], err, dns.RcodeToString[tt.code])
 			}
 		})
 	}

@@ -63,24 +63,19 @@ func (h *Handler) open() error {
 	if err != nil {
 		return plugin.Error(name, err)
 	}
-	h.source = s
-	if h.routers {
-		h.release = append(h.release, s.JoinNetworks())
-	}
-	if h.defaultSwitch != "" {
-		h.release = append(h.release, s.AddNetwork(h.defaultSwitch))
-	}
+	h.source, h.release = s, s.Ask(h.wants())
 	return nil
 }
+
+// wants returns the requests of h to its databases.
+func (h *Handler) wants() ovn.Wants { return ovn.Wants{Routers: h.routers, Network: h.defaultSwitch} }
 
 // close undoes open. Its error is always nil.
 func (h *Handler) close() error {
 	if h.source == nil {
 		return nil
 	}
-	for _, release := range h.release {
-		release()
-	}
+	h.release()
 	openSources.release(h.source)
 	return nil
 }
@@ -148,18 +143,18 @@ func Check(c *caddy.Controller, has func(directive string) bool) error {
 	return nil
 }
 
-// Databases returns which databases the ovnhosts directive of one server block reads,
-// without opening them. It is an error if the directive is wrong, or the TLS files can't be
-// loaded.
-func Databases(c *caddy.Controller) (ovn.Config, error) {
+// Databases returns which databases the ovnhosts directive of one server block reads, without
+// opening them, and what it requests of them. It is an error if the directive is wrong, or
+// the TLS files can't be loaded.
+func Databases(c *caddy.Controller) (ovn.Config, ovn.Wants, error) {
 	h, err := parse(c)
 	if err == nil {
 		err = h.checkTLS()
 	}
 	if err != nil {
-		return ovn.Config{}, plugin.Error(name, err)
+		return ovn.Config{}, ovn.Wants{}, plugin.Error(name, err)
 	}
-	return h.Database(), nil
+	return h.Database(), h.wants(), nil
 }
 
 func parse(c *caddy.Controller) (*Handler, error) {
