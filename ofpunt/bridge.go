@@ -291,6 +291,7 @@ func (b *bridge) run(ctx context.Context) {
 				log.Infof("Bridge %s: connected to %s", b.name, options.OpenFlow)
 			}
 		})
+		err = explain(err)
 		refusing = up && b.placed.Load() == placed && !errors.Is(err, errOptions)
 		metric.Connected.WithLabelValues(b.name).Set(0)
 		b.zeroFlowMetrics()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
@@ -72,6 +73,15 @@ func (b *bridge) connect(ctx context.Context, options *bridgeOptions, up func())
 	}
 	b.conn.CompareAndSwap(conn, nil)
 	end()
+	return err
+}
+
+// explain puts that a switch hangs in front of the error that has ended its connection: what
+// was under way then says less.
+func explain(err error) error {
+	if errors.Is(err, openflow.ErrNoEcho) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("the switch does not answer: %w", err)
+	}
 	return err
 }
 

@@ -3,13 +3,18 @@
 package ofpunt
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
@@ -47,5 +52,29 @@ func TestConnectionLostDuringRequest(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "/mgmt: connection lost: ") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		err   error
+		hangs bool
+	}{
+		{"no echo", fmt.Errorf("openflow: %w within 5s", openflow.ErrNoEcho), true},
+		{"a request", context.DeadlineExceeded, true},
+		{"the handshake", os.ErrDeadlineExceeded, true},
+		{"it has gone", errors.New("connection refused"), false},
+		{"another connection is wanted", errOptions, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := explain(fmt.Errorf("reading what the meters have dropped: %w", tt.err))
+			if !errors.Is(err, tt.err) || strings.HasPrefix(err.Error(), "the switch does not answer: reading") != tt.hangs {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	if err := explain(nil); err != nil {
+		t.Error(err)
 	}
 }

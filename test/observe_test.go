@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -188,6 +189,49 @@ func TestObserveStart(t *testing.T) {
 			s.endWell()
 		})
 	}
+}
+
+// Of a switch that hangs ready and the log say that first, whatever was under way.
+func TestObserveHungSwitch(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, lab.Options{})
+	aclSwitch(l, "red", 1)
+	aclGuest(l, "red", 1, 1)
+	l.Sync()
+	s := serve(t, l, `. {
+    ofpunt br-int {
+        openflow $MGMT
+        ovsdb $OVSDB
+        lease 3s
+    }
+    ovnhosts {
+        southbound $SB
+    }
+    ready `+readyAddr+` {
+        monitor continuously
+    }
+    prometheus `+metricsAddr+`
+    errors
+}`)
+	p := l.Node.Daemon("ovs-vswitchd")
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Signal(syscall.SIGCONT) }) // it is to end with the lab
+	const hangs = "the switch does not answer: "
+	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-int: ` + hangs)
+	s.ready(503)
+	_, body, err := s.node.HTTPGet(within(t, wait), "http://"+readyAddr+"/ready")
+	if err != nil || !strings.Contains(body, "ofpunt: bridge br-int: "+hangs) {
+		t.Errorf("ready says %q (%v)", body, err)
+	}
+	// So does the next connection, which the switch does not take up.
+	s.log(`Bridge br-int: ` + hangs + `unix:`)
+	if err := p.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	s.ready(200)
+	s.endWell()
 }
 
 // Answers go on from what was known while a database or the switch is away.

@@ -25,6 +25,9 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	next.networks, next.byKey = b.networks.Done(), b.byKey.Done()
 	next.byName, next.ports = b.byName.Done(), b.ports.Done()
 	w.buildScopes(prev, &next)
+	if next.scoped != prev.scoped {
+		next.PortsVersion++
+	}
 	if w.sb != nil {
 		w.buildLocal(&next)
 	}

@@ -159,9 +159,7 @@ type scopesEditor struct {
 // them are known.
 func (w *world) buildScopes(prev, next *Snapshot) {
 	if w.groups.users == 0 {
-		if next.scoped = false; prev.scoped {
-			next.PortsVersion++
-		}
+		next.scoped = false
 		next.leader, next.joined = names.ShardedMap[origin.Network, origin.Network]{}, names.ShardedMap[origin.Network, *members]{}
 		return
 	}
@@ -190,12 +188,11 @@ func (w *world) buildScopes(prev, next *Snapshot) {
 			e.set(g, next)
 		}
 	}
-	written := e.leader.Written()
-	next.leader, next.joined = e.leader.Done(), e.joined.Done()
-	next.scoped = prev.scoped || next.hasGuestScopes()
-	if written || next.scoped != prev.scoped {
+	if e.leader.Written() {
 		next.PortsVersion++
 	}
+	next.leader, next.joined = e.leader.Done(), e.joined.Done()
+	next.scoped = prev.scoped || next.hasGuestScopes()
 }
 
 // set lists the networks of a group that the snapshot has. Those that had a scope keep

@@ -55,6 +55,9 @@ type Handler struct {
 // is queued.
 var ErrQueueFull = errors.New("write queue of the OpenFlow connection is full")
 
+// ErrNoEcho ends a connection whose switch gives no sign of life.
+var ErrNoEcho = errors.New("no reply to an echo request")
+
 // maxQueued bounds the queue, in bytes: some 10,000 packet-outs.
 const maxQueued = 4 << 20
 
@@ -220,7 +223,7 @@ func (c *Conn) fill() error {
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return fmt.Errorf("openflow: reading: %w", err)
 		case asked:
-			return fmt.Errorf("openflow: the switch did not answer an echo request within %v", c.timeout)
+			return fmt.Errorf("openflow: %w within %v", ErrNoEcho, c.timeout)
 		}
 		if err := c.writeEcho(appendEmpty(nil, c.version, typeEchoRequest, c.NextXID())); err != nil {
 			return err

@@ -318,7 +318,7 @@ func TestEcho(t *testing.T) {
 			}
 		})
 		err := <-served
-		if err == nil || !strings.Contains(err.Error(), "did not answer an echo request") {
+		if !errors.Is(err, ErrNoEcho) {
 			t.Errorf("Serve returned %v", err)
 		}
 		// Three echoes answered, a fourth not.
