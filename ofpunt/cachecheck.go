@@ -239,7 +239,10 @@ func fixedLabels(view []caddyfile.Token) (labels []string) {
 	}
 	if slices.Contains(labels, name+"/port") {
 		// A logical port is of one switch, and has one OpenFlow port and tag.
-		labels = append(labels, name+"/switch", name+"/in-port", name+"/vlan")
+		labels = append(labels, name+"/network", name+"/in-port", name+"/vlan")
+	}
+	if slices.Contains(labels, name+"/network") {
+		labels = append(labels, name+"/switch") // but not the other way round: switches may share a name
 	}
 	return labels
 }

@@ -44,6 +44,8 @@ func TestFindAskerUse(t *testing.T) {
 
 		{"no cache", ".", meta("ofpunt/switch") + "rewrite edns0 subnet set 24 56\n whoami", ""},
 		{"a view for each", ".", red + "cache\n " + meta("ofpunt/switch"), ""},
+		{"a view for a network", ".", "view n {\n expr metadata('ofpunt/network') == '11111111-1111-4111-8111-111111111111'\n }\n cache\n " + meta("ofpunt/switch"), ""},
+		{"a view for each switch of a name", ".", red + "cache\n " + meta("ofpunt/network"), "template 7 ofpunt/network"},
 		{"a view for each port", ".", "view p {\n expr metadata('ofpunt/port') == 'vm1' && type() in ['A', 'AAAA']\n }\n cache\n " + meta("ofpunt/switch"), "template 7 ofpunt/switch"},
 		{"a view for a port", ".", "view p {\n expr metadata(\"ofpunt/port\") == \"vm1\"\n }\n cache\n " + meta("ofpunt/switch"), ""},
 		{"a cache for another zone", ".", "cache 30 example.net\n template IN A example.org {\n answer \"{{ .Name }} A {{ .Remote }}\"\n }", ""},

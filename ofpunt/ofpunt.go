@@ -133,6 +133,12 @@ var labels = [...]struct {
 }{
 	{name + "/bridge", func(o *origin.Origin) string { return o.Bridge }},
 	{name + "/in-port", func(o *origin.Origin) string { return strconv.FormatUint(uint64(o.InPort), 10) }},
+	{name + "/network", func(o *origin.Origin) string {
+		if o.Network.IsZero() {
+			return ""
+		}
+		return o.Network.String()
+	}},
 	{name + "/port", func(o *origin.Origin) string { return o.Port }},
 	{name + "/switch", func(o *origin.Origin) string { return o.Switch }},
 	{name + "/vlan", func(o *origin.Origin) string { return strconv.Itoa(int(o.VLAN)) }},

@@ -315,7 +315,7 @@ func TestViewsMetadata(t *testing.T) {
 		m.Answer = []dns.RR{&dns.TXT{Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET}, Txt: []string{said}}}
 		_ = w.WriteMsg(m) // a client that has gone is no failure
 	}))
-	labels := []string{"bridge", "switch", "port", "in-port", "vlan", "client-mac", "destination"}
+	labels := []string{"bridge", "network", "switch", "port", "in-port", "vlan", "client-mac", "destination"}
 	var logged, inTemplate, upstream []string
 	for _, label := range labels {
 		logged = append(logged, label+"={/ofpunt/"+label+"}")
@@ -354,6 +354,10 @@ func TestViewsMetadata(t *testing.T) {
 }
 `+strings.Join(upstream, ""))
 
+	uuids := map[string]string{}
+	for _, sw := range []string{"red", "blue"} {
+		uuids[sw] = strings.TrimSpace(l.NBCTL("get", "Logical_Switch", sw, "_uuid"))
+	}
 	ctx := within(t, 2*wait)
 	for _, g := range []*lab.Guest{red, blue} {
 		for _, resolver := range resolvers {
@@ -363,7 +367,7 @@ func TestViewsMetadata(t *testing.T) {
 			}
 			sw, _, _ := strings.Cut(g.Name, "-")
 			values := map[string]string{
-				"bridge": lab.Bridge, "switch": sw, "port": g.Port, "in-port": strconv.Itoa(g.OFPort), "vlan": "0",
+				"bridge": lab.Bridge, "network": uuids[sw], "switch": sw, "port": g.Port, "in-port": strconv.Itoa(g.OFPort), "vlan": "0",
 				"client-mac": g.MAC, "destination": destination,
 			}
 			var quoted, assigned []string
@@ -404,7 +408,7 @@ func TestViewsMetadata(t *testing.T) {
 	if err := raw.Send(tagFrame(f.build(t), 7)); err != nil {
 		t.Fatal(err)
 	}
-	s.log(`asked all\.example\. bridge=br-int switch=blue port=blue-vm1 in-port=` + strconv.Itoa(blue.OFPort) + ` vlan=7 client-mac=` + blue.MAC + ` destination=169\.254\.169\.254:53 `)
+	s.log(`asked all\.example\. bridge=br-int network=` + uuids["blue"] + ` switch=blue port=blue-vm1 in-port=` + strconv.Itoa(blue.OFPort) + ` vlan=7 client-mac=` + blue.MAC + ` destination=169\.254\.169\.254:53 `)
 	s.endWell()
 }
 
