@@ -42,14 +42,18 @@ func TestTimeSlice(t *testing.T) {
 	if err := os.WriteFile(corefile, []byte(".:0 {\n    bind 127.0.0.1\n    whoami\n}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	own, err := unix.SchedGetAttr(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		name   string
 		before []string
 		want   unix.SchedAttr
 	}{
-		{"as it is", nil, unix.SchedAttr{Runtime: timeSlice}},
-		{"less urgent", []string{"nice", "-n", "5"}, unix.SchedAttr{Runtime: timeSlice, Nice: 5}},
-		{"another policy", []string{"chrt", "-b", "0"}, unix.SchedAttr{Policy: unix.SCHED_BATCH}},
+		{"as it is", nil, unix.SchedAttr{Runtime: timeSlice, Nice: own.Nice}},
+		{"less urgent", []string{"nice", "-n", "5"}, unix.SchedAttr{Runtime: timeSlice, Nice: min(own.Nice+5, 19)}},
+		{"another policy", []string{"chrt", "-b", "0"}, unix.SchedAttr{Policy: unix.SCHED_BATCH, Nice: own.Nice}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			argv := append(tc.before, os.Args[0], "-conf", corefile)
