@@ -48,7 +48,7 @@ func inShort(r *dns.Msg) string {
 }
 
 // follows commits a change to a database and asks until the answer is what it
-// should bring, which has to be within a second of the commit.
+// should bring, which has to be soon.
 func follows(t *testing.T, g *lab.Guest, name string, qtype uint16, want string, commit func()) {
 	t.Helper()
 	if r, err := exchange(within(t, wait), g, resolver4, name, qtype); err != nil || inShort(r) == want {
