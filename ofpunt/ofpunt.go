@@ -51,8 +51,8 @@
 //	stage.mu          the callback that is to be added behind those of all plugins
 //
 // No query takes any of them: who answers, the connection and the owners of ports are read
-// from atomic pointers. The order is serving,
-// registry.mu, bridge.mu, chassisClaims.mu.
+// from atomic pointers. The order is serving, registry.mu, bridge.mu, chassisClaims.mu, and
+// then the lock of an ovn.Source.
 package ofpunt
 
 import (

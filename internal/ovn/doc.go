@@ -32,6 +32,9 @@
 // # Files
 //
 //	source, registry, requests, receiver  the life of a Source, its callers, its clients
+//	config, values                        what a caller asks for; the parts of values
+//	database, coverage                    the conditions sent, and which networks are
+//	                                      complete by them
 //	southbound*, northbound*              the databases; chassis, datapath, binding,
 //	                                      dnsstage, copp, logicalswitch, switchport,
 //	                                      router, dnsrow: one kind of row each
@@ -40,6 +43,8 @@
 //	grace*                                guests that are kept for a grace period, without
 //	                                      a binding
 //	snapshot, network, port, status       what callers see
+//	found, unserved                       a lookup that is kept for the plugin; why
+//	                                      interfaces are not served
 //
 // # Goroutines and locks
 //

@@ -89,7 +89,7 @@ func (w *world) keepGuests(prev *Snapshot, now time.Time) (again time.Time) {
 	return again
 }
 
-// decide decides on one guest. It returns when his grace ends, zero if he is not kept any
+// decide decides on one guest. It returns when its grace ends, zero if it is not kept any
 // more.
 func (w *world) decide(k *keptGuest, rows keptRows, now time.Time) (until time.Time) {
 	e := w.sb.evidenceOf(k, rows)

@@ -7,7 +7,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Scope is the networks whose names an asker sees: Own, which he is on, and those
+// Scope is the networks whose names an asker sees: Own, which it is on, and those
 // joined to it. The zero Scope is none: its methods must not be called.
 type Scope struct {
 	Own *Network

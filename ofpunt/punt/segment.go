@@ -94,7 +94,7 @@ func (p *peer) key() tcp.Key {
 }
 
 // track is what has connection tracking see a segment to the guest, as it has seen those
-// from him, and translate it back.
+// from it, and translate it back.
 func (p *peer) track() []openflow.Action {
 	if p.zone == 0 {
 		return nil

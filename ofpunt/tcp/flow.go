@@ -51,7 +51,7 @@ const (
 	Begun
 	// Reset: it is of no connection, and the peer was sent a reset.
 	Reset
-	// Full: there is no room for a further connection of the owner or of his network,
+	// Full: there is no room for a further connection of the owner or of its network,
 	// and the peer was sent a reset.
 	Full
 	// Dropped: there is no room, but there may be soon, as connections begin and end. The

@@ -26,7 +26,7 @@ const (
 
 // route decides by the property fallthrough. With zones, all names in one of these go to
 // the next plugin. Without zones, names of the asker's own domain, and names that have
-// others of his below them, stay here. A denial from elsewhere would be cached for as long
+// others of the asker below them, stay here. A denial from elsewhere would be cached for as long
 // as its SOA says, while the name may be created meanwhile; and the denial of a name with
 // others below it denies those too (RFC 8020). In hijack mode the guest has asked a server
 // of its own choice, which may have such names, so they go to the next plugin as well. But
