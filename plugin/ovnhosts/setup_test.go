@@ -99,6 +99,46 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// A handler that is closed again does not release what another one shares with it.
+func TestCloseTwice(t *testing.T) {
+	var handlers [2]*Handler
+	for i := range handlers {
+		h, err := parse(caddy.NewTestController("dns", "ovnhosts . {\n southbound unix:"+t.TempDir()+"/sb\n}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			h.config = handlers[0].config
+		}
+		if err := h.open(); err != nil {
+			t.Fatal(err)
+		}
+		handlers[i] = h
+	}
+	source := handlers[0].source
+	if handlers[1].source != source {
+		t.Fatal("the two share no source")
+	}
+	users := func() int {
+		openSources.mu.Lock()
+		defer openSources.mu.Unlock()
+		if u := openSources.uses[source]; u != nil {
+			return u.count
+		}
+		return 0
+	}
+	for _, h := range []*Handler{handlers[0], handlers[0]} {
+		_ = h.close()
+		if n := users(); n != 1 {
+			t.Errorf("%d users, want 1", n)
+		}
+	}
+	_ = handlers[1].close()
+	if n := users(); n != 0 {
+		t.Errorf("%d users at last", n)
+	}
+}
+
 func TestNegativeOwner(t *testing.T) {
 	tests := []struct{ name, qname, domain, zone, want string }{
 		{"in the asker's domain", "a.red.example.", "red.example.", ".", "red.example."},
