@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
@@ -106,6 +108,23 @@ func TestNoneBound(t *testing.T) {
 				t.Errorf("told still, though one is bound: %s", got)
 			}
 		})
+	}
+}
+
+// After a reload to a Corefile without ovnhosts no interface counts as not served.
+func TestUnservedWithoutDatabases(t *testing.T) {
+	s, _ := pairSession(t, func() {})
+	s.bridge.ports.Set(ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{Name: "tap-a", OFPort: 1, IfaceID: "a"}}}, nil))
+	s.bridge.unserved = unservedPorts{suspects: []string{"a"}, logged: map[string]string{"a": "unknown"}}
+	gauge := metric.Unserved.WithLabelValues(s.bridge.name)
+	gauge.Set(1)
+	s.reportUnserved(s.bridge.current.Load())
+	var m dto.Metric
+	if err := gauge.Write(&m); err != nil || m.Gauge.GetValue() != 0 {
+		t.Errorf("the gauge is %v: %v", m.Gauge.GetValue(), err)
+	}
+	if u := &s.bridge.unserved; len(u.suspects)+len(u.logged) > 0 {
+		t.Errorf("remembered still: %+v", u)
 	}
 }
 
