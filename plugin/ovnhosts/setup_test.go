@@ -3,8 +3,10 @@
 package ovnhosts
 
 import (
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coredns/caddy"
 	"github.com/google/go-cmp/cmp"
@@ -97,6 +99,30 @@ func TestParseRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A path that ends in a comma is opened as the Corefile has it.
+func TestOpenPathWithComma(t *testing.T) {
+	dir := t.TempDir()
+	l, err := net.Listen("unix", dir+"/sb,")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	h, err := parse(caddy.NewTestController("dns", "ovnhosts . {\n southbound unix:"+dir+"/sb,,unix:"+dir+"/other\n}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.open(); err != nil {
+		t.Fatal(err)
+	}
+	defer h.close()
+	_ = l.(*net.UnixListener).SetDeadline(time.Now().Add(20 * time.Second))
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal("nobody connects to it:", err)
+	}
+	conn.Close()
 }
 
 // A handler that is closed again does not release what another one shares with it.
