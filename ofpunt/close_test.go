@@ -13,6 +13,21 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
+// An instance that is stopped again releases its databases once: others may share them.
+func TestStopTwice(t *testing.T) {
+	s, released := chainServer(t), 0
+	s.release = append(s.release, func() { released++ })
+	in := &instance{servers: []*server{s}}
+	for range 2 {
+		if err := in.stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	if released != 1 {
+		t.Errorf("released %d times, want once", released)
+	}
+}
+
 // The TCP connections of the guests are reset before the connection to the switch ends.
 func TestCloseResetsConnections(t *testing.T) {
 	for range 20 {

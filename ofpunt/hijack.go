@@ -16,8 +16,9 @@ import (
 // resumed to its own destination.
 type resumeUnanswered struct{}
 
-// Name implements plugin.Handler. It is also a label of coredns_plugin_enabled.
-func (resumeUnanswered) Name() string { return "onward" }
+// Name implements plugin.Handler. It is no label of coredns_plugin_enabled, which has the
+// names of directives only.
+func (resumeUnanswered) Name() string { return "resume" }
 
 // ServeDNS implements plugin.Handler.
 func (resumeUnanswered) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {

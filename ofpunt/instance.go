@@ -201,10 +201,13 @@ func (in *instance) rollBack() error {
 	return nil
 }
 
-// stop shuts this instance down. On a reload another one has the bridges by then.
+// stop shuts this instance down, once. On a reload another one has the bridges by then.
 func (in *instance) stop() error {
 	serving.Lock()
 	defer serving.Unlock()
+	if in.released {
+		return nil
+	}
 	successor := serving.instance
 	if successor == in {
 		successor, serving.instance = nil, nil

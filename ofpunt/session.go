@@ -123,7 +123,7 @@ func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 		case <-s.flows.Wake():
 		case <-changed:
 		case <-beat.C:
-			s.reportUnserved(srv)
+			s.reportUnserved(s.bridge.current.Load()) // srv may have been closed meanwhile
 			if err := s.flows.Handle(ctx, flows.Beat{}); err != nil {
 				return err
 			}

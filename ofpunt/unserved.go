@@ -135,13 +135,15 @@ func (s *session) reportUnserved(srv *server) {
 	if before := s.bridge.served.beat(); before > 0 {
 		log.Warningf("Bridge %s: the Corefile that was reloaded serves no guest here, before: %d; expected the placement, chassis and databases that they are of", s.bridge.name, before)
 	}
+	u, gauge := &s.bridge.unserved, metric.Unserved.WithLabelValues(s.bridge.name)
 	if srv.source == nil {
+		*u = unservedPorts{} // a Corefile before may have had databases
+		gauge.Set(0)
 		return
 	}
-	u := &s.bridge.unserved
 	why := func(names []string) map[string]string { return srv.source.Unserved(srv, names) }
 	for _, line := range u.look(view, srv.source.Snapshot(), why) {
 		log.Warningf("Bridge %s: %s", s.bridge.name, line)
 	}
-	metric.Unserved.WithLabelValues(s.bridge.name).Set(float64(len(u.logged)))
+	gauge.Set(float64(len(u.logged)))
 }

@@ -3,13 +3,21 @@
 package ofpunt
 
 import (
+	"context"
+	"errors"
+	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
@@ -100,6 +108,81 @@ func TestNoneBound(t *testing.T) {
 				t.Errorf("told still, though one is bound: %s", got)
 			}
 		})
+	}
+}
+
+// After a reload to a Corefile without ovnhosts no interface counts as not served.
+func TestUnservedWithoutDatabases(t *testing.T) {
+	s, _ := pairSession(t, func() {})
+	s.bridge.ports.Set(ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{Name: "tap-a", OFPort: 1, IfaceID: "a"}}}, nil))
+	s.bridge.unserved = unservedPorts{suspects: []string{"a"}, logged: map[string]string{"a": "unknown"}}
+	gauge := metric.Unserved.WithLabelValues(s.bridge.name)
+	gauge.Set(1)
+	s.reportUnserved(s.bridge.current.Load())
+	var m dto.Metric
+	if err := gauge.Write(&m); err != nil || m.Gauge.GetValue() != 0 {
+		t.Errorf("the gauge is %v: %v", m.Gauge.GetValue(), err)
+	}
+	if u := &s.bridge.unserved; len(u.suspects)+len(u.logged) > 0 {
+		t.Errorf("remembered still: %+v", u)
+	}
+}
+
+// reloadingSwitch calls reload in the middle of the first request, and has no flows.
+type reloadingSwitch struct {
+	flows.Switch
+	reload func()
+}
+
+func (s *reloadingSwitch) MonitorFlows(context.Context, uint32, uint8) error {
+	s.reload()
+	return nil
+}
+
+func (*reloadingSwitch) Barrier(context.Context) error { return nil }
+
+func (*reloadingSwitch) Apply(context.Context, []openflow.FlowMod) error { return nil }
+
+func (*reloadingSwitch) FlowStats(context.Context, openflow.FlowStatsRequest) ([]openflow.FlowStats, error) {
+	return nil, nil
+}
+
+func (*reloadingSwitch) Meters(context.Context) ([]openflow.MeterConfig, error) { return nil, nil }
+
+func (*reloadingSwitch) MaxMeter(context.Context) (uint32, error) { return 0, nil }
+
+func (*reloadingSwitch) Version() openflow.Version { return openflow.V15 }
+
+func (*reloadingSwitch) NextXID() uint32 { return 1 }
+
+func (*reloadingSwitch) Write([]byte) error { return nil }
+
+// A beat after a reload that came during a request looks for the guests of the new server: the
+// old one may be closed by then.
+func TestBeatAfterReload(t *testing.T) {
+	s, _ := pairSession(t, func() {})
+	before, after := s.bridge.current.Load(), chainServer(t)
+	before.options.Lease, after.options.Lease = 3*time.Millisecond, 3*time.Millisecond
+	s.bridge.ports.Set(ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{Name: "tap-a", OFPort: 1, IfaceID: "a"}}}, nil))
+	sw := &reloadingSwitch{reload: func() {
+		s.bridge.current.Store(after)
+		<-time.After(2 * leaseBeat(before.options.Lease)) // a beat is due when the request is done
+	}}
+	s.flows = flows.NewReconciler(sw, &s.bridge.flows, s.reporter.report)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ended := make(chan error)
+	go func() { ended <- s.run(ctx, &before.options) }()
+	for after.noneBound.Load() == nil && ctx.Err() == nil {
+		runtime.Gosched()
+	}
+	told := after.noneBound.Load() != nil
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) || !told {
+		t.Errorf("nothing is told of the new server, or %v", err)
+	}
+	if before.unboundSeen {
+		t.Error("the old server was looked at")
 	}
 }
 

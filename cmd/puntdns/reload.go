@@ -44,7 +44,7 @@ var log = clog.NewWithPlugin("puntdns")
 //	                    │   ofpunt: instance.takeOver  last: its servers answer
 //	      ┌─ failed ◄───┤
 //	      ▼             ▼
-//	 OnRestartFailed   OnShutdown of the old
+//	 OnRestartFailed   OnShutdown of the old, whose errors are logged (tolerant)
 //	 of the old:          ofpunt: instance.stop     drains, and closes what is not shared
 //	   ofpunt: instance.rollBack: the old servers answer again
 //	   ovnhosts, ready: what the new one has opened is closed, what the old one has
@@ -71,6 +71,8 @@ type reloader struct {
 	// restarting is set while the plugin *reload* may be starting a Corefile that
 	// has passed its trial, and ends that after restartTimeout.
 	restarting atomic.Pointer[time.Timer]
+	// ending is set when the last instance is to be stopped: no reload comes any more.
+	ending atomic.Bool
 
 	// mu is held during a trial, and during a whole reload by signal.
 	mu sync.Mutex
@@ -96,11 +98,35 @@ func (r *reloader) started(event caddy.EventName, info any) error {
 	if event == caddy.InstanceStartupEvent {
 		i := info.(*caddy.Instance)
 		i.OnRestartFailed = append(i.OnRestartFailed, r.restartEnded)
+		for n, f := range i.OnShutdown {
+			i.OnShutdown[n] = r.tolerant(f)
+		}
 		r.current.Store(i)
 		r.since.Store(time.Now().Unix())
 		return r.restartEnded()
 	}
 	return nil
+}
+
+// tolerant returns a callback of OnShutdown that fails only at the end of the process. On a
+// reload the next instance serves by then, and caddy would take an error or a panic for a
+// failed start: it would leave out the callbacks that follow, and call OnRestartFailed.
+func (r *reloader) tolerant(f func() error) func() error {
+	return func() (err error) {
+		if r.ending.Load() {
+			return f()
+		}
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p)
+			}
+			if err != nil {
+				log.Errorf("A plugin of the Corefile before has not shut down well; the new Corefile is in force: %v", err)
+				err = nil
+			}
+		}()
+		return f()
+	}
 }
 
 // restartEnded is called when a restart has succeeded or failed. Its error is always nil.

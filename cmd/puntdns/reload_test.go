@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -58,6 +59,48 @@ func TestRestartFailed(t *testing.T) {
 	cancel()
 	if !r.awaitRestart(ctx) || ended != 1 {
 		t.Errorf("the restart goes on, or what was opened has ended %d times, want once", ended)
+	}
+}
+
+// A callback of the old instance that fails when the new one serves does not fail the reload,
+// and the callbacks behind it are called. At the end of the process it gives the status.
+func TestFailedShutdown(t *testing.T) {
+	in := caddy.CaddyfileInput{Contents: []byte(".:0 {\n    bind 127.0.0.1\n    whoami\n}\n"), ServerTypeName: serverType}
+	failure := func() error { return errors.New("context deadline exceeded") }
+	for _, tt := range []struct {
+		name string
+		fail func() error
+	}{
+		{"an error", failure},
+		{"a panic", func() error { panic("a plugin's") }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			old, err := caddy.Start(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stopped, failed := 0, 0
+			old.OnShutdown = append(old.OnShutdown, tt.fail, func() error { stopped++; return nil })
+			old.OnRestartFailed = append(old.OnRestartFailed, func() error { failed++; return nil })
+			r := newTestReloader("", nil)
+			_ = r.started(caddy.InstanceStartupEvent, old)
+			if err := r.restart(in); err != nil || r.triedErr != nil {
+				t.Errorf("the reload has failed: %v", err)
+			}
+			if stopped != 1 || failed != 0 {
+				t.Errorf("the callback behind was called %d times, OnRestartFailed %d times; want 1 and 0", stopped, failed)
+			}
+			all := caddy.Instances()
+			if len(all) != 1 || all[0] == old {
+				t.Fatalf("instances %v, want a new one", all)
+			}
+			last := all[0]
+			last.OnShutdown = append(last.OnShutdown, failure)
+			_ = r.started(caddy.InstanceStartupEvent, last)
+			if code := r.shutDown("SIGTERM"); code != 4 {
+				t.Errorf("status %d at the end, want 4", code)
+			}
+		})
 	}
 }
 

@@ -78,6 +78,7 @@ func (r *reloader) shutDown(by string) (code int) {
 	}
 	r.awaitRestart(context.Background())
 	instance := r.current.Load()
+	r.ending.Store(true)
 	caddy.EmitEvent(caddy.ShutdownEvent, by)
 	for _, f := range lastCallbacks(instance) {
 		if err := f(); err != nil {

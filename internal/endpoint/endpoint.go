@@ -47,10 +47,15 @@ func Parse(s string) (Endpoint, error) { return parse(s, Forms) }
 
 // ParseActive parses several of ActiveForms, given one by one or, as in the ovn-remote
 // of ovn-controller(8), with commas between them. One that is given twice is an error. A comma that
-// stands at the edge of a word beside another word is between the two.
-func ParseActive(list []string) ([]Endpoint, error) {
+// stands at the edge of a word beside another word is between the two. ParseEach parses
+// what the endpoints print.
+func ParseActive(list []string) ([]Endpoint, error) { return ParseEach(splitCommas(unjoined(list))) }
+
+// ParseEach parses several of ActiveForms, each a string of its own: a comma is a part of it.
+// One that is given twice is an error.
+func ParseEach(list []string) ([]Endpoint, error) {
 	var all []Endpoint
-	for _, s := range splitCommas(unjoined(list)) {
+	for _, s := range list {
 		e, err := parse(s, ActiveForms)
 		switch {
 		case err != nil:

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -97,6 +98,7 @@ func TestParseActiveCommas(t *testing.T) {
 		{[]string{a, "," + b, ",", c}, []string{a, b, c}},
 		{[]string{c + ",", a + "," + b}, []string{c, a, b}},
 		{[]string{a, "unix:/c,"}, []string{a, "unix:/c,"}},
+		{[]string{"unix:/c,," + a}, []string{"unix:/c,", a}},
 		{[]string{a, ",", ",", b}, nil},
 		{[]string{a + ",", "," + b}, nil},
 		{[]string{a + ",,", b}, nil},
@@ -117,6 +119,9 @@ func TestParseActiveCommas(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
+			}
+			if again, err := endpoint.ParseEach(got); err != nil || !slices.Equal(again, all) {
+				t.Errorf("what they print is %v: %v", again, err)
 			}
 		})
 	}

@@ -12,7 +12,8 @@ import (
 // Config says which databases to read, and how much of them.
 type Config struct {
 	// Southbound and Northbound are connection methods (see internal/endpoint),
-	// several for the servers of one cluster. At least one of the two is needed.
+	// several for the servers of one cluster: each string is one of them, as
+	// Endpoint.String has it. At least one of the two is needed.
 	Southbound, Northbound []string
 	// TLS is needed if a connection method says ssl.
 	TLS     endpoint.TLSFiles
@@ -71,7 +72,7 @@ func (c Config) parse() (sb, nb []endpoint.Endpoint, err error) {
 }
 
 func parseEndpoints(database string, list []string) ([]endpoint.Endpoint, error) {
-	all, err := endpoint.ParseActive(list)
+	all, err := endpoint.ParseEach(list)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", database, err)
 	}

@@ -110,8 +110,13 @@ func (s *Source) SetPorts(owner any, names []string, grace time.Duration) {
 
 // ForgetPorts undoes SetPorts and Unserved of an owner.
 func (s *Source) ForgetPorts(owner any) {
-	s.Unserved(owner, nil)
-	s.setPorts(func(known map[any]localPorts) { delete(known, owner) })
+	s.setPorts(func(known map[any]localPorts) {
+		delete(known, owner)
+		if len(s.unservedPorts[owner]) > 0 {
+			delete(s.unservedPorts, owner)
+			s.conditionsDirty = true
+		}
+	})
 }
 
 func (s *Source) setPorts(edit func(map[any]localPorts)) {

@@ -18,11 +18,12 @@ const maxUnserved = 64
 // Southbound has not sent yet, ports of types that are no guests, such as localport, and
 // those beyond the first 64. The rows of the ports of the last call of each owner are read
 // from then on, so another call may return more; a call without names ends that. It
-// returns nil while Southbound is not read or not synced.
+// returns nil while Southbound is not read or not synced, and for an owner that has no
+// SetPorts in force: a call that comes after its ForgetPorts asks for nothing.
 func (s *Source) Unserved(owner any, names []string) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sb == nil || s.closed {
+	if _, known := s.interfaces[owner]; !known || s.sb == nil || s.closed {
 		return nil
 	}
 	names = slices.Sorted(slices.Values(names))

@@ -2,7 +2,31 @@
 
 package ovn
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
+
+// Nothing is asked for of an owner before its SetPorts and after its ForgetPorts.
+func TestUnservedOwner(t *testing.T) {
+	c := Config{Southbound: []string{"unix:" + t.TempDir() + "/sb"}}
+	s := start(c, mustEndpoints(t, c.Southbound), nil, nil)
+	defer s.stop()
+	asks := func(when string, want ...string) {
+		t.Helper()
+		s.Unserved("br", []string{"r1"})
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if got := s.portsByName(); !slices.Equal(got, want) {
+			t.Errorf("%s: asked for %q, want %q", when, got, want)
+		}
+	}
+	asks("before")
+	s.SetPorts("br", nil, 0)
+	asks("between", "r1")
+	s.ForgetPorts("br")
+	asks("after")
+}
 
 // The reasons follow the rows, with what is read of the networks here only, and with
 // everything.
@@ -25,6 +49,7 @@ func TestUnserved(t *testing.T) {
 			c.Monitor = tt.monitor
 			s := r.acquire(c)
 			s.SetChassis("hv1")
+			s.SetPorts(t, nil, 0)
 			says := func(port, want string) {
 				t.Helper()
 				r.until(port+": "+want, func() bool {

@@ -271,7 +271,7 @@ func TestNoBlockCounted(t *testing.T) {
 }
 
 // In hijack mode a question that is none for a chain goes on to its destination, unless OVN
-// owns the name: then it is answered as in service mode.
+// owns the name or the packet is not paused: then it is answered as in service mode.
 func TestRefusedInHijackMode(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
@@ -287,19 +287,20 @@ func TestRefusedInHijackMode(t *testing.T) {
 		{"class NONE", dns.TypeA, dns.ClassNONE, metric.ReasonForeignQuery, dns.RcodeFormatError},
 		{"class CH, for the chain to refuse", dns.TypeTXT, dns.ClassCHAOS, metric.ReasonForeignQuery, dns.RcodeSuccess},
 	} {
-		for _, owned := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, owned %v", tt.name, owned), func(t *testing.T) {
+		for _, of := range []struct{ owned, unpaused bool }{{}, {owned: true}, {unpaused: true}} {
+			t.Run(fmt.Sprintf("%s, %+v", tt.name, of), func(t *testing.T) {
+				here := of.owned || of.unpaused
 				c, peer := newChannel(t)
 				guestIs(c.intake, "1")
 				serve(c.intake, reply, func(config *Config) {
 					config.Addresses = nil
-					config.OVNOwned = func(o *origin.Origin, qname string) bool { return owned && qname == "a." && o.Port == "port-1" }
+					config.OVNOwned = func(o *origin.Origin, qname string) bool { return of.owned && qname == "a." && o.Port == "port-1" }
 				})
 				result, reason := metric.Resumed, tt.reason
 				switch {
-				case owned && tt.rcode == dns.RcodeSuccess:
+				case here && tt.rcode == dns.RcodeSuccess:
 					result, reason = metric.Answered, metric.ReasonChain
-				case owned:
+				case here:
 					result = metric.Refused
 				}
 				before := packetIns(t, result, reason)
@@ -307,10 +308,14 @@ func TestRefusedInHijackMode(t *testing.T) {
 				f[len(f)-6] = 'A'
 				binary.BigEndian.PutUint16(f[len(f)-4:], tt.qtype)
 				binary.BigEndian.PutUint16(f[len(f)-2:], tt.class)
-				send(t, peer, paused(f))
+				if of.unpaused {
+					send(t, peer, punttest.Punt(f))
+				} else {
+					send(t, peer, paused(f))
+				}
 				m := packetOut(t, peer)
 				await(t, result, func() bool { return packetIns(t, result, reason) == before+1 })
-				if !owned {
+				if !here {
 					return
 				}
 				var answer dns.Msg

@@ -63,7 +63,7 @@ type Handler struct {
 	directive *corefile.Directive
 	// source is set by open.
 	source *ovn.Source
-	// release undoes the requests to source.
+	// release releases source and undoes the requests to it, once; nil before open.
 	release func()
 }
 

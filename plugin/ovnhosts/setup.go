@@ -63,20 +63,23 @@ func (h *Handler) open() error {
 	if err != nil {
 		return plugin.Error(name, err)
 	}
-	h.source, h.release = s, s.Ask(h.wants())
+	forget := s.Ask(h.wants())
+	h.source = s
+	h.release = sync.OnceFunc(func() {
+		forget()
+		openSources.release(s)
+	})
 	return nil
 }
 
 // wants returns the requests of h to its databases.
 func (h *Handler) wants() ovn.Wants { return ovn.Wants{Routers: h.routers, Network: h.defaultSwitch} }
 
-// close undoes open. Its error is always nil.
+// close undoes open, once. Its error is always nil.
 func (h *Handler) close() error {
-	if h.source == nil {
-		return nil
+	if h.release != nil {
+		h.release()
 	}
-	h.release()
-	openSources.release(h.source)
 	return nil
 }
 

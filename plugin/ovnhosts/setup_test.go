@@ -3,8 +3,10 @@
 package ovnhosts
 
 import (
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coredns/caddy"
 	"github.com/google/go-cmp/cmp"
@@ -96,6 +98,70 @@ func TestParseRefuses(t *testing.T) {
 				t.Errorf("got %v, want the file, the line and %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// A path that ends in a comma is opened as the Corefile has it.
+func TestOpenPathWithComma(t *testing.T) {
+	dir := t.TempDir()
+	l, err := net.Listen("unix", dir+"/sb,")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	h, err := parse(caddy.NewTestController("dns", "ovnhosts . {\n southbound unix:"+dir+"/sb,,unix:"+dir+"/other\n}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.open(); err != nil {
+		t.Fatal(err)
+	}
+	defer h.close()
+	_ = l.(*net.UnixListener).SetDeadline(time.Now().Add(20 * time.Second))
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal("nobody connects to it:", err)
+	}
+	conn.Close()
+}
+
+// A handler that is closed again does not release what another one shares with it.
+func TestCloseTwice(t *testing.T) {
+	var handlers [2]*Handler
+	for i := range handlers {
+		h, err := parse(caddy.NewTestController("dns", "ovnhosts . {\n southbound unix:"+t.TempDir()+"/sb\n}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			h.config = handlers[0].config
+		}
+		if err := h.open(); err != nil {
+			t.Fatal(err)
+		}
+		handlers[i] = h
+	}
+	source := handlers[0].source
+	if handlers[1].source != source {
+		t.Fatal("the two share no source")
+	}
+	users := func() int {
+		openSources.mu.Lock()
+		defer openSources.mu.Unlock()
+		if u := openSources.uses[source]; u != nil {
+			return u.count
+		}
+		return 0
+	}
+	for _, h := range []*Handler{handlers[0], handlers[0]} {
+		_ = h.close()
+		if n := users(); n != 1 {
+			t.Errorf("%d users, want 1", n)
+		}
+	}
+	_ = handlers[1].close()
+	if n := users(); n != 0 {
+		t.Errorf("%d users at last", n)
 	}
 }
 
