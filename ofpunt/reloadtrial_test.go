@@ -193,10 +193,13 @@ func TestTryAwaitsWanted(t *testing.T) {
 		s.until(func(now *ovn.Snapshot) bool { return now.Settled })
 	}
 	s.database.Stop(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := try(ctx, ovn.Wants{Routers: true}); err == nil || !strings.Contains(err.Error(), "have not told everything") {
-		t.Errorf("no database is there: %v", err)
+	for _, wants := range []ovn.Wants{{Routers: true}, {Routers: true}, {Network: "b"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if err := try(ctx, wants); err == nil || !strings.Contains(err.Error(), "have not told everything") {
+			t.Errorf("%+v, no database is there: %v", wants, err)
+		}
+		s.until(func(now *ovn.Snapshot) bool { return now.Settled })
 	}
 }
 

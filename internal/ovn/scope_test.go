@@ -311,6 +311,48 @@ func TestJoinWhileServing(t *testing.T) {
 			leave
 			sb acknowledges
 			has guests=r1 settled=true scope:red=no~scope`},
+		{"it is taken back in an outage", Local, twoNetworks + routerRows + `
+			chassis hv1
+			sb tells
+			has guests=r1 settled=true
+			sb goes away
+			join
+			has guests=r1 settled=false
+			leave
+			has guests=r1 settled=true
+			network blue
+			has guests=r1 settled=false
+			leave
+			has guests=r1 settled=true
+			join
+			has guests=r1 settled=false`},
+		{"it is taken back in an outage, Northbound alone", Local, northboundRouter + `
+			plug r1
+			nb tells
+			has guests=r1 settled=true
+			nb goes away
+			join
+			has guests=r1 settled=false
+			leave
+			has guests=r1 settled=true`},
+		{"no more is wanted, and that is not acknowledged", Local, twoNetworks + routerRows + `
+			chassis hv1
+			join
+			sb tells
+			has guests=r1 settled=true scope:red=red,blue
+			sb goes away
+			leave
+			has guests=r1 settled=true scope:red=no~scope
+			join
+			has guests=r1 settled=false # the rows may be going`},
+		{"no more is wanted, Northbound alone", Local, northboundRouter + `
+			plug r1
+			join
+			nb tells
+			has guests=r1 settled=true
+			nb goes away
+			leave
+			has guests=r1 settled=true`},
 		{"a guest that comes meanwhile", Local, twoNetworks + routerRows + `
 			chassis hv1
 			sb tells

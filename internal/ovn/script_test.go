@@ -29,6 +29,7 @@ import (
 //	                                      new connection, or an update
 //	sb tells half                         initial contents that break off, and the connection ends
 //	sb breaks                             the connection ends
+//	sb goes away                          so does the server, for good
 //	sb holds                              conditions are not acknowledged from now on
 //	sb acknowledges                       they are again, those that were held first
 //	sb acknowledges once                  those that are held are, and later ones are not
@@ -84,6 +85,10 @@ func runScript(t *testing.T, monitor Monitor, text string) {
 // run executes one line, and says what is wrong.
 func (x *script) run(line []string) string {
 	if server := x.servers[line[0]]; server != nil {
+		if line[1] == "goes" {
+			server.close()
+			return ""
+		}
 		return server.run(line[1], line[2:])
 	}
 	switch args := line[1:]; line[0] {
