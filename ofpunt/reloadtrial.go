@@ -193,11 +193,11 @@ func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 
 // awaitWanted waits until the databases, which serve the current Corefile as well, have sent
 // what s requests of them, or ctx ends. If they were not settled before, only the request
-// counts.
+// counts. A settled snapshot alone is not enough: a guest may have no router scope in it.
 func (s *server) awaitWanted(ctx context.Context, settled bool) {
 	routers := slices.ContainsFunc(s.wants, func(w ovn.Wants) bool { return w.Routers })
 	s.awaitSnapshot(ctx, func(now *ovn.Snapshot) bool {
-		return now.Settled || !settled && (!routers || now.HasRouterScopes())
+		return (now.Settled || !settled) && (!routers || now.HasRouterScopes())
 	})
 }
 

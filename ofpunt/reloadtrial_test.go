@@ -4,6 +4,7 @@ package ofpunt
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -200,6 +201,33 @@ func TestTryAwaitsWanted(t *testing.T) {
 			t.Errorf("%+v, no database is there: %v", wants, err)
 		}
 		s.until(func(now *ovn.Snapshot) bool { return now.Settled })
+	}
+}
+
+// Guests that are kept while Southbound is empty have their scopes when a reload to scope
+// router has passed its trial.
+func TestTryWhileKept(t *testing.T) {
+	s := newSouthbound(t, 3)
+	var ops []any
+	for _, table := range []string{"DNS", "Port_Binding", "Logical_Flow", "Datapath_Binding", "Chassis"} {
+		ops = append(ops, json.RawMessage(fmt.Sprintf(`{"op":"delete","table":%q,"where":[]}`, table)))
+	}
+	s.database.Transact(t, "OVN_Southbound", ops...)
+	s.until(func(now *ovn.Snapshot) bool { return now.Settled && now.HasKept() })
+	b := &bridge{name: "br-desired"}
+	b.current.Store(s.server)
+	next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, wants: []ovn.Wants{{Routers: true}}}
+	if err := next.open(); err != nil {
+		t.Fatal(err)
+	}
+	defer next.close()
+	ctx, cancel := context.WithTimeout(t.Context(), trialTimeout)
+	defer cancel()
+	if err := next.tryReplacement(ctx, b); err != nil {
+		t.Error(err)
+	}
+	if now := s.server.source.Snapshot(); !now.Settled || !now.HasRouterScopes() || countGuests(now) != 3 {
+		t.Errorf("settled %v, scopes %v, %d guests; want 3 with scopes", now.Settled, now.HasRouterScopes(), countGuests(now))
 	}
 }
 

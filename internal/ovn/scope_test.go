@@ -32,6 +32,9 @@ func joined(s *Snapshot, network string) string {
 	if scope.Own == nil {
 		return "no scope"
 	}
+	if scope.members == nil {
+		return scope.Own.Name
+	}
 	var others []string
 	for _, other := range scope.members.networks {
 		if other != scope.Own {
@@ -378,6 +381,30 @@ func TestJoinWhileServing(t *testing.T) {
 			has guests=a1,r1 settled=true`},
 	} {
 		t.Run(tt.name, func(t *testing.T) { runScript(t, tt.monitor, tt.script) })
+	}
+}
+
+// A guest that is kept while Southbound is empty has the scope of his network alone, if nobody
+// has asked for more before: there are no rows to tell it. It widens when they come back.
+func TestJoinWhileKept(t *testing.T) {
+	for _, monitor := range []Monitor{Local, All} {
+		t.Run(map[Monitor]string{All: "all", Local: "local"}[monitor], func(t *testing.T) {
+			runScript(t, monitor, twoNetworks+routerRows+`
+				chassis hv1
+				plug r1
+				sb tells
+				has guests=r1 settled=true scope:red=no~scope
+				sb breaks
+				sb tells
+				has guests=r1 kept=1 settled=true scope:red=no~scope
+				join
+				has guests=r1 kept=1 settled=true scope:red=red scoped=true
+				looks up red db.test. = 10.0.0.20
+				sb breaks
+				`+twoNetworks+routerRows+`
+				sb tells
+				has guests=r1 kept=0 settled=true scope:red=red,blue scoped=true`)
+		})
 	}
 }
 

@@ -37,7 +37,8 @@ import (
 //	                                      calls of the Source; leave is of the last network
 //	                                      or join
 //	has FACT=VALUE...                     what the snapshot has when all has been taken:
-//	                                      networks, guests, kept, settled, scope:NETWORK;
+//	                                      networks, guests, kept, settled, scope:NETWORK,
+//	                                      scoped: whether the scopes of all guests are known;
 //	                                      told: the lines of the log about names wanted
 //	looks up NETWORK NAME = ANSWER        see lookups
 //
@@ -131,6 +132,8 @@ func (x *script) fact(name string) string {
 		return fmt.Sprint(len(s.kept))
 	case "settled":
 		return fmt.Sprint(s.Settled)
+	case "scoped":
+		return fmt.Sprint(s.HasRouterScopes())
 	case "told":
 		return fmt.Sprintf("%d missing %d there", x.log.count("default_switch: no logical switch has"), x.log.count("default_switch: there is"))
 	case "scope":
