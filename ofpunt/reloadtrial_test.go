@@ -168,20 +168,17 @@ func TestTryEndpoint(t *testing.T) {
 // trial until they have told that. The guests are served meanwhile.
 func TestTryAwaitsWanted(t *testing.T) {
 	s := newSouthbound(t, 3)
-	b := &bridge{name: "br-desired"}
-	b.current.Store(s.server)
+	connectedBridges(t, "br-desired")
+	bridges.get("br-desired").current.Store(s.server)
 	try := func(ctx context.Context, wants ovn.Wants) error {
 		next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, wants: []ovn.Wants{wants}}
-		if err := next.open(); err != nil {
-			t.Fatal(err)
-		}
 		defer next.close()
 		defer func() {
 			if n := countGuests(s.server.source.Snapshot()); n != 3 {
 				t.Errorf("%d guests are served in the trial, want 3", n)
 			}
 		}()
-		err := next.tryReplacement(ctx, b)
+		err := tryAll(ctx, []*server{next}, "")
 		if now := s.server.source.Snapshot(); err == nil && (!now.Settled || wants.Routers && !now.HasRouterScopes()) {
 			t.Error("the trial is passed before all is told")
 		}
@@ -214,20 +211,62 @@ func TestTryWhileKept(t *testing.T) {
 	}
 	s.database.Transact(t, "OVN_Southbound", ops...)
 	s.until(func(now *ovn.Snapshot) bool { return now.Settled && now.HasKept() })
-	b := &bridge{name: "br-desired"}
-	b.current.Store(s.server)
+	connectedBridges(t, "br-desired")
+	bridges.get("br-desired").current.Store(s.server)
 	next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, wants: []ovn.Wants{{Routers: true}}}
-	if err := next.open(); err != nil {
-		t.Fatal(err)
-	}
 	defer next.close()
 	ctx, cancel := context.WithTimeout(t.Context(), trialTimeout)
 	defer cancel()
-	if err := next.tryReplacement(ctx, b); err != nil {
+	if err := tryAll(ctx, []*server{next}, ""); err != nil {
 		t.Error(err)
 	}
 	if now := s.server.source.Snapshot(); !now.Settled || !now.HasRouterScopes() || countGuests(now) != 3 {
 		t.Errorf("settled %v, scopes %v, %d guests; want 3 with scopes", now.Settled, now.HasRouterScopes(), countGuests(now))
+	}
+}
+
+// Two bridges read the same databases, and one of them asks for more in an outage. The other
+// is measured by what its server knew before that.
+func TestTrySharedDatabases(t *testing.T) {
+	s := newSouthbound(t, 3)
+	connectedBridges(t, "br-a", "br-b")
+	for _, name := range []string{"br-a", "br-b"} {
+		b := bridges.get(name)
+		b.current.Store(s.server)
+		b.ports.Set(s.view)
+	}
+	s.database.Stop(t)
+	next := func(bridge, chassis string, wants ovn.Wants) *server {
+		n := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, wants: []ovn.Wants{wants}}
+		n.options.Bridge, n.options.Chassis = bridge, chassis
+		return n
+	}
+	for range 20 { // either may come first
+		other, more := next("br-b", "nowhere", ovn.Wants{}), next("br-a", "hv1", ovn.Wants{Routers: true})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		err := tryAll(ctx, []*server{other, more}, "")
+		cancel()
+		other.close()
+		more.close()
+		if err == nil || !strings.Contains(err.Error(), `ofpunt br-b: chassis: the Southbound database has no chassis "nowhere"`) {
+			t.Fatal(err)
+		}
+		s.until(func(now *ovn.Snapshot) bool { return now.Settled })
+	}
+}
+
+// A snapshot that was enough counts, though another server asks for more of the same
+// databases before the rest of the trial is over.
+func TestAwaitSnapshot(t *testing.T) {
+	s := newSouthbound(t, 3)
+	s.database.Stop(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	isSettled := func(now *ovn.Snapshot) bool { return now.Settled }
+	told := s.server.awaitSnapshot(ctx, isSettled)
+	defer s.server.source.Ask(ovn.Wants{Routers: true})()
+	if !told || s.server.awaitSnapshot(ctx, isSettled) {
+		t.Errorf("told %v, settled %v; want true, and false once more is asked for", told, s.server.settled())
 	}
 }
 

@@ -42,6 +42,8 @@ type server struct {
 	// makes them before the plugins do, and release undoes that.
 	wants   []ovn.Wants
 	release []func()
+	// settledBefore is set in a trial if the server before had its databases settled.
+	settledBefore bool
 	// punts takes the queries to the chains.
 	punts *punt.Server
 	// answerers are the ovnhosts of the blocks.
