@@ -105,12 +105,24 @@ func tryAll(ctx context.Context, servers []*server, abandoned string) error {
 	return nil
 }
 
-// serversToTry returns a server for each bridge, with no more than a trial needs.
+// serversToTry returns a server for each bridge, with no more than a trial needs. Each makes the
+// requests of all blocks that read its databases, whether these are for its bridge, another one
+// or sockets alone.
 func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, ovn.Wants, error)) (servers []*server, err error) {
 	controller := func(b *caddyfile.ServerBlock, directive string) *caddy.Controller {
 		return &caddy.Controller{Dispenser: caddyfile.NewDispenserTokens(file, b.Tokens[directive]), ServerBlockKeys: b.Keys}
 	}
+	wants := make(map[string][]ovn.Wants) // by ovn.Config.Key
 	for i := range blocks {
+		var database ovn.Config
+		hasOVNHosts := len(blocks[i].Tokens["ovnhosts"]) > 0
+		if hasOVNHosts {
+			var more ovn.Wants
+			if database, more, err = databases(controller(&blocks[i], "ovnhosts")); err != nil {
+				return nil, err
+			}
+			wants[database.Key()] = append(wants[database.Key()], more)
+		}
 		if len(blocks[i].Tokens[name]) == 0 {
 			continue
 		}
@@ -126,12 +138,13 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 		if b.directive.HasProperties() { // other blocks of the bridge have the same, or none
 			s.options = b.options
 		}
-		if len(blocks[i].Tokens["ovnhosts"]) > 0 {
-			var wants ovn.Wants
-			if s.database, wants, err = databases(controller(&blocks[i], "ovnhosts")); err != nil {
-				return nil, err
-			}
-			s.hasOVNHosts, s.wants = true, append(s.wants, wants)
+		if hasOVNHosts {
+			s.hasOVNHosts, s.database = true, database
+		}
+	}
+	for _, s := range servers {
+		if s.hasOVNHosts {
+			s.wants = wants[s.database.Key()]
 		}
 	}
 	return servers, nil

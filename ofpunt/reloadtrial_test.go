@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coredns/caddy"
+	"github.com/coredns/caddy/caddyfile"
+
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/flows"
@@ -222,6 +225,54 @@ func TestTryWhileKept(t *testing.T) {
 	}
 	if now := s.server.source.Snapshot(); !now.Settled || !now.HasRouterScopes() || countGuests(now) != 3 {
 		t.Errorf("settled %v, scopes %v, %d guests; want 3 with scopes", now.Settled, now.HasRouterScopes(), countGuests(now))
+	}
+}
+
+// A bridge is tried with what all blocks want of its databases, in any order: those for another
+// bridge, and those for sockets alone.
+func TestTryWantsOfAllBlocks(t *testing.T) {
+	blocks, err := caddyfile.Parse("Corefile", strings.NewReader(`
+		a.test {
+			ovnhosts one b
+		}
+		. {
+			ofpunt br-a
+			ovnhosts one routers
+		}
+		c.test {
+			ofpunt br-b
+			ovnhosts one
+		}
+		d.test {
+			ofpunt br-c
+			ovnhosts two
+		}
+		e.test {
+			ofpunt br-d
+		}
+		f.test {
+			ovnhosts one f
+		}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers, err := serversToTry("Corefile", blocks, func(c *caddy.Controller) (ovn.Config, ovn.Wants, error) {
+		c.Next()
+		args := append(c.RemainingArgs(), "")
+		wants := ovn.Wants{Network: args[1]}
+		if args[1] == "routers" {
+			wants = ovn.Wants{Routers: true}
+		}
+		return ovn.Config{Southbound: args[:1]}, wants, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := []ovn.Wants{{Network: "b"}, {Routers: true}, {}, {Network: "f"}}
+	for i, want := range [][]ovn.Wants{one, one, {{}}, nil} {
+		if !slices.Equal(servers[i].wants, want) {
+			t.Errorf("%s wants %+v, want %+v", servers[i].options.Bridge, servers[i].wants, want)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ type server struct {
 	// else it is nil.
 	hasOVNHosts bool
 	source      *ovn.Source
-	// wants are the requests that the ovnhosts of the blocks will make of source. A trial
+	// wants are the requests that the ovnhosts of all blocks will make of source. A trial
 	// makes them before the plugins do, and release undoes that.
 	wants   []ovn.Wants
 	release []func()
