@@ -207,25 +207,27 @@ func (b *bridge) flush(ctx context.Context) {
 }
 
 // awaitSettled waits until s knows every guest of its databases, or ctx ends: a reload must
-// not lose answers.
-func (b *bridge) awaitSettled(ctx context.Context, s *server) {
+// not lose answers. It reports whether s does.
+func (b *bridge) awaitSettled(ctx context.Context, s *server) bool {
 	s.applyView(b.ports.View())
-	s.awaitSnapshot(ctx, func(now *ovn.Snapshot) bool { return now.Settled })
+	return s.awaitSnapshot(ctx, func(now *ovn.Snapshot) bool { return now.Settled })
 }
 
-// awaitSnapshot waits for a snapshot that is enough, or for the end of ctx.
-func (s *server) awaitSnapshot(ctx context.Context, isEnough func(*ovn.Snapshot) bool) {
+// awaitSnapshot waits for a snapshot that is enough, or for the end of ctx. It reports whether
+// there was one; a later one may not be enough again. Without databases it is true.
+func (s *server) awaitSnapshot(ctx context.Context, isEnough func(*ovn.Snapshot) bool) bool {
 	for s.source != nil {
 		changed := s.source.Changed()
 		if isEnough(s.source.Snapshot()) {
-			return
+			return true
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // close resets the TCP connections of the guests, ends the connection to the switch, and waits

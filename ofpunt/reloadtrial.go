@@ -85,6 +85,12 @@ func (l trialLog) Warningf(format string, args ...any) { l.Logger.Warningf(l.mar
 // tryAll tries the servers side by side, and returns the error of the first that has
 // one.
 func tryAll(ctx context.Context, servers []*server, abandoned string) error {
+	for _, s := range servers {
+		if b := bridges.get(s.options.Bridge); b != nil {
+			// Before any server asks for more, perhaps of the databases of another bridge.
+			s.settledBefore = b.current.Load().settled()
+		}
+	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(servers))
 	for i, s := range servers {
@@ -99,12 +105,24 @@ func tryAll(ctx context.Context, servers []*server, abandoned string) error {
 	return nil
 }
 
-// serversToTry returns a server for each bridge, with no more than a trial needs.
+// serversToTry returns a server for each bridge, with no more than a trial needs. Each makes the
+// requests of all blocks that read its databases, whether these are for its bridge, another one
+// or sockets alone.
 func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, ovn.Wants, error)) (servers []*server, err error) {
 	controller := func(b *caddyfile.ServerBlock, directive string) *caddy.Controller {
 		return &caddy.Controller{Dispenser: caddyfile.NewDispenserTokens(file, b.Tokens[directive]), ServerBlockKeys: b.Keys}
 	}
+	wants := make(map[string][]ovn.Wants) // by ovn.Config.Key
 	for i := range blocks {
+		var database ovn.Config
+		hasOVNHosts := len(blocks[i].Tokens["ovnhosts"]) > 0
+		if hasOVNHosts {
+			var more ovn.Wants
+			if database, more, err = databases(controller(&blocks[i], "ovnhosts")); err != nil {
+				return nil, err
+			}
+			wants[database.Key()] = append(wants[database.Key()], more)
+		}
 		if len(blocks[i].Tokens[name]) == 0 {
 			continue
 		}
@@ -120,12 +138,13 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 		if b.directive.HasProperties() { // other blocks of the bridge have the same, or none
 			s.options = b.options
 		}
-		if len(blocks[i].Tokens["ovnhosts"]) > 0 {
-			var wants ovn.Wants
-			if s.database, wants, err = databases(controller(&blocks[i], "ovnhosts")); err != nil {
-				return nil, err
-			}
-			s.hasOVNHosts, s.wants = true, append(s.wants, wants)
+		if hasOVNHosts {
+			s.hasOVNHosts, s.database = true, database
+		}
+	}
+	for _, s := range servers {
+		if s.hasOVNHosts {
+			s.wants = wants[s.database.Key()]
 		}
 	}
 	return servers, nil
@@ -156,19 +175,19 @@ func (s *server) try(ctx context.Context, abandoned string) error {
 // tryReplacement returns an error unless s can keep what works with the current server of b.
 func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 	current := b.current.Load()
-	settled := current.settled() // before s asks for more, perhaps of the same databases
 	for _, w := range s.wants {
 		s.release = append(s.release, s.source.Ask(w))
 	}
 	endpoints := make(chan error, 1)
 	go func() { endpoints <- s.tryEndpoints(ctx, b) }()
 	shared := s.source != nil && s.source == current.source
+	var told bool
 	known := true
 	if !shared {
-		b.awaitSettled(ctx, s)
+		told = b.awaitSettled(ctx, s)
 	} else {
-		s.awaitWanted(ctx, settled)
-		if view := b.ports.View(); settled && view != nil && s.chassis(view) != current.chassis(view) {
+		told = s.awaitWanted(ctx)
+		if view := b.ports.View(); s.settledBefore && view != nil && s.chassis(view) != current.chassis(view) {
 			known = s.awaitChassis(ctx, s.chassis(view))
 		}
 	}
@@ -181,7 +200,7 @@ func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 	if !known {
 		return fmt.Errorf("ofpunt %s: chassis: the Southbound database has no chassis %q; expected one that it has, as that of the Corefile before", s.options.Bridge, s.chassis(b.ports.View()))
 	}
-	if settled && !s.settled() {
+	if s.settledBefore && !told {
 		lacks := strings.Join(s.source.Status().Lacks(), "; ")
 		if lacks == "" {
 			lacks = "there is more to read"
@@ -193,11 +212,12 @@ func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 
 // awaitWanted waits until the databases, which serve the current Corefile as well, have sent
 // what s requests of them, or ctx ends. If they were not settled before, only the request
-// counts.
-func (s *server) awaitWanted(ctx context.Context, settled bool) {
+// counts. A settled snapshot alone is not enough: a guest may have no router scope in it. It
+// reports whether they have.
+func (s *server) awaitWanted(ctx context.Context) bool {
 	routers := slices.ContainsFunc(s.wants, func(w ovn.Wants) bool { return w.Routers })
-	s.awaitSnapshot(ctx, func(now *ovn.Snapshot) bool {
-		return now.Settled || !settled && (!routers || now.HasRouterScopes())
+	return s.awaitSnapshot(ctx, func(now *ovn.Snapshot) bool {
+		return (now.Settled || !s.settledBefore) && (!routers || now.HasRouterScopes())
 	})
 }
 

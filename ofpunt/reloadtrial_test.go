@@ -4,6 +4,7 @@ package ofpunt
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -12,6 +13,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/caddy/caddyfile"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/ovn"
@@ -167,20 +171,17 @@ func TestTryEndpoint(t *testing.T) {
 // trial until they have told that. The guests are served meanwhile.
 func TestTryAwaitsWanted(t *testing.T) {
 	s := newSouthbound(t, 3)
-	b := &bridge{name: "br-desired"}
-	b.current.Store(s.server)
+	connectedBridges(t, "br-desired")
+	bridges.get("br-desired").current.Store(s.server)
 	try := func(ctx context.Context, wants ovn.Wants) error {
 		next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, wants: []ovn.Wants{wants}}
-		if err := next.open(); err != nil {
-			t.Fatal(err)
-		}
 		defer next.close()
 		defer func() {
 			if n := countGuests(s.server.source.Snapshot()); n != 3 {
 				t.Errorf("%d guests are served in the trial, want 3", n)
 			}
 		}()
-		err := next.tryReplacement(ctx, b)
+		err := tryAll(ctx, []*server{next}, "")
 		if now := s.server.source.Snapshot(); err == nil && (!now.Settled || wants.Routers && !now.HasRouterScopes()) {
 			t.Error("the trial is passed before all is told")
 		}
@@ -193,10 +194,130 @@ func TestTryAwaitsWanted(t *testing.T) {
 		s.until(func(now *ovn.Snapshot) bool { return now.Settled })
 	}
 	s.database.Stop(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	for _, wants := range []ovn.Wants{{Routers: true}, {Routers: true}, {Network: "b"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if err := try(ctx, wants); err == nil || !strings.Contains(err.Error(), "have not told everything") {
+			t.Errorf("%+v, no database is there: %v", wants, err)
+		}
+		s.until(func(now *ovn.Snapshot) bool { return now.Settled })
+	}
+}
+
+// Guests that are kept while Southbound is empty have their scopes when a reload to scope
+// router has passed its trial.
+func TestTryWhileKept(t *testing.T) {
+	s := newSouthbound(t, 3)
+	var ops []any
+	for _, table := range []string{"DNS", "Port_Binding", "Logical_Flow", "Datapath_Binding", "Chassis"} {
+		ops = append(ops, json.RawMessage(fmt.Sprintf(`{"op":"delete","table":%q,"where":[]}`, table)))
+	}
+	s.database.Transact(t, "OVN_Southbound", ops...)
+	s.until(func(now *ovn.Snapshot) bool { return now.Settled && now.HasKept() })
+	connectedBridges(t, "br-desired")
+	bridges.get("br-desired").current.Store(s.server)
+	next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, wants: []ovn.Wants{{Routers: true}}}
+	defer next.close()
+	ctx, cancel := context.WithTimeout(t.Context(), trialTimeout)
 	defer cancel()
-	if err := try(ctx, ovn.Wants{Routers: true}); err == nil || !strings.Contains(err.Error(), "have not told everything") {
-		t.Errorf("no database is there: %v", err)
+	if err := tryAll(ctx, []*server{next}, ""); err != nil {
+		t.Error(err)
+	}
+	if now := s.server.source.Snapshot(); !now.Settled || !now.HasRouterScopes() || countGuests(now) != 3 {
+		t.Errorf("settled %v, scopes %v, %d guests; want 3 with scopes", now.Settled, now.HasRouterScopes(), countGuests(now))
+	}
+}
+
+// A bridge is tried with what all blocks want of its databases, in any order: those for another
+// bridge, and those for sockets alone.
+func TestTryWantsOfAllBlocks(t *testing.T) {
+	blocks, err := caddyfile.Parse("Corefile", strings.NewReader(`
+		a.test {
+			ovnhosts one b
+		}
+		. {
+			ofpunt br-a
+			ovnhosts one routers
+		}
+		c.test {
+			ofpunt br-b
+			ovnhosts one
+		}
+		d.test {
+			ofpunt br-c
+			ovnhosts two
+		}
+		e.test {
+			ofpunt br-d
+		}
+		f.test {
+			ovnhosts one f
+		}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers, err := serversToTry("Corefile", blocks, func(c *caddy.Controller) (ovn.Config, ovn.Wants, error) {
+		c.Next()
+		args := append(c.RemainingArgs(), "")
+		wants := ovn.Wants{Network: args[1]}
+		if args[1] == "routers" {
+			wants = ovn.Wants{Routers: true}
+		}
+		return ovn.Config{Southbound: args[:1]}, wants, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := []ovn.Wants{{Network: "b"}, {Routers: true}, {}, {Network: "f"}}
+	for i, want := range [][]ovn.Wants{one, one, {{}}, nil} {
+		if !slices.Equal(servers[i].wants, want) {
+			t.Errorf("%s wants %+v, want %+v", servers[i].options.Bridge, servers[i].wants, want)
+		}
+	}
+}
+
+// Two bridges read the same databases, and one of them asks for more in an outage. The other
+// is measured by what its server knew before that.
+func TestTrySharedDatabases(t *testing.T) {
+	s := newSouthbound(t, 3)
+	connectedBridges(t, "br-a", "br-b")
+	for _, name := range []string{"br-a", "br-b"} {
+		b := bridges.get(name)
+		b.current.Store(s.server)
+		b.ports.Set(s.view)
+	}
+	s.database.Stop(t)
+	next := func(bridge, chassis string, wants ovn.Wants) *server {
+		n := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, wants: []ovn.Wants{wants}}
+		n.options.Bridge, n.options.Chassis = bridge, chassis
+		return n
+	}
+	for range 20 { // either may come first
+		other, more := next("br-b", "nowhere", ovn.Wants{}), next("br-a", "hv1", ovn.Wants{Routers: true})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		err := tryAll(ctx, []*server{other, more}, "")
+		cancel()
+		other.close()
+		more.close()
+		if err == nil || !strings.Contains(err.Error(), `ofpunt br-b: chassis: the Southbound database has no chassis "nowhere"`) {
+			t.Fatal(err)
+		}
+		s.until(func(now *ovn.Snapshot) bool { return now.Settled })
+	}
+}
+
+// A snapshot that was enough counts, though another server asks for more of the same
+// databases before the rest of the trial is over.
+func TestAwaitSnapshot(t *testing.T) {
+	s := newSouthbound(t, 3)
+	s.database.Stop(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	isSettled := func(now *ovn.Snapshot) bool { return now.Settled }
+	told := s.server.awaitSnapshot(ctx, isSettled)
+	defer s.server.source.Ask(ovn.Wants{Routers: true})()
+	if !told || s.server.awaitSnapshot(ctx, isSettled) {
+		t.Errorf("told %v, settled %v; want true, and false once more is asked for", told, s.server.settled())
 	}
 }
 

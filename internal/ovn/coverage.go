@@ -64,6 +64,29 @@ func (c coverage) equals(other coverage) bool {
 		slices.Equal(c.ports, other.ports) && c.routers == other.routers
 }
 
+// includes reports whether c asks for all that another coverage of the same tables asks for.
+func (c coverage) includes(other coverage) bool {
+	for table, ids := range other.rows {
+		if !includes(c.rows[table], ids, ovsdb.UUID.Compare) {
+			return false
+		}
+	}
+	return includes(c.farPorts, other.farPorts, comparePortRefs) &&
+		includes(c.ports, other.ports, cmp.Compare) && (c.routers || !other.routers)
+}
+
+// includes reports whether a sorted set has all of another.
+func includes[E any](set, other []E, compare func(a, b E) int) bool {
+	for _, e := range other {
+		n, ok := slices.BinarySearchFunc(set, e, compare)
+		if !ok {
+			return false
+		}
+		set = set[n+1:]
+	}
+	return true
+}
+
 // byUUID returns conditions for the rows of those UUIDs, none for none, behind others.
 func byUUID(column, function string, ids []ovsdb.UUID, others ...ovsdb.Condition) []ovsdb.Condition {
 	all := make([]ovsdb.Condition, 0, len(ids)+len(others))

@@ -3,6 +3,7 @@
 package ovn
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -55,17 +56,29 @@ type connection struct {
 	// latest are the conditions set last, acknowledged or not; the zero conditionSet
 	// if none were set.
 	latest conditionSet
-	// coverage is what the conditions acknowledged last give.
-	coverage coverage
+	// acknowledged are the conditions that the rows reflect; the zero conditionSet if none
+	// were acknowledged.
+	acknowledged conditionSet
 }
 
 // conditionSet is one change of conditions.
 type conditionSet struct {
 	// gen is that of ovsdb.Client.SetConditions, from 1 on.
 	gen uint64
-	// others identifies the conditions that are not in coverage.
-	others   string
+	// others identify the conditions that are not in coverage. They are sorted.
+	others   []string
 	coverage coverage
+}
+
+// equals reports whether two sets are the same but for their numbers.
+func (c conditionSet) equals(other conditionSet) bool {
+	return slices.Equal(c.others, other.others) && c.coverage.equals(other.coverage)
+}
+
+// includes reports whether all rows of another set are among those of c. It may say no
+// where they are.
+func (c conditionSet) includes(other conditionSet) bool {
+	return includes(c.others, other.others, cmp.Compare) && c.coverage.includes(other.coverage)
 }
 
 func newConnection(name string) connection {
@@ -74,13 +87,34 @@ func newConnection(name string) connection {
 
 func (c *connection) conn() *connection { return c }
 
-// set sets the conditions, unless they are those set last.
-func (c *connection) set(cover coverage, others string, conditions map[string][]ovsdb.Condition) {
-	if c.latest.gen > 0 && c.latest.others == others && c.latest.coverage.equals(cover) {
+// set sets the conditions, unless they are those set last. It may change the order of others.
+func (c *connection) set(cover coverage, others []string, conditions map[string][]ovsdb.Condition) {
+	slices.Sort(others)
+	next := conditionSet{others: slices.Compact(others), coverage: cover}
+	if c.latest.gen > 0 && c.latest.equals(next) {
 		return
 	}
-	c.latest = conditionSet{c.client.SetConditions(conditions), others, cover}
+	next.gen = c.client.SetConditions(conditions)
+	c.latest = next
 	c.unacknowledged = append(c.unacknowledged, c.latest)
+}
+
+// hasAll reports whether the rows are all that is wanted. They are where the conditions set
+// last ask for no more than those acknowledged, and than all between: with conditions that
+// ask for less the database removes rows before it acknowledges them.
+func (c *connection) hasAll() bool {
+	if len(c.unacknowledged) == 0 {
+		return true
+	}
+	if c.acknowledged.gen == 0 || !c.acknowledged.includes(c.latest) {
+		return false
+	}
+	for _, between := range c.unacknowledged {
+		if !between.includes(c.latest) {
+			return false
+		}
+	}
+	return true
 }
 
 // acknowledge is called when the rows reflect the conditions with that number. It reports
@@ -93,7 +127,7 @@ func (c *connection) acknowledge(gen uint64) bool {
 	if n == 0 {
 		return false
 	}
-	c.coverage = c.unacknowledged[n-1].coverage
+	c.acknowledged = c.unacknowledged[n-1]
 	c.unacknowledged = slices.Delete(c.unacknowledged, 0, n)
 	return true
 }

@@ -79,7 +79,7 @@ func (s *southbound) whereIs(p *Port, row *binding) whereabouts {
 			if s.world.isComplete(p.Network) {
 				return absent
 			}
-		case s.flows.Len() > 0 && (!s.world.local || s.coverage.hasPort(p.Name)):
+		case s.flows.Len() > 0 && (!s.world.local || s.acknowledged.coverage.hasPort(p.Name)):
 			// northd writes networks, ports and flows in one transaction.
 			return absent
 		}

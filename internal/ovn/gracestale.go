@@ -48,7 +48,8 @@ func (w *world) keepPorts(b *portsBuilder) {
 	}
 }
 
-// keepScopes copies the router scopes of stale networks from the present snapshot.
+// keepScopes copies the router scopes of stale networks from the present snapshot. One that
+// had none is a scope by itself: there are no rows that would say what is joined to it.
 func (w *world) keepScopes(prev *Snapshot, e scopesEditor) {
 	g := &w.grace
 	for id := range g.scopes {
@@ -58,15 +59,11 @@ func (w *world) keepScopes(prev *Snapshot, e scopesEditor) {
 		}
 	}
 	for id := range g.stale {
-		scope := prev.RouterScope(id)
-		if scope.Own == nil {
-			continue
-		}
 		if g.scopes == nil {
 			g.scopes = make(map[origin.Network]struct{})
 		}
 		g.scopes[id] = struct{}{}
 		e.leader.Set(id, id)
-		e.joined.Set(id, scope.members)
+		e.joined.Set(id, prev.RouterScope(id).members)
 	}
 }

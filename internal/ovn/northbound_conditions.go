@@ -3,7 +3,6 @@
 package ovn
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -14,8 +13,8 @@ import (
 // northboundWant is what Northbound is asked for with monitor local.
 type northboundWant struct {
 	cover coverage
-	// others identifies the conditions that are not in cover.
-	others string
+	// others identify the conditions that are not in cover.
+	others []string
 	// switches and ports are conditions beside those by UUID.
 	switches, ports []ovsdb.Condition
 	// all is set if all switches that are known are wanted, else those of cover are.
@@ -66,9 +65,10 @@ func (n *northbound) wantByNames(want *northboundWant) {
 	var from []ovsdb.UUID // of the switches, those that are known
 	for _, name := range n.world.plugged {
 		want.ports = append(want.ports, ovsdb.Condition{Column: "name", Function: "==", Value: name})
+		want.others = append(want.others, "port "+name)
 		if p := n.portNamed[name]; p != nil {
 			want.wantSwitchOf(p.id)
-			want.others += p.id.String()
+			want.others = append(want.others, "switch of "+p.id.String())
 			if s, ok := n.switchOf[p.id]; ok {
 				from = append(from, s)
 			}
@@ -76,14 +76,13 @@ func (n *northbound) wantByNames(want *northboundWant) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.world.wantedNames)) {
 		want.switches = append(want.switches, ovsdb.Condition{Column: "name", Function: "==", Value: name})
-		want.others += fmt.Sprintf("%q", name)
+		want.others = append(want.others, "switch "+name)
 		for id, s := range n.switches.All() {
 			if s.name == name {
 				from = append(from, id)
 			}
 		}
 	}
-	want.others += fmt.Sprintf("%q", n.world.plugged)
 	if n.world.groups.users > 0 {
 		n.wantJoined(want, from)
 	}
@@ -132,18 +131,18 @@ func (n *northbound) wantReferences(want *northboundWant) {
 }
 
 func (n *northbound) covers(id origin.Network) bool {
-	if n.world.sb != nil && !n.coverage.has(tableSwitch, ovsdb.UUID(id)) {
+	if n.world.sb != nil && !n.acknowledged.coverage.has(tableSwitch, ovsdb.UUID(id)) {
 		return false
 	}
 	s := n.switches.Get(ovsdb.UUID(id))
 	if s == nil {
 		return true // there is none, or it is gone
 	}
-	if !n.coverage.hasAll(tableSwitchPort, s.ports) || n.world.sb == nil && !n.coverage.hasAll(tableDNS, s.dnsRows) {
+	if !n.acknowledged.coverage.hasAll(tableSwitchPort, s.ports) || n.world.sb == nil && !n.acknowledged.coverage.hasAll(tableDNS, s.dnsRows) {
 		return false
 	}
 	for _, id := range s.ports {
-		if p := n.ports.Get(id); p != nil && p.dhcp != (ovsdb.UUID{}) && !n.coverage.has(tableDHCP, p.dhcp) {
+		if p := n.ports.Get(id); p != nil && p.dhcp != (ovsdb.UUID{}) && !n.acknowledged.coverage.has(tableDHCP, p.dhcp) {
 			return false
 		}
 	}

@@ -106,12 +106,12 @@ func (n *northbound) yieldRouter(port *routerPort, yield func(link) bool) bool {
 }
 
 func (n *northbound) coversNode(node ovsdb.UUID) bool {
-	if n.world.local && !n.coverage.routers {
+	if n.world.local && !n.acknowledged.coverage.routers {
 		return false
 	}
 	return n.routers.Get(node) != nil || n.switches.Get(node) != nil && n.world.isComplete(origin.Network(node))
 }
 
 func (n *northbound) coversPort(port portRef) bool {
-	return !n.world.local || n.coverage.hasFarPort(port)
+	return !n.world.local || n.acknowledged.coverage.hasFarPort(port)
 }

@@ -72,6 +72,7 @@ func (s *Source) addNetwork(name string, n int) {
 	if s.wantedNames[name] += n; s.wantedNames[name] <= 0 {
 		delete(s.wantedNames, name)
 		delete(s.missingNames, name)
+		s.coverageChanged = true // what is still wanted may be known
 	}
 	s.conditionsDirty = true
 	if !had {

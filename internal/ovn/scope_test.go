@@ -32,6 +32,9 @@ func joined(s *Snapshot, network string) string {
 	if scope.Own == nil {
 		return "no scope"
 	}
+	if scope.members == nil {
+		return scope.Own.Name
+	}
 	var others []string
 	for _, other := range scope.members.networks {
 		if other != scope.Own {
@@ -311,6 +314,48 @@ func TestJoinWhileServing(t *testing.T) {
 			leave
 			sb acknowledges
 			has guests=r1 settled=true scope:red=no~scope`},
+		{"it is taken back in an outage", Local, twoNetworks + routerRows + `
+			chassis hv1
+			sb tells
+			has guests=r1 settled=true
+			sb goes away
+			join
+			has guests=r1 settled=false
+			leave
+			has guests=r1 settled=true
+			network blue
+			has guests=r1 settled=false
+			leave
+			has guests=r1 settled=true
+			join
+			has guests=r1 settled=false`},
+		{"it is taken back in an outage, Northbound alone", Local, northboundRouter + `
+			plug r1
+			nb tells
+			has guests=r1 settled=true
+			nb goes away
+			join
+			has guests=r1 settled=false
+			leave
+			has guests=r1 settled=true`},
+		{"no more is wanted, and that is not acknowledged", Local, twoNetworks + routerRows + `
+			chassis hv1
+			join
+			sb tells
+			has guests=r1 settled=true scope:red=red,blue
+			sb goes away
+			leave
+			has guests=r1 settled=true scope:red=no~scope
+			join
+			has guests=r1 settled=false # the rows may be going`},
+		{"no more is wanted, Northbound alone", Local, northboundRouter + `
+			plug r1
+			join
+			nb tells
+			has guests=r1 settled=true
+			nb goes away
+			leave
+			has guests=r1 settled=true`},
 		{"a guest that comes meanwhile", Local, twoNetworks + routerRows + `
 			chassis hv1
 			sb tells
@@ -336,6 +381,30 @@ func TestJoinWhileServing(t *testing.T) {
 			has guests=a1,r1 settled=true`},
 	} {
 		t.Run(tt.name, func(t *testing.T) { runScript(t, tt.monitor, tt.script) })
+	}
+}
+
+// A guest that is kept while Southbound is empty has the scope of his network alone, if nobody
+// has asked for more before: there are no rows to tell it. It widens when they come back.
+func TestJoinWhileKept(t *testing.T) {
+	for _, monitor := range []Monitor{Local, All} {
+		t.Run(map[Monitor]string{All: "all", Local: "local"}[monitor], func(t *testing.T) {
+			runScript(t, monitor, twoNetworks+routerRows+`
+				chassis hv1
+				plug r1
+				sb tells
+				has guests=r1 settled=true scope:red=no~scope
+				sb breaks
+				sb tells
+				has guests=r1 kept=1 settled=true scope:red=no~scope
+				join
+				has guests=r1 kept=1 settled=true scope:red=red scoped=true
+				looks up red db.test. = 10.0.0.20
+				sb breaks
+				`+twoNetworks+routerRows+`
+				sb tells
+				has guests=r1 kept=0 settled=true scope:red=red,blue scoped=true`)
+		})
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 //	                                      new connection, or an update
 //	sb tells half                         initial contents that break off, and the connection ends
 //	sb breaks                             the connection ends
+//	sb goes away                          so does the server, for good
 //	sb holds                              conditions are not acknowledged from now on
 //	sb acknowledges                       they are again, those that were held first
 //	sb acknowledges once                  those that are held are, and later ones are not
@@ -36,7 +37,8 @@ import (
 //	                                      calls of the Source; leave is of the last network
 //	                                      or join
 //	has FACT=VALUE...                     what the snapshot has when all has been taken:
-//	                                      networks, guests, kept, settled, scope:NETWORK;
+//	                                      networks, guests, kept, settled, scope:NETWORK,
+//	                                      scoped: whether the scopes of all guests are known;
 //	                                      told: the lines of the log about names wanted
 //	looks up NETWORK NAME = ANSWER        see lookups
 //
@@ -84,6 +86,10 @@ func runScript(t *testing.T, monitor Monitor, text string) {
 // run executes one line, and says what is wrong.
 func (x *script) run(line []string) string {
 	if server := x.servers[line[0]]; server != nil {
+		if line[1] == "goes" {
+			server.close()
+			return ""
+		}
 		return server.run(line[1], line[2:])
 	}
 	switch args := line[1:]; line[0] {
@@ -126,6 +132,8 @@ func (x *script) fact(name string) string {
 		return fmt.Sprint(len(s.kept))
 	case "settled":
 		return fmt.Sprint(s.Settled)
+	case "scoped":
+		return fmt.Sprint(s.HasRouterScopes())
 	case "told":
 		return fmt.Sprintf("%d missing %d there", x.log.count("default_switch: no logical switch has"), x.log.count("default_switch: there is"))
 	case "scope":

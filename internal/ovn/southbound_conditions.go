@@ -19,7 +19,7 @@ func (s *southbound) setConditions() {
 	if !s.world.local {
 		// All rows of the other tables are read.
 		if meters != "" || s.latest.gen > 0 {
-			s.set(coverage{}, meters, conditions)
+			s.set(coverage{}, []string{meters}, conditions)
 		}
 		return
 	}
@@ -37,7 +37,14 @@ func (s *southbound) setConditions() {
 	conditions[tablePort] = byUUID("datapath", "==", want, s.portConditions(cover)...)
 	conditions[tableDatapath] = byUUID("_uuid", "==", want, datapathConditions(wantedNames, keys)...)
 	conditions[tableDNS] = byUUID("datapaths", "includes", want)
-	s.set(cover, fmt.Sprintf("%s %q %d %s", s.self, wantedNames, keys, meters), conditions)
+	others := []string{"chassis " + s.self.String(), "meters " + meters}
+	for _, name := range wantedNames {
+		others = append(others, "name "+name)
+	}
+	for _, key := range keys {
+		others = append(others, fmt.Sprint("key ", key))
+	}
+	s.set(cover, others, conditions)
 }
 
 // wantedDatapaths are those of guests here, and those wanted by name, sorted.
@@ -85,7 +92,7 @@ func datapathConditions(names []string, keys []uint32) (all []ovsdb.Condition) {
 
 func (s *southbound) covers(id origin.Network) bool {
 	for dp := range s.networks[id] {
-		if !s.coverage.has(tableDatapath, dp) {
+		if !s.acknowledged.coverage.has(tableDatapath, dp) {
 			return false
 		}
 	}

@@ -63,7 +63,7 @@ func (s *southbound) unserved(names []string) map[string]string {
 	}
 	reasons := make(map[string]string)
 	for _, name := range names {
-		if s.world.local && !s.coverage.hasPort(name) {
+		if s.world.local && !s.acknowledged.coverage.hasPort(name) {
 			continue
 		}
 		if reason := s.whyUnserved(rows[name]); reason != "" {

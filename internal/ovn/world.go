@@ -196,7 +196,7 @@ func (w *world) isSettled() bool {
 // isAcknowledged reports whether the rows are all that is wanted.
 func (w *world) isAcknowledged() bool {
 	for _, d := range w.databases {
-		if len(d.conn().unacknowledged) > 0 {
+		if !d.conn().hasAll() {
 			return false
 		}
 	}

@@ -12,30 +12,41 @@ import (
 )
 
 // Answers reports whether the handler answers for a name itself when o asks: it knows
-// the name, or nobody behind it is to be asked. The name is fully qualified and in
+// the name, or does not know yet whether it does, or nobody behind it is to be asked. The name is fully qualified and in
 // lower case. The punt server asks that of queries that it has no room for.
 func (h *Handler) Answers(o *origin.Origin, qname string) bool {
-	_, found, asked := h.known(o, qname)
-	return asked && (found || !h.Fall.Through(qname))
+	k := h.known(o, qname)
+	return k.asked && (k.found || k.unread || !h.Fall.Through(qname))
 }
 
 // OVNOwned reports whether the name, as o sees it, is that of a row that OVN owns. The name
 // is as of Answers. The punt server asks that of queries that it does not take.
 func (h *Handler) OVNOwned(o *origin.Origin, qname string) bool {
-	known, found, _ := h.known(o, qname)
-	return found && known.OVNOwned
+	k := h.known(o, qname)
+	return k.found && k.answer.OVNOwned
 }
 
-// known is what the handler knows of a name when o asks. asked is set if the handler is the
-// one to ask: the name is in its zones, and o has a network.
-func (h *Handler) known(o *origin.Origin, qname string) (known names.Answer, found, asked bool) {
+// knowledge is what the handler knows of a name.
+type knowledge struct {
+	answer names.Answer
+	found  bool
+	// asked is set if the handler is the one to ask: the name is in its zones, and the asker
+	// has a network.
+	asked bool
+	// unread is that of asker.
+	unread bool
+}
+
+// known returns what the handler knows of a name when o asks.
+func (h *Handler) known(o *origin.Origin, qname string) (k knowledge) {
 	if plugin.Zones(h.Zones).Matches(qname) == "" || qname == "." {
-		return known, false, false
+		return k
 	}
 	a := h.asker(origin.NewContext(context.Background(), o), h.source.Snapshot())
 	if a.scope.Own == nil {
-		return known, false, false
+		return k
 	}
-	known, found = a.scope.Lookup(qname, h.domain)
-	return known, found, true
+	k.asked, k.unread = true, a.unread
+	k.answer, k.found = a.scope.Lookup(qname, h.domain)
+	return k
 }

@@ -277,7 +277,11 @@ func TestScopeRouterUnread(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx := context.Background()
 			if tt.port != "" {
-				ctx = origin.NewContext(ctx, &origin.Origin{Network: h.source.Snapshot().NetworkByName("red").ID, Port: tt.port})
+				o := &origin.Origin{Network: h.source.Snapshot().NetworkByName("red").ID, Port: tt.port, Hijacked: true}
+				ctx = origin.NewContext(ctx, o)
+				if !h.Answers(o, tt.qname) {
+					t.Error("others may answer for the name")
+				}
 			}
 			w := dnstest.NewRecorder(&test.ResponseWriter{})
 			code, err := h.ServeDNS(ctx, w, new(dns.Msg).SetQuestion(tt.qname, dns.TypeA))
