@@ -524,7 +524,8 @@ func TestWantsUnsettle(t *testing.T) {
 	}
 }
 
-// The log tells once that no network has a name that is wanted, when all that could have it
+// The log tells once, without a word on the property of a plugin that it comes from, that no
+// network has a name that is wanted, when all that could have it
 // has been read, and that there is one.
 func TestNameWanted(t *testing.T) {
 	for _, monitor := range []Monitor{Local, All} {

@@ -135,7 +135,7 @@ func (x *script) fact(name string) string {
 	case "scoped":
 		return fmt.Sprint(s.HasRouterScopes())
 	case "told":
-		return fmt.Sprintf("%d missing %d there", x.log.count("default_switch: no logical switch has"), x.log.count("default_switch: there is"))
+		return fmt.Sprintf("%d missing %d there", x.log.count("no logical switch is named"), x.log.count("a logical switch is named"))
 	case "scope":
 		return joined(s, arg)
 	}

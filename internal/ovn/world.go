@@ -215,10 +215,10 @@ func (w *world) tellMissing() {
 		switch missing := len(w.networksNamed[name]) == 0; {
 		case missing && !told:
 			w.missingNames[name] = struct{}{}
-			w.log.Warningf("default_switch: no logical switch has the name %q: queries from a socket get SERVFAIL until one has", name)
+			w.log.Warningf("no logical switch is named %q, though one is asked for", name)
 		case !missing && told:
 			delete(w.missingNames, name)
-			w.log.Infof("default_switch: there is a logical switch %q now", name)
+			w.log.Infof("a logical switch is named %q now", name)
 		}
 	}
 }

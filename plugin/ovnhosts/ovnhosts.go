@@ -3,7 +3,7 @@
 // Package ovnhosts is a CoreDNS plugin that answers from the OVN databases, each
 // asker within his own network. Who asks comes with the context (package origin), and
 // what there is to answer from snapshots (package ovn); the plugin has no state of its own
-// but the databases that it has open.
+// but the databases that it has open, and what it has logged.
 //
 //	query ─► asker: scope and domain ─► lookup ─┬─ found ─► reply
 //	                                            └─ route ─┬─ toHere ─► reply
@@ -65,6 +65,7 @@ type Handler struct {
 	source *ovn.Source
 	// release releases source and undoes the requests to it, once; nil before open.
 	release func()
+	unread  unreadLog
 }
 
 // Name implements plugin.Handler.
@@ -100,7 +101,12 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	cached, _ := ctx.Value(ovn.FoundKey{}).(*ovn.Found)
 	known, found := cached.Lookup(snapshot, a.scope, qname, h.domain)
 	if !found && a.unread {
-		return dns.RcodeServerFailure, plugin.Error(name, fmt.Errorf("what routers join to the switch %q has not been read yet", a.scope.Own.Name))
+		// An error would be logged for each query, at whatever rate the guest asks.
+		h.unread.fails(a.scope.Own, h.config.Log)
+		return dns.RcodeServerFailure, nil
+	}
+	if !a.unread {
+		h.unread.isRead(a.scope.Own, h.config.Log)
 	}
 	transfer := isTransfer(state.QType())
 	if !found || transfer && !known.OVNOwned {

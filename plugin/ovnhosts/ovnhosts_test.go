@@ -94,11 +94,18 @@ func openOn(t testing.TB, defaultSwitch, input string) *Handler {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.close() })
+	awaitRead(t, h)
+	return h
+}
+
+// awaitRead waits until the handler knows the scope of a query from a socket.
+func awaitRead(t testing.TB, h *Handler) {
+	t.Helper()
 	deadline := time.After(30 * time.Second)
 	for {
 		changed := h.source.Changed()
 		if a := h.asker(context.Background(), h.source.Snapshot()); a.scope.Own != nil && !a.unread {
-			return h
+			return
 		}
 		select {
 		case <-changed:
@@ -264,6 +271,8 @@ func TestScopeRouter(t *testing.T) {
 func TestScopeRouterUnread(t *testing.T) {
 	h := open(t, " fallthrough")
 	h.routers = true // and the source is not asked for it
+	var said lines
+	h.config.Log = &said
 	for _, tt := range []struct {
 		name, qname, port string // no port: from a socket
 		code              int
@@ -285,12 +294,33 @@ func TestScopeRouterUnread(t *testing.T) {
 			}
 			w := dnstest.NewRecorder(&test.ResponseWriter{})
 			code, err := h.ServeDNS(ctx, w, new(dns.Msg).SetQuestion(tt.qname, dns.TypeA))
-			if code != tt.code || (err != nil) != (tt.code != dns.RcodeSuccess) {
+			if code != tt.code || err != nil {
 				t.Errorf("got %s, %v, want %s", dns.RcodeToString[code], err, dns.RcodeToString[tt.code])
 			}
 		})
 	}
+	// The log does not grow with the queries.
+	if len(said) != 1 || !strings.Contains(said[0], `the switch "red" has not been read yet`) {
+		t.Errorf("said %q, want one line", said)
+	}
+	defer h.source.JoinNetworks()()
+	awaitRead(t, h)
+	for range 2 {
+		w := dnstest.NewRecorder(&test.ResponseWriter{})
+		if _, err := h.ServeDNS(context.Background(), w, new(dns.Msg).SetQuestion("vm3.", dns.TypeA)); err != nil || w.Msg == nil || len(w.Msg.Answer) != 1 {
+			t.Error("not answered once the scope is read", w.Msg, err)
+		}
+	}
+	if len(said) != 2 || !strings.Contains(said[1], `the switch "red" has been read`) {
+		t.Errorf("said %q, want one line more", said)
+	}
 }
+
+// lines is an ovn.Logger that keeps what it is told.
+type lines []string
+
+func (l *lines) Infof(format string, args ...any)    { *l = append(*l, fmt.Sprintf(format, args...)) }
+func (l *lines) Warningf(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }
 
 // Who comes from a network that nobody knows gets none of the default switch's
 // names.
