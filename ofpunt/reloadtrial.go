@@ -33,7 +33,7 @@ const trialTimeout = 10 * time.Second
 //
 // The blocks must have passed CheckAfter. databases returns what an ovnhosts directive reads
 // and requests. What was opened stays open until release is called, so that the new servers share it.
-func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, ovn.Wants, error)) (release func(), err error) {
+func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, ovn.Requests, error)) (release func(), err error) {
 	servers, err := serversToTry(file, blocks, databases)
 	if err != nil {
 		return nil, err
@@ -108,20 +108,20 @@ func tryAll(ctx context.Context, servers []*server, abandoned string) error {
 // serversToTry returns a server for each bridge, with no more than a trial needs. Each makes the
 // requests of all blocks that read its databases, whether these are for its bridge, another one
 // or sockets alone.
-func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, ovn.Wants, error)) (servers []*server, err error) {
+func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, ovn.Requests, error)) (servers []*server, err error) {
 	controller := func(b *caddyfile.ServerBlock, directive string) *caddy.Controller {
 		return &caddy.Controller{Dispenser: caddyfile.NewDispenserTokens(file, b.Tokens[directive]), ServerBlockKeys: b.Keys}
 	}
-	wants := make(map[string][]ovn.Wants) // by ovn.Config.Key
+	requests := make(map[string][]ovn.Requests) // by ovn.Config.Key
 	for i := range blocks {
 		var database ovn.Config
 		hasOVNHosts := len(blocks[i].Tokens["ovnhosts"]) > 0
 		if hasOVNHosts {
-			var more ovn.Wants
+			var more ovn.Requests
 			if database, more, err = databases(controller(&blocks[i], "ovnhosts")); err != nil {
 				return nil, err
 			}
-			wants[database.Key()] = append(wants[database.Key()], more)
+			requests[database.Key()] = append(requests[database.Key()], more)
 		}
 		if len(blocks[i].Tokens[name]) == 0 {
 			continue
@@ -144,7 +144,7 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 	}
 	for _, s := range servers {
 		if s.hasOVNHosts {
-			s.wants = wants[s.database.Key()]
+			s.requests = requests[s.database.Key()]
 		}
 	}
 	return servers, nil
@@ -175,8 +175,8 @@ func (s *server) try(ctx context.Context, abandoned string) error {
 // tryReplacement returns an error unless s can keep what works with the current server of b.
 func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 	current := b.current.Load()
-	for _, w := range s.wants {
-		s.release = append(s.release, s.source.Ask(w))
+	for _, r := range s.requests {
+		s.release = append(s.release, s.source.Request(r))
 	}
 	endpoints := make(chan error, 1)
 	go func() { endpoints <- s.tryEndpoints(ctx, b) }()
@@ -186,7 +186,7 @@ func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 	if !shared {
 		told = b.awaitSettled(ctx, s)
 	} else {
-		told = s.awaitWanted(ctx)
+		told = s.awaitRequested(ctx)
 		if view := b.ports.View(); s.settledBefore && view != nil && s.chassis(view) != current.chassis(view) {
 			known = s.awaitChassis(ctx, s.chassis(view))
 		}
@@ -210,12 +210,12 @@ func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 	return nil
 }
 
-// awaitWanted waits until the databases, which serve the current Corefile as well, have sent
+// awaitRequested waits until the databases, which serve the current Corefile as well, have sent
 // what s requests of them, or ctx ends. If they were not settled before, only the request
 // counts. A settled snapshot alone is not enough: a guest may have no router scope in it. It
 // reports whether they have.
-func (s *server) awaitWanted(ctx context.Context) bool {
-	routers := slices.ContainsFunc(s.wants, func(w ovn.Wants) bool { return w.Routers })
+func (s *server) awaitRequested(ctx context.Context) bool {
+	routers := slices.ContainsFunc(s.requests, func(r ovn.Requests) bool { return r.Routers })
 	return s.awaitSnapshot(ctx, func(now *ovn.Snapshot) bool {
 		return (now.Settled || !s.settledBefore) && (!routers || now.HasRouterScopes())
 	})

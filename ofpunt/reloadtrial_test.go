@@ -167,14 +167,14 @@ func TestTryEndpoint(t *testing.T) {
 	}
 }
 
-// A Corefile that reads the databases of the one before, and wants more of them, is in its
+// A Corefile that reads the databases of the one before, and requests more of them, is in its
 // trial until they have told that. The guests are served meanwhile.
-func TestTryAwaitsWanted(t *testing.T) {
+func TestTryAwaitsRequested(t *testing.T) {
 	s := newSouthbound(t, 3)
 	connectedBridges(t, "br-desired")
 	bridges.get("br-desired").current.Store(s.server)
-	try := func(ctx context.Context, wants ovn.Wants) error {
-		next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, wants: []ovn.Wants{wants}}
+	try := func(ctx context.Context, requests ovn.Requests) error {
+		next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, requests: []ovn.Requests{requests}}
 		defer next.close()
 		defer func() {
 			if n := countGuests(s.server.source.Snapshot()); n != 3 {
@@ -182,23 +182,23 @@ func TestTryAwaitsWanted(t *testing.T) {
 			}
 		}()
 		err := tryAll(ctx, []*server{next}, "")
-		if now := s.server.source.Snapshot(); err == nil && (!now.Settled || wants.Routers && !now.HasRouterScopes()) {
+		if now := s.server.source.Snapshot(); err == nil && (!now.Settled || requests.Routers && !now.HasRouterScopes()) {
 			t.Error("the trial is passed before all is told")
 		}
 		return err
 	}
-	for _, wants := range []ovn.Wants{{Routers: true}, {Network: "b"}, {}} {
-		if err := try(t.Context(), wants); err != nil {
-			t.Errorf("%+v: %v", wants, err)
+	for _, requests := range []ovn.Requests{{Routers: true}, {Network: "b"}, {}} {
+		if err := try(t.Context(), requests); err != nil {
+			t.Errorf("%+v: %v", requests, err)
 		}
 		s.until(func(now *ovn.Snapshot) bool { return now.Settled })
 	}
 	s.database.Stop(t)
-	for _, wants := range []ovn.Wants{{Routers: true}, {Routers: true}, {Network: "b"}} {
+	for _, requests := range []ovn.Requests{{Routers: true}, {Routers: true}, {Network: "b"}} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if err := try(ctx, wants); err == nil || !strings.Contains(err.Error(), "have not told everything") {
-			t.Errorf("%+v, no database is there: %v", wants, err)
+		if err := try(ctx, requests); err == nil || !strings.Contains(err.Error(), "have not told everything") {
+			t.Errorf("%+v, no database is there: %v", requests, err)
 		}
 		s.until(func(now *ovn.Snapshot) bool { return now.Settled })
 	}
@@ -216,7 +216,7 @@ func TestTryWhileKept(t *testing.T) {
 	s.until(func(now *ovn.Snapshot) bool { return now.Settled && now.HasKept() })
 	connectedBridges(t, "br-desired")
 	bridges.get("br-desired").current.Store(s.server)
-	next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, wants: []ovn.Wants{{Routers: true}}}
+	next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, requests: []ovn.Requests{{Routers: true}}}
 	defer next.close()
 	ctx, cancel := context.WithTimeout(t.Context(), trialTimeout)
 	defer cancel()
@@ -230,7 +230,7 @@ func TestTryWhileKept(t *testing.T) {
 
 // A bridge is tried with what all blocks want of its databases, in any order: those for another
 // bridge, and those for sockets alone.
-func TestTryWantsOfAllBlocks(t *testing.T) {
+func TestTryRequestsOfAllBlocks(t *testing.T) {
 	blocks, err := caddyfile.Parse("Corefile", strings.NewReader(`
 		a.test {
 			ovnhosts one b
@@ -256,22 +256,22 @@ func TestTryWantsOfAllBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servers, err := serversToTry("Corefile", blocks, func(c *caddy.Controller) (ovn.Config, ovn.Wants, error) {
+	servers, err := serversToTry("Corefile", blocks, func(c *caddy.Controller) (ovn.Config, ovn.Requests, error) {
 		c.Next()
 		args := append(c.RemainingArgs(), "")
-		wants := ovn.Wants{Network: args[1]}
+		requests := ovn.Requests{Network: args[1]}
 		if args[1] == "routers" {
-			wants = ovn.Wants{Routers: true}
+			requests = ovn.Requests{Routers: true}
 		}
-		return ovn.Config{Southbound: args[:1]}, wants, nil
+		return ovn.Config{Southbound: args[:1]}, requests, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := []ovn.Wants{{Network: "b"}, {Routers: true}, {}, {Network: "f"}}
-	for i, want := range [][]ovn.Wants{one, one, {{}}, nil} {
-		if !slices.Equal(servers[i].wants, want) {
-			t.Errorf("%s wants %+v, want %+v", servers[i].options.Bridge, servers[i].wants, want)
+	one := []ovn.Requests{{Network: "b"}, {Routers: true}, {}, {Network: "f"}}
+	for i, want := range [][]ovn.Requests{one, one, {{}}, nil} {
+		if !slices.Equal(servers[i].requests, want) {
+			t.Errorf("%s requests %+v, want %+v", servers[i].options.Bridge, servers[i].requests, want)
 		}
 	}
 }
@@ -287,13 +287,13 @@ func TestTrySharedDatabases(t *testing.T) {
 		b.ports.Set(s.view)
 	}
 	s.database.Stop(t)
-	next := func(bridge, chassis string, wants ovn.Wants) *server {
-		n := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, wants: []ovn.Wants{wants}}
+	next := func(bridge, chassis string, requests ovn.Requests) *server {
+		n := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, requests: []ovn.Requests{requests}}
 		n.options.Bridge, n.options.Chassis = bridge, chassis
 		return n
 	}
 	for range 20 { // either may come first
-		other, more := next("br-b", "nowhere", ovn.Wants{}), next("br-a", "hv1", ovn.Wants{Routers: true})
+		other, more := next("br-b", "nowhere", ovn.Requests{}), next("br-a", "hv1", ovn.Requests{Routers: true})
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		err := tryAll(ctx, []*server{other, more}, "")
 		cancel()
@@ -315,7 +315,7 @@ func TestAwaitSnapshot(t *testing.T) {
 	cancel()
 	isSettled := func(now *ovn.Snapshot) bool { return now.Settled }
 	told := s.server.awaitSnapshot(ctx, isSettled)
-	defer s.server.source.Ask(ovn.Wants{Routers: true})()
+	defer s.server.source.Request(ovn.Requests{Routers: true})()
 	if !told || s.server.awaitSnapshot(ctx, isSettled) {
 		t.Errorf("told %v, settled %v; want true, and false once more is asked for", told, s.server.settled())
 	}

@@ -38,10 +38,10 @@ type server struct {
 	// else it is nil.
 	hasOVNHosts bool
 	source      *ovn.Source
-	// wants are the requests that the ovnhosts of all blocks will make of source. A trial
+	// requests are what the ovnhosts of all blocks will ask of source. A trial
 	// makes them before the plugins do, and release undoes that.
-	wants   []ovn.Wants
-	release []func()
+	requests []ovn.Requests
+	release  []func()
 	// settledBefore is set in a trial if the server before had its databases settled.
 	settledBefore bool
 	// punts takes the queries to the chains.

@@ -33,34 +33,34 @@ func (s *Source) HasChassis(name string) bool {
 	return len(s.sb.chassisNamed[name]) > 0
 }
 
-// Wants is what a plugin asks of a Source beside what the guests here need.
-type Wants struct {
+// Requests is what a plugin asks of a Source beside what the guests here need.
+type Requests struct {
 	// Routers asks for JoinNetworks.
 	Routers bool
 	// Network asks for AddNetwork; empty for none.
 	Network string
 }
 
-// Ask asks for all that w says. The function that it returns takes that back.
-func (s *Source) Ask(w Wants) (forget func()) {
+// Request asks for all that r says. The function that it returns takes that back.
+func (s *Source) Request(r Requests) (release func()) {
 	var all []func()
-	if w.Routers {
+	if r.Routers {
 		all = append(all, s.JoinNetworks())
 	}
-	if w.Network != "" {
-		all = append(all, s.AddNetwork(w.Network))
+	if r.Network != "" {
+		all = append(all, s.AddNetwork(r.Network))
 	}
 	return func() {
-		for _, forget := range all {
-			forget()
+		for _, release := range all {
+			release()
 		}
 	}
 }
 
 // AddNetwork has the networks with that name (ovn-nb(5), Logical_Switch) read, whichever
 // guests are here: for queries that did not come through a punt. A warning is logged if there
-// is none, and a line when there is one. remove undoes that.
-func (s *Source) AddNetwork(name string) (remove func()) {
+// is none, and a line when there is one. release undoes that.
+func (s *Source) AddNetwork(name string) (release func()) {
 	s.addNetwork(name, 1)
 	return sync.OnceFunc(func() { s.addNetwork(name, -1) })
 }
@@ -82,8 +82,8 @@ func (s *Source) addNetwork(name string, n int) {
 }
 
 // JoinNetworks has Snapshot.RouterScope work, and so the networks read that are joined to
-// those of the guests here and of AddNetwork. leave undoes that.
-func (s *Source) JoinNetworks() (leave func()) {
+// those of the guests here and of AddNetwork. release undoes that.
+func (s *Source) JoinNetworks() (release func()) {
 	s.joinNetworks(1)
 	return sync.OnceFunc(func() { s.joinNetworks(-1) })
 }

@@ -184,7 +184,7 @@ func TestJoinNetworks(t *testing.T) {
 					}
 				}
 			})
-			leave, also := s.JoinNetworks(), s.JoinNetworks()
+			release, also := s.JoinNetworks(), s.JoinNetworks()
 			are("a b d: vm-a: a b d")
 			s.SetChassis("hv2")
 			s.SetPorts("br", nil, 0)
@@ -194,13 +194,13 @@ func TestJoinNetworks(t *testing.T) {
 			are("a b d: vm-a: a b d")
 			close(stop)
 			watched.Wait()
-			leave()
-			leave()
-			forget := s.AddNetwork("c")
+			release()
+			release()
+			releaseName := s.AddNetwork("c")
 			are("a b c d: vm-a: a b d")
 			also()
 			are("a c: vm-a: no scope")
-			forget()
+			releaseName()
 			are("a: vm-a: no scope")
 		})
 	}
@@ -270,7 +270,7 @@ func TestJoinWhileServing(t *testing.T) {
 			has networks=alone,red guests=a1,r1 settled=false scope:red=no~scope
 			sb acknowledges
 			has networks=alone,blue,red guests=a1,r1 settled=true scope:red=red,blue scope:alone=alone
-			leave
+			release
 			has guests=a1,r1 settled=true scope:red=no~scope`},
 		{"both", Local, twoNetworks + routerRows + northboundRows + `
 			chassis hv1
@@ -311,7 +311,7 @@ func TestJoinWhileServing(t *testing.T) {
 			sb holds
 			join
 			has guests=r1 settled=false
-			leave
+			release
 			sb acknowledges
 			has guests=r1 settled=true scope:red=no~scope`},
 		{"it is taken back in an outage", Local, twoNetworks + routerRows + `
@@ -321,11 +321,11 @@ func TestJoinWhileServing(t *testing.T) {
 			sb goes away
 			join
 			has guests=r1 settled=false
-			leave
+			release
 			has guests=r1 settled=true
 			network blue
 			has guests=r1 settled=false
-			leave
+			release
 			has guests=r1 settled=true
 			join
 			has guests=r1 settled=false`},
@@ -336,7 +336,7 @@ func TestJoinWhileServing(t *testing.T) {
 			nb goes away
 			join
 			has guests=r1 settled=false
-			leave
+			release
 			has guests=r1 settled=true`},
 		{"no more is wanted, and that is not acknowledged", Local, twoNetworks + routerRows + `
 			chassis hv1
@@ -344,7 +344,7 @@ func TestJoinWhileServing(t *testing.T) {
 			sb tells
 			has guests=r1 settled=true scope:red=red,blue
 			sb goes away
-			leave
+			release
 			has guests=r1 settled=true scope:red=no~scope
 			join
 			has guests=r1 settled=false # the rows may be going`},
@@ -354,7 +354,7 @@ func TestJoinWhileServing(t *testing.T) {
 			nb tells
 			has guests=r1 settled=true
 			nb goes away
-			leave
+			release
 			has guests=r1 settled=true`},
 		{"a guest that comes meanwhile", Local, twoNetworks + routerRows + `
 			chassis hv1
@@ -470,16 +470,16 @@ func TestAttachWhileServing(t *testing.T) {
 
 // What is wanted later is not known at once: a snapshot from before that says that all is
 // must not stand while the next one is put off.
-func TestWantsUnsettle(t *testing.T) {
+func TestRequestsUnsettle(t *testing.T) {
 	for _, tt := range []struct {
-		name    string
-		monitor Monitor
-		wants   Wants
+		name     string
+		monitor  Monitor
+		requests Requests
 	}{
-		{"routers", Local, Wants{Routers: true}},
-		{"a network", Local, Wants{Network: "blue"}},
-		{"routers, all is read", All, Wants{Routers: true}},
-		{"a network, all is read", All, Wants{Network: "blue"}},
+		{"routers", Local, Requests{Routers: true}},
+		{"a network", Local, Requests{Network: "blue"}},
+		{"routers, all is read", All, Requests{Routers: true}},
+		{"a network, all is read", All, Requests{Network: "blue"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t)
@@ -500,7 +500,7 @@ func TestWantsUnsettle(t *testing.T) {
 			s.mu.Lock()
 			s.notBefore = time.Now().Add(time.Minute) // as after a long rebuild
 			s.mu.Unlock()
-			forget := s.Ask(tt.wants)
+			release := s.Request(tt.requests)
 			if s.Snapshot().Settled {
 				t.Error("settled as soon as more is wanted")
 			}
@@ -513,19 +513,18 @@ func TestWantsUnsettle(t *testing.T) {
 			s.mu.Unlock()
 			eventually(t, s, settled)
 			// Whoever asks for the same again has it.
-			also := s.Ask(tt.wants)
+			also := s.Request(tt.requests)
 			if !s.Snapshot().Settled {
 				t.Error("not settled though nothing more is wanted")
 			}
 			also()
-			forget()
+			release()
 			eventually(t, s, settled)
 		})
 	}
 }
 
-// The log tells once, without a word on the property of a plugin that it comes from, that no
-// network has a name that is wanted, when all that could have it
+// The log tells once that no network has a name that is wanted, when all that could have it
 // has been read, and that there is one.
 func TestNameWanted(t *testing.T) {
 	for _, monitor := range []Monitor{Local, All} {
@@ -562,7 +561,7 @@ func TestNameWanted(t *testing.T) {
 				sb tells
 				network nosuch
 				has told=1,missing,0,there
-				leave
+				release
 				has told=1,missing,0,there
 				network nosuch
 				has told=2,missing,0,there`},

@@ -33,8 +33,8 @@ import (
 //	sb holds                              conditions are not acknowledged from now on
 //	sb acknowledges                       they are again, those that were held first
 //	sb acknowledges once                  those that are held are, and later ones are not
-//	chassis NAME / plug PORT... / network NAME / join / leave
-//	                                      calls of the Source; leave is of the last network
+//	chassis NAME / plug PORT... / network NAME / join / release
+//	                                      calls of the Source; release is of the last network
 //	                                      or join
 //	has FACT=VALUE...                     what the snapshot has when all has been taken:
 //	                                      networks, guests, kept, settled, scope:NETWORK,
@@ -49,7 +49,7 @@ type script struct {
 	t       *testing.T
 	source  *Source
 	servers map[string]*scriptServer
-	leave   func()
+	release func()
 	log     *notes
 }
 
@@ -98,11 +98,11 @@ func (x *script) run(line []string) string {
 	case "plug":
 		x.source.SetPorts("br", args, time.Minute)
 	case "network":
-		x.leave = x.source.AddNetwork(args[0])
+		x.release = x.source.AddNetwork(args[0])
 	case "join":
-		x.leave = x.source.JoinNetworks()
-	case "leave":
-		x.leave()
+		x.release = x.source.JoinNetworks()
+	case "release":
+		x.release()
 	case "has":
 		x.quiesce()
 		for _, fact := range args {

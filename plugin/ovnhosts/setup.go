@@ -63,17 +63,19 @@ func (h *Handler) open() error {
 	if err != nil {
 		return plugin.Error(name, err)
 	}
-	forget := s.Ask(h.wants())
+	release := s.Request(h.requests())
 	h.source = s
 	h.release = sync.OnceFunc(func() {
-		forget()
+		release()
 		openSources.release(s)
 	})
 	return nil
 }
 
-// wants returns the requests of h to its databases.
-func (h *Handler) wants() ovn.Wants { return ovn.Wants{Routers: h.routers, Network: h.defaultSwitch} }
+// requests returns the requests of h to its databases.
+func (h *Handler) requests() ovn.Requests {
+	return ovn.Requests{Routers: h.routers, Network: h.defaultSwitch}
+}
 
 // close undoes open, once. Its error is always nil.
 func (h *Handler) close() error {
@@ -149,15 +151,15 @@ func Check(c *caddy.Controller, has func(directive string) bool) error {
 // Databases returns which databases the ovnhosts directive of one server block reads, without
 // opening them, and what it requests of them. It is an error if the directive is wrong, or
 // the TLS files can't be loaded.
-func Databases(c *caddy.Controller) (ovn.Config, ovn.Wants, error) {
+func Databases(c *caddy.Controller) (ovn.Config, ovn.Requests, error) {
 	h, err := parse(c)
 	if err == nil {
 		err = h.checkTLS()
 	}
 	if err != nil {
-		return ovn.Config{}, ovn.Wants{}, plugin.Error(name, err)
+		return ovn.Config{}, ovn.Requests{}, plugin.Error(name, err)
 	}
-	return h.Database(), h.wants(), nil
+	return h.Database(), h.requests(), nil
 }
 
 func parse(c *caddy.Controller) (*Handler, error) {
