@@ -16,6 +16,7 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/caddy/caddyfile"
 
+	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/vswitch"
@@ -109,16 +110,13 @@ func tryAll(ctx context.Context, servers []*server, abandoned string) error {
 // requests of all blocks that read its databases, whether these are for its bridge, another one
 // or sockets alone.
 func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, ovn.Requests, error)) (servers []*server, err error) {
-	controller := func(b *caddyfile.ServerBlock, directive string) *caddy.Controller {
-		return &caddy.Controller{Dispenser: caddyfile.NewDispenserTokens(file, b.Tokens[directive]), ServerBlockKeys: b.Keys}
-	}
 	requests := make(map[string][]ovn.Requests) // by ovn.Config.Key
 	for i := range blocks {
 		var database ovn.Config
 		hasOVNHosts := len(blocks[i].Tokens["ovnhosts"]) > 0
 		if hasOVNHosts {
 			var more ovn.Requests
-			if database, more, err = databases(controller(&blocks[i], "ovnhosts")); err != nil {
+			if database, more, err = databases(corefile.Controller(file, &blocks[i], "ovnhosts")); err != nil {
 				return nil, err
 			}
 			requests[database.Key()] = append(requests[database.Key()], more)
@@ -126,7 +124,7 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 		if len(blocks[i].Tokens[name]) == 0 {
 			continue
 		}
-		b, err := parseBlock(controller(&blocks[i], name))
+		b, err := parseBlock(corefile.Controller(file, &blocks[i], name))
 		if err != nil {
 			return nil, err
 		}

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/coredns/caddy"
-	"github.com/coredns/caddy/caddyfile"
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 
+	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/ofpunt"
 	"github.com/puntdns/puntdns/plugin/ovnhosts"
 )
@@ -73,10 +73,9 @@ func tryStart(in caddy.Input) error {
 		}
 		for i := range blocks {
 			// Its first stage looks for files, too, and gives warnings.
-			if tokens := blocks[i].Tokens["ovnhosts"]; len(tokens) > 0 {
-				c := &caddy.Controller{Dispenser: caddyfile.NewDispenserTokens(in.Path(), tokens), ServerBlockKeys: blocks[i].Keys}
-				has := func(directive string) bool { return len(blocks[i].Tokens[directive]) > 0 }
-				if err := ovnhosts.Check(c, has); err != nil {
+			has := func(directive string) bool { return len(blocks[i].Tokens[directive]) > 0 }
+			if has("ovnhosts") {
+				if err := ovnhosts.Check(corefile.Controller(in.Path(), &blocks[i], "ovnhosts"), has); err != nil {
 					return err
 				}
 			}

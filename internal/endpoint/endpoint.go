@@ -46,8 +46,8 @@ type Endpoint struct {
 func Parse(s string) (Endpoint, error) { return parse(s, Forms) }
 
 // ParseActive parses several of ActiveForms, given one by one or, as in the ovn-remote
-// of ovn-controller(8), with commas between them. One that is given twice is an error. A comma that
-// stands at the edge of a word beside another word is between the two. ParseEach parses
+// of ovn-controller(8), with commas between them. One that is given twice is an error. A
+// comma at the edge of a word with another word beside it separates the two. ParseEach parses
 // what the endpoints print.
 func ParseActive(list []string) ([]Endpoint, error) { return ParseEach(splitCommas(unjoined(list))) }
 
@@ -70,8 +70,8 @@ func ParseEach(list []string) ([]Endpoint, error) {
 	return all, nil
 }
 
-// unjoined returns list without the commas that stand at the edges of words, one between
-// two words: even a path does not end in it there.
+// unjoined returns list without the commas that separate two of its words, one for each pair:
+// such a comma is no part of a path either.
 func unjoined(list []string) (all []string) {
 	separated := true
 	for i, s := range list {

@@ -12,8 +12,9 @@ import (
 )
 
 // Answers reports whether the handler answers for a name itself when o asks: it knows
-// the name, or does not know yet whether it does, or nobody behind it is to be asked. The name is fully qualified and in
-// lower case. The punt server asks that of queries that it has no room for.
+// the name, or does not know yet whether it does, or nobody behind it is to be asked. The name
+// is fully qualified and in lower case. The punt server asks that of queries that it has no
+// room for.
 func (h *Handler) Answers(o *origin.Origin, qname string) bool {
 	k := h.known(o, qname)
 	return k.asked && (k.found || k.unread || !h.Fall.Through(qname))

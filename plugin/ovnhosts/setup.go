@@ -137,12 +137,9 @@ func (h *Handler) warn(has func(directive string) bool) {
 // opening of the databases: it returns the same errors, and logs the same warnings. has
 // reports whether the block has another directive.
 func Check(c *caddy.Controller, has func(directive string) bool) error {
-	h, err := parse(c)
-	if err == nil {
-		err = h.checkTLS()
-	}
+	h, err := parseAndCheck(c)
 	if err != nil {
-		return plugin.Error(name, err)
+		return err
 	}
 	h.warn(has)
 	return nil
@@ -152,14 +149,23 @@ func Check(c *caddy.Controller, has func(directive string) bool) error {
 // opening them, and what it requests of them. It is an error if the directive is wrong, or
 // the TLS files can't be loaded.
 func Databases(c *caddy.Controller) (ovn.Config, ovn.Requests, error) {
+	h, err := parseAndCheck(c)
+	if err != nil {
+		return ovn.Config{}, ovn.Requests{}, err
+	}
+	return h.Database(), h.requests(), nil
+}
+
+// parseAndCheck parses a directive, and looks whether its TLS files can be loaded.
+func parseAndCheck(c *caddy.Controller) (*Handler, error) {
 	h, err := parse(c)
 	if err == nil {
 		err = h.checkTLS()
 	}
 	if err != nil {
-		return ovn.Config{}, ovn.Requests{}, plugin.Error(name, err)
+		return nil, plugin.Error(name, err)
 	}
-	return h.Database(), h.requests(), nil
+	return h, nil
 }
 
 func parse(c *caddy.Controller) (*Handler, error) {
