@@ -10,7 +10,7 @@ TESTFLAGS ?= -race -count 1 -timeout 60m -parallel 6
 # Found, or fetched on a fresh Debian, when a recipe first needs it.
 GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see above))
 
-.PHONY: all build test soak demo bench image lint vuln fuzz clean lab-deps
+.PHONY: all build test matrix kernel neutron soak demo bench image lint vuln fuzz clean lab-deps
 all: build
 
 # The binary of the distribution: static, so that it runs from an empty image.
@@ -23,16 +23,41 @@ lab-deps:
 # Every test, the ones on the real OVN included. Those that take longest go first. The race
 # detector would wait for a second before the end of each process.
 test: lab-deps build
-	@failed=0; \
-	for packages in "-p 2 ./deploy ./test/bench ./test/lab $$($(GO) list ./... | grep -v '/test$$' | tr '\n' ' ')" ./test; do \
-		CGO_ENABLED=1 GORACE="atexit_sleep_ms=100 $$GORACE" $(GO) test $(TESTFLAGS) $$packages || failed=1; \
-	done; \
+	@export CGO_ENABLED=1 GORACE="atexit_sleep_ms=100 $$GORACE"; failed=0; \
+	$(GO) test $(TESTFLAGS) -p 2 ./deploy ./test/bench ./test/lab $$($(GO) list ./... | grep -v '/test$$') || failed=1; \
+	./test/suite.sh $(GO) $(TESTFLAGS) || failed=1; \
 	exit $$failed
+
+# The demo and the system tests on each release of OVN that a Debian has, and a few on
+# the kernel's datapath; test/core.txt says which tests. MATRIX=short takes a part of them.
+MATRIX ?= core
+matrix: lab-deps
+	GO='$(GO)' MATRIX=$(MATRIX) ./test/matrix.sh
+
+# The last row of it alone: the kernel's datapath, in an emulated machine, which takes neither
+# KVM nor a module. KERNELFLAGS, as -test.run=NAME, are for the test binary, instead of the
+# short form of test/core.txt.
+kernel:
+	GO='$(GO)' MATRIX=short ./test/kernel.sh $(KERNELFLAGS)
 
 # Ports, records, connections and Corefiles come and go under load.
 SOAK ?= 10m
 soak: lab-deps build
 	SOAK=$(SOAK) CGO_ENABLED=1 $(GO) test -race -count 1 -timeout 0 -v -run '^TestSoak$$' ./test
+
+# Under a real Neutron, as docs/openstack.md says: see test/neutron. Its packages are in a root
+# of their own. KEEP=1 leaves it all up; NEUTRONFLAGS='-test.run TestOVS' is for ML2/OVS alone.
+NEUTRONFLAGS ?=
+NEUTRON_PACKAGES := neutron-common neutron-api neutron-rpc-server neutron-openvswitch-agent \
+	neutron-ovn-metadata-agent neutron-ovn-maintenance-worker neutron-dhcp-agent \
+	ovn-central ovn-host openvswitch-switch rabbitmq-server mariadb-server python3-pymysql \
+	python3-openstackclient uwsgi-plugin-python3 haproxy udhcpc bind9-dnsutils iproute2 ethtool procps
+neutron: lab-deps
+	CGO_ENABLED=1 $(GO) build -race -o bin/race/puntdns ./cmd/puntdns
+	CGO_ENABLED=1 $(GO) test -race -tags neutron -c -o bin/neutron.test ./test/neutron
+	root=$$(./test/root.sh sid neutron $(NEUTRON_PACKAGES)) && \
+	./test/inroot.sh "$$root" env PUNTDNS='$(CURDIR)/bin/race/puntdns' KEEP='$(KEEP)' \
+		sh -c 'cd test/neutron && exec ../../bin/neutron.test -test.timeout 60m "$$@"' neutron.test $(NEUTRONFLAGS)
 
 # Two tenants with the same addresses ask for names. KEEP=1 leaves it all up.
 demo: lab-deps build
@@ -59,8 +84,8 @@ image: build
 
 lint: build
 	@test -z "$$(gofmt -l cmd deploy internal ofpunt plugin test | tee /dev/stderr)"
-	$(GO) vet ./...
-	$(GO) run $(STATICCHECK) ./...
+	$(GO) vet -tags neutron ./...
+	$(GO) run $(STATICCHECK) -tags neutron ./...
 	$(GO) run $(GOLANGCI_LINT) run ./...
 
 # Known vulnerabilities in what is linked, where their database can be reached.

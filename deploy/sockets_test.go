@@ -62,6 +62,7 @@ func TestSockets(t *testing.T) {
 	listen(t, filepath.Join(ovs, "db.sock"), usualUmask)
 	listen(t, filepath.Join(ovs, "vswitchd.ctl"), usualUmask)
 	listen(t, filepath.Join(ovn, "ovnsb_db.sock"), usualUmask)
+	neutron := closedFolder(t, root)
 	file := filepath.Join(root, "puntdns.conf")
 	if err := os.WriteFile(file, []byte(rules), 0o644); err != nil {
 		t.Fatal(err)
@@ -94,6 +95,44 @@ func TestSockets(t *testing.T) {
 			}
 		})
 	}
+	t.Run("files of Neutron's DHCP agent", func(t *testing.T) {
+		err := as(user, func() error {
+			_, err := os.ReadDir(filepath.Dir(filepath.Dir(neutron)))
+			if err == nil {
+				_, err = os.ReadFile(neutron)
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("puntdns reads: %v", err)
+		}
+		read := func() error { _, err := os.ReadFile(neutron); return err }
+		if err := as(other, read); !errors.Is(err, syscall.EACCES) {
+			t.Errorf("somebody else reads: %v, want %v", err, syscall.EACCES)
+		}
+	})
+}
+
+// closedFolder makes the folders of Neutron's DHCP agent, closed to others but for what the
+// agent itself makes, and returns the file of a network.
+func closedFolder(t *testing.T, root string) (file string) {
+	t.Helper()
+	dir := filepath.Join(root, "var/lib/neutron/dhcp")
+	network := filepath.Join(dir, "5f8b3c0e-7a35-4b9a-9a35-1f6a1c0d0001")
+	file = filepath.Join(network, "addn_hosts")
+	err := os.MkdirAll(network, 0o755)
+	if err == nil {
+		err = os.WriteFile(file, nil, 0o644)
+	}
+	for _, closed := range []string{dir, filepath.Dir(dir)} {
+		if err == nil {
+			err = os.Chmod(closed, 0o750)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // listen makes a socket as Open vSwitch does: it asks for 0770, see
@@ -126,6 +165,11 @@ func connectAs(id int, path string) error {
 		return err
 	}
 	defer unix.Close(fd)
+	return as(id, func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: path}) })
+}
+
+// as calls f with the rights of a user and of the group of that number.
+func as(id int, f func() error) error {
 	// The ids for file access are the thread's; they take root's capabilities
 	// for files away, and give them back.
 	runtime.LockOSThread()
@@ -140,5 +184,5 @@ func connectAs(id int, path string) error {
 		return err
 	}
 	defer unix.Setfsuid(uid)
-	return unix.Connect(fd, &unix.SockaddrUnix{Name: path})
+	return f()
 }

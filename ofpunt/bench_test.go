@@ -11,8 +11,11 @@ import (
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/metadata"
+	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/ports"
@@ -137,6 +140,34 @@ func BenchmarkQuery(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N)/16, "cpu-ns/query")
+		})
+	}
+}
+
+// BenchmarkMetadata sets the labels of a query and reads those that a block names.
+func BenchmarkMetadata(b *testing.B) {
+	key := newExternalIDLabel("neutron:project_id")
+	o := &origin.Origin{Bridge: "br-int", InPort: 7, Port: "vm1", Switch: "red", Attributes: attributes{"id neutron:project_id": "p"}}
+	ctx := origin.NewContext(b.Context(), o)
+	for _, tt := range []struct {
+		name   string
+		labels []label
+		read   string
+	}{
+		{"none", nil, ""},
+		{"switch", []label{labels[5]}, "ofpunt/switch"},
+		{"a key", []label{key}, key.name},
+		{"all", append(labels[:len(labels):len(labels)], key), key.name},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			h := &Handler{labels: tt.labels}
+			b.ReportAllocs()
+			for b.Loop() {
+				ctx := h.Metadata(metadata.ContextWithMetadata(ctx), request.Request{})
+				if tt.read != "" && metadata.ValueFunc(ctx, tt.read)() == "" {
+					b.Fatal("no value")
+				}
+			}
 		})
 	}
 }

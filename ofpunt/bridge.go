@@ -112,6 +112,9 @@ type bridge struct {
 	unserved unservedPorts
 	// served has the number of guests before and after a reload.
 	served servedGuests
+	// addressless are the networks whose guests have no resolver address; the session's
+	// goroutine has it.
+	addressless addresslessNetworks
 	// ports tells who owns the OpenFlow ports of the bridge now.
 	ports ports.Owners
 	// flows is what the next session has to know of the last one's flows; the session's
@@ -243,14 +246,14 @@ func (b *bridge) close() {
 	b.done.Wait()
 	b.punts.Close()
 	// A bridge that no Corefile names is neither up nor down.
-	for _, g := range []*prometheus.GaugeVec{metric.Connected, metric.LocalDatabaseUp, metric.Flows, metric.Kept, metric.Guests, metric.Unserved, metric.InFlight, metric.TCPConnections} {
+	for _, g := range []*prometheus.GaugeVec{metric.Connected, metric.LocalDatabaseUp, metric.Flows, metric.Kept, metric.Guests, metric.WithoutAddress, metric.Unserved, metric.InFlight, metric.TCPConnections} {
 		g.DeleteLabelValues(b.name)
 	}
 }
 
 // zeroFlowMetrics has the metrics say that the bridge has no flows of this process.
 func (b *bridge) zeroFlowMetrics() {
-	for _, g := range []*prometheus.GaugeVec{metric.Flows, metric.Guests, metric.Kept, metric.Unserved} {
+	for _, g := range []*prometheus.GaugeVec{metric.Flows, metric.Guests, metric.WithoutAddress, metric.Kept, metric.Unserved} {
 		g.WithLabelValues(b.name).Set(0)
 	}
 }

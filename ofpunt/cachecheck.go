@@ -38,7 +38,7 @@ func findAskerUse(block caddyfile.ServerBlock) (cache caddyfile.Token, p askerUs
 	cached := cachedZones(block)
 	fixed := fixedLabels(block.Tokens["view"])
 	for _, p := range slices.Concat(templateUses(block), rewriteUses(block), whoamiUses(block)) {
-		if !slices.Contains(fixed, p.reads) && overlap(cached, p.zones) {
+		if !isFixed(fixed, p.reads) && overlap(cached, p.zones) {
 			return tokens[0], p.askerUse, true
 		}
 	}
@@ -219,7 +219,8 @@ var (
 	alternative = regexp.MustCompile(`\|\||!|\?|\b(?:or|not|in)\b`)
 )
 
-// fixedLabels returns the labels that have one value for all queries that a view lets through.
+// fixedLabels returns the labels that have one value for all queries that a view lets through;
+// externalIDLabel stands for those of all keys.
 func fixedLabels(view []caddyfile.Token) (labels []string) {
 	d := dispenser(view)
 	for d.Next() {
@@ -238,11 +239,17 @@ func fixedLabels(view []caddyfile.Token) (labels []string) {
 		}
 	}
 	if slices.Contains(labels, name+"/port") {
-		// A logical port is of one switch, and has one OpenFlow port and tag.
-		labels = append(labels, name+"/network", name+"/in-port", name+"/vlan")
+		// A logical port is of one switch, has one OpenFlow port and tag, and external_ids of
+		// its own.
+		labels = append(labels, networkLabel, name+"/in-port", name+"/vlan", externalIDLabel)
 	}
-	if slices.Contains(labels, name+"/network") {
-		labels = append(labels, name+"/switch") // but not the other way round: switches may share a name
+	if slices.Contains(labels, networkLabel) {
+		labels = append(labels, name+"/switch", routerLabel) // but not the other way round: switches may share a name, or a router
 	}
 	return labels
+}
+
+// isFixed reports whether a label is among those that fixedLabels has returned.
+func isFixed(fixed []string, label string) bool {
+	return slices.Contains(fixed, label) || strings.HasPrefix(label, externalIDLabel) && slices.Contains(fixed, externalIDLabel)
 }

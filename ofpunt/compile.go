@@ -41,8 +41,15 @@ func newServer(blocks []*block) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.hasOVNHosts = named != nil
+	if s.hasOVNHosts = named != nil; !s.hasOVNHosts {
+		if err := checkLabelsWithoutDatabase(blocks); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.checkDatabase(blocks[0], named); err != nil {
+		return nil, err
+	}
+	if err := s.checkAddresses(blocks, named); err != nil {
 		return nil, err
 	}
 	s.punts = punt.NewServer(s.puntConfig())
@@ -95,6 +102,7 @@ func (s *server) compile(blocks []*block) error {
 // add collects what the plugins of a block mean for the whole server.
 func (s *server) add(b *block) error {
 	b.warnUnusedKeys()
+	addLabelRequests(&s.labelRequests, b.labels)
 	c := b.config()
 	if len(c.ListenHosts) == 0 && c.Handler("loop") != nil {
 		return fmt.Errorf("%s - ofpunt %s: loop is in this block, which has no socket for its probe; expected a block without loop, or with bind", b, s.options.Bridge)
@@ -103,8 +111,10 @@ func (s *server) add(b *block) error {
 	if f := upstreamsOfBlock(b, c); len(f.addresses) > 0 {
 		s.upstreams = append(s.upstreams, f)
 	}
-	if a, ok := c.Handler("ovnhosts").(answerer); ok {
-		s.answerers = append(s.answerers, a)
+	for _, names := range []string{"ovnhosts", "neutronhosts"} {
+		if a, ok := c.Handler(names).(answerer); ok {
+			s.answerers = append(s.answerers, a)
+		}
 	}
 	return nil
 }
@@ -141,16 +151,37 @@ func (s *server) checkDatabase(first, named *block) error {
 	return nil
 }
 
+// checkAddresses returns an error if the databases don't tell the resolver addresses that
+// guests have of their own. named is the block that has set them, nil for none.
+func (s *server) checkAddresses(blocks []*block, named *block) error {
+	i := slices.IndexFunc(blocks, func(b *block) bool { return b.options.perGuest() })
+	switch {
+	case i < 0 || !s.options.perGuest():
+	case named == nil:
+		return blocks[i].directive.Errorf("address", "no block of this bridge has ovnhosts, whose databases tell the addresses of dhcp and gateway; expected it in at least one")
+	case s.options.DHCP && len(s.database.Northbound) == 0:
+		return blocks[i].directive.Errorf("address", "ovnhosts at %s reads no Northbound database, which has the DHCP options for dhcp; expected northbound there", named)
+	}
+	return nil
+}
+
 // puntConfig is for the punt server of s.
 func (s *server) puntConfig() punt.Config {
 	o := &s.options
-	return punt.Config{
+	c := punt.Config{
 		Chains: s.dns, Context: &serverContext{context.Background(), s},
 		Identify: s.identify, Answers: s.answers, OVNOwned: s.ovnOwned, Find: s.find,
-		OVN: o.Placement == placement.OVN, Addresses: o.Addresses,
+		OVN: o.Placement == placement.OVN, Addresses: o.Addresses, Hijack: o.hijack(),
 		Concurrent: o.Concurrent, ConcurrentGuest: o.ConcurrentPort, DropOverload: o.Overload == overloadDrop,
 		Recursive: s.recursive, Transfers: s.transfers,
 		FromMemory:  !slices.ContainsFunc(s.configs, func(c *dnsserver.Config) bool { return !answersFromMemory(c) }),
 		ReadTimeout: s.dns.ReadTimeout, IdleTimeout: s.dns.IdleTimeout, MaxTCPQueries: s.dns.MaxTCPQueries,
 	}
+	if s.hasOVNHosts {
+		c.Owns = s.owns
+	}
+	if o.perGuest() {
+		c.HasAddress = s.hasAddress
+	}
+	return c
 }

@@ -3,6 +3,7 @@
 package ofpunt
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -20,6 +21,9 @@ type desired struct {
 	controllerID uint16
 	madeOf       guestInputs
 	guests       []flows.Guest
+	// withoutAddress counts, by network, the guests that are left out of guests, as they
+	// have no resolver address.
+	withoutAddress map[string]int
 }
 
 // guestInputs is what a list of guests is made of.
@@ -75,29 +79,32 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 	if d.madeOf != of {
 		d.madeOf = of
 		srv.logLoops(snapshot)
-		d.guests = listGuests(o, view, snapshot)
+		d.guests, d.withoutAddress = listGuests(o, view, snapshot)
 	}
 	w.Guests = d.guests
 	return w
 }
 
-// listGuests lists the guests, sorted by their keys.
-func listGuests(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot) (guests []flows.Guest) {
+// listGuests lists the guests that have a resolver address, sorted by their keys, and counts
+// the others by network.
+func listGuests(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot) (guests []flows.Guest, withoutAddress map[string]int) {
+	l := newGuestList(o, snapshot)
 	if o.Placement == placement.OVN {
-		guests = ovnGuests(o, snapshot)
+		ovnGuests(l, snapshot)
 	} else {
-		guests = localGuests(o, view, snapshot)
+		localGuests(l, view, snapshot)
 	}
-	slices.SortStableFunc(guests, func(a, b flows.Guest) int {
-		return cmp.Or(cmp.Compare(a.Datapath, b.Datapath), cmp.Compare(a.Port, b.Port))
+	slices.SortStableFunc(l.guests, func(a, b flows.Guest) int {
+		return cmp.Or(cmp.Compare(a.Datapath, b.Datapath), cmp.Compare(a.Port, b.Port), bytes.Compare(a.MAC[:], b.MAC[:]))
 	})
-	return guests
+	return l.guests, l.withoutAddress
 }
 
 // service says what the flows of this server should do.
 func (srv *server) service(controllerID uint16) placement.Service {
 	return placement.Service{
 		Addresses:    srv.options.Addresses,
+		Hijack:       srv.options.hijack(),
 		Neighbors:    srv.options.ARP,
 		Pause:        srv.pause,
 		ControllerID: controllerID,

@@ -13,28 +13,42 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// ovnGuests returns the guests that the snapshot has on this chassis.
-func ovnGuests(o *bridgeOptions, snapshot *ovn.Snapshot) (guests []flows.Guest) {
+// ovnGuests lists the guests that the snapshot has on this chassis.
+func ovnGuests(l *guestList, snapshot *ovn.Snapshot) {
 	for p := range snapshot.Guests() {
 		n := snapshot.Network(p.Network)
-		guests = append(guests, flows.Guest{
+		g := flows.Guest{
 			GuestKey: flows.GuestKey{Datapath: p.DatapathKey, Port: p.Key},
-			Limit:    o.limit(n).ofFlows(),
-			Owned:    o.owned(ownedBy(n)),
-		})
+			Limit:    l.options.limit(n).ofFlows(),
+		}
+		if !p.IsExternal() {
+			l.add(g, p, ownedBy(n))
+			continue
+		}
+		for _, localnet := range p.Localnets {
+			for _, mac := range p.MACs {
+				// Of two ports with one address only one is ever taken for the sender.
+				if sender, _ := snapshot.External(p.DatapathKey, localnet.Key, mac); sender != p {
+					continue
+				}
+				g.Port, g.MAC = localnet.Key, mac
+				l.add(g, p, ownedBy(n))
+			}
+		}
 	}
-	return guests
 }
 
-// owned returns the resolver addresses of which isOwned reports that a port has them; none if
-// it is nil.
-func (o *bridgeOptions) owned(isOwned func(netip.Addr) bool) (owned []netip.Addr) {
+// owned returns the resolver addresses, with those of a guest itself, of which isOwned reports
+// that a port has them; none if it is nil.
+func (o *bridgeOptions) owned(own []netip.AddrPort, isOwned func(netip.Addr) bool) (owned []netip.Addr) {
 	if isOwned == nil {
 		return nil
 	}
-	for _, a := range o.Addresses {
-		if isOwned(a.Addr()) {
-			owned = append(owned, a.Addr())
+	for _, list := range [][]netip.AddrPort{o.Addresses, own} {
+		for _, a := range list {
+			if isOwned(a.Addr()) {
+				owned = append(owned, a.Addr())
+			}
 		}
 	}
 	return owned
@@ -75,33 +89,33 @@ func serviceNetworks(view *ports.View) services {
 // has reports whether the interface is in one of the networks.
 func (s services) has(i *vswitch.Interface) bool { return s.ids[i.NetworkID] || s.tags[i.Tag] }
 
-// localGuests returns the ports of the bridge that are to be served: those that have the name
+// localGuests lists the ports of the bridge that are to be served: those that have the name
 // of a logical port and are no agent's; with placement neutron, those that the agent has
 // bound. With a snapshot, they must be in it.
-func localGuests(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot) (guests []flows.Guest) {
+func localGuests(l *guestList, view *ports.View, snapshot *ovn.Snapshot) {
 	if view == nil {
-		return nil
+		return
 	}
 	services := serviceNetworks(view)
 	for i := range view.Interfaces {
 		i := &view.Interfaces[i]
-		g, owns, ok := localGuest(o, i, snapshot)
+		g, p, ok := localGuest(l.options, i, snapshot)
 		if !ok {
 			continue
 		}
-		metadata := services.has(i)
-		g.Owned = o.owned(func(a netip.Addr) bool {
+		metadata, owns := services.has(i), (func(netip.Addr) bool)(nil)
+		if p != nil {
+			owns = ownedBy(snapshot.Network(p.Network))
+		}
+		l.add(g, p, func(a netip.Addr) bool {
 			return metadata && ovn.IsMetadata(a) || owns != nil && owns(a)
 		})
-		guests = append(guests, g)
 	}
-	return guests
 }
 
-// localGuest returns the guest of an interface, but for Owned, and what owns reports whether a
-// port of its network has an address; nil if that is not known. It reports whether the
-// interface is to be served.
-func localGuest(o *bridgeOptions, i *vswitch.Interface, snapshot *ovn.Snapshot) (g flows.Guest, owns func(netip.Addr) bool, ok bool) {
+// localGuest returns the guest of an interface, but for its addresses, and its logical port,
+// nil if that is not known. It reports whether the interface is to be served.
+func localGuest(o *bridgeOptions, i *vswitch.Interface, snapshot *ovn.Snapshot) (g flows.Guest, p *ovn.Port, ok bool) {
 	if i.OFPort == 0 || i.IfaceID == "" || i.Tag == deadVLAN || isService(i) {
 		return g, nil, false
 	}
@@ -115,15 +129,13 @@ func localGuest(o *bridgeOptions, i *vswitch.Interface, snapshot *ovn.Snapshot) 
 	}
 	var n *ovn.Network
 	if snapshot != nil {
-		p := snapshot.PortByName(i.IfaceID)
-		if p == nil {
+		if p = snapshot.PortByName(i.IfaceID); p == nil {
 			return g, nil, false
 		}
 		n = snapshot.Network(p.Network)
-		owns = ownedBy(n)
 	}
 	g.Limit = o.limit(n).ofFlows()
-	return g, owns, true
+	return g, p, true
 }
 
 // ownedBy returns what reports whether a port of the network has an address; nil for no

@@ -3,11 +3,17 @@
 package ofpunt
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
@@ -36,7 +42,7 @@ func TestLocalGuests(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{tt.port}}, nil)
 			for kind, want := range map[placement.Kind]bool{placement.Neutron: tt.neutron, placement.Table: tt.table} {
-				got := localGuests(&bridgeOptions{Placement: kind}, view, nil)
+				got, _ := listGuests(&bridgeOptions{Placement: kind}, view, nil)
 				if (len(got) == 1) != want {
 					t.Errorf("%s: guests %v, want one: %v", kind, got, want)
 				}
@@ -79,7 +85,8 @@ func TestLocalOwned(t *testing.T) {
 			for a := range owned {
 				o.Addresses = append(o.Addresses, netip.AddrPortFrom(netip.MustParseAddr(a), 53))
 			}
-			for _, l := range localGuests(&o, view, nil) {
+			guests, _ := listGuests(&o, view, nil)
+			for _, l := range guests {
 				if l.Port != 1 {
 					continue
 				}
@@ -90,5 +97,38 @@ func TestLocalOwned(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Two external ports with one address are one guest to the switch: the one that its packets are
+// taken for.
+func TestExternalGuestsSameMAC(t *testing.T) {
+	database := ovsdbtest.Start(t, "/usr/share/ovn/ovn-sb.ovsschema")
+	port := func(id, name, kind string, key int) any {
+		return json.RawMessage(fmt.Sprintf(`{"op":"insert","table":"Port_Binding","uuid-name":%q,"row":{"logical_port":%q,"type":%q,"tunnel_key":%d,"datapath":["named-uuid","sw"],"chassis":["named-uuid","hv"],"mac":"02:00:00:00:00:11 10.0.0.%d"}}`, id, name, kind, key, key))
+	}
+	database.Transact(t, "OVN_Southbound",
+		json.RawMessage(`{"op":"insert","table":"Encap","uuid-name":"e","row":{"type":"geneve","ip":"192.0.2.1","chassis_name":"hv1"}}`),
+		json.RawMessage(`{"op":"insert","table":"Chassis","uuid-name":"hv","row":{"name":"hv1","encaps":["named-uuid","e"]}}`),
+		json.RawMessage(`{"op":"insert","table":"Datapath_Binding","uuid-name":"sw","row":{"tunnel_key":7,"external_ids":["map",[["name","red"],["logical-switch","11111111-1111-4111-8111-111111111111"]]]}}`),
+		port("l", "ln", "localnet", 1), port("a", "x2", "external", 2), port("b", "x1", "external", 3), port("c", "x3", "external", 4))
+	source, err := ovn.Acquire(ovn.Config{Southbound: []string{database.Endpoint}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(source.Release)
+	source.SetChassis("hv1")
+	for deadline := time.After(20 * time.Second); !source.Snapshot().Settled; {
+		changed := source.Changed()
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("not settled: %+v", source.Status())
+		}
+	}
+	guests, _ := listGuests(&bridgeOptions{Placement: placement.OVN}, nil, source.Snapshot())
+	want := flows.GuestKey{Datapath: 7, Port: 1, MAC: [6]byte{2, 0, 0, 0, 0, 0x11}}
+	if len(guests) != 1 || guests[0].GuestKey != want {
+		t.Errorf("guests %+v, want one with %+v", guests, want)
 	}
 }

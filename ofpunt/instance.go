@@ -25,6 +25,12 @@ type block struct {
 	configs []*dnsserver.Config
 	// index is the number of the block in the Corefile, from 0.
 	index int
+	// file is the name of the Corefile, and labelUses are the places in the block that read
+	// labels. labels are those that the block names, or all without a key where the Corefile is
+	// not known. They are valid once checkBlocks is done.
+	file      string
+	labelUses []labelUse
+	labels    []label
 }
 
 func (b *block) String() string { return b.directive.At.String() }
@@ -69,6 +75,9 @@ func (in *instance) finishParsing() error {
 // checkBlocks refuses blocks whose cache would give others what is for one asker, and those
 // with a view that compares a label which no query has. It warns of blocks beside them that open a socket for everybody.
 func (in *instance) checkBlocks() error {
+	for _, b := range in.blocks {
+		b.labels = labels[:]
+	}
 	corefile := in.corefile()
 	if corefile == nil {
 		return nil
@@ -85,7 +94,7 @@ func (in *instance) checkBlocks() error {
 		if cache, p, found := findAskerUse(blocks[b.index]); found {
 			return askerUseError(corefile.Path(), b, cache, p)
 		}
-		if err := b.checkLabels(corefile.Path(), blocks[b.index]); err != nil {
+		if err := b.readLabels(corefile.Path(), blocks[b.index]); err != nil {
 			return err
 		}
 	}

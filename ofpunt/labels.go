@@ -4,30 +4,99 @@ package ofpunt
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/coredns/caddy/caddyfile"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// labelReaders are the plugins that can read the labels of metadata.
-var labelReaders = []string{"log", "rewrite", "template", "view"}
+// label is a label of metadata. Its name is whole, so that no query has to put it together.
+type label struct {
+	name  string
+	value func(*origin.Origin) string
+}
+
+// labels are those that need no key.
+var labels = [...]label{
+	{name + "/bridge", func(o *origin.Origin) string { return o.Bridge }},
+	{name + "/in-port", func(o *origin.Origin) string { return strconv.FormatUint(uint64(o.InPort), 10) }},
+	{networkLabel, func(o *origin.Origin) string {
+		if o.Network.IsZero() {
+			return ""
+		}
+		return o.Network.String()
+	}},
+	{name + "/port", func(o *origin.Origin) string { return o.Port }},
+	{routerLabel, func(o *origin.Origin) string {
+		if o.Attributes == nil {
+			return ""
+		}
+		return o.Attributes.Routers()
+	}},
+	{name + "/switch", func(o *origin.Origin) string { return o.Switch }},
+	{name + "/vlan", func(o *origin.Origin) string { return strconv.Itoa(int(o.VLAN)) }},
+	{name + "/client-mac", func(o *origin.Origin) string { return o.MAC.String() }},
+	{name + "/destination", func(o *origin.Origin) string { return o.Destination.String() }},
+}
+
+const (
+	networkLabel = name + "/network"
+	routerLabel  = name + "/router"
+	// externalIDLabel begins the labels for keys of the port's external_ids.
+	externalIDLabel = name + "/external-id/"
+)
+
+// newExternalIDLabel returns the label for a key of external_ids.
+func newExternalIDLabel(key string) label {
+	return label{externalIDLabel + key, func(o *origin.Origin) string {
+		if o.Attributes == nil {
+			return ""
+		}
+		return o.Attributes.ExternalID(key)
+	}}
+}
+
+// externalIDKey matches a key that a label may have: none of its characters ends a label, or has
+// a meaning, in the syntax of a plugin that reads labels.
+var externalIDKey = regexp.MustCompile(`^[A-Za-z0-9_.:/-]+$`)
+
+// externalIDKeyOf returns the key of a label for external_ids. It reports whether the label is
+// one, and its key one that a label may have.
+func externalIDKeyOf(label string) (key string, ok bool) {
+	key, ok = strings.CutPrefix(label, externalIDLabel)
+	return key, ok && externalIDKey.MatchString(key)
+}
+
+// labelReaders are the plugins of the build that read labels of metadata: dnstap in its
+// property extra, log in its format, rewrite in edns0 and in names with metadata, template in
+// its texts and expressions, view in its expressions.
+var labelReaders = []string{"dnstap", "log", "rewrite", "template", "view"}
 
 // labelUse is a place in a Corefile where a plugin reads a label of ofpunt.
 type labelUse struct {
 	plugin, label string
-	at            caddyfile.Token
+	// closed is set if the text ends there: if not, it goes on with a character that no
+	// label has.
+	closed bool
+	at     caddyfile.Token
 }
 
-var labelText = regexp.MustCompile(`\b` + name + `/[A-Za-z0-9_-]+`)
+// labelText matches a label up to what closes it in the syntax of a reader: a quotation mark or
+// a brace. The group is empty if something else follows.
+var labelText = regexp.MustCompile(`\b` + name + "/[^\\s'\"`{}]*(['\"`}]?)")
 
 // labelUses returns those of a block, in the order of labelReaders.
 func labelUses(block caddyfile.ServerBlock) (uses []labelUse) {
 	for _, reader := range labelReaders {
 		for _, t := range block.Tokens[reader] {
-			for _, label := range labelText.FindAllString(t.Text, -1) {
-				uses = append(uses, labelUse{reader, label, t})
+			for _, m := range labelText.FindAllStringSubmatch(t.Text, -1) {
+				uses = append(uses, labelUse{reader, strings.TrimSuffix(m[0], m[1]), m[1] != "", t})
 			}
 		}
 	}
@@ -37,16 +106,17 @@ func labelUses(block caddyfile.ServerBlock) (uses []labelUse) {
 // wrongLabel says why a use has no value in its block, empty if it has one. The reader would see
 // an empty string, or the text as it is written.
 func wrongLabel(u labelUse, block caddyfile.ServerBlock) string {
+	_, isKey := externalIDKeyOf(u.label)
 	switch {
-	case !slices.Contains(labelNames(), u.label):
-		return fmt.Sprintf("is none of ofpunt's; expected one of %s", strings.Join(labelNames(), ", "))
+	case !u.closed || !isKey && !slices.Contains(labelNames(), u.label):
+		return fmt.Sprintf("is none of ofpunt's; expected one of %s, %sKEY with a key of letters, digits and _ . : / -", strings.Join(labelNames(), ", "), externalIDLabel)
 	case len(block.Tokens["metadata"]) == 0:
 		return "is empty without metadata; expected a line with metadata in the block"
 	}
 	return ""
 }
 
-// labelNames returns the names of all labels.
+// labelNames returns the names of all labels that need no key.
 func labelNames() []string {
 	names := make([]string, len(labels))
 	for i := range labels {
@@ -55,19 +125,100 @@ func labelNames() []string {
 	return names
 }
 
-// checkLabels returns an error for a view by a label that no query of the block has: it would
-// match no query, or all. It warns of other plugins that read such a label.
-func (b *block) checkLabels(file string, block caddyfile.ServerBlock) error {
-	for _, u := range labelUses(block) {
-		wrong := wrongLabel(u, block)
-		if wrong == "" {
-			continue
-		}
-		err := fmt.Errorf("%s - ofpunt %s: %s at %s reads the label %s, which %s", b, b.options.Bridge, u.plugin, locationOf(file, u.at), u.label, wrong)
-		if u.plugin == "view" {
+// readLabels reads from a block of the file which labels it names. It returns an error for a
+// view by a label that no query of the block has: it would match no query, or all. It warns of
+// other plugins that read such a label.
+func (b *block) readLabels(file string, block caddyfile.ServerBlock) error {
+	b.file, b.labelUses = file, labelUses(block)
+	b.labels = namedLabels(block)
+	for _, u := range b.labelUses {
+		if err := b.refuseLabel(u, wrongLabel(u, block)); err != nil {
 			return err
 		}
-		log.Warning(err)
 	}
 	return nil
+}
+
+// refuseLabel returns an error for a view by a label that is wrong, and warns of other plugins
+// that read it. An empty text says that it is right.
+func (b *block) refuseLabel(u labelUse, wrong string) error {
+	if wrong == "" {
+		return nil
+	}
+	err := fmt.Errorf("%s - ofpunt %s: %s at %s reads the label %s, which %s", b, b.options.Bridge, u.plugin, locationOf(b.file, u.at), u.label, wrong)
+	if u.plugin == "view" {
+		return err
+	}
+	log.Warning(err)
+	return nil
+}
+
+// checkLabelsWithoutDatabase does so for labels that only the OVN databases have values for, if
+// the bridge reads none.
+func checkLabelsWithoutDatabase(blocks []*block) error {
+	for _, b := range blocks {
+		for _, u := range b.labelUses {
+			if u.label != networkLabel && u.label != routerLabel {
+				continue
+			}
+			if err := b.refuseLabel(u, "is empty without an OVN database; expected ovnhosts in a block of this bridge"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// namedLabels returns the labels that a block names, in whatever directive: its queries need no
+// others. If the block computes names of labels, it may mean each one.
+func namedLabels(block caddyfile.ServerBlock) (named []label) {
+	texts := make(map[string]bool)
+	for _, tokens := range block.Tokens {
+		for _, t := range tokens {
+			for _, m := range labelText.FindAllStringSubmatch(t.Text, -1) {
+				texts[strings.TrimSuffix(m[0], m[1])] = true
+			}
+		}
+	}
+	all := computesLabels(block)
+	for _, l := range labels {
+		if all || texts[l.name] {
+			named = append(named, l)
+		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(texts)) {
+		if key, ok := externalIDKeyOf(text); ok {
+			named = append(named, newExternalIDLabel(key))
+		}
+	}
+	return named
+}
+
+// computesLabels reports whether a plugin of the block reads a label whose name is no text in
+// the Corefile.
+func computesLabels(block caddyfile.ServerBlock) bool {
+	for _, reader := range []string{"template", "view"} {
+		var text strings.Builder
+		for _, t := range block.Tokens[reader] {
+			text.WriteString(t.Text + " ")
+		}
+		for _, call := range []*regexp.Regexp{metadataCall, metaCall} {
+			for _, m := range call.FindAllStringSubmatch(text.String(), -1) {
+				if m[1]+m[2] == "" {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// addLabelRequests adds to r what labels need of the databases.
+func addLabelRequests(r *ovn.Requests, of []label) {
+	for _, l := range of {
+		if key, ok := externalIDKeyOf(l.name); ok && !slices.Contains(r.ExternalIDs, key) {
+			r.ExternalIDs = append(r.ExternalIDs, key)
+		}
+		r.RouterNames = r.RouterNames || l.name == routerLabel
+	}
 }

@@ -4,10 +4,16 @@ package ofpunt
 
 import (
 	"fmt"
+	"maps"
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/coredns/caddy/caddyfile"
+	"github.com/coredns/coredns/plugin/metadata"
+	"github.com/coredns/coredns/request"
+
+	"github.com/puntdns/puntdns/internal/origin"
 )
 
 // A label that no query of a block has is an error or a warning, with the plugin and line that
@@ -19,9 +25,19 @@ func TestLabels(t *testing.T) {
 		{"of a view", "metadata\nview v {\n expr metadata('ofpunt/switch') == 'red'\n }", ""},
 		{"without metadata", "view v {\n expr metadata('ofpunt/switch') == 'red'\n }", "view 3 ofpunt/switch " + missing},
 		{"misspelt", "metadata\nview v {\n expr metadata('ofpunt/swich') == 'red'\n }", "view 4 ofpunt/swich is none of ofpunt's; expected one of ofpunt/bridge, "},
-		{"of a template", "template IN A {\n answer `{{ .Name }} TXT {{ .Meta \"ofpunt/port\" }}`\n }", "template 3 ofpunt/port " + missing},
+		{"of a template", "template IN A {\n answer \"{{ .Name }} TXT {{ .Meta \\\"ofpunt/port\\\" }}\"\n }", "template 3 ofpunt/port " + missing},
 		{"of log", "log . \"{remote} {/ofpunt/port}\"", "log 2 ofpunt/port " + missing},
 		{"of rewrite", "rewrite edns0 local set 0xffee {ofpunt/switch}", "rewrite 2 ofpunt/switch " + missing},
+		{"of dnstap", "dnstap /run/tap {\n extra \"{/ofpunt/port} {/ofpunt/external-id/a:b.c-d_e/F}\"\n }", "dnstap 3 ofpunt/port " + missing + "dnstap 3 ofpunt/external-id/a:b.c-d_e/F " + missing},
+		{"of rewrite in a name", "rewrite name regex ^me$ {ofpunt/router}.internal. metadata", "rewrite 2 ofpunt/router " + missing},
+		{"of a template's expression", "template IN A {\n expr metadata('ofpunt/external-id/k') == 'v'\n }", "template 3 ofpunt/external-id/k " + missing},
+		{"a key", "metadata\nview v {\n expr metadata('ofpunt/external-id/neutron:project_id') == '1' && metadata(\"ofpunt/external-id/k8s.ovn.org/network\") == '2'\n }", ""},
+		{"no key", "metadata\nview v {\n expr metadata('ofpunt/external-id/') == '1'\n }", "view 4 ofpunt/external-id/ is none of ofpunt's"},
+		{"neither a slash nor a key", "metadata\nview v {\n expr metadata('ofpunt/external-id') == '1'\n }", "view 4 ofpunt/external-id is none of ofpunt's"},
+		{"a key with a character that none has", "metadata\nview v {\n expr metadata('ofpunt/external-id/a=b') == '1'\n }", "view 4 ofpunt/external-id/a=b is none of ofpunt's"},
+		{"a key with a space", "metadata\nview v {\n expr metadata('ofpunt/external-id/a b') == '1'\n }", "view 4 ofpunt/external-id/a is none of ofpunt's"},
+		{"a label with more behind it", "metadata\nview v {\n expr metadata('ofpunt/switch.x') == '1'\n }", "view 4 ofpunt/switch.x is none of ofpunt's"},
+		{"in backquotes", "template IN A {\n answer \"{{ .Meta `ofpunt/port` }}\"\n }", "template 3 ofpunt/port " + missing},
 		{"of another plugin", "view v {\n expr metadata('geoip/city') == 'x'\n }", ""},
 	}
 	for _, tt := range tests {
@@ -40,5 +56,74 @@ func TestLabels(t *testing.T) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// A block's queries have the labels that the block names, in whatever directive, and all of them
+// where it computes names.
+func TestNamedLabels(t *testing.T) {
+	all := "bridge in-port network port router switch vlan client-mac destination"
+	for _, tt := range []struct{ name, text, want string }{
+		{"none", "metadata\nlog", ""},
+		{"each once, those with a key last", "log . \"{/ofpunt/switch} {/ofpunt/external-id/b}\"\nview v {\n expr metadata('ofpunt/switch') == metadata('ofpunt/external-id/a')\n }", "switch external-id/a external-id/b"},
+		{"of a plugin that nobody knows", "errors {ofpunt/vlan}", "vlan"},
+		{"no such labels", "log . {/ofpunt/none}{/ofpunt/external-id/}", ""},
+		{"computed by a view", "view v {\n expr metadata('ofpunt' + '/switch') == 'red'\n }", all},
+		{"computed by a template", "template IN A {\n answer \"{{ .Meta (print .Zone) }} {{ .Meta `ofpunt/external-id/k` }}\"\n }", all + " external-id/k"},
+		{"not computed", "template IN A {\n answer \"{{ .Meta `ofpunt/port` }}\"\n expr metadata('ofpunt/vlan') == '0'\n }", "port vlan"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			blocks, err := caddyfile.Parse("Corefile", strings.NewReader(". {\n"+tt.text+"\n}"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, l := range namedLabels(blocks[0]) {
+				got = append(got, strings.TrimPrefix(l.name, "ofpunt/"))
+			}
+			if strings.Join(got, " ") != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// attributes are what the databases say of a port.
+type attributes map[string]string
+
+func (a attributes) Routers() string              { return a["router"] }
+func (a attributes) ExternalID(key string) string { return a["id "+key] }
+
+func TestLabelValues(t *testing.T) {
+	known := &origin.Origin{
+		Bridge: "br-int", InPort: 7, VLAN: 5, Network: origin.Network{0: 1}, Switch: "red", Port: "vm1", MAC: origin.MAC{5: 9},
+		Destination: netip.MustParseAddrPort("192.0.2.1:53"), Attributes: attributes{"router": "r1,r2", "id a:b": "c"},
+	}
+	for _, tt := range []struct {
+		of   *origin.Origin
+		want map[string]string
+	}{
+		{known, map[string]string{
+			"bridge": "br-int", "in-port": "7", "vlan": "5", "network": "01000000-0000-0000-0000-000000000000", "switch": "red", "port": "vm1",
+			"client-mac": "00:00:00:00:00:09", "destination": "192.0.2.1:53", "router": "r1,r2", "external-id/a:b": "c", "external-id/none": "",
+		}},
+		{&origin.Origin{}, map[string]string{
+			"bridge": "", "in-port": "0", "vlan": "0", "network": "", "switch": "", "port": "",
+			"client-mac": "00:00:00:00:00:00", "destination": "invalid AddrPort", "router": "", "external-id/a:b": "", "external-id/none": "",
+		}},
+	} {
+		h := &Handler{labels: append(labels[:len(labels):len(labels)], newExternalIDLabel("a:b"), newExternalIDLabel("none"))}
+		ctx := h.Metadata(metadata.ContextWithMetadata(origin.NewContext(t.Context(), tt.of)), request.Request{})
+		got := map[string]string{}
+		for name, value := range metadata.ValueFuncs(ctx) {
+			got[strings.TrimPrefix(name, "ofpunt/")] = value()
+		}
+		if !maps.Equal(got, tt.want) {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+	ctx := (&Handler{labels: labels[:]}).Metadata(metadata.ContextWithMetadata(t.Context()), request.Request{})
+	if got := metadata.Labels(ctx); len(got) > 0 {
+		t.Errorf("a query from a socket has %q", got)
 	}
 }

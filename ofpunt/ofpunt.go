@@ -57,7 +57,6 @@ package ofpunt
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/coredns/coredns/plugin"
@@ -81,6 +80,8 @@ var log = clog.NewWithPlugin(name)
 type Handler struct {
 	Next plugin.Handler
 
+	// labels are those that the block names.
+	labels []label
 	// recursive is set where the block sends on what it does not know, so that its
 	// answers have RA. The punt server sets it before the first query.
 	recursive bool
@@ -112,38 +113,18 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	return code, err
 }
 
-// Metadata implements metadata.Provider: the origin of a punted query, for view,
-// log, rewrite and template.
+// Metadata implements metadata.Provider: the origin of a punted query, by the labels that the
+// block names.
 func (h *Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
 	o, ok := origin.FromContext(ctx)
 	if !ok {
 		return ctx
 	}
-	for i := range labels {
-		l := &labels[i]
+	for i := range h.labels {
+		l := &h.labels[i]
 		metadata.SetValueFunc(ctx, l.name, func() string { return l.value(o) })
 	}
 	return ctx
-}
-
-// labels of metadata. The names are whole, so that no query has to put them together.
-var labels = [...]struct {
-	name  string
-	value func(*origin.Origin) string
-}{
-	{name + "/bridge", func(o *origin.Origin) string { return o.Bridge }},
-	{name + "/in-port", func(o *origin.Origin) string { return strconv.FormatUint(uint64(o.InPort), 10) }},
-	{name + "/network", func(o *origin.Origin) string {
-		if o.Network.IsZero() {
-			return ""
-		}
-		return o.Network.String()
-	}},
-	{name + "/port", func(o *origin.Origin) string { return o.Port }},
-	{name + "/switch", func(o *origin.Origin) string { return o.Switch }},
-	{name + "/vlan", func(o *origin.Origin) string { return strconv.Itoa(int(o.VLAN)) }},
-	{name + "/client-mac", func(o *origin.Origin) string { return o.MAC.String() }},
-	{name + "/destination", func(o *origin.Origin) string { return o.Destination.String() }},
 }
 
 // Ready implements ready.Readiness. It reports whether all bridges of the process are served:

@@ -4,6 +4,7 @@ package ofpunt
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -30,9 +31,12 @@ type bridgeOptions struct {
 	// the table is found in OVN's pipeline.
 	Table    uint8
 	Priority uint16
-	// Addresses are the resolver addresses; none means any (hijack mode).
-	Addresses []netip.AddrPort
-	ARP       bool
+	// Addresses are the resolver addresses of all guests. DHCP is set if the DNS servers
+	// that OVN's DHCP announces to a guest are some too, Gateways if the routers' addresses
+	// on its network are. Without any of the three every address is one (hijack mode).
+	Addresses      []netip.AddrPort
+	DHCP, Gateways bool
+	ARP            bool
 	// ControllerID is 0 for a random one.
 	ControllerID uint16
 	// Lease is how long the punt outlives its last renewal; 0 for good.
@@ -60,9 +64,6 @@ const (
 )
 
 const (
-	// dnsPort is the port of a resolver address that names none (RFC 1035,
-	// section 4.2).
-	dnsPort = 53
 	// defaultConcurrent holds 5 s of 800 queries/s to an upstream that never
 	// answers; each takes some 10 KB.
 	defaultConcurrent = 4096
@@ -85,12 +86,12 @@ const (
 func defaultOptions(bridge string) bridgeOptions {
 	return bridgeOptions{
 		Bridge:    bridge,
-		OpenFlow:  endpoint.Endpoint{Network: "unix", Address: "/var/run/openvswitch/" + bridge + ".mgmt"},
-		OVSDB:     endpoint.Endpoint{Network: "unix", Address: "/var/run/openvswitch/db.sock"},
+		OpenFlow:  endpoint.OVSSocket(bridge + ".mgmt"),
+		OVSDB:     endpoint.OVSSocket("db.sock"),
 		Placement: placement.OVN,
 		Addresses: []netip.AddrPort{
-			netip.AddrPortFrom(netip.MustParseAddr("169.254.169.254"), dnsPort),
-			netip.AddrPortFrom(netip.MustParseAddr("fd00::254"), dnsPort),
+			netip.AddrPortFrom(netip.MustParseAddr("169.254.169.254"), placement.DNSPort),
+			netip.AddrPortFrom(netip.MustParseAddr("fd00::254"), placement.DNSPort),
 		},
 		ARP:            true,
 		Lease:          defaultLease,
@@ -102,7 +103,10 @@ func defaultOptions(bridge string) bridgeOptions {
 }
 
 // hijack reports whether queries to every destination are punted.
-func (o *bridgeOptions) hijack() bool { return len(o.Addresses) == 0 }
+func (o *bridgeOptions) hijack() bool { return len(o.Addresses) == 0 && !o.perGuest() }
+
+// perGuest reports whether guests have resolver addresses of their own.
+func (o *bridgeOptions) perGuest() bool { return o.DHCP || o.Gateways }
 
 // sameConnection reports whether a reload from o to p can go on with the OpenFlow
 // connection.
@@ -117,6 +121,7 @@ func parseBlock(c *caddy.Controller) (*block, error) {
 	for name, parse := range properties {
 		parsers[name] = func(words []string) error { return parse(&b.options, words) }
 	}
+	maps.Copy(parsers, corefile.TLSParsers(&b.options.TLS))
 	var err error
 	b.directive, err = corefile.Read(c, func(words []string) error {
 		if len(words) != 1 {
@@ -156,10 +161,6 @@ var properties = map[string]func(*bridgeOptions, []string) error{
 	"rate":           parseRate,
 	"max_concurrent": parseConcurrent,
 	"overload":       parseOverload,
-	"tls": func(o *bridgeOptions, args []string) (err error) {
-		o.TLS, err = corefile.ParseTLS(args)
-		return err
-	},
 }
 
 func oneEndpoint(args []string) (endpoint.Endpoint, error) {
@@ -215,7 +216,7 @@ func parsePlacement(o *bridgeOptions, args []string) error {
 }
 
 func parseAddresses(o *bridgeOptions, args []string) error {
-	const want = "expected IP[:PORT]... or any"
+	const want = "expected IP[:PORT]..., dhcp, gateway, or any"
 	if len(args) == 0 {
 		return fmt.Errorf("%s", want)
 	}
@@ -227,14 +228,22 @@ func parseAddresses(o *bridgeOptions, args []string) error {
 		return nil
 	}
 	o.Addresses = o.Addresses[:0:0]
-	for _, s := range args {
+	for i, s := range args {
+		switch {
+		case s != "dhcp" && s != "gateway":
+		case slices.Contains(args[:i], s):
+			return fmt.Errorf("%q is given twice, expected once", s)
+		default:
+			o.DHCP, o.Gateways = o.DHCP || s == "dhcp", o.Gateways || s == "gateway"
+			continue
+		}
 		ap, err := netip.ParseAddrPort(s)
 		if err != nil {
 			a, err := netip.ParseAddr(s)
 			if err != nil {
 				return fmt.Errorf("%q: %s (with a port, IPv6 stands in brackets)", s, want)
 			}
-			ap = netip.AddrPortFrom(a, dnsPort)
+			ap = netip.AddrPortFrom(a, placement.DNSPort)
 		}
 		switch a := ap.Addr(); {
 		case a.Zone() != "" || a.Is4In6():

@@ -34,6 +34,10 @@ func TestParseBlock(t *testing.T) {
 		{"addresses", "ofpunt br-int {\n address 10.0.0.2 [fd00::2]:5353\n}", with(func(o *bridgeOptions) {
 			o.Addresses = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53"), netip.MustParseAddrPort("[fd00::2]:5353")}
 		})},
+		{"DNS servers of DHCP", "ofpunt br-int {\n address dhcp\n}", with(func(o *bridgeOptions) { o.Addresses, o.DHCP = []netip.AddrPort{}, true })},
+		{"gateways and an address", "ofpunt br-int {\n address gateway 10.0.0.2 dhcp\n}", with(func(o *bridgeOptions) {
+			o.Addresses, o.DHCP, o.Gateways = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53")}, true, true
+		})},
 		{"numbers", "ofpunt br-int {\n controller_id 7\n lease 30s\n max_concurrent 10 3\n}", with(func(o *bridgeOptions) {
 			o.ControllerID, o.Lease, o.Concurrent, o.ConcurrentPort = 7, 30*time.Second, 10, 3
 		})},
@@ -48,6 +52,9 @@ func TestParseBlock(t *testing.T) {
 		{"rate with a burst", "ofpunt br-int {\n rate 100 5\n}", with(func(o *bridgeOptions) { o.LimitGiven, o.Limit = true, limit{100, 5} })},
 		{"high rate", "ofpunt br-int {\n rate 100001\n}", with(func(o *bridgeOptions) { o.LimitGiven, o.Limit = true, limit{100001, 101} })},
 		{"no rate", "ofpunt br-int {\n rate off\n}", with(func(o *bridgeOptions) { o.LimitGiven = true })},
+		{"the server's name before tls", "ofpunt br-int {\n tls_servername ovs.example.\n tls c k a\n}", with(func(o *bridgeOptions) {
+			o.TLS = endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a", ServerName: "ovs.example"}
+		})},
 		{"tls", "ofpunt br-int {\n tls c k a\n}", with(func(o *bridgeOptions) { o.TLS = endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a"} })},
 	}
 	for _, tt := range tests {
@@ -76,9 +83,12 @@ func TestParseBlockRefuses(t *testing.T) {
 		{"placement", "placement here", "expected ovn"},
 		{"no chassis", "chassis", "chassis: []: expected the name"},
 		{"two chassis", "chassis a b", "expected the name of the chassis"},
-		{"no address", "address", "expected IP[:PORT]... or any"},
+		{"no address", "address", "expected IP[:PORT]..., dhcp, gateway, or any"},
 		{"any and another", "address any 10.0.0.1", "any stands alone"},
-		{"address", "address ten", `"ten": expected IP[:PORT]... or any`},
+		{"any and dhcp", "address dhcp any", "any stands alone"},
+		{"dhcp twice", "address dhcp 10.0.0.1 dhcp", `"dhcp" is given twice`},
+		{"gateway with a port", "address gateway:5353", `"gateway:5353": expected IP[:PORT]..., dhcp`},
+		{"address", "address ten", `"ten": expected IP[:PORT]..., dhcp, gateway, or any`},
 		{"multicast", "address 224.0.0.251", "expected a unicast address"},
 		{"loopback", "address 127.0.0.53", "expected a unicast address"},
 		{"zone", "address fe80::1%eth0", "expected a plain IPv4 or IPv6 address"},
@@ -121,5 +131,20 @@ func TestParseBlockRefuses(t *testing.T) {
 		if _, err := parseBlock(caddy.NewTestController("dns", input)); err == nil {
 			t.Errorf("%q was taken", input)
 		}
+	}
+}
+
+// The sockets of the defaults are where the programs of Open vSwitch have theirs.
+func TestDefaultSockets(t *testing.T) {
+	t.Setenv("OVS_RUNDIR", "/run/switch")
+	b, err := parseBlock(caddy.NewTestController("dns", "ofpunt br-int"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.options.OpenFlow.String(); got != "unix:/run/switch/br-int.mgmt" {
+		t.Errorf("openflow %s", got)
+	}
+	if got := b.options.OVSDB.String(); got != "unix:/run/switch/db.sock" {
+		t.Errorf("ovsdb %s", got)
 	}
 }

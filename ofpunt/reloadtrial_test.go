@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -237,10 +238,16 @@ func TestTryRequestsOfAllBlocks(t *testing.T) {
 		}
 		. {
 			ofpunt br-a
+			view v {
+				expr metadata('ofpunt/external-id/k') == '' && metadata('ofpunt/router') == ''
+			}
 			ovnhosts one routers
 		}
 		c.test {
-			ofpunt br-b
+			ofpunt br-b {
+				address dhcp
+			}
+			log . "{/ofpunt/external-id/a:b} {/ofpunt/switch}"
 			ovnhosts one
 		}
 		d.test {
@@ -269,9 +276,18 @@ func TestTryRequestsOfAllBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := []ovn.Requests{{Network: "b"}, {Routers: true}, {}, {Network: "f"}}
-	for i, want := range [][]ovn.Requests{one, one, {{}}, nil} {
-		if !slices.Equal(servers[i].requests, want) {
-			t.Errorf("%s requests %+v, want %+v", servers[i].options.Bridge, servers[i].requests, want)
+	for i, want := range []struct {
+		requests []ovn.Requests
+		own      ovn.Requests
+	}{
+		{one, ovn.Requests{ExternalIDs: []string{"k"}, RouterNames: true}},
+		{one, ovn.Requests{ExternalIDs: []string{"a:b"}, DNSServers: true}},
+		{[]ovn.Requests{{}}, ovn.Requests{}},
+		{},
+	} {
+		s := servers[i]
+		if own := s.ownRequests(); !reflect.DeepEqual(s.requests, want.requests) || !reflect.DeepEqual(own, want.own) {
+			t.Errorf("%s requests %+v and %+v, want %+v", s.options.Bridge, s.requests, own, want)
 		}
 	}
 }

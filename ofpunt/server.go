@@ -39,14 +39,16 @@ type server struct {
 	hasOVNHosts bool
 	source      *ovn.Source
 	// requests are what the ovnhosts of all blocks will ask of source. A trial
-	// makes them before the plugins do, and release undoes that.
+	// makes them before the plugins do. release undoes that, and the request of open.
 	requests []ovn.Requests
 	release  []func()
+	// labelRequests is what the labels that the blocks name need of source.
+	labelRequests ovn.Requests
 	// settledBefore is set in a trial if the server before had its databases settled.
 	settledBefore bool
 	// punts takes the queries to the chains.
 	punts *punt.Server
-	// answerers are the ovnhosts of the blocks.
+	// answerers are the ovnhosts and neutronhosts of the blocks.
 	answerers []answerer
 	// chassisConflict is why the source can't be read for the chassis of this server, nil if
 	// it can.
@@ -69,8 +71,8 @@ type server struct {
 // it.
 type nameSource interface{ Database() ovn.Config }
 
-// answerer reports which names a block answers for by itself. The ovnhosts handler of a block
-// implements it.
+// answerer reports which names a block answers for by itself. The handlers of a block for
+// ovnhosts and neutronhosts implement it.
 type answerer interface {
 	Answers(o *origin.Origin, qname string) bool
 	OVNOwned(o *origin.Origin, qname string) bool
@@ -206,7 +208,16 @@ func (s *server) open() error {
 		return fmt.Errorf("ofpunt %s: %w", s.options.Bridge, err)
 	}
 	s.source = source
+	s.release = append(s.release, source.Request(s.ownRequests()))
 	return nil
+}
+
+// ownRequests is what the bridge needs of its databases: for the addresses of its guests and the
+// labels of its blocks.
+func (s *server) ownRequests() ovn.Requests {
+	r := s.labelRequests
+	r.DNSServers, r.Gateways = s.options.DHCP, s.options.Gateways
+	return r
 }
 
 // close releases what open has acquired. A query that has outlived the drain still reads the

@@ -23,7 +23,7 @@ func setup(c *caddy.Controller) error {
 	config := dnsserver.GetConfig(c)
 	// No socket, unless bind, which comes later in the order, puts one here.
 	config.ListenHosts = nil
-	config.AddPlugin(func(next plugin.Handler) plugin.Handler { return &Handler{Next: next} })
+	config.AddPlugin(func(next plugin.Handler) plugin.Handler { return &Handler{Next: next, labels: b.labels} })
 	b.index = c.ServerBlockIndex
 	for i := range c.ServerBlockKeys {
 		of := *c

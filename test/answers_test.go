@@ -150,7 +150,7 @@ func TestAnswers(t *testing.T) {
 	})
 	t.Run("EDNS", func(t *testing.T) { testEDNS(t, vm) })
 	t.Run("size", func(t *testing.T) { testSize(t, vm) })
-	t.Run("frames", func(t *testing.T) { testFrames(t, vm) })
+	t.Run("frames", func(t *testing.T) { testFrames(t, vm, l.Release()) })
 	s.endWell()
 }
 
@@ -355,7 +355,7 @@ func bytesOf(ctx context.Context, g *lab.Guest, m *dns.Msg, resolver string) ([]
 }
 
 // testFrames looks at the answers as they reach the guest's interface.
-func testFrames(t *testing.T, vm *lab.Guest) {
+func testFrames(t *testing.T, vm *lab.Guest, release lab.Release) {
 	raw := vm.Raw()
 	t.Cleanup(func() { raw.Close() })
 	const gateway = "02:00:00:00:01:01"
@@ -380,6 +380,9 @@ func testFrames(t *testing.T, vm *lab.Guest) {
 		for _, name := range []string{"two.internal.", "mixed.internal.", "missing.internal."} {
 			t.Run(tc.name+" "+name, func(t *testing.T) {
 				q := tc.query
+				if spoiled(t, release, q) {
+					return
+				}
 				q.srcMAC, q.ttl = "02:00:00:00:01:11", 7
 				if q.dstMAC == "" {
 					q.dstMAC = gateway

@@ -63,7 +63,7 @@ func newTwoBridges(t *testing.T, plain bool) twoBridges {
 // makeSecond makes the second bridge and plugs its guest in.
 func (n twoBridges) makeSecond() {
 	port := n.two.NodePort
-	n.Node.VSCTL("add-br", secondBridge, "--", "set", "Bridge", secondBridge, "datapath_type=netdev", "fail_mode=standalone", "other_config:disable-in-band=true",
+	n.Node.VSCTL("add-br", secondBridge, "--", "set", "Bridge", secondBridge, "datapath_type="+n.Datapath, "fail_mode=standalone", "other_config:disable-in-band=true",
 		"--", "add-port", secondBridge, port,
 		"--", "set", "Interface", port, "external_ids:iface-id="+n.two.Port, `external_ids:attached-mac="`+n.two.MAC+`"`)
 }

@@ -25,7 +25,7 @@ type cluster struct {
 
 func newCluster(t *testing.T) cluster {
 	n := cluster{databases: newDatabases(t, lab.Options{Members: 3})}
-	n.row = n.SBCTL("--bare", "--columns=_uuid", "find", "DNS", "external_ids:dns_id="+n.moving)
+	n.row = n.SouthboundDNS(n.moving)
 	return n
 }
 
@@ -77,7 +77,7 @@ func TestClusterMemberGone(t *testing.T) {
 	t.Parallel()
 	n := newCluster(t)
 	// It would put the rows right that are changed behind its back.
-	n.AppCtl("ovn-northd", "pause")
+	n.Kill("ovn-northd")
 	kill := func(m *lab.Member) { n.Kill(m.Name) }
 	revive := func(m *lab.Member) { n.Revive(m.Name) }
 	changes := 100
@@ -160,7 +160,7 @@ func TestClusterMemberGone(t *testing.T) {
 	}
 
 	// OVN itself goes on with what is left.
-	n.AppCtl("ovn-northd", "resume")
+	n.Revive("ovn-northd")
 	s := serve(t, n.Lab, n.first(n.Leader()))
 	n.SetDNS(n.moving, map[string]string{"moving.internal": "10.0.1.200"})
 	n.comes(t, n.red, "moving.internal.", "NOERROR 10.0.1.200")
@@ -172,7 +172,7 @@ func TestClusterMemberGone(t *testing.T) {
 func TestClusterMemberBehind(t *testing.T) {
 	t.Parallel()
 	n := newCluster(t)
-	n.AppCtl("ovn-northd", "pause")
+	n.Kill("ovn-northd")
 	// With long elections a member that is isolated is slow to find out.
 	leader := n.Leader()
 	for timer := 2000; timer <= 16000; timer *= 2 {

@@ -99,9 +99,10 @@ func (n databases) load(patience time.Duration, alone bool) (stop func() (asked 
 					end()
 					got := "none"
 					if err == nil {
-						got = inShort(r)
-						if told := withTTL(r); alone && told != fmt.Sprintf("NOERROR 30 10.0.%d.99", 1+i) {
-							got = told
+						// The TTL of a wrong answer tells whose it is.
+						got = withTTL(r)
+						if inShort(r) == want && (!alone || got == fmt.Sprintf("NOERROR 30 10.0.%d.99", 1+i)) {
+							got = want
 						}
 					}
 					mu.Lock()
@@ -299,7 +300,7 @@ func TestDatabaseSchema(t *testing.T) {
 	t.Parallel()
 	n := newDatabases(t, lab.Options{})
 	// It would try again and again to write what it cannot.
-	n.AppCtl("ovn-northd", "pause")
+	n.Kill("ovn-northd")
 	s := serve(t, n.Lab, databasesCorefile("southbound $SB"))
 	convert := func(schema string) {
 		t.Helper()
@@ -342,9 +343,8 @@ func TestDatabaseSchema(t *testing.T) {
 			convert(sbSchema)
 			s.reaches(1, "coredns_ovnhosts_database_up")
 			if tc.column == "" {
-				// The rows went with their table, and an ovn-northd that was paused
-				// meanwhile may not find its database again.
-				n.Restart("ovn-northd")
+				// The rows went with their table.
+				n.Revive("ovn-northd")
 			}
 			s.ready(200)
 			n.comes(t, n.red, "db.internal.", "NOERROR 10.0.1.99")
@@ -374,7 +374,7 @@ func ovsdbMap(pairs ...string) any {
 func TestDatabaseGarbage(t *testing.T) {
 	t.Parallel()
 	n := newDatabases(t, lab.Options{})
-	n.AppCtl("ovn-northd", "pause") // it would put the rows right
+	n.Kill("ovn-northd") // it would put the rows right
 	gate := n.Gate("unix:" + n.Dir + "/gate.sock")
 	gate.Open(n.SB)
 	s := serve(t, n.Lab, databasesCorefile("southbound "+gate.Endpoint))
@@ -429,7 +429,7 @@ func TestDatabaseGarbage(t *testing.T) {
 			t.Errorf("the log tells of %d bad values, want %d\n%s", lines, bad, s.Log())
 		}
 	}
-	row := n.SBCTL("--bare", "--columns=_uuid", "find", "DNS", "external_ids:dns_id="+n.moving)
+	row := n.SouthboundDNS(n.moving)
 	change := func(addr string) {
 		t.Helper()
 		follows(t, n.red, "moving.internal.", dns.TypeA, "NOERROR "+addr, func() {
@@ -496,11 +496,12 @@ func newKeyed(t *testing.T) databases {
 }
 
 // noNames fails if an answer that was not the right one has an address.
-func noNames(t *testing.T, asked int, other map[string]int) {
+func noNames(t *testing.T, release lab.Release, asked int, other map[string]int) {
 	t.Helper()
 	t.Logf("of %d queries: %v", asked, other)
 	for answer := range other {
-		if strings.Contains(answer, "10.0.") {
+		// Of OVN's own DNS only an old release is known to keep to it.
+		if strings.Contains(answer, "10.0.") && !(release.DNSReadsAhead() && strings.Contains(answer, "NOERROR 3600 ")) {
 			t.Errorf("%s, of %d: %v", answer, asked, other)
 		}
 	}
@@ -544,7 +545,7 @@ func testReset(t *testing.T, monitor string) {
 		t.Fatalf("the key of red-vm1 is %s", got)
 	}
 	asked, other := stop()
-	noNames(t, asked, other)
+	noNames(t, n.Release(), asked, other)
 	n.steady(t, func() { answers(t, n.blue, "moved.internal.", "NXDOMAIN") })
 	s.endWell()
 }
@@ -565,7 +566,7 @@ func TestKeysChangeHands(t *testing.T) {
 		t.Fatalf("the key of red-vm1 is %s", got)
 	}
 	asked, other := stop()
-	noNames(t, asked, other)
+	noNames(t, n.Release(), asked, other)
 	n.comes(t, n.red, "db.internal.", "NOERROR 10.0.1.99")
 	n.comes(t, n.blue, "db.internal.", "NOERROR 10.0.2.99")
 	s.endWell()

@@ -122,9 +122,9 @@ func TestHijack(t *testing.T) {
 		// What comes to peer from green-local enters red by a port of the router.
 		for _, g := range []*lab.Guest{n.guest("red-local", 13, "type=localport"), n.guest("green-local", 23, "type=localport")} {
 			n.punts(t, s, 0, func() {
-				expect(t, g, fromServer, "@10.0.0.12", "db.internal")
-				expect(t, g, fromServer, "@fd00:10::12", "db.internal")
-				expect(t, g, "no reply", "+time=1", "@"+public4, "db.internal")
+				expect(t, g, n.onward(g, fromServer), "@10.0.0.12", "db.internal")
+				expect(t, g, n.onward(g, fromServer), "@fd00:10::12", "db.internal")
+				expect(t, g, n.onward(g, "no reply"), "+time=1", "@"+public4, "db.internal")
 			})
 			if flows := n.dumpOurs(n.portMatch(g.Port)); len(flows) != 0 {
 				t.Errorf("%s has entry flows: %q", g.Name, flows)
@@ -226,7 +226,13 @@ func testUnchanged(t *testing.T, n *routed, s *server) {
 		{"IPv4 with options", udpFrame{src: "10.0.0.11:42002", dst: "10.0.0.12:53", extra: []byte{0x94, 4, 0, 0}}},                               // router alert
 		{"IPv6 with a hop-by-hop header", udpFrame{src: "[fd00:10::11]:42003", dst: "[fd00:10::12]:53", extra: []byte{17, 0, 1, 4, 0, 0, 0, 0}}}, // padding
 	}
-	n.punts(t, s, len(payloads)*len(ways)+len(headers), func() {
+	punts := len(payloads) * len(ways)
+	for _, h := range headers {
+		if !spoiled(t, n.Release(), h.f) {
+			punts++
+		}
+	}
+	n.punts(t, s, punts, func() {
 		port := uint16(41000)
 		for _, p := range payloads {
 			t.Run(p.name, func(t *testing.T) {
@@ -249,6 +255,9 @@ func testUnchanged(t *testing.T, n *routed, s *server) {
 		}
 		for _, h := range headers {
 			t.Run(h.name, func(t *testing.T) {
+				if spoiled(t, n.Release(), h.f) {
+					return
+				}
 				h.f.srcMAC, h.f.dstMAC, h.f.ttl, h.f.payload = n.vm.MAC, n.peer.MAC, 64, plain
 				check(t, h.f, h.f, onRed)
 			})
@@ -307,6 +316,17 @@ type udpFrame struct {
 }
 
 func (f udpFrame) v4() bool { return netip.MustParseAddrPort(f.src).Addr().Is4() }
+
+// spoiled reports whether the switch gives such a frame a wrong checksum, and says so in the
+// test's log.
+func spoiled(t *testing.T, release lab.Release, f udpFrame) bool {
+	t.Helper()
+	if f.v4() || len(f.extra) == 0 || !release.SwitchSpoilsHopByHop() {
+		return false
+	}
+	t.Logf("left out: Open vSwitch %s gives UDP behind a hop-by-hop header a wrong checksum", release.Switch)
+	return true
+}
 
 // build makes the frame (RFC 791, RFC 8200, RFC 768).
 func (f udpFrame) build(t *testing.T) []byte {

@@ -452,11 +452,10 @@ func TestHostileOrigin(t *testing.T) {
 // sends the like keeps no punt from expiring, and none reaches the process.
 func TestHostileProbe(t *testing.T) {
 	t.Parallel()
-	const lease = 3 * time.Second
 	n := newRouted(t)
 	mallory := n.unguarded("red-mallory", 66)
 	n.Sync()
-	s := serve(t, n.Lab, pipelineCorefile("lease 3s", "", ""))
+	s := serve(t, n.Lab, pipelineCorefile("lease $LEASE", "", ""))
 	raw := mallory.Raw()
 	defer raw.Close()
 	own, err := net.ParseMAC(mallory.MAC)
@@ -489,7 +488,7 @@ func TestHostileProbe(t *testing.T) {
 			}
 			return nil
 		})
-		if got, most := beats()-before, int(time.Since(began)/(lease/3))+1; got > most {
+		if got, most := beats()-before, int(time.Since(began)/(shortLease/3))+1; got > most {
 			t.Errorf("%d probes came back, at most %d were sent", got, most)
 		}
 	})
@@ -509,8 +508,8 @@ func TestHostileProbe(t *testing.T) {
 	if err := s.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if took := n.untilAnswer(t, fromOVN); took > lease+soon {
-		t.Errorf("the punt has expired only after %s, the lease is %s", took, lease)
+	if took := n.untilAnswer(t, fromOVN); took > shortLease+soon {
+		t.Errorf("the punt has expired only after %s, the lease is %s", took, shortLease)
 	}
 	if err := s.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

@@ -20,34 +20,53 @@ import (
 )
 
 // wait bounds what a test waits for: far more than it takes, for a busy machine.
-const wait = 30 * time.Second
+var wait = lab.Scaled(30 * time.Second)
 
 // soon bounds what takes a fraction of a second on a machine with nothing else to do, and
 // the shortest lease (3 s) or longer if it goes wrong. How long it takes is for make bench.
-const soon = 2500 * time.Millisecond
+var soon = lab.Scaled(2500 * time.Millisecond)
+
+// shortLease is the shortest that ofpunt takes, on a machine of usual speed: on a slow one it
+// would expire, for the beats come too late. In a Corefile it is LEASE.
+var shortLease = lab.Scaled(3 * time.Second)
 
 // puntdns is the binary under test, with the race detector in it: a race there
 // ends a test as one here does.
 var puntdns string
 
+// prebuilt is the environment variable with the absolute path of that binary, for a
+// machine that has no Go. Without it the binary is built.
+const prebuilt = "PUNTDNS"
+
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "puntdns-test-")
+	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
 	}
+	os.Exit(code)
+}
+
+// run runs the tests and returns the exit status.
+func run(m *testing.M) (int, error) {
+	if puntdns = os.Getenv(prebuilt); puntdns != "" {
+		if _, err := os.Stat(puntdns); err != nil || !filepath.IsAbs(puntdns) {
+			return 1, fmt.Errorf("%s=%s: expected the absolute path of a puntdns", prebuilt, puntdns)
+		}
+		return m.Run(), nil
+	}
+	dir, err := os.MkdirTemp("", "puntdns-test-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
 	puntdns = filepath.Join(dir, "puntdns")
 	build := exec.Command("go", "build", "-race", "-o", puntdns, "../cmd/puntdns")
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
 	build.Stderr = os.Stderr
-	code := 1
 	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building puntdns:", err)
-	} else {
-		code = m.Run()
+		return 1, fmt.Errorf("building puntdns: %w", err)
 	}
-	os.RemoveAll(dir)
-	os.Exit(code)
+	return m.Run(), nil
 }
 
 // within bounds what a test waits for.
@@ -74,12 +93,13 @@ const (
 )
 
 // corefile fills the endpoints of the lab and of its first node into a Corefile:
-// SB, NB, MGMT and OVSDB.
+// SB, NB, MGMT and OVSDB; and LEASE.
 func corefile(l *lab.Lab, text string) string { return corefileOf(l, l.Node, text) }
 
 func corefileOf(l *lab.Lab, n *lab.Node, text string) string {
 	return strings.NewReplacer(
 		"$SB", l.SB, "$NB", l.NB, "$MGMT", n.OpenFlow, "$OVSDB", n.OVSDB,
+		"$LEASE", fmt.Sprintf("%.fs", shortLease.Seconds()),
 	).Replace(text)
 }
 

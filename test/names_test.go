@@ -569,7 +569,7 @@ func ownRow(t *testing.T, l *lab.Lab, row string) {
 		l.NBCTL("--wait=sb", "set", "DNS", row, "options:ovn-owned=true")
 		return
 	}
-	where := `"where":[["external_ids","includes",["map",[["dns_id","` + row + `"]]]]]`
+	where := `"where":[["_uuid","==",["uuid","` + l.SouthboundDNS(row) + `"]]]`
 	out, err := l.Node.Exec(within(t, wait), "ovsdb-client", "transact", l.SB,
 		`["OVN_Southbound",{"op":"update","table":"DNS",`+where+`,"row":{"options":["map",[["ovn-owned","true"]]]}}]`)
 	if err != nil || strings.TrimSpace(out) != `[{"count":1}]` {
@@ -612,6 +612,19 @@ func TestOVNOwned(t *testing.T) {
 	ask := func(t *testing.T, to, qname, qtype string) string {
 		return n.server.outcome(n.vm1, pack(t, new(dns.Msg).SetQuestion(qname, dns.StringToType[qtype])), to, true)
 	}
+	t.Run("OVN", func(t *testing.T) {
+		nodata := passes
+		if n.Release().DNSRefusesOwned() {
+			nodata = "REFUSED"
+		}
+		for _, q := range []nameQuestion{
+			{"owned.example.", "A", "NOERROR 3600 10.0.0.90"}, {"owned.example.", "AAAA", nodata}, {"owned.example.", "MX", passes},
+		} {
+			if got := ask(t, "10.0.0.53:53", q.name, q.qtype); got != q.want {
+				t.Errorf("%s %s: %s, want %s", q.name, q.qtype, got, q.want)
+			}
+		}
+	})
 	for _, mode := range []struct{ name, corefile, to, other, transfer string }{
 		{"hijack", pipelineCorefile("address any", "fallthrough", "passthrough"), "10.0.0.53:53", passes, passes},
 		{"service", pipelineCorefile("", "fallthrough", "forward . "+up.Addr), resolver4 + ":53", "NOERROR aa 60 192.0.2.1", "REFUSED"},
@@ -661,8 +674,8 @@ func TestThousandRecords(t *testing.T) {
 	s := serve(t, l, pipelineCorefile("", "", ""))
 	all := func(changed map[string]string) {
 		t.Helper()
-		ctx := within(t, wait)
 		for i := range count {
+			ctx := within(t, wait)
 			want := "NOERROR " + address(i)
 			if c := changed[name(i)]; c != "" {
 				want = c

@@ -162,13 +162,13 @@ func TestNeutronOnOVN(t *testing.T) {
 	l.AddDNS(map[string]string{"db.internal": "10.0.1.50"}, "red")
 	vm := aclGuest(l, "red", 1, 1)
 	l.Sync()
-	right := pipelineCorefile("lease 3s", "", "")
+	right := pipelineCorefile("lease $LEASE", "", "")
 	s := serve(t, l, right)
 	s.reaches(1, "coredns_ofpunt_guests", "bridge", lab.Bridge)
 	reload := func(text string) { survivor{l: l}.changeOf(s, corefile(l, text)) }
 	reload(right) // which takes nobody away
 
-	reload(pipelineCorefile("placement neutron\n lease 3s", "", ""))
+	reload(pipelineCorefile("placement neutron\n lease $LEASE", "", ""))
 	const (
 		taken = `Bridge br-int: the Corefile that was reloaded serves no guest here, before: 1`
 		told  = "nobody is served: Neutron's Open vSwitch agent has bound none of the 1 interfaces with an iface-id; expected placement ovn with ovnhosts"

@@ -202,7 +202,7 @@ func TestObserveHungSwitch(t *testing.T) {
     ofpunt br-int {
         openflow $MGMT
         ovsdb $OVSDB
-        lease 3s
+        lease $LEASE
     }
     ovnhosts {
         southbound $SB
@@ -521,7 +521,7 @@ func TestObserveGuests(t *testing.T) {
 	l.AddDNS(map[string]string{"db.internal": "10.0.1.50"}, "red")
 	vm := aclGuest(l, "red", 1, 1)
 	l.Sync()
-	s := serve(t, l, pipelineCorefile("lease 3s", "", ""))
+	s := serve(t, l, pipelineCorefile("lease $LEASE", "", ""))
 	s.reaches(1, "coredns_ofpunt_guests", "bridge", "br-int")
 	id := l.Node.VSCTL("get", "Interface", vm.NodePort, "external_ids:iface-id")
 	l.Node.VSCTL("set", "Interface", vm.NodePort, "external_ids:iface-id=mistyped")

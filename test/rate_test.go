@@ -69,7 +69,7 @@ func TestRate(t *testing.T) {
 	t.Parallel()
 	n := newSurvivor(t)
 	other := aclGuest(n.l, "red", 0, 12)
-	text := n.corefile("lease 3s\n rate 1 40", "", 9153, 8181)
+	text := n.corefile("lease $LEASE\n rate 1 40", "", 9153, 8181)
 	s := start(t, n.l, text)
 	s.ready(200)
 
@@ -135,7 +135,7 @@ func TestRate(t *testing.T) {
 		}
 	}
 	t.Run("another rate", func(t *testing.T) {
-		reload(t, "lease 3s\n rate 1 60")
+		reload(t, "lease $LEASE\n rate 1 60")
 		n.l.Eventually("the meters are changed", func() error {
 			if m := n.l.Node.OFCTL("dump-meters", lab.Bridge); strings.Count(m, "rate=1 burst_size=60") != 2 {
 				return fmt.Errorf("%s", m)
@@ -154,7 +154,7 @@ func TestRate(t *testing.T) {
 		limited(t, 50)
 	})
 	t.Run("no rate", func(t *testing.T) {
-		reload(t, "lease 3s\n rate off")
+		reload(t, "lease $LEASE\n rate off")
 		meters(0)
 		revalidate(n.l.Node)
 		if got := burst(t, n.vm, 90); got != 90 {
@@ -162,7 +162,7 @@ func TestRate(t *testing.T) {
 		}
 	})
 	t.Run("stopped", func(t *testing.T) {
-		reload(t, "lease 3s\n rate 10")
+		reload(t, "lease $LEASE\n rate 10")
 		meters(2)
 		n.l.Node.OFCTL("add-meter", lab.Bridge, "meter=5,pktps,band=type=drop,rate=100")
 		if err := s.Stop(); err != nil {
@@ -178,7 +178,7 @@ func TestRate(t *testing.T) {
 func TestRateHandOver(t *testing.T) {
 	t.Parallel()
 	n := newSurvivor(t)
-	first := launch(t, n.l, n.l.Node, "first", n.corefile("lease 3s\n rate 1 40", "", 9153, 8181))
+	first := launch(t, n.l, n.l.Node, "first", n.corefile("lease $LEASE\n rate 1 40", "", 9153, 8181))
 	first.ready(200)
 	// meter is the only one, with its burst.
 	meter := func(what string, burst int) {
@@ -195,7 +195,7 @@ func TestRateHandOver(t *testing.T) {
 		}
 	}
 	meter("the first's", 40)
-	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease 3s\n rate 1 50", "", 9154, 8182))
+	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease $LEASE\n rate 1 50", "", 9154, 8182))
 	second.metricsAt = "127.0.0.1:9154"
 	second.log("flows are in place")
 	first.log("another process has taken over")
@@ -207,7 +207,7 @@ func TestRateHandOver(t *testing.T) {
 	first.log("is gone, taking back")
 	meter("the first's again", 40)
 
-	third := launch(t, n.l, n.l.Node, "third", n.corefile("lease 3s\n rate 1 60", "", 9155, 8183))
+	third := launch(t, n.l, n.l.Node, "third", n.corefile("lease $LEASE\n rate 1 60", "", 9155, 8183))
 	third.metricsAt = "127.0.0.1:9155"
 	third.log("flows are in place")
 	if err := first.Stop(); err != nil {

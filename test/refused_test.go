@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -231,6 +232,8 @@ func (n survivor) changeOf(s *server, text string) {
 type tap struct {
 	path   string
 	frames atomic.Int64
+	// extras has the field extra of the queries of clients, by the name asked for.
+	extras sync.Map
 }
 
 func newTap(t *testing.T, path string) *tap {
@@ -246,7 +249,8 @@ func newTap(t *testing.T, path string) *tap {
 	frames := make(chan []byte)
 	go dnstap.NewFrameStreamSockInput(ln).ReadInto(frames)
 	go func() {
-		for range frames {
+		for frame := range frames {
+			tap.note(frame)
 			tap.frames.Add(1)
 		}
 	}()

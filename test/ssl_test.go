@@ -50,11 +50,14 @@ func TestTLSDatabase(t *testing.T) {
 		serverBy, clientBy *lab.CA
 		serverOdd          odd
 		clientOdd          odd
+		serverName         string // tls_servername, if any
 		reason             string // empty if they get along
 	}{
 		{name: "right", serverBy: ca, clientBy: ca},
 		// As with all programs of Open vSwitch, whose certificates name no host.
 		{name: "server with another host name", serverBy: ca, clientBy: ca, serverOdd: odd{named("elsewhere.example")}},
+		{name: "server with the wanted name", serverBy: ca, clientBy: ca, serverName: "sb.example", serverOdd: odd{named("sb.example")}},
+		{name: "server without the wanted name", serverBy: ca, clientBy: ca, serverName: "sb.example", reason: `tls_servername "sb.example": x509: certificate `},
 		{name: "server of an unknown authority", serverBy: stranger, clientBy: ca, reason: "certificate signed by unknown authority"},
 		{name: "server expired", serverBy: ca, clientBy: ca, serverOdd: odd{expired}, reason: "certificate has expired"},
 		{name: "client of an unknown authority", serverBy: ca, clientBy: stranger, reason: "unknown certificate authority"},
@@ -68,8 +71,14 @@ func TestTLSDatabase(t *testing.T) {
 			}
 			n.ServeTLS("sb", port, issue(tc.serverBy, "sb", tc.serverOdd...))
 			client := issue(tc.clientBy, "puntdns", tc.clientOdd...)
+			properties := "southbound " + endpoint + "\n" + tlsProperty(client)
+			var renewed odd
+			if tc.serverName != "" {
+				properties += "\ntls_servername " + tc.serverName
+				renewed = odd{named(tc.serverName)}
+			}
 			before := len(gate.Came())
-			s := launch(t, n.Lab, n.Node, strings.ReplaceAll(tc.name, " ", "-"), databasesCorefile("southbound "+endpoint+"\n"+tlsProperty(client)))
+			s := launch(t, n.Lab, n.Node, strings.ReplaceAll(tc.name, " ", "-"), databasesCorefile(properties))
 			if tc.reason != "" {
 				expr := fmt.Sprintf(down, regexp.QuoteMeta(endpoint), regexp.QuoteMeta(tc.reason))
 				s.log(expr)
@@ -86,7 +95,7 @@ func TestTLSDatabase(t *testing.T) {
 				}
 				// Renewed on disk, it will do.
 				issue(ca, "puntdns")
-				n.ServeTLS("sb", port, issue(ca, "sb"))
+				n.ServeTLS("sb", port, issue(ca, "sb", renewed...))
 			}
 			s.log("in sync with " + regexp.QuoteMeta(endpoint) + "\n")
 			s.ready(200)

@@ -131,7 +131,7 @@ func (s *server) undisturbed(t *testing.T) {
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	n := newSurvivor(t)
-	first := launch(t, n.l, n.l.Node, "first", n.corefile("lease 3s", "", 9153, 8181))
+	first := launch(t, n.l, n.l.Node, "first", n.corefile("lease $LEASE", "", 9153, 8181))
 	first.ready(200)
 	// controllerID is that of the punt: never OVN's, and another for each process.
 	controllerID := func() string {
@@ -161,7 +161,7 @@ func TestHandOver(t *testing.T) {
 
 	// It takes over, and gives back.
 	ofFirst, idOfFirst := cookie(), controllerID()
-	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease 3s", "", 9154, 8182))
+	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease $LEASE", "", 9154, 8182))
 	second.metricsAt = "127.0.0.1:9154"
 	second.log("flows are in place")
 	first.log("another process has taken over")
@@ -196,7 +196,7 @@ func TestHandOver(t *testing.T) {
 
 	// An upgrade: the next comes before this one goes, and no query is lost.
 	stop := n.load()
-	third := launch(t, n.l, n.l.Node, "third", n.corefile("lease 3s", "", 9155, 8183))
+	third := launch(t, n.l, n.l.Node, "third", n.corefile("lease $LEASE", "", 9155, 8183))
 	third.metricsAt = "127.0.0.1:9155"
 	third.log("flows are in place")
 	first.log("(?s)taking back.*another process has taken over")
@@ -217,7 +217,7 @@ func TestHandOver(t *testing.T) {
 func TestHandOverStopped(t *testing.T) {
 	t.Parallel()
 	n := newSurvivor(t)
-	first := launch(t, n.l, n.l.Node, "first", n.corefile("lease 3s", "", 9153, 8181))
+	first := launch(t, n.l, n.l.Node, "first", n.corefile("lease $LEASE", "", 9153, 8181))
 	first.ready(200)
 	signal := func(s *server, sig syscall.Signal) {
 		t.Helper()
@@ -244,7 +244,7 @@ func TestHandOverStopped(t *testing.T) {
 	// It learns late that another has taken over.
 	before := first.mendings()
 	signal(first, syscall.SIGSTOP)
-	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease 3s", "", 9154, 8182))
+	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease $LEASE", "", 9154, 8182))
 	second.metricsAt = "127.0.0.1:9154"
 	second.log("flows are in place")
 	signal(first, syscall.SIGCONT)
@@ -287,6 +287,7 @@ func TestFlowsAreMended(t *testing.T) {
 	s.ready(200)
 	const cookies = "cookie=0x70646e0000000000/0xffffff0000000000"
 	const entry, private = guestFlows, privateFlows
+	ofEntry := fmt.Sprintf("%s,table=%d", cookies, n.l.Node.Stage(lab.DNSStage)-1)
 	dump := func() []string {
 		return flowLines(n.l.Node.OFCTL("--no-stats", "--no-names", "dump-flows", lab.Bridge, cookies))
 	}
@@ -314,10 +315,10 @@ func TestFlowsAreMended(t *testing.T) {
 		args []string
 		lost int
 	}{
-		{"entry flows modified", []string{"mod-flows", lab.Bridge, cookies + ",table=29,actions=drop"}, entry},
+		{"entry flows modified", []string{"mod-flows", lab.Bridge, ofEntry + ",actions=drop"}, entry},
 		{"punt modified", []string{"--strict", "mod-flows", lab.Bridge, "table=200,priority=10,actions=drop"}, 1},
 		{"private table wiped", []string{"del-flows", lab.Bridge, "table=200"}, private},
-		{"entry flows deleted", []string{"del-flows", lab.Bridge, cookies + ",table=29"}, entry},
+		{"entry flows deleted", []string{"del-flows", lab.Bridge, ofEntry}, entry},
 		{"punt overwritten", []string{"add-flow", lab.Bridge, "table=200,priority=10,actions=drop"}, 1},
 		{"punt overwritten with another cookie of ours", []string{"add-flow", lab.Bridge, "cookie=0x70646e0000000001,table=200,priority=10,actions=drop"}, 1},
 		{"all of ours deleted", []string{"del-flows", lab.Bridge, cookies}, entry + private},
@@ -377,7 +378,7 @@ func testFullIsNotStuck(t *testing.T, limits, reason string, want []string) {
 	n := newSurvivor(t)
 	other := aclGuest(n.l, "red", 0, 12)
 	n.upstream.SetHandler(dns.HandlerFunc(func(dns.ResponseWriter, *dns.Msg) {}))
-	s := start(t, n.l, n.corefile("lease 3s\n max_concurrent "+limits, "", 9153, 8181))
+	s := start(t, n.l, n.corefile("lease $LEASE\n max_concurrent "+limits, "", 9153, 8181))
 	s.ready(200)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

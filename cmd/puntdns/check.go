@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"github.com/coredns/caddy"
+	"github.com/coredns/caddy/caddyfile"
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/ofpunt"
+	"github.com/puntdns/puntdns/plugin/neutronhosts"
 	"github.com/puntdns/puntdns/plugin/ovnhosts"
 )
 
@@ -72,12 +74,8 @@ func tryStart(in caddy.Input) error {
 			return err
 		}
 		for i := range blocks {
-			// Its first stage looks for files, too, and gives warnings.
-			has := func(directive string) bool { return len(blocks[i].Tokens[directive]) > 0 }
-			if has("ovnhosts") {
-				if err := ovnhosts.Check(corefile.Controller(in.Path(), &blocks[i], "ovnhosts"), has); err != nil {
-					return err
-				}
+			if err := checkNames(in.Path(), &blocks[i]); err != nil {
+				return err
 			}
 		}
 		if err := checkListeners(in.Path(), blocks); err != nil {
@@ -90,6 +88,24 @@ func tryStart(in caddy.Input) error {
 	})
 	if _, err := caddy.Start(in); !errors.Is(err, errTried) {
 		return err
+	}
+	return nil
+}
+
+// checkNames does what the first stage of OnStartup does for our plugins with names in a
+// block: that looks for files, too, and gives warnings.
+func checkNames(path string, block *caddyfile.ServerBlock) error {
+	has := func(directive string) bool { return len(block.Tokens[directive]) > 0 }
+	for _, p := range []struct {
+		directive string
+		check     func(*caddy.Controller, func(string) bool) error
+	}{{"ovnhosts", ovnhosts.Check}, {"neutronhosts", neutronhosts.Check}} {
+		if !has(p.directive) {
+			continue
+		}
+		if err := p.check(corefile.Controller(path, block, p.directive), has); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/whoami"
 
 	_ "github.com/puntdns/puntdns/ofpunt"
+	_ "github.com/puntdns/puntdns/plugin/neutronhosts"
 	_ "github.com/puntdns/puntdns/plugin/ovnhosts"
 	_ "github.com/puntdns/puntdns/plugin/passthrough"
 	_ "github.com/puntdns/puntdns/plugin/ready"
@@ -50,8 +51,9 @@ import (
 //
 //   - ofpunt comes before every plugin with an OnStartup: metadata, ready,
 //     prometheus and cache read what the punt server builds there;
-//   - header and minimal stand above ovnhosts, so that they see its answers;
-//   - ovnhosts stands above cache, whose key knows no tenant.
+//   - header and minimal stand above ovnhosts and neutronhosts, so that they see their
+//     answers;
+//   - ovnhosts and neutronhosts stand above cache, whose key knows no tenant.
 //
 // Stages of OnStartup run in this order too. ofpunt adds its last one behind that of the
 // last name (ofpunt.TakeOverAfter).
@@ -84,6 +86,7 @@ var directives = []string{
 	"header",
 	"minimal",
 	"ovnhosts",
+	"neutronhosts",
 	"cache",
 	"template",
 	"hosts",

@@ -36,7 +36,10 @@ func TestDocumentedCorefiles(t *testing.T) {
 
 	for _, doc := range []struct{ file, fence, close string }{
 		{"README.md", "```\n", "```"},
+		{"docs/labels.md", "~~~ corefile\n", "~~~"},
+		{"docs/openstack.md", "```\n", "```"},
 		{"ofpunt/README.md", "~~~ corefile\n", "~~~"},
+		{"plugin/neutronhosts/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/ovnhosts/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/passthrough/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/ready/README.md", "~~~ corefile\n", "~~~"},
@@ -50,7 +53,7 @@ func TestDocumentedCorefiles(t *testing.T) {
 			// Between two fences is every second part.
 			block, ok := strings.CutPrefix(doc.close+part, doc.fence)
 			block = strings.ReplaceAll(block, "\n   ", "\n")
-			if !ok || i%2 == 0 || !strings.HasPrefix(strings.TrimSpace(block), ".") {
+			if !ok || i%2 == 0 || !isCorefile(block) {
 				continue
 			}
 			n++
@@ -60,6 +63,16 @@ func TestDocumentedCorefiles(t *testing.T) {
 			t.Errorf("%s has no Corefile", doc.file)
 		}
 	}
+}
+
+// isCorefile reports whether a block of a document is a Corefile: one that begins with the
+// root zone, after a comment perhaps.
+func isCorefile(block string) bool {
+	first := strings.TrimSpace(block)
+	if strings.HasPrefix(first, "#") {
+		_, first, _ = strings.Cut(first, "\n")
+	}
+	return strings.HasPrefix(first, ".")
 }
 
 // uncommented takes the # away from the properties that have one.

@@ -7,7 +7,8 @@
 //	}
 //
 // The plugins of this project share it, so that their errors have one form: file and line,
-// what was found, and what was expected. It knows no property but tls.
+// what was found, and what was expected. It knows no properties but those of
+// TLS.
 package corefile
 
 import (

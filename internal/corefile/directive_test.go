@@ -116,10 +116,7 @@ func TestCheckTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	none := endpoint.TLSFiles{}
-	missing, err := ParseTLS([]string{"/no/cert", "/no/key", "/no/ca"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	missing := endpoint.TLSFiles{Cert: "/no/cert", Key: "/no/key", CA: "/no/ca"}
 	tests := []struct {
 		name  string
 		files endpoint.TLSFiles
@@ -129,6 +126,7 @@ func TestCheckTLS(t *testing.T) {
 		{"neither", none, plain, ""},
 		{"no files", none, ssl, `Testfile:2 - punt: a: "ssl:192.0.2.1:6640": expected the property tls beside it`},
 		{"files that are not there", missing, plain, "/no/cert"},
+		{"a name and no files", endpoint.TLSFiles{ServerName: "db.example"}, plain, `Testfile:1 - punt: tls_servername: "db.example": expected the property tls beside it`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -138,7 +136,28 @@ func TestCheckTLS(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ParseTLS([]string{"cert"}); err == nil || err.Error() != "expected CERT KEY CA, got 1 words" {
+}
+
+func TestTLSParsers(t *testing.T) {
+	parse := func(property string, words ...string) (f endpoint.TLSFiles, err error) {
+		f = endpoint.TLSFiles{CA: "before", ServerName: "before"}
+		err = TLSParsers(&f)[property](words)
+		return f, err
+	}
+	if f, err := parse("tls", "c", "k", "a"); err != nil || f != (endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a", ServerName: "before"}) {
+		t.Errorf("tls: %+v, %v", f, err)
+	}
+	if _, err := parse("tls", "cert"); err == nil || err.Error() != "expected CERT KEY CA, got 1 words" {
 		t.Errorf("one word: %v", err)
+	}
+	for name, want := range map[string]string{"db.example": "db.example", "DB-1.example.": "DB-1.example", "_a.b": "_a.b"} {
+		if f, err := parse("tls_servername", name); err != nil || f != (endpoint.TLSFiles{CA: "before", ServerName: want}) {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+	}
+	for _, words := range [][]string{nil, {""}, {"a", "b"}, {"."}, {"a..b"}, {"10.0.0.1"}, {"fd00::1"}, {"*.example"}, {"-a"}, {"ä"}, {strings.Repeat("a", 64)}} {
+		if _, err := parse("tls_servername", words...); err == nil || !strings.HasSuffix(err.Error(), ": expected the host name in the certificate of the server") {
+			t.Errorf("%q: %v", words, err)
+		}
 	}
 }

@@ -17,6 +17,11 @@ import (
 // Open vSwitch programs verify each other in both directions.
 type TLSFiles struct {
 	Cert, Key, CA string
+	// ServerName is the host name that a server's certificate must be valid for, and that
+	// it is told in the handshake (SNI, RFC 6066, section 3). If it is empty, no name is
+	// compared, and a server is told the host of its endpoint unless that is an address,
+	// as by Open vSwitch programs.
+	ServerName string
 }
 
 // Config returns a configuration for a server or for a client. The files are read now: the
@@ -24,7 +29,7 @@ type TLSFiles struct {
 // changed on disk. While a changed set can't be read, as during a renewal, the last good
 // one stays in use.
 //
-// The peer must present a chain that ends in CA. Its name is not compared:
+// The peer must present a chain that ends in CA. Its name is compared with ServerName only:
 // certificates of Open vSwitch (ovs-pki(8)) carry no host name.
 func (f TLSFiles) Config(server bool) (*tls.Config, error) {
 	s := &fileStore{files: f}
@@ -44,6 +49,16 @@ func (f TLSFiles) Config(server bool) (*tls.Config, error) {
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.current().cert, nil }
 		// This turns off Go's own verification only, which compares names.
 		cfg.InsecureSkipVerify = true
+		cfg.ServerName = f.ServerName
+		cfg.VerifyConnection = func(cs tls.ConnectionState) error {
+			if err := s.verify(cs); err != nil || f.ServerName == "" {
+				return err
+			}
+			if err := cs.PeerCertificates[0].VerifyHostname(f.ServerName); err != nil {
+				return fmt.Errorf("tls_servername %q: %w", f.ServerName, err)
+			}
+			return nil
+		}
 	}
 	return cfg, nil
 }
@@ -139,7 +154,8 @@ func (f TLSFiles) stamps() (all [3]stamp, err error) {
 	return all, nil
 }
 
-// verify implements tls.Config.VerifyConnection: it checks the chain and not the name.
+// verify implements tls.Config.VerifyConnection: it checks the chain and not the name. Without
+// an error there is a certificate.
 func (s *fileStore) verify(cs tls.ConnectionState) error {
 	if len(cs.PeerCertificates) == 0 {
 		return errors.New("tls: the peer sent no certificate")

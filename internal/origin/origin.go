@@ -42,7 +42,8 @@ func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
 
 // Origin is who asked. Everything in it comes from the switch (in_port,
 // registers, the local databases), except MAC and Destination, which are the
-// packet's own: no identity may rest on those two.
+// packet's own: no identity rests on those two, but that of an external port of OVN, which
+// nothing else tells from others.
 type Origin struct {
 	// Bridge is the name of the Open vSwitch bridge.
 	Bridge string
@@ -56,6 +57,8 @@ type Origin struct {
 	Switch string
 	// Port is the name of the logical port.
 	Port string
+	// Attributes are what the databases say of the port beside that, nil for nothing.
+	Attributes Attributes
 	// MAC is the source address of the frame.
 	MAC MAC
 	// Destination is where the guest sent its query.
@@ -70,6 +73,16 @@ type Origin struct {
 	// Lookup is set for a question that a plugin asks for its own ends while it
 	// works on that of the guest, such as the target of a CNAME. Resumer is nil then.
 	Lookup bool
+}
+
+// Attributes are what the databases say of a port beside its identity, as far as labels of
+// metadata ask for it. They are immutable.
+type Attributes interface {
+	// Routers returns the names of the logical routers that the port's switch is attached to:
+	// sorted, each once, separated by commas.
+	Routers() string
+	// ExternalID returns the value of a key of the port's external_ids, "" if it has none.
+	ExternalID(key string) string
 }
 
 // Resumer gives a paused packet back to the pipeline of the switch. Its error

@@ -13,18 +13,21 @@ import (
 type binding struct {
 	name, kind string // logical_port and type
 	owner      string // external_ids:neutron:device_owner
+	function   string // options:is-nf
 	datapath   ovsdb.UUID
 	chassis    ovsdb.UUID
 	additional []ovsdb.UUID // additional_chassis: they have it too while it migrates
 	requested  ovsdb.UUID   // requested_chassis: it is to have the port
 	key        uint32       // tunnel key
-	tag        uint16       // VLAN of a container
+	tag        uint16       // VLAN of a container, or of a localnet port
+	etherType  string       // options:ethtype, of the tags of a localnet port
 	parent     string       // port of the container's VM
 	peer       string       // of a patch port: the port at its other end
 	hostname   string       // options:hostname as it stands
 	canonical  string       // of hostname
 	mac        []string
-	addresses  addresses // of mac
+	addresses  addresses   // of mac
+	ids        []rows.Pair // external_ids, of the keys that labels are asked for
 }
 
 func (w *world) bindingColumns() []rows.Column[binding] {
@@ -41,15 +44,18 @@ func (w *world) bindingColumns() []rows.Column[binding] {
 		rows.Key("options", "hostname", func(p *binding) *string { return &p.hostname }).Then(func(id ovsdb.UUID, p *binding) {
 			p.canonical = parseHostname(p.hostname, w.reporter(southboundName, tablePort, id))
 		}),
+		rows.Key("options", "ethtype", func(p *binding) *string { return &p.etherType }),
 		rows.Key("options", "peer", func(p *binding) *string { return &p.peer }),
+		rows.Key("options", functionKey, func(p *binding) *string { return &p.function }),
 		rows.UUID("chassis", func(p *binding) *ovsdb.UUID { return &p.chassis }),
 		rows.Key("external_ids", ownerKey, func(p *binding) *string { return &p.owner }),
+		rows.Keys("external_ids", w.labelKeys, func(p *binding) *[]rows.Pair { return &p.ids }),
 		rows.UUIDs("additional_chassis", func(p *binding) *[]ovsdb.UUID { return &p.additional }).Optional(), // from OVN 22.06 on
 		rows.UUID("requested_chassis", func(p *binding) *ovsdb.UUID { return &p.requested }).Optional(),      // from OVN 21.06 on
 	}
 }
 
-func (p *binding) effectiveKind() string { return effectiveKind(p.kind, p.owner) }
+func (p *binding) effectiveKind() string { return effectiveKind(p.kind, p.owner, p.function) }
 
 // isOn reports whether a chassis has the port: alone, or with others while it migrates
 // (ovn-sb(5), Port_Binding additional_chassis).
@@ -80,6 +86,7 @@ func (s *southbound) portChanged(id ovsdb.UUID, old, next *binding) {
 // markPort marks the network of a port as dirty.
 func (s *southbound) markPort(p *binding) {
 	s.markDatapath(p.datapath, true)
+	s.markRouterPort(p)
 	if s.isHere(p) || s.world.grace.isKept(p.name) {
 		s.world.conditionsDirty = true
 	}

@@ -177,6 +177,25 @@ func (b *snapshotBuilder) rename(n *Network, add bool) {
 	}
 }
 
+// portsOf builds the ports of a network.
+func (w *world) portsOf(n *Network) *ports {
+	b := newPortsBuilder(n, w.bad)
+	if w.dnsServerUsers > 0 {
+		b.withDNSServers()
+	}
+	w.topology.addPorts(b)
+	if w.gatewayUsers > 0 {
+		b.addGateways(w.topology.gateways(n.ID))
+	}
+	for rows, ports := range b.dhcp {
+		servers := w.nb.dnsServers(rows)
+		for _, p := range ports {
+			p.DNSServers = servers
+		}
+	}
+	return b.done()
+}
+
 // network builds one network, nil if there is none or if it is not complete. Unless
 // withPorts is set it shares the ports of old.
 func (w *world) network(id origin.Network, old *Network, withPorts bool) *Network {
@@ -191,9 +210,7 @@ func (w *world) network(id origin.Network, old *Network, withPorts bool) *Networ
 	if old != nil && !withPorts {
 		n.ports = old.ports
 	} else {
-		b := newPortsBuilder(n)
-		w.topology.addPorts(b)
-		n.ports = b.done()
+		n.ports = w.portsOf(n)
 	}
 	slices.SortFunc(dns, func(a, b *dnsRow) int { return a.id.Compare(b.id) })
 	var tables []*names.Table

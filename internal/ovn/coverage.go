@@ -19,6 +19,8 @@ type coverage struct {
 	ports []string
 	// routers is set if the rows that join networks are asked for.
 	routers bool
+	// named are the datapaths of which only the row is asked for, sorted.
+	named []ovsdb.UUID
 }
 
 // portRef is how a database refers to the port at the other end of a link: Southbound
@@ -61,7 +63,7 @@ func (c coverage) equals(other coverage) bool {
 		}
 	}
 	return len(c.rows) == len(other.rows) && slices.Equal(c.farPorts, other.farPorts) &&
-		slices.Equal(c.ports, other.ports) && c.routers == other.routers
+		slices.Equal(c.ports, other.ports) && c.routers == other.routers && slices.Equal(c.named, other.named)
 }
 
 // includes reports whether c asks for all that another coverage of the same tables asks for.
@@ -72,7 +74,8 @@ func (c coverage) includes(other coverage) bool {
 		}
 	}
 	return includes(c.farPorts, other.farPorts, comparePortRefs) &&
-		includes(c.ports, other.ports, cmp.Compare) && (c.routers || !other.routers)
+		includes(c.ports, other.ports, cmp.Compare) && (c.routers || !other.routers) &&
+		includes(c.named, other.named, ovsdb.UUID.Compare)
 }
 
 // includes reports whether a sorted set has all of another.

@@ -4,6 +4,7 @@ package ovn
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -35,6 +36,8 @@ type topology interface {
 	describe(n *Network) (dns []*dnsRow, ok bool)
 	// addPorts adds the ports of a network.
 	addPorts(b *portsBuilder)
+	// gateways returns the addresses of the routers on a network, in any order.
+	gateways(id origin.Network) []netip.Addr
 }
 
 // connection is what each database has: its client, its tables, and which conditions it
@@ -50,6 +53,13 @@ type connection struct {
 	// syncing is set from a Reset to its Commit: the rows known are marked as
 	// unseen, and those that do not come by the Commit are removed.
 	syncing bool
+	// begun is set once a connection has begun to send rows.
+	begun bool
+	// keysAdded is set from when keys of external_ids are asked for (Source.AddLabels) to the
+	// next Reset. unreadKeys are these keys up to the Commit behind that, as long as they are
+	// asked for: until then rows lack their values.
+	keysAdded  bool
+	unreadKeys []string
 	// unacknowledged are the conditions that are set and not acknowledged, oldest
 	// first.
 	unacknowledged []conditionSet
@@ -99,10 +109,29 @@ func (c *connection) set(cover coverage, others []string, conditions map[string]
 	c.unacknowledged = append(c.unacknowledged, c.latest)
 }
 
+// readKeys has all rows read with keys of external_ids that nobody has asked for before.
+func (c *connection) readKeys(keys []string) {
+	c.keysAdded, c.unreadKeys = true, append(c.unreadKeys, keys...)
+	if c.begun {
+		c.client.Reread()
+	}
+}
+
+// keepKeys says which keys are asked for still. It reports whether nothing is to be waited for
+// any more: all that had not been read are not.
+func (c *connection) keepKeys(asked []string) (done bool) {
+	before := len(c.unreadKeys)
+	c.unreadKeys = slices.DeleteFunc(c.unreadKeys, func(key string) bool { return !slices.Contains(asked, key) })
+	return before > 0 && len(c.unreadKeys) == 0
+}
+
 // hasAll reports whether the rows are all that is wanted. They are where the conditions set
 // last ask for no more than those acknowledged, and than all between: with conditions that
 // ask for less the database removes rows before it acknowledges them.
 func (c *connection) hasAll() bool {
+	if len(c.unreadKeys) > 0 {
+		return false
+	}
 	if len(c.unacknowledged) == 0 {
 		return true
 	}

@@ -25,7 +25,7 @@ func (w *world) staleNetwork(old *Network) *Network {
 	w.grace.stale[old.ID] = struct{}{}
 	n, ports := *old, *old.ports
 	n.ports, ports.guests = &ports, guests
-	ports.byKey = make(map[uint64]*Port, len(guests))
+	ports.byKey, ports.external = make(map[uint64]*Port, len(guests)), nil
 	for _, p := range guests {
 		ports.byKey[pipelineKey(p.DatapathKey, p.Key)] = p
 	}

@@ -56,26 +56,3 @@ func (n *northbound) switchChanged(id ovsdb.UUID, old, next *logicalSwitch) {
 func (w *world) markDirtySwitch(id ovsdb.UUID, withPorts bool) {
 	w.markDirty(origin.Network(id), withPorts)
 }
-
-// dhcpOptions is a row of DHCP_Options.
-type dhcpOptions struct {
-	raw    string // options:domain_name as it stands
-	domain string // canonical, "" for none
-}
-
-func (w *world) dhcpColumns() []rows.Column[dhcpOptions] {
-	return []rows.Column[dhcpOptions]{
-		rows.Key("options", "domain_name", func(d *dhcpOptions) *string { return &d.raw }).Then(func(id ovsdb.UUID, d *dhcpOptions) {
-			d.domain = parseDomainName(d.raw, w.reporter(northboundName, tableDHCP, id))
-		}),
-	}
-}
-
-func (n *northbound) dhcpChanged(id ovsdb.UUID, old, next *dhcpOptions) {
-	if old == nil && next.raw == "" {
-		return // nothing for the ports
-	}
-	for p := range n.dhcpOf[id] {
-		n.markPort(p)
-	}
-}

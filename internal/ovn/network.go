@@ -40,6 +40,12 @@ func (n *Network) Owns(addr netip.Addr) bool {
 	return ok || n.ports.metadata && IsMetadata(addr)
 }
 
+// Gateways returns the addresses of the routers on the switch, IPv4 first, sorted: those that
+// their ports have been given, not the link-local ones that OVN makes of a MAC. There are none
+// unless Requests.Gateways asks for them, and none on a switch with more than 32. The routers
+// of Neutron for which the network is the external one are left out.
+func (n *Network) Gateways() []netip.Addr { return n.ports.gateways }
+
 // IsMetadata reports whether the address is that of the metadata service of clouds
 // (neutron-lib, METADATA_V4_IP and METADATA_V6_IP).
 func IsMetadata(addr netip.Addr) bool { return addr == metadata4 || addr == metadata6 }

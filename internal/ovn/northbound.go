@@ -3,6 +3,8 @@
 package ovn
 
 import (
+	"net/netip"
+
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
@@ -87,11 +89,25 @@ func (n *northbound) complete(id origin.Network, l *logicalPort) {
 	if p == nil || n.switchOf[p.id] != ovsdb.UUID(id) {
 		return
 	}
-	l.addresses = p.allAddresses()
+	l.addresses, l.macs = p.allAddresses(), p.allMACs()
 	l.disabled = p.disabled
-	if d := n.dhcp.Get(p.dhcp); d != nil && d.domain != "" {
+	l.dhcp = p.dhcp
+	if d := n.dhcp.Get(p.dhcp.v4); d != nil && d.domain != "" {
 		l.domain = d.domain
 	}
+}
+
+func (n *northbound) gateways(id origin.Network) (all []netip.Addr) {
+	for _, id := range n.switches.Get(ovsdb.UUID(id)).ports {
+		p := n.ports.Get(id)
+		if p == nil || p.kind != kindRouter || p.owner == ownerExternal {
+			continue
+		}
+		if port := n.routerPortNamed[p.routerPort]; port != nil {
+			all = append(all, parseNetworks(port.networks)...)
+		}
+	}
+	return all
 }
 
 // The methods of topology follow, for where Northbound is read alone.
@@ -119,14 +135,18 @@ func (n *northbound) describe(to *Network) (dns []*dnsRow, ok bool) {
 }
 
 func (n *northbound) addPorts(b *portsBuilder) {
-	for _, id := range n.switches.Get(ovsdb.UUID(b.network.ID)).ports {
+	s := n.switches.Get(ovsdb.UUID(b.network.ID))
+	if n.world.labels.routerUsers > 0 {
+		b.routers = n.routerNames(s)
+	}
+	for _, id := range s.ports {
 		p := n.ports.Get(id)
 		if p == nil {
 			continue
 		}
 		l := logicalPort{
-			name: p.name, kind: effectiveKind(p.kind, p.owner), parent: p.parent, tag: p.tag,
-			hostname: p.canonical, domain: b.network.Domain, local: n.world.isPlugged(p.name),
+			name: p.name, kind: effectiveKind(p.kind, p.owner, p.function), parent: p.parent, tag: p.tag,
+			hostname: p.canonical, domain: b.network.Domain, local: n.world.isPlugged(p.name), ids: p.ids,
 		}
 		n.complete(b.network.ID, &l)
 		b.add(l)

@@ -124,10 +124,20 @@ func (n *northbound) wantReferences(want *northboundWant) {
 		}
 	}
 	for _, p := range n.ports.All() {
-		if p.dhcp != (ovsdb.UUID{}) {
-			cover[tableDHCP] = append(cover[tableDHCP], p.dhcp)
-		}
+		cover[tableDHCP] = append(cover[tableDHCP], n.wantedDHCP(p)...)
 	}
+}
+
+// wantedDHCP returns the DHCP_Options rows that are read for a port: that for IPv4 has the
+// domain.
+func (n *northbound) wantedDHCP(p *switchPort) (rows []ovsdb.UUID) {
+	if p.dhcp.v4 != (ovsdb.UUID{}) {
+		rows = append(rows, p.dhcp.v4)
+	}
+	if p.dhcp.v6 != (ovsdb.UUID{}) && n.world.dnsServerUsers > 0 {
+		rows = append(rows, p.dhcp.v6)
+	}
+	return rows
 }
 
 func (n *northbound) covers(id origin.Network) bool {
@@ -142,7 +152,7 @@ func (n *northbound) covers(id origin.Network) bool {
 		return false
 	}
 	for _, id := range s.ports {
-		if p := n.ports.Get(id); p != nil && p.dhcp != (ovsdb.UUID{}) && !n.acknowledged.coverage.has(tableDHCP, p.dhcp) {
+		if p := n.ports.Get(id); p != nil && !n.acknowledged.coverage.hasAll(tableDHCP, n.wantedDHCP(p)) {
 			return false
 		}
 	}

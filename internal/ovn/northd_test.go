@@ -29,6 +29,8 @@ var twoTenants = []string{
 	`lsp-add red r2 -- lsp-set-addresses r2 02:00:00:00:00:02~10.0.0.39~10.0.0.41 -- lsp-set-options r2 hostname=vm1`,
 	`lsp-add bare d1 -- lsp-set-addresses d1 02:00:00:00:00:0d~10.0.0.3 -- set Logical_Switch_Port d1 external_ids:"neutron:device_owner"="network:dhcp"`,
 	`lsp-add red r3 -- lsp-set-addresses r3 02:00:00:00:00:0e~10.0.0.43 -- set Logical_Switch_Port r3 external_ids:"neutron:device_owner"="compute:nova"`,
+	`lsp-add red f1 -- lsp-set-addresses f1 02:00:00:00:00:0f~10.0.0.44 -- lsp-set-options f1 is-nf=true nf-linked-port=f2 hostname=function`,
+	`lsp-add red f2 -- lsp-set-addresses f2 unknown -- lsp-set-options f2 is-nf=false`,
 	`lsp-add bare p1 -- lsp-set-addresses p1 02:00:00:00:00:01~10.0.0.4 -- lsp-set-options p1 hostname=vm1`,
 	`--id=@d create DNS records={vm1.ovn.org="10.0.0.4~aef0::4",VM2.OVN.org="10.0.0.6,20.0.0.4","4.0.0.10.in-addr.arpa"="vm1.ovn.org"} -- set Logical_Switch blue dns_records=@d`,
 	`--id=@d create DNS records={vm1.ovn.org="10.0.0.40",vm1="10.0.0.42"} -- set Logical_Switch red dns_records=@d`,
@@ -44,7 +46,7 @@ func (r *rig) build(topology []string) {
 	r.nbctl("lsp-set-dhcpv4-options b2 " + options)
 	r.nbctl("--wait=sb sync")
 	r.sbctl("chassis-add hv1 geneve 127.0.0.1 -- chassis-add hv2 geneve 127.0.0.2")
-	for _, port := range []string{"b1", "b2", "c1", "p1", "d1"} {
+	for _, port := range []string{"b1", "b2", "c1", "p1", "d1", "f1"} {
 		r.sbctl("lsp-bind " + port + " hv1")
 	}
 	r.sbctl("lsp-bind r1 hv2")
@@ -124,7 +126,7 @@ func TestNorthd(t *testing.T) {
 			s := r.acquire(c)
 			s.SetChassis("hv1")
 			defer s.AddNetwork("red")()
-			s.SetPorts("br", []string{"b1", "c1", "p1"}, 0)
+			s.SetPorts("br", []string{"b1", "c1", "p1", "f1"}, 0)
 			snapshot := eventually(t, s, lookups(tt.want))
 			eventually(t, s, func(s *Snapshot) string {
 				if got := guests(s); got != tt.guests {
@@ -158,6 +160,9 @@ func TestNorthd(t *testing.T) {
 			}
 			if snapshot.PortByName("l1") != nil || snapshot.PortByName("blue-r") != nil || snapshot.PortByName("n1") != nil {
 				t.Error("a localport, router or localnet port counts as a guest")
+			}
+			if snapshot.PortByName("f1") != nil || snapshot.PortByName("f2") == nil {
+				t.Error("a port of a network function counts as a guest, or one that is none does not")
 			}
 			table, cookies, ok := snapshot.DNSStage()
 			if ok != tt.sb {

@@ -8,12 +8,12 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// Port is a guest's logical port: a VIF, a container in a VM or a virtual port.
+// Port is a guest's logical port: a VIF, a container in a VM, a virtual or an external port.
 // It is immutable.
 type Port struct {
 	// Name is the unique Port_Binding.logical_port.
 	Name string
-	// Type is "" or "virtual".
+	// Type is "", "virtual" or "external".
 	Type string
 	// Network and SwitchName say which logical switch it is on.
 	Network    origin.Network
@@ -34,6 +34,17 @@ type Port struct {
 	Local bool
 	// Addresses are the port's, IPv4 first, sorted.
 	Addresses []netip.Addr
+	// MACs are the hardware addresses that the port has in OVN.
+	MACs []origin.MAC
+	// Localnets are the ports of the switch that packets of an external port enter by, in
+	// the order of their names. It is nil for others, and where the port is not Local.
+	Localnets []Localnet
+	// DNSServers are what OVN's DHCP tells the guest to ask (options:dns_server of its
+	// DHCP_Options rows), IPv4 first, each once. Ports with the same rows share the slice.
+	// It is nil without Northbound, and unless Requests.DNSServers asks for it.
+	DNSServers []netip.Addr
+	// labels is for Routers and ExternalID, nil if they have nothing.
+	labels *portLabels
 }
 
 // IsContainer reports whether the port is that of a container in a VM.

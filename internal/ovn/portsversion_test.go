@@ -4,6 +4,7 @@ package ovn
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +20,13 @@ func portsPicture(s *Snapshot) string {
 			owners = append(owners, a.String())
 		}
 		slices.Sort(owners)
-		lines = append(lines, fmt.Sprint(p.DatapathKey, p.Key, p.Name, p.Addresses, n.DNSMeter, n.ports.metadata, owners))
+		var foreign []netip.Addr // the DNS servers that are none of the tenant's
+		for _, a := range p.DNSServers {
+			if !s.HasMachine(n, a) {
+				foreign = append(foreign, a)
+			}
+		}
+		lines = append(lines, fmt.Sprint(p.DatapathKey, p.Key, p.Name, p.Addresses, n.DNSMeter, n.ports.metadata, owners, foreign, n.Gateways()))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")

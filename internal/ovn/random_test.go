@@ -36,7 +36,13 @@ func TestRandom(t *testing.T) {
 	type reading struct {
 		config Config
 		joined bool
-		source *Source
+		// asks is set if DNS servers and gateways are asked for in the end, and asked if
+		// they are at the beginning. release undoes the request.
+		asks, asked bool
+		release     func()
+		source      *Source
+		// releaseLabels ends the requests for labels, nil for none.
+		releaseLabels func()
 	}
 	var readings []*reading
 	for _, monitor := range []Monitor{All, Local} {
@@ -49,7 +55,9 @@ func TestRandom(t *testing.T) {
 			for _, joined := range []bool{false, true} {
 				source := start(c, sb, nb, nil)
 				t.Cleanup(source.stop)
-				readings = append(readings, &reading{config: c, joined: joined, source: source})
+				readings = append(readings, &reading{
+					config: c, joined: joined, source: source, asks: joined || w.rand.IntN(2) == 0, asked: w.rand.IntN(2) == 0,
+				})
 			}
 		}
 	}
@@ -64,8 +72,12 @@ func TestRandom(t *testing.T) {
 
 	done := make(chan struct{})
 	var readers sync.WaitGroup
+	everything := Requests{DNSServers: true, Gateways: true}
 	for _, reading := range readings {
 		aim(reading.source, reading.joined)
+		if reading.asked {
+			reading.release = reading.source.Request(everything)
+		}
 		readers.Go(func() {
 			last, lastPicture := new(Snapshot), ""
 			for {
@@ -95,23 +107,46 @@ func TestRandom(t *testing.T) {
 			}
 		})
 	}
-	for range 400 {
+	for i := range 400 {
 		w.step()
+		if w.rand.IntN(3) == 0 { // somebody asks for labels, or no longer does
+			reading := readings[w.rand.IntN(len(readings))]
+			if reading.releaseLabels != nil {
+				reading.releaseLabels()
+				reading.releaseLabels = nil
+			} else {
+				reading.releaseLabels = reading.source.AddLabels(w.rand.IntN(2) == 0, []string{w.pick("a", "b", "c")})
+			}
+		}
+		for _, reading := range readings {
+			switch {
+			case i != 200 || reading.asks == reading.asked:
+			case reading.asks:
+				reading.source.Request(everything)
+			default:
+				reading.release()
+			}
+		}
 	}
 	close(done)
 	for _, reading := range readings {
 		reading.source.AddNetwork("s0") // so that there is something in any case
+		reading.source.AddLabels(true, []string{"a", "b"})
 	}
 	readers.Wait()
 	for _, reading := range readings {
-		name := fmt.Sprintf("southbound %v, northbound %v, monitor %d, joined %v", reading.config.Southbound != nil, reading.config.Northbound != nil, reading.config.Monitor, reading.joined)
+		name := fmt.Sprintf("southbound %v, northbound %v, monitor %d, joined %v, asks %v", reading.config.Southbound != nil, reading.config.Northbound != nil, reading.config.Monitor, reading.joined, reading.asks)
 		sb, nb, err := reading.config.parse()
 		if err != nil {
 			t.Fatal(err)
 		}
 		fresh := start(reading.config, sb, nb, nil)
 		aim(fresh, reading.joined)
+		if reading.asks {
+			fresh.Request(everything)
+		}
 		fresh.AddNetwork("s0")
+		fresh.AddLabels(true, []string{"a", "b"})
 		// The one may have more to ask for when the other has it all.
 		var diff string
 		for deadline := time.Now().Add(patience); ; {
@@ -164,7 +199,9 @@ func (w *chaos) begin() {
 		w.datapaths = append(w.datapaths, rowID(switchCount+i))
 		w.nb(`{"op":"insert","table":"Logical_Router","uuid":%q,"row":{"name":"r%d"}}`, switchID(switchCount+i), i)
 	}
-	w.nb(`{"op":"insert","table":"DHCP_Options","uuid":%q,"row":{"cidr":"10.0.0.0/8"}}`, rowID(0))
+	for i, cidr := range []string{"10.0.0.0/8", "fd00::/64"} {
+		w.nb(`{"op":"insert","table":"DHCP_Options","uuid":%q,"row":{"cidr":%q}}`, rowID(i), cidr)
+	}
 	w.sb(`{"op":"insert","table":"Encap","uuid-name":"e","row":{"type":"geneve","ip":"127.0.0.1","chassis_name":"hv1"}},`+
 		`{"op":"insert","table":"Chassis","uuid":%q,"row":{"name":"hv1","encaps":["named-uuid","e"]}}`, rowID(0))
 }
@@ -215,8 +252,14 @@ func (w *chaos) portRow(name string) string {
 		}
 	}
 	chassis := w.pick(`["set",[]]`, fmt.Sprintf(`["uuid",%q]`, rowID(0)))
-	return fmt.Sprintf(`{"datapath":["uuid",%q],"type":%q,"mac":["set",["02:00:00:00:00:01 %s",%q]],"options":["map",[["hostname",%q],["peer","p%d"],["other","x"]]],"chassis":%s}`,
-		datapath, kind, w.address(), w.pick("unknown", "dynamic", "02:00:00:00:00:02 10.0.0.77"), w.host(), i^1, chassis)
+	return fmt.Sprintf(`{"datapath":["uuid",%q],"type":%q,"mac":["set",["02:00:00:00:00:01 %s",%q]],"options":["map",[["hostname",%q],["peer","p%d"],["other","x"]]],"chassis":%s,"external_ids":["map",%s]}`,
+		datapath, kind, w.address(), w.pick("unknown", "dynamic", "02:00:00:00:00:02 10.0.0.77", fmt.Sprintf("02:00:00:00:00:04 10.0.0.%d/24 fd00::%d/64", w.rand.IntN(12), w.rand.IntN(12))),
+		w.host(), i^1, chassis, w.ids())
+}
+
+// ids are external_ids of a port.
+func (w *chaos) ids() string {
+	return w.pick("[]", `[["a","1"]]`, `[["a","2"],["b","3"],["c","4"]]`, `[["b",""],["c","5"]]`, `[["neutron:device_owner","network:dhcp"],["a","1"]]`, fmt.Sprintf(`[[%q,%q]]`, ownerKey, ownerExternal))
 }
 
 func (w *chaos) key() string {
@@ -240,7 +283,16 @@ func (w *chaos) records() string {
 }
 
 func (w *chaos) step() {
-	switch n := w.rand.IntN(16); n {
+	switch n := w.rand.IntN(18); n {
+	case 16: // a router has another name
+		i := switchCount + w.rand.IntN(routerCount)
+		name := fmt.Sprintf("r%d", w.rand.IntN(4))
+		w.nb(`{"op":"update","table":"Logical_Router","where":[["_uuid","==",["uuid",%q]]],"row":{"name":%q}}`, switchID(i), name)
+		w.sb(`{"op":"update","table":"Datapath_Binding","where":[["_uuid","==",["uuid",%q]]],"row":{"external_ids":["map",[["name",%q],["logical-router",%q]]]}}`, w.datapaths[i], name, switchID(i))
+	case 17: // a port has other external_ids
+		name := fmt.Sprintf("p%d", w.rand.IntN(portCount))
+		w.nb(`{"op":"update","table":"Logical_Switch_Port","where":[["name","==",%q]],"row":{"external_ids":["map",%s]}}`, name, w.ids())
+		w.sb(`{"op":"update","table":"Port_Binding","where":[["logical_port","==",%q]],"row":{"external_ids":["map",%s]}}`, name, w.ids())
 	case 0, 1: // a port comes or goes
 		i := w.rand.IntN(portCount)
 		name := fmt.Sprintf("p%d", i)
@@ -294,9 +346,9 @@ func (w *chaos) step() {
 			return
 		}
 		w.nbPorts = append(w.nbPorts, name)
-		w.nb(`{"op":"insert","table":"Logical_Switch_Port","uuid-name":"p","row":{"name":%q,"dhcpv4_options":%s,"options":["map",[["hostname",%q]]]}},`+
+		w.nb(`{"op":"insert","table":"Logical_Switch_Port","uuid-name":"p","row":{"name":%q,"dhcpv4_options":%s,"dhcpv6_options":%s,"options":["map",[["hostname",%q]]]}},`+
 			`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"mutations":[["ports","insert",["named-uuid","p"]]]}`,
-			name, w.pick(`["set",[]]`, fmt.Sprintf(`["uuid",%q]`, rowID(0))), w.host(), switchID(w.rand.IntN(switchCount)))
+			name, w.pick(`["set",[]]`, fmt.Sprintf(`["uuid",%q]`, rowID(0))), w.pick(`["set",[]]`, fmt.Sprintf(`["uuid",%q]`, rowID(1))), w.host(), switchID(w.rand.IntN(switchCount)))
 	case 11: // a Northbound port changes
 		w.nb(`{"op":"update","table":"Logical_Switch_Port","where":[["name","==",%q]],"row":{"addresses":["set",[%q,"02:00:00:00:00:01 %s"]],"dynamic_addresses":%q,"enabled":%s}}`,
 			fmt.Sprintf("p%d", w.rand.IntN(portCount)), w.pick("dynamic", "unknown"), w.address(), "02:00:00:00:00:03 10.0.0.99", w.pick("true", "false", `["set",[]]`))
@@ -309,18 +361,22 @@ func (w *chaos) step() {
 			w.host(), switchID(w.rand.IntN(switchCount)))
 	case 14: // a switch and a router are joined, or have something between them
 		i := w.rand.IntN(100)
-		w.nb(`{"op":"insert","table":"Logical_Router_Port","uuid-name":"p","row":{"name":"lrp%d","mac":"02:00:00:00:00:09","networks":"10.9.0.1/24","peer":"lrp%d"}},`+
+		w.nb(`{"op":"insert","table":"Logical_Router_Port","uuid-name":"p","row":{"name":"lrp%d","mac":"02:00:00:00:00:09","networks":["set",["10.9.0.%d/24","fd09::%d/64"]],"peer":"lrp%d"}},`+
 			`{"op":"mutate","table":"Logical_Router","where":[["_uuid","==",["uuid",%q]]],"mutations":[["ports","insert",["named-uuid","p"]]]},`+
 			`{"op":"insert","table":"Logical_Switch_Port","uuid-name":"q","row":{"name":"q%d","type":%q,"options":["map",[["router-port","lrp%d"]]]}},`+
 			`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"mutations":[["ports","insert",["named-uuid","q"]]]}`,
-			len(w.lrps), w.rand.IntN(len(w.lrps)+2), switchID(switchCount+w.rand.IntN(routerCount)), len(w.lrps), w.pick("router", "router", "router", "router", "localnet"), len(w.lrps)+i/90, switchID(w.rand.IntN(switchCount)))
+			len(w.lrps), w.rand.IntN(250)+1, w.rand.IntN(250)+1, w.rand.IntN(len(w.lrps)+2), switchID(switchCount+w.rand.IntN(routerCount)), len(w.lrps), w.pick("router", "router", "router", "router", "localnet"), len(w.lrps)+i/90, switchID(w.rand.IntN(switchCount)))
 		w.lrps = append(w.lrps, fmt.Sprintf("lrp%d", len(w.lrps)))
 	case 15: // one of those goes
 		if len(w.lrps) > 0 {
 			w.r.nbctl(w.pick("--if-exists lrp-del lrp", "--if-exists lsp-del q") + fmt.Sprint(w.rand.IntN(len(w.lrps))))
 		}
-	case 13: // DHCP tells another domain, and the chassis comes and goes
-		w.nb(`{"op":"update","table":"DHCP_Options","where":[],"row":{"options":["map",[["domain_name",%q]]]}}`, w.pick(`"dhcp.test"`, `"other.test"`, ""))
+	case 13: // DHCP tells another domain or server, a router has another address, and the chassis comes and goes
+		w.nb(`{"op":"update","table":"DHCP_Options","where":[["cidr","==",%q]],"row":{"options":["map",[["domain_name",%q],["dns_server",%q]]]}}`, w.pick("10.0.0.0/8", "fd00::/64"), w.pick(`"dhcp.test"`, `"other.test"`, ""),
+			w.pick("", "9.9.9.9", fmt.Sprintf("{10.0.0.%d, 9.9.9.9, fd00::%d}", w.rand.IntN(12), w.rand.IntN(12)), "{fd00::9 9.9.9.10 x"))
+		if len(w.lrps) > 0 {
+			w.nb(`{"op":"update","table":"Logical_Router_Port","where":[["name","==",%q]],"row":{"networks":"10.9.1.%d/24"}}`, w.pick(w.lrps...), w.rand.IntN(250)+1)
+		}
 		w.sb(`{"op":"update","table":"Chassis","where":[],"row":{"name":%q}}`, w.pick("hv1", "hv1", "hv2"))
 	}
 }

@@ -15,6 +15,7 @@ func (r receiver) Reset() {
 	defer r.source.mu.Unlock()
 	d := r.db.conn()
 	d.partial, d.syncing = true, true
+	d.begun, d.keysAdded = true, false
 	r.db.conn().tables.Begin()
 }
 
@@ -42,6 +43,9 @@ func (r receiver) Commit() {
 	if d.syncing {
 		r.db.conn().tables.Sweep()
 		r.db.synced()
+		if len(d.unreadKeys) > 0 && !d.keysAdded {
+			d.unreadKeys, r.source.coverageChanged = nil, true
+		}
 	}
 	d.partial, d.syncing = false, false
 	r.source.update()

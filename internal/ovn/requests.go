@@ -39,6 +39,11 @@ type Requests struct {
 	Routers bool
 	// Network asks for AddNetwork; empty for none.
 	Network string
+	// DNSServers asks for Port.DNSServers, Gateways for Network.Gateways.
+	DNSServers, Gateways bool
+	// RouterNames and ExternalIDs, keys, ask for AddLabels.
+	RouterNames bool
+	ExternalIDs []string
 }
 
 // Request asks for all that r says. The function that it returns takes that back.
@@ -49,6 +54,15 @@ func (s *Source) Request(r Requests) (release func()) {
 	}
 	if r.Network != "" {
 		all = append(all, s.AddNetwork(r.Network))
+	}
+	if r.RouterNames || len(r.ExternalIDs) > 0 {
+		all = append(all, s.AddLabels(r.RouterNames, r.ExternalIDs))
+	}
+	if r.DNSServers {
+		all = append(all, s.use(&s.dnsServerUsers))
+	}
+	if r.Gateways {
+		all = append(all, s.use(&s.gatewayUsers))
 	}
 	return func() {
 		for _, release := range all {
@@ -94,6 +108,59 @@ func (s *Source) joinNetworks(n int) {
 	had := s.groups.users > 0
 	s.useGroups(n)
 	if !had {
+		s.unsettle()
+	}
+	s.update()
+}
+
+// AddLabels has Port.Routers work if routers is set, and Port.ExternalID for those keys. With
+// keys that nobody has asked for the database is read once more, unless it has not been read
+// yet: rows are stored without what nobody asks for. release undoes that.
+func (s *Source) AddLabels(routers bool, keys []string) (release func()) {
+	s.addLabels(routers, keys, 1)
+	return sync.OnceFunc(func() { s.addLabels(routers, keys, -1) })
+}
+
+func (s *Source) addLabels(routers bool, keys []string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	routersChanged, added := s.labels.count(routers, keys, n)
+	if routersChanged {
+		s.conditionsDirty = true
+		s.markAllPorts()
+	}
+	topology := s.databases[0].conn()
+	if len(added) > 0 {
+		topology.readKeys(added)
+	}
+	if topology.keepKeys(s.labels.keys) {
+		s.coverageChanged = true
+	}
+	if n > 0 && (routersChanged || len(added) > 0) {
+		s.unsettle()
+	}
+	s.update()
+}
+
+// use counts one more user of what ports are made of. The function that it returns takes
+// that back.
+func (s *Source) use(users *int) (release func()) {
+	s.addUser(users, 1)
+	return sync.OnceFunc(func() { s.addUser(users, -1) })
+}
+
+func (s *Source) addUser(users *int, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	had := *users > 0
+	*users += n
+	has := *users > 0
+	if had == has {
+		return
+	}
+	s.markAllPorts()
+	s.conditionsDirty = true
+	if has {
 		s.unsettle()
 	}
 	s.update()

@@ -247,8 +247,19 @@ func dump(s *Snapshot) string {
 			name, _ := dns.ReverseAddr(addr.String())
 			line("%s reverse %s %s", id, addr, ask(s.SwitchScope(id), name, domain))
 		}
+		for a := range n.ports.machines {
+			line("%s machine %s %v", id, a, s.HasMachine(n, a))
+		}
+		line("%s gateways %v", id, n.Gateways())
+		for _, a := range n.Gateways() {
+			if !n.Owns(a) {
+				line("%s does not own its gateway %s", id, a)
+			}
+		}
 		for _, p := range n.ports.all {
-			line("port %+v", *p)
+			of := *p
+			of.labels = nil
+			line("port %+v routers %q ids %q %q", of, p.Routers(), p.ExternalID("a"), p.ExternalID("b"))
 			if got := s.Guest(p.DatapathKey, p.Key); p.Key != 0 && got != p {
 				line("port %s is not to be found by its keys: %v", p.Name, got)
 			}

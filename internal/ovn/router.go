@@ -11,6 +11,7 @@ import (
 
 // router is a row of Logical_Router.
 type router struct {
+	name  string
 	ports []ovsdb.UUID
 }
 
@@ -18,16 +19,21 @@ type router struct {
 type routerPort struct {
 	id         ovsdb.UUID
 	name, peer string
+	networks   []string // addresses with prefix lengths
 }
 
 func routerColumns() []rows.Column[router] {
-	return []rows.Column[router]{rows.UUIDs("ports", func(r *router) *[]ovsdb.UUID { return &r.ports })}
+	return []rows.Column[router]{
+		rows.String("name", func(r *router) *string { return &r.name }),
+		rows.UUIDs("ports", func(r *router) *[]ovsdb.UUID { return &r.ports }),
+	}
 }
 
 func routerPortColumns() []rows.Column[routerPort] {
 	return []rows.Column[routerPort]{
 		rows.String("name", func(p *routerPort) *string { return &p.name }),
 		rows.String("peer", func(p *routerPort) *string { return &p.peer }),
+		rows.Strings("networks", func(p *routerPort) *[]string { return &p.networks }),
 	}
 }
 
@@ -39,8 +45,10 @@ func (n *northbound) routerChanged(id ovsdb.UUID, old, next *router) {
 	if next != nil {
 		nextPorts = next.ports
 	}
+	n.markAttachedAll(oldPorts)
+	n.markAttachedAll(nextPorts)
 	if next != nil && slices.Equal(oldPorts, nextPorts) {
-		return // a new router that joins nothing
+		return // a new router that joins nothing, or one with another name
 	}
 	n.routerOf.Replace(id, oldPorts, nextPorts)
 	n.touchNode(id)
@@ -50,9 +58,22 @@ func (n *northbound) routerPortChanged(id ovsdb.UUID, old, next *routerPort) {
 	if next != nil {
 		next.id = id
 		n.routerPortNamed[next.name] = next
+		n.markAttached(next.name)
 	}
 	if old != nil {
 		n.routerPortNamed.Remove(old.name, old)
+		n.markAttached(old.name)
 	}
 	n.touchNode(n.routerOf[id])
+}
+
+// markAttached marks the networks of a router's port: those that it is a gateway of, or that
+// tell the name of the router.
+func (n *northbound) markAttached(routerPort string) {
+	if !n.world.usesRouters() {
+		return
+	}
+	for id := range n.attached[routerPort] {
+		n.markPort(id)
+	}
 }

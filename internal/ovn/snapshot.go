@@ -24,8 +24,8 @@ type Snapshot struct {
 	// Settled is set when the snapshot has every guest of the local chassis: Southbound
 	// has, or had, its row, and the databases have acknowledged the conditions for it.
 	// It may be unset again until the rows of a new guest's network are read. It is
-	// unset, too, from a call of Source.JoinNetworks or Source.AddNetwork that asks for more
-	// until that is read.
+	// unset, too, from a call of Source.Request, JoinNetworks or AddNetwork that asks for
+	// more until that is read.
 	Settled bool
 	// PortsVersion is that of the networks, their ports and their DNSMeter: of two
 	// snapshots of one Source that have the same, Guests, Owns and DNSMeter say the same.

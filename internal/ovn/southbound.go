@@ -4,6 +4,7 @@ package ovn
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/puntdns/puntdns/internal/origin"
@@ -101,13 +102,16 @@ func (s *southbound) describe(n *Network) (dns []*dnsRow, ok bool) {
 // addPorts adds the ports of a network, with what only Northbound has of them.
 func (s *southbound) addPorts(b *portsBuilder) {
 	w := s.world
+	if w.labels.routerUsers > 0 {
+		b.routers = s.routerNames(b.network.ID)
+	}
 	for id, d := range s.networks[b.network.ID] {
 		b.out.datapaths = append(b.out.datapaths, d.key)
 		for _, p := range s.portsOf[id] {
 			l := logicalPort{
 				name: p.name, kind: p.effectiveKind(), datapath: d.key, key: p.key, parent: p.parent, tag: p.tag,
-				hostname: p.canonical, domain: b.network.Domain, addresses: p.addresses.static,
-				local: s.isHere(p) || w.grace.has(p.name, d.key, p.key),
+				service: p.etherType == "802.11ad", hostname: p.canonical, domain: b.network.Domain, addresses: p.addresses.static, macs: p.addresses.macs,
+				local: s.isHere(p) || w.grace.has(p.name, d.key, p.key), ids: p.ids,
 			}
 			if w.nb != nil {
 				w.nb.complete(b.network.ID, &l)
@@ -117,4 +121,15 @@ func (s *southbound) addPorts(b *portsBuilder) {
 	}
 	w.keepPorts(b)
 	slices.Sort(b.out.datapaths)
+}
+
+func (s *southbound) gateways(id origin.Network) (all []netip.Addr) {
+	for dp := range s.networks[id] {
+		for name, port := range s.routerPorts(dp) {
+			if p := s.links.byName[name]; p != nil && p.peer == port.name {
+				all = append(all, parseNetworks(p.mac)...)
+			}
+		}
+	}
+	return all
 }

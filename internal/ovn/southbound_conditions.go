@@ -24,18 +24,22 @@ func (s *southbound) setConditions() {
 		return
 	}
 	w := s.world
-	want := s.wantedDatapaths()
+	own := s.wantedDatapaths()
+	want := own
 	// The rows of guests that are kept may come back with other UUIDs, and those of
 	// ports that are no guests here are not read otherwise.
-	cover := coverage{routers: w.groups.users > 0, ports: w.portsByName(w.grace.names()...)}
+	cover := coverage{routers: w.groups.users > 0, ports: w.portsByName(slices.Concat(w.grace.names(), s.gatewayPorts(want))...)}
 	if cover.routers {
-		want, cover.farPorts = reach(s, want)
+		want, cover.farPorts = reach(s, own)
+	}
+	if w.labels.routerUsers > 0 {
+		s.wantRouterNames(&cover, own, want)
 	}
 	cover.rows = map[string][]ovsdb.UUID{tableDatapath: want}
 	wantedNames := slices.Sorted(maps.Keys(w.wantedNames))
 	keys := w.grace.datapaths()
 	conditions[tablePort] = byUUID("datapath", "==", want, s.portConditions(cover)...)
-	conditions[tableDatapath] = byUUID("_uuid", "==", want, datapathConditions(wantedNames, keys)...)
+	conditions[tableDatapath] = byUUID("_uuid", "==", want, slices.Concat(datapathConditions(wantedNames, keys), byUUID("_uuid", "==", cover.named))...)
 	conditions[tableDNS] = byUUID("datapaths", "includes", want)
 	others := []string{"chassis " + s.self.String(), "meters " + meters}
 	for _, name := range wantedNames {
@@ -60,6 +64,20 @@ func (s *southbound) wantedDatapaths() (want []ovsdb.UUID) {
 		}
 	}
 	return sortedSet(want)
+}
+
+// gatewayPorts are the ports of routers that those datapaths are joined to, if Network.Gateways
+// is asked for.
+func (s *southbound) gatewayPorts(datapaths []ovsdb.UUID) (all []string) {
+	if s.world.gatewayUsers == 0 {
+		return nil
+	}
+	for _, dp := range datapaths {
+		for name := range s.routerPorts(dp) {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // portConditions ask for the ports that are wanted whatever datapath they are on.
@@ -92,8 +110,13 @@ func datapathConditions(names []string, keys []uint32) (all []ovsdb.Condition) {
 
 func (s *southbound) covers(id origin.Network) bool {
 	for dp := range s.networks[id] {
-		if !s.acknowledged.coverage.has(tableDatapath, dp) {
+		if !s.acknowledged.coverage.has(tableDatapath, dp) || s.world.labels.routerUsers > 0 && !s.coversRouterNames(dp) {
 			return false
+		}
+		for _, name := range s.gatewayPorts([]ovsdb.UUID{dp}) {
+			if s.links.byName[name] == nil && !s.acknowledged.coverage.hasPort(name) && !s.coversPort(portRef{name: name}) {
+				return false
+			}
 		}
 	}
 	return true

@@ -31,7 +31,35 @@ func newDatapathLinks() datapathLinks {
 // joins reports whether the port is one end of what joins two datapaths. Those come in
 // pairs (ovn-sb(5), Port_Binding options:peer). The port of a router on the chassis of a
 // gateway (chassisredirect) is none of them.
-func (p *binding) joins() bool { return (p.kind == "patch" || p.kind == "l3gateway") && p.peer != "" }
+func (p *binding) joins() bool { return (p.kind == kindPatch || p.kind == kindGateway) && p.peer != "" }
+
+// routerPorts yields the names of the ports of routers that a switch is joined to, each with
+// the port of the switch: none where the routers of many tenants meet, see maxGateways and
+// ownerExternal.
+func (s *southbound) routerPorts(dp ovsdb.UUID) iter.Seq2[string, *binding] {
+	return func(yield func(string, *binding) bool) {
+		if len(s.links.of[dp]) > maxGateways {
+			return
+		}
+		for _, p := range s.links.of[dp] {
+			if p.owner != ownerExternal && !yield(p.peer, p) {
+				return
+			}
+		}
+	}
+}
+
+// markRouterPort marks what depends on one of two ports that join a switch and a router: what
+// the network at the other end says of its routers, and the conditions.
+func (s *southbound) markRouterPort(p *binding) {
+	if !s.world.usesRouters() || !p.joins() {
+		return
+	}
+	s.world.conditionsDirty = true
+	if q := s.links.byName[p.peer]; q != nil {
+		s.markDatapath(q.datapath, true)
+	}
+}
 
 func (s *southbound) linkPort(id ovsdb.UUID, p *binding) {
 	switch {

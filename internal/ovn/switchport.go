@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
@@ -21,12 +22,14 @@ type switchPort struct {
 	dynamic    string    // dynamic_addresses
 	configured addresses // of addresses
 	assigned   addresses // of dynamic: those that northd has chosen
-	dhcp       ovsdb.UUID
+	dhcp       dhcpRows
 	disabled   bool
-	parent     string // port of a container's VM
-	tag        uint16 // VLAN of a container
-	routerPort string // the router's, of a port of type router
-	owner      string // external_ids:neutron:device_owner
+	parent     string      // port of a container's VM
+	tag        uint16      // VLAN of a container
+	routerPort string      // the router's, of a port of type router
+	owner      string      // external_ids:neutron:device_owner
+	function   string      // options:is-nf
+	ids        []rows.Pair // external_ids, of the keys that labels are asked for; without Southbound
 }
 
 func (w *world) switchPortColumns() []rows.Column[switchPort] {
@@ -36,6 +39,7 @@ func (w *world) switchPortColumns() []rows.Column[switchPort] {
 		rows.Key("options", "hostname", func(p *switchPort) *string { return &p.hostname }).Then(func(id ovsdb.UUID, p *switchPort) {
 			p.canonical = parseHostname(p.hostname, w.reporter(northboundName, tableSwitchPort, id))
 		}),
+		rows.Key("options", functionKey, func(p *switchPort) *string { return &p.function }),
 		rows.Key("options", "router-port", func(p *switchPort) *string { return &p.routerPort }),
 		rows.Strings("addresses", func(p *switchPort) *[]string { return &p.addresses }).Then(func(id ovsdb.UUID, p *switchPort) {
 			p.configured = parsePortAddresses(p.addresses, w.reporter(northboundName, tableSwitchPort, id))
@@ -43,7 +47,8 @@ func (w *world) switchPortColumns() []rows.Column[switchPort] {
 		rows.String("dynamic_addresses", func(p *switchPort) *string { return &p.dynamic }).Then(func(id ovsdb.UUID, p *switchPort) {
 			p.assigned = parsePortAddresses([]string{p.dynamic}, w.reporter(northboundName, tableSwitchPort, id))
 		}),
-		rows.UUID("dhcpv4_options", func(p *switchPort) *ovsdb.UUID { return &p.dhcp }),
+		rows.UUID("dhcpv4_options", func(p *switchPort) *ovsdb.UUID { return &p.dhcp.v4 }),
+		rows.UUID("dhcpv6_options", func(p *switchPort) *ovsdb.UUID { return &p.dhcp.v6 }),
 		rows.Custom("enabled", func(_ ovsdb.UUID, p *switchPort, row *ovsdb.Row, col int) bool {
 			was := p.disabled
 			p.disabled = row.Len(col) > 0 && !row.Bool(col)
@@ -52,6 +57,12 @@ func (w *world) switchPortColumns() []rows.Column[switchPort] {
 		rows.String("parent_name", func(p *switchPort) *string { return &p.parent }),
 		rows.Integer("tag", func(p *switchPort) *uint16 { return &p.tag }),
 		rows.Key("external_ids", ownerKey, func(p *switchPort) *string { return &p.owner }),
+		rows.Keys("external_ids", func() []string {
+			if w.sb != nil {
+				return nil // Port_Binding has them
+			}
+			return w.labels.keys
+		}, func(p *switchPort) *[]rows.Pair { return &p.ids }),
 	}
 }
 
@@ -64,10 +75,20 @@ func (p *switchPort) allAddresses() []netip.Addr {
 	return names.SortAddresses(slices.Concat(p.configured.static, p.assigned.static))
 }
 
+// allMACs returns the hardware addresses of the port, with the one that northd has chosen if
+// it is to choose one.
+func (p *switchPort) allMACs() []origin.MAC {
+	if !p.configured.dynamic {
+		return p.configured.macs
+	}
+	return slices.Concat(p.configured.macs, p.assigned.macs)
+}
+
 func (n *northbound) portChanged(id ovsdb.UUID, old, next *switchPort) {
 	if old != nil {
 		n.portNamed.Remove(old.name, old)
-		n.dhcpOf.Remove(old.dhcp, id)
+		n.dhcpOf.Remove(old.dhcp.v4, id)
+		n.dhcpOf.Remove(old.dhcp.v6, id)
 		if old.kind == kindRouter {
 			n.attached.Remove(old.routerPort, id)
 		}
@@ -76,8 +97,10 @@ func (n *northbound) portChanged(id ovsdb.UUID, old, next *switchPort) {
 	if next != nil {
 		next.id = id
 		n.portNamed[next.name] = next
-		if next.dhcp != (ovsdb.UUID{}) {
-			n.dhcpOf.Add(next.dhcp, id, next)
+		for _, row := range []ovsdb.UUID{next.dhcp.v4, next.dhcp.v6} {
+			if row != (ovsdb.UUID{}) {
+				n.dhcpOf.Add(row, id, next)
+			}
 		}
 		if next.kind == kindRouter {
 			n.attached.Add(next.routerPort, id, next)

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
 // addresses are those of a column of a port.
 type addresses struct {
 	static  []netip.Addr // sorted
+	macs    []origin.MAC // of the elements without a choice
 	dynamic bool         // northd chooses one more
 }
 
@@ -25,6 +27,7 @@ type addresses struct {
 // else the element has is a request to northd.
 func parsePortAddresses(elements []string, bad names.Report) addresses {
 	var all []netip.Addr
+	var macs []origin.MAC
 	dynamic := false
 	for _, element := range elements {
 		words := names.Words(element)
@@ -37,10 +40,9 @@ func parsePortAddresses(elements []string, bad names.Report) addresses {
 			case "unknown", "router":
 				continue
 			}
-			if i == 0 {
-				if _, err := net.ParseMAC(word); err == nil {
-					continue
-				}
+			if mac, err := net.ParseMAC(word); i == 0 && err == nil {
+				macs = appendMAC(macs, mac)
+				continue
 			}
 			host, _, _ := strings.Cut(word, "/")
 			a, err := names.ParseAddress(host)
@@ -51,7 +53,15 @@ func parsePortAddresses(elements []string, bad names.Report) addresses {
 			all = append(all, a)
 		}
 	}
-	return addresses{names.SortAddresses(all), dynamic}
+	return addresses{names.SortAddresses(all), macs, dynamic}
+}
+
+// appendMAC appends an address of Ethernet's length, and no other, unless all has it.
+func appendMAC(all []origin.MAC, mac net.HardwareAddr) []origin.MAC {
+	if len(mac) != len(origin.MAC{}) || slices.Contains(all, origin.MAC(mac)) {
+		return all
+	}
+	return append(all, origin.MAC(mac))
 }
 
 // unquote returns the value of a string constant of OVN (ovn-sb(5), Logical_Flow

@@ -38,6 +38,10 @@ type world struct {
 	unservedPorts map[any][]string
 	grace         grace
 	groups        groups
+	labels        labels
+	// dnsServerUsers and gatewayUsers count the requests for Port.DNSServers and
+	// Network.Gateways.
+	dnsServerUsers, gatewayUsers int
 
 	// dirty has the networks to be built anew; true: their ports as well.
 	dirty map[origin.Network]bool
@@ -60,6 +64,9 @@ type world struct {
 	// dnsRows and dnsRecords are for Stats.
 	dnsRows, dnsRecords int
 }
+
+// usesRouters reports whether somebody asks what networks say of their routers.
+func (w *world) usesRouters() bool { return w.gatewayUsers > 0 || w.labels.routerUsers > 0 }
 
 // localPorts are the logical ports that have an interface on one bridge, and the grace of
 // their guests.

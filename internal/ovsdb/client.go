@@ -83,13 +83,15 @@ func (c *Config) setDefaults() {
 type Client struct {
 	cfg Config
 
-	// mu guards conn, its deadlines, gen and where.
+	// mu guards conn, its deadlines, gen, where and rereads.
 	mu sync.Mutex
 	// conn is the present connection, nil without one. SetConditions ends its read.
 	conn net.Conn
 	// gen counts the calls of SetConditions. where has the present conditions by table.
 	gen   uint64
 	where map[string]clause
+	// rereads counts the calls of Reread.
+	rereads uint64
 
 	// clusterIndex is serverRow.clusterIndex. Only the goroutine of Run uses it.
 	clusterIndex map[UUID]int64
@@ -148,35 +150,58 @@ func (c *Client) SetConditions(tables map[string][]Condition) (gen uint64) {
 	defer c.mu.Unlock()
 	maps.Copy(c.where, encoded)
 	c.gen++
-	if c.conn != nil {
-		// This ends a read that waits, see session.Read. It fails only where the read
-		// fails too.
-		_ = c.conn.SetReadDeadline(past)
-	}
+	c.interrupt()
 	return c.gen
 }
 
-// changed reports whether SetConditions was called since gen.
-func (c *Client) changed(gen uint64) bool {
+// Reread has all rows delivered once more, as those of a new connection: Receiver.Reset comes,
+// then the rows, Conditions and Commit. It is for a Receiver that has to store more of the rows
+// than it did. It costs the server as much as a new connection. It does not wait, and may be
+// called as SetConditions may; without a connection it does nothing, as the next one delivers all
+// rows in any case.
+func (c *Client) Reread() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.gen != gen
+	c.rereads++
+	c.interrupt()
+}
+
+// interrupt ends a read that waits, see session.Read. mu is held.
+func (c *Client) interrupt() {
+	if c.conn != nil {
+		// It fails only where the read fails too.
+		_ = c.conn.SetReadDeadline(past)
+	}
+}
+
+// asked is what a session has asked the server for, by the calls that have changed it.
+type asked struct {
+	// gen is the number of SetConditions, and rereads that of Reread.
+	gen, rereads uint64
+}
+
+// changed reports whether SetConditions or Reread was called since.
+func (c *Client) changed(since asked) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return since != asked{c.gen, c.rereads}
 }
 
 // conditions returns what a server with those tables is to be asked for now.
-func (c *Client) conditions(tables map[string]*table) (gen uint64, where map[string]json.RawMessage, err error) {
+func (c *Client) conditions(tables map[string]*table) (now asked, where map[string]json.RawMessage, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now = asked{c.gen, c.rereads}
 	where = make(map[string]json.RawMessage, len(c.where))
 	for name, cl := range c.where {
 		if tables[name] == nil {
 			continue // the schema lacks it
 		}
 		if where[name], err = cl.encode(tables[name]); err != nil {
-			return 0, nil, fmt.Errorf("table %q: %w", name, err)
+			return now, nil, fmt.Errorf("table %q: %w", name, err)
 		}
 	}
-	return c.gen, where, nil
+	return now, where, nil
 }
 
 // past is a deadline that ends reads and writes at once.

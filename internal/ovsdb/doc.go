@@ -13,7 +13,8 @@
 //	                                                  ▼
 //	       ◄─requests, echoes── session.step ──► Receiver.Conditions, Commit
 //	                                ▲
-//	  SetConditions: a new where ───┘ ends the read that waits
+//	  SetConditions: a new where ───┤ ends the read that waits
+//	  Reread: the contents anew ────┘
 //
 // Client.Run does all of this on its goroutine, one session after the other, each with the
 // next endpoint; there is no other goroutine. SetConditions may be called from any:

@@ -28,8 +28,8 @@ func (op Op) String() string {
 // Receiver gets the rows. The goroutine of Client.Run makes all calls. A slow Receiver
 // delays the connection and may end it, since the server's echo requests wait for it too.
 type Receiver interface {
-	// Reset comes before the rows of a new connection. They replace everything
-	// at the next Commit; until then the rows of the last Commit stay valid.
+	// Reset comes before the rows of a new connection, and before those that Client.Reread
+	// asks for. They replace everything at the next Commit; until then the rows of the last Commit stay valid.
 	// Rows without a Commit before a Reset are void.
 	Reset()
 	// Row is one row of the initial contents or of an update. An error ends the

@@ -165,6 +165,9 @@ func TestRandomChanges(t *testing.T) {
 			}})
 		case 2:
 			s.Transact(t, "Things", insert(name, row()))
+		case 3:
+			c.Reread()
+			fallthrough
 		default:
 			s.Transact(t, "Things", update(name, row()))
 		}
@@ -260,6 +263,57 @@ func TestConditions(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+// Reread has all rows delivered once more, as the conditions have it, and changes go on to come.
+func TestReread(t *testing.T) {
+	t.Parallel()
+	s := ovsdbtest.Start(t, thingSchema)
+	s.Transact(t, "Things", insert("one", object{"num": 1}), insert("two", object{"num": 2}))
+	r := newReplica()
+	c := start(t, r, func(cfg *ovsdb.Config) {
+		cfg.Tables[0].Where = []ovsdb.Condition{{Column: "num", Function: "==", Value: 1}}
+	}, s.Endpoint)
+	r.waitSynced(t)
+	r.takeEvents()
+	resets := func() (n int) {
+		for _, e := range r.events {
+			if e == "reset" {
+				n++
+			}
+		}
+		return n
+	}
+	c.Reread()
+	r.wait(t, "the rows again", func() bool { return len(r.events) >= 4 })
+	if diff := cmp.Diff([]string{"reset", "insert one", "conditions 0", "commit"}, r.takeEvents()); diff != "" {
+		t.Fatal(diff)
+	}
+	// What comes beside it is neither lost nor done twice.
+	gen := c.SetConditions(map[string][]ovsdb.Condition{"Thing": nil})
+	c.Reread()
+	c.Reread()
+	s.Transact(t, "Things", insert("three", object{"num": 3}))
+	r.waitGen(t, gen)
+	r.wait(t, "all rows", func() bool { return len(r.things) == 3 && resets() > 0 })
+	for i := range 20 {
+		s.Transact(t, "Things", update("one", object{"num": 100 + i}))
+		c.Reread()
+	}
+	s.Transact(t, "Things", remove("two"))
+	r.wait(t, "the last state", func() bool {
+		for _, th := range r.things {
+			if th.Name == "one" && th.Num != 119 {
+				return false
+			}
+		}
+		return len(r.things) == 2
+	})
+	s.Stop(t)
+	r.wait(t, "an outage", func() bool { return !r.state.Synced })
+	c.Reread()
+	s.Start(t)
+	r.wait(t, "the rows of a new connection", func() bool { return r.state.Synced && len(r.things) == 2 })
 }
 
 // SetConditions may be called from within the callbacks, and many times.

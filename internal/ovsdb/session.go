@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -42,10 +43,13 @@ type session struct {
 	pending string  // id of the outstanding request, "" without one
 	reply   message // the last one
 
-	// synced is set once the initial contents are complete.
+	// synced is set once the initial contents are complete. It is unset while they are read
+	// once more.
 	synced bool
-	// gen and where are the conditions that were sent last.
-	gen   uint64
+	// canceling is set while the outstanding request is to end the main monitor.
+	canceling bool
+	// asked and where are the conditions that were sent last.
+	asked asked
 	where map[string]json.RawMessage
 
 	// silentSince is when the last bytes came, or when the echo request was sent that has
@@ -126,22 +130,32 @@ func (s *session) openMain() error {
 	if err != nil {
 		return err
 	}
-	gen, where, err := c.conditions(tables)
+	s.main = &monitor{id: mainID, tables: tables, row: c.cfg.Receiver.Row}
+	if err := s.readMain(); err != nil {
+		return err
+	}
+	s.onSync()
+	return nil
+}
+
+// readMain starts the main monitor, which is not running, and delivers its initial contents.
+func (s *session) readMain() error {
+	c := s.client
+	now, where, err := c.conditions(s.main.tables)
 	if err != nil {
 		return err
 	}
+	s.synced = false
 	c.cfg.Receiver.Reset()
-	s.main = &monitor{id: mainID, tables: tables, row: c.cfg.Receiver.Row}
 	if err := s.startMonitor(s.main, c.cfg.Database, where); err != nil {
 		return err
 	}
-	s.gen, s.where, s.synced = gen, where, true
+	s.asked, s.where, s.synced = now, where, true
 	if s.server != nil {
 		s.server.noteRead()
 	}
-	c.cfg.Receiver.Conditions(gen)
+	c.cfg.Receiver.Conditions(now.gen)
 	c.cfg.Receiver.Commit()
-	s.onSync()
 	return nil
 }
 
@@ -157,7 +171,9 @@ func (s *session) startMonitor(m *monitor, database string, where map[string]jso
 		requests[name] = []request{{append([]string{}, t.names...), where[name]}}
 	}
 	s.dec.initial = m
-	s.dec.updates = append(s.dec.updates, m)
+	if !slices.Contains(s.dec.updates, m) {
+		s.dec.updates = append(s.dec.updates, m)
+	}
 	if m == s.main {
 		// The one row of _Server needs no such deadline: it is small.
 		s.replyDeadline = time.Now().Add(s.client.cfg.ReplyTimeout)
@@ -252,23 +268,35 @@ func (s *session) handleReply(msg message) error {
 	if !s.synced {
 		return nil // call returns it
 	}
+	if s.canceling {
+		s.canceling = false
+		if err := newServerError("monitor_cancel", msg.err); err != nil {
+			return err
+		}
+		return s.readMain()
+	}
 	if err := newServerError("monitor_cond_change", msg.err); err != nil {
 		return err
 	}
-	s.client.cfg.Receiver.Conditions(s.gen)
+	s.client.cfg.Receiver.Conditions(s.asked.gen)
 	s.client.cfg.Receiver.Commit()
 	return nil
 }
 
-// changeConditions sends what SetConditions has changed since the last time. A
-// change waits for the reply to the one before it.
+// changeConditions sends what SetConditions has changed since the last time, or begins what
+// Reread asks for. A change waits for the reply to the one before it.
 func (s *session) changeConditions() error {
-	if !s.synced || s.pending != "" || !s.client.changed(s.gen) {
+	if !s.synced || s.pending != "" || !s.client.changed(s.asked) {
 		return nil
 	}
-	gen, where, err := s.client.conditions(s.main.tables)
+	now, where, err := s.client.conditions(s.main.tables)
 	if err != nil {
 		return err
+	}
+	if now.rereads != s.asked.rereads {
+		s.canceling = true
+		s.replyDeadline = time.Now().Add(s.client.cfg.ReplyTimeout)
+		return s.request("monitor_cancel", json.RawMessage(mainID))
 	}
 	type request struct {
 		Where json.RawMessage `json:"where"`
@@ -280,14 +308,14 @@ func (s *session) changeConditions() error {
 			requests[table] = []request{{text}}
 		}
 	}
-	s.gen, s.where = gen, where
+	s.asked, s.where = now, where
 	s.replyDeadline = time.Now().Add(s.client.cfg.ReplyTimeout)
 	return s.request("monitor_cond_change", json.RawMessage(mainID), json.RawMessage(mainID), requests)
 }
 
 // Read implements io.Reader for the decoder. While no bytes come it sends changes of
-// conditions, for which SetConditions ends the read by a deadline in the past, and echo
-// requests.
+// conditions, for which SetConditions and Reread end the read by a deadline in the past, and
+// echo requests.
 func (s *session) Read(p []byte) (int, error) {
 	for {
 		if err := s.changeConditions(); err != nil {
@@ -320,7 +348,7 @@ func (s *session) Read(p []byte) (int, error) {
 		case s.ctx.Err() != nil:
 			return 0, s.ctx.Err()
 		case time.Now().Before(deadline):
-			continue // SetConditions was called
+			continue // SetConditions or Reread was called
 		case s.probed:
 			return 0, errors.New("the server is silent and answers no echo request")
 		}
@@ -333,7 +361,7 @@ func (s *session) Read(p []byte) (int, error) {
 
 // armRead sets the deadline of the next read. It reports false, and sets none, if
 // conditions are to be sent first. The lock makes check and deadline one step, so that no
-// call of SetConditions comes between them.
+// call of SetConditions or Reread comes between them.
 func (s *session) armRead(deadline time.Time) (wait bool, err error) {
 	c := s.client
 	c.mu.Lock()
@@ -341,7 +369,7 @@ func (s *session) armRead(deadline time.Time) (wait bool, err error) {
 	if err := s.ctx.Err(); err != nil {
 		return false, err
 	}
-	if s.synced && s.pending == "" && c.gen != s.gen {
+	if s.synced && s.pending == "" && s.asked != (asked{c.gen, c.rereads}) {
 		return false, nil
 	}
 	return true, s.conn.SetReadDeadline(deadline)

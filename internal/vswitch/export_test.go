@@ -10,8 +10,14 @@ import (
 	"github.com/puntdns/puntdns/internal/endpoint"
 )
 
-// WatchProbing is Watch with another time between echoes.
+// WatchProbing is Watch with another time between probes.
 func WatchProbing(ctx context.Context, e endpoint.Endpoint, cfg *tls.Config, bridge string, probe time.Duration, onChange func(View), onState func(error)) error {
 	w := watcher{bridge: bridge, probe: probe, onChange: onChange, onState: onState}
 	return w.watch(ctx, e, cfg)
+}
+
+// Same is isSame but for the UUIDs of the rows, which the server makes up.
+func Same(a, b Interface) bool {
+	a.UUID, b.UUID = "", ""
+	return a.isSame(b)
 }

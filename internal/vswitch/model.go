@@ -36,6 +36,7 @@ type ovsPort struct {
 	Tag         *int              `ovsdb:"tag"`
 	Interfaces  []string          `ovsdb:"interfaces"`
 	OtherConfig map[string]string `ovsdb:"other_config"`
+	ExternalIDs map[string]string `ovsdb:"external_ids"`
 }
 
 type ovsInterface struct {
@@ -52,7 +53,7 @@ type ovsInterface struct {
 var monitored = []client.TableMonitor{
 	{Table: openVSwitchTable, Fields: []string{"external_ids"}},
 	{Table: bridgeTable, Fields: []string{"name", "ports"}},
-	{Table: portTable, Fields: []string{"name", "tag", "interfaces", "other_config"}},
+	{Table: portTable, Fields: []string{"name", "tag", "interfaces", "other_config", "external_ids"}},
 	{Table: interfaceTable, Fields: []string{"name", "type", "ofport", "external_ids"}},
 }
 

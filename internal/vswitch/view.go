@@ -5,9 +5,11 @@ package vswitch
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 )
 
-// View is what the local database says of this node and of one bridge. It is immutable.
+// View is what the local database says of this node and of one bridge. It is immutable, but for
+// Interface.ExternalID.
 type View struct {
 	// Chassis is the name of the OVN chassis that has the bridge (ovn-controller(8)),
 	// "" if it is not known.
@@ -43,10 +45,41 @@ type Interface struct {
 	Tag uint16
 	// NetworkID is Port.other_config:net_uuid, which Neutron's agent writes.
 	NetworkID string
+	// Localnet is Port.external_ids:ovn-localnet-port: the localnet port of OVN that
+	// ovn-controller has made the Port for.
+	Localnet string
+	// externalIDs has the column external_ids as it is now; nil for none. Most changes of it
+	// are of no interest and make no View.
+	externalIDs *atomic.Pointer[map[string]string]
+}
+
+// ExternalID returns the value of a key of external_ids as it is now, "" if there is none.
+func (i *Interface) ExternalID(key string) string {
+	if i.externalIDs == nil {
+		return ""
+	}
+	return (*i.externalIDs.Load())[key]
+}
+
+// Routers returns "": the local database knows no routers.
+func (*Interface) Routers() string { return "" }
+
+// isSame reports whether two interfaces are the same, but for keys of external_ids that have no
+// field.
+func (i Interface) isSame(j Interface) bool {
+	i.externalIDs, j.externalIDs = nil, nil
+	return i == j
 }
 
 func (v View) equal(w View) bool {
-	return v.Chassis == w.Chassis && slices.Equal(v.Interfaces, w.Interfaces)
+	return v.Chassis == w.Chassis && slices.EqualFunc(v.Interfaces, w.Interfaces, Interface.isSame)
+}
+
+// update takes external_ids from a View that is equal.
+func (v View) update(from View) {
+	for i := range v.Interfaces {
+		v.Interfaces[i].externalIDs.Store(from.Interfaces[i].externalIDs.Load())
+	}
 }
 
 // view returns what the tables say of a bridge. override is that of systemIDOverride.
@@ -90,7 +123,10 @@ func (t tables) appendPort(all []Interface, uuid string) []Interface {
 			AttachedMAC: row.ExternalIDs["attached-mac"],
 			Port:        port.Name,
 			NetworkID:   port.OtherConfig["net_uuid"],
+			Localnet:    port.ExternalIDs["ovn-localnet-port"],
+			externalIDs: new(atomic.Pointer[map[string]string]),
 		}
+		i.externalIDs.Store(&row.ExternalIDs) // the row is never altered
 		// -1 says that the interface could not be opened. 65534, the local port, is the
 		// highest number.
 		if n := row.OFPort; n != nil && *n > 0 && *n < 1<<16 {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -31,9 +32,10 @@ func TestChanges(t *testing.T) {
 			change(&i)
 			return i
 		}
-		plain  = with(func(i *vswitch.Interface) { i.Tag, i.NetworkID = 0, "" })
-		bond   = []vswitch.Interface{local, member("eth8"), member("eth9"), plain}
-		single = vswitch.Interface{Name: "tap0", Port: "tap0", IfaceID: "lp1"}
+		plain    = with(func(i *vswitch.Interface) { i.Tag, i.NetworkID = 0, "" })
+		localnet = with(func(i *vswitch.Interface) { i.Tag, i.NetworkID, i.Localnet = 0, "", "ln1" })
+		bond     = []vswitch.Interface{local, member("eth8"), member("eth9"), plain}
+		single   = vswitch.Interface{Name: "tap0", Port: "tap0", IfaceID: "lp1"}
 	)
 	// A step without want does not matter, so the View after it is the next
 	// step's.
@@ -68,6 +70,8 @@ func TestChanges(t *testing.T) {
 		{"ofport", "set Interface tap1 ofport=7", view("hv1", local, full)},
 		{"dead port", "set Port tap1 tag=4095", view("hv1", local, with(func(i *vswitch.Interface) { i.Tag = 4095 }))},
 		{"tag and network gone", "clear Port tap1 tag -- remove Port tap1 other_config net_uuid", view("hv1", local, plain)},
+		{"localnet port", "set Port tap1 external_ids:ovn-localnet-port=ln1", view("hv1", local, localnet)},
+		{"localnet port gone", "remove Port tap1 external_ids ovn-localnet-port", view("hv1", local, plain)},
 		{"bond", "add-bond br-int bond0 eth9 eth8", view("hv1", bond...)},
 		{"port replaced", "del-port tap1 -- del-port bond0 -- add-port br-int tap0 -- set Interface tap0 external_ids:iface-id=lp1", view("hv1", local, single)},
 		{"port made anew", "del-port tap0 -- add-port br-int tap0 -- set Interface tap0 external_ids:iface-id=lp1", view("hv1", local, single)},
@@ -159,9 +163,29 @@ func TestWholeTransactions(t *testing.T) {
 	}
 }
 
-// sansUUID compares interfaces but for the UUIDs of their rows, which the server
-// makes up.
-var sansUUID = cmp.Comparer(func(a, b vswitch.Interface) bool {
-	a.UUID, b.UUID = "", ""
-	return a == b
-})
+// sansUUID compares interfaces but for the UUIDs of their rows.
+var sansUUID = cmp.Comparer(vswitch.Same)
+
+// Keys of external_ids that have no field are followed without another View.
+func TestExternalIDs(t *testing.T) {
+	t.Parallel()
+	s := ovsdbtest.Start(t, schema)
+	vsctl(t, s, strings.Fields("add-br br-int -- add-port br-int tap1 -- set Interface tap1 external_ids:vm-id=vm1 external_ids:a=b")...)
+	o := observe(t, parse(t, s.Endpoint), nil)
+	v := o.view(t)
+	o.up(t)
+	i := &v.Interfaces[1]
+	if i.ExternalID("vm-id") != "vm1" || i.ExternalID("a") != "b" || i.ExternalID("none") != "" || (&vswitch.Interface{}).ExternalID("a") != "" {
+		t.Errorf("got %q, %q, %q", i.ExternalID("vm-id"), i.ExternalID("a"), i.ExternalID("none"))
+	}
+	vsctl(t, s, "set", "Interface", "tap1", "external_ids:a=c", "external_ids:d=e")
+	for deadline := time.Now().Add(30 * time.Second); i.ExternalID("a") != "c" || i.ExternalID("d") != "e"; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("got %q, %q", i.ExternalID("a"), i.ExternalID("d"))
+		}
+	}
+	vsctl(t, s, "set", "Interface", "tap1", "type=internal")
+	if next := o.view(t); next.Interfaces[1].Type != "internal" || next.Interfaces[1].ExternalID("a") != "c" {
+		t.Errorf("the next View: %+v", next)
+	}
+}

@@ -37,10 +37,10 @@ import (
 )
 
 const (
-	// exchangeTimeout bounds each of: connecting, sending all rows, answering an echo.
+	// exchangeTimeout bounds each of: connecting, sending all rows, answering a probe.
 	exchangeTimeout = 5 * time.Second
-	// echoInterval is the time between echoes: libovsdb alone can miss a lost server.
-	echoInterval = 5 * time.Second
+	// probeInterval is the time between probes: libovsdb alone can miss a lost server.
+	probeInterval = 5 * time.Second
 
 	minRetry = 200 * time.Millisecond
 	maxRetry = 8 * time.Second
@@ -60,7 +60,7 @@ var (
 // e is a server to connect to, and cfg is needed if it has TLS. The error is
 // that of ctx, or at once one that says what is wrong with e or cfg.
 func Watch(ctx context.Context, e endpoint.Endpoint, cfg *tls.Config, bridge string, onChange func(View), onState func(error)) error {
-	w := watcher{bridge: bridge, probe: echoInterval, onChange: onChange, onState: onState}
+	w := watcher{bridge: bridge, probe: probeInterval, onChange: onChange, onState: onState}
 	return w.watch(ctx, e, cfg)
 }
 
@@ -87,7 +87,7 @@ func (w *watcher) watch(ctx context.Context, e endpoint.Endpoint, cfg *tls.Confi
 
 type watcher struct {
 	bridge   string
-	probe    time.Duration // the time between echoes
+	probe    time.Duration // the time between probes
 	onChange func(View)
 	onState  func(error)
 
@@ -147,8 +147,8 @@ func (w *watcher) session(ctx context.Context) (complete time.Time, err error) {
 		}
 		return complete, err
 	}
-	echo := time.NewTicker(w.probe)
-	defer echo.Stop()
+	ticker := time.NewTicker(w.probe)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -162,11 +162,10 @@ func (w *watcher) session(ctx context.Context) (complete time.Time, err error) {
 					complete = time.Now()
 				}
 			}
-		case <-echo.C:
-			if err := withTimeout(ctx, c.Echo); errors.Is(err, errSilent) {
+		case <-ticker.C:
+			if err := withTimeout(ctx, probe(c)); errors.Is(err, errSilent) {
 				return complete, err
 			} else if err != nil {
-				// libovsdb calls the end of a connection an incorrect response.
 				return complete, errLost
 			}
 		}
@@ -207,6 +206,15 @@ func connect(ctx context.Context, c client.Client, changed chan<- struct{}) (row
 	return rows, err
 }
 
+// probe returns an exchange that asks for next to nothing. libovsdb's Echo would do, but when
+// its context ends it reads the reply, which may come at that moment.
+func probe(c client.Client) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.Transact(ctx, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: openVSwitchTable, Where: []ovsdb.Condition{}, Columns: []string{"_uuid"}})
+		return err
+	}
+}
+
 // withTimeout bounds one exchange with the server. Its error is errSilent at the timeout.
 func withTimeout(ctx context.Context, exchange func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
@@ -223,6 +231,8 @@ func (w *watcher) publish(v View) {
 	if w.last == nil || !w.last.equal(v) {
 		w.last = &v
 		w.onChange(v)
+	} else {
+		w.last.update(v)
 	}
 	w.report(nil)
 }

@@ -73,7 +73,7 @@ func TestNotThereAtFirst(t *testing.T) {
 func TestHangingServer(t *testing.T) {
 	t.Parallel()
 	s := ovsdbtest.Start(t, schema)
-	// An echo is under way soon, and its answer has all of the patience.
+	// A probe is under way soon, and its answer has all of the patience.
 	o := observeBy(t, func(ctx context.Context, onChange func(vswitch.View), onState func(error)) error {
 		return vswitch.WatchProbing(ctx, parse(t, s.Endpoint), nil, "br-int", 200*time.Millisecond, onChange, onState)
 	})

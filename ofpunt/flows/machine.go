@@ -74,7 +74,8 @@ type machine struct {
 	// the last versions for which there was none.
 	todo           request
 	todoAt, placed versions
-	// lostFlows is how many flows were lost since the last change that was made.
+	// lostFlows is how many flows were lost since the last change that was made, 0 once
+	// another process has taken over: they are not put back.
 	lostFlows int
 
 	// withdrawing is set once the flows are to be withdrawn, releasedPunt once the punt has

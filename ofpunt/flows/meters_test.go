@@ -20,7 +20,7 @@ func assigned(m *meters, guests ...Guest) (ids []uint32, enough bool) {
 }
 
 func limitedGuest(network, port, rate, burst uint32) Guest {
-	return Guest{GuestKey: GuestKey{network, port}, Limit: Limit{rate, burst}}
+	return Guest{GuestKey: GuestKey{Datapath: network, Port: port}, Limit: Limit{rate, burst}}
 }
 
 // A guest keeps its meter unless the switch will have none; then it is served

@@ -92,7 +92,7 @@ func (m *machine) owns() bool {
 			m.status, m.guests, m.flows = yielding, 0, 0
 			m.do(Yielded{Still: before})
 		}
-		s.expired, m.reportedExpired, s.lost = false, false, 0
+		s.expired, m.reportedExpired, s.lost, m.lostFlows = false, false, 0, 0
 		m.meters.abandon()
 		if !s.punt().installed {
 			m.do(retrySoon{})

@@ -135,10 +135,10 @@ func (p *pipeline) guest(g *Guest, meter uint32) []*flow {
 	owned := func(a netip.Addr) bool { return slices.Contains(g.Owned, a) }
 	var entry []openflow.FlowMod
 	if p.kind == placement.OVN {
-		one := placement.Guest{Datapath: g.Datapath, Port: g.Port, Meter: meter, Owned: owned}
+		one := placement.Guest{Datapath: g.Datapath, Port: g.Port, MAC: g.MAC, Meter: meter, Addresses: g.Addresses, Owned: owned}
 		entry = placement.PlanOVN(&p.service, p.table, slices.Values([]placement.Guest{one})).Entry
 	} else {
-		one := placement.LocalGuest{InPort: g.Port, Meter: meter, MAC: g.MAC, Owned: owned}
+		one := placement.LocalGuest{InPort: g.Port, Meter: meter, MAC: g.MAC, Addresses: g.Addresses, Owned: owned}
 		entry = placement.PlanLocal(&p.service, p.table, p.priority, slices.Values([]placement.LocalGuest{one})).Entry
 	}
 	flows := make([]*flow, len(entry))

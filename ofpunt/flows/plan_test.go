@@ -23,7 +23,7 @@ func manyGuests(n int) *Want {
 		},
 	}
 	for i := range n {
-		w.Guests = append(w.Guests, Guest{GuestKey: GuestKey{1, uint32(i + 1)}, Limit: Limit{1024, 64}})
+		w.Guests = append(w.Guests, Guest{GuestKey: GuestKey{Datapath: 1, Port: uint32(i + 1)}, Limit: Limit{1024, 64}})
 	}
 	return w
 }
@@ -57,6 +57,10 @@ func TestPlanned(t *testing.T) {
 	}{
 		{"nothing", func(*Want) {}, 0},
 		{"the list is another, with the same guests", func(w *Want) { w.Guests = slices.Clone(w.Guests) }, 0},
+		{"addresses of one guest", func(w *Want) {
+			w.Guests = slices.Clone(w.Guests)
+			w.Guests[3].Addresses = []netip.AddrPort{netip.MustParseAddrPort("8.8.8.8:53")}
+		}, 1},
 		{"other words, the same service", func(w *Want) { w.Service.Addresses = slices.Clone(w.Service.Addresses) }, 0},
 		{"settled", func(w *Want) { w.Settled = false }, 0},
 		{"a guest less", func(w *Want) { w.Guests = w.Guests[1:] }, 0},
@@ -64,7 +68,9 @@ func TestPlanned(t *testing.T) {
 			w.Guests = slices.Clone(w.Guests)
 			slices.Reverse(w.Guests)
 		}, 0},
-		{"a guest more", func(w *Want) { w.Guests = append(slices.Clone(w.Guests), Guest{GuestKey: GuestKey{2, 7}}) }, 1},
+		{"a guest more", func(w *Want) {
+			w.Guests = append(slices.Clone(w.Guests), Guest{GuestKey: GuestKey{Datapath: 2, Port: 7}})
+		}, 1},
 		{"an address of a guest's network", func(w *Want) {
 			w.Guests = slices.Clone(w.Guests)
 			w.Guests[3].Owned = []netip.Addr{w.Service.Addresses[0].Addr()}
@@ -117,7 +123,7 @@ func BenchmarkGuestChanged(b *testing.B) {
 		p, w := placedGuests(b, n)
 		b.Run(fmt.Sprintf("%d guests", n), func(b *testing.B) {
 			more := *w
-			more.Guests = append(slices.Clone(w.Guests), Guest{GuestKey: GuestKey{2, 7}})
+			more.Guests = append(slices.Clone(w.Guests), Guest{GuestKey: GuestKey{Datapath: 2, Port: 7}})
 			for b.Loop() {
 				for _, w := range []*Want{&more, w} {
 					p.step(Desired{w})

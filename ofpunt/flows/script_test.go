@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "write what the scripts in testdata give
 //	ovn TABLE COOKIE       ovn-controller installs a flow of that cookie
 //	start P [since TIME]   process P connects, for the first time or again
 //	want P [WORD...]       what should be installed: guests=1,2 unsettled stage=ID:COOKIE
-//	                       rate=QPS owned=ADDRESS lease=SECONDS table=N unready=TEXT; words
+//	                       rate=QPS owned=ADDRESS addresses=N/ADDRESS,... lease=SECONDS table=N unready=TEXT; words
 //	                       that are not given are as before
 //	updates P              P gets the flow updates that the switch has sent
 //	beat P, echo P         a beat, and the return of its probe
@@ -230,13 +230,26 @@ func (s *script) want(p *process, words []string) {
 		case "guests":
 			w.Guests = nil
 			for _, n := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' }) {
-				w.Guests = append(w.Guests, Guest{GuestKey: GuestKey{5, uint32(s.number(n))}, Limit: limit})
+				w.Guests = append(w.Guests, Guest{GuestKey: GuestKey{Datapath: 5, Port: uint32(s.number(n))}, Limit: limit})
 			}
 		case "rate":
 			limit = Limit{uint32(s.number(value)), 10}
 			w.Guests = slices.Clone(w.Guests)
 			for i := range w.Guests {
 				w.Guests[i].Limit = limit
+			}
+		case "addresses":
+			// N/ADDRESS,ADDRESS are those of the guest N alone.
+			n, list, _ := strings.Cut(value, "/")
+			w.Guests = slices.Clone(w.Guests)
+			for i := range w.Guests {
+				if w.Guests[i].Port != uint32(s.number(n)) {
+					continue
+				}
+				w.Guests[i].Addresses = nil
+				for a := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' }) {
+					w.Guests[i].Addresses = append(w.Guests[i].Addresses, netip.AddrPortFrom(netip.MustParseAddr(a), placement.DNSPort))
+				}
 			}
 		case "owned":
 			w.Guests = slices.Clone(w.Guests)

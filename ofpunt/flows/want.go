@@ -56,13 +56,13 @@ type Stage struct {
 // Guest is a port whose DNS packets are punted.
 type Guest struct {
 	GuestKey
-	// MAC is the only source address that is served, zero for any; OVN's pipeline
-	// checks it by itself.
-	MAC [6]byte
 	// Limit is on the packets that the guest sends.
 	Limit Limit
-	// Owned are the resolver addresses that a port of the guest's network has: ARP and
-	// neighbour solicitations for them are not punted.
+	// Addresses are resolver addresses of this guest, none of which is in
+	// Service.Addresses. Guests may share the slice.
+	Addresses []netip.AddrPort
+	// Owned are the resolver addresses, those of all guests included, that a port of the
+	// guest's network has: ARP and neighbour solicitations for them are not punted.
 	Owned []netip.Addr
 }
 
@@ -71,6 +71,10 @@ type GuestKey struct {
 	// Datapath and Port are the tunnel keys of its logical switch and port with OVN.
 	// Else Datapath is 0 and Port the OpenFlow port.
 	Datapath, Port uint32
+	// MAC is the only source address that is served, zero for any. OVN's pipeline checks
+	// that of a guest with port security by itself. Of external ports, which share the port
+	// that their packets enter by, it tells which one it is.
+	MAC [6]byte
 }
 
 // Limit is what the switch lets through of one guest. The zero value is no limit.
@@ -80,7 +84,7 @@ type Limit struct {
 }
 
 func (g *Guest) equal(o *Guest) bool {
-	return g.GuestKey == o.GuestKey && g.MAC == o.MAC && g.Limit == o.Limit && slices.Equal(g.Owned, o.Owned)
+	return g.GuestKey == o.GuestKey && g.Limit == o.Limit && slices.Equal(g.Addresses, o.Addresses) && slices.Equal(g.Owned, o.Owned)
 }
 
 // sameGuests reports whether two lists have the same guests in the same order. It costs
@@ -101,6 +105,6 @@ func sameGuests(a, b []Guest) bool {
 }
 
 func sameService(a, b *placement.Service) bool {
-	return slices.Equal(a.Addresses, b.Addresses) && a.Neighbors == b.Neighbors && a.Pause == b.Pause &&
+	return slices.Equal(a.Addresses, b.Addresses) && a.Hijack == b.Hijack && a.Neighbors == b.Neighbors && a.Pause == b.Pause &&
 		a.ControllerID == b.ControllerID && bytes.Equal(a.UserData, b.UserData) && a.Lease == b.Lease && a.Cookie == b.Cookie
 }

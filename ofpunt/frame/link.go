@@ -68,6 +68,14 @@ func link(b []byte) (etherType uint16, tag Tag, rest []byte, err error) {
 	return inner, Tag{Tagged: true, VLAN: tci & 0x0fff, Priority: tci & 0xf000}, rest[tagLen:], nil
 }
 
+// SenderMAC returns the source address of a frame, and reports whether it has one.
+func SenderMAC(b []byte) (mac [6]byte, ok bool) {
+	if len(b) < linkLen {
+		return mac, false
+	}
+	return [6]byte(b[6:12]), true
+}
+
 // isGroup reports whether a hardware address is multicast or broadcast.
 func isGroup(mac [6]byte) bool { return mac[0]&1 != 0 }
 

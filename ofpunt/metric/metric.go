@@ -40,6 +40,10 @@ var (
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "interfaces_unserved",
 		Help: "Interfaces of the bridge with the name of a logical port that is no guest of this chassis; the log says why.",
 	}, []string{"bridge"})
+	WithoutAddress = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "guests_without_address",
+		Help: "Guests that have no resolver address, as none is configured and their network has none; the log names the networks.",
+	}, []string{"bridge"})
 	Kept = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "guests_kept",
 		Help: "Guests whose binding has vanished and that are served for the grace, as their interfaces are still there.",
@@ -110,6 +114,7 @@ const (
 	ReasonLoop         = "loop"          // forward would ask the guest what it asks
 	ReasonUnpackable   = "unpackable"    // the plugins' answer is no DNS message: SERVFAIL
 	ReasonUnanswered   = "unanswered"    // the chain ended without an answer, as with drop of acl
+	ReasonAddress      = "address"       // to an address that is none of the guest's resolver addresses, any more perhaps
 	ReasonForeign      = "foreign"       // a packet-in that no flow of ours caused
 	ReasonUndecodable  = "undecodable"   // a packet-in that breaks the protocol
 	ReasonConnection   = "connection"    // the connection or its queue was gone

@@ -30,20 +30,25 @@ const (
 
 const portMask = 0xffff
 
-// balanced returns the matches, without the asker, of the DNS queries that a load balancer
-// has rewritten. Those for a resolver address have no IP protocol, which saves a flow for
-// each guest and address: a load balancer on that port for another protocol than UDP and
-// TCP is not expected.
+// balanced returns the matches, without the asker, of the DNS queries of all guests that a
+// load balancer has rewritten.
 func (s *Service) balanced() [][]openflow.Field {
-	if len(s.Addresses) == 0 {
-		to := openflow.RegMasked(regVIPPort, dnsPort, portMask)
+	if s.Hijack {
+		to := openflow.RegMasked(regVIPPort, DNSPort, portMask)
 		return [][]openflow.Field{
 			{openflow.EthType(ethIPv4), openflow.IPProto(ProtoUDP), to},
 			{openflow.EthType(ethIPv6), openflow.IPProto(ProtoUDP), to},
 		}
 	}
+	return balancedTo(s.Addresses)
+}
+
+// balancedTo returns those of the queries to resolver addresses. They have no IP protocol,
+// which saves a flow for each guest and address: a load balancer on that port for another
+// protocol than UDP and TCP is not expected.
+func balancedTo(addresses []netip.AddrPort) [][]openflow.Field {
 	var all [][]openflow.Field
-	for _, a := range s.Addresses {
+	for _, a := range addresses {
 		port := openflow.RegMasked(regVIPPort, uint32(a.Port()), portMask)
 		if a.Addr().Is4() {
 			b := a.Addr().As4()

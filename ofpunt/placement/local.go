@@ -5,6 +5,7 @@ package placement
 import (
 	"iter"
 	"net/netip"
+	"slices"
 
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
@@ -31,6 +32,9 @@ type LocalGuest struct {
 	InPort uint32
 	// Meter limits what the guest asks; 0 is none.
 	Meter uint32
+	// Addresses are resolver addresses of this guest, none of which is in
+	// Service.Addresses.
+	Addresses []netip.AddrPort
 	// MAC is the only source address that is served, zero for any.
 	MAC [6]byte
 	// Owned reports whether a port of the guest's network has an address, which then is
@@ -50,7 +54,8 @@ func PlanLocal(s *Service, table uint8, priority uint16, guests iter.Seq[LocalGu
 		if g.MAC != ([6]byte{}) {
 			asker = append(asker, openflow.EthSrc(g.MAC))
 		}
-		p.Entry = append(p.Entry, s.entries(table, priority, asker, queries, g.Owned, append(rateLimit(g.Meter), guard)...)...)
+		matches := slices.Concat(queries, queriesTo(g.Addresses), s.neighbors(g.Addresses, g.Owned))
+		p.Entry = append(p.Entry, s.entries(table, priority, asker, matches, append(rateLimit(g.Meter), guard)...)...)
 	}
 	return p
 }

@@ -4,6 +4,7 @@ package placement
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
@@ -14,8 +15,10 @@ const (
 	protoICMPv6              = 58
 	arpRequest               = 1
 	neighborSolicitation     = 135
-	dnsPort                  = 53
 )
+
+// DNSPort is the port of a resolver address that names none (RFC 1035, section 4.2).
+const DNSPort = 53
 
 // IP protocols of queries.
 const (
@@ -23,19 +26,24 @@ const (
 	ProtoUDP = 17
 )
 
-// queries returns the matches, without the asker, of the DNS queries that are punted:
-// over UDP, and over TCP where a resolver address is the other end. A segment to
-// anybody else is of a connection with him. Fragments never match: Open vSwitch zeroes
-// their ports.
+// queries returns the matches, without the asker, of the DNS queries that are punted, of all
+// guests. Fragments never match: Open vSwitch zeroes their ports.
 func (s *Service) queries() [][]openflow.Field {
-	if len(s.Addresses) == 0 {
+	if s.Hijack {
 		return [][]openflow.Field{
-			{openflow.EthType(ethIPv4), openflow.IPProto(ProtoUDP), openflow.UDPDst(dnsPort)},
-			{openflow.EthType(ethIPv6), openflow.IPProto(ProtoUDP), openflow.UDPDst(dnsPort)},
+			{openflow.EthType(ethIPv4), openflow.IPProto(ProtoUDP), openflow.UDPDst(DNSPort)},
+			{openflow.EthType(ethIPv6), openflow.IPProto(ProtoUDP), openflow.UDPDst(DNSPort)},
 		}
 	}
+	return queriesTo(s.Addresses)
+}
+
+// queriesTo returns the matches, without the asker, of the DNS queries to resolver addresses,
+// over UDP and TCP. In hijack mode TCP does not match: a segment to anybody else is of a
+// connection with him.
+func queriesTo(addresses []netip.AddrPort) [][]openflow.Field {
 	var all [][]openflow.Field
-	for _, a := range s.Addresses {
+	for _, a := range addresses {
 		to := []openflow.Field{openflow.EthType(ethIPv6), openflow.IPv6Dst(a.Addr())}
 		if a.Addr().Is4() {
 			to = []openflow.Field{openflow.EthType(ethIPv4), openflow.IPv4Dst(a.Addr())}
@@ -48,14 +56,15 @@ func (s *Service) queries() [][]openflow.Field {
 }
 
 // neighbors returns the matches of ARP requests and neighbour solicitations for the
-// resolver addresses, but for those that owned reports as a port's. owned may be nil.
-func (s *Service) neighbors(owned func(netip.Addr) bool) [][]openflow.Field {
+// resolver addresses of a guest, those of all guests and its own, but for those that owned
+// reports as a port's. owned may be nil.
+func (s *Service) neighbors(own []netip.AddrPort, owned func(netip.Addr) bool) [][]openflow.Field {
 	if !s.Neighbors {
 		return nil
 	}
 	var all [][]openflow.Field
 	seen := map[netip.Addr]bool{}
-	for _, a := range s.Addresses {
+	for _, a := range slices.Concat(s.Addresses, own) {
 		ip := a.Addr()
 		if seen[ip] || owned != nil && owned(ip) {
 			continue

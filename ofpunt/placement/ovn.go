@@ -5,6 +5,7 @@ package placement
 import (
 	"iter"
 	"net/netip"
+	"slices"
 
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
@@ -26,8 +27,13 @@ const entryPriority = 200
 type Guest struct {
 	// Datapath and Port are the tunnel keys of logical switch and port.
 	Datapath, Port uint32
+	// MAC is the only source address that is punted, zero for any.
+	MAC [6]byte
 	// Meter limits what the guest asks; 0 is none.
 	Meter uint32
+	// Addresses are resolver addresses of this guest, none of which is in
+	// Service.Addresses.
+	Addresses []netip.AddrPort
 	// Owned reports whether a port of the switch has an address, which then is not ours to
 	// answer ARP for. Nil is for none.
 	Owned func(netip.Addr) bool
@@ -38,14 +44,19 @@ type Guest struct {
 // the one before: port security and ACLs have been applied there, and a packet that is
 // resumed, or finds no lease, goes on to OVN's own DNS. They match the guest and not just
 // its switch, since what enters a switch from a router, a localnet port or a tunnel
-// carries the switch's metadata too. Load balancers have rewritten destinations by then,
+// carries the switch's metadata too. Of what comes by a localnet port they match only the
+// addresses of external ports that this chassis acts for. Load balancers have rewritten destinations by then,
 // so there are matches for the original destination, too.
 func PlanOVN(s *Service, dnsTable uint8, guests iter.Seq[Guest]) Plan {
 	p := s.private(openflow.Resubmit{Table: dnsTable})
 	queries := append(s.queries(), s.balanced()...)
 	for g := range guests {
 		asker := []openflow.Field{openflow.Metadata(uint64(g.Datapath)), openflow.Reg(RegInPort, g.Port)}
-		p.Entry = append(p.Entry, s.entries(dnsTable-1, entryPriority, asker, queries, g.Owned, rateLimit(g.Meter)...)...)
+		if g.MAC != ([6]byte{}) {
+			asker = append(asker, openflow.EthSrc(g.MAC))
+		}
+		matches := slices.Concat(queries, queriesTo(g.Addresses), balancedTo(g.Addresses), s.neighbors(g.Addresses, g.Owned))
+		p.Entry = append(p.Entry, s.entries(dnsTable-1, entryPriority, asker, matches, rateLimit(g.Meter)...)...)
 	}
 	return p
 }

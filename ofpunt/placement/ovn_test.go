@@ -59,7 +59,7 @@ func TestPlanOVN(t *testing.T) {
 		},
 		{
 			name:   "hijack mode goes on when resumed",
-			change: func(s *placement.Service) { s.Addresses, s.Pause, s.Neighbors = nil, true, true },
+			change: func(s *placement.Service) { s.Addresses, s.Hijack, s.Pause, s.Neighbors = nil, true, true, true },
 			guests: []placement.Guest{guest},
 			private: []string{
 				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
@@ -71,6 +71,39 @@ func TestPlanOVN(t *testing.T) {
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
+			},
+		},
+		{
+			name:   "addresses of a guest",
+			change: func(s *placement.Service) { s.Addresses, s.Neighbors = resolvers[:1], true },
+			guests: []placement.Guest{
+				{Datapath: 5, Port: 3, Addresses: []netip.AddrPort{netip.MustParseAddrPort("8.8.8.8:53"), netip.MustParseAddrPort("[fd00::1]:53")}, Owned: func(a netip.Addr) bool { return a.Is6() }},
+				{Datapath: 6, Port: 4},
+			},
+			private: []string{
+				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
+				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01.02)",
+			},
+			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
+			entry: []string{
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg1=0xa9fea9fe,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg2=0x35/0xffff,reg4=0xa9fea9fe,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=8.8.8.8,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=8.8.8.8,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,udp_dst=53,ipv6_dst=fd00::1,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=6,tcp_dst=53,ipv6_dst=fd00::1,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg1=0x8080808,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg2=0x35/0xffff,reg4=0x8080808,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,reg2=0x35/0xffff,reg4=0xfd000000,reg5=0x0,reg6=0x0,reg7=0x1,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x806,arp_op=1,arp_tpa=169.254.169.254,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x806,arp_op=1,arp_tpa=8.8.8.8,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x6,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x4,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x6,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x4,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x6,eth_type=0x800,reg1=0xa9fea9fe,reg2=0x35/0xffff,reg14=0x4,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x6,eth_type=0x800,reg2=0x35/0xffff,reg4=0xa9fea9fe,reg14=0x4,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x6,eth_type=0x806,arp_op=1,arp_tpa=169.254.169.254,reg14=0x4,actions=resubmit(,200)",
 			},
 		},
 		{
@@ -109,6 +142,23 @@ func TestPlanOVN(t *testing.T) {
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=meter:9,resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg1=0xa9fea9fe,reg2=0x35/0xffff,reg14=0x3,actions=meter:9,resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg2=0x35/0xffff,reg4=0xa9fea9fe,reg14=0x3,actions=meter:9,resubmit(,200)",
+			},
+		},
+		{
+			name:   "one source address",
+			change: func(s *placement.Service) { s.Addresses, s.Neighbors = s.Addresses[:1], true },
+			guests: []placement.Guest{{Datapath: 5, Port: 3, MAC: [6]byte{2, 0, 0, 0, 0, 1}}},
+			private: []string{
+				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
+				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01.02)",
+			},
+			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
+			entry: []string{
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,eth_type=0x800,reg1=0xa9fea9fe,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,eth_type=0x800,reg2=0x35/0xffff,reg4=0xa9fea9fe,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,eth_type=0x806,arp_op=1,arp_tpa=169.254.169.254,reg14=0x3,actions=resubmit(,200)",
 			},
 		},
 		{

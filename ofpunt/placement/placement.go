@@ -47,8 +47,10 @@ const (
 
 // Service says which queries are punted, and how.
 type Service struct {
-	// Addresses are the resolver addresses; none means any, in hijack mode.
+	// Addresses are the resolver addresses that all guests have.
 	Addresses []netip.AddrPort
+	// Hijack is set if every address is one: then there are no others.
+	Hijack bool
 	// Neighbors is set if ARP requests and neighbour solicitations for Addresses are
 	// punted too.
 	Neighbors bool
@@ -106,12 +108,11 @@ func (s *Service) flow(table uint8, priority uint16, match openflow.Match, actio
 }
 
 // entries builds the entry flows of a guest, which matches asker: they send packets that
-// match one of queries, and those of neighbors, to the private table, after the actions
-// first.
-func (s *Service) entries(table uint8, priority uint16, asker []openflow.Field, queries [][]openflow.Field, owned func(netip.Addr) bool, first ...openflow.Action) []openflow.FlowMod {
+// match one of matches to the private table, after the actions first.
+func (s *Service) entries(table uint8, priority uint16, asker []openflow.Field, matches [][]openflow.Field, first ...openflow.Action) []openflow.FlowMod {
 	var all []openflow.FlowMod
 	actions := append(first, openflow.Resubmit{Table: PrivateTable})
-	for _, fields := range append(queries[:len(queries):len(queries)], s.neighbors(owned)...) {
+	for _, fields := range matches {
 		match := openflow.NewMatch(append(asker[:len(asker):len(asker)], fields...)...)
 		all = append(all, s.flow(table, priority, match, actions...))
 	}

@@ -194,11 +194,15 @@ func (o *Owners) DrainedOwner(number uint32) *vswitch.Interface {
 }
 
 // Moved reports whether the OpenFlow port that a packet came from, when was owned it, is
-// another's by now: the answer must not reach that one. Where was is nil, the sender is not
-// known, and the answer is an error without data.
+// another's by now: the answer must not reach that one. Where was is nil, the sender was not
+// known, and the answer is an error; whoever is known to own the number by now may not have
+// asked for it.
+//
+// It can't know what the switch and the database have not told yet. Open vSwitch leaves a number
+// unused for an hour, unless somebody requests it (ofproto.c, alloc_ofp_port).
 func (o *Owners) Moved(was *vswitch.Interface, number uint32) bool {
 	if was == nil {
-		return false
+		return o.DrainedOwner(number) != nil
 	}
 	i := o.Owner(number)
 	return i == nil || i.UUID != was.UUID

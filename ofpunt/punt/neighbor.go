@@ -9,6 +9,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
 // resolverMAC is the hardware address of the resolver addresses, on every switch
@@ -32,8 +33,8 @@ func (c *Channel) neighbor(in *openflow.PacketIn, message []byte) {
 		p.pass(metric.ReasonOrigin)
 		return
 	}
-	if !slices.ContainsFunc(p.server.Addresses, func(a netip.AddrPort) bool { return a.Addr() == n.Target }) {
-		p.pass(metric.ReasonForeign)
+	if !p.hasNeighbor(n.Target) {
+		p.pass(metric.ReasonAddress)
 		return
 	}
 	tag := g.Tag
@@ -48,4 +49,16 @@ func (c *Channel) neighbor(in *openflow.PacketIn, message []byte) {
 		return
 	}
 	p.end(metric.Answered, metric.ReasonNeighbor)
+}
+
+// hasNeighbor reports whether an address, whatever its port, is a resolver address of the
+// sender that no port of its network has: a port may have got it since the flow was made.
+func (p *packet) hasNeighbor(target netip.Addr) bool {
+	if p.server.Owns != nil && p.server.Owns(&p.in, p.owner, target) {
+		return false
+	}
+	if slices.ContainsFunc(p.server.Addresses, func(a netip.AddrPort) bool { return a.Addr() == target }) {
+		return true
+	}
+	return p.server.HasAddress != nil && p.server.HasAddress(&p.in, p.owner, netip.AddrPortFrom(target, placement.DNSPort))
 }

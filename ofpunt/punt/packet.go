@@ -3,6 +3,7 @@
 package punt
 
 import (
+	"encoding/binary"
 	"errors"
 	"hash/fnv"
 	"io"
@@ -30,6 +31,9 @@ type sender struct {
 	// ends are those of the frame, but that Dst is where the guest has sent it: a load
 	// balancer may have rewritten that.
 	ends frame.Ends
+	// backend is the destination of the frame: that of ends, unless a load balancer has
+	// rewritten it.
+	backend netip.AddrPort
 	// origin is valid once identify has reported so.
 	origin origin.Origin
 	// tag is the VLAN id that is pushed onto what is sent back, as OVN has stripped that of
@@ -63,6 +67,9 @@ func (p *packet) init(c *Channel, s *Server, in *openflow.PacketIn, message []by
 	if s.OVN {
 		p.owner = c.intake.bridge.Ports.Owner(in.InPort)
 		p.guest = guestKey{uint32(in.Metadata), in.Regs[placement.RegInPort]}
+		if mac, ok := frame.SenderMAC(in.Data); ok && p.owner != nil && p.owner.Localnet != "" {
+			p.guest.port = externalOf(p.guest.port, mac)
+		}
 	} else {
 		p.owner = c.intake.bridge.Ports.DrainedOwner(in.InPort)
 		p.guest = guestKey{networkOf(p.owner), in.InPort}
@@ -85,12 +92,28 @@ func networkOf(i *vswitch.Interface) uint32 {
 	return h.Sum32()
 }
 
-// asked returns where the guest has sent the packet, whose ends are those of the frame.
-func (p *packet) asked(proto uint8) netip.AddrPort {
-	if !p.server.OVN {
-		return p.ends.Dst
+// externalOf is a number for an external port, which has a localnet port in common with
+// others. Two that share one share a limit.
+func externalOf(localnet uint32, mac [6]byte) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write(binary.BigEndian.AppendUint32(mac[:], localnet)) // never fails, package hash
+	return h.Sum32()
+}
+
+// setEnds takes the ends of the frame.
+func (p *packet) setEnds(ends frame.Ends, proto uint8) {
+	p.ends, p.backend = ends, ends.Dst
+	if p.server.OVN {
+		p.ends.Dst = placement.Asked(&p.in, proto, p.backend)
 	}
-	return placement.Asked(&p.in, proto, p.ends.Dst)
+}
+
+// isToResolver reports whether the packet is for a resolver address of its sender: a flow that
+// is about to be removed may have punted it to another. With a load balancer, either of the
+// address that was asked and the one that it was rewritten to will do.
+func (p *packet) isToResolver() bool {
+	return p.server.isResolver(&p.in, p.owner, p.ends.Dst) ||
+		p.backend != p.ends.Dst && p.server.isResolver(&p.in, p.owner, p.backend)
 }
 
 // identify fills in the origin. It reports whether the sender is known.
@@ -106,6 +129,7 @@ func (p *packet) identify() bool {
 		Network:     g.Network,
 		Switch:      g.Switch,
 		Port:        g.Port,
+		Attributes:  g.Attributes,
 		MAC:         p.ends.SrcMAC,
 		Destination: p.ends.Dst,
 		Hijacked:    p.server.hijack(),

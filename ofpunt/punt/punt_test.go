@@ -225,7 +225,7 @@ func TestOverloadInHijackMode(t *testing.T) {
 			c, peer := newChannel(t)
 			guestIs(c.intake, "1")
 			serve(c.intake, reply, func(config *Config) {
-				config.Addresses, config.Concurrent = nil, 0
+				config.Addresses, config.Hijack, config.Concurrent = nil, true, 0
 				config.Answers = func(o *origin.Origin, qname string) bool { return tt.answers && qname == "a." && o.Port == "port-1" }
 			})
 			before := packetIns(t, tt.result, tt.reason)
@@ -293,7 +293,7 @@ func TestRefusedInHijackMode(t *testing.T) {
 				c, peer := newChannel(t)
 				guestIs(c.intake, "1")
 				serve(c.intake, reply, func(config *Config) {
-					config.Addresses = nil
+					config.Addresses, config.Hijack = nil, true
 					config.OVNOwned = func(o *origin.Origin, qname string) bool { return of.owned && qname == "a." && o.Port == "port-1" }
 				})
 				result, reason := metric.Resumed, tt.reason

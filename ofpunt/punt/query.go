@@ -145,18 +145,22 @@ func (d *datagram) decode() bool {
 func (d *datagram) decodeFrame() error {
 	var u frame.UDP
 	err := u.Decode(d.in.Data)
-	d.ends, d.exchange.payload = u.Ends, u.Payload
+	d.exchange.payload = u.Payload
 	if err == nil {
-		d.ends.Dst = d.asked(placement.ProtoUDP)
+		d.setEnds(u.Ends, placement.ProtoUDP)
 	}
 	return err
 }
 
-// identify fills in the origin. It reports whether the sender is known; else the packet has
-// been dealt with.
+// identify fills in the origin. It reports whether the sender is known, and has asked a
+// resolver address of its own; else the packet has been dealt with.
 func (d *datagram) identify() bool {
 	if !d.identifySender() {
 		d.exchange.refuse(dns.RcodeServerFailure, metric.ReasonOrigin)
+		return false
+	}
+	if !d.isToResolver() {
+		d.exchange.pass(metric.Dropped, metric.ReasonAddress)
 		return false
 	}
 	return true
@@ -174,7 +178,7 @@ func (d *datagram) identifySender() bool {
 func (d *datagram) reject(reason string) {
 	x := &d.exchange
 	defer x.end()
-	if d.decodeFrame() != nil || !d.identifySender() || accept(x.payload) != acceptQuery {
+	if d.decodeFrame() != nil || !d.identifySender() || !d.isToResolver() || accept(x.payload) != acceptQuery {
 		x.pass(metric.Dropped, reason)
 		return
 	}

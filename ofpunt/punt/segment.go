@@ -3,7 +3,6 @@
 package punt
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
@@ -28,18 +27,20 @@ func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
 		p.end(metric.Dropped, refusal(err))
 		return
 	}
-	p.ends = t.Ends
-	backend := p.ends.Dst
-	p.ends.Dst = p.asked(placement.ProtoTCP)
+	p.setEnds(t.Ends, placement.ProtoTCP)
 	if !p.identify() {
 		p.end(metric.Dropped, metric.ReasonOrigin)
+		return
+	}
+	if !p.isToResolver() {
+		p.end(metric.Dropped, metric.ReasonAddress)
 		return
 	}
 	if c.intake.tcp == nil {
 		p.end(metric.Dropped, metric.ReasonSegment)
 		return
 	}
-	to := newPeer(p, backend)
+	to := newPeer(p)
 	switch c.intake.tcp.Deliver(to.key(), to, t.Segment, time.Now()) {
 	case tcp.Begun:
 		c.intake.countConnections()
@@ -61,16 +62,13 @@ func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
 // switch has said of that. It is immutable.
 type peer struct {
 	sender
-	// backend is the destination of the guest's frames here: that of ends, unless a load
-	// balancer has rewritten it.
-	backend netip.AddrPort
 	// zone is where OVN tracks the connections of the guest; 0 without OVN. Answers have to
 	// be seen there too, or what the guest sends next is none of a connection.
 	zone uint16
 }
 
-func newPeer(p *packet, backend netip.AddrPort) *peer {
-	to := &peer{sender: p.sender, backend: backend}
+func newPeer(p *packet) *peer {
+	to := &peer{sender: p.sender}
 	if p.server.OVN {
 		to.zone = uint16(p.in.Regs[placement.RegZone])
 	}

@@ -5,6 +5,7 @@ package punt
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,8 @@ type Guest struct {
 	Network origin.Network // zero if it is not known
 	Switch  string         // name of the logical switch
 	Port    string         // name of the logical port
+	// Attributes are for labels of metadata, nil for none.
+	Attributes origin.Attributes
 	// Tag is the VLAN id of a container whose frames have lost it in the pipeline, else 0.
 	Tag uint16
 }
@@ -49,8 +52,17 @@ type Config struct {
 	// OVN is set where packets have been through OVN's pipeline, whose registers tell who
 	// has sent them.
 	OVN bool
-	// Addresses are the resolver addresses, none in hijack mode.
+	// Addresses are the resolver addresses that all guests have. Hijack is set if every
+	// address is one.
 	Addresses []netip.AddrPort
+	Hijack    bool
+	// HasAddress reports whether the sender of a packet, as of Identify, has a resolver
+	// address beside those. It is nil if there are no others, and must not block.
+	HasAddress func(in *openflow.PacketIn, owner *vswitch.Interface, a netip.AddrPort) bool
+	// Owns reports whether a port of the sender's network has an address, so that ARP and
+	// neighbour solicitations for it are its own to answer. It is nil if that is not known,
+	// and must not block.
+	Owns func(in *openflow.PacketIn, owner *vswitch.Interface, a netip.Addr) bool
 	// Concurrent is how many queries may be in flight, ConcurrentGuest how many of one guest.
 	Concurrent, ConcurrentGuest int
 	// DropOverload is set if a query over these limits gets no answer, in the place of
@@ -95,7 +107,12 @@ func NewServer(c Config) *Server {
 func (s *Server) InFlight() int64 { return s.admission.count.Load() }
 
 // hijack reports whether queries to every destination are punted.
-func (s *Server) hijack() bool { return len(s.Addresses) == 0 }
+func (s *Server) hijack() bool { return s.Hijack }
+
+// isResolver reports whether an address is one that the sender of a packet may ask.
+func (s *Server) isResolver(in *openflow.PacketIn, owner *vswitch.Interface, a netip.AddrPort) bool {
+	return s.Hijack || slices.Contains(s.Addresses, a) || s.HasAddress != nil && s.HasAddress(in, owner, a)
+}
 
 // workersOnlyTime is how long all queries are left to workers once one has blocked a reader: a
 // chain may block after all, or the machine was busy.

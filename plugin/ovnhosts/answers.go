@@ -48,6 +48,6 @@ func (h *Handler) known(o *origin.Origin, qname string) (k knowledge) {
 		return k
 	}
 	k.asked, k.unread = true, a.unread
-	k.answer, k.found = a.scope.Lookup(qname, h.domain)
+	k.answer, k.found = a.scope.Lookup(qname, h.Domain)
 	return k
 }

@@ -4,7 +4,6 @@ package ovnhosts
 
 import (
 	"github.com/coredns/coredns/plugin"
-	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
@@ -13,17 +12,6 @@ var answers = promauto.NewCounterVec(prometheus.CounterOpts{
 	Namespace: plugin.Namespace, Subsystem: name, Name: "answers_total",
 	Help: "Answers by what gave them: dns (a DNS row), port (a hostname), zone (the domain's SOA and NS records and the address of its server), nodata (the name without the type), nxdomain.",
 }, []string{"server", "view", "answer"})
-
-// outcome is the label of an answer, of which table is the source if it has data.
-func outcome(table string, m *dns.Msg) string {
-	switch {
-	case m.Rcode == dns.RcodeNameError:
-		return "nxdomain"
-	case len(m.Answer) == 0:
-		return "nodata"
-	}
-	return table
-}
 
 // Gauges of the databases. They are computed at each scrape, since a snapshot ages without
 // an event during an outage.

@@ -5,11 +5,8 @@
 // what there is to answer from snapshots (package ovn); the plugin has no state of its own
 // but the databases that it has open, and what it has logged.
 //
-//	query ─► asker: scope and domain ─► lookup ─┬─ found ─► reply
-//	                                            └─ route ─┬─ toHere ─► reply
-//	                                                      ├─ toNext ─► the next plugin
-//	                                                      └─ toNextUnlessDenied: the
-//	                                       next plugin; reply in the place of its NXDOMAIN
+//	query ─► asker: scope and domain ─► lookup ─► authority.Policy.Answer ─┬─► reply
+//	                                                                       └─► the next plugin
 //
 // Queries are handled on the goroutines of their servers, without a lock. openSources.mu
 // and started.mu guard what is open, for reloads, ready and metrics.
@@ -18,40 +15,32 @@ package ovnhosts
 import (
 	"context"
 	"fmt"
-	"net/netip"
-	"time"
 
 	"github.com/coredns/coredns/plugin"
-	"github.com/coredns/coredns/plugin/metadata"
-	"github.com/coredns/coredns/plugin/metrics"
-	"github.com/coredns/coredns/plugin/pkg/fall"
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
-	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
 const name = "ovnhosts"
 
-var log = clog.NewWithPlugin(name)
+var (
+	log  = clog.NewWithPlugin(name)
+	self = &authority.Plugin{Name: name, Answers: answers}
+)
 
 // Handler answers with the names of the asker's network.
 type Handler struct {
 	Next  plugin.Handler
 	Zones []string
-	Fall  fall.F
-	// fallAll is set by fallthrough without zones: then names of the asker's own domain
-	// do not fall through.
-	fallAll bool
+	// Policy has the domain of ports that have none in OVN.
+	authority.Policy
 
-	// domain completes the hostnames of ports that have no domain in OVN;
-	// fully qualified and in lower case, or empty.
-	domain string
-	ttl    uint32 // seconds
 	// defaultSwitch is the name of the switch whose names a query from a socket sees;
 	// empty for none.
 	defaultSwitch string
@@ -99,7 +88,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	}
 
 	cached, _ := ctx.Value(ovn.FoundKey{}).(*ovn.Found)
-	known, found := cached.Lookup(snapshot, a.scope, qname, h.domain)
+	known, found := cached.Lookup(snapshot, a.scope, qname, h.Domain)
 	if !found && a.unread {
 		// An error would be logged for each query, at whatever rate the guest asks.
 		h.unread.fails(a.scope.Own, h.config.Log)
@@ -108,53 +97,10 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	if !a.unread {
 		h.unread.isRead(a.scope.Own, h.config.Log)
 	}
-	transfer := isTransfer(state.QType())
-	if !found || transfer && !known.OVNOwned {
-		switch h.route(a, qname, state.QType()) {
-		case toNext:
-			return plugin.NextOrFailure(name, h.Next, ctx, w, r)
-		case toNextUnlessDenied:
-			d := newDenier(w, h, state, a, zone, known, found, snapshot.Time)
-			return plugin.NextOrFailure(name, h.Next, ctx, d, r)
-		}
-	}
-	if c := state.QClass(); c != dns.ClassINET && c != dns.ClassANY {
-		return dns.RcodeRefused, nil // even the SOA of a denial would be of another class
-	}
-	if transfer {
-		return dns.RcodeRefused, nil
-	}
-
-	m, table := h.reply(state, a, zone, known, found, snapshot.Time)
-	setMetadata(ctx, table)
-	answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), outcome(table, m)).Inc()
-	if err := w.WriteMsg(m); err != nil {
-		return dns.RcodeServerFailure, plugin.Error(name, err)
-	}
-	return dns.RcodeSuccess, nil
-}
-
-// reply returns the answer to a query from what is known, and the table that it is from,
-// which is empty if there are no data.
-func (h *Handler) reply(state request.Request, a asker, zone string, known names.Answer, found bool, snapshot time.Time) (m *dns.Msg, table string) {
-	m = new(dns.Msg).SetReply(state.Req)
-	m.Authoritative = true
-	if found {
-		table = known.Source
-		if state.QClass() == dns.ClassINET {
-			m.Answer = h.records(state.QName(), state.QType(), known)
-		}
-	}
-	h.addZone(m, state, a, found, snapshot)
-	if table == "" && len(m.Answer) > 0 {
-		table = fromZone
-	}
-	qname := state.Name()
-	m.Rcode = h.denial(a, qname, zone, found)
-	if len(m.Answer) == 0 {
-		m.Ns = []dns.RR{soa(negativeOwner(qname, a.domain, zone), snapshot, negativeTTL)}
-	}
-	return m, table
+	return h.Answer(ctx, self, h.Next, authority.Question{
+		State: state, Zone: zone, Known: known, Found: found, Time: snapshot.Time,
+		Asker: authority.Asker{Scope: a.scope.Scope, Domain: a.domain, Origin: a.origin},
+	})
 }
 
 // asker is who asks, as far as the answer depends on it.
@@ -197,39 +143,10 @@ func (h *Handler) asker(ctx context.Context, s *ovn.Snapshot) (a asker) {
 		}
 	}
 	if a.domain == "" {
-		a.domain = h.domain
+		a.domain = h.Domain
 	}
 	return a
 }
-
-func (h *Handler) header(owner string, rrtype uint16) dns.RR_Header {
-	return dns.RR_Header{Name: owner, Rrtype: rrtype, Class: dns.ClassINET, Ttl: h.ttl}
-}
-
-// records returns those of known that have the type, for the owner name of the question,
-// which has its case.
-func (h *Handler) records(owner string, qtype uint16, known names.Answer) []dns.RR {
-	var rrs []dns.RR
-	if qtype == dns.TypeA || qtype == dns.TypeANY {
-		for _, a := range known.V4 {
-			rrs = append(rrs, &dns.A{Hdr: h.header(owner, dns.TypeA), A: addr(a)})
-		}
-	}
-	if qtype == dns.TypeAAAA || qtype == dns.TypeANY {
-		for _, a := range known.V6 {
-			rrs = append(rrs, &dns.AAAA{Hdr: h.header(owner, dns.TypeAAAA), AAAA: addr(a)})
-		}
-	}
-	if qtype == dns.TypePTR || qtype == dns.TypeANY {
-		for _, target := range known.PTR {
-			rrs = append(rrs, &dns.PTR{Hdr: h.header(owner, dns.TypePTR), Ptr: target})
-		}
-	}
-	return rrs
-}
-
-// addr returns a copy of the address: plugins above may change a record.
-func addr(a netip.Addr) []byte { return a.AsSlice() }
 
 // Ready implements ready.Readiness, for all handlers of the process: the plugin ready asks
 // one handler of each plugin name.
@@ -238,19 +155,8 @@ func (*Handler) Ready() bool { return openSources.ready() }
 // NotReady implements ready.Explainer.
 func (*Handler) NotReady() []string { return openSources.notReady() }
 
-type tableKey struct{}
-
 // Metadata implements metadata.Provider. The label ovnhosts/answer is the table that the
 // answer is from: "dns", "port", "zone", or empty for none.
 func (h *Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
-	table := new(string)
-	metadata.SetValueFunc(ctx, name+"/answer", func() string { return *table })
-	return context.WithValue(ctx, tableKey{}, table)
-}
-
-// setMetadata sets the label of Metadata.
-func setMetadata(ctx context.Context, table string) {
-	if t, ok := ctx.Value(tableKey{}).(*string); ok {
-		*t = table
-	}
+	return self.Metadata(ctx)
 }

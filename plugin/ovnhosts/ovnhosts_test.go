@@ -348,18 +348,35 @@ func TestUnknownDefaultSwitch(t *testing.T) {
 	}
 }
 
-// Whatever the domain, a negative answer fits into a message.
-func TestNegativeAnswerPacks(t *testing.T) {
-	for n := 200; n < 254; n++ {
-		owner := dns.Fqdn(strings.TrimSuffix(strings.Repeat(strings.Repeat("a", 49)+".", 6)[:n], "."))
-		m := new(dns.Msg).SetQuestion(owner, dns.TypeA)
-		m.Ns = []dns.RR{soa(owner, time.Time{}, negativeTTL)}
-		b, err := m.Pack()
-		if err == nil {
-			err = new(dns.Msg).Unpack(b)
-		}
-		if err != nil {
-			t.Fatalf("domain of %d bytes: %v", n, err)
-		}
+// With shuffle on, each address of a name comes first now and then, and nothing else of an
+// answer changes: the families stay apart.
+func TestShuffle(t *testing.T) {
+	for _, tt := range []struct {
+		shuffle string
+		orders  int
+	}{{"", 1}, {"shuffle off", 1}, {"shuffle on", 2}} {
+		t.Run(tt.shuffle, func(t *testing.T) {
+			h := open(t, tt.shuffle)
+			seen := map[string]bool{}
+			// That an order of two does not come has a probability of 2^-199.
+			for range 200 {
+				w := dnstest.NewRecorder(&test.ResponseWriter{})
+				if _, err := h.ServeDNS(t.Context(), w, new(dns.Msg).SetQuestion("db.internal.", dns.TypeANY)); err != nil {
+					t.Fatal(err)
+				}
+				var data []string
+				for _, rr := range w.Msg.Answer {
+					data = append(data, strings.TrimPrefix(rr.String(), rr.Header().String()))
+				}
+				seen[strings.Join(data, " ")] = true
+			}
+			want := map[string]bool{"10.0.0.21 10.0.0.22 fd00::21": true}
+			if tt.orders == 2 {
+				want["10.0.0.22 10.0.0.21 fd00::21"] = true
+			}
+			if d := cmp.Diff(want, seen); d != "" {
+				t.Error(d)
+			}
+		})
 	}
 }

@@ -63,7 +63,7 @@ func TestRouteWithoutNames(t *testing.T) {
 			h := openOn(t, "green", "")
 			h.Zones, h.Next = []string{tt.zone}, plugin.HandlerFunc(outside)
 			if tt.zone == "." {
-				h.Fall, h.fallAll = fall.Root, true
+				h.Fall, h.FallAll = fall.Root, true
 			}
 			if got := answered(t, h, context.Background(), tt.qname, tt.qtype); got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)

@@ -3,31 +3,21 @@
 package ovnhosts
 
 import (
-	"errors"
 	"fmt"
-	"slices"
-	"strconv"
+	"maps"
 	"sync"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
-	"github.com/coredns/coredns/plugin/pkg/fall"
-	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
 func init() { plugin.Register(name, setup) }
-
-const (
-	defaultSouthbound = "unix:/var/run/ovn/ovnsb_db.sock"
-	defaultTTL        = 30
-	// maxTTL is the largest TTL of RFC 2181, section 8.
-	maxTTL = 1<<31 - 1
-)
 
 // setup only parses; OnStartup opens the databases. cmd/puntdns/reload.go shows when the
 // callbacks are called.
@@ -46,12 +36,12 @@ func setup(c *caddy.Controller) error {
 			return plugin.Error(name, err)
 		}
 		h.warn(func(directive string) bool { return config.Handler(directive) != nil })
-		started.add(c.Context(), h)
+		started.Add(c.Context(), h.close)
 		return h.open()
 	})
 	c.OnShutdown(h.close)
 	c.OnRestartFailed(func() error {
-		started.rollBack(c.Context())
+		started.RollBack(c.Context())
 		return nil
 	})
 	return nil
@@ -85,51 +75,14 @@ func (h *Handler) close() error {
 	return nil
 }
 
-// started has the handlers of the Corefile whose start has begun last. When that fails
-// after they have opened databases, caddy calls no callback of the new Corefile, but
-// OnRestartFailed of the old one.
-var started lastStart
-
-// lastStart has the handlers of one Corefile.
-type lastStart struct {
-	mu       sync.Mutex // guards all below
-	of       caddy.Context
-	handlers []*Handler
-}
-
-func (a *lastStart) add(of caddy.Context, h *Handler) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.of != of {
-		a.of, a.handlers = of, nil
-	}
-	a.handlers = append(a.handlers, h)
-}
-
-// rollBack closes the handlers of the last start, unless that is of the Corefile that
-// serves.
-func (a *lastStart) rollBack(serving caddy.Context) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.of == serving {
-		return
-	}
-	for _, h := range a.handlers {
-		_ = h.close() // its error is nil
-	}
-	a.of, a.handlers = serving, nil
-}
+// started has the databases that the last start has opened.
+var started corefile.LastStart
 
 // warn logs a warning about plugins behind this one that no query gets to. has
 // reports whether the server block has a directive.
 func (h *Handler) warn(has func(directive string) bool) {
-	if len(h.Fall.Zones) > 0 || !slices.Contains(h.Zones, ".") {
-		return
-	}
-	for _, after := range []string{"forward", "passthrough"} {
-		if has(after) {
-			log.Warningf("%s - %s: it takes every name of . and has no fallthrough: nothing reaches %s behind it", h.directive.At, h.directive, after)
-		}
+	for _, after := range h.Unreached(h.Zones, has) {
+		log.Warningf("%s - %s: it takes every name of . and has no fallthrough: nothing reaches %s behind it", h.directive.At, h.directive, after)
 	}
 }
 
@@ -169,27 +122,22 @@ func parseAndCheck(c *caddy.Controller) (*Handler, error) {
 }
 
 func parse(c *caddy.Controller) (*Handler, error) {
-	h := &Handler{ttl: defaultTTL, config: ovn.Config{Log: log}}
-	parsers := make(map[string]corefile.Parser, len(properties))
+	h := &Handler{Policy: authority.Policy{TTL: authority.DefaultTTL}, config: ovn.Config{Log: log}}
+	parsers := h.Properties()
+	maps.Copy(parsers, corefile.TLSParsers(&h.config.TLS))
 	for name, parse := range properties {
 		parsers[name] = func(words []string) error { return parse(h, words) }
 	}
 	var err error
-	h.directive, err = corefile.Read(c, func(zones []string) error {
-		if err := checkZones(zones); err != nil {
-			return err
-		}
-		h.Zones = plugin.OriginsFromArgsOrServerBlock(zones, c.ServerBlockKeys)
-		if len(h.Zones) == 0 {
-			return errors.New("expected zones after ovnhosts that are domain names")
-		}
-		return nil
+	h.directive, err = corefile.Read(c, func(zones []string) (err error) {
+		h.Zones, err = authority.ParseZones(name, zones, c.ServerBlockKeys)
+		return err
 	}, parsers)
 	if err != nil {
 		return nil, err
 	}
 	if len(h.config.Southbound)+len(h.config.Northbound) == 0 {
-		h.config.Southbound = []string{defaultSouthbound}
+		h.config.Southbound = []string{endpoint.OVNSocket("ovnsb_db.sock").String()}
 	}
 	return h, nil
 }
@@ -213,17 +161,8 @@ func (h *Handler) checkTLS() error {
 	return h.directive.CheckTLS(h.config.TLS, peers...)
 }
 
-// checkZones refuses zones that CoreDNS would ignore without an error.
-func checkZones(zones []string) error {
-	for _, z := range zones {
-		if len(plugin.Host(z).NormalizeExact()) == 0 {
-			return fmt.Errorf("%q: expected a zone, a domain name or a network", z)
-		}
-	}
-	return nil
-}
-
-// properties has the parser of each property's words.
+// properties has the parser of each property's words, but for those of authority.Policy and of
+// TLS.
 var properties = map[string]func(*Handler, []string) error{
 	"southbound": func(h *Handler, args []string) (err error) {
 		h.config.Southbound, err = endpoints(args)
@@ -241,33 +180,14 @@ var properties = map[string]func(*Handler, []string) error{
 		}
 		return err
 	},
-	"tls": func(h *Handler, args []string) (err error) {
-		h.config.TLS, err = corefile.ParseTLS(args)
-		return err
-	},
-	"domain": parseDomain,
-	"ttl":    parseTTL,
 	"scope": func(h *Handler, args []string) (err error) {
 		h.routers, err = either(args, "switch", "router")
 		return err
 	},
 	"default_switch": func(h *Handler, args []string) (err error) {
-		h.defaultSwitch, err = one(args, "the name of a logical switch")
+		h.defaultSwitch, err = authority.One(args, "the name of a logical switch")
 		return err
 	},
-	"fallthrough": func(h *Handler, args []string) error {
-		h.Fall, h.fallAll = fall.F{}, len(args) == 0
-		h.Fall.SetZonesFromArgs(args)
-		return checkZones(args)
-	},
-}
-
-// one returns the only word. want is what the error says was expected.
-func one(args []string, want string) (string, error) {
-	if len(args) != 1 {
-		return "", fmt.Errorf("%q: expected %s", args, want)
-	}
-	return args[0], nil
 }
 
 // either reports whether the only word is yes and not no.
@@ -276,31 +196,6 @@ func either(args []string, no, yes string) (bool, error) {
 		return false, fmt.Errorf("%q: expected %s or %s", args, no, yes)
 	}
 	return args[0] == yes, nil
-}
-
-func parseDomain(h *Handler, args []string) error {
-	v, err := one(args, "a domain name")
-	if err != nil {
-		return err
-	}
-	if _, ok := dns.IsDomainName(v); !ok || dns.CanonicalName(v) == "." {
-		return fmt.Errorf("%q: expected a domain name below the root", v)
-	}
-	h.domain = dns.CanonicalName(v)
-	return nil
-}
-
-func parseTTL(h *Handler, args []string) error {
-	v, err := one(args, "seconds")
-	if err != nil {
-		return err
-	}
-	n, err := strconv.ParseUint(v, 10, 32)
-	if err != nil || n > maxTTL {
-		return fmt.Errorf("%q: expected whole seconds from 0 to %d", v, maxTTL)
-	}
-	h.ttl = uint32(n)
-	return nil
 }
 
 // endpoints parses connection methods to dial, and returns them in their canonical form.

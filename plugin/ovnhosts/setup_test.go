@@ -16,7 +16,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	sb := []string{defaultSouthbound}
+	sb := []string{"unix:/var/run/ovn/ovnsb_db.sock"}
 	tests := []struct {
 		name, input string
 		config      ovn.Config
@@ -60,8 +60,8 @@ func TestParse(t *testing.T) {
 			if d := cmp.Diff(tt.zones, h.Zones); d != "" {
 				t.Error(d)
 			}
-			if h.domain != tt.domain || h.ttl != tt.ttl || h.defaultSwitch != tt.byDefault || h.routers != tt.routers {
-				t.Errorf("domain %q, ttl %d, default switch %q, routers %v", h.domain, h.ttl, h.defaultSwitch, h.routers)
+			if h.Domain != tt.domain || h.TTL != tt.ttl || h.defaultSwitch != tt.byDefault || h.routers != tt.routers {
+				t.Errorf("domain %q, ttl %d, default switch %q, routers %v", h.Domain, h.TTL, h.defaultSwitch, h.routers)
 			}
 			if tt.through != "" && !h.Fall.Through(tt.through) || h.Fall.Through("a.com.") {
 				t.Error("fallthrough")
@@ -76,6 +76,7 @@ func TestParseRefuses(t *testing.T) {
 		{"twice", "ovnhosts {\n ttl 1\n ttl 2\n}", `"ttl" is given twice`},
 		{"a brace of its own line", "ovnhosts\n{\n ttl 5\n}", ":2 - Error during parsing: expected the { at the end of the line before"},
 		{"two directives", "ovnhosts\novnhosts", "given twice in one server block"},
+		{"shuffle", "ovnhosts {\n shuffle\n}", "expected on or off"},
 		{"no endpoint", "ovnhosts {\n southbound\n}", "expected at least one of unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT"},
 		{"endpoint", "ovnhosts {\n southbound db.sock\n}", "expected unix:PATH"},
 		{"endpoint to listen on", "ovnhosts {\n northbound ptcp:6641\n}", "expected an endpoint to connect to: unix:PATH, tcp:HOST:PORT, ssl:HOST:PORT"},
@@ -165,23 +166,11 @@ func TestCloseTwice(t *testing.T) {
 	}
 }
 
-func TestNegativeOwner(t *testing.T) {
-	tests := []struct{ name, qname, domain, zone, want string }{
-		{"in the asker's domain", "a.red.example.", "red.example.", ".", "red.example."},
-		{"the domain itself", "red.example.", "red.example.", ".", "red.example."},
-		{"not just the same letters", "a.infrared.example.", "red.example.", ".", "example."},
-		{"in a zone of the Corefile", "a.b.org.", "red.example.", "b.org.", "b.org."},
-		{"nowhere", "a.b.org.", "", ".", "org."},
-		{"one label", "vm1.", "", ".", "vm1."},
-		{"reverse", "1.0.0.10.in-addr.arpa.", "", ".", "in-addr.arpa."},
-		{"reverse of IPv6", "1.0.ip6.arpa.", "", ".", "ip6.arpa."},
-		{"a dot inside the last label", `a.b\.c.`, "", ".", `b\.c.`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := negativeOwner(tt.qname, tt.domain, tt.zone); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
+// The socket of the default is where the programs of OVN have theirs.
+func TestDefaultSocket(t *testing.T) {
+	t.Setenv("OVN_RUNDIR", "/run/central")
+	h, err := parse(caddy.NewTestController("dns", "ovnhosts ."))
+	if err != nil || len(h.config.Southbound) != 1 || h.config.Southbound[0] != "unix:/run/central/ovnsb_db.sock" {
+		t.Errorf("%q, %v", h.config.Southbound, err)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	"golang.org/x/sys/unix"
 
 	"github.com/puntdns/puntdns/test/lab"
 )
@@ -152,13 +151,11 @@ func pace(conn net.Conn, names []string, n, perSecond int) (took []time.Duration
 // cpu is the processor time that a process has had. /proc/PID/stat tells it in ticks of
 // 10 ms, the process's clock to the nanosecond.
 func (b *bench) cpu(pid int) time.Duration {
-	// clock_getcpuclockid(3) makes the clock's id so.
-	const scheduled = 2
-	var t unix.Timespec
-	if err := unix.ClockGettime(int32(^pid)<<3|scheduled, &t); err != nil {
-		b.t.Fatalf("processor time of process %d: %v", pid, err)
+	t, err := lab.CPUTime(pid)
+	if err != nil {
+		b.t.Fatalf("%v", err)
 	}
-	return time.Duration(t.Nano())
+	return t
 }
 
 // quantile of a sorted series.

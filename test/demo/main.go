@@ -69,7 +69,7 @@ func start(t *lab.Program, binary string) *demo {
 		t.Fatalf("demo: %v", err)
 	}
 	began := time.Now()
-	fmt.Println("Starting OVN with two tenants, red and blue, on the userspace datapath ...")
+	fmt.Println("Starting OVN with two tenants, red and blue ...")
 	l := lab.New(t, lab.Options{})
 	d := &demo{l: l, binary: binary}
 	for _, tn := range tenants {
@@ -81,7 +81,7 @@ func start(t *lab.Program, binary string) *demo {
 		"www.example.org. 300 IN A 192.0.2.80",
 		"www.example.org. 300 IN AAAA 2001:db8::80")
 	l.Sync()
-	fmt.Printf("OVN is up after %.1f s. Starting %s on %s ...\n", time.Since(began).Seconds(), binary, lab.Bridge)
+	fmt.Printf("OVN is up after %.1f s, on the datapath %s. Starting %s on %s ...\n", time.Since(began).Seconds(), l.Datapath, binary, lab.Bridge)
 	d.puntdns = l.Node.Start("puntdns", nil, binary, "-conf", l.WriteFile("Corefile", d.corefile()))
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

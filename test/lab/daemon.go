@@ -22,10 +22,17 @@ const Priority = "-10"
 // again with the same arguments. They do not daemonize, since that would take
 // them out of reach of the parent-death signal.
 type daemon struct {
-	host  *Host
-	dir   string
-	name  string
-	argv  []string
+	host *Host
+	dir  string
+	name string
+	argv []string
+	// root is the folder that the daemon has for its root from its next start on; empty
+	// for that of this process.
+	root string
+	// schema is what the packages install for the database of an ovsdb-server, in
+	// database.
+	schema, database string
+
 	ready func(context.Context) error // beside the control socket; may be nil
 	proc  *Process
 }
@@ -33,7 +40,7 @@ type daemon struct {
 // newDaemon describes a daemon with its files in dir, all named after it.
 func newDaemon(h *Host, dir, name string, argv ...string) *daemon {
 	d := &daemon{host: h, dir: dir, name: name}
-	d.argv = []string{"nice", "-n", Priority, argv[0], "-vconsole:err", "-vsyslog:off", "-vfile:info", "--log-file=" + d.file(".log"), "--pidfile=" + d.file(".pid")}
+	d.argv = []string{argv[0], "-vconsole:err", "-vsyslog:off", "-vfile:info", "--log-file=" + d.file(".log"), "--pidfile=" + d.file(".pid")}
 	d.argv = append(d.argv, argv[1:]...)
 	if name != ovnController {
 		d.argv = append(d.argv, "--unixctl="+d.file(".ctl"))
@@ -54,7 +61,7 @@ func (d *daemon) control() string {
 
 // start starts the daemon and waits until it answers.
 func (d *daemon) start(ctx context.Context) error {
-	p, err := d.host.start(d.name+".out", nil, d.argv...)
+	p, err := d.host.start(d.name+".out", nil, append([]string{"nice", "-n", Priority}, d.rooted(d.argv...)...)...)
 	if err != nil {
 		return err
 	}
@@ -69,6 +76,14 @@ func (d *daemon) start(ctx context.Context) error {
 		return fmt.Errorf("%s does not get ready: %w", d.name, err)
 	}
 	return nil
+}
+
+// rooted is the command for the daemon's root.
+func (d *daemon) rooted(argv ...string) []string {
+	if d.root == "" {
+		return argv
+	}
+	return append([]string{"chroot", d.root}, argv...)
 }
 
 // wait waits until something listens on a Unix socket of the daemon. The file
@@ -90,6 +105,14 @@ func (d *daemon) wait(ctx context.Context, socket string) error {
 
 // restart ends the daemon in order and starts it again.
 func (d *daemon) restart(ctx context.Context) error {
+	if err := d.end(ctx); err != nil {
+		return err
+	}
+	return d.start(ctx)
+}
+
+// end ends the daemon in order.
+func (d *daemon) end(ctx context.Context) error {
 	if d.name == ovnController {
 		// On its own it would remove its chassis and the flows; --restart is
 		// what the packages' upgrade does. An error shows below.
@@ -99,6 +122,28 @@ func (d *daemon) restart(ctx context.Context) error {
 		}
 	}
 	_ = d.proc.Stop()
+	return nil
+}
+
+// restartFrom ends the daemon in order and starts the one in another root. A database is
+// converted to the schema there.
+func (d *daemon) restartFrom(ctx context.Context, root string) error {
+	if err := d.end(ctx); err != nil {
+		return err
+	}
+	if d.database == "" {
+		d.root = root
+		return d.start(ctx)
+	}
+	// The file has the rows of earlier transactions until it is compacted, and all of them
+	// are converted.
+	if _, err := d.host.Exec(ctx, d.rooted("ovsdb-tool", "compact", d.database)...); err != nil {
+		return err
+	}
+	d.root = root
+	if _, err := d.host.Exec(ctx, d.rooted("ovsdb-tool", "convert", d.database, d.schema)...); err != nil {
+		return err
+	}
 	return d.start(ctx)
 }
 
@@ -136,6 +181,15 @@ func (l *Lab) Restart(name string) {
 	act(l.t, l.daemons, name, (*daemon).restart)
 }
 
+// RestartFrom is [Lab.Restart] with the daemon of another release, as the packages have
+// it in the root folder of that release, "" for the one of this process. A database is
+// converted to that release's schema, as ovn-ctl(8) does it. The folder of temporary files,
+// /proc, /sys and /dev are those of this process there too.
+func (l *Lab) RestartFrom(root, name string) {
+	l.t.Helper()
+	act(l.t, l.daemons, name, func(d *daemon, ctx context.Context) error { return d.restartFrom(ctx, root) })
+}
+
 // Kill ends a central daemon by SIGKILL; [Lab.Revive] starts it again.
 func (l *Lab) Kill(name string) {
 	l.t.Helper()
@@ -155,6 +209,13 @@ func (l *Lab) Revive(name string) {
 func (n *Node) Restart(name string) {
 	n.l.t.Helper()
 	act(n.l.t, n.daemons, name, (*daemon).restart)
+}
+
+// RestartFrom is [Node.Restart] with the daemon of another release, see
+// [Lab.RestartFrom].
+func (n *Node) RestartFrom(root, name string) {
+	n.l.t.Helper()
+	act(n.l.t, n.daemons, name, func(d *daemon, ctx context.Context) error { return d.restartFrom(ctx, root) })
 }
 
 // Kill ends a daemon of the node by SIGKILL; [Node.Revive] starts it again.

@@ -76,7 +76,7 @@ func TestDaemons(t *testing.T) {
 			"ovn-controller": l.Node.AppCtl("ovn-controller", "connection-status"),
 			"ovs-vswitchd":   l.Node.AppCtl("ovs-vswitchd", "dpif/show"),
 		} {
-			want := map[string]string{"nb": "OVN_Northbound", "ovn-northd": "active", "ovn-controller": "connected", "ovs-vswitchd": "netdev@ovs-netdev"}[name]
+			want := map[string]string{"nb": "OVN_Northbound", "ovn-northd": "active", "ovn-controller": "connected", "ovs-vswitchd": l.Datapath + "@ovs-" + l.Datapath}[name]
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: %q, want %q", name, got, want)
 			}

@@ -4,7 +4,8 @@
 // with guests to ask from.
 //
 // A lab needs root and the daemons' binaries ([Need] says so), no running system
-// daemon and no kernel module: the bridges use the userspace datapath. Nothing
+// daemon and no kernel module: the bridges use the userspace datapath, unless
+// [DatapathEnv] asks for the kernel's. Nothing
 // of a lab outlives its process, however that ends: the namespaces are
 // anonymous, every child has a parent-death signal, and a guard process ends the
 // rest and removes the folder. Labs run side by side, each with its own br-int

@@ -24,6 +24,9 @@ type Options struct {
 	// Members makes the Southbound database a cluster of so many servers, see
 	// Lab.Members, instead of the one called "sb".
 	Members int
+	// Datapath is the datapath_type of the bridges, Userspace or Kernel. The default is
+	// what DatapathEnv names in the environment, else Userspace.
+	Datapath string
 }
 
 // Lab is a running OVN.
@@ -32,6 +35,8 @@ type Lab struct {
 	Node  *Node  // the first of Nodes; the databases and ovn-northd run beside it
 	Nodes []*Node
 
+	// Datapath is the datapath_type of the bridges.
+	Datapath string
 	// Endpoints of the databases, as ovn-nbctl --db and a Corefile take them.
 	NB, SB string
 	// The same on TCP, from inside the first node, with Options.TCP.
@@ -67,18 +72,26 @@ type running struct {
 func New(t T, o Options) *Lab {
 	t.Helper()
 	Need(t)
+	datapath, err := o.datapath()
+	if err == nil {
+		_, err = slowness()
+	}
+	if err != nil {
+		t.Fatalf("lab: %v", err)
+	}
 	dir, err := os.MkdirTemp("", "puntdns-lab-")
 	if err != nil {
 		t.Fatalf("lab: %v", err)
 	}
 	l := &Lab{
-		Dir:     dir,
-		NB:      "unix:" + filepath.Join(dir, "nb.sock"),
-		SB:      "unix:" + filepath.Join(dir, "sb.sock"),
-		t:       t,
-		opts:    o,
-		daemons: make(map[string]*daemon),
-		guests:  make(map[string]*Guest),
+		Dir:      dir,
+		Datapath: datapath,
+		NB:       "unix:" + filepath.Join(dir, "nb.sock"),
+		SB:       "unix:" + filepath.Join(dir, "sb.sock"),
+		t:        t,
+		opts:     o,
+		daemons:  make(map[string]*daemon),
+		guests:   make(map[string]*Guest),
 	}
 	if o.Members > 0 {
 		l.SB = l.memberEndpoints()

@@ -60,12 +60,17 @@ func (l *Lab) newNode(number int) (*Node, error) {
 		h.env = append(h.env, kv+"="+h.Dir)
 	}
 	db := newDaemon(h, h.Dir, "ovsdb-server", "ovsdb-server", "--remote=p"+n.OVSDB, h.file("conf.db"))
+	db.database, db.schema = h.file("conf.db"), vswitchSchema
 	if l.opts.TCP {
 		n.OVSDBTCP = "tcp:127.0.0.1:6640"
 		db.argv = append(db.argv, "--remote=ptcp:6640:127.0.0.1")
 	}
 	db.ready = func(ctx context.Context) error { return db.wait(ctx, h.file("db.sock")) }
-	switchd := newDaemon(h, h.Dir, "ovs-vswitchd", "ovs-vswitchd", "--disable-system", n.OVSDB)
+	switchd := newDaemon(h, h.Dir, "ovs-vswitchd", "ovs-vswitchd")
+	if l.Datapath != Kernel {
+		switchd.argv = append(switchd.argv, "--disable-system")
+	}
+	switchd.argv = append(switchd.argv, n.OVSDB)
 	switchd.ready = func(ctx context.Context) error { return switchd.wait(ctx, h.file(Bridge+".mgmt")) }
 	controller := newDaemon(h, h.Dir, ovnController, ovnController, n.OVSDB)
 	controller.ready = n.connected
@@ -95,6 +100,7 @@ func (l *Lab) startCentral(ctx context.Context) error {
 			return err
 		}
 		d := newDaemon(h, l.Dir, db.name, "ovsdb-server", "--remote=p"+db.endpoint, file)
+		d.database, d.schema = file, db.schema
 		if l.opts.TCP {
 			d.argv = append(d.argv, "--remote="+db.tcp)
 		}
@@ -130,12 +136,12 @@ func (n *Node) startSwitch(ctx context.Context) error {
 		`external_ids:ovn-remote="` + n.l.SB + `"`,
 		"external_ids:ovn-encap-type=geneve",
 		"external_ids:ovn-encap-ip=" + n.encap,
-		"external_ids:ovn-bridge-datapath-type=netdev",
+		"external_ids:ovn-bridge-datapath-type=" + n.l.Datapath,
 		"--", "add-br", Bridge,
-		"--", "set", "Bridge", Bridge, "datapath_type=netdev", "fail_mode=" + mode, "other_config:disable-in-band=true",
+		"--", "set", "Bridge", Bridge, "datapath_type=" + n.l.Datapath, "fail_mode=" + mode, "other_config:disable-in-band=true",
 	}
 	if n.l.opts.Nodes > 1 {
-		argv = append(argv, "--", "add-br", underlay, "--", "set", "Bridge", underlay, "datapath_type=netdev")
+		argv = append(argv, "--", "add-br", underlay, "--", "set", "Bridge", underlay, "datapath_type="+n.l.Datapath)
 	}
 	if _, err := n.Exec(ctx, argv...); err != nil {
 		return err

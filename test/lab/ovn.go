@@ -8,10 +8,11 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 )
 
 // timeoutFlag ends a tool that waits for what does not come, in seconds.
-const timeoutFlag = "--timeout=30"
+var timeoutFlag = fmt.Sprintf("--timeout=%.f", Scaled(30*time.Second).Seconds())
 
 // NBCTL runs ovn-nbctl.
 func (l *Lab) NBCTL(args ...string) string {
@@ -76,6 +77,16 @@ func (l *Lab) AddDNS(records map[string]string, switches ...string) string {
 		args = append(args, "--", "add", "Logical_Switch", sw, "dns_records", "@dns")
 	}
 	return l.NBCTL(args...)
+}
+
+// SouthboundDNS returns the UUID in Southbound of a DNS row of Northbound: its own, or that
+// of the row that names it, as ovn-northd did before 25.03.
+func (l *Lab) SouthboundDNS(uuid string) string {
+	l.t.Helper()
+	if named := l.SBCTL("--bare", "--columns=_uuid", "find", "DNS", "external_ids:dns_id="+uuid); named != "" {
+		return named
+	}
+	return l.SBCTL("--bare", "--columns=_uuid", "list", "DNS", uuid)
 }
 
 // SetDNS replaces the records of a DNS row.

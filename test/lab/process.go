@@ -12,16 +12,19 @@ import (
 	"regexp"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-const (
+// pollEvery is the distance of two looks at a condition that has no event.
+const pollEvery = 5 * time.Millisecond
+
+var (
 	// patience bounds every wait for something that is going to happen; it is
 	// long because the machine may be busy, and costs nothing when it is not.
-	patience = 60 * time.Second
-	// pollEvery is the distance of two looks at a condition that has no event.
-	pollEvery = 5 * time.Millisecond
+	patience = Scaled(60 * time.Second)
 	// grace is the time between SIGTERM and SIGKILL.
-	grace = 5 * time.Second
+	grace = Scaled(5 * time.Second)
 )
 
 // Process is a long-running program in a namespace of the lab.
@@ -114,6 +117,17 @@ func (p *Process) Kill() error {
 	_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
 	<-p.done
 	return p.err
+}
+
+// CPUTime returns the processor time that a process has taken so far.
+func CPUTime(pid int) (time.Duration, error) {
+	// clock_getcpuclockid(3) makes the clock's id so.
+	const scheduled = 2
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid)<<3|scheduled, &t); err != nil {
+		return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
 }
 
 // Log returns what the process has written so far.

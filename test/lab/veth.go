@@ -11,7 +11,8 @@ import (
 
 // vethPair creates a pair of interfaces between two namespaces and brings a's
 // end up. The userspace datapath takes frames as they are, with checksums that
-// a card would fill in, so both ends compute them.
+// a card would fill in, so both ends compute them. With the kernel's they send as
+// to a card, which segments and computes checksums for them.
 func vethPair(a *Host, aName string, b *Host, bName, bMAC string) error {
 	peer := "peer name " + bName
 	if bMAC != "" {
@@ -22,6 +23,9 @@ func vethPair(a *Host, aName string, b *Host, bName, bMAC string) error {
 		"link set dev "+aName+" up")
 	if err != nil {
 		return err
+	}
+	if a.l.Datapath == Kernel {
+		return nil
 	}
 	for h, name := range map[*Host]string{a: aName, b: bName} {
 		if err := h.Do(func() error { return checksumOffloadOff(name) }); err != nil {

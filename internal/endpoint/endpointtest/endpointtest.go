@@ -35,10 +35,10 @@ func NewCA(t testing.TB) *CA {
 }
 
 // Issue writes the files of a new certificate to dir, over earlier ones. Like
-// those of ovs-pki(8) it has no host name and no extended key usage.
-func (ca *CA) Issue(t testing.TB, dir, name string) endpoint.TLSFiles {
+// those of ovs-pki(8) it has no extended key usage, nor a host name unless some are given.
+func (ca *CA) Issue(t testing.TB, dir, name string, hosts ...string) endpoint.TLSFiles {
 	t.Helper()
-	_, _, cert, key := issue(t, name, ca)
+	_, _, cert, key := issue(t, name, ca, hosts...)
 	files := endpoint.TLSFiles{
 		Cert: filepath.Join(dir, "cert.pem"),
 		Key:  filepath.Join(dir, "key.pem"),
@@ -56,7 +56,7 @@ func (ca *CA) Issue(t testing.TB, dir, name string) endpoint.TLSFiles {
 	return files
 }
 
-func issue(t testing.TB, name string, by *CA) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte) {
+func issue(t testing.TB, name string, by *CA, hosts ...string) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte) {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
@@ -74,6 +74,7 @@ func issue(t testing.TB, name string, by *CA) (*x509.Certificate, *ecdsa.Private
 		NotBefore:             time.Now().Add(-time.Hour),
 		NotAfter:              time.Now().Add(time.Hour),
 		BasicConstraintsValid: true,
+		DNSNames:              hosts,
 	}
 	parent, signer := template, key
 	if by == nil {

@@ -127,3 +127,33 @@ func patchKey(row *ovsdb.Row, col int, key, known string) string {
 	}
 	return value
 }
+
+// Pair is a key of a column that maps text to text, with its value.
+type Pair struct{ Key, Value string }
+
+// ValueOf returns the value of a key, "" if there is none.
+func ValueOf(pairs []Pair, key string) string {
+	for i := range pairs {
+		if pairs[i].Key == key {
+			return pairs[i].Value
+		}
+	}
+	return ""
+}
+
+// Keys is the values of some keys of a column that maps text to text; others are not stored.
+// The field has those that are not empty, in the order of the keys. keys is called for each
+// row with the column. If it returns other keys than before, rows have the values of the new
+// keys once they have come again.
+func Keys[R any](name string, keys func() []string, field func(*R) *[]Pair) Column[R] {
+	return Custom(name, func(_ ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
+		f := field(r)
+		var pairs []Pair
+		for _, key := range keys() {
+			if value := patchKey(row, col, key, ValueOf(*f, key)); value != "" {
+				pairs = append(pairs, Pair{key, value})
+			}
+		}
+		return setSlice(f, pairs)
+	})
+}

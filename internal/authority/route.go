@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ovnhosts
+package authority
 
 import (
-	"time"
-
-	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/ovn/names"
@@ -31,14 +28,14 @@ const (
 // others below it denies those too (RFC 8020). In hijack mode the guest has asked a server
 // of its own choice, which may have such names, so they go to the next plugin as well. But
 // if a plugin denies one, which is not that server, the denial is replaced.
-func (h *Handler) route(a asker, qname string, qtype uint16) route {
-	own := names.Under(qname, a.domain)
+func (p *Policy) route(a *Asker, qname string, qtype uint16) route {
+	own := names.Under(qname, a.Domain)
 	switch {
-	case !h.Fall.Through(qname):
+	case !p.Fall.Through(qname):
 		return toHere
-	case !h.fallAll || !own && !h.above(a, qname):
+	case !p.FallAll || !own && !p.above(a, qname):
 		return toNext
-	case a.origin != nil && a.origin.Hijacked:
+	case a.Origin != nil && a.Origin.Hijacked:
 		return toNextUnlessDenied
 	case own || isOurs(qtype):
 		return toHere
@@ -49,20 +46,20 @@ func (h *Handler) route(a asker, qname string, qtype uint16) route {
 }
 
 // above reports whether a name has no records, but other names of the asker below it.
-func (h *Handler) above(a asker, qname string) bool {
-	return names.Under(a.domain, qname) || a.scope.Empty(qname, h.domain)
+func (p *Policy) above(a *Asker, qname string) bool {
+	return names.Under(a.Domain, qname) || a.Scope.Empty(qname, p.Domain)
 }
 
-// denial returns the rcode of an answer without data; found is set if a row has the
-// name. To deny a name with others below it would deny those too (RFC 8020).
-func (h *Handler) denial(a asker, qname, zone string, found bool) int {
-	if found || qname == zone || zoneHas(qname, a.domain) || h.above(a, qname) {
+// denial returns the rcode of an answer without data; found is set if there are records of
+// the name. To deny a name with others below it would deny those too (RFC 8020).
+func (p *Policy) denial(a *Asker, qname, zone string, found bool) int {
+	if found || qname == zone || zoneHas(qname, a.Domain) || p.above(a, qname) {
 		return dns.RcodeSuccess
 	}
 	return dns.RcodeNameError
 }
 
-// isOurs reports whether the databases hold records of the type.
+// isOurs reports whether there can be records of the type.
 func isOurs(qtype uint16) bool {
 	switch qtype {
 	case dns.TypeA, dns.TypeAAAA, dns.TypePTR, dns.TypeANY:
@@ -84,8 +81,8 @@ type denier struct {
 
 // newDenier is a function of its own, since what its closure refers to is allocated: other
 // answers need not pay for that.
-func newDenier(w dns.ResponseWriter, h *Handler, state request.Request, a asker, zone string, known names.Answer, found bool, snapshot time.Time) *denier {
-	return &denier{w, func() (*dns.Msg, string) { return h.reply(state, a, zone, known, found, snapshot) }}
+func newDenier(p *Policy, q Question) *denier {
+	return &denier{q.State.W, func() (*dns.Msg, string) { return p.reply(&q) }}
 }
 
 // WriteMsg implements dns.ResponseWriter.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ovnhosts
+package authority
 
 import (
 	"github.com/miekg/dns"

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ovnhosts
+package authority
 
 import (
 	"net/netip"
 	"time"
 
-	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// fromZone is the source of answers that no row of a database has.
+// fromZone is the source of answers that are not from the names of a network.
 const fromZone = "zone"
 
 // Labels in front of a zone. The name of the server has two, so that a port is unlikely to
@@ -36,14 +35,14 @@ func within(zone, labels string) string {
 	return labels + zone
 }
 
-// soa returns the SOA record of a zone. Its serial is the Unix time of the snapshot; ttl is
-// in seconds.
-func soa(zone string, snapshot time.Time, ttl uint32) *dns.SOA {
+// soa returns the SOA record of a zone. Its serial is the Unix time when the names were read;
+// ttl is in seconds.
+func soa(zone string, read time.Time, ttl uint32) *dns.SOA {
 	return &dns.SOA{
 		Hdr:     dns.RR_Header{Name: zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl},
 		Ns:      within(zone, serverLabels),
 		Mbox:    within(zone, mailLabels),
-		Serial:  uint32(snapshot.Unix()),
+		Serial:  uint32(read.Unix()),
 		Refresh: 7200,
 		Retry:   1800,
 		Expire:  86400,
@@ -64,43 +63,44 @@ func zoneHas(qname, domain string) bool {
 }
 
 // addZone adds the records that the asker's domain has as a zone: SOA and NS records at
-// its apex, and the address of the server that the NS record names, unless a row has that
-// name.
-func (h *Handler) addZone(m *dns.Msg, state request.Request, a asker, found bool, snapshot time.Time) {
+// its apex, and the address of the server that the NS record names, unless there is
+// such a name already.
+func (p *Policy) addZone(m *dns.Msg, q *Question) {
+	state, a := &q.State, &q.Asker
 	qname := state.Name()
-	if !names.Under(qname, a.domain) {
+	if !names.Under(qname, a.Domain) {
 		return
 	}
 	ours := state.QClass() == dns.ClassINET
-	switch qname[:len(qname)-len(a.domain)] {
+	switch qname[:len(qname)-len(a.Domain)] {
 	case "":
 		if qtype := state.QType(); ours && (qtype == dns.TypeSOA || qtype == dns.TypeANY) {
-			rr := soa(a.domain, snapshot, h.ttl)
+			rr := soa(a.Domain, q.Time, p.TTL)
 			rr.Hdr.Name = state.QName()
 			m.Answer = append(m.Answer, rr)
 		}
 		if qtype := state.QType(); ours && (qtype == dns.TypeNS || qtype == dns.TypeANY) {
-			server := within(a.domain, serverLabels)
-			m.Answer = append(m.Answer, &dns.NS{Hdr: h.header(state.QName(), dns.TypeNS), Ns: server})
-			known, ok := a.scope.Lookup(server, h.domain)
+			server := within(a.Domain, serverLabels)
+			m.Answer = append(m.Answer, &dns.NS{Hdr: p.header(state.QName(), dns.TypeNS), Ns: server})
+			known, ok := a.Scope.Lookup(server, p.Domain)
 			if !ok {
 				known = a.server(state.W)
 			}
-			m.Extra = append(m.Extra, h.records(server, dns.TypeANY, known)...)
+			m.Extra = append(m.Extra, p.records(server, dns.TypeANY, known)...)
 		}
 	case serverLabels:
-		if ours && !found {
-			m.Answer = h.records(state.QName(), state.QType(), a.server(state.W))
+		if ours && !q.Found {
+			m.Answer = p.records(state.QName(), state.QType(), a.server(state.W))
 		}
 	}
 }
 
 // server returns the address of the server's name: the one that the query was sent to, as
 // this asker can reach that.
-func (a asker) server(w dns.ResponseWriter) (known names.Answer) {
+func (a *Asker) server(w dns.ResponseWriter) (known names.Answer) {
 	var address netip.Addr
-	if a.origin != nil {
-		address = a.origin.Destination.Addr()
+	if a.Origin != nil {
+		address = a.Origin.Destination.Addr()
 	} else if at, err := netip.ParseAddrPort(w.LocalAddr().String()); err == nil {
 		address = at.Addr()
 	}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addnhosts
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+
+	"github.com/puntdns/puntdns/internal/ovn/names"
+)
+
+// Bounds of what is read. A network of 65,536 ports with two
+// addresses each has a file of some 10 MB.
+const (
+	maxFile      = 32 << 20 // bytes
+	maxLine      = 4 << 10  // bytes
+	maxLineNames = 16
+)
+
+var (
+	errLongLine = fmt.Errorf("it is longer than %d bytes", maxLine)
+	errLongFile = fmt.Errorf("the file is longer than %d bytes: what follows is not read", maxFile)
+	errNoName   = errors.New("expected names after the address")
+	errNames    = fmt.Errorf("it has more than %d names", maxLineNames)
+)
+
+// lines is what is told of the lines of a file. Its functions must not keep the bytes.
+type lines struct {
+	// host is called for a line with an address and the names that can be read, in the
+	// form of names.Canonical; there is at least one.
+	host func(a netip.Addr, hostnames []string) error
+	// bad is called for a line, or a name of it, that is skipped. Lines count from 1.
+	bad func(line int, text []byte, err error)
+}
+
+// parse reads a file in the form of hosts(5), as dnsmasq(8) does: an address and names, with
+// white space between them, and comments. A line that can't be read is skipped. The error is
+// that of r.
+func parse(r io.Reader, l lines) error {
+	limited := &io.LimitedReader{R: r, N: maxFile}
+	b := bufio.NewReaderSize(limited, maxLine)
+	var hostnames []string
+	for number := 1; ; number++ {
+		text, err := b.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			l.bad(number, text[:80], errLongLine)
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = b.ReadSlice('\n')
+			}
+			text = nil
+		}
+		end := errors.Is(err, io.EOF)
+		if err != nil && !end {
+			return err
+		}
+		if end && limited.N == 0 {
+			// The last line may be a part of one.
+			l.bad(number, nil, errLongFile)
+			return nil
+		}
+		hostnames = parseLine(number, text, hostnames[:0], l)
+		if end {
+			return nil
+		}
+	}
+}
+
+// parseLine parses one line. It returns hostnames for the next one to use.
+func parseLine(number int, text []byte, hostnames []string, l lines) []string {
+	text, _, _ = bytes.Cut(text, []byte{'#'})
+	fields := bytes.Fields(text)
+	if len(fields) == 0 {
+		return hostnames
+	}
+	a, err := names.ParseAddress(string(fields[0]))
+	switch {
+	case err != nil:
+		l.bad(number, fields[0], err)
+		return hostnames
+	case len(fields) == 1:
+		l.bad(number, fields[0], errNoName)
+		return hostnames
+	case len(fields) > 1+maxLineNames:
+		l.bad(number, fields[0], errNames)
+		return hostnames
+	}
+	for _, f := range fields[1:] {
+		n, err := names.Canonical(string(f))
+		if err != nil {
+			l.bad(number, f, err)
+			continue
+		}
+		hostnames = append(hostnames, n)
+	}
+	if len(hostnames) == 0 {
+		return hostnames
+	}
+	if err := l.host(a, hostnames); err != nil {
+		l.bad(number, fields[0], err)
+	}
+	return hostnames
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addnhosts
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/puntdns/puntdns/internal/ovn/names"
+)
+
+const (
+	// pollInterval is the time between looks at all files, for what inotify does not tell:
+	// a tree that is made later, a file system of the network.
+	pollInterval = 5 * time.Second
+	// settleTime is how long further changes are waited for before files are read: an
+	// agent that starts writes the files of all networks.
+	settleTime = 20 * time.Millisecond
+	// firstRead bounds how long Acquire waits for the names.
+	firstRead = 5 * time.Second
+)
+
+// Logger logs changes of state.
+type Logger interface {
+	Infof(format string, args ...any)
+	Warningf(format string, args ...any)
+}
+
+// Snapshot has the names of all networks. It is immutable.
+type Snapshot struct {
+	networks names.ShardedMap[string, *Network]
+	Stats    Stats
+	// Time is when a name has changed last.
+	Time time.Time
+}
+
+// Stats counts what a Source has read.
+type Stats struct {
+	Networks, Names int
+	// BadLines are all that were ever skipped, one that is still there in the file's next
+	// version once.
+	BadLines uint64
+	// Unread are the files and folders that can't be read.
+	Unread int
+}
+
+// Network returns a network by its UUID as Neutron writes it, nil if there is no file of it.
+func (s *Snapshot) Network(id string) *Network {
+	n, _ := s.networks.Get(id)
+	return n
+}
+
+// Source follows a folder.
+type Source struct {
+	dir  string
+	log  Logger
+	refs int // guarded by sourcesMu
+
+	current atomic.Pointer[Snapshot] // nil before the first
+	changed atomic.Pointer[chan struct{}]
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when run has ended
+	first   chan struct{} // closed with the first snapshot
+	tree    tree          // of run
+
+	problemsMu sync.Mutex
+	problems   []string // guarded by problemsMu
+}
+
+// Dir returns the folder.
+func (s *Source) Dir() string { return s.dir }
+
+// Snapshot returns the present names, nil while they are read for the first time.
+func (s *Source) Snapshot() *Snapshot { return s.current.Load() }
+
+// Changed returns a channel that is closed when another snapshot takes the place of the
+// present one.
+func (s *Source) Changed() <-chan struct{} { return *s.changed.Load() }
+
+// Problems returns why files can't be read, none if all can.
+func (s *Source) Problems() []string {
+	s.problemsMu.Lock()
+	defer s.problemsMu.Unlock()
+	return s.problems
+}
+
+func start(dir string, log Logger) *Source {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Source{dir: dir, log: log, cancel: cancel, done: make(chan struct{}), first: make(chan struct{})}
+	changed := make(chan struct{})
+	s.changed.Store(&changed)
+	go s.run(ctx)
+	return s
+}
+
+func (s *Source) stop() {
+	s.cancel()
+	<-s.done
+}
+
+// awaitFirst waits for the first snapshot.
+func (s *Source) awaitFirst() {
+	t := time.NewTimer(firstRead)
+	defer t.Stop()
+	select {
+	case <-s.first:
+	case <-t.C:
+		s.log.Warningf("%s: reading it takes more than %s", s.dir, firstRead)
+	}
+}
+
+// run follows the folder until ctx ends.
+func (s *Source) run(ctx context.Context) {
+	defer close(s.done)
+	s.tree = newTree(s.dir, s.log)
+	defer s.tree.close()
+	s.tree.scan()
+	s.publish()
+	close(s.first)
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-poll.C:
+			s.tree.scan()
+		case e := <-s.tree.events():
+			s.tree.take(ctx, e)
+		}
+		s.publish()
+	}
+}
+
+// take reads what has changed: by e, and by what comes within settleTime.
+func (t *tree) take(ctx context.Context, e event) {
+	changed, all := map[string]bool{}, false
+	add := func(e event) {
+		id, any := t.changed(e)
+		all = all || any
+		if id != "" {
+			changed[id] = true
+		}
+	}
+	if add(e); len(changed) == 0 && !all {
+		return
+	}
+	settled := time.NewTimer(settleTime)
+	defer settled.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-settled.C:
+			waiting = false
+		case e = <-t.events():
+			add(e)
+		}
+	}
+	for id := range changed {
+		t.read(id, true)
+	}
+	if all {
+		t.scan()
+	}
+	t.tellProblems()
+}
+
+// changed returns the network whose file has changed by an event, "" if none has. all is set
+// for an event after which all folders have to be looked at.
+func (t *tree) changed(e event) (id string, all bool) {
+	network, watched := t.watches[e.wd]
+	switch {
+	case e.mask&unix.IN_IGNORED != 0: // the watch has ended
+		delete(t.watches, e.wd)
+		return "", true
+	case !watched || e.name == "": // an overflow, or the folder itself
+		return "", true
+	case network == "":
+		return "", e.mask&unix.IN_ISDIR != 0
+	case e.name != fileName || e.mask&unix.IN_CREATE != 0: // one that is made is still to be written
+		return "", false
+	}
+	return network, false
+}
+
+// publish makes a snapshot of what has changed.
+func (s *Source) publish() {
+	t := &s.tree
+	problems := t.problems()
+	s.problemsMu.Lock()
+	s.problems = problems
+	s.problemsMu.Unlock()
+	t.stats.Unread = len(problems)
+	old := s.current.Load()
+	if old != nil && !t.edited && old.Stats == t.stats {
+		return
+	}
+	next := &Snapshot{Stats: t.stats, Time: time.Now()}
+	if old != nil {
+		next.networks = old.networks
+		if !t.edited {
+			next.Time = old.Time
+		}
+	}
+	edit := next.networks.Edit()
+	for id, n := range t.edits {
+		if n == nil {
+			edit.Remove(id)
+		} else {
+			edit.Set(id, n)
+		}
+	}
+	next.networks = edit.Done()
+	t.edits, t.edited = map[string]*Network{}, false
+	s.current.Store(next)
+	again := make(chan struct{})
+	close(*s.changed.Swap(&again))
+}
+
+// isNetwork reports whether a folder has the name of a network: a UUID (RFC 9562, section 4).
+func isNetwork(name string) bool {
+	if len(name) != 36 {
+		return false
+	}
+	for i := range len(name) {
+		switch c := name[i]; {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return false
+			}
+		case c < '0' || c > '9' && c < 'A' || c > 'F' && c < 'a' || c > 'f':
+			return false
+		}
+	}
+	return true
+}
+
+// isSegment reports whether a folder has the name of a segment: its segmentation id.
+func isSegment(name string) bool {
+	return name != "" && !slices.ContainsFunc([]byte(name), func(c byte) bool { return c < '0' || c > '9' })
+}
+
+// isMissing reports whether the file or folder of an error is not there, or goes just now.
+func isMissing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}

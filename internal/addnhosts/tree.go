@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addnhosts
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io/fs"
+	"maps"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileName is that of the file in the folder of a network.
+const fileName = "addn_hosts"
+
+// tree is what is known of the folders and files. It belongs to one goroutine.
+type tree struct {
+	root string
+	log  Logger
+	// inotify is nil if there is none: then what the poll finds is all.
+	inotify *inotify
+	// watches has, by the number of a watch, the network whose folder it is of; "" for
+	// any other folder.
+	watches map[int32]string
+	// unwatched is set after a folder could not be watched, and has been told.
+	unwatched bool
+	files     map[string]*files // by network
+	// folderProblems has why folders can't be read, by path.
+	folderProblems map[string]string
+	told           map[string]string // the problems that are logged, by path
+	missing        bool              // that there is no root is logged
+
+	stats Stats
+	// edits are the networks that differ from the last snapshot, nil for one that is gone.
+	edits  map[string]*Network
+	edited bool
+}
+
+// files are those of one network: one, or one for each segment.
+type files struct {
+	paths []string
+	// read are the stamps of the files that the network was made of, by path.
+	read     map[string]stamp
+	network  *Network            // nil before the first
+	badLines map[uint64]struct{} // the hashes of those in the files
+	problem  map[string]string   // why files can't be read, by path
+}
+
+// stamp is another one if a file was written, replaced or made readable.
+type stamp struct {
+	inode   uint64
+	size    int64 // bytes
+	changed int64 // Unix time in nanoseconds
+}
+
+func newTree(root string, log Logger) tree {
+	t := tree{
+		root: root, log: log, watches: map[int32]string{}, files: map[string]*files{},
+		folderProblems: map[string]string{}, told: map[string]string{}, edits: map[string]*Network{},
+	}
+	var err error
+	if t.inotify, err = newInotify(); err != nil {
+		log.Warningf("%s: %v; changes are found within %s", root, err, pollInterval)
+	}
+	return t
+}
+
+func (t *tree) close() {
+	if t.inotify != nil {
+		t.inotify.close()
+	}
+}
+
+// events returns the channel of events, nil if there is none.
+func (t *tree) events() <-chan event {
+	if t.inotify == nil {
+		return nil
+	}
+	return t.inotify.events
+}
+
+// watch watches the folder of a network, or another one for "".
+func (t *tree) watch(dir, network string) {
+	if t.inotify == nil {
+		return
+	}
+	wd, err := t.inotify.add(dir)
+	switch {
+	case err == nil:
+		t.watches[wd] = network
+	case errors.Is(err, unix.ENOSPC) && !t.unwatched:
+		t.unwatched = true
+		t.log.Warningf("%s: inotify has no room for more folders (sysctl fs.inotify.max_user_watches); changes in some are found within %s only", t.root, pollInterval)
+	}
+	// For any other error the folder can't be read either, which is told.
+}
+
+// scan looks at all folders, and reads what has changed. The watches come first, so that
+// what changes meanwhile is an event.
+func (t *tree) scan() {
+	found := map[string][]string{}
+	clear(t.folderProblems)
+	complete := t.list(t.root, true, found)
+	t.tellMissing()
+	for id, paths := range found {
+		f := t.files[id]
+		if f == nil {
+			f = &files{problem: map[string]string{}}
+			t.files[id] = f
+		}
+		if !complete {
+			// What can't be listed may still be there.
+			paths = slices.Compact(slices.Sorted(slices.Values(slices.Concat(f.paths, paths))))
+		}
+		force := !slices.Equal(f.paths, paths)
+		f.paths = paths
+		t.read(id, force)
+	}
+	for id := range t.files {
+		if _, ok := found[id]; !ok && complete {
+			t.remove(id)
+		}
+	}
+	t.tellProblems()
+}
+
+// list adds the files of a folder to found, by network. It reports whether it could read the
+// folder and those of segments in it.
+func (t *tree) list(dir string, segments bool, found map[string][]string) (complete bool) {
+	t.watch(dir, "")
+	entries, err := os.ReadDir(dir)
+	if err != nil && !isMissing(err) {
+		t.folderProblems[dir] = explain(err, dir, "rx for it, and x for the folders above")
+		return false
+	}
+	complete = true
+	for _, e := range entries {
+		name := e.Name()
+		path := filepath.Join(dir, name)
+		switch {
+		case isNetwork(name):
+			t.watch(path, name)
+			found[name] = append(found[name], filepath.Join(path, fileName))
+		case segments && isSegment(name):
+			complete = t.list(path, false, found) && complete
+		}
+	}
+	return complete
+}
+
+// tellMissing logs that there is no folder, and that it has come.
+func (t *tree) tellMissing() {
+	_, err := os.Stat(t.root)
+	switch missing := err != nil && isMissing(err); {
+	case missing && !t.missing:
+		t.log.Warningf("%s is not there: no network has names until a DHCP agent of Neutron writes them; expected the agent's dhcp_confs", t.root)
+		t.missing = true
+	case !missing && t.missing:
+		t.log.Infof("%s is there", t.root)
+		t.missing = false
+	}
+}
+
+// read reads the files of a network, if they have changed, or by force.
+func (t *tree) read(id string, force bool) {
+	f := t.files[id]
+	if f == nil {
+		return
+	}
+	now := make(map[string]stamp, len(f.paths))
+	clear(f.problem)
+	for _, path := range f.paths {
+		switch s, err := stampOf(path); {
+		case err == nil:
+			now[path] = s
+		case !isMissing(err):
+			f.problem[path] = explain(err, path, "x for its folders")
+		}
+	}
+	switch {
+	case len(f.problem) > 0: // what was read before stays
+	case len(now) == 0:
+		t.withdraw(id)
+	case force || !maps.Equal(now, f.read):
+		t.build(id, now)
+	}
+}
+
+// build makes the network anew of the files that are there. If one can't be read, it leaves
+// the network as it was.
+func (t *tree) build(id string, now map[string]stamp) {
+	f := t.files[id]
+	b, bad := newBuilder(), &badLines{known: f.badLines, seen: map[uint64]struct{}{}}
+	for path := range now {
+		err := readFile(path, lines{host: b.add, bad: func(line int, text []byte, err error) {
+			bad.add(path, line, text, err)
+		}})
+		switch {
+		case err != nil && isMissing(err): // its end is an event, too
+		case err != nil:
+			f.problem[path] = explain(err, path, "r for it")
+		}
+	}
+	if len(f.problem) > 0 {
+		return
+	}
+	bad.tell(t.log)
+	t.stats.BadLines += bad.fresh
+	f.badLines, f.read = bad.seen, now
+	t.set(id, b.done(time.Now()))
+}
+
+// set makes n the network of an id; nil for none.
+func (t *tree) set(id string, n *Network) {
+	f := t.files[id]
+	if f.network != nil {
+		t.stats.Networks--
+		t.stats.Names -= f.network.names
+	}
+	if n != nil {
+		t.stats.Networks++
+		t.stats.Names += n.names
+	}
+	if f.network != nil || n != nil {
+		t.edits[id], t.edited = n, true
+	}
+	f.network = n
+}
+
+// withdraw takes the names of a network away, whose folder may stay.
+func (t *tree) withdraw(id string) {
+	t.set(id, nil)
+	t.files[id].read, t.files[id].badLines = nil, nil
+}
+
+// remove forgets a network, whose folder is gone.
+func (t *tree) remove(id string) {
+	t.withdraw(id)
+	delete(t.files, id)
+}
+
+// allProblems returns why files and folders can't be read, by path.
+func (t *tree) allProblems() map[string]string {
+	all := maps.Clone(t.folderProblems)
+	for _, f := range t.files {
+		maps.Copy(all, f.problem)
+	}
+	return all
+}
+
+// problems returns them in the order of their paths.
+func (t *tree) problems() (texts []string) {
+	all := t.allProblems()
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		texts = append(texts, all[path])
+	}
+	return texts
+}
+
+// maxTold bounds the lines of one kind that the log gets at once.
+const maxTold = 5
+
+// tellProblems logs problems that are new, and those that are gone.
+func (t *tree) tellProblems() {
+	all := t.allProblems()
+	if len(all)+len(t.told) == 0 {
+		return
+	}
+	fresh := 0
+	for path, text := range all {
+		if t.told[path] == text {
+			continue
+		}
+		if fresh++; fresh <= maxTold {
+			t.log.Warningf("%s", text)
+		}
+	}
+	if fresh > maxTold {
+		t.log.Warningf("%s: %d further files or folders can't be read", t.root, fresh-maxTold)
+	}
+	if len(all) == 0 {
+		t.log.Infof("%s: all files are read", t.root)
+	}
+	t.told = all
+}
+
+// badLines are those of one network.
+type badLines struct {
+	known, seen map[uint64]struct{} // hashes; known are those of the time before
+	fresh       uint64
+	texts       []string // of the first fresh ones
+}
+
+var lineSeed = maphash.MakeSeed()
+
+func (b *badLines) add(path string, line int, text []byte, err error) {
+	told := fmt.Sprintf("%s: %.80q: %v", path, text, err)
+	hash := maphash.String(lineSeed, told)
+	if _, again := b.seen[hash]; again {
+		return
+	}
+	b.seen[hash] = struct{}{}
+	if _, known := b.known[hash]; known {
+		return
+	}
+	if b.fresh++; b.fresh <= maxTold {
+		b.texts = append(b.texts, fmt.Sprintf("%s:%d: %.80q is skipped: %v", path, line, text, err))
+	}
+}
+
+// tell logs the fresh ones.
+func (b *badLines) tell(log Logger) {
+	for _, text := range b.texts {
+		log.Warningf("%s", text)
+	}
+	if b.fresh > maxTold {
+		log.Warningf("%d further lines are skipped beside these", b.fresh-maxTold)
+	}
+}
+
+func stampOf(path string) (stamp, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return stamp{}, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return stamp{}, fmt.Errorf("%s: no stat", path)
+	}
+	return stamp{st.Ino, st.Size, st.Ctim.Nano()}, nil
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+// readFile parses a file. It follows no link, and does not wait for a writer of a pipe.
+func readFile(path string, l lines) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s: %w", path, errNotRegular)
+	}
+	return parse(f, l)
+}
+
+// explain returns the text of an error about a path. want is the permission that is needed.
+func explain(err error, path, want string) string {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err.Error()
+	}
+	who := strconv.Itoa(os.Geteuid())
+	if u, lookupErr := user.LookupId(who); lookupErr == nil {
+		who = u.Username
+	}
+	return fmt.Sprintf("%s: permission denied for user %s; expected %s, see deploy/puntdns.tmpfiles", path, who, want)
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package authority answers questions about names that differ by who asks, as the authority
+// for them. The plugins with such names share it, so that they answer alike. It does not know
+// where the names are from (package names has them), nor which of them an asker sees.
+//
+//	plugin: who asks? ─► names.Scope ─► lookup ─► Question
+//	                                                  │ Policy.Answer
+//	                              found ──► reply ◄───┤
+//	                                          ▲       └─ route ─┬─ toHere ─► reply
+//	                                          │                 ├─ toNext ─► the next plugin
+//	                                          │                 └─ toNextUnlessDenied: the
+//	                                          └───────── next plugin; reply in the place of
+//	                                                     its NXDOMAIN
+//
+// It has no state, no goroutine and no lock.
+package authority
+
+import (
+	"context"
+	"time"
+
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/metrics"
+	"github.com/coredns/coredns/plugin/pkg/fall"
+	"github.com/coredns/coredns/request"
+	"github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+)
+
+// Policy is what a server block says of its answers.
+type Policy struct {
+	Fall fall.F
+	// FallAll is set by fallthrough without zones: then names of the asker's own domain
+	// do not fall through.
+	FallAll bool
+	// Domain completes the names that come without one; fully qualified and in lower case,
+	// or empty.
+	Domain string
+	TTL    uint32 // seconds
+	// Shuffle puts the addresses of each answer in a random order.
+	Shuffle bool
+}
+
+// Plugin is what a plugin of this project is called in metrics and metadata. Contexts use its
+// address as a key.
+type Plugin struct {
+	Name string
+	// Answers counts by server, view and what gave the answer, see outcome.
+	Answers *prometheus.CounterVec
+}
+
+// Asker is who asks, as far as the answer depends on it.
+type Asker struct {
+	// Scope has the names that are seen. It must not be the zero one.
+	Scope names.Scope
+	// Domain is the asker's own, fully qualified and in lower case, or empty.
+	Domain string
+	// Origin is nil for a query from a socket.
+	Origin *origin.Origin
+}
+
+// Question is one query, and what is known of its name.
+type Question struct {
+	State request.Request
+	Asker Asker
+	// Zone is the one of the server block that has the name.
+	Zone string
+	// Known is what Scope.Lookup has returned; Found is its report.
+	Known names.Answer
+	Found bool
+	// Time is when the names were read: the serial of the zone.
+	Time time.Time
+}
+
+// Answer answers a question, or leaves it to the next plugin. The name must not be the root:
+// no network has that, and to deny it would deny all names (RFC 8020). Rcode and error are
+// those of plugin.Handler.
+func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q Question) (int, error) {
+	state := q.State
+	transfer := isTransfer(state.QType())
+	if !q.Found || transfer && !q.Known.OVNOwned {
+		switch p.route(&q.Asker, state.Name(), state.QType()) {
+		case toNext:
+			return plugin.NextOrFailure(of.Name, next, ctx, state.W, state.Req)
+		case toNextUnlessDenied:
+			return plugin.NextOrFailure(of.Name, next, ctx, newDenier(p, q), state.Req)
+		}
+	}
+	if c := state.QClass(); c != dns.ClassINET && c != dns.ClassANY {
+		return dns.RcodeRefused, nil // even the SOA of a denial would be of another class
+	}
+	if transfer {
+		return dns.RcodeRefused, nil
+	}
+
+	m, table := p.reply(&q)
+	of.setMetadata(ctx, table)
+	of.Answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), outcome(table, m)).Inc()
+	if err := state.W.WriteMsg(m); err != nil {
+		return dns.RcodeServerFailure, plugin.Error(of.Name, err)
+	}
+	return dns.RcodeSuccess, nil
+}
+
+// outcome is the label of an answer, of which table is the source if it has data.
+func outcome(table string, m *dns.Msg) string {
+	switch {
+	case m.Rcode == dns.RcodeNameError:
+		return "nxdomain"
+	case len(m.Answer) == 0:
+		return "nodata"
+	}
+	return table
+}

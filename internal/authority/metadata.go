@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package authority
+
+import (
+	"context"
+
+	"github.com/coredns/coredns/plugin/metadata"
+)
+
+// Metadata is that of metadata.Provider. The label NAME/answer is the table that the answer
+// is from: names.Answer.Source, "zone", or empty for none.
+func (p *Plugin) Metadata(ctx context.Context) context.Context {
+	table := new(string)
+	metadata.SetValueFunc(ctx, p.Name+"/answer", func() string { return *table })
+	return context.WithValue(ctx, p, table)
+}
+
+// setMetadata sets the label of Metadata.
+func (p *Plugin) setMetadata(ctx context.Context, table string) {
+	if t, ok := ctx.Value(p).(*string); ok {
+		*t = table
+	}
+}

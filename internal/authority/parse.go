@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package authority
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/pkg/fall"
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/corefile"
+)
+
+const (
+	// DefaultTTL is Policy.TTL where the Corefile gives none.
+	DefaultTTL = 30
+	// maxTTL is the largest TTL of RFC 2181, section 8.
+	maxTTL = 1<<31 - 1
+)
+
+// Properties returns the parsers of the properties that set p: domain, ttl, shuffle and
+// fallthrough.
+func (p *Policy) Properties() map[string]corefile.Parser {
+	return map[string]corefile.Parser{
+		"domain":  p.parseDomain,
+		"ttl":     p.parseTTL,
+		"shuffle": p.parseShuffle,
+		"fallthrough": func(words []string) error {
+			p.Fall, p.FallAll = fall.F{}, len(words) == 0
+			p.Fall.SetZonesFromArgs(words)
+			return checkZones(words)
+		},
+	}
+}
+
+// ParseZones parses the words behind the name of a directive: the zones that it answers for,
+// or none for those of the keys of its server block.
+func ParseZones(directive string, words, keys []string) ([]string, error) {
+	if err := checkZones(words); err != nil {
+		return nil, err
+	}
+	zones := plugin.OriginsFromArgsOrServerBlock(words, keys)
+	if len(zones) == 0 {
+		return nil, errors.New("expected zones after " + directive + " that are domain names")
+	}
+	return zones, nil
+}
+
+// checkZones refuses zones that CoreDNS would ignore without an error.
+func checkZones(zones []string) error {
+	for _, z := range zones {
+		if len(plugin.Host(z).NormalizeExact()) == 0 {
+			return fmt.Errorf("%q: expected a zone, a domain name or a network", z)
+		}
+	}
+	return nil
+}
+
+func (p *Policy) parseDomain(words []string) error {
+	v, err := One(words, "a domain name")
+	if err != nil {
+		return err
+	}
+	if _, ok := dns.IsDomainName(v); !ok || dns.CanonicalName(v) == "." {
+		return fmt.Errorf("%q: expected a domain name below the root", v)
+	}
+	p.Domain = dns.CanonicalName(v)
+	return nil
+}
+
+func (p *Policy) parseTTL(words []string) error {
+	v, err := One(words, "seconds")
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseUint(v, 10, 32)
+	if err != nil || n > maxTTL {
+		return fmt.Errorf("%q: expected whole seconds from 0 to %d", v, maxTTL)
+	}
+	p.TTL = uint32(n)
+	return nil
+}
+
+func (p *Policy) parseShuffle(words []string) error {
+	v, err := One(words, "on or off")
+	if err != nil {
+		return err
+	}
+	if v != "on" && v != "off" {
+		return fmt.Errorf("%q: expected on or off", v)
+	}
+	p.Shuffle = v == "on"
+	return nil
+}
+
+// One returns the only word of a property. want is what the error says was expected.
+func One(words []string, want string) (string, error) {
+	if len(words) != 1 {
+		return "", fmt.Errorf("%q: expected %s", words, want)
+	}
+	return words[0], nil
+}
+
+// Unreached returns the plugins behind this one that no query gets to, since its zones have
+// every name and none falls through. has reports whether the server block has a directive.
+func (p *Policy) Unreached(zones []string, has func(directive string) bool) (after []string) {
+	if len(p.Fall.Zones) > 0 || !slices.Contains(zones, ".") {
+		return nil
+	}
+	for _, d := range []string{"forward", "passthrough"} {
+		if has(d) {
+			after = append(after, d)
+		}
+	}
+	return after
+}

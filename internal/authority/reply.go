@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package authority
+
+import (
+	"math/rand/v2"
+	"net/netip"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/ovn/names"
+)
+
+// reply returns the answer to a question from what is known, and the table that it is from,
+// which is empty if there are no data.
+func (p *Policy) reply(q *Question) (m *dns.Msg, table string) {
+	state := &q.State
+	m = new(dns.Msg).SetReply(state.Req)
+	m.Authoritative = true
+	if q.Found {
+		table = q.Known.Source
+		if state.QClass() == dns.ClassINET {
+			m.Answer = p.records(state.QName(), state.QType(), q.Known)
+		}
+	}
+	p.addZone(m, q)
+	if table == "" && len(m.Answer) > 0 {
+		table = fromZone
+	}
+	qname := state.Name()
+	m.Rcode = p.denial(&q.Asker, qname, q.Zone, q.Found)
+	if len(m.Answer) == 0 {
+		m.Ns = []dns.RR{soa(negativeOwner(qname, q.Asker.Domain, q.Zone), q.Time, negativeTTL)}
+	}
+	return m, table
+}
+
+func (p *Policy) header(owner string, rrtype uint16) dns.RR_Header {
+	return dns.RR_Header{Name: owner, Rrtype: rrtype, Class: dns.ClassINET, Ttl: p.TTL}
+}
+
+// records returns those of known that have the type, for the owner name of the question,
+// which has its case.
+func (p *Policy) records(owner string, qtype uint16, known names.Answer) []dns.RR {
+	var rrs []dns.RR
+	if qtype == dns.TypeA || qtype == dns.TypeANY {
+		for _, a := range known.V4 {
+			rrs = append(rrs, &dns.A{Hdr: p.header(owner, dns.TypeA), A: addr(a)})
+		}
+		p.order(rrs)
+	}
+	if qtype == dns.TypeAAAA || qtype == dns.TypeANY {
+		before := len(rrs)
+		for _, a := range known.V6 {
+			rrs = append(rrs, &dns.AAAA{Hdr: p.header(owner, dns.TypeAAAA), AAAA: addr(a)})
+		}
+		p.order(rrs[before:])
+	}
+	if qtype == dns.TypePTR || qtype == dns.TypeANY {
+		for _, target := range known.PTR {
+			rrs = append(rrs, &dns.PTR{Hdr: p.header(owner, dns.TypePTR), Ptr: target})
+		}
+	}
+	return rrs
+}
+
+// order puts the addresses of one family in the order that the Corefile wants.
+func (p *Policy) order(rrs []dns.RR) {
+	if p.Shuffle {
+		rand.Shuffle(len(rrs), func(i, j int) { rrs[i], rrs[j] = rrs[j], rrs[i] })
+	}
+}
+
+// addr returns a copy of the address: plugins above may change a record.
+func addr(a netip.Addr) []byte { return a.AsSlice() }

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovn/rows"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// dhcpOptions is a row of DHCP_Options.
+type dhcpOptions struct {
+	raw, rawServers string // options:domain_name and options:dns_server as they stand
+	domain          string // canonical, "" for none
+}
+
+// dhcpRows are the DHCP_Options rows of a port, zero for none.
+type dhcpRows struct{ v4, v6 ovsdb.UUID }
+
+func (w *world) dhcpColumns() []rows.Column[dhcpOptions] {
+	return []rows.Column[dhcpOptions]{
+		rows.Key("options", "domain_name", func(d *dhcpOptions) *string { return &d.raw }).Then(func(id ovsdb.UUID, d *dhcpOptions) {
+			d.domain = parseDomainName(d.raw, w.reporter(northboundName, tableDHCP, id))
+		}),
+		rows.Key("options", "dns_server", func(d *dhcpOptions) *string { return &d.rawServers }),
+	}
+}
+
+func (n *northbound) dhcpChanged(id ovsdb.UUID, old, next *dhcpOptions) {
+	was, is := dhcpOptions{}, dhcpOptions{}
+	if old != nil {
+		was = *old
+	}
+	if next != nil {
+		is = *next
+	}
+	if was.domain == is.domain && (n.world.dnsServerUsers == 0 || was.rawServers == is.rawServers) {
+		return // nothing for the ports
+	}
+	for p := range n.dhcpOf[id] {
+		n.markPort(p)
+	}
+}
+
+// dnsServers returns the DNS servers of ports with those DHCP options: of each row those of
+// its family, which alone OVN's DHCP can give. They are parsed here, so that nobody is told of
+// bad ones who does not ask for any.
+func (n *northbound) dnsServers(of dhcpRows) (all []netip.Addr) {
+	add := func(row ovsdb.UUID, isFamily func(netip.Addr) bool) {
+		d := n.dhcp.Get(row)
+		if d == nil {
+			return
+		}
+		for _, a := range parseDNSServers(d.rawServers, n.world.reporter(northboundName, tableDHCP, row)) {
+			if isFamily(a) && !slices.Contains(all, a) {
+				all = append(all, a)
+			}
+		}
+	}
+	add(of.v4, netip.Addr.Is4)
+	add(of.v6, netip.Addr.Is6)
+	return all
+}
+
+// maxDNSServers bounds those of one row: resolvers of guests ask the first three
+// (resolv.conf(5), MAXNS), and each one is some flows for each guest.
+const maxDNSServers = 16
+
+// parseDNSServers parses options:dns_server of a DHCP_Options row: a constant of OVN, that is
+// one address, or several in braces with commas or blanks between them (ovn-nb(5); OVN's
+// lib/expr.c, parse_constant_set). What no guest can ask is reported, and left out.
+func parseDNSServers(value string, bad names.Report) (all []netip.Addr) {
+	list := strings.TrimSpace(value)
+	if inner, ok := strings.CutPrefix(list, "{"); ok {
+		if list, ok = strings.CutSuffix(inner, "}"); !ok {
+			bad("dns_server", value, fmt.Errorf("expected } at the end"))
+			return nil
+		}
+	}
+	for _, word := range names.Words(list) {
+		a, err := names.ParseAddress(word)
+		switch {
+		case err != nil:
+		case a.Is4In6() || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback() || a == broadcast:
+			err = fmt.Errorf("%s is no unicast address that a guest can ask", a)
+		case len(all) == maxDNSServers:
+			err = fmt.Errorf("there are more than %d", maxDNSServers)
+		}
+		if err != nil {
+			bad("dns_server", word, err)
+			continue
+		}
+		if !slices.Contains(all, a) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
+// HasMachine reports whether a port of the network has the address and is neither a router's
+// nor a localport, or a port of a network that routers join to it, where RouterScope knows
+// that: then a DNS server at the address is the tenant's own. It is false unless
+// Requests.DNSServers asks for it.
+func (s *Snapshot) HasMachine(n *Network, a netip.Addr) bool {
+	if _, ok := n.ports.machines[a]; ok {
+		return true
+	}
+	joined := s.RouterScope(n.ID).members
+	return joined != nil && slices.ContainsFunc(joined.networks, func(o *Network) bool {
+		_, ok := o.ports.machines[a]
+		return ok
+	})
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/origin"
+)
+
+// An external port is a host that no chassis has an interface of, such as a machine without
+// a hypervisor, or a function of a network card (SR-IOV). Its packets come from the physical
+// network by a localnet port of its switch, on every chassis that has that network. One of
+// them acts for the host: ovn-controller binds the port there, as its HA chassis group says
+// (ovn-nb(5), Logical_Switch_Port type external). Register 14 is that of the localnet port
+// then, so only the source address tells which host it is, as in OVN's own DHCP
+// (northd/northd.c, build_dhcpv4_options_flows).
+
+// Localnet is a port that joins a switch to a physical network (ovn-nb(5)). It is immutable.
+type Localnet struct {
+	// Name is the Port_Binding.logical_port, which the patch port of the bridge has in
+	// external_ids:ovn-localnet-port.
+	Name string
+	// Key is the tunnel key, register 14 of what enters by it.
+	Key uint32
+	// Tag is the VLAN id of the frames in the physical network, which they lose when they
+	// enter the switch; 0 for none.
+	Tag uint16
+}
+
+// IsExternal reports whether the port is that of a host outside of all chassis.
+func (p *Port) IsExternal() bool { return p.Type == kindExternal }
+
+// externalKey is how the pipeline tells an external port: the tunnel keys of switch and
+// localnet port, and the source address.
+type externalKey struct {
+	datapath, localnet uint32
+	mac                origin.MAC
+}
+
+type externalPort struct {
+	port     *Port
+	localnet *Localnet
+}
+
+// localnetPort is a localnet port of the network that is built.
+type localnetPort struct {
+	Localnet
+	// service is set if its frames have service tags (IEEE 802.1ad), which we do not send.
+	service bool
+}
+
+// addExternal joins the external ports of the local chassis with the localnet ports of their
+// switch. Of two with one address it takes the first by name.
+func (b *portsBuilder) addExternal() {
+	for _, all := range b.localnets {
+		slices.SortFunc(all, func(x, y localnetPort) int { return cmp.Compare(x.Name, y.Name) })
+	}
+	var all []*Port
+	for _, p := range b.out.guests {
+		if p.IsExternal() {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(x, y *Port) int { return cmp.Compare(x.Name, y.Name) })
+	for _, p := range all {
+		p.Localnets = b.localnetsOf(p)
+		for i := range p.Localnets {
+			l := &p.Localnets[i]
+			for _, mac := range p.MACs {
+				b.addExternalKey(externalKey{p.DatapathKey, l.Key, mac}, externalPort{p, l})
+			}
+		}
+	}
+}
+
+// addExternalKey adds an external port, unless another one has the key.
+func (b *portsBuilder) addExternalKey(key externalKey, e externalPort) {
+	if b.out.external == nil {
+		b.out.external = make(map[externalKey]externalPort)
+	}
+	first, taken := b.out.external[key]
+	switch {
+	case !taken:
+		b.out.external[key] = e
+	case first.port != e.port:
+		b.unserved(e.port, ": external port %q has the MAC address %s too", first.port.Name, key.mac)
+	}
+}
+
+// localnetsOf returns the localnet ports by which an external port is served. It reports why
+// it is not.
+func (b *portsBuilder) localnetsOf(p *Port) (all []Localnet) {
+	if p.DatapathKey == 0 {
+		return nil // Southbound is not read
+	}
+	if len(p.MACs) == 0 {
+		b.unserved(p, ": it has no MAC address")
+	}
+	if len(b.localnets[p.DatapathKey]) == 0 {
+		b.unserved(p, ": its switch has no localnet port")
+	}
+	for _, l := range b.localnets[p.DatapathKey] {
+		if l.service && l.Tag != 0 {
+			b.unserved(p, " by localnet port %q: ethtype 802.11ad, expected 802.11q", l.Name)
+			continue
+		}
+		all = append(all, l.Localnet)
+	}
+	return all
+}
+
+// unserved reports why an external port is not served.
+func (b *portsBuilder) unserved(p *Port, format string, args ...any) {
+	b.bad(fmt.Sprintf("%s: external port %q is not served"+format, append([]any{southboundName, p.Name}, args...)...))
+}
+
+// External returns the external port that a punt came from, and the localnet port that it
+// entered by: datapathKey is the packet's metadata, localnetKey its register 14, mac its
+// source address. Both are nil if the local chassis serves no such port.
+func (s *Snapshot) External(datapathKey, localnetKey uint32, mac origin.MAC) (*Port, *Localnet) {
+	n, ok := s.byKey.Get(datapathKey)
+	if !ok {
+		return nil, nil
+	}
+	e := n.ports.external[externalKey{datapathKey, localnetKey, mac}]
+	return e.port, e.localnet
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/puntdns/puntdns/internal/origin"
+)
+
+// TestExternal: the host of an external port is known on the chassis that has the port, by
+// the localnet port and its address. Its names are known everywhere.
+func TestExternal(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, command := range []string{
+		"ls-add red -- lsp-add red r1 -- lsp-set-addresses r1 02:00:00:00:00:01~10.0.0.1",
+		"lsp-add red x1 -- lsp-set-type x1 external -- lsp-set-addresses x1 02:00:00:00:00:11~10.0.0.11 02:00:00:00:00:12~fd00::12 -- lsp-set-options x1 hostname=host1",
+		"lsp-add red x2 -- lsp-set-type x2 external -- lsp-set-addresses x2 02:00:00:00:00:13~10.0.0.13",
+		"lsp-add red x3 -- lsp-set-type x3 external -- lsp-set-addresses x3 unknown",
+		"lsp-add red ln1 -- lsp-set-type ln1 localnet -- lsp-set-addresses ln1 unknown -- lsp-set-options ln1 network_name=one",
+		"lsp-add red ln2 -- lsp-set-type ln2 localnet -- lsp-set-addresses ln2 unknown -- lsp-set-options ln2 network_name=two -- set Logical_Switch_Port ln2 tag_request=101",
+		"ls-add blue -- lsp-add blue b1 -- lsp-set-type b1 external -- lsp-set-addresses b1 02:00:00:00:00:11~10.0.0.11",
+	} {
+		r.nbctl(command)
+	}
+	r.startNorthd()
+	r.nbctl("--wait=sb sync")
+	r.sbctl("chassis-add hv1 geneve 127.0.0.1 -- chassis-add hv2 geneve 127.0.0.2")
+	r.nbctl("--wait=sb set Logical_Switch_Port ln2 options:ethtype=802.11q -- lsp-add red ln3 -- lsp-set-type ln3 localnet -- lsp-set-addresses ln3 unknown -- lsp-set-options ln3 network_name=three ethtype=802.11ad -- set Logical_Switch_Port ln3 tag_request=102")
+	for _, tt := range []struct {
+		name    string
+		monitor Monitor
+		nb      bool
+	}{{"all", All, false}, {"local", Local, false}, {"local, with Northbound", Local, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := r.config(true, tt.nb)
+			c.Monitor = tt.monitor
+			told := new(notes)
+			c.Log = told
+			s := r.acquire(c)
+			s.SetChassis("hv1")
+			are := func(want string) {
+				t.Helper()
+				eventually(t, s, func(s *Snapshot) string {
+					if got := externalHosts(s); got != want || !s.Settled {
+						return fmt.Sprintf("external hosts %q, want %q, settled %v", got, want, s.Settled)
+					}
+					return ""
+				})
+			}
+			are("")
+			r.sbctl("lsp-bind x1 hv1")
+			are("x1 by ln1 tag 0: 02:00:00:00:00:11, x1 by ln1 tag 0: 02:00:00:00:00:12, x1 by ln2 tag 101: 02:00:00:00:00:11, x1 by ln2 tag 101: 02:00:00:00:00:12")
+			eventually(t, s, lookups("red host1. = 10.0.0.11 fd00::12"))
+			r.sbctl("lsp-unbind x1 -- lsp-bind x1 hv2 -- lsp-bind x2 hv1 -- lsp-bind x3 hv1 -- lsp-bind b1 hv1")
+			are("x2 by ln1 tag 0: 02:00:00:00:00:13, x2 by ln2 tag 101: 02:00:00:00:00:13")
+			eventually(t, s, lookups("red host1. = 10.0.0.11 fd00::12"))
+			r.sbctl("lsp-unbind x1 -- lsp-unbind x2 -- lsp-unbind x3 -- lsp-unbind b1")
+			are("")
+			for _, why := range []string{
+				`external port "b1" is not served: its switch has no localnet port`,
+				`external port "x3" is not served: it has no MAC address`,
+				`external port "x1" is not served by localnet port "ln3": ethtype 802.11ad, expected 802.11q`,
+			} {
+				if got := told.count(why); got != 1 {
+					t.Errorf("the log says %d times: %s\n%q", got, why, told.lines)
+				}
+			}
+		})
+	}
+}
+
+// Of external ports with one address the first by name is served, in whatever order they come.
+func TestExternalSameMAC(t *testing.T) {
+	r := newRig(t)
+	sw := r.insertSwitch("a", uuidA, 1)
+	r.sbctl("chassis-add hv1 geneve 192.0.2.1 -- create Port_Binding logical_port=ln tunnel_key=9 type=localnet datapath=" + sw)
+	for i, name := range []string{"x3", "x1", "x2"} {
+		r.sbctl(fmt.Sprintf(`create Port_Binding logical_port=%s tunnel_key=%d type=external datapath=%s mac="02:00:00:00:00:11~10.0.0.1%d","02:00:00:00:00:11~fd00::1%d"`, name, i+1, sw, i, i))
+		r.sbctl("lsp-bind " + name + " hv1")
+	}
+	told := new(notes)
+	c := r.config(true, false)
+	c.Log = told
+	s := r.acquire(c)
+	s.SetChassis("hv1")
+	for _, first := range []string{"x1", "x2", "x3"} {
+		eventually(t, s, func(s *Snapshot) string {
+			if got, want := externalHosts(s), first+" by ln tag 0: 02:00:00:00:00:11"; got != want {
+				return fmt.Sprintf("got %q, want %q", got, want)
+			}
+			return ""
+		})
+		r.sbctl("lsp-unbind " + first)
+	}
+	for _, why := range []string{
+		`external port "x2" is not served: external port "x1" has the MAC address 02:00:00:00:00:11 too`,
+		`external port "x3" is not served: external port "x2" has the MAC address 02:00:00:00:00:11 too`,
+		`external port "x1" is not served`,
+	} {
+		want := 1
+		if strings.Contains(why, `"x1" is`) {
+			want = 0
+		}
+		if got := told.count(why); got != want {
+			t.Errorf("the log says %d times, not %d: %s\n%q", got, want, why, told.lines)
+		}
+	}
+}
+
+// externalHosts lists what Snapshot.External knows of the external ports among the guests,
+// and that it knows none by another key.
+func externalHosts(s *Snapshot) string {
+	var all []string
+	for p := range s.Guests() {
+		if s.Guest(p.DatapathKey, p.Key) != nil && p.IsExternal() {
+			all = append(all, p.Name+" is a guest by its own key")
+		}
+		for _, l := range p.Localnets {
+			for _, mac := range p.MACs {
+				if q, by := s.External(p.DatapathKey, l.Key, mac); q == p && *by == l {
+					all = append(all, fmt.Sprintf("%s by %s tag %d: %s", p.Name, l.Name, l.Tag, mac))
+				}
+			}
+			if q, _ := s.External(p.DatapathKey, l.Key, origin.MAC{2, 0, 0, 0, 0, 0x99}); q != nil {
+				all = append(all, q.Name+" has an address that it does not have")
+			}
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/rows"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// labels says what is read of the databases for the labels of metadata alone. Source.mu
+// guards it.
+type labels struct {
+	// routerUsers is how many requests for Port.Routers are not released.
+	routerUsers int
+	// keyUsers counts the requests for each key of external_ids. keys has these keys,
+	// sorted; it is replaced, never altered.
+	keyUsers map[string]int
+	keys     []string
+}
+
+// count counts n more requests, or fewer. It reports whether the first for the routers has
+// come, or the last has gone, and returns the keys for which the first has come.
+func (l *labels) count(routers bool, keys []string, n int) (routersChanged bool, added []string) {
+	if routers {
+		had := l.routerUsers > 0
+		l.routerUsers += n
+		routersChanged = had != (l.routerUsers > 0)
+	}
+	if l.keyUsers == nil {
+		l.keyUsers = make(map[string]int)
+	}
+	for _, key := range keys {
+		if l.keyUsers[key] == 0 {
+			added = append(added, key)
+		}
+		if l.keyUsers[key] += n; l.keyUsers[key] <= 0 {
+			delete(l.keyUsers, key)
+		}
+	}
+	l.keys = slices.Sorted(maps.Keys(l.keyUsers))
+	return routersChanged, added
+}
+
+// labelKeys returns the keys of external_ids that are asked for.
+func (w *world) labelKeys() []string { return w.labels.keys }
+
+// portLabels is what a port has for labels of metadata. It is immutable.
+type portLabels struct {
+	routers string
+	ids     []rows.Pair
+}
+
+// Routers implements origin.Attributes. The names are there after Source.AddLabels.
+func (p *Port) Routers() string {
+	if p.labels == nil {
+		return ""
+	}
+	return p.labels.routers
+}
+
+// ExternalID implements origin.Attributes. The keys are those of Source.AddLabels; others
+// may be missing.
+func (p *Port) ExternalID(key string) string {
+	if p.labels == nil {
+		return ""
+	}
+	return rows.ValueOf(p.labels.ids, key)
+}
+
+// joinNames joins the names of routers: sorted, each once, separated by commas.
+func joinNames(names []string) string {
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ",")
+}
+
+// markAllPorts marks all networks and their ports as dirty.
+func (w *world) markAllPorts() {
+	for id := range w.topology.networkIDs {
+		w.markDirty(id, true)
+	}
+}
+
+// routerNames returns the names of the routers that a network is attached to, see
+// routerPorts.
+func (s *southbound) routerNames(id origin.Network) string {
+	var names []string
+	for node := range s.networks[id] {
+		for peer, p := range s.routerPorts(node) {
+			q := s.links.byName[peer]
+			if q == nil || q.peer != p.name {
+				continue // as in linksOf
+			}
+			if d := s.datapaths.Get(q.datapath); d != nil && d.network.IsZero() && d.name != "" {
+				names = append(names, d.name)
+			}
+		}
+	}
+	return joinNames(names)
+}
+
+// wantRouterNames adds to a coverage what the names of the routers of some datapaths need,
+// beside the datapaths that are wanted as a whole: the ports of the routers, and then their
+// rows of Datapath_Binding.
+func (s *southbound) wantRouterNames(cover *coverage, of, whole []ovsdb.UUID) {
+	for _, node := range of {
+		for peer, p := range s.routerPorts(node) {
+			q := s.links.byName[peer]
+			if q != nil && contains(whole, q.datapath) {
+				continue
+			}
+			cover.farPorts = append(cover.farPorts, portRef{name: peer})
+			if q != nil && q.peer == p.name {
+				cover.named = append(cover.named, q.datapath)
+			}
+		}
+	}
+	slices.SortFunc(cover.farPorts, comparePortRefs)
+	cover.farPorts = slices.Compact(cover.farPorts)
+	cover.named = sortedSet(cover.named)
+}
+
+// coversRouterNames reports whether the rows of the routers of a datapath are read.
+func (s *southbound) coversRouterNames(node ovsdb.UUID) bool {
+	acknowledged := &s.acknowledged.coverage
+	for peer, p := range s.routerPorts(node) {
+		q := s.links.byName[peer]
+		switch {
+		case q == nil && !acknowledged.hasFarPort(portRef{name: peer}):
+			return false
+		case q == nil || q.peer != p.name || s.datapaths.Get(q.datapath) != nil:
+		case !contains(acknowledged.named, q.datapath) && !acknowledged.has(tableDatapath, q.datapath):
+			return false
+		}
+	}
+	return true
+}
+
+// markAttached marks the networks that are attached to a router, whose name may have changed.
+func (s *southbound) markAttached(router ovsdb.UUID) {
+	if s.world.labels.routerUsers == 0 {
+		return
+	}
+	for _, p := range s.links.of[router] {
+		if q := s.links.byName[p.peer]; q != nil { // the end at a switch
+			s.markDatapath(q.datapath, true)
+		}
+	}
+}
+
+// routerNames returns the names of the routers that a switch is attached to, where Northbound
+// is read alone.
+func (n *northbound) routerNames(s *logicalSwitch) string {
+	var names []string
+	attached := 0
+	for _, id := range s.ports {
+		p := n.ports.Get(id)
+		if p == nil || p.kind != kindRouter {
+			continue
+		}
+		if attached++; attached > maxGateways {
+			return ""
+		}
+		if p.owner == ownerExternal {
+			continue
+		}
+		port := n.routerPortNamed[p.routerPort]
+		if port == nil {
+			continue
+		}
+		if r := n.routers.Get(n.routerOf[port.id]); r != nil && r.name != "" {
+			names = append(names, r.name)
+		}
+	}
+	return joinNames(names)
+}
+
+// markAttachedAll marks the networks of all those ports of routers.
+func (n *northbound) markAttachedAll(routerPorts []ovsdb.UUID) {
+	for _, id := range routerPorts {
+		if p := n.routerPorts.Get(id); p != nil {
+			n.markAttached(p.name)
+		}
+	}
+}

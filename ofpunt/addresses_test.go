@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/ports"
+)
+
+// tenants is a server that reads the Northbound of two tenants, red and blue, with the same
+// addresses and DHCP options, and a third one that has neither.
+type tenants struct {
+	t        *testing.T
+	database *ovsdbtest.Server
+	server   *server
+	view     *ports.View
+}
+
+func newTenants(t *testing.T, change func(*bridgeOptions)) *tenants {
+	x := &tenants{t: t, database: ovsdbtest.Start(t, "/usr/share/ovn/ovn-nb.ovsschema")}
+	var local vswitch.View
+	for i, name := range []string{"red", "blue", "bare"} {
+		dhcp := `"dhcpv4_options":["named-uuid","d"],`
+		ops := []string{
+			`{"op":"insert","table":"DHCP_Options","uuid-name":"d","row":{"cidr":"10.0.0.0/24","external_ids":["map",[["of","` + name + `"]]],"options":["map",[["dns_server","{9.9.9.9,10.0.0.53}"]]]}}`,
+			`{"op":"insert","table":"Logical_Router_Port","uuid-name":"lrp","row":{"name":"r-` + name + `","mac":"02:00:00:00:00:01","networks":["set",["10.0.0.1/24","fd00::1/64"]]}}`,
+			`{"op":"insert","table":"Logical_Router","row":{"name":"` + name + `","ports":["named-uuid","lrp"]}}`,
+		}
+		ports := `["named-uuid","a"],["named-uuid","b"],["named-uuid","r"]`
+		if name == "bare" {
+			dhcp, ops, ports = "", nil, `["named-uuid","a"],["named-uuid","b"]`
+		} else {
+			ops = append(ops, `{"op":"insert","table":"Logical_Switch_Port","uuid-name":"r","row":{"name":"`+name+`-r","type":"router","addresses":"router","options":["map",[["router-port","r-`+name+`"]]]}}`)
+		}
+		for n, port := range []string{"a", "b"} {
+			ops = append(ops, fmt.Sprintf(`{"op":"insert","table":"Logical_Switch_Port","uuid-name":%q,"row":{%s"name":"%s-%s","addresses":"02:00:00:00:00:01 10.0.0.1%d"}}`, port, dhcp, name, port, n))
+			local.Interfaces = append(local.Interfaces, vswitch.Interface{UUID: name + port, Name: name + port, IfaceID: name + "-" + port, OFPort: uint32(10*(i+1) + n)})
+		}
+		ops = append(ops, `{"op":"insert","table":"Logical_Switch","row":{"name":"`+name+`","ports":["set",[`+ports+`]]}}`)
+		x.transact(ops...)
+	}
+	x.view = ports.NewView(local, nil)
+	o := defaultOptions("br-tenants")
+	o.Placement, o.Addresses = placement.Table, nil
+	change(&o)
+	x.server = &server{options: o, hasOVNHosts: true, database: ovn.Config{Northbound: []string{x.database.Endpoint}}}
+	if err := x.server.open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(x.server.close)
+	x.server.applyView(x.view)
+	return x
+}
+
+func (x *tenants) transact(ops ...string) {
+	x.t.Helper()
+	var all []any
+	for _, op := range ops {
+		all = append(all, json.RawMessage(op))
+	}
+	x.database.Transact(x.t, "OVN_Northbound", all...)
+}
+
+// awaits waits until the guests and their addresses are those: a line for each.
+func (x *tenants) awaits(want ...string) []flows.Guest {
+	x.t.Helper()
+	for deadline := time.After(20 * time.Second); ; {
+		changed := x.server.source.Changed()
+		guests, without := listGuests(&x.server.options, x.view, x.server.source.Snapshot())
+		var got []string
+		for _, g := range guests {
+			got = append(got, fmt.Sprint(g.Port, g.Addresses, g.Owned))
+		}
+		for network, n := range without {
+			got = append(got, fmt.Sprint(strings.Fields(network)[0], " ", n))
+		}
+		if slices.Equal(got, want) {
+			return guests
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			x.t.Fatalf("the guests are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// owns checks which addresses a port of a guest's network has.
+func (x *tenants) owns(iface string, addresses map[string]bool) {
+	x.t.Helper()
+	for a, want := range addresses {
+		if got := x.server.owns(new(openflow.PacketIn), &vswitch.Interface{IfaceID: iface}, netip.MustParseAddr(a)); got != want {
+			x.t.Errorf("the network of %s has %s: %v", iface, a, got)
+		}
+	}
+}
+
+// accepts checks which addresses a guest's packets are taken for.
+func (x *tenants) accepts(iface string, addresses map[string]bool) {
+	x.t.Helper()
+	for a, want := range addresses {
+		if got := x.server.hasAddress(new(openflow.PacketIn), &vswitch.Interface{IfaceID: iface}, netip.MustParseAddrPort(a)); got != want {
+			x.t.Errorf("%s has %s: %v", iface, a, got)
+		}
+	}
+}
+
+// The addresses of a tenant are his alone, and follow the databases; guests of one network
+// share the list.
+func TestOwnAddresses(t *testing.T) {
+	x := newTenants(t, func(o *bridgeOptions) { o.DHCP, o.Gateways = true, true })
+	const all, gateways = "[9.9.9.9:53 10.0.0.53:53 10.0.0.1:53 [fd00::1]:53]", "[10.0.0.1 fd00::1]"
+	guests := x.awaits("10 "+all+" "+gateways, "11 "+all+" "+gateways, "20 "+all+" "+gateways, "21 "+all+" "+gateways, `"bare" 2`)
+	if &guests[0].Addresses[0] != &guests[1].Addresses[0] {
+		t.Error("the guests of a network have lists of their own")
+	}
+	x.accepts("red-a", map[string]bool{"9.9.9.9:53": true, "10.0.0.53:53": true, "10.0.0.1:53": true, "[fd00::1]:53": true, "10.0.0.1:5353": false, "8.8.8.8:53": false})
+	x.accepts("bare-a", map[string]bool{"9.9.9.9:53": false, "10.0.0.1:53": false})
+	x.owns("red-a", map[string]bool{"9.9.9.9": false, "10.0.0.1": true, "fd00::1": true, "10.0.0.10": true})
+	x.owns("nobody", map[string]bool{"10.0.0.1": false})
+	x.accepts("nobody", map[string]bool{"9.9.9.9:53": false})
+
+	t.Run("a DNS server of a tenant", func(t *testing.T) {
+		x.transact(`{"op":"insert","table":"Logical_Switch_Port","uuid-name":"ns","row":{"name":"ns","addresses":"02:00:00:00:00:53 10.0.0.53"}}`,
+			`{"op":"mutate","table":"Logical_Switch","where":[["name","==","blue"]],"mutations":[["ports","insert",["named-uuid","ns"]]]}`)
+		const blue = "[9.9.9.9:53 10.0.0.1:53 [fd00::1]:53]"
+		x.awaits("10 "+all+" "+gateways, "11 "+all+" "+gateways, "20 "+blue+" "+gateways, "21 "+blue+" "+gateways, `"bare" 2`)
+		x.accepts("blue-a", map[string]bool{"10.0.0.53:53": false, "9.9.9.9:53": true})
+		x.accepts("red-a", map[string]bool{"10.0.0.53:53": true})
+	})
+	t.Run("other options of a tenant", func(t *testing.T) {
+		x.transact(`{"op":"update","table":"DHCP_Options","where":[["external_ids","includes",["map",[["of","blue"]]]]],"row":{"options":["map",[["dns_server","10.0.0.1"]]]}}`)
+		const blue = "[10.0.0.1:53 [fd00::1]:53]"
+		x.awaits("10 "+all+" "+gateways, "11 "+all+" "+gateways, "20 "+blue+" "+gateways, "21 "+blue+" "+gateways, `"bare" 2`)
+		x.accepts("blue-a", map[string]bool{"9.9.9.9:53": false, "10.0.0.1:53": true})
+	})
+	t.Run("another router of a tenant", func(t *testing.T) {
+		x.transact(`{"op":"update","table":"Logical_Router_Port","where":[["name","==","r-red"]],"row":{"networks":"10.0.0.254/24"}}`)
+		const red, blue = "[9.9.9.9:53 10.0.0.53:53 10.0.0.254:53]", "[10.0.0.1:53 [fd00::1]:53]"
+		x.awaits("10 "+red+" [10.0.0.254]", "11 "+red+" [10.0.0.254]", "20 "+blue+" "+gateways, "21 "+blue+" "+gateways, `"bare" 2`)
+		x.accepts("red-a", map[string]bool{"10.0.0.1:53": false, "10.0.0.254:53": true})
+	})
+}
+
+// Each of the properties gives its own addresses, and with others none is given twice.
+func TestOwnAddressesOfOptions(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*bridgeOptions)
+		want   []string // of red, and how many guests of the third have none
+	}{
+		{"dhcp", func(o *bridgeOptions) { o.DHCP = true }, []string{"[9.9.9.9:53 10.0.0.53:53] []", `"bare" 2`}},
+		{"gateway", func(o *bridgeOptions) { o.Gateways = true }, []string{"[10.0.0.1:53 [fd00::1]:53] [10.0.0.1 fd00::1]", `"bare" 2`}},
+		{"and the same", func(o *bridgeOptions) {
+			o.DHCP, o.Addresses = true, []netip.AddrPort{netip.MustParseAddrPort("9.9.9.9:53"), netip.MustParseAddrPort("10.0.0.53:5353")}
+		}, []string{"[10.0.0.53:53] []", ""}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := newTenants(t, tt.change)
+			var want []string
+			for _, port := range []string{"10", "11", "20", "21"} {
+				want = append(want, port+" "+tt.want[0])
+			}
+			if tt.want[1] == "" {
+				want = append(want, "30 [] []", "31 [] []")
+			} else {
+				want = append(want, tt.want[1])
+			}
+			x.awaits(want...)
+		})
+	}
+}
+
+// The state of a network is logged when it changes, and once.
+func TestAddresslessNetworks(t *testing.T) {
+	var a addresslessNetworks
+	for _, step := range []struct {
+		now  map[string]int
+		want string
+	}{
+		{map[string]int{}, ""},
+		{map[string]int{"b": 1, "a": 3}, "switch a: its guests are not served, as dhcp and gateway of address give them no resolver address: 3|switch b: its guests are not served, as dhcp and gateway of address give them no resolver address: 1"},
+		{map[string]int{"b": 2, "a": 3}, ""},
+		{map[string]int{"b": 2}, "switch a: no guest is without a resolver address any more"},
+		{nil, "switch b: no guest is without a resolver address any more"},
+	} {
+		if got := strings.Join(a.update(step.now), "|"); got != step.want {
+			t.Errorf("%v: got %s, want %s", step.now, got, step.want)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package neutronhosts
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+
+	"github.com/puntdns/puntdns/internal/addnhosts"
+	"github.com/puntdns/puntdns/internal/authority"
+	"github.com/puntdns/puntdns/internal/corefile"
+)
+
+func init() { plugin.Register(name, setup) }
+
+// defaultPath is dhcp_confs of Neutron (neutron/conf/agent/dhcp.py).
+const defaultPath = "/var/lib/neutron/dhcp"
+
+// setup only parses; OnStartup reads the files. cmd/puntdns/reload.go shows when the callbacks
+// are called.
+func setup(c *caddy.Controller) error {
+	h, err := parse(c)
+	if err != nil {
+		return plugin.Error(name, err)
+	}
+	config := dnsserver.GetConfig(c)
+	config.AddPlugin(func(next plugin.Handler) plugin.Handler {
+		h.Next = next
+		return h
+	})
+	c.OnStartup(func() error {
+		h.warn(func(directive string) bool { return config.Handler(directive) != nil })
+		started.Add(c.Context(), h.close)
+		h.open()
+		return nil
+	})
+	c.OnShutdown(h.close)
+	c.OnRestartFailed(func() error {
+		started.RollBack(c.Context())
+		return nil
+	})
+	return nil
+}
+
+// started has the folders that the last start has opened.
+var started corefile.LastStart
+
+// open reads the files and follows them, or shares what others follow.
+func (h *Handler) open() {
+	h.source = addnhosts.Acquire(h.path, log)
+	h.release = sync.OnceFunc(h.source.Release)
+}
+
+// close undoes open, once. Its error is always nil.
+func (h *Handler) close() error {
+	if h.release != nil {
+		h.release()
+	}
+	return nil
+}
+
+// warn logs a warning about plugins behind this one that no query gets to. has reports
+// whether the server block has a directive.
+func (h *Handler) warn(has func(directive string) bool) {
+	if !has("ofpunt") {
+		log.Warningf("%s - %s: without ofpunt in the block nobody's network is known, and it answers nothing", h.directive.At, h.directive)
+	}
+	for _, after := range h.Unreached(h.Zones, has) {
+		log.Warningf("%s - %s: it takes every name of . and has no fallthrough: of a network that has a file nothing reaches %s behind it", h.directive.At, h.directive, after)
+	}
+}
+
+// Check does what a start does with the directive of one server block, but for reading files:
+// it returns the same errors, and logs the same warnings. has reports whether the block has
+// another directive.
+func Check(c *caddy.Controller, has func(directive string) bool) error {
+	h, err := parse(c)
+	if err != nil {
+		return plugin.Error(name, err)
+	}
+	h.warn(has)
+	return nil
+}
+
+func parse(c *caddy.Controller) (*Handler, error) {
+	h := &Handler{Policy: authority.Policy{TTL: authority.DefaultTTL}, path: defaultPath}
+	parsers := h.Properties()
+	parsers["path"] = func(words []string) error {
+		path, err := authority.One(words, "an absolute path")
+		if err == nil && !filepath.IsAbs(path) {
+			err = fmt.Errorf("%q: expected an absolute path", path)
+		}
+		h.path = filepath.Clean(path)
+		return err
+	}
+	var err error
+	h.directive, err = corefile.Read(c, func(zones []string) (err error) {
+		h.Zones, err = authority.ParseZones(name, zones, c.ServerBlockKeys)
+		return err
+	}, parsers)
+	return h, err
+}

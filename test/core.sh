@@ -1,0 +1,73 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Says which of the system tests run where, and what became of them.
+#
+#   core.sh flags core|short netdev|system BINARY
+#                       prints the flag by which the test binary runs these tests; core.txt
+#                       has which, and may name none that the binary does not have. PUNTDNS
+#                       is in the environment.
+#   core.sh report LOG  reads what the binary has printed with -test.v: it prints the output
+#                       of the tests that failed, and last the numbers of those that passed,
+#                       failed and were skipped
+set -eu
+list=$(dirname "$0")/core.txt
+
+flags() {
+	form=$1 datapath=$2 binary=$3
+	"$binary" -test.list '^Test' | awk -v form="$form" -v datapath="$datapath" -v list="$list" '
+		{ known[$1] = 1 }
+		END {
+			while ((getline line <list) > 0) {
+				if (split(line, word) == 0 || word[1] ~ /^#/) continue
+				if (!(word[2] in known)) {
+					print list ": no test is called " word[2] >"/dev/stderr"
+					exit 1
+				}
+				if (word[1] !~ /^(short|not)(-netdev|-system)?$/) {
+					print list ": " word[1] ": expected short or not, with -netdev, -system or nothing behind it" >"/dev/stderr"
+					exit 1
+				} else if (word[1] ~ /^not/ && word[3] == "") {
+					print list ": " word[2] " is left out without a reason" >"/dev/stderr"
+					exit 1
+				} else if (word[1] == "short" || word[1] == "short-" datapath) short = short "|" word[2]
+				else if (word[1] == "not" || word[1] == "not-" datapath) out = out "|" word[2]
+			}
+			if (form == "short") print "-test.run=^(" substr(short, 2) ")$"
+			else print "-test.skip=^(" substr(out, 2) ")$"
+		}'
+}
+
+report() {
+	awk '
+		# A line that is not about a test belongs to the one that was named last.
+		/^=== (RUN|PAUSE|CONT|NAME) / { split($3, path, "/"); test = path[1]; next }
+		/^ *--- (PASS|FAIL|SKIP): / {
+			split($3, path, "/"); test = path[1]
+			if ($0 ~ /^---/) {
+				count[$2]++
+				ended[test] = 1
+			}
+			if ($2 == "FAIL:") failed[test] = 1
+			if ($2 != "PASS:") said[test] = said[test] $0 "\n"
+			if ($2 == "SKIP:") skipped[test] = 1
+			next
+		}
+		/^(PASS|FAIL)$/ { test = ""; next }
+		{ said[test] = said[test] $0 "\n" }
+		# A test that has not ended is why the binary has, as is what belongs to none.
+		END {
+			printf "%s", said[""]
+			for (test in said) if (test in failed || test in skipped || test != "" && !(test in ended)) printf "%s", said[test]
+			print count["PASS:"] + 0, count["FAIL:"] + 0, count["SKIP:"] + 0
+		}' "$1"
+}
+
+case "${1-} $#" in
+"flags 4") flags "$2" "$3" "$4" ;;
+"report 2") report "$2" ;;
+*)
+	echo "usage: core.sh flags core|short netdev|system BINARY, or core.sh report LOG" >&2
+	exit 2
+	;;
+esac

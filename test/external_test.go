@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// physical is the name of the physical network that the underlay of the lab stands for.
+const physical = "physnet"
+
+// Hosts outside of all chassis ask by the localnet port of their switch. The chassis that
+// has their external ports answers, and no other one does.
+func TestExternal(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		tag  int
+	}{{"untagged", 0}, {"tagged", 101}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			testExternal(t, tt.tag)
+		})
+	}
+}
+
+func testExternal(t *testing.T, tag int) {
+	t.Helper()
+	l := lab.New(t, lab.Options{Nodes: 2})
+	for _, n := range l.Nodes {
+		n.VSCTL("set", "Open_vSwitch", ".", "external_ids:ovn-bridge-mappings="+physical+":br-ex")
+	}
+	aclSwitch(l, "red", 1)
+	l.NBCTL("lsp-add", "red", "red-net", "--", "lsp-set-type", "red-net", "localnet", "--", "lsp-set-addresses", "red-net", "unknown",
+		"--", "lsp-set-options", "red-net", "network_name="+physical)
+	if tag != 0 {
+		l.NBCTL("set", "Logical_Switch_Port", "red-net", fmt.Sprintf("tag_request=%d", tag))
+	}
+	l.AddDNS(map[string]string{"db.internal": "10.0.1.50 fd00:1::50"}, "red")
+	l.NBCTL("ha-chassis-group-add", "group")
+	group := strings.TrimSpace(l.NBCTL("--bare", "--columns=_uuid", "list", "HA_Chassis_Group", "group"))
+	prefer := func(first, second *lab.Node) {
+		l.NBCTL("ha-chassis-group-add-chassis", "group", first.Name, "20", "--", "ha-chassis-group-add-chassis", "group", second.Name, "10")
+	}
+	prefer(l.Nodes[0], l.Nodes[1])
+	dhcp := l.NBCTL("create", "DHCP_Options", "cidr=10.0.1.0/24",
+		`options={lease_time="3600",server_id="10.0.1.1",server_mac="02:00:00:00:01:01",dns_server="{169.254.169.254}",`+
+			`classless_static_route="{169.254.169.254/32,0.0.0.0}"}`)
+	for i := 1; i <= 2; i++ {
+		port := fmt.Sprintf("red-host%d", i)
+		l.NBCTL("lsp-add", "red", port, "--", "lsp-set-type", port, "external",
+			"--", "lsp-set-addresses", port, fmt.Sprintf("02:00:00:00:01:3%d 10.0.1.3%d fd00:1::3%d", i, i, i),
+			"--", "set", "Logical_Switch_Port", port, "ha_chassis_group="+group, "dhcpv4_options="+dhcp, fmt.Sprintf(`options:hostname="\"host%d\""`, i))
+	}
+	// Machines on the physical network: two that OVN knows, and one that it does not.
+	var hosts []*lab.Guest
+	for i := 1; i <= 3; i++ {
+		spec := lab.Guest{Name: fmt.Sprintf("host%d", i), MAC: fmt.Sprintf("02:00:00:00:01:3%d", i), Routes: []string{"fd00::254 dev eth0"}}
+		spec.Addrs = lab.Prefixes(fmt.Sprintf("fd00:1::3%d/64", i))
+		if i > 1 {
+			spec.Addrs = append(spec.Addrs, lab.Prefixes(fmt.Sprintf("10.0.1.3%d/24", i))...)
+			spec.Routes = append(spec.Routes, "169.254.169.254 dev eth0")
+		}
+		h := l.Node.AddGuest(spec)
+		l.Node.VSCTL("del-port", lab.Bridge, h.NodePort, "--", "add-port", "br-ex", h.NodePort, "--", "set", "Port", h.NodePort, fmt.Sprintf("tag=%d", tag))
+		hosts = append(hosts, h)
+	}
+	l.Sync()
+	residesOn(l, "red-host1", l.Nodes[0])
+
+	told, _ := lease(t, l, hosts[0], "-4")
+	if told["ip_address"] != "10.0.1.31" {
+		t.Fatalf("OVN's DHCP: %v", told)
+	}
+
+	var servers []*server
+	for _, n := range l.Nodes {
+		s := launch(t, l, n, "puntdns-"+n.Name, pipelineCorefile("", "domain cloud.internal", ""))
+		s.ready(200)
+		servers = append(servers, s)
+	}
+	answered := func(i int) float64 {
+		return servers[i].metric("coredns_ofpunt_packet_ins_total", "result", "answered")
+	}
+	const known, unknown, silent = "NOERROR 30 10.0.1.50", "NXDOMAIN", "no reply"
+	asks := func(t *testing.T, resident int) {
+		t.Helper()
+		before := answered(1 - resident)
+		for _, address := range resolvers {
+			for _, transport := range []string{"+notcp", "+tcp"} {
+				expect(t, hosts[0], known, "@"+address, transport, "db.internal")
+				expect(t, hosts[1], "NOERROR 30 10.0.1.31", "@"+address, transport, "host1.cloud.internal")
+				expect(t, hosts[0], unknown, "@"+address, transport, "other.cloud.internal")
+			}
+		}
+		servers[resident].log(`asked db\.internal\. A by red-host1 on red`)
+		servers[resident].log(`asked host1\.cloud\.internal\. A by red-host2 on red`)
+		if got := answered(1 - resident); got != before {
+			t.Errorf("the chassis that does not have the ports answered %v packets", got-before)
+		}
+	}
+	t.Run("asks", func(t *testing.T) { asks(t, 0) })
+	t.Run("a host that OVN does not know", func(t *testing.T) {
+		expect(t, hosts[2], silent, "@"+resolver4, "+time=1", "+tries=1", "db.internal")
+		expect(t, hosts[2], silent, "@"+resolver6, "+time=1", "+tries=1", "db.internal")
+	})
+	t.Run("a host with the address of another", func(t *testing.T) {
+		// Nobody outside of OVN checks it: docs/threat-model.md.
+		raw := hosts[0].Raw()
+		defer raw.Close()
+		m := new(dns.Msg).SetQuestion("spoofed.internal.", dns.TypeA)
+		f := udpFrame{srcMAC: hosts[1].MAC, dstMAC: "02:00:64:6e:73:35", ttl: 64, src: "10.0.1.31:4000", dst: resolver4 + ":53", payload: pack(t, m)}
+		if _, err := rawExchange(within(t, wait), raw, f.build(t), f.dst); err != nil {
+			t.Fatal(err)
+		}
+		servers[0].log(`asked spoofed\.internal\. A by red-host2 on red`)
+	})
+	t.Run("moves to another chassis", func(t *testing.T) {
+		prefer(l.Nodes[1], l.Nodes[0])
+		residesOn(l, "red-host1", l.Nodes[1])
+		residesOn(l, "red-host2", l.Nodes[1])
+		l.Eventually("flows of the chassis before", func() error {
+			if n := len(flowLines(l.Nodes[0].OFCTL("dump-flows", lab.Bridge, ourCookie))); n != privateFlows {
+				return fmt.Errorf("%d flows", n)
+			}
+			return nil
+		})
+		for _, h := range hosts[:2] {
+			l.Eventually("the next chassis answers "+h.Name, func() error {
+				// The physical network has learnt where the resolver address is. A host
+				// asks again when its neighbour entry is old.
+				if _, err := h.Exec(within(t, wait), "ip", "neigh", "flush", "dev", "eth0"); err != nil {
+					return err
+				}
+				for _, address := range resolvers {
+					if got := briefly(h.Dig("@"+address, "+time=1", "+tries=1", "db.internal")); got != known {
+						return errors.New(got)
+					}
+				}
+				return nil
+			})
+		}
+		asks(t, 1)
+	})
+	for _, s := range servers {
+		s.endWell()
+	}
+}
+
+// residesOn waits until a chassis has an external port.
+func residesOn(l *lab.Lab, port string, n *lab.Node) {
+	l.Eventually(port+" is on "+n.Name, func() error {
+		chassis := l.SBCTL("--bare", "--columns=chassis", "find", "Port_Binding", "logical_port="+port)
+		if chassis = strings.TrimSpace(chassis); chassis == "" {
+			return errors.New("it is on none")
+		}
+		if name := strings.TrimSpace(l.SBCTL("--bare", "--columns=name", "list", "Chassis", chassis)); name != n.Name {
+			return fmt.Errorf("it is on %s", name)
+		}
+		return nil
+	})
+}
