@@ -136,7 +136,8 @@ func (n *routed) able() {
 	})
 }
 
-// The bridge goes and comes back with nothing on it.
+// The bridge goes and comes back with nothing on it: ovn-controller is held meanwhile, since a
+// bridge that it adds before the switch has seen the old one go is the old one, with its flows.
 func TestFailOpenBridge(t *testing.T) {
 	t.Parallel()
 	n := newRouted(t)
@@ -148,7 +149,7 @@ func TestFailOpenBridge(t *testing.T) {
 	for round := range 3 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			installs := s.metric("coredns_ofpunt_flow_installs_total")
-			n.Node.VSCTL("del-br", lab.Bridge)
+			n.held("ovn-controller", func() { n.Node.VSCTL("del-br", lab.Bridge) })
 			n.Node.VSCTL("wait-until", "Bridge", lab.Bridge, "datapath_type="+n.Datapath)
 			for _, g := range guests {
 				n.plug(g)
@@ -174,6 +175,49 @@ func TestFailOpenBridge(t *testing.T) {
 		})
 	}
 	s.endWell()
+}
+
+// A bridge that is replaced in one transaction keeps its flows and its connections, but no port.
+func TestFailOpenBridgeReplaced(t *testing.T) {
+	t.Parallel()
+	n := newRouted(t)
+	s := serve(t, n.Lab, pipelineCorefile("", "", ""))
+	n.untilAnswer(t, fromPuntdns)
+	ours := n.dumpOurs()
+	for range 2 {
+		n.Node.VSCTL("del-br", lab.Bridge, "--", "add-br", lab.Bridge,
+			"--", "set", "Bridge", lab.Bridge, "datapath_type="+n.Datapath, "fail-mode=secure")
+		for _, g := range []*lab.Guest{n.vm, n.peer, n.far} {
+			n.plug(g)
+		}
+		n.able()
+		if took := n.untilAnswer(t, fromPuntdns); took > soon {
+			t.Errorf("served only %s after OVN", took)
+		}
+		n.sameFlows(ours)
+		revalidate(n.Node)
+		expect(t, n.vm, fromPuntdns, "@"+resolver6, "db.internal")
+		expect(t, n.far, "NOERROR 30 10.0.1.9", "@"+resolver4, "db.internal")
+		s.alive()
+		s.ready(200)
+		s.reaches(float64(len(ours)), "coredns_ofpunt_flows", "bridge", lab.Bridge)
+	}
+	s.endWell()
+}
+
+// held runs f while a daemon of the node is stopped.
+func (n *routed) held(daemon string, f func()) {
+	n.t.Helper()
+	d := n.Node.Daemon(daemon)
+	if err := d.Signal(syscall.SIGSTOP); err != nil {
+		n.t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Signal(syscall.SIGCONT); err != nil {
+			n.t.Error(err)
+		}
+	}()
+	f()
 }
 
 // sameFlows waits until our flows are those again.
