@@ -3,10 +3,11 @@
 #
 # Says which of the system tests run where, and what became of them.
 #
-#   core.sh flags core|short netdev|system BINARY
+#   core.sh flags core|short "TRAIT..." BINARY
 #                       prints the flag by which the test binary runs these tests; core.txt
-#                       has which, and may name none that the binary does not have. PUNTDNS
-#                       is in the environment.
+#                       has which, and may name none that the binary does not have. A trait is
+#                       of where they run: netdev or system for the datapath, newest for a
+#                       release that none is later than. PUNTDNS is in the environment.
 #   core.sh report LOG  reads what the binary has printed with -test.v: it prints the output
 #                       of the tests that failed, and last the numbers of those that passed,
 #                       failed and were skipped
@@ -14,27 +15,37 @@ set -eu
 list=$(dirname "$0")/core.txt
 
 flags() {
-	form=$1 datapath=$2 binary=$3
-	"$binary" -test.list '^Test' | awk -v form="$form" -v datapath="$datapath" -v list="$list" '
+	form=$1 traits=$2 binary=$3
+	"$binary" -test.list '^Test' | awk -v form="$form" -v traits="$traits" -v list="$list" '
+		function add(tests, test) { return tests == "" ? test : tests "|" test }
 		{ known[$1] = 1 }
 		END {
+			here[""] = 1
+			for (i = split(traits, trait); i > 0; i--) here["-" trait[i]] = 1
 			while ((getline line <list) > 0) {
 				if (split(line, word) == 0 || word[1] ~ /^#/) continue
 				if (!(word[2] in known)) {
 					print list ": no test is called " word[2] >"/dev/stderr"
 					exit 1
 				}
-				if (word[1] !~ /^(short|not)(-netdev|-system)?$/) {
-					print list ": " word[1] ": expected short or not, with -netdev, -system or nothing behind it" >"/dev/stderr"
+				if (word[1] !~ /^(short|not)(-netdev|-system|-newest)?$/) {
+					print list ": " word[1] ": expected short or not, with -netdev, -system, -newest or nothing behind it" >"/dev/stderr"
 					exit 1
 				} else if (word[1] ~ /^not/ && word[3] == "") {
 					print list ": " word[2] " is left out without a reason" >"/dev/stderr"
 					exit 1
-				} else if (word[1] == "short" || word[1] == "short-" datapath) short = short "|" word[2]
-				else if (word[1] == "not" || word[1] == "not-" datapath) out = out "|" word[2]
+				}
+				form_of = word[1]; sub(/-.*/, "", form_of)
+				if (!(substr(word[1], length(form_of) + 1) in here)) continue
+				if (form_of == "short") short = add(short, word[2])
+				else { out = add(out, word[2]); left[word[2]] = 1 }
 			}
-			if (form == "short") print "-test.run=^(" substr(short, 2) ")$"
-			else print "-test.skip=^(" substr(out, 2) ")$"
+			if (form != "short") {
+				print "-test.skip=^(" out ")$"
+				exit
+			}
+			for (i = split(short, word, "|"); i > 0; i--) if (!(word[i] in left)) run = add(run, word[i])
+			print "-test.run=^(" run ")$"
 		}'
 }
 
@@ -67,7 +78,7 @@ case "${1-} $#" in
 "flags 4") flags "$2" "$3" "$4" ;;
 "report 2") report "$2" ;;
 *)
-	echo "usage: core.sh flags core|short netdev|system BINARY, or core.sh report LOG" >&2
+	echo "usage: core.sh flags core|short TRAITS BINARY, or core.sh report LOG" >&2
 	exit 2
 	;;
 esac

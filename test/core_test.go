@@ -44,23 +44,24 @@ func coreScript(t *testing.T, list string, args ...string) (stdout string, err e
 
 // The list of the tests that run on each release is read in full, and is right.
 func TestCoreFlags(t *testing.T) {
-
 	binary := filepath.Join(t.TempDir(), "binary")
 	if err := os.WriteFile(binary, []byte("#!/bin/sh\necho TestA; echo TestB; echo TestC; echo ok\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const list = "# a comment\n\nnot TestA has a reason\nnot-system TestB has one too\nshort TestC\nshort TestB\nshort-system TestA\n"
-	for _, tc := range []struct{ name, list, form, datapath, want string }{
+	const list = "# a comment\n\nnot TestA has a reason\nnot-system TestB has one too\nshort TestC\nshort TestB\nshort-system TestA\nnot-newest TestB is of two\n"
+	for _, tc := range []struct{ name, list, form, traits, want string }{
 		{"core", list, "core", "netdev", "-test.skip=^(TestA)$\n"},
 		{"core on the kernel's datapath", list, "core", "system", "-test.skip=^(TestA|TestB)$\n"},
-		{"short", list, "short", "netdev", "-test.run=^(TestC|TestB)$\n"},
-		{"short on the kernel's datapath", list, "short", "system", "-test.run=^(TestC|TestB|TestA)$\n"},
+		{"core on the newest release", list, "core", "netdev newest", "-test.skip=^(TestA|TestB)$\n"},
+		{"short", list, "short", "netdev", "-test.run=^(TestB|TestC)$\n"},
+		{"short on the newest release", list, "short", "netdev newest", "-test.run=^(TestC)$\n"},
+		{"short on the kernel's datapath", list, "short", "system", "-test.run=^(TestC)$\n"},
 		{"unknown test", list + "short TestD\n", "core", "netdev", "no test is called TestD"},
 		{"unknown word", list + "maybe TestC\n", "core", "netdev", "maybe: expected short or not, with"},
 		{"no reason", list + "not TestC\n", "core", "netdev", "TestC is left out without a reason"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := coreScript(t, tc.list, "flags", tc.form, tc.datapath, binary)
+			got, err := coreScript(t, tc.list, "flags", tc.form, tc.traits, binary)
 			if wrong := !strings.HasPrefix(tc.want, "-test"); (err != nil) != wrong || !strings.Contains(got, tc.want) {
 				t.Errorf("%q, %v, want %q", got, err, tc.want)
 			}
@@ -72,9 +73,9 @@ func TestCoreFlags(t *testing.T) {
 	}
 	t.Setenv(prebuilt, puntdns)
 	for _, form := range []string{"core", "short"} {
-		for _, datapath := range []string{lab.Userspace, lab.Kernel} {
-			if got, err := coreScript(t, "", "flags", form, datapath, self); err != nil || !strings.HasPrefix(got, "-test.") {
-				t.Errorf("core.txt, %s on %s: %q, %v", form, datapath, got, err)
+		for _, traits := range []string{lab.Userspace, lab.Userspace + " newest", lab.Kernel} {
+			if got, err := coreScript(t, "", "flags", form, traits, self); err != nil || !strings.HasPrefix(got, "-test.") {
+				t.Errorf("core.txt, %s on %s: %q, %v", form, traits, got, err)
 			}
 		}
 	}

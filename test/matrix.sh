@@ -50,7 +50,6 @@ mkdir "$work/bin" "$work/root"
 CGO_ENABLED=1 run "${GO:-go}" build -race -o "$work/bin/puntdns" ./cmd/puntdns
 CGO_ENABLED=1 run "${GO:-go}" test -c -race -o "$work/bin/system.test" ./test
 CGO_ENABLED=0 run "${GO:-go}" build -o "$work/bin/demo" ./test/demo
-select=$(PUNTDNS=$work/bin/puntdns ./test/core.sh flags "$form" netdev "$work/bin/system.test")
 
 # inside is a script that runs a command in a root folder, in a mount namespace that ends with
 # it. What is written goes to memory. The command finds the tree at /srv/src, the binaries at
@@ -103,8 +102,8 @@ failed=0
 echo "release OVN OvS datapath passed failed skipped demo seconds" >"$work/table"
 for release in $releases; do
 	root=$(root_of "$release")
-	upgrade=
-	[ "$root" = "$next" ] || upgrade=/srv/next
+	traits=netdev upgrade=/srv/next
+	[ "$root" != "$next" ] || traits="netdev newest" upgrade=
 	ovn=$(version ovn-northd) ovs=$(version ovs-vswitchd)
 	echo "== $release: OVN $ovn, Open vSwitch $ovs"
 	if [ "$release" = "${MATRIX_TESTED-}" ]; then
@@ -112,6 +111,7 @@ for release in $releases; do
 		echo "$release $ovn $ovs netdev all - - - -" >>"$work/table"
 		continue
 	fi
+	select=$(PUNTDNS=$work/bin/puntdns ./test/core.sh flags "$form" "$traits" "$work/bin/system.test")
 	began=$(date +%s)
 	demo=right
 	run in_root /srv/bin/demo -puntdns /srv/bin/puntdns >"$work/demo" 2>&1 || {

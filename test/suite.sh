@@ -16,7 +16,10 @@ out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 trap 'exit 1' HUP INT TERM
 
-if "$go" test "$@" ./test >"$out" 2>&1; then
+# There is one release here, so none later than it: make matrix runs these.
+alone=$(awk '$1 == "not-newest" { print $2 }' "$(dirname "$0")/core.txt" | paste -sd '|')
+
+if "$go" test -skip "^($alone)\$" "$@" ./test >"$out" 2>&1; then
 	cat "$out"
 	exit
 fi
