@@ -31,7 +31,29 @@ func TestExternal(t *testing.T) {
 	}
 }
 
-func testExternal(t *testing.T, tag int) {
+// OVN's DHCP gives a host outside its address, on the chassis that answers its queries.
+func TestExternalOfDHCP(t *testing.T) {
+	t.Parallel()
+	n := newExternal(t, 0)
+	h := n.host(1)
+	if told, _ := lease(t, n.Lab, h, "-4"); told["ip_address"] != "10.0.1.31" {
+		t.Fatalf("OVN's DHCP: %v", told)
+	}
+	s := serve(t, n.Lab, pipelineCorefile("", "", ""))
+	expect(t, h, "NOERROR 30 10.0.1.50", "@"+resolver4, "db.internal")
+	s.log(`asked db\.internal\. A by red-host1 on red`)
+	s.endWell()
+}
+
+// external is a lab of two chassis, and a physical network with machines outside of both.
+type external struct {
+	*lab.Lab
+	tag int // of the VLAN on the physical network, 0 for none
+}
+
+// newExternal makes the lab. The external ports red-host1 and red-host2 are on the first
+// chassis.
+func newExternal(t *testing.T, tag int) external {
 	t.Helper()
 	l := lab.New(t, lab.Options{Nodes: 2})
 	for _, n := range l.Nodes {
@@ -46,10 +68,8 @@ func testExternal(t *testing.T, tag int) {
 	l.AddDNS(map[string]string{"db.internal": "10.0.1.50 fd00:1::50"}, "red")
 	l.NBCTL("ha-chassis-group-add", "group")
 	group := strings.TrimSpace(l.NBCTL("--bare", "--columns=_uuid", "list", "HA_Chassis_Group", "group"))
-	prefer := func(first, second *lab.Node) {
-		l.NBCTL("ha-chassis-group-add-chassis", "group", first.Name, "20", "--", "ha-chassis-group-add-chassis", "group", second.Name, "10")
-	}
-	prefer(l.Nodes[0], l.Nodes[1])
+	n := external{l, tag}
+	n.prefer(l.Nodes[0], l.Nodes[1])
 	dhcp := l.NBCTL("create", "DHCP_Options", "cidr=10.0.1.0/24",
 		`options={lease_time="3600",server_id="10.0.1.1",server_mac="02:00:00:00:01:01",dns_server="{169.254.169.254}",`+
 			`classless_static_route="{169.254.169.254/32,0.0.0.0}"}`)
@@ -59,30 +79,43 @@ func testExternal(t *testing.T, tag int) {
 			"--", "lsp-set-addresses", port, fmt.Sprintf("02:00:00:00:01:3%d 10.0.1.3%d fd00:1::3%d", i, i, i),
 			"--", "set", "Logical_Switch_Port", port, "ha_chassis_group="+group, "dhcpv4_options="+dhcp, fmt.Sprintf(`options:hostname="\"host%d\""`, i))
 	}
-	// Machines on the physical network: two that OVN knows, and one that it does not.
-	var hosts []*lab.Guest
-	for i := 1; i <= 3; i++ {
-		spec := lab.Guest{Name: fmt.Sprintf("host%d", i), MAC: fmt.Sprintf("02:00:00:00:01:3%d", i), Routes: []string{"fd00::254 dev eth0"}}
-		spec.Addrs = lab.Prefixes(fmt.Sprintf("fd00:1::3%d/64", i))
-		if i > 1 {
-			spec.Addrs = append(spec.Addrs, lab.Prefixes(fmt.Sprintf("10.0.1.3%d/24", i))...)
-			spec.Routes = append(spec.Routes, "169.254.169.254 dev eth0")
-		}
-		h := l.Node.AddGuest(spec)
-		l.Node.VSCTL("del-port", lab.Bridge, h.NodePort, "--", "add-port", "br-ex", h.NodePort, "--", "set", "Port", h.NodePort, fmt.Sprintf("tag=%d", tag))
-		hosts = append(hosts, h)
-	}
 	l.Sync()
 	residesOn(l, "red-host1", l.Nodes[0])
+	return n
+}
 
-	told, _ := lease(t, l, hosts[0], "-4")
-	if told["ip_address"] != "10.0.1.31" {
-		t.Fatalf("OVN's DHCP: %v", told)
+// prefer gives the external ports to one chassis, and to the other one when it fails.
+func (n external) prefer(first, second *lab.Node) {
+	n.NBCTL("ha-chassis-group-add-chassis", "group", first.Name, "20", "--", "ha-chassis-group-add-chassis", "group", second.Name, "10")
+}
+
+// host puts a machine on the physical network, which has those IPv4 addresses.
+func (n external) host(i int, v4 ...string) *lab.Guest {
+	spec := lab.Guest{
+		Name: fmt.Sprintf("host%d", i), MAC: fmt.Sprintf("02:00:00:00:01:3%d", i),
+		Addrs: lab.Prefixes(append(v4, fmt.Sprintf("fd00:1::3%d/64", i))...), Routes: []string{"fd00::254 dev eth0"},
+	}
+	if len(v4) > 0 {
+		spec.Routes = append(spec.Routes, "169.254.169.254 dev eth0")
+	}
+	h := n.Node.AddGuest(spec)
+	n.Node.VSCTL("del-port", lab.Bridge, h.NodePort, "--", "add-port", "br-ex", h.NodePort, "--", "set", "Port", h.NodePort, fmt.Sprintf("tag=%d", n.tag))
+	return h
+}
+
+func testExternal(t *testing.T, tag int) {
+	t.Helper()
+	n := newExternal(t, tag)
+	l := n.Lab
+	// Two that OVN knows, and one that it does not.
+	var hosts []*lab.Guest
+	for i := 1; i <= 3; i++ {
+		hosts = append(hosts, n.host(i, fmt.Sprintf("10.0.1.3%d/24", i)))
 	}
 
 	var servers []*server
-	for _, n := range l.Nodes {
-		s := launch(t, l, n, "puntdns-"+n.Name, pipelineCorefile("", "domain cloud.internal", ""))
+	for _, node := range l.Nodes {
+		s := launch(t, l, node, "puntdns-"+node.Name, pipelineCorefile("", "domain cloud.internal", ""))
 		s.ready(200)
 		servers = append(servers, s)
 	}
@@ -123,7 +156,7 @@ func testExternal(t *testing.T, tag int) {
 		servers[0].log(`asked spoofed\.internal\. A by red-host2 on red`)
 	})
 	t.Run("moves to another chassis", func(t *testing.T) {
-		prefer(l.Nodes[1], l.Nodes[0])
+		n.prefer(l.Nodes[1], l.Nodes[0])
 		residesOn(l, "red-host1", l.Nodes[1])
 		residesOn(l, "red-host2", l.Nodes[1])
 		l.Eventually("flows of the chassis before", func() error {
