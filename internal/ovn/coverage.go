@@ -13,9 +13,10 @@ import (
 type coverage struct {
 	// rows are those asked for by UUID, by table, sorted.
 	rows map[string][]ovsdb.UUID
-	// farPorts are the ports that lead to networks not known yet, sorted.
+	// farPorts are the ports at the other ends of links that are asked for, sorted: those that
+	// lead to networks not known yet, and those of routers that networks say something of.
 	farPorts []portRef
-	// ports are those of Southbound that are asked for by name, sorted.
+	// ports are those of guests that Southbound is asked for by name, sorted, see portsByName.
 	ports []string
 	// routers is set if the rows that join networks are asked for.
 	routers bool

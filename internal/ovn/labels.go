@@ -103,43 +103,6 @@ func (s *southbound) routerNames(id origin.Network) string {
 	return joinNames(names)
 }
 
-// wantRouterNames adds to a coverage what the names of the routers of some datapaths need,
-// beside the datapaths that are wanted as a whole: the ports of the routers, and then their
-// rows of Datapath_Binding.
-func (s *southbound) wantRouterNames(cover *coverage, of, whole []ovsdb.UUID) {
-	for _, node := range of {
-		for peer, p := range s.routerPorts(node) {
-			q := s.links.byName[peer]
-			if q != nil && contains(whole, q.datapath) {
-				continue
-			}
-			cover.farPorts = append(cover.farPorts, portRef{name: peer})
-			if q != nil && q.peer == p.name {
-				cover.named = append(cover.named, q.datapath)
-			}
-		}
-	}
-	slices.SortFunc(cover.farPorts, comparePortRefs)
-	cover.farPorts = slices.Compact(cover.farPorts)
-	cover.named = sortedSet(cover.named)
-}
-
-// coversRouterNames reports whether the rows of the routers of a datapath are read.
-func (s *southbound) coversRouterNames(node ovsdb.UUID) bool {
-	acknowledged := &s.acknowledged.coverage
-	for peer, p := range s.routerPorts(node) {
-		q := s.links.byName[peer]
-		switch {
-		case q == nil && !acknowledged.hasFarPort(portRef{name: peer}):
-			return false
-		case q == nil || q.peer != p.name || s.datapaths.Get(q.datapath) != nil:
-		case !contains(acknowledged.named, q.datapath) && !acknowledged.has(tableDatapath, q.datapath):
-			return false
-		}
-	}
-	return true
-}
-
 // markAttached marks the networks that are attached to a router, whose name may have changed.
 func (s *southbound) markAttached(router ovsdb.UUID) {
 	if s.world.labels.routerUsers == 0 {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
 func TestParseDNSServers(t *testing.T) {
@@ -316,6 +318,16 @@ func TestManyRouters(t *testing.T) {
 	has(0, "")
 	r.sbctl(fmt.Sprintf("destroy Port_Binding s%d", maxGateways))
 	has(maxGateways, "r")
+
+	s.mu.Lock()
+	asked := make(map[ovsdb.Condition]bool)
+	for _, c := range s.sb.portConditions(s.sb.latest.coverage) {
+		if asked[c] {
+			t.Errorf("a condition is sent twice: %v", c)
+		}
+		asked[c] = true
+	}
+	s.mu.Unlock()
 
 	// The network is in no snapshot without them.
 	c := r.config(true, false)

@@ -28,12 +28,12 @@ func (s *southbound) setConditions() {
 	want := own
 	// The rows of guests that are kept may come back with other UUIDs, and those of
 	// ports that are no guests here are not read otherwise.
-	cover := coverage{routers: w.groups.users > 0, ports: w.portsByName(slices.Concat(w.grace.names(), s.gatewayPorts(want))...)}
+	cover := coverage{routers: w.groups.users > 0, ports: w.portsByName()}
 	if cover.routers {
 		want, cover.farPorts = reach(s, own)
 	}
-	if w.labels.routerUsers > 0 {
-		s.wantRouterNames(&cover, own, want)
+	if w.usesRouters() {
+		s.wantRouters(&cover, own, want)
 	}
 	cover.rows = map[string][]ovsdb.UUID{tableDatapath: want}
 	wantedNames := slices.Sorted(maps.Keys(w.wantedNames))
@@ -66,18 +66,25 @@ func (s *southbound) wantedDatapaths() (want []ovsdb.UUID) {
 	return sortedSet(want)
 }
 
-// gatewayPorts are the ports of routers that those datapaths are joined to, if Network.Gateways
-// is asked for.
-func (s *southbound) gatewayPorts(datapaths []ovsdb.UUID) (all []string) {
-	if s.world.gatewayUsers == 0 {
-		return nil
-	}
-	for _, dp := range datapaths {
-		for name := range s.routerPorts(dp) {
-			all = append(all, name)
+// wantRouters adds to a coverage what networks say of their routers, for some datapaths, beside
+// the datapaths that are wanted as a whole: the ports of the routers, and for the names of the
+// routers then their rows of Datapath_Binding.
+func (s *southbound) wantRouters(cover *coverage, of, whole []ovsdb.UUID) {
+	for _, node := range of {
+		for peer, p := range s.routerPorts(node) {
+			q := s.links.byName[peer]
+			if q != nil && contains(whole, q.datapath) {
+				continue
+			}
+			cover.farPorts = append(cover.farPorts, portRef{name: peer})
+			if s.world.labels.routerUsers > 0 && q != nil && q.peer == p.name {
+				cover.named = append(cover.named, q.datapath)
+			}
 		}
 	}
-	return all
+	slices.SortFunc(cover.farPorts, comparePortRefs)
+	cover.farPorts = slices.Compact(cover.farPorts)
+	cover.named = sortedSet(cover.named)
 }
 
 // portConditions ask for the ports that are wanted whatever datapath they are on.
@@ -110,13 +117,24 @@ func datapathConditions(names []string, keys []uint32) (all []ovsdb.Condition) {
 
 func (s *southbound) covers(id origin.Network) bool {
 	for dp := range s.networks[id] {
-		if !s.acknowledged.coverage.has(tableDatapath, dp) || s.world.labels.routerUsers > 0 && !s.coversRouterNames(dp) {
+		if !s.acknowledged.coverage.has(tableDatapath, dp) || s.world.usesRouters() && !s.coversRouters(dp) {
 			return false
 		}
-		for _, name := range s.gatewayPorts([]ovsdb.UUID{dp}) {
-			if s.links.byName[name] == nil && !s.acknowledged.coverage.hasPort(name) && !s.coversPort(portRef{name: name}) {
-				return false
-			}
+	}
+	return true
+}
+
+// coversRouters reports whether all is read that the network of a datapath says of its routers.
+func (s *southbound) coversRouters(node ovsdb.UUID) bool {
+	acknowledged := &s.acknowledged.coverage
+	for peer, p := range s.routerPorts(node) {
+		q := s.links.byName[peer]
+		switch {
+		case q == nil && !acknowledged.hasFarPort(portRef{name: peer}):
+			return false
+		case s.world.labels.routerUsers == 0 || q == nil || q.peer != p.name || s.datapaths.Get(q.datapath) != nil:
+		case !contains(acknowledged.named, q.datapath) && !acknowledged.has(tableDatapath, q.datapath):
+			return false
 		}
 	}
 	return true

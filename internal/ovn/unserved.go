@@ -41,10 +41,10 @@ func (s *Source) Unserved(owner any, names []string) map[string]string {
 	return s.sb.unserved(names)
 }
 
-// portsByName returns the ports whose rows are read by name: those of Unserved, and the
-// others, sorted.
-func (w *world) portsByName(others ...string) []string {
-	all := others
+// portsByName returns the ports of guests whose rows are read by name: those of Unserved, and
+// those of guests that are kept, sorted.
+func (w *world) portsByName() []string {
+	all := w.grace.names()
 	for _, names := range w.unservedPorts {
 		all = append(all, names...)
 	}
