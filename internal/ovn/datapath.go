@@ -43,7 +43,7 @@ func (d *datapath) logicalSwitch() origin.Network {
 
 func (s *southbound) datapathChanged(id ovsdb.UUID, old, next *datapath) {
 	s.world.groups.touch(id)
-	s.markAttached(id)
+	s.markRouter(id)
 	if old != nil && !old.network.IsZero() {
 		s.networks.Remove(old.network, id)
 		// Another datapath of the same switch is another set of conditions.

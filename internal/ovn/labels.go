@@ -103,8 +103,8 @@ func (s *southbound) routerNames(id origin.Network) string {
 	return joinNames(names)
 }
 
-// markAttached marks the networks that are attached to a router, whose name may have changed.
-func (s *southbound) markAttached(router ovsdb.UUID) {
+// markRouter marks the networks that tell the name of a router, which may have changed.
+func (s *southbound) markRouter(router ovsdb.UUID) {
 	if s.world.labels.routerUsers == 0 {
 		return
 	}
@@ -140,13 +140,4 @@ func (n *northbound) routerNames(s *logicalSwitch) string {
 		}
 	}
 	return joinNames(names)
-}
-
-// markAttachedAll marks the networks of all those ports of routers.
-func (n *northbound) markAttachedAll(routerPorts []ovsdb.UUID) {
-	for _, id := range routerPorts {
-		if p := n.routerPorts.Get(id); p != nil {
-			n.markAttached(p.name)
-		}
-	}
 }

@@ -45,8 +45,8 @@ func (n *northbound) routerChanged(id ovsdb.UUID, old, next *router) {
 	if next != nil {
 		nextPorts = next.ports
 	}
-	n.markAttachedAll(oldPorts)
-	n.markAttachedAll(nextPorts)
+	n.markRouterPorts(oldPorts)
+	n.markRouterPorts(nextPorts)
 	if next != nil && slices.Equal(oldPorts, nextPorts) {
 		return // a new router that joins nothing, or one with another name
 	}
@@ -58,22 +58,31 @@ func (n *northbound) routerPortChanged(id ovsdb.UUID, old, next *routerPort) {
 	if next != nil {
 		next.id = id
 		n.routerPortNamed[next.name] = next
-		n.markAttached(next.name)
+		n.markRouterPort(next.name)
 	}
 	if old != nil {
 		n.routerPortNamed.Remove(old.name, old)
-		n.markAttached(old.name)
+		n.markRouterPort(old.name)
 	}
 	n.touchNode(n.routerOf[id])
 }
 
-// markAttached marks the networks of a router's port: those that it is a gateway of, or that
-// tell the name of the router.
-func (n *northbound) markAttached(routerPort string) {
+// markRouterPorts marks the networks of all those ports of routers.
+func (n *northbound) markRouterPorts(ids []ovsdb.UUID) {
+	for _, id := range ids {
+		if p := n.routerPorts.Get(id); p != nil {
+			n.markRouterPort(p.name)
+		}
+	}
+}
+
+// markRouterPort marks the networks of a router's port, by its name: those that it is a gateway
+// of, or that tell the name of the router.
+func (n *northbound) markRouterPort(name string) {
 	if !n.world.usesRouters() {
 		return
 	}
-	for id := range n.attached[routerPort] {
+	for id := range n.attached[name] {
 		n.markPort(id)
 	}
 }
