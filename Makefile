@@ -56,8 +56,8 @@ neutron: lab-deps
 	CGO_ENABLED=1 $(GO) build -race -o bin/race/puntdns ./cmd/puntdns
 	CGO_ENABLED=1 $(GO) test -race -tags neutron -c -o bin/neutron.test ./test/neutron
 	root=$$(./test/root.sh sid neutron $(NEUTRON_PACKAGES)) && \
-	./test/inroot.sh "$$root" env PUNTDNS='$(CURDIR)/bin/race/puntdns' KEEP='$(KEEP)' \
-		sh -c 'cd test/neutron && exec ../../bin/neutron.test -test.timeout 60m "$$@"' neutron.test $(NEUTRONFLAGS)
+	./test/inroot.sh "$$root" env -C test/neutron PUNTDNS='$(CURDIR)/bin/race/puntdns' KEEP='$(KEEP)' \
+		../../bin/neutron.test -test.timeout 60m $(NEUTRONFLAGS)
 
 # Two tenants with the same addresses ask for names. KEEP=1 leaves it all up.
 demo: lab-deps build

@@ -3,18 +3,22 @@
 #
 # Runs a command in a throw-away copy of a root that root.sh has made.
 #
-#   inroot.sh ROOT COMMAND...
+#   inroot.sh [-b FOLDER] [-n ROOT] ROOT COMMAND...
+#
+#   -b FOLDER  the command has this folder in its place
+#   -n ROOT    it has a copy of another root as /mnt/next, with the same /tmp
 #
 # What the command writes is kept in memory. It has namespaces of its own, and this folder's
-# repository in its place, read-only. When this program ends, however that is, the processes,
-# mounts and files of the command are gone.
+# repository in its place; that, and FOLDER, are read-only. When this program ends, however that
+# is, the processes, mounts and files of the command are gone. SIGTERM does not end it: unshare(1)
+# blocks that.
 set -eu
 
-[ $# -ge 2 ] || {
-	echo "usage: inroot.sh ROOT COMMAND..." >&2
+usage() {
+	echo "usage: inroot.sh [-b FOLDER] [-n ROOT] ROOT COMMAND..." >&2
 	exit 2
 }
-if [ "$1" != --inside ]; then
+if [ "${1-}" != --inside ]; then
 	[ "$(id -u)" -eq 0 ] || {
 		echo "inroot.sh: not root" >&2
 		exit 1
@@ -23,21 +27,47 @@ if [ "$1" != --inside ]; then
 	exec unshare --mount --propagation private --net --uts --ipc --pid --fork --kill-child \
 		"$0" --inside "$@"
 fi
-root=$2
-shift 2
+shift
+folder='' next=''
+while getopts b:n: option; do
+	case $option in
+	b) folder=$OPTARG ;;
+	n) next=$OPTARG ;;
+	*) usage ;;
+	esac
+done
+shift $((OPTIND - 1))
+[ $# -ge 2 ] || usage
+root=$1
+shift
 repository=$(cd "$(dirname "$0")/.." && pwd)
-copy=$root/mnt/root
+memory=$root/mnt
+copy=$memory/root
 
-# This process alone sees these mounts: nothing is written to the root.
-mount -t tmpfs -o mode=755 puntdns "$root/mnt"
-mkdir "$root/mnt/written" "$root/mnt/work" "$copy"
-mount -t overlay -o "lowerdir=$root,upperdir=$root/mnt/written,workdir=$root/mnt/work" puntdns "$copy"
-mount -t proc proc "$copy/proc"
-mount -t sysfs sysfs "$copy/sys"
-mount --rbind /dev "$copy/dev"
-mkdir -p "$copy$repository"
-mount --bind "$repository" "$copy$repository"
-mount -o remount,bind,ro "$copy$repository"
+# copy_of ROOT FOLDER NAME mounts a copy of a root. This process alone sees these mounts: nothing
+# is written to the root.
+copy_of() {
+	mkdir -p "$2" "$memory/$3-written" "$memory/$3-work"
+	mount -t overlay -o "lowerdir=$1,upperdir=$memory/$3-written,workdir=$memory/$3-work" puntdns "$2"
+	mount -t proc proc "$2/proc"
+	mount -t sysfs sysfs "$2/sys"
+	mount --rbind /dev "$2/dev"
+}
+# show FOLDER has it in its place in the copy.
+show() {
+	mkdir -p "$copy$1"
+	mount --bind "$1" "$copy$1"
+	mount -o remount,bind,ro "$copy$1"
+}
+mount -t tmpfs -o mode=755 puntdns "$memory"
+copy_of "$root" "$copy" this
+mount -t tmpfs puntdns "$copy/tmp"
+show "$repository"
+[ -z "$folder" ] || show "$folder"
+if [ -n "$next" ]; then
+	copy_of "$next" "$copy/mnt/next" next
+	mount --bind "$copy/tmp" "$copy/mnt/next/tmp"
+fi
 ip link set dev lo up
 hostname localhost
 # It does not become the command, since somebody has to reap what daemons leave behind.

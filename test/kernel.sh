@@ -27,24 +27,8 @@ short) limit=${KERNEL_LIMIT:-540} ;;
 	exit 2
 	;;
 esac
-work=$(mktemp -d)
-child=
-clear() {
-	[ -z "$child" ] || kill "$child" 2>/dev/null || :
-	rm -rf "$work"
-}
-trap clear EXIT
-trap 'exit 1' HUP INT TERM
-
-# In the background, so that a signal is not left until the end of it.
-run() {
-	"$@" &
-	child=$!
-	status=0
-	wait $child || status=$?
-	child=
-	return $status
-}
+# shellcheck source=test/child.sh
+. ./test/child.sh
 
 ./test/deps.sh machine
 job=$work/job

@@ -41,14 +41,8 @@ image=$root.img
 	}
 ) 9>>"$root.lock"
 
-work=$(mktemp -d)
-machine=
-clear() {
-	[ -z "$machine" ] || kill "$machine" 2>/dev/null || :
-	rm -rf "$work"
-}
-trap clear EXIT
-trap 'exit 1' HUP INT TERM
+# shellcheck source=test/child.sh
+. "$here/child.sh"
 mkdir "$work/init"
 cp "$here/machine-init.sh" "$work/init/init"
 # Each word of the command is a line of its own, as long as none has a line break.
@@ -79,13 +73,13 @@ timeout --kill-after=5 "$limit" qemu-system-x86_64 \
 	-chardev "file,id=output,path=$work/output" -device virtserialport,chardev=output,name=output \
 	-chardev "file,id=status,path=$work/status" -device virtserialport,chardev=status,name=status \
 	</dev/null >"$work/qemu" 2>&1 &
-machine=$!
+child=$!
 # In the background, so that a signal is not left until the end of it.
-tail -n +1 -s 0.1 -f --pid=$machine "$work/output" &
+tail -n +1 -s 0.1 -f --pid=$child "$work/output" &
 shown=$!
 ended=0
-wait $machine || ended=$?
-machine=
+wait $child || ended=$?
+child=
 wait $shown
 if [ -s "$work/status" ]; then
 	exit "$(cat "$work/status")"

@@ -27,63 +27,21 @@ core | short) ;;
 	;;
 esac
 
-work=$(mktemp -d)
-child=
-clear() {
-	[ -z "$child" ] || kill "$child" 2>/dev/null || :
-	rm -rf "$work"
-}
-trap clear EXIT
-trap 'exit 1' HUP INT TERM
+# shellcheck source=test/child.sh
+. ./test/child.sh
 
-# In the background, so that a signal is not left until the end of it.
-run() {
-	"$@" &
-	child=$!
-	status=0
-	wait $child || status=$?
-	child=
-	return $status
-}
-
-mkdir "$work/bin" "$work/root"
+mkdir "$work/bin"
 CGO_ENABLED=1 run "${GO:-go}" build -race -o "$work/bin/puntdns" ./cmd/puntdns
 CGO_ENABLED=1 run "${GO:-go}" test -c -race -o "$work/bin/system.test" ./test
 CGO_ENABLED=0 run "${GO:-go}" build -o "$work/bin/demo" ./test/demo
 
-# inside is a script that runs a command in a root folder, in a mount namespace that ends with
-# it. What is written goes to memory. The command finds the tree at /srv/src, the binaries at
-# /srv/bin, and the root folder of the last release at /srv/next.
-inside='
-set -eu
-tree=$1 bin=$2 into=$3 root=$4 next=$5
-shift 5
-enter() {
-	mount --bind "$1" "$2"
-	mount -o remount,bind,ro "$2"
-	for dir in proc sys dev; do
-		mount --rbind "/$dir" "$2/$dir"
-	done
-	mount -t tmpfs tmpfs "$2/run"
-}
-enter "$root" "$into"
-mount -t tmpfs tmpfs "$into/tmp"
-mount -t tmpfs tmpfs "$into/srv"
-mkdir "$into/srv/src" "$into/srv/bin" "$into/srv/next"
-mount --bind "$tree" "$into/srv/src"
-mount -o remount,bind,ro "$into/srv/src"
-mount --bind "$bin" "$into/srv/bin"
-if [ "$next" != "$root" ]; then
-	enter "$next" "$into/srv/next"
-	mount --bind "$into/tmp" "$into/srv/next/tmp"
-fi
-exec setpriv --pdeathsig TERM chroot "$into" sh -ec "cd /srv/src/test; exec \"\$@\"" sh "$@"
-'
-# in_root is run in a process of its own, which it becomes.
+# in_root is run in a process of its own, which it becomes. It ends with this one, even where
+# SIGTERM does not end it.
 in_root() {
-	exec unshare --mount --propagation private sh -c "$inside" sh "$PWD" "$work/bin" "$work/root" "$root" "$next" \
-		env PATH=/usr/sbin:/usr/bin:/sbin:/bin TMPDIR=/tmp PUNTDNS=/srv/bin/puntdns LAB_NEXT_ROOT="$upgrade" \
-		GORACE="atexit_sleep_ms=100 ${GORACE-}" "$@"
+	set -- "$root" env -C test PUNTDNS="$work/bin/puntdns" GORACE="atexit_sleep_ms=100 ${GORACE-}" \
+		CI="${CI-}" LAB_SLOW="${LAB_SLOW-}" LAB_NEXT_ROOT="$upgrade" "$@"
+	[ -z "$upgrade" ] || set -- -n "$next" "$@"
+	exec setpriv --pdeathsig KILL ./test/inroot.sh -b "$work/bin" "$@"
 }
 
 # root_of prints the path of the root folder of a release.
@@ -102,7 +60,7 @@ failed=0
 echo "release OVN OvS datapath passed failed skipped demo seconds" >"$work/table"
 for release in $releases; do
 	root=$(root_of "$release")
-	traits=netdev upgrade=/srv/next
+	traits=netdev upgrade=/mnt/next
 	[ "$root" != "$next" ] || traits="netdev newest" upgrade=
 	ovn=$(version ovn-northd) ovs=$(version ovs-vswitchd)
 	echo "== $release: OVN $ovn, Open vSwitch $ovs"
@@ -114,12 +72,12 @@ for release in $releases; do
 	select=$(PUNTDNS=$work/bin/puntdns ./test/core.sh flags "$form" "$traits" "$work/bin/system.test")
 	began=$(date +%s)
 	demo=right
-	run in_root /srv/bin/demo -puntdns /srv/bin/puntdns >"$work/demo" 2>&1 || {
+	run in_root "$work/bin/demo" -puntdns "$work/bin/puntdns" >"$work/demo" 2>&1 || {
 		demo=wrong failed=1
 		cat "$work/demo"
 	}
 	# shellcheck disable=SC2086 # a list of words
-	run in_root /srv/bin/system.test "$select" $flags -test.timeout=30m -test.v >"$work/log" 2>&1 || failed=1
+	run in_root "$work/bin/system.test" "$select" $flags -test.timeout=30m -test.v >"$work/log" 2>&1 || failed=1
 	./test/core.sh report "$work/log" >"$work/report"
 	sed '$d' "$work/report"
 	numbers=$(tail -n 1 "$work/report")
