@@ -224,7 +224,7 @@ func TestOutage(t *testing.T) {
 			c.Monitor, c.Log = monitor, &log
 			s := r.acquire(c)
 			s.SetChassis("hv1")
-			defer s.AddNetwork("red")()
+			defer s.Request(Requests{Network: "red"})()
 			before := eventually(t, s, lookups(always+withNorthbound))
 
 			r.server.Stop(t)

@@ -27,7 +27,7 @@ type Monitor uint8
 
 const (
 	// Local reads the networks that have a guest on the local chassis (see
-	// Source.SetChassis) and those of Source.AddNetwork. Northbound alone knows
+	// Source.SetChassis) and those of Requests.Network. Northbound alone knows
 	// no chassis: then Source.SetPorts says which guests are here.
 	Local Monitor = iota
 	// All reads every network.

@@ -55,7 +55,7 @@ type connection struct {
 	syncing bool
 	// begun is set once a connection has begun to send rows.
 	begun bool
-	// keysAdded is set from when keys of external_ids are asked for (Source.AddLabels) to the
+	// keysAdded is set from when keys of external_ids are asked for (Requests.ExternalIDs) to the
 	// next Reset. unreadKeys are these keys up to the Commit behind that, as long as they are
 	// asked for: until then rows lack their values.
 	keysAdded  bool

@@ -94,7 +94,7 @@ func FuzzRows(f *testing.F) {
 			// One half goes into the initial contents, the other into updates.
 			p := &rowProgram{code: program, words: append(strings.Split(text, "\n"), known...), schemas: schemas}
 			s := start(c, mustEndpoints(t, c.Southbound), mustEndpoints(t, c.Northbound), nil)
-			release := s.JoinNetworks()
+			release := s.Request(Requests{Routers: true})
 			s.SetChassis(p.words[0])
 			s.SetPorts("br", p.words, 0)
 			ended := make(chan error)

@@ -295,7 +295,7 @@ func TestGrace(t *testing.T) {
 					r.source.clock = func() time.Time { return r.now }
 					r.source.mu.Unlock()
 					if joined {
-						t.Cleanup(r.source.JoinNetworks())
+						t.Cleanup(r.source.Request(Requests{Routers: true}))
 					}
 					r.source.SetChassis("hv1")
 					r.plug(all...)

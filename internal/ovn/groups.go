@@ -21,7 +21,7 @@ type group struct {
 // groups has the groups of the graph while somebody uses them. Only the groups of
 // nodes that are touched are found anew. Source.mu guards it.
 type groups struct {
-	// users is how many calls of Source.JoinNetworks are not released. The maps are nil
+	// users is how many requests with Requests.Routers are not released. The maps are nil
 	// without any.
 	users int
 	// of has the group of each node that is covered.

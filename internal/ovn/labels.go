@@ -55,7 +55,7 @@ type portLabels struct {
 	ids     []rows.Pair
 }
 
-// Routers implements origin.Attributes. The names are there after Source.AddLabels.
+// Routers implements origin.Attributes. The names are there after Requests.RouterNames.
 func (p *Port) Routers() string {
 	if p.labels == nil {
 		return ""
@@ -63,7 +63,7 @@ func (p *Port) Routers() string {
 	return p.labels.routers
 }
 
-// ExternalID implements origin.Attributes. The keys are those of Source.AddLabels; others
+// ExternalID implements origin.Attributes. The keys are those of Requests.ExternalIDs; others
 // may be missing.
 func (p *Port) ExternalID(key string) string {
 	if p.labels == nil {
@@ -76,13 +76,6 @@ func (p *Port) ExternalID(key string) string {
 func joinNames(names []string) string {
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ",")
-}
-
-// markAllPorts marks all networks and their ports as dirty.
-func (w *world) markAllPorts() {
-	for id := range w.topology.networkIDs {
-		w.markDirty(id, true)
-	}
 }
 
 // routerNames returns the names of the routers that a network is attached to, see

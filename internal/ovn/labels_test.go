@@ -87,7 +87,7 @@ func TestLabels(t *testing.T) {
 	// A request has its values by the next settled snapshot.
 	var releases []func()
 	for _, reading := range readings {
-		releases = append(releases, reading.source.AddLabels(true, nil))
+		releases = append(releases, reading.source.Request(Requests{RouterNames: true}))
 	}
 	const routers = "vm-a: r1; vm-b: r1,r2; vm-c: "
 	awaitSettled := func(want string, keys ...string) {
@@ -106,7 +106,7 @@ func TestLabels(t *testing.T) {
 	}
 	awaitSettled(routers)
 	for _, reading := range readings {
-		releases = append(releases, reading.source.AddLabels(false, keys), reading.source.AddLabels(true, keys[:1]))
+		releases = append(releases, reading.source.Request(Requests{ExternalIDs: keys}), reading.source.Request(Requests{RouterNames: true, ExternalIDs: keys[:1]}))
 	}
 	const all = "vm-a: r1 neutron:project_id=p1; vm-b: r1,r2 neutron:project_id=p2; vm-c:  neutron:project_id="
 	awaitSettled(all, keys[0])
@@ -143,7 +143,7 @@ func TestLabels(t *testing.T) {
 	r.nbctl(`set Logical_Switch_Port vm-a external_ids:"neutron:project_id"=p3 -- remove Logical_Switch_Port vm-b external_ids "neutron:project_id"`)
 	await(t, "vm-a: r3 neutron:project_id=p3; vm-b: r2 neutron:project_id=; vm-c:  neutron:project_id=", keys[0])
 	for _, reading := range readings[:2] { // Southbound has the name of the Neutron port twice
-		release := reading.source.AddLabels(false, []string{"name", "neutron:port_name"})
+		release := reading.source.Request(Requests{ExternalIDs: []string{"name", "neutron:port_name"}})
 		eventually(t, reading.source, func(s *Snapshot) string {
 			if p := s.PortByName("vm-a"); p.ExternalID("name") != "web" || p.ExternalID("neutron:port_name") != "web" {
 				return "no name"
@@ -183,7 +183,7 @@ func TestLabelsOfNewNetworks(t *testing.T) {
 	readings := r.labelReadings(ports)
 	var wait sync.WaitGroup
 	for _, reading := range readings {
-		reading.source.AddLabels(true, []string{"k"})
+		reading.source.Request(Requests{RouterNames: true, ExternalIDs: []string{"k"}})
 		wait.Go(func() {
 			for deadline := time.After(patience); ; {
 				changed := reading.source.Changed()
@@ -246,7 +246,7 @@ func TestLabelsInOutage(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			release := s.Request(tt.Requests)
-			other := s.AddLabels(false, tt.ExternalIDs)
+			other := s.Request(Requests{ExternalIDs: tt.ExternalIDs})
 			if len(tt.ExternalIDs) > 0 {
 				settled(false)
 			}
@@ -258,7 +258,7 @@ func TestLabelsInOutage(t *testing.T) {
 			settled(true)
 		})
 	}
-	s.AddLabels(false, []string{"k"})
+	s.Request(Requests{ExternalIDs: []string{"k"}})
 	r.server.Start(t)
 	eventually(t, s, func(now *Snapshot) string {
 		if got := labelled(now, []string{"p1"}, "k"); got != "p1:  k=v" || !now.Settled {

@@ -64,7 +64,7 @@ func TestRandom(t *testing.T) {
 	here := []string{"p1", "p5", "p9"}
 	aim := func(s *Source, joined bool) {
 		if joined {
-			s.JoinNetworks()
+			s.Request(Requests{Routers: true})
 		}
 		s.SetChassis("hv1")
 		s.SetPorts("br", here, 0)
@@ -115,7 +115,7 @@ func TestRandom(t *testing.T) {
 				reading.releaseLabels()
 				reading.releaseLabels = nil
 			} else {
-				reading.releaseLabels = reading.source.AddLabels(w.rand.IntN(2) == 0, []string{w.pick("a", "b", "c")})
+				reading.releaseLabels = reading.source.Request(Requests{RouterNames: w.rand.IntN(2) == 0, ExternalIDs: []string{w.pick("a", "b", "c")}})
 			}
 		}
 		for _, reading := range readings {
@@ -130,8 +130,8 @@ func TestRandom(t *testing.T) {
 	}
 	close(done)
 	for _, reading := range readings {
-		reading.source.AddNetwork("s0") // so that there is something in any case
-		reading.source.AddLabels(true, []string{"a", "b"})
+		reading.source.Request(Requests{Network: "s0"}) // so that there is something in any case
+		reading.source.Request(Requests{RouterNames: true, ExternalIDs: []string{"a", "b"}})
 	}
 	readers.Wait()
 	for _, reading := range readings {
@@ -145,8 +145,8 @@ func TestRandom(t *testing.T) {
 		if reading.asks {
 			fresh.Request(everything)
 		}
-		fresh.AddNetwork("s0")
-		fresh.AddLabels(true, []string{"a", "b"})
+		fresh.Request(Requests{Network: "s0"})
+		fresh.Request(Requests{RouterNames: true, ExternalIDs: []string{"a", "b"}})
 		// The one may have more to ask for when the other has it all.
 		var diff string
 		for deadline := time.Now().Add(patience); ; {

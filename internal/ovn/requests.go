@@ -35,53 +35,61 @@ func (s *Source) HasChassis(name string) bool {
 
 // Requests is what a plugin asks of a Source beside what the guests here need.
 type Requests struct {
-	// Routers asks for JoinNetworks.
+	// Routers has Snapshot.RouterScope work, and so the networks read that are joined to those
+	// of the guests here and to Network.
 	Routers bool
-	// Network asks for AddNetwork; empty for none.
+	// Network has the networks with that name (ovn-nb(5), Logical_Switch) read, whichever
+	// guests are here: for queries that did not come through a punt. A warning is logged if
+	// there is none, and a line when there is one. It is empty for none.
 	Network string
-	// DNSServers asks for Port.DNSServers, Gateways for Network.Gateways.
+	// DNSServers has Port.DNSServers work, Gateways Network.Gateways.
 	DNSServers, Gateways bool
-	// RouterNames and ExternalIDs, keys, ask for AddLabels.
+	// RouterNames has Port.Routers work.
 	RouterNames bool
+	// ExternalIDs has Port.ExternalID work for these keys. With keys that nobody has asked for
+	// the database is read once more, unless it has not been read yet: rows are stored without
+	// what nobody asks for.
 	ExternalIDs []string
 }
 
 // Request asks for all that r says. The function that it returns takes that back.
 func (s *Source) Request(r Requests) (release func()) {
-	var all []func()
-	if r.Routers {
-		all = append(all, s.JoinNetworks())
-	}
-	if r.Network != "" {
-		all = append(all, s.AddNetwork(r.Network))
-	}
-	if r.RouterNames || len(r.ExternalIDs) > 0 {
-		all = append(all, s.AddLabels(r.RouterNames, r.ExternalIDs))
-	}
-	if r.DNSServers {
-		all = append(all, s.use(&s.dnsServerUsers))
-	}
-	if r.Gateways {
-		all = append(all, s.use(&s.gatewayUsers))
-	}
-	return func() {
-		for _, release := range all {
-			release()
-		}
-	}
+	s.request(r, 1)
+	return sync.OnceFunc(func() { s.request(r, -1) })
 }
 
-// AddNetwork has the networks with that name (ovn-nb(5), Logical_Switch) read, whichever
-// guests are here: for queries that did not come through a punt. A warning is logged if there
-// is none, and a line when there is one. release undoes that.
-func (s *Source) AddNetwork(name string) (release func()) {
-	s.addNetwork(name, 1)
-	return sync.OnceFunc(func() { s.addNetwork(name, -1) })
-}
-
-func (s *Source) addNetwork(name string, n int) {
+// request counts n more requests, or fewer.
+func (s *Source) request(r Requests, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if r.Routers {
+		s.requestGroups(n)
+	}
+	if r.Network != "" {
+		s.requestNetwork(r.Network, n)
+	}
+	if r.RouterNames || len(r.ExternalIDs) > 0 {
+		s.requestLabels(r.RouterNames, r.ExternalIDs, n)
+	}
+	if r.DNSServers {
+		s.requestOfPorts(&s.dnsServerUsers, n)
+	}
+	if r.Gateways {
+		s.requestOfPorts(&s.gatewayUsers, n)
+	}
+	s.update()
+}
+
+// requestGroups counts n more requests for Requests.Routers. mu is held, as in those below.
+func (s *Source) requestGroups(n int) {
+	had := s.groups.users > 0
+	s.useGroups(n)
+	if !had {
+		s.unsettle()
+	}
+}
+
+func (s *Source) requestNetwork(name string, n int) {
 	had := s.wantedNames[name] > 0
 	if s.wantedNames[name] += n; s.wantedNames[name] <= 0 {
 		delete(s.wantedNames, name)
@@ -92,38 +100,9 @@ func (s *Source) addNetwork(name string, n int) {
 	if !had {
 		s.unsettle()
 	}
-	s.update()
 }
 
-// JoinNetworks has Snapshot.RouterScope work, and so the networks read that are joined to
-// those of the guests here and of AddNetwork. release undoes that.
-func (s *Source) JoinNetworks() (release func()) {
-	s.joinNetworks(1)
-	return sync.OnceFunc(func() { s.joinNetworks(-1) })
-}
-
-func (s *Source) joinNetworks(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	had := s.groups.users > 0
-	s.useGroups(n)
-	if !had {
-		s.unsettle()
-	}
-	s.update()
-}
-
-// AddLabels has Port.Routers work if routers is set, and Port.ExternalID for those keys. With
-// keys that nobody has asked for the database is read once more, unless it has not been read
-// yet: rows are stored without what nobody asks for. release undoes that.
-func (s *Source) AddLabels(routers bool, keys []string) (release func()) {
-	s.addLabels(routers, keys, 1)
-	return sync.OnceFunc(func() { s.addLabels(routers, keys, -1) })
-}
-
-func (s *Source) addLabels(routers bool, keys []string, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Source) requestLabels(routers bool, keys []string, n int) {
 	routersChanged, added := s.labels.count(routers, keys, n)
 	if routersChanged {
 		s.conditionsDirty = true
@@ -139,19 +118,10 @@ func (s *Source) addLabels(routers bool, keys []string, n int) {
 	if n > 0 && (routersChanged || len(added) > 0) {
 		s.unsettle()
 	}
-	s.update()
 }
 
-// use counts one more user of what ports are made of. The function that it returns takes
-// that back.
-func (s *Source) use(users *int) (release func()) {
-	s.addUser(users, 1)
-	return sync.OnceFunc(func() { s.addUser(users, -1) })
-}
-
-func (s *Source) addUser(users *int, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// requestOfPorts counts n more users of something that ports or their networks say.
+func (s *Source) requestOfPorts(users *int, n int) {
 	had := *users > 0
 	*users += n
 	has := *users > 0
@@ -163,7 +133,6 @@ func (s *Source) addUser(users *int, n int) {
 	if has {
 		s.unsettle()
 	}
-	s.update()
 }
 
 // SetPorts sets the logical ports that have an interface here, by

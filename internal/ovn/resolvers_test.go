@@ -139,7 +139,7 @@ func TestResolvers(t *testing.T) {
 				s := start(c, sb, nb, nil)
 				t.Cleanup(s.stop)
 				if wide {
-					s.JoinNetworks()
+					s.Request(Requests{Routers: true})
 				}
 				s.SetChassis("hv1")
 				s.SetPorts("br", here, 0)

@@ -75,7 +75,7 @@ func (r *rig) joinedReadings(ports []string) (all []*joinedReading) {
 		for i, c := range []Config{r.config(true, false), r.config(true, true), r.config(false, true)} {
 			c.Monitor = monitor
 			s := r.acquire(c)
-			r.t.Cleanup(s.JoinNetworks())
+			r.t.Cleanup(s.Request(Requests{Routers: true}))
 			s.SetChassis("hv1")
 			s.SetPorts("br", ports, 0)
 			all = append(all, &joinedReading{

@@ -45,7 +45,7 @@ func (s *Snapshot) SwitchScope(id origin.Network) Scope {
 // the routers of all tenants meet.
 //
 // It is the zero Scope until the network and all that is joined to it are complete, and
-// where Source.JoinNetworks was not called. A network that is joined later is added when it
+// without Requests.Routers. A network that is joined later is added when it
 // is complete, and the scope stays as it is until then.
 func (s *Snapshot) RouterScope(id origin.Network) Scope {
 	first, ok := s.leader.Get(id)

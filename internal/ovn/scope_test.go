@@ -140,9 +140,9 @@ func TestRouterScope(t *testing.T) {
 	}
 }
 
-// TestJoinNetworks: guests are those with a whole scope, from when it is wanted
+// TestRequestRouters: guests are those with a whole scope, from when it is wanted
 // until it is not, and what is joined is read for no longer.
-func TestJoinNetworks(t *testing.T) {
+func TestRequestRouters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.startNorthd()
@@ -184,7 +184,7 @@ func TestJoinNetworks(t *testing.T) {
 					}
 				}
 			})
-			release, also := s.JoinNetworks(), s.JoinNetworks()
+			release, also := s.Request(Requests{Routers: true}), s.Request(Requests{Routers: true})
 			are("a b d: vm-a: a b d")
 			s.SetChassis("hv2")
 			s.SetPorts("br", nil, 0)
@@ -196,7 +196,7 @@ func TestJoinNetworks(t *testing.T) {
 			watched.Wait()
 			release()
 			release()
-			releaseName := s.AddNetwork("c")
+			releaseName := s.Request(Requests{Network: "c"})
 			are("a b c d: vm-a: a b d")
 			also()
 			are("a c: vm-a: no scope")
@@ -604,7 +604,7 @@ func TestScopeOrder(t *testing.T) {
 	c := r.config(true, false)
 	c.Monitor = All
 	s := r.acquire(c)
-	defer s.JoinNetworks()()
+	defer s.Request(Requests{Routers: true})()
 	eventually(t, s, func(s *Snapshot) string {
 		var wrong []string
 		for _, line := range strings.Split(strings.TrimSpace(`
@@ -657,7 +657,7 @@ func TestPeers(t *testing.T) {
 		c := r.config(true, false)
 		c.Monitor = monitor
 		s := r.acquire(c)
-		t.Cleanup(s.JoinNetworks())
+		t.Cleanup(s.Request(Requests{Routers: true}))
 		s.SetChassis("hv1")
 		sources = append(sources, s)
 	}

@@ -98,9 +98,9 @@ func (x *script) run(line []string) string {
 	case "plug":
 		x.source.SetPorts("br", args, time.Minute)
 	case "network":
-		x.release = x.source.AddNetwork(args[0])
+		x.release = x.source.Request(Requests{Network: args[0]})
 	case "join":
-		x.release = x.source.JoinNetworks()
+		x.release = x.source.Request(Requests{Routers: true})
 	case "release":
 		x.release()
 	case "has":

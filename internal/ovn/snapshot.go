@@ -24,8 +24,7 @@ type Snapshot struct {
 	// Settled is set when the snapshot has every guest of the local chassis: Southbound
 	// has, or had, its row, and the databases have acknowledged the conditions for it.
 	// It may be unset again until the rows of a new guest's network are read. It is
-	// unset, too, from a call of Source.Request, JoinNetworks or AddNetwork that asks for
-	// more until that is read.
+	// unset, too, from a call of Source.Request that asks for more until that is read.
 	Settled bool
 	// PortsVersion is that of the networks, their ports and their DNSMeter: of two
 	// snapshots of one Source that have the same, Guests, Owns and DNSMeter say the same.
@@ -41,7 +40,7 @@ type Snapshot struct {
 	// are joined to it, and joined has by that one all of them.
 	leader names.ShardedMap[origin.Network, origin.Network]
 	joined names.ShardedMap[origin.Network, *members]
-	// scoped is set if those of all guests are, see Source.JoinNetworks. It stays until
+	// scoped is set if those of all guests are, see Requests.Routers. It stays until
 	// that is taken back: a guest that comes later has to have a router scope.
 	scoped bool
 	// kept has, by logical port, for each guest that is kept without a binding, the port
@@ -103,7 +102,7 @@ func (s *Snapshot) CountKept(ifaces []string) int {
 func (s *Snapshot) HasChassis() bool { return s.chassis != ovsdb.UUID{} }
 
 // Guests yields the guests that are bound to the local chassis, and those that are kept, in
-// no order. After Source.JoinNetworks it leaves out those whose RouterScope is not complete,
+// no order. While Requests.Routers is asked for it leaves out those whose RouterScope is not complete,
 // from when the RouterScopes of all of them have been.
 func (s *Snapshot) Guests() iter.Seq[*Port] {
 	return func(yield func(*Port) bool) {

@@ -76,7 +76,7 @@ func TestAcquireErrors(t *testing.T) {
 // TestLookupAllocates checks what the way of a query must not do.
 func TestLookupAllocates(t *testing.T) {
 	_, source := benchSnapshot(t)
-	t.Cleanup(source.JoinNetworks())
+	t.Cleanup(source.Request(Requests{Routers: true}))
 	s := eventually(t, source, func(s *Snapshot) string {
 		if s.RouterScope(networkID(t, uuidA)).Own == nil {
 			return "no scope"

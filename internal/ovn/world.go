@@ -26,7 +26,7 @@ type world struct {
 
 	// chassis is the name of the local one, "" for none.
 	chassis string
-	// wantedNames counts the calls of Source.AddNetwork in force, by name.
+	// wantedNames counts the requests with Requests.Network in force, by name.
 	wantedNames map[string]int
 	// missingNames are those of them that no network has, which the log says.
 	missingNames map[string]struct{}
@@ -153,6 +153,13 @@ func (w *world) graceOf(iface string) (d time.Duration) {
 // markDirty marks a network to be built anew.
 func (w *world) markDirty(id origin.Network, withPorts bool) {
 	w.dirty[id] = w.dirty[id] || withPorts
+}
+
+// markAllPorts marks all networks and their ports as dirty.
+func (w *world) markAllPorts() {
+	for id := range w.topology.networkIDs {
+		w.markDirty(id, true)
+	}
 }
 
 // isDirty reports whether a new snapshot may differ from the last.

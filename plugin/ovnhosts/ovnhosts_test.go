@@ -19,6 +19,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 )
 
@@ -303,7 +304,7 @@ func TestScopeRouterUnread(t *testing.T) {
 	if len(said) != 1 || !strings.Contains(said[0], `the switch "red" has not been read yet`) {
 		t.Errorf("said %q, want one line", said)
 	}
-	defer h.source.JoinNetworks()()
+	defer h.source.Request(ovn.Requests{Routers: true})()
 	awaitRead(t, h)
 	for range 2 {
 		w := dnstest.NewRecorder(&test.ResponseWriter{})
