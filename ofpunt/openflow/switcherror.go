@@ -141,17 +141,20 @@ func makeErrorNames() map[errorKey]string {
 	for i, name := range strings.Fields(bundle) {
 		names[errorKey{experimenterONF, errorExperimenter, uint16(2300 + i)}] = "OFPBFC_" + name
 	}
-	for code, name := range map[uint16]string{
+	add := func(experimenter uint32, typ uint16, codes map[uint16]string) {
+		for code, name := range codes {
+			names[errorKey{experimenter, typ, code}] = name
+		}
+	}
+	add(experimenterONF, errorExperimenter, map[uint16]string{
 		2600: "OFPBIC_DUP_INST",
 		2360: "OFPFMFC_BAD_PRIORITY",
 		2370: "OFPACFC_INVALID",
 		2371: "OFPACFC_UNSUPPORTED",
 		2372: "OFPACFC_EPERM",
 		4250: "OFPBAC_BAD_SET_MASK",
-	} {
-		names[errorKey{experimenterONF, errorExperimenter, code}] = name
-	}
-	for code, name := range map[uint16]string{
+	})
+	add(experimenterNicira, errorExperimenter, map[uint16]string{
 		2:  "NXBRC_NXM_INVALID",
 		3:  "NXBRC_NXM_BAD_TYPE",
 		4:  "NXBRC_MUST_BE_ZERO",
@@ -172,20 +175,16 @@ func makeErrorNames() map[errorKey]string {
 		35: "NXR_STALE",
 		42: "NXBAC_CT_DATAPATH_SUPPORT",
 		43: "NXBMC_CT_DATAPATH_SUPPORT",
-	} {
-		names[errorKey{experimenterNicira, errorExperimenter, code}] = name
-	}
+	})
 	// What Nicira's errors are in version 1.0, in which a refused flow
 	// monitor is answered.
-	for code, name := range map[uint16]string{
+	add(experimenterNicira, 1, map[uint16]string{
 		512: "OFPBRC_BAD_TABLE_ID",
 		515: "NXBRC_MUST_BE_ZERO",
 		517: "OFPMOFC_MONITOR_EXISTS",
 		518: "OFPMOFC_BAD_FLAGS",
 		519: "OFPMOFC_UNKNOWN_MONITOR",
 		521: "NXBRC_UNENCODABLE_ERROR",
-	} {
-		names[errorKey{experimenterNicira, 1, code}] = name
-	}
+	})
 	return names
 }
