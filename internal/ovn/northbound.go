@@ -54,10 +54,7 @@ func newNorthbound(w *world) *northbound {
 		routerPortNamed: make(rows.Names[routerPort]), routerOf: make(rows.Owners),
 		attached: make(rows.Index[string, switchPort]),
 	}
-	var where []ovsdb.Condition // all rows, unless conditions are to follow
-	if w.local {
-		where = []ovsdb.Condition{}
-	}
+	where := w.firstConditions()
 	n.switches = rows.NewTable(tableSwitch, where, n.switchChanged, w.switchColumns()...)
 	n.ports = rows.NewTable(tableSwitchPort, where, n.portChanged, w.switchPortColumns()...)
 	n.dhcp = rows.NewTable(tableDHCP, where, n.dhcpChanged, w.dhcpColumns()...)

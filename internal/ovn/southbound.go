@@ -55,10 +55,7 @@ func newSouthbound(w *world) *southbound {
 		dnsOf:        make(rows.Index[ovsdb.UUID, dnsRow]),
 		links:        newDatapathLinks(),
 	}
-	var where []ovsdb.Condition // all rows, unless conditions are to follow
-	if w.local {
-		where = []ovsdb.Condition{}
-	}
+	where := w.firstConditions()
 	s.chassis = rows.NewTable(tableChassis, nil, s.chassisChanged, chassisColumns()...)
 	s.datapaths = rows.NewTable(tableDatapath, where, s.datapathChanged, datapathColumns()...)
 	s.ports = rows.NewTable(tablePort, where, s.portChanged, w.bindingColumns()...)

@@ -91,6 +91,15 @@ func (w *world) init(local bool, log Logger) {
 	}
 }
 
+// firstConditions are those of a table at the start: for all rows, or for none if setConditions
+// is to ask for some.
+func (w *world) firstConditions() []ovsdb.Condition {
+	if w.local {
+		return []ovsdb.Condition{}
+	}
+	return nil
+}
+
 // addDatabases creates the databases that are configured. Each one uses the other, so both
 // have to exist before a client delivers rows.
 func (w *world) addDatabases(southbound, northbound bool) {
