@@ -113,19 +113,11 @@ func (s *southbound) markRouter(router ovsdb.UUID) {
 func (n *northbound) routerNames(s *logicalSwitch) string {
 	var names []string
 	attached := 0
-	for _, id := range s.ports {
-		p := n.ports.Get(id)
-		if p == nil || p.kind != kindRouter {
-			continue
-		}
+	for p, port := range n.attachments(s) {
 		if attached++; attached > maxGateways {
 			return ""
 		}
-		if p.owner == ownerExternal {
-			continue
-		}
-		port := n.routerPortNamed[p.routerPort]
-		if port == nil {
+		if port == nil || p.owner == ownerExternal {
 			continue
 		}
 		if r := n.routers.Get(n.routerOf[port.id]); r != nil && r.name != "" {

@@ -95,12 +95,8 @@ func (n *northbound) complete(id origin.Network, l *logicalPort) {
 }
 
 func (n *northbound) gateways(id origin.Network) (all []netip.Addr) {
-	for _, id := range n.switches.Get(ovsdb.UUID(id)).ports {
-		p := n.ports.Get(id)
-		if p == nil || p.kind != kindRouter || p.owner == ownerExternal {
-			continue
-		}
-		if port := n.routerPortNamed[p.routerPort]; port != nil {
+	for p, port := range n.attachments(n.switches.Get(ovsdb.UUID(id))) {
+		if port != nil && p.owner != ownerExternal {
 			all = append(all, parseNetworks(port.networks)...)
 		}
 	}

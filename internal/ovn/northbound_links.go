@@ -63,15 +63,23 @@ func (n *northbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
 	}
 }
 
+// attachments yields the ports of a switch that are attached to routers, each with the port of
+// the router, nil if that is not known.
+func (n *northbound) attachments(s *logicalSwitch) iter.Seq2[*switchPort, *routerPort] {
+	return func(yield func(*switchPort, *routerPort) bool) {
+		for _, id := range s.ports {
+			if p := n.ports.Get(id); p != nil && p.kind == kindRouter && !yield(p, n.routerPortNamed[p.routerPort]) {
+				return
+			}
+		}
+	}
+}
+
 // switchLinks yields the ports of routers that those of a switch name. It reports whether
 // yield wants more.
 func (n *northbound) switchLinks(s *logicalSwitch, yield func(link) bool) bool {
-	for _, id := range s.ports {
-		p := n.ports.Get(id)
-		if p == nil || p.kind != kindRouter {
-			continue
-		}
-		if port := n.routerPortNamed[p.routerPort]; port != nil && !n.yieldRouter(port, yield) {
+	for _, port := range n.attachments(s) {
+		if port != nil && !n.yieldRouter(port, yield) {
 			return false
 		}
 	}
