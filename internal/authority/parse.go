@@ -37,17 +37,19 @@ func (p *Policy) Properties() map[string]corefile.Parser {
 	}
 }
 
-// ParseZones parses the words behind the name of a directive: the zones that it answers for,
-// or none for those of the keys of its server block.
-func ParseZones(directive string, words, keys []string) ([]string, error) {
-	if err := checkZones(words); err != nil {
-		return nil, err
+// ZonesParser returns the parser of the words behind the name of a directive, which sets to:
+// the zones that it answers for, or none for those of the keys of its server block.
+func ZonesParser(to *[]string, directive string, keys []string) corefile.Parser {
+	return func(words []string) error {
+		if err := checkZones(words); err != nil {
+			return err
+		}
+		*to = plugin.OriginsFromArgsOrServerBlock(words, keys)
+		if len(*to) == 0 {
+			return errors.New("expected zones after " + directive + " that are domain names")
+		}
+		return nil
 	}
-	zones := plugin.OriginsFromArgsOrServerBlock(words, keys)
-	if len(zones) == 0 {
-		return nil, errors.New("expected zones after " + directive + " that are domain names")
-	}
-	return zones, nil
 }
 
 // checkZones refuses zones that CoreDNS would ignore without an error.

@@ -99,9 +99,6 @@ func parse(c *caddy.Controller) (*Handler, error) {
 		return err
 	}
 	var err error
-	h.directive, err = corefile.Read(c, func(zones []string) (err error) {
-		h.Zones, err = authority.ParseZones(name, zones, c.ServerBlockKeys)
-		return err
-	}, parsers)
+	h.directive, err = corefile.Read(c, authority.ZonesParser(&h.Zones, name, c.ServerBlockKeys), parsers)
 	return h, err
 }

@@ -129,10 +129,7 @@ func parse(c *caddy.Controller) (*Handler, error) {
 		parsers[name] = func(words []string) error { return parse(h, words) }
 	}
 	var err error
-	h.directive, err = corefile.Read(c, func(zones []string) (err error) {
-		h.Zones, err = authority.ParseZones(name, zones, c.ServerBlockKeys)
-		return err
-	}, parsers)
+	h.directive, err = corefile.Read(c, authority.ZonesParser(&h.Zones, name, c.ServerBlockKeys), parsers)
 	if err != nil {
 		return nil, err
 	}
