@@ -16,14 +16,15 @@ func (r receiver) Reset() {
 	d := r.db.conn()
 	d.partial, d.syncing = true, true
 	d.begun, d.keysAdded = true, false
-	r.db.conn().tables.Begin()
+	d.tables.Begin()
 }
 
 func (r receiver) Row(table string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) error {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
-	r.db.conn().partial = true
-	r.db.conn().tables.Apply(table, id, op, row)
+	d := r.db.conn()
+	d.partial = true
+	d.tables.Apply(table, id, op, row)
 	return nil
 }
 
@@ -41,7 +42,7 @@ func (r receiver) Commit() {
 	defer r.source.mu.Unlock()
 	d := r.db.conn()
 	if d.syncing {
-		r.db.conn().tables.Sweep()
+		d.tables.Sweep()
 		r.db.synced()
 		if len(d.unreadKeys) > 0 && !d.keysAdded {
 			d.unreadKeys, r.source.coverageChanged = nil, true

@@ -84,27 +84,26 @@ func unquote(value string) string {
 // of a switch, with or without quotation marks.
 func parseDomainName(value string, bad names.Report) string {
 	bare := strings.TrimSpace(unquote(value))
-	if bare == "" || bare == "." {
+	if bare == "." {
 		return ""
 	}
-	name, err := names.Canonical(bare)
-	if err != nil {
-		bad("domain", value, err)
-		return ""
-	}
-	return name
+	return canonicalName("domain", value, bare, bad)
 }
 
 // parseHostname parses options:hostname of a port. It has quotation marks where
 // the port has DHCP options, which the hostname becomes one of.
 func parseHostname(value string, bad names.Report) string {
-	bare := unquote(value)
+	return canonicalName("hostname", value, unquote(value), bad)
+}
+
+// canonicalName returns the name in a value, "" for none, or one that is bad.
+func canonicalName(where, value, bare string, bad names.Report) string {
 	if bare == "" {
 		return ""
 	}
 	name, err := names.Canonical(bare)
 	if err != nil {
-		bad("hostname", value, err)
+		bad(where, value, err)
 		return ""
 	}
 	return name
