@@ -261,11 +261,9 @@ func parseAddresses(o *bridgeOptions, args []string) error {
 }
 
 func parseARP(o *bridgeOptions, args []string) error {
-	if len(args) != 1 || args[0] != "on" && args[0] != "off" {
-		return fmt.Errorf("%v: expected on or off", args)
-	}
-	o.ARP = args[0] == "on"
-	return nil
+	v, err := corefile.Choice(args, "on", "off")
+	o.ARP = v == "on"
+	return err
 }
 
 func parseControllerID(o *bridgeOptions, args []string) error {
@@ -278,30 +276,32 @@ func parseControllerID(o *bridgeOptions, args []string) error {
 	return fmt.Errorf("%v: expected a number from 1 to 65535 (0 is ovn-controller's)", args)
 }
 
-func parseLease(o *bridgeOptions, args []string) error {
-	const want = "expected 0 or whole seconds from 3s to 65535s"
-	if len(args) != 1 {
-		return fmt.Errorf("%v: %s", args, want)
-	}
-	d, err := time.ParseDuration(args[0])
-	if err != nil || d != 0 && (d < minLease || d > maxLease) || d%time.Second != 0 {
-		return fmt.Errorf("%q: %s", args[0], want)
-	}
-	o.Lease = d
-	return nil
+func parseLease(o *bridgeOptions, args []string) (err error) {
+	o.Lease, err = parseDuration(args, "0 or whole seconds from 3s to 65535s", func(d time.Duration) bool {
+		return d == 0 || d >= minLease && d <= maxLease && d%time.Second == 0
+	})
+	return err
 }
 
-func parseGrace(o *bridgeOptions, args []string) error {
-	const want = "expected one duration from 0 to 24h"
-	if len(args) != 1 {
-		return fmt.Errorf("%v: %s", args, want)
+func parseGrace(o *bridgeOptions, args []string) (err error) {
+	o.Grace, err = parseDuration(args, "one duration from 0 to 24h", func(d time.Duration) bool {
+		return d >= 0 && d <= maxGrace
+	})
+	return err
+}
+
+// parseDuration parses the only word of a property. want is what the error says was expected,
+// and valid reports whether a duration is that.
+func parseDuration(args []string, want string, valid func(time.Duration) bool) (time.Duration, error) {
+	word, err := corefile.One(args, want)
+	if err != nil {
+		return 0, err
 	}
-	d, err := time.ParseDuration(args[0])
-	if err != nil || d < 0 || d > maxGrace {
-		return fmt.Errorf("%q: %s", args[0], want)
+	d, err := time.ParseDuration(word)
+	if err != nil || !valid(d) {
+		return 0, fmt.Errorf("%q: expected %s", word, want)
 	}
-	o.Grace = d
-	return nil
+	return d, nil
 }
 
 func parseConcurrent(o *bridgeOptions, args []string) error {
@@ -330,12 +330,7 @@ func parseConcurrent(o *bridgeOptions, args []string) error {
 }
 
 func parseOverload(o *bridgeOptions, args []string) error {
-	if len(args) == 1 {
-		switch v := overloadPolicy(args[0]); v {
-		case overloadServfail, overloadDrop:
-			o.Overload = v
-			return nil
-		}
-	}
-	return fmt.Errorf("%v: expected servfail or drop", args)
+	v, err := corefile.Choice(args, string(overloadServfail), string(overloadDrop))
+	o.Overload = overloadPolicy(v)
+	return err
 }

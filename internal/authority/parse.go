@@ -63,7 +63,7 @@ func checkZones(zones []string) error {
 }
 
 func (p *Policy) parseDomain(words []string) error {
-	v, err := One(words, "a domain name")
+	v, err := corefile.One(words, "a domain name")
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (p *Policy) parseDomain(words []string) error {
 }
 
 func (p *Policy) parseTTL(words []string) error {
-	v, err := One(words, "seconds")
+	v, err := corefile.One(words, "seconds")
 	if err != nil {
 		return err
 	}
@@ -88,23 +88,9 @@ func (p *Policy) parseTTL(words []string) error {
 }
 
 func (p *Policy) parseShuffle(words []string) error {
-	v, err := One(words, "on or off")
-	if err != nil {
-		return err
-	}
-	if v != "on" && v != "off" {
-		return fmt.Errorf("%q: expected on or off", v)
-	}
+	v, err := corefile.Choice(words, "on", "off")
 	p.Shuffle = v == "on"
-	return nil
-}
-
-// One returns the only word of a property. want is what the error says was expected.
-func One(words []string, want string) (string, error) {
-	if len(words) != 1 {
-		return "", fmt.Errorf("%q: expected %s", words, want)
-	}
-	return words[0], nil
+	return err
 }
 
 // Unreached returns the plugins behind this one that no query gets to, since its zones have

@@ -91,7 +91,7 @@ func parse(c *caddy.Controller) (*Handler, error) {
 	h := &Handler{Policy: authority.Policy{TTL: authority.DefaultTTL}, path: defaultPath}
 	parsers := h.Properties()
 	parsers["path"] = func(words []string) error {
-		path, err := authority.One(words, "an absolute path")
+		path, err := corefile.One(words, "an absolute path")
 		if err == nil && !filepath.IsAbs(path) {
 			err = fmt.Errorf("%q: expected an absolute path", path)
 		}

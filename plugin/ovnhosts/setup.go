@@ -170,29 +170,22 @@ var properties = map[string]func(*Handler, []string) error{
 		return err
 	},
 	"monitor": func(h *Handler, args []string) error {
-		all, err := either(args, "local", "all")
+		v, err := corefile.Choice(args, "local", "all")
 		h.config.Monitor = ovn.Local
-		if all {
+		if v == "all" {
 			h.config.Monitor = ovn.All
 		}
 		return err
 	},
-	"scope": func(h *Handler, args []string) (err error) {
-		h.routers, err = either(args, "switch", "router")
+	"scope": func(h *Handler, args []string) error {
+		v, err := corefile.Choice(args, "switch", "router")
+		h.routers = v == "router"
 		return err
 	},
 	"default_switch": func(h *Handler, args []string) (err error) {
-		h.defaultSwitch, err = authority.One(args, "the name of a logical switch")
+		h.defaultSwitch, err = corefile.One(args, "the name of a logical switch")
 		return err
 	},
-}
-
-// either reports whether the only word is yes and not no.
-func either(args []string, no, yes string) (bool, error) {
-	if len(args) != 1 || args[0] != no && args[0] != yes {
-		return false, fmt.Errorf("%q: expected %s or %s", args, no, yes)
-	}
-	return args[0] == yes, nil
 }
 
 // endpoints parses connection methods to dial, and returns them in their canonical form.
