@@ -26,6 +26,12 @@ type Network struct {
 	names int
 }
 
+// unread stands for a network whose files are there, and could not be read yet.
+var unread = new(Network)
+
+// isRead reports whether n has the names of a network.
+func (n *Network) isRead() bool { return n != nil && n != unread }
+
 // maxAddresses bounds those of a name: no answer holds more (RFC 1035, section 4.2.2: 65,535
 // bytes, and an A record takes 16).
 const maxAddresses = 4096

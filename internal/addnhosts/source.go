@@ -35,7 +35,9 @@ type Logger interface {
 
 // Snapshot has the names of all networks. It is immutable.
 type Snapshot struct {
-	networks names.ShardedMap[string, *Network]
+	networks names.ShardedMap[string, *Network] // unread for one whose files can't be read
+	// complete is set if all folders could be listed.
+	complete bool
 	Stats    Stats
 	// Time is when a name has changed last.
 	Time time.Time
@@ -43,7 +45,7 @@ type Snapshot struct {
 
 // Stats counts what a Source has read.
 type Stats struct {
-	Networks, Names int
+	Networks, Names int // of files that could be read
 	// BadLines are all that were ever skipped, one that is still there in the file's next
 	// version once.
 	BadLines uint64
@@ -51,10 +53,17 @@ type Stats struct {
 	Unread int
 }
 
-// Network returns a network by its UUID as Neutron writes it, nil if there is no file of it.
-func (s *Snapshot) Network(id string) *Network {
-	n, _ := s.networks.Get(id)
-	return n
+// Network returns a network by its UUID as Neutron writes it, nil if there is no file of it. It
+// reports whether that is known: not if a file of it can't be read and no names of it were read
+// before, nor while it may be in a folder that can't be listed.
+func (s *Snapshot) Network(id string) (n *Network, read bool) {
+	switch n, _ = s.networks.Get(id); n {
+	case unread:
+		return nil, false
+	case nil:
+		return nil, s.complete || !isNetwork(id)
+	}
+	return n, true
 }
 
 // Source follows a folder.
@@ -200,10 +209,10 @@ func (s *Source) publish() {
 	s.problemsMu.Unlock()
 	t.stats.Unread = len(problems)
 	old := s.current.Load()
-	if old != nil && !t.edited && old.Stats == t.stats {
+	if old != nil && len(t.edits) == 0 && old.Stats == t.stats && old.complete == t.complete {
 		return
 	}
-	next := &Snapshot{Stats: t.stats, Time: time.Now()}
+	next := &Snapshot{complete: t.complete, Stats: t.stats, Time: time.Now()}
 	if old != nil {
 		next.networks = old.networks
 		if !t.edited {

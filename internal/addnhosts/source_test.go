@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	red  = "11111111-aaaa-4bbb-8ccc-000000000001"
-	blue = "11111111-aaaa-4bbb-8ccc-000000000002"
+	red   = "11111111-aaaa-4bbb-8ccc-000000000001"
+	blue  = "11111111-aaaa-4bbb-8ccc-000000000002"
+	green = "11111111-aaaa-4bbb-8ccc-000000000003"
 )
 
 // logged is a Logger that keeps what it gets.
@@ -85,8 +86,11 @@ func write(t testing.TB, dir, text string) {
 
 // lookup returns the addresses of a name in a network.
 func lookup(s *Source, network, qname string) string {
-	n := s.Snapshot().Network(network)
-	if n == nil {
+	n, read := s.Snapshot().Network(network)
+	switch {
+	case !read:
+		return "unread"
+	case n == nil:
 		return "no network"
 	}
 	a, ok := n.Lookup(qname, "")
@@ -111,6 +115,24 @@ func await(t *testing.T, s *Source, network, qname, want string) {
 		case <-changed:
 		case <-deadline:
 			t.Fatalf("%s in %s: %s, want %s", qname, network, got, want)
+		}
+	}
+}
+
+// awaitProblems waits until that many files and folders can't be read.
+func awaitProblems(t *testing.T, s *Source, want int) {
+	t.Helper()
+	deadline := time.After(60 * time.Second)
+	for {
+		changed := s.Changed()
+		got := s.Problems()
+		if len(got) == want {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("problems %q, want %d", got, want)
 		}
 	}
 }
@@ -203,6 +225,7 @@ func TestSegmentUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	segment, loop := filepath.Join(dir, "102"), filepath.Join(dir, "loop")
 	write(t, filepath.Join(dir, "101", red), "10.1.0.1 vm1\n")
+	write(t, filepath.Join(dir, "101", green), "10.1.0.1 vm1\n")
 	write(t, filepath.Join(segment, red), "10.2.0.2 vm2\n")
 	if err := os.Symlink("102", loop); err != nil {
 		t.Fatal(err)
@@ -211,25 +234,48 @@ func TestSegmentUnreadable(t *testing.T) {
 	if err := unix.Renameat2(unix.AT_FDCWD, segment, unix.AT_FDCWD, loop, unix.RENAME_EXCHANGE); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.After(60 * time.Second); len(s.Problems()) == 0; {
-		changed := s.Changed()
-		if len(s.Problems()) > 0 {
-			break
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatal("a link to itself is no problem")
-		}
-	}
+	// Any other network may be in it.
+	await(t, s, blue, "vm1.", "unread")
 	await(t, s, red, "vm2.", "[10.2.0.2]")
 	await(t, s, red, "vm1.", "[10.1.0.1]")
+	if got := lookup(s, "no-network", "vm1."); got != "no network" {
+		t.Errorf("what is no folder of a network: %s", got)
+	}
+	// One that is found elsewhere may have a part in it.
+	write(t, filepath.Join(dir, "101", blue), "10.1.0.2 vm1\n")
+	write(t, filepath.Join(dir, "101", green), "10.1.0.4 vm1\n")
+	await(t, s, green, "vm1.", "[10.1.0.4]")
+	if got := lookup(s, blue, "vm1."); got != "unread" {
+		t.Errorf("a network that is found elsewhere: %s", got)
+	}
 	// It is there again.
 	if err := unix.Renameat2(unix.AT_FDCWD, loop, unix.AT_FDCWD, segment, unix.RENAME_EXCHANGE); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(segment, red), "10.2.0.3 vm2\n")
 	await(t, s, red, "vm2.", "[10.2.0.3]")
+	await(t, s, blue, "vm1.", "[10.1.0.2]")
+	if err := os.RemoveAll(filepath.Join(dir, "101", blue)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, s, blue, "vm1.", "no network")
+}
+
+// A root that can't be listed may have any network.
+func TestRootUnreadable(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "dhcp")
+	if err := os.Symlink(dir, dir); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := follow(t, dir)
+	if got := lookup(s, red, "vm1."); got != "unread" {
+		t.Errorf("in a link to itself: %s", got)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	await(t, s, red, "vm1.", "no network") // by the poll
 }
 
 // A file that can't be read leaves the names that were known, and is told once.
@@ -251,9 +297,24 @@ func TestUnreadable(t *testing.T) {
 	if got := s.Snapshot().Stats.Unread; got != 1 {
 		t.Errorf("%d unread", got)
 	}
+	if got := lookup(s, blue, "vm1."); got != "unread" {
+		t.Errorf("of a pipe: %s", got)
+	}
+	// Without the file the network has no names.
+	if err := os.Remove(filepath.Join(dir, blue, fileName)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, s, blue, "vm1.", "no network")
+	if err := os.Mkdir(filepath.Join(dir, blue, fileName), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	await(t, s, blue, "vm1.", "unread")
+	if err := os.Remove(filepath.Join(dir, blue, fileName)); err != nil {
+		t.Fatal(err)
+	}
 	write(t, filepath.Join(dir, blue), "10.0.0.2 vm1\n")
 	await(t, s, blue, "vm1.", "[10.0.0.2]")
-	if got := s.Problems(); len(got) != 0 || log.count("all files are read") != 1 {
+	if got := s.Problems(); len(got) != 0 || log.count("all files are read") != 2 {
 		t.Errorf("problems %q, log %q", got, log.lines)
 	}
 	if err := os.Remove(filepath.Join(dir, red, fileName)); err != nil {
@@ -263,14 +324,7 @@ func TestUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, s, blue, "vm1.", "[10.0.0.2]")
-	deadline := time.After(60 * time.Second)
-	for len(s.Problems()) == 0 {
-		select {
-		case <-s.Changed():
-		case <-deadline:
-			t.Fatal("a link is no problem")
-		}
-	}
+	awaitProblems(t, s, 1)
 	if got := lookup(s, red, "localhost."); got == "[127.0.0.1]" {
 		t.Error("a link was followed")
 	}

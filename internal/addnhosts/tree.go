@@ -36,11 +36,14 @@ type tree struct {
 	files     map[string]*files // by network
 	// folderProblems has why folders can't be read, by path.
 	folderProblems map[string]string
+	// complete is set if the last scan could list all folders.
+	complete bool
 	told           map[string]string // the problems that are logged, by path
 	missing        bool              // that there is no root is logged
 
 	stats Stats
 	// edits are the networks that differ from the last snapshot, nil for one that is gone.
+	// edited is set if names differ.
 	edits  map[string]*Network
 	edited bool
 }
@@ -50,7 +53,7 @@ type files struct {
 	paths []string
 	// read are the stamps of the files that the network was made of, by path.
 	read     map[string]stamp
-	network  *Network            // nil before the first
+	network  *Network            // nil for none, or unread
 	badLines map[uint64]struct{} // the hashes of those in the files
 	problem  map[string]string   // why files can't be read, by path
 }
@@ -109,7 +112,7 @@ func (t *tree) watch(dir, network string) {
 func (t *tree) scan() {
 	found := map[string][]string{}
 	clear(t.folderProblems)
-	complete := t.list(t.root, true, found)
+	t.complete = t.list(t.root, true, found)
 	t.tellMissing()
 	for id, paths := range found {
 		f := t.files[id]
@@ -117,7 +120,7 @@ func (t *tree) scan() {
 			f = &files{problem: map[string]string{}}
 			t.files[id] = f
 		}
-		if !complete {
+		if !t.complete {
 			// What can't be listed may still be there.
 			paths = slices.Compact(slices.Sorted(slices.Values(slices.Concat(f.paths, paths))))
 		}
@@ -126,7 +129,7 @@ func (t *tree) scan() {
 		t.read(id, force)
 	}
 	for id := range t.files {
-		if _, ok := found[id]; !ok && complete {
+		if _, ok := found[id]; !ok && t.complete {
 			t.remove(id)
 		}
 	}
@@ -188,10 +191,14 @@ func (t *tree) read(id string, force bool) {
 	}
 	switch {
 	case len(f.problem) > 0: // what was read before stays
+	case !t.complete && !f.network.isRead(): // a part of the network may be what a folder hides
 	case len(now) == 0:
 		t.withdraw(id)
 	case force || !maps.Equal(now, f.read):
 		t.build(id, now)
+	}
+	if len(f.problem) > 0 && f.network == nil {
+		t.set(id, unread)
 	}
 }
 
@@ -219,19 +226,20 @@ func (t *tree) build(id string, now map[string]stamp) {
 	t.set(id, b.done(time.Now()))
 }
 
-// set makes n the network of an id; nil for none.
+// set makes n the network of an id; nil for none, and unread.
 func (t *tree) set(id string, n *Network) {
 	f := t.files[id]
-	if f.network != nil {
+	if f.network.isRead() {
 		t.stats.Networks--
 		t.stats.Names -= f.network.names
 	}
-	if n != nil {
+	if n.isRead() {
 		t.stats.Networks++
 		t.stats.Names += n.names
 	}
 	if f.network != nil || n != nil {
-		t.edits[id], t.edited = n, true
+		t.edits[id] = n
+		t.edited = t.edited || f.network.isRead() || n.isRead()
 	}
 	f.network = n
 }

@@ -17,7 +17,7 @@ var answers = promauto.NewCounterVec(prometheus.CounterOpts{
 
 // What is read of the folders, computed at each scrape.
 var (
-	descNetworks  = desc("networks", "Networks that have a file.")
+	descNetworks  = desc("networks", "Networks that have a file, and were read.")
 	descNames     = desc("names", "Names in all files, bare ones and those with a domain.")
 	descUnread    = desc("files_unread", "Files and folders that can't be read.")
 	descBad       = desc("bad_lines_total", "Lines and names in the files that could not be read.")

@@ -66,7 +66,8 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	n, read := h.network(o)
 	switch {
 	case !read:
-		// To pass the name on would disclose it to others, and cache their answer.
+		// To pass the name on would disclose it to others, and cache their answer, if the
+		// network has it.
 		return dns.RcodeServerFailure, nil
 	case n == nil:
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
@@ -79,7 +80,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 }
 
 // network returns the names of the asker's network, nil if there are none or the network is
-// not known. It reports whether the files have been read. Where no database of OVN knows the
+// not known. It reports whether its files have been read, if there are any. Where no database of OVN knows the
 // asker, Origin.Switch is the network's UUID, as Neutron's agent has told the switch.
 func (h *Handler) network(o *origin.Origin) (n *addnhosts.Network, read bool) {
 	s := h.source.Snapshot()
@@ -89,7 +90,7 @@ func (h *Handler) network(o *origin.Origin) (n *addnhosts.Network, read bool) {
 	if !o.Network.IsZero() {
 		return nil, true
 	}
-	return s.Network(o.Switch), true
+	return s.Network(o.Switch)
 }
 
 // domainOf returns the asker's own domain, empty for none.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/plugin"
@@ -52,7 +53,11 @@ func write(t testing.TB, dir, network, text string) {
 // are in both. Behind it is a plugin that denies all names.
 func open(t testing.TB, properties string) *Handler {
 	t.Helper()
-	dir := t.TempDir()
+	return openDir(t, t.TempDir(), properties)
+}
+
+func openDir(t testing.TB, dir, properties string) *Handler {
+	t.Helper()
 	write(t, dir, red, "10.0.0.11\tdb.cloud.internal. db\nfd00::11\tdb.cloud.internal. db\n10.0.0.12\tonly-red.cloud.internal. only-red\n")
 	write(t, dir, blue, "10.0.0.21\tdb.cloud.internal. db\n10.0.0.12\tonly-blue.cloud.internal. only-blue\n10.0.0.23\tbare\n")
 	c := caddy.NewTestController("dns", fmt.Sprintf("neutronhosts . {\n path %s\n%s\n}", dir, properties))
@@ -153,6 +158,56 @@ func TestIsolation(t *testing.T) {
 			if got := ask(t, h, from(network), tt.qname, tt.qtype); got != want {
 				t.Errorf("%s %s in %s: %s, want %s", tt.qname, tt.qtype, network, got, want)
 			}
+		}
+	}
+}
+
+// A network whose file can't be read may have any name: no other plugin is asked.
+func TestUnread(t *testing.T) {
+	dir := t.TempDir()
+	h := openDir(t, dir, " fallthrough")
+	path := filepath.Join(dir, green, "addn_hosts")
+	if err := os.MkdirAll(path, 0o755); err != nil { // a folder is a file that root can't read either
+		t.Fatal(err)
+	}
+	unread := func() bool { return ask(t, h, from(green), "db.", "A") == "SERVFAIL" }
+	awaitChange(t, h, unread)
+	if !h.Answers(&origin.Origin{Switch: green}, "example.org.") {
+		t.Error("a query that there is no room for goes on to its destination")
+	}
+	if got := ask(t, h, from(red), "example.org.", "A"); got != "NXDOMAIN ra" {
+		t.Errorf("in another network: %s", got)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, green, "10.0.0.31\tdb\n")
+	awaitChange(t, h, func() bool { return ask(t, h, from(green), "db.", "A") == "NOERROR aa db. 10.0.0.31" })
+	// What was read stays.
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(path, path); err != nil {
+		t.Fatal(err)
+	}
+	awaitChange(t, h, func() bool { return !h.Ready() })
+	if got := ask(t, h, from(green), "db.", "A"); got != "NOERROR aa db. 10.0.0.31" {
+		t.Errorf("after it was read: %s", got)
+	}
+}
+
+// awaitChange waits until a condition holds after a change of the files.
+func awaitChange(t *testing.T, h *Handler, holds func() bool) {
+	t.Helper()
+	for deadline := time.After(60 * time.Second); ; {
+		changed := h.source.Changed()
+		if holds() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatal("it does not become so")
 		}
 	}
 }
