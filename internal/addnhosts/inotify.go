@@ -27,8 +27,10 @@ const watched = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_CLOSE_WRITE | unix.I
 type inotify struct {
 	fd   int
 	file *os.File
-	// events has what read has got. It is closed when the instance is.
+	// events has what read has got. It is closed when read has ended.
 	events chan event
+	// err is why read has ended, valid once events is closed.
+	err error
 }
 
 // newInotify opens an instance, and begins to read it.
@@ -56,7 +58,7 @@ func (i *inotify) close() {
 	}
 }
 
-// read sends all events until the instance is closed. While nobody receives them the kernel
+// read sends all events until the instance is closed, or can't be read. While nobody receives them the kernel
 // keeps them, up to an overflow, which is an event too.
 func (i *inotify) read() {
 	defer close(i.events)
@@ -64,6 +66,7 @@ func (i *inotify) read() {
 	for {
 		n, err := i.file.Read(b[:])
 		if err != nil {
+			i.err = err
 			return
 		}
 		decodeEvents(b[:n], func(e event) { i.events <- e })

@@ -141,8 +141,12 @@ func (s *Source) run(ctx context.Context) {
 			return
 		case <-poll.C:
 			s.tree.scan()
-		case e := <-s.tree.events():
-			s.tree.take(ctx, e)
+		case e, open := <-s.tree.events():
+			if open {
+				s.tree.take(ctx, e)
+			} else {
+				s.tree.endEvents()
+			}
 		}
 		s.publish()
 	}
@@ -169,8 +173,12 @@ func (t *tree) take(ctx context.Context, e event) {
 			return
 		case <-settled.C:
 			waiting = false
-		case e = <-t.events():
-			add(e)
+		case e, open := <-t.events():
+			if open {
+				add(e)
+			} else {
+				t.endEvents()
+			}
 		}
 	}
 	for id := range changed {

@@ -397,6 +397,45 @@ func TestShared(t *testing.T) {
 	}
 }
 
+// When the events have ended, what the poll finds is all.
+func TestEventsEnd(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	log := &logged{}
+	s := Acquire(dir, log)
+	if err := s.tree.inotify.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, red), "10.0.0.1 vm1\n")
+	await(t, s, red, "vm1.", "[10.0.0.1]")
+	s.Release()
+	if s.tree.events() != nil {
+		t.Error("a closed channel is received from")
+	}
+	if log.count("inotify has ended") != 1 || log.count("") != 1 {
+		t.Errorf("log %q", log.lines)
+	}
+}
+
+// The events end while further ones are waited for.
+func TestEventsEndWhileTheySettle(t *testing.T) {
+	dir := t.TempDir()
+	log := &logged{}
+	tr := newTree(dir, log)
+	defer tr.close()
+	write(t, filepath.Join(dir, red), "10.0.0.1 vm1\n")
+	if err := tr.inotify.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tr.take(t.Context(), event{-1, unix.IN_Q_OVERFLOW, ""})
+	if tr.events() != nil || log.count("inotify has ended") != 1 {
+		t.Errorf("a closed channel is received from, or the log is %q", log.lines)
+	}
+	if n := tr.files[red]; n == nil || !n.network.isRead() {
+		t.Error("what had changed before is not read")
+	}
+}
+
 func TestDecodeEvents(t *testing.T) {
 	raw := func(wd int32, mask uint32, name string, room int) []byte {
 		b := binary.NativeEndian.AppendUint32(nil, uint32(wd))

@@ -26,7 +26,7 @@ const fileName = "addn_hosts"
 type tree struct {
 	root string
 	log  Logger
-	// inotify is nil if there is none: then what the poll finds is all.
+	// inotify is nil if there is none, or none any more: then what the poll finds is all.
 	inotify *inotify
 	// watches has, by the number of a watch, the network whose folder it is of; "" for
 	// any other folder.
@@ -89,6 +89,14 @@ func (t *tree) events() <-chan event {
 		return nil
 	}
 	return t.inotify.events
+}
+
+// endEvents takes note that the channel of events is closed, which would be received for ever.
+func (t *tree) endEvents() {
+	t.log.Warningf("%s: inotify has ended: %v; changes are found within %s", t.root, t.inotify.err, pollInterval)
+	t.close()
+	t.inotify = nil
+	clear(t.watches)
 }
 
 // watch watches the folder of a network, or another one for "".
