@@ -38,8 +38,8 @@ type tree struct {
 	folderProblems map[string]string
 	// complete is set if the last scan could list all folders.
 	complete bool
-	told           map[string]string // the problems that are logged, by path
-	missing        bool              // that there is no root is logged
+	told     map[string]string // the problems that are logged, by path
+	missing  bool              // that there is no root is logged
 
 	stats Stats
 	// edits are the networks that differ from the last snapshot, nil for one that is gone.
