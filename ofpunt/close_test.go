@@ -28,6 +28,25 @@ func TestStopTwice(t *testing.T) {
 	}
 }
 
+// An instance whose start has failed is shut down once: by the one before, which answers again, and
+// not by the end of its start.
+func TestStopAfterRollBack(t *testing.T) {
+	s, released := chainServer(t), 0
+	s.release = append(s.release, func() { released++ })
+	failed, before := &instance{servers: []*server{s}}, &instance{}
+	serving.Lock()
+	serving.instance = failed
+	serving.Unlock()
+	for _, f := range []func() error{before.rollBack, failed.stop, before.stop} {
+		if err := f(); err != nil {
+			t.Error(err)
+		}
+	}
+	if released != 1 {
+		t.Errorf("released %d times, want once", released)
+	}
+}
+
 // The TCP connections of the guests are reset before the connection to the switch ends.
 func TestCloseResetsConnections(t *testing.T) {
 	for range 20 {

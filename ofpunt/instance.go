@@ -40,7 +40,8 @@ func (b *block) String() string { return b.directive.At.String() }
 //
 //	start             build, takeOver
 //	reload            build(new), takeOver(new), stop(old)
-//	failed reload     build(new)?, takeOver(new)?, rollBack(old)
+//	failed reload     build(new)?, takeOver(new)?, rollBack(old), stop(new) after its takeOver
+//	failed start      build?, takeOver?, stop after takeOver
 //	end               stop
 type instance struct {
 	blocks  []*block
@@ -206,6 +207,7 @@ func (in *instance) rollBack() error {
 	serving.instance = in
 	if failed != nil {
 		failed.shutDown(in)
+		failed.released = true
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
+
+	"github.com/puntdns/puntdns/internal/corefile"
 )
 
 func init() { plugin.Register(name, setup) }
@@ -56,7 +58,13 @@ func TakeOverAfter(directive string) {
 		if in == nil {
 			return nil
 		}
-		c.OnStartup(in.takeOver)
+		c.OnStartup(func() error {
+			if err := in.takeOver(); err != nil {
+				return err
+			}
+			corefile.OnFailedStart(ctx, in.stop)
+			return nil
+		})
 		return in.finishParsing()
 	})
 }

@@ -19,6 +19,7 @@ import (
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 	"go.uber.org/automaxprocs/maxprocs"
 
+	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/ofpunt"
 )
 
@@ -98,16 +99,16 @@ func serve(conf *confFlag) {
 	ofpunt.TakeOverAfter(directives[len(directives)-1])
 	r := newReloader(conf)
 	r.handleSignals()
-	corefile, err := caddy.LoadCaddyfile(serverType)
+	in, err := caddy.LoadCaddyfile(serverType)
 	if err != nil {
 		fatal(err)
 	}
-	if blocks, err := parseBlocks(corefile); err == nil { // else Start returns the error
-		if err := checkListeners(corefile.Path(), blocks); err != nil {
+	if blocks, err := parseBlocks(in); err == nil { // else start returns the error
+		if err := checkListeners(in.Path(), blocks); err != nil {
 			fatal(err)
 		}
 	}
-	if _, err := caddy.Start(corefile); err != nil {
+	if err := start(in); err != nil {
 		fatal(err)
 	}
 	if !dnsserver.Quiet {
@@ -118,4 +119,13 @@ func serve(conf *confFlag) {
 		}
 	}
 	select {} // a signal ends the process
+}
+
+// start starts the first Corefile. What its plugins have opened is closed if one of them fails.
+func start(in caddy.Input) error {
+	_, err := caddy.Start(in)
+	if err != nil {
+		_ = corefile.StartFailed()
+	}
+	return err
 }

@@ -47,15 +47,16 @@ var log = clog.NewWithPlugin("puntdns")
 //	 OnRestartFailed   OnShutdown of the old, whose errors are logged (tolerant)
 //	 of the old:          ofpunt: instance.stop     drains, and closes what is not shared
 //	   ofpunt: instance.rollBack: the old servers answer again
-//	   ovnhosts, ready: what the new one has opened is closed, what the old one has
-//	   closed is opened
+//	   ready: what the old one has closed is opened
+//	   corefile.StartFailed: what the new one has opened is closed
 //	      │             │
 //	      └──────┬──────┘
 //	             ▼
 //	   restartEnded: endTrial, as the instance that serves has opened all that it needs
 //
-// A first start has neither trial nor end. shutDown (signals.go) ends the last instance,
-// by the callbacks of OnShutdown and OnFinalShutdown.
+// A first start has neither trial nor end; one that fails ends with corefile.StartFailed.
+// shutDown (signals.go) ends the last instance, by the callbacks of OnShutdown and
+// OnFinalShutdown.
 
 // reloader has the state of reloads. Signals, the plugin *reload* and caddy's events call
 // it on goroutines of their own.

@@ -6,16 +6,22 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+
+	"github.com/puntdns/puntdns/internal/addnhosts"
+	"github.com/puntdns/puntdns/plugin/ovnhosts"
 )
 
 // newTestReloader is a reloader that is not known to caddy, with what serves.
@@ -135,6 +141,81 @@ func TestFailedStartIsRefused(t *testing.T) {
 	if err := r.current.Load().Stop(); err != nil {
 		t.Error(err)
 	}
+}
+
+// What the plugins of a Corefile have opened is closed if its start fails, also where the Corefile
+// before has none of them, and at the first start.
+func TestFailedStartClosesAll(t *testing.T) {
+	if err := dnsserver.SetDirectives(directives); err != nil {
+		t.Fatal(err)
+	}
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	_, port, _ := net.SplitHostPort(busy.Addr().String())
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	text := func(port, more string) caddy.Input {
+		return caddy.CaddyfileInput{ServerTypeName: serverType, Contents: fmt.Appendf(nil, ".:%s {\n    bind 127.0.0.1\n    whoami\n%s\n}\n", port, more)}
+	}
+	dir := t.TempDir()
+	failing := text(port, fmt.Sprintf("neutronhosts {\n path %s\n}\novnhosts {\n southbound unix:%s\n}\nready %s", dir, filepath.Join(dir, "sb"), free.Addr()))
+	closed := func(t *testing.T) {
+		t.Helper()
+		if all := addnhosts.All(); len(all) > 0 {
+			t.Errorf("neutronhosts: %s is followed", all[0].Dir())
+		}
+		const none = "the plugins are being started"
+		if got := new(ovnhosts.Handler).NotReady(); !slices.Equal(got, []string{none}) {
+			t.Errorf("ovnhosts: %q, want %q", got, none)
+		}
+		if c, err := net.Dial("tcp", free.Addr().String()); err == nil {
+			c.Close()
+			t.Error("ready: it answers")
+		}
+	}
+	t.Run("the first start", func(t *testing.T) {
+		if err := start(failing); err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Fatalf("%v, want that its port is in use", err)
+		}
+		closed(t)
+	})
+	t.Run("a reload", func(t *testing.T) {
+		i, err := caddy.Start(text("0", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := i.Restart(failing); err == nil || !strings.Contains(err.Error(), "in use") {
+				t.Fatalf("%v, want that its port is in use", err)
+			}
+			closed(t)
+		}
+		// One that succeeds keeps what it has opened, also when the next one fails.
+		dir := t.TempDir()
+		next, err := i.Restart(text("0", fmt.Sprintf("neutronhosts {\n path %s\n}", dir)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := next.Restart(failing); err == nil {
+			t.Fatal("it has started")
+		}
+		if all := addnhosts.All(); len(all) != 1 || all[0].Dir() != dir {
+			t.Errorf("%d folders are followed, want %s", len(all), dir)
+		}
+		if errs := next.ShutdownCallbacks(); len(errs) > 0 {
+			t.Error(errs)
+		}
+		if err := next.Stop(); err != nil {
+			t.Error(err)
+		}
+		closed(t)
+	})
 }
 
 // The plugin reload finds no other Corefile where the first has come by a pipe.

@@ -35,20 +35,13 @@ func setup(c *caddy.Controller) error {
 	})
 	c.OnStartup(func() error {
 		h.warn(func(directive string) bool { return config.Handler(directive) != nil })
-		started.Add(c.Context(), h.close)
+		corefile.OnFailedStart(c.Context(), h.close)
 		h.open()
 		return nil
 	})
 	c.OnShutdown(h.close)
-	c.OnRestartFailed(func() error {
-		started.RollBack(c.Context())
-		return nil
-	})
 	return nil
 }
-
-// started has the folders that the last start has opened.
-var started corefile.LastStart
 
 // open reads the files and follows them, or shares what others follow.
 func (h *Handler) open() {

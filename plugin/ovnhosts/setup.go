@@ -36,14 +36,10 @@ func setup(c *caddy.Controller) error {
 			return plugin.Error(name, err)
 		}
 		h.warn(func(directive string) bool { return config.Handler(directive) != nil })
-		started.Add(c.Context(), h.close)
+		corefile.OnFailedStart(c.Context(), h.close)
 		return h.open()
 	})
 	c.OnShutdown(h.close)
-	c.OnRestartFailed(func() error {
-		started.RollBack(c.Context())
-		return nil
-	})
 	return nil
 }
 
@@ -74,9 +70,6 @@ func (h *Handler) close() error {
 	}
 	return nil
 }
-
-// started has the databases that the last start has opened.
-var started corefile.LastStart
 
 // warn logs a warning about plugins behind this one that no query gets to. has
 // reports whether the server block has a directive.

@@ -30,7 +30,10 @@ func setup(c *caddy.Controller) error {
 	if !ok {
 		m = &monitor{}
 		c.Set(monitorKey{}, m)
-		c.OnStartup(m.start)
+		c.OnStartup(func() error {
+			corefile.OnFailedStart(c.Context(), m.stop)
+			return m.start()
+		})
 		c.OnRestart(m.stop)
 		c.OnRestartFailed(m.start)
 		c.OnFinalShutdown(m.stop)
