@@ -49,6 +49,9 @@ type guestList struct {
 	// withoutAddress counts, by network, the guests that are not in guests, as they have no
 	// resolver address.
 	withoutAddress map[string]int
+	// addressless are the logical ports in withoutAddress: an external one may be several
+	// guests to the switch, one for each of its MAC addresses and localnet ports.
+	addressless map[*ovn.Port]struct{}
 	// shared has the own addresses of guests that have the same.
 	shared map[sharedAddresses][]netip.AddrPort
 }
@@ -61,7 +64,11 @@ type sharedAddresses struct {
 }
 
 func newGuestList(o *bridgeOptions, snapshot *ovn.Snapshot) *guestList {
-	return &guestList{options: o, snapshot: snapshot, withoutAddress: map[string]int{}, shared: map[sharedAddresses][]netip.AddrPort{}}
+	return &guestList{
+		options: o, snapshot: snapshot,
+		withoutAddress: map[string]int{}, addressless: map[*ovn.Port]struct{}{},
+		shared: map[sharedAddresses][]netip.AddrPort{},
+	}
 }
 
 // add adds a guest that lacks what depends on its addresses. p is its logical port, nil if that
@@ -72,7 +79,8 @@ func (l *guestList) add(g flows.Guest, p *ovn.Port, isOwned func(netip.Addr) boo
 		g.Addresses = l.addresses(p)
 	}
 	if o.perGuest() && len(o.Addresses)+len(g.Addresses) == 0 {
-		if p != nil {
+		if _, counted := l.addressless[p]; p != nil && !counted {
+			l.addressless[p] = struct{}{}
 			l.withoutAddress[fmt.Sprintf("%q (%s)", p.SwitchName, p.Network)]++
 		}
 		return

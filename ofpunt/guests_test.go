@@ -103,15 +103,50 @@ func TestLocalOwned(t *testing.T) {
 // Two external ports with one address are one guest to the switch: the one that its packets are
 // taken for.
 func TestExternalGuestsSameMAC(t *testing.T) {
-	database := ovsdbtest.Start(t, "/usr/share/ovn/ovn-sb.ovsschema")
-	port := func(id, name, kind string, key int) any {
-		return json.RawMessage(fmt.Sprintf(`{"op":"insert","table":"Port_Binding","uuid-name":%q,"row":{"logical_port":%q,"type":%q,"tunnel_key":%d,"datapath":["named-uuid","sw"],"chassis":["named-uuid","hv"],"mac":"02:00:00:00:00:11 10.0.0.%d"}}`, id, name, kind, key, key))
+	const mac = `"02:00:00:00:00:11 10.0.0.2"`
+	snapshot := externalSnapshot(t, mac, mac, mac)
+	guests, _ := listGuests(&bridgeOptions{Placement: placement.OVN}, nil, snapshot)
+	want := flows.GuestKey{Datapath: 7, Port: 1, MAC: [6]byte{2, 0, 0, 0, 0, 0x11}}
+	if len(guests) != 1 || guests[0].GuestKey != want {
+		t.Errorf("guests %+v, want one with %+v", guests, want)
 	}
-	database.Transact(t, "OVN_Southbound",
+}
+
+// An external port without a resolver address is one guest, however many MAC addresses it has.
+func TestExternalGuestWithoutAddress(t *testing.T) {
+	snapshot := externalSnapshot(t, `["set",["02:00:00:00:00:11 10.0.0.2","02:00:00:00:00:12 10.0.0.3"]]`, `"02:00:00:00:00:13 10.0.0.4"`)
+	o := &bridgeOptions{Placement: placement.OVN}
+	if guests, _ := listGuests(o, nil, snapshot); len(guests) != 3 {
+		t.Fatalf("guests %+v, want three", guests)
+	}
+	o.Gateways = true
+	guests, without := listGuests(o, nil, snapshot)
+	if len(guests) != 0 || len(without) != 1 {
+		t.Fatalf("guests %+v, and without addresses %v", guests, without)
+	}
+	for network, n := range without {
+		if n != 2 {
+			t.Errorf("%d in %s, want the two ports", n, network)
+		}
+	}
+}
+
+// externalSnapshot is a network with external ports that the chassis has, with those columns mac.
+func externalSnapshot(t *testing.T, macs ...string) *ovn.Snapshot {
+	t.Helper()
+	database := ovsdbtest.Start(t, "/usr/share/ovn/ovn-sb.ovsschema")
+	port := func(id, kind string, key int, mac string) any {
+		return json.RawMessage(fmt.Sprintf(`{"op":"insert","table":"Port_Binding","uuid-name":%q,"row":{"logical_port":%q,"type":%q,"tunnel_key":%d,"datapath":["named-uuid","sw"],"chassis":["named-uuid","hv"],"mac":%s}}`, id, id, kind, key, mac))
+	}
+	ports := []any{port("ln", "localnet", 1, `"unknown"`)}
+	for i, mac := range macs {
+		ports = append(ports, port(fmt.Sprint("x", len(macs)-i), "external", i+2, mac)) // keys and names in different orders
+	}
+	database.Transact(t, "OVN_Southbound", append([]any{
 		json.RawMessage(`{"op":"insert","table":"Encap","uuid-name":"e","row":{"type":"geneve","ip":"192.0.2.1","chassis_name":"hv1"}}`),
 		json.RawMessage(`{"op":"insert","table":"Chassis","uuid-name":"hv","row":{"name":"hv1","encaps":["named-uuid","e"]}}`),
 		json.RawMessage(`{"op":"insert","table":"Datapath_Binding","uuid-name":"sw","row":{"tunnel_key":7,"external_ids":["map",[["name","red"],["logical-switch","11111111-1111-4111-8111-111111111111"]]]}}`),
-		port("l", "ln", "localnet", 1), port("a", "x2", "external", 2), port("b", "x1", "external", 3), port("c", "x3", "external", 4))
+	}, ports...)...)
 	source, err := ovn.Acquire(ovn.Config{Southbound: []string{database.Endpoint}})
 	if err != nil {
 		t.Fatal(err)
@@ -126,9 +161,5 @@ func TestExternalGuestsSameMAC(t *testing.T) {
 			t.Fatalf("not settled: %+v", source.Status())
 		}
 	}
-	guests, _ := listGuests(&bridgeOptions{Placement: placement.OVN}, nil, source.Snapshot())
-	want := flows.GuestKey{Datapath: 7, Port: 1, MAC: [6]byte{2, 0, 0, 0, 0, 0x11}}
-	if len(guests) != 1 || guests[0].GuestKey != want {
-		t.Errorf("guests %+v, want one with %+v", guests, want)
-	}
+	return source.Snapshot()
 }
