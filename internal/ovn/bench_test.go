@@ -4,9 +4,12 @@ package ovn
 
 import (
 	"fmt"
+	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/puntdns/puntdns/internal/origin"
 )
 
 // benchSnapshot is a network of 100 ports and a DNS row of 1,000 names and a
@@ -110,6 +113,43 @@ func BenchmarkLookupAtSize(b *testing.B) {
 		}
 		source.Release()
 	}
+}
+
+// BenchmarkHasMachine asks whether the DNS server of a guest's DHCP is a machine of the tenant,
+// as each query to such an address does, in a network alone and in one of many that are joined.
+func BenchmarkHasMachine(b *testing.B) {
+	for _, count := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("%d joined networks", count), func(b *testing.B) {
+			s, all := joinedSnapshot(count)
+			n, server := all[0], netip.MustParseAddr("9.9.9.9")
+			b.ReportAllocs()
+			for b.Loop() {
+				if s.HasMachine(n, server) {
+					b.Fatal("a machine has the address")
+				}
+			}
+		})
+	}
+}
+
+// joinedSnapshot has networks that are joined, each with 100 machines.
+func joinedSnapshot(count int) (*Snapshot, []*Network) {
+	var all []*Network
+	prev, next := new(Snapshot), new(Snapshot)
+	networks, g := prev.networks.Edit(), &group{complete: true}
+	for i := range count {
+		n := &Network{ID: origin.Network{byte(i >> 8), byte(i), 1}, ports: &ports{machines: map[netip.Addr]struct{}{}}}
+		for j := range 100 {
+			n.ports.machines[netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), byte(j)})] = struct{}{}
+		}
+		networks.Set(n.ID, n)
+		all, g.networks = append(all, n), append(g.networks, n.ID)
+	}
+	next.networks = networks.Done()
+	e := scopesEditor{prev.leader.Edit(), prev.joined.Edit()}
+	e.set(g, next)
+	next.leader, next.joined = e.leader.Done(), e.joined.Done()
+	return next, all
 }
 
 // fill makes rows networks, each with a DNS row of names names.

@@ -207,7 +207,8 @@ func (e scopesEditor) set(g *group, s *Snapshot) {
 		}
 	}
 	first, complete := g.networks[0], g.complete && len(all) == len(g.networks)
-	e.joined.Set(first, newMembers(all))
+	was, _ := e.joined.Get(first)
+	e.joined.Set(first, newMembers(all, was))
 	for _, n := range all {
 		if was, ok := e.leader.Get(n.ID); ok && was != first || !ok && complete {
 			e.leader.Set(n.ID, first)
