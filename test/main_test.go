@@ -82,14 +82,16 @@ const (
 	metricsAddr = "127.0.0.1:9153"
 )
 
-// Our flows: those of the private table, and those of each guest. Without OVN these are
-// for each resolver address UDP, TCP, and ARP or neighbour solicitations. With OVN there
-// is what a load balancer has rewritten, too: two for IPv4, for older and newer releases,
-// and one for IPv6.
+// Our flows: those of the private table, and those of each guest, for each resolver address
+// UDP, TCP, and ARP or neighbour solicitations. With OVN there is what a load balancer has
+// rewritten, too: two for IPv4, for older and newer releases, and one for IPv6. Without OVN
+// what is matched by an IPv6 address stands in a table of its own: one flow leads there from
+// each kind of packet, and one from there back for what is not ours.
 const (
-	privateFlows    = 3
-	plainGuestFlows = 2 * 3
-	guestFlows      = plainGuestFlows + 3
+	privateFlows      = 3
+	plainPrivateFlows = privateFlows + 1
+	guestFlows        = 2*3 + 3
+	plainGuestFlows   = 2*3 + 3
 )
 
 // corefile fills the endpoints of the lab and of its first node into a Corefile:

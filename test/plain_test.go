@@ -3,8 +3,10 @@
 package test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -35,6 +37,72 @@ const plainCorefile = `. {
 }
 `
 
+// What a guest asks a server of its own over IPv6 gets there, with no limit, whether puntdns
+// runs, has lost its lease, or is gone and has left its flows.
+func TestPlainOtherServer(t *testing.T) {
+	t.Parallel()
+	for _, placement := range []string{"neutron", "table 0 300"} {
+		t.Run(placement, func(t *testing.T) {
+			l := lab.New(t, lab.Options{Plain: true})
+			l.Node.OFCTL("add-flow", lab.Bridge, "table=0,priority=1,actions=NORMAL")
+			vm, server := plainGuest(l, "vm", "net-red", 11, 1), plainGuest(l, "server", "net-red", 12, 1)
+			const at = "fd00:10::12"
+			server.ServeDNS("["+at+"]:53", "db.internal. 60 IN A 192.0.2.9")
+			knows(t, vm, resolver6)
+			others := func(when string) {
+				t.Helper()
+				revalidated(l.Node)
+				for _, args := range [][]string{{}, {"+tcp"}, {"+tcp"}, {}} {
+					if got := vm.Dig(append(args, "db.internal", "@"+at)...).String(); got != "NOERROR 192.0.2.9" {
+						t.Errorf("%s, %q: %s\n%s", when, args, got, l.Node.OFCTL("dump-flows", lab.Bridge))
+					}
+				}
+			}
+			others("without puntdns")
+			s := start(t, l, strings.NewReplacer("PLACEMENT", placement, "PROPERTIES", "lease $LEASE\n rate 1 1", "UPSTREAM", "127.0.0.1:9").Replace(plainCorefile))
+			s.ready(200)
+			others("beside puntdns")
+			if got := s.metric("coredns_ofpunt_packet_ins_total"); got != 0 {
+				t.Errorf("%v packets came to puntdns", got)
+			}
+			if got := vm.Dig("db.internal", "@"+resolver6).String(); got != "NOERROR 10.0.0.21" {
+				t.Errorf("puntdns: %s", got)
+			}
+
+			before := s.mendings()
+			l.Node.OFCTL("del-flows", lab.Bridge, "table=201")
+			// Of each of the two guests UDP, TCP and solicitations, and the way on.
+			s.mended(t, before, 2*3+1, 2*3+1)
+			others("after somebody has removed the flows")
+
+			if err := s.Signal(syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			_ = s.Stop()
+			others("with puntdns dead")
+			l.Eventually("the lease is over", func() error {
+				if f := l.Node.OFCTL("dump-flows", lab.Bridge, "table=200"); strings.Contains(f, "hard_timeout") {
+					return errors.New(f)
+				}
+				return nil
+			})
+			others("without a lease")
+			// The resolver address is another server's now. The limit is still in force there,
+			// and a query over TCP takes more packets.
+			if _, err := server.Exec(within(t, wait), "ip", "-6", "address", "add", resolver6+"/128", "dev", lab.Iface, "nodad"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := vm.Exec(within(t, wait), "ip", "neigh", "replace", resolver6, "lladdr", server.MAC, "dev", lab.Iface); err != nil {
+				t.Fatal(err)
+			}
+			server.ServeDNS("["+resolver6+"]:53", "db.internal. 60 IN A 192.0.2.10")
+			if got := vm.Dig("db.internal", "@"+resolver6).String(); got != "NOERROR 192.0.2.10" {
+				t.Errorf("without a lease, at the resolver address: %s", got)
+			}
+		})
+	}
+}
+
 // What a guest may take is limited without OVN as with it, and is its own; and what
 // does not go into a datagram, or is asked by TCP, gets its answer.
 func TestPlain(t *testing.T) {
@@ -60,6 +128,9 @@ func TestPlain(t *testing.T) {
 			}
 			if got := blue.Dig("db.internal", "@"+resolver4, "+time=5").String(); got != known {
 				t.Errorf("the other guest, beside a limit: %s", got)
+			}
+			if got := burstTo(t, blue, resolver6, 90); got < 20 || got > 50 {
+				t.Errorf("%d of 90 queries over IPv6 answered, want from 20 to 50\n%s", got, l.Node.OFCTL("dump-meters", lab.Bridge))
 			}
 			s.endWell()
 

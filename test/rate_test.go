@@ -25,7 +25,12 @@ import (
 // is silence. Nobody else may answer one.
 func burst(t *testing.T, g *lab.Guest, n int) (answers int) {
 	t.Helper()
-	conn, err := g.Dial(within(t, wait), "udp", net.JoinHostPort(resolver4, "53"))
+	return burstTo(t, g, resolver4, n)
+}
+
+func burstTo(t *testing.T, g *lab.Guest, resolver string, n int) (answers int) {
+	t.Helper()
+	conn, err := g.Dial(within(t, wait), "udp", net.JoinHostPort(resolver, "53"))
 	if err != nil {
 		t.Fatal(err)
 	}

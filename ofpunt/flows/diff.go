@@ -32,8 +32,10 @@ func (m *machine) pipeline() (of pipeline, r request, ok bool) {
 			return of, nil, false
 		}
 	}
-	if !of.empty() && !m.monitored[of.entryTable()] {
-		return of, monitor{of.entryTable()}, false
+	for _, table := range of.entryTables() {
+		if !m.monitored[table] {
+			return of, monitor{table}, false
+		}
 	}
 	return of, nil, true
 }

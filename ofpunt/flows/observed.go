@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
 // observed are puntdns's flows in the switch, of any process, as far as the switch has told.
@@ -165,8 +166,7 @@ func (s *observed) applied(mods []openflow.FlowMod, flows []*flow) {
 }
 
 // superfluous are the flows that unwanted reports, in the order in which they are to go:
-// the entry flows before the private table, which is the highest, so that nothing leads
-// to what is gone.
+// the entry flows before what they lead to.
 func (s *observed) superfluous(unwanted func(*flow) bool) []openflow.FlowMod {
 	var mods []openflow.FlowMod
 	for _, f := range s.flows {
@@ -175,7 +175,20 @@ func (s *observed) superfluous(unwanted func(*flow) bool) []openflow.FlowMod {
 		}
 	}
 	slices.SortFunc(mods, func(a, b openflow.FlowMod) int {
-		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Match.Key(), b.Match.Key()))
+		return cmp.Or(cmp.Compare(depth(a.Table), depth(b.Table)), cmp.Compare(a.Table, b.Table), cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Match.Key(), b.Match.Key()))
 	})
 	return mods
+}
+
+// depth orders tables: flows lead from one to another of a higher depth, or out of all of
+// ours.
+func depth(table uint8) int {
+	switch table {
+	case placement.PrivateTable:
+		return 2
+	case placement.AddressTable:
+		return 1
+	default:
+		return 0
+	}
 }

@@ -47,12 +47,16 @@ func (p *pipeline) equal(o *pipeline) bool {
 	return p.kind == o.kind && p.table == o.table && p.priority == o.priority && sameService(&p.service, &o.service)
 }
 
-// entryTable returns the table of the entry flows.
-func (p *pipeline) entryTable() uint8 {
-	if p.kind == placement.OVN {
-		return p.table - 1
+// entryTables returns the tables of the entry flows.
+func (p *pipeline) entryTables() []uint8 {
+	switch {
+	case p.empty():
+		return nil
+	case p.kind == placement.OVN:
+		return []uint8{p.table - 1}
+	default:
+		return []uint8{p.table, placement.AddressTable}
 	}
-	return p.table
 }
 
 // empty reports whether there is no pipeline to install flows in.

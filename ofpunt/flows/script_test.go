@@ -329,6 +329,8 @@ func (s *script) flow(f *openflow.FlowMod) string {
 	switch {
 	case keyOf(f) == puntKey:
 		what = "punt"
+	case f.Table == placement.AddressTable && f.Priority == 0:
+		what = "private"
 	case f.Table != placement.PrivateTable:
 		what = fmt.Sprintf("entry in %d", f.Table)
 		for _, field := range f.Match.Fields() {

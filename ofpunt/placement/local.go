@@ -45,17 +45,49 @@ type LocalGuest struct {
 // PlanLocal places the punt in front of any pipeline: the entry flows are in table at
 // priority, and a packet that is resumed, or finds no lease, goes on in that table as if
 // they were not there.
+//
+// No flow in table matches an IPv6 address. A lookup takes the fields by layers, and looks at
+// ports only where what is before them has matched (Open vSwitch's lib/classifier.h, "Staged
+// Lookup"). So a flow with an IPv6 address and a port would have the datapath distinguish the
+// packets to any port by their destination, unless the table has a prefix trie of those. The
+// entry flows in table take what is for the port, or is a solicitation, to AddressTable,
+// whatever its address; and no other packet is compared with an address.
 func PlanLocal(s *Service, table uint8, priority uint16, guests iter.Seq[LocalGuest]) Plan {
-	p := s.private(openflow.Resubmit{Table: table})
+	onward := openflow.Resubmit{Table: table}
+	p := s.private(onward)
+	p.Private = append(p.Private, s.flow(AddressTable, priorityOnward, openflow.NewMatch(), onward))
 	queries := s.queries()
 	guard := openflow.SetField{Field: openflow.RegMasked(guardRegister, guardBit, guardBit)}
 	for g := range guests {
-		asker := []openflow.Field{openflow.InPort(g.InPort), openflow.RegMasked(guardRegister, 0, guardBit)}
+		asker := []openflow.Field{openflow.InPort(g.InPort)}
 		if g.MAC != ([6]byte{}) {
 			asker = append(asker, openflow.EthSrc(g.MAC))
 		}
-		matches := slices.Concat(queries, queriesTo(g.Addresses), s.neighbors(g.Addresses, g.Owned))
-		p.Entry = append(p.Entry, s.entries(table, priority, asker, matches, append(rateLimit(g.Meter), guard)...)...)
+		unguarded := append(asker[:len(asker):len(asker)], openflow.RegMasked(guardRegister, 0, guardBit))
+		matches, matches6, stripped6 := splitIPv6(slices.Concat(queries, queriesTo(g.Addresses), s.neighbors(g.Addresses, g.Owned)))
+		// The meter is behind the address, as what is not for us has no limit.
+		p.Entry = append(p.Entry, s.entries(AddressTable, priorityAddress, asker, matches6, append(rateLimit(g.Meter), toPrivate)...)...)
+		p.Entry = append(p.Entry, s.entries(table, priority, unguarded, stripped6, guard, openflow.Resubmit{Table: AddressTable})...)
+		p.Entry = append(p.Entry, s.entries(table, priority, unguarded, matches, append(rateLimit(g.Meter), guard, toPrivate)...)...)
 	}
 	return p
+}
+
+// splitIPv6 returns the matches without an IPv6 address, those with one, and what the latter are
+// without the address, each once.
+func splitIPv6(matches [][]openflow.Field) (without, with, stripped [][]openflow.Field) {
+	for _, m := range matches {
+		rest := slices.DeleteFunc(slices.Clone(m), func(f openflow.Field) bool {
+			return f.Name() == "ipv6_dst" || f.Name() == "nd_target"
+		})
+		if len(rest) == len(m) {
+			without = append(without, m)
+			continue
+		}
+		with = append(with, m)
+		if !slices.ContainsFunc(stripped, func(s []openflow.Field) bool { return slices.Equal(s, rest) }) {
+			stripped = append(stripped, rest)
+		}
+	}
+	return without, with, stripped
 }

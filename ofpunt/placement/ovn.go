@@ -56,7 +56,7 @@ func PlanOVN(s *Service, dnsTable uint8, guests iter.Seq[Guest]) Plan {
 			asker = append(asker, openflow.EthSrc(g.MAC))
 		}
 		matches := slices.Concat(queries, queriesTo(g.Addresses), balancedTo(g.Addresses), s.neighbors(g.Addresses, g.Owned))
-		p.Entry = append(p.Entry, s.entries(dnsTable-1, entryPriority, asker, matches, rateLimit(g.Meter)...)...)
+		p.Entry = append(p.Entry, s.entries(dnsTable-1, entryPriority, asker, matches, append(rateLimit(g.Meter), toPrivate)...)...)
 	}
 	return p
 }

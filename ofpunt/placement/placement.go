@@ -11,6 +11,18 @@
 //	└──────────────────────────┘       │    and onward, when the packet is resumed │
 //	 the pipeline goes on   ◄──────────┤  0 onward, without a lease                │
 //	                                   └───────────────────────────────────────────┘
+//
+// Without OVN a packet over IPv6 gets to PrivateTable by AddressTable, where its destination is
+// looked at. Before Open vSwitch 3.5 a table with a match on an IPv6 address has the datapath
+// need a flow for each address that anybody sends to (see [PlanLocal]).
+//
+//	table of the pipeline              AddressTable
+//	┌──────────────────────────┐       ┌───────────────────────────────────────────┐
+//	│ entry flows: for each    │       │ 10 entry flows: for each guest,           │
+//	│ guest, protocol, port    ├──────►│    address, protocol  ─► PrivateTable     │
+//	└──────────────────────────┘       │                                           │
+//	 the pipeline goes on   ◄──────────┤  0 onward, to another address             │
+//	                                   └───────────────────────────────────────────┘
 package placement
 
 import (
@@ -37,12 +49,17 @@ const (
 // are not its own there. OpenFlow ends at 254.
 const PrivateTable = 200
 
-// Priorities in the private table.
+// AddressTable is another such table. It has the entry flows that match an IPv6 address.
+const AddressTable = 201
+
+// Priorities in the private table and in AddressTable.
 const (
 	priorityOnward = 0 // to where the packet would go without us
 	// PriorityPunt is that of the punt, which matches everything and has the lease.
 	PriorityPunt  = 10
 	priorityProbe = 20 // above the punt, so that a probe works without a lease
+	// priorityAddress is that of the entry flows in AddressTable.
+	priorityAddress = 10
 )
 
 // Service says which queries are punted, and how.
@@ -68,11 +85,12 @@ type Service struct {
 // Plan is the set of flows that a switch should have. They are to be installed in order:
 // what comes first is harmless without what follows it.
 type Plan struct {
-	// Private are the flows of the private table but the punt.
+	// Private are the flows of the private tables that are no guest's, but the punt.
 	Private []openflow.FlowMod
 	// Punt is the leased flow of the private table.
 	Punt openflow.FlowMod
-	// Entry are the flows that pick the guests' packets out of the pipeline.
+	// Entry are the flows that pick the guests' packets out of the pipeline, and those that
+	// these lead to.
 	Entry []openflow.FlowMod
 }
 
@@ -107,11 +125,13 @@ func (s *Service) flow(table uint8, priority uint16, match openflow.Match, actio
 	}
 }
 
-// entries builds the entry flows of a guest, which matches asker: they send packets that
-// match one of matches to the private table, after the actions first.
-func (s *Service) entries(table uint8, priority uint16, asker []openflow.Field, matches [][]openflow.Field, first ...openflow.Action) []openflow.FlowMod {
+// toPrivate is the last action of a flow that has found a packet to punt.
+var toPrivate = openflow.Resubmit{Table: PrivateTable}
+
+// entries builds the entry flows of a guest, which matches asker: one with these actions for
+// each of matches.
+func (s *Service) entries(table uint8, priority uint16, asker []openflow.Field, matches [][]openflow.Field, actions ...openflow.Action) []openflow.FlowMod {
 	var all []openflow.FlowMod
-	actions := append(first, openflow.Resubmit{Table: PrivateTable})
 	for _, fields := range matches {
 		match := openflow.NewMatch(append(asker[:len(asker):len(asker)], fields...)...)
 		all = append(all, s.flow(table, priority, match, actions...))
