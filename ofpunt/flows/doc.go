@@ -46,7 +46,7 @@
 //
 // # Flows of earlier processes
 //
-// The flow monitors tell of those in the private table and in the entry table. For each
+// The flow monitors tell of those in the private table and in those of the entry flows. For each
 // generation that is found so, the switch is asked for all flows with that whole cookie, of
 // which Open vSwitch has an index (ofproto/ofproto.c, collect_rules_loose): what a process has
 // put into the table of a stage that has moved since is found at no cost. A mask on the cookie would have
