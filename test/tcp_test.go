@@ -553,20 +553,39 @@ func TestTCP(t *testing.T) {
 	t.Run("many connections of one guest", func(t *testing.T) {
 		s.t = t
 		s.connections(0)
+		// Each asks now and then, so that none of them ends for its silence while there are more
+		// to come, and while the one more tries again, which takes it a second.
 		var conns []*dns.Conn
+		var asking sync.WaitGroup
+		silent := make(chan struct{})
 		for range tcp.MaxOfOwner {
-			conns = append(conns, dialTCP(t, n.red, 0))
-		}
-		// With a query, none of them ends for its silence while the one more tries again,
-		// which takes it a second.
-		for i, c := range conns {
-			asks(t, c, uint16(i), "db.internal.", dns.TypeA)
-			mustTell(t, c, uint16(i), mine[n.red])
+			c := dialTCP(t, n.red, 0)
+			conns = append(conns, c)
+			asking.Go(func() {
+				query := new(dns.Msg).SetQuestion("db.internal.", dns.TypeA)
+				for {
+					err := c.WriteMsg(query)
+					if err == nil {
+						_, err = c.ReadMsg()
+					}
+					if err != nil {
+						t.Errorf("one of them: %v", err)
+						return
+					}
+					select {
+					case <-silent:
+						return
+					case <-time.After(200 * time.Millisecond):
+					}
+				}
+			})
 		}
 		_, err := n.red.Dial(within(t, wait), "tcp", net.JoinHostPort(resolver4, "53"))
 		if !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("one more: %v", err)
 		}
+		close(silent)
+		asking.Wait()
 		// Whoever is asked to leave room is told so, and closed a second later: not before
 		// the one more is refused.
 		if err := conns[0].WriteMsg(withOptions("db.internal.", dns.TypeA, keepalive())); err != nil {
