@@ -192,12 +192,18 @@ func TestPlanOVN(t *testing.T) {
 
 // A packet that is sent to the private table once more would loop there.
 func TestNoResubmitToOwnTable(t *testing.T) {
-	s := placement.Service{Pause: true}
-	p := placement.PlanOVN(&s, 30, slices.Values([]placement.Guest{{Datapath: 1, Port: 1}}))
-	for _, f := range slices.Concat(p.Private, []openflow.FlowMod{p.Punt}, p.Entry) {
-		for _, a := range f.Actions {
-			if r, ok := a.(openflow.Resubmit); ok && r.Table == f.Table {
-				t.Errorf("%s resubmits to its own table", f.String())
+	s := placement.Service{Pause: true, Neighbors: true, Addresses: []netip.AddrPort{
+		netip.MustParseAddrPort("169.254.169.254:53"), netip.MustParseAddrPort("[fd00::254]:53"),
+	}}
+	for _, p := range []placement.Plan{
+		placement.PlanOVN(&s, 30, slices.Values([]placement.Guest{{Datapath: 1, Port: 1}})),
+		placement.PlanLocal(&s, 0, 210, slices.Values([]placement.LocalGuest{{InPort: 1}})),
+	} {
+		for _, f := range slices.Concat(p.Private, []openflow.FlowMod{p.Punt}, p.Entry) {
+			for _, a := range f.Actions {
+				if r, ok := a.(openflow.Resubmit); ok && r.Table == f.Table {
+					t.Errorf("%s resubmits to its own table", f.String())
+				}
 			}
 		}
 	}
