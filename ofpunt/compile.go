@@ -123,44 +123,44 @@ func (s *server) add(b *block) error {
 func (b *block) config() *dnsserver.Config { return b.configs[0] }
 
 // agreedDatabase sets which databases have the names and guests of the bridge. It returns the
-// first block with ovnhosts, nil if none has it.
-func (s *server) agreedDatabase(blocks []*block) (named *block, err error) {
+// first ovnhosts of the blocks, nil if none has it.
+func (s *server) agreedDatabase(blocks []*block) (named nameSource, err error) {
 	for _, b := range blocks {
 		n, ok := b.config().Handler("ovnhosts").(nameSource)
 		switch {
 		case !ok:
 		case named == nil:
-			named, s.database = b, n.Database()
+			named, s.database = n, n.Database()
 		case !reflect.DeepEqual(s.database, n.Database()):
-			return nil, fmt.Errorf("%s - ofpunt %s: ovnhosts reads other databases than at %s, expected the same on one bridge", b, s.options.Bridge, named)
+			return nil, fmt.Errorf("%s - ofpunt %s: ovnhosts reads other databases than at %s, expected the same on one bridge", n.At(), s.options.Bridge, named.At())
 		}
 	}
 	return named, nil
 }
 
 // checkDatabase returns an error if the databases don't tell the guests that the placement
-// needs. named is the block that has set them.
-func (s *server) checkDatabase(first, named *block) error {
+// needs. named is the ovnhosts that has set them.
+func (s *server) checkDatabase(first *block, named nameSource) error {
 	switch {
 	case s.options.Placement != placement.OVN:
 	case named == nil:
 		return fmt.Errorf("%s - ofpunt %s: no block of this bridge has ovnhosts, which tells the guests of placement %s; expected it in at least one", first, s.options.Bridge, s.options.Placement)
 	case len(s.database.Southbound) == 0:
-		return fmt.Errorf("%s - ofpunt %s: ovnhosts reads no Southbound database, which placement %s needs; expected southbound beside northbound", named, s.options.Bridge, s.options.Placement)
+		return fmt.Errorf("%s - ofpunt %s: ovnhosts reads no Southbound database, which placement %s needs; expected southbound beside northbound", named.At(), s.options.Bridge, s.options.Placement)
 	}
 	return nil
 }
 
 // checkAddresses returns an error if the databases don't tell the resolver addresses that
-// guests have of their own. named is the block that has set them, nil for none.
-func (s *server) checkAddresses(blocks []*block, named *block) error {
+// guests have of their own. named is the ovnhosts that has set them, nil for none.
+func (s *server) checkAddresses(blocks []*block, named nameSource) error {
 	i := slices.IndexFunc(blocks, func(b *block) bool { return b.options.perGuest() })
 	switch {
 	case i < 0 || !s.options.perGuest():
 	case named == nil:
 		return blocks[i].directive.Errorf("address", "no block of this bridge has ovnhosts, whose databases tell the addresses of dhcp and gateway; expected it in at least one")
 	case s.options.DHCP && len(s.database.Northbound) == 0:
-		return blocks[i].directive.Errorf("address", "ovnhosts at %s reads no Northbound database, which has the DHCP options for dhcp; expected northbound there", named)
+		return blocks[i].directive.Errorf("address", "ovnhosts at %s reads no Northbound database, which has the DHCP options for dhcp; expected northbound there", named.At())
 	}
 	return nil
 }

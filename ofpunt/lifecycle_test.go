@@ -101,7 +101,7 @@ func TestBlocksThatDisagree(t *testing.T) {
 		{"other properties", one + "\na. {\n ofpunt br-int {\n lease 3s\n }\n ovnhosts {\n $SB\n }\n}\n",
 			[]string{"Corefile:2", "Corefile:12", "other properties", "lease", "expected the same or none"}},
 		{"other databases", one + "\na. {\n ofpunt br-int\n ovnhosts {\n southbound unix:/elsewhere\n }\n}\n",
-			[]string{"Corefile:2", "Corefile:12", "other databases"}},
+			[]string{"Corefile:13 - ofpunt", "than at Corefile:6", "other databases"}},
 		{"no ovnhosts", ". {\n ofpunt br-int {\n $SOCKETS\n }\n}\n", []string{"Corefile:2", "no block of this bridge has ovnhosts"}},
 		{"loop", ". {\n ofpunt br-int {\n $SOCKETS\n }\n ovnhosts {\n $SB\n }\n loop\n}\n", []string{"Corefile:2", "loop", "no socket"}},
 		{"view by the asker without metadata", strings.Replace(one, ". {", ". {\n view v {\n expr type() == 'A'\n expr metadata('ofpunt/switch') == 'red'\n }", 1),

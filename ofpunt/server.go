@@ -13,6 +13,7 @@ import (
 	"github.com/coredns/coredns/plugin/pkg/transport"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -67,9 +68,12 @@ type server struct {
 	durations map[string]prometheus.Observer
 }
 
-// nameSource tells which databases know the guests. The ovnhosts handler of a block implements
-// it.
-type nameSource interface{ Database() ovn.Config }
+// nameSource tells which databases know the guests, and the line of the Corefile that names
+// them. The ovnhosts handler of a block implements it.
+type nameSource interface {
+	Database() ovn.Config
+	At() corefile.Position
+}
 
 // answerer reports which names a block answers for by itself. The handlers of a block for
 // ovnhosts and neutronhosts implement it.

@@ -44,7 +44,10 @@ var corefileRefusals = []struct{ name, text, want string }{
 	{"placement ovn with a table", withOfpunt("placement ovn 30 # here"), "placement: .*expected ovn"},
 	{"placement table without one", withOfpunt("placement table # here"), "placement: .*expected"},
 	{"placement table out of range", withOfpunt("placement table 256 # here"), "placement: .*expected"},
-	{"dhcp without Northbound", withOfpunt("address 10.0.0.1 dhcp # here"), `address: ovnhosts at .*Corefile.wrong:\d+ reads no Northbound.*expected northbound`},
+	{"dhcp without Northbound", "\n. {\n ofpunt br-int {\n openflow OF\n ovsdb OVSDB\n address 10.0.0.1 dhcp # here\n }\n ovnhosts { # here\n southbound SB\n }\n}",
+		`address: ovnhosts at .*Corefile.wrong:8 reads no Northbound.*expected northbound`},
+	{"placement ovn without Southbound", "\n. {\n ofpunt br-int {\n openflow OF\n ovsdb OVSDB\n }\n ovnhosts { # here\n northbound SB\n }\n}",
+		"ovnhosts reads no Southbound.*expected southbound"},
 	{"gateway without ovnhosts", "\n. {\n ofpunt br-int {\n openflow OF\n ovsdb OVSDB\n placement neutron\n address gateway # here\n }\n whoami\n}",
 		"address: no block of this bridge has ovnhosts.*dhcp and gateway.*expected"},
 	{"any and gateway", withOfpunt("address any gateway # here"), `any stands alone`},
@@ -179,19 +182,21 @@ other.test {
 }`, `other properties than at .* \(arp\), expected the same or none`},
 	{"other databases on one bridge", `
 . {
-    ofpunt br-int { # here
+    ofpunt br-int {
         openflow OF
         ovsdb OVSDB
     }
-    NAMES
+    ovnhosts { # here
+        southbound SB
+    }
 }
 other.test {
-    ofpunt br-int # here
-    ovnhosts {
+    ofpunt br-int
+    ovnhosts { # here
         southbound SB
         monitor all
     }
-}`, "other databases.*expected the same"},
+}`, "ovnhosts reads other databases.*expected the same"},
 }
 
 // ofpuntLine is a Corefile with an ofpunt directive in it.

@@ -64,6 +64,9 @@ func (*Handler) Name() string { return name }
 // databases.
 func (h *Handler) Database() ovn.Config { return h.config }
 
+// At returns where the directive stands in the Corefile.
+func (h *Handler) At() corefile.Position { return h.directive.At }
+
 // Covers reports whether all names of a zone are in the handler's zones.
 func (h *Handler) Covers(zone string) bool { return plugin.Zones(h.Zones).Matches(zone) != "" }
 
