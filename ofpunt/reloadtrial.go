@@ -181,12 +181,14 @@ func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 	go func() { endpoints <- s.tryEndpoints(ctx, b) }()
 	shared := s.source != nil && s.source == current.source
 	var told bool
-	known := true
+	known, view := true, b.ports.View()
 	if !shared {
 		told = b.awaitSettled(ctx, s)
+		// Without its chassis nothing is settled. That there is more to read is no reason then.
+		known = told || !s.settledBefore || s.source == nil || view == nil || !s.source.LacksChassis(s.chassis(view))
 	} else {
 		told = s.awaitRequested(ctx)
-		if view := b.ports.View(); s.settledBefore && view != nil && s.chassis(view) != current.chassis(view) {
+		if s.settledBefore && view != nil && s.chassis(view) != current.chassis(view) {
 			known = s.awaitChassis(ctx, s.chassis(view))
 		}
 	}
@@ -197,14 +199,14 @@ func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 		return fmt.Errorf("ofpunt %s: chassis: %w", s.options.Bridge, *err)
 	}
 	if !known {
-		return fmt.Errorf("ofpunt %s: chassis: the Southbound database has no chassis %q; expected one that it has, as that of the Corefile before", s.options.Bridge, s.chassis(b.ports.View()))
+		return fmt.Errorf("ofpunt %s: chassis: the Southbound database has no chassis %q; expected one that it has, as that of the Corefile before", s.options.Bridge, s.chassis(view))
 	}
 	if s.settledBefore && !told {
-		lacks := strings.Join(s.source.Status().Lacks(), "; ")
+		lacks, expected := strings.Join(s.source.Status().Lacks(), "; "), "some that can be reached"
 		if lacks == "" {
-			lacks = "there is more to read"
+			lacks, expected = "there is more to read", "some that are read within that time"
 		}
-		return fmt.Errorf("ofpunt %s: the databases have not told everything within %s, as those of the Corefile before have: %s; expected some that can be reached", s.options.Bridge, trialTimeout, lacks)
+		return fmt.Errorf("ofpunt %s: the databases have not told everything within %s, as those of the Corefile before have: %s; expected %s", s.options.Bridge, trialTimeout, lacks, expected)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
@@ -320,6 +321,50 @@ func TestTrySharedDatabases(t *testing.T) {
 		}
 		s.until(func(now *ovn.Snapshot) bool { return now.Settled })
 	}
+}
+
+// The chassis that Southbound does not have is the reason, though the Corefile adds a database
+// and there is more to read.
+func TestTryUnknownChassisWithMore(t *testing.T) {
+	s := newSouthbound(t, 3)
+	connectedBridges(t, "br-desired")
+	b := bridges.get("br-desired")
+	b.current.Store(s.server)
+	b.ports.Set(s.view)
+	northbound := ovsdbtest.Start(t, "/usr/share/ovn/ovn-nb.ovsschema")
+	for _, tt := range []struct{ name, chassis, northbound, want string }{
+		{"unknown", "nowhere", northbound.Endpoint, `ofpunt br-desired: chassis: the Southbound database has no chassis "nowhere"; expected one that it has`},
+		{"unknown, and a database that is not there", "nowhere", "unix:" + filepath.Join(t.TempDir(), "nb"), `has no chassis "nowhere"`},
+		{"a database that is not there", "hv1", "unix:" + filepath.Join(t.TempDir(), "nb"), "OVN_Northbound: not in sync: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database}
+			next.options.Chassis, next.database.Northbound = tt.chassis, []string{tt.northbound}
+			defer next.close()
+			source, err := ovn.Acquire(next.database)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer source.Release()
+			for deadline := time.After(20 * time.Second); !isTried(source.Status()); {
+				select {
+				case <-time.After(time.Millisecond): // a failure to connect changes no snapshot
+				case <-deadline:
+					t.Fatalf("%+v", source.Status())
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if err := tryAll(ctx, []*server{next}, ""); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// isTried reports whether each database is in sync, or can't be.
+func isTried(s ovn.Status) bool {
+	return !slices.ContainsFunc(s, func(d ovn.DatabaseStatus) bool { return !d.Synced && d.Err == nil })
 }
 
 // A snapshot that was enough counts, though another server asks for more of the same

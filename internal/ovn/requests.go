@@ -33,6 +33,13 @@ func (s *Source) HasChassis(name string) bool {
 	return len(s.sb.chassisNamed[name]) > 0
 }
 
+// LacksChassis reports whether Southbound is in sync and has no chassis of that name.
+func (s *Source) LacksChassis(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sb != nil && s.sb.status.Synced && len(s.sb.chassisNamed[name]) == 0
+}
+
 // Requests is what a plugin asks of a Source beside what the guests here need.
 type Requests struct {
 	// Routers has Snapshot.RouterScope work, and so the networks read that are joined to those
