@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/flows"
@@ -46,9 +47,9 @@ type guestList struct {
 	options  *bridgeOptions
 	snapshot *ovn.Snapshot // nil without databases
 	guests   []flows.Guest
-	// withoutAddress counts, by network, the guests that are not in guests, as they have no
+	// withoutAddress has, by network, the guests that are not in guests, as they have no
 	// resolver address.
-	withoutAddress map[string]int
+	withoutAddress map[string]addressless
 	// addressless are the logical ports in withoutAddress: an external one may be several
 	// guests to the switch, one for each of its MAC addresses and localnet ports.
 	addressless map[*ovn.Port]struct{}
@@ -66,7 +67,7 @@ type sharedAddresses struct {
 func newGuestList(o *bridgeOptions, snapshot *ovn.Snapshot) *guestList {
 	return &guestList{
 		options: o, snapshot: snapshot,
-		withoutAddress: map[string]int{}, addressless: map[*ovn.Port]struct{}{},
+		withoutAddress: map[string]addressless{}, addressless: map[*ovn.Port]struct{}{},
 		shared: map[sharedAddresses][]netip.AddrPort{},
 	}
 }
@@ -81,7 +82,7 @@ func (l *guestList) add(g flows.Guest, p *ovn.Port, isOwned func(netip.Addr) boo
 	if o.perGuest() && len(o.Addresses)+len(g.Addresses) == 0 {
 		if _, counted := l.addressless[p]; p != nil && !counted {
 			l.addressless[p] = struct{}{}
-			l.withoutAddress[fmt.Sprintf("%q (%s)", p.SwitchName, p.Network)]++
+			l.addAddressless(p)
 		}
 		return
 	}
@@ -103,39 +104,110 @@ func (l *guestList) addresses(p *ovn.Port) []netip.AddrPort {
 	return all
 }
 
-// addresslessNetworks are the networks that have guests here without a resolver address, as
-// they were logged. The goroutine of the session has them.
-type addresslessNetworks map[string]int
+// addressless are the guests of one network that have no resolver address.
+type addressless struct {
+	guests int
+	// machines are DNS servers that DHCP announces to them and that are left to the machines
+	// which have their addresses. They are sorted, and at most maxMachines.
+	machines []netip.Addr
+}
 
-// update takes the numbers of guests, by network, and returns the lines to log of the networks
-// whose state has changed.
-func (a *addresslessNetworks) update(now map[string]int) (lines []string) {
+// maxMachines bounds the addresses of a line of the log.
+const maxMachines = 4
+
+// addAddressless counts a guest that has no resolver address.
+func (l *guestList) addAddressless(p *ovn.Port) {
+	network := fmt.Sprintf("%q (%s)", p.SwitchName, p.Network)
+	of := l.withoutAddress[network]
+	of.guests++
+	if n := l.snapshot.Network(p.Network); n != nil && l.options.DHCP {
+		for _, a := range p.DNSServers {
+			at, known := slices.BinarySearchFunc(of.machines, a, netip.Addr.Compare)
+			if !known && len(of.machines) < maxMachines && l.snapshot.HasMachine(n, a) {
+				of.machines = slices.Insert(of.machines, at, a)
+			}
+		}
+	}
+	l.withoutAddress[network] = of
+}
+
+// perGuestWords returns the words of address that give guests resolver addresses of their own.
+func (o *bridgeOptions) perGuestWords() string {
+	switch {
+	case o.DHCP && o.Gateways:
+		return "dhcp and gateway"
+	case o.DHCP:
+		return "dhcp"
+	}
+	return "gateway"
+}
+
+// why says why the guests are not served.
+func (a addressless) why(o *bridgeOptions) string {
+	verb := "gives"
+	if o.DHCP && o.Gateways {
+		verb = "give"
+	}
+	text := fmt.Sprintf("%s of address %s them no resolver address", o.perGuestWords(), verb)
+	if len(a.machines) > 0 {
+		text += fmt.Sprintf(" (DHCP announces %s, left to the port that has the address)", joinAddresses(a.machines))
+	}
+	return text
+}
+
+func joinAddresses(all []netip.Addr) string {
+	texts := make([]string, len(all))
+	for i, a := range all {
+		texts[i] = a.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// addresslessNetworks are the networks that have guests here without a resolver address, with
+// the reason that was logged. The goroutine of the session has them.
+type addresslessNetworks map[string]string
+
+// update takes the guests of now, by network, and returns the lines to log of the networks
+// whose guests are not served, or for another reason than before, and of those that have none
+// any more.
+func (a *addresslessNetworks) update(o *bridgeOptions, now map[string]addressless) (unserved, served []string) {
+	logged := addresslessNetworks{}
 	for _, network := range slices.Sorted(maps.Keys(now)) {
-		if _, logged := (*a)[network]; !logged {
-			lines = append(lines, fmt.Sprintf("switch %s: its guests are not served, as dhcp and gateway of address give them no resolver address: %d", network, now[network]))
+		of := now[network]
+		logged[network] = of.why(o)
+		if (*a)[network] != logged[network] {
+			unserved = append(unserved, fmt.Sprintf("switch %s: its guests are not served, as %s; guests: %d", network, logged[network], of.guests))
 		}
 	}
 	for _, network := range slices.Sorted(maps.Keys(*a)) {
 		if _, still := now[network]; !still {
-			lines = append(lines, fmt.Sprintf("switch %s: no guest is without a resolver address any more", network))
+			served = append(served, fmt.Sprintf("switch %s: no guest is without a resolver address any more", network))
 		}
 	}
-	*a = now
-	return lines
+	*a = logged
+	return unserved, served
 }
 
 // reportAddressless logs and counts the guests that have no resolver address.
-func (s *session) reportAddressless() {
+func (s *session) reportAddressless(o *bridgeOptions) {
 	if s.flows.Yielding() {
 		return
 	}
 	now := s.desired.withoutAddress
-	for _, line := range s.bridge.addressless.update(now) {
+	unserved, served := s.bridge.addressless.update(o, now)
+	for _, line := range unserved {
 		log.Warningf("Bridge %s: %s", s.bridge.name, line)
 	}
-	total := 0
-	for _, n := range now {
-		total += n
+	for _, line := range served {
+		log.Infof("Bridge %s: %s", s.bridge.name, line)
 	}
-	metric.WithoutAddress.WithLabelValues(s.bridge.name).Set(float64(total))
+	metric.WithoutAddress.WithLabelValues(s.bridge.name).Set(float64(countAddressless(now)))
+}
+
+// countAddressless returns how many guests of all networks have no resolver address.
+func countAddressless(of map[string]addressless) (guests int) {
+	for _, a := range of {
+		guests += a.guests
+	}
+	return guests
 }

@@ -5,14 +5,19 @@ package ofpunt
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	clog "github.com/coredns/coredns/plugin/pkg/log"
+
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+	"github.com/puntdns/puntdns/internal/testio"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -84,8 +89,12 @@ func (x *tenants) awaits(want ...string) []flows.Guest {
 		for _, g := range guests {
 			got = append(got, fmt.Sprint(g.Port, g.Addresses, g.Owned))
 		}
-		for network, n := range without {
-			got = append(got, fmt.Sprint(strings.Fields(network)[0], " ", n))
+		for _, network := range slices.Sorted(maps.Keys(without)) {
+			line := fmt.Sprint(strings.Fields(network)[0], " ", without[network].guests)
+			if machines := without[network].machines; len(machines) > 0 {
+				line += fmt.Sprint(" ", machines)
+			}
+			got = append(got, line)
 		}
 		if slices.Equal(got, want) {
 			return guests
@@ -184,21 +193,79 @@ func TestOwnAddressesOfOptions(t *testing.T) {
 	}
 }
 
+// A network whose DNS server is a machine of the tenant has no resolver address, and which machine
+// that is.
+func TestAddresslessByMachine(t *testing.T) {
+	x := newTenants(t, func(o *bridgeOptions) { o.DHCP = true })
+	x.transact(`{"op":"update","table":"DHCP_Options","where":[["external_ids","includes",["map",[["of","red"]]]]],"row":{"options":["map",[["dns_server","{10.0.0.11,10.0.0.10}"]]]}}`)
+	const blue = "[9.9.9.9:53 10.0.0.53:53] []"
+	x.awaits("20 "+blue, "21 "+blue, `"bare" 2`, `"red" 2 [10.0.0.10 10.0.0.11]`)
+}
+
 // The state of a network is logged when it changes, and once.
 func TestAddresslessNetworks(t *testing.T) {
+	dhcp, both := &bridgeOptions{DHCP: true}, &bridgeOptions{DHCP: true, Gateways: true}
+	machine := []netip.Addr{netip.MustParseAddr("10.0.0.53")}
 	var a addresslessNetworks
 	for _, step := range []struct {
-		now  map[string]int
-		want string
+		options *bridgeOptions
+		now     map[string]addressless
+		want    string
 	}{
-		{map[string]int{}, ""},
-		{map[string]int{"b": 1, "a": 3}, "switch a: its guests are not served, as dhcp and gateway of address give them no resolver address: 3|switch b: its guests are not served, as dhcp and gateway of address give them no resolver address: 1"},
-		{map[string]int{"b": 2, "a": 3}, ""},
-		{map[string]int{"b": 2}, "switch a: no guest is without a resolver address any more"},
-		{nil, "switch b: no guest is without a resolver address any more"},
+		{both, map[string]addressless{}, ""},
+		{both, map[string]addressless{"b": {guests: 1}, "a": {guests: 3}},
+			"switch a: its guests are not served, as dhcp and gateway of address give them no resolver address; guests: 3|" +
+				"switch b: its guests are not served, as dhcp and gateway of address give them no resolver address; guests: 1"},
+		{both, map[string]addressless{"b": {guests: 2}, "a": {guests: 3}}, ""},
+		{both, map[string]addressless{"b": {guests: 2}}, "good: switch a: no guest is without a resolver address any more"},
+		{both, nil, "good: switch b: no guest is without a resolver address any more"},
+		{dhcp, map[string]addressless{"b": {guests: 2, machines: machine}},
+			"switch b: its guests are not served, as dhcp of address gives them no resolver address (DHCP announces 10.0.0.53, left to the port that has the address); guests: 2"},
+		{dhcp, map[string]addressless{"b": {guests: 1, machines: machine}}, ""},
+		{dhcp, map[string]addressless{"b": {guests: 1}}, "switch b: its guests are not served, as dhcp of address gives them no resolver address; guests: 1"},
 	} {
-		if got := strings.Join(a.update(step.now), "|"); got != step.want {
-			t.Errorf("%v: got %s, want %s", step.now, got, step.want)
+		got, good := a.update(step.options, step.now)
+		for _, line := range good {
+			got = append(got, "good: "+line)
 		}
+		if text := strings.Join(got, "|"); text != step.want {
+			t.Errorf("%v: got %s, want %s", step.now, text, step.want)
+		}
+	}
+}
+
+// That guests have lost their addresses is a warning, that they have some again is none. A
+// reload that leaves nobody served tells that the addresses are why.
+func TestAddresslessLevels(t *testing.T) {
+	var out testio.Log
+	clog.SetOutput(&out)
+	defer clog.SetOutput(os.Stderr)
+	s, _ := pairSession(t, func() {})
+	o := &bridgeOptions{DHCP: true}
+	s.desired.withoutAddress = map[string]addressless{"a": {guests: 3}}
+	s.reportAddressless(o)
+	s.desired.withoutAddress = nil
+	s.reportAddressless(o)
+	for _, want := range []string{
+		"[WARNING] plugin/ofpunt: Bridge br-reader: switch a: its guests are not served, as dhcp of address gives them no resolver address; guests: 3\n",
+		"[INFO] plugin/ofpunt: Bridge br-reader: switch a: no guest is without a resolver address any more\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the log has\n%s\nwant %s", out.String(), want)
+		}
+	}
+
+	before, after := s.bridge.current.Load(), chainServer(t)
+	after.options.DHCP, after.options.Addresses = true, nil
+	s.bridge.ports.Set(ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{Name: "tap-a", OFPort: 1, IfaceID: "a"}}}, nil))
+	s.bridge.served.set(before, 5)
+	s.bridge.current.Store(after)
+	s.bridge.served.set(after, 0)
+	s.desired.withoutAddress = map[string]addressless{"a": {guests: 3}, "b": {guests: 2}}
+	s.reportUnserved(after)
+	s.reportUnserved(after)
+	const want = "the Corefile that was reloaded serves no guest here, before: 5; dhcp of address gives none of 5 a resolver address; expected one that the databases have, or an IP beside it\n"
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("the log has\n%s\nwant %s", out.String(), want)
 	}
 }

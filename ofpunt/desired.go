@@ -21,9 +21,9 @@ type desired struct {
 	controllerID uint16
 	madeOf       guestInputs
 	guests       []flows.Guest
-	// withoutAddress counts, by network, the guests that are left out of guests, as they
-	// have no resolver address.
-	withoutAddress map[string]int
+	// withoutAddress has, by network, the guests that are left out of guests, as they have
+	// no resolver address.
+	withoutAddress map[string]addressless
 }
 
 // guestInputs is what a list of guests is made of.
@@ -85,9 +85,9 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 	return w
 }
 
-// listGuests lists the guests that have a resolver address, sorted by their keys, and counts
-// the others by network.
-func listGuests(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot) (guests []flows.Guest, withoutAddress map[string]int) {
+// listGuests lists the guests that have a resolver address, sorted by their keys, and the
+// others by network.
+func listGuests(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot) (guests []flows.Guest, withoutAddress map[string]addressless) {
 	l := newGuestList(o, snapshot)
 	if o.Placement == placement.OVN {
 		ovnGuests(l, snapshot)

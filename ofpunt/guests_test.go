@@ -125,8 +125,8 @@ func TestExternalGuestWithoutAddress(t *testing.T) {
 		t.Fatalf("guests %+v, and without addresses %v", guests, without)
 	}
 	for network, n := range without {
-		if n != 2 {
-			t.Errorf("%d in %s, want the two ports", n, network)
+		if n.guests != 2 {
+			t.Errorf("%d in %s, want the two ports", n.guests, network)
 		}
 	}
 }

@@ -145,7 +145,7 @@ func (s *session) reconcile(ctx context.Context, srv *server) error {
 	}
 	if view := s.bridge.ports.View(); view != nil && !view.Absent() && srv.settled() {
 		s.bridge.served.set(srv, len(s.desired.guests))
-		s.reportAddressless()
+		s.reportAddressless(&srv.options)
 	}
 	return err
 }

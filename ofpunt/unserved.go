@@ -81,6 +81,15 @@ func (g *servedGuests) beat() (before int) {
 	return 0
 }
 
+// whyNone says why a Corefile serves no guest, and what was expected of it. withoutAddress has
+// those that lack nothing but a resolver address.
+func whyNone(o *bridgeOptions, withoutAddress map[string]addressless) string {
+	if n := countAddressless(withoutAddress); n > 0 {
+		return fmt.Sprintf("%s of address gives none of %d a resolver address; expected one that the databases have, or an IP beside it", o.perGuestWords(), n)
+	}
+	return "expected the placement, chassis and databases that they are of"
+}
+
 // noneBound returns why placement neutron serves nobody, though the bridge has interfaces
 // with the names of logical ports; empty if Neutron's agent has bound one, or there are none.
 func noneBound(o *bridgeOptions, view *ports.View) string {
@@ -133,7 +142,7 @@ func (s *session) reportUnserved(srv *server) {
 		return
 	}
 	if before := s.bridge.served.beat(); before > 0 {
-		log.Warningf("Bridge %s: the Corefile that was reloaded serves no guest here, before: %d; expected the placement, chassis and databases that they are of", s.bridge.name, before)
+		log.Warningf("Bridge %s: the Corefile that was reloaded serves no guest here, before: %d; %s", s.bridge.name, before, whyNone(&srv.options, s.desired.withoutAddress))
 	}
 	u, gauge := &s.bridge.unserved, metric.Unserved.WithLabelValues(s.bridge.name)
 	if srv.source == nil {

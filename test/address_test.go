@@ -208,7 +208,7 @@ func TestAddressChanges(t *testing.T) {
 			return nil
 		})
 	}
-	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-int: switch "alone" \([0-9a-f-]+\): .*no resolver address: 1`)
+	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-int: switch "alone" \([0-9a-f-]+\): .*no resolver address; guests: 1`)
 	addressless(1)
 
 	var asking []*questioner
@@ -237,7 +237,7 @@ func TestAddressChanges(t *testing.T) {
 	before = s.metric("coredns_ofpunt_flow_installs_total")
 	l.AddRouter("r-alone", lab.RouterPort{Switch: "alone", MAC: "02:00:00:00:02:01", Networks: []string{"10.0.2.1/24"}})
 	untilAsked(l, alone, "10.0.2.1", "db.internal", "NOERROR 30 10.0.2.21")
-	s.log(`plugin/ofpunt: Bridge br-int: switch "alone" .*any more`)
+	s.log(`\[INFO\] plugin/ofpunt: Bridge br-int: switch "alone" .*any more`)
 	addressless(0)
 	if got := s.metric("coredns_ofpunt_flow_installs_total") - before; got != 4 {
 		t.Errorf("%v flows were installed for a router, want 4", got)
