@@ -164,12 +164,7 @@ func rewriteUses(block caddyfile.ServerBlock) (all []zonedAskerUse) {
 	d := dispenser(block.Tokens["rewrite"])
 	for d.Next() {
 		at := caddyfile.Token{File: d.File(), Line: d.Line()}
-		args := d.RemainingArgs()
-		if len(args) < 2 {
-			for d.NextBlock() {
-				args = append(args, d.Val())
-			}
-		}
+		args := rewriteArgs(&d)
 		i := slices.IndexFunc(args[:min(2, len(args))], func(s string) bool { return strings.EqualFold(s, "edns0") })
 		if i < 0 || len(args) < i+3 || strings.EqualFold(args[i+2], "unset") {
 			continue
@@ -186,6 +181,17 @@ func rewriteUses(block caddyfile.ServerBlock) (all []zonedAskerUse) {
 		}
 	}
 	return all
+}
+
+// rewriteArgs returns the words of the rule that d stands before, those in braces included.
+func rewriteArgs(d *caddyfile.Dispenser) []string {
+	args := d.RemainingArgs()
+	if len(args) < 2 {
+		for d.NextBlock() {
+			args = append(args, d.Val())
+		}
+	}
+	return args
 }
 
 // readByVariable returns what a variable of rewrite says of the asker, empty for nothing.

@@ -84,36 +84,98 @@ type labelUse struct {
 	// closed is set if the text ends there: if not, it goes on with a character that no
 	// label has.
 	closed bool
-	at     caddyfile.Token
+	// computed is set if the text is no label by itself, but what the name of one is made of.
+	computed bool
+	at       caddyfile.Token
 }
 
-// labelText matches a label up to what closes it in the syntax of a reader: a quotation mark or
-// a brace. The group is empty if something else follows.
-var labelText = regexp.MustCompile(`\b` + name + "/[^\\s'\"`{}]*(['\"`}]?)")
+var (
+	// labelText matches a label up to what closes it in the syntax of a reader: a quotation
+	// mark or a brace. The group is empty if something else follows.
+	labelText = regexp.MustCompile(`\b` + name + "/[^\\s'\"`{}]*(['\"`}]?)")
+	// labelPart matches what labels for external_ids end in, behind a quotation mark.
+	labelPart = regexp.MustCompile("['\"`]/?(external-id/[^\\s'\"`{}]*)(['\"`])")
+)
 
 // labelUses returns those of a block, in the order of labelReaders.
 func labelUses(block caddyfile.ServerBlock) (uses []labelUse) {
 	for _, reader := range labelReaders {
+		whole, computes := readMetadata(reader, block)
 		for _, t := range block.Tokens[reader] {
 			for _, m := range labelText.FindAllStringSubmatch(t.Text, -1) {
-				uses = append(uses, labelUse{reader, strings.TrimSuffix(m[0], m[1]), m[1] != "", t})
+				label := strings.TrimSuffix(m[0], m[1])
+				uses = append(uses, labelUse{reader, label, m[1] != "", computes && !whole[label], t})
+			}
+			if computes {
+				for _, m := range labelPart.FindAllStringSubmatch(t.Text, -1) {
+					uses = append(uses, labelUse{reader, m[1], true, true, t})
+				}
 			}
 		}
 	}
 	return uses
 }
 
-// wrongLabel says why a use has no value in its block, empty if it has one. The reader would see
-// an empty string, or the text as it is written.
+// wrongLabel says why a use has no value in its block, empty if it has one, or that is not
+// known. The reader would see an empty string, or the text as it is written.
 func wrongLabel(u labelUse, block caddyfile.ServerBlock) string {
 	_, isKey := externalIDKeyOf(u.label)
 	switch {
+	case u.computed && !isKey:
+		if strings.Contains(u.label, "external-id/") && !namesKey(block) {
+			return fmt.Sprintf("is empty where its name is computed, as only keys that the block names in full are read; expected %sKEY in one text", externalIDLabel)
+		}
 	case !u.closed || !isKey && !slices.Contains(labelNames(), u.label):
 		return fmt.Sprintf("is none of ofpunt's; expected one of %s, %sKEY with a key of letters, digits and _ . : / -", strings.Join(labelNames(), ", "), externalIDLabel)
-	case len(block.Tokens["metadata"]) == 0:
+	}
+	if len(block.Tokens["metadata"]) == 0 {
 		return "is empty without metadata; expected a line with metadata in the block"
 	}
 	return ""
+}
+
+// namesKey reports whether the block names a label for a key of external_ids in full.
+func namesKey(block caddyfile.ServerBlock) bool {
+	return slices.ContainsFunc(namedLabels(block), func(l label) bool {
+		_, isKey := externalIDKeyOf(l.name)
+		return isKey
+	})
+}
+
+// literalLabel is a label that a rule of rewrite does not replace by its value.
+type literalLabel struct {
+	label string
+	at    caddyfile.Token
+}
+
+var bracedLabel = regexp.MustCompile(`\{(` + name + `/[^\s{}]*)\}`)
+
+// literalLabels returns the labels in braces in the names of rewrite rules that lack the word
+// metadata: "rewrite [continue|stop] name [TYPE] FROM TO [metadata]".
+func literalLabels(block caddyfile.ServerBlock) (literals []literalLabel) {
+	d := dispenser(block.Tokens["rewrite"])
+	for d.Next() {
+		at := caddyfile.Token{File: d.File(), Line: d.Line()}
+		args := rewriteArgs(&d)
+		i := slices.IndexFunc(args[:min(2, len(args))], func(s string) bool { return strings.EqualFold(s, "name") })
+		if i < 0 || len(args) > i+4 && args[i+4] == "metadata" {
+			continue
+		}
+		for _, arg := range args[i+1:] {
+			for _, m := range bracedLabel.FindAllStringSubmatch(arg, -1) {
+				literals = append(literals, literalLabel{m[1], at})
+			}
+		}
+	}
+	return literals
+}
+
+// warnOfLiterals warns of labels that rewrite takes for a part of a name.
+func (b *block) warnOfLiterals(block caddyfile.ServerBlock) {
+	for _, l := range literalLabels(block) {
+		log.Warningf("%s - ofpunt %s: rewrite at %s has {%s} in a rule without the word metadata, and takes it as it is written; expected rewrite name regex FROM TO metadata",
+			b, b.options.Bridge, locationOf(b.file, l.at), l.label)
+	}
 }
 
 // labelNames returns the names of all labels that need no key.
@@ -136,6 +198,7 @@ func (b *block) readLabels(file string, block caddyfile.ServerBlock) error {
 			return err
 		}
 	}
+	b.warnOfLiterals(block)
 	return nil
 }
 
@@ -197,20 +260,33 @@ func namedLabels(block caddyfile.ServerBlock) (named []label) {
 // computesLabels reports whether a plugin of the block reads a label whose name is no text in
 // the Corefile.
 func computesLabels(block caddyfile.ServerBlock) bool {
-	for _, reader := range []string{"template", "view"} {
-		var text strings.Builder
-		for _, t := range block.Tokens[reader] {
-			text.WriteString(t.Text + " ")
-		}
-		for _, call := range []*regexp.Regexp{metadataCall, metaCall} {
-			for _, m := range call.FindAllStringSubmatch(text.String(), -1) {
-				if m[1]+m[2] == "" {
-					return true
-				}
+	return slices.ContainsFunc(labelReaders, func(reader string) bool {
+		_, computes := readMetadata(reader, block)
+		return computes
+	})
+}
+
+// readMetadata returns the labels that a plugin of the block reads by a text that is the whole
+// name. It reports whether the plugin computes the names of others.
+func readMetadata(reader string, block caddyfile.ServerBlock) (whole map[string]bool, computes bool) {
+	if reader != "template" && reader != "view" {
+		return nil, false
+	}
+	var text strings.Builder
+	for _, t := range block.Tokens[reader] {
+		text.WriteString(t.Text + " ")
+	}
+	whole = make(map[string]bool)
+	for _, call := range []*regexp.Regexp{metadataCall, metaCall} {
+		for _, m := range call.FindAllStringSubmatch(text.String(), -1) {
+			if label := m[1] + m[2]; label != "" {
+				whole[label] = true
+			} else {
+				computes = true
 			}
 		}
 	}
-	return false
+	return whole, computes
 }
 
 // addLabelRequests adds to r what labels need of the databases.

@@ -20,6 +20,7 @@ import (
 // reads it.
 func TestLabels(t *testing.T) {
 	const missing = "is empty without metadata; expected a line with metadata in the block"
+	const computed = "is empty where its name is computed, as only keys that the block names in full are read; expected ofpunt/external-id/KEY in one text"
 	tests := []struct{ name, text, want string }{
 		{"none", "view v {\n expr name() != 'x.'\n }", ""},
 		{"of a view", "metadata\nview v {\n expr metadata('ofpunt/switch') == 'red'\n }", ""},
@@ -38,6 +39,15 @@ func TestLabels(t *testing.T) {
 		{"a key with a space", "metadata\nview v {\n expr metadata('ofpunt/external-id/a b') == '1'\n }", "view 4 ofpunt/external-id/a is none of ofpunt's"},
 		{"a label with more behind it", "metadata\nview v {\n expr metadata('ofpunt/switch.x') == '1'\n }", "view 4 ofpunt/switch.x is none of ofpunt's"},
 		{"in backquotes", "template IN A {\n answer \"{{ .Meta `ofpunt/port` }}\"\n }", "template 3 ofpunt/port " + missing},
+		{"made of a format", "metadata\ntemplate IN A {\n answer \"{{ .Meta (printf \\\"ofpunt/%s\\\" \\\"router\\\") }}\"\n }", ""},
+		{"made of a format without metadata", "template IN A {\n answer \"{{ .Meta (printf \\\"ofpunt/%s\\\" \\\"router\\\") }}\"\n }", "template 3 ofpunt/%s " + missing},
+		{"put together", "metadata\nview v {\n expr metadata('ofpunt/' + 'router') == 'a'\n }", ""},
+		{"of a variable", "metadata\ntemplate IN A {\n answer \"{{ $l := `ofpunt/router` }}{{ .Meta $l }}\"\n }", ""},
+		{"misspelt beside one that is computed", "metadata\ntemplate IN A {\n answer \"{{ .Meta `ofpunt/swich` }} {{ .Meta (print .Zone) }}\"\n }", "template 4 ofpunt/swich is none of ofpunt's"},
+		{"a key that is computed", "metadata\ntemplate IN A {\n answer \"{{ .Meta (printf \\\"ofpunt/external-id/%s\\\" .Zone) }}\"\n }", "template 4 ofpunt/external-id/%s " + computed},
+		{"a key that is put together", "metadata\nview v {\n expr metadata('ofpunt/external-id/' + 'k') == '1'\n }", "view 4 ofpunt/external-id/ " + computed},
+		{"a key in the words of a format", "metadata\ntemplate IN A {\n answer \"{{ .Meta (printf \\\"ofpunt/%s\\\" \\\"external-id/a:b\\\") }}\"\n }", "template 4 external-id/a:b " + computed},
+		{"a key that is computed, beside one that is named", "metadata\nlog . {/ofpunt/external-id/k}\ntemplate IN A {\n answer \"{{ .Meta (printf \\\"ofpunt/external-id/%s\\\" \\\"k\\\") }}\"\n }", ""},
 		{"of another plugin", "view v {\n expr metadata('geoip/city') == 'x'\n }", ""},
 	}
 	for _, tt := range tests {
@@ -53,6 +63,35 @@ func TestLabels(t *testing.T) {
 				}
 			}
 			if tt.want == "" && got != "" || !strings.HasPrefix(got, tt.want) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// A label in a name that rewrite takes as it is written is found, with the line of its rule.
+func TestLiteralLabels(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"with the word", "rewrite name regex ^who$ {ofpunt/port}.test. metadata", ""},
+		{"with the word, and answers", "rewrite continue name regex ^who$ {ofpunt/port}.test. metadata answer auto", ""},
+		{"without it", "log\nrewrite name regex ^who$ {ofpunt/port}.{ofpunt/external-id/a:b}.test.", "3 ofpunt/port 3 ofpunt/external-id/a:b"},
+		{"without it, in other words", "rewrite STOP Name exact who.test {ofpunt/port}.test", "2 ofpunt/port"},
+		{"without a type", "rewrite name who.test {ofpunt/port}.test", "2 ofpunt/port"},
+		{"in braces", "rewrite stop {\n name regex ^who$ {ofpunt/port}.test.\n answer auto\n}", "2 ofpunt/port"},
+		{"of two rules", "rewrite name regex ^a$ {ofpunt/port}. metadata\nrewrite name regex ^b$ {ofpunt/port}.", "3 ofpunt/port"},
+		{"no label", "rewrite name regex ^a{2,3}$ {1}.test.", ""},
+		{"in an option", "rewrite edns0 local set 0xffee {ofpunt/port}", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			blocks, err := caddyfile.Parse("Corefile", strings.NewReader(". {\n"+tt.text+"\n}"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, l := range literalLabels(blocks[0]) {
+				got = append(got, fmt.Sprint(l.at.Line, " ", l.label))
+			}
+			if strings.Join(got, " ") != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
