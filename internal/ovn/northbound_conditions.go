@@ -65,7 +65,7 @@ func (n *northbound) wantByNames(want *northboundWant) {
 	var from []ovsdb.UUID // of the switches, those that are known
 	for _, name := range n.world.plugged {
 		want.ports = append(want.ports, ovsdb.Condition{Column: "name", Function: "==", Value: name})
-		want.others = append(want.others, "port "+name)
+		want.others = append(want.others, byPortName(name))
 		if p := n.portNamed[name]; p != nil {
 			want.wantSwitchOf(p.id)
 			want.others = append(want.others, "switch of "+p.id.String())
@@ -87,6 +87,9 @@ func (n *northbound) wantByNames(want *northboundWant) {
 		n.wantJoined(want, from)
 	}
 }
+
+// byPortName identifies the condition for a port by its name.
+func byPortName(name string) string { return "port " + name }
 
 // wantJoined wants what is joined to switches, and nothing else of what is known: all
 // ports that join are read, of whatever switch.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
@@ -14,20 +15,24 @@ import (
 const maxUnserved = 64
 
 // Unserved returns why logical ports that have an interface here are no guests of this
-// chassis, by name (ovn-sb(5), Port_Binding logical_port). Left out are ports whose rows
-// Southbound has not sent yet, ports of types that are no guests, such as localport, and
+// chassis, by name (ovn-sb(5), Port_Binding logical_port). It asks Southbound, and Northbound
+// where that is read alone: there each port that exists is a guest. Left out are ports whose rows
+// the database has not sent yet, ports of types that are no guests, such as localport, and
 // those beyond the first 64. The rows of the ports of the last call of each owner are read
 // from then on, so another call may return more; a call without names ends that. It
-// returns nil while Southbound is not read or not synced, and for an owner that has no
+// returns nil while that database is not synced, and for an owner that has no
 // SetPorts in force: a call that comes after its ForgetPorts asks for nothing.
 func (s *Source) Unserved(owner any, names []string) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.interfaces[owner]; !known || s.sb == nil || s.closed {
+	if _, known := s.interfaces[owner]; !known || s.closed {
 		return nil
 	}
 	names = slices.Sorted(slices.Values(names))
 	names = names[:min(len(names), maxUnserved)]
+	if s.sb == nil {
+		return s.nb.unserved(names)
+	}
 	if !slices.Equal(names, s.unservedPorts[owner]) {
 		if s.unservedPorts[owner] = names; len(names) == 0 {
 			delete(s.unservedPorts, owner)
@@ -68,6 +73,30 @@ func (s *southbound) unserved(names []string) map[string]string {
 		}
 		if reason := s.whyUnserved(rows[name]); reason != "" {
 			reasons[name] = reason
+		}
+	}
+	return reasons
+}
+
+// unserved returns for each of the ports why it is no guest here, where Northbound is read alone.
+// The conditions ask for the ports that have an interface here by name, so for these.
+func (n *northbound) unserved(names []string) map[string]string {
+	if !n.status.Synced {
+		return nil
+	}
+	reasons := make(map[string]string)
+	for _, name := range names {
+		if _, asked := slices.BinarySearch(n.acknowledged.others, byPortName(name)); n.world.local && !asked {
+			continue
+		}
+		p := n.portNamed[name]
+		if p == nil {
+			reasons[name] = "Northbound has no logical port of this name"
+			continue
+		}
+		of, known := n.switchOf[p.id]
+		if isGuest(effectiveKind(p.kind, p.owner, p.function)) && (!known || !n.world.isComplete(origin.Network(of))) {
+			reasons[name] = "its network has not been read"
 		}
 	}
 	return reasons

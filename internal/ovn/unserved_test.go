@@ -74,3 +74,35 @@ func TestUnserved(t *testing.T) {
 		})
 	}
 }
+
+// Where Northbound is read alone, a port that it does not have is told of.
+func TestUnservedByNorthbound(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		monitor Monitor
+	}{{"local", Local}, {"all", All}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.nbctl("ls-add red -- lsp-add red r1 -- lsp-add red meta -- lsp-set-type meta localport")
+			c := r.config(false, true)
+			c.Monitor = tt.monitor
+			s := r.acquire(c)
+			ports := []string{"r1", "meta", "typo"}
+			s.SetPorts(t, ports, 0)
+			const missing = "Northbound has no logical port of this name"
+			r.until("one is told of", func() bool {
+				reasons := s.Unserved(t, ports)
+				return reasons["typo"] == missing && len(reasons) == 1
+			})
+			r.nbctl("lsp-del r1 -- lsp-add red typo")
+			r.until("the other is told of", func() bool {
+				reasons := s.Unserved(t, ports)
+				return reasons["r1"] == missing && len(reasons) == 1
+			})
+			r.server.Stop(t)
+			r.until("none while it is away", func() bool { return len(s.Unserved(t, ports)) == 0 })
+		})
+	}
+}
