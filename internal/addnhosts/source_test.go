@@ -278,6 +278,30 @@ func TestRootUnreadable(t *testing.T) {
 	await(t, s, red, "vm1.", "no network") // by the poll
 }
 
+// A root that is a file is told of like one that can't be read, but hides no network.
+func TestRootIsFile(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "dhcp")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, log := follow(t, dir)
+	if got := s.Problems(); len(got) != 1 || got[0] != dir+": not a folder; expected dhcp_confs of Neutron's DHCP agent" || log.count("not a folder") != 1 || log.count("") != 1 {
+		t.Errorf("problems %q, log %q", got, log.lines)
+	}
+	if got := lookup(s, red, "vm1."); got != "no network" {
+		t.Errorf("%s, want no network", got)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, red), "10.0.0.1 vm1\n")
+	await(t, s, red, "vm1.", "[10.0.0.1]")
+	if got := s.Problems(); len(got) != 0 || log.count("all files are read") != 1 {
+		t.Errorf("problems %q, log %q", got, log.lines)
+	}
+}
+
 // A file that can't be read leaves the names that were known, and is told once.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()

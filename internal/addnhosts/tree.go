@@ -153,6 +153,12 @@ func (t *tree) list(dir string, segments bool, found map[string][]string) (compl
 		t.folderProblems[dir] = explain(err, dir, "rx for it, and x for the folders above")
 		return false
 	}
+	if dir == t.root {
+		// A network in what is no folder is not hidden: there is none.
+		if err := CheckFolder(dir); err != nil {
+			t.folderProblems[dir] = err.Error()
+		}
+	}
 	complete = true
 	for _, e := range entries {
 		name := e.Name()
@@ -166,6 +172,14 @@ func (t *tree) list(dir string, segments bool, found map[string][]string) (compl
 		}
 	}
 	return complete
+}
+
+// CheckFolder returns an error if the path is there and is no folder.
+func CheckFolder(path string) error {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		return fmt.Errorf("%s: not a folder; expected dhcp_confs of Neutron's DHCP agent", path)
+	}
+	return nil
 }
 
 // tellMissing logs that there is no folder, and that it has come.

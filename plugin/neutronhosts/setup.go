@@ -69,14 +69,17 @@ func (h *Handler) warn(has func(directive string) bool) {
 }
 
 // Check does what a start does with the directive of one server block, but for reading files:
-// it returns the same errors, and logs the same warnings. has reports whether the block has
-// another directive.
+// it returns the same errors, and logs the same warnings, and one of a path that is no folder. has
+// reports whether the block has another directive.
 func Check(c *caddy.Controller, has func(directive string) bool) error {
 	h, err := parse(c)
 	if err != nil {
 		return plugin.Error(name, err)
 	}
 	h.warn(has)
+	if err := addnhosts.CheckFolder(h.path); err != nil {
+		log.Warning(h.directive.Errorf("path", "%w", err))
+	}
 	return nil
 }
 
