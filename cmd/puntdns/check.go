@@ -49,6 +49,7 @@ func check(conf *confFlag) int {
 		in, err = conf.read()
 	}
 	if err == nil {
+		warnOfVariables(in)
 		err = tryStart(in)
 	}
 	switch {

@@ -107,23 +107,47 @@ func TestCheckWarns(t *testing.T) {
 		{"a socket on all addresses", ". {\n    ofpunt br-int\n    ovnhosts\n}\na.test:0 b.test:0 {\n    errors\n    whoami\n}\n",
 			[]string{"CONF:6: the server block a.test:0 b.test:0 has neither ofpunt nor bind, so it answers on all addresses of this node, on port 53 unless its name has another"}},
 		{"a socket on one address", ". {\n    ofpunt br-int\n    ovnhosts\n}\na.test:0 {\n    bind 127.0.0.1\n    whoami\n}\n", nil},
+		{"a variable that is not set", ". {\n    ofpunt br-int\n    ovnhosts {\n        # {$PUNTDNS_NOTHING}\n        northbound unix:{$PUNTDNS_NOTHING}/nb.sock unix:{%PUNTDNS_NOTHING%}/{$PUNTDNS_NOTHING}/nb2.sock\n        southbound unix:/sb.sock\n    }\n}\n",
+			[]string{"CONF:5: {$PUNTDNS_NOTHING} is unset or empty in the environment of this process, and is replaced by nothing; expected a value", "CONF:5: {%PUNTDNS_NOTHING%} is unset"}},
+		{"a variable that is set", ". {\n    ofpunt br-int\n    ovnhosts {\n        southbound unix:{$" + asPuntdns + "}/sb.sock\n    }\n}\n", nil},
+		{"a variable in a file that is imported", ". {\n    ofpunt br-int\n    import IMPORTED\n    import IMPORTED2\n}\n",
+			[]string{"IMPORTED:2: {$PUNTDNS_NOTHING} is unset"}},
 		{"no ofpunt at all", "a.test:0 {\n    whoami\n}\n", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "Corefile")
-			if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {
-				t.Fatal(err)
+			dir := t.TempDir()
+			path, imported := filepath.Join(dir, "Corefile"), filepath.Join(dir, "imported")
+			for file, text := range map[string]string{
+				path:           strings.ReplaceAll(tc.text, "IMPORTED", imported),
+				imported:       "ovnhosts {\n    southbound unix:{$PUNTDNS_NOTHING}/sb.sock\n}\n",
+				imported + "2": "whoami\n",
+			} {
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
 			out, err := run(t, "-check", "-conf", path)
 			if err != nil || strings.Count(out, "[WARNING]") != len(tc.want) {
 				t.Errorf("%v: %q, want exit status 0 and %d warnings", err, out, len(tc.want))
 			}
 			for _, want := range tc.want {
-				if want = strings.ReplaceAll(want, "CONF", path); !strings.Contains(out, want) {
+				if want = strings.NewReplacer("CONF", path, "IMPORTED", imported).Replace(want); !strings.Contains(out, want) {
 					t.Errorf("%q, want %q", out, want)
 				}
 			}
 		})
+	}
+}
+
+// A start names a variable that is not set once, also where that is why it fails.
+func TestStartWarnsOfVariables(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "Corefile")
+	if err := os.WriteFile(path, []byte(".:0 {\n    bind {$PUNTDNS_NOTHING}\n    forward . {$PUNTDNS_NOTHING}\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, "-conf", path)
+	if err == nil || strings.Count(out, path+":2: {$PUNTDNS_NOTHING} is unset or empty") != 1 || strings.Count(out, "[WARNING]") != 2 {
+		t.Errorf("%v: %q, want a warning for each line", err, out)
 	}
 }
 

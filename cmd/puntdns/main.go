@@ -103,6 +103,7 @@ func serve(conf *confFlag) {
 	if err != nil {
 		fatal(err)
 	}
+	warnOfVariables(in)
 	if blocks, err := parseBlocks(in); err == nil { // else start returns the error
 		if err := checkListeners(in.Path(), blocks); err != nil {
 			fatal(err)

@@ -255,6 +255,7 @@ func (r *reloader) inForce() string {
 // instance to come. r.mu is held.
 func (r *reloader) try(in caddy.Input) error {
 	r.endTrial()
+	warnOfVariables(in)
 	if err := tryApart(r.ctx, in); err != nil {
 		return err
 	}
