@@ -50,7 +50,7 @@ func check(conf *confFlag) int {
 	}
 	if err == nil {
 		warnOfVariables(in)
-		err = tryStart(in)
+		err = withPosition(in, tryStart(in))
 	}
 	switch {
 	case err == nil && !isTrial:

@@ -36,7 +36,12 @@ func TestCheck(t *testing.T) {
 	for _, tc := range []struct{ name, lines, want string }{
 		{"right", "", ""},
 		{"one address for several blocks", "    prometheus 127.0.0.1:0\n}\na.test {\n    ofpunt br-int\n    prometheus 127.0.0.1:0\n", ""},
-		{"a wrong property", "    cache 0\n", "plugin/cache: cache TTL"},
+		{"a wrong property", "    cache 0\n", "Corefile:3 - plugin/cache: cache TTL"},
+		{"an error that has its line", "    cache {\n        nothing\n    }\n", "\nplugin/cache: CONF:4 - Error during parsing: "},
+		{"one of two directives", "    rewrite name regex ^a$ b.\n    rewrite name regex ^a$ b. c\n", "Corefile:3 or CONF:4 - plugin/rewrite: "},
+		{"a directive of the name of a word", "    errors\n    rewrite name rewrite rewrite {\n        rewrite\n    }\n    log rewrite\n", "\nCONF:4 - plugin/rewrite: "},
+		{"a directive in two blocks", "    forward . nonsense\n}\na.test {\n    ofpunt br-int\n    forward . 192.0.2.1\n", `Corefile:3 or CONF:7 - plugin/forward: failed to resolve "nonsense"`},
+		{"an expression", "    view v {\n        expr true ==\n    }\n", "Corefile:3 - plugin/view: unexpected token EOF"},
 		{"an error of the compiled servers", "    loop\n", "Corefile:2 - ofpunt br-int: loop is in this block"},
 		{"a missing file", "    import nowhere\n", "nowhere"},
 		{"ready and health", "    ready 127.0.0.1:1234 {\n        monitor continuously\n    }\n    health localhost:1234\n",
@@ -58,6 +63,7 @@ func TestCheck(t *testing.T) {
 				t.Fatal(err)
 			}
 			out, err := run(t, "-check", "-conf", path)
+			out = "\n" + out
 			want := strings.ReplaceAll(tc.want, "CONF", path)
 			var exit *exec.ExitError
 			switch {
@@ -66,7 +72,7 @@ func TestCheck(t *testing.T) {
 			case want != "" && (!errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(out, want)):
 				t.Errorf("%v: %q, want exit status 1 and %q", err, out, want)
 			}
-			if tc.name != "ready and health" {
+			if tc.name != "ready and health" && tc.name != "an expression" {
 				return
 			}
 			// A start says the same.

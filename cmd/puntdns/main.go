@@ -110,7 +110,7 @@ func serve(conf *confFlag) {
 		}
 	}
 	if err := start(in); err != nil {
-		fatal(err)
+		fatal(withPosition(in, err))
 	}
 	if !dnsserver.Quiet {
 		if clog.IsJSON() {

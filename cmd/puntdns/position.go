@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/caddy/caddyfile"
+
+	"github.com/puntdns/puntdns/internal/corefile"
+)
+
+var (
+	// ofPlugin matches an error of a plugin (CoreDNS's plugin.Error).
+	ofPlugin = regexp.MustCompile(`^plugin/([a-z0-9_]+): `)
+	// hasPosition matches an error that says where it is.
+	hasPosition = regexp.MustCompile(`:\d+ - `)
+)
+
+// withPosition returns an error of a start with file and line of the directive before it, if it
+// is of a plugin that does not say where it is. caddy does not tell which of several directives
+// of one name it was, so all of them are named.
+func withPosition(in caddy.Input, err error) error {
+	if err == nil {
+		return nil
+	}
+	m := ofPlugin.FindStringSubmatch(err.Error())
+	if m == nil || hasPosition.MatchString(err.Error()) {
+		return err
+	}
+	blocks, parseErr := parseBlocks(in)
+	if parseErr != nil {
+		return err
+	}
+	var at []string
+	for _, p := range positionsOf(in.Path(), blocks, m[1]) {
+		at = append(at, p.String())
+	}
+	if len(at) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s - %w", strings.Join(at, " or "), err)
+}
+
+// positionsOf returns where the directives of that name stand, each once, in the order of the
+// lines.
+func positionsOf(file string, blocks []caddyfile.ServerBlock, directive string) (all []corefile.Position) {
+	for _, b := range blocks {
+		depth, last := 0, corefile.Position{}
+		for _, t := range b.Tokens[directive] {
+			at := corefile.Position{File: cmp.Or(t.File, file), Line: t.Line}
+			switch {
+			case t.Text == "{":
+				depth++
+			case t.Text == "}":
+				depth--
+			case depth == 0 && at != last && t.Text == directive && !slices.Contains(all, at):
+				all = append(all, at)
+			}
+			last = at
+		}
+	}
+	slices.SortFunc(all, func(a, b corefile.Position) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+	})
+	return all
+}
