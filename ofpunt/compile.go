@@ -102,6 +102,7 @@ func (s *server) compile(blocks []*block) error {
 // add collects what the plugins of a block mean for the whole server.
 func (s *server) add(b *block) error {
 	b.warnUnusedKeys()
+	b.warnOfAddresses()
 	addLabelRequests(&s.labelRequests, b.labels)
 	c := b.config()
 	if len(c.ListenHosts) == 0 && c.Handler("loop") != nil {

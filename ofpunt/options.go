@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/coredns/caddy"
@@ -258,6 +259,34 @@ func parseAddresses(o *bridgeOptions, args []string) error {
 		o.Addresses = append(o.Addresses, ap)
 	}
 	return nil
+}
+
+// dnsPorts are the ports that a resolver is likely to be asked at.
+var dnsPorts = []string{"53", "1053", "5353"}
+
+// meantAddress returns what an address without brackets is likely to be meant for, if its last
+// group looks like a port; empty if it does not.
+func meantAddress(word string) string {
+	i := strings.LastIndexByte(word, ':')
+	if i < 0 || !slices.Contains(dnsPorts, word[i+1:]) {
+		return ""
+	}
+	if _, err := netip.ParseAddr(word); err != nil {
+		return "" // it has a port
+	}
+	if a, err := netip.ParseAddr(word[:i]); err != nil || !a.Is6() {
+		return ""
+	}
+	return fmt.Sprintf("[%s]:%s", word[:i], word[i+1:])
+}
+
+// warnOfAddresses warns of addresses that end in what looks like a port.
+func (b *block) warnOfAddresses() {
+	for _, word := range b.directive.PropertyWords("address") {
+		if meant := meantAddress(word); meant != "" {
+			log.Warning(b.directive.Errorf("address", "%q is an IPv6 address without a port; expected %s if the last number is one, else [%s]:%d", word, meant, word, placement.DNSPort))
+		}
+	}
 }
 
 func parseARP(o *bridgeOptions, args []string) error {

@@ -102,6 +102,8 @@ func TestCheckWarns(t *testing.T) {
 			[]string{"CONF:6 - neutronhosts: path: /etc/passwd: not a folder; expected dhcp_confs of Neutron's DHCP agent"}},
 		{"neutronhosts with a path that comes later", ". {\n    ofpunt br-int {\n        placement neutron\n    }\n    neutronhosts {\n        path /no/dhcp\n    }\n}\n", nil},
 		{"a port without a socket", ".:1053 {\n    ofpunt br-int\n    ovnhosts\n}\n", []string{"CONF:2 - ofpunt br-int: without bind the block has no socket"}},
+		{"an IPv6 address that ends like a port", ". {\n    ofpunt br-int {\n        arp on\n        address 10.0.0.1:5353 fd00::254:5353 [fd00::253:5353]:53\n    }\n    ovnhosts\n}\n",
+			[]string{`CONF:4 - ofpunt br-int: address: "fd00::254:5353" is an IPv6 address without a port; expected [fd00::254]:5353 if the last number is one, else [fd00::254:5353]:53`}},
 		{"a label without metadata", ". {\n    ofpunt br-int\n    ovnhosts\n    log . {/ofpunt/port}\n}\n",
 			[]string{"CONF:2 - ofpunt br-int: log at CONF:4 reads the label ofpunt/port, which is empty without metadata"}},
 		{"a label in a name without the word metadata", ". {\n    ofpunt br-int\n    metadata\n    ovnhosts\n    rewrite name regex ^who\\.test\\.$ {ofpunt/external-id/neutron:project_id}.test.\n}\n",

@@ -110,6 +110,9 @@ func oneOf(properties map[string]Parser) string {
 // HasProperties reports whether the directive gives any property.
 func (d *Directive) HasProperties() bool { return len(d.properties) > 0 }
 
+// PropertyWords returns the words of a property, none if the directive does not give it.
+func (d *Directive) PropertyWords(property string) []string { return d.properties[property].words }
+
 // String implements fmt.Stringer: the first line.
 func (d *Directive) String() string {
 	return strings.Join(append([]string{d.Name}, d.Words...), " ")

@@ -97,6 +97,9 @@ func TestErrorPosition(t *testing.T) {
 	if want := `Testfile:3 - punt br-int: a: "1": cause`; err.Error() != want || !errors.Is(err, cause) {
 		t.Errorf("%v, want %s", err, want)
 	}
+	if got := fmt.Sprint(d.PropertyWords("a"), d.PropertyWords("b")); got != "[1] []" {
+		t.Errorf("words of the properties: %s", got)
+	}
 	if err := d.Errorf("b", "missing"); err.Error() != "Testfile:2 - punt br-int: b: missing" {
 		t.Errorf("of a property that is not given: %v", err)
 	}
