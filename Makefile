@@ -35,10 +35,10 @@ matrix: lab-deps
 	GO='$(GO)' MATRIX=$(MATRIX) ./test/matrix.sh
 
 # The last row of it alone: the kernel's datapath, in an emulated machine, which takes neither
-# KVM nor a module. KERNELFLAGS, as -test.run=NAME, are for the test binary, instead of the
-# short form of test/core.txt.
+# KVM nor a module. KERNELFLAGS, as -test.run=NAME, are for the test binary, in the place of
+# what test/core.txt says.
 kernel:
-	GO='$(GO)' MATRIX=short ./test/kernel.sh $(KERNELFLAGS)
+	GO='$(GO)' MATRIX=$(MATRIX) ./test/kernel.sh $(KERNELFLAGS)
 
 # Ports, records, connections and Corefiles come and go under load.
 SOAK ?= 10m

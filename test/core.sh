@@ -28,8 +28,8 @@ flags() {
 					print list ": no test is called " word[2] >"/dev/stderr"
 					exit 1
 				}
-				if (word[1] !~ /^(short|not)(-netdev|-system|-newest)?$/) {
-					print list ": " word[1] ": expected short or not, with -netdev, -system, -newest or nothing behind it" >"/dev/stderr"
+				if (word[1] !~ /^(not(-newest)?|short(-netdev|-system)?|core-system)$/) {
+					print list ": " word[1] ": expected not, not-newest, short, short-netdev, short-system or core-system" >"/dev/stderr"
 					exit 1
 				} else if (word[1] ~ /^not/ && word[3] == "") {
 					print list ": " word[2] " is left out without a reason" >"/dev/stderr"
@@ -37,14 +37,14 @@ flags() {
 				}
 				form_of = word[1]; sub(/-.*/, "", form_of)
 				if (!(substr(word[1], length(form_of) + 1) in here)) continue
-				if (form_of == "short") short = add(short, word[2])
-				else { out = add(out, word[2]); left[word[2]] = 1 }
+				if (form_of == "short" || form_of == form) some = add(some, word[2])
+				else if (form_of == "not") { out = add(out, word[2]); left[word[2]] = 1 }
 			}
-			if (form != "short") {
+			if (form == "core" && !("-system" in here)) {
 				print "-test.skip=^(" out ")$"
 				exit
 			}
-			for (i = split(short, word, "|"); i > 0; i--) if (!(word[i] in left)) run = add(run, word[i])
+			for (i = split(some, word, "|"); i > 0; i--) if (!(word[i] in left)) run = add(run, word[i])
 			print "-test.run=^(" run ")$"
 		}'
 }

@@ -45,19 +45,19 @@ func coreScript(t *testing.T, list string, args ...string) (stdout string, err e
 // The list of the tests that run on each release is read in full, and is right.
 func TestCoreFlags(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "binary")
-	if err := os.WriteFile(binary, []byte("#!/bin/sh\necho TestA; echo TestB; echo TestC; echo ok\n"), 0o755); err != nil {
+	if err := os.WriteFile(binary, []byte("#!/bin/sh\necho TestA; echo TestB; echo TestC; echo TestD; echo ok\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const list = "# a comment\n\nnot TestA has a reason\nnot-system TestB has one too\nshort TestC\nshort TestB\nshort-system TestA\nnot-newest TestB is of two\n"
+	const list = "# a comment\n\nnot TestA has a reason\nnot-newest TestB has one too\nshort TestC\nshort-netdev TestB\nshort-system TestA\ncore-system TestD\n"
 	for _, tc := range []struct{ name, list, form, traits, want string }{
 		{"core", list, "core", "netdev", "-test.skip=^(TestA)$\n"},
-		{"core on the kernel's datapath", list, "core", "system", "-test.skip=^(TestA|TestB)$\n"},
+		{"core on the kernel's datapath", list, "core", "system", "-test.run=^(TestD|TestC)$\n"},
 		{"core on the newest release", list, "core", "netdev newest", "-test.skip=^(TestA|TestB)$\n"},
 		{"short", list, "short", "netdev", "-test.run=^(TestB|TestC)$\n"},
 		{"short on the newest release", list, "short", "netdev newest", "-test.run=^(TestC)$\n"},
 		{"short on the kernel's datapath", list, "short", "system", "-test.run=^(TestC)$\n"},
-		{"unknown test", list + "short TestD\n", "core", "netdev", "no test is called TestD"},
-		{"unknown word", list + "maybe TestC\n", "core", "netdev", "maybe: expected short or not, with"},
+		{"unknown test", list + "short TestE\n", "core", "netdev", "no test is called TestE"},
+		{"unknown word", list + "maybe TestC\n", "core", "netdev", "maybe: expected not, not-newest,"},
 		{"no reason", list + "not TestC\n", "core", "netdev", "TestC is left out without a reason"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

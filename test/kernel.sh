@@ -8,8 +8,8 @@
 #
 # Environment:
 #   GO            the Go that builds, on this machine
-#   MATRIX        short (default) or core, see core.txt; the core takes hours
-#   KERNEL_LIMIT  the most seconds that it may take, 540 for the short form and 14400 for the core
+#   MATRIX        short (default) or core, see core.txt
+#   KERNEL_LIMIT  the most seconds that it may take, 540 for the short form and 1200 for the core
 #   KERNEL_SLOW   how many times slower than usual the machine is taken to be, 3 by default
 #   KERNEL_TABLE  a file that gets a line of versions and numbers
 #
@@ -20,7 +20,7 @@ cd "$(dirname "$0")/.."
 
 form=${MATRIX:-short}
 case $form in
-core) limit=${KERNEL_LIMIT:-14400} ;;
+core) limit=${KERNEL_LIMIT:-1200} ;;
 short) limit=${KERNEL_LIMIT:-540} ;;
 *)
 	echo "kernel.sh: MATRIX=$form: expected core or short" >&2

@@ -87,8 +87,7 @@ for release in $releases; do
 done
 if [ "${MATRIX_KERNEL:-yes}" = yes ]; then
 	echo "== trixie: the kernel's datapath, in an emulated machine"
-	# The short form of it, whatever that of the others is: the processors are emulated.
-	MATRIX=short KERNEL_TABLE=$work/table run ./test/kernel.sh || failed=1
+	MATRIX=$form KERNEL_TABLE=$work/table run ./test/kernel.sh || failed=1
 fi
 echo
 awk '{ printf "%-10s %-8s %-6s %-9s %6s %6s %7s %6s %7s\n", $1, $2, $3, $4, $5, $6, $7, $8, $9 }' "$work/table"
