@@ -26,22 +26,9 @@ type emptyVariable struct {
 }
 
 // emptyVariables returns those of a Corefile and of the files that it imports, each once, in the
-// order of their lines. Of an imported file they are known only if any word of it is in a server
-// block.
+// order of their lines.
 func emptyVariables(in caddy.Input) (empty []emptyVariable) {
-	files := map[string][]byte{in.Path(): in.Body()}
-	if blocks, err := parseBlocks(in); err == nil { // else the start returns the error
-		for _, b := range blocks {
-			for _, tokens := range b.Tokens {
-				for _, t := range tokens {
-					if _, known := files[t.File]; t.File != "" && !known {
-						files[t.File], _ = os.ReadFile(t.File) // which parseBlocks has just read
-					}
-				}
-			}
-		}
-	}
-	for file, text := range files {
+	for file, text := range texts(in) {
 		d := caddyfile.NewDispenser(file, bytes.NewReader(text)) // of the words as they are written
 		for d.Next() {
 			for _, m := range variable.FindAllStringSubmatch(d.Val(), -1) {
@@ -55,6 +42,26 @@ func emptyVariables(in caddy.Input) (empty []emptyVariable) {
 		return cmp.Or(cmp.Compare(a.at.File, b.at.File), cmp.Compare(a.at.Line, b.at.Line))
 	})
 	return empty
+}
+
+// texts returns what a Corefile and the files that it imports say, by path. Of an imported file it
+// is known only if any word of it is in a server block.
+func texts(in caddy.Input) map[string][]byte {
+	all := map[string][]byte{in.Path(): in.Body()}
+	blocks, err := parseBlocks(in)
+	if err != nil {
+		return all // the start returns the error
+	}
+	for _, b := range blocks {
+		for _, tokens := range b.Tokens {
+			for _, t := range tokens {
+				if _, known := all[t.File]; t.File != "" && !known {
+					all[t.File], _ = os.ReadFile(t.File) // which parseBlocks has just read
+				}
+			}
+		}
+	}
+	return all
 }
 
 // warnOfVariables warns of variables that are replaced by nothing: what is left may be another
