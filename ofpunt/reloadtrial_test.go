@@ -48,6 +48,10 @@ func connectedBridges(t *testing.T, names ...string) {
 	})
 }
 
+// listened has the addresses that listening has returned: the kernel may choose a free port twice.
+// Its tests are not parallel.
+var listened = map[string]bool{}
+
 // listening returns a server that listens for its switch on a free port, and the address.
 func listening(t *testing.T, bridge string) (*server, string) {
 	t.Helper()
@@ -56,6 +60,10 @@ func listening(t *testing.T, bridge string) (*server, string) {
 		t.Fatal(err)
 	}
 	ln.Close()
+	if listened[ln.Addr().String()] {
+		return listening(t, bridge)
+	}
+	listened[ln.Addr().String()] = true
 	o := defaultOptions(bridge)
 	o.OpenFlow = endpoint.Endpoint{Network: "tcp", Address: ln.Addr().String(), Listen: true}
 	return &server{options: o}, ln.Addr().String()

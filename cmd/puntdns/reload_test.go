@@ -19,6 +19,7 @@ import (
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/addnhosts"
 	"github.com/puntdns/puntdns/plugin/ovnhosts"
@@ -68,6 +69,24 @@ func TestRestartFailed(t *testing.T) {
 	}
 }
 
+// startTest starts a Corefile, and waits until its servers accept connections. A reload hands
+// their sockets over by os.File.Fd, which makes them blocking for a moment: an Accept that begins
+// then, and the end of its server, would wait for a connection.
+func startTest(t *testing.T, in caddy.Input) *caddy.Instance {
+	t.Helper()
+	i, err := caddy.Start(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range i.Servers() {
+		c := dns.Client{Net: "tcp", Timeout: time.Minute}
+		if _, _, err := c.Exchange(new(dns.Msg).SetQuestion(".", dns.TypeNS), s.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return i
+}
+
 // A callback of the old instance that fails when the new one serves does not fail the reload,
 // and the callbacks behind it are called. At the end of the process it gives the status.
 func TestFailedShutdown(t *testing.T) {
@@ -81,10 +100,7 @@ func TestFailedShutdown(t *testing.T) {
 		{"a panic", func() error { panic("a plugin's") }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			old, err := caddy.Start(in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			old := startTest(t, in)
 			stopped, failed := 0, 0
 			old.OnShutdown = append(old.OnShutdown, tt.fail, func() error { stopped++; return nil })
 			old.OnRestartFailed = append(old.OnRestartFailed, func() error { failed++; return nil })
@@ -124,10 +140,7 @@ func TestFailedStartIsRefused(t *testing.T) {
 		}
 		return caddy.CaddyfileInput{Filepath: path, Contents: []byte(text), ServerTypeName: serverType}
 	}
-	i, err := caddy.Start(read(".:0 {\n    bind 127.0.0.1\n    whoami\n}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := startTest(t, read(".:0 {\n    bind 127.0.0.1\n    whoami\n}\n"))
 	_, port, _ := net.SplitHostPort(busy.Addr().String())
 	in := read(".:" + port + " {\n    bind 127.0.0.1\n    whoami\n}\n")
 	r := newTestReloader(confFlag(path), i)
@@ -186,10 +199,7 @@ func TestFailedStartClosesAll(t *testing.T) {
 		closed(t)
 	})
 	t.Run("a reload", func(t *testing.T) {
-		i, err := caddy.Start(text("0", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		i := startTest(t, text("0", ""))
 		for range 2 {
 			if _, err := i.Restart(failing); err == nil || !strings.Contains(err.Error(), "in use") {
 				t.Fatalf("%v, want that its port is in use", err)
