@@ -108,7 +108,7 @@ func (l *guestList) addresses(p *ovn.Port) []netip.AddrPort {
 type addressless struct {
 	guests int
 	// machines are DNS servers that DHCP announces to them and that are left to the machines
-	// which have their addresses. They are sorted, and at most maxMachines.
+	// which have their addresses, sorted.
 	machines []netip.Addr
 }
 
@@ -122,13 +122,18 @@ func (l *guestList) addAddressless(p *ovn.Port) {
 	of.guests++
 	if n := l.snapshot.Network(p.Network); n != nil && l.options.DHCP {
 		for _, a := range p.DNSServers {
-			at, known := slices.BinarySearchFunc(of.machines, a, netip.Addr.Compare)
-			if !known && len(of.machines) < maxMachines && l.snapshot.HasMachine(n, a) {
-				of.machines = slices.Insert(of.machines, at, a)
+			if l.snapshot.HasMachine(n, a) {
+				of.addMachine(a)
 			}
 		}
 	}
 	l.withoutAddress[network] = of
+}
+
+func (a *addressless) addMachine(m netip.Addr) {
+	if at, known := slices.BinarySearchFunc(a.machines, m, netip.Addr.Compare); !known {
+		a.machines = slices.Insert(a.machines, at, m)
+	}
 }
 
 // perGuestWords returns the words of address that give guests resolver addresses of their own.
@@ -142,15 +147,20 @@ func (o *bridgeOptions) perGuestWords() string {
 	return "gateway"
 }
 
-// why says why the guests are not served.
-func (a addressless) why(o *bridgeOptions) string {
+// perGuestGive begins a sentence about what they give to guests.
+func (o *bridgeOptions) perGuestGive() string {
 	verb := "gives"
 	if o.DHCP && o.Gateways {
 		verb = "give"
 	}
-	text := fmt.Sprintf("%s of address %s them no resolver address", o.perGuestWords(), verb)
+	return o.perGuestWords() + " of address " + verb
+}
+
+// why says why the guests are not served.
+func (a addressless) why(o *bridgeOptions) string {
+	text := o.perGuestGive() + " them no resolver address"
 	if len(a.machines) > 0 {
-		text += fmt.Sprintf(" (DHCP announces %s, left to the port that has the address)", joinAddresses(a.machines))
+		text += fmt.Sprintf(" (DHCP announces %s, left to the port that has the address)", joinAddresses(a.machines[:min(maxMachines, len(a.machines))]))
 	}
 	return text
 }

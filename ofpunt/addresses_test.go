@@ -269,3 +269,18 @@ func TestAddresslessLevels(t *testing.T) {
 		t.Errorf("the log has\n%s\nwant %s", out.String(), want)
 	}
 }
+
+// The reason is the same in whatever order the guests of a network come, or it would be logged
+// again.
+func TestAddresslessWhy(t *testing.T) {
+	const want = "dhcp of address gives them no resolver address (DHCP announces 10.0.0.1, 10.0.0.2, 10.0.0.3, 10.0.0.4, left to the port that has the address)"
+	for _, order := range [][]byte{{1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1}, {5, 1, 6, 3, 3, 2, 4, 1}} {
+		var a addressless
+		for _, last := range order {
+			a.addMachine(netip.AddrFrom4([4]byte{10, 0, 0, last}))
+		}
+		if got := a.why(&bridgeOptions{DHCP: true}); got != want {
+			t.Errorf("%v: %s, want %s", order, got, want)
+		}
+	}
+}

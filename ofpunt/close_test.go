@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coredns/coredns/plugin/metrics/vars"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/punt"
@@ -37,13 +40,27 @@ func TestStopAfterRollBack(t *testing.T) {
 	serving.Lock()
 	serving.instance = failed
 	serving.Unlock()
-	for _, f := range []func() error{before.rollBack, failed.stop, before.stop} {
+	for _, f := range []func() error{before.rollBack, failed.undoTakeOver, before.stop} {
 		if err := f(); err != nil {
 			t.Error(err)
 		}
 	}
 	if released != 1 {
 		t.Errorf("released %d times, want once", released)
+	}
+}
+
+// A start that fails leaves no plugin that is said to be enabled, also where there was no server
+// before.
+func TestFailedStartEnablesNothing(t *testing.T) {
+	s := chainServer(t)
+	of := prometheus.Labels{"server": s.dns.Addr}
+	vars.PluginEnabled.WithLabelValues(s.dns.Addr, ".", "", name).Set(1)
+	if err := (&instance{servers: []*server{s}}).undoTakeOver(); err != nil {
+		t.Error(err)
+	}
+	if left := vars.PluginEnabled.DeletePartialMatch(of); left > 0 {
+		t.Errorf("%d series of coredns_plugin_enabled are left", left)
 	}
 }
 

@@ -40,8 +40,8 @@ func (b *block) String() string { return b.directive.At.String() }
 //
 //	start             build, takeOver
 //	reload            build(new), takeOver(new), stop(old)
-//	failed reload     build(new)?, takeOver(new)?, rollBack(old), stop(new) after its takeOver
-//	failed start      build?, takeOver?, stop after takeOver
+//	failed reload     build(new)?, takeOver(new)?, rollBack(old)?, undoTakeOver(new) after its takeOver
+//	failed start      build?, takeOver?, undoTakeOver after takeOver
 //	end               stop
 type instance struct {
 	blocks  []*block
@@ -179,6 +179,19 @@ func (in *instance) takeOver() error {
 	}
 	serving.instance = in
 	return nil
+}
+
+// undoTakeOver shuts this instance down after a start that has failed behind its takeOver, unless
+// the instance before has rolled that back.
+func (in *instance) undoTakeOver() error {
+	serving.Lock()
+	if !in.released {
+		for _, s := range in.servers {
+			s.clearPluginEnabled()
+		}
+	}
+	serving.Unlock()
+	return in.stop()
 }
 
 // rollBack has this instance's servers answer again, after the start of another one has failed

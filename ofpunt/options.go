@@ -261,8 +261,9 @@ func parseAddresses(o *bridgeOptions, args []string) error {
 	return nil
 }
 
-// dnsPorts are the ports that a resolver is likely to be asked at.
-var dnsPorts = []string{"53", "1053", "5353"}
+// dnsPorts are the ports that a resolver is likely to be asked at. Without 53: it is the default,
+// and addresses of DNS servers end in it.
+var dnsPorts = []string{"1053", "5353"}
 
 // meantAddress returns what an address without brackets is likely to be meant for, if its last
 // group looks like a port; empty if it does not.

@@ -137,7 +137,7 @@ func TestParseBlockRefuses(t *testing.T) {
 // The last group of an address that looks like a port is told of, unless brackets say what it is.
 func TestMeantAddress(t *testing.T) {
 	for word, want := range map[string]string{
-		"fd00::254:5353": "[fd00::254]:5353", "2001:db8::1:53": "[2001:db8::1]:53",
+		"fd00::254:5353": "[fd00::254]:5353", "2001:db8::1:53": "",
 		"fd00::254": "", "fd00::53": "", "fd00::254:53a": "", "fd00:1:2:3:4:5:6:53": "",
 		"[fd00::254]:5353": "", "[fd00::254:5353]:53": "", "10.0.0.1:5353": "", "10.0.0.53": "", "dhcp": "",
 	} {

@@ -185,7 +185,10 @@ func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 	if !shared {
 		told = b.awaitSettled(ctx, s)
 		// Without its chassis nothing is settled. That there is more to read is no reason then.
-		known = told || !s.settledBefore || s.source == nil || view == nil || !s.source.LacksChassis(s.chassis(view))
+		if !told && s.settledBefore && s.source != nil && view != nil {
+			has, sure := s.source.HasChassis(s.chassis(view))
+			known = has || !sure
+		}
 	} else {
 		told = s.awaitRequested(ctx)
 		if s.settledBefore && view != nil && s.chassis(view) != current.chassis(view) {
@@ -227,14 +230,16 @@ func (s *server) awaitRequested(ctx context.Context) bool {
 func (s *server) awaitChassis(ctx context.Context, name string) bool {
 	t := time.NewTicker(50 * time.Millisecond)
 	defer t.Stop()
-	for !s.source.HasChassis(name) {
+	for {
+		if has, _ := s.source.HasChassis(name); has {
+			return true
+		}
 		select {
 		case <-ctx.Done():
 			return false
 		case <-t.C:
 		}
 	}
-	return true
 }
 
 // awaitNewDatabases waits until the databases of s are read, if those of the current server

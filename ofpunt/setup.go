@@ -62,7 +62,7 @@ func TakeOverAfter(directive string) {
 			if err := in.takeOver(); err != nil {
 				return err
 			}
-			corefile.OnFailedStart(ctx, in.stop)
+			corefile.OnFailedStart(in.undoTakeOver)
 			return nil
 		})
 		return in.finishParsing()

@@ -85,7 +85,7 @@ func (g *servedGuests) beat() (before int) {
 // those that lack nothing but a resolver address.
 func whyNone(o *bridgeOptions, withoutAddress map[string]addressless) string {
 	if n := countAddressless(withoutAddress); n > 0 {
-		return fmt.Sprintf("%s of address gives none of %d a resolver address; expected one that the databases have, or an IP beside it", o.perGuestWords(), n)
+		return fmt.Sprintf("%s none of %d a resolver address; expected one that the databases have, or an IP beside it", o.perGuestGive(), n)
 	}
 	return "expected the placement, chassis and databases that they are of"
 }

@@ -8,7 +8,7 @@
 #
 # Environment:
 #   GO            the Go that builds, on this machine
-#   MATRIX        short (default) or core, see core.txt
+#   MATRIX        core (default) or short, see core.txt
 #   KERNEL_LIMIT  the most seconds that it may take, 540 for the short form and 1200 for the core
 #   KERNEL_SLOW   how many times slower than usual the machine is taken to be, 3 by default
 #   KERNEL_TABLE  a file that gets a line of versions and numbers
@@ -18,7 +18,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-form=${MATRIX:-short}
+form=${MATRIX:-core}
 case $form in
 core) limit=${KERNEL_LIMIT:-1200} ;;
 short) limit=${KERNEL_LIMIT:-540} ;;

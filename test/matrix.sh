@@ -13,6 +13,7 @@
 #   MATRIX_KERNEL    yes (default) for the kernel's datapath too, see kernel.sh, or no
 #   MATRIX_TESTED    the code name of a Debian on which all tests have been run
 #   MATRIX_FLAGS     of the test binary
+#   CI, GORACE and LAB_SLOW reach the tests, and nothing else of the environment does
 set -eu
 cd "$(dirname "$0")/.."
 

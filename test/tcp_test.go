@@ -558,6 +558,11 @@ func TestTCP(t *testing.T) {
 		var conns []*dns.Conn
 		var asking sync.WaitGroup
 		silent := make(chan struct{})
+		fallSilent := sync.OnceFunc(func() {
+			close(silent)
+			asking.Wait()
+		})
+		t.Cleanup(fallSilent)
 		for range tcp.MaxOfOwner {
 			c := dialTCP(t, n.red, 0)
 			conns = append(conns, c)
@@ -584,8 +589,7 @@ func TestTCP(t *testing.T) {
 		if !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("one more: %v", err)
 		}
-		close(silent)
-		asking.Wait()
+		fallSilent()
 		// Whoever is asked to leave room is told so, and closed a second later: not before
 		// the one more is refused.
 		if err := conns[0].WriteMsg(withOptions("db.internal.", dns.TypeA, keepalive())); err != nil {

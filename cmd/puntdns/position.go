@@ -52,12 +52,13 @@ func withPosition(in caddy.Input, err error) error {
 func positionsOf(file string, blocks []caddyfile.ServerBlock, directive string) (all []corefile.Position) {
 	for _, b := range blocks {
 		depth, last := 0, corefile.Position{}
-		for _, t := range b.Tokens[directive] {
+		tokens := b.Tokens[directive]
+		for i, t := range tokens {
 			at := corefile.Position{File: cmp.Or(t.File, file), Line: t.Line}
 			switch {
-			case t.Text == "{":
+			case t.Text == "{" && (i+1 == len(tokens) || tokens[i+1].Line != t.Line): // else a quoted word
 				depth++
-			case t.Text == "}":
+			case t.Text == "}" && at != last:
 				depth--
 			case depth == 0 && at != last && t.Text == directive && !slices.Contains(all, at):
 				all = append(all, at)

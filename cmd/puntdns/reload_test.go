@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -187,8 +188,8 @@ func TestFailedStartClosesAll(t *testing.T) {
 		if got := new(ovnhosts.Handler).NotReady(); !slices.Equal(got, []string{none}) {
 			t.Errorf("ovnhosts: %q, want %q", got, none)
 		}
-		if c, err := net.Dial("tcp", free.Addr().String()); err == nil {
-			c.Close()
+		if r, err := http.Get("http://" + free.Addr().String() + "/ready"); err == nil {
+			r.Body.Close()
 			t.Error("ready: it answers")
 		}
 	}

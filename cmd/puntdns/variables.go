@@ -26,7 +26,7 @@ type emptyVariable struct {
 }
 
 // emptyVariables returns those of a Corefile and of the files that it imports, each once, in the
-// order of their lines.
+// order of their lines. Those of snippets that nobody imports are among them.
 func emptyVariables(in caddy.Input) (empty []emptyVariable) {
 	for file, text := range texts(in) {
 		d := caddyfile.NewDispenser(file, bytes.NewReader(text)) // of the words as they are written

@@ -58,8 +58,8 @@ func (i *inotify) close() {
 	}
 }
 
-// read sends all events until the instance is closed, or can't be read. While nobody receives them the kernel
-// keeps them, up to an overflow, which is an event too.
+// read sends all events until the instance is closed, or can't be read. While nobody receives them
+// the kernel keeps them, up to an overflow, which is an event too.
 func (i *inotify) read() {
 	defer close(i.events)
 	var b [64 << 10]byte

@@ -13,10 +13,10 @@ import (
 // on a reload those of OnRestartFailed of the Corefile before, which may not have these plugins,
 // and none at the first start. So what undoes a start is kept here until it has succeeded.
 
-// underWay is the start of a Corefile that has neither succeeded nor failed yet.
+// underWay is the start of a Corefile that has neither succeeded nor failed yet. caddy starts one
+// at a time.
 var underWay struct {
-	mu    sync.Mutex // guards all below
-	of    caddy.Context
+	mu    sync.Mutex // guards undos
 	undos []func() error
 }
 
@@ -32,16 +32,10 @@ func init() {
 
 // OnFailedStart has undo called if the start of a Corefile fails after this call, from one of its
 // callbacks of OnStartup. Its error is dropped: nothing is left to be done.
-func OnFailedStart(of caddy.Context, undo func() error) {
-	underWay.mu.Lock()
-	other := underWay.of != of
-	underWay.mu.Unlock()
-	if other { // caddy starts one at a time, so what is left is of one that has failed
-		_ = StartFailed()
-	}
+func OnFailedStart(undo func() error) {
 	underWay.mu.Lock()
 	defer underWay.mu.Unlock()
-	underWay.of, underWay.undos = of, append(underWay.undos, undo)
+	underWay.undos = append(underWay.undos, undo)
 }
 
 // StartFailed undoes the start that is under way, the last step first. It is called for a reload
@@ -58,6 +52,6 @@ func takeUndos() []func() error {
 	underWay.mu.Lock()
 	defer underWay.mu.Unlock()
 	undos := underWay.undos
-	underWay.of, underWay.undos = nil, nil
+	underWay.undos = nil
 	return undos
 }

@@ -23,21 +23,15 @@ func (s *Source) SetChassis(name string) {
 	s.update()
 }
 
-// HasChassis reports whether Southbound has a chassis of that name, or is not read.
-func (s *Source) HasChassis(name string) bool {
+// HasChassis reports whether Southbound has a chassis of that name, or is not read, and whether
+// that is sure: Southbound is in sync, or not read.
+func (s *Source) HasChassis(name string) (has, sure bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sb == nil {
-		return true
+		return true, true
 	}
-	return len(s.sb.chassisNamed[name]) > 0
-}
-
-// LacksChassis reports whether Southbound is in sync and has no chassis of that name.
-func (s *Source) LacksChassis(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sb != nil && s.sb.status.Synced && len(s.sb.chassisNamed[name]) == 0
+	return len(s.sb.chassisNamed[name]) > 0, s.sb.status.Synced
 }
 
 // Requests is what a plugin asks of a Source beside what the guests here need.
@@ -87,7 +81,8 @@ func (s *Source) request(r Requests, n int) {
 	s.update()
 }
 
-// requestGroups counts n more requests for Requests.Routers. mu is held, as in those below.
+// requestGroups counts n more requests for Requests.Routers. mu is held, as in the
+// other functions of request.
 func (s *Source) requestGroups(n int) {
 	had := s.groups.users > 0
 	s.useGroups(n)

@@ -51,7 +51,8 @@ type LocalGuest struct {
 // Lookup"). So a flow with an IPv6 address and a port would have the datapath distinguish the
 // packets to any port by their destination, unless the table has a prefix trie of those. The
 // entry flows in table take what is for the port, or is a solicitation, to AddressTable,
-// whatever its address; and no other packet is compared with an address.
+// whatever its address; and no other packet is compared with an address. The flow back stands in
+// AddressTable even where nothing leads there, so that a plan has the same private flows always.
 func PlanLocal(s *Service, table uint8, priority uint16, guests iter.Seq[LocalGuest]) Plan {
 	onward := openflow.Resubmit{Table: table}
 	p := s.private(onward)

@@ -80,8 +80,8 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 }
 
 // network returns the names of the asker's network, nil if there are none or the network is
-// not known. It reports whether its files have been read, if there are any. Where no database of OVN knows the
-// asker, Origin.Switch is the network's UUID, as Neutron's agent has told the switch.
+// not known. It reports whether its files have been read, if there are any. Where no database of
+// OVN knows the asker, Origin.Switch is the network's UUID, as Neutron's agent has told the switch.
 func (h *Handler) network(o *origin.Origin) (n *addnhosts.Network, read bool) {
 	s := h.source.Snapshot()
 	if s == nil {

@@ -35,7 +35,7 @@ func setup(c *caddy.Controller) error {
 	})
 	c.OnStartup(func() error {
 		h.warn(func(directive string) bool { return config.Handler(directive) != nil })
-		corefile.OnFailedStart(c.Context(), h.close)
+		corefile.OnFailedStart(h.close)
 		h.open()
 		return nil
 	})

@@ -36,7 +36,7 @@ func setup(c *caddy.Controller) error {
 			return plugin.Error(name, err)
 		}
 		h.warn(func(directive string) bool { return config.Handler(directive) != nil })
-		corefile.OnFailedStart(c.Context(), h.close)
+		corefile.OnFailedStart(h.close)
 		return h.open()
 	})
 	c.OnShutdown(h.close)

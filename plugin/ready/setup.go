@@ -31,7 +31,7 @@ func setup(c *caddy.Controller) error {
 		m = &monitor{}
 		c.Set(monitorKey{}, m)
 		c.OnStartup(func() error {
-			corefile.OnFailedStart(c.Context(), m.stop)
+			corefile.OnFailedStart(m.stop)
 			return m.start()
 		})
 		c.OnRestart(m.stop)
