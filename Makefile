@@ -64,7 +64,7 @@ demo: lab-deps build
 	$(GO) run ./test/demo -puntdns bin/puntdns
 
 # The peers of the benchmarks and puntdns side by side, into docs/benchmarks.md. It
-# wants a machine of its own and takes a quarter of an hour. BENCHFLAGS='-only local
+# wants a machine of its own and takes 25 minutes. BENCHFLAGS='-only local
 # -rounds 1 -out /tmp' is a short look.
 BENCHFLAGS ?=
 # The stock CoreDNS is of the version in go.mod.
