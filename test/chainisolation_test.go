@@ -32,8 +32,8 @@ var (
 // secrets are what only one tenant may be told: names, addresses, what dns64 makes of them, and
 // what its upstream and its files say.
 var secrets = map[string]*regexp.Regexp{
-	"red":  regexp.MustCompile(`red|left|10\.0\.1\.10[123]|fd00:1::101|a00:16[567]|198\.51\.100\.7|2001:db8:7::|c633:6407`),
-	"blue": regexp.MustCompile(`blue|right|10\.0\.1\.20[123]|fd00:1::201|a00:1c[9ab]|203\.0\.113\.7|2001:db8:8::|cb00:7107`),
+	"red":  regexp.MustCompile(`\b(red|left)\b|10\.0\.1\.10[123]|fd00:1::101|a00:16[567]|198\.51\.100\.7|2001:db8:7::|c633:6407`),
+	"blue": regexp.MustCompile(`\b(blue|right)\b|10\.0\.1\.20[123]|fd00:1::201|a00:1c[9ab]|203\.0\.113\.7|2001:db8:8::|cb00:7107`),
 }
 
 // Whatever the Corefile, no answer to one tenant has a byte of the other's: random Corefiles of
