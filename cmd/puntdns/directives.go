@@ -43,6 +43,7 @@ import (
 	_ "github.com/puntdns/puntdns/plugin/neutronhosts"
 	_ "github.com/puntdns/puntdns/plugin/ovnhosts"
 	_ "github.com/puntdns/puntdns/plugin/passthrough"
+	_ "github.com/puntdns/puntdns/plugin/private"
 	_ "github.com/puntdns/puntdns/plugin/ready"
 )
 
@@ -54,6 +55,8 @@ import (
 //   - header and minimal stand above ovnhosts and neutronhosts, so that they see their
 //     answers;
 //   - ovnhosts and neutronhosts stand above cache, whose key knows no tenant.
+//
+// private stands below all that has names, and above all that asks others for them.
 //
 // Stages of OnStartup run in this order too. ofpunt adds its last one behind that of the
 // last name (ofpunt.TakeOverAfter).
@@ -91,6 +94,7 @@ var directives = []string{
 	"template",
 	"hosts",
 	"file",
+	"private",
 	"loop",
 	"forward",
 	"passthrough",

@@ -42,6 +42,7 @@ func TestDocumentedCorefiles(t *testing.T) {
 		{"plugin/neutronhosts/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/ovnhosts/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/passthrough/README.md", "~~~ corefile\n", "~~~"},
+		{"plugin/private/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/ready/README.md", "~~~ corefile\n", "~~~"},
 	} {
 		text, err := os.ReadFile("../../" + doc.file)

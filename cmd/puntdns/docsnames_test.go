@@ -61,6 +61,7 @@ func TestDocumentedProperties(t *testing.T) {
 		"ofpunt":       {"ofpunt/README.md", "ofpunt br-int"},
 		"neutronhosts": {"plugin/neutronhosts/README.md", "neutronhosts"},
 		"ovnhosts":     {"plugin/ovnhosts/README.md", "ovnhosts"},
+		"private":      {"plugin/private/README.md", "private"},
 	} {
 		t.Run(plugin, func(t *testing.T) {
 			wrong := ". {\n" + doc.line + " {\nnosuch\n}\n}\n"
@@ -91,6 +92,7 @@ func TestDocumentedMetrics(t *testing.T) {
 	for _, of := range []struct{ prefix, source, name, readme string }{
 		{"coredns_ofpunt_", "ofpunt/metric/metric.go", `Name: "(\w+)"`, "ofpunt/README.md"},
 		{"coredns_neutronhosts_", "plugin/neutronhosts/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/neutronhosts/README.md"},
+		{"coredns_private_", "plugin/private/metrics.go", `Name: "(\w+)"`, "plugin/private/README.md"},
 		{"coredns_ovnhosts_", "plugin/ovnhosts/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/ovnhosts/README.md"},
 	} {
 		_, section, _ := strings.Cut(readDoc(t, of.readme), "\n## Metrics\n")

@@ -13,6 +13,8 @@
 //	                                          └───────── next plugin; reply in the place of
 //	                                                     its NXDOMAIN
 //
+// EmptyZone and Deny answer for zones and names that are the same for all, since nobody has them.
+//
 // It has no state, no goroutine and no lock.
 package authority
 

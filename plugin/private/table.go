@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package private
+
+import (
+	"slices"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/authority"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+)
+
+// zone is a zone that is answered here.
+type zone struct {
+	authority.EmptyZone
+	class class
+}
+
+// table says which names are in which zone. It is immutable.
+type table struct {
+	// zones are those that are answered here, by name, and nil for those that are excepted. All
+	// names are fully qualified and in lower case.
+	zones map[string]*zone
+	// above are the names that have one of zones below them: to deny such a name would deny
+	// the zone too (RFC 8020).
+	above map[string]bool
+}
+
+// newTable returns the table of the builtin zones but those in except, and of those in also. Of
+// also and except the longest zone that has a name counts.
+func newTable(except, also []string, ttl uint32) table {
+	t := table{zones: map[string]*zone{}, above: map[string]bool{}}
+	for _, b := range builtins() {
+		if !slices.ContainsFunc(except, func(e string) bool { return names.Under(b.name, e) }) {
+			t.zones[b.name] = &zone{authority.EmptyZone{Name: b.name, TTL: ttl, Lookup: b.lookup}, b.class}
+		}
+	}
+	for _, z := range also {
+		if t.zones[z] == nil {
+			t.zones[z] = &zone{authority.EmptyZone{Name: z, TTL: ttl}, classAlso}
+		}
+	}
+	for _, z := range except {
+		t.zones[z] = nil
+	}
+	for z := range t.zones {
+		for _, i := range dns.Split(z)[1:] {
+			t.above[z[i:]] = true
+		}
+	}
+	return t
+}
+
+// exists reports whether a name is that of a zone, or has one below it.
+func (t *table) exists(qname string) bool {
+	_, known := t.zones[qname]
+	return known || t.above[qname]
+}
+
+// find returns the zone that answers for a name, or reports that the name is excepted; neither
+// for other names. A DS record is of the zone above (RFC 4035, section 3.1.4.1), so the question
+// for that of a zone goes on to others: a resolver that validates learns there that the zone is
+// not signed.
+func (t *table) find(qname string, qtype uint16) (z *zone, excepted bool) {
+	for off, end := 0, false; !end; off, end = dns.NextLabel(qname, off) {
+		if off == 0 && qtype == dns.TypeDS {
+			continue
+		}
+		if z, known := t.zones[qname[off:]]; known {
+			return z, z == nil
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package private
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/ovn/names"
+)
+
+// class says why a name is private; it is a label of the metric.
+type class string
+
+const (
+	// classReverse: reverse zones of addresses that are not unique.
+	classReverse class = "reverse"
+	// classSpecial: special-use names that no server has.
+	classSpecial class = "special"
+	// classSuffix: domains of private networks that are none in the DNS.
+	classSuffix class = "suffix"
+	// classAlso: zones of the Corefile.
+	classAlso class = "also"
+	// classSingleLabel: names of one label.
+	classSingleLabel class = "single-label"
+)
+
+// builtin is a zone that is served unless the Corefile excepts it.
+type builtin struct {
+	name   string
+	class  class
+	lookup func(qname string) (names.Answer, bool) // nil for a zone without names
+}
+
+// builtins are the zones of IANA's registry "Locally-Served DNS Zones", those of its registry
+// "Special-Use Domain Names" that a resolver is not to ask others for, and suffixes of private
+// networks. The README has the source of each.
+func builtins() []builtin {
+	all := []builtin{
+		{"localhost.", classSpecial, lookupLocalhost},
+		{"resolver.arpa.", classSpecial, everyName},
+		{"127.in-addr.arpa.", classReverse, lookupLoopback},
+		{loopback6, classReverse, lookupLoopback},
+	}
+	add := func(c class, zones ...string) {
+		for _, z := range zones {
+			all = append(all, builtin{z, c, nil})
+		}
+	}
+	add(classReverse, "10.in-addr.arpa.", "168.192.in-addr.arpa.", "254.169.in-addr.arpa.", "0.in-addr.arpa.",
+		"2.0.192.in-addr.arpa.", "100.51.198.in-addr.arpa.", "113.0.203.in-addr.arpa.", "255.255.255.255.in-addr.arpa.",
+		unspecified6, "d.f.ip6.arpa.", "8.e.f.ip6.arpa.", "9.e.f.ip6.arpa.", "a.e.f.ip6.arpa.", "b.e.f.ip6.arpa.", "8.b.d.0.1.0.0.2.ip6.arpa.")
+	for i := 16; i <= 31; i++ {
+		add(classReverse, fmt.Sprintf("%d.172.in-addr.arpa.", i))
+	}
+	for i := 64; i <= 127; i++ {
+		add(classReverse, fmt.Sprintf("%d.100.in-addr.arpa.", i))
+	}
+	add(classSpecial, "invalid.", "test.", "local.", "onion.", "alt.", "home.arpa.", "service.arpa.", "empty.as112.arpa.")
+	add(classSuffix, "internal.", "intranet.", "private.", "corp.", "home.", "lan.", "mail.", "localdomain.", "openstacklocal.", "novalocal.")
+	return all
+}
+
+var (
+	// unspecified6 and loopback6 are the reverse names of :: and ::1.
+	unspecified6 = strings.Repeat("0.", 32) + "ip6.arpa."
+	loopback6    = "1." + strings.Repeat("0.", 31) + "ip6.arpa."
+	// loopback4 is the reverse name of 127.0.0.1.
+	loopback4 = "1.0.0.127.in-addr.arpa."
+)
+
+// lookupLocalhost has the loopback addresses for each name (RFC 6761, section 6.3).
+func lookupLocalhost(string) (names.Answer, bool) {
+	return names.Answer{
+		V4: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})},
+		V6: []netip.Addr{netip.IPv6Loopback()},
+	}, true
+}
+
+// lookupLoopback has the reverse names of the loopback addresses.
+func lookupLoopback(qname string) (names.Answer, bool) {
+	if qname == loopback4 || qname == loopback6 {
+		return names.Answer{PTR: []string{"localhost."}}, true
+	}
+	return names.Answer{}, names.Under(loopback4, qname)
+}
+
+// everyName has each name, and no records: a designated resolver is not offered, and to deny
+// a name of resolver.arpa is not allowed (RFC 9462, section 6.4).
+func everyName(string) (names.Answer, bool) { return names.Answer{}, true }
