@@ -339,10 +339,18 @@ func (m *machine) undisturbed(t *testing.T, name, want string, allowed int, f fu
 // server is a running puntdns.
 type server struct{ *lab.Process }
 
-// serve starts puntdns with a Corefile of the page and waits until it is ready.
+// pageUpstreams are the resolvers in the Corefiles of the page.
+const pageUpstreams = "9.9.9.9 149.112.112.112"
+
+// serve starts puntdns with a Corefile of the page, but for its resolvers, and waits until it is
+// ready.
 func (c *cloud) serve(t *testing.T, title string) server {
 	t.Helper()
-	path := c.write(t, "Corefile", c.page.block(t, title))
+	corefile := c.page.block(t, title)
+	if !strings.Contains(corefile, pageUpstreams) {
+		t.Fatalf("%s: expected the resolvers %s", title, pageUpstreams)
+	}
+	path := c.write(t, "Corefile", strings.Replace(corefile, pageUpstreams, c.upstream.Addr, 1))
 	s := server{c.node.Start("puntdns", []string{"GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=100"}, puntdns, "-conf", path)}
 	c.procs["puntdns"] = s.Process
 	if err := s.WaitLog(within(t, wait), "flows are in place|no guest"); err != nil {
