@@ -32,8 +32,15 @@ func newRecorder(t *testing.T) *recorder {
 		t.Fatal(err)
 	}
 	u := &recorder{address: pc.LocalAddr().String()}
+	serveUDP(t, pc, u)
+	return u
+}
+
+// serveUDP answers on a socket until the test ends.
+func serveUDP(t *testing.T, pc net.PacketConn, h dns.Handler) {
+	t.Helper()
 	started := make(chan struct{})
-	s := &dns.Server{PacketConn: pc, Handler: u, NotifyStartedFunc: func() { close(started) }}
+	s := &dns.Server{PacketConn: pc, Handler: h, NotifyStartedFunc: func() { close(started) }}
 	ended := make(chan error, 1)
 	go func() { ended <- s.ActivateAndServe() }()
 	<-started
@@ -41,7 +48,6 @@ func newRecorder(t *testing.T) *recorder {
 		_ = s.Shutdown()
 		<-ended
 	})
-	return u
 }
 
 // ServeDNS implements dns.Handler.
