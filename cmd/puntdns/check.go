@@ -50,6 +50,7 @@ func check(conf *confFlag) int {
 	}
 	if err == nil {
 		warnOfVariables(in)
+		warnOfForwards(in)
 		err = withPosition(in, tryStart(in))
 	}
 	switch {

@@ -120,6 +120,13 @@ func TestCheckWarns(t *testing.T) {
 		{"a variable that is set", ". {\n    ofpunt br-int\n    ovnhosts {\n        southbound unix:{$" + asPuntdns + "}/sb.sock\n    }\n}\n", nil},
 		{"a variable in a file that is imported", ". {\n    ofpunt br-int\n    import IMPORTED\n    import IMPORTED2\n}\n",
 			[]string{"IMPORTED:2: {$PUNTDNS_NOTHING} is unset"}},
+		{"a forward that private does not let through", ".:0 {\n    bind 127.0.0.1\n    private {\n        except corp\n    }\n    forward corp 192.0.2.1\n    forward db.internal 192.0.2.1 {\n        policy sequential\n    }\n    forward 10.1.0.0/16 192.0.2.1\n    forward org 192.0.2.1\n    forward . 192.0.2.1\n}\n",
+			[]string{
+				"CONF:7 - forward db.internal: private in the same block answers for db.internal.; expected except db.internal there, or a server block of its own for the zone",
+				"CONF:10 - forward 10.1.0.0/16: private in the same block answers for 1.10.in-addr.arpa.; expected except 10.1.0.0/16 there",
+			}},
+		{"a forward that private lets through by its zones", ".:0 {\n    bind 127.0.0.1\n    private lan\n    forward corp 192.0.2.1\n}\n", nil},
+		{"a forward in another block than private", ".:0 {\n    bind 127.0.0.1\n    private\n}\ninternal:0 {\n    bind 127.0.0.1\n    forward . 192.0.2.1\n}\n", nil},
 		{"no ofpunt at all", "a.test:0 {\n    whoami\n}\n", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

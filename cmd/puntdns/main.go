@@ -104,6 +104,7 @@ func serve(conf *confFlag) {
 		fatal(err)
 	}
 	warnOfVariables(in)
+	warnOfForwards(in)
 	if blocks, err := parseBlocks(in); err == nil { // else start returns the error
 		if err := checkListeners(in.Path(), blocks); err != nil {
 			fatal(err)

@@ -256,6 +256,7 @@ func (r *reloader) inForce() string {
 func (r *reloader) try(in caddy.Input) error {
 	r.endTrial()
 	warnOfVariables(in)
+	warnOfForwards(in)
 	if err := tryApart(r.ctx, in); err != nil {
 		return err
 	}

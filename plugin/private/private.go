@@ -28,7 +28,8 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-const name = "private"
+// Name is that of the directive.
+const Name = "private"
 
 // Handler answers for private names, and passes on all others. It does not change after setup.
 type Handler struct {
@@ -43,13 +44,13 @@ type Handler struct {
 }
 
 // Name implements plugin.Handler.
-func (*Handler) Name() string { return name }
+func (*Handler) Name() string { return Name }
 
 // ServeDNS implements plugin.Handler.
 func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	state := request.Request{W: w, Req: r}
 	if plugin.Zones(h.Zones).Matches(state.Name()) == "" {
-		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
+		return plugin.NextOrFailure(Name, h.Next, ctx, w, r)
 	}
 	m, of := h.reply(&state)
 	if m == nil {
@@ -59,7 +60,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	// which has these names.
 	if o, punted := origin.FromContext(ctx); punted && o.Hijacked {
 		if handled, code, err := origin.Resume(ctx, w, r); err != nil {
-			return code, plugin.Error(name, err)
+			return code, plugin.Error(Name, err)
 		} else if handled {
 			return code, nil
 		}
@@ -69,7 +70,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	}
 	answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), string(of), outcome(m)).Inc()
 	if err := w.WriteMsg(m); err != nil {
-		return dns.RcodeServerFailure, plugin.Error(name, err)
+		return dns.RcodeServerFailure, plugin.Error(Name, err)
 	}
 	return dns.RcodeSuccess, nil
 }

@@ -31,7 +31,7 @@ func (h *Handler) pass(ctx context.Context, state request.Request) (int, error) 
 	if h.rebind.on && state.Name() != "." && plugin.Zones(h.rebind.except).Matches(state.Name()) == "" {
 		w = &rebindFilter{w, ctx, state, h.ttl}
 	}
-	return plugin.NextOrFailure(name, h.Next, ctx, w, state.Req)
+	return plugin.NextOrFailure(Name, h.Next, ctx, w, state.Req)
 }
 
 // rebindFilter removes records with private addresses from an answer. An answer that has

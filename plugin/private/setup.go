@@ -10,17 +10,18 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
+	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/corefile"
 )
 
-func init() { plugin.Register(name, setup) }
+func init() { plugin.Register(Name, setup) }
 
 func setup(c *caddy.Controller) error {
 	h, err := parse(c)
 	if err != nil {
-		return plugin.Error(name, err)
+		return plugin.Error(Name, err)
 	}
 	dnsserver.GetConfig(c).AddPlugin(func(next plugin.Handler) plugin.Handler {
 		with := *h
@@ -30,11 +31,24 @@ func setup(c *caddy.Controller) error {
 	return nil
 }
 
+// Answers returns a function that reports whether the directive of one server block answers for
+// a zone, fully qualified and in lower case. It is an error if the directive is wrong.
+func Answers(c *caddy.Controller) (func(zone string) bool, error) {
+	h, err := parse(c)
+	if err != nil {
+		return nil, plugin.Error(Name, err)
+	}
+	return func(zone string) bool {
+		z, _ := h.table.find(zone, dns.TypeSOA)
+		return z != nil && plugin.Zones(h.Zones).Matches(zone) != ""
+	}, nil
+}
+
 func parse(c *caddy.Controller) (*Handler, error) {
 	h := &Handler{singleLabels: true}
 	policy := authority.Policy{TTL: authority.DefaultTTL}
 	var except, also []string
-	d, err := corefile.Read(c, authority.ZonesParser(&h.Zones, name, c.ServerBlockKeys), map[string]corefile.Parser{
+	d, err := corefile.Read(c, authority.ZonesParser(&h.Zones, Name, c.ServerBlockKeys), map[string]corefile.Parser{
 		"except": zonesParser(&except),
 		"also":   zonesParser(&also),
 		"single_labels": func(words []string) error {
