@@ -28,7 +28,7 @@ func newLookupContext(ctx context.Context, o *origin.Origin) *lookupContext {
 // Value implements context.Context.
 func (c *lookupContext) Value(key any) any {
 	switch key.(type) {
-	case punt.Key:
+	case punt.Key, origin.ExchangeKey:
 		return nil
 	case origin.Key:
 		return &c.origin

@@ -23,15 +23,15 @@ type Network [16]byte
 func (n Network) IsZero() bool { return n == Network{} }
 
 // String returns the UUID in the form of RFC 9562, section 4.
-func (n Network) String() string {
-	var b [36]byte
-	hex.Encode(b[0:8], n[0:4])
-	hex.Encode(b[9:13], n[4:6])
-	hex.Encode(b[14:18], n[6:8])
-	hex.Encode(b[19:23], n[8:10])
-	hex.Encode(b[24:36], n[10:16])
-	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
-	return string(b[:])
+func (n Network) String() string { return string(n.AppendTo(nil)) }
+
+// AppendTo appends String.
+func (n Network) AppendTo(b []byte) []byte {
+	b = append(hex.AppendEncode(b, n[0:4]), '-')
+	b = append(hex.AppendEncode(b, n[4:6]), '-')
+	b = append(hex.AppendEncode(b, n[6:8]), '-')
+	b = append(hex.AppendEncode(b, n[8:10]), '-')
+	return hex.AppendEncode(b, n[10:16])
 }
 
 // MAC is an Ethernet address.

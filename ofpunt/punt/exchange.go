@@ -78,6 +78,8 @@ type Exchange struct {
 	done atomic.Bool
 	// unanswered is the outcome once done is set without an answer; else 0.
 	unanswered atomic.Int32
+	// fate is what has become of the exchange, nil while that is not known.
+	fate atomic.Pointer[origin.Fate]
 }
 
 func (x *Exchange) init(s *Server, t transport, from *sender) {
@@ -104,7 +106,7 @@ type exchangeContext struct {
 // Value implements context.Context.
 func (c *exchangeContext) Value(key any) any {
 	switch key.(type) {
-	case Key:
+	case Key, origin.ExchangeKey:
 		return c.x
 	case origin.Key:
 		return &c.x.from.origin
@@ -144,7 +146,7 @@ func (x *Exchange) panicked(r any) {
 // Request returns the query as the chains get it. It is theirs to change.
 func (x *Exchange) Request() *dns.Msg { return &x.request }
 
-// Arrived returns when the query came.
+// Arrived implements origin.Exchange.
 func (x *Exchange) Arrived() time.Time { return x.arrived }
 
 // SetRecursive says that the query has come to a block, and whether that offers recursion.
@@ -181,6 +183,37 @@ func (x *Exchange) Outcome() (rcode int, done bool) {
 	return int(x.unanswered.Load()), true
 }
 
+// Fate implements origin.Exchange.
+func (x *Exchange) Fate() (f origin.Fate, known bool) {
+	if p := x.fate.Load(); p != nil {
+		return *p, true
+	}
+	return f, false
+}
+
+// Fates of most exchanges.
+var (
+	answeredByChain = &origin.Fate{Result: metric.Answered, Reason: metric.ReasonChain}
+	resumedByChain  = &origin.Fate{Result: metric.Resumed, Reason: metric.ReasonChain}
+)
+
+// setFate says what becomes of the exchange. rcode is that of an answer which no plugin has
+// written, else 0.
+func (x *Exchange) setFate(result, reason string, rcode int) {
+	switch {
+	case reason == metric.ReasonChain && result == metric.Answered:
+		x.fate.Store(answeredByChain)
+	case reason == metric.ReasonChain && result == metric.Resumed:
+		x.fate.Store(resumedByChain)
+	default:
+		f := &origin.Fate{Result: result, Reason: reason, Rcode: rcode}
+		if rcode != 0 {
+			f.At = time.Now()
+		}
+		x.fate.Store(f)
+	}
+}
+
 // claim reports whether the caller is the first to deal with the exchange.
 func (x *Exchange) claim() bool { return x.done.CompareAndSwap(false, true) }
 
@@ -205,10 +238,11 @@ func (x *Exchange) resume(reason string) error {
 	}
 	if err := x.transport.resume(); err != nil {
 		x.unanswered.Store(RcodeDropped)
-		x.count(metric.Dropped, metric.ReasonConnection)
+		x.drops(metric.ReasonConnection)
 		return err
 	}
 	x.unanswered.Store(RcodeResumed)
+	x.setFate(metric.Resumed, reason, 0)
 	x.count(metric.Resumed, reason)
 	return nil
 }
@@ -227,8 +261,14 @@ func (x *Exchange) pass(result, reason string) {
 // drop counts the query as dropped, unless it has been dealt with.
 func (x *Exchange) drop(reason string) {
 	if x.claim() {
-		x.count(metric.Dropped, reason)
+		x.drops(reason)
 	}
+}
+
+// drops counts an exchange that has been claimed as dropped.
+func (x *Exchange) drops(reason string) {
+	x.setFate(metric.Dropped, reason, 0)
+	x.count(metric.Dropped, reason)
 }
 
 // refuse answers with an error that no plugin has a say in. In hijack mode the
@@ -264,20 +304,22 @@ func (x *Exchange) replyError(rcode int, result, reason string) {
 	if x.transport.overTCP() {
 		b.answer = appendKeepalive(answer, x.promise(asksKeepalive(x.payload)))
 	}
-	_ = x.reply(b, result, reason) // counted there
+	_ = x.reply(b, result, reason, rcode) // counted there
 }
 
-// reply sends b.answer and counts it, unless somebody has dealt with the exchange before.
-func (x *Exchange) reply(b *buffer, result, reason string) error {
+// reply sends b.answer and counts it, unless somebody has dealt with the exchange before. rcode is
+// as in setFate.
+func (x *Exchange) reply(b *buffer, result, reason string, rcode int) error {
 	if !x.claim() {
 		return errDone
 	}
+	x.setFate(result, reason, rcode) // sending may take long
 	if x.from.channel.intake.bridge.Ports.Moved(x.from.owner, x.from.inPort) {
-		x.count(metric.Dropped, metric.ReasonPort)
+		x.drops(metric.ReasonPort)
 		return nil
 	}
 	if err := x.transport.send(b, x.arrived.Add(answerDeadline)); err != nil {
-		x.count(metric.Dropped, metric.ReasonConnection)
+		x.drops(metric.ReasonConnection)
 		return err
 	}
 	x.count(result, reason)

@@ -116,11 +116,11 @@ func (w *writer) WriteMsg(m *dns.Msg) error {
 	b.answer = answer
 	switch {
 	case m.Rcode == dns.RcodeServerFailure && w.x.looped.Load():
-		return w.x.reply(b, metric.Refused, metric.ReasonLoop)
+		return w.x.reply(b, metric.Refused, metric.ReasonLoop, 0)
 	case m.Rcode == dns.RcodeRefused && w.x.untaken() && w.x.request.Question[0].Qclass == dns.ClassINET:
-		return w.x.reply(b, metric.Refused, metric.ReasonNoBlock)
+		return w.x.reply(b, metric.Refused, metric.ReasonNoBlock, 0)
 	}
-	return w.x.reply(b, metric.Answered, metric.ReasonChain)
+	return w.x.reply(b, metric.Answered, metric.ReasonChain, 0)
 }
 
 // Write implements dns.ResponseWriter; p is a whole DNS message. No plugin of this
