@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trail
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// wait bounds what a test waits for.
+const wait = 30 * time.Second
+
+// logged is a Logger that keeps what it is told.
+type logged struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *logged) Infof(format string, args ...any)    { l.add("info: "+format, args...) }
+func (l *logged) Warningf(format string, args ...any) { l.add("warning: "+format, args...) }
+
+func (l *logged) add(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, fmt.Sprintf(format, args...))
+}
+
+// count returns how many lines have a text.
+func (l *logged) count(text string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// line is one of a trail; N is the number that members gives it.
+type line struct {
+	Seq   uint64
+	Event string
+	N     *int
+	Lines uint64
+}
+
+// members are those of the line number n.
+func members(n int) []byte { return fmt.Appendf(nil, `"event":"query","n":%d}`, n) }
+
+// decoded returns the lines of a trail. Each must be an object of JSON, and end.
+func decoded(t testing.TB, trail []byte) (all []line) {
+	t.Helper()
+	if len(trail) > 0 && trail[len(trail)-1] != '\n' {
+		t.Errorf("a half line at the end: %q", trail[wholeLines(trail, len(trail)):])
+	}
+	for text := range bytes.Lines(trail) {
+		var l line
+		if err := json.Unmarshal(text, &l); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// checkNumbers checks that the queries are those with the numbers from 0 to n-1, in order, and
+// the sequence numbers those from 1 on.
+func checkNumbers(t testing.TB, all []line, n int) {
+	t.Helper()
+	next := 0
+	for i, l := range all {
+		if l.Seq != uint64(i+1) {
+			t.Fatalf("line %d has the sequence number %d", i+1, l.Seq)
+		}
+		if l.N == nil {
+			continue
+		}
+		if *l.N != next {
+			t.Fatalf("line %d is query %d, want %d", i+1, *l.N, next)
+		}
+		next++
+	}
+	if next != n {
+		t.Errorf("%d queries, want %d", next, n)
+	}
+}
+
+func await(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(wait); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited %s for: %s", wait, what)
+		}
+	}
+}
+
+func acquire(t testing.TB, target string, c Config, log Logger) *Lease {
+	t.Helper()
+	to, err := ParseTarget(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Queue == 0 {
+		c.Queue = 1 << 20
+	}
+	l, err := Acquire(to, c, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Release)
+	return l
+}
+
+// statsOf returns those of a target; ok is not set if there is no writer.
+func statsOf(target string) (s Stats, ok bool) {
+	for _, s := range All() {
+		if s.Target.String() == target {
+			return s, true
+		}
+	}
+	return s, false
+}
+
+func read(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// whole returns what is in a file and in those that it was rotated to, in order.
+func whole(t testing.TB, path string) (all []byte) {
+	t.Helper()
+	for _, o := range rotatedFiles(path) {
+		all = append(all, read(t, o.path)...)
+	}
+	return append(all, read(t, path)...)
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trail
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// dialTimeout is how long a connection may take, and writeTimeout how long a collector may
+	// take no byte. A connection that is slower is closed.
+	dialTimeout  = 2 * time.Second
+	writeTimeout = 5 * time.Second
+)
+
+// socket is a sink: a collector that listens on a stream socket.
+type socket struct {
+	network, address string
+	conn             net.Conn // nil while there is none
+}
+
+var errHungUp = errors.New("the collector has closed the connection")
+
+// open implements sink.
+func (s *socket) open() error { return nil }
+
+// write implements sink. A line that was not sent as a whole is sent again on the next
+// connection.
+func (s *socket) write(ctx context.Context, p []byte) (n int, err error) {
+	if s.conn != nil && hungUp(s.conn) {
+		s.close()
+	}
+	if s.conn == nil {
+		d := net.Dialer{Timeout: dialTimeout}
+		if s.conn, err = d.DialContext(ctx, s.network, s.address); err != nil {
+			s.conn = nil
+			return 0, err
+		}
+	}
+	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	conn := s.conn
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Now()) })
+	n, err = conn.Write(p)
+	stop()
+	if err != nil {
+		s.close()
+	}
+	return wholeLines(p, n), err
+}
+
+// hungUp reports whether the peer of a connection has closed it: what is written then is lost,
+// and no error says so. What the collector sends is read and dropped.
+func hungUp(c net.Conn) bool {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return true
+	}
+	gone := false
+	err = raw.Read(func(fd uintptr) bool {
+		var b [512]byte
+		for {
+			n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_DONTWAIT)
+			switch {
+			case errors.Is(err, unix.EAGAIN):
+				return true
+			case errors.Is(err, unix.EINTR):
+			case err != nil, n == 0:
+				gone = true
+				return true
+			}
+		}
+	})
+	return gone || err != nil && !errors.Is(err, io.EOF)
+}
+
+// maintain implements sink.
+func (s *socket) maintain() {
+	if s.conn != nil && hungUp(s.conn) {
+		s.close()
+	}
+}
+
+// close implements sink.
+func (s *socket) close() {
+	if s.conn != nil {
+		s.conn.Close()
+		s.conn = nil
+	}
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trail
+
+import (
+	"bufio"
+	"encoding/json"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// collect sends the lines of the connections to ln into the channel, one connection after the
+// other, and returns what ends the one that is open.
+func collect(t *testing.T, ln net.Listener, lines chan<- line) (hangUp func()) {
+	t.Helper()
+	conns := make(chan net.Conn, 1)
+	go func() {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		conns <- c
+		for s := bufio.NewScanner(c); s.Scan(); {
+			var l line
+			if json.Unmarshal(s.Bytes(), &l) == nil {
+				lines <- l
+			}
+		}
+	}()
+	return func() {
+		ln.Close()
+		select {
+		case c := <-conns:
+			c.Close()
+		default:
+		}
+	}
+}
+
+// A collector that comes late, goes and comes back gets each line once, in order.
+func TestCollectorComesAndGoes(t *testing.T) {
+	for _, network := range []string{"unix", "tcp"} {
+		t.Run(network, func(t *testing.T) {
+			address := filepath.Join(t.TempDir(), "socket")
+			if network == "tcp" {
+				ln, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				address = ln.Addr().String()
+				ln.Close()
+			}
+			log := new(logged)
+			target := network + ":" + address
+			l := acquire(t, target, Config{}, log)
+			lines := make(chan line, 1000)
+			var all []line
+			n := 0
+			for range 3 {
+				l.Append(members(n))
+				n++
+				await(t, "no connection", func() bool { s, _ := statsOf(target); return !s.Up })
+				ln, err := net.Listen(network, address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				hangUp := collect(t, ln, lines)
+				for range 10 {
+					l.Append(members(n))
+					n++
+				}
+				for len(all) < n+1 { // and the start
+					select {
+					case one := <-lines:
+						all = append(all, one)
+					case <-time.After(wait):
+						t.Fatalf("%d lines, want %d", len(all), n+1)
+					}
+				}
+				hangUp()
+			}
+			checkNumbers(t, all, n)
+			l.Release()
+			if log.count("not written") != 4 && log.count("not written") != 3 || log.count("written again") != 3 {
+				t.Errorf("log %q", log.lines)
+			}
+		})
+	}
+}
+
+// A collector that reads nothing fills the queue. No line waits for it, and the trail tells of
+// those that were lost once it reads on.
+func TestCollectorHangs(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "socket")
+	ln, err := net.Listen("unix", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	const limit = 256 << 10
+	l := acquire(t, "unix:"+address, Config{Queue: limit}, new(logged))
+	c, err := func() (net.Conn, error) { l.Append(members(0)); return ln.Accept() }()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	n := 1
+	await(t, "a full queue", func() bool {
+		for range 1000 {
+			l.Append(members(n))
+			n++
+		}
+		s, _ := statsOf("unix:" + address)
+		if s.Queued > limit {
+			t.Fatalf("%d bytes in the queue", s.Queued)
+		}
+		return s.Dropped > 0
+	})
+	s, _ := statsOf("unix:" + address)
+	dropped := int(s.Dropped)
+	released := make(chan struct{})
+	var seq, lost uint64
+	queries := 0
+	go func() {
+		defer close(released)
+		await(t, "room", func() bool { s, _ := statsOf("unix:" + address); return s.Queued < limit/2 })
+		l.Release()
+	}()
+	for r := bufio.NewScanner(c); r.Scan(); {
+		var l line
+		if err := json.Unmarshal(r.Bytes(), &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Event == "lost" {
+			lost += l.Lines
+			seq += l.Lines
+		}
+		if seq++; l.Seq != seq {
+			t.Fatalf("line %d, want %d", l.Seq, seq)
+		}
+		if l.N != nil {
+			queries++
+		}
+	}
+	<-released
+	if int(lost) != dropped || queries+dropped != n {
+		t.Errorf("%d lines told as lost, %d counted, %d of %d come", lost, dropped, queries, n)
+	}
+}
+
+// The end of the last lease does not wait for a collector that is not there.
+func TestEndWithoutCollector(t *testing.T) {
+	log := new(logged)
+	l := acquire(t, "unix:"+filepath.Join(t.TempDir(), "none"), Config{}, log)
+	l.Append(members(0))
+	ended := make(chan struct{})
+	go func() { l.Release(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(wait):
+		t.Fatal("it waits")
+	}
+	if log.count("3 lines could not be written before the end") != 1 {
+		t.Error(log.lines)
+	}
+}
