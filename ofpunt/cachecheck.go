@@ -18,7 +18,7 @@ import (
 // cache has one answer for all askers of a block. So it is refused above a plugin whose answer
 // depends on the asker, and above an upstream that is told who asks. The plugins that can do so
 // are template and whoami below cache, and rewrite, by what it adds to the question. acl, log,
-// dnstap and view are above cache or beside it.
+// dnstap, audit and view are above cache or beside it.
 
 // askerUse is where in a Corefile a plugin makes an answer depend on the asker.
 type askerUse struct {

@@ -15,7 +15,7 @@ import (
 // not listed may do either.
 var nonBlocking = []string{
 	name, "metadata", "cancel", "nsid", "bufsize", "debug", "ready", "health", "pprof", "prometheus", "errors", "log",
-	"dnstap", "local", "any", "chaos", "loadbalance", "acl", "header", "minimal",
+	"dnstap", "audit", "local", "any", "chaos", "loadbalance", "acl", "header", "minimal",
 }
 
 // zoneAnswerer reports whether a handler answers for a whole zone: that of ovnhosts.

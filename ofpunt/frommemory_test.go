@@ -38,6 +38,7 @@ func TestAnswersFromMemory(t *testing.T) {
 	}{
 		{"ovnhosts above what waits", ".", block{stub("errors"), stub("log"), all, stub("forward")}, true},
 		{"the plugins of Corefile.example", ".", block{stub("ofpunt"), stub("metadata"), stub("ready"), stub("health"), stub("prometheus"), stub("errors"), stub("loadbalance"), all, stub("cache"), stub("private"), stub("forward")}, true},
+		{"audit above it", ".", block{stub("dnstap"), stub("audit"), all, stub("forward")}, true},
 		{"ovnhosts alone", ".", block{all}, true},
 		{"no ovnhosts", ".", block{stub("errors"), stub("forward")}, false},
 		{"nothing", ".", block{}, false},

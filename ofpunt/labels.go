@@ -73,10 +73,10 @@ func externalIDKeyOf(label string) (key string, ok bool) {
 	return key, ok && externalIDKey.MatchString(key)
 }
 
-// labelReaders are the plugins of the build that read labels of metadata: dnstap in its
-// property extra, log in its format, rewrite in edns0 and in names with metadata, template in
+// labelReaders are the plugins of the build that read labels of metadata: audit in its
+// property fields, dnstap in its property extra, log in its format, rewrite in edns0 and in names with metadata, template in
 // its texts and expressions, view in its expressions.
-var labelReaders = []string{"dnstap", "log", "rewrite", "template", "view"}
+var labelReaders = []string{"audit", "dnstap", "log", "rewrite", "template", "view"}
 
 // labelUse is a place in a Corefile where a plugin reads a label of ofpunt.
 type labelUse struct {

@@ -30,6 +30,8 @@ func TestLabels(t *testing.T) {
 		{"of log", "log . \"{remote} {/ofpunt/port}\"", "log 2 ofpunt/port " + missing},
 		{"of rewrite", "rewrite edns0 local set 0xffee {ofpunt/switch}", "rewrite 2 ofpunt/switch " + missing},
 		{"of dnstap", "dnstap /run/tap {\n extra \"{/ofpunt/port} {/ofpunt/external-id/a:b.c-d_e/F}\"\n }", "dnstap 3 ofpunt/port " + missing + "dnstap 3 ofpunt/external-id/a:b.c-d_e/F " + missing},
+		{"of audit", "audit /run/audit {\n fields default project={/ofpunt/external-id/neutron:project_id} x={/ofpunt/swich}\n }", "audit 3 ofpunt/external-id/neutron:project_id " + missing + "audit 3 ofpunt/swich is none of ofpunt's"},
+		{"of audit by default", "audit /run/audit", ""},
 		{"of rewrite in a name", "rewrite name regex ^me$ {ofpunt/router}.internal. metadata", "rewrite 2 ofpunt/router " + missing},
 		{"of a template's expression", "template IN A {\n expr metadata('ofpunt/external-id/k') == 'v'\n }", "template 3 ofpunt/external-id/k " + missing},
 		{"a key", "metadata\nview v {\n expr metadata('ofpunt/external-id/neutron:project_id') == '1' && metadata(\"ofpunt/external-id/k8s.ovn.org/network\") == '2'\n }", ""},

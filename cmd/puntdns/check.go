@@ -19,6 +19,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/ofpunt"
+	"github.com/puntdns/puntdns/plugin/audit"
 	"github.com/puntdns/puntdns/plugin/neutronhosts"
 	"github.com/puntdns/puntdns/plugin/ovnhosts"
 )
@@ -76,7 +77,7 @@ func tryStart(in caddy.Input) error {
 			return err
 		}
 		for i := range blocks {
-			if err := checkNames(in.Path(), &blocks[i]); err != nil {
+			if err := checkFiles(in.Path(), &blocks[i]); err != nil {
 				return err
 			}
 		}
@@ -94,14 +95,14 @@ func tryStart(in caddy.Input) error {
 	return nil
 }
 
-// checkNames does what the first stage of OnStartup does for our plugins with names in a
-// block: that looks for files, too, and gives warnings.
-func checkNames(path string, block *caddyfile.ServerBlock) error {
+// checkFiles does what the first stage of OnStartup does for our plugins in a block that look for
+// files, and gives warnings.
+func checkFiles(path string, block *caddyfile.ServerBlock) error {
 	has := func(directive string) bool { return len(block.Tokens[directive]) > 0 }
 	for _, p := range []struct {
 		directive string
 		check     func(*caddy.Controller, func(string) bool) error
-	}{{"ovnhosts", ovnhosts.Check}, {"neutronhosts", neutronhosts.Check}} {
+	}{{"audit", audit.Check}, {"ovnhosts", ovnhosts.Check}, {"neutronhosts", neutronhosts.Check}} {
 		if !has(p.directive) {
 			continue
 		}

@@ -40,6 +40,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/whoami"
 
 	_ "github.com/puntdns/puntdns/ofpunt"
+	_ "github.com/puntdns/puntdns/plugin/audit"
 	_ "github.com/puntdns/puntdns/plugin/neutronhosts"
 	_ "github.com/puntdns/puntdns/plugin/ovnhosts"
 	_ "github.com/puntdns/puntdns/plugin/passthrough"
@@ -79,6 +80,7 @@ var directives = []string{
 	"errors",
 	"log",
 	"dnstap",
+	"audit",
 	"local",
 	"dns64",
 	"any",

@@ -59,6 +59,7 @@ func TestDocumentedProperties(t *testing.T) {
 	}
 	for plugin, doc := range map[string]struct{ readme, line string }{
 		"ofpunt":       {"ofpunt/README.md", "ofpunt br-int"},
+		"audit":        {"plugin/audit/README.md", "audit /var/log/puntdns/audit.json"},
 		"neutronhosts": {"plugin/neutronhosts/README.md", "neutronhosts"},
 		"ovnhosts":     {"plugin/ovnhosts/README.md", "ovnhosts"},
 		"private":      {"plugin/private/README.md", "private"},
@@ -81,7 +82,7 @@ func TestDocumentedProperties(t *testing.T) {
 				return
 			}
 
-			_, block, _ := strings.Cut(readDoc(t, "Corefile.example"), "    "+doc.line+" {\n")
+			_, block, _ := strings.Cut(withAudit(readDoc(t, "Corefile.example")), "    "+doc.line+" {\n")
 			block, _, _ = strings.Cut(block, "\n    }")
 			compare(t, "property", code, found(`(?m)^        (?:# )?([a-z]\w*)`, block))
 		})
@@ -91,6 +92,7 @@ func TestDocumentedProperties(t *testing.T) {
 func TestDocumentedMetrics(t *testing.T) {
 	for _, of := range []struct{ prefix, source, name, readme string }{
 		{"coredns_ofpunt_", "ofpunt/metric/metric.go", `Name: "(\w+)"`, "ofpunt/README.md"},
+		{"coredns_audit_", "plugin/audit/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/audit/README.md"},
 		{"coredns_neutronhosts_", "plugin/neutronhosts/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/neutronhosts/README.md"},
 		{"coredns_private_", "plugin/private/metrics.go", `Name: "(\w+)"`, "plugin/private/README.md"},
 		{"coredns_ovnhosts_", "plugin/ovnhosts/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/ovnhosts/README.md"},

@@ -110,6 +110,12 @@ func oneOf(properties map[string]Parser) string {
 // HasProperties reports whether the directive gives any property.
 func (d *Directive) HasProperties() bool { return len(d.properties) > 0 }
 
+// Gives reports whether the directive gives a property.
+func (d *Directive) Gives(property string) bool {
+	_, given := d.properties[property]
+	return given
+}
+
 // PropertyWords returns the words of a property, none if the directive does not give it.
 func (d *Directive) PropertyWords(property string) []string { return d.properties[property].words }
 

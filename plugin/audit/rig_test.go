@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/test"
+	"github.com/miekg/dns"
+	"go.uber.org/goleak"
+
+	"github.com/puntdns/puntdns/internal/origin"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open returns a handler whose target is a new file, and what returns the lines of its queries:
+// it closes the handler.
+func open(t testing.TB, properties string, next plugin.HandlerFunc) (h *Handler, lines func() []map[string]any) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "audit.json")
+	h, err := parse(caddy.NewTestController("dns", fmt.Sprintf("audit %s {\n%s\n}", path, properties)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Next = next
+	if err := h.open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.close() })
+	return h, func() (all []map[string]any) {
+		t.Helper()
+		_ = h.close()
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text := range bytes.Lines(b) {
+			line := map[string]any{}
+			if err := json.Unmarshal(text, &line); err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			if line["event"] == "query" {
+				all = append(all, line)
+			}
+		}
+		return all
+	}
+}
+
+// guest is the origin of a query.
+var guest = &origin.Origin{
+	Bridge: "br-int", InPort: 7, VLAN: 12, Network: origin.Network{0: 0x11, 15: 0x22}, Switch: "red", Port: "red-vm1",
+	MAC: origin.MAC{2, 0, 0, 0, 0, 0x11}, Destination: netip.MustParseAddrPort("169.254.169.254:53"),
+}
+
+// writer is a dns.ResponseWriter.
+type writer struct {
+	test.ResponseWriter
+	local, remote net.Addr
+	err           error
+}
+
+func newWriter() *writer {
+	return &writer{
+		local:  &net.UDPAddr{IP: net.IPv4(169, 254, 169, 254).To4(), Port: 53},
+		remote: &net.UDPAddr{IP: net.IPv4(10, 0, 0, 5).To4(), Port: 40000},
+	}
+}
+
+func (w *writer) LocalAddr() net.Addr       { return w.local }
+func (w *writer) RemoteAddr() net.Addr      { return w.remote }
+func (w *writer) WriteMsg(m *dns.Msg) error { return w.err }
+
+// exchange is an origin.Exchange.
+type exchange struct {
+	arrived time.Time
+	fate    *origin.Fate
+}
+
+func (x *exchange) Arrived() time.Time { return x.arrived }
+
+func (x *exchange) Fate() (f origin.Fate, known bool) {
+	if x.fate == nil {
+		return f, false
+	}
+	return *x.fate, true
+}
+
+// from returns the context of a query of the guest.
+func from(o *origin.Origin, x *exchange) context.Context {
+	ctx := origin.NewContext(context.Background(), o)
+	return context.WithValue(ctx, origin.ExchangeKey{}, x)
+}
+
+// answer answers with some records.
+func answer(records ...string) plugin.HandlerFunc {
+	return func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+		m := new(dns.Msg).SetReply(r)
+		m.Authoritative = true
+		for _, text := range records {
+			rr, err := dns.NewRR(text)
+			if err != nil {
+				return dns.RcodeServerFailure, err
+			}
+			m.Answer = append(m.Answer, rr)
+		}
+		return dns.RcodeSuccess, w.WriteMsg(m)
+	}
+}
+
+// query is a question for a name.
+func query(name string) *dns.Msg {
+	m := new(dns.Msg).SetQuestion(name, dns.TypeA)
+	m.Id = 4711
+	return m
+}
