@@ -4,6 +4,9 @@
 //
 //	NAME [WORD...] {
 //	    PROPERTY [WORD...]
+//	    PROPERTY [WORD...] {
+//	        PROPERTY [WORD...]
+//	    }
 //	}
 //
 // The plugins of this project share it, so that their errors have one form: file and line,
@@ -40,6 +43,8 @@ type Position struct {
 // String implements fmt.Stringer: FILE:LINE.
 func (p Position) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
+// property is one property as it was read. The words of one that has a block are those of all
+// its blocks, what is in them included, and its position is that of the first.
 type property struct {
 	at    Position
 	words []string
@@ -49,11 +54,22 @@ type property struct {
 // was found and what was expected.
 type Parser func(words []string) error
 
+// BlockParser begins a property that has a block of its own, and may be given more than once.
+// It takes the words behind the name and the line where they are, and returns the parsers of
+// what is in the block, and what is called at the end of the block. The errors are those of a
+// Parser.
+type BlockParser func(words []string, at Position) (properties map[string]Parser, end func() error, err error)
+
 // Read reads the directive that c stands before, which must be the only one of its name
 // in the server block. first parses the words of its first line; nil allows none. It is
 // called before the parsers of the properties, which are called in the order of the
 // file. Errors begin with file and line.
 func Read(c *caddy.Controller, first Parser, properties map[string]Parser) (*Directive, error) {
+	return ReadBlocks(c, first, properties, nil)
+}
+
+// ReadBlocks is Read of a directive some of whose properties have blocks.
+func ReadBlocks(c *caddy.Controller, first Parser, properties map[string]Parser, blocks map[string]BlockParser) (*Directive, error) {
 	c.Next()
 	d := &Directive{Name: c.Val(), At: positionOf(c), properties: map[string]property{}}
 	d.Words = c.RemainingArgs()
@@ -64,19 +80,15 @@ func Read(c *caddy.Controller, first Parser, properties map[string]Parser) (*Dir
 		return nil, c.Err(err.Error())
 	}
 	for c.NextBlock() {
-		name := c.Val()
-		parse, known := properties[name]
-		if !known {
-			return nil, c.Errf("unknown property %q, expected %s", name, oneOf(properties))
+		err := error(nil)
+		if begin, ok := blocks[c.Val()]; ok {
+			err = d.readBlock(c, begin)
+		} else {
+			_, err = readProperty(c, "", properties, slices.Collect(maps.Keys(blocks)), d.properties)
 		}
-		if _, given := d.properties[name]; given {
-			return nil, c.Errf("property %q is given twice, expected once", name)
+		if err != nil {
+			return nil, err
 		}
-		p := property{positionOf(c), c.RemainingArgs()}
-		if err := parse(p.words); err != nil {
-			return nil, c.Errf("%s: %v", name, err)
-		}
-		d.properties[name] = p
 	}
 	if !c.Next() {
 		return d, nil
@@ -85,6 +97,61 @@ func Read(c *caddy.Controller, first Parser, properties map[string]Parser) (*Dir
 		return nil, c.Err("expected the { at the end of the line before")
 	}
 	return nil, c.Errf("%s is given twice in one server block, expected once", d.Name)
+}
+
+// readProperty reads the property that c stands at, and adds it to given. Errors name the property
+// behind prefix, and of an unknown one those of properties and others.
+func readProperty(c *caddy.Controller, prefix string, properties map[string]Parser, others []string, given map[string]property) (property, error) {
+	name := c.Val()
+	parse, known := properties[name]
+	if !known {
+		return property{}, c.Errf("%sunknown property %q, expected %s", prefix, name, oneOf(slices.AppendSeq(others, maps.Keys(properties))))
+	}
+	if _, twice := given[name]; twice {
+		return property{}, c.Errf("%sproperty %q is given twice, expected once", prefix, name)
+	}
+	p := property{positionOf(c), c.RemainingArgs()}
+	if err := parse(p.words); err != nil {
+		return property{}, c.Errf("%s%s: %v", prefix, name, err)
+	}
+	given[name] = p
+	return p, nil
+}
+
+// readBlock reads the property with a block that c stands at.
+func (d *Directive) readBlock(c *caddy.Controller, begin BlockParser) error {
+	name, at := c.Val(), positionOf(c)
+	words := c.RemainingArgs()
+	properties, end, err := begin(words, at)
+	if err != nil {
+		return c.Errf("%s: %v", name, err)
+	}
+	prefix := strings.Join(append([]string{name}, words...), " ") + ": "
+	if !c.NextArg() || c.Val() != "{" {
+		return c.Errf("%sexpected { at the end of the line, and %s in the block", prefix, oneOf(slices.Collect(maps.Keys(properties))))
+	}
+	all, ok := d.properties[name]
+	if !ok {
+		all.at = at
+	}
+	all.words = append(all.words, words...)
+	given := map[string]property{}
+	for c.Next() && c.Val() != "}" {
+		name := c.Val()
+		p, err := readProperty(c, prefix, properties, nil, given)
+		if err != nil {
+			return err
+		}
+		all.words = append(append(all.words, name), p.words...)
+	}
+	if c.Val() != "}" {
+		return c.Errf("%sexpected } at the end of the block", prefix)
+	}
+	d.properties[name] = all
+	if err := end(); err != nil {
+		return fmt.Errorf("%s - Error during parsing: %s%w", at, prefix, err)
+	}
+	return nil
 }
 
 func (d *Directive) noWords(words []string) error {
@@ -96,8 +163,9 @@ func (d *Directive) noWords(words []string) error {
 
 func positionOf(c *caddy.Controller) Position { return Position{c.File(), c.Line()} }
 
-func oneOf(properties map[string]Parser) string {
-	switch names := slices.Sorted(maps.Keys(properties)); len(names) {
+func oneOf(names []string) string {
+	slices.Sort(names)
+	switch len(names) {
 	case 0:
 		return "none"
 	case 1:

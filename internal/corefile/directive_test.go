@@ -64,6 +64,94 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// readBlocks is read of a directive that also has blocks c.
+func readBlocks(text string) (d *Directive, calls []string, err error) {
+	properties := map[string]Parser{"a": func(words []string) error {
+		calls = append(calls, fmt.Sprint("a", words))
+		return nil
+	}}
+	d, err = ReadBlocks(caddy.NewTestController("dns", text), nil, properties, map[string]BlockParser{"c": func(words []string, at Position) (map[string]Parser, func() error, error) {
+		if slices.Contains(words, "bad") {
+			return nil, nil, errors.New(`"bad": expected something good`)
+		}
+		calls = append(calls, fmt.Sprint("c", words, at.Line))
+		within := 0
+		parse := func(words []string) error {
+			within++
+			if slices.Contains(words, "bad") {
+				return errors.New(`"bad": expected something good`)
+			}
+			calls = append(calls, fmt.Sprint("within", words))
+			return nil
+		}
+		return map[string]Parser{"a": parse, "x": parse}, func() error {
+			if within == 0 {
+				return errors.New("expected a or x")
+			}
+			calls = append(calls, "end")
+			return nil
+		}, nil
+	}})
+	return d, calls, err
+}
+
+// Blocks are read in the order of the file, any number of them, and what is in one is no property
+// of the directive.
+func TestReadBlocks(t *testing.T) {
+	tests := []struct{ name, text, want, wantErr string }{
+		{"none", "punt {\n a 1\n}", "[a[1]]", ""},
+		{"one", "punt {\n c u v {\n  a 1\n }\n}", "[c[u v] 2 within[1] end]", ""},
+		{"several among properties", "punt {\n c {\n  x\n  a 1 2\n }\n a 3\n c w {\n  x 4\n }\n}", "[c[] 2 within[] within[1 2] end a[3] c[w] 7 within[4] end]", ""},
+		{"a wrong word", "punt {\n a 1\n c bad {\n  a 1\n }\n}", "", `Testfile:3 - Error during parsing: c: "bad": expected something good`},
+		{"a wrong word within", "punt {\n c u {\n  x 1\n  a bad\n }\n}", "", `Testfile:4 - Error during parsing: c u: a: "bad": expected something good`},
+		{"an unknown property within", "punt {\n c u {\n  b\n }\n}", "", `Testfile:3 - Error during parsing: c u: unknown property "b", expected one of [a x]`},
+		{"a property twice within", "punt {\n c u {\n  a 1\n  a 1\n }\n}", "", `Testfile:4 - Error during parsing: c u: property "a" is given twice, expected once`},
+		{"a block within", "punt {\n c u {\n  {\n  }\n }\n}", "", `Testfile:3 - Error during parsing: c u: unknown property "{", expected one of [a x]`},
+		{"an unknown property beside", "punt {\n b\n}", "", `Testfile:2 - Error during parsing: unknown property "b", expected one of [a c]`},
+		{"no block", "punt {\n c u\n a 1\n}", "", `Testfile:2 - Error during parsing: c u: expected { at the end of the line, and one of [a x] in the block`},
+		{"a block on the next line", "punt {\n c u\n {\n  a 1\n }\n}", "", `Testfile:2 - Error during parsing: c u: expected { at the end of the line`},
+		{"an empty block", "punt {\n a 1\n c u {\n }\n}", "", `Testfile:3 - Error during parsing: c u: expected a or x`},
+		{"no end", "punt {\n c u {\n  a 1\n", "", `Testfile:3 - Error during parsing: c u: expected } at the end of the block`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, calls, err := readBlocks(tt.text)
+			switch {
+			case tt.wantErr == "" && (err != nil || fmt.Sprint(calls) != tt.want):
+				t.Errorf("%v, %v, want %s", calls, err, tt.want)
+			case tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)):
+				t.Errorf("%v, want %s", err, tt.wantErr)
+			}
+		})
+	}
+}
+
+// Two directives differ by what is in their blocks, and errors have the line of the first.
+func TestDifferentBlocks(t *testing.T) {
+	block := "punt {\n c u {\n  a 1\n }\n c v {\n  x 1\n }\n}"
+	a, _, err := readBlocks(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		block: "[]", "punt": "[c]",
+		strings.Replace(block, "a 1", "a 2", 1): "[c]",
+		strings.Replace(block, "a 1", "x 1", 1): "[c]",
+		strings.Replace(block, " v", " w", 1):   "[c]",
+	} {
+		b, _, err := readBlocks(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(Differences(a, b)); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	if err := a.Errorf("c", "wrong"); err.Error() != "Testfile:2 - punt: c: wrong" {
+		t.Error(err)
+	}
+}
+
 func TestDifferences(t *testing.T) {
 	tests := []struct{ a, b, want string }{
 		{"punt x {\n a 1\n}", "punt x {\n a 1\n}", "[]"},
