@@ -4,6 +4,7 @@ package vswitch
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync/atomic"
 )
@@ -17,6 +18,32 @@ type View struct {
 	// Interfaces are those of the ports of the bridge, sorted by name. There are none
 	// while there is no such bridge.
 	Interfaces []Interface
+	// revision is that of external_ids; nil for one that never changes.
+	revision *atomic.Pointer[revision]
+}
+
+// revision is a state of external_ids of all interfaces of a View. changed is closed once there
+// is another one.
+type revision struct {
+	number  uint64
+	changed chan struct{}
+}
+
+func newRevision() *atomic.Pointer[revision] {
+	r := new(atomic.Pointer[revision])
+	r.Store(&revision{changed: make(chan struct{})})
+	return r
+}
+
+// ExternalIDsVersion returns the version of what Interface.ExternalID returns for the interfaces
+// of the View, and a channel that is closed once there is another one. Versions of two Views are
+// not comparable.
+func (v View) ExternalIDsVersion() (version uint64, changed <-chan struct{}) {
+	if v.revision == nil {
+		return 0, nil
+	}
+	r := v.revision.Load()
+	return r.number, r.changed
 }
 
 // Interface is one row of the Interface table with the columns of its Port
@@ -77,14 +104,22 @@ func (v View) equal(w View) bool {
 
 // update takes external_ids from a View that is equal.
 func (v View) update(from View) {
+	changed := false
 	for i := range v.Interfaces {
-		v.Interfaces[i].externalIDs.Store(from.Interfaces[i].externalIDs.Load())
+		next := from.Interfaces[i].externalIDs.Load()
+		was := v.Interfaces[i].externalIDs.Swap(next)
+		changed = changed || !maps.Equal(*was, *next)
+	}
+	if changed {
+		was := v.revision.Load()
+		v.revision.Store(&revision{was.number + 1, make(chan struct{})})
+		close(was.changed)
 	}
 }
 
 // view returns what the tables say of a bridge. override is that of systemIDOverride.
 func (t tables) view(bridge, override string) View {
-	var v View
+	v := View{revision: newRevision()}
 	for _, r := range t[openVSwitchTable] {
 		if row, ok := r.(*openVSwitch); ok {
 			v.Chassis = newChassisConfig(row.ExternalIDs).name(bridge, override)

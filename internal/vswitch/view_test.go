@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/vswitch"
@@ -163,8 +164,8 @@ func TestWholeTransactions(t *testing.T) {
 	}
 }
 
-// sansUUID compares interfaces but for the UUIDs of their rows.
-var sansUUID = cmp.Comparer(vswitch.Same)
+// sansUUID compares Views but for the UUIDs of rows, and for values that follow external_ids.
+var sansUUID = cmp.Options{cmp.Comparer(vswitch.Same), cmpopts.IgnoreUnexported(vswitch.View{})}
 
 // Keys of external_ids that have no field are followed without another View.
 func TestExternalIDs(t *testing.T) {
@@ -178,11 +179,20 @@ func TestExternalIDs(t *testing.T) {
 	if i.ExternalID("vm-id") != "vm1" || i.ExternalID("a") != "b" || i.ExternalID("none") != "" || (&vswitch.Interface{}).ExternalID("a") != "" {
 		t.Errorf("got %q, %q, %q", i.ExternalID("vm-id"), i.ExternalID("a"), i.ExternalID("none"))
 	}
+	version, changed := v.ExternalIDsVersion()
 	vsctl(t, s, "set", "Interface", "tap1", "external_ids:a=c", "external_ids:d=e")
 	for deadline := time.Now().Add(30 * time.Second); i.ExternalID("a") != "c" || i.ExternalID("d") != "e"; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("got %q, %q", i.ExternalID("a"), i.ExternalID("d"))
 		}
+	}
+	select {
+	case <-changed:
+	case <-time.After(30 * time.Second):
+		t.Fatal("nobody is told that external_ids have changed")
+	}
+	if next, _ := v.ExternalIDsVersion(); next == version {
+		t.Error("external_ids have changed, and their version has not")
 	}
 	vsctl(t, s, "set", "Interface", "tap1", "type=internal")
 	if next := o.view(t); next.Interfaces[1].Type != "internal" || next.Interfaces[1].ExternalID("a") != "c" {
