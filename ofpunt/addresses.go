@@ -45,8 +45,12 @@ func (o *bridgeOptions) ownAddresses(snapshot *ovn.Snapshot, p *ovn.Port) (all [
 // guestList collects the guests of a snapshot.
 type guestList struct {
 	options  *bridgeOptions
+	limits   limitIndex
 	snapshot *ovn.Snapshot // nil without databases
-	guests   []flows.Guest
+	// numbers are the OpenFlow ports by the logical ports, localnet ports among them. They are
+	// nil unless a limit is by in-port, and with placements whose guests are interfaces.
+	numbers map[string]uint32
+	guests  []flows.Guest
 	// withoutAddress has, by network, the guests that are not in guests, as they have no
 	// resolver address.
 	withoutAddress map[string]addressless
@@ -66,7 +70,7 @@ type sharedAddresses struct {
 
 func newGuestList(o *bridgeOptions, snapshot *ovn.Snapshot) *guestList {
 	return &guestList{
-		options: o, snapshot: snapshot,
+		options: o, limits: newLimitIndex(o.Limits), snapshot: snapshot,
 		withoutAddress: map[string]addressless{}, addressless: map[*ovn.Port]struct{}{},
 		shared: map[sharedAddresses][]netip.AddrPort{},
 	}

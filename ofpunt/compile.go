@@ -25,7 +25,8 @@ func newServer(blocks []*block) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{options: options, durations: map[string]prometheus.Observer{}}
+	s := &server{options: options, limits: newLimitIndex(options.Limits), durations: map[string]prometheus.Observer{}}
+	addLabelRequests(&s.labelRequests, limitLabelsOf(options.Limits))
 	if err := s.compile(blocks); err != nil {
 		return nil, err
 	}
@@ -43,6 +44,9 @@ func newServer(blocks []*block) (*server, error) {
 	}
 	if s.hasOVNHosts = named != nil; !s.hasOVNHosts {
 		if err := checkLabelsWithoutDatabase(blocks); err != nil {
+			return nil, err
+		}
+		if err := checkLimitsWithoutDatabase(blocks); err != nil {
 			return nil, err
 		}
 	}
@@ -180,6 +184,9 @@ func (s *server) puntConfig() punt.Config {
 	}
 	if s.hasOVNHosts {
 		c.Owns = s.owns
+	}
+	if len(o.Limits) > 0 {
+		c.Limits, c.FindLimit, c.PortsVersion = puntLimits(o.Limits), s.findLimit, s.portsVersion
 	}
 	if o.perGuest() {
 		c.HasAddress = s.hasAddress

@@ -29,8 +29,13 @@ type desired struct {
 // guestInputs is what a list of guests is made of.
 type guestInputs struct {
 	server *server
-	view   *ports.View // nil with OVN, where the databases alone tell the guests
-	ports  uint64      // ovn.Snapshot.PortsVersion
+	// view is nil with OVN, where the databases alone tell the guests, unless a limit is by
+	// the OpenFlow port.
+	view  *ports.View
+	ports uint64 // ovn.Snapshot.PortsVersion
+	// externalIDs is the version of view.ExternalIDsVersion, 0 where no limit is by a key of
+	// theirs.
+	externalIDs uint64
 }
 
 // want returns what should be installed for srv now. view is nil as long as the local database has
@@ -40,7 +45,7 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 	w := &flows.Want{
 		Kind: o.Placement, Table: o.Table, Priority: o.Priority,
 		Service: srv.service(d.controllerID),
-		Limited: o.limits(), Beat: leaseBeat(o.Lease),
+		Limited: o.metered(), Beat: leaseBeat(o.Lease),
 		Settled: true, Unsynced: !srv.synced(),
 	}
 	of := guestInputs{server: srv}
@@ -76,6 +81,10 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 	} else {
 		of.view = view
 	}
+	if srv.limits.names(inPortLabel) {
+		of.view = view
+	}
+	of.externalIDs, _ = srv.externalIDs(view)
 	if d.madeOf != of {
 		d.madeOf = of
 		srv.logLoops(snapshot)
@@ -90,9 +99,12 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 func listGuests(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot) (guests []flows.Guest, withoutAddress map[string]addressless) {
 	l := newGuestList(o, snapshot)
 	if o.Placement == placement.OVN {
+		if l.limits.names(inPortLabel) {
+			l.numbers = portNumbers(view)
+		}
 		ovnGuests(l, snapshot)
 	} else {
-		localGuests(l, view, snapshot)
+		localGuests(l, view)
 	}
 	slices.SortStableFunc(l.guests, func(a, b flows.Guest) int {
 		return cmp.Or(cmp.Compare(a.Datapath, b.Datapath), cmp.Compare(a.Port, b.Port), bytes.Compare(a.MAC[:], b.MAC[:]))

@@ -27,7 +27,8 @@ type southbound struct {
 	records  int
 }
 
-func newSouthbound(t testing.TB, n int) *southbound {
+// change changes the server before it opens the database.
+func newSouthbound(t testing.TB, n int, change ...func(*server)) *southbound {
 	s := &southbound{t: t, database: ovsdbtest.Start(t, "/usr/share/ovn/ovn-sb.ovsschema")}
 	ops := []any{
 		json.RawMessage(`{"op":"insert","table":"Encap","uuid-name":"en","row":{"type":"geneve","ip":"192.0.2.1","chassis_name":"hv1"}}`),
@@ -46,6 +47,9 @@ func newSouthbound(t testing.TB, n int) *southbound {
 	o := defaultOptions("br-desired")
 	o.Chassis = "hv1"
 	s.server = &server{options: o, hasOVNHosts: true, database: ovn.Config{Southbound: []string{s.database.Endpoint}}}
+	for _, f := range change {
+		f(s.server)
+	}
 	if err := s.server.open(); err != nil {
 		t.Fatal(err)
 	}

@@ -3,9 +3,11 @@
 package ofpunt
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 
+	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/flows"
@@ -15,17 +17,23 @@ import (
 
 // ovnGuests lists the guests that the snapshot has on this chassis.
 func ovnGuests(l *guestList, snapshot *ovn.Snapshot) {
+	var of origin.Origin // who the guest is to limits, one after the other
 	for p := range snapshot.Guests() {
 		n := snapshot.Network(p.Network)
-		g := flows.Guest{
-			GuestKey: flows.GuestKey{Datapath: p.DatapathKey, Port: p.Key},
-			Limit:    l.options.limit(n).ofFlows(),
-		}
+		g := flows.Guest{GuestKey: flows.GuestKey{Datapath: p.DatapathKey, Port: p.Key}}
+		of = origin.Origin{Network: p.Network, Switch: p.SwitchName, Port: p.Name, Attributes: p}
 		if !p.IsExternal() {
+			of.InPort = l.numbers[p.Name]
+			if p.IsContainer() {
+				of.VLAN, of.InPort = p.Tag, l.numbers[p.Parent]
+			}
+			g.Limit = l.rate(&of, n)
 			l.add(g, p, ownedBy(n))
 			continue
 		}
 		for _, localnet := range p.Localnets {
+			of.VLAN, of.InPort = localnet.Tag, l.numbers[localnet.Name]
+			g.Limit = l.rate(&of, n)
 			for _, mac := range p.MACs {
 				// Of two ports with one address only one is ever taken for the sender.
 				if sender, _ := snapshot.External(p.DatapathKey, localnet.Key, mac); sender != p {
@@ -92,29 +100,35 @@ func (s services) has(i *vswitch.Interface) bool { return s.ids[i.NetworkID] || 
 // localGuests lists the ports of the bridge that are to be served: those that have the name
 // of a logical port and are no agent's; with placement neutron, those that the agent has
 // bound. With a snapshot, they must be in it.
-func localGuests(l *guestList, view *ports.View, snapshot *ovn.Snapshot) {
+func localGuests(l *guestList, view *ports.View) {
 	if view == nil {
 		return
 	}
 	services := serviceNetworks(view)
+	var of origin.Origin // as in ovnGuests
 	for i := range view.Interfaces {
 		i := &view.Interfaces[i]
-		g, p, ok := localGuest(l.options, i, snapshot)
+		g, p, ok := localGuest(l.options, i, l.snapshot)
 		if !ok {
 			continue
 		}
 		metadata, owns := services.has(i), (func(netip.Addr) bool)(nil)
+		var n *ovn.Network
+		of = origin.Origin{InPort: i.OFPort, Switch: i.NetworkID, Port: i.IfaceID, Attributes: i}
 		if p != nil {
-			owns = ownedBy(snapshot.Network(p.Network))
+			n = l.snapshot.Network(p.Network)
+			owns = ownedBy(n)
+			of.Network, of.Switch, of.Attributes = p.Network, p.SwitchName, p
 		}
+		g.Limit = l.rate(&of, n)
 		l.add(g, p, func(a netip.Addr) bool {
 			return metadata && ovn.IsMetadata(a) || owns != nil && owns(a)
 		})
 	}
 }
 
-// localGuest returns the guest of an interface, but for its addresses, and its logical port,
-// nil if that is not known. It reports whether the interface is to be served.
+// localGuest returns the guest of an interface, but for its limit and addresses, and its logical
+// port, nil if that is not known. It reports whether the interface is to be served.
 func localGuest(o *bridgeOptions, i *vswitch.Interface, snapshot *ovn.Snapshot) (g flows.Guest, p *ovn.Port, ok bool) {
 	if i.OFPort == 0 || i.IfaceID == "" || i.Tag == deadVLAN || isService(i) {
 		return g, nil, false
@@ -127,14 +141,11 @@ func localGuest(o *bridgeOptions, i *vswitch.Interface, snapshot *ovn.Snapshot) 
 		}
 		g.MAC = [6]byte(mac)
 	}
-	var n *ovn.Network
 	if snapshot != nil {
 		if p = snapshot.PortByName(i.IfaceID); p == nil {
 			return g, nil, false
 		}
-		n = snapshot.Network(p.Network)
 	}
-	g.Limit = o.limit(n).ofFlows()
 	return g, p, true
 }
 
@@ -147,5 +158,32 @@ func ownedBy(n *ovn.Network) func(netip.Addr) bool {
 	return n.Owns
 }
 
+// portNumbers returns the OpenFlow ports of a bridge by the logical ports that they are of.
+func portNumbers(view *ports.View) map[string]uint32 {
+	numbers := make(map[string]uint32)
+	if view == nil {
+		return numbers
+	}
+	for i := range view.Interfaces {
+		if i := &view.Interfaces[i]; i.OFPort != 0 {
+			numbers[cmp.Or(i.IfaceID, i.Localnet)] = i.OFPort
+		}
+	}
+	return numbers
+}
+
+// rate returns the rate limit of a guest of a network, nil where that is not known: that of its
+// label, else that of the bridge or the network.
+func (l *guestList) rate(of *origin.Origin, n *ovn.Network) flows.Limit {
+	if i := l.limits.find(of); i >= 0 {
+		if by := &l.limits.limits[i]; by.RateGiven {
+			limit := by.Rate.ofFlows()
+			limit.Name = by.String()
+			return limit
+		}
+	}
+	return l.options.rate(n).ofFlows()
+}
+
 // ofFlows returns the limit in the type of package flows.
-func (l limit) ofFlows() flows.Limit { return flows.Limit{Rate: l.rate, Burst: l.burst} }
+func (l rateLimit) ofFlows() flows.Limit { return flows.Limit{Rate: l.rate, Burst: l.burst} }

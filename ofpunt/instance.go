@@ -21,6 +21,8 @@ import (
 type block struct {
 	directive *corefile.Directive
 	options   bridgeOptions
+	// limitsAt are the lines of options.Limits, by their names.
+	limitsAt map[string]corefile.Position
 	// configs has one entry for each zone of the block.
 	configs []*dnsserver.Config
 	// index is the number of the block in the Corefile, from 0.

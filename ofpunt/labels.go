@@ -25,7 +25,7 @@ type label struct {
 // labels are those that need no key.
 var labels = [...]label{
 	{name + "/bridge", func(o *origin.Origin) string { return o.Bridge }},
-	{name + "/in-port", func(o *origin.Origin) string { return strconv.FormatUint(uint64(o.InPort), 10) }},
+	{inPortLabel, func(o *origin.Origin) string { return strconv.FormatUint(uint64(o.InPort), 10) }},
 	{networkLabel, func(o *origin.Origin) string {
 		if o.Network.IsZero() {
 			return ""
@@ -40,7 +40,7 @@ var labels = [...]label{
 		return o.Attributes.Routers()
 	}},
 	{name + "/switch", func(o *origin.Origin) string { return o.Switch }},
-	{name + "/vlan", func(o *origin.Origin) string { return strconv.Itoa(int(o.VLAN)) }},
+	{vlanLabel, func(o *origin.Origin) string { return strconv.Itoa(int(o.VLAN)) }},
 	{name + "/client-mac", func(o *origin.Origin) string { return o.MAC.String() }},
 	{name + "/destination", func(o *origin.Origin) string { return o.Destination.String() }},
 }
@@ -232,11 +232,15 @@ func checkLabelsWithoutDatabase(blocks []*block) error {
 	return nil
 }
 
-// namedLabels returns the labels that a block names, in whatever directive: its queries need no
-// others. If the block computes names of labels, it may mean each one.
+// namedLabels returns the labels that a block names, in whatever directive but ofpunt, whose limits
+// are of guests and not of queries: its queries need no others. If the block computes names of
+// labels, it may mean each one.
 func namedLabels(block caddyfile.ServerBlock) (named []label) {
 	texts := make(map[string]bool)
-	for _, tokens := range block.Tokens {
+	for directive, tokens := range block.Tokens {
+		if directive == name {
+			continue
+		}
 		for _, t := range tokens {
 			for _, m := range labelText.FindAllStringSubmatch(t.Text, -1) {
 				texts[strings.TrimSuffix(m[0], m[1])] = true

@@ -107,6 +107,7 @@ func TestNamedLabels(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"none", "metadata\nlog", ""},
 		{"each once, those with a key last", "log . \"{/ofpunt/switch} {/ofpunt/external-id/b}\"\nview v {\n expr metadata('ofpunt/switch') == metadata('ofpunt/external-id/a')\n }", "switch external-id/a external-id/b"},
+		{"of a limit, which no query has", "ofpunt br-int {\n limit ofpunt/port vm1 {\n rate 5\n }\n }\nlog . {/ofpunt/switch}", "switch"},
 		{"of a plugin that nobody knows", "errors {ofpunt/vlan}", "vlan"},
 		{"no such labels", "log . {/ofpunt/none}{/ofpunt/external-id/}", ""},
 		{"computed by a view", "view v {\n expr metadata('ofpunt' + '/switch') == 'red'\n }", all},

@@ -45,15 +45,18 @@ type bridgeOptions struct {
 	// Grace is how long a guest is served whose binding has vanished while its
 	// interface is still there.
 	Grace time.Duration
-	// Limit is what the switch takes of one guest; it is valid if LimitGiven is
-	// set. Without it the default of the guest's network holds, see limit.
-	Limit      limit
-	LimitGiven bool
+	// Rate is what the switch takes of one guest; it is valid if RateGiven is
+	// set. Without it the default of the guest's network holds, see rate.
+	Rate      rateLimit
+	RateGiven bool
 	// Concurrent bounds the queries in the chain, ConcurrentPort those of one
 	// guest.
 	Concurrent, ConcurrentPort int
-	Overload                   overloadPolicy
-	TLS                        endpoint.TLSFiles
+	// Limits are what guests have by their labels in the place of Rate and ConcurrentPort, in
+	// the order of the Corefile.
+	Limits   []limit
+	Overload overloadPolicy
+	TLS      endpoint.TLSFiles
 }
 
 // overloadPolicy is what a query over a limit gets.
@@ -124,13 +127,16 @@ func parseBlock(c *caddy.Controller) (*block, error) {
 	}
 	maps.Copy(parsers, corefile.TLSParsers(&b.options.TLS))
 	var err error
-	b.directive, err = corefile.Read(c, func(words []string) error {
+	b.directive, err = corefile.ReadBlocks(c, func(words []string) error {
 		if len(words) != 1 {
 			return fmt.Errorf("expected one bridge name after ofpunt, got %d words", len(words))
 		}
 		b.options = defaultOptions(words[0])
 		return nil
-	}, parsers)
+	}, parsers, map[string]corefile.BlockParser{"limit": b.parseLimit})
+	if err == nil {
+		err = b.checkLimits()
+	}
 	return b, err
 }
 
@@ -335,28 +341,35 @@ func parseDuration(args []string, want string, valid func(time.Duration) bool) (
 }
 
 func parseConcurrent(o *bridgeOptions, args []string) error {
-	const want = "expected N [PER_PORT], numbers from 1 to 65536, PER_PORT at most N"
-	if len(args) < 1 || len(args) > 2 {
-		return fmt.Errorf("%v: %s", args, want)
+	n, err := parseConcurrentWords(args)
+	if err != nil {
+		return err
 	}
-	n := [2]int{}
-	for i, s := range args {
-		v, err := strconv.Atoi(s)
-		if err != nil || v < 1 || v > maxConcurrent {
-			return fmt.Errorf("%q: %s", s, want)
-		}
-		n[i] = v
-	}
-	o.Concurrent = n[0]
-	switch {
-	case len(args) == 1:
-		o.ConcurrentPort = min(defaultConcurrentPort, n[0])
-	case n[1] > n[0]:
-		return fmt.Errorf("%v: %s", args, want)
-	default:
+	o.Concurrent, o.ConcurrentPort = n[0], min(defaultConcurrentPort, n[0])
+	if len(n) == 2 {
 		o.ConcurrentPort = n[1]
 	}
 	return nil
+}
+
+// parseConcurrentWords parses the words of the property max_concurrent, of the bridge or of a
+// limit: one number, or two.
+func parseConcurrentWords(args []string) (n []int, err error) {
+	const want = "expected N [PER_PORT], numbers from 1 to 65536, PER_PORT at most N"
+	if len(args) < 1 || len(args) > 2 {
+		return nil, fmt.Errorf("%v: %s", args, want)
+	}
+	for _, s := range args {
+		v, err := strconv.Atoi(s)
+		if err != nil || v < 1 || v > maxConcurrent {
+			return nil, fmt.Errorf("%q: %s", s, want)
+		}
+		n = append(n, v)
+	}
+	if len(n) == 2 && n[1] > n[0] {
+		return nil, fmt.Errorf("%v: %s", args, want)
+	}
+	return n, nil
 }
 
 func parseOverload(o *bridgeOptions, args []string) error {

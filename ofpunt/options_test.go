@@ -47,11 +47,11 @@ func TestParseBlock(t *testing.T) {
 		{"switches", "ofpunt br-int {\n arp off\n lease 0\n overload drop\n placement ovn\n}", with(func(o *bridgeOptions) {
 			o.ARP, o.Lease, o.Overload = false, 0, overloadDrop
 		})},
-		{"rate", "ofpunt br-int {\n rate 100\n}", with(func(o *bridgeOptions) { o.LimitGiven, o.Limit = true, limit{100, 64} })},
-		{"low rate", "ofpunt br-int {\n rate 10\n}", with(func(o *bridgeOptions) { o.LimitGiven, o.Limit = true, limit{10, 10} })},
-		{"rate with a burst", "ofpunt br-int {\n rate 100 5\n}", with(func(o *bridgeOptions) { o.LimitGiven, o.Limit = true, limit{100, 5} })},
-		{"high rate", "ofpunt br-int {\n rate 100001\n}", with(func(o *bridgeOptions) { o.LimitGiven, o.Limit = true, limit{100001, 101} })},
-		{"no rate", "ofpunt br-int {\n rate off\n}", with(func(o *bridgeOptions) { o.LimitGiven = true })},
+		{"rate", "ofpunt br-int {\n rate 100\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, rateLimit{100, 64} })},
+		{"low rate", "ofpunt br-int {\n rate 10\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, rateLimit{10, 10} })},
+		{"rate with a burst", "ofpunt br-int {\n rate 100 5\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, rateLimit{100, 5} })},
+		{"high rate", "ofpunt br-int {\n rate 100001\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, rateLimit{100001, 101} })},
+		{"no rate", "ofpunt br-int {\n rate off\n}", with(func(o *bridgeOptions) { o.RateGiven = true })},
 		{"the server's name before tls", "ofpunt br-int {\n tls_servername ovs.example.\n tls c k a\n}", with(func(o *bridgeOptions) {
 			o.TLS = endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a", ServerName: "ovs.example"}
 		})},
@@ -63,7 +63,7 @@ func TestParseBlock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(tt.want, b.options, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }), cmp.AllowUnexported(limit{})); d != "" {
+			if d := cmp.Diff(tt.want, b.options, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }), cmp.AllowUnexported(rateLimit{})); d != "" {
 				t.Error(d)
 			}
 			if explicit := strings.Contains(tt.input, "{"); b.directive.HasProperties() != explicit {

@@ -4,13 +4,14 @@ package ofpunt
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// limit is on the packets of one guest that the switch punts. The zero value is no limit.
-type limit struct {
+// rateLimit is on the packets of one guest that the switch punts. The zero value is no limit.
+type rateLimit struct {
 	rate  uint32 // packets per second
 	burst uint32 // packets at once
 }
@@ -33,64 +34,71 @@ const (
 	maxRate = 1 << 20
 )
 
-// newLimit returns the limit for a rate without a burst.
-func newLimit(rate uint32) limit {
-	return limit{rate, max(min(rate, maxDefaultBurst), leastBurst(rate))}
+// newRateLimit returns the limit for a rate without a burst.
+func newRateLimit(rate uint32) rateLimit {
+	return rateLimit{rate, max(min(rate, maxDefaultBurst), leastBurst(rate))}
 }
 
 // leastBurst returns the least burst that a rate may have.
 func leastBurst(rate uint32) uint32 { return (rate + maxRatePerBurst - 1) / maxRatePerBurst }
 
-// limits reports whether any guest can have a limit.
-func (o *bridgeOptions) limits() bool { return !o.LimitGiven || o.Limit.rate > 0 }
+// metered reports whether any guest can have a rate limit.
+func (o *bridgeOptions) metered() bool {
+	return !o.RateGiven || o.Rate.rate > 0 || slices.ContainsFunc(o.Limits, func(l limit) bool { return l.Rate.rate > 0 })
+}
 
-// limit returns that of each guest of a network: what the Corefile says, else what control
-// plane protection says of DNS on that switch, else the default. n is nil where the network is
-// not known.
+// rate returns the rate limit of the guests of a network that have no other one by their label:
+// what the Corefile says, else what control plane protection says of DNS on that switch, else the
+// default. n is nil where the network is not known.
 //
 // OVN has one meter on a chassis for all who share the policy. Here each guest has
 // its own of that rate, so that none takes another's part.
-func (o *bridgeOptions) limit(n *ovn.Network) limit {
+func (o *bridgeOptions) rate(n *ovn.Network) rateLimit {
 	switch {
-	case o.LimitGiven:
-		return o.Limit
+	case o.RateGiven:
+		return o.Rate
 	case n != nil && n.DNSMeter.Rate > 0:
-		l := newLimit(min(n.DNSMeter.Rate, maxRate))
+		l := newRateLimit(min(n.DNSMeter.Rate, maxRate))
 		if b := min(n.DNSMeter.Burst, maxRate); b > 0 {
 			l.burst = max(b, leastBurst(l.rate))
 		}
 		return l
 	case o.hijack():
-		return limit{defaultHijackRate, defaultHijackBurst}
+		return rateLimit{defaultHijackRate, defaultHijackBurst}
 	default:
-		return newLimit(defaultRate)
+		return newRateLimit(defaultRate)
 	}
 }
 
-func parseRate(o *bridgeOptions, args []string) error {
+func parseRate(o *bridgeOptions, args []string) (err error) {
+	o.RateGiven = true
+	o.Rate, err = parseRateLimit(args)
+	return err
+}
+
+// parseRateLimit parses the words of the property rate, of the bridge or of a limit.
+func parseRateLimit(args []string) (l rateLimit, err error) {
 	const want = "expected off or QPS [BURST], numbers from 1 to 1048576"
-	o.LimitGiven = true
 	if len(args) == 1 && args[0] == "off" {
-		o.Limit = limit{}
-		return nil
+		return l, nil
 	}
 	if len(args) < 1 || len(args) > 2 {
-		return fmt.Errorf("%v: %s", args, want)
+		return l, fmt.Errorf("%v: %s", args, want)
 	}
 	n := [2]uint32{}
 	for i, s := range args {
 		v, err := strconv.ParseUint(s, 10, 32)
 		if err != nil || v < 1 || v > maxRate {
-			return fmt.Errorf("%q: %s", s, want)
+			return l, fmt.Errorf("%q: %s", s, want)
 		}
 		n[i] = uint32(v)
 	}
-	o.Limit = newLimit(n[0])
+	l = newRateLimit(n[0])
 	if len(args) == 2 {
 		if least := leastBurst(n[0]); n[1] < least {
-			return fmt.Errorf("%v: expected a BURST of at least %d, a thousandth of QPS", args, least)
+			return l, fmt.Errorf("%v: expected a BURST of at least %d, a thousandth of QPS", args, least)
 		}
-		o.Limit.burst = n[1]
+		l.burst = n[1]
 	}
-	return nil
+	return l, nil
 }

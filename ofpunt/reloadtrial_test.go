@@ -260,7 +260,14 @@ func TestTryRequestsOfAllBlocks(t *testing.T) {
 			ovnhosts one
 		}
 		d.test {
-			ofpunt br-c
+			ofpunt br-c {
+				limit ofpunt/external-id/project p {
+					rate 5
+				}
+				limit ofpunt/router r {
+					tcp_connections 5
+				}
+			}
 			ovnhosts two
 		}
 		e.test {
@@ -291,7 +298,7 @@ func TestTryRequestsOfAllBlocks(t *testing.T) {
 	}{
 		{one, ovn.Requests{ExternalIDs: []string{"k"}, RouterNames: true}},
 		{one, ovn.Requests{ExternalIDs: []string{"a:b"}, DNSServers: true}},
-		{[]ovn.Requests{{}}, ovn.Requests{}},
+		{[]ovn.Requests{{}}, ovn.Requests{ExternalIDs: []string{"project"}, RouterNames: true}},
 		{},
 	} {
 		s := servers[i]

@@ -73,6 +73,9 @@ func (r *reporter) report(c flows.Report) {
 		r.infof("rate is enforced again")
 	case flows.Dropped:
 		metric.RateDrops.WithLabelValues(r.name).Add(float64(c.Packets))
+		for limit, packets := range c.ByLimit {
+			metric.LimitRefused.WithLabelValues(r.name, limit, metric.PropertyRate).Add(float64(packets))
+		}
 	}
 }
 

@@ -43,8 +43,10 @@ type server struct {
 	// makes them before the plugins do. release undoes that, and the request of open.
 	requests []ovn.Requests
 	release  []func()
-	// labelRequests is what the labels that the blocks name need of source.
+	// labelRequests is what the labels that the blocks and the limits name need of source.
 	labelRequests ovn.Requests
+	// limits are those of the guests by their labels.
+	limits limitIndex
 	// settledBefore is set in a trial if the server before had its databases settled.
 	settledBefore bool
 	// punts takes the queries to the chains.

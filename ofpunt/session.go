@@ -104,6 +104,7 @@ func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 		if srv.source != nil {
 			changed = srv.source.Changed()
 		}
+		_, changedIDs := srv.externalIDs(s.bridge.ports.View())
 		if err := s.reconcile(ctx, srv); err != nil {
 			return err
 		}
@@ -122,6 +123,7 @@ func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 		case <-s.bridge.wake:
 		case <-s.flows.Wake():
 		case <-changed:
+		case <-changedIDs:
 		case <-beat.C:
 			s.reportUnserved(s.bridge.current.Load()) // srv may have been closed meanwhile
 			if err := s.flows.Handle(ctx, flows.Beat{}); err != nil {

@@ -180,6 +180,42 @@ other.test {
     }
     whoami
 }`, `other properties than at .* \(arp\), expected the same or none`},
+	{"a limit by a label that no database tells", `
+. {
+    ofpunt br-int {
+        openflow OF
+        ovsdb OVSDB
+        placement neutron
+        limit ofpunt/port vm1 {
+            rate 5
+        }
+        limit ofpunt/router r1 { # here
+            rate 5
+        }
+    }
+    whoami
+}`, `limit ofpunt/router r1: the label is empty without an OVN database; expected ovnhosts`},
+	{"other limits for one bridge", `
+. {
+    ofpunt br-int { # here
+        openflow OF
+        ovsdb OVSDB
+        limit ofpunt/port vm1 {
+            rate 5
+        }
+    }
+    NAMES
+}
+other.test {
+    ofpunt br-int { # here
+        openflow OF
+        ovsdb OVSDB
+        limit ofpunt/port vm1 {
+            rate 6
+        }
+    }
+    whoami
+}`, `other properties than at .* \(limit\), expected the same or none`},
 	{"other databases on one bridge", `
 . {
     ofpunt br-int {

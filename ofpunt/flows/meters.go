@@ -193,12 +193,12 @@ func (m *meters) blame(err error, flows bool) (blamed, refused bool) {
 	return true, true
 }
 
-// count returns how many packets of guests were dropped since the last count.
+// count tells how many packets of guests were dropped since the last count.
 //
 // A process that has not heard yet that it was replaced may make meters after its successor
 // has read them. One that is unknown at two beats in a row is no meter of a process that is
 // about to take over.
-func (m *meters) count(all []openflow.MeterStats) (dropped uint64) {
+func (m *meters) count(all []openflow.MeterStats) (dropped Dropped) {
 	used := inUse(m.assigned)
 	before := m.unknown
 	m.unknown = false
@@ -209,8 +209,8 @@ func (m *meters) count(all []openflow.MeterStats) (dropped uint64) {
 		if !used[s.ID] {
 			continue
 		}
-		if had := m.dropped[s.ID]; s.Dropped >= had {
-			dropped += s.Dropped - had
+		if had := m.dropped[s.ID]; s.Dropped > had {
+			dropped.add(m.limits[s.ID].Name, s.Dropped-had)
 		}
 		m.dropped[s.ID] = s.Dropped
 	}
@@ -219,4 +219,16 @@ func (m *meters) count(all []openflow.MeterStats) (dropped uint64) {
 		m.invalidate()
 	}
 	return dropped
+}
+
+// add counts packets of a limit of that name, empty for none.
+func (d *Dropped) add(limit string, packets uint64) {
+	d.Packets += packets
+	if limit == "" {
+		return
+	}
+	if d.ByLimit == nil {
+		d.ByLimit = make(map[string]uint64)
+	}
+	d.ByLimit[limit] += packets
 }

@@ -20,7 +20,7 @@ func assigned(m *meters, guests ...Guest) (ids []uint32, enough bool) {
 }
 
 func limitedGuest(network, port, rate, burst uint32) Guest {
-	return Guest{GuestKey: GuestKey{Datapath: network, Port: port}, Limit: Limit{rate, burst}}
+	return Guest{GuestKey: GuestKey{Datapath: network, Port: port}, Limit: Limit{Rate: rate, Burst: burst}}
 }
 
 // A guest keeps its meter unless the switch will have none; then it is served
@@ -117,8 +117,42 @@ func TestMetersCount(t *testing.T) {
 	m.load(100, nil)
 	assigned(&m, limitedGuest(1, 1, 10, 10))
 	for i, tt := range []struct{ dropped, want uint64 }{{5, 5}, {7, 2}, {7, 0}, {3, 0}, {4, 1}} {
-		if got := m.count([]openflow.MeterStats{{ID: 100, Dropped: tt.dropped}, {ID: 7, Dropped: 1000}}); got != tt.want {
-			t.Errorf("count %d: %d, want %d", i, got, tt.want)
+		if got := m.count([]openflow.MeterStats{{ID: 100, Dropped: tt.dropped}, {ID: 7, Dropped: 1000}}); got.Packets != tt.want {
+			t.Errorf("count %d: %d, want %d", i, got.Packets, tt.want)
 		}
+	}
+}
+
+// Drops are told apart by the names of limits, which guests may share. A name changes no meter.
+func TestMetersCountByLimit(t *testing.T) {
+	m := newMeters()
+	m.load(100, nil)
+	named := func(port uint32, name string) Guest {
+		g := limitedGuest(1, port, 10, 10)
+		g.Limit.Name = name
+		return g
+	}
+	stats := func(each uint64) (all []openflow.MeterStats) {
+		for id := uint32(97); id <= 100; id++ {
+			all = append(all, openflow.MeterStats{ID: id, Dropped: each})
+		}
+		return all
+	}
+	assigned(&m, named(1, "red"), named(2, "red"), named(3, "blue"), named(4, ""))
+	m.applied(m.missing())
+	want := Dropped{Packets: 12, ByLimit: map[string]uint64{"red": 6, "blue": 3}}
+	if d := gocmp.Diff(want, m.count(stats(3))); d != "" {
+		t.Error(d)
+	}
+	assigned(&m, named(1, "red"), named(2, "blue"), named(3, "blue"), named(4, "green"))
+	if mods := m.missing(); len(mods) > 0 {
+		t.Errorf("other names change meters: %v", mods)
+	}
+	want = Dropped{Packets: 4, ByLimit: map[string]uint64{"red": 1, "blue": 2, "green": 1}}
+	if d := gocmp.Diff(want, m.count(stats(4))); d != "" {
+		t.Error(d)
+	}
+	if d := gocmp.Diff(Dropped{}, m.count(stats(4))); d != "" {
+		t.Error(d)
 	}
 }

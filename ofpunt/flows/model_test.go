@@ -200,7 +200,7 @@ func (m *model) isDue(p *process) bool {
 func (m *model) pass(d time.Duration) { m.sw.pass(d) }
 
 func (m *model) changeGuests() {
-	g := Guest{GuestKey: GuestKey{Datapath: 5, Port: uint32(1 + m.r.IntN(5))}, Limit: Limit{uint32(m.r.IntN(3)), 10}}
+	g := Guest{GuestKey: GuestKey{Datapath: 5, Port: uint32(1 + m.r.IntN(5))}, Limit: Limit{Rate: uint32(m.r.IntN(3)), Burst: 10}}
 	if m.r.IntN(3) == 0 {
 		g.Owned = []netip.Addr{m.want.Service.Addresses[0].Addr()}
 	}

@@ -23,7 +23,7 @@ func manyGuests(n int) *Want {
 		},
 	}
 	for i := range n {
-		w.Guests = append(w.Guests, Guest{GuestKey: GuestKey{Datapath: 1, Port: uint32(i + 1)}, Limit: Limit{1024, 64}})
+		w.Guests = append(w.Guests, Guest{GuestKey: GuestKey{Datapath: 1, Port: uint32(i + 1)}, Limit: Limit{Rate: 1024, Burst: 64}})
 	}
 	return w
 }

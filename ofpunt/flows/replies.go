@@ -39,8 +39,8 @@ func (m *machine) replied(reply reply) {
 		m.repliedMeters(r, reply.Err)
 	case readMeterStats:
 		if !bySwitch && !m.failed(reply.Err, "reading what the meters have dropped") {
-			if n := m.meters.count(reply.Stats); n > 0 {
-				m.do(Dropped{n})
+			if dropped := m.meters.count(reply.Stats); dropped.Packets > 0 {
+				m.do(dropped)
 			}
 		}
 	}

@@ -48,8 +48,12 @@ type (
 	MetersRefused  struct{ Err error }
 	MetersShort    struct{ Room uint32 }
 	MetersEnforced struct{}
-	// Dropped: the meters have dropped that many packets more.
-	Dropped struct{ Packets uint64 }
+	// Dropped: the meters have dropped that many packets more; ByLimit are those among them
+	// of limits that have a name, nil for none.
+	Dropped struct {
+		Packets uint64
+		ByLimit map[string]uint64
+	}
 	// RenewFailed: the renewal of the punt could not be sent.
 	RenewFailed struct{ Err error }
 )

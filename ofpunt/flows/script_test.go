@@ -233,10 +233,20 @@ func (s *script) want(p *process, words []string) {
 				w.Guests = append(w.Guests, Guest{GuestKey: GuestKey{Datapath: 5, Port: uint32(s.number(n))}, Limit: limit})
 			}
 		case "rate":
-			limit = Limit{uint32(s.number(value)), 10}
+			limit = Limit{Rate: uint32(s.number(value)), Burst: 10}
 			w.Guests = slices.Clone(w.Guests)
 			for i := range w.Guests {
 				w.Guests[i].Limit = limit
+			}
+		case "limit":
+			// N/NAME/RATE is that of the guest N alone, RATE 0 for none.
+			n, of, _ := strings.Cut(value, "/")
+			name, rate, _ := strings.Cut(of, "/")
+			w.Guests = slices.Clone(w.Guests)
+			for i := range w.Guests {
+				if w.Guests[i].Port == uint32(s.number(n)) {
+					w.Guests[i].Limit = Limit{Rate: uint32(s.number(rate)), Burst: 10, Name: name}
+				}
 			}
 		case "addresses":
 			// N/ADDRESS,ADDRESS are those of the guest N alone.

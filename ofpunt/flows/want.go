@@ -81,6 +81,8 @@ type GuestKey struct {
 type Limit struct {
 	Rate  uint32 // packets per second
 	Burst uint32 // packets at once
+	// Name is what drops are reported by, empty for no name.
+	Name string
 }
 
 func (g *Guest) equal(o *Guest) bool {

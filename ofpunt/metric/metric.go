@@ -56,6 +56,10 @@ var (
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "rate_drops_total",
 		Help: "Packets of guests that the switch dropped by rate, as of the last beat of the lease.",
 	}, []string{"bridge"})
+	LimitRefused = promauto.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "limit_refused_total",
+		Help: "What guests were refused by a limit of their own, by the property of it: packets over rate, queries over max_concurrent, SYNs over tcp_connections.",
+	}, []string{"bridge", "limit", "property"})
 	Connected = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "connected",
 		Help: "1 while the OpenFlow connection to the bridge is up, else 0.",
@@ -87,6 +91,13 @@ var (
 	}, []string{"bridge"})
 )
 
+// Values of the label property: those of a limit, as in a Corefile.
+const (
+	PropertyRate        = "rate"
+	PropertyConcurrent  = "max_concurrent"
+	PropertyConnections = "tcp_connections"
+)
+
 // Values of the label result: what becomes of a packet-in.
 const (
 	Answered = "answered"
@@ -103,6 +114,7 @@ const (
 	ReasonDeadline     = "deadline"      // no answer in time: SERVFAIL
 	ReasonOverload     = "overload"      // over max_concurrent
 	ReasonPortLimit    = "port-limit"    // over max_concurrent of one guest
+	ReasonLimit        = "limit"         // over max_concurrent of a limit, by all guests that it is for
 	ReasonOrigin       = "origin"        // from a port that the snapshot does not know
 	ReasonResponse     = "response"      // QR is set
 	ReasonShort        = "short"         // less than a DNS header
@@ -162,6 +174,11 @@ func (t *Tally) PacketIn(result, reason string) {
 // TCPQuery counts a query over TCP.
 func (t *Tally) TCPQuery(result, reason string) {
 	TCPQueries.WithLabelValues(t.bridge, result, reason).Inc()
+}
+
+// LimitRefused counts what a limit has refused, by its property.
+func (t *Tally) LimitRefused(limit, property string) {
+	LimitRefused.WithLabelValues(t.bridge, limit, property).Inc()
 }
 
 // InFlight sets how many queries are in a plugin chain.

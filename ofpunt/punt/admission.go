@@ -17,12 +17,14 @@ import (
 const stuckTime = 2 * answerDeadline
 
 // admission has the queries in flight of one server, bounded in all, by network and by guest
-// (package share). Readers of connections admit, workers release; neither waits for the
-// other. The limits are enforced here, before the chain, as a plugin's own (forward has one) is
-// shared by all tenants.
+// (package share), and by the limits that guests have by their labels. Readers of connections
+// admit, workers release; neither waits for the other. The limits are enforced here, before the
+// chain, as a plugin's own (forward has one) is shared by all tenants.
 type admission struct {
-	slots []atomic.Pointer[Exchange]
-	count atomic.Int64
+	// counts are those of the bridge: what the server before has in flight counts too.
+	counts *counts
+	slots  []atomic.Pointer[Exchange]
+	count  atomic.Int64
 	// released counts the queries that have left a chain. seen is what watch has last read
 	// there; it alone uses that. progress is when that had last changed, in Unix nanoseconds.
 	// rejected is set once a query was rejected since then.
@@ -31,19 +33,31 @@ type admission struct {
 	progress atomic.Int64
 	rejected atomic.Bool
 
+	// cursor is where the next free slot is looked for. counts.mu guards it.
+	cursor int
+}
+
+// counts are those of the queries in flight of all servers of a bridge.
+type counts struct {
+	all atomic.Int64
+
 	// mu guards what follows. Readers of connections take it, of which there are two for a
 	// while when a reload changes the connection.
 	mu       sync.Mutex
-	cursor   int
 	guests   map[guestKey]*inFlightCount
 	networks map[uint32]*inFlightCount
+	limits   map[string]*inFlightCount // by Limit.Name
+}
+
+func newCounts() *counts {
+	return &counts{guests: map[guestKey]*inFlightCount{}, networks: map[uint32]*inFlightCount{}, limits: map[string]*inFlightCount{}}
 }
 
 // guestKey is a guest as the registers of a packet-in name it: a network, and a port
 // there.
 type guestKey struct{ datapath, port uint32 }
 
-// inFlightCount counts the queries of a guest or of a network.
+// inFlightCount counts the queries of a guest, of a network, or of the guests that have a limit.
 type inFlightCount struct{ n atomic.Int64 }
 
 // maxIdleGuests is how many guests without a query are remembered before they
@@ -51,10 +65,7 @@ type inFlightCount struct{ n atomic.Int64 }
 const maxIdleGuests = 4096
 
 func newAdmission(size int) *admission {
-	a := &admission{
-		slots:  make([]atomic.Pointer[Exchange], size),
-		guests: map[guestKey]*inFlightCount{}, networks: map[uint32]*inFlightCount{},
-	}
+	a := &admission{counts: newCounts(), slots: make([]atomic.Pointer[Exchange], size)}
 	a.progress.Store(time.Now().UnixNano())
 	return a
 }
@@ -70,27 +81,39 @@ func (a *admission) admit(x *Exchange, perGuest int) (reason string) {
 
 // reserve is admit, but for taking note of a rejection.
 func (a *admission) reserve(x *Exchange, perGuest int) (reason string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.guests) >= maxIdleGuests {
-		a.sweep()
+	c := a.counts
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.guests) >= maxIdleGuests {
+		c.sweep()
 	}
-	g, network := countOf(a.guests, x.from.guest), countOf(a.networks, x.from.guest.datapath)
-	use := share.Use{All: int(a.count.Load()), Network: int(network.n.Load()), Owner: int(g.n.Load())}
-	switch (share.Limit{All: len(a.slots), Owner: perGuest}).Exceeded(use, 1) {
-	case share.OfOwner:
+	g, network, ofLimit := countOf(c.guests, x.from.guest), countOf(c.networks, x.from.guest.datapath), (*inFlightCount)(nil)
+	limit := x.from.limit
+	if limit.isConcurrent() {
+		perGuest, ofLimit = limit.ConcurrentGuest, countOf(c.limits, limit.Name)
+	}
+	use := share.Use{All: int(c.all.Load()), Network: int(network.n.Load()), Owner: int(g.n.Load())}
+	switch bound := (share.Limit{All: len(a.slots), Owner: perGuest}).Exceeded(use, 1); {
+	case bound == share.OfOwner:
 		return metric.ReasonPortLimit
-	case share.OfNetwork:
+	case ofLimit != nil && int(ofLimit.n.Load()) >= limit.Concurrent:
+		return metric.ReasonLimit
+	case bound == share.OfNetwork:
 		return metric.ReasonOverload
 	}
-	// Slots are filled here alone and one is free, so this ends.
+	// Slots are filled here alone and one is free, as fewer queries are in flight than there are
+	// slots, so this ends.
 	for !a.slots[a.cursor].CompareAndSwap(nil, x) {
 		a.cursor = (a.cursor + 1) % len(a.slots)
 	}
-	x.slot, x.ofGuest, x.ofNetwork = a.cursor, g, network
+	x.slot, x.ofGuest, x.ofNetwork, x.ofLimit = a.cursor, g, network, ofLimit
 	a.cursor = (a.cursor + 1) % len(a.slots)
 	g.n.Add(1)
 	network.n.Add(1)
+	if ofLimit != nil {
+		ofLimit.n.Add(1)
+	}
+	c.all.Add(1)
 	a.count.Add(1)
 	return ""
 }
@@ -109,10 +132,14 @@ func (a *admission) release(x *Exchange) {
 	a.slots[x.slot].Store(nil)
 	x.ofGuest.n.Add(-1)
 	x.ofNetwork.n.Add(-1)
+	if x.ofLimit != nil {
+		x.ofLimit.n.Add(-1)
+	}
 	if x.ready.Load() {
 		// Others have not been in a chain, and so are no progress.
 		a.released.Add(1)
 	}
+	a.counts.all.Add(-1)
 	a.count.Add(-1)
 }
 
@@ -132,11 +159,15 @@ func (a *admission) stuck(now time.Time) bool {
 	return a.rejected.Load() && now.UnixNano()-a.progress.Load() > int64(stuckTime)
 }
 
-// sweep forgets guests and networks without a query. The caller holds mu.
-func (a *admission) sweep() {
-	idle := func(c *inFlightCount) bool { return c.n.Load() == 0 }
-	maps.DeleteFunc(a.guests, func(_ guestKey, c *inFlightCount) bool { return idle(c) })
-	maps.DeleteFunc(a.networks, func(_ uint32, c *inFlightCount) bool { return idle(c) })
+// sweep forgets guests, networks and limits without a query. The caller holds mu.
+func (c *counts) sweep() {
+	sweep(c.guests)
+	sweep(c.networks)
+	sweep(c.limits)
+}
+
+func sweep[K comparable](m map[K]*inFlightCount) {
+	maps.DeleteFunc(m, func(_ K, c *inFlightCount) bool { return c.n.Load() == 0 })
 }
 
 // expire answers for the queries that arrived before t.

@@ -145,7 +145,7 @@ func TestAdmissionForgetsIdleGuests(t *testing.T) {
 		}
 		a.release(q)
 	}
-	if n := len(a.guests); n > maxIdleGuests+1 {
+	if n := len(a.counts.guests); n > maxIdleGuests+1 {
 		t.Errorf("%d guests remembered", n)
 	}
 	if reason := a.admit(ofGuest(busy.from.guest), 1); reason != metric.ReasonPortLimit {

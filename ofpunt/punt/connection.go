@@ -222,6 +222,7 @@ func (c *connection) query(payload []byte, reserved int, last bool) {
 		x.init(s, m, &p.sender)
 		x.payload = payload
 		if reason := s.admission.admit(x, s.ConcurrentGuest); reason != "" {
+			x.countLimit(reason)
 			m.reject(reason)
 			return
 		}

@@ -65,9 +65,10 @@ type Exchange struct {
 	writer  writer
 
 	// slot is the place of the exchange in admission, ofGuest and ofNetwork count it; nil
-	// unless it was admitted.
-	slot               int
-	ofGuest, ofNetwork *inFlightCount
+	// unless it was admitted. ofLimit does for the limit of the guest, nil if that has none on
+	// queries.
+	slot                        int
+	ofGuest, ofNetwork, ofLimit *inFlightCount
 
 	// recursive is whether the block of the query offers recursion: 0 as long as the query
 	// has not come to a block, else 1 for no and 2 for yes.

@@ -45,6 +45,8 @@ type Intake struct {
 	// tcp has the connections of the guests. It is nil if there is none.
 	tcp    *tcp.Stack
 	server atomic.Pointer[Server]
+	// counts are of the queries in flight of all servers.
+	counts *counts
 
 	ctx    context.Context // of all goroutines but the workers
 	cancel context.CancelFunc
@@ -73,13 +75,16 @@ func NewIntake(b Bridge) *Intake {
 // newIntake returns an intake without goroutines.
 func newIntake(b Bridge, stack *tcp.Stack) *Intake {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Intake{bridge: b, workers: newWorkers(), tcp: stack, ctx: ctx, cancel: cancel}
+	return &Intake{bridge: b, workers: newWorkers(), tcp: stack, counts: newCounts(), ctx: ctx, cancel: cancel}
 }
 
 // Use makes s the current server. Queries that are in flight stay with theirs.
 func (in *Intake) Use(s *Server) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	if s.admission.counts != in.counts { // of a server that was current before, queries are in flight
+		s.admission.counts = in.counts
+	}
 	in.servers = append(slices.DeleteFunc(in.servers, func(o *Server) bool { return o == s }), s)
 	in.server.Store(s)
 }

@@ -32,9 +32,10 @@
 //
 // Locks:
 //
-//	admission.mu   the free slots, and which guests and networks are counted; readers admit
-//	connection.mu  whether the connection ends, and until when it may be idle
-//	Intake.mu      which servers still have queries in flight
+//	counts.mu       the free slots, and which guests and networks are counted; readers admit
+//	guestLimits.mu  which limits guests have by their labels; readers look them up
+//	connection.mu   whether the connection ends, and until when it may be idle
+//	Intake.mu       which servers still have queries in flight
 //
 // None is held while another one is taken, or while a chain is asked. An answer over UDP takes
 // none.

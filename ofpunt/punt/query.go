@@ -26,6 +26,7 @@ func (c *Channel) query(in *openflow.PacketIn, message []byte) {
 	for {
 		s := d.server
 		if reason := s.admission.admit(&d.exchange, s.ConcurrentGuest); reason != "" {
+			d.exchange.countLimit(reason)
 			d.reject(reason)
 			return
 		}
@@ -51,6 +52,7 @@ type datagram struct {
 // receive makes d of a packet-in, of which it takes a copy.
 func (d *datagram) receive(c *Channel, s *Server, in *openflow.PacketIn, message []byte) {
 	d.init(c, s, in, nil)
+	d.limit = s.limitOf(&d.packet)
 	d.message = d.in.Own(message)
 	d.exchange.init(s, d, &d.sender)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/share"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
 
@@ -40,8 +41,13 @@ func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
 		p.end(metric.Dropped, metric.ReasonSegment)
 		return
 	}
+	p.limit = p.server.limitOf(p)
 	to := newPeer(p)
-	switch c.intake.tcp.Deliver(to.key(), to, t.Segment, time.Now()) {
+	outcome, exceeded := c.intake.tcp.Deliver(to.key(), p.limit.connections(), to, t.Segment, time.Now())
+	if exceeded == share.OfOwner && p.limit != nil && p.limit.Connections > 0 {
+		c.intake.bridge.Tally.LimitRefused(p.limit.Name, metric.PropertyConnections)
+	}
+	switch outcome {
 	case tcp.Begun:
 		c.intake.countConnections()
 		p.end(metric.Taken, metric.ReasonSegment)

@@ -65,6 +65,13 @@ type Config struct {
 	Owns func(in *openflow.PacketIn, owner *vswitch.Interface, a netip.Addr) bool
 	// Concurrent is how many queries may be in flight, ConcurrentGuest how many of one guest.
 	Concurrent, ConcurrentGuest int
+	// Limits are what guests have by what the databases say of them, in the place of what is
+	// for all. FindLimit returns the index of that of the sender of a packet, -1 for none, and
+	// PortsVersion changes with what it returns, unless the ports of the bridge have changed.
+	// Both are nil if there are no Limits, and must not block.
+	Limits       []Limit
+	FindLimit    func(in *openflow.PacketIn, owner *vswitch.Interface) int
+	PortsVersion func() uint64
 	// DropOverload is set if a query over these limits gets no answer, in the place of
 	// SERVFAIL.
 	DropOverload bool
@@ -86,7 +93,8 @@ type Config struct {
 // Server answers the queries of a bridge, for one Corefile. It is safe for concurrent use.
 type Server struct {
 	Config
-	admission *admission
+	admission   *admission
+	guestLimits guestLimits
 	// workersUntil is until when all queries are left to workers, though the chains answer
 	// from memory: one has blocked the reader. It is in Unix nanoseconds.
 	workersUntil atomic.Int64

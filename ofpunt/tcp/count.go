@@ -15,6 +15,8 @@ const synRetry = time.Second
 
 // count counts the connections of an owner, of a network, or all. Stack.mu guards it.
 type count struct {
+	// most is how many an owner may have open, as its last segment said; unused of others.
+	most int
 	// open counts the connections that this end has not closed, half-open ones included.
 	open int
 	// ended has the flows of the others, the one that was closed first in front. They need
@@ -70,11 +72,14 @@ func (s *Stack) dropEmpty(key Key) {
 	drop(s.networks, key.Network)
 }
 
-// limits are those of open connections, limitsOfAll those of open and ended ones.
-var (
-	limits      = share.Limit{All: MaxConnections, Owner: MaxOfOwner}
-	limitsOfAll = share.Limit{All: MaxConnections, Owner: MaxOfOwner + maxEnded}
-)
+// limit is that of open connections, limitOfAll that of open and ended ones.
+func (in counts) limit() share.Limit {
+	return share.Limit{All: MaxConnections, Owner: in[ofOwner].most}
+}
+
+func (in counts) limitOfAll() share.Limit {
+	return share.Limit{All: MaxConnections, Owner: 2 * in[ofOwner].most}
+}
 
 // open returns how many connections are open.
 func (in counts) open() share.Use {
@@ -86,23 +91,24 @@ func (in counts) all() share.Use {
 	return share.Use{All: in[ofAll].all(), Network: in[ofNetwork].all(), Owner: in[ofOwner].all()}
 }
 
-// full returns the count that leaves no room for another open connection, or nil.
-func (in counts) full() *count {
-	switch limits.Exceeded(in.open(), 1) {
+// full returns the count that leaves no room for another open connection, nil for none, and whose
+// limit that is.
+func (in counts) full() (*count, share.Bound) {
+	switch bound := in.limit().Exceeded(in.open(), 1); bound {
 	case share.OfOwner:
-		return in[ofOwner]
+		return in[ofOwner], bound
 	case share.OfNetwork:
-		return in[ofNetwork]
+		return in[ofNetwork], bound
 	}
-	return nil
+	return nil, share.None
 }
 
 // crowded reports whether a quarter of the room for open connections is left, or less.
-func (in counts) crowded() bool { return limits.Crowded(in.open()) }
+func (in counts) crowded() bool { return in.limit().Crowded(in.open()) }
 
 // tooMany reports whether open and ended connections together leave no room for another
 // one.
-func (in counts) tooMany() bool { return limitsOfAll.Exceeded(in.all(), 1) != share.None }
+func (in counts) tooMany() bool { return in.limitOfAll().Exceeded(in.all(), 1) != share.None }
 
 // oldestEnded returns the ended connection that is to be evicted first: one of the owner if
 // it has any, else one of its network, else any.

@@ -13,6 +13,8 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 	"gvisor.dev/gvisor/pkg/waiter"
+
+	"github.com/puntdns/puntdns/ofpunt/share"
 )
 
 // flow is one connection, from its SYN until gVisor has no state of it any more.
@@ -64,24 +66,27 @@ const (
 // Deliver delivers a segment: a TCP header of the length that it says, and the payload. The
 // caller has verified the checksum. Segments to the other end go to the Peer of the last
 // segment. It does not block.
-func (s *Stack) Deliver(key Key, peer Peer, segment []byte, now time.Time) Outcome {
+//
+// The owner may have most open connections from now on. Those that are open stay, if there are
+// more. If there is no room for a further one, exceeded says whose limit that is.
+func (s *Stack) Deliver(key Key, most int, peer Peer, segment []byte, now time.Time) (outcome Outcome, exceeded share.Bound) {
 	t := header.TCP(segment)
 	begins := t.Flags()&(header.TCPFlagSyn|header.TCPFlagAck|header.TCPFlagRst|header.TCPFlagFin) == header.TCPFlagSyn
 	if begins {
 		s.removeClosed(key)
 	}
-	f, outcome := s.find(key, peer, t.Flags(), begins, now)
+	f, outcome, exceeded := s.find(key, most, peer, t.Flags(), begins, now)
 	if outcome == Reset || outcome == Full {
 		sendReset(peer, t)
 	}
 	if f == nil {
-		return outcome
+		return outcome, exceeded
 	}
 	if t.Flags().Contains(header.TCPFlagUrg) {
 		f.urgent.note(t)
 	}
 	s.deliver(f.id, segment)
-	return outcome
+	return outcome, share.None
 }
 
 // removeClosed removes the flow of a key whose connection is in TIME-WAIT or closed: the
@@ -112,7 +117,7 @@ func (s *Stack) removeClosed(key Key) {
 
 // find returns the flow of a segment, a new one where the segment begins one. Where memory
 // is needed for that, the oldest ended connections are evicted.
-func (s *Stack) find(key Key, peer Peer, flags header.TCPFlags, begins bool, now time.Time) (f *flow, outcome Outcome) {
+func (s *Stack) find(key Key, most int, peer Peer, flags header.TCPFlags, begins bool, now time.Time) (f *flow, outcome Outcome, exceeded share.Bound) {
 	var evicted []*flow
 	defer func() { s.abort(evicted) }()
 	s.mu.Lock()
@@ -121,25 +126,27 @@ func (s *Stack) find(key Key, peer Peer, flags header.TCPFlags, begins bool, now
 	outcome = Delivered
 	switch {
 	case s.closed:
-		return nil, Ignored
+		return nil, Ignored, share.None
 	case f != nil:
+		f.counts[ofOwner].most = most
 	case flags.Contains(header.TCPFlagRst):
-		return nil, Ignored
+		return nil, Ignored, share.None
 	case !begins:
-		return nil, Reset
+		return nil, Reset, share.None
 	default:
 		in := s.countsOf(key)
+		in[ofOwner].most = most
 		defer func() {
 			s.dropEmpty(key)
 			for _, f := range evicted {
 				s.dropEmpty(f.key)
 			}
 		}()
-		if full := in.full(); full != nil {
+		if full, bound := in.full(); full != nil {
 			if full.changes(now) {
-				return nil, Dropped
+				return nil, Dropped, bound
 			}
-			return nil, Full
+			return nil, Full, bound
 		}
 		for in.tooMany() {
 			f := in.oldestEnded()
@@ -154,7 +161,7 @@ func (s *Stack) find(key Key, peer Peer, flags header.TCPFlags, begins bool, now
 	}
 	f.lastPeer.Store(&peer)
 	f.lastSegment = now
-	return f, outcome
+	return f, outcome, share.None
 }
 
 // remove removes a flow from its key and its counts, which may be empty then. Stack.mu is

@@ -46,11 +46,10 @@ import (
 const (
 	// MaxConnections are those of all; no network has more of them than it leaves free.
 	MaxConnections = 1024
-	// MaxOfOwner are the open ones of one owner.
+	// MaxOfOwner are the open ones of one owner that has no other limit. As many again may
+	// be there that this end has closed and gVisor still has, if as many as may be are open.
+	// They go as soon as open ones need their room.
 	MaxOfOwner = 64
-	// maxEnded are those of one owner that this end has closed and gVisor still has, if
-	// as many as may be are open. They go as soon as open ones need their room.
-	maxEnded = MaxOfOwner
 )
 
 const (
@@ -97,7 +96,7 @@ var localAddress = tcpip.AddrFrom16(netip.MustParseAddr("fd00::35").As16())
 
 // Key identifies a connection.
 type Key struct {
-	// Network, Owner and Link are comparable. An owner, whose limit is MaxOfOwner, is in
+	// Network, Owner and Link are comparable. An owner, who has a limit, is in
 	// one network. Link distinguishes peers of one owner that may have the same addresses.
 	Network, Owner, Link any
 	// Src is the peer's end, Dst ours.

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 
+	"github.com/puntdns/puntdns/ofpunt/share"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
 
@@ -53,6 +54,8 @@ type client struct {
 	stack *tcp.Stack
 	key   tcp.Key
 	got   chan header.TCP
+	// most is how many open connections its owner may have.
+	most int
 	// options are those of its SYN, window what it says it has room for.
 	options []byte
 	window  uint16
@@ -70,7 +73,7 @@ var (
 func newClient(t *testing.T, s *tcp.Stack, owner any, src, dst netip.AddrPort) *client {
 	return &client{
 		t: t, stack: s, key: tcp.Key{Network: owner, Owner: owner, Src: src, Dst: dst},
-		got: make(chan header.TCP, 4096), window: 65535, next: 0xfffffff0,
+		got: make(chan header.TCP, 4096), most: tcp.MaxOfOwner, window: 65535, next: 0xfffffff0,
 	}
 }
 
@@ -93,7 +96,7 @@ func (c *client) segment(flags header.TCPFlags, payload []byte) header.TCP {
 }
 
 func (c *client) put(flags header.TCPFlags, payload string) tcp.Outcome {
-	outcome := c.stack.Deliver(c.key, c, c.segment(flags, []byte(payload)), time.Now())
+	outcome, _ := c.stack.Deliver(c.key, c.most, c, c.segment(flags, []byte(payload)), time.Now())
 	c.next += uint32(len(payload))
 	if flags&(syn|fin) != 0 {
 		c.next++
@@ -362,7 +365,7 @@ func TestLimitOfOwner(t *testing.T) {
 		t.Errorf("one more while others begin: outcome %d, %d segments", got, len(more.got))
 	}
 	more.next--
-	if got := s.Deliver(more.key, more, more.segment(syn, nil), time.Now().Add(time.Second)); got != tcp.Full {
+	if got, _ := s.Deliver(more.key, more.most, more, more.segment(syn, nil), time.Now().Add(time.Second)); got != tcp.Full {
 		t.Errorf("one more: outcome %d", got)
 	}
 	more.next++
@@ -381,6 +384,84 @@ func TestLimitOfOwner(t *testing.T) {
 	level(t, s, time.Now().Add(6*time.Second), 1)
 	if more.put(syn, "") != tcp.Begun {
 		t.Error("no room after the half-open ones have gone")
+	}
+}
+
+// An owner has its own limit, which its segments may change: open connections stay, and the next
+// one finds the new limit. No owner has more than its network may have.
+func TestLimitByOwner(t *testing.T) {
+	s := newStack(t)
+	later := time.Now()
+	// begin begins connections of an owner until one is refused, and returns them and whose limit
+	// that was.
+	ports := map[string]uint16{}
+	begin := func(owner string, most int) (begun []*client, bound share.Bound) {
+		t.Helper()
+		for {
+			ports[owner]++
+			c := newClient(t, s, owner, netip.AddrPortFrom(guest4.Addr(), 1000+ports[owner]), resolver4)
+			c.most = most
+			later = later.Add(2 * time.Second)
+			outcome, exceeded := s.Deliver(c.key, most, c, c.segment(syn, nil), later)
+			switch {
+			case outcome == tcp.Begun && exceeded == share.None:
+				c.next++
+				begun = append(begun, c)
+			case outcome == tcp.Full:
+				return begun, exceeded
+			default:
+				t.Fatalf("%s, connection %d: outcome %d, bound %d", owner, len(begun), outcome, exceeded)
+			}
+		}
+	}
+	var red []*client
+	for _, step := range []struct {
+		owner string
+		most  int
+		want  int
+		bound share.Bound
+	}{
+		{"red", 100, 100, share.OfOwner},
+		{"blue", 2, 2, share.OfOwner},
+		{"green", tcp.MaxOfOwner, tcp.MaxOfOwner, share.OfOwner},
+		{"red", 3, 0, share.OfOwner},
+		{"red", 120, 20, share.OfOwner},
+		{"blue", 1, 0, share.OfOwner},
+		{"blue", 3, 1, share.OfOwner},
+		{"white", tcp.MaxConnections, (tcp.MaxConnections - 120 - 3 - tcp.MaxOfOwner + 1) / 2, share.OfNetwork},
+	} {
+		got, bound := begin(step.owner, step.most)
+		if len(got) != step.want || bound != step.bound {
+			t.Errorf("%s with %d: %d begun, want %d; bound %d, want %d", step.owner, step.most, len(got), step.want, bound, step.bound)
+		}
+		if step.owner == "red" {
+			red = append(red, got...)
+		}
+	}
+	// The connections that there are too many of by now work on.
+	for i, c := range red {
+		c.most = 3
+		c.mustTake(synAck)
+		c.mustPut(ack, "")
+		conn := accept(t, s)
+		if crowded := conn.Crowded(); !crowded {
+			t.Errorf("connection %d does not know that there is no room for others", i)
+		}
+		c.mustPut(data, "hello")
+		says(t, conn, "hello")
+	}
+}
+
+// Of connections that have ended an owner has as many as of open ones.
+func TestEndedByLimit(t *testing.T) {
+	s := newStack(t)
+	for i := range 20 {
+		c := newClient(t, s, "red", netip.AddrPortFrom(guest4.Addr(), uint16(1000+i)), resolver4)
+		c.most = 5
+		c.connect().Close()
+	}
+	if got := s.Connections(); got != 10 {
+		t.Errorf("%d connections, want 10", got)
 	}
 }
 
@@ -484,7 +565,7 @@ func TestLimitOfAll(t *testing.T) {
 		newClient(t, s, i, guest4, resolver4).mustPut(syn, "")
 	}
 	c := newClient(t, s, "more", guest4, resolver4)
-	if got := s.Deliver(c.key, c, c.segment(syn, nil), time.Now().Add(time.Second)); got != tcp.Full {
+	if got, _ := s.Deliver(c.key, c.most, c, c.segment(syn, nil), time.Now().Add(time.Second)); got != tcp.Full {
 		t.Errorf("one more: outcome %d", got)
 	}
 }
@@ -793,7 +874,7 @@ func TestUrgent(t *testing.T) {
 						times++
 					}
 					for range times {
-						s.Deliver(c.key, c, b, time.Now())
+						s.Deliver(c.key, c.most, c, b, time.Now())
 					}
 					c.next += uint32(len(p.payload))
 				}
@@ -829,7 +910,7 @@ func TestUrgentFarAhead(t *testing.T) {
 	defer conn.Close()
 	b := c.segment(data|header.TCPFlagUrg, nil)
 	b.SetUrgentPointer(65535)
-	s.Deliver(c.key, c, b, time.Now())
+	s.Deliver(c.key, c.most, c, b, time.Now())
 	const size = 1000
 	for i := range 70 {
 		payload := strings.Repeat(string(rune('a'+i%26)), size)
@@ -864,7 +945,7 @@ func TestUrgentAfterAnotherSYN(t *testing.T) {
 			c.next--
 			b := c.segment(syn|header.TCPFlagUrg, nil)
 			b.SetUrgentPointer(2)
-			c.stack.Deliver(c.key, c, b, time.Now())
+			c.stack.Deliver(c.key, c.most, c, b, time.Now())
 			c.next++
 		}},
 	} {
@@ -878,7 +959,7 @@ func TestUrgentAfterAnotherSYN(t *testing.T) {
 			defer conn.Close()
 			b := c.segment(data|header.TCPFlagUrg, []byte("ab!"))
 			b.SetUrgentPointer(3)
-			s.Deliver(c.key, c, b, time.Now())
+			s.Deliver(c.key, c.most, c, b, time.Now())
 			c.next += 3
 			c.mustPut(data, "cd")
 			says(t, conn, "abcd")
@@ -1106,7 +1187,7 @@ func TestSweepBeside(t *testing.T) {
 	began := time.Now()
 	at := func(c *client, flags header.TCPFlags, now time.Time) {
 		t.Helper()
-		if got := s.Deliver(c.key, c, c.segment(flags, nil), now); got != tcp.Delivered && got != tcp.Begun {
+		if got, _ := s.Deliver(c.key, c.most, c, c.segment(flags, nil), now); got != tcp.Delivered && got != tcp.Begun {
 			t.Fatalf("%s: outcome %d", flags, got)
 		}
 	}

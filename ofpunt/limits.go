@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/ofpunt/tcp"
+)
+
+// limit is a block limit of a Corefile: what the guests may use whose label has that value.
+// What it does not give, they have by the properties of the bridge.
+type limit struct {
+	// Label is the whole name of the label.
+	Label, Value string
+	// Rate is what the switch takes of one guest, valid if RateGiven is set.
+	Rate      rateLimit
+	RateGiven bool
+	// Concurrent bounds the queries in the chain of all these guests together,
+	// ConcurrentPort those of one. Both are 0 unless given.
+	Concurrent, ConcurrentPort int
+	// Connections bounds the open TCP connections of one guest; 0 unless given.
+	Connections int
+}
+
+// String implements fmt.Stringer: how metrics name the limit.
+func (l *limit) String() string { return l.Label + "=" + l.Value }
+
+const (
+	inPortLabel = name + "/in-port"
+	vlanLabel   = name + "/vlan"
+)
+
+// limitLabels are the labels without a key that a limit may have: what the switch and the
+// databases say of a guest.
+var limitLabels = []string{inPortLabel, networkLabel, name + "/port", routerLabel, name + "/switch", vlanLabel}
+
+// packetLabels are those that a guest chooses with each packet.
+var packetLabels = []string{name + "/client-mac", name + "/destination"}
+
+// maxVLAN is the highest VLAN id (IEEE 802.1Q, section 9.6).
+const maxVLAN = 4094
+
+// maxPortNumber is the highest number of an OpenFlow port of a bridge, that of its local port in
+// OpenFlow 1.0, with which Open vSwitch numbers ports.
+const maxPortNumber = 0xfffe
+
+var networkID = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// newLimit returns the limit of a line LABEL VALUE, which gives nothing yet.
+func newLimit(words []string) (*limit, error) {
+	expected := fmt.Sprintf("expected LABEL VALUE, the label one of %s, %sKEY with a key of letters, digits and _ . : / -", strings.Join(limitLabels, ", "), externalIDLabel)
+	if len(words) != 2 {
+		return nil, fmt.Errorf("%q: %s", words, expected)
+	}
+	l := &limit{Label: words[0], Value: words[1]}
+	_, isKey := externalIDKeyOf(l.Label)
+	switch {
+	case l.Label == name+"/bridge":
+		return nil, fmt.Errorf("%q is the same for all guests of the bridge; %s", l.Label, expected)
+	case slices.Contains(packetLabels, l.Label):
+		return nil, fmt.Errorf("%q is what a guest says in its packets; %s", l.Label, expected)
+	case !isKey && !slices.Contains(limitLabels, l.Label):
+		return nil, fmt.Errorf("%q: %s", l.Label, expected)
+	}
+	value, want := canonicalValue(l.Label, l.Value)
+	if want != "" {
+		return nil, fmt.Errorf("%s %q: expected %s", l.Label, l.Value, want)
+	}
+	l.Value = value
+	return l, nil
+}
+
+// canonicalValue returns a value in the form in which the label has it. If the label never has
+// it, want says what was expected.
+func canonicalValue(label, value string) (canonical, want string) {
+	number := func(least, most uint64) (string, string) {
+		n, err := strconv.ParseUint(value, 10, 16)
+		if err != nil || n < least || n > most {
+			return "", fmt.Sprintf("a number from %d to %d", least, most)
+		}
+		return strconv.FormatUint(n, 10), ""
+	}
+	switch {
+	case value == "":
+		return "", "a value, as guests without one have none to be told by"
+	case label == networkLabel:
+		if value = strings.ToLower(value); !networkID.MatchString(value) {
+			return "", "the UUID of a logical switch"
+		}
+	case label == routerLabel && strings.Contains(value, ","):
+		return "", "the name of one router, which matches whatever others the switch is attached to"
+	case label == inPortLabel:
+		return number(1, maxPortNumber)
+	case label == vlanLabel:
+		return number(0, maxVLAN)
+	}
+	return value, ""
+}
+
+// parseLimit is the corefile.BlockParser of the property limit.
+func (b *block) parseLimit(words []string, at corefile.Position) (map[string]corefile.Parser, func() error, error) {
+	l, err := newLimit(words)
+	if err != nil {
+		return nil, nil, err
+	}
+	if before, given := b.limitsAt[l.String()]; given {
+		return nil, nil, fmt.Errorf("%s %q is given at %s already, expected once", l.Label, l.Value, before)
+	}
+	parsers := map[string]corefile.Parser{
+		"rate": func(args []string) (err error) {
+			l.RateGiven = true
+			l.Rate, err = parseRateLimit(args)
+			return err
+		},
+		"max_concurrent": func(args []string) error {
+			n, err := parseConcurrentWords(args)
+			if err == nil {
+				l.Concurrent, l.ConcurrentPort = n[0], n[len(n)-1]
+			}
+			return err
+		},
+		"tcp_connections": func(args []string) error {
+			want := fmt.Sprintf("one number from 1 to %d", tcp.MaxConnections)
+			word, err := corefile.One(args, want)
+			if err != nil {
+				return err
+			}
+			if l.Connections, err = strconv.Atoi(word); err != nil || l.Connections < 1 || l.Connections > tcp.MaxConnections {
+				return fmt.Errorf("%q: expected %s", word, want)
+			}
+			return nil
+		},
+	}
+	end := func() error {
+		if !l.RateGiven && l.Concurrent == 0 && l.Connections == 0 {
+			return fmt.Errorf("the block is empty, expected one of %v in it", slices.Sorted(maps.Keys(parsers)))
+		}
+		if b.limitsAt == nil {
+			b.limitsAt = make(map[string]corefile.Position)
+		}
+		b.limitsAt[l.String()] = at
+		b.options.Limits = append(b.options.Limits, *l)
+		return nil
+	}
+	return parsers, end, nil
+}
+
+// checkLimits returns an error for a limit that is above that of the bridge, which may follow it
+// in the Corefile.
+func (b *block) checkLimits() error {
+	for i := range b.options.Limits {
+		if l := &b.options.Limits[i]; l.Concurrent > b.options.Concurrent {
+			return b.limitErrorf(l, "max_concurrent: %d: expected at most the %d of all guests of the bridge", l.Concurrent, b.options.Concurrent)
+		}
+	}
+	return nil
+}
+
+// checkLimitsWithoutDatabase returns an error for a limit by a label that only the OVN databases
+// have values for, if the bridge reads none.
+func checkLimitsWithoutDatabase(blocks []*block) error {
+	for _, b := range blocks {
+		for i := range b.options.Limits {
+			if l := &b.options.Limits[i]; l.Label == networkLabel || l.Label == routerLabel {
+				return b.limitErrorf(l, "the label is empty without an OVN database; expected ovnhosts in a block of this bridge")
+			}
+		}
+	}
+	return nil
+}
+
+// limitErrorf returns an error about a limit of the block, with its line.
+func (b *block) limitErrorf(l *limit, format string, args ...any) error {
+	return fmt.Errorf("%s - %s: limit %s %s: %w", b.limitsAt[l.String()], b.directive, l.Label, l.Value, errors.New(fmt.Sprintf(format, args...)))
+}

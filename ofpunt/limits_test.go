@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/coredns/caddy"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/puntdns/puntdns/internal/origin"
+)
+
+// limitBlock is a limit in the syntax of a Corefile.
+func limitBlock(of string, properties ...string) string {
+	return " limit " + of + " {\n  " + strings.Join(properties, "\n  ") + "\n }\n"
+}
+
+func TestParseLimit(t *testing.T) {
+	const id = "11111111-1111-4111-8111-11111111111a"
+	tests := []struct {
+		name, text string
+		want       []limit
+	}{
+		{"none", " rate 5\n", nil},
+		{"all properties", limitBlock("ofpunt/port vm1", "rate 100 20", "max_concurrent 9 3", "tcp_connections 1024"), []limit{{
+			Label: "ofpunt/port", Value: "vm1", RateGiven: true, Rate: rateLimit{100, 20}, Concurrent: 9, ConcurrentPort: 3, Connections: 1024,
+		}}},
+		{"no rate", limitBlock("ofpunt/port vm1", "rate off"), []limit{{Label: "ofpunt/port", Value: "vm1", RateGiven: true}}},
+		{"a rate without a burst", limitBlock("ofpunt/port vm1", "rate 70000"), []limit{{Label: "ofpunt/port", Value: "vm1", RateGiven: true, Rate: rateLimit{70000, 70}}}},
+		{"one guest may use all", limitBlock("ofpunt/port vm1", "max_concurrent 2048"), []limit{{Label: "ofpunt/port", Value: "vm1", Concurrent: 2048, ConcurrentPort: 2048}}},
+		{"several, in their order", limitBlock("ofpunt/switch red", "tcp_connections 1") + " lease 9s\n" + limitBlock("ofpunt/port red", "tcp_connections 2"), []limit{
+			{Label: "ofpunt/switch", Value: "red", Connections: 1}, {Label: "ofpunt/port", Value: "red", Connections: 2},
+		}},
+		{"a key", limitBlock("ofpunt/external-id/neutron:project_id p1", "tcp_connections 1"), []limit{{Label: "ofpunt/external-id/neutron:project_id", Value: "p1", Connections: 1}}},
+		{"a value with spaces", limitBlock(`ofpunt/switch "a b"`, "tcp_connections 1"), []limit{{Label: "ofpunt/switch", Value: "a b", Connections: 1}}},
+		{"a network, as it is written elsewhere", limitBlock("ofpunt/network "+strings.ToUpper(id), "tcp_connections 1"), []limit{{Label: "ofpunt/network", Value: id, Connections: 1}}},
+		{"numbers, as they are written elsewhere", limitBlock("ofpunt/in-port 007", "tcp_connections 1") + limitBlock("ofpunt/vlan 00", "tcp_connections 1"), []limit{
+			{Label: "ofpunt/in-port", Value: "7", Connections: 1}, {Label: "ofpunt/vlan", Value: "0", Connections: 1},
+		}},
+		{"of a bridge whose own follows", limitBlock("ofpunt/router r1", "max_concurrent 5000") + " max_concurrent 6000\n", []limit{{Label: "ofpunt/router", Value: "r1", Concurrent: 5000, ConcurrentPort: 5000}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b, err := parseBlock(caddy.NewTestController("dns", "ofpunt br-int {\n"+tt.text+"}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(tt.want, b.options.Limits, cmp.AllowUnexported(rateLimit{})); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestParseLimitRefuses(t *testing.T) {
+	const labels = "expected LABEL VALUE, the label one of ofpunt/in-port, ofpunt/network, ofpunt/port, ofpunt/router, ofpunt/switch, ofpunt/vlan, ofpunt/external-id/KEY"
+	few := limitBlock("ofpunt/port vm1", "tcp_connections 1")
+	tests := []struct{ name, text, want string }{
+		{"neither label nor value", limitBlock("", "rate 5"), `:2 - Error during parsing: limit: []: ` + labels},
+		{"no value", limitBlock("ofpunt/port", "rate 5"), `:2 - Error during parsing: limit: ["ofpunt/port"]: ` + labels},
+		{"two values", limitBlock("ofpunt/port a b", "rate 5"), labels},
+		{"no label of ofpunt", limitBlock("ovnhosts/answer a", "rate 5"), `"ovnhosts/answer": ` + labels},
+		{"an unknown label", limitBlock("ofpunt/swich a", "rate 5"), `"ofpunt/swich": ` + labels},
+		{"no key", limitBlock("ofpunt/external-id/ a", "rate 5"), `"ofpunt/external-id/": ` + labels},
+		{"a key with a character that none has", limitBlock("ofpunt/external-id/a=b a", "rate 5"), labels},
+		{"the guest's own word", limitBlock("ofpunt/client-mac 02:00:00:00:00:01", "rate 5"), `"ofpunt/client-mac" is what a guest says in its packets; ` + labels},
+		{"of a query", limitBlock("ofpunt/destination 192.0.2.1:53", "rate 5"), `"ofpunt/destination" is what a guest says in its packets; ` + labels},
+		{"of all guests", limitBlock("ofpunt/bridge br-int", "rate 5"), `"ofpunt/bridge" is the same for all guests of the bridge; ` + labels},
+		{"an empty value", limitBlock(`ofpunt/external-id/a ""`, "rate 5"), `ofpunt/external-id/a "": expected a value`},
+		{"no network", limitBlock("ofpunt/network red", "rate 5"), `ofpunt/network "red": expected the UUID of a logical switch`},
+		{"two routers", limitBlock("ofpunt/router r1,r2", "rate 5"), `ofpunt/router "r1,r2": expected the name of one router`},
+		{"no number of a port", limitBlock("ofpunt/in-port tap1", "rate 5"), `ofpunt/in-port "tap1": expected a number from 1 to 65534`},
+		{"port 0", limitBlock("ofpunt/in-port 0", "rate 5"), `expected a number from 1 to 65534`},
+		{"no VLAN id", limitBlock("ofpunt/vlan 4095", "rate 5"), `ofpunt/vlan "4095": expected a number from 0 to 4094`},
+		{"twice", few + limitBlock("ofpunt/port vm1", "rate 5"), `Testfile:5 - Error during parsing: limit: ofpunt/port "vm1" is given at Testfile:2 already, expected once`},
+		{"twice in other words", limitBlock("ofpunt/in-port 7", "rate 5") + limitBlock("ofpunt/in-port 07", "rate 5"), `ofpunt/in-port "7" is given at Testfile:2 already`},
+		{"empty", " rate 5\n limit ofpunt/port vm1 {\n }\n", `Testfile:3 - Error during parsing: limit ofpunt/port vm1: the block is empty, expected one of [max_concurrent rate tcp_connections] in it`},
+		{"no block", " limit ofpunt/port vm1\n rate 5\n", `limit ofpunt/port vm1: expected { at the end of the line`},
+		{"a property of the bridge", limitBlock("ofpunt/port vm1", "rate 5", "overload drop"), `Testfile:4 - Error during parsing: limit ofpunt/port vm1: unknown property "overload", expected one of [max_concurrent rate tcp_connections]`},
+		{"a property of a limit outside", " tcp_connections 5\n", `unknown property "tcp_connections"`},
+		{"a property twice", limitBlock("ofpunt/port vm1", "rate 5", "rate 5"), `Testfile:4 - Error during parsing: limit ofpunt/port vm1: property "rate" is given twice`},
+		{"rate 0", limitBlock("ofpunt/port vm1", "rate 0"), `Testfile:3 - Error during parsing: limit ofpunt/port vm1: rate: "0": expected off or QPS [BURST], numbers from 1 to 1048576`},
+		{"a burst that is never filled again", limitBlock("ofpunt/port vm1", "rate 100000 99"), "BURST of at least 100"},
+		{"no queries", limitBlock("ofpunt/port vm1", "max_concurrent 0"), "max_concurrent: \"0\": expected N [PER_PORT]"},
+		{"more of one than of all", limitBlock("ofpunt/port vm1", "max_concurrent 2 3"), "PER_PORT at most N"},
+		{"more than all guests", " lease 9s\n" + limitBlock("ofpunt/port vm1", "rate 5", "max_concurrent 4097"), `Testfile:3 - ofpunt br-int: limit ofpunt/port vm1: max_concurrent: 4097: expected at most the 4096 of all guests of the bridge`},
+		{"no connection", limitBlock("ofpunt/port vm1", "tcp_connections 0"), `tcp_connections: "0": expected one number from 1 to 1024`},
+		{"more connections than there are", limitBlock("ofpunt/port vm1", "tcp_connections 1025"), `"1025": expected one number from 1 to 1024`},
+		{"connections without a number", limitBlock("ofpunt/port vm1", "tcp_connections"), `[]: expected one number from 1 to 1024`},
+		{"connections that are unlimited", limitBlock("ofpunt/port vm1", "tcp_connections off"), `"off": expected one number from 1 to 1024`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := parseBlock(caddy.NewTestController("dns", "ofpunt br-int {\n"+tt.text+"}"))
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "Testfile:") {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// Two blocks of one bridge have to give the same limits in the same order, if both give properties.
+func TestAgreedLimits(t *testing.T) {
+	parsed := func(text string) *block {
+		t.Helper()
+		b, err := parseBlock(caddy.NewTestController("dns", "ofpunt br-int "+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	one, other := limitBlock("ofpunt/port vm1", "rate 5"), limitBlock("ofpunt/port vm2", "rate 5")
+	for _, tt := range []struct{ name, first, second, want string }{
+		{"the same", "{\n" + one + other + "}", "{\n" + one + other + "}", ""},
+		{"elsewhere in the file", "{\n" + one + "}", "{\n\n\n" + one + "}", ""},
+		{"none", "{\n" + one + "}", "", ""},
+		{"none in the first", "", "{\n" + one + "}", ""},
+		{"another value", "{\n" + one + "}", "{\n" + other + "}", "(limit)"},
+		{"another order", "{\n" + one + other + "}", "{\n" + other + one + "}", "(limit)"},
+		{"another rate", "{\n" + one + "}", "{\n" + limitBlock("ofpunt/port vm1", "rate 6") + "}", "(limit)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := agreedOptions([]*block{parsed(tt.first), parsed(tt.second)})
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// A guest has the first limit that matches, whatever it is by.
+func TestLimitIndex(t *testing.T) {
+	network := origin.Network{15: 9}
+	of := func(change func(*origin.Origin)) *origin.Origin {
+		o := &origin.Origin{InPort: 7, VLAN: 5, Network: network, Switch: "red", Port: "vm1", Attributes: attributes{"router": "r1,r2", "id project": "p"}}
+		if change != nil {
+			change(o)
+		}
+		return o
+	}
+	limits := func(of ...string) (all []limit) {
+		for i := 0; i < len(of); i += 2 {
+			all = append(all, limit{Label: of[i], Value: of[i+1]})
+		}
+		return all
+	}
+	tests := []struct {
+		name   string
+		limits []limit
+		of     *origin.Origin
+		want   int
+	}{
+		{"no limits", nil, of(nil), -1},
+		{"port", limits("ofpunt/port", "vm1"), of(nil), 0},
+		{"another port", limits("ofpunt/port", "vm2"), of(nil), -1},
+		{"a part of the name", limits("ofpunt/port", "vm"), of(nil), -1},
+		{"another case", limits("ofpunt/port", "VM1"), of(nil), -1},
+		{"network", limits("ofpunt/network", network.String()), of(nil), 0},
+		{"a network that is not known", limits("ofpunt/network", origin.Network{}.String()), of(func(o *origin.Origin) { o.Network = origin.Network{} }), -1},
+		{"switch", limits("ofpunt/switch", "blue", "ofpunt/switch", "red"), of(nil), 1},
+		{"one of two routers", limits("ofpunt/router", "r2"), of(nil), 0},
+		{"the other router is first in the Corefile", limits("ofpunt/port", "none", "ofpunt/router", "r2", "ofpunt/router", "r1"), of(nil), 1},
+		{"no router", limits("ofpunt/router", "r1"), of(func(o *origin.Origin) { o.Attributes = attributes{} }), -1},
+		{"nothing is known but the port", limits("ofpunt/router", "r1", "ofpunt/external-id/project", "p", "ofpunt/port", "vm1"), of(func(o *origin.Origin) { o.Attributes = nil }), 2},
+		{"OpenFlow port", limits("ofpunt/in-port", "7"), of(nil), 0},
+		{"VLAN", limits("ofpunt/vlan", "0", "ofpunt/vlan", "5"), of(nil), 1},
+		{"no VLAN", limits("ofpunt/vlan", "0", "ofpunt/vlan", "5"), of(func(o *origin.Origin) { o.VLAN = 0 }), 0},
+		{"key", limits("ofpunt/external-id/owner", "p", "ofpunt/external-id/project", "p"), of(nil), 1},
+		{"the first of several labels", limits("ofpunt/switch", "blue", "ofpunt/external-id/project", "p", "ofpunt/port", "vm1", "ofpunt/switch", "red"), of(nil), 1},
+		{"the first of several labels, the other way", limits("ofpunt/port", "vm1", "ofpunt/external-id/project", "p"), of(nil), 0},
+		{"the same value of another label", limits("ofpunt/switch", "vm1", "ofpunt/port", "vm1"), of(nil), 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x := newLimitIndex(tt.limits)
+			if got := x.find(tt.of); got != tt.want {
+				t.Errorf("limit %d, want %d", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"sync"
+
+	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/tcp"
+)
+
+// Limit is what some guests may use in the place of what Config says of all. What is 0 is as for
+// all.
+type Limit struct {
+	// Name is how metrics name it. A server has each name once, and that of another server
+	// with the same name is the same limit.
+	Name string
+	// Concurrent is how many queries may be in flight of all guests that have the limit,
+	// ConcurrentGuest how many of one. Neither or both are 0.
+	Concurrent, ConcurrentGuest int
+	// Connections is how many TCP connections one guest may have open.
+	Connections int
+}
+
+// guestLimits remembers which guest has which limit, as long as that can't be another one: to
+// find it takes strings of labels, and no query is to wait for that.
+type guestLimits struct {
+	// mu guards of. Readers of connections take it, as for admission.
+	mu sync.Mutex
+	of map[guestKey]guestLimit
+}
+
+// guestLimit is the limit of a guest, nil for none, as it was found.
+type guestLimit struct {
+	limit   *Limit
+	foundBy foundBy
+}
+
+// foundBy is what the limit of a guest depends on.
+type foundBy struct {
+	// owner and inPort are those of the packet. Each view of the local database has its own
+	// owners.
+	owner  *vswitch.Interface
+	inPort uint32
+	// ports is the version of what the databases say of guests, and externalIDs that of
+	// what the view of the local database says.
+	ports, externalIDs uint64
+}
+
+// limitOf returns the limit of the sender of a packet, nil for none.
+func (s *Server) limitOf(p *packet) *Limit {
+	if len(s.Limits) == 0 {
+		return nil
+	}
+	// The versions are read before what they are of.
+	by := foundBy{owner: p.owner, inPort: p.inPort, ports: s.PortsVersion()}
+	if view := p.channel.intake.bridge.Ports.View(); view != nil {
+		by.externalIDs, _ = view.ExternalIDsVersion()
+	}
+	l := &s.guestLimits
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known, ok := l.of[p.guest]
+	if ok && known.foundBy == by {
+		return known.limit
+	}
+	if l.of == nil || len(l.of) >= maxIdleGuests {
+		l.of = make(map[guestKey]guestLimit)
+	}
+	known = guestLimit{foundBy: by}
+	if i := s.FindLimit(&p.in, p.owner); i >= 0 {
+		known.limit = &s.Limits[i]
+	}
+	l.of[p.guest] = known
+	return known.limit
+}
+
+// connections returns how many TCP connections a guest may have open.
+func (l *Limit) connections() int {
+	if l == nil || l.Connections == 0 {
+		return tcp.MaxOfOwner
+	}
+	return l.Connections
+}
+
+// isConcurrent reports whether the limit is on queries in flight.
+func (l *Limit) isConcurrent() bool { return l != nil && l.ConcurrentGuest > 0 }
+
+// countLimit counts an exchange that was not admitted for that reason, if that is a limit of the
+// guest's own.
+func (x *Exchange) countLimit(reason string) {
+	if l := x.from.limit; l.isConcurrent() && (reason == metric.ReasonPortLimit || reason == metric.ReasonLimit) {
+		x.from.channel.intake.bridge.Tally.LimitRefused(l.Name, metric.PropertyConcurrent)
+	}
+}
