@@ -41,8 +41,8 @@ func waiting(b *testing.B) plugin.Plugin {
 }
 
 // namedServer is the server of a Corefile with ovnhosts and a plugin that waits, whose
-// database has the guest port-1 and the name a.
-func namedServer(b *testing.B, bridge string) *server {
+// database has the guest port-1 and the name a. properties are more of ofpunt.
+func namedServer(b *testing.B, bridge, properties string) *server {
 	b.Helper()
 	db := ovsdbtest.Start(b, "/usr/share/ovn/ovn-nb.ovsschema")
 	type object = map[string]any
@@ -53,8 +53,8 @@ func namedServer(b *testing.B, bridge string) *server {
 	)
 	dir := b.TempDir()
 	in, err := caddy.Start(caddy.CaddyfileInput{Filepath: "Corefile", ServerTypeName: "dns", Contents: fmt.Appendf(nil,
-		". {\n ofpunt %s {\n openflow unix:%s/mgmt\n ovsdb unix:%s/db\n placement table 0\n }\n metadata\n"+
-			" ovnhosts {\n northbound %s\n monitor all\n fallthrough\n }\n}\n", bridge, dir, dir, db.Endpoint)})
+		". {\n ofpunt %s {\n openflow unix:%s/mgmt\n ovsdb unix:%s/db\n placement table 0\n%s }\n metadata\n"+
+			" ovnhosts {\n northbound %s\n monitor all\n fallthrough\n }\n}\n", bridge, dir, dir, properties, db.Endpoint)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -95,10 +95,18 @@ func BenchmarkQuery(b *testing.B) {
 		label  byte
 		batch  int // queries in one write of the switch
 		answer int // records
-	}{{"known", 'a', 1, 1}, {"known/batch", 'a', 16, 1}, {"forwarded", 'b', 1, 0}, {"forwarded/batch", 'b', 16, 0}} {
+		limits int // by labels, the last of which is the guest's
+	}{
+		{"known", 'a', 1, 1, 0}, {"known/batch", 'a', 16, 1, 0}, {"known/batch/limits", 'a', 16, 1, 100},
+		{"forwarded", 'b', 1, 0, 0}, {"forwarded/batch", 'b', 16, 0, 0},
+	} {
 		b.Run(kind.name, func(b *testing.B) {
 			s, peer := pairSession(b, func() {})
-			s.bridge.serve(namedServer(b, "br-bench"))
+			properties := ""
+			for i := range kind.limits {
+				properties += limitBlock(fmt.Sprint("ofpunt/port port-", kind.limits-i), "max_concurrent 100") + limitBlock(fmt.Sprint("ofpunt/external-id/project p", i), "rate 5")
+			}
+			s.bridge.serve(namedServer(b, "br-bench", properties))
 			v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: "port-1"}}}, nil)
 			v.SetDrained()
 			s.bridge.ports.Set(v)

@@ -3,7 +3,6 @@
 package ofpunt
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -179,5 +178,5 @@ func checkLimitsWithoutDatabase(blocks []*block) error {
 
 // limitErrorf returns an error about a limit of the block, with its line.
 func (b *block) limitErrorf(l *limit, format string, args ...any) error {
-	return fmt.Errorf("%s - %s: limit %s %s: %w", b.limitsAt[l.String()], b.directive, l.Label, l.Value, errors.New(fmt.Sprintf(format, args...)))
+	return fmt.Errorf("%s - %s: limit %s %s: %w", b.limitsAt[l.String()], b.directive, l.Label, l.Value, fmt.Errorf(format, args...))
 }

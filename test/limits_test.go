@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/ofpunt/tcp"
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// byLimit is the text of a limit.
+func byLimit(label, value string, properties ...string) string {
+	return fmt.Sprintf("limit %s %s {\n    %s\n}\n", label, value, strings.Join(properties, "\n    "))
+}
+
+// metersAre waits until puntdns has these meters in the switch, as "RATE BURST".
+func metersAre(t *testing.T, l *lab.Lab, what string, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	l.Eventually("meters: "+what, func() error {
+		got := standingMeters(l)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("%q, want %q\n%s", got, want, l.Node.OFCTL("dump-meters", lab.Bridge))
+		}
+		return nil
+	})
+}
+
+// A guest with a limit of its own gets more through the switch than another one, and has more
+// queries in its chain. Its limit follows the databases and the Corefile, without a lost query.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	n := newSurvivor(t)
+	other := aclGuest(n.l, "red", 0, 12)
+	const project, projectLabel = "f1c6b2a0d5c84d0c9b6a1f2e3d4c5b6a", "ofpunt/external-id/neutron:project_id"
+	ofVM, ofProject := "ofpunt/port="+n.vm.Port, projectLabel+"="+project
+	own := func(port, project string) {
+		n.l.NBCTL("--wait=sb", "set", "Logical_Switch_Port", port, `external_ids:"neutron:project_id"=`+project)
+	}
+	own(other.Port, "none")
+	text := func(properties ...string) string {
+		return n.corefile("lease $LEASE\n"+strings.Join(properties, "\n"), "", 9153, 8181)
+	}
+	s := start(t, n.l, text("rate 1 40", byLimit("ofpunt/port", n.vm.Port, "rate 1 70"), byLimit(projectLabel, project, "rate 1 60")))
+	s.ready(200)
+	metersAre(t, n.l, "one of its own, and one of all", "1 70", "1 40")
+	revalidate(n.l.Node)
+	// As much at once, and one more for each second that it takes.
+	for g, at := range map[*lab.Guest]int{n.vm: 70, other: 40} {
+		if got := burst(t, g, 100); got < at-20 || got > at+10 {
+			t.Errorf("%d of 100 queries of %s answered, want some %d\n%s", got, g.Name, at, n.l.Node.OFCTL("dump-meters", lab.Bridge))
+		}
+	}
+	const refused = "coredns_ofpunt_limit_refused_total"
+	n.l.Eventually("drops by the limit are counted", func() error {
+		by, all := s.metric(refused, "limit", ofVM, "property", "rate"), s.metric("coredns_ofpunt_rate_drops_total")
+		if by < 20 || by >= all {
+			return fmt.Errorf("%v of %v", by, all)
+		}
+		return nil
+	})
+	if got := s.metric(refused); got != s.metric(refused, "limit", ofVM) {
+		t.Errorf("%v refused by limits, %v of them by that of %s", got, s.metric(refused, "limit", ofVM), n.vm.Name)
+	}
+
+	reload := func(properties ...string) {
+		t.Helper()
+		n.l.WriteFile("Corefile.puntdns", corefile(n.l, text(properties...)))
+		before := s.told("Reloading complete")
+		if err := s.Signal(syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		n.l.Eventually("reload", func() error {
+			if s.told("Reloading complete") == before {
+				return errors.New("not complete")
+			}
+			return nil
+		})
+	}
+	t.Run("queries in the chain", func(t *testing.T) {
+		reload("rate off\n max_concurrent 200 3", byLimit(projectLabel, project, "rate 25000 90", "max_concurrent 25 20"), byLimit("ofpunt/port", n.vm.Port, "max_concurrent 30"))
+		for _, step := range []struct {
+			name, ofVM, ofOther string
+			vm, other           int
+			meters              []string
+		}{
+			{"of the guest", "none", "none", 30, 3, nil},
+			{"of the guest and the project", "none", project, 30, 20, []string{"25000 90"}},
+			{"of a project with two guests", project, project, 20, 5, []string{"25000 90", "25000 90"}},
+		} {
+			own(n.vm.Port, step.ofVM)
+			own(other.Port, step.ofOther)
+			metersAre(t, n.l, step.name, step.meters...) // the databases have been read by then
+			revalidate(n.l.Node)
+			if vm, other := inChain(t, n.vm, other, 40); vm != step.vm || other != step.other {
+				t.Errorf("%s: %d and %d of 40 queries answered, want %d and %d", step.name, vm, other, step.vm, step.other)
+			}
+		}
+		for limit, want := range map[string]float64{ofVM: 10 + 10, ofProject: 20 + 20 + 35} {
+			s.t = t
+			s.reaches(want, refused, "limit", limit, "property", "max_concurrent")
+		}
+	})
+
+	// The guests ask all the while.
+	own(n.vm.Port, "none")
+	own(other.Port, "none")
+	byProject := byLimit(projectLabel, project, "rate 30000 80")
+	for _, step := range []struct {
+		name   string
+		do     func()
+		meters []string
+	}{
+		{"a reload to limits", func() { reload("rate 20000 60", byProject) }, []string{"20000 60", "20000 60"}},
+		{"a port of the project", func() { own(n.vm.Port, project) }, []string{"20000 60", "30000 80"}},
+		{"another port of the project", func() { own(other.Port, project) }, []string{"30000 80", "30000 80"}},
+		{"no port of it", func() { own(n.vm.Port, "none"); own(other.Port, "none") }, []string{"20000 60", "20000 60"}},
+		{"a reload to a limit without a rate", func() { reload("rate 20000 60", byLimit("ofpunt/port", n.vm.Port, "tcp_connections 9"), byProject) }, []string{"20000 60", "20000 60"}},
+		{"a reload to no rate of the guest", func() { reload("rate 20000 60", byLimit("ofpunt/port", n.vm.Port, "rate off"), byProject) }, []string{"20000 60"}},
+		{"a reload to a rate of the guest alone", func() { reload("rate off", byLimit("ofpunt/port", n.vm.Port, "rate 15000 50")) }, []string{"15000 50"}},
+		{"a reload to none", func() { reload("rate off") }, nil},
+		{"a reload to those of the network", func() {
+			reload("rate off", byLimit("ofpunt/network", strings.TrimSpace(n.l.NBCTL("--bare", "--columns=_uuid", "list", "Logical_Switch", "red")), "rate 9000"))
+		}, []string{"9000 64", "9000 64"}},
+		{"a reload to that of an OpenFlow port", func() { reload("rate off", byLimit("ofpunt/in-port", fmt.Sprint(other.OFPort), "rate 8000")) }, []string{"8000 64"}},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			stop := n.load()
+			step.do()
+			metersAre(t, n.l, step.name, step.meters...)
+			asked, wrong := stop()
+			if len(wrong) > 0 || asked < 8 {
+				t.Errorf("%d of %d queries lost or wrong: %q", len(wrong), asked, wrong[:min(5, len(wrong))])
+			}
+			if got := briefly(other.Dig("db.internal", "@"+resolver4, "+time=5")); got != ofSurvivor {
+				t.Errorf("the other guest: %s", got)
+			}
+		})
+	}
+	s.t = t
+	s.endWell()
+}
+
+// inChain has two guests ask the slow upstream that many questions each at once, first one of
+// them and then the other, and returns how many of them are answered by it. All are answered
+// somehow.
+func inChain(t *testing.T, first, second *lab.Guest, queries int) (ofFirst, ofSecond int) {
+	t.Helper()
+	answered := map[*lab.Guest]int{}
+	conns := map[*lab.Guest]net.Conn{}
+	for i, g := range []*lab.Guest{first, second} {
+		conn, err := g.Dial(within(t, wait), "udp", net.JoinHostPort(resolver4, "53"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(wait))
+		conns[g] = conn
+		for j := range queries {
+			q, err := new(dns.Msg).SetQuestion(fmt.Sprintf("chain%d-%d.example.", i, j), dns.TypeTXT).Pack()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Write(q); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for g, conn := range conns {
+		b := make([]byte, 512)
+		for range queries {
+			k, err := conn.Read(b)
+			if err != nil {
+				t.Fatalf("%s: %v", g.Name, err)
+			}
+			r := new(dns.Msg)
+			if err := r.Unpack(b[:k]); err != nil {
+				t.Fatal(err)
+			}
+			switch got := withTTL(r); got {
+			case `NOERROR 0 "slow"`:
+				answered[g]++
+			case "SERVFAIL":
+			default:
+				t.Errorf("%s: %s", g.Name, got)
+			}
+		}
+	}
+	return answered[first], answered[second]
+}
+
+// A guest has as many TCP connections as its limit says, and another one as many as before. With
+// a lower limit those that are open stay.
+func TestLimitOfConnections(t *testing.T) {
+	t.Parallel()
+	n := newSurvivor(t)
+	other := aclGuest(n.l, "red", 0, 12)
+	const most = tcp.MaxOfOwner + 5
+	text := func(limit int) string {
+		text := n.corefile("lease $LEASE\n"+byLimit("ofpunt/port", n.vm.Port, fmt.Sprintf("tcp_connections %d", limit)), "", 9153, 8181)
+		return strings.Replace(text, "    errors\n", "    errors\n    timeouts {\n        read 60s\n        idle 60s\n    }\n", 1)
+	}
+	s := start(t, n.l, text(most))
+	s.ready(200)
+	asked := func(conns []*dns.Conn) {
+		t.Helper()
+		for i, c := range conns {
+			_ = c.SetDeadline(time.Now().Add(wait))
+			asks(t, c, uint16(i), "db.internal.", dns.TypeA)
+			mustTell(t, c, uint16(i), "NOERROR 10.0.0.21")
+		}
+	}
+	refused := func(g *lab.Guest) {
+		t.Helper()
+		conn, err := g.Dial(within(t, wait), "tcp", net.JoinHostPort(resolver4, "53"))
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%s, one more: %v", g.Name, err)
+		}
+		if err == nil {
+			conn.Close()
+		}
+	}
+	open := func(g *lab.Guest, count int) (conns []*dns.Conn) {
+		t.Helper()
+		for range count {
+			conns = append(conns, dialTCP(t, g, 0))
+		}
+		asked(conns)
+		return conns
+	}
+	const metric = "coredns_ofpunt_limit_refused_total"
+	conns := open(n.vm, most)
+	refused(n.vm)
+	if got := s.metric(metric, "limit", "ofpunt/port="+n.vm.Port, "property", "tcp_connections"); got == 0 {
+		t.Error("not counted")
+	}
+	before := s.metric(metric)
+	open(other, tcp.MaxOfOwner)
+	refused(other)
+	if got := s.metric(metric); got != before {
+		t.Errorf("%v refused by a limit that the guest has not", got-before)
+	}
+
+	reload := func(limit int) {
+		t.Helper()
+		before := s.told("Reloading complete")
+		n.l.WriteFile("Corefile.puntdns", corefile(n.l, text(limit)))
+		if err := s.Signal(syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		n.l.Eventually("reload", func() error {
+			if s.told("Reloading complete") == before {
+				return errors.New("not complete")
+			}
+			return nil
+		})
+	}
+	reload(5)
+	asked(conns)
+	refused(n.vm)
+	for _, c := range conns[4:] {
+		c.Close()
+	}
+	s.connections(4 + tcp.MaxOfOwner)
+	conns = append(conns[:4], open(n.vm, 1)...)
+	refused(n.vm)
+	reload(7)
+	conns = append(conns, open(n.vm, 2)...)
+	asked(conns)
+	refused(n.vm)
+}
