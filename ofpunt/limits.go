@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
@@ -88,6 +89,8 @@ func canonicalValue(label, value string) (canonical, want string) {
 		return strconv.FormatUint(n, 10), ""
 	}
 	switch {
+	case !utf8.ValidString(value):
+		return "", "a value in UTF-8"
 	case value == "":
 		return "", "a value, as guests without one have none to be told by"
 	case label == networkLabel:

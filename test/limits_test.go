@@ -280,3 +280,50 @@ func TestLimitOfConnections(t *testing.T) {
 	asked(conns)
 	refused(n.vm)
 }
+
+// Without OVN's databases a limit is by the local Interface, whose external_ids are followed at
+// once, and not by the next beat only.
+func TestLimitsOfInterfaces(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, lab.Options{Plain: true})
+	l.Node.OFCTL("add-flow", lab.Bridge, "table=0,priority=1,actions=NORMAL")
+	red, blue := plainGuest(l, "red-vm", "net-a", 11, 1), plainGuest(l, "blue-vm", "net-b", 12, 2)
+	s := serve(t, l, `. {
+    ofpunt br-int {
+        openflow $MGMT
+        ovsdb $OVSDB
+        placement neutron
+        lease 1h
+        rate 1 40
+        limit ofpunt/external-id/role mail {
+            rate 1 70
+        }
+        limit ofpunt/switch net-b {
+            rate 1 60
+        }
+    }
+    hosts {
+        10.0.0.21 db.internal
+    }
+    errors
+    prometheus `+metricsAddr+`
+    ready `+readyAddr+` {
+        monitor continuously
+    }
+}
+`)
+	metersAre(t, l, "by the network", "1 40", "1 60")
+	for _, step := range []struct {
+		guest  *lab.Guest
+		ids    string
+		meters []string
+	}{
+		{red, "external_ids:role=mail", []string{"1 70", "1 60"}},
+		{blue, "external_ids:role=mail", []string{"1 70", "1 70"}},
+		{red, "external_ids:role=web", []string{"1 40", "1 70"}},
+	} {
+		l.Node.VSCTL("set", "Interface", step.guest.NodePort, step.ids)
+		metersAre(t, l, step.guest.Name+" has "+step.ids, step.meters...)
+	}
+	s.endWell()
+}

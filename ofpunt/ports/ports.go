@@ -34,6 +34,8 @@ import (
 // drained. Its methods are safe for concurrent use.
 type View struct {
 	vswitch.View
+	// Version is 1 of the first view, and one more of each that follows.
+	Version  uint64
 	byNumber map[uint32]*vswitch.Interface
 	// stayed are the numbers whose ports were there in the view before. From another number
 	// a packet of its earlier owner may still be in flight, until drained is set.
@@ -43,7 +45,10 @@ type View struct {
 
 // NewView returns the view that follows before, which is nil for the first.
 func NewView(v vswitch.View, before *View) *View {
-	l := &View{View: v, byNumber: make(map[uint32]*vswitch.Interface, len(v.Interfaces)), stayed: make(map[uint32]bool)}
+	l := &View{View: v, Version: 1, byNumber: make(map[uint32]*vswitch.Interface, len(v.Interfaces)), stayed: make(map[uint32]bool)}
+	if before != nil {
+		l.Version = before.Version + 1
+	}
 	for i := range v.Interfaces {
 		p := &v.Interfaces[i]
 		if p.OFPort == 0 {

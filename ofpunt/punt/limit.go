@@ -5,7 +5,6 @@ package punt
 import (
 	"sync"
 
-	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
@@ -39,13 +38,12 @@ type guestLimit struct {
 
 // foundBy is what the limit of a guest depends on.
 type foundBy struct {
-	// owner and inPort are those of the packet. Each view of the local database has its own
-	// owners.
-	owner  *vswitch.Interface
-	inPort uint32
-	// ports is the version of what the databases say of guests, and externalIDs that of
-	// what the view of the local database says.
-	ports, externalIDs uint64
+	// inPort is that of the packet, and hasOwner is set if its owner is known.
+	inPort   uint32
+	hasOwner bool
+	// ports is the version of what the databases say of guests, view that of the local
+	// database, and externalIDs that of what it follows without another view.
+	ports, view, externalIDs uint64
 }
 
 // limitOf returns the limit of the sender of a packet, nil for none.
@@ -54,8 +52,9 @@ func (s *Server) limitOf(p *packet) *Limit {
 		return nil
 	}
 	// The versions are read before what they are of.
-	by := foundBy{owner: p.owner, inPort: p.inPort, ports: s.PortsVersion()}
+	by := foundBy{inPort: p.inPort, hasOwner: p.owner != nil, ports: s.PortsVersion()}
 	if view := p.channel.intake.bridge.Ports.View(); view != nil {
+		by.view = view.Version
 		by.externalIDs, _ = view.ExternalIDsVersion()
 	}
 	l := &s.guestLimits
@@ -72,7 +71,9 @@ func (s *Server) limitOf(p *packet) *Limit {
 	if i := s.FindLimit(&p.in, p.owner); i >= 0 {
 		known.limit = &s.Limits[i]
 	}
-	l.of[p.guest] = known
+	if p.ownerNow() == p.owner { // else the packet is from before the view
+		l.of[p.guest] = known
+	}
 	return known.limit
 }
 

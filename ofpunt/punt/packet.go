@@ -66,16 +66,23 @@ var (
 // init sets p up for a packet-in, and looks up who owns the port that it came by.
 func (p *packet) init(c *Channel, s *Server, in *openflow.PacketIn, message []byte) {
 	p.channel, p.server, p.in, p.message, p.inPort = c, s, *in, message, in.InPort
+	p.owner = p.ownerNow()
 	if s.OVN {
-		p.owner = c.intake.bridge.Ports.Owner(in.InPort)
 		p.guest = guestKey{uint32(in.Metadata), in.Regs[placement.RegInPort]}
 		if mac, ok := frame.SenderMAC(in.Data); ok && p.owner != nil && p.owner.Localnet != "" {
 			p.guest.port = externalOf(p.guest.port, mac)
 		}
 	} else {
-		p.owner = c.intake.bridge.Ports.DrainedOwner(in.InPort)
 		p.guest = guestKey{networkOf(p.owner), in.InPort}
 	}
+}
+
+// ownerNow returns who owns the port that the packet came by, nil if that is not known.
+func (p *packet) ownerNow() *vswitch.Interface {
+	if p.server.OVN {
+		return p.channel.intake.bridge.Ports.Owner(p.inPort)
+	}
+	return p.channel.intake.bridge.Ports.DrainedOwner(p.inPort)
 }
 
 // networkOf is a number for the network of an interface, which stands for the tunnel
