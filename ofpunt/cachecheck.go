@@ -250,7 +250,7 @@ func fixedLabels(view []caddyfile.Token) (labels []string) {
 		labels = append(labels, networkLabel, name+"/in-port", name+"/vlan", externalIDLabel)
 	}
 	if slices.Contains(labels, networkLabel) {
-		labels = append(labels, name+"/switch", routerLabel) // but not the other way round: switches may share a name, or a router
+		labels = append(labels, switchLabel, routerLabel) // but not the other way round: switches may share a name, or a router
 	}
 	return labels
 }

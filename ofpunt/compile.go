@@ -107,7 +107,7 @@ func (s *server) compile(blocks []*block) error {
 func (s *server) add(b *block) error {
 	b.warnUnusedKeys()
 	b.warnOfAddresses()
-	addLabelRequests(&s.labelRequests, b.labels)
+	addLabelRequests(&s.labelRequests, b.labels, b.comparedNames)
 	c := b.config()
 	if len(c.ListenHosts) == 0 && c.Handler("loop") != nil {
 		return fmt.Errorf("%s - ofpunt %s: loop is in this block, which has no socket for its probe; expected a block without loop, or with bind", b, s.options.Bridge)

@@ -29,10 +29,12 @@ type block struct {
 	index int
 	// file is the name of the Corefile, and labelUses are the places in the block that read
 	// labels. labels are those that the block names, or all without a key where the Corefile is
-	// not known. They are valid once checkBlocks is done.
-	file      string
-	labelUses []labelUse
-	labels    []label
+	// not known. comparedNames are the names of switches that its views compare. They are valid
+	// once checkBlocks is done.
+	file          string
+	labelUses     []labelUse
+	labels        []label
+	comparedNames []string
 }
 
 func (b *block) String() string { return b.directive.At.String() }

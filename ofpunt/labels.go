@@ -39,7 +39,7 @@ var labels = [...]label{
 		}
 		return o.Attributes.Routers()
 	}},
-	{name + "/switch", func(o *origin.Origin) string { return o.Switch }},
+	{switchLabel, func(o *origin.Origin) string { return o.Switch }},
 	{vlanLabel, func(o *origin.Origin) string { return strconv.Itoa(int(o.VLAN)) }},
 	{name + "/client-mac", func(o *origin.Origin) string { return o.MAC.String() }},
 	{name + "/destination", func(o *origin.Origin) string { return o.Destination.String() }},
@@ -47,6 +47,7 @@ var labels = [...]label{
 
 const (
 	networkLabel = name + "/network"
+	switchLabel  = name + "/switch"
 	routerLabel  = name + "/router"
 	// externalIDLabel begins the labels for keys of the port's external_ids.
 	externalIDLabel = name + "/external-id/"
@@ -192,7 +193,7 @@ func labelNames() []string {
 // other plugins that read such a label.
 func (b *block) readLabels(file string, block caddyfile.ServerBlock) error {
 	b.file, b.labelUses = file, labelUses(block)
-	b.labels = namedLabels(block)
+	b.labels, b.comparedNames = namedLabels(block), comparedNames(block)
 	for _, u := range b.labelUses {
 		if err := b.refuseLabel(u, wrongLabel(u, block)); err != nil {
 			return err
@@ -293,8 +294,10 @@ func readMetadata(reader string, block caddyfile.ServerBlock) (whole map[string]
 	return whole, computes
 }
 
-// addLabelRequests adds to r what labels need of the databases.
-func addLabelRequests(r *ovn.Requests, of []label) {
+// addLabelRequests adds to r what labels need of the databases, and the names that one of them is
+// compared with.
+func addLabelRequests(r *ovn.Requests, of []label, comparedNames []string) {
+	r.ComparedNames = slices.Concat(r.ComparedNames, comparedNames)
 	for _, l := range of {
 		if key, ok := externalIDKeyOf(l.name); ok && !slices.Contains(r.ExternalIDs, key) {
 			r.ExternalIDs = append(r.ExternalIDs, key)

@@ -139,7 +139,7 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 		if hasOVNHosts {
 			s.hasOVNHosts, s.database = true, database
 		}
-		addLabelRequests(&s.labelRequests, namedLabels(blocks[i]))
+		addLabelRequests(&s.labelRequests, namedLabels(blocks[i]), comparedNames(blocks[i]))
 	}
 	for _, s := range servers {
 		addLabelRequests(&s.labelRequests, limitLabelsOf(s.options.Limits))

@@ -197,14 +197,14 @@ func TestTryAwaitsRequested(t *testing.T) {
 		}
 		return err
 	}
-	for _, requests := range []ovn.Requests{{Routers: true}, {Network: "b"}, {}} {
+	for _, requests := range []ovn.Requests{{Routers: true}, {Network: ovn.SwitchRef{Name: "b"}}, {}} {
 		if err := try(t.Context(), requests); err != nil {
 			t.Errorf("%+v: %v", requests, err)
 		}
 		s.until(func(now *ovn.Snapshot) bool { return now.Settled })
 	}
 	s.database.Stop(t)
-	for _, requests := range []ovn.Requests{{Routers: true}, {Routers: true}, {Network: "b"}} {
+	for _, requests := range []ovn.Requests{{Routers: true}, {Routers: true}, {Network: ovn.SwitchRef{Name: "b"}}} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if err := try(ctx, requests); err == nil || !strings.Contains(err.Error(), "have not told everything") {
@@ -282,7 +282,7 @@ func TestTryRequestsOfAllBlocks(t *testing.T) {
 	servers, err := serversToTry("Corefile", blocks, func(c *caddy.Controller) (ovn.Config, ovn.Requests, error) {
 		c.Next()
 		args := append(c.RemainingArgs(), "")
-		requests := ovn.Requests{Network: args[1]}
+		requests := ovn.Requests{Network: ovn.SwitchRef{Name: args[1]}}
 		if args[1] == "routers" {
 			requests = ovn.Requests{Routers: true}
 		}
@@ -291,7 +291,7 @@ func TestTryRequestsOfAllBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := []ovn.Requests{{Network: "b"}, {Routers: true}, {}, {Network: "f"}}
+	one := []ovn.Requests{{Network: ovn.SwitchRef{Name: "b"}}, {Routers: true}, {}, {Network: ovn.SwitchRef{Name: "f"}}}
 	for i, want := range []struct {
 		requests []ovn.Requests
 		own      ovn.Requests

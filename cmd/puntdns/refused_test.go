@@ -103,7 +103,7 @@ var corefileRefusals = []struct{ name, text, want string }{
 	{"ttl too large", withOvnhosts("ttl 2147483648 # here"), `ttl: "2147483648": expected .* to 2147483647`},
 	{"scope of another word", withOvnhosts("scope world # here"), "scope: .*world.*expected .*switch"},
 	{"shuffle without words", withOvnhosts("shuffle # here"), "shuffle: .*expected on or off"},
-	{"default_switch without words", withOvnhosts("default_switch # here"), "default_switch: .*expected the name of a logical switch"},
+	{"default_switch without words", withOvnhosts("default_switch # here"), "default_switch: .*expected the name or the UUID of a logical switch"},
 	{"fallthrough of a bad zone", withOvnhosts("fallthrough a..b # here"), `fallthrough: .*"a\.\.b".*expected`},
 
 	{"passthrough with a word", passthroughLine("passthrough all # here"), "all.*expected nothing after passthrough"},

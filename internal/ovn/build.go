@@ -18,12 +18,12 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	b := snapshotBuilder{
 		world: w, prev: prev, stats: &next.Stats, portsVersion: &next.PortsVersion,
 		networks: prev.networks.Edit(), byKey: prev.byKey.Edit(),
-		byName: prev.byName.Edit(), ports: prev.ports.Edit(),
-		renamed: make(map[string]struct{}),
+		ports: prev.ports.Edit(),
 	}
 	b.replaceDirty()
 	next.networks, next.byKey = b.networks.Done(), b.byKey.Done()
-	next.byName, next.ports = b.byName.Done(), b.ports.Done()
+	next.ports = b.ports.Done()
+	w.buildNames(prev, &next)
 	w.buildScopes(prev, &next)
 	if next.scoped != prev.scoped {
 		next.PortsVersion++
@@ -31,7 +31,7 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	if w.sb != nil {
 		w.buildLocal(&next)
 	}
-	w.tellMissing()
+	w.tellWanted(&next)
 	next.Settled = w.isSettled()
 	next.Stats.Names += w.dnsRecords - next.dnsRecords
 	next.dnsRecords = w.dnsRecords
@@ -76,14 +76,11 @@ type snapshotBuilder struct {
 
 	networks *names.MapEditor[origin.Network, *Network]
 	byKey    *names.MapEditor[uint32, *Network]
-	byName   *names.MapEditor[string, *Network]
 	ports    *names.MapEditor[string, *Port]
-	// renamed are the names whose lowest UUID may be that of another network now.
-	renamed map[string]struct{}
 }
 
 // replaceDirty builds the dirty networks anew. All old ones are removed before a new one is
-// added: a key or a name may move from one network to another.
+// added: a key may move from one network to another.
 func (b *snapshotBuilder) replaceDirty() {
 	built := make([]*Network, 0, len(b.world.dirty))
 	for id, withPorts := range b.world.dirty {
@@ -108,14 +105,6 @@ func (b *snapshotBuilder) replaceDirty() {
 	for _, n := range built {
 		b.add(n)
 	}
-	for name := range b.renamed {
-		if ids := b.world.networksNamed[name]; len(ids) > 0 {
-			n, _ := b.networks.Get(ids[0])
-			b.byName.Set(name, n)
-		} else {
-			b.byName.Remove(name)
-		}
-	}
 }
 
 // samePorts reports whether two versions of a network, which may be nil, differ in names
@@ -129,7 +118,7 @@ func samePorts(a, b *Network) bool {
 
 // remove removes a network. next is the one that replaces it, nil for none.
 func (b *snapshotBuilder) remove(old, next *Network) {
-	b.rename(old, false)
+	b.world.markName(old.Name)
 	b.networks.Remove(old.ID)
 	for _, key := range old.ports.datapaths {
 		b.byKey.Remove(key)
@@ -146,7 +135,7 @@ func (b *snapshotBuilder) remove(old, next *Network) {
 
 // add adds a network.
 func (b *snapshotBuilder) add(n *Network) {
-	b.rename(n, true)
+	b.world.markName(n.Name)
 	b.networks.Set(n.ID, n)
 	for _, key := range n.ports.datapaths {
 		b.byKey.Set(key, n)
@@ -158,22 +147,6 @@ func (b *snapshotBuilder) add(n *Network) {
 		for _, p := range n.ports.all {
 			b.ports.Set(p.Name, p)
 		}
-	}
-}
-
-// rename adds a network to networksNamed, or removes it.
-func (b *snapshotBuilder) rename(n *Network, add bool) {
-	b.renamed[n.Name] = struct{}{}
-	all := b.world.networksNamed
-	ids := all[n.Name]
-	i, found := slices.BinarySearchFunc(ids, n.ID, compareNetworks)
-	switch {
-	case add && !found:
-		all[n.Name] = slices.Insert(ids, i, n.ID)
-	case !add && found && len(ids) == 1:
-		delete(all, n.Name)
-	case !add && found:
-		all[n.Name] = slices.Delete(ids, i, i+1)
 	}
 }
 

@@ -163,8 +163,8 @@ func TestOverlap(t *testing.T) {
 		a 9.0.0.10.in-addr.arpa. = vm2. vm4.`))
 }
 
-// TestSameName: of two networks of one name the lowest UUID is found, and a
-// tunnel key may pass from one to another.
+// TestSameName: of several networks of one name none is found by it, and a tunnel key may
+// pass from one to another.
 func TestSameName(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -172,17 +172,18 @@ func TestSameName(t *testing.T) {
 	c := r.config(true, false)
 	c.Monitor = All
 	s := r.acquire(c)
-	is := func(name, uuid string) func(*Snapshot) string {
+	is := func(name, uuid string, want int) func(*Snapshot) string {
 		return func(s *Snapshot) string {
-			if n := s.NetworkByName(name); n == nil || n.ID != networkID(t, uuid) {
-				return fmt.Sprintf("%s: got %v, want %s", name, n, uuid)
+			n, count := s.Resolve(SwitchRef{Name: name})
+			if count != want || (n == nil) != (want > 1) || n != nil && n.ID != networkID(t, uuid) || s.NetworkByName(name) != n || s.Network(networkID(t, uuid)) == nil {
+				return fmt.Sprintf("%s: got %v of %d, want %s of %d", name, n, count, uuid, want)
 			}
 			return ""
 		}
 	}
-	eventually(t, s, is("a", uuidB))
+	eventually(t, s, is("a", uuidB, 1))
 	second := r.insertSwitch("a", uuidA, 2)
-	eventually(t, s, is("a", uuidA))
+	eventually(t, s, is("a", uuidA, 2))
 	r.insertSwitch("a", uuidC, 3)
 	r.sbctl("create Port_Binding logical_port=p tunnel_key=7 datapath=" + second)
 	eventually(t, s, func(s *Snapshot) string {
@@ -192,7 +193,7 @@ func TestSameName(t *testing.T) {
 		return ""
 	})
 	r.sbctl("destroy Port_Binding p -- destroy Datapath_Binding " + second + " -- set Datapath_Binding " + first + " tunnel_key=2 -- create Port_Binding logical_port=p tunnel_key=7 datapath=" + first)
-	snapshot := eventually(t, s, is("a", uuidB))
+	snapshot := eventually(t, s, is("a", uuidB, 2))
 	if p := snapshot.Guest(2, 7); p == nil || p.Network != networkID(t, uuidB) || p != snapshot.PortByName("p") {
 		t.Errorf("guest: %+v", p)
 	}
@@ -200,8 +201,8 @@ func TestSameName(t *testing.T) {
 		t.Errorf("guest by the old key: %+v", p)
 	}
 	r.sbctl("set Datapath_Binding " + first + " external_ids:name=z")
-	snapshot = eventually(t, s, is("z", uuidB))
-	if complaint := is("a", uuidC)(snapshot); complaint != "" {
+	snapshot = eventually(t, s, is("z", uuidB, 1))
+	if complaint := is("a", uuidC, 1)(snapshot); complaint != "" {
 		t.Error(complaint)
 	}
 	if p := snapshot.PortByName("p"); p == nil || p.SwitchName != "z" {
@@ -224,7 +225,7 @@ func TestOutage(t *testing.T) {
 			c.Monitor, c.Log = monitor, &log
 			s := r.acquire(c)
 			s.SetChassis("hv1")
-			defer s.Request(Requests{Network: "red"})()
+			defer s.Request(Requests{Network: SwitchRef{Name: "red"}})()
 			before := eventually(t, s, lookups(always+withNorthbound))
 
 			r.server.Stop(t)

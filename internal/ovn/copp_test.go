@@ -51,7 +51,7 @@ func TestCoPP(t *testing.T) {
 		readers = append(readers, reader{fmt.Sprint("monitor ", m), s})
 	}
 	// red has its guest on another chassis.
-	readers[0].s.Request(Requests{Network: "red"})
+	readers[0].s.Request(Requests{Network: SwitchRef{Name: "red"}})
 	is := func(name string, blue, red Meter, bad int, all []reader) {
 		t.Helper()
 		for _, of := range all {
@@ -71,7 +71,7 @@ func TestCoPP(t *testing.T) {
 		// One that reads only now has the same when it is settled.
 		late := r.acquire(Config{Southbound: []string{r.server.Endpoint, "unix:/nonexistent/" + strings.ReplaceAll(step.name, " ", "-")}, Monitor: Local})
 		late.SetChassis("hv1")
-		late.Request(Requests{Network: "red"})
+		late.Request(Requests{Network: SwitchRef{Name: "red"}})
 		snapshot := eventually(t, late, func(s *Snapshot) string {
 			if !s.Settled || s.NetworkByName("red") == nil {
 				return "not settled"

@@ -29,8 +29,10 @@ type database interface {
 // is read, else Northbound.
 type topology interface {
 	graph
-	// networkIDs yields the networks that have rows, complete or not.
+	// networkIDs yields the networks that have rows, complete or not. networksNamed returns
+	// those of a name, in any order, some perhaps more than once.
 	networkIDs(yield func(origin.Network) bool)
+	networksNamed(name string) []origin.Network
 	// describe sets what the row of a network says, and returns its DNS rows in any
 	// order, some perhaps more than once. It reports whether there is such a network.
 	describe(n *Network) (dns []*dnsRow, ok bool)

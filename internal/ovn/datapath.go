@@ -46,6 +46,8 @@ func (s *southbound) datapathChanged(id ovsdb.UUID, old, next *datapath) {
 	s.markRouter(id)
 	if old != nil && !old.network.IsZero() {
 		s.networks.Remove(old.network, id)
+		s.named.Remove(old.name, id)
+		s.world.markName(old.name)
 		// Another datapath of the same switch is another set of conditions.
 		delete(s.world.complete, old.network)
 		s.markNetwork(old.network)
@@ -56,6 +58,8 @@ func (s *southbound) datapathChanged(id ovsdb.UUID, old, next *datapath) {
 	next.id = id
 	if !next.network.IsZero() {
 		s.networks.Add(next.network, id, next)
+		s.named.Add(next.name, id, next)
+		s.world.markName(next.name)
 		s.markNetwork(next.network)
 	}
 }

@@ -38,8 +38,9 @@ type grace struct {
 	// released are the ports that were unbound since the last keepGuests, though they
 	// are requested here.
 	released map[string]struct{}
-	// stale are the networks that have no rows, and are served as they were last.
-	stale map[origin.Network]struct{}
+	// stale has the networks that have no rows, and are served as they were last, with their
+	// names.
+	stale map[origin.Network]string
 	// scopes are the stale networks that have a router scope of their own.
 	scopes map[origin.Network]struct{}
 	// outcomes counts the verdicts on the guests of the present grace, for the log.

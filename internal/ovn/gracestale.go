@@ -20,9 +20,9 @@ func (w *world) staleNetwork(old *Network) *Network {
 		return nil
 	}
 	if w.grace.stale == nil {
-		w.grace.stale = make(map[origin.Network]struct{})
+		w.grace.stale = make(map[origin.Network]string)
 	}
-	w.grace.stale[old.ID] = struct{}{}
+	w.grace.stale[old.ID] = old.Name
 	n, ports := *old, *old.ports
 	n.ports, ports.guests = &ports, guests
 	ports.byKey, ports.external = make(map[uint64]*Port, len(guests)), nil

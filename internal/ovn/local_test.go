@@ -76,8 +76,8 @@ func TestLocal(t *testing.T) {
 	are("blue", "b1 b2 c1")
 	r.sbctl("lsp-bind b9 hv1")
 	are("blue", "b1 b2 b9 c1")
-	remove := s.Request(Requests{Network: "red"})
-	also := s.Request(Requests{Network: "red"})
+	remove := s.Request(Requests{Network: SwitchRef{Name: "red"}})
+	also := s.Request(Requests{Network: SwitchRef{Name: "red"}})
 	are("blue red", "b1 b2 b9 c1")
 	remove()
 	remove()
@@ -121,7 +121,7 @@ func TestLocalNorthbound(t *testing.T) {
 			return ""
 		})
 	}
-	defer s.Request(Requests{Network: "bare"})()
+	defer s.Request(Requests{Network: SwitchRef{Name: "bare"}})()
 	eventually(t, s, lookups("bare vm1. = 10.0.0.4"))
 }
 

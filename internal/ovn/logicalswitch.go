@@ -36,12 +36,16 @@ func (n *northbound) switchChanged(id ovsdb.UUID, old, next *logicalSwitch) {
 	var oldPorts, nextPorts []ovsdb.UUID
 	if old != nil {
 		oldPorts = old.ports
+		n.named.Remove(old.name, id)
+		n.world.markName(old.name)
 		for _, d := range old.dnsRows {
 			n.dnsOf.Remove(d, id)
 		}
 	}
 	if next != nil {
 		nextPorts = next.ports
+		n.named.Add(next.name, id, next)
+		n.world.markName(next.name)
 		for _, d := range next.dnsRows {
 			n.dnsOf.Add(d, id, next)
 		}

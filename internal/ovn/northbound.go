@@ -33,6 +33,8 @@ type northbound struct {
 	routers     *rows.Table[router]
 	routerPorts *rows.Table[routerPort]
 
+	// named has the switches of a name.
+	named     rows.Index[string, logicalSwitch]
 	portNamed rows.Names[switchPort]
 	switchOf  rows.Owners // of a port
 	// dhcpOf has the ports of a DHCP_Options row, dnsOf the switches of a DNS row.
@@ -48,7 +50,7 @@ type northbound struct {
 func newNorthbound(w *world) *northbound {
 	n := &northbound{
 		connection: newConnection(northboundName), world: w,
-		portNamed: make(rows.Names[switchPort]), switchOf: make(rows.Owners),
+		named: make(rows.Index[string, logicalSwitch]), portNamed: make(rows.Names[switchPort]), switchOf: make(rows.Owners),
 		dhcpOf:          make(rows.Index[ovsdb.UUID, switchPort]),
 		dnsOf:           make(rows.Index[ovsdb.UUID, logicalSwitch]),
 		routerPortNamed: make(rows.Names[routerPort]), routerOf: make(rows.Owners),
@@ -111,6 +113,13 @@ func (n *northbound) networkIDs(yield func(origin.Network) bool) {
 			return
 		}
 	}
+}
+
+func (n *northbound) networksNamed(name string) (ids []origin.Network) {
+	for id := range n.named[name] {
+		ids = append(ids, origin.Network(id))
+	}
+	return ids
 }
 
 func (n *northbound) describe(to *Network) (dns []*dnsRow, ok bool) {

@@ -3,9 +3,6 @@
 package ovn
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
@@ -22,7 +19,7 @@ type northboundWant struct {
 }
 
 // setConditions asks for the switches that Southbound wants, or for those that have a
-// port here or a wanted name and what is joined to them; for their ports; and for what
+// port here or that requests refer to, and what is joined to them; for their ports; and for what
 // those refer to. Without monitor local everything is read.
 func (n *northbound) setConditions() {
 	if !n.world.local {
@@ -59,8 +56,8 @@ func (n *northbound) southboundSwitches() (ids []ovsdb.UUID) {
 	return ids
 }
 
-// wantByNames wants the switches of the ports that are plugged here, those with a wanted
-// name, and what is joined to them.
+// wantByNames wants the switches of the ports that are plugged here, those that requests
+// refer to, and what is joined to them.
 func (n *northbound) wantByNames(want *northboundWant) {
 	var from []ovsdb.UUID // of the switches, those that are known
 	for _, name := range n.world.plugged {
@@ -74,13 +71,17 @@ func (n *northbound) wantByNames(want *northboundWant) {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(n.world.wantedNames)) {
-		want.switches = append(want.switches, ovsdb.Condition{Column: "name", Function: "==", Value: name})
-		want.others = append(want.others, "switch "+name)
-		for id, s := range n.switches.All() {
-			if s.name == name {
-				from = append(from, id)
-			}
+	for _, r := range n.world.wanted.sorted() {
+		condition := ovsdb.Condition{Column: "name", Function: "==", Value: r.Name}
+		if r.Name == "" {
+			condition = ovsdb.Condition{Column: "_uuid", Function: "==", Value: ovsdb.UUID(r.ID)}
+		}
+		want.switches = append(want.switches, condition)
+		want.others = append(want.others, "switch "+r.String())
+	}
+	for id, s := range n.switches.All() {
+		if n.world.wanted.has(s.name, origin.Network(id)) {
+			from = append(from, id)
 		}
 	}
 	if n.world.groups.users > 0 {

@@ -125,7 +125,7 @@ func TestNorthd(t *testing.T) {
 			}
 			s := r.acquire(c)
 			s.SetChassis("hv1")
-			defer s.Request(Requests{Network: "red"})()
+			defer s.Request(Requests{Network: SwitchRef{Name: "red"}})()
 			s.SetPorts("br", []string{"b1", "c1", "p1", "f1"}, 0)
 			snapshot := eventually(t, s, lookups(tt.want))
 			eventually(t, s, func(s *Snapshot) string {

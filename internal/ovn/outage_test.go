@@ -92,7 +92,7 @@ func TestDeletedInOutageNorthbound(t *testing.T) {
 			c.Monitor = monitor
 			s := r.acquire(c)
 			aim := func(s *Source) {
-				t.Cleanup(s.Request(Requests{Network: "gone"}))
+				t.Cleanup(s.Request(Requests{Network: SwitchRef{Name: "gone"}}))
 				t.Cleanup(s.Request(Requests{Routers: true}))
 				s.SetPorts("br", []string{"vm-a"}, 0)
 			}
@@ -159,7 +159,7 @@ func TestDeletedInOutageSouthbound(t *testing.T) {
 			c.Monitor = monitor
 			s := r.acquire(c)
 			aim := func(s *Source) {
-				t.Cleanup(s.Request(Requests{Network: "gone"}))
+				t.Cleanup(s.Request(Requests{Network: SwitchRef{Name: "gone"}}))
 				s.SetChassis("hv1")
 			}
 			aim(s)

@@ -130,7 +130,7 @@ func TestRandom(t *testing.T) {
 	}
 	close(done)
 	for _, reading := range readings {
-		reading.source.Request(Requests{Network: "s0"}) // so that there is something in any case
+		reading.source.Request(Requests{Network: SwitchRef{Name: "s0"}}) // so that there is something in any case
 		reading.source.Request(Requests{RouterNames: true, ExternalIDs: []string{"a", "b"}})
 	}
 	readers.Wait()
@@ -145,7 +145,7 @@ func TestRandom(t *testing.T) {
 		if reading.asks {
 			fresh.Request(everything)
 		}
-		fresh.Request(Requests{Network: "s0"})
+		fresh.Request(Requests{Network: SwitchRef{Name: "s0"}})
 		fresh.Request(Requests{RouterNames: true, ExternalIDs: []string{"a", "b"}})
 		// The one may have more to ask for when the other has it all.
 		var diff string

@@ -39,10 +39,14 @@ type Requests struct {
 	// Routers has Snapshot.RouterScope work, and so the networks read that are joined to those
 	// of the guests here and to Network.
 	Routers bool
-	// Network has the networks with that name (ovn-nb(5), Logical_Switch) read, whichever
-	// guests are here: for queries that did not come through a punt. A warning is logged if
-	// there is none, and a line when there is one. It is empty for none.
-	Network string
+	// Network has the network that it refers to read, whichever guests are here, and all of
+	// that name: for queries that did not come through a punt. A warning is logged if there is
+	// none, or several have the name, and a line when there is one. It is zero for none.
+	Network SwitchRef
+	// ComparedNames are names of switches that somebody compares with those of guests. A
+	// warning is logged while several networks that are read have one of them. For that alone
+	// nothing is read.
+	ComparedNames []string
 	// DNSServers has Port.DNSServers work, Gateways Network.Gateways.
 	DNSServers, Gateways bool
 	// RouterNames has Port.Routers work.
@@ -66,8 +70,12 @@ func (s *Source) request(r Requests, n int) {
 	if r.Routers {
 		s.requestGroups(n)
 	}
-	if r.Network != "" {
+	if !r.Network.IsZero() {
 		s.requestNetwork(r.Network, n)
+	}
+	for _, name := range r.ComparedNames {
+		s.wanted.compare(name, n)
+		s.coverageChanged = true // that name may be ambiguous already
 	}
 	if r.RouterNames || len(r.ExternalIDs) > 0 {
 		s.requestLabels(r.RouterNames, r.ExternalIDs, n)
@@ -91,11 +99,9 @@ func (s *Source) requestGroups(n int) {
 	}
 }
 
-func (s *Source) requestNetwork(name string, n int) {
-	had := s.wantedNames[name] > 0
-	if s.wantedNames[name] += n; s.wantedNames[name] <= 0 {
-		delete(s.wantedNames, name)
-		delete(s.missingNames, name)
+func (s *Source) requestNetwork(r SwitchRef, n int) {
+	had := s.wanted.count(r, n)
+	if s.wanted.networks[r] == 0 {
 		s.coverageChanged = true // what is still wanted may be known
 	}
 	s.conditionsDirty = true

@@ -214,7 +214,7 @@ func dump(s *Snapshot) string {
 	var keys []uint32
 	for id, n := range s.networks.All() {
 		line("network %s %q domain %q metadata %v meter %v", id, n.Name, n.Domain, n.ports.metadata, n.DNSMeter)
-		if s.Network(id) != n || s.NetworkByName(n.Name) == nil {
+		if found, count := s.Resolve(SwitchRef{Name: n.Name}); s.Network(id) != n || count == 0 || (found == n) != (count == 1) {
 			line("network %s is not to be found", id)
 		}
 		known, structure := inspect(&n.Directory)
@@ -275,8 +275,8 @@ func dump(s *Snapshot) string {
 	for key, n := range s.byKey.All() {
 		line("key %d %s %v", key, n.ID, s.Network(n.ID) == n && slices.Contains(keys, key))
 	}
-	for name, n := range s.byName.All() {
-		line("name %q %s %v", name, n.ID, s.Network(n.ID) == n)
+	for name, holders := range s.byName.All() {
+		line("name %q %s %d", name, holders.first, holders.count)
 	}
 	for name, p := range s.ports.All() {
 		line("index %s %s", name, p.Network)

@@ -100,6 +100,28 @@ func TestNewerSchema(t *testing.T) {
 	}
 }
 
+// TestNetworkByNewerUUID: with Local a network is asked for by its UUID where that is in
+// nb_uuid.
+func TestNetworkByNewerUUID(t *testing.T) {
+	t.Parallel()
+	optional := func(key string) any { return map[string]any{"key": key, "min": 0, "max": 1} }
+	r := &rig{t, ovsdbtest.Start(t, "/usr/share/ovn/ovn-nb.ovsschema", withColumns(t, "/usr/share/ovn/ovn-sb.ovsschema", map[string]map[string]any{
+		"Datapath_Binding": {"type": optional("string"), "nb_uuid": optional("uuid")},
+	}))}
+	for i, uuid := range []string{uuidA, uuidB} {
+		r.server.Transact(t, southboundName, rawJSON(fmt.Sprintf(
+			`{"op":"insert","table":"Datapath_Binding","row":{"tunnel_key":%d,"type":"logical-switch","nb_uuid":["uuid",%q],"external_ids":["map",[["name","red"]]]}}`, i+1, uuid)))
+	}
+	s := r.acquire(r.config(true, false))
+	defer s.Request(Requests{Network: SwitchRef{ID: networkID(t, uuidB)}})()
+	eventually(t, s, func(s *Snapshot) string {
+		if n, _ := s.Resolve(SwitchRef{ID: networkID(t, uuidB)}); n == nil || s.Network(networkID(t, uuidA)) != nil {
+			return "networks: " + networks(s)
+		}
+		return ""
+	})
+}
+
 // withoutColumn gives a schema file's text without one column.
 func withoutColumn(t *testing.T, file, table, column string) string {
 	t.Helper()

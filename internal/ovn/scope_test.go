@@ -242,7 +242,7 @@ func TestRequestRouters(t *testing.T) {
 			watched.Wait()
 			release()
 			release()
-			releaseName := s.Request(Requests{Network: "c"})
+			releaseName := s.Request(Requests{Network: SwitchRef{Name: "c"}})
 			are("a b c d: vm-a: a b d")
 			also()
 			are("a c: vm-a: no scope")
@@ -523,9 +523,9 @@ func TestRequestsUnsettle(t *testing.T) {
 		requests Requests
 	}{
 		{"routers", Local, Requests{Routers: true}},
-		{"a network", Local, Requests{Network: "blue"}},
+		{"a network", Local, Requests{Network: SwitchRef{Name: "blue"}}},
 		{"routers, all is read", All, Requests{Routers: true}},
-		{"a network, all is read", All, Requests{Network: "blue"}},
+		{"a network, all is read", All, Requests{Network: SwitchRef{Name: "blue"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t)

@@ -33,13 +33,15 @@ import (
 //	sb holds                              conditions are not acknowledged from now on
 //	sb acknowledges                       they are again, those that were held first
 //	sb acknowledges once                  those that are held are, and later ones are not
-//	chassis NAME / plug PORT... / network NAME / join / release
-//	                                      calls of the Source; release is of the last network
-//	                                      or join
+//	chassis NAME / plug PORT... / network NAME|@ROW / compare NAME... / join / release
+//	                                      calls of the Source; release is of the last network,
+//	                                      compare or join
 //	has FACT=VALUE...                     what the snapshot has when all has been taken:
 //	                                      networks, guests, kept, settled, scope:NETWORK,
 //	                                      scoped: whether the scopes of all guests are known;
-//	                                      told: the lines of the log about names wanted
+//	                                      told: the lines of the log about networks wanted;
+//	                                      logged: those about names that several have;
+//	                                      ref:NAME|@ROW: the network that this refers to
 //	looks up NETWORK NAME = ANSWER        see lookups
 //
 // ROW is any word, which stands for a UUID; "@ROW" in a value is that UUID. "~" in a
@@ -98,7 +100,13 @@ func (x *script) run(line []string) string {
 	case "plug":
 		x.source.SetPorts("br", args, time.Minute)
 	case "network":
-		x.release = x.source.Request(Requests{Network: args[0]})
+		ref, err := ParseSwitchRef(x.label(args[0]))
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		x.release = x.source.Request(Requests{Network: ref})
+	case "compare":
+		x.release = x.source.Request(Requests{ComparedNames: args})
 	case "join":
 		x.release = x.source.Request(Requests{Routers: true})
 	case "release":
@@ -120,6 +128,14 @@ func (x *script) run(line []string) string {
 	return ""
 }
 
+// label is a word of the script, or the UUID that it stands for.
+func (x *script) label(word string) string {
+	if label, ok := strings.CutPrefix(word, "@"); ok {
+		return labelUUID(label)
+	}
+	return word
+}
+
 func (x *script) fact(name string) string {
 	s := x.source.Snapshot()
 	name, arg, _ := strings.Cut(name, ":")
@@ -135,7 +151,19 @@ func (x *script) fact(name string) string {
 	case "scoped":
 		return fmt.Sprint(s.HasRouterScopes())
 	case "told":
-		return fmt.Sprintf("%d missing %d there", x.log.count("no logical switch is named"), x.log.count("a logical switch is named"))
+		return fmt.Sprintf("%d missing %d there", x.log.count("no logical switch "), x.log.count("a logical switch "))
+	case "logged":
+		return fmt.Sprintf("%d ambiguous %d unique", x.log.count("logical switches are named"), x.log.count("just one logical switch")+x.log.count("a view may compare"))
+	case "ref":
+		ref, err := ParseSwitchRef(x.label(arg))
+		if err != nil {
+			return err.Error()
+		}
+		n, count := s.Resolve(ref)
+		if n == nil {
+			return fmt.Sprintf("none of %d", count)
+		}
+		return n.Name
 	case "scope":
 		return joined(s, arg)
 	}

@@ -34,7 +34,7 @@ type Snapshot struct {
 
 	networks names.ShardedMap[origin.Network, *Network]
 	byKey    names.ShardedMap[uint32, *Network]
-	byName   names.ShardedMap[string, *Network]
+	byName   names.ShardedMap[string, nameHolders]
 	ports    names.ShardedMap[string, *Port]
 	// leader has, for a network whose router scope is known, the first of those that
 	// are joined to it, and joined has by that one all of them.
@@ -138,10 +138,25 @@ func (s *Snapshot) Network(id origin.Network) *Network {
 	return n
 }
 
-// NetworkByName returns the network of that Logical_Switch.name, or nil. Names
-// are not unique: of several networks it is the one with the lowest UUID.
+// Resolve returns the network that r refers to, and how many there are. It is nil if there is
+// none or it is not complete, and if several have the name: one of them might be anybody's.
+func (s *Snapshot) Resolve(r SwitchRef) (n *Network, count int) {
+	if r.Name == "" {
+		if n = s.Network(r.ID); n != nil {
+			count = 1
+		}
+		return n, count
+	}
+	holders, _ := s.byName.Get(r.Name)
+	if holders.count == 1 {
+		n = s.Network(holders.first)
+	}
+	return n, holders.count
+}
+
+// NetworkByName returns the network of that Logical_Switch.name, or nil, see Resolve.
 func (s *Snapshot) NetworkByName(name string) *Network {
-	n, _ := s.byName.Get(name)
+	n, _ := s.Resolve(SwitchRef{Name: name})
 	return n
 }
 

@@ -40,6 +40,8 @@ type southbound struct {
 	chassisNamed rows.Index[string, chassis]
 	// networks has the datapaths of a network: one, but while northd replaces it.
 	networks rows.Index[origin.Network, datapath]
+	// named has the datapaths of switches of a name.
+	named rows.Index[string, datapath]
 	// portsOf and dnsOf have the rows that refer to a datapath.
 	portsOf rows.Index[ovsdb.UUID, binding]
 	dnsOf   rows.Index[ovsdb.UUID, dnsRow]
@@ -51,6 +53,7 @@ func newSouthbound(w *world) *southbound {
 		connection: newConnection(southboundName), world: w,
 		chassisNamed: make(rows.Index[string, chassis]),
 		networks:     make(rows.Index[origin.Network, datapath]),
+		named:        make(rows.Index[string, datapath]),
 		portsOf:      make(rows.Index[ovsdb.UUID, binding]),
 		dnsOf:        make(rows.Index[ovsdb.UUID, dnsRow]),
 		links:        newDatapathLinks(),
@@ -80,6 +83,13 @@ func (s *southbound) synced() {
 // The methods of topology follow.
 
 func (s *southbound) networkIDs(yield func(origin.Network) bool) { maps.Keys(s.networks)(yield) }
+
+func (s *southbound) networksNamed(name string) (ids []origin.Network) {
+	for _, d := range s.named[name] {
+		ids = append(ids, d.network)
+	}
+	return ids
+}
 
 func (s *southbound) describe(n *Network) (dns []*dnsRow, ok bool) {
 	var first *datapath

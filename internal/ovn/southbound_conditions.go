@@ -4,7 +4,6 @@ package ovn
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/puntdns/puntdns/internal/origin"
@@ -36,14 +35,14 @@ func (s *southbound) setConditions() {
 		s.wantRouters(&cover, own, want)
 	}
 	cover.rows = map[string][]ovsdb.UUID{tableDatapath: want}
-	wantedNames := slices.Sorted(maps.Keys(w.wantedNames))
+	refs := w.wanted.sorted()
 	keys := w.grace.datapaths()
 	conditions[tablePort] = byUUID("datapath", "==", want, s.portConditions(cover)...)
-	conditions[tableDatapath] = byUUID("_uuid", "==", want, slices.Concat(datapathConditions(wantedNames, keys), byUUID("_uuid", "==", cover.named))...)
+	conditions[tableDatapath] = byUUID("_uuid", "==", want, slices.Concat(datapathConditions(refs, keys), byUUID("_uuid", "==", cover.named))...)
 	conditions[tableDNS] = byUUID("datapaths", "includes", want)
 	others := []string{"chassis " + s.self.String(), "meters " + meters}
-	for _, name := range wantedNames {
-		others = append(others, "name "+name)
+	for _, r := range refs {
+		others = append(others, "network "+r.String())
 	}
 	for _, key := range keys {
 		others = append(others, fmt.Sprint("key ", key))
@@ -51,7 +50,7 @@ func (s *southbound) setConditions() {
 	s.set(cover, others, conditions)
 }
 
-// wantedDatapaths are those of guests here, and those wanted by name, sorted.
+// wantedDatapaths are those of guests here, and those that requests refer to, sorted.
 func (s *southbound) wantedDatapaths() (want []ovsdb.UUID) {
 	for _, p := range s.ports.All() {
 		if isGuest(p.effectiveKind()) && (s.isHere(p) || s.world.grace.isKept(p.name)) {
@@ -59,7 +58,7 @@ func (s *southbound) wantedDatapaths() (want []ovsdb.UUID) {
 		}
 	}
 	for id, d := range s.datapaths.All() {
-		if s.world.wantedNames[d.name] > 0 {
+		if s.world.wanted.has(d.name, d.network) {
 			want = append(want, id)
 		}
 	}
@@ -103,11 +102,18 @@ func (s *southbound) portConditions(cover coverage) (all []ovsdb.Condition) {
 	return all
 }
 
-// datapathConditions ask for the datapaths of those names, and for those that get the
-// tunnel keys of guests that are kept.
-func datapathConditions(names []string, keys []uint32) (all []ovsdb.Condition) {
-	for _, name := range names {
-		all = append(all, ovsdb.Condition{Column: "external_ids", Function: "includes", Value: map[string]string{"name": name}})
+// datapathConditions ask for the datapaths that those refer to, and for those that get the
+// tunnel keys of guests that are kept. The UUID of a switch is in either of two columns, see
+// datapath.
+func datapathConditions(refs []SwitchRef, keys []uint32) (all []ovsdb.Condition) {
+	for _, r := range refs {
+		if r.Name != "" {
+			all = append(all, ovsdb.Condition{Column: "external_ids", Function: "includes", Value: map[string]string{"name": r.Name}})
+			continue
+		}
+		all = append(all,
+			ovsdb.Condition{Column: "nb_uuid", Function: "includes", Value: ovsdb.UUID(r.ID)},
+			ovsdb.Condition{Column: "external_ids", Function: "includes", Value: map[string]string{"logical-switch": r.ID.String()}})
 	}
 	for _, key := range keys {
 		all = append(all, ovsdb.Condition{Column: "tunnel_key", Function: "==", Value: int64(key)})

@@ -26,10 +26,7 @@ type world struct {
 
 	// chassis is the name of the local one, "" for none.
 	chassis string
-	// wantedNames counts the requests with Requests.Network in force, by name.
-	wantedNames map[string]int
-	// missingNames are those of them that no network has, which the log says.
-	missingNames map[string]struct{}
+	wanted  wanted
 	// interfaces are the ports that have an interface here, by the owner of
 	// Source.SetPorts; plugged are all of them, sorted.
 	interfaces map[any]localPorts
@@ -55,8 +52,8 @@ type world struct {
 	conditionsDirty bool
 	// stageDirty is set when the stage of OVN's own DNS may have changed.
 	stageDirty bool
-	// networksNamed has the networks of the snapshot by name, sorted.
-	networksNamed map[string][]origin.Network
+	// renamed are the names that other networks may have now than in the last snapshot.
+	renamed map[string]struct{}
 
 	// badReported has the texts about bad values that were logged. badCount counts all.
 	badReported map[string]struct{}
@@ -84,9 +81,9 @@ func (w *world) init(local bool, log Logger) {
 	}
 	*w = world{
 		log: log, local: local,
-		wantedNames: make(map[string]int), missingNames: make(map[string]struct{}), interfaces: make(map[any]localPorts), unservedPorts: make(map[any][]string),
+		wanted: newWanted(), interfaces: make(map[any]localPorts), unservedPorts: make(map[any][]string),
 		dirty: make(map[origin.Network]bool), complete: make(map[origin.Network]struct{}),
-		networksNamed: make(map[string][]origin.Network), badReported: make(map[string]struct{}),
+		renamed: make(map[string]struct{}), badReported: make(map[string]struct{}),
 		coverageChanged: true, conditionsDirty: true,
 	}
 }
@@ -224,24 +221,4 @@ func (w *world) isAcknowledged() bool {
 		}
 	}
 	return true
-}
-
-// tellMissing logs the names that are wanted and that no network has, once everything that
-// is wanted has been read, and when one has come. It is called once networksNamed is that of
-// the next snapshot.
-func (w *world) tellMissing() {
-	if !w.isAcknowledged() {
-		return
-	}
-	for name := range w.wantedNames {
-		_, told := w.missingNames[name]
-		switch missing := len(w.networksNamed[name]) == 0; {
-		case missing && !told:
-			w.missingNames[name] = struct{}{}
-			w.log.Warningf("no logical switch is named %q, though one is asked for", name)
-		case !missing && told:
-			delete(w.missingNames, name)
-			w.log.Infof("a logical switch is named %q now", name)
-		}
-	}
 }

@@ -41,9 +41,9 @@ type Handler struct {
 	// Policy has the domain of ports that have none in OVN.
 	authority.Policy
 
-	// defaultSwitch is the name of the switch whose names a query from a socket sees;
-	// empty for none.
-	defaultSwitch string
+	// defaultSwitch refers to the switch whose names a query from a socket sees; zero for
+	// none.
+	defaultSwitch ovn.SwitchRef
 	// routers widens the scope to the networks that routers join to the asker's.
 	routers bool
 
@@ -81,9 +81,9 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	}
 	snapshot := h.source.Snapshot()
 	a := h.asker(ctx, snapshot)
-	if a.scope.Own == nil && a.origin == nil && h.defaultSwitch != "" {
+	if a.scope.Own == nil && a.origin == nil && !h.defaultSwitch.IsZero() {
 		// To pass the name on would disclose it to others, and cache their answer.
-		return dns.RcodeServerFailure, plugin.Error(name, fmt.Errorf("the default switch %q is not known", h.defaultSwitch))
+		return dns.RcodeServerFailure, plugin.Error(name, h.noDefaultSwitch(snapshot))
 	}
 	if a.scope.Own == nil {
 		// An asker without a network has no names here, and no own domain to deny names in.
@@ -106,6 +106,14 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	})
 }
 
+// noDefaultSwitch says why there is no default switch.
+func (h *Handler) noDefaultSwitch(s *ovn.Snapshot) error {
+	if _, count := s.Resolve(h.defaultSwitch); count > 1 {
+		return fmt.Errorf("the default switch %s is ambiguous: %d logical switches have that name; expected one, or a UUID", h.defaultSwitch, count)
+	}
+	return fmt.Errorf("the default switch %s is not known", h.defaultSwitch)
+}
+
 // asker is who asks, as far as the answer depends on it.
 type asker struct {
 	// scope has the networks whose names are seen, none for an unknown asker.
@@ -124,10 +132,8 @@ func (h *Handler) asker(ctx context.Context, s *ovn.Snapshot) (a asker) {
 	var id origin.Network
 	if o, punted := origin.FromContext(ctx); punted {
 		a.origin, id = o, o.Network
-	} else if h.defaultSwitch != "" {
-		if n := s.NetworkByName(h.defaultSwitch); n != nil {
-			id = n.ID
-		}
+	} else if n, _ := s.Resolve(h.defaultSwitch); n != nil {
+		id = n.ID
 	}
 	if h.routers {
 		a.scope = s.RouterScope(id)

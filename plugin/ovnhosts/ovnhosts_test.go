@@ -54,6 +54,14 @@ func open(t testing.TB, input string) *Handler {
 // openOn is open with another default switch.
 func openOn(t testing.TB, defaultSwitch, input string) *Handler {
 	t.Helper()
+	h := openFrom(t, startNorthbound(t), defaultSwitch, input)
+	awaitRead(t, h)
+	return h
+}
+
+// startNorthbound starts a Northbound with the switches red, blue and green.
+func startNorthbound(t testing.TB) *ovsdbtest.Server {
+	t.Helper()
 	s := ovsdbtest.Start(t, "/usr/share/ovn/ovn-nb.ovsschema")
 	s.Transact(t, "OVN_Northbound",
 		insert("Logical_Switch_Port", "vm1", object{
@@ -86,6 +94,12 @@ func openOn(t testing.TB, defaultSwitch, input string) *Handler {
 		insert("Logical_Router_Port", "rp2", object{"name": "r-blue", "mac": "02:00:00:00:00:02", "networks": "10.0.1.1/24"}),
 		insert("Logical_Router", "r", object{"name": "r", "ports": set(named("rp1"), named("rp2"))}),
 	)
+	return s
+}
+
+// openFrom opens a handler that reads a Northbound.
+func openFrom(t testing.TB, s *ovsdbtest.Server, defaultSwitch, input string) *Handler {
+	t.Helper()
 	h, err := parse(caddy.NewTestController("dns", fmt.Sprintf("ovnhosts . {\n northbound %s\n default_switch %s\n%s\n}", s.Endpoint, defaultSwitch, input)))
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +109,6 @@ func openOn(t testing.TB, defaultSwitch, input string) *Handler {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.close() })
-	awaitRead(t, h)
 	return h
 }
 
@@ -340,12 +353,70 @@ func TestUnknownOrigin(t *testing.T) {
 // A name that is meant for a switch goes nowhere else while that is not known.
 func TestUnknownDefaultSwitch(t *testing.T) {
 	h := open(t, " fallthrough")
-	h.defaultSwitch = "rde"
+	h.defaultSwitch = ovn.SwitchRef{Name: "rde"}
 	r := new(dns.Msg).SetQuestion("db.internal.", dns.TypeA)
 	w := dnstest.NewRecorder(&test.ResponseWriter{})
 	code, err := h.ServeDNS(context.Background(), w, r)
 	if err == nil || code != dns.RcodeServerFailure || w.Msg != nil {
 		t.Errorf("got %d, %v, %v, want SERVFAIL", code, err, w.Msg)
+	}
+}
+
+// A name that several switches have gives the names of none of them, whatever else the
+// database has; the UUID of one still does.
+func TestAmbiguousDefaultSwitch(t *testing.T) {
+	const twin = "77777777-7777-4777-8777-777777777777"
+	s := startNorthbound(t)
+	byName := openFrom(t, s, "red", " fallthrough")
+	awaitRead(t, byName)
+	byUUID := openFrom(t, s, byName.asker(context.Background(), byName.source.Snapshot()).scope.Own.ID.String(), " fallthrough")
+	twinByUUID := openFrom(t, s, strings.ToUpper(twin), " fallthrough")
+	awaitRead(t, byUUID)
+	ask := func(h *Handler) string {
+		w := dnstest.NewRecorder(&test.ResponseWriter{})
+		code, err := h.ServeDNS(context.Background(), w, new(dns.Msg).SetQuestion("vm1.", dns.TypeA))
+		if w.Msg == nil {
+			return fmt.Sprint(dns.RcodeToString[code], " ", err)
+		}
+		return w.Msg.Answer[0].(*dns.A).A.String()
+	}
+	for _, step := range []struct {
+		name                     string
+		ops                      []any
+		byName, byUUID, twinByID string
+	}{
+		{"one", nil, "10.0.0.11", "10.0.0.11", "SERVFAIL plugin/ovnhosts: the default switch " + twin + " is not known"},
+		{"two", []any{
+			insert("DNS", "row", object{"records": pairs("vm1", "192.0.2.1")}),
+			object{"op": "insert", "table": "Logical_Switch", "uuid": twin, "row": object{"name": "red", "dns_records": named("row")}},
+		},
+			`SERVFAIL plugin/ovnhosts: the default switch "red" is ambiguous: 2 logical switches have that name; expected one, or a UUID`, "10.0.0.11", "192.0.2.1"},
+		{"one again", []any{object{"op": "delete", "table": "Logical_Switch", "where": []any{[]any{"_uuid", "==", []any{"uuid", twin}}}}},
+			"10.0.0.11", "10.0.0.11", "SERVFAIL plugin/ovnhosts: the default switch " + twin + " is not known"},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			if step.ops != nil {
+				s.Transact(t, "OVN_Northbound", step.ops...)
+			}
+			for _, tt := range []struct {
+				h    *Handler
+				want string
+			}{{byName, step.byName}, {byUUID, step.byUUID}, {twinByUUID, step.twinByID}} {
+				deadline := time.After(30 * time.Second)
+				for {
+					changed := tt.h.source.Changed()
+					got := ask(tt.h)
+					if got == tt.want {
+						break
+					}
+					select {
+					case <-changed:
+					case <-deadline:
+						t.Fatalf("%s: %s, want %s", tt.h.defaultSwitch, got, tt.want)
+					}
+				}
+			}
+		})
 	}
 }
 

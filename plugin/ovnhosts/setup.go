@@ -175,8 +175,11 @@ var properties = map[string]func(*Handler, []string) error{
 		h.routers = v == "router"
 		return err
 	},
-	"default_switch": func(h *Handler, args []string) (err error) {
-		h.defaultSwitch, err = corefile.One(args, "the name of a logical switch")
+	"default_switch": func(h *Handler, args []string) error {
+		v, err := corefile.One(args, "the name or the UUID of a logical switch")
+		if err == nil {
+			h.defaultSwitch, err = ovn.ParseSwitchRef(v)
+		}
 		return err
 	},
 }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/coredns/caddy/caddyfile"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/parser"
+)
+
+// comparedNames returns the names that the views of a block compare with the label of the
+// switch's name, sorted, each once: by ==, != or in.
+func comparedNames(block caddyfile.ServerBlock) []string {
+	var c comparisons
+	d := dispenser(block.Tokens["view"])
+	for d.Next() {
+		d.RemainingArgs() // its name
+		for d.NextBlock() {
+			if d.Val() != "expr" {
+				continue
+			}
+			// What the plugin view can't parse it refuses itself.
+			if tree, err := parser.Parse(strings.Join(d.RemainingArgs(), " ")); err == nil {
+				ast.Walk(&tree.Node, &c)
+			}
+		}
+	}
+	slices.Sort(c.names)
+	return slices.Compact(c.names)
+}
+
+// comparisons is an ast.Visitor that collects the names.
+type comparisons struct{ names []string }
+
+// Visit implements ast.Visitor.
+func (c *comparisons) Visit(node *ast.Node) {
+	b, ok := (*node).(*ast.BinaryNode)
+	if !ok || b.Operator != "==" && b.Operator != "!=" && b.Operator != "in" {
+		return
+	}
+	for _, sides := range [][2]ast.Node{{b.Left, b.Right}, {b.Right, b.Left}} {
+		if !readsLabel(sides[0], switchLabel) {
+			continue
+		}
+		literals := []ast.Node{sides[1]}
+		if list, ok := sides[1].(*ast.ArrayNode); ok {
+			literals = list.Nodes
+		}
+		for _, l := range literals {
+			if text, ok := l.(*ast.StringNode); ok && text.Value != "" {
+				c.names = append(c.names, text.Value)
+			}
+		}
+	}
+}
+
+// readsLabel reports whether a part of an expression is metadata('LABEL').
+func readsLabel(node ast.Node, label string) bool {
+	call, ok := node.(*ast.CallNode)
+	if !ok || len(call.Arguments) != 1 {
+		return false
+	}
+	function, ok := call.Callee.(*ast.IdentifierNode)
+	text, isText := call.Arguments[0].(*ast.StringNode)
+	return ok && isText && function.Value == "metadata" && text.Value == label
+}
