@@ -26,7 +26,7 @@ func newServer(blocks []*block) (*server, error) {
 		return nil, err
 	}
 	s := &server{options: options, limits: newLimitIndex(options.Limits), durations: map[string]prometheus.Observer{}}
-	addLabelRequests(&s.labelRequests, limitLabelsOf(options.Limits))
+	addLimitRequests(&s.labelRequests, options.Limits)
 	if err := s.compile(blocks); err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ import (
 // giveLimits has a server give guests their limits by their labels.
 func giveLimits(s *server, limits []limit) {
 	s.options.Limits, s.limits = limits, newLimitIndex(limits)
-	addLabelRequests(&s.labelRequests, limitLabelsOf(limits))
+	addLimitRequests(&s.labelRequests, limits)
 }
 
 // rated is a limit whose rate is that number.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
 )
 
 // limitIndex finds the limit of a guest, in time that depends on how many labels limits name and
@@ -82,10 +83,17 @@ func labelNamed(name string) label {
 	return newExternalIDLabel(strings.TrimPrefix(name, externalIDLabel))
 }
 
-// limitLabelsOf returns the labels that limits are by, each as often as it is named.
-func limitLabelsOf(limits []limit) (named []label) {
+// addLimitRequests adds to r what limits need of the databases.
+func addLimitRequests(r *ovn.Requests, limits []limit) {
+	var (
+		named    []label
+		compared []string
+	)
 	for i := range limits {
-		named = append(named, labelNamed(limits[i].Label))
+		l := &limits[i]
+		if named = append(named, labelNamed(l.Label)); l.Label == switchLabel {
+			compared = append(compared, l.Value)
+		}
 	}
-	return named
+	addLabelRequests(r, named, compared)
 }

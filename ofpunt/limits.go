@@ -40,7 +40,7 @@ const (
 
 // limitLabels are the labels without a key that a limit may have: what the switch and the
 // databases say of a guest.
-var limitLabels = []string{inPortLabel, networkLabel, name + "/port", routerLabel, name + "/switch", vlanLabel}
+var limitLabels = []string{inPortLabel, networkLabel, name + "/port", routerLabel, switchLabel, vlanLabel}
 
 // packetLabels are those that a guest chooses with each packet.
 var packetLabels = []string{name + "/client-mac", name + "/destination"}

@@ -142,7 +142,7 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 		addLabelRequests(&s.labelRequests, namedLabels(blocks[i]), comparedNames(blocks[i]))
 	}
 	for _, s := range servers {
-		addLabelRequests(&s.labelRequests, limitLabelsOf(s.options.Limits))
+		addLimitRequests(&s.labelRequests, s.options.Limits)
 		if s.hasOVNHosts {
 			s.requests = requests[s.database.Key()]
 		}

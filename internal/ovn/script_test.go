@@ -153,7 +153,7 @@ func (x *script) fact(name string) string {
 	case "told":
 		return fmt.Sprintf("%d missing %d there", x.log.count("no logical switch "), x.log.count("a logical switch "))
 	case "logged":
-		return fmt.Sprintf("%d ambiguous %d unique", x.log.count("logical switches are named"), x.log.count("just one logical switch")+x.log.count("a view may compare"))
+		return fmt.Sprintf("%d ambiguous %d unique", x.log.count("logical switches are named"), x.log.count("just one logical switch")+x.log.count("may go by that name"))
 	case "ref":
 		ref, err := ParseSwitchRef(x.label(arg))
 		if err != nil {

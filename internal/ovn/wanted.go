@@ -115,10 +115,10 @@ func (w *world) tellWanted(next *Snapshot) {
 		switch _, count := next.Resolve(SwitchRef{Name: name}); {
 		case count > 1 && !told:
 			w.wanted.toldCompared[name] = struct{}{}
-			w.log.Warningf("%s: a view that compares ofpunt/switch with this name takes them for one; ofpunt/network is never ambiguous", w.listNamed(name))
+			w.log.Warningf("%s: a view or limit by ofpunt/switch takes them for one; ofpunt/network is never ambiguous", w.listNamed(name))
 		case count <= 1 && told:
 			delete(w.wanted.toldCompared, name)
-			w.log.Infof("%d logical switches that are read here are named %q now: a view may compare ofpunt/switch with this name", count, name)
+			w.log.Infof("%d logical switches that are read here are named %q now: a view or limit may go by that name", count, name)
 		}
 	}
 }

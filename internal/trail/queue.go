@@ -45,7 +45,7 @@ type queue struct {
 	// chunks are in their order; the last one is being filled.
 	chunks []*chunk
 	free   []*chunk // empty ones, for reuse; mostFree at most
-	seq    uint64 // of the last line
+	seq    uint64   // of the last line
 	// lost is how many lines were lost since the trail has told of it, and lostSince when the
 	// first one was.
 	lost      uint64
