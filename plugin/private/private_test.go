@@ -230,12 +230,15 @@ func TestNames(t *testing.T) {
 		{"a top-level domain in another script", "", "xn--p1ai.", "A", passed},
 		{"arpa", "", "arpa.", "A", passed},
 		{"two labels", "", "db.example.", "A", passed},
+		{"a trust anchor's signal", "", "_ta-4f66.", "NULL", "NXDOMAIN aa SOA _ta-4f66. 30"},
 		{"labels off", "single_labels off", "db.", "A", passed},
 		{"labels off, a suffix", "single_labels off", "lan.", "A", "NOERROR aa SOA lan. 30"},
 
 		{"excepted", "except corp", "a.corp.", "A", passed},
 		{"excepted, the zone", "except corp", "corp.", "A", passed},
 		{"excepted, another", "except corp", "a.lan.", "A", "NXDOMAIN aa SOA lan. 30"},
+		{"excepted in a suffix", "except cluster.local", "api.default.svc.cluster.local.", "A", passed},
+		{"excepted in a suffix, beside it", "except cluster.local", "printer.local.", "A", "NXDOMAIN aa SOA local. 30"},
 		{"excepted network", "except 10.0.0.0/8", "5.0.0.10.in-addr.arpa.", "PTR", passed},
 		{"excepted IPv6 network", "except fd00::/8", "5.0.d.f.ip6.arpa.", "PTR", passed},
 		{"excepted with all below", "except in-addr.arpa", "5.0.0.10.in-addr.arpa.", "PTR", passed},
@@ -419,3 +422,20 @@ func TestDocumentedZones(t *testing.T) {
 }
 
 var _ plugin.Handler = (*Handler)(nil)
+
+// BenchmarkServeDNS has a name that goes on, and one that is answered here.
+func BenchmarkServeDNS(b *testing.B) {
+	h := &Handler{Zones: []string{"."}, singleLabels: true, ttl: 30, table: newTable(nil, nil, 30)}
+	h.Next = test.NextHandler(dns.RcodeSuccess, nil)
+	for _, qname := range []string{"www.example.org.", "9.0.0.10.in-addr.arpa.", "db."} {
+		b.Run(qname, func(b *testing.B) {
+			w, r := &test.ResponseWriter{}, new(dns.Msg).SetQuestion(qname, dns.TypeA)
+			b.ReportAllocs()
+			for b.Loop() {
+				if code, err := h.ServeDNS(b.Context(), w, r); code != dns.RcodeSuccess || err != nil {
+					b.Fatal(code, err)
+				}
+			}
+		})
+	}
+}
