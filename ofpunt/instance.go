@@ -15,6 +15,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/ofpunt/punt"
+	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
 // block is one server block with ofpunt.
@@ -27,10 +28,11 @@ type block struct {
 	configs []*dnsserver.Config
 	// index is the number of the block in the Corefile, from 0.
 	index int
-	// file is the name of the Corefile, and labelUses are the places in the block that read
-	// labels. labels are those that the block names, or all without a key where the Corefile is
-	// not known. comparedNames are the names of switches that its views compare. They are valid
-	// once checkBlocks is done.
+	// block is what the Corefile has, empty where it is not known; file is its name, and
+	// labelUses are the places in the block that read labels. labels are those that the block
+	// names, or all without a key where the Corefile is not known. comparedNames are the names of
+	// switches that its views compare. They are valid once checkBlocks is done.
+	block         caddyfile.ServerBlock
 	file          string
 	labelUses     []labelUse
 	labels        []label
@@ -72,13 +74,42 @@ func (in *instance) finishParsing() error {
 	for _, b := range in.blocks {
 		// The zones of a block get the plugins of its first one.
 		c := b.configs[0]
-		c.Plugin = insertOwnHandlers(c.Plugin)
+		o, err := in.cacheOptions(b)
+		if err != nil {
+			return err
+		}
+		c.Plugin = insertOwnHandlers(c.Plugin, o)
 	}
 	return nil
 }
 
-// checkBlocks refuses blocks whose cache would give others what is for one asker, and those
-// with a view that compares a label which no query has. It warns of blocks beside them that open a socket for everybody.
+// cacheOptions returns what the handlers around the cache of a block need.
+func (in *instance) cacheOptions(b *block) (o tenantcache.Options, err error) {
+	bridge, err := agreedOptions(in.blocksOf(b.options.Bridge))
+	if err != nil {
+		return o, err
+	}
+	o = tenantcache.Options{Scope: bridge.CacheScope, Share: bridge.CacheShare, Block: b.block, Detach: detach}
+	if len(b.block.Tokens) == 0 || len(b.block.Tokens["metadata"]) > 0 {
+		for _, l := range b.labels {
+			o.Labels = append(o.Labels, l.name)
+		}
+	}
+	return o, nil
+}
+
+// blocksOf returns the blocks of a bridge.
+func (in *instance) blocksOf(bridge string) (of []*block) {
+	for _, b := range in.blocks {
+		if b.options.Bridge == bridge {
+			of = append(of, b)
+		}
+	}
+	return of
+}
+
+// checkBlocks refuses blocks with a view that compares a label which no query has. It warns of
+// blocks beside them that open a socket for everybody.
 func (in *instance) checkBlocks() error {
 	for _, b := range in.blocks {
 		b.labels = labels[:]
@@ -96,9 +127,7 @@ func (in *instance) checkBlocks() error {
 		if b.index >= len(blocks) {
 			continue
 		}
-		if cache, p, found := findAskerUse(blocks[b.index]); found {
-			return askerUseError(corefile.Path(), b, cache, p)
-		}
+		b.block = blocks[b.index]
 		if err := b.readLabels(corefile.Path(), blocks[b.index]); err != nil {
 			return err
 		}
@@ -148,13 +177,7 @@ func (in *instance) build() error {
 		if slices.ContainsFunc(in.servers, func(s *server) bool { return s.options.Bridge == b.options.Bridge }) {
 			continue
 		}
-		var of []*block
-		for _, o := range in.blocks {
-			if o.options.Bridge == b.options.Bridge {
-				of = append(of, o)
-			}
-		}
-		s, err := newServer(of)
+		s, err := newServer(in.blocksOf(b.options.Bridge))
 		if err != nil {
 			return err
 		}

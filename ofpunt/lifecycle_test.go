@@ -21,16 +21,20 @@ import (
 	"github.com/puntdns/puntdns/ofpunt"
 
 	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/hosts"
 	_ "github.com/coredns/coredns/plugin/log"
 	_ "github.com/coredns/coredns/plugin/loop"
 	_ "github.com/coredns/coredns/plugin/metadata"
+	_ "github.com/coredns/coredns/plugin/rewrite"
+	_ "github.com/coredns/coredns/plugin/template"
 	_ "github.com/coredns/coredns/plugin/view"
+	_ "github.com/coredns/coredns/plugin/whoami"
 
 	_ "github.com/puntdns/puntdns/plugin/ovnhosts"
 )
 
 func TestMain(m *testing.M) {
-	directives := []string{"ofpunt", "metadata", "bind", "errors", "log", "unknown", "rewrite", "ovnhosts", "loop", "forward", "view"}
+	directives := []string{"ofpunt", "metadata", "bind", "errors", "log", "unknown", "rewrite", "ovnhosts", "cache", "template", "hosts", "loop", "forward", "whoami", "view"}
 	if err := dnsserver.SetDirectives(directives); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -8,7 +8,8 @@
 //
 // The package makes servers of a Corefile and connects them to bridges. It knows CoreDNS, and
 // which guests there are. Which flows are installed, and that a lost one is put back, is
-// decided in package flows; what becomes of a punted packet, in package punt.
+// decided in package flows; what becomes of a punted packet, in package punt; what is cached for
+// whom, in package tenantcache.
 //
 // # The life of a bridge
 //
@@ -26,7 +27,7 @@
 // An [instance] is one reading of a Corefile, with a server for each bridge that it names.
 //
 //	setup           one block is parsed                      setup.go, options.go
-//	finishParsing   blocks are checked, our handlers added   cachecheck.go, labels.go, ownhandlers.go
+//	finishParsing   blocks are checked, our handlers added   labels.go, ownhandlers.go
 //	build           servers are compiled                     compile.go
 //	takeOver        the bridges get the new servers          instance.go
 //	shutDown        the old servers drain                    instance.go
@@ -68,6 +69,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/ofpunt/punt"
+	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
 const name = "ofpunt"
@@ -99,10 +101,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		if o, ok := origin.FromContext(ctx); ok && punted {
 			ctx = newLookupContext(ctx, o)
 		}
-		// What comes here from below a cache is a lookup.
-		if s := cacheQueryOf(ctx); s != nil {
-			s.noStore.Store(true)
-		}
+		tenantcache.MarkLookup(ctx)
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	if !h.beyond {

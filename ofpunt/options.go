@@ -16,6 +16,7 @@ import (
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
 // bridgeOptions are what the ofpunt directive of one bridge says. All server blocks that
@@ -56,7 +57,11 @@ type bridgeOptions struct {
 	// the order of the Corefile.
 	Limits   []limit
 	Overload overloadPolicy
-	TLS      endpoint.TLSFiles
+	// CacheScope is who shares the entries of cache, and CacheShare the part of a cache that
+	// one network may fill, in percent.
+	CacheScope tenantcache.Scope
+	CacheShare int
+	TLS        endpoint.TLSFiles
 }
 
 // overloadPolicy is what a query over a limit gets.
@@ -103,6 +108,8 @@ func defaultOptions(bridge string) bridgeOptions {
 		Concurrent:     defaultConcurrent,
 		ConcurrentPort: defaultConcurrentPort,
 		Overload:       overloadServfail,
+		CacheScope:     tenantcache.Shared,
+		CacheShare:     tenantcache.DefaultShare,
 	}
 }
 
@@ -168,6 +175,8 @@ var properties = map[string]func(*bridgeOptions, []string) error{
 	"rate":           parseRate,
 	"max_concurrent": parseConcurrent,
 	"overload":       parseOverload,
+	"cache_scope":    parseCacheScope,
+	"cache_share":    parseCacheShare,
 }
 
 func oneEndpoint(args []string) (endpoint.Endpoint, error) {
@@ -376,4 +385,24 @@ func parseOverload(o *bridgeOptions, args []string) error {
 	v, err := corefile.Choice(args, string(overloadServfail), string(overloadDrop))
 	o.Overload = overloadPolicy(v)
 	return err
+}
+
+func parseCacheScope(o *bridgeOptions, args []string) error {
+	v, err := corefile.Choice(args, string(tenantcache.Shared), string(tenantcache.Network), string(tenantcache.Port))
+	o.CacheScope = tenantcache.Scope(v)
+	return err
+}
+
+func parseCacheShare(o *bridgeOptions, args []string) error {
+	const want = "a number from 1 to 100, percent of the cache"
+	word, err := corefile.One(args, want)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(word)
+	if err != nil || n < 1 || n > 100 {
+		return fmt.Errorf("%q: expected %s", word, want)
+	}
+	o.CacheShare = n
+	return nil
 }

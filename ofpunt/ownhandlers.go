@@ -6,15 +6,18 @@ import (
 	"slices"
 
 	"github.com/coredns/coredns/plugin"
+
+	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
 // insertOwnHandlers returns the plugins of a block with handlers of our own between them:
 //
-//	ofpunt, metadata ... log, outcome ... normalizer, rewrite ... aboveCache, cache, belowCache ...
+//	ofpunt, metadata ... log, outcome ... Normalize, rewrite ... Above, cache, Below ... Unstored, whoami
 //
-// There is an outcome where there is log or prometheus, and the others where there is
-// cache. forwardloop.go wraps each forward, and hijack.go adds the end of the chain.
-func insertOwnHandlers(plugins []plugin.Plugin) []plugin.Plugin {
+// There is an outcome where there is log or prometheus, and the others, which are of package
+// tenantcache, where there is cache. forwardloop.go wraps each forward, and hijack.go adds the
+// end of the chain.
+func insertOwnHandlers(plugins []plugin.Plugin, o tenantcache.Options) []plugin.Plugin {
 	names := make([]string, len(plugins))
 	for i, p := range plugins {
 		// A handler is made more than once in any case: each server that has the
@@ -34,9 +37,14 @@ func insertOwnHandlers(plugins []plugin.Plugin) []plugin.Plugin {
 			// What rewrite adds to a question is the operator's wish, so it stays.
 			first = min(first, rewrite)
 		}
-		before(first, func(next plugin.Handler) plugin.Handler { return &normalizer{next} })
-		before(cache, func(next plugin.Handler) plugin.Handler { return &aboveCache{next} })
-		before(cache+1, func(next plugin.Handler) plugin.Handler { return &belowCache{next} })
+		// One for all chains of the block, as they have one cache.
+		c := tenantcache.New(o)
+		before(first, tenantcache.Normalize)
+		before(cache, c.Above)
+		before(cache+1, c.Below)
+		if whoami := slices.Index(names, "whoami"); whoami > cache {
+			before(whoami, tenantcache.Unstored)
+		}
 	}
 	var all []plugin.Plugin
 	for i, p := range plugins {

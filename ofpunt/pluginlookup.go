@@ -25,6 +25,14 @@ func newLookupContext(ctx context.Context, o *origin.Origin) *lookupContext {
 	return c
 }
 
+// detach returns the context of a query that cache makes by itself, given that of a guest's.
+func detach(ctx context.Context) context.Context {
+	if o, ok := origin.FromContext(ctx); ok {
+		return newLookupContext(ctx, o)
+	}
+	return ctx
+}
+
 // Value implements context.Context.
 func (c *lookupContext) Value(key any) any {
 	switch key.(type) {

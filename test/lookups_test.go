@@ -267,14 +267,14 @@ func TestCacheShared(t *testing.T) {
 		if got := enabled(); !slices.Equal(got, want) {
 			t.Errorf("coredns_plugin_enabled has %q, want %q", got, want)
 		}
-		wrong := corefile(n.Lab, strings.Replace(right, "cache 30", "cache 30\n    rewrite edns0 local set 0xffee {ofpunt/switch}", 1))
+		wrong := corefile(n.Lab, strings.Replace(right, "cache 30", "cache 30\n    view v {\n        expr metadata('ofpunt/swich') == 'red'\n    }", 1))
 		if err := os.WriteFile(s.path, []byte(wrong), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Signal(syscall.SIGUSR1); err != nil {
 			t.Fatal(err)
 		}
-		s.log(`cache at .*:19 gives others what rewrite at .*:20 makes for one asker \(it reads ofpunt/switch\)`)
+		s.log(`view at .*:21 reads the label ofpunt/swich, which is none of ofpunt's`)
 		check(ctx, t, n.red, resolver4, "db.internal.", dns.TypeA, "NOERROR 10.0.1.101")
 		if got := enabled(); !slices.Equal(got, want) {
 			t.Errorf("coredns_plugin_enabled has %q after a reload that failed, want %q", got, want)

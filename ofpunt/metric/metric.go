@@ -84,6 +84,10 @@ var (
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "switch_errors_total",
 		Help: "OpenFlow errors of the switch about packet-outs, resumes and renewals, by name.",
 	}, []string{"bridge", "error"})
+	CacheUnstored = promauto.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "cache_unstored_total",
+		Help: "Answers that the plugin cache was not to store, and why: asker, lookup or share.",
+	}, []string{"server", "view", "reason"})
 	ProbeDuration = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "probe_duration_seconds",
 		Help:    "Time that a probe takes through the switch and a worker back to its sender.",

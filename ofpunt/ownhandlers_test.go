@@ -20,6 +20,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/ofpunt/punt"
+	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
 // as makes a handler a plugin, which knows what comes next.
@@ -53,6 +54,8 @@ func TestInsertOwnHandlers(t *testing.T) {
 		{"no cache", "ofpunt prometheus errors rewrite ovnhosts forward", "ofpunt prometheus + errors rewrite ovnhosts forward"},
 		{"nothing", "ofpunt ovnhosts forward", "ofpunt ovnhosts forward"},
 		{"the last", "ofpunt log", "ofpunt log +"},
+		{"whoami", "ofpunt ovnhosts cache forward whoami", "ofpunt ovnhosts + + cache + forward + whoami"},
+		{"whoami without cache", "ofpunt ovnhosts whoami", "ofpunt ovnhosts whoami"},
 		{"cache the last", "ofpunt cache", "ofpunt + + cache +"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -62,7 +65,7 @@ func TestInsertOwnHandlers(t *testing.T) {
 			}
 			var got []string
 			var next plugin.Handler
-			for _, p := range slices.Backward(insertOwnHandlers(plugins)) {
+			for _, p := range slices.Backward(insertOwnHandlers(plugins, tenantcache.Options{})) {
 				next = p(next)
 				said := next.Name()
 				if _, own := next.(as); !own {
@@ -78,60 +81,11 @@ func TestInsertOwnHandlers(t *testing.T) {
 	}
 }
 
-func TestNormalized(t *testing.T) {
-	ns := &dns.NS{Hdr: dns.RR_Header{Name: "a.", Rrtype: dns.TypeNS, Class: dns.ClassINET}, Ns: "b."}
-	edns := func(f func(*dns.OPT)) func(*dns.Msg) {
-		return func(m *dns.Msg) { m.SetEdns0(1232, true); f(m.IsEdns0()) }
-	}
-	for _, tt := range []struct {
-		name string
-		set  func(*dns.Msg)
-		want bool // of isNormalized
-	}{
-		{"plain", func(*dns.Msg) {}, true},
-		{"CD", func(m *dns.Msg) { m.CheckingDisabled = true }, true},
-		{"AD", func(m *dns.Msg) { m.AuthenticatedData = true }, true},
-		{"EDNS", edns(func(*dns.OPT) {}), true},
-		{"no RD", func(m *dns.Msg) { m.RecursionDesired = false }, false},
-		{"Z", func(m *dns.Msg) { m.Zero = true }, false},
-		{"AA", func(m *dns.Msg) { m.Authoritative = true }, false},
-		{"TC", func(m *dns.Msg) { m.Truncated = true }, false},
-		{"RA", func(m *dns.Msg) { m.RecursionAvailable = true }, false},
-		{"rcode", func(m *dns.Msg) { m.Rcode = dns.RcodeRefused }, false},
-		{"an answer", func(m *dns.Msg) { m.Answer = []dns.RR{ns} }, false},
-		{"an authority", func(m *dns.Msg) { m.Ns = []dns.RR{ns} }, false},
-		{"another record", func(m *dns.Msg) { m.Extra = []dns.RR{ns} }, false},
-		{"EDNS and another record", func(m *dns.Msg) { m.SetEdns0(1232, true); m.Extra = append(m.Extra, ns) }, false},
-		{"a flag of EDNS", edns(func(o *dns.OPT) { o.Hdr.Ttl |= 1 }), false},
-		{"an option", edns(func(o *dns.OPT) { o.Option = []dns.EDNS0{&dns.EDNS0_NSID{Code: dns.EDNS0NSID}} }), false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			m := new(dns.Msg).SetQuestion("Www.example.", dns.TypeA)
-			tt.set(m)
-			if got := isNormalized(m); got != tt.want {
-				t.Errorf("isNormalized is %v, want %v", got, tt.want)
-			}
-			before := m.String()
-			p := normalized(m)
-			if !isNormalized(p) || p.Id != m.Id || p.Question[0] != m.Question[0] || p.CheckingDisabled != m.CheckingDisabled || p.AuthenticatedData != m.AuthenticatedData {
-				t.Errorf("%v becomes %v", m, p)
-			}
-			was, is := m.IsEdns0(), p.IsEdns0()
-			if (was == nil) != (is == nil) || was != nil && (was.UDPSize() != is.UDPSize() || was.Do() != is.Do()) {
-				t.Errorf("%v becomes %v", was, is)
-			}
-			if m.String() != before {
-				t.Errorf("the query has become %v", m)
-			}
-		})
-	}
-}
-
 // chain is a server of a bridge with the plugins that stand behind ofpunt.
 func chain(t *testing.T, plugins ...plugin.Plugin) *dnsserver.Server {
 	t.Helper()
 	first := func(next plugin.Handler) plugin.Handler { return &Handler{Next: next} }
-	c := &dnsserver.Config{Zone: ".", Plugin: insertOwnHandlers(append([]plugin.Plugin{first}, plugins...))}
+	c := &dnsserver.Config{Zone: ".", Plugin: insertOwnHandlers(append([]plugin.Plugin{first}, plugins...), tenantcache.Options{Detach: detach})}
 	s, err := dnsserver.NewServer(name+"://br", []*dnsserver.Config{c})
 	if err != nil {
 		t.Fatal(err)
@@ -247,12 +201,17 @@ func (r *resumer) Resume() error { r.times++; return nil }
 // What cache asks for by itself, before an answer expires, is no guest's question.
 func TestPrefetchIsALookup(t *testing.T) {
 	lookups := make(chan bool, 1)
-	h := &belowCache{as{name: "end", serve: func(ctx context.Context, _ plugin.Handler, _ dns.ResponseWriter, _ *dns.Msg) (int, error) {
+	below := tenantcache.New(tenantcache.Options{Detach: detach}).Below
+	report := as{name: "end", serve: func(ctx context.Context, _ plugin.Handler, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 		o, ok := origin.FromContext(ctx)
 		lookups <- ok && o.Lookup && o.Resumer == nil
-		return dns.RcodeSuccess, nil
-	}}}
-	ctx := puntContext(&server{}, &punt.Exchange{}, &origin.Origin{Resumer: &resumer{}})
+		m := new(dns.Msg).SetReply(r)
+		m.Answer = []dns.RR{a("a.", 1)}
+		m.Answer[0].Header().Ttl = 1 // 5 s at least in the cache: 90 % of it round up to all
+		return dns.RcodeSuccess, w.WriteMsg(m)
+	}}
+	h := below(report)
+	ctx := puntContext(&server{dns: chain(t)}, &punt.Exchange{}, &origin.Origin{Resumer: &resumer{}})
 	for _, tt := range []struct {
 		name string
 		w    dns.ResponseWriter
@@ -263,7 +222,7 @@ func TestPrefetchIsALookup(t *testing.T) {
 		{"nobody's", &nobody{}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := h.ServeDNS(ctx, tt.w, new(dns.Msg)); err != nil {
+			if _, err := h.ServeDNS(ctx, tt.w, new(dns.Msg).SetQuestion("a.", dns.TypeA)); err != nil {
 				t.Fatal(err)
 			}
 			if got := <-lookups; got != tt.want {
@@ -281,20 +240,13 @@ func TestPrefetchIsALookup(t *testing.T) {
 		if err := setup(c); err != nil {
 			t.Fatal(err)
 		}
-		asked := make(chan bool, 10)
-		cache := dnsserver.GetConfig(c).Plugin[0](as{name: "end", serve: func(_ context.Context, _ plugin.Handler, w dns.ResponseWriter, r *dns.Msg) (int, error) {
-			asked <- isPrefetch(w)
-			m := new(dns.Msg).SetReply(r)
-			m.Answer = []dns.RR{a("a.", 1)}
-			m.Answer[0].Header().Ttl = 1 // 5 s at least in the cache: 90 % of it round up to all
-			return dns.RcodeSuccess, w.WriteMsg(m)
-		}})
+		cache := dnsserver.GetConfig(c).Plugin[0](below(report))
 		for i, want := range []bool{false, true} {
-			if _, err := cache.ServeDNS(context.Background(), &test.ResponseWriter{}, new(dns.Msg).SetQuestion("a.", dns.TypeA)); err != nil {
+			if _, err := cache.ServeDNS(ctx, &test.ResponseWriter{}, new(dns.Msg).SetQuestion("a.", dns.TypeA)); err != nil {
 				t.Fatal(err)
 			}
-			if got := <-asked; got != want {
-				t.Errorf("question %d: a prefetch: %v", i, got)
+			if got := <-lookups; got != want {
+				t.Errorf("question %d: a lookup: %v", i, got)
 			}
 		}
 	})

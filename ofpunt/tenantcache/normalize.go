@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ofpunt
+package tenantcache
 
 import (
 	"context"
@@ -18,6 +18,10 @@ import (
 //
 // AD is left alone: cache sets it itself.
 type normalizer struct{ next plugin.Handler }
+
+// Normalize returns the handler that stands before *cache*, and before *rewrite* where that is
+// there.
+func Normalize(next plugin.Handler) plugin.Handler { return &normalizer{next} }
 
 // Name implements plugin.Handler.
 func (*normalizer) Name() string { return name }

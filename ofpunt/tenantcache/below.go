@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenantcache
+
+import (
+	"context"
+	"hash/maphash"
+	"net"
+	"time"
+
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/metrics"
+	"github.com/coredns/coredns/plugin/pkg/dnsutil"
+	"github.com/coredns/coredns/plugin/pkg/response"
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+)
+
+// below gets the queries that *cache* has no answer to.
+type below struct {
+	cache *Cache
+	next  plugin.Handler
+}
+
+// Name implements plugin.Handler.
+func (*below) Name() string { return name }
+
+// ServeDNS implements plugin.Handler.
+func (h *below) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	prefetch := isPrefetch(w)
+	if prefetch {
+		// Nothing may be resumed: the guest has got its answer from cache.
+		ctx = h.cache.detach(ctx)
+	}
+	q := queryOf(ctx)
+	if q == nil || q.cache != h.cache {
+		return plugin.NextOrFailure(name, h.next, ctx, w, r)
+	}
+	o, punted := origin.FromContext(ctx)
+	x := &run{Context: ctx, ResponseWriter: w, query: q, lookup: punted && o.Lookup, reason: q.reason}
+	x.observe(prefetch)
+	if q.prefix != "" {
+		r = withName(r, q.name)
+	}
+	code, err := plugin.NextOrFailure(name, h.next, x, x, r)
+	x.publish()
+	x.settle(code, err)
+	return code, err
+}
+
+// isPrefetch reports whether nobody waits for what is written to w: *cache* asks for
+// what is about to expire with a writer that has no addresses.
+func isPrefetch(w dns.ResponseWriter) bool {
+	a, ok := w.LocalAddr().(*net.TCPAddr)
+	return ok && a.IP == nil
+}
+
+// settle ends the run. What it has read counts though it has no answer, and *cache* stores a
+// failure without one.
+func (x *run) settle(code int, err error) {
+	if x.written {
+		return
+	}
+	reason := x.verdict()
+	if err == nil || code != dns.RcodeServerFailure {
+		return
+	}
+	if reason == "" {
+		reason = x.enter(dnsutil.MinimalDefaultTTL)
+	}
+	if reason != "" {
+		x.count(reason)
+		x.query.failed.Store(true)
+	}
+}
+
+// WriteMsg implements dns.ResponseWriter. It has *cache* not store an answer that is not for
+// others: it sets TC in it, since *cache* stores no truncated answer, and query restores TC.
+func (x *run) WriteMsg(m *dns.Msg) error {
+	x.written = true
+	x.publish() // *cache* reads zone/wildcard
+	if x.lookup && m.Rcode == dns.RcodeSuccess && len(m.Answer)+len(m.Ns) == 0 {
+		x.refuse(reasonLookup) // origin.Resume has answered
+	}
+	reason := x.verdict()
+	life, storable := x.life(m)
+	if storable && reason == "" {
+		reason = x.enter(life)
+	}
+	q := x.query
+	m = prefixed(m, q.prefix, q.name)
+	if reason != "" {
+		if storable {
+			x.count(reason)
+		}
+		q.truncated.Store(m.Truncated)
+		q.marked.Store(true)
+		c := *m
+		c.Truncated = true
+		m = &c
+	}
+	return x.ResponseWriter.WriteMsg(m)
+}
+
+// life returns for how long an answer can be served. It reports whether *cache* stores it.
+func (x *run) life(m *dns.Msg) (life time.Duration, ok bool) {
+	c := x.query.cache
+	kind, _ := response.Typify(m, c.now().UTC())
+	switch kind {
+	case response.OtherError, response.Meta, response.Update:
+		return 0, false
+	}
+	return dnsutil.MinimalTTLWithMaximum(m, kind, c.settings.ttl) + c.settings.stale, !m.Truncated
+}
+
+// enter enters what is about to be stored into the ledger. It returns
+// reasonShare if it is not to be stored.
+func (x *run) enter(life time.Duration) (reason string) {
+	q := x.query
+	c := q.cache
+	network := ""
+	if o, punted := origin.FromContext(x.Context); punted {
+		network = networkOf(o)
+	}
+	if c.ledger.store(c.ledgerKey(q), network, c.now(), life) {
+		return ""
+	}
+	return reasonShare
+}
+
+// ledgerKey returns the hash of what the key of *cache* has.
+func (c *Cache) ledgerKey(q *query) uint64 {
+	var h maphash.Hash
+	h.SetSeed(c.seed)
+	_, _ = h.Write([]byte{q.flags, byte(q.question.qtype >> 8), byte(q.question.qtype), byte(q.question.qclass >> 8), byte(q.question.qclass)})
+	_, _ = h.WriteString(q.prefix)
+	_, _ = h.WriteString(q.question.name)
+	return h.Sum64()
+}
+
+// count counts that an answer is not stored.
+func (x *run) count(reason string) {
+	if reason == reasonPassed {
+		return
+	}
+	metric.CacheUnstored.WithLabelValues(metrics.WithServer(x.Context), metrics.WithView(x.Context), reason).Inc()
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenantcache
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"net"
+	"strings"
+
+	"github.com/coredns/coredns/plugin/metadata"
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/cachekey"
+	"github.com/puntdns/puntdns/internal/origin"
+)
+
+// A realm is what the answer to a query depends on beside its question: parts, each with a kind
+// and a length, so that no two lists of parts are written alike. *cache* knows names only, and so
+// it gets the question with a label for the realm before its name, and an empty label between the
+// two: "k3v...q..www.example.". No name in a message has an empty label (RFC 1035, section
+// 3.1), and the label is a hash of the realm and of a number that only this process knows. So
+// nobody can ask for such a name. *cache* never packs it.
+
+// The kinds of a part.
+const (
+	partScope   = 's' // of the property cache_scope
+	partKey     = 'k' // of other plugins (internal/cachekey)
+	partOptions = 'o' // options of EDNS
+	partAddress = 'a' // the guest and addresses, for a template that reads them
+	partLabels  = 'l' // a mask and the values of its labels
+)
+
+// appendPart appends a part to a realm.
+func appendPart(realm []byte, kind byte, value string) []byte {
+	realm = binary.AppendUvarint(append(realm, kind), uint64(len(value)))
+	return append(realm, value...)
+}
+
+// prefixEncoding has letters that lower case leaves as they are.
+var prefixEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// hashSize is how much of the hash of a realm is in a name, in bytes.
+const hashSize = 20
+
+// prefix returns what stands before the name of a question of a realm; "" for no realm.
+func (c *Cache) prefix(realm []byte) string {
+	if len(realm) == 0 {
+		return ""
+	}
+	var room [512]byte
+	hash := sha256.Sum256(append(append(room[:0], c.nonce[:]...), realm...))
+	var text [hashSize*8/5 + 2]byte
+	prefixEncoding.Encode(text[:], hash[:hashSize])
+	text[len(text)-2], text[len(text)-1] = '.', '.'
+	return string(text[:])
+}
+
+// realm appends what the answer to the query depends on. It sets labels and values of q to
+// those in the realm, and its reason if the answer is for this query alone.
+func (c *Cache) realm(realm []byte, ctx context.Context, q *query, r *dns.Msg) []byte {
+	if c.scope != Shared {
+		realm = appendPart(realm, partScope, c.sharer(ctx, q))
+	}
+	if key := cachekey.Of(ctx); key != "" {
+		realm = appendPart(realm, partKey, key)
+	}
+	if o := r.IsEdns0(); o != nil && len(o.Option) > 0 {
+		options, err := packOptions(o)
+		if err != nil {
+			q.reason = reasonAsker
+		}
+		realm = appendPart(realm, partOptions, options)
+	}
+	if len(c.readers) > 0 {
+		if reads := c.reads(q.question); reads != 0 {
+			if reads&readsQuery != 0 {
+				q.reason = reasonAsker
+			}
+			realm = appendPart(realm, partAddress, addressOf(ctx, q, reads))
+		}
+	}
+	if q.labels = c.vary.labels(q.question); q.labels != 0 {
+		q.values = c.values(ctx, q.labels)
+		var m [8]byte
+		binary.BigEndian.PutUint64(m[:], uint64(q.labels))
+		realm = appendPart(realm, partLabels, string(m[:]))
+		for n, v := range q.values {
+			if q.labels.has(n) {
+				realm = appendPart(realm, partLabels, v)
+			}
+		}
+	}
+	return realm
+}
+
+// values returns the values of labels for the asker, by their numbers. A label that a query does
+// not have is empty.
+func (c *Cache) values(ctx context.Context, labels mask) []string {
+	functions := metadata.ValueFuncs(ctx)
+	names := c.labels.names()
+	values := make([]string, len(names))
+	for n, label := range names {
+		if f := functions[label]; labels.has(n) && f != nil {
+			values[n] = f()
+		}
+	}
+	return values
+}
+
+// packOptions returns the options of EDNS as they are in a message (RFC 6891, section 6.1.2).
+func packOptions(o *dns.OPT) (string, error) {
+	p := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}, Option: o.Option}
+	buf := make([]byte, dns.Len(p))
+	n, err := dns.PackRR(p, buf, 0, nil, false)
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
+
+// sharer says whom an asker shares entries with, by the scope.
+func (c *Cache) sharer(ctx context.Context, q *query) string {
+	o, punted := origin.FromContext(ctx)
+	switch {
+	case !punted:
+		return "client " + hostOf(q.RemoteAddr())
+	case c.scope == Network:
+		return networkOf(o)
+	}
+	return guestOf(o)
+}
+
+// networkOf names the network of a guest, in a form that no other network has. A guest whose
+// network is not known is one by itself.
+func networkOf(o *origin.Origin) string {
+	switch {
+	case !o.Network.IsZero():
+		return "network " + string(o.Network[:])
+	case o.Switch != "":
+		return "switch " + o.Switch
+	}
+	return guestOf(o)
+}
+
+// guestOf names a guest.
+func guestOf(o *origin.Origin) string {
+	b := binary.BigEndian.AppendUint16(nil, o.VLAN)
+	if o.Port == "" {
+		b = binary.BigEndian.AppendUint32(b, o.InPort)
+	}
+	b = append(b, o.Network[:]...)
+	b = append(append(b, o.Bridge...), 0) // no name of a bridge has a zero byte
+	return "guest " + string(b) + o.Port
+}
+
+// addressOf names the asker, with the addresses that are read.
+func addressOf(ctx context.Context, q *query, reads reading) string {
+	var b strings.Builder
+	if o, punted := origin.FromContext(ctx); punted {
+		b.WriteString(guestOf(o))
+	}
+	b.WriteByte(0)
+	b.WriteString(hostOf(q.RemoteAddr()))
+	if reads&readsServer != 0 {
+		b.WriteByte(0)
+		b.WriteString(textOf(q.LocalAddr()))
+	}
+	if reads&readsProtocol != 0 {
+		b.WriteByte(0)
+		if a := q.RemoteAddr(); a != nil {
+			b.WriteString(a.Network())
+		}
+	}
+	return b.String()
+}
+
+// textOf returns the text of an address, "" for none.
+func textOf(a net.Addr) string {
+	if a == nil {
+		return ""
+	}
+	return a.String()
+}
+
+// hostOf returns the IP address of an address, or its text where it has none.
+func hostOf(a net.Addr) string {
+	text := textOf(a)
+	if host, _, err := net.SplitHostPort(text); err == nil {
+		return host
+	}
+	return text
+}

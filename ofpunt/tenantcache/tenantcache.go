@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tenantcache lets one *cache* of CoreDNS serve guests of many tenants. Answers that
+// are the same for all askers are shared. An answer that was made from something of the asker
+// has an entry of its own for those to whom the same would be said. The package stores no
+// answers; it tells *cache* under which name to store them, and which ones not to store.
+//
+// Three handlers stand around *cache*:
+//
+//		query ─► normalizer ─► rewrite ... ─► above ─► cache ─► below ─► template, file, forward ...
+//		                                        │                 │
+//		                                        │ realm           │ labels read, answer
+//		                                        ▼                 ▼
+//		                               what the key has    varyIndex, ledger
+//
+//	  - normalizer (normalize.go) takes from the query what is not in the key of *cache*.
+//	  - above (above.go) finds the realm of the query (realm.go): what the answer depends on
+//	    beside the question. Most queries have none, and are left as they are. With a realm,
+//	    *cache* gets the query with another name, the label of the realm before the question's.
+//	  - below (below.go) restores the name for the plugins below, and observes which labels of
+//	    metadata they read of the asker (run.go).
+//
+// # Why no guest gets the answer for another
+//
+// The plugins below *cache* compute an answer from the question and from the labels that they
+// read. Let S be the labels that are known of a question (varyIndex). The key has the question,
+// S, and the values that the labels of S have for the asker. An answer is stored only if the run
+// that made it read no label outside S. Take two askers with one key, whose runs begin with the
+// same question. The first label that either run reads is in S, and so has the same value for
+// both; so the second label that they read is the same one, and so on. Therefore both runs give
+// one answer, and it may be told to both. If a run reads a label outside S, its answer is given
+// to its asker alone, and S grows. S is empty for a question of which nothing is known. If the
+// index forgets a question, it only begins anew.
+//
+// What else of an asker a plugin could use is in the key, or its answer is not stored: options of
+// EDNS that *rewrite* has added, addresses and ports that a template reads (reader.go), whatever
+// *whoami* answers, and lookups that a plugin makes, since these go through the server once
+// more, and by its views.
+//
+// # Locks
+//
+// A query with an answer in *cache* takes one read lock of a shard of varyIndex, if any question
+// is known there. Other queries take the lock of the ledger for the time of a map access; once a
+// second at most it is held while expired entries are removed.
+package tenantcache
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"hash/maphash"
+	"time"
+
+	"github.com/coredns/caddy/caddyfile"
+	"github.com/coredns/coredns/plugin"
+	"github.com/miekg/dns"
+)
+
+// name is that of the plugin that the handlers belong to.
+const name = "ofpunt"
+
+// Scope is who shares the entries of a cache.
+type Scope string
+
+// The scopes, by the words of the Corefile.
+const (
+	// Shared is for answers that are shared unless they were made from something of the asker.
+	Shared Scope = "shared"
+	// Network is for entries that only guests of one network share.
+	Network Scope = "network"
+	// Port is for entries that each guest has for itself.
+	Port Scope = "port"
+)
+
+// DefaultShare is Options.Share of a Corefile that says nothing.
+const DefaultShare = 25
+
+// Options is what a Cache is made of.
+type Options struct {
+	// Scope is Shared if it is empty.
+	Scope Scope
+	// Share is the part of the cache that the entries of one network may take, in percent; 0 is
+	// DefaultShare.
+	Share int
+	// Labels are the labels of metadata that the block names. A query that lacks one has it
+	// with an empty value.
+	Labels []string
+	// Block is the server block, which has the directives cache and template. Without them
+	// their defaults hold.
+	Block caddyfile.ServerBlock
+	// Detach returns the context of a query that *cache* makes by itself, given that of the
+	// guest whose query has caused it.
+	Detach func(context.Context) context.Context
+	// Now is the clock, time.Now if it is nil.
+	Now func() time.Time
+}
+
+// Cache is what the handlers around one *cache* share. It lives as long as the *cache*, up to a
+// reload. Its methods are safe for concurrent use.
+type Cache struct {
+	scope    Scope
+	settings settings
+	readers  []reader
+	labels   *labelSet
+	vary     *varyIndex
+	ledger   *ledger
+	detach   func(context.Context) context.Context
+	now      func() time.Time
+	// nonce is in each realm, so that nobody can name one.
+	nonce [16]byte
+	seed  maphash.Seed // of the keys in ledger
+}
+
+// New returns a Cache for the *cache* of a block.
+func New(o Options) *Cache {
+	s := readSettings(o.Block)
+	c := &Cache{
+		scope: cmp.Or(o.Scope, Shared), settings: s, readers: readersOf(o.Block),
+		labels: newLabelSet(o.Labels), vary: newVaryIndex(s.capacity),
+		detach: o.Detach, now: o.Now, seed: maphash.MakeSeed(),
+	}
+	if c.detach == nil {
+		c.detach = func(ctx context.Context) context.Context { return ctx }
+	}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	c.ledger = newLedger(s.capacity, cmp.Or(o.Share, DefaultShare), c.now())
+	_, _ = rand.Read(c.nonce[:]) // has no errors (crypto/rand)
+	return c
+}
+
+// Above returns the handler that stands before *cache*.
+func (c *Cache) Above(next plugin.Handler) plugin.Handler { return &above{c, next} }
+
+// Below returns the handler that stands behind *cache*.
+func (c *Cache) Below(next plugin.Handler) plugin.Handler { return &below{c, next} }
+
+// Unstored returns a handler for a place behind *cache*, before a plugin whose answers are for
+// one query alone.
+func Unstored(next plugin.Handler) plugin.Handler { return &unstored{next} }
+
+type unstored struct{ next plugin.Handler }
+
+// Name implements plugin.Handler.
+func (*unstored) Name() string { return name }
+
+// ServeDNS implements plugin.Handler.
+func (h *unstored) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	if x := runOf(ctx); x != nil {
+		x.refuse(reasonAsker)
+	}
+	return plugin.NextOrFailure(name, h.next, ctx, w, r)
+}
+
+// MarkLookup notes that a plugin makes a lookup for a query, by the context that it makes it
+// with. If the plugin is below *cache*, its answer is not stored: it has put it together from
+// what the lookup finds, and that goes past the plugins above *cache*, and by views.
+func MarkLookup(ctx context.Context) {
+	if x := runOf(ctx); x != nil {
+		x.refuse(reasonLookup)
+	}
+}

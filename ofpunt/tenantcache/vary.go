@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenantcache
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+)
+
+// question is what labels are known of.
+type question struct {
+	name          string // in lower case
+	qtype, qclass uint16
+}
+
+// varyIndex remembers which labels the plugins below *cache* have read for a question, as an
+// HTTP cache remembers Vary (RFC 9111, section 4.1). It is bounded: it forgets a question at
+// random for a new one. That is safe, see the comment of the package.
+type varyIndex struct {
+	// size is the number of questions, so that an empty index costs no lock.
+	size   atomic.Int64
+	most   int // questions of a shard
+	seed   maphash.Seed
+	shards [varyShards]varyShard
+}
+
+const varyShards = 16
+
+type varyShard struct {
+	mu   sync.RWMutex
+	read map[question]mask // guarded by mu
+}
+
+// newVaryIndex returns an index of that many questions.
+func newVaryIndex(size int) *varyIndex {
+	x := &varyIndex{most: max(1, size/varyShards), seed: maphash.MakeSeed()}
+	for i := range x.shards {
+		x.shards[i].read = map[question]mask{}
+	}
+	return x
+}
+
+func (x *varyIndex) shard(q question) *varyShard {
+	return &x.shards[maphash.String(x.seed, q.name)%varyShards]
+}
+
+// labels returns the labels that are known to have been read for q, which is in lower case.
+func (x *varyIndex) labels(q question) mask {
+	if x.size.Load() == 0 {
+		return 0
+	}
+	s := x.shard(q)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.read[q]
+}
+
+// add remembers that labels have been read for q.
+func (x *varyIndex) add(q question, labels mask) {
+	s := x.shard(q)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, ok := s.read[q]
+	if !ok {
+		if len(s.read) >= x.most {
+			for victim := range s.read {
+				delete(s.read, victim)
+				x.size.Add(-1)
+				break
+			}
+		}
+		x.size.Add(1)
+	}
+	s.read[q] = before | labels
+}
