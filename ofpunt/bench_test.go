@@ -41,8 +41,9 @@ func waiting(b *testing.B) plugin.Plugin {
 }
 
 // namedServer is the server of a Corefile with ovnhosts and a plugin that waits, whose
-// database has the guest port-1 and the name a. properties are more of ofpunt.
-func namedServer(b *testing.B, bridge, properties string) *server {
+// database has the guest port-1 and the name a. properties are more of ofpunt; audited adds
+// audit, with a file.
+func namedServer(b *testing.B, bridge, properties string, audited bool) *server {
 	b.Helper()
 	db := ovsdbtest.Start(b, "/usr/share/ovn/ovn-nb.ovsschema")
 	type object = map[string]any
@@ -51,9 +52,12 @@ func namedServer(b *testing.B, bridge, properties string) *server {
 		object{"op": "insert", "table": "DNS", "uuid-name": "d", "row": object{"records": []any{"map", [][2]string{{"a", "10.0.0.21"}}}}},
 		object{"op": "insert", "table": "Logical_Switch", "uuid-name": "s", "row": object{"name": "red", "ports": []any{"named-uuid", "p"}, "dns_records": []any{"named-uuid", "d"}}},
 	)
-	dir := b.TempDir()
+	dir, audit := b.TempDir(), ""
+	if audited {
+		audit = " audit " + dir + "/audit.json\n"
+	}
 	in, err := caddy.Start(caddy.CaddyfileInput{Filepath: "Corefile", ServerTypeName: "dns", Contents: fmt.Appendf(nil,
-		". {\n ofpunt %s {\n openflow unix:%s/mgmt\n ovsdb unix:%s/db\n placement table 0\n%s }\n metadata\n"+
+		". {\n ofpunt %s {\n openflow unix:%s/mgmt\n ovsdb unix:%s/db\n placement table 0\n%s }\n metadata\n"+audit+
 			" ovnhosts {\n northbound %s\n monitor all\n fallthrough\n }\n}\n", bridge, dir, dir, properties, db.Endpoint)})
 	if err != nil {
 		b.Fatal(err)
@@ -96,9 +100,15 @@ func BenchmarkQuery(b *testing.B) {
 		batch  int // queries in one write of the switch
 		answer int // records
 		limits int // by labels, the last of which is the guest's
+		audit  bool
 	}{
-		{"known", 'a', 1, 1, 0}, {"known/batch", 'a', 16, 1, 0}, {"known/batch/limits", 'a', 16, 1, 100},
-		{"forwarded", 'b', 1, 0, 0}, {"forwarded/batch", 'b', 16, 0, 0},
+		{"known", 'a', 1, 1, 0, false},
+		{"known/batch", 'a', 16, 1, 0, false},
+		{"known/batch/limits", 'a', 16, 1, 100, false},
+		{"forwarded", 'b', 1, 0, 0, false},
+		{"forwarded/batch", 'b', 16, 0, 0, false},
+		{"known/audit", 'a', 1, 1, 0, true},
+		{"known/batch/audit", 'a', 16, 1, 0, true},
 	} {
 		b.Run(kind.name, func(b *testing.B) {
 			s, peer := pairSession(b, func() {})
@@ -106,7 +116,7 @@ func BenchmarkQuery(b *testing.B) {
 			for i := range kind.limits {
 				properties += limitBlock(fmt.Sprint("ofpunt/port port-", kind.limits-i), "max_concurrent 100") + limitBlock(fmt.Sprint("ofpunt/external-id/project p", i), "rate 5")
 			}
-			s.bridge.serve(namedServer(b, "br-bench", properties))
+			s.bridge.serve(namedServer(b, "br-bench", properties, kind.audit))
 			v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: "port-1"}}}, nil)
 			v.SetDrained()
 			s.bridge.ports.Set(v)

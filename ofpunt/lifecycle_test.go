@@ -30,11 +30,12 @@ import (
 	_ "github.com/coredns/coredns/plugin/view"
 	_ "github.com/coredns/coredns/plugin/whoami"
 
+	_ "github.com/puntdns/puntdns/plugin/audit"
 	_ "github.com/puntdns/puntdns/plugin/ovnhosts"
 )
 
 func TestMain(m *testing.M) {
-	directives := []string{"ofpunt", "metadata", "bind", "errors", "log", "unknown", "rewrite", "ovnhosts", "cache", "template", "hosts", "loop", "forward", "whoami", "view"}
+	directives := []string{"ofpunt", "metadata", "bind", "errors", "log", "audit", "unknown", "rewrite", "ovnhosts", "cache", "template", "hosts", "loop", "forward", "whoami", "view"}
 	if err := dnsserver.SetDirectives(directives); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
