@@ -223,18 +223,9 @@ func (rec *recorder) fate() (f origin.Fate, known bool) {
 	return f, false
 }
 
-// flags are the bits of a header (RFC 1035, section 4.1.1; RFC 4035, section 3.2).
+// flags are the bits of a header (RFC 1035, section 4.1.1; RFC 4035, section 3.2), in the order of
+// flagNames.
 type flags uint8
-
-const (
-	flagQR flags = 1 << iota
-	flagAA
-	flagTC
-	flagRD
-	flagRA
-	flagAD
-	flagCD
-)
 
 var flagNames = [...]string{"qr", "aa", "tc", "rd", "ra", "ad", "cd"}
 
