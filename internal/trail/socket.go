@@ -5,7 +5,6 @@ package trail
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"syscall"
 	"time"
@@ -25,8 +24,6 @@ type socket struct {
 	network, address string
 	conn             net.Conn // nil while there is none
 }
-
-var errHungUp = errors.New("the collector has closed the connection")
 
 // open implements sink.
 func (s *socket) open() error { return nil }
@@ -81,7 +78,7 @@ func hungUp(c net.Conn) bool {
 			}
 		}
 	})
-	return gone || err != nil && !errors.Is(err, io.EOF)
+	return gone || err != nil
 }
 
 // maintain implements sink.
