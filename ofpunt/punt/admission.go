@@ -27,7 +27,7 @@ type admission struct {
 	count  atomic.Int64
 	// released counts the queries that have left a chain. seen is what watch has last read
 	// there; it alone uses that. progress is when that had last changed, in Unix nanoseconds.
-	// rejected is set once a query was rejected since then.
+	// rejected is set once a query was rejected since then, by what is for all guests.
 	released atomic.Int64
 	seen     int64
 	progress atomic.Int64
@@ -73,7 +73,9 @@ func newAdmission(size int) *admission {
 // admit gives x a slot. Otherwise it returns which limit is exceeded, as metric.Reason*.
 func (a *admission) admit(x *Exchange, perGuest int) (reason string) {
 	reason = a.reserve(x, perGuest)
-	if reason != "" {
+	// What a limit of the guest's own rejects does not show that the chains are stuck: that may
+	// be as low as one query.
+	if reason != "" && !x.from.limit.rejects(reason) {
 		a.rejected.Store(true)
 	}
 	return reason

@@ -100,6 +100,15 @@ func TestStuck(t *testing.T) {
 	if a.stuck(later) {
 		t.Error("stuck without having turned a query away")
 	}
+	one := &Limit{Name: "one", Concurrent: 1, ConcurrentGuest: 1}
+	for _, guest := range []uint32{1, 1, 2} {
+		x := ofGuest(guestKey{1, guest})
+		x.from.limit = one
+		a.admit(x, 1)
+	}
+	if a.stuck(later) {
+		t.Error("stuck with a guest that has reached its own limit")
+	}
 }
 
 // The reader goes on admitting while workers release, and finds every free slot.

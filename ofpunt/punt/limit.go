@@ -88,10 +88,15 @@ func (l *Limit) connections() int {
 // isConcurrent reports whether the limit is on queries in flight.
 func (l *Limit) isConcurrent() bool { return l != nil && l.ConcurrentGuest > 0 }
 
+// rejects reports whether a query that was not admitted for that reason was rejected by the limit.
+func (l *Limit) rejects(reason string) bool {
+	return l.isConcurrent() && (reason == metric.ReasonPortLimit || reason == metric.ReasonLimit)
+}
+
 // countLimit counts an exchange that was not admitted for that reason, if that is a limit of the
 // guest's own.
 func (x *Exchange) countLimit(reason string) {
-	if l := x.from.limit; l.isConcurrent() && (reason == metric.ReasonPortLimit || reason == metric.ReasonLimit) {
+	if l := x.from.limit; l.rejects(reason) {
 		x.from.channel.intake.bridge.Tally.LimitRefused(l.Name, metric.PropertyConcurrent)
 	}
 }

@@ -23,8 +23,8 @@ import (
 type sender struct {
 	// channel is the connection to the switch that the packet came by.
 	channel *Channel
-	// guest is whom the limits are for. limit is what it has in the place of those for all,
-	// nil for none.
+	// guest is whom the limits are for. limit is what it has in the place of those for all
+	// when the packet comes, nil for none.
 	guest guestKey
 	limit *Limit
 	// owner has the OpenFlow port inPort; nil if that is not known.
