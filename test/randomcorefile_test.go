@@ -15,6 +15,7 @@ var phrases = map[string][]string{
 		"acl {\n allow\n }", "acl {\n filter type TXT net 10.0.1.0/24\n allow\n }", "acl example.org {\n block type AAAA net *\n }",
 	},
 	"any":     {"any"},
+	"audit":   {"audit $DIR/audit.json", "audit $DIR/audit.json {\n fields default owner={/ofpunt/port}\n }"},
 	"bufsize": {"bufsize 512", "bufsize 1232"},
 	"cache": {
 		"cache", "cache", "cache", "cache 5", "cache 30 example.org example corp.example",
@@ -37,6 +38,7 @@ var phrases = map[string][]string{
 	"metadata":    {"metadata"},
 	"minimal":     {"minimal"},
 	"nsid":        {"nsid $TENANT-node"},
+	"private":     {"private", "private {\n single_labels off\n rebind_protection on\n }", "private {\n except internal\n also example.org\n }"},
 	"ovnhosts": {
 		"ovnhosts {\n southbound $SB\n fallthrough\n }", "ovnhosts {\n southbound $SB\n fallthrough\n }",
 		"ovnhosts {\n southbound $SB\n scope router\n shuffle on\n fallthrough\n }",
@@ -81,7 +83,10 @@ var wontWrite = map[string]string{
 	"view":         "each block but the last has it",
 }
 
-// views are expressions that hold for the red tenant, for the blue one, or for some queries of
+// cacheProperties are properties of ofpunt that say who shares what of cache.
+var cacheProperties = []string{"", "", "cache_scope network", "cache_scope port", "cache_share 1"}
+
+// randomViews are expressions that hold for the red tenant, for the blue one, or for some queries of
 // either.
 var randomViews = []struct{ tenant, expr string }{
 	{"red", "metadata('ofpunt/switch') == 'red'"},
@@ -97,7 +102,10 @@ var randomViews = []struct{ tenant, expr string }{
 func randomCorefile(r *rand.Rand, plugins []string) string {
 	var b strings.Builder
 	for i, last := 0, r.IntN(4); i <= last; i++ {
-		block := "$OFPUNT\n"
+		block := "ofpunt br-int\n"
+		if i == 0 {
+			block = "ofpunt br-int {\n openflow $MGMT\n ovsdb $OVSDB\n rate off\n " + cacheProperties[r.IntN(len(cacheProperties))] + "\n }\n"
+		}
 		tenant := "other"
 		if i < last {
 			v := randomViews[r.IntN(len(randomViews))]
