@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
 // benchSnapshot is a network of 100 ports and a DNS row of 1,000 names and a
@@ -138,16 +139,20 @@ func joinedSnapshot(count int) (*Snapshot, []*Network) {
 	prev, next := new(Snapshot), new(Snapshot)
 	networks, g := prev.networks.Edit(), &group{complete: true}
 	for i := range count {
-		n := &Network{ID: origin.Network{byte(i >> 8), byte(i), 1}, ports: &ports{machines: map[netip.Addr]struct{}{}}}
+		n := &Network{ID: origin.Network{byte(i >> 8), byte(i), 1}}
+		machines := make(map[netip.Addr]struct{})
 		for j := range 100 {
-			n.ports.machines[netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), byte(j)})] = struct{}{}
+			machines[netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), byte(j)})] = struct{}{}
 		}
+		hosts := names.NewHostsBuilder()
+		hosts.SetMachines(machines)
+		n.Directory = names.NewDirectory(nil, hosts.Done())
 		networks.Set(n.ID, n)
 		all, g.networks = append(all, n), append(g.networks, n.ID)
 	}
 	next.networks = networks.Done()
 	e := scopesEditor{prev.leader.Edit(), prev.joined.Edit()}
-	e.set(g, next)
+	e.setAll(g, nil, next)
 	next.leader, next.joined = e.leader.Done(), e.joined.Done()
 	return next, all
 }

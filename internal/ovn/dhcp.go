@@ -109,15 +109,6 @@ var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 // that: then a DNS server at the address is the tenant's own. It is false unless
 // Requests.DNSServers asks for it.
 func (s *Snapshot) HasMachine(n *Network, a netip.Addr) bool {
-	if n.hasMachine(a) {
-		return true
-	}
-	joined := s.RouterScope(n.ID).members
-	return joined != nil && joined.hasMachine(a)
-}
-
-// hasMachine reports whether a port of this network alone is a machine with the address.
-func (n *Network) hasMachine(a netip.Addr) bool {
-	_, ok := n.ports.machines[a]
-	return ok
+	scope := s.RouterScope(n.ID)
+	return n.Directory.HasMachine(a) || scope.Own != nil && scope.HasMachine(a)
 }

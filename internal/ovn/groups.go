@@ -11,11 +11,16 @@ import (
 )
 
 // group is the nodes of the graph that are joined to each other. It is immutable once
-// it is found.
+// it is found, but for what scopesEditor keeps there.
 type group struct {
 	nodes    []ovsdb.UUID
 	networks []origin.Network // sorted, each once
 	complete bool             // no node of it is missing
+
+	// joined are those of the networks that the last snapshot has, nil before it is made. led is
+	// set once each of them has a router scope, as long as none is missing.
+	joined *names.Joined
+	led    bool
 }
 
 // groups has the groups of the graph while somebody uses them. Only the groups of
@@ -149,7 +154,7 @@ func (r *regrouping) gather(first ovsdb.UUID) {
 // scopesEditor makes the router scopes of the next snapshot, see Snapshot.
 type scopesEditor struct {
 	leader *names.MapEditor[origin.Network, origin.Network]
-	joined *names.MapEditor[origin.Network, *members]
+	joined *names.MapEditor[origin.Network, *names.Joined]
 }
 
 // buildScopes updates the router scopes of the next snapshot. That has its networks
@@ -160,20 +165,24 @@ type scopesEditor struct {
 func (w *world) buildScopes(prev, next *Snapshot) {
 	if w.groups.users == 0 {
 		next.scoped = false
-		next.leader, next.joined = names.ShardedMap[origin.Network, origin.Network]{}, names.ShardedMap[origin.Network, *members]{}
+		next.leader, next.joined = names.ShardedMap[origin.Network, origin.Network]{}, names.ShardedMap[origin.Network, *names.Joined]{}
 		return
 	}
 	e := scopesEditor{prev.leader.Edit(), prev.joined.Edit()}
-	gone, changed := w.regroup()
+	gone, found := w.regroup()
+	changed := make(map[*group][]origin.Network)
 	for id := range w.dirty {
-		if g := w.groupOf(id); g != nil {
-			changed[g] = struct{}{}
-		} else {
+		g := w.groupOf(id)
+		if g == nil {
 			e.leader.Remove(id)
+		} else if _, ok := found[g]; !ok {
+			changed[g] = append(changed[g], id)
 		}
 	}
+	before := make(map[origin.Network]*group) // those that are no more, by their networks
 	for g := range gone {
 		for _, id := range g.networks {
+			before[id] = g
 			if w.groupOf(id) == nil {
 				e.leader.Remove(id)
 			}
@@ -183,10 +192,11 @@ func (w *world) buildScopes(prev, next *Snapshot) {
 		}
 	}
 	w.keepScopes(prev, e)
-	for g := range changed {
-		if len(g.networks) > 0 {
-			e.set(g, next)
-		}
+	for g := range found {
+		e.setAll(g, g.largestPart(before), next)
+	}
+	for g, ids := range changed {
+		e.set(g, ids, next)
 	}
 	if e.leader.Written() {
 		next.PortsVersion++
@@ -195,23 +205,84 @@ func (w *world) buildScopes(prev, next *Snapshot) {
 	next.scoped = prev.scoped || next.hasGuestScopes()
 }
 
-// set lists the networks of a group that the snapshot has. Those that had a scope keep
-// one while another network is about to join them.
-func (e scopesEditor) set(g *group, s *Snapshot) {
-	all := make([]*Network, 0, len(g.networks))
+// largestPart returns what was joined before of which a group is best made: that which has most
+// of its networks, unless most of that is elsewhere now. It may be nil. So it is the smaller part
+// whose names are indexed anew when groups meet, or part.
+func (g *group) largestPart(before map[origin.Network]*group) *names.Joined {
+	shared := make(map[*group]int)
+	var best *group
 	for _, id := range g.networks {
+		if was := before[id]; was != nil && was.joined != nil {
+			if shared[was]++; shared[was] > shared[best] {
+				best = was
+			}
+		}
+	}
+	if best == nil || best.joined.Len() > 2*shared[best] {
+		return nil
+	}
+	return best.joined
+}
+
+// setAll joins the networks of a group that has been found, which are in base as far as they
+// were joined before. What has not changed since then is not indexed anew.
+func (e scopesEditor) setAll(g *group, base *names.Joined, s *Snapshot) {
+	if len(g.networks) == 0 {
+		return
+	}
+	was := make(map[origin.Network]*names.Directory)
+	edit := base.Edit()
+	if base != nil {
+		for id, d := range base.All() {
+			was[id] = d
+			if _, ok := slices.BinarySearchFunc(g.networks, origin.Network(id), compareNetworks); !ok {
+				edit.Remove(id)
+			}
+		}
+	}
+	for _, id := range g.networks {
+		switch n := s.Network(id); {
+		case n == nil:
+			edit.Remove(id)
+			e.leader.Remove(id)
+		case was[id] != &n.Directory:
+			edit.Set(id, &n.Directory)
+		}
+	}
+	g.joined, g.led = edit.Done(), false
+	e.lead(g, g.networks, s)
+}
+
+// set joins the networks of a group, of which only some have changed.
+func (e scopesEditor) set(g *group, changed []origin.Network, s *Snapshot) {
+	edit := g.joined.Edit()
+	for _, id := range changed {
 		if n := s.Network(id); n != nil {
-			all = append(all, n)
+			edit.Set(id, &n.Directory)
 		} else {
+			edit.Remove(id)
 			e.leader.Remove(id)
 		}
 	}
-	first, complete := g.networks[0], g.complete && len(all) == len(g.networks)
-	was, _ := e.joined.Get(first)
-	e.joined.Set(first, newMembers(all, was))
-	for _, n := range all {
-		if was, ok := e.leader.Get(n.ID); ok && was != first || !ok && complete {
-			e.leader.Set(n.ID, first)
+	g.joined = edit.Done()
+	e.lead(g, changed, s)
+}
+
+// lead gives the networks of a group that have changed their router scopes, and all of them once
+// the group is complete. Those that had one keep one while another network is about to join them.
+func (e scopesEditor) lead(g *group, changed []origin.Network, s *Snapshot) {
+	first, complete := g.networks[0], g.complete && g.joined.Len() == len(g.networks)
+	e.joined.Set(first, g.joined)
+	if complete && !g.led {
+		changed = g.networks
+	}
+	g.led = complete
+	for _, id := range changed {
+		if s.Network(id) == nil {
+			continue
+		}
+		if was, ok := e.leader.Get(id); ok && was != first || !ok && complete {
+			e.leader.Set(id, first)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func (x *joinedReading) check(t *testing.T, questions []string, allowed *atomic.
 				wrong = append(wrong, fmt.Sprintf("%s has no scope", p.Name))
 				continue
 			}
-			wide := scope.members != nil
+			wide := scope.Joined() != nil
 			for _, name := range questions {
 				a, _ := scope.Lookup(name, "fallback.test.")
 				for _, v6 := range a.V6 {

@@ -130,6 +130,7 @@ func newPortsBuilder(n *Network, bad func(text string)) *portsBuilder {
 // withDNSServers has the addresses of machines collected, and ports by their DHCP options.
 func (b *portsBuilder) withDNSServers() {
 	b.out.machines, b.dhcp = make(map[netip.Addr]struct{}), make(map[dhcpRows][]*Port)
+	b.hosts.SetMachines(b.out.machines)
 }
 
 func (b *portsBuilder) add(l logicalPort) {

@@ -238,9 +238,10 @@ func dump(s *Snapshot) string {
 			}
 		}
 		scope := s.RouterScope(id)
-		if scope.members != nil {
-			for i, n := range scope.members.networks {
-				line("%s joined %s %v", id, n.ID, s.Network(n.ID) == n && scope.members.directories[i] == &n.Directory)
+		if joined := scope.Joined(); joined != nil {
+			for other, d := range joined.All() {
+				n := s.Network(other)
+				line("%s joined %s %v", id, origin.Network(other), n != nil && d == &n.Directory)
 			}
 		}
 		for addr := range addresses {
@@ -309,6 +310,9 @@ func inspect(d *names.Directory) (known []string, structure string) {
 				walk(v.Field(i))
 			}
 		case reflect.Map:
+			if v.Type().Key() == reflect.TypeFor[netip.Addr]() {
+				return // machines, which dump asks for
+			}
 			keys := v.MapKeys()
 			slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 			for _, k := range keys {

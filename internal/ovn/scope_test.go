@@ -4,7 +4,6 @@ package ovn
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -33,62 +32,17 @@ func joined(s *Snapshot, network string) string {
 	if scope.Own == nil {
 		return "no scope"
 	}
-	if scope.members == nil {
+	if scope.Joined() == nil {
 		return scope.Own.Name
 	}
 	var others []string
-	for _, other := range scope.members.networks {
-		if other != scope.Own {
+	for id := range scope.Joined().All() {
+		if other := s.Network(id); other != scope.Own {
 			others = append(others, other.Name)
 		}
 	}
 	slices.Sort(others)
 	return strings.Join(append([]string{scope.Own.Name}, others...), " ")
-}
-
-// What was found of the machines in joined networks holds on until the ports of one change.
-func TestMachinesOfMembers(t *testing.T) {
-	server := netip.MustParseAddr("10.0.0.53")
-	network := func(machines ...netip.Addr) *Network {
-		n := &Network{ports: &ports{machines: map[netip.Addr]struct{}{}}}
-		for _, a := range machines {
-			n.ports.machines[a] = struct{}{}
-		}
-		return n
-	}
-	a, b := network(), network()
-	renamed := &Network{Name: "b", ports: b.ports}
-	for _, tt := range []struct {
-		name     string
-		networks []*Network
-		has      bool
-		known    bool // before it is asked for
-	}{
-		{"the same", []*Network{a, b}, false, true},
-		{"other names of one", []*Network{a, renamed}, false, true},
-		{"other ports of one", []*Network{a, network(server)}, true, false},
-		{"another one", []*Network{a, b, network(server)}, true, false},
-		{"one less", []*Network{a}, false, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			old := newMembers([]*Network{a, b}, nil)
-			if old.hasMachine(server) {
-				t.Fatal("there is a machine before")
-			}
-			m := newMembers(tt.networks, old)
-			if _, known := m.machines.Load(server); known != tt.known {
-				t.Errorf("known: %v", known)
-			}
-			for range 2 {
-				if got := m.hasMachine(server); got != tt.has {
-					t.Errorf("%v, want %v", got, tt.has)
-				}
-			}
-			if _, known := m.machines.Load(server); !known {
-				t.Error("it is looked up in each network again")
-			}
-		})
-	}
 }
 
 // TestRouterScope: what northd makes of routers, gateway routers, a provider's

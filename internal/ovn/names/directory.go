@@ -79,6 +79,12 @@ func (d *Directory) Empty(name, domain string) bool {
 	return d.hasWildcard(name, domain)
 }
 
+// HasMachine reports whether the address is one of HostsBuilder.SetMachines.
+func (d *Directory) HasMachine(a netip.Addr) bool {
+	_, ok := d.hosts.machines[a]
+	return ok
+}
+
 // Match is the records that a name has itself, whatever domain completes the hostnames of
 // ports.
 type Match struct {

@@ -104,9 +104,22 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// A scope asks the asker's own network first, then the others in their order.
+// A scope asks the asker's own network first, then the others in their order, with an index or
+// without.
 func TestScope(t *testing.T) {
+	for _, others := range []int{0, minIndexed} {
+		t.Run(fmt.Sprintf("%d others", others), func(t *testing.T) { testScope(t, others) })
+	}
+}
+
+// testScope tests it with networks without names beside.
+func testScope(t *testing.T, others int) {
 	var all []*Directory
+	e := new(Joined).Edit()
+	for i := range others {
+		d := NewDirectory(nil, hosts())
+		e.Set([16]byte{byte(100 + i)}, &d)
+	}
 	for _, r := range []*Table{
 		row("all 10.0.0.1", "late 10.0.0.1", "*.w 10.0.0.1"),
 		row("all 10.0.0.2", "two 10.0.0.2", "deep.ent 10.0.0.2"),
@@ -114,6 +127,11 @@ func TestScope(t *testing.T) {
 	} {
 		d := NewDirectory([]*Table{r}, hosts())
 		all = append(all, &d)
+		e.Set([16]byte{byte(len(all))}, &d)
+	}
+	joined := e.Done()
+	if joined.Len() != len(all)+others || joined.Get([16]byte{2}) != all[1] || joined.Get([16]byte{9}) != nil {
+		t.Errorf("%d networks are joined", joined.Len())
 	}
 	for _, tt := range []struct {
 		own        int
@@ -129,7 +147,7 @@ func TestScope(t *testing.T) {
 		{0, "ent.", "empty"},
 		{0, "none.", "none"},
 	} {
-		if got := ask(NewScope(all[tt.own], all), tt.name, ""); got != tt.want {
+		if got := ask(NewScope(all[tt.own], joined), tt.name, ""); got != tt.want {
 			t.Errorf("%d %s: got %q, want %q", tt.own, tt.name, got, tt.want)
 		}
 	}

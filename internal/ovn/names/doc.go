@@ -7,9 +7,15 @@
 //	records of a DNS row ──► Table ──┐
 //	                                 ├──► Directory ──► Scope ──► Lookup ──► Answer
 //	hostnames of ports ────► Hosts ──┘    (a network)   (networks of an asker)
+//	                                          │            ▲
+//	                                          └──► Joined ─┘
+//	                                       (networks that share names, and their index)
 //
 // A Table is made from the Table before it and the records that have changed. Hosts
-// are made anew with HostsBuilder when a port of the network changes. ShardedMap is
+// are made anew with HostsBuilder when a port of the network changes. The index of a Joined is
+// an inverted one: sorted postings, each of a term (a number that stands for a name or an
+// address) and a network. It finds the networks to ask, and these answer; so it may name one too
+// many, and what it may not do is leave one out. ShardedMap is
 // what a snapshot finds networks and ports in.
 //
 // Every finished structure is immutable: any number of goroutines may read it, and

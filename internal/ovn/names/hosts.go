@@ -20,6 +20,8 @@ type Hosts struct {
 	// fullReverse has the hostnames with their domain of ports that have one,
 	// bareReverse those of the others.
 	fullReverse, bareReverse reverseIndex
+	// machines are the addresses of HostsBuilder.SetMachines.
+	machines map[netip.Addr]struct{}
 }
 
 // Len is the number of names, bare ones and those with a domain.
@@ -46,6 +48,7 @@ type HostsBuilder struct {
 	full        []addressName // hostnames with their domain
 	single      []addressName // hostnames of ports without a domain
 	domains     bool          // a port has a domain
+	machines    map[netip.Addr]struct{}
 }
 
 // NewHostsBuilder returns an empty builder.
@@ -72,6 +75,10 @@ func (b *HostsBuilder) Add(hostname, domain string, addresses []netip.Addr) {
 	b.full = appendPairs(b.full, full, addresses)
 }
 
+// SetMachines sets the addresses that Directory.HasMachine reports. They are shared with the
+// caller, who must not change them any more once the hosts are done.
+func (b *HostsBuilder) SetMachines(all map[netip.Addr]struct{}) { b.machines = all }
+
 // merge adds the addresses of one more port of that hostname.
 func merge(names map[string]*entry, name string, addresses []netip.Addr) {
 	have, ok := names[name]
@@ -84,7 +91,7 @@ func merge(names map[string]*entry, name string, addresses []netip.Addr) {
 
 // Done returns the hosts. The builder must not be used any more.
 func (b *HostsBuilder) Done() *Hosts {
-	h := &Hosts{names: b.names, bare: b.bare, below: countDescendants(b.names)}
+	h := &Hosts{names: b.names, bare: b.bare, below: countDescendants(b.names), machines: b.machines}
 	if b.domains {
 		h.bareBelow = countDescendants(h.bare)
 	} else {

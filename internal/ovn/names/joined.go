@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package names
+
+import (
+	"bytes"
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+)
+
+// Joined is networks that share their names, with an index of these. It finds the networks that
+// may know a name, and asks those: what it answers is what they would answer one after the other,
+// in the order of their IDs. It is immutable; the zero Joined has no networks.
+//
+// A lookup takes a time that grows with the logarithm of all names, and with the labels of the
+// name if there are wildcards. It asks one network for an answer, and none for a miss, with two
+// exceptions. A network is passed over, for some 10 ns each, whose wildcard would answer but for
+// a name that stands below it; and one is asked in vain whose ports without a domain have the
+// address that is asked for, or stand in a wildcard's way, when other records have their names
+// in the domain.
+type Joined struct {
+	// few has the networks, sorted, while there are less than minIndexed. The rest is of an
+	// index, and for those that have one.
+	few []network
+	// chunks have the networks by their numbers. A network keeps its number while it is there;
+	// free are numbers that none has.
+	chunks []*chunk
+	free   []uint32
+	count  int
+	// terms are of names and addresses, subnets4 and subnets6 of prefixes, see subnetTerms.
+	terms, subnets4, subnets6 postings
+	// wildcards is how many networks have wildcards.
+	wildcards int
+}
+
+// minIndexed is the number of networks from which on there is an index. To ask three one after
+// the other takes no longer.
+const minIndexed = 4
+
+// network is one of those joined. Without a directory it is none.
+type network struct {
+	id        [16]byte
+	directory *Directory
+}
+
+// chunk bounds what a change of one network copies.
+type chunk [64]network
+
+func (j *Joined) at(n uint32) *network {
+	return &j.chunks[n/uint32(len(chunk{}))][n%uint32(len(chunk{}))]
+}
+
+// order is that of the networks' IDs.
+func (j *Joined) order(a, b uint32) int {
+	if a == b {
+		return 0
+	}
+	return bytes.Compare(j.at(a).id[:], j.at(b).id[:])
+}
+
+// Len is the number of networks.
+func (j *Joined) Len() int { return len(j.few) + j.count }
+
+// All returns the networks by their IDs, in no order.
+func (j *Joined) All() iter.Seq2[[16]byte, *Directory] {
+	return func(yield func([16]byte, *Directory) bool) {
+		for _, n := range j.few {
+			if !yield(n.id, n.directory) {
+				return
+			}
+		}
+		for _, c := range j.chunks {
+			for i := range c {
+				if c[i].directory != nil && !yield(c[i].id, c[i].directory) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Get returns the network of an ID, nil if it is not joined.
+func (j *Joined) Get(id [16]byte) *Directory {
+	for i := range j.few {
+		if j.few[i].id == id {
+			return j.few[i].directory
+		}
+	}
+	if n, ok := j.number(id); ok {
+		return j.at(n).directory
+	}
+	return nil
+}
+
+// number returns the number of a network that is indexed.
+func (j *Joined) number(id [16]byte) (uint32, bool) {
+	for c := j.terms.find(nameTerm(kindIdentity, string(id[:]))); c.valid(); c.next(j.order) {
+		if n := c.network(); j.at(n).id == id {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// hasMachine reports whether any of the networks does, see Directory.HasMachine.
+func (j *Joined) hasMachine(a netip.Addr) bool {
+	for i := range j.few {
+		if j.few[i].directory.HasMachine(a) {
+			return true
+		}
+	}
+	for c := j.terms.find(addressTerm(kindMachine, a)); c.valid(); c.next(j.order) {
+		if j.at(c.network()).directory.HasMachine(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// Edit returns an editor of j, which may be nil.
+func (j *Joined) Edit() *JoinedEditor {
+	if j == nil {
+		j = new(Joined)
+	}
+	return &JoinedEditor{base: j, changes: make(map[[16]byte]*Directory)}
+}
+
+// JoinedEditor makes a Joined of another.
+type JoinedEditor struct {
+	base    *Joined
+	changes map[[16]byte]*Directory // nil for one that goes
+}
+
+// Set joins a network, or replaces its directory.
+func (e *JoinedEditor) Set(id [16]byte, d *Directory) { e.changes[id] = d }
+
+// Remove takes a network out, which may be absent.
+func (e *JoinedEditor) Remove(id [16]byte) { e.changes[id] = nil }
+
+// Done returns the networks joined. It takes time in proportion to what differs in the networks
+// that were set, and to all of those that come or go.
+func (e *JoinedEditor) Done() *Joined {
+	count := e.base.Len()
+	for id, d := range e.changes {
+		switch had := e.base.Get(id) != nil; {
+		case d != nil && !had:
+			count++
+		case d == nil && had:
+			count--
+		}
+	}
+	base, changes := e.base, e.changes
+	if count < minIndexed || base.count == 0 {
+		all := maps.Collect(base.All())
+		maps.Copy(all, changes)
+		maps.DeleteFunc(all, func(_ [16]byte, d *Directory) bool { return d == nil })
+		base, changes = new(Joined), all
+	}
+	if count < minIndexed {
+		return newFew(changes)
+	}
+	next := *base
+	b := indexBuilder{next: &next, copied: make(map[int]bool)}
+	next.chunks = slices.Clone(base.chunks)
+	next.free = slices.Clone(base.free)
+	for id, d := range changes {
+		b.replace(id, d)
+	}
+	b.flush()
+	// A number that was taken back is another's from the next edit on: until then the order of
+	// its postings must not change.
+	for _, n := range b.removed {
+		*next.at(n) = network{}
+	}
+	next.free = append(next.free, b.removed...)
+	return &next
+}
+
+// newFew returns networks without an index.
+func newFew(all map[[16]byte]*Directory) *Joined {
+	j := &Joined{few: make([]network, 0, len(all))}
+	for id, d := range all {
+		j.few = append(j.few, network{id, d})
+	}
+	slices.SortFunc(j.few, func(a, b network) int { return bytes.Compare(a.id[:], b.id[:]) })
+	return j
+}
+
+// maxEdits bounds those that are collected before they are applied, and so the memory that the
+// first index of large networks takes for a moment.
+const maxEdits = 1 << 15
+
+// indexBuilder edits an index.
+type indexBuilder struct {
+	next    *Joined
+	copied  map[int]bool // chunks that are next's alone
+	removed []uint32     // numbers of networks that have gone
+	// edits are not applied yet.
+	edits, subnets4, subnets6 []edit
+}
+
+// noNetwork stands for what a network was before it came, or is when it has gone.
+var noNetwork = NewDirectory(nil, NewHostsBuilder().Done())
+
+// replace sets the directory of a network, nil for one that goes.
+func (b *indexBuilder) replace(id [16]byte, d *Directory) {
+	n, had := b.next.number(id)
+	if !had && d == nil {
+		return
+	}
+	identity := edit{posting{nameTerm(kindIdentity, string(id[:])), n}, true}
+	old, next := &noNetwork, d
+	switch {
+	case !had:
+		n = b.newNumber()
+		identity.network = n
+		b.edits = append(b.edits, identity)
+		b.next.count++
+		*b.writable(n) = network{id, d}
+	case d == nil:
+		old, next = b.next.at(n).directory, &noNetwork
+		identity.add = false
+		b.edits = append(b.edits, identity)
+		b.next.count--
+		b.removed = append(b.removed, n)
+		b.writable(n).directory = nil
+	default:
+		old = b.next.at(n).directory
+		b.writable(n).directory = d
+	}
+	b.next.wildcards += wildcardsOf(next) - wildcardsOf(old)
+	x := difference{
+		network: n, old: old, next: next, edits: &b.edits, subnets4: &b.subnets4, subnets6: &b.subnets6,
+		nodes: make(map[string]struct{}), bareNodes: make(map[string]struct{}),
+	}
+	x.add()
+	if len(b.edits)+len(b.subnets4)+len(b.subnets6) > maxEdits {
+		b.flush()
+	}
+}
+
+func wildcardsOf(d *Directory) int {
+	if d.wild {
+		return 1
+	}
+	return 0
+}
+
+// flush applies the edits that are collected.
+func (b *indexBuilder) flush() {
+	apply := func(to *postings, edits *[]edit) {
+		*to = to.apply(*edits, b.next.order)
+		*edits = (*edits)[:0]
+	}
+	apply(&b.next.terms, &b.edits)
+	apply(&b.next.subnets4, &b.subnets4)
+	apply(&b.next.subnets6, &b.subnets6)
+}
+
+// newNumber returns a number for another network.
+func (b *indexBuilder) newNumber() uint32 {
+	if last := len(b.next.free) - 1; last >= 0 {
+		n := b.next.free[last]
+		b.next.free = b.next.free[:last]
+		return n
+	}
+	at := len(b.next.chunks)
+	b.copied[at] = true
+	b.next.chunks = append(b.next.chunks, new(chunk))
+	first := uint32(at * len(chunk{}))
+	for n := first + uint32(len(chunk{})) - 1; n > first; n-- {
+		b.next.free = append(b.next.free, n)
+	}
+	return first
+}
+
+// writable returns a network to be written, in a chunk of its own.
+func (b *indexBuilder) writable(n uint32) *network {
+	if i := int(n) / len(chunk{}); !b.copied[i] {
+		b.copied[i] = true
+		c := *b.next.chunks[i]
+		b.next.chunks[i] = &c
+	}
+	return b.next.at(n)
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package names
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+// search is one lookup in networks that are joined. A name has terms of several kinds, each with
+// the networks that may know it by that: the first of all of these that does answers.
+type search struct {
+	in           *Joined
+	own          *Directory // has been asked already
+	name, domain string
+	// answer is that of the network best, if it is found.
+	answer Answer
+	best   uint32
+	found  bool
+}
+
+// lookup asks the networks but own one after the other.
+func (j *Joined) lookup(name, domain string, own *Directory) (Answer, bool) {
+	for i := range j.few {
+		if d := j.few[i].directory; d != own {
+			if a, ok := d.Lookup(name, domain); ok {
+				return a, true
+			}
+		}
+	}
+	if j.count == 0 {
+		return Answer{}, false
+	}
+	s := search{in: j, own: own, name: name, domain: domain}
+	s.consider(nameTerm(kindExact, name))
+	if bare, ok := cutDomain(name, domain); ok {
+		s.consider(nameTerm(kindBare, bare))
+	}
+	if a, ok := parseReverse(name); ok {
+		s.consider(addressTerm(kindPointer, a))
+		s.consider(addressTerm(kindBarePointer, a))
+	}
+	if j.wildcards > 0 {
+		j.walkWildcards(name, domain, s.considerWildcard)
+	}
+	return s.answer, s.found
+}
+
+// cutDomain returns the hostname that a domain completes to a name.
+func cutDomain(name, domain string) (bare string, ok bool) {
+	if domain == "" {
+		return "", false
+	}
+	return strings.CutSuffix(name, domain)
+}
+
+// consider asks the networks that have a term, up to the first that answers.
+func (s *search) consider(term uint64) {
+	for c := s.in.terms.find(term); c.valid(); c.next(s.in.order) {
+		if s.ask(c.network()) {
+			return
+		}
+	}
+}
+
+// considerWildcard asks the networks that have a wildcard directly below a name, but for those
+// that have the next name on the way down to that of the question: there it is not the closest
+// encloser.
+func (s *search) considerWildcard(encloser string, next cursor) (done bool) {
+	for c := s.in.terms.find(nameTerm(kindWildcard, encloser)); c.valid(); c.next(s.in.order) {
+		s.in.skip(&c, &next)
+		if !c.valid() || s.ask(c.network()) {
+			break
+		}
+	}
+	return false // a network before this one may have another
+}
+
+// ask asks a network, unless one before it has answered, and reports whether those behind it
+// need not be asked.
+func (s *search) ask(n uint32) (done bool) {
+	if s.found && s.in.order(n, s.best) >= 0 {
+		return true
+	}
+	d := s.in.at(n).directory
+	if d == s.own {
+		return false
+	}
+	a, ok := d.Lookup(s.name, s.domain)
+	if ok {
+		s.answer, s.best, s.found = a, n, true
+	}
+	return ok
+}
+
+// skip moves a cursor to the first network from where it is that is not among others.
+func (j *Joined) skip(c, others *cursor) {
+	for c.valid() && others.valid() {
+		switch order := j.order(c.network(), others.network()); {
+		case order < 0:
+			return
+		case order > 0:
+			others.advance(c.network(), j.order)
+		default:
+			c.next(j.order)
+			others.next(j.order)
+		}
+	}
+}
+
+// maxLabels is the number of labels that a name has at most (RFC 1035, section 2.3.4).
+const maxLabels = 127
+
+// walkWildcards calls visit for the ancestors of a name, down from the root, as far as any of
+// the networks has names below them. next has the networks in which the next name on the way
+// down exists, whatever domain completes hostnames. visit reports whether it is done.
+func (j *Joined) walkWildcards(name, domain string, visit func(encloser string, next cursor) (done bool)) {
+	var labels [maxLabels]int // where they begin
+	count := 0
+	for at, end := 0, false; !end && count < maxLabels; count++ {
+		labels[count] = at
+		at, end = dns.NextLabel(name, at)
+	}
+	for encloser := "."; count > 0; count-- {
+		below := name[labels[count-1]:]
+		next := j.terms.find(nameTerm(kindNode, below))
+		if visit(encloser, next) || !next.valid() && !j.hasBareNode(below, domain) {
+			return
+		}
+		encloser = below
+	}
+}
+
+// hasBareNode reports whether a name may exist by a hostname without a domain.
+func (j *Joined) hasBareNode(name, domain string) bool {
+	if Under(domain, name) && j.has(nameTerm(kindAnyBare, "")) {
+		return true
+	}
+	bare, ok := cutDomain(name, domain)
+	return ok && j.has(nameTerm(kindBareNode, bare))
+}
+
+func (j *Joined) has(term uint64) bool {
+	c := j.terms.find(term)
+	return c.valid()
+}
+
+// empty reports whether any of the networks does, see Directory.Empty.
+func (j *Joined) empty(name, domain string) bool {
+	for i := range j.few {
+		if j.few[i].directory.Empty(name, domain) {
+			return true
+		}
+	}
+	if j.count == 0 {
+		return false
+	}
+	if j.anyEmpty(name, domain, j.terms.find(nameTerm(kindNode, name))) {
+		return true
+	}
+	if bare, ok := cutDomain(name, domain); ok && j.anyEmpty(name, domain, j.terms.find(nameTerm(kindBareNode, bare))) {
+		return true
+	}
+	if Under(domain, name) && j.anyEmpty(name, domain, j.terms.find(nameTerm(kindAnyBare, ""))) {
+		return true
+	}
+	if j.emptyReverse(name, domain) {
+		return true
+	}
+	empty := false
+	if j.wildcards > 0 {
+		j.walkWildcards(name, domain, func(encloser string, next cursor) bool {
+			for _, k := range [...]kind{kindWildcard, kindNoData} {
+				c := j.terms.find(nameTerm(k, encloser))
+				for others := next; c.valid() && !empty; c.next(j.order) {
+					if j.skip(&c, &others); !c.valid() {
+						break
+					}
+					empty = j.at(c.network()).directory.Empty(name, domain)
+				}
+			}
+			return empty
+		})
+	}
+	return empty
+}
+
+// anyEmpty reports whether any network does that has the cursor's term.
+func (j *Joined) anyEmpty(name, domain string, c cursor) bool {
+	for ; c.valid(); c.next(j.order) {
+		if j.at(c.network()).directory.Empty(name, domain) {
+			return true
+		}
+	}
+	return false
+}
+
+// emptyReverse reports whether a name is above the reverse name of an address that has names.
+func (j *Joined) emptyReverse(name, domain string) bool {
+	if name == "arpa." {
+		return j.subnets4.root != nil || j.subnets6.root != nil
+	}
+	p, ok := parseReversePrefix(name)
+	if !ok || p.IsSingleIP() {
+		return false
+	}
+	return j.derivesWithin(p)
+}
+
+// derivesWithin reports whether any of the networks does.
+func (j *Joined) derivesWithin(p netip.Prefix) bool {
+	subnets := j.subnets6
+	if p.Addr().Is4() {
+		subnets = j.subnets4
+	}
+	first, last := subnetTerms(p)
+	for c := subnets.find(first); c.leaf != nil && c.leaf.terms[c.i] <= last; {
+		c.term = c.leaf.terms[c.i]
+		if j.at(c.network()).directory.derivesWithin(p) {
+			return true
+		}
+		c.next(j.order)
+	}
+	return false
+}

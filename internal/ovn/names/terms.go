@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package names
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"net/netip"
+	"slices"
+)
+
+// kind is what a term is about. A network that answers a question, or has a name below that of
+// the question, has one of these terms; the other way round that need not be so.
+type kind uint8
+
+const (
+	// kindExact is a name with records, or one of a row that OVN owns.
+	kindExact kind = iota
+	// kindBare is the hostname of a port without a domain. kindAnyBare, which is about the
+	// empty name, says that there is such a port.
+	kindBare
+	kindAnyBare
+	// kindNode is a name that exists, whatever domain completes hostnames: it has records or
+	// names below it. kindBareNode is one of the tree of hostnames without a domain.
+	kindNode
+	kindBareNode
+	// kindWildcard is a name with a wildcard directly below it that has data; kindNoData one
+	// whose wildcard has none.
+	kindWildcard
+	kindNoData
+	// kindPointer is an address that has a name of a row or of a port with a domain, and
+	// kindBarePointer one that has the hostname of a port without.
+	kindPointer
+	kindBarePointer
+	// kindMachine is the address of a machine.
+	kindMachine
+	// kindIdentity is a network itself, by its ID.
+	kindIdentity
+	kindCount
+)
+
+// termSeeds are of each kind. What nobody can foretell makes nobody's names the same term: that
+// two of n postings are by chance has a probability of n² in 2⁶⁵.
+var termSeeds = func() (seeds [kindCount]maphash.Seed) {
+	for i := range seeds {
+		seeds[i] = maphash.MakeSeed()
+	}
+	return seeds
+}()
+
+func nameTerm(k kind, name string) uint64 { return maphash.String(termSeeds[k], name) }
+
+// addressTerm has other terms for IPv4 addresses than for those that IPv6 maps to them.
+func addressTerm(k kind, a netip.Addr) uint64 {
+	if a.Is4() {
+		b := a.As4()
+		return maphash.Bytes(termSeeds[k], b[:])
+	}
+	b := a.As16()
+	return maphash.Bytes(termSeeds[k], b[:])
+}
+
+// hasName reports whether the directory has the term of a kind that is about names.
+func (d *Directory) hasName(k kind, name string) bool {
+	switch k {
+	case kindExact:
+		if _, ok := d.Exact(name); ok {
+			return true
+		}
+		return slices.ContainsFunc(d.tables, func(t *Table) bool { return t.owned && t.hasKey(name) })
+	case kindBare:
+		return d.hosts.bare[name] != nil
+	case kindAnyBare:
+		return len(d.hosts.bare) > 0
+	case kindNode:
+		return d.exists(name, "")
+	case kindBareNode:
+		return d.hosts.bare[name] != nil || d.hosts.bareBelow[name] > 0
+	case kindWildcard:
+		return slices.ContainsFunc(d.tables, func(t *Table) bool { e := t.wild[name]; return e != nil && e.usable() })
+	case kindNoData:
+		return slices.ContainsFunc(d.tables, func(t *Table) bool { e := t.wild[name]; return e != nil && !e.usable() })
+	}
+	return false
+}
+
+// hasAddress does so for kinds that are about addresses.
+func (d *Directory) hasAddress(k kind, a netip.Addr) bool {
+	switch k {
+	case kindPointer:
+		return slices.ContainsFunc(d.tables, func(t *Table) bool { return len(d.confirm(t.reverse.find(a), a, "")) > 0 }) ||
+			len(d.confirm(d.hosts.fullReverse.find(a), a, "")) > 0
+	case kindBarePointer:
+		return len(d.hosts.bareReverse.find(a)) > 0
+	case kindMachine:
+		return d.HasMachine(a)
+	}
+	return false
+}
+
+// subnetBits is the length of the prefixes of addresses that are indexed, by which names above
+// reverse names are found: those of IPv4 that a name can stand for (RFC 1035, section 3.5), and
+// those of an IPv6 subnet (RFC 4291, section 2.5.4).
+func subnetBits(a netip.Addr) int {
+	if a.Is4() {
+		return 24
+	}
+	return 64
+}
+
+// subnetTerms returns the first and the last term of the subnets that a prefix is of, or that
+// are of it. Other than the terms of names they are in the order of the addresses.
+func subnetTerms(p netip.Prefix) (first, last uint64) {
+	bits := uint64(subnetBits(p.Addr()))
+	if p.Addr().Is4() {
+		a := p.Addr().As4()
+		first = uint64(binary.BigEndian.Uint32(a[:]) >> 8)
+	} else {
+		a := p.Addr().As16()
+		first = binary.BigEndian.Uint64(a[:8])
+	}
+	host := bits - min(bits, uint64(p.Bits()))
+	mask := uint64(1)<<host - 1 // all ones for 64, since the shift leaves nothing
+	return first &^ mask, first | mask
+}
+
+// difference finds the postings by which two versions of one network differ.
+type difference struct {
+	network   uint32
+	old, next *Directory
+	// edits are of the terms of names and addresses; subnets4 and subnets6 of prefixes.
+	edits, subnets4, subnets6 *[]edit
+	// nodes and bareNodes are the names whose ancestors have been looked at.
+	nodes, bareNodes map[string]struct{}
+}
+
+// add looks at all that may differ. It takes time in proportion to the rows and the ports that
+// do, as it takes to compile those.
+func (d *difference) add() {
+	gone, come := trimTables(d.old.tables, d.next.tables)
+	if len(gone) == 1 && len(come) == 1 && gone[0].owned == come[0].owned {
+		differentNames(gone[0].names, come[0].names, d.addKey)
+	} else {
+		for _, t := range slices.Concat(without(gone, come), without(come, gone)) {
+			for key := range t.names {
+				d.addKey(key)
+			}
+		}
+	}
+	was, is := d.old.hosts, d.next.hosts
+	if was == is {
+		return
+	}
+	differentNames(was.names, is.names, d.addName)
+	differentNames(was.bare, is.bare, d.addBare)
+	differentAddresses(was.fullReverse, is.fullReverse, d.addAddress)
+	differentAddresses(was.bareReverse, is.bareReverse, d.addAddress)
+	for _, machines := range []map[netip.Addr]struct{}{was.machines, is.machines} {
+		for a := range machines {
+			d.address(kindMachine, a)
+		}
+	}
+}
+
+// addKey is addName for the key of a record, which may be no canonical name.
+func (d *difference) addKey(key string) {
+	name := key
+	if !isCanonical(key) {
+		var err error
+		if name, err = Canonical(key[:len(key)-1]); err != nil {
+			return // nobody can ask for it
+		}
+	}
+	d.addName(name)
+}
+
+// addName looks at all terms that may depend on the records of a name.
+func (d *difference) addName(name string) {
+	d.name(kindExact, name)
+	for a := name; a != "."; a = parent(a) {
+		if _, done := d.nodes[a]; done {
+			break
+		}
+		d.nodes[a] = struct{}{}
+		d.name(kindNode, a)
+	}
+	for a := name; a != "."; a = parent(a) {
+		if isWildcard(a) {
+			d.name(kindWildcard, parent(a))
+			d.name(kindNoData, parent(a))
+		}
+	}
+	d.addAddresses(name)
+}
+
+// addBare looks at all terms that may depend on a hostname without a domain.
+func (d *difference) addBare(name string) {
+	d.name(kindBare, name)
+	d.name(kindAnyBare, "")
+	for a := name; a != "."; a = parent(a) {
+		if _, done := d.bareNodes[a]; done {
+			break
+		}
+		d.bareNodes[a] = struct{}{}
+		d.name(kindBareNode, a)
+	}
+	d.addAddresses(name)
+}
+
+// addAddresses looks at the terms of the addresses that a name has in any row, or as a port:
+// whether an address has the name depends on which of them answers.
+func (d *difference) addAddresses(name string) {
+	for _, version := range []*Directory{d.old, d.next} {
+		for _, t := range version.tables {
+			if e := t.find(name); e != nil {
+				d.addAll(e.addresses())
+			}
+		}
+		for _, names := range []map[string]*entry{version.hosts.names, version.hosts.bare} {
+			if e := names[name]; e != nil {
+				d.addAll(e.addresses())
+			}
+		}
+	}
+}
+
+func (d *difference) addAll(addresses []netip.Addr) {
+	for _, a := range addresses {
+		d.addAddress(a)
+	}
+}
+
+// addAddress looks at all terms of an address.
+func (d *difference) addAddress(a netip.Addr) {
+	d.address(kindPointer, a)
+	d.address(kindBarePointer, a)
+	p := netip.PrefixFrom(a, subnetBits(a)).Masked()
+	term, _ := subnetTerms(p)
+	subnets := d.subnets6
+	if a.Is4() {
+		subnets = d.subnets4
+	}
+	d.compare(subnets, term, d.old.derivesWithin(p), d.next.derivesWithin(p))
+}
+
+func (d *difference) name(k kind, name string) {
+	was, is := d.old.hasName(k, name), d.next.hasName(k, name)
+	d.compare(d.edits, nameTerm(k, name), was, is)
+}
+
+func (d *difference) address(k kind, a netip.Addr) {
+	d.compare(d.edits, addressTerm(k, a), d.old.hasAddress(k, a), d.next.hasAddress(k, a))
+}
+
+// compare adds an edit if one version has a term and the other has not.
+func (d *difference) compare(to *[]edit, term uint64, was, is bool) {
+	if was != is {
+		*to = append(*to, edit{posting{term, d.network}, is})
+	}
+}
+
+// trimTables leaves out the tables that both directories have first and last. What is left of
+// one row that has changed is one table of each.
+func trimTables(old, next []*Table) (gone, come []*Table) {
+	for len(old) > 0 && len(next) > 0 && old[0] == next[0] {
+		old, next = old[1:], next[1:]
+	}
+	for len(old) > 0 && len(next) > 0 && old[len(old)-1] == next[len(next)-1] {
+		old, next = old[:len(old)-1], next[:len(next)-1]
+	}
+	return old, next
+}
+
+// without returns those tables that are not among others.
+func without(tables, others []*Table) (rest []*Table) {
+	has := make(map[*Table]struct{}, len(others))
+	for _, t := range others {
+		has[t] = struct{}{}
+	}
+	for _, t := range tables {
+		if _, ok := has[t]; !ok {
+			rest = append(rest, t)
+		}
+	}
+	return rest
+}
+
+// differentNames calls yield for the names whose entries differ, or may.
+func differentNames(old, next map[string]*entry, yield func(name string)) {
+	for name, e := range old {
+		if !e.same(next[name]) {
+			yield(name)
+		}
+	}
+	for name := range next {
+		if old[name] == nil {
+			yield(name)
+		}
+	}
+}
+
+// same reports whether two entries, of which other may be nil, are known to have the same data.
+func (e *entry) same(other *entry) bool {
+	return e == other || other != nil && e.more == nil && other.more == nil && e.one == other.one
+}
+
+// differentAddresses calls yield for the addresses that do not have the same names in both.
+func differentAddresses(old, next reverseIndex, yield func(netip.Addr)) {
+	i, k := 0, 0
+	for i < len(old.names) || k < len(next.names) {
+		c := 0
+		switch {
+		case i == len(old.names):
+			c = 1
+		case k == len(next.names):
+			c = -1
+		default:
+			c = compareAddressNames(addressName{old.addresses[i], old.names[i]}, addressName{next.addresses[k], next.names[k]})
+		}
+		switch {
+		case c < 0:
+			yield(old.addresses[i])
+			i++
+		case c > 0:
+			yield(next.addresses[k])
+			k++
+		default:
+			i, k = i+1, k+1
+		}
+	}
+}
