@@ -124,16 +124,20 @@ func TestAnswerWithLookupIsNotStored(t *testing.T) {
 	s := chain(t, newCache(),
 		as{name: "file", serve: func(ctx context.Context, next plugin.Handler, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 			name := r.Question[0].Name
-			if name != "alias." && name != "cut." {
+			if name != "alias." && name != "cut." && name != "failed." {
 				return next.ServeDNS(ctx, w, r)
 			}
 			asked[name]++
 			m := new(dns.Msg).SetReply(r)
+			m.Answer = []dns.RR{&dns.CNAME{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: 600}, Target: "target."}}
 			found, err := upstream.New().Lookup(ctx, request.Request{W: w, Req: r}, "target.", dns.TypeA)
 			if err != nil {
 				return dns.RcodeServerFailure, err
 			}
-			m.Answer, m.Truncated = found.Answer, name == "cut."
+			if name == "failed." {
+				return dns.RcodeServerFailure, errFailed
+			}
+			m.Answer, m.Truncated = append(m.Answer, found.Answer...), name == "cut."
 			return dns.RcodeSuccess, w.WriteMsg(m)
 		}}.plugin(),
 		end(func(w dns.ResponseWriter, r *dns.Msg) {
@@ -144,14 +148,14 @@ func TestAnswerWithLookupIsNotStored(t *testing.T) {
 			_ = w.WriteMsg(m)
 		}))
 	for range 3 {
-		for _, name := range []string{"alias.", "cut.", "plain."} {
+		for name, records := range map[string]int{"alias.": 2, "cut.": 2, "plain.": 1, "failed.": 0} {
 			m := ask(s, name)
-			if m == nil || len(m.Answer) != 1 || m.Truncated != (name == "cut.") {
+			if m == nil || len(m.Answer) != records || m.Truncated != (name == "cut.") {
 				t.Errorf("%s: %v", name, m)
 			}
 		}
 	}
-	for name, want := range map[string]int{"alias.": 3, "cut.": 3, "plain.": 1, "target.": 1} {
+	for name, want := range map[string]int{"alias.": 3, "cut.": 3, "failed.": 3, "plain.": 1, "target.": 1} {
 		if asked[name] != want {
 			t.Errorf("%s was asked for %d times, want %d", name, asked[name], want)
 		}

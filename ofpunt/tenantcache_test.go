@@ -313,11 +313,14 @@ func TestCacheKnowsAsker(t *testing.T) {
 	})
 	t.Run("records of other owners", func(t *testing.T) {
 		rig, asked := startCache(t, corefile), 0
+		// Plugins such as file answer with the records that they have.
+		own := map[string]*dns.CNAME{}
 		rig.upstream = func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 			asked++
 			m := new(dns.Msg).SetReply(r)
 			owner := r.Question[0].Name
 			cname := &dns.CNAME{Hdr: dns.RR_Header{Name: owner, Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: 600}, Target: read(ctx, "ofpunt/switch") + "."}
+			own[cname.Target] = cname
 			m.Answer = []dns.RR{cname, a(cname.Target, 7)}
 			m.Ns = []dns.RR{&dns.NS{Hdr: dns.RR_Header{Name: owner, Rrtype: dns.TypeNS, Class: dns.ClassINET, Ttl: 600}, Ns: owner}}
 			m.Extra = []dns.RR{a(owner, 8)}
@@ -338,6 +341,11 @@ func TestCacheKnowsAsker(t *testing.T) {
 		}
 		if asked != 3 {
 			t.Errorf("asked %d times, want 3", asked)
+		}
+		for _, cname := range own {
+			if !strings.EqualFold(cname.Hdr.Name, "x.test.") {
+				t.Errorf("the plugin's own record has become %v", cname)
+			}
 		}
 	})
 	t.Run("long names, the root, and escapes", func(t *testing.T) {

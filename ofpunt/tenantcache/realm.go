@@ -29,7 +29,7 @@ const (
 	partScope   = 's' // of the property cache_scope
 	partKey     = 'k' // of other plugins (internal/cachekey)
 	partOptions = 'o' // options of EDNS
-	partAddress = 'a' // the guest and addresses, for a template that reads them
+	partAddress = 'a' // the addresses that a template reads
 	partLabels  = 'l' // a mask and the values of its labels
 )
 
@@ -79,7 +79,7 @@ func (c *Cache) realm(realm []byte, ctx context.Context, q *query, r *dns.Msg) [
 			if reads&readsQuery != 0 {
 				q.reason = reasonAsker
 			}
-			realm = appendPart(realm, partAddress, addressOf(ctx, q, reads))
+			realm = appendPart(realm, partAddress, addressOf(q, reads))
 		}
 	}
 	if q.labels = c.vary.labels(q.question); q.labels != 0 {
@@ -156,14 +156,14 @@ func guestOf(o *origin.Origin) string {
 	return "guest " + string(b) + o.Port
 }
 
-// addressOf names the asker, with the addresses that are read.
-func addressOf(ctx context.Context, q *query, reads reading) string {
-	var b strings.Builder
-	if o, punted := origin.FromContext(ctx); punted {
-		b.WriteString(guestOf(o))
+// addressOf returns what is read of the addresses of a query. Guests of different networks that
+// have the same address get the same answer.
+func addressOf(q *query, reads reading) string {
+	b := strings.Builder{}
+	b.WriteByte(byte(reads))
+	if reads&readsClient != 0 {
+		b.WriteString(hostOf(q.RemoteAddr()))
 	}
-	b.WriteByte(0)
-	b.WriteString(hostOf(q.RemoteAddr()))
 	if reads&readsServer != 0 {
 		b.WriteByte(0)
 		b.WriteString(textOf(q.LocalAddr()))

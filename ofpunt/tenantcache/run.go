@@ -127,7 +127,7 @@ func (x *run) verdict() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.read != 0 && x.query.reason == "" {
-		x.query.cache.vary.add(x.query.question, x.query.labels|x.read)
+		x.query.cache.vary.add(x.query.question, x.read)
 		if x.reason == "" {
 			x.reason = reasonAsker
 		}
