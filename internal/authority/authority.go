@@ -84,7 +84,8 @@ type Question struct {
 func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q Question) (int, error) {
 	state := q.State
 	transfer := isTransfer(state.QType())
-	if !q.Found || transfer && !q.Known.OVNOwned {
+	others := transfer || isOfParent(&q.Asker, state.Name(), state.QType())
+	if !q.Found || others && !q.Known.OVNOwned {
 		switch p.route(&q.Asker, state.Name(), state.QType()) {
 		case toNext:
 			return plugin.NextOrFailure(of.Name, next, ctx, state.W, state.Req)

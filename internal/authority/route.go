@@ -8,7 +8,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// route says who answers a question for a name that the asker's networks do not have.
+// route says who answers a question for a name that the asker's networks do not have, or for
+// data that are not theirs to tell.
 type route uint8
 
 const (
@@ -33,6 +34,8 @@ func (p *Policy) route(a *Asker, qname string, qtype uint16) route {
 	switch {
 	case !p.Fall.Through(qname):
 		return toHere
+	case isOfParent(a, qname, qtype):
+		return toNextUnlessDenied
 	case !p.FallAll || !own && !p.above(a, qname):
 		return toNext
 	case a.Origin != nil && a.Origin.Hijacked:
@@ -66,6 +69,13 @@ func isOurs(qtype uint16) bool {
 		return true
 	}
 	return false
+}
+
+// isOfParent reports whether the question is for the DS records of the asker's own domain.
+// The zone above has these, or the proof that there are none (RFC 4035, section 3.1.4.1). With
+// that proof a resolver that validates takes our answers, which are not signed.
+func isOfParent(a *Asker, qname string, qtype uint16) bool {
+	return qtype == dns.TypeDS && a.Domain != "" && qname == a.Domain
 }
 
 // isTransfer reports whether the question is for a whole zone. That is refused (RFC 5936,

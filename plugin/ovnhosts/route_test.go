@@ -28,6 +28,8 @@ func outside(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	switch q := r.Question[0]; {
 	case strings.HasSuffix(q.Name, "internal.org.") && q.Qtype == dns.TypeMX:
 		m.Answer = []dns.RR{test.MX(q.Name + " 300 IN MX 1 mx.example.")}
+	case q.Name == "db.internal.org." && q.Qtype == dns.TypeDS: // a delegation without keys
+		m.Ns = []dns.RR{test.SOA("org. 300 IN SOA ns.org. mail.org. 1 1800 900 604800 300")}
 	case q.Qtype == dns.TypeSRV: // the name is there
 		m.Ns = []dns.RR{test.SOA(". 86400 IN SOA a.root. mail.root. 1 1800 900 604800 86400")}
 	case q.Qtype == dns.TypeLOC:
@@ -69,6 +71,21 @@ func TestRouteWithoutNames(t *testing.T) {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// The zone above the domain has its DS records, even where a row has its name.
+func TestRouteOfDomainWithAddress(t *testing.T) {
+	h := open(t, " domain db.internal.org\n ttl 42\n fallthrough")
+	h.Next = plugin.HandlerFunc(outside)
+	for _, tt := range []struct{ qname, qtype, want string }{
+		{"DB.internal.org.", "A", "NOERROR aa 42 10.0.0.25"},
+		{"db.internal.org.", "MX", "NOERROR aa SOA db.internal.org. 5"},
+		{"db.internal.org.", "DS", "NOERROR ra SOA org. 300"},
+	} {
+		if got := answered(t, h, context.Background(), tt.qname, tt.qtype); got != tt.want {
+			t.Errorf("%s %s: %s, want %s", tt.qname, tt.qtype, got, tt.want)
+		}
 	}
 }
 
@@ -137,7 +154,10 @@ func TestRoute(t *testing.T) {
 		{"a.missing.example.org.", "MX", "NXDOMAIN aa SOA example.org. 5", fromOutside, fromOutside, "NXDOMAIN aa ra SOA example.org. 5"},
 		{"example.org.", "A", "NOERROR aa SOA example.org. 5", fromOutside, fromOutside, "NOERROR aa ra SOA example.org. 5"},
 		{"example.org.", "MX", "NOERROR aa SOA example.org. 5", fromOutside, fromOutside, "NOERROR aa ra SOA example.org. 5"},
-		{"example.org.", "DS", "NOERROR aa SOA example.org. 5", fromOutside, fromOutside, "NOERROR aa ra SOA example.org. 5"},
+		// These are the parent's data.
+		{"example.org.", "DS", "NOERROR aa ra SOA example.org. 5", "NOERROR aa ra SOA example.org. 5", "NOERROR aa ra SOA example.org. 5", ""},
+		{"vm1.example.org.", "DS", "NOERROR aa SOA example.org. 5", "NOERROR aa SOA example.org. 5", "NOERROR aa SOA example.org. 5", ""},
+		{"missing.example.org.", "DS", "NXDOMAIN aa SOA example.org. 5", fromOutside, fromOutside, "NXDOMAIN aa ra SOA example.org. 5"},
 		{"example.org.", "SOA", "NOERROR aa 42 ns.dns.example.org. hostmaster.example.org. SERIAL 7200 1800 86400 5", fromOutside, fromOutside, "NOERROR aa ra 42 ns.dns.example.org. hostmaster.example.org. SERIAL 7200 1800 86400 5"},
 		{"example.org.", "NS", "NOERROR aa 42 ns.dns.example.org. fd00::254", fromOutside, fromOutside, "NOERROR aa ra 42 ns.dns.example.org. fd00::254"},
 		{"ns.dns.example.org.", "AAAA", "NOERROR aa 42 fd00::254", fromOutside, fromOutside, "NOERROR aa ra 42 fd00::254"},
