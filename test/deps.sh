@@ -74,10 +74,11 @@ find_go() {
 lab_packages() {
 	# gcc is for the race detector; systemd judges the unit, it does not run;
 	# os-ken is another controller; dnsperf makes the load of the benchmarks; dhclient runs in
-	# guests; debootstrap makes a Debian with systemd for a container; fstrm-bin collects dnstap, jq searches a trail.
+	# guests, as do BIND, unbound, dnsmasq and the C library musl; debootstrap makes a Debian
+	# with systemd for a container; fstrm-bin collects dnstap, jq searches a trail.
 	install ovn-central ovn-host openvswitch-switch bind9-dnsutils iproute2 ethtool \
 		procps util-linux gcc libc6-dev systemd ca-certificates python3-os-ken dnsperf debootstrap \
-		isc-dhcp-client fstrm-bin jq
+		isc-dhcp-client fstrm-bin jq bind9 unbound dnsmasq-base musl-tools
 }
 
 case "${1-}" in

@@ -39,6 +39,10 @@ var puntdns string
 const prebuilt = "PUNTDNS"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asGoClient) != "" {
+		goClient(os.Args[1:])
+		return
+	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
