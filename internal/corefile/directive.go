@@ -43,8 +43,8 @@ type Position struct {
 // String implements fmt.Stringer: FILE:LINE.
 func (p Position) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
-// property is one property as it was read. The words of one that has a block are those of all
-// its blocks, what is in them included, and its position is that of the first.
+// property is one property as it was read. The words of one that is there more than once are those
+// of all its lines and blocks, what is in these included, and its position is that of the first.
 type property struct {
 	at    Position
 	words []string
@@ -64,12 +64,18 @@ type BlockParser func(words []string, at Position) (properties map[string]Parser
 // in the server block. first parses the words of its first line; nil allows none. It is
 // called before the parsers of the properties, which are called in the order of the
 // file. Errors begin with file and line.
-func Read(c *caddy.Controller, first Parser, properties map[string]Parser) (*Directive, error) {
-	return ReadBlocks(c, first, properties, nil)
+//
+// A property is given once, unless repeatable has its name: its parser is called each time.
+func Read(c *caddy.Controller, first Parser, properties map[string]Parser, repeatable ...string) (*Directive, error) {
+	return readDirective(c, first, properties, repeatable, nil)
 }
 
 // ReadBlocks is Read of a directive some of whose properties have blocks.
 func ReadBlocks(c *caddy.Controller, first Parser, properties map[string]Parser, blocks map[string]BlockParser) (*Directive, error) {
+	return readDirective(c, first, properties, nil, blocks)
+}
+
+func readDirective(c *caddy.Controller, first Parser, properties map[string]Parser, repeatable []string, blocks map[string]BlockParser) (*Directive, error) {
 	c.Next()
 	d := &Directive{Name: c.Val(), At: positionOf(c), properties: map[string]property{}}
 	d.Words = c.RemainingArgs()
@@ -84,7 +90,7 @@ func ReadBlocks(c *caddy.Controller, first Parser, properties map[string]Parser,
 		if begin, ok := blocks[c.Val()]; ok {
 			err = d.readBlock(c, begin)
 		} else {
-			_, err = readProperty(c, "", properties, slices.Collect(maps.Keys(blocks)), d.properties)
+			_, err = readProperty(c, "", properties, repeatable, slices.Collect(maps.Keys(blocks)), d.properties)
 		}
 		if err != nil {
 			return nil, err
@@ -101,20 +107,23 @@ func ReadBlocks(c *caddy.Controller, first Parser, properties map[string]Parser,
 
 // readProperty reads the property that c stands at, and adds it to given. Errors name the property
 // behind prefix, and of an unknown one those of properties and others.
-func readProperty(c *caddy.Controller, prefix string, properties map[string]Parser, others []string, given map[string]property) (property, error) {
+func readProperty(c *caddy.Controller, prefix string, properties map[string]Parser, repeatable, others []string, given map[string]property) (property, error) {
 	name := c.Val()
 	parse, known := properties[name]
 	if !known {
 		return property{}, c.Errf("%sunknown property %q, expected %s", prefix, name, oneOf(slices.AppendSeq(others, maps.Keys(properties))))
 	}
-	if _, twice := given[name]; twice {
+	before, again := given[name]
+	if again && !slices.Contains(repeatable, name) {
 		return property{}, c.Errf("%sproperty %q is given twice, expected once", prefix, name)
 	}
 	p := property{positionOf(c), c.RemainingArgs()}
 	if err := parse(p.words); err != nil {
 		return property{}, c.Errf("%s%s: %v", prefix, name, err)
 	}
-	given[name] = p
+	if given[name] = p; again {
+		given[name] = property{before.at, slices.Concat(before.words, p.words)}
+	}
 	return p, nil
 }
 
@@ -138,7 +147,7 @@ func (d *Directive) readBlock(c *caddy.Controller, begin BlockParser) error {
 	given := map[string]property{}
 	for c.Next() && c.Val() != "}" {
 		name := c.Val()
-		p, err := readProperty(c, prefix, properties, nil, given)
+		p, err := readProperty(c, prefix, properties, nil, nil, given)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rules_test
+
+import (
+	"fmt"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/plugin/rpz/rules"
+)
+
+// head begins the file of a zone.
+const head = "$TTL 60\n@ SOA ns.rpz. hostmaster.rpz. 7 3600 600 86400 60\n@ NS ns.rpz.\n"
+
+func read(t testing.TB, text string) *rules.Rules {
+	t.Helper()
+	r, err := rules.Read(strings.NewReader(head+text), "rpz.", "rpz.zone")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// name returns the rule for a name, and what it does: "RULE ACTION", or local records.
+func name(t testing.TB, r *rules.Rules, s string) string {
+	t.Helper()
+	var n rules.Name
+	if !n.Set(s) {
+		t.Fatalf("%q is no name", s)
+	}
+	p, wildcard, by := r.Name(&n)
+	if p == 0 {
+		return "-"
+	}
+	return n.Trigger(wildcard, by) + " " + policy(r, p, s)
+}
+
+func policy(r *rules.Rules, p rules.Policy, owner string) string {
+	words := []string{p.Action().String()}
+	if p.Action() == rules.Local {
+		for _, rr := range r.Records(p, owner, 30) {
+			words = append(words, strings.ReplaceAll(rr.String(), "\t", " "))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func TestName(t *testing.T) {
+	r := read(t, `
+bad.example       CNAME .
+*.bad.example     CNAME *.
+ok.bad.example    CNAME rpz-passthru.
+UPPER.Example     CNAME RPZ-Drop.
+tcp.example       CNAME rpz-tcp-only.
+deep.a.b.example  CNAME .
+*.example         CNAME rpz-drop.
+local.test        A 192.0.2.1
+local.test        AAAA 2001:db8::1
+local.test        A 192.0.2.1
+alias.test        CNAME garden.example.
+*.wild.test       CNAME *.garden.example.
+a\.b.test         CNAME .
+*.*.star.test     CNAME .
+rpz-ip.test       CNAME .
+32.1.2.0.192.rpz-client-ip CNAME .
+ns.example.rpz-nsdname CNAME .
+32.1.2.0.192.rpz-nsip CNAME .
+`)
+	for _, tt := range []struct{ name, asked, want string }{
+		{"exact", "bad.example.", "bad.example. nxdomain"},
+		{"case", "BAD.eXample.", "bad.example. nxdomain"},
+		{"case of a rule", "upper.example.", "upper.example. drop"},
+		{"wildcard", "x.bad.example.", "*.bad.example. nodata"},
+		{"wildcard, two labels", "x.y.bad.example.", "*.bad.example. nodata"},
+		{"the wildcard itself", "*.bad.example.", "*.bad.example. nodata"},
+		{"exact before wildcard", "ok.bad.example.", "ok.bad.example. passthru"},
+		{"below a rule without a wildcard", "x.ok.bad.example.", "-"},
+		{"TCP", "tcp.example.", "tcp.example. tcp-only"},
+		{"an outer wildcard", "x.example.", "*.example. drop"},
+		{"an empty non-terminal", "a.b.example.", "-"},
+		{"beside the closest encloser", "x.b.example.", "-"},
+		{"above", "example.", "-"},
+		{"the end of a label", "verybad.example.", "*.example. drop"},
+		{"local data, once each", "local.test.", "local.test. local local.test. 30 IN A 192.0.2.1 local.test. 30 IN AAAA 2001:db8::1"},
+		{"local CNAME", "alias.test.", "alias.test. local alias.test. 30 IN CNAME garden.example."},
+		{"wildcard target", "x.wild.test.", "*.wild.test. local x.wild.test. 30 IN CNAME *.garden.example."},
+		{"a dot in a label", `a\.b.test.`, `a\.b.test. nxdomain`},
+		{"not that dot", "a.b.test.", "-"},
+		{"an asterisk within", "x.*.star.test.", "*.*.star.test. nxdomain"},
+		{"which is no wildcard", "x.y.star.test.", "-"},
+		{"rpz-ip elsewhere", "rpz-ip.test.", "rpz-ip.test. nxdomain"},
+		{"unknown", "x.org.", "-"},
+		{"the root", ".", "-"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := name(t, r, tt.asked); got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+		})
+	}
+	if s := r.Stats; s.Names != 13 || s.Addresses != 0 || s.Bad != 0 ||
+		s.Skipped[rules.ClientIP] != 1 || s.Skipped[rules.NSDName] != 1 || s.Skipped[rules.NSIP] != 1 {
+		t.Errorf("%+v", s)
+	}
+	if r.SOA == nil || r.SOA.Serial != 7 {
+		t.Errorf("SOA %v", r.SOA)
+	}
+}
+
+// *.ORIGIN is for all names, but those that the zone has something of.
+func TestTopWildcard(t *testing.T) {
+	r := read(t, "* CNAME .\nok.example CNAME rpz-passthru.\n")
+	for asked, want := range map[string]string{
+		"x.org.": "*. nxdomain", "org.": "*. nxdomain", "ok.example.": "ok.example. passthru", "example.": "-", "x.example.": "-",
+	} {
+		if got := name(t, r, asked); got != want {
+			t.Errorf("%s: %s, want %s", asked, got, want)
+		}
+	}
+	if got := name(t, read(t, "* CNAME .\n"), "a.b.c."); got != "*. nxdomain" {
+		t.Error(got)
+	}
+}
+
+func TestAddress(t *testing.T) {
+	r := read(t, `
+24.0.2.0.192.rpz-ip         CNAME .
+32.1.2.0.192.rpz-ip         CNAME rpz-passthru.
+8.0.0.0.10.rpz-ip           A 192.0.2.99
+32.5.2.0.192.rpz-ip         CNAME 32.5.2.0.192.
+32.zz.db8.2001.rpz-ip       CNAME *.
+128.1.zz.db8.2001.rpz-ip    CNAME rpz-drop.
+128.57.zz.1.0.db8.2001.rpz-ip CNAME .
+64.0.0.0.0.1.0.db9.2001.rpz-ip CNAME .
+`)
+	if s := r.Stats; s.Addresses != 8 || s.Bad != 0 || s.Names != 0 {
+		t.Fatalf("%+v", s)
+	}
+	for _, tt := range []struct{ asked, want string }{
+		{"192.0.2.7", "192.0.2.0/24 nxdomain"},
+		{"192.0.2.1", "192.0.2.1/32 passthru"},
+		{"192.0.2.5", "192.0.2.5/32 passthru"},
+		{"192.0.3.1", "-"},
+		{"10.1.2.3", "10.0.0.0/8 local . 30 IN A 192.0.2.99"},
+		{"2001:db8::2", "2001:db8::/32 nodata"},
+		{"2001:db8::1", "2001:db8::1/128 drop"},
+		{"2001:db8:0:1::57", "2001:db8:0:1::57/128 nxdomain"},
+		{"2001:db9:0:1::57", "2001:db9:0:1::/64 nxdomain"},
+		{"2001:dba::1", "-"},
+		{"10.1.2.3 192.0.2.7", "192.0.2.0/24 nxdomain"},
+		{"192.0.2.7 192.0.2.1", "192.0.2.1/32 passthru"},
+		{"192.0.2.5 192.0.2.1", "192.0.2.1/32 passthru"},
+		{"192.0.2.7 2001:db8::1", "2001:db8::1/128 drop"},
+		{"192.0.2.7 2001:db8::2", "192.0.2.0/24 nxdomain"},
+	} {
+		t.Run(tt.asked, func(t *testing.T) {
+			var all []netip.Addr
+			for _, a := range strings.Fields(tt.asked) {
+				all = append(all, netip.MustParseAddr(a))
+			}
+			got := "-"
+			if p, prefix := r.Address(all); p != 0 {
+				got = prefix.String() + " " + policy(r, p, ".")
+			}
+			if got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+		})
+	}
+	if !r.HasAddresses(dns.TypeA) || !r.HasAddresses(dns.TypeANY) || r.HasAddresses(dns.TypeTXT) {
+		t.Error("HasAddresses")
+	}
+}
+
+func TestBadRules(t *testing.T) {
+	for _, tt := range []struct{ name, line, want string }{
+		{"no address", "32.rpz-ip CNAME .", "expected a prefix length and an address"},
+		{"no prefix length", "x.1.2.0.192.rpz-ip CNAME .", `prefix length "x": expected a number up to 128`},
+		{"prefix length of IPv6 for IPv4", "33.1.2.0.192.rpz-ip CNAME .", "expected 1 to 32"},
+		{"prefix length 0", "0.0.0.0.0.rpz-ip CNAME .", "prefix length 0: expected 1 to 32"},
+		{"bits behind the prefix", "24.1.2.0.192.rpz-ip CNAME .", "192.0.2.1/24: expected zeros behind the prefix"},
+		{"a byte too large", "32.256.2.0.192.rpz-ip CNAME .", `byte "256": expected a number up to 255`},
+		{"a leading zero", "32.01.2.0.192.rpz-ip CNAME .", `byte "01": expected a number up to 255`},
+		{"three bytes", "32.2.0.192.rpz-ip CNAME .", "expected 4 bytes of IPv4, or 8 words"},
+		{"a word too large", "128.10000.zz.rpz-ip CNAME .", `word "10000": expected a number up to ffff`},
+		{"zz twice", "128.1.zz.2.zz.rpz-ip CNAME .", "expected zz once"},
+		{"nine words", "128.1.2.3.4.5.6.7.8.9.rpz-ip CNAME .", "expected 4 bytes of IPv4, or 8 words"},
+		{"zz and eight words", "128.1.2.3.4.zz.5.6.7.8.rpz-ip CNAME .", "expected zz once"},
+		{"a wildcard", "*.rpz-ip CNAME .", "expected a prefix length and an address"},
+		{"NS", "x.example NS ns.example.", "expected no NS, DNAME or SOA"},
+		{"DNAME", "x.example DNAME y.example.", "expected no NS, DNAME or SOA"},
+		{"another zone", "x.example. A 192.0.2.1", "expected a name in the zone"},
+		{"another class", "x.example CH TXT x", "expected class IN"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := read(t, tt.line+"\n").Stats
+			if s.Bad != 1 || s.Names+s.Addresses != 0 || !strings.Contains(s.FirstBad, tt.want) {
+				t.Errorf("%+v, want %s", s, tt.want)
+			}
+		})
+	}
+}
+
+func TestBadZones(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"no SOA", "x.example CNAME .\n", "expected an SOA record at the name of the zone"},
+		{"two SOAs", head + "@ SOA ns.rpz. hostmaster.rpz. 8 3600 600 86400 60\n", "two SOA records, expected one"},
+		{"CNAME and A", head + "x CNAME .\nx A 192.0.2.1\n", "x.rpz.: a CNAME record and another record, expected either"},
+		{"A and CNAME", head + "x A 192.0.2.1\nx CNAME y.\n", "a CNAME record and another record"},
+		{"apart", head + "x CNAME z.\ny CNAME .\nx A 192.0.2.1\n", "a CNAME record and another record"},
+		{"two CNAMEs", head + "x CNAME y.\nx CNAME z.\n", "a CNAME record and another record"},
+		{"two actions", head + "x CNAME .\ny CNAME .\nx CNAME *.\n", "a CNAME record and another record"},
+		{"of an address", head + "32.1.2.0.192.rpz-ip CNAME .\n32.1.2.0.192.rpz-ip A 192.0.2.1\n", "a CNAME record and another record"},
+		{"half a line", head + "x CNAME .\ny CNA", "rpz.zone: dns: "},
+		{"include", head + "$INCLUDE other\n", "$INCLUDE directive not allowed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := rules.Read(strings.NewReader(tt.text), "rpz.", "rpz.zone")
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %s", err, tt.want)
+			}
+		})
+	}
+	// The same rule again is no other.
+	if s := read(t, "x CNAME .\ny CNAME z.\nx CNAME .\ny CNAME z.\n").Stats; s.Names != 2 || s.Bad != 0 {
+		t.Errorf("%+v", s)
+	}
+	if _, err := rules.NewBuilder("."); err == nil {
+		t.Error("the root is taken for the name of a zone")
+	}
+}
+
+func TestSetName(t *testing.T) {
+	label := strings.Repeat("a", 63)
+	long := label + "." + label + "." + label + "."
+	for s, want := range map[string]bool{
+		"": false, ".": true, "a": false, "a.": true, "a..b.": false, ".a.": false,
+		label + ".": true, label + "a.": false,
+		long + label[:61] + ".": true, long + label[:62] + ".": false,
+		`\097.`: true, `\`: false, `a\.`: false,
+	} {
+		var n rules.Name
+		if got := n.Set(s); got != want {
+			t.Errorf("%q: %v, want %v", s, got, want)
+		}
+	}
+	var a, b rules.Name
+	a.Set(`\065.example.`)
+	b.Set("a.example.")
+	if a != b {
+		t.Error("an escaped letter is another one")
+	}
+}
+
+func TestTarget(t *testing.T) {
+	for _, tt := range []struct {
+		target, name, want string
+		expanded           bool
+	}{
+		{"garden.example.", "bad.test.", "garden.example.", false},
+		{"*.garden.example.", "bad.test.", "bad.test.garden.example.", true},
+		{"*.garden.example.", ".", "", true},
+		{"*.garden.example.", strings.Repeat("a.", 120), "", true},
+	} {
+		got, expanded := rules.Target(&dns.CNAME{Target: tt.target}, tt.name)
+		if got != tt.want || expanded != tt.expanded {
+			t.Errorf("%s for %s: %q, %v", tt.target, tt.name, got, expanded)
+		}
+	}
+}
+
+// million has a million rules, for names that share nothing but the last label, or for hosts of
+// as many domains, which takes twice the places.
+func million(t testing.TB, owner string) *rules.Rules {
+	t.Helper()
+	b, err := rules.NewBuilder("rpz.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	soa, err := dns.NewRR("rpz. 60 SOA ns.rpz. hostmaster.rpz. 7 3600 600 86400 60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Add(soa); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1_000_000 {
+		rr := &dns.CNAME{Hdr: dns.RR_Header{Name: fmt.Sprintf(owner, i), Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: 60}, Target: "."}
+		if err := b.Add(rr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := b.Rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// A million rules take at most 150 MB, where each is of a domain of its own.
+func TestMemory(t *testing.T) {
+	before := heap()
+	r := million(t, "www.malicious-%07d.example.rpz.")
+	took := int64(heap()) - int64(before)
+	t.Logf("%d bytes of heap, of %d counted", took, r.Size())
+	if took > 150e6 || r.Size() > 150e6 {
+		t.Errorf("%d bytes, counted %d", took, r.Size())
+	}
+	if r.Stats.Names != 1_000_000 {
+		t.Errorf("%+v", r.Stats)
+	}
+	runtime.KeepAlive(r)
+}
+
+// A lookup allocates nothing.
+func TestAllocations(t *testing.T) {
+	r := read(t, "bad.example CNAME .\n*.bad.example CNAME .\n24.0.2.0.192.rpz-ip CNAME .\n")
+	addresses := []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+	if n := testing.AllocsPerRun(100, func() {
+		var n rules.Name
+		n.Set("www.bad.example.")
+		r.Name(&n)
+		r.Address(addresses)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkName looks for names among a million rules.
+func BenchmarkName(b *testing.B) {
+	r := million(b, "www.malicious-%07d.example.rpz.")
+	names := make([]string, 1<<16)
+	for _, bench := range []struct{ name, form string }{
+		{"miss", "www.innocent-%07d.example."},
+		{"miss in a domain that is there", "mail.malicious-%07d.example."},
+		{"hit", "www.malicious-%07d.example."},
+	} {
+		for i := range names {
+			names[i] = fmt.Sprintf(bench.form, i*15%1_000_000)
+		}
+		b.Run(bench.name, func(b *testing.B) {
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				var n rules.Name
+				n.Set(names[i&(len(names)-1)])
+				r.Name(&n)
+				i++
+			}
+		})
+	}
+}
+
+// BenchmarkAddress looks for addresses among 100,000 rules.
+func BenchmarkAddress(b *testing.B) {
+	var text strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&text, "32.%d.%d.%d.10.rpz-ip CNAME .\n", i&0xff, i>>8&0xff, i>>16)
+	}
+	r := read(b, text.String())
+	a := []netip.Addr{netip.MustParseAddr("10.200.3.4")}
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Address(a)
+	}
+}
+
+// BenchmarkRead reads 100,000 rules.
+func BenchmarkRead(b *testing.B) {
+	var text strings.Builder
+	text.WriteString(head)
+	for i := range 100_000 {
+		fmt.Fprintf(&text, "malicious-%07d.example CNAME .\n*.malicious-%07d.example CNAME .\n", i, i)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := rules.Read(strings.NewReader(text.String()), "rpz.", "rpz.zone"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// FuzzRead reads any text as a zone. Each rule that it has can be looked up, and its records can
+// be used.
+func FuzzRead(f *testing.F) {
+	f.Add(head+"bad.example CNAME .\n*.bad.example A 192.0.2.1\n", "x.bad.example.")
+	f.Add(head+"32.1.2.0.192.rpz-ip CNAME *.garden.\n128.zz.1.rpz-ip TXT a\n", "a.")
+	f.Add(head+"a\\.b A 192.0.2.1\n@ A 192.0.2.1\n* CNAME .\n", `a\.b.`)
+	f.Fuzz(func(t *testing.T, text, asked string) {
+		if strings.Contains(strings.ToUpper(text), "$GENERATE") {
+			return // as long as it says
+		}
+		r, err := rules.Read(strings.NewReader(text), "rpz.", "rpz.zone")
+		if err != nil {
+			return
+		}
+		if r.SOA == nil {
+			t.Fatal("no SOA")
+		}
+		var n rules.Name
+		if n.Set(asked) {
+			p, wildcard, by := r.Name(&n)
+			if p != 0 {
+				n.Trigger(wildcard, by)
+			}
+			if p.Action() == rules.Local && len(r.Records(p, asked, 5)) == 0 {
+				t.Error("local data without a record")
+			}
+		}
+		for _, a := range []string{"192.0.2.1", "2001:db8::1"} {
+			p, prefix := r.Address([]netip.Addr{netip.MustParseAddr(a)})
+			if p != 0 && !prefix.Contains(netip.MustParseAddr(a)) {
+				t.Errorf("%s for %s", prefix, a)
+			}
+		}
+	})
+}
+
+// FuzzTrigger takes any owner for that of a rule, in the words of whoever wrote it. A rule for a
+// name matches that name, and a rule for an address one that it stands for.
+func FuzzTrigger(f *testing.F) {
+	for _, s := range []string{"bad.example.", "*.bad.example.", "32.1.2.0.192.rpz-ip.", "128.1.zz.db8.2001.rpz-ip.", "128.zz.rpz-ip.", `a\.b\000.`, "x.rpz-nsip."} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, owner string) {
+		b, err := rules.NewBuilder("rpz.")
+		if err != nil {
+			t.Fatal(err)
+		}
+		soa, _ := dns.NewRR("rpz. 60 SOA ns.rpz. hostmaster.rpz. 7 3600 600 86400 60")
+		rr := &dns.CNAME{Hdr: dns.RR_Header{Name: owner + "rpz.", Rrtype: dns.TypeCNAME, Class: dns.ClassINET}, Target: "."}
+		for _, rr := range []dns.RR{soa, rr} {
+			if err := b.Add(rr); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := b.Rules()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := r.Stats
+		if got := s.Names + s.Addresses + s.Bad + s.Skipped[rules.ClientIP] + s.Skipped[rules.NSIP] + s.Skipped[rules.NSDName]; got > 1 {
+			t.Errorf("%+v", s)
+		}
+		var n rules.Name
+		if s.Names == 1 && n.Set(owner) {
+			if p, _, _ := r.Name(&n); p.Action() != rules.NXDomain {
+				t.Errorf("%q does not match itself", owner)
+			}
+		}
+	})
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"errors"
+	"hash/maphash"
+	"math"
+	"math/bits"
+)
+
+// table has the names of rules, and all names above them, so that a name that is not there has
+// nothing below it: a lookup goes from the root down, and ends there. A name that is not in the
+// zone mostly ends at its second label.
+//
+// It is a hash table with open addressing. Names are in one arena, one behind the other, and a
+// name above a rule is the end of the rule's own. The hash has a random key, so that a feed
+// can't choose names with equal ones.
+type table struct {
+	arena []byte
+	slots []slot
+	// tags has a byte of the hash of each slot, never 0, and 0 for a free one: it is small
+	// enough for the processor's caches, and says of most names that they are not there.
+	tags []uint8
+	used int
+}
+
+// slot is a place of the table.
+type slot struct {
+	hash uint32 // the lower half
+	at   uint32 // of the name in the arena
+	// exact is the policy of the name itself, wildcard that of the names below it that are not
+	// there.
+	exact, wildcard Policy
+}
+
+// slotSize is the size of a slot and its tag in bytes.
+const slotSize = 16 + 1
+
+var hashSeed = maphash.MakeSeed()
+
+// find returns the slot of a name, and reports whether it is there; else the slot is the free one
+// where it would be. There is a free one.
+func (t *table) find(name []byte) (at int, found bool) {
+	h := maphash.Bytes(hashSeed, name)
+	tag := tagOf(h)
+	i, _ := bits.Mul64(h, uint64(len(t.tags)))
+	for {
+		switch t.tags[i] {
+		case 0:
+			return int(i), false
+		case tag:
+			if s := &t.slots[i]; s.hash == uint32(h) && t.isAt(s.at, name) {
+				return int(i), true
+			}
+		}
+		if i++; i == uint64(len(t.tags)) {
+			i = 0
+		}
+	}
+}
+
+// tagOf returns the tag of a hash: of bits that neither the place of a slot nor its hash is of.
+func tagOf(h uint64) uint8 { return uint8(h>>32) | 1 }
+
+// isAt reports whether a name is in the arena at a place.
+func (t *table) isAt(at uint32, name []byte) bool {
+	end := int(at) + len(name)
+	return end < len(t.arena) && t.arena[end] == 0 && string(t.arena[at:end]) == string(name)
+}
+
+// nameAt returns the name of a slot.
+func (t *table) nameAt(s *slot) []byte {
+	end := s.at
+	for t.arena[end] != 0 {
+		end += 1 + uint32(t.arena[end])
+	}
+	return t.arena[s.at:end]
+}
+
+var errTooLarge = errors.New("the names take more than 4 GiB")
+
+// insert returns the slot of what is left of n without its first labels, which is made if it is
+// not there. It is valid until the next call.
+func (t *table) insert(n *Name, without int) (*slot, error) {
+	t.reserve(n.labels)
+	name := n.suffix(without)
+	place, found := t.find(name)
+	if found {
+		return &t.slots[place], nil
+	}
+	if len(t.arena)+len(name)+1 > math.MaxUint32 {
+		return nil, errTooLarge
+	}
+	at := uint32(len(t.arena))
+	t.arena = append(append(t.arena, name...), 0)
+	t.set(place, name, slot{at: at})
+	for above := without + 1; above < n.labels; above++ {
+		name := n.suffix(above)
+		p, found := t.find(name)
+		if found {
+			break // and so are those above it
+		}
+		t.set(p, name, slot{at: at + uint32(n.offsets[above]-n.offsets[without])})
+	}
+	return &t.slots[place], nil
+}
+
+// set fills a free slot.
+func (t *table) set(place int, name []byte, s slot) {
+	h := maphash.Bytes(hashSeed, name)
+	s.hash = uint32(h)
+	t.slots[place], t.tags[place] = s, tagOf(h)
+	t.used++
+}
+
+// reserve makes room for some more names.
+func (t *table) reserve(more int) {
+	if need := t.used + more; need > len(t.slots)/4*3 {
+		t.resize(max(2*need, 1024))
+	}
+}
+
+// resize makes a table with n slots.
+func (t *table) resize(n int) {
+	old := *t
+	t.slots, t.tags, t.used = make([]slot, n), make([]uint8, n), 0
+	for i := range old.slots {
+		if old.tags[i] != 0 {
+			name := t.nameAt(&old.slots[i])
+			place, _ := t.find(name)
+			t.set(place, name, old.slots[i])
+		}
+	}
+}
+
+// finish gives back what is not needed for lookups.
+func (t *table) finish() {
+	t.arena = append(make([]byte, 0, len(t.arena)), t.arena...)
+	t.resize(t.used + t.used/2 + 1)
+}

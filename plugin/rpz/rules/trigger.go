@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+)
+
+// Trigger is what a rule looks at.
+type Trigger uint8
+
+// The triggers (draft-vixie-dnsop-dns-rpz-00, section 4). Those from ClientIP on are not
+// supported.
+const (
+	QName Trigger = iota
+	ResponseIP
+	ClientIP
+	NSIP
+	NSDName
+)
+
+var triggerNames = [...]string{"qname", "ip", "client-ip", "nsip", "nsdname"}
+
+// String implements fmt.Stringer: the word in metrics and metadata.
+func (t Trigger) String() string { return triggerNames[t] }
+
+// triggerLabels are the last labels of owners, without the origin of the zone.
+var triggerLabels = map[string]Trigger{
+	"rpz-ip":        ResponseIP,
+	"rpz-client-ip": ClientIP,
+	"rpz-nsip":      NSIP,
+	"rpz-nsdname":   NSDName,
+}
+
+// triggerOf returns the trigger of an owner without the origin, and has the label that says so
+// cut off.
+func triggerOf(n *Name) Trigger {
+	if n.labels == 0 {
+		return QName
+	}
+	last := n.label(n.labels - 1)
+	t := triggerLabels[string(last)] // QName for any other label
+	if t != QName {
+		n.labels--
+		n.size -= 1 + len(last)
+	}
+	return t
+}
+
+// prefixOf decodes the owner of a response-IP rule, without rpz-ip: the length of the prefix,
+// then the bytes of an IPv4 address or the words of an IPv6 address, the last one first. The
+// label zz stands for the run of zeros that :: is in IPv6 (draft-vixie-dnsop-dns-rpz-00, section
+// 4.3).
+func prefixOf(n *Name) (netip.Prefix, error) {
+	if n.labels < 2 {
+		return netip.Prefix{}, errors.New("expected a prefix length and an address")
+	}
+	bits, err := number(n.label(0), 10, 128)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("prefix length %w", err)
+	}
+	var a netip.Addr
+	if n.labels == 5 && !hasZZ(n) {
+		a, err = addr4(n)
+	} else {
+		a, err = addr6(n)
+	}
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	p := netip.PrefixFrom(a, bits)
+	switch {
+	case bits == 0 || !p.IsValid():
+		return netip.Prefix{}, fmt.Errorf("prefix length %d: expected 1 to %d", bits, a.BitLen())
+	case p.Masked() != p:
+		return netip.Prefix{}, fmt.Errorf("%s: expected zeros behind the prefix", p)
+	}
+	return p, nil
+}
+
+func hasZZ(n *Name) bool {
+	for i := 1; i < n.labels; i++ {
+		if string(n.label(i)) == "zz" {
+			return true
+		}
+	}
+	return false
+}
+
+func addr4(n *Name) (netip.Addr, error) {
+	var b [4]byte
+	for i := range b {
+		v, err := number(n.label(4-i), 10, 0xff)
+		if err != nil {
+			return netip.Addr{}, fmt.Errorf("byte %w", err)
+		}
+		b[i] = byte(v)
+	}
+	return netip.AddrFrom4(b), nil
+}
+
+func addr6(n *Name) (netip.Addr, error) {
+	const words = 8
+	zeros := words - (n.labels - 1)
+	var b [16]byte
+	at := words // the word behind the one that is next
+	zz := false
+	for i := 1; i < n.labels; i++ {
+		if string(n.label(i)) == "zz" {
+			if zz || zeros < 0 {
+				return netip.Addr{}, errors.New("expected zz once, for zeros")
+			}
+			zz, at = true, at-zeros-1
+			continue
+		}
+		v, err := number(n.label(i), 16, 0xffff)
+		if err != nil {
+			return netip.Addr{}, fmt.Errorf("word %w", err)
+		}
+		if at--; at < 0 {
+			break
+		}
+		binary.BigEndian.PutUint16(b[2*at:], uint16(v))
+	}
+	if at != 0 {
+		return netip.Addr{}, errors.New("expected 4 bytes of IPv4, or 8 words of IPv6 or fewer and zz")
+	}
+	return netip.AddrFrom16(b), nil
+}
+
+// number decodes a label of digits without a leading zero, up to most.
+func number(label []byte, base int, most uint64) (int, error) {
+	v, err := strconv.ParseUint(string(label), base, 16)
+	if err != nil || v > most || string(label) != strconv.FormatUint(v, base) {
+		return 0, fmt.Errorf("%q: expected a number up to %s", label, strconv.FormatUint(most, base))
+	}
+	return int(v), nil
+}
