@@ -22,6 +22,7 @@ import (
 	"github.com/puntdns/puntdns/plugin/audit"
 	"github.com/puntdns/puntdns/plugin/neutronhosts"
 	"github.com/puntdns/puntdns/plugin/ovnhosts"
+	"github.com/puntdns/puntdns/plugin/rpz"
 )
 
 // trialOf in the environment names the Corefile whose text comes by standard input,
@@ -95,14 +96,14 @@ func tryStart(in caddy.Input) error {
 	return nil
 }
 
-// checkFiles does what the first stage of OnStartup does for our plugins in a block that look for
-// files, and gives warnings.
+// checkFiles does what the first stage of OnStartup does for our plugins in a block that read
+// files or look for them, and gives warnings.
 func checkFiles(path string, block *caddyfile.ServerBlock) error {
 	has := func(directive string) bool { return len(block.Tokens[directive]) > 0 }
 	for _, p := range []struct {
 		directive string
 		check     func(*caddy.Controller, func(string) bool) error
-	}{{"audit", audit.Check}, {"ovnhosts", ovnhosts.Check}, {"neutronhosts", neutronhosts.Check}} {
+	}{{"audit", audit.Check}, {"ovnhosts", ovnhosts.Check}, {"neutronhosts", neutronhosts.Check}, {"rpz", rpz.Check}} {
 		if !has(p.directive) {
 			continue
 		}

@@ -46,16 +46,19 @@ import (
 	_ "github.com/puntdns/puntdns/plugin/passthrough"
 	_ "github.com/puntdns/puntdns/plugin/private"
 	_ "github.com/puntdns/puntdns/plugin/ready"
+	_ "github.com/puntdns/puntdns/plugin/rpz"
 )
 
 // directives is the order in which plugins are set up and in which a query
-// passes them. It differs from CoreDNS's own in three places:
+// passes them. It differs from CoreDNS's own in four places:
 //
 //   - ofpunt comes before every plugin with an OnStartup: metadata, ready,
 //     prometheus and cache read what the punt server builds there;
 //   - header and minimal stand above ovnhosts and neutronhosts, so that they see their
 //     answers;
-//   - ovnhosts and neutronhosts stand above cache, whose key knows no tenant.
+//   - ovnhosts and neutronhosts stand above cache, whose key knows no tenant;
+//   - rpz stands below these, as a tenant's own names are not filtered, and above cache: policies
+//     differ between blocks, and a rule that has changed counts at once.
 //
 // private stands below all that has names, and above all that asks others for them.
 //
@@ -92,6 +95,7 @@ var directives = []string{
 	"minimal",
 	"ovnhosts",
 	"neutronhosts",
+	"rpz",
 	"cache",
 	"template",
 	"hosts",

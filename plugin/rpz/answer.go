@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpz
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/plugin/rpz/rules"
+)
+
+// answerWriter looks at the answer of the plugins behind this one.
+type answerWriter struct {
+	dns.ResponseWriter
+	query *query
+}
+
+// WriteMsg implements dns.ResponseWriter.
+func (w *answerWriter) WriteMsg(m *dns.Msg) error {
+	q := w.query
+	if m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError || len(m.Question) == 0 {
+		return w.ResponseWriter.WriteMsg(m)
+	}
+	if found, before := q.walk(m); found != nil {
+		if done, err := q.act(found, &chain{m, before}); done {
+			return err
+		}
+	}
+	return w.ResponseWriter.WriteMsg(m)
+}
+
+// Write implements dns.ResponseWriter; p is a whole DNS message.
+func (w *answerWriter) Write(p []byte) (int, error) {
+	m := new(dns.Msg)
+	if err := m.Unpack(p); err != nil {
+		return 0, err
+	}
+	if err := w.WriteMsg(m); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// chain is the answer that a rule was found in.
+type chain struct {
+	msg *dns.Msg
+	// before are the records by which the answer leads to the name of the rule.
+	before []dns.RR
+}
+
+// maxChain bounds the CNAME records of an answer that are followed.
+const maxChain = 16
+
+// walk looks for a rule of a name in the answer: of the question, then of each target of a CNAME
+// record, and of the addresses of the last one. The first name that has a rule decides
+// (draft-vixie-dnsop-dns-rpz-00, section 5.1). before are the records above it.
+func (q *query) walk(m *dns.Msg) (found *hit, before []dns.RR) {
+	qtype := q.state.QType()
+	owner, n := q.state.QName(), &q.name
+	for i := range maxChain + 1 {
+		s := step{qtype: qtype, checked: i == 0 && q.checked}
+		cname := cnameOf(m, owner, qtype)
+		if cname == nil || i == maxChain {
+			s.answered, s.addresses = true, addressesOf(m, qtype)
+		} else {
+			s.unseen = true // its addresses are those of a later step
+		}
+		f, v := q.handler.decide(n, s)
+		f.step = owner
+		switch {
+		case q.do && isSigned(m, owner, cname == nil):
+			if v == act {
+				q.record(&f, "signed")
+			}
+		case v == act:
+			return &f, before
+		default:
+			q.logOnly(f.logged, owner)
+		}
+		if cname == nil {
+			return nil, nil
+		}
+		before = append(before, recordsOf(m, owner)...)
+		owner, n = cname.Target, new(rules.Name)
+		if !n.Set(owner) {
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+// cnameOf returns the CNAME record of an owner that the answer follows, nil for none.
+func cnameOf(m *dns.Msg, owner string, qtype uint16) *dns.CNAME {
+	if qtype == dns.TypeCNAME || qtype == dns.TypeANY {
+		return nil
+	}
+	for _, rr := range m.Answer {
+		if c, ok := rr.(*dns.CNAME); ok && strings.EqualFold(c.Hdr.Name, owner) {
+			return c
+		}
+	}
+	return nil
+}
+
+// recordsOf returns the CNAME record of an owner, with the DNAME record that it is made of, and
+// their signatures.
+func recordsOf(m *dns.Msg, owner string) (all []dns.RR) {
+	for _, rr := range m.Answer {
+		h := rr.Header()
+		switch {
+		case strings.EqualFold(h.Name, owner):
+			all = append(all, rr)
+		case h.Rrtype == dns.TypeDNAME && dns.IsSubDomain(h.Name, owner):
+			all = append(all, rr)
+		}
+	}
+	return all
+}
+
+// addressesOf returns the addresses in an answer to a query for them.
+func addressesOf(m *dns.Msg, qtype uint16) (all []netip.Addr) {
+	if qtype != dns.TypeA && qtype != dns.TypeAAAA && qtype != dns.TypeANY {
+		return nil
+	}
+	for _, rr := range m.Answer {
+		switch rr := rr.(type) {
+		case *dns.A:
+			if a, ok := netip.AddrFromSlice(rr.A.To4()); ok {
+				all = append(all, a)
+			}
+		case *dns.AAAA:
+			if a, ok := netip.AddrFromSlice(rr.AAAA.To16()); ok {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+// isSigned reports whether what the answer has of an owner is signed; last is set for the end of
+// the chain, which may be a denial.
+func isSigned(m *dns.Msg, owner string, last bool) bool {
+	has := false
+	for _, rr := range m.Answer {
+		h := rr.Header()
+		if !strings.EqualFold(h.Name, owner) {
+			continue
+		}
+		if h.Rrtype == dns.TypeRRSIG {
+			return true
+		}
+		has = true
+	}
+	if has || !last {
+		return false
+	}
+	for _, rr := range m.Ns {
+		switch rr.Header().Rrtype {
+		case dns.TypeRRSIG, dns.TypeNSEC, dns.TypeNSEC3:
+			return true
+		}
+	}
+	return false
+}
+
+// act does what a rule says. c is the answer that it was found in, nil for none. It reports
+// whether the query is dealt with: not if the answer is to be left alone.
+func (q *query) act(f *hit, c *chain) (done bool, err error) {
+	q.logOnly(f.logged, f.step)
+	var m *dns.Msg
+	action := f.action
+	if action == rules.Local {
+		passthru := false
+		if m, passthru = q.local(f, c); passthru {
+			action = rules.Passthru // in its obsolete form
+		}
+	}
+	q.record(f, action.String())
+	switch action {
+	case rules.Passthru:
+		return false, nil
+	case rules.Drop:
+		return true, nil
+	case rules.TCPOnly:
+		if q.state.Proto() == "tcp" {
+			return false, nil
+		}
+		m = q.reply(nil) // without any record, as BIND
+		m.Truncated = true
+		if c != nil {
+			m.Rcode, m.RecursionAvailable = c.msg.Rcode, c.msg.RecursionAvailable
+		}
+		return true, q.state.W.WriteMsg(m)
+	case rules.NXDomain:
+		m = q.reply(c)
+		m.Rcode = dns.RcodeNameError
+	case rules.NoData:
+		m = q.reply(c)
+	}
+	return true, q.write(f, m)
+}
+
+// reply returns an answer without the records of rules.
+func (q *query) reply(c *chain) *dns.Msg {
+	m := new(dns.Msg).SetReply(q.state.Req)
+	m.RecursionAvailable = !q.punted // else the server sets it where it offers recursion
+	if c != nil {
+		m.Answer = append(m.Answer, c.before...)
+		m.RecursionAvailable = c.msg.RecursionAvailable
+	}
+	return m
+}
+
+// local returns an answer of local data. passthru is set for a rule that has its own name as the
+// target of a CNAME record.
+func (q *query) local(f *hit, c *chain) (m *dns.Msg, passthru bool) {
+	qtype := q.state.QType()
+	m = q.reply(c)
+	all := f.rules.Records(f.policy, f.step, q.handler.maxTTL)
+	if len(all) == 0 {
+		return m, false
+	}
+	cname, ok := all[0].(*dns.CNAME)
+	if !ok {
+		for _, rr := range all {
+			if qtype == dns.TypeANY || rr.Header().Rrtype == qtype {
+				m.Answer = append(m.Answer, rr)
+			}
+		}
+		return m, false // without a record of the type it is NODATA
+	}
+	target, expanded := rules.Target(cname, f.step)
+	switch {
+	case target == "":
+		m.Rcode = dns.RcodeYXDomain
+		return m, false
+	case strings.EqualFold(target, f.step):
+		return nil, true
+	}
+	cname.Target = target
+	m.Answer = append(m.Answer, cname)
+	if !expanded && (qtype == dns.TypeCNAME || qtype == dns.TypeANY) {
+		return m, false
+	}
+	q.follow(m, target)
+	return m, false
+}
+
+// follow adds what the server answers for the target of a CNAME record.
+func (q *query) follow(m *dns.Msg, target string) {
+	ctx := context.WithValue(q.ctx, targetKey{}, true)
+	t, err := q.handler.lookup(ctx, q.state, target, q.state.QType())
+	if err != nil || t == nil || t.Rcode != dns.RcodeSuccess && t.Rcode != dns.RcodeNameError {
+		m.Answer, m.Rcode = nil, dns.RcodeServerFailure
+		return
+	}
+	m.Rcode = t.Rcode
+	for _, rr := range unsigned(t.Answer) {
+		// The target may lead back to where the chain began.
+		if !slices.ContainsFunc(m.Answer, func(has dns.RR) bool { return dns.IsDuplicate(has, rr) }) {
+			m.Answer = append(m.Answer, rr)
+		}
+	}
+	m.Ns = unsigned(t.Ns)
+	m.RecursionAvailable = m.RecursionAvailable || t.RecursionAvailable
+}
+
+// unsigned returns the records that are no signatures or proofs: the whole can't be verified.
+func unsigned(all []dns.RR) (rest []dns.RR) {
+	for _, rr := range all {
+		switch rr.Header().Rrtype {
+		case dns.TypeRRSIG, dns.TypeNSEC, dns.TypeNSEC3:
+		default:
+			rest = append(rest, rr)
+		}
+	}
+	return rest
+}
+
+// write completes an answer, and writes it.
+func (q *query) write(f *hit, m *dns.Msg) error {
+	m.Extra = append(m.Extra, dns.Copy(f.rules.SOA))
+	if o := q.state.Req.IsEdns0(); o != nil && q.handler.ede != 0 {
+		opt := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
+		opt.SetUDPSize(o.UDPSize())
+		opt.Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: q.handler.ede}}
+		m.Extra = append(m.Extra, opt)
+	}
+	return q.state.W.WriteMsg(m)
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpz
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/coredns/coredns/plugin/metadata"
+	"github.com/coredns/coredns/plugin/metrics"
+	"github.com/coredns/coredns/request"
+	"github.com/miekg/dns"
+	"golang.org/x/time/rate"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/plugin/rpz/rules"
+)
+
+// Words in the place of an action: why a rule that is for a query is not used.
+const (
+	onlyLogged = "log"    // the policy of the zone is log
+	signed     = "signed" // the answer is signed, and the client asks for signatures
+)
+
+// record counts and logs that a rule was found, and what is done; and sets metadata.
+func (q *query) record(f *hit, action string) {
+	matches.WithLabelValues(metrics.WithServer(q.ctx), metrics.WithView(q.ctx), f.zone.config.Zone, action).Inc()
+	if l, ok := q.ctx.Value(labelsKey{}).(*labels); ok {
+		*l = labels{f.zone.config.Zone, action, f.trigger.String()}
+	}
+	if h := q.handler; h.lines != nil {
+		h.lines.print(func() string { return q.line(f, action) })
+	}
+}
+
+// logOnly records the rules of zones that are only logged.
+func (q *query) logOnly(all []hit, step string) {
+	for i := range all {
+		all[i].step = step
+		q.record(&all[i], onlyLogged)
+	}
+}
+
+// rule returns the owner of the rule without the zone, or the prefix that it is for.
+func (f *hit) rule() string {
+	if f.trigger == rules.ResponseIP {
+		return f.prefix.String()
+	}
+	var n rules.Name
+	n.Set(f.step)
+	return n.Trigger(f.wildcard, f.by)
+}
+
+// line is what is logged of a rule that was found. The client's address alone identifies nobody,
+// since tenants may share addresses.
+func (q *query) line(f *hit, action string) string {
+	who := ""
+	if o, ok := origin.FromContext(q.ctx); ok {
+		network := o.Switch
+		if !o.Network.IsZero() {
+			network = o.Network.String()
+		}
+		who = fmt.Sprintf(" port %q network %q", o.Port, network)
+	}
+	return fmt.Sprintf("zone %s action %s %s %s name %s type %s from %s%s",
+		f.zone.config.Zone, action, f.trigger, f.rule(), q.state.QName(), dns.Type(q.state.QType()), q.state.IP(), who)
+}
+
+// hitLog logs rules that were found, so many a second at most.
+type hitLog struct{ limit *rate.Limiter }
+
+// newHitLog returns one of some lines a second, and no more at a time.
+func newHitLog(perSecond int) *hitLog {
+	return &hitLog{rate.NewLimiter(rate.Limit(perSecond), perSecond)}
+}
+
+func (l *hitLog) print(line func() string) {
+	if l.limit.Allow() {
+		log.Info(line())
+	} else {
+		linesDropped.Inc()
+	}
+}
+
+// labels are the metadata of a query.
+type labels struct{ zone, action, trigger string }
+
+type labelsKey struct{}
+
+// Metadata implements metadata.Provider: the zone of the rule that was found last, what is done
+// by it and its trigger; all empty for none.
+func (*Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
+	l := new(labels)
+	metadata.SetValueFunc(ctx, name+"/zone", func() string { return l.zone })
+	metadata.SetValueFunc(ctx, name+"/action", func() string { return l.action })
+	metadata.SetValueFunc(ctx, name+"/trigger", func() string { return l.trigger })
+	return context.WithValue(ctx, labelsKey{}, l)
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package source keeps the rules of response policy zones up to date, from files and by zone
+// transfers (RFC 5936). Server blocks, and the Corefiles before and after a reload, share those
+// of the same zone from the same place.
+//
+//	Corefile ─► Acquire ─► Source ─┬─ follow   a file, looked at every second
+//	                               └─ refresh  primaries, as often as the SOA record says
+//	                                   │ rules.Read, rules.Builder
+//	                                   ▼
+//	query ─► Source.Rules, an atomic pointer
+//
+// It does not know what rules do. Each Source has one goroutine, which owns all of it but
+// the pointer and the status. sourcesMu guards the sources of the process, and Source.mu a
+// status; neither is held while the other is taken, nor while a zone is read.
+package source

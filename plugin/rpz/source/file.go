@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/puntdns/puntdns/plugin/rpz/rules"
+)
+
+// pollInterval is the time between looks at a file.
+const pollInterval = time.Second
+
+// version tells the versions of a file apart.
+type version struct {
+	inode    uint64
+	size     int64
+	modified time.Time
+}
+
+func versionOf(info fs.FileInfo) version {
+	v := version{size: info.Size(), modified: info.ModTime()}
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		v.inode = s.Ino
+	}
+	return v
+}
+
+// errChanging says that a file was written while it was read.
+var errChanging = errors.New("the file changes while it is read")
+
+// ReadFile reads the rules of a zone. Its error has the path, and the line if there is one.
+func ReadFile(zone, path string) (*rules.Rules, error) {
+	r, _, err := readFile(zone, path)
+	return r, err
+}
+
+func readFile(zone, path string) (*rules.Rules, version, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, version{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, version{}, err
+	}
+	v := versionOf(info)
+	if !info.Mode().IsRegular() {
+		return nil, v, fmt.Errorf("%s: not a regular file", path)
+	}
+	r, err := rules.Read(bufio.NewReaderSize(f, 64<<10), zone, path)
+	if info, statErr := f.Stat(); statErr == nil && versionOf(info) != v {
+		return nil, v, fmt.Errorf("%s: %w", path, errChanging)
+	}
+	if err != nil {
+		return nil, v, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, v, nil
+}
+
+// follow reads the file, and again when it has changed, until ctx ends.
+func (s *Source) follow(ctx context.Context) {
+	defer close(s.done)
+	f := follower{source: s}
+	s.firstErr = f.read()
+	const attempts = 10
+	for range attempts {
+		if !errors.Is(s.firstErr, errChanging) || !wait(ctx, pollInterval) {
+			break
+		}
+		s.firstErr = f.read()
+	}
+	close(s.first)
+	for wait(ctx, pollInterval) {
+		f.poll()
+	}
+}
+
+// follower is what follow knows of its file.
+type follower struct {
+	source *Source
+	// taken is the version that was read last, whether it could be read or not.
+	taken version
+	// seen is the version at the last look.
+	seen version
+}
+
+// poll looks at the file, and reads it if it is another one. One that takes the place of the
+// file was written before, and is read at once. One that is written in place is read when it has
+// been the same for pollInterval.
+func (f *follower) poll() {
+	s := f.source
+	info, err := os.Stat(s.config.Path)
+	if err != nil {
+		if f.taken != (version{}) || f.seen != (version{}) {
+			f.taken, f.seen = version{}, version{}
+			s.failed(err)
+		}
+		return
+	}
+	v := versionOf(info)
+	settled := v == f.seen || f.seen != (version{}) && v.inode != f.seen.inode
+	f.seen = v
+	if v == f.taken {
+		s.update(func(st *Status) {
+			if st.Problem == "" {
+				st.Checked = time.Now()
+			}
+		})
+		return
+	}
+	if settled {
+		_ = f.read() // logged there
+	}
+}
+
+// read reads the file.
+func (f *follower) read() error {
+	s := f.source
+	began := time.Now()
+	r, v, err := readFile(s.config.Zone, s.config.Path)
+	f.seen = v
+	if errors.Is(err, errChanging) {
+		f.seen = version{} // not settled
+		return err
+	}
+	f.taken = v
+	if err != nil {
+		s.failed(err)
+		return err
+	}
+	s.loaded(r, time.Since(began))
+	return nil
+}
+
+// wait waits for some time. It reports whether ctx has not ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/puntdns/puntdns/plugin/rpz/rules"
+)
+
+// Logger logs changes of state.
+type Logger interface {
+	Infof(format string, args ...any)
+	Warningf(format string, args ...any)
+}
+
+// Config says where the rules of a zone are from. It is comparable, and those that are equal
+// share a Source.
+type Config struct {
+	// Zone is the name of the policy zone, fully qualified and in lower case.
+	Zone string
+	// Path is a file, "" for a transfer.
+	Path string
+	// Primaries are addresses with a port, separated by spaces, in the order in which they are
+	// asked.
+	Primaries string
+	// Key signs transfers; the zero value is for none.
+	Key Key
+}
+
+// Place returns the path, or the primaries.
+func (c *Config) Place() string { return cmp.Or(c.Path, c.Primaries) }
+
+// String implements fmt.Stringer: the zone and its place.
+func (c *Config) String() string { return c.Zone + " of " + c.Place() }
+
+// Status is the state of a Source.
+type Status struct {
+	// Loaded is when the present rules were read, zero without any.
+	Loaded time.Time
+	// Checked is when they were last known to be those of the file or the primaries.
+	Checked time.Time
+	// Took is how long it took to read them.
+	Took time.Duration
+	// Failures are files that could not be read, and refreshes that have failed.
+	Failures uint64
+	// Problem says why the last read has failed, "" where it has not.
+	Problem string
+}
+
+// Source has the present rules of one zone.
+type Source struct {
+	config Config
+	log    Logger
+	refs   int // guarded by sourcesMu
+
+	rules   atomic.Pointer[rules.Rules]
+	changed atomic.Pointer[chan struct{}]
+	cancel  context.CancelFunc
+	first   chan struct{} // closed when a file was read for the first time, or has failed to
+	done    chan struct{} // closed when run has ended
+
+	mu     sync.Mutex
+	status Status // guarded by mu
+	// firstErr is why the first read of a file has failed. It is valid once first is closed.
+	firstErr error
+}
+
+// Config returns where the rules are from.
+func (s *Source) Config() Config { return s.config }
+
+// Rules returns the present rules, nil before the first ones and once they have expired.
+func (s *Source) Rules() *rules.Rules { return s.rules.Load() }
+
+// Changed returns a channel that is closed when the rules or the status change next.
+func (s *Source) Changed() <-chan struct{} { return *s.changed.Load() }
+
+// Status returns the present state.
+func (s *Source) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+var (
+	sourcesMu sync.Mutex // guards sources, and refs of each
+	sources   = map[Config]*Source{}
+)
+
+// Acquire follows a zone, or shares what others follow. A file has been read when it returns; its
+// error is for one that could not be read. The first transfer may take until later.
+func Acquire(c Config, log Logger) (*Source, error) {
+	sourcesMu.Lock()
+	s := sources[c]
+	if s == nil {
+		s = start(c, log)
+		sources[c] = s
+	}
+	s.refs++
+	sourcesMu.Unlock()
+	<-s.first
+	if s.firstErr != nil {
+		s.Release()
+		return nil, s.firstErr
+	}
+	return s, nil
+}
+
+// Release undoes one Acquire. The last one returns when the goroutine has ended.
+func (s *Source) Release() {
+	sourcesMu.Lock()
+	s.refs--
+	last := s.refs == 0
+	if last {
+		delete(sources, s.config)
+	}
+	sourcesMu.Unlock()
+	if last {
+		s.cancel()
+		<-s.done
+	}
+}
+
+// All returns the sources of the process, by zone and place.
+func All() []*Source {
+	sourcesMu.Lock()
+	defer sourcesMu.Unlock()
+	all := make([]*Source, 0, len(sources))
+	for _, s := range sources {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *Source) int { return strings.Compare(a.config.String(), b.config.String()) })
+	return all
+}
+
+func start(c Config, log Logger) *Source {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Source{config: c, log: log, cancel: cancel, first: make(chan struct{}), done: make(chan struct{})}
+	changed := make(chan struct{})
+	s.changed.Store(&changed)
+	if c.Path != "" {
+		go s.follow(ctx)
+	} else {
+		close(s.first)
+		go s.refresh(ctx)
+	}
+	return s
+}
+
+// loaded takes new rules.
+func (s *Source) loaded(r *rules.Rules, took time.Duration) {
+	s.rules.Store(r)
+	s.logLoaded(r, took)
+	s.update(func(st *Status) {
+		now := time.Now()
+		st.Loaded, st.Checked, st.Took, st.Problem = now, now, took, ""
+	})
+}
+
+// failed takes note that the rules could not be read, and logs it unless that is known.
+func (s *Source) failed(err error) {
+	problem, known := err.Error(), false
+	s.update(func(st *Status) {
+		known = st.Problem == problem
+		st.Problem = problem
+		st.Failures++
+	})
+	switch {
+	case known:
+	case s.Rules() != nil:
+		s.log.Warningf("Zone %s: the rules stay as they are: %v", s.config.Zone, err)
+	default:
+		s.log.Warningf("Zone %s has no rules: %v", s.config.Zone, err)
+	}
+}
+
+// update changes the status.
+func (s *Source) update(change func(*Status)) {
+	s.mu.Lock()
+	change(&s.status)
+	s.mu.Unlock()
+	again := make(chan struct{})
+	close(*s.changed.Swap(&again))
+}
+
+// logLoaded says what the rules are.
+func (s *Source) logLoaded(r *rules.Rules, took time.Duration) {
+	st := &r.Stats
+	s.log.Infof("Zone %s: %d rules for names and %d for addresses, serial %d, read in %s", &s.config, st.Names, st.Addresses, r.SOA.Serial, took.Round(time.Millisecond))
+	if n := st.Skipped[rules.ClientIP] + st.Skipped[rules.NSIP] + st.Skipped[rules.NSDName]; n > 0 {
+		s.log.Warningf("Zone %s: %d rules are skipped, their triggers are not supported: %d rpz-client-ip, %d rpz-nsip, %d rpz-nsdname",
+			s.config.Zone, n, st.Skipped[rules.ClientIP], st.Skipped[rules.NSIP], st.Skipped[rules.NSDName])
+	}
+	if st.Bad > 0 {
+		s.log.Warningf("Zone %s: %d records are no rules, and are skipped; the first is %s", s.config.Zone, st.Bad, st.FirstBad)
+	}
+}
