@@ -3,6 +3,7 @@
 package rules
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net/netip"
 	"strings"
@@ -82,16 +83,17 @@ func (r *Rules) HasAddresses(qtype uint16) bool {
 	return false
 }
 
-// Address returns the policy of the longest prefix that an address of all is in, 0 for none; of
-// prefixes of the same length, that of the smallest. The length of one of IPv4 counts from the
-// beginning of ::ffff:0:0/96.
+// Address returns the policy of the longest prefix that an address of all is in, 0 for none. The
+// length of one of IPv4 counts from the beginning of ::ffff:0:0/96. Of prefixes of the same length
+// it is that whose owner in the zone is the smallest in wire format, as in BIND: the last byte or
+// word of the address counts first.
 func (r *Rules) Address(all []netip.Addr) (p Policy, prefix netip.Prefix) {
 	if r.addresses == nil {
 		return 0, prefix
 	}
 	for _, a := range all {
 		found, policy, ok := r.addresses.LookupPrefixLPM(netip.PrefixFrom(a, a.BitLen()))
-		if ok && (p == 0 || precedes(found, prefix)) {
+		if ok && (p == 0 || found != prefix && precedes(found, prefix)) {
 			p, prefix = policy, found
 		}
 	}
@@ -104,7 +106,7 @@ func precedes(a, b netip.Prefix) bool {
 	if la != lb {
 		return la > lb
 	}
-	return a.Addr().Less(b.Addr())
+	return bytes.Compare(appendOwner(nil, a), appendOwner(nil, b)) < 0
 }
 
 // Records returns the local data of a policy for an owner, with TTLs of at most maxTTL seconds.

@@ -137,8 +137,12 @@ func TestAddress(t *testing.T) {
 128.1.zz.db8.2001.rpz-ip    CNAME rpz-drop.
 128.57.zz.1.0.db8.2001.rpz-ip CNAME .
 64.0.0.0.0.1.0.db9.2001.rpz-ip CNAME .
+32.9.1.0.198.rpz-ip CNAME .
+32.13.0.0.198.rpz-ip CNAME *.
+128.10.zz.5.2003.rpz-ip CNAME .
+128.f.zz.6.2003.rpz-ip CNAME *.
 `)
-	if s := r.Stats; s.Addresses != 8 || s.Bad != 0 || s.Names != 0 {
+	if s := r.Stats; s.Addresses != 12 || s.Bad != 0 || s.Names != 0 {
 		t.Fatalf("%+v", s)
 	}
 	for _, tt := range []struct{ asked, want string }{
@@ -155,6 +159,8 @@ func TestAddress(t *testing.T) {
 		{"10.1.2.3 192.0.2.7", "192.0.2.0/24 nxdomain"},
 		{"192.0.2.7 192.0.2.1", "192.0.2.1/32 passthru"},
 		{"192.0.2.5 192.0.2.1", "192.0.2.1/32 passthru"},
+		{"198.0.0.13 198.0.1.9", "198.0.1.9/32 nxdomain"},
+		{"2003:5::10 2003:6::f", "2003:6::f/128 nodata"},
 		{"192.0.2.7 2001:db8::1", "2001:db8::1/128 drop"},
 		{"192.0.2.7 2001:db8::2", "192.0.2.0/24 nxdomain"},
 	} {

@@ -140,3 +140,50 @@ func number(label []byte, base int, most uint64) (int, error) {
 	}
 	return int(v), nil
 }
+
+// appendOwner appends the owner of the rule for a prefix, without rpz-ip: what prefixOf decodes,
+// in the one form that BIND takes, with zz for the longest run of zeros, the first of several, if
+// it has two words or more.
+func appendOwner(b []byte, p netip.Prefix) []byte {
+	b = appendLabel(b, strconv.Itoa(p.Bits()))
+	if a := p.Addr(); a.Is4() {
+		for _, v := range reversed(a.As4()) {
+			b = appendLabel(b, strconv.Itoa(int(v)))
+		}
+		return b
+	}
+	a := p.Addr().As16()
+	var words [8]uint16
+	for i := range words {
+		words[i] = binary.BigEndian.Uint16(a[2*i:])
+	}
+	from, to := zeros(words)
+	for i := len(words) - 1; i >= 0; i-- {
+		if i == to-1 {
+			b = appendLabel(b, "zz")
+			i = from
+			continue
+		}
+		b = appendLabel(b, strconv.FormatUint(uint64(words[i]), 16))
+	}
+	return b
+}
+
+func appendLabel(b []byte, s string) []byte { return append(append(b, byte(len(s))), s...) }
+
+func reversed(b [4]byte) [4]byte { return [4]byte{b[3], b[2], b[1], b[0]} }
+
+// zeros returns the run of zeros that zz stands for, from == to for none.
+func zeros(words [8]uint16) (from, to int) {
+	for begin := 0; begin < len(words); {
+		end := begin
+		for end < len(words) && words[end] == 0 {
+			end++
+		}
+		if n := end - begin; n >= 2 && n > to-from {
+			from, to = begin, end
+		}
+		begin = end + 1
+	}
+	return from, to
+}
