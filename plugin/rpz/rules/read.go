@@ -12,7 +12,7 @@ import (
 const defaultTTL = 300
 
 // Read reads the rules of a zone from a master file (RFC 1035, section 5). $INCLUDE is refused.
-// Errors name the line of file.
+// Errors have the line, and file, unless that is empty.
 func Read(r io.Reader, origin, file string) (*Rules, error) {
 	b, err := NewBuilder(origin)
 	if err != nil {

@@ -56,7 +56,7 @@ func readFile(zone, path string) (*rules.Rules, version, error) {
 	if !info.Mode().IsRegular() {
 		return nil, v, fmt.Errorf("%s: not a regular file", path)
 	}
-	r, err := rules.Read(bufio.NewReaderSize(f, 64<<10), zone, path)
+	r, err := rules.Read(bufio.NewReaderSize(f, 64<<10), zone, "")
 	if info, statErr := f.Stat(); statErr == nil && versionOf(info) != v {
 		return nil, v, fmt.Errorf("%s: %w", path, errChanging)
 	}

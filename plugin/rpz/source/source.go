@@ -172,7 +172,7 @@ func (s *Source) failed(err error) {
 		st.Failures++
 	})
 	switch {
-	case known:
+	case known || s.config.Path != "" && s.Status().Loaded.IsZero(): // the start fails, and says why
 	case s.Rules() != nil:
 		s.log.Warningf("Zone %s: the rules stay as they are: %v", s.config.Zone, err)
 	default:
