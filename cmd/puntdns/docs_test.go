@@ -32,7 +32,7 @@ func TestDocumentedCorefiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("Corefile.example", func(t *testing.T) { check(t, string(example)) })
-	t.Run("Corefile.example, all of it", func(t *testing.T) { check(t, uncommented(withAudit(string(example)))) })
+	t.Run("Corefile.example, all of it", func(t *testing.T) { check(t, uncommented(withDirectives(string(example)))) })
 
 	for _, doc := range []struct{ file, fence, close string }{
 		{"README.md", "```\n", "```"},
@@ -46,6 +46,7 @@ func TestDocumentedCorefiles(t *testing.T) {
 		{"plugin/passthrough/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/private/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/ready/README.md", "~~~ corefile\n", "~~~"},
+		{"plugin/rpz/README.md", "~~~ corefile\n", "~~~"},
 	} {
 		text, err := os.ReadFile("../../" + doc.file)
 		if err != nil {
@@ -78,15 +79,14 @@ func isCorefile(block string) bool {
 	return strings.HasPrefix(first, ".")
 }
 
-// withAudit takes the # away from the lines of audit, which the example has as a whole behind one.
-func withAudit(corefile string) string {
-	begin := strings.Index(corefile, "    # audit ")
-	end := strings.Index(corefile, "\n    # }\n")
-	if begin < 0 || end < begin {
-		return corefile
-	}
-	end += len("\n    # }\n")
-	return corefile[:begin] + strings.ReplaceAll("\n"+corefile[begin:end], "\n    # ", "\n    ")[1:] + corefile[end:]
+// wholeDirective matches a directive that Corefile.example has as a whole behind #.
+var wholeDirective = regexp.MustCompile(`(?m)^    # [a-z]+ .*\{\n(?:    # .*\n)*?    # \}\n`)
+
+// withDirectives takes the # away from the lines of such directives.
+func withDirectives(corefile string) string {
+	return wholeDirective.ReplaceAllStringFunc(corefile, func(directive string) string {
+		return strings.ReplaceAll("\n"+directive, "\n    # ", "\n    ")[1:]
+	})
 }
 
 // uncommented takes the # away from the properties that have one.

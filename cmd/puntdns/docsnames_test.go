@@ -63,6 +63,7 @@ func TestDocumentedProperties(t *testing.T) {
 		"neutronhosts": {"plugin/neutronhosts/README.md", "neutronhosts"},
 		"ovnhosts":     {"plugin/ovnhosts/README.md", "ovnhosts"},
 		"private":      {"plugin/private/README.md", "private"},
+		"rpz":          {"plugin/rpz/README.md", "rpz"},
 	} {
 		t.Run(plugin, func(t *testing.T) {
 			wrong := ". {\n" + doc.line + " {\nnosuch\n}\n}\n"
@@ -82,7 +83,7 @@ func TestDocumentedProperties(t *testing.T) {
 				return
 			}
 
-			_, block, _ := strings.Cut(withAudit(readDoc(t, "Corefile.example")), "    "+doc.line+" {\n")
+			_, block, _ := strings.Cut(withDirectives(readDoc(t, "Corefile.example")), "    "+doc.line+" {\n")
 			block, _, _ = strings.Cut(block, "\n    }")
 			compare(t, "property", code, found(`(?m)^        (?:# )?([a-z]\w*)`, block))
 		})
@@ -96,6 +97,7 @@ func TestDocumentedMetrics(t *testing.T) {
 		{"coredns_neutronhosts_", "plugin/neutronhosts/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/neutronhosts/README.md"},
 		{"coredns_private_", "plugin/private/metrics.go", `Name: "(\w+)"`, "plugin/private/README.md"},
 		{"coredns_ovnhosts_", "plugin/ovnhosts/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/ovnhosts/README.md"},
+		{"coredns_rpz_", "plugin/rpz/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/rpz/README.md"},
 	} {
 		_, section, _ := strings.Cut(readDoc(t, of.readme), "\n## Metrics\n")
 		section, _, _ = strings.Cut(section, "\n## ")

@@ -129,7 +129,7 @@ const (
 	ReasonTransfer     = "transfer"      // AXFR or IXFR: REFUSED
 	ReasonLoop         = "loop"          // forward would ask the guest what it asks
 	ReasonUnpackable   = "unpackable"    // the plugins' answer is no DNS message: SERVFAIL
-	ReasonUnanswered   = "unanswered"    // the chain ended without an answer, as with drop of acl
+	ReasonUnanswered   = "unanswered"    // the chain ended without an answer, as with drop of acl, and of rpz
 	ReasonAddress      = "address"       // to an address that is none of the guest's resolver addresses, any more perhaps
 	ReasonForeign      = "foreign"       // a packet-in that no flow of ours caused
 	ReasonUndecodable  = "undecodable"   // a packet-in that breaks the protocol

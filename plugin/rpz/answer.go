@@ -110,12 +110,15 @@ func cnameOf(m *dns.Msg, owner string, qtype uint16) *dns.CNAME {
 // their signatures.
 func recordsOf(m *dns.Msg, owner string) (all []dns.RR) {
 	for _, rr := range m.Answer {
-		h := rr.Header()
-		switch {
-		case strings.EqualFold(h.Name, owner):
-			all = append(all, rr)
-		case h.Rrtype == dns.TypeDNAME && dns.IsSubDomain(h.Name, owner):
-			all = append(all, rr)
+		switch h := rr.Header(); h.Rrtype {
+		case dns.TypeCNAME, dns.TypeRRSIG:
+			if strings.EqualFold(h.Name, owner) {
+				all = append(all, rr)
+			}
+		case dns.TypeDNAME:
+			if dns.IsSubDomain(h.Name, owner) {
+				all = append(all, rr)
+			}
 		}
 	}
 	return all

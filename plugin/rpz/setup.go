@@ -15,7 +15,7 @@ import (
 
 func init() { plugin.Register(name, setup) }
 
-// setup only parses; OnStartup reads the zones. cmd/puntdns/reload.go shows when the callbacks are
+// setup only parses; the callbacks read the zones. cmd/puntdns/reload.go shows when the callbacks are
 // called.
 func setup(c *caddy.Controller) error {
 	h, err := readHandler(c)
@@ -26,16 +26,18 @@ func setup(c *caddy.Controller) error {
 		h.Next = next
 		return h
 	})
-	// The zones of one block share the handler.
-	var once sync.Once
-	closeOnce := func() error {
-		once.Do(h.close)
+	closeOnce := sync.OnceValue(func() error {
+		h.close()
 		return nil
-	}
-	c.OnStartup(func() error {
+	})
+	openOnce := sync.OnceValue(func() error {
 		corefile.OnFailedStart(closeOnce)
 		return h.open()
 	})
+	// A first start fails before plugins above this one connect to anything. A reload has had the
+	// files read by its trial.
+	c.OnFirstStartup(openOnce)
+	c.OnStartup(openOnce)
 	c.OnShutdown(closeOnce)
 	return nil
 }
