@@ -35,7 +35,7 @@ func setup(c *caddy.Controller) error {
 		return h.open()
 	})
 	// A first start fails before plugins above this one connect to anything. A reload has had the
-	// files read by its trial.
+	// files looked at by its trial.
 	c.OnFirstStartup(openOnce)
 	c.OnStartup(openOnce)
 	c.OnShutdown(closeOnce)
@@ -70,7 +70,7 @@ func (h *Handler) close() {
 }
 
 // Check does what a start does with the directive of one server block, but for asking primaries:
-// it returns the same errors. Files are read, and forgotten.
+// it returns the same errors, but for those far behind the beginning of a file.
 func Check(c *caddy.Controller, _ func(directive string) bool) error {
 	h, err := readHandler(c)
 	if err != nil {
@@ -80,7 +80,7 @@ func Check(c *caddy.Controller, _ func(directive string) bool) error {
 		if z.config.Path == "" {
 			continue
 		}
-		if _, err := source.ReadFile(z.config.Zone, z.config.Path); err != nil {
+		if err := source.CheckFile(z.config.Zone, z.config.Path); err != nil {
 			return h.zoneError(z, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"syscall"
@@ -36,26 +37,49 @@ func versionOf(info fs.FileInfo) version {
 // errChanging says that a file was written while it was read.
 var errChanging = errors.New("the file changes while it is read")
 
-// ReadFile reads the rules of a zone. Its error has the path, and the line if there is one.
-func ReadFile(zone, path string) (*rules.Rules, error) {
-	r, _, err := readFile(zone, path)
-	return r, err
+// checkedSize is how much of a file CheckFile reads, in bytes.
+const checkedSize = 1 << 20
+
+// CheckFile returns what is wrong with a file, as far as its beginning tells: a trial is not to
+// take as long as it takes to read all of a large one.
+func CheckFile(zone, path string) error {
+	f, _, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := &io.LimitedReader{R: f, N: checkedSize}
+	if _, err := rules.Read(r, zone, ""); err != nil && r.N > 0 { // else the end may be missing
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }
 
-func readFile(zone, path string) (*rules.Rules, version, error) {
+// open opens a regular file.
+func open(path string) (*os.File, version, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, version{}, err
 	}
-	defer f.Close()
 	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s: not a regular file", path)
+	default:
+		return f, versionOf(info), nil
+	}
+	f.Close()
+	return nil, version{}, err
+}
+
+// readFile reads the rules of a zone. Its error has the path, and the line if there is one.
+func readFile(zone, path string) (*rules.Rules, version, error) {
+	f, v, err := open(path)
 	if err != nil {
-		return nil, version{}, err
+		return nil, v, err
 	}
-	v := versionOf(info)
-	if !info.Mode().IsRegular() {
-		return nil, v, fmt.Errorf("%s: not a regular file", path)
-	}
+	defer f.Close()
 	r, err := rules.Read(bufio.NewReaderSize(f, 64<<10), zone, "")
 	if info, statErr := f.Stat(); statErr == nil && versionOf(info) != v {
 		return nil, v, fmt.Errorf("%s: %w", path, errChanging)

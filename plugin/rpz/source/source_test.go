@@ -225,6 +225,27 @@ func TestUnreadableFile(t *testing.T) {
 	}
 }
 
+// Of a file CheckFile looks at the beginning.
+func TestCheckFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "zone")
+	long := strings.Repeat("a.example CNAME .\n", checkedSize/10)
+	for _, tt := range []struct {
+		name, text string
+		ok         bool
+	}{
+		{"right", zoneText(1, "a.example CNAME .\n"), true},
+		{"an error", zoneText(1, "a.example CNA\n"), false},
+		{"no SOA", "a.example 60 CNAME .\n", false},
+		{"long", zoneText(1, long), true},
+		{"an error at the beginning of a long one", zoneText(1, "a.example CNA\n"+long), false},
+	} {
+		write(t, path, tt.text)
+		if err := CheckFile("rpz.", path); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
 // primary is a server of one zone.
 type primary struct {
 	addr string
