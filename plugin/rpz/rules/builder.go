@@ -201,28 +201,21 @@ func (b *Builder) addAddress(prefix netip.Prefix, self string, group []dns.RR) e
 // policy returns the policy of an owner that has one of old already, 0 for none, and gets
 // records. self is what a CNAME has as its target in an obsolete form of Passthru.
 func (b *Builder) policy(old Policy, group []dns.RR, self string) (Policy, error) {
+	p := old
 	var set []byte
-	hadCNAME := false
+	hasCNAME := false // in set, which has nothing else then
 	if old >= firstLocal {
 		set = b.rules.set(old)
 		set = set[:len(set):len(set)]
-		hadCNAME = binary.BigEndian.Uint16(set[1:]) == dns.TypeCNAME // behind the root
+		hasCNAME = binary.BigEndian.Uint16(set[1:]) == dns.TypeCNAME // behind the root
 	}
-	p := old
 	for _, rr := range group {
-		cname, isCNAME := rr.(*dns.CNAME)
-		if isCNAME {
-			action := specialTargets[dns.CanonicalName(cname.Target)]
-			if self != "" && dns.CanonicalName(cname.Target) == self {
-				action = Passthru
+		if action := actionOf(rr, self); action != NoAction {
+			if p != 0 && p != Policy(action) {
+				return old, errCNAME
 			}
-			if action != NoAction {
-				if p != 0 && p != Policy(action) {
-					return old, errCNAME
-				}
-				p = Policy(action)
-				continue
-			}
+			p = Policy(action)
+			continue
 		}
 		record, err := packed(rr)
 		if err != nil {
@@ -232,16 +225,30 @@ func (b *Builder) policy(old Policy, group []dns.RR, self string) (Policy, error
 		if contains(set, record) {
 			continue
 		}
-		if p != 0 && (p < firstLocal || isCNAME || hadCNAME) {
+		isCNAME := rr.Header().Rrtype == dns.TypeCNAME
+		if p != 0 && (p < firstLocal || isCNAME || hasCNAME) {
 			return old, errCNAME
 		}
-		set, hadCNAME = append(set, record...), isCNAME
+		set, hasCNAME = append(set, record...), isCNAME
 		p = firstLocal // the place follows
 	}
-	if len(set) == 0 || p < firstLocal {
+	if p < firstLocal {
 		return p, nil
 	}
 	return b.intern(set)
+}
+
+// actionOf returns the action that a CNAME record stands for, NoAction for any other record.
+func actionOf(rr dns.RR, self string) Action {
+	cname, ok := rr.(*dns.CNAME)
+	if !ok {
+		return NoAction
+	}
+	target := dns.CanonicalName(cname.Target)
+	if self != "" && target == self {
+		return Passthru
+	}
+	return specialTargets[target]
 }
 
 var errCNAME = errors.New("a CNAME record and another record, expected either")
