@@ -25,14 +25,13 @@ type SwitchRef struct {
 // case of its letters, and never a name. So nobody else can come to be meant by naming a
 // switch like that.
 func ParseSwitchRef(s string) (SwitchRef, error) {
-	id, err := ovsdb.ParseUUID(s)
-	switch {
-	case err != nil:
-		return SwitchRef{Name: s}, nil
-	case id == ovsdb.UUID{}:
-		return SwitchRef{}, fmt.Errorf("%s: no row has this UUID", s)
+	if id, err := ovsdb.ParseUUID(s); err == nil {
+		if id == (ovsdb.UUID{}) {
+			return SwitchRef{}, fmt.Errorf("%s: no row has this UUID", s)
+		}
+		return SwitchRef{ID: origin.Network(id)}, nil
 	}
-	return SwitchRef{ID: origin.Network(id)}, nil
+	return SwitchRef{Name: s}, nil
 }
 
 // IsZero reports whether r refers to no switch.

@@ -144,8 +144,6 @@ func BenchmarkJoined(b *testing.B) {
 func BenchmarkJoinedMemory(b *testing.B) {
 	for _, count := range []int{10, 1000, 10_000} {
 		b.Run(fmt.Sprintf("%d networks", count), func(b *testing.B) {
-			var joined *Joined
-			var all []*Directory
 			used := func() uint64 {
 				var m runtime.MemStats
 				runtime.GC()
@@ -153,19 +151,18 @@ func BenchmarkJoinedMemory(b *testing.B) {
 				return m.HeapAlloc
 			}
 			for b.Loop() {
-				joined, all = nil, nil
 				start := used()
-				all = benchDirectories(count)
+				all := benchDirectories(count)
 				names := used()
-				joined = joinAll(all)
+				joined := joinAll(all)
 				end := used()
+				runtime.KeepAlive(joined)
+				runtime.KeepAlive(all)
 				total := float64(count * (benchNames + 1))
 				b.ReportMetric(float64(names-start)/total, "B/name")
 				b.ReportMetric(float64(end-names)/total, "B/name-index")
 				b.ReportMetric(float64(end-start)/float64(names-start), "ratio")
 			}
-			runtime.KeepAlive(joined)
-			runtime.KeepAlive(all)
 		})
 	}
 }

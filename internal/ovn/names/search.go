@@ -166,24 +166,23 @@ func (j *Joined) empty(name, domain string) bool {
 	if Under(domain, name) && j.anyEmpty(name, domain, j.terms.find(nameTerm(kindAnyBare, ""))) {
 		return true
 	}
-	if j.emptyReverse(name, domain) {
-		return true
-	}
-	empty := false
-	if j.wildcards > 0 {
-		j.walkWildcards(name, domain, func(encloser string, next cursor) bool {
-			for _, k := range [...]kind{kindWildcard, kindNoData} {
-				c := j.terms.find(nameTerm(k, encloser))
-				for others := next; c.valid() && !empty; c.next(j.order) {
-					if j.skip(&c, &others); !c.valid() {
-						break
-					}
-					empty = j.at(c.network()).directory.Empty(name, domain)
+	return j.emptyReverse(name) || j.wildcards > 0 && j.emptyByWildcard(name, domain)
+}
+
+// emptyByWildcard reports whether any network does by a wildcard.
+func (j *Joined) emptyByWildcard(name, domain string) (empty bool) {
+	j.walkWildcards(name, domain, func(encloser string, next cursor) bool {
+		for _, k := range [...]kind{kindWildcard, kindNoData} {
+			c := j.terms.find(nameTerm(k, encloser))
+			for others := next; c.valid() && !empty; c.next(j.order) {
+				if j.skip(&c, &others); !c.valid() {
+					break
 				}
+				empty = j.at(c.network()).directory.Empty(name, domain)
 			}
-			return empty
-		})
-	}
+		}
+		return empty
+	})
 	return empty
 }
 
@@ -198,7 +197,7 @@ func (j *Joined) anyEmpty(name, domain string, c cursor) bool {
 }
 
 // emptyReverse reports whether a name is above the reverse name of an address that has names.
-func (j *Joined) emptyReverse(name, domain string) bool {
+func (j *Joined) emptyReverse(name string) bool {
 	if name == "arpa." {
 		return j.subnets4.root != nil || j.subnets6.root != nil
 	}
