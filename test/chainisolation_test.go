@@ -100,6 +100,12 @@ func newIsolated(t *testing.T, r *rand.Rand) *isolated {
 		if err := os.WriteFile(filepath.Join(dir, tenant+".zone"), []byte(zone), 0o644); err != nil {
 			t.Fatal(err)
 		}
+		policy := fmt.Sprintf("$ORIGIN %[1]s.rpz.\n$TTL 60\n@ SOA ns.%[1]s hostmaster 1 3600 600 86400 60\n@ NS ns.%[1]s\n"+
+			"any.example.org TXT %[1]s\n*.alias.example.org CNAME *.garden.example.\nwho.example CNAME rpz-tcp-only.\n32.7.2.0.192.rpz-ip A %[2]s\n"+
+			"32.7.100.51.198.rpz-ip CNAME www.%[1]s.example.\n32.7.113.0.203.rpz-ip CNAME .\n", tenant, own[0])
+		if err := os.WriteFile(filepath.Join(dir, tenant+".rpz"), []byte(policy), 0o644); err != nil {
+			t.Fatal(err)
+		}
 		places = append(places, "$UP-"+tenant, up.Addr, "$OWN4-"+tenant, own[0], "$OWN6-"+tenant, own[1])
 	}
 	n.places = strings.NewReplacer(places...)

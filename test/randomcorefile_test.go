@@ -54,6 +54,10 @@ var phrases = map[string][]string{
 		"rewrite continue ttl regex .* 7",
 		"rewrite cname exact target.example.org. db.internal.",
 	},
+	"rpz": {
+		"rpz {\n zone $TENANT.rpz file $DIR/$TENANT.rpz\n }",
+		"rpz {\n zone other.rpz file $DIR/other.rpz policy log\n zone $TENANT.rpz file $DIR/$TENANT.rpz\n log 5\n }",
+	},
 	"template": {
 		"template IN TXT who.example {\n answer \"{{ .Name }} 60 IN TXT \\\"{{ .Meta \\\"ofpunt/switch\\\" }} {{ .Meta \\\"ofpunt/port\\\" }}\\\"\"\n }",
 		"template IN TXT who.example {\n answer \"{{ .Name }} 0 IN TXT \\\"{{ .Meta \\\"ofpunt/port\\\" }} {{ .Remote }}\\\"\"\n }",

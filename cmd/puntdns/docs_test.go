@@ -37,6 +37,7 @@ func TestDocumentedCorefiles(t *testing.T) {
 	for _, doc := range []struct{ file, fence, close string }{
 		{"README.md", "```\n", "```"},
 		{"docs/audit.md", "~~~ corefile\n", "~~~"},
+		{"docs/guests.md", "```\n", "```"},
 		{"docs/labels.md", "~~~ corefile\n", "~~~"},
 		{"docs/openstack.md", "```\n", "```"},
 		{"ofpunt/README.md", "~~~ corefile\n", "~~~"},
