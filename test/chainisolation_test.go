@@ -108,6 +108,10 @@ func newIsolated(t *testing.T, r *rand.Rand) *isolated {
 		}
 		places = append(places, "$UP-"+tenant, up.Addr, "$OWN4-"+tenant, own[0], "$OWN6-"+tenant, own[1])
 	}
+	first := "$ORIGIN first.rpz.\n$TTL 60\n@ SOA ns hostmaster 1 3600 600 86400 60\n@ NS ns\n*.example.org CNAME .\n"
+	if err := os.WriteFile(filepath.Join(dir, "first.rpz"), []byte(first), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	n.places = strings.NewReplacer(places...)
 	return n
 }

@@ -56,7 +56,7 @@ var phrases = map[string][]string{
 	},
 	"rpz": {
 		"rpz {\n zone $TENANT.rpz file $DIR/$TENANT.rpz\n }",
-		"rpz {\n zone other.rpz file $DIR/other.rpz policy log\n zone $TENANT.rpz file $DIR/$TENANT.rpz\n log 5\n }",
+		"rpz {\n zone first.rpz file $DIR/first.rpz policy log\n zone $TENANT.rpz file $DIR/$TENANT.rpz\n log 5\n }",
 	},
 	"template": {
 		"template IN TXT who.example {\n answer \"{{ .Name }} 60 IN TXT \\\"{{ .Meta \\\"ofpunt/switch\\\" }} {{ .Meta \\\"ofpunt/port\\\" }}\\\"\"\n }",
