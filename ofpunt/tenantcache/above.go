@@ -73,7 +73,7 @@ func (q *query) WriteMsg(m *dns.Msg) error {
 		// *cache* stores no truncated answer, so this is the one that was marked.
 		m.Truncated = q.truncated.Load()
 	}
-	return q.ResponseWriter.WriteMsg(unprefixed(m, q.prefix, q.name))
+	return q.ResponseWriter.WriteMsg(unprefixed(m, q.prefix))
 }
 
 // above stands before *cache*.
@@ -140,8 +140,8 @@ func prefixed(m *dns.Msg, prefix, name string) *dns.Msg {
 	return m
 }
 
-// unprefixed undoes prefixed. The answer to name has the name as it was asked in its question.
-func unprefixed(m *dns.Msg, prefix, name string) *dns.Msg {
+// unprefixed undoes prefixed. Names are as they were, upper case included.
+func unprefixed(m *dns.Msg, prefix string) *dns.Msg {
 	if prefix == "" || len(m.Question) != 1 || !strings.HasPrefix(m.Question[0].Name, prefix) {
 		return m
 	}

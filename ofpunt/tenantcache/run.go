@@ -43,9 +43,6 @@ func (x *run) Value(key any) any {
 	return x.Context.Value(key)
 }
 
-// Err implements context.Context: it is that of the query, without what query.Err tells *cache*.
-func (x *run) Err() error { return x.query.Context.Err() }
-
 // runOf returns the innermost run of ctx, nil if it has none.
 func runOf(ctx context.Context) *run {
 	x, _ := ctx.Value(runKey{}).(*run)
