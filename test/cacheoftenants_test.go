@@ -73,8 +73,8 @@ told.example {
 				check(ctx, t, g, resolver, "x.told.example.", dns.TypeTXT, `NOERROR "`+sw+`"`)
 			}
 		}
-		if got, want := hits(s), float64((round+1)*16-1-(1+2)-2*2-2); got != want {
-			t.Errorf("round %d: %v hits, want %v: all but one for both, one to learn and one each, one for each address, and one for each switch", round, got, want)
+		if got, want := hits(s), float64((round+1)*16-1-(1+2)-2-2); got != want {
+			t.Errorf("round %d: %v hits, want %v: all but one for both, one to learn and one each, one for each address, which both have, and one for each switch", round, got, want)
 		}
 	}
 	if got := up.Count("www.example.org."); got != 1 {
