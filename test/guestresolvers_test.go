@@ -29,6 +29,7 @@ var guestDomains = []guestDomain{
 	{"red", "cloud.example.com", true, "10.0.1.101"},     // delegated without DS records
 	{"gold", "private.example.com", false, "10.0.1.102"}, // not delegated in a zone that is signed
 	{"green", "home.arpa", true, "10.0.1.103"},           // the tenant's domain itself is delegated so
+	{"lime", "cloud.home.arpa", true, "10.0.1.105"},      // it is below that
 	{"blue", "cloud.internal", false, "10.0.1.104"},      // there is no such top-level domain
 }
 
