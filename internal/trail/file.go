@@ -44,8 +44,10 @@ type Rotation struct {
 type file struct {
 	path string
 	log  Logger
-	f    *os.File // nil while it is not open
-	info fs.FileInfo
+	// timeouts are those of the writer.
+	timeouts *timeouts
+	f        *os.File // nil while it is not open
+	info     fs.FileInfo
 	// born is when the file was made, of one that is regular.
 	born time.Time
 	// mayRotate is when a rotation may be tried, after one that has failed.
@@ -125,7 +127,7 @@ func (s *file) write(ctx context.Context, p []byte) (n int, err error) {
 	}
 	if !s.info.Mode().IsRegular() {
 		// A pipe may be full for good.
-		_ = s.f.SetWriteDeadline(time.Now().Add(writeTimeout))
+		_ = s.f.SetWriteDeadline(time.Now().Add(s.timeouts.write))
 		defer context.AfterFunc(ctx, func() { _ = s.f.SetWriteDeadline(time.Now()) })()
 		n, err = s.f.Write(p)
 		return wholeLines(p, n), err

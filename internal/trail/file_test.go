@@ -240,7 +240,7 @@ func TestTwoProcesses(t *testing.T) {
 	c := Config{Queue: 16 << 20, Rotation: Rotation{Size: 4 << 10, Keep: -1}}
 	var all []*Writer
 	for range 2 {
-		w := newWriter(to, c, log)
+		w := newPatientWriter(to, c, log)
 		if err := w.sink.open(); err != nil {
 			t.Fatal(err)
 		}

@@ -101,6 +101,13 @@ func await(t testing.TB, what string, done func() bool) {
 	}
 }
 
+// newPatientWriter makes a writer whose target may be as slow as a busy machine.
+func newPatientWriter(t Target, c Config, log Logger) *Writer {
+	w := newWriter(t, c, log)
+	w.timeouts = timeouts{write: wait, flush: wait}
+	return w
+}
+
 func acquire(t testing.TB, target string, c Config, log Logger) *Lease {
 	t.Helper()
 	to, err := ParseTarget(target)
@@ -110,7 +117,7 @@ func acquire(t testing.TB, target string, c Config, log Logger) *Lease {
 	if c.Queue == 0 {
 		c.Queue = 1 << 20
 	}
-	l, err := Acquire(to, c, log)
+	l, err := acquireFrom(to, c, log, newPatientWriter)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,16 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// dialTimeout is how long a connection may take, and writeTimeout how long a collector may
-	// take no byte. A connection that is slower is closed.
-	dialTimeout  = 2 * time.Second
-	writeTimeout = 5 * time.Second
-)
+// dialTimeout is how long a connection may take.
+const dialTimeout = 2 * time.Second
 
-// socket is a sink: a collector that listens on a stream socket.
+// socket is a sink: a collector that listens on a stream socket. A connection that takes no byte for
+// timeouts.write is closed.
 type socket struct {
 	network, address string
+	timeouts         *timeouts
 	conn             net.Conn // nil while there is none
 }
 
@@ -41,7 +39,7 @@ func (s *socket) write(ctx context.Context, p []byte) (n int, err error) {
 			return 0, err
 		}
 	}
-	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = s.conn.SetWriteDeadline(time.Now().Add(s.timeouts.write))
 	conn := s.conn
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Now()) })
 	n, err = conn.Write(p)

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -39,13 +40,36 @@ func collect(t *testing.T, ln net.Listener, lines chan<- line) (hangUp func()) {
 	}
 }
 
+// acquireGone is acquire for a collector that is not there at the end: nothing is gained by waiting
+// for it.
+func acquireGone(t *testing.T, target string, log Logger) *Lease {
+	t.Helper()
+	to, err := ParseTarget(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := acquireFrom(to, Config{Queue: 1 << 20}, log, func(to Target, c Config, log Logger) *Writer {
+		w := newPatientWriter(to, c, log)
+		w.timeouts.flush = time.Millisecond
+		return w
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Release)
+	return l
+}
+
 // A collector that comes late, goes and comes back gets each line once, in order.
 func TestCollectorComesAndGoes(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		t.Run(network, func(t *testing.T) {
 			address := filepath.Join(t.TempDir(), "socket")
 			if network == "tcp" {
-				ln, err := net.Listen("tcp", "127.0.0.1:0")
+				// An address of this test alone: no other takes the port while nobody listens.
+				pid := os.Getpid()
+				host := net.IPv4(127, 77, byte(pid>>8), byte(pid)).String()
+				ln, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -54,7 +78,7 @@ func TestCollectorComesAndGoes(t *testing.T) {
 			}
 			log := new(logged)
 			target := network + ":" + address
-			l := acquire(t, target, Config{}, log)
+			l := acquireGone(t, target, log)
 			lines := make(chan line, 1000)
 			var all []line
 			n := 0
@@ -120,13 +144,17 @@ func TestCollectorHangs(t *testing.T) {
 	})
 	s, _ := statsOf("unix:" + address)
 	dropped := int(s.Dropped)
-	released := make(chan struct{})
+	released := make(chan bool, 1)
 	var seq, lost uint64
 	queries := 0
 	go func() {
-		defer close(released)
-		await(t, "room", func() bool { s, _ := statsOf("unix:" + address); return s.Queued < limit/2 })
+		end := time.Now().Add(wait)
+		for s, _ := statsOf("unix:" + address); s.Queued > 0 && time.Now().Before(end); s, _ = statsOf("unix:" + address) {
+			time.Sleep(time.Millisecond)
+		}
+		s, _ := statsOf("unix:" + address)
 		l.Release()
+		released <- s.Queued == 0
 	}()
 	for r := bufio.NewScanner(c); r.Scan(); {
 		var l line
@@ -144,7 +172,9 @@ func TestCollectorHangs(t *testing.T) {
 			queries++
 		}
 	}
-	<-released
+	if !<-released {
+		t.Error("the queue is not emptied")
+	}
 	if int(lost) != dropped || queries+dropped != n {
 		t.Errorf("%d lines told as lost, %d counted, %d of %d come", lost, dropped, queries, n)
 	}
@@ -153,7 +183,7 @@ func TestCollectorHangs(t *testing.T) {
 // The end of the last lease does not wait for a collector that is not there.
 func TestEndWithoutCollector(t *testing.T) {
 	log := new(logged)
-	l := acquire(t, "unix:"+filepath.Join(t.TempDir(), "none"), Config{}, log)
+	l := acquireGone(t, "unix:"+filepath.Join(t.TempDir(), "none"), log)
 	l.Append(members(0))
 	ended := make(chan struct{})
 	go func() { l.Release(); close(ended) }()

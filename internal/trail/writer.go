@@ -25,11 +25,17 @@ const (
 	// gatherTime is how long lines are gathered for one write: to wake the writer for each
 	// query would cost more than the rest.
 	gatherTime = 50 * time.Millisecond
+	// writeTimeout is how long a pipe or a collector may take no byte.
+	writeTimeout = 5 * time.Second
 	// flushTimeout is how long the lines of the queue may take when the last lease ends.
 	flushTimeout = time.Second
-	// maintainInterval is the time between looks at the age of files.
-	maintainInterval = time.Minute
 )
+
+// timeouts are those of a writer. Tests raise them.
+type timeouts struct{ write, flush time.Duration }
+
+// maintainInterval is the time between looks at the age of files.
+const maintainInterval = time.Minute
 
 // Logger logs changes of state.
 type Logger interface {
@@ -49,7 +55,7 @@ type sink interface {
 	// open makes what can be had before the first write.
 	open() error
 	// write writes whole lines, and returns how many bytes of whole lines it has written. The
-	// rest is for the next call. It does not block for longer than writeTimeout, nor when ctx
+	// rest is for the next call. It does not block for longer than timeouts.write, nor when ctx
 	// has ended.
 	write(ctx context.Context, p []byte) (n int, err error)
 	// maintain is called now and then.
@@ -64,6 +70,8 @@ type Writer struct {
 	queue  *queue
 	sink   sink
 	config atomic.Pointer[Config]
+	// timeouts are not changed once the writer has started.
+	timeouts timeouts
 	// leases are those who write here; the last one's Config is in force. writersMu guards it.
 	leases []*Lease
 	// stop is closed when no line comes any more, and done when all are written.
@@ -90,6 +98,11 @@ var (
 // Acquire returns a lease of the writer of a target, which starts with the first one. It is an
 // error if a file can't be opened; a socket is connected later.
 func Acquire(t Target, c Config, log Logger) (*Lease, error) {
+	return acquireFrom(t, c, log, newWriter)
+}
+
+// acquireFrom is Acquire with what makes a writer.
+func acquireFrom(t Target, c Config, log Logger, newWriter func(Target, Config, Logger) *Writer) (*Lease, error) {
 	writersMu.Lock()
 	defer writersMu.Unlock()
 	w := writers[t]
@@ -108,16 +121,19 @@ func Acquire(t Target, c Config, log Logger) (*Lease, error) {
 }
 
 func newWriter(t Target, c Config, log Logger) *Writer {
-	w := &Writer{target: t, log: log, queue: newQueue(c.Queue), stop: make(chan struct{}), done: make(chan struct{})}
+	w := &Writer{
+		target: t, log: log, queue: newQueue(c.Queue), timeouts: timeouts{writeTimeout, flushTimeout},
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
 	w.config.Store(&c)
 	if t.Network == "file" {
 		w.sink = &file{
-			path: t.Address, log: log,
+			path: t.Address, log: log, timeouts: &w.timeouts,
 			rotation: func() Rotation { return w.config.Load().Rotation },
 			rotated:  func() { w.rotated.Add(1) },
 		}
 	} else {
-		w.sink = &socket{network: t.Network, address: t.Address}
+		w.sink = &socket{network: t.Network, address: t.Address, timeouts: &w.timeouts}
 	}
 	return w
 }
@@ -178,7 +194,7 @@ func (w *Writer) run() {
 			return
 		case <-w.stop:
 		}
-		t := time.NewTimer(flushTimeout)
+		t := time.NewTimer(w.timeouts.flush)
 		defer t.Stop()
 		select {
 		case <-ctx.Done():
