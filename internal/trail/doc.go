@@ -18,5 +18,5 @@
 // Each Writer has one goroutine, which alone uses the sink.
 //
 //	writersMu  which writers there are, and the leases of each
-//	queue.mu   the lines; held for no longer than one line is copied
+//	queue.mu   the lines; held while one line is copied, and a chunk is made now and then for many
 package trail

@@ -306,9 +306,9 @@ func TestHalfLine(t *testing.T) {
 	}
 }
 
-// A write of which the disk takes a part only leaves no half line, and what is left of it is
-// written when there is room.
-func TestPartOfAWrite(t *testing.T) {
+// smallDisk returns a folder with room for 64 KiB.
+func smallDisk(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	if err := unix.Mount("trail", dir, "tmpfs", 0, "size=64k"); err != nil {
 		t.Skipf("no file system to fill: mount needs root: %v", err)
@@ -318,6 +318,13 @@ func TestPartOfAWrite(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return dir
+}
+
+// A write of which the disk takes a part only leaves no half line, and what is left of it is
+// written when there is room.
+func TestPartOfAWrite(t *testing.T) {
+	dir := smallDisk(t)
 	path, filler := filepath.Join(dir, "audit.json"), filepath.Join(dir, "filler")
 	if err := os.WriteFile(filler, make([]byte, 32<<10), 0o600); err != nil {
 		t.Fatal(err)
@@ -341,6 +348,36 @@ func TestPartOfAWrite(t *testing.T) {
 	if log.count("not written") != 1 || log.count("written again") != 1 || len(log.lines) != 2 {
 		t.Error(log.lines)
 	}
+}
+
+// Old files that are due are removed while the disk is full: that may be what gives it room.
+func TestPruneOnFullDisk(t *testing.T) {
+	dir := smallDisk(t)
+	path := filepath.Join(dir, "audit.json")
+	old := path + time.Now().Add(-time.Hour).UTC().Format(rotatedLayout)
+	if err := os.WriteFile(old, make([]byte, 32<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	to, log := Target{"file", path}, new(logged)
+	c := Config{Queue: 1 << 20, Rotation: Rotation{Age: 1000 * time.Hour, Keep: -1}}
+	l, err := acquireFrom(to, c, log, func(to Target, c Config, log Logger) *Writer {
+		w := newPatientWriter(to, c, log)
+		w.maintainEvery = time.Millisecond
+		return w
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Release)
+	const n = 1500 // some 50 KiB
+	for i := range n {
+		l.Append(members(i))
+	}
+	await(t, "a full disk", func() bool { s, _ := statsOf(path); return !s.Up })
+	c.Rotation.KeepAge = time.Minute
+	acquire(t, path, c, log)
+	await(t, "all lines", func() bool { s, _ := statsOf(path); return s.Up && s.Written == n+1 })
+	checkNumbers(t, decoded(t, read(t, path)), n)
 }
 
 // While the disk is full, lines wait; those over the bound are lost, and a line says how many,

@@ -32,9 +32,8 @@ type queue struct {
 	// wake has an element when there are lines for a writer that has seen none; hurry when the
 	// queue is half full.
 	wake, hurry chan struct{}
-	// dropped counts lines that were lost since the queue was full, and late those that came
-	// when it was closed.
-	dropped, late atomic.Uint64
+	// dropped counts lines that were lost since the queue was full.
+	dropped atomic.Uint64
 	// size is how many bytes there are, those that are being written included. mu guards it
 	// where it is changed.
 	size atomic.Int64
@@ -70,7 +69,7 @@ func (q *queue) append(members []byte) {
 	defer q.mu.Unlock()
 	switch {
 	case q.closed:
-		q.late.Add(1)
+		abandoned.Add(1)
 		return
 	case q.size.Load()+int64(len(members))+lineRoom > q.limit:
 		if q.lost == 0 {
@@ -148,7 +147,7 @@ func (q *queue) take() *chunk {
 		return nil
 	}
 	c := q.chunks[0]
-	q.chunks = append(q.chunks[:0], q.chunks[1:]...)
+	q.chunks[0], q.chunks = nil, q.chunks[1:]
 	return c
 }
 
@@ -163,7 +162,7 @@ func (q *queue) release(bytes int, c *chunk) {
 	}
 }
 
-// close puts a last line. What comes later is late.
+// close puts a last line. What comes later is abandoned.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

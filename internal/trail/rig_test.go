@@ -104,7 +104,7 @@ func await(t testing.TB, what string, done func() bool) {
 // newPatientWriter makes a writer whose target may be as slow as a busy machine.
 func newPatientWriter(t Target, c Config, log Logger) *Writer {
 	w := newWriter(t, c, log)
-	w.timeouts = timeouts{write: wait, flush: wait}
+	w.timeouts = timeouts{write: wait, flush: wait, hang: wait}
 	return w
 }
 

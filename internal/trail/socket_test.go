@@ -185,6 +185,7 @@ func TestEndWithoutCollector(t *testing.T) {
 	log := new(logged)
 	l := acquireGone(t, "unix:"+filepath.Join(t.TempDir(), "none"), log)
 	l.Append(members(0))
+	before := Abandoned()
 	ended := make(chan struct{})
 	go func() { l.Release(); close(ended) }()
 	select {
@@ -194,5 +195,9 @@ func TestEndWithoutCollector(t *testing.T) {
 	}
 	if log.count("3 lines could not be written before the end") != 1 {
 		t.Error(log.lines)
+	}
+	l.Append(members(1)) // of a query that was under way
+	if n := Abandoned() - before; n != 4 {
+		t.Errorf("%d lines are counted as abandoned, want 4", n)
 	}
 }

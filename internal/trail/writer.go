@@ -29,13 +29,21 @@ const (
 	writeTimeout = 5 * time.Second
 	// flushTimeout is how long the lines of the queue may take when the last lease ends.
 	flushTimeout = time.Second
+	// hangTimeout is how long a system call that is under way then may take.
+	hangTimeout = time.Second
+	// maintainInterval is the time between looks at the age of files.
+	maintainInterval = time.Minute
 )
 
 // timeouts are those of a writer. Tests raise them.
-type timeouts struct{ write, flush time.Duration }
+type timeouts struct{ write, flush, hang time.Duration }
 
-// maintainInterval is the time between looks at the age of files.
-const maintainInterval = time.Minute
+// abandoned is what Abandoned returns.
+var abandoned atomic.Uint64
+
+// Abandoned returns how many lines the process has lost at the end of a writer: those that were not
+// written in time, and those that came later. It outlives the writers, unlike their Stats.
+func Abandoned() uint64 { return abandoned.Load() }
 
 // Logger logs changes of state.
 type Logger interface {
@@ -72,6 +80,9 @@ type Writer struct {
 	config atomic.Pointer[Config]
 	// timeouts are not changed once the writer has started.
 	timeouts timeouts
+	// maintainEvery is the time between calls of sink.maintain. It is not changed once the writer
+	// has started.
+	maintainEvery time.Duration
 	// leases are those who write here; the last one's Config is in force. writersMu guards it.
 	leases []*Lease
 	// stop is closed when no line comes any more, and done when all are written.
@@ -107,12 +118,20 @@ func acquireFrom(t Target, c Config, log Logger, newWriter func(Target, Config, 
 	defer writersMu.Unlock()
 	w := writers[t]
 	if w == nil {
-		w = newWriter(t, c, log)
-		if err := w.sink.open(); err != nil {
+		opened := newWriter(t, c, log)
+		writersMu.Unlock() // a disk may take long
+		err := opened.sink.open()
+		writersMu.Lock()
+		if err != nil {
 			return nil, fmt.Errorf("%w; expected a file that this user may write to", err)
 		}
-		w.start()
-		writers[t] = w
+		if w = writers[t]; w == nil {
+			w = opened
+			w.start()
+			writers[t] = w
+		} else {
+			opened.sink.close()
+		}
 	}
 	l := &Lease{writer: w, config: c}
 	w.leases = append(w.leases, l)
@@ -122,8 +141,9 @@ func acquireFrom(t Target, c Config, log Logger, newWriter func(Target, Config, 
 
 func newWriter(t Target, c Config, log Logger) *Writer {
 	w := &Writer{
-		target: t, log: log, queue: newQueue(c.Queue), timeouts: timeouts{writeTimeout, flushTimeout},
-		stop: make(chan struct{}), done: make(chan struct{}),
+		target: t, log: log, queue: newQueue(c.Queue), timeouts: timeouts{writeTimeout, flushTimeout, hangTimeout},
+		maintainEvery: maintainInterval,
+		stop:          make(chan struct{}), done: make(chan struct{}),
 	}
 	w.config.Store(&c)
 	if t.Network == "file" {
@@ -159,8 +179,8 @@ func (w *Writer) apply(c Config) {
 // number, and the brace that closes it. It copies the members, and never waits for the target.
 func (l *Lease) Append(members []byte) { l.writer.queue.append(members) }
 
-// Release ends the lease, once. The last one returns when all lines are written, or after
-// flushTimeout.
+// Release ends the lease, once. The last one returns when all lines are written, or
+// after flushTimeout, or hangTimeout later if the disk hangs.
 func (l *Lease) Release() { l.once.Do(l.release) }
 
 func (l *Lease) release() {
@@ -175,9 +195,20 @@ func (l *Lease) release() {
 	}
 	writersMu.Unlock()
 	if last {
-		w.queue.close()
-		close(w.stop)
-		<-w.done
+		w.end()
+	}
+}
+
+// end has the lines of the queue written. A goroutine that hangs in a system call is left behind.
+func (w *Writer) end() {
+	w.queue.close()
+	close(w.stop)
+	t := time.NewTimer(w.timeouts.flush + w.timeouts.hang)
+	defer t.Stop()
+	select {
+	case <-w.done:
+	case <-t.C:
+		w.log.Warningf("%s: it hangs; what is not written yet may be lost", w.target)
 	}
 }
 
@@ -202,7 +233,7 @@ func (w *Writer) run() {
 			cancel()
 		}
 	}()
-	t := time.NewTicker(maintainInterval)
+	t := time.NewTicker(w.maintainEvery)
 	defer t.Stop()
 	for stopped := false; !stopped; {
 		select {
@@ -214,7 +245,7 @@ func (w *Writer) run() {
 		case <-w.queue.wake:
 			w.gather()
 		}
-		w.flush(ctx)
+		w.flush(ctx, t.C)
 	}
 	w.sink.close()
 	cancel()
@@ -233,11 +264,17 @@ func (w *Writer) gather() {
 }
 
 // flush writes all lines of the queue. It returns when there is none, or ctx has ended: then
-// the rest is lost.
-func (w *Writer) flush(ctx context.Context) {
+// the rest is lost. The sink is maintained meanwhile, when due has an element: that may give a full disk
+// room.
+func (w *Writer) flush(ctx context.Context, due <-chan time.Time) {
 	retry := endpoint.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second}
 	for c := w.queue.take(); c != nil; c = w.queue.take() {
 		for rest := c.b; len(rest) > 0; {
+			select {
+			case <-due:
+				w.sink.maintain()
+			default:
+			}
 			n, err := w.sink.write(ctx, rest)
 			if n > 0 {
 				w.written.Add(uint64(bytes.Count(rest[:n], []byte{'\n'})))
@@ -279,6 +316,7 @@ func (w *Writer) giveUp(rest []byte) {
 	for c := w.queue.take(); c != nil; c = w.queue.take() {
 		n += c.lines
 	}
+	abandoned.Add(uint64(n))
 	w.log.Warningf("%s: %d lines could not be written before the end, and are lost", w.target, n)
 }
 

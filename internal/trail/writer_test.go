@@ -3,9 +3,11 @@
 package trail
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The configuration of the last lease is in force; when that ends, as in a reload that fails, the
@@ -52,6 +54,75 @@ func TestAcquireFails(t *testing.T) {
 	if len(All()) != 0 {
 		t.Error("a writer is left")
 	}
+}
+
+// blocked is a sink whose open and write block until free is closed; in has an element when one does.
+type blocked struct {
+	sink
+	in, free chan struct{}
+}
+
+func newBlocked() *blocked { return &blocked{in: make(chan struct{}, 1), free: make(chan struct{})} }
+
+func (s *blocked) block() {
+	s.in <- struct{}{}
+	<-s.free
+}
+
+func (s *blocked) open() error { s.block(); return nil }
+func (s *blocked) close()      {}
+
+func (s *blocked) write(_ context.Context, p []byte) (int, error) {
+	s.block()
+	return len(p), nil
+}
+
+// A disk that hangs when a file is opened delays nobody else; and one that has opened it meanwhile
+// shares its writer.
+func TestOpenHangs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.json")
+	to, s := Target{"file", path}, newBlocked()
+	leases := make(chan *Lease)
+	go func() {
+		l, _ := acquireFrom(to, Config{Queue: 1000}, new(logged), func(to Target, c Config, log Logger) *Writer {
+			w := newPatientWriter(to, c, log)
+			w.sink = s
+			return w
+		})
+		leases <- l
+	}()
+	<-s.in
+	if n := len(All()); n != 0 {
+		t.Errorf("%d writers", n)
+	}
+	first := acquire(t, path, Config{}, new(logged))
+	close(s.free)
+	second := <-leases
+	if first.writer != second.writer || len(All()) != 1 {
+		t.Error("one target has two writers")
+	}
+	second.Release()
+}
+
+// A disk that hangs in a write does not keep a process from its end.
+func TestEndHangs(t *testing.T) {
+	s, log := newBlocked(), new(logged)
+	w := newWriter(Target{"file", "/audit.json"}, Config{Queue: 1 << 20}, log)
+	w.sink = s
+	w.timeouts.flush, w.timeouts.hang = time.Millisecond, time.Millisecond
+	w.start()
+	<-s.in
+	w.end()
+	if log.count("it hangs") != 1 {
+		t.Error(log.lines)
+	}
+	go func() {
+		for range s.in { // of the last line
+		}
+	}()
+	close(s.free)
+	<-w.done
+	close(s.in)
 }
 
 // No line allocates, but for new chunks.
