@@ -27,6 +27,8 @@ const (
 	rotatedLayout = ".20060102T150405.000000Z"
 	// retryRotation is the time between attempts of a rotation that fails.
 	retryRotation = time.Minute
+	// lockTimeout is file.lockTimeout.
+	lockTimeout = time.Second
 )
 
 // Rotation says when a file is rotated, and how long old ones are kept.
@@ -50,6 +52,15 @@ type file struct {
 	info     fs.FileInfo
 	// born is when the file was made, of one that is regular.
 	born time.Time
+	// half is set while the target ends in a half line of this writer.
+	half bool
+	// lockTimeout is how long the lock of the file is waited for. Other writers have it for one
+	// write.
+	lockTimeout time.Duration
+	// lockHeld is set if the lock was not to be had the last time; then it is not waited for.
+	lockHeld bool
+	// kept are old files that could not be removed, of which the log has told.
+	kept map[string]bool
 	// mayRotate is when a rotation may be tried, after one that has failed.
 	mayRotate time.Time
 	// rotation is in force from the next write on; rotated counts.
@@ -71,7 +82,7 @@ func (s *file) open() error {
 	}
 	if err == nil && info.Mode().IsRegular() {
 		s.born = bornAt(f, info)
-		err = s.mendEnd(f, info.Size())
+		err = s.mendEnd(f)
 	}
 	if err != nil {
 		if f != nil {
@@ -79,8 +90,35 @@ func (s *file) open() error {
 		}
 		return err
 	}
-	s.f, s.info = f, info
+	s.f, s.info, s.half = f, info, false
 	return nil
+}
+
+// lock takes the lock of an open file (flock(2)), which each writer has while it changes the file. ok
+// is not set if another keeps it, or the file system has none: then a writer appends, and takes
+// nothing away. unlock is to be called in any case.
+func (s *file) lock(ctx context.Context, f *os.File) (ok bool, unlock func()) {
+	fd := int(f.Fd())
+	ctx, cancel := context.WithTimeout(ctx, s.lockTimeout)
+	defer cancel()
+	for {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			s.lockHeld = false
+			return true, func() { _ = unix.Flock(fd, unix.LOCK_UN) }
+		}
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if s.lockHeld || !errors.Is(err, unix.EWOULDBLOCK) {
+			return false, func() {}
+		}
+		select {
+		case <-ctx.Done():
+			s.lockHeld = true
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // bornAt returns when a file was made; or was changed last, where the file system does not
@@ -95,8 +133,16 @@ func bornAt(f *os.File, info fs.FileInfo) time.Time {
 }
 
 // mendEnd takes a half line away that a file ends in: its writer was killed, or the machine was.
-// What is no line of a trail is ended by a newline.
-func (s *file) mendEnd(f *os.File, size int64) error {
+// What is no line of a trail is ended by a newline, and so is a half line that another process may
+// be writing.
+func (s *file) mendEnd(f *os.File) error {
+	locked, unlock := s.lock(context.Background(), f)
+	defer unlock()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	size := info.Size()
 	r, err := os.Open(s.path)
 	if err != nil {
 		return nil // it may be appended to, but not read
@@ -112,7 +158,7 @@ func (s *file) mendEnd(f *os.File, size int64) error {
 	switch {
 	case len(half) == 0:
 		return nil
-	case bytes.HasPrefix(half, []byte(lineStart)) || bytes.HasPrefix([]byte(lineStart), half):
+	case locked && (bytes.HasPrefix(half, []byte(lineStart)) || bytes.HasPrefix([]byte(lineStart), half)):
 		s.log.Warningf("%s: its last line is a half one, which is removed", s.path)
 		return f.Truncate(size - int64(len(half)))
 	}
@@ -129,8 +175,13 @@ func (s *file) write(ctx context.Context, p []byte) (n int, err error) {
 		// A pipe may be full for good.
 		_ = s.f.SetWriteDeadline(time.Now().Add(s.timeouts.write))
 		defer context.AfterFunc(ctx, func() { _ = s.f.SetWriteDeadline(time.Now()) })()
+		if err := s.endHalf(); err != nil {
+			return 0, err
+		}
 		n, err = s.f.Write(p)
-		return wholeLines(p, n), err
+		whole := wholeLines(p, n)
+		s.half = whole < n
+		return whole, err
 	}
 	size, err := s.size()
 	if err != nil {
@@ -143,14 +194,31 @@ func (s *file) write(ctx context.Context, p []byte) (n int, err error) {
 				return 0, err
 			}
 		}
-		size, _ = s.size()
+	}
+	locked, unlock := s.lock(ctx, s.f)
+	defer unlock()
+	if err := s.endHalf(); err != nil {
+		return 0, err
+	}
+	if size, err = s.size(); err != nil {
+		return 0, err
 	}
 	n, err = s.f.Write(p)
 	whole := wholeLines(p, n)
 	if whole < n {
-		s.dropHalfLine(size, n, whole)
+		s.dropHalfLine(locked, size, n, whole)
 	}
 	return whole, err
+}
+
+// endHalf ends a half line that could not be taken away.
+func (s *file) endHalf() error {
+	if !s.half {
+		return nil
+	}
+	_, err := s.f.Write([]byte("\n"))
+	s.half = err != nil
+	return err
 }
 
 // wholeLines returns how many of n bytes of p are whole lines.
@@ -165,12 +233,13 @@ func (s *file) size() (int64, error) {
 }
 
 // dropHalfLine takes the begin of a line away that is behind the whole ones; size is that before
-// n bytes were written. Where another process has written meanwhile, it ends the line.
-func (s *file) dropHalfLine(size int64, n, whole int) {
-	if now, err := s.size(); err == nil && now == size+int64(n) && s.f.Truncate(size+int64(whole)) == nil {
+// n bytes were written. Where another process has written meanwhile, or may, it ends the line.
+func (s *file) dropHalfLine(locked bool, size int64, n, whole int) {
+	if now, err := s.size(); locked && err == nil && now == size+int64(n) && s.f.Truncate(size+int64(whole)) == nil {
 		return
 	}
-	_, _ = s.f.Write([]byte("\n")) // the next open ends it, if not this
+	s.half = true
+	_ = s.endHalf() // else the next write does
 }
 
 // follow opens the file, once more if the path has another one by now.
@@ -260,7 +329,7 @@ func (s *file) prune(now time.Time) {
 	if r.Size == 0 && r.Age == 0 {
 		return // somebody else rotates
 	}
-	old := rotatedFiles(s.path)
+	old, kept := rotatedFiles(s.path), map[string]bool{}
 	for i, o := range old {
 		newer := len(old) - 1 - i
 		if r.Keep < 0 || newer < r.Keep {
@@ -269,10 +338,12 @@ func (s *file) prune(now time.Time) {
 			}
 		}
 		if err := os.Remove(o.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.log.Warningf("%s: an old file is not removed: %v", s.path, err)
-			return
+			if kept[o.path] = true; !s.kept[o.path] {
+				s.log.Warningf("%s: an old file is not removed: %v", s.path, err)
+			}
 		}
 	}
+	s.kept = kept
 }
 
 // rotatedFile is a file that was rotated.

@@ -456,6 +456,119 @@ func TestRotationFails(t *testing.T) {
 	}
 }
 
+// A half line that another process is writing is not taken away, nor what that has written.
+func TestHalfLineOfAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.json")
+	const half, rest = "{\"seq\":1}\n{\"se", "q\":2}\n"
+	if err := os.WriteFile(path, []byte(half), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	newFile := func(timeout time.Duration) *file {
+		return &file{path: path, log: new(logged), lockTimeout: timeout, rotation: func() Rotation { return Rotation{} }}
+	}
+	t.Run("which has the lock for good", func(t *testing.T) {
+		f := newFile(0)
+		defer f.close()
+		if err := f.open(); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(read(t, path)); got != half+"\n" {
+			t.Errorf("%q", got)
+		}
+		if err := os.Truncate(path, int64(len(half))); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("which ends its write", func(t *testing.T) {
+		f, opened := newFile(wait), make(chan error)
+		defer f.close()
+		go func() { opened <- f.open() }()
+		if _, err := other.WriteString(rest); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Flock(int(other.Fd()), unix.LOCK_UN); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-opened; err != nil {
+			t.Fatal(err)
+		}
+		if all := decoded(t, read(t, path)); len(all) != 2 {
+			t.Errorf("%v, want both lines", all)
+		}
+	})
+}
+
+// A pipe that takes a part of a write gets the line whose half it has once more, behind a newline.
+func TestPartOfAWriteToAPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	f := &file{path: path, log: new(logged), timeouts: &timeouts{write: 10 * time.Millisecond}}
+	defer f.close()
+	p := []byte(strings.Repeat("{\"seq\":1,\"n\":100}\n", 20000)) // more than a pipe holds
+	n, err := f.write(t.Context(), p)
+	if err == nil || n == len(p) {
+		t.Fatalf("the pipe takes %d bytes, %v", n, err)
+	}
+	took := make([]byte, len(p))
+	taken, err := r.Read(took)
+	if err != nil || taken <= n {
+		t.Fatalf("%d bytes are in the pipe, %v, want more than the %d of whole lines", taken, err, n)
+	}
+	if n, err = f.write(t.Context(), p[:36]); err != nil || n != 36 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	want := "\n" + string(p[:36])
+	got := make([]byte, 100)
+	if taken, err = r.Read(got); err != nil || string(got[:taken]) != want {
+		t.Errorf("%q follows, %v, want %q", got[:taken], err, want)
+	}
+}
+
+// An old file that can't be removed does not keep others, and the log has it once.
+func TestOldFileStays(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "audit.json")
+	now := time.Now()
+	var old []string
+	for _, ago := range []time.Duration{2 * time.Hour, time.Hour} {
+		name := path + now.Add(-ago).UTC().Format(rotatedLayout)
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		old = append(old, name)
+	}
+	if err := unix.Mount(old[0], old[0], "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("no file that stays: mount needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(old[0], unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	log := new(logged)
+	f := &file{path: path, log: log, rotation: func() Rotation { return Rotation{Size: 1} }}
+	f.prune(now)
+	f.prune(now)
+	if left := rotatedFiles(path); len(left) != 1 || left[0].path != old[0] || log.count("not removed") != 1 {
+		t.Errorf("%v are left, log %q", left, log.lines)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there")

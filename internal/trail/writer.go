@@ -148,7 +148,7 @@ func newWriter(t Target, c Config, log Logger) *Writer {
 	w.config.Store(&c)
 	if t.Network == "file" {
 		w.sink = &file{
-			path: t.Address, log: log, timeouts: &w.timeouts,
+			path: t.Address, log: log, timeouts: &w.timeouts, lockTimeout: lockTimeout,
 			rotation: func() Rotation { return w.config.Load().Rotation },
 			rotated:  func() { w.rotated.Add(1) },
 		}
