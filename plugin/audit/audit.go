@@ -214,6 +214,9 @@ func (rec *recorder) end(code int) {
 	default:
 		rec.result, rec.reason = resultDropped, reasonUnanswered
 	}
+	if !rec.answered {
+		rec.answerFlags, rec.answers, rec.records = 0, 0, nil // of an answer that nobody got
+	}
 }
 
 func (rec *recorder) fate() (f origin.Fate, known bool) {

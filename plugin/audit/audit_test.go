@@ -115,7 +115,7 @@ func TestResults(t *testing.T) {
 		{"resumed", returns(dns.RcodeSuccess, nil), &origin.Fate{Result: "resumed", Reason: "chain"}, false, nil, "resumed chain  "},
 		{"answered at the deadline", answer(), &origin.Fate{Result: "answered", Reason: "deadline", Rcode: dns.RcodeServerFailure, At: time.Now()}, false, failing, "answered deadline SERVFAIL "},
 		{"the chain fails after the deadline", returns(dns.RcodeServerFailure, failing), &origin.Fate{Result: "answered", Reason: "deadline", Rcode: dns.RcodeServerFailure, At: time.Now()}, false, nil, "answered deadline SERVFAIL "},
-		{"answered, and the guest has gone", answer(), &origin.Fate{Result: "dropped", Reason: "port"}, false, nil, "dropped port  qr,aa,rd"},
+		{"answered, and the guest has gone", answer("a.example. 30 IN A 192.0.2.1"), &origin.Fate{Result: "dropped", Reason: "port"}, false, nil, "dropped port  "},
 		{"the connection has gone", answer(), &origin.Fate{Result: "dropped", Reason: "connection"}, false, failing, "dropped connection  "},
 		{"dropped by a plugin", returns(dns.RcodeSuccess, nil), nil, false, nil, "dropped unanswered  "},
 		{"from a socket", answer(), nil, true, nil, "answered chain NOERROR qr,aa,rd"},
@@ -125,7 +125,7 @@ func TestResults(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h, lines := open(t, "", tt.next)
+			h, lines := open(t, "fields default records", tt.next)
 			ctx := context.Background()
 			if !tt.socket {
 				ctx = from(guest, &exchange{arrived: time.Now().Add(-time.Second), fate: tt.fate})
@@ -140,6 +140,9 @@ func TestResults(t *testing.T) {
 			got := fmt.Sprint(all[0]["result"], " ", all[0]["reason"], " ", all[0]["rcode"], " ", all[0]["flags"])
 			if got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
+			}
+			if all[0]["result"] == "dropped" {
+				check(t, all[0], map[string]any{"flags": "", "answers": 0, "records": []any{}})
 			}
 			if port := all[0]["port"]; tt.socket && port != "" || !tt.socket && port != "red-vm1" {
 				t.Errorf("the port is %q", port)

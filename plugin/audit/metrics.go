@@ -16,6 +16,12 @@ var dnstapDropped = promauto.NewCounter(prometheus.CounterOpts{
 	Help: "Messages that dnstap has dropped, as its log tells every 10 s: the queue was full, or the collector gone.",
 })
 
+// It outlives the writers: their metrics are gone when it counts.
+var _ = promauto.NewCounterFunc(prometheus.CounterOpts{
+	Namespace: plugin.Namespace, Subsystem: name, Name: "lines_abandoned_total",
+	Help: "Lines lost at the end of the process, or when a reload has removed a target: not written in time, or later.",
+}, func() float64 { return float64(trail.Abandoned()) })
+
 // What the writers of the process have done, computed at each scrape.
 var (
 	descWritten = desc("lines_written_total", "Lines written, those of events that are no queries included.")
