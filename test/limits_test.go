@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -50,7 +51,10 @@ func TestLimits(t *testing.T) {
 	}
 	own(other.Port, "none")
 	text := func(properties ...string) string {
-		return n.corefile("lease $LEASE\n"+strings.Join(properties, "\n"), "", 9153, 8181)
+		text := n.corefile("lease $LEASE\n"+strings.Join(properties, "\n"), "", 9153, 8181)
+		// An upstream that takes its time is not asked once more, nor given up.
+		forward := "forward . " + n.upstream.Addr
+		return strings.Replace(text, forward, fmt.Sprintf("%s {\n        read_timeout %s\n    }", forward, 2*wait), 1)
 	}
 	s := start(t, n.l, text("rate 1 40", byLimit("ofpunt/port", n.vm.Port, "rate 1 70"), byLimit(projectLabel, project, "rate 1 60")))
 	s.ready(200)
@@ -89,6 +93,7 @@ func TestLimits(t *testing.T) {
 		})
 	}
 	t.Run("queries in the chain", func(t *testing.T) {
+		s.t = t
 		reload("rate off\n max_concurrent 200 3", byLimit(projectLabel, project, "rate 25000 90", "max_concurrent 25 20"), byLimit("ofpunt/port", n.vm.Port, "max_concurrent 30"))
 		for _, step := range []struct {
 			name, ofVM, ofOther string
@@ -103,17 +108,17 @@ func TestLimits(t *testing.T) {
 			own(other.Port, step.ofOther)
 			metersAre(t, n.l, step.name, step.meters...) // the databases have been read by then
 			revalidate(n.l.Node)
-			if vm, other := inChain(t, n.vm, other, 40); vm != step.vm || other != step.other {
-				t.Errorf("%s: %d and %d of 40 queries answered, want %d and %d", step.name, vm, other, step.vm, step.other)
+			if got, want := n.inChain(s, 40, n.vm, other), []int{step.vm, step.other}; !slices.Equal(got, want) {
+				t.Errorf("%s: %d of 40 queries each are in the chain, want %d", step.name, got, want)
 			}
 		}
 		for limit, want := range map[string]float64{ofVM: 10 + 10, ofProject: 20 + 20 + 35} {
-			s.t = t
 			s.reaches(want, refused, "limit", limit, "property", "max_concurrent")
 		}
 	})
 
 	// The guests ask all the while.
+	s.t = t
 	own(n.vm.Port, "none")
 	own(other.Port, "none")
 	byProject := byLimit(projectLabel, project, "rate 30000 80")
@@ -152,21 +157,28 @@ func TestLimits(t *testing.T) {
 	s.endWell()
 }
 
-// inChain has two guests ask the slow upstream that many questions each at once, first one of
-// them and then the other, and returns how many of them are answered by it. All are answered
-// somehow.
-func inChain(t *testing.T, first, second *lab.Guest, queries int) (ofFirst, ofSecond int) {
+// inChain has guests ask that many questions each, one guest after the other, of an upstream that
+// answers none until all of them are in the chain or refused. It returns how many of each guest
+// are in the chain. All are answered somehow, and none is in the chain any more.
+func (n survivor) inChain(s *server, queries int, guests ...*lab.Guest) (admitted []int) {
+	t := s.t
 	t.Helper()
-	answered := map[*lab.Guest]int{}
-	conns := map[*lab.Guest]net.Conn{}
-	for i, g := range []*lab.Guest{first, second} {
+	const inFlight, packetIns = "coredns_ofpunt_in_flight", "coredns_ofpunt_packet_ins_total"
+	release := make(chan struct{})
+	n.upstream.SetHandler(saysSlow(func(send func()) { <-release; send() }))
+	let := sync.OnceFunc(func() { close(release) })
+	defer let()
+	s.reaches(0, inFlight)
+	refused := s.metric(packetIns, "result", "refused")
+	conns := make([]net.Conn, len(guests))
+	before := 0
+	for i, g := range guests {
 		conn, err := g.Dial(within(t, wait), "udp", net.JoinHostPort(resolver4, "53"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(wait))
-		conns[g] = conn
+		conns[i] = conn
 		for j := range queries {
 			q, err := new(dns.Msg).SetQuestion(fmt.Sprintf("chain%d-%d.example.", i, j), dns.TypeTXT).Pack()
 			if err != nil {
@@ -176,13 +188,25 @@ func inChain(t *testing.T, first, second *lab.Guest, queries int) (ofFirst, ofSe
 				t.Fatal(err)
 			}
 		}
+		in := 0
+		n.l.Eventually("all queries of "+g.Name+" admitted or refused", func() error {
+			in = int(s.metric(inFlight))
+			if out := int(s.metric(packetIns, "result", "refused") - refused); in+out != (i+1)*queries {
+				return fmt.Errorf("%d in flight and %d refused of %d", in, out, (i+1)*queries)
+			}
+			return nil
+		})
+		admitted = append(admitted, in-before)
+		before = in
 	}
-	for g, conn := range conns {
-		b := make([]byte, 512)
+	let()
+	for i, conn := range conns {
+		_ = conn.SetDeadline(time.Now().Add(wait))
+		answered, b := 0, make([]byte, 512)
 		for range queries {
 			k, err := conn.Read(b)
 			if err != nil {
-				t.Fatalf("%s: %v", g.Name, err)
+				t.Fatalf("%s: %v", guests[i].Name, err)
 			}
 			r := new(dns.Msg)
 			if err := r.Unpack(b[:k]); err != nil {
@@ -190,14 +214,18 @@ func inChain(t *testing.T, first, second *lab.Guest, queries int) (ofFirst, ofSe
 			}
 			switch got := withTTL(r); got {
 			case `NOERROR 0 "slow"`:
-				answered[g]++
-			case "SERVFAIL":
+				answered++
+			case "SERVFAIL": // refused, or in the chain for too long
 			default:
-				t.Errorf("%s: %s", g.Name, got)
+				t.Errorf("%s: %s", guests[i].Name, got)
 			}
 		}
+		if answered > admitted[i] {
+			t.Errorf("%s: %d queries answered by the upstream, of %d in the chain", guests[i].Name, answered, admitted[i])
+		}
 	}
-	return answered[first], answered[second]
+	s.reaches(0, inFlight)
+	return admitted
 }
 
 // A guest has as many TCP connections as its limit says, and another one as many as before. With

@@ -58,14 +58,20 @@ func newSurvivor(t *testing.T) survivor {
 	aclSwitch(l, "red", 0)
 	l.AddDNS(map[string]string{"db.internal": "10.0.0.21"}, "red")
 	n := survivor{l: l, vm: aclGuest(l, "red", 0, 11), upstream: l.Upstream()}
-	n.upstream.SetHandler(dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
+	n.upstream.SetHandler(saysSlow(func(send func()) { time.AfterFunc(200*time.Millisecond, send) }))
+	return n
+}
+
+// saysSlow has an upstream answer each question when later calls send, which may be after later
+// has returned.
+func saysSlow(later func(send func())) dns.Handler {
+	return dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
 		m := new(dns.Msg).SetReply(r)
 		m.Answer = append(m.Answer, &dns.TXT{
 			Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: 0}, Txt: []string{"slow"},
 		})
-		time.AfterFunc(200*time.Millisecond, func() { _ = w.WriteMsg(m) })
-	}))
-	return n
+		later(func() { _ = w.WriteMsg(m) })
+	})
 }
 
 func (n survivor) corefile(properties, ovnhosts string, metrics, ready int) string {
