@@ -25,7 +25,8 @@ type Limit struct {
 // guestLimits remembers which guest has which limit, as long as that can't be another one: to
 // find it takes strings of labels, and no query is to wait for that.
 type guestLimits struct {
-	// mu guards of. Readers of connections take it, as for admission.
+	// mu guards of. Readers of connections take it, as for admission. It is not held while a
+	// limit is looked for: two readers may look for that of one guest.
 	mu sync.Mutex
 	of map[guestKey]guestLimit
 }
@@ -41,6 +42,9 @@ type foundBy struct {
 	// inPort is that of the packet, and hasOwner is set if its owner is known.
 	inPort   uint32
 	hasOwner bool
+	// external is the sender's address if it is an external port, of which two may have one
+	// guestKey; else it is zero.
+	external [6]byte
 	// ports is the version of what the databases say of guests, view that of the local
 	// database, and externalIDs that of what it follows without another view.
 	ports, view, externalIDs uint64
@@ -57,24 +61,37 @@ func (s *Server) limitOf(p *packet) *Limit {
 		by.view = view.Version
 		by.externalIDs, _ = view.ExternalIDsVersion()
 	}
-	l := &s.guestLimits
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known, ok := l.of[p.guest]
+	by.external, _ = p.externalMAC()
+	known, ok := s.guestLimits.get(p.guest)
 	if ok && known.foundBy == by {
 		return known.limit
-	}
-	if l.of == nil || len(l.of) >= maxIdleGuests {
-		l.of = make(map[guestKey]guestLimit)
 	}
 	known = guestLimit{foundBy: by}
 	if i := s.FindLimit(&p.in, p.owner); i >= 0 {
 		known.limit = &s.Limits[i]
 	}
 	if p.ownerNow() == p.owner { // else the packet is from before the view
-		l.of[p.guest] = known
+		s.guestLimits.set(p.guest, known)
 	}
 	return known.limit
+}
+
+// get returns what is remembered of a guest, and reports whether anything is.
+func (l *guestLimits) get(guest guestKey) (known guestLimit, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known, ok = l.of[guest]
+	return known, ok
+}
+
+// set remembers the limit of a guest, in the place of one found earlier.
+func (l *guestLimits) set(guest guestKey, found guestLimit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil || len(l.of) >= maxIdleGuests {
+		l.of = make(map[guestKey]guestLimit)
+	}
+	l.of[guest] = found
 }
 
 // connections returns how many TCP connections a guest may have open.

@@ -16,6 +16,7 @@ import (
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
@@ -203,6 +204,66 @@ func TestLimitOfGuest(t *testing.T) {
 	r.plug("b", "a")
 	expect("another guest has the port", 6, 0, 1)
 	expect("the guest has the port of another", 5, 1, 0)
+}
+
+// collidingMACs returns two addresses of external ports that have the same number.
+func collidingMACs(t *testing.T, localnet uint32) (a, b [6]byte) {
+	t.Helper()
+	const tries = 1 << 20 // some 2¹⁶ are enough, as the number has 32 bits
+	had := make(map[uint32][6]byte)
+	for i := range uint32(tries) {
+		var ok bool
+		binary.BigEndian.PutUint32(b[2:], i*0x9e3779b1) // one to one
+		n := externalOf(localnet, b)
+		if a, ok = had[n]; ok {
+			return a, b
+		}
+		had[n] = b
+	}
+	t.Fatalf("no two of %d addresses have the same number", tries)
+	return a, b
+}
+
+// Each external port has its own limit, even if the number by which its queries are counted is
+// that of another. No lock is held while a limit is looked for.
+func TestLimitOfExternalPorts(t *testing.T) {
+	const inPort, localnet = 5, 3
+	in := newIntake(Bridge{Name: bridgeName, Tally: metric.NewTally(bridgeName), Ports: new(ports.Owners)}, nil)
+	defer in.Close()
+	in.bridge.Ports.Set(ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "a", Name: "patch", OFPort: inPort, Localnet: "net"}}}, nil))
+	limited, other := collidingMACs(t, localnet)
+	found := 0
+	var s *Server
+	s = NewServer(Config{
+		OVN: true, Limits: []Limit{{Name: "limited"}}, PortsVersion: func() uint64 { return 1 },
+		FindLimit: func(in *openflow.PacketIn, _ *vswitch.Interface) int {
+			found++
+			if !s.guestLimits.mu.TryLock() {
+				t.Error("the lock is held while a limit is looked for")
+			} else {
+				s.guestLimits.mu.Unlock()
+			}
+			if [6]byte(in.Data[6:12]) == limited {
+				return 0
+			}
+			return -1
+		},
+	})
+	for i, step := range []struct {
+		mac   [6]byte
+		want  *Limit
+		found int
+	}{{limited, &s.Limits[0], 1}, {limited, &s.Limits[0], 1}, {other, nil, 2}, {other, nil, 2}, {limited, &s.Limits[0], 3}} {
+		frame := make([]byte, 60)
+		copy(frame[6:], step.mac[:])
+		m := &openflow.PacketIn{InPort: inPort, Metadata: 1, Data: frame}
+		m.Regs[placement.RegInPort] = localnet
+		var p packet
+		p.init(&Channel{intake: in}, s, m, nil)
+		if got := s.limitOf(&p); got != step.want || found != step.found {
+			t.Errorf("step %d: limit %v, want %v; looked for %d times, want %d", i, got, step.want, found, step.found)
+		}
+	}
 }
 
 // A limit on TCP connections is on those that begin, and tells what it has refused.

@@ -69,7 +69,7 @@ func (p *packet) init(c *Channel, s *Server, in *openflow.PacketIn, message []by
 	p.owner = p.ownerNow()
 	if s.OVN {
 		p.guest = guestKey{uint32(in.Metadata), in.Regs[placement.RegInPort]}
-		if mac, ok := frame.SenderMAC(in.Data); ok && p.owner != nil && p.owner.Localnet != "" {
+		if mac, ok := p.externalMAC(); ok {
 			p.guest.port = externalOf(p.guest.port, mac)
 		}
 	} else {
@@ -101,8 +101,17 @@ func networkOf(i *vswitch.Interface) uint32 {
 	return h.Sum32()
 }
 
+// externalMAC returns the address by which an external port is told from others with the same
+// localnet port. It reports whether the packet is from such a port.
+func (p *packet) externalMAC() (mac [6]byte, ok bool) {
+	if !p.server.OVN || p.owner == nil || p.owner.Localnet == "" {
+		return mac, false
+	}
+	return frame.SenderMAC(p.in.Data)
+}
+
 // externalOf is a number for an external port, which has a localnet port in common with
-// others. Two that share one share a limit.
+// others. Two that share one are counted as one guest, though each has its own limit.
 func externalOf(localnet uint32, mac [6]byte) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write(binary.BigEndian.AppendUint32(mac[:], localnet)) // never fails, package hash
