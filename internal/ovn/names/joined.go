@@ -139,8 +139,9 @@ func (e *JoinedEditor) Set(id [16]byte, d *Directory) { e.changes[id] = d }
 // Remove takes a network out, which may be absent.
 func (e *JoinedEditor) Remove(id [16]byte) { e.changes[id] = nil }
 
-// Done returns the networks joined. It takes time in proportion to what differs in the networks
-// that were set, and to all of those that come or go.
+// Done returns the networks joined. It takes time in proportion to the rows that differ in the
+// networks that were set, to all ports of those of which a port differs, and to all of the networks
+// that come or go.
 func (e *JoinedEditor) Done() *Joined {
 	count := e.base.Len()
 	for id, d := range e.changes {

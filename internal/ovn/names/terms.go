@@ -134,8 +134,9 @@ type difference struct {
 	nodes, bareNodes map[string]struct{}
 }
 
-// add looks at all that may differ. It takes time in proportion to the rows and the ports that
-// do, as it takes to compile those.
+// add looks at all that may differ. It goes through the names of the rows that do and, if a port
+// does, through all ports of the network, as it takes to compile those. Terms are computed of what
+// differs alone.
 func (d *difference) add() {
 	gone, come := trimTables(d.old.tables, d.next.tables)
 	if len(gone) == 1 && len(come) == 1 && gone[0].owned == come[0].owned {
@@ -155,11 +156,7 @@ func (d *difference) add() {
 	differentNames(was.bare, is.bare, d.addBare)
 	differentAddresses(was.fullReverse, is.fullReverse, d.addAddress)
 	differentAddresses(was.bareReverse, is.bareReverse, d.addAddress)
-	for _, machines := range []map[netip.Addr]struct{}{was.machines, is.machines} {
-		for a := range machines {
-			d.address(kindMachine, a)
-		}
-	}
+	differentMachines(was.machines, is.machines, func(a netip.Addr) { d.address(kindMachine, a) })
 }
 
 // addKey is addName for the key of a record, which may be no canonical name.
@@ -326,6 +323,17 @@ func differentAddresses(old, next reverseIndex, yield func(netip.Addr)) {
 			k++
 		default:
 			i, k = i+1, k+1
+		}
+	}
+}
+
+// differentMachines calls yield for the addresses that one has and the other has not.
+func differentMachines(old, next map[netip.Addr]struct{}, yield func(netip.Addr)) {
+	for _, sides := range [][2]map[netip.Addr]struct{}{{old, next}, {next, old}} {
+		for a := range sides[0] {
+			if _, ok := sides[1][a]; !ok {
+				yield(a)
+			}
 		}
 	}
 }
