@@ -159,7 +159,10 @@ func TestNameWhileKept(t *testing.T) {
 		has ref:red=red kept=0
 		sb breaks
 		sb tells
-		has ref:red=red kept=1`)
+		has ref:red=red kept=1
+		sb insert Datapath_Binding again tunnel_key=9 external_ids=name:red,logical-switch:@again
+		sb tells
+		has ref:red=none~of~2 kept=1`)
 }
 
 // What ovn-northd of this release writes for a switch is found by the UUID of its row.
