@@ -177,7 +177,7 @@ func (s *server) puntConfig() punt.Config {
 		Chains: s.dns, Context: &serverContext{context.Background(), s},
 		Identify: s.identify, Answers: s.answers, OVNOwned: s.ovnOwned, Find: s.find,
 		OVN: o.Placement == placement.OVN, Addresses: o.Addresses, Hijack: o.hijack(),
-		Concurrent: o.Concurrent, ConcurrentGuest: o.ConcurrentPort, DropOverload: o.Overload == overloadDrop,
+		Concurrent: o.Concurrent, ConcurrentGuest: o.ConcurrentGuest, DropOverload: o.Overload == overloadDrop,
 		Recursive: s.recursive, Transfers: s.transfers,
 		FromMemory:  !slices.ContainsFunc(s.configs, func(c *dnsserver.Config) bool { return !answersFromMemory(c) }),
 		ReadTimeout: s.dns.ReadTimeout, IdleTimeout: s.dns.IdleTimeout, MaxTCPQueries: s.dns.MaxTCPQueries,

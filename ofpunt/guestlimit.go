@@ -15,7 +15,7 @@ func puntLimits(limits []limit) []punt.Limit {
 	all := make([]punt.Limit, len(limits))
 	for i := range limits {
 		l := &limits[i]
-		all[i] = punt.Limit{Name: l.String(), Concurrent: l.Concurrent, ConcurrentGuest: l.ConcurrentPort, Connections: l.Connections}
+		all[i] = punt.Limit{Name: l.String(), Concurrent: l.Concurrent, ConcurrentGuest: l.ConcurrentGuest, Connections: l.Connections}
 	}
 	return all
 }

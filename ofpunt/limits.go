@@ -24,8 +24,8 @@ type limit struct {
 	Rate      rateLimit
 	RateGiven bool
 	// Concurrent bounds the queries in the chain of all these guests together,
-	// ConcurrentPort those of one. Both are 0 unless given.
-	Concurrent, ConcurrentPort int
+	// ConcurrentGuest those of one. Both are 0 unless given.
+	Concurrent, ConcurrentGuest int
 	// Connections bounds the open TCP connections of one guest; 0 unless given.
 	Connections int
 }
@@ -125,7 +125,7 @@ func (b *block) parseLimit(words []string, at corefile.Position) (map[string]cor
 		"max_concurrent": func(args []string) error {
 			n, err := parseConcurrentWords(args)
 			if err == nil {
-				l.Concurrent, l.ConcurrentPort = n[0], n[len(n)-1]
+				l.Concurrent, l.ConcurrentGuest = n[0], n[len(n)-1]
 			}
 			return err
 		},

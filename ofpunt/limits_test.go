@@ -25,11 +25,11 @@ func TestParseLimit(t *testing.T) {
 	}{
 		{"none", " rate 5\n", nil},
 		{"all properties", limitBlock("ofpunt/port vm1", "rate 100 20", "max_concurrent 9 3", "tcp_connections 1024"), []limit{{
-			Label: "ofpunt/port", Value: "vm1", RateGiven: true, Rate: rateLimit{100, 20}, Concurrent: 9, ConcurrentPort: 3, Connections: 1024,
+			Label: "ofpunt/port", Value: "vm1", RateGiven: true, Rate: rateLimit{100, 20}, Concurrent: 9, ConcurrentGuest: 3, Connections: 1024,
 		}}},
 		{"no rate", limitBlock("ofpunt/port vm1", "rate off"), []limit{{Label: "ofpunt/port", Value: "vm1", RateGiven: true}}},
 		{"a rate without a burst", limitBlock("ofpunt/port vm1", "rate 70000"), []limit{{Label: "ofpunt/port", Value: "vm1", RateGiven: true, Rate: rateLimit{70000, 70}}}},
-		{"one guest may use all", limitBlock("ofpunt/port vm1", "max_concurrent 2048"), []limit{{Label: "ofpunt/port", Value: "vm1", Concurrent: 2048, ConcurrentPort: 2048}}},
+		{"one guest may use all", limitBlock("ofpunt/port vm1", "max_concurrent 2048"), []limit{{Label: "ofpunt/port", Value: "vm1", Concurrent: 2048, ConcurrentGuest: 2048}}},
 		{"several, in their order", limitBlock("ofpunt/switch red", "tcp_connections 1") + " lease 9s\n" + limitBlock("ofpunt/port red", "tcp_connections 2"), []limit{
 			{Label: "ofpunt/switch", Value: "red", Connections: 1}, {Label: "ofpunt/port", Value: "red", Connections: 2},
 		}},
@@ -39,7 +39,7 @@ func TestParseLimit(t *testing.T) {
 		{"numbers, as they are written elsewhere", limitBlock("ofpunt/in-port 007", "tcp_connections 1") + limitBlock("ofpunt/vlan 00", "tcp_connections 1"), []limit{
 			{Label: "ofpunt/in-port", Value: "7", Connections: 1}, {Label: "ofpunt/vlan", Value: "0", Connections: 1},
 		}},
-		{"of a bridge whose own follows", limitBlock("ofpunt/router r1", "max_concurrent 5000") + " max_concurrent 6000\n", []limit{{Label: "ofpunt/router", Value: "r1", Concurrent: 5000, ConcurrentPort: 5000}}},
+		{"of a bridge whose own follows", limitBlock("ofpunt/router r1", "max_concurrent 5000") + " max_concurrent 6000\n", []limit{{Label: "ofpunt/router", Value: "r1", Concurrent: 5000, ConcurrentGuest: 5000}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

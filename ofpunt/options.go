@@ -50,10 +50,10 @@ type bridgeOptions struct {
 	// set. Without it the default of the guest's network holds, see rate.
 	Rate      rateLimit
 	RateGiven bool
-	// Concurrent bounds the queries in the chain, ConcurrentPort those of one
+	// Concurrent bounds the queries in the chain, ConcurrentGuest those of one
 	// guest.
-	Concurrent, ConcurrentPort int
-	// Limits are what guests have by their labels in the place of Rate and ConcurrentPort, in
+	Concurrent, ConcurrentGuest int
+	// Limits are what guests have by their labels in the place of Rate and ConcurrentGuest, in
 	// the order of the Corefile.
 	Limits   []limit
 	Overload overloadPolicy
@@ -77,10 +77,10 @@ const (
 	// answers; each takes some 10 KB.
 	defaultConcurrent = 4096
 	maxConcurrent     = 1 << 16
-	// defaultConcurrentPort leaves room for others beside seven guests that
+	// defaultConcurrentGuest leaves room for others beside seven guests that
 	// ask an upstream that never answers.
-	defaultConcurrentPort = 512
-	defaultLease          = 15 * time.Second
+	defaultConcurrentGuest = 512
+	defaultLease           = 15 * time.Second
 	// defaultGrace is longer than ovn-controller takes to start, and to bind the ports
 	// of a large chassis.
 	defaultGrace = 60 * time.Second
@@ -102,14 +102,14 @@ func defaultOptions(bridge string) bridgeOptions {
 			netip.AddrPortFrom(netip.MustParseAddr("169.254.169.254"), placement.DNSPort),
 			netip.AddrPortFrom(netip.MustParseAddr("fd00::254"), placement.DNSPort),
 		},
-		ARP:            true,
-		Lease:          defaultLease,
-		Grace:          defaultGrace,
-		Concurrent:     defaultConcurrent,
-		ConcurrentPort: defaultConcurrentPort,
-		Overload:       overloadServfail,
-		CacheScope:     tenantcache.Shared,
-		CacheShare:     tenantcache.DefaultShare,
+		ARP:             true,
+		Lease:           defaultLease,
+		Grace:           defaultGrace,
+		Concurrent:      defaultConcurrent,
+		ConcurrentGuest: defaultConcurrentGuest,
+		Overload:        overloadServfail,
+		CacheScope:      tenantcache.Shared,
+		CacheShare:      tenantcache.DefaultShare,
 	}
 }
 
@@ -354,9 +354,9 @@ func parseConcurrent(o *bridgeOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	o.Concurrent, o.ConcurrentPort = n[0], min(defaultConcurrentPort, n[0])
+	o.Concurrent, o.ConcurrentGuest = n[0], min(defaultConcurrentGuest, n[0])
 	if len(n) == 2 {
-		o.ConcurrentPort = n[1]
+		o.ConcurrentGuest = n[1]
 	}
 	return nil
 }

@@ -39,9 +39,9 @@ func TestParseBlock(t *testing.T) {
 			o.Addresses, o.DHCP, o.Gateways = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53")}, true, true
 		})},
 		{"numbers", "ofpunt br-int {\n controller_id 7\n lease 30s\n max_concurrent 10 3\n}", with(func(o *bridgeOptions) {
-			o.ControllerID, o.Lease, o.Concurrent, o.ConcurrentPort = 7, 30*time.Second, 10, 3
+			o.ControllerID, o.Lease, o.Concurrent, o.ConcurrentGuest = 7, 30*time.Second, 10, 3
 		})},
-		{"one limit bounds the other", "ofpunt br-int {\n max_concurrent 10\n}", with(func(o *bridgeOptions) { o.Concurrent, o.ConcurrentPort = 10, 10 })},
+		{"one limit bounds the other", "ofpunt br-int {\n max_concurrent 10\n}", with(func(o *bridgeOptions) { o.Concurrent, o.ConcurrentGuest = 10, 10 })},
 		{"grace", "ofpunt br-int {\n grace 90s\n}", with(func(o *bridgeOptions) { o.Grace = 90 * time.Second })},
 		{"no grace", "ofpunt br-int {\n grace 0\n}", with(func(o *bridgeOptions) { o.Grace = 0 })},
 		{"switches", "ofpunt br-int {\n arp off\n lease 0\n overload drop\n placement ovn\n}", with(func(o *bridgeOptions) {

@@ -43,7 +43,7 @@ type Requests struct {
 	// that name: for queries that did not come through a punt. A warning is logged if there is
 	// none, or several have the name, and a line when there is one. It is zero for none.
 	Network SwitchRef
-	// ComparedNames are names of switches that somebody compares with those of guests. A
+	// ComparedNames are names of switches that a view or a limit compares with those of guests. A
 	// warning is logged while several networks that are read have one of them. For that alone
 	// nothing is read.
 	ComparedNames []string

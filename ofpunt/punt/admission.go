@@ -71,8 +71,8 @@ func newAdmission(size int) *admission {
 }
 
 // admit gives x a slot. Otherwise it returns which limit is exceeded, as metric.Reason*.
-func (a *admission) admit(x *Exchange, perGuest int) (reason string) {
-	reason = a.reserve(x, perGuest)
+func (a *admission) admit(x *Exchange, concurrentGuest int) (reason string) {
+	reason = a.reserve(x, concurrentGuest)
 	// What a limit of the guest's own rejects does not show that the chains are stuck: that may
 	// be as low as one query.
 	if reason != "" && !x.from.limit.rejects(reason) {
@@ -82,7 +82,7 @@ func (a *admission) admit(x *Exchange, perGuest int) (reason string) {
 }
 
 // reserve is admit, but for taking note of a rejection.
-func (a *admission) reserve(x *Exchange, perGuest int) (reason string) {
+func (a *admission) reserve(x *Exchange, concurrentGuest int) (reason string) {
 	c := a.counts
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,10 +92,10 @@ func (a *admission) reserve(x *Exchange, perGuest int) (reason string) {
 	g, network, ofLimit := countOf(c.guests, x.from.guest), countOf(c.networks, x.from.guest.datapath), (*inFlightCount)(nil)
 	limit := x.from.limit
 	if limit.isConcurrent() {
-		perGuest, ofLimit = limit.ConcurrentGuest, countOf(c.limits, limit.Name)
+		concurrentGuest, ofLimit = limit.ConcurrentGuest, countOf(c.limits, limit.Name)
 	}
 	use := share.Use{All: int(c.all.Load()), Network: int(network.n.Load()), Owner: int(g.n.Load())}
-	switch bound := (share.Limit{All: len(a.slots), Owner: perGuest}).Exceeded(use, 1); {
+	switch bound := (share.Limit{All: len(a.slots), Owner: concurrentGuest}).Exceeded(use, 1); {
 	case bound == share.OfOwner:
 		return metric.ReasonPortLimit
 	case ofLimit != nil && int(ofLimit.n.Load()) >= limit.Concurrent:

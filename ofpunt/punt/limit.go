@@ -106,6 +106,8 @@ func (l *Limit) connections() int {
 func (l *Limit) isConcurrent() bool { return l != nil && l.ConcurrentGuest > 0 }
 
 // rejects reports whether a query that was not admitted for that reason was rejected by the limit.
+// One that is on queries in flight has both bounds, and its ConcurrentGuest stands in the place of
+// that in Config, so a port limit was its own.
 func (l *Limit) rejects(reason string) bool {
 	return l.isConcurrent() && (reason == metric.ReasonPortLimit || reason == metric.ReasonLimit)
 }

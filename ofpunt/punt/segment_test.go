@@ -143,7 +143,7 @@ func TestConnectionOfAnotherPort(t *testing.T) {
 func TestQueriesOfConnection(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
-		perGuest        int
+		concurrentGuest int
 		inChain, turned int
 	}{
 		{"room for all", 100, 32, 0},
@@ -159,7 +159,7 @@ func TestQueriesOfConnection(t *testing.T) {
 				all.Add(1)
 				<-release
 				_ = w.WriteMsg(new(dns.Msg).SetReply(r))
-			}, func(c *Config) { c.Concurrent, c.ConcurrentGuest = 1000, tt.perGuest })
+			}, func(c *Config) { c.Concurrent, c.ConcurrentGuest = 1000, tt.concurrentGuest })
 			c.intake.done.Go(c.intake.accept)
 			const times = 50
 			var data []byte
