@@ -5,6 +5,7 @@ package tenantcache
 import (
 	"context"
 	"maps"
+	"net"
 	"strings"
 	"sync/atomic"
 
@@ -30,8 +31,12 @@ type query struct {
 	// labels are those in the realm, and values what they are for the asker, by their numbers.
 	labels mask
 	values []string
-	// functions are the labels of the query, if *cache* may ask anew.
-	functions map[string]metadata.Func
+	// reads is what the templates for the question may read beside labels.
+	reads reading
+	// functions are the labels of the query, and remote and local its addresses, if *cache* may
+	// ask anew.
+	functions     map[string]metadata.Func
+	remote, local net.Addr
 	// reason is why the answer is not stored whatever the plugins below do, "" if it may be.
 	reason string
 
@@ -114,6 +119,7 @@ func (q *query) ask(ctx context.Context, r *dns.Msg) (known bool) {
 	if q.cache.settings.refreshes {
 		// Plugins above write to the map while *cache* asks anew.
 		q.functions = maps.Clone(metadata.ValueFuncs(ctx))
+		q.remote, q.local = cloneAddr(q.RemoteAddr()), cloneAddr(q.LocalAddr())
 	}
 	var room [256]byte
 	q.prefix = q.cache.prefix(q.cache.realm(room[:0], ctx, q, r))

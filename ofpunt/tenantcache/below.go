@@ -6,9 +6,11 @@ import (
 	"context"
 	"hash/maphash"
 	"net"
+	"reflect"
 	"time"
 
 	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/metadata"
 	"github.com/coredns/coredns/plugin/metrics"
 	"github.com/coredns/coredns/plugin/pkg/dnsutil"
 	"github.com/coredns/coredns/plugin/pkg/response"
@@ -29,17 +31,21 @@ func (*below) Name() string { return name }
 
 // ServeDNS implements plugin.Handler.
 func (h *below) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
-	prefetch := isPrefetch(w)
-	if prefetch {
-		// Nothing may be resumed: the guest has got its answer from cache.
+	q, prefetch := queryOf(ctx), isPrefetch(w)
+	aside := q != nil && q.isLeftBy(ctx)
+	if prefetch || aside {
+		// Nothing may be resumed: the guest gets its answer from cache.
 		ctx = h.cache.detach(ctx)
 	}
-	q := queryOf(ctx)
 	if q == nil || q.cache != h.cache {
 		return plugin.NextOrFailure(name, h.next, ctx, w, r)
 	}
 	o, punted := origin.FromContext(ctx)
 	x := &run{Context: ctx, ResponseWriter: w, query: q, lookup: punted && o.Lookup, reason: q.reason}
+	if aside && !prefetch || prefetch && q.reads != 0 {
+		// The guest's writer may be another's by now, and that of a prefetch has no addresses.
+		x.remote, x.local = q.remote, q.local
+	}
 	x.observe(prefetch)
 	if q.prefix != "" {
 		r = withName(r, q.name)
@@ -55,6 +61,14 @@ func (h *below) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) 
 func isPrefetch(w dns.ResponseWriter) bool {
 	a, ok := w.LocalAddr().(*net.TCPAddr)
 	return ok && a.IP == nil
+}
+
+// isLeftBy reports whether ctx is that of work which *cache* does beside the query, and which goes
+// on when the query has its answer: a prefetch, or serve_stale with verify and a timeout. *cache*
+// gives such work labels of its own.
+func (q *query) isLeftBy(ctx context.Context) bool {
+	labelsOf := func(ctx context.Context) uintptr { return reflect.ValueOf(metadata.ValueFuncs(ctx)).Pointer() }
+	return labelsOf(ctx) != labelsOf(q.Context)
 }
 
 // settle ends the run. What it has read counts though it has no answer, and *cache* stores a

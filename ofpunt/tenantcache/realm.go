@@ -8,6 +8,7 @@ import (
 	"encoding/base32"
 	"encoding/binary"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/coredns/coredns/plugin/metadata"
@@ -75,11 +76,11 @@ func (c *Cache) realm(realm []byte, ctx context.Context, q *query, r *dns.Msg) [
 		realm = appendPart(realm, partOptions, options)
 	}
 	if len(c.readers) > 0 {
-		if reads := c.reads(q.question); reads != 0 {
-			if reads&readsQuery != 0 {
+		if q.reads = c.reads(q.question); q.reads != 0 {
+			if q.reads&readsQuery != 0 {
 				q.reason = reasonAsker
 			}
-			realm = appendPart(realm, partAddress, addressOf(q, reads))
+			realm = appendPart(realm, partAddress, addressOf(q))
 		}
 	}
 	if q.labels = c.vary.labels(q.question); q.labels != 0 {
@@ -158,8 +159,8 @@ func guestOf(o *origin.Origin) string {
 
 // addressOf returns what is read of the addresses of a query. Guests of different networks that
 // have the same address get the same answer.
-func addressOf(q *query, reads reading) string {
-	b := strings.Builder{}
+func addressOf(q *query) string {
+	b, reads := strings.Builder{}, q.reads
 	b.WriteByte(byte(reads))
 	if reads&readsClient != 0 {
 		b.WriteString(hostOf(q.RemoteAddr()))
@@ -175,6 +176,17 @@ func addressOf(q *query, reads reading) string {
 		}
 	}
 	return b.String()
+}
+
+// cloneAddr returns a copy of an address, which a writer may use again for another query.
+func cloneAddr(a net.Addr) net.Addr {
+	switch a := a.(type) {
+	case *net.UDPAddr:
+		return &net.UDPAddr{IP: slices.Clone(a.IP), Port: a.Port, Zone: a.Zone}
+	case *net.TCPAddr:
+		return &net.TCPAddr{IP: slices.Clone(a.IP), Port: a.Port, Zone: a.Zone}
+	}
+	return a
 }
 
 // textOf returns the text of an address, "" for none.

@@ -4,6 +4,7 @@ package tenantcache
 
 import (
 	"context"
+	"net"
 	"sync"
 
 	"github.com/coredns/coredns/plugin/metadata"
@@ -21,6 +22,8 @@ type run struct {
 	// from outside.
 	outer, inner map[string]metadata.Func
 	own          map[string]bool
+	// remote and local are the addresses that the plugins see, nil for those of the writer.
+	remote, local net.Addr
 	// lookup is set if a plugin asks, and not a guest.
 	lookup bool
 	// written is set once there is an answer. Only the goroutine of the run uses it.
@@ -47,6 +50,22 @@ func (x *run) Value(key any) any {
 func runOf(ctx context.Context) *run {
 	x, _ := ctx.Value(runKey{}).(*run)
 	return x
+}
+
+// RemoteAddr implements dns.ResponseWriter.
+func (x *run) RemoteAddr() net.Addr {
+	if x.remote != nil {
+		return x.remote
+	}
+	return x.ResponseWriter.RemoteAddr()
+}
+
+// LocalAddr implements dns.ResponseWriter.
+func (x *run) LocalAddr() net.Addr {
+	if x.local != nil {
+		return x.local
+	}
+	return x.ResponseWriter.LocalAddr()
 }
 
 // observe gives the run labels of its own, which it observes. They are those of the context, or
