@@ -25,6 +25,16 @@ func TestCacheScope(t *testing.T) {
 		who.origin.Network = origin.Network{}
 		return who
 	}
+	byUUID := func(network, port byte) asker {
+		who := bySwitch(network, port)
+		who.origin.Switch = origin.Network{15: network + 1}.String()
+		return who
+	}
+	almost := func(port byte) asker { // a name that only looks like a UUID
+		who := byUUID(0, port)
+		who.origin.Switch = who.origin.Switch[:35] + "x"
+		return who
+	}
 	other := socketAsker
 	other.addr = "10.0.0.6"
 	for _, tt := range []struct {
@@ -36,7 +46,9 @@ func TestCacheScope(t *testing.T) {
 		{"cache_scope shared", []asker{red1, red2, blue1, socketAsker}, 1},
 		{"cache_scope network", []asker{red1, red2, blue1, blue1}, 2},
 		{"cache_scope network", []asker{unknown(1), unknown(2), red1}, 3},
-		{"cache_scope network", []asker{bySwitch(0, 1), bySwitch(0, 2), bySwitch(1, 1)}, 2},
+		{"cache_scope network", []asker{bySwitch(0, 1), bySwitch(0, 2), bySwitch(1, 1)}, 3}, // names are not unique
+		{"cache_scope network", []asker{byUUID(0, 1), byUUID(0, 2), byUUID(1, 1)}, 2},
+		{"cache_scope network", []asker{almost(1), almost(2)}, 2},
 		{"cache_scope network", []asker{red1, socketAsker, socketAsker, other}, 3},
 		{"cache_scope port", []asker{red1, red2, blue1, red1}, 3},
 		{"cache_scope port", []asker{unknown(1), unknown(2), socketAsker, other}, 4},

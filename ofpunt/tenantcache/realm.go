@@ -135,15 +135,30 @@ func (c *Cache) sharer(ctx context.Context, q *query) string {
 }
 
 // networkOf names the network of a guest, in a form that no other network has. A guest whose
-// network is not known is one by itself.
+// network is not known is one by itself. Names of logical switches are not unique; where no OVN
+// database is read, Switch is the UUID that Neutron's agent has written (net_uuid).
 func networkOf(o *origin.Origin) string {
 	switch {
 	case !o.Network.IsZero():
 		return "network " + string(o.Network[:])
-	case o.Switch != "":
+	case isUUID(o.Switch):
 		return "switch " + o.Switch
 	}
 	return guestOf(o)
+}
+
+// isUUID reports whether text is a UUID in the form of RFC 9562, section 4.
+func isUUID(text string) bool {
+	for i, r := range text {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if r != '-' {
+				return false
+			}
+		} else if !strings.ContainsRune("0123456789abcdefABCDEF", r) {
+			return false
+		}
+	}
+	return len(text) == 36
 }
 
 // guestOf names a guest.
