@@ -12,7 +12,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-func parse(t *testing.T, zones, text string) caddyfile.ServerBlock {
+func parseBlock(t *testing.T, zones, text string) caddyfile.ServerBlock {
 	t.Helper()
 	blocks, err := caddyfile.Parse("Corefile", strings.NewReader(zones+" {\n "+text+"\n}\n"), nil)
 	if err != nil {
@@ -40,7 +40,7 @@ func TestSettings(t *testing.T) {
 		{"stale for some time", ".", "cache {\n serve_stale 5m verify\n keepttl\n }", settings{[]string{"."}, true, capacity, time.Hour, 5 * time.Minute, true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := readSettings(parse(t, tt.zones, tt.text))
+			got := readSettings(parseBlock(t, tt.zones, tt.text))
 			if !slices.Equal(got.zones, tt.want.zones) {
 				t.Errorf("zones %q, want %q", got.zones, tt.want.zones)
 			}
@@ -69,6 +69,20 @@ func TestReads(t *testing.T) {
 		{"in the second answer", template(answer + `x" "y 0 IN TXT {{ .Remote }}"`), readsClient},
 		{"the message", template(answer + `{{ .Message.Id }}"`), readsQuery},
 		{"words outside of actions", template(answer + `.Remote"`), 0},
+		{"all that there is", template(answer + `{{ printf \"%v\" . }}"`), readsQuery},
+		{"all by the variable", template(answer + `{{ with .Match }}{{ printf \"%v\" $ }}{{ end }}"`), readsQuery},
+		{"all by another variable", template(answer + `{{ $x := . }}{{ $x }}"`), readsQuery},
+		{"all in another template", template(answer + `{{ define \"t\" }}{{ .Remote }}{{ end }}{{ template \"t\" . }}"`), readsQuery | readsClient},
+		{"all within with", template(answer + `{{ with . }}{{ .Name }}{{ end }}"`), readsQuery},
+		{"all in a condition", template(answer + `{{ if .Name }}{{ . }}{{ end }}"`), readsQuery},
+		{"all behind range", template(answer + `{{ range .Match }}{{ else }}{{ . }}{{ end }}"`), readsQuery},
+		{"a part of the question by its dot", template(answer + `{{ range .Match }}{{ . }}{{ end }}{{ with .Name }}{{ . }}{{ end }}"`), 0},
+		{"the address behind parentheses", template(answer + `{{ (.).Remote }}"`), readsQuery | readsClient},
+		{"the address beside a string", template(answer + "{{ print `}}` .Remote }}\""), readsClient},
+		{"a text that is no template", template(answer + `{{"`), readsQuery},
+		{"a string with an escape", template(`expr name() == 'it\'s' or incidr(client_ip(), '10.0.0.0/8')`), readsClient},
+		{"a function by its name", template("expr $env['client_' + 'ip']() == '10.0.0.5'"), readsQuery},
+		{"a text that is no expression", template("expr ((("), readsQuery},
 		{"an expression", template("expr incidr(client_ip(), '10.0.0.0/8')"), readsClient},
 		{"a variable", template("var x server_ip() + server_port()"), readsServer},
 		{"the protocol", template("expr proto() == 'udp'"), readsProtocol},
@@ -87,7 +101,7 @@ func TestReads(t *testing.T) {
 		{"two templates", template("expr proto() == 'udp'") + "\n" + template(answer+`{{ .Remote }}"`), readsProtocol | readsClient},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := New(Options{Block: parse(t, ".", tt.text)})
+			c := New(Options{Block: parseBlock(t, ".", tt.text)})
 			if got := c.reads(question{"www.a.test.", dns.TypeTXT, dns.ClassINET}); got != tt.want {
 				t.Errorf("%b, want %b", got, tt.want)
 			}

@@ -6,9 +6,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"text/template/parse"
 
 	"github.com/coredns/caddy/caddyfile"
 	"github.com/coredns/coredns/plugin"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/parser"
 	"github.com/miekg/dns"
 )
 
@@ -58,8 +61,12 @@ func readersOf(block caddyfile.ServerBlock) (readers []reader) {
 					}
 				}
 			case "answer", "additional", "authority":
-				t.reads |= readByText(strings.Join(args, " "))
-			case "var", "expr":
+				for _, arg := range args {
+					t.reads |= readByText(arg)
+				}
+			case "var":
+				t.reads |= readByExpression(strings.Join(args[min(1, len(args)):], " ")) // behind its name
+			case "expr":
 				t.reads |= readByExpression(strings.Join(args, " "))
 			}
 		}
@@ -88,46 +95,116 @@ func (c *Cache) reads(q question) (reads reading) {
 	return reads
 }
 
-var (
-	actionText   = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
-	remoteField  = regexp.MustCompile(`\.Remote\b`)
-	messageField = regexp.MustCompile(`\.Message\b(\.Question\b)?`)
-)
-
 // readByText returns what the text of a template reads (text/template; the fields are those of
-// the plugin template).
+// the plugin template). What can't be read counts as reading the query.
 func readByText(text string) (reads reading) {
-	for _, action := range actionText.FindAllString(text, -1) {
-		if remoteField.MatchString(action) {
-			reads |= readsClient
-		}
-		for _, m := range messageField.FindAllStringSubmatch(action, -1) {
-			if m[1] == "" {
-				reads |= readsQuery
-			}
-		}
+	tree := parse.New("")
+	tree.Mode = parse.SkipFuncCheck
+	trees := map[string]*parse.Tree{}
+	if _, err := tree.Parse(text, "", "", trees); err != nil {
+		return readsQuery
+	}
+	reads = readByNode(tree.Root, true)
+	for _, t := range trees { // those of define and block
+		reads |= readByNode(t.Root, true)
 	}
 	return reads
 }
 
-var (
-	stringText   = regexp.MustCompile("'[^']*'|\"[^\"]*\"|`[^`]*`")
-	functionName = regexp.MustCompile(`\b(?:client_ip|server_ip|server_port|proto|port|id|size|bufsize)\b`)
-)
+// readByNode returns what a part of a template reads. root is set where the dot is all that the
+// template knows, which an action such as printf may read as a whole.
+func readByNode(n parse.Node, root bool) (reads reading) {
+	switch n := n.(type) {
+	case *parse.DotNode:
+		if root {
+			return readsQuery
+		}
+	case *parse.FieldNode:
+		return readByFields(n.Ident)
+	case *parse.VariableNode:
+		if n.Ident[0] == "$" {
+			return readByFields(n.Ident[1:])
+		}
+		return readByFields(append([]string{""}, n.Ident[1:]...))
+	case *parse.ChainNode:
+		return readByNode(n.Node, root) | readByFields(n.Field)
+	case *parse.ListNode:
+		if n == nil { // no else
+			return 0
+		}
+		for _, child := range n.Nodes {
+			reads |= readByNode(child, root)
+		}
+	case *parse.ActionNode:
+		return readByNode(n.Pipe, root)
+	case *parse.TemplateNode:
+		return readByNode(n.Pipe, root)
+	case *parse.PipeNode:
+		if n == nil { // template without an argument
+			return 0
+		}
+		for _, c := range n.Cmds {
+			for _, arg := range c.Args {
+				reads |= readByNode(arg, root)
+			}
+		}
+	case *parse.IfNode:
+		return readByBranch(&n.BranchNode, root, root)
+	case *parse.WithNode:
+		return readByBranch(&n.BranchNode, root, false)
+	case *parse.RangeNode:
+		return readByBranch(&n.BranchNode, root, false)
+	}
+	return reads
+}
+
+// readByBranch does so for if, with and range. inside is root within the first list.
+func readByBranch(b *parse.BranchNode, root, inside bool) reading {
+	return readByNode(b.Pipe, root) | readByNode(b.List, inside) | readByNode(b.ElseList, root)
+}
+
+// readByFields does so for the fields behind a dot, none for all of them.
+func readByFields(fields []string) reading {
+	switch {
+	case len(fields) == 0:
+		return readsQuery
+	case slices.Contains(fields, "Remote"):
+		return readsClient
+	}
+	if i := slices.Index(fields, "Message"); i >= 0 && (i+1 == len(fields) || fields[i+1] != "Question") {
+		return readsQuery
+	}
+	return 0
+}
 
 // functionReads are the functions of CoreDNS's package expression that read a query, but for
-// metadata and those of the question and DO.
+// metadata and those of the question and DO; and the map of all of them.
 var functionReads = map[string]reading{
 	"client_ip": readsClient,
 	"server_ip": readsServer, "server_port": readsServer,
 	"proto": readsProtocol,
 	"port":  readsQuery, "id": readsQuery, "size": readsQuery, "bufsize": readsQuery,
+	"$env": readsQuery,
 }
 
-// readByExpression returns what an expression reads.
-func readByExpression(text string) (reads reading) {
-	for _, f := range functionName.FindAllString(stringText.ReplaceAllString(text, ""), -1) {
-		reads |= functionReads[f]
+// readByExpression returns what an expression reads. What can't be read counts as reading the
+// query.
+func readByExpression(text string) reading {
+	tree, err := parser.Parse(text)
+	if err != nil {
+		return readsQuery
 	}
-	return reads
+	var names identifiers
+	ast.Walk(&tree.Node, &names)
+	return reading(names)
+}
+
+// identifiers is an ast.Visitor that collects what the functions of an expression read.
+type identifiers reading
+
+// Visit implements ast.Visitor.
+func (i *identifiers) Visit(node *ast.Node) {
+	if n, ok := (*node).(*ast.IdentifierNode); ok {
+		*i |= identifiers(functionReads[n.Value])
+	}
 }

@@ -28,7 +28,7 @@ func (nobody) LocalAddr() net.Addr { return &net.TCPAddr{} }
 
 // refreshing is a block whose cache asks for answers anew.
 func refreshing(t *testing.T) caddyfile.ServerBlock {
-	return parse(t, ".", "metadata\n cache {\n prefetch 1\n }")
+	return parseBlock(t, ".", "metadata\n cache {\n prefetch 1\n }")
 }
 
 // A query that *cache* makes by itself has the labels of the guest's, those that the block does
