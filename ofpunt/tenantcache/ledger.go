@@ -3,6 +3,7 @@
 package tenantcache
 
 import (
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -20,16 +21,18 @@ type ledger struct {
 	entries map[uint64]entry
 	// accounts are those of the networks that have entries; guarded by mu.
 	accounts map[string]*account
+	// order are the keys of entries, and hand is where the sweep goes on in it; guarded by mu.
+	order []uint64
+	hand  int
 	// start is when times of the ledger begin.
 	start time.Time
-	// swept is when expired entries were last removed; guarded by mu.
-	swept time.Time
 }
 
 // entry is an entry of *cache*.
 type entry struct {
 	account *account
-	until   time.Duration // from start, when it ceases to count
+	until   uint32 // when it ceases to count, in seconds from start
+	index   uint32 // of its key in order
 }
 
 // account counts the entries of one network.
@@ -40,9 +43,11 @@ type account struct {
 
 const (
 	minCount = time.Minute
-	// sweepTime is how long expired entries may stay, for each sweepEntries that there is room
-	// for: to remove them takes a millisecond or two for as many.
-	sweepTime, sweepEntries = time.Second, 100_000
+	// maxCount bounds how long an entry counts.
+	maxCount = 10 * 365 * 24 * time.Hour
+	// sweepEntries is how many entries a sweep looks at, so that it is short however many there
+	// are.
+	sweepEntries = 32
 	// crowded is the part of the capacity, one in so many, up to which there is no share.
 	crowded = 2
 )
@@ -59,28 +64,25 @@ func newLedger(capacity, share int, now time.Time) *ledger {
 // store notes that an answer is about to be stored, which can be served for the time of life. It
 // reports whether it may be: a network that has its share may only replace entries.
 func (l *ledger) store(key uint64, network string, now time.Time, life time.Duration) bool {
-	at := now.Sub(l.start)
-	until := at + max(life, minCount)
+	at := l.seconds(now)
+	until := at + uint32(min(max(life, minCount)+time.Second-1, maxCount)/time.Second)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e, ok := l.entries[key]; ok {
 		if at < e.until {
-			l.entries[key] = entry{e.account, until}
+			l.entries[key] = entry{e.account, until, e.index}
 			return true
 		}
 		l.remove(key)
 	}
 	if l.exceeds(network) {
-		l.sweep(now)
+		l.sweep(at)
 		if l.exceeds(network) {
 			return false
 		}
 	}
 	if len(l.entries) >= l.capacity {
-		for victim := range l.entries {
-			l.remove(victim)
-			break
-		}
+		l.remove(l.order[rand.IntN(len(l.order))])
 	}
 	of := l.accounts[network]
 	if of == nil {
@@ -88,7 +90,8 @@ func (l *ledger) store(key uint64, network string, now time.Time, life time.Dura
 		l.accounts[network] = of
 	}
 	of.entries++
-	l.entries[key] = entry{of, until}
+	l.entries[key] = entry{of, until, uint32(len(l.order))}
+	l.order = append(l.order, key)
 	return true
 }
 
@@ -99,23 +102,33 @@ func (l *ledger) exceeds(network string) bool {
 	return of != nil && of.entries >= l.share && len(l.entries) >= l.capacity/crowded
 }
 
-// sweep removes the entries that have expired, unless it has just done so. The caller holds mu.
-func (l *ledger) sweep(now time.Time) {
-	if now.Sub(l.swept) < sweepTime*time.Duration(1+l.capacity/sweepEntries) {
-		return
-	}
-	l.swept = now
-	for key, e := range l.entries {
-		if e.until <= now.Sub(l.start) {
-			l.remove(key)
+// seconds returns the time from start.
+func (l *ledger) seconds(now time.Time) uint32 { return uint32(max(0, now.Sub(l.start)/time.Second)) }
+
+// sweep removes what has expired of the next entries. The caller holds mu.
+func (l *ledger) sweep(at uint32) {
+	for range min(sweepEntries, len(l.order)) {
+		if l.hand >= len(l.order) {
+			l.hand = 0
+		}
+		if key := l.order[l.hand]; l.entries[key].until <= at {
+			l.remove(key) // another one takes its place
+		} else {
+			l.hand++
 		}
 	}
 }
 
 // remove removes an entry. The caller holds mu.
 func (l *ledger) remove(key uint64) {
-	of := l.entries[key].account
+	e := l.entries[key]
+	last := l.order[len(l.order)-1]
+	moved := l.entries[last]
+	moved.index = e.index
+	l.order[e.index], l.entries[last] = last, moved
+	l.order = l.order[:len(l.order)-1]
 	delete(l.entries, key)
+	of := e.account
 	if of.entries--; of.entries == 0 {
 		delete(l.accounts, of.network)
 	}

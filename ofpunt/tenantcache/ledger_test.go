@@ -31,7 +31,12 @@ func TestLedger(t *testing.T) {
 			}
 			sum += of.entries
 		}
-		if sum != len(l.entries) || sum > l.capacity {
+		for i, key := range l.order {
+			if l.entries[key].index != uint32(i) {
+				t.Errorf("key %d of %d has the index %d", i, len(l.order), l.entries[key].index)
+			}
+		}
+		if sum != len(l.order) || sum != len(l.entries) || sum > l.capacity {
 			t.Errorf("%d entries in accounts, %d in all, room for %d", sum, len(l.entries), l.capacity)
 		}
 	}
@@ -96,6 +101,35 @@ func TestLedger(t *testing.T) {
 			t.Errorf("%d entries after a minute, want 500", got)
 		}
 		check(t, l)
+	})
+	t.Run("a sweep is short", func(t *testing.T) {
+		l := newLedger(1000, 25, begin)
+		fill(l, "a", 500, begin, life)
+		fill(l, "b", 250, begin, 2*life)
+		for n := 750; ; {
+			// A network that has its share is what sweeps.
+			fill(l, "b", 1, begin.Add(life), life)
+			if gone := n - len(l.entries); gone > sweepEntries {
+				t.Fatalf("%d of %d entries are gone", gone, n)
+			}
+			if n = len(l.entries); n < 500 {
+				break // there is no share below half
+			}
+			check(t, l)
+		}
+	})
+	t.Run("a sweep comes to all entries", func(t *testing.T) {
+		l := newLedger(1000, 25, begin)
+		fill(l, "b", 400, begin, 2*life)
+		fill(l, "c", 200, begin, life)
+		for range 600/sweepEntries + 1 {
+			fill(l, "b", 1, begin.Add(life), life)
+			if len(l.entries) < 500 {
+				check(t, l)
+				return
+			}
+		}
+		t.Errorf("%d entries are left", len(l.entries))
 	})
 	t.Run("many networks", func(t *testing.T) {
 		l := newLedger(1000, 25, begin)

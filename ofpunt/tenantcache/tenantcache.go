@@ -40,8 +40,8 @@
 // # Locks
 //
 // A query with an answer in *cache* takes one read lock of a shard of varyIndex, if any question
-// is known there. Other queries take the lock of the ledger for the time of a map access; once a
-// second at most it is held while expired entries are removed.
+// is known there. Other queries take the lock of the ledger for the time of a few map
+// accesses: expired entries are removed some at a time.
 package tenantcache
 
 import (
