@@ -12,6 +12,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/ofpunt/punt"
+	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
 // Where cache asks by itself, a template reads the addresses of the guest whose query has caused
@@ -102,4 +103,40 @@ func TestCacheVerifiesAside(t *testing.T) {
 			t.Error("nothing was verified")
 		}
 	})
+}
+
+// An expired answer is not served any more once there is another that cache can't store.
+func TestCacheStaleIsSuperseded(t *testing.T) {
+	for _, property := range []string{"serve_stale 1h", "serve_stale 1h verify", "serve_stale 1h verify 1s"} {
+		t.Run(property, func(t *testing.T) {
+			rig := startCache(t, ". {\n $OFPUNT\n $CLOSE\n metadata\n cache {\n "+property+"\n }\n}\n")
+			synctest.Test(t, func(t *testing.T) {
+				byLookup := false
+				rig.upstream = func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+					m := new(dns.Msg).SetReply(r)
+					m.Answer = []dns.RR{a(r.Question[0].Name, 1)}
+					if byLookup {
+						tenantcache.MarkLookup(ctx)
+						m.Answer = []dns.RR{a(r.Question[0].Name, 2)}
+					}
+					m.Answer[0].Header().Ttl = 10
+					return 0, w.WriteMsg(m)
+				}
+				for _, change := range []bool{false, true, false, true} {
+					byLookup = change
+					want := map[bool]string{false: "NOERROR 192.0.2.1", true: "NOERROR 192.0.2.2"}[change]
+					rig.lookup(red1, "x.test.", dns.TypeA) // may be what had expired
+					synctest.Wait()
+					for range 2 {
+						for _, who := range []asker{red1, blue1} {
+							if got := rig.lookup(who, "x.test.", dns.TypeA); got != want {
+								t.Errorf("%q, want %q", got, want)
+							}
+						}
+					}
+					time.Sleep(12 * time.Second)
+				}
+			})
+		})
+	}
 }

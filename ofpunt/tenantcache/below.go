@@ -108,6 +108,7 @@ func (x *run) WriteMsg(m *dns.Msg) error {
 	if reason != "" {
 		if storable {
 			x.count(reason)
+			x.supersede(reason)
 		}
 		q.truncated.Store(m.Truncated)
 		q.marked.Store(true)
@@ -116,6 +117,16 @@ func (x *run) WriteMsg(m *dns.Msg) error {
 		m = &c
 	}
 	return x.ResponseWriter.WriteMsg(m)
+}
+
+// supersede has *cache* no longer serve an answer which it has stored for the query, after another
+// one that it is not to store: with serve_stale it would keep the old one.
+func (x *run) supersede(reason string) {
+	q := x.query
+	c := q.cache
+	if c.settings.stale > 0 && reason != reasonPassed && c.ledger.drop(c.ledgerKey(q), c.now()) {
+		c.vary.supersede(q.question)
+	}
 }
 
 // life returns for how long an answer can be served. It reports whether *cache* stores it.

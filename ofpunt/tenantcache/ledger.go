@@ -95,6 +95,17 @@ func (l *ledger) store(key uint64, network string, now time.Time, life time.Dura
 	return true
 }
 
+// drop forgets an entry. It reports whether there was one that could be served.
+func (l *ledger) drop(key uint64, now time.Time) (served bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.entries[key]
+	if ok {
+		l.remove(key)
+	}
+	return ok && l.seconds(now) < e.until
+}
+
 // exceeds reports whether one more entry of the network would be over its share. The caller holds
 // mu.
 func (l *ledger) exceeds(network string) bool {

@@ -149,28 +149,28 @@ func TestVaryIndex(t *testing.T) {
 	const size = 160
 	x := newVaryIndex(size)
 	q := func(i int) question { return question{name: fmt.Sprint(i, ".test."), qtype: 1, qclass: 1} }
-	if got := x.labels(q(0)); got != 0 {
+	if got := x.known(q(0)).labels; got != 0 {
 		t.Errorf("the empty index has %b", got)
 	}
 	x.add(q(0), 1)
 	x.add(q(0), 4)
-	if got := x.labels(q(0)); got != 5 {
+	if got := x.known(q(0)).labels; got != 5 {
 		t.Errorf("%b, want both labels", got)
 	}
 	for _, other := range []question{q(1), {"0.test.", 28, 1}, {"0.test.", 1, 3}} {
-		if got := x.labels(other); got != 0 {
+		if got := x.known(other).labels; got != 0 {
 			t.Errorf("%v has %b", other, got)
 		}
 	}
 	known := 0
 	for i := range 10 * size {
 		x.add(q(i), mask(i+1))
-		if got := x.labels(q(i)); got&mask(i+1) != mask(i+1) {
+		if got := x.known(q(i)).labels; got&mask(i+1) != mask(i+1) {
 			t.Errorf("%d: %b has just been added", i, got)
 		}
 	}
 	for i := range 10 * size {
-		if x.labels(q(i)) != 0 {
+		if x.known(q(i)).labels != 0 {
 			known++
 		}
 	}

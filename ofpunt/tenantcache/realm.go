@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/coredns/coredns/plugin/metadata"
@@ -27,11 +28,12 @@ import (
 
 // The kinds of a part.
 const (
-	partScope   = 's' // of the property cache_scope
-	partKey     = 'k' // of other plugins (internal/cachekey)
-	partOptions = 'o' // options of EDNS
-	partAddress = 'a' // the addresses that a template reads
-	partLabels  = 'l' // a mask and the values of its labels
+	partScope      = 's' // of the property cache_scope
+	partKey        = 'k' // of other plugins (internal/cachekey)
+	partOptions    = 'o' // options of EDNS
+	partAddress    = 'a' // the addresses that a template reads
+	partGeneration = 'g' // of varyIndex
+	partLabels     = 'l' // a mask and the values of its labels
 )
 
 // appendPart appends a part to a realm.
@@ -83,7 +85,11 @@ func (c *Cache) realm(realm []byte, ctx context.Context, q *query, r *dns.Msg) [
 			realm = appendPart(realm, partAddress, addressOf(q))
 		}
 	}
-	if q.labels = c.vary.labels(q.question); q.labels != 0 {
+	k := c.vary.known(q.question)
+	if k.generation != 0 {
+		realm = appendPart(realm, partGeneration, strconv.FormatUint(uint64(k.generation), 10))
+	}
+	if q.labels = k.labels; q.labels != 0 {
 		q.values = c.values(ctx, q.labels)
 		var m [8]byte
 		binary.BigEndian.PutUint64(m[:], uint64(q.labels))

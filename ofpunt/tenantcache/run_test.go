@@ -56,7 +56,7 @@ func TestPrefetchHasLabels(t *testing.T) {
 		t.Errorf("the plugins below see %q", seen)
 	}
 	q := question{"x.test.", dns.TypeA, dns.ClassINET}
-	if got := c.vary.labels(q); got != 3 {
+	if got := c.vary.known(q).labels; got != 3 {
 		t.Errorf("%b has been read, want two labels", got)
 	}
 }

@@ -29,14 +29,21 @@ const varyShards = 16
 
 type varyShard struct {
 	mu   sync.RWMutex
-	read map[question]mask // guarded by mu
+	read map[question]knowledge // guarded by mu
+}
+
+// knowledge is what is known of a question.
+type knowledge struct {
+	labels mask
+	// generation is another one once an answer that may be in *cache* no longer holds.
+	generation uint32
 }
 
 // newVaryIndex returns an index of that many questions.
 func newVaryIndex(size int) *varyIndex {
 	x := &varyIndex{most: max(1, size/varyShards), seed: maphash.MakeSeed()}
 	for i := range x.shards {
-		x.shards[i].read = map[question]mask{}
+		x.shards[i].read = map[question]knowledge{}
 	}
 	return x
 }
@@ -45,10 +52,10 @@ func (x *varyIndex) shard(q question) *varyShard {
 	return &x.shards[maphash.String(x.seed, q.name)%varyShards]
 }
 
-// labels returns the labels that are known to have been read for q, which is in lower case.
-func (x *varyIndex) labels(q question) mask {
+// known returns what is known of q, which is in lower case.
+func (x *varyIndex) known(q question) knowledge {
 	if x.size.Load() == 0 {
-		return 0
+		return knowledge{}
 	}
 	s := x.shard(q)
 	s.mu.RLock()
@@ -58,10 +65,19 @@ func (x *varyIndex) labels(q question) mask {
 
 // add remembers that labels have been read for q.
 func (x *varyIndex) add(q question, labels mask) {
+	x.change(q, func(k *knowledge) { k.labels |= labels })
+}
+
+// supersede begins another generation of q.
+func (x *varyIndex) supersede(q question) {
+	x.change(q, func(k *knowledge) { k.generation++ })
+}
+
+func (x *varyIndex) change(q question, change func(*knowledge)) {
 	s := x.shard(q)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, ok := s.read[q]
+	k, ok := s.read[q]
 	if !ok {
 		if len(s.read) >= x.most {
 			for victim := range s.read {
@@ -72,5 +88,6 @@ func (x *varyIndex) add(q question, labels mask) {
 		}
 		x.size.Add(1)
 	}
-	s.read[q] = before | labels
+	change(&k)
+	s.read[q] = k
 }
