@@ -43,6 +43,9 @@ type Stats struct {
 // below the closest name that the zone has, if that has one), 0 for none. by is the part of
 // the name that the rule has: all of it, or what is behind the asterisk where wildcard is set.
 func (r *Rules) Name(n *Name) (p Policy, wildcard bool, by int) {
+	if n.labels == 0 {
+		return 0, false, 0 // the root is the apex of the zone, which no wildcard is for
+	}
 	p, wildcard, by = r.top, true, n.labels
 	for i := n.labels - 1; i >= 0; i-- {
 		place, found := r.names.find(n.suffix(i))
@@ -55,7 +58,7 @@ func (r *Rules) Name(n *Name) (p Policy, wildcard bool, by int) {
 		}
 		p, by = s.wildcard, i
 	}
-	return p, wildcard, by // the root itself, which no wildcard is for
+	return p, wildcard, by
 }
 
 // Trigger returns the name of a rule that Name has found, without the origin.

@@ -116,7 +116,7 @@ ns.example.rpz-nsdname CNAME .
 func TestTopWildcard(t *testing.T) {
 	r := read(t, "* CNAME .\nok.example CNAME rpz-passthru.\n")
 	for asked, want := range map[string]string{
-		"x.org.": "*. nxdomain", "org.": "*. nxdomain", "ok.example.": "ok.example. passthru", "example.": "-", "x.example.": "-",
+		"x.org.": "*. nxdomain", "org.": "*. nxdomain", "ok.example.": "ok.example. passthru", "example.": "-", "x.example.": "-", ".": "-",
 	} {
 		if got := name(t, r, asked); got != want {
 			t.Errorf("%s: %s, want %s", asked, got, want)
