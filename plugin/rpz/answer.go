@@ -261,7 +261,7 @@ func (q *query) follow(m *dns.Msg, target string) {
 		m.Answer, m.Rcode = nil, dns.RcodeServerFailure
 		return
 	}
-	m.Rcode = t.Rcode
+	m.Rcode, m.Truncated = t.Rcode, t.Truncated
 	for _, rr := range unsigned(t.Answer) {
 		// The target may lead back to where the chain began.
 		if !slices.ContainsFunc(m.Answer, func(has dns.RR) bool { return dns.IsDuplicate(has, rr) }) {

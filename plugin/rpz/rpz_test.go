@@ -78,8 +78,8 @@ func open(t testing.TB, properties, rules string) *Handler {
 	return h
 }
 
-// answerOf answers for any name: with 10.0.0.1, a denial for nx.*, a failure for fail.*, and for
-// alias.* with the rest of the name. What is in signed.example is signed.
+// answerOf answers for any name: with 10.0.0.1, a denial for nx.*, TC for large.*, a failure for
+// fail.*, and for alias.* with the rest of the name. What is in signed.example is signed.
 func answerOf(r *dns.Msg) *dns.Msg {
 	m := new(dns.Msg).SetReply(r)
 	m.RecursionAvailable, m.AuthenticatedData = true, true
@@ -109,6 +109,8 @@ func answerOf(r *dns.Msg) *dns.Msg {
 		if o := r.IsEdns0(); o != nil && o.Do() && strings.HasSuffix(name, "signed.example.") {
 			m.Ns = append(m.Ns, &dns.NSEC{Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeNSEC, Class: dns.ClassINET, Ttl: 300}, NextDomain: "."})
 		}
+	case strings.HasPrefix(name, "large."):
+		m.Truncated = true
 	case strings.HasPrefix(name, "fail."):
 		m.Rcode = dns.RcodeServerFailure
 	case qtype == dns.TypeA:
@@ -191,6 +193,7 @@ garden.example      CNAME walled.garden.
 *.wild.example      CNAME *.garden.
 none.example        CNAME nx.garden.
 broken.example      CNAME broken.garden.
+big.example         CNAME large.garden.
 self.example        CNAME self.example.
 a.signed.example    CNAME .
 nx.signed.example   A 192.0.2.1
@@ -222,6 +225,7 @@ func TestActions(t *testing.T) {
 		{"a name that gets too long", strings.Repeat("a.", 118) + "wild.example.", "A", asked{}, "YXDOMAIN ra" + soa},
 		{"a target that is not there", "none.example.", "A", asked{}, "NXDOMAIN ra none.example. nx.garden. SOA example." + soa},
 		{"a target that fails", "broken.example.", "A", asked{}, "SERVFAIL ra" + soa},
+		{"a target with TC", "big.example.", "A", asked{}, "NOERROR tc ra big.example. large.garden." + soa},
 		{"passthru in its obsolete form", "self.example.", "A", asked{}, "NOERROR ad ra self.example. 10.0.0.1"},
 		{"the target of a CNAME", "alias.bad.example.", "A", asked{}, "NOERROR ra" + soa},
 		{"not of one that is asked for", "alias.drop.example.", "CNAME", asked{}, "NOERROR ad ra"},
