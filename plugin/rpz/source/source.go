@@ -163,11 +163,14 @@ func (s *Source) loaded(r *rules.Rules, took time.Duration) {
 	})
 }
 
-// failed takes note that the rules could not be read, and logs it unless that is known.
+// failed takes note that the rules could not be read, and logs it unless that is known: once for
+// an outage of the primaries, and once for each problem of a file.
 func (s *Source) failed(err error) {
 	problem, known := err.Error(), false
 	s.update(func(st *Status) {
-		known = st.Problem == problem
+		// Of one outage each retry may say something else, such as its local port. A file is read
+		// again only if it has changed.
+		known = st.Problem != "" && (s.config.Path == "" || st.Problem == problem)
 		st.Problem = problem
 		st.Failures++
 	})

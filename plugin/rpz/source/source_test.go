@@ -388,6 +388,64 @@ func TestExpire(t *testing.T) {
 	await(t, s, "the zone is back", func() bool { return has(s, "a.example.") })
 }
 
+// After a failure the retry timer counts for as long as the rules are used, and at most until
+// they expire.
+func TestUntilRetry(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, tt := range []struct {
+		name          string
+		retry, expire time.Duration
+		checked       time.Duration // ago
+		want          time.Duration
+	}{
+		{"the retry timer", time.Hour, 7 * day, time.Minute, time.Hour},
+		{"after more than a day", time.Hour, 7 * day, 2 * day, time.Hour},
+		{"after more than a thousand days", time.Hour, 2000 * day, 1001 * day, minInterval / 5},
+		{"the rules expire before it", time.Hour, 7 * day, 7*day - 10*time.Minute, 10 * time.Minute},
+		{"a long timer", 30 * day, 90 * day, time.Minute, day},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &Source{status: Status{Checked: time.Now().Add(-tt.checked)}}
+			soa := &dns.SOA{Retry: uint32(tt.retry / time.Second), Expire: uint32(tt.expire / time.Second)}
+			if got := s.untilRetry(soa); got > tt.want || got < tt.want-time.Minute {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// An outage is logged once, even if the errors of its retries differ.
+func TestOutageIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Read(make([]byte, 1))
+			c.(*net.TCPConn).SetLinger(0) // a reset: the error of the peer has its local port
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-ended })
+	s, log := acquire(t, Config{Zone: "rpz.", Primaries: l.Addr().String()})
+	problems := map[string]bool{}
+	await(t, s, "three failures that differ", func() bool {
+		problems[s.Status().Problem] = true
+		return s.Status().Failures >= 3 && len(problems) >= 4 // one is none
+	})
+	if n := log.count("WARNING"); n != 1 {
+		t.Errorf("logged %d times: %q", n, log.lines)
+	}
+}
+
 // What is not signed, or by another key, is not taken.
 func TestBadSignature(t *testing.T) {
 	t.Parallel()

@@ -23,8 +23,10 @@ const (
 	// maxFirstRetry is the longest wait before a zone is tried again that was never read. It
 	// begins with minInterval, and doubles.
 	maxFirstRetry = 5 * time.Minute
-	// maxInterval bounds what an SOA record says.
+	// maxInterval bounds how often an SOA record has the primaries asked.
 	maxInterval = 24 * time.Hour
+	// maxExpire bounds when an SOA record has the rules expire.
+	maxExpire = 1000 * 24 * time.Hour
 )
 
 // minInterval bounds what an SOA record says. Tests have another one.
@@ -63,13 +65,18 @@ func (s *Source) refresh(ctx context.Context) {
 // untilRetry returns how long to wait after a failure: for the retry timer, but not beyond the
 // end of the rules.
 func (s *Source) untilRetry(soa *dns.SOA) time.Duration {
-	left := time.Until(s.Status().Checked.Add(seconds(soa.Expire)))
+	left := time.Until(s.Status().Checked.Add(expiry(soa)))
 	return max(min(seconds(soa.Retry), left), minInterval/5)
 }
 
-// seconds returns a timer of an SOA record, within bounds.
+// seconds returns the refresh or retry timer of an SOA record, within bounds.
 func seconds(n uint32) time.Duration {
 	return min(max(time.Duration(n)*time.Second, minInterval), maxInterval)
+}
+
+// expiry returns how long after the primaries were last reached the rules expire.
+func expiry(soa *dns.SOA) time.Duration {
+	return min(max(time.Duration(soa.Expire)*time.Second, minInterval), maxExpire)
 }
 
 // expire drops the rules if the primaries were not reached for as long as the SOA record says.
@@ -78,8 +85,7 @@ func (s *Source) expire() {
 	if r == nil {
 		return
 	}
-	const most = 1000 * 24 * time.Hour
-	after := min(max(time.Duration(r.SOA.Expire)*time.Second, minInterval), most)
+	after := expiry(r.SOA)
 	if time.Since(s.Status().Checked) < after {
 		return
 	}
