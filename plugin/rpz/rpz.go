@@ -77,7 +77,7 @@ type targetKey struct{}
 // ServeDNS implements plugin.Handler.
 func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	state := request.Request{W: w, Req: r}
-	if ctx.Value(targetKey{}) != nil || plugin.Zones(h.Zones).Matches(state.Name()) == "" {
+	if ctx.Value(targetKey{}) != nil || !filtered(r) || plugin.Zones(h.Zones).Matches(state.Name()) == "" {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	if h.required && h.unloaded() != nil {
@@ -107,6 +107,16 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		}
 	}
 	return plugin.NextOrFailure(name, h.Next, ctx, &answerWriter{ResponseWriter: w, query: q}, r)
+}
+
+// filtered reports whether rules are for a message: for a query for names of the Internet, ANY
+// class included, which has these too.
+func filtered(r *dns.Msg) bool {
+	if r.Opcode != dns.OpcodeQuery || len(r.Question) == 0 {
+		return false
+	}
+	class := r.Question[0].Qclass
+	return class == dns.ClassINET || class == dns.ClassANY
 }
 
 // unloaded returns a zone that has no rules, nil if all have.

@@ -279,6 +279,34 @@ func TestWithoutRD(t *testing.T) {
 	}
 }
 
+// TestOtherMessages: rules are for queries of class IN, or of any.
+func TestOtherMessages(t *testing.T) {
+	h := open(t, "ZONE\nrequired", "bad.example CNAME .\n24.0.0.0.10.rpz-ip CNAME .\n")
+	for _, tt := range []struct {
+		name   string
+		opcode int
+		class  uint16
+		want   string
+	}{
+		{"a query", dns.OpcodeQuery, dns.ClassINET, "NXDOMAIN ra SOA rpz."},
+		{"any class", dns.OpcodeQuery, dns.ClassANY, "NXDOMAIN ra SOA rpz."},
+		{"another class", dns.OpcodeQuery, dns.ClassCHAOS, "NOERROR ad ra bad.example. 10.0.0.1"},
+		{"NOTIFY", dns.OpcodeNotify, dns.ClassINET, "NOERROR ad ra bad.example. 10.0.0.1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := new(dns.Msg).SetQuestion("bad.example.", dns.TypeA)
+			m.Opcode, m.Question[0].Qclass = tt.opcode, tt.class
+			w := dnstest.NewRecorder(&test.ResponseWriter{})
+			if _, err := h.ServeDNS(context.Background(), w, m); err != nil {
+				t.Fatal(err)
+			}
+			if got := short(w.Msg); got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 // What is asked for the target of a local CNAME is not filtered again.
 func TestTargetIsNotFiltered(t *testing.T) {
 	h := open(t, "ZONE", "bad.example CNAME worse.example.\nworse.example CNAME bad.example.\n")
