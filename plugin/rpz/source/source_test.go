@@ -53,8 +53,12 @@ func (l *testLog) count(text string) (n int) {
 	return n
 }
 
-func zoneText(serial int, rules string) string {
-	return fmt.Sprintf("$TTL 60\n@ SOA ns.rpz. hostmaster.rpz. %d 1 1 3 60\n@ NS ns.rpz.\n%s", serial, rules)
+// zoneText returns a zone that does not expire within a test.
+func zoneText(serial int, rules string) string { return expiringZone(serial, 86400, rules) }
+
+// expiringZone returns a zone whose rules expire after some seconds.
+func expiringZone(serial, expire int, rules string) string {
+	return fmt.Sprintf("$TTL 60\n@ SOA ns.rpz. hostmaster.rpz. %d 1 1 %d 60\n@ NS ns.rpz.\n%s", serial, expire, rules)
 }
 
 // await waits until a condition holds.
@@ -154,10 +158,12 @@ func TestBadFile(t *testing.T) {
 	if !has(s, "a.example.") || has(s, "b.example.") {
 		t.Error("the rules have changed")
 	}
-	for seen := 0; seen < 2; { // further looks
-		await(t, s, "a look", func() bool { return true })
-		time.Sleep(pollInterval)
-		seen++
+	for range 2 { // each look changes the status
+		select {
+		case <-s.Changed():
+		case <-time.After(patience):
+			t.Fatal("the file is not looked at again")
+		}
 	}
 	if st := s.Status(); st.Failures != 1 || log.count("the rules stay as they are") != 1 {
 		t.Errorf("%+v, %q", st, log.lines)
@@ -371,7 +377,7 @@ func TestTransfer(t *testing.T) {
 // A zone that nobody can be asked for any more expires (RFC 1035, section 3.3.13), and comes back.
 func TestExpire(t *testing.T) {
 	t.Parallel()
-	text := zoneText(1, "a.example CNAME .\n")
+	text := expiringZone(1, 3, "a.example CNAME .\n")
 	p := servePrimary(t, text, nil)
 	s, log := acquire(t, Config{Zone: "rpz.", Primaries: p.addr})
 	await(t, s, "the zone is transferred", func() bool { return has(s, "a.example.") })
