@@ -224,6 +224,7 @@ func TestNames(t *testing.T) {
 		{"a label's SOA", "", "db.", "SOA", passed},
 		{"a label's DS", "", "db.", "DS", passed},
 		{"a label's DNSKEY", "", "db.", "DNSKEY", passed},
+		{"a label with a dot", "", `foo\.com.`, "A", `NXDOMAIN aa SOA foo\.com. 30`},
 		{"a top-level domain", "", "com.", "A", passed},
 		{"a country", "", "ai.", "A", passed},
 		{"a country with suffixes only", "", "ck.", "A", passed},

@@ -24,6 +24,10 @@ func isSingleLabel(qname string, qtype uint16) bool {
 // isTLD reports whether a label is a top-level domain, by the list that the binary was built
 // with. Some of these have addresses, and to deny one denies what is below it (RFC 8020).
 func isTLD(label string) bool {
+	// A label with escapes is none, and a dot among them would be taken for the end of a label.
+	if strings.Contains(label, `\`) {
+		return false
+	}
 	// Where all names below a domain are suffixes, the list does not have the domain itself.
 	_, listed := publicsuffix.PublicSuffix("x." + label)
 	return listed
