@@ -237,12 +237,11 @@ func (n *isolated) askBoth(t *testing.T, told map[string]int) bool {
 		wg   sync.WaitGroup
 		fail error
 	)
-	ctx := within(t, 2*wait)
 	for tenant, g := range map[string]*lab.Guest{"red": n.red, "blue": n.blue} {
 		other := map[string]string{"red": "blue", "blue": "red"}[tenant]
 		random := rand.New(rand.NewPCG(n.random.Uint64(), 2))
 		wg.Go(func() {
-			own, err := askAll(ctx, g, random, secrets[tenant], secrets[other])
+			own, err := askAll(t.Context(), g, random, secrets[tenant], secrets[other])
 			mu.Lock()
 			defer mu.Unlock()
 			told[tenant] += own
@@ -273,7 +272,9 @@ func askAll(ctx context.Context, g *lab.Guest, random *rand.Rand, own, others *r
 			if random.IntN(4) == 0 {
 				ask, resolver = g.ExchangeTCP, resolver6
 			}
+			ctx, cancel := context.WithTimeout(ctx, wait)
 			r, _, err := ask(ctx, m, net.JoinHostPort(resolver, "53"))
+			cancel()
 			if err != nil {
 				return told, fmt.Errorf("%s %s: %w", q.Name, dns.TypeToString[q.Qtype], err)
 			}
