@@ -43,7 +43,7 @@ func (d guestDaemon) run(t *testing.T, n *resolving, g *lab.Guest, o daemonOptio
 		args[i] = strings.ReplaceAll(args[i], "FILE", file)
 	}
 	// The log of an earlier one would tell of this one.
-	name := d.name + strings.ReplaceAll(filepath.Base(filepath.Dir(dir)), "/", "")
+	name := d.name + filepath.Base(filepath.Dir(dir))
 	p := g.Start(name, nil, append([]string{installed(t, n.Lab, d.name)}, args...)...)
 	t.Cleanup(func() { _ = p.Stop() })
 	if err := p.WaitLog(within(t, wait), d.running); err != nil {
