@@ -72,7 +72,7 @@ func (q *query) walk(m *dns.Msg) (found *hit, before []dns.RR) {
 		f, v := q.handler.decide(n, s)
 		f.step = owner
 		switch {
-		case q.do && isSigned(m, owner, cname == nil):
+		case q.keepSigned && isSigned(m, owner, cname == nil):
 			if v == act {
 				q.record(&f, "signed")
 			}

@@ -67,7 +67,8 @@ type step struct {
 
 // decide returns the rule for a name: that of the first zone that has one. In a zone a rule for
 // the name goes before one for an address. Before the answer is there, a rule of a zone behind one
-// with rules for addresses has to wait: the first zone may have a rule for one of them.
+// with rules for addresses has to wait: the first zone may have a rule for one of them. A zone that
+// is only logged makes no other wait, since it is to change nothing.
 //
 // BIND orders rules in the same way (rpz_get_zbits in lib/ns/query.c), with
 // qname-wait-recurse no.
@@ -88,7 +89,7 @@ func (h *Handler) decide(n *rules.Name, s step) (found hit, v verdict) {
 			f.trigger = rules.ResponseIP
 		}
 		if f.policy == 0 {
-			waits = waits || !s.answered && !s.unseen && r.HasAddresses(s.qtype)
+			waits = waits || !z.logOnly && !s.answered && !s.unseen && r.HasAddresses(s.qtype)
 			continue
 		}
 		if waits {

@@ -91,8 +91,8 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	o, punted := origin.FromContext(ctx)
 	q.punted = punted
 	q.unseen = punted && o.Hijacked
-	q.do = state.Do() && !h.breakDNSSEC
-	if !q.do || q.unseen {
+	q.keepSigned = state.Do() && !h.breakDNSSEC
+	if !q.keepSigned || q.unseen {
 		found, verdict := h.decide(&q.name, step{qtype: state.QType(), unseen: q.unseen})
 		switch verdict {
 		case act:
@@ -135,8 +135,9 @@ type query struct {
 	ctx     context.Context
 	state   request.Request
 	name    rules.Name
-	// do is set where the client asks for signatures, and a signed answer is to be left alone.
-	do bool
+	// keepSigned is set where a signed answer is to be left alone: the client has set DO, and
+	// there is no break_dnssec.
+	keepSigned bool
 	// punted is set for a query of a guest, unseen where its answer may not come by here.
 	punted, unseen bool
 	// checked is set once no rule is for the name of the question itself.

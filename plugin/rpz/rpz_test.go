@@ -349,6 +349,8 @@ func TestZonesInOrder(t *testing.T) {
 		{"addresses alone", "block., addr.", "other.example.", "A", "NOERROR ra SOA addr."},
 		{"an alias decides before its target", "addr., block.", "alias.bad.example.", "A", "NXDOMAIN ra SOA block."},
 		{"log goes on to later zones", "logged. policy log, block.", "bad.example.", "A", "NXDOMAIN ra SOA block."},
+		{"the addresses of a logged zone let nobody wait", "addr. policy log, block.", "fail.bad.example.", "A", "NXDOMAIN ra SOA block."},
+		{"those of another do", "addr., block.", "fail.bad.example.", "A", "SERVFAIL ad ra"},
 		{"log alone", "logged. policy log", "both.example.", "A", "NOERROR ad ra both.example. 10.0.0.1"},
 		{"nxdomain", "forced. policy nxdomain", "x.forced.example.", "A", "NXDOMAIN ra SOA forced."},
 		{"nodata", "block. policy nodata", "bad.example.", "A", "NOERROR ra SOA block."},
