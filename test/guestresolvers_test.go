@@ -148,9 +148,6 @@ func (lib library) lookup(t *testing.T, g *lab.Guest, resolv string, names ...st
 	return lines
 }
 
-// otherServer is a server in the guests that has no name of ours.
-const otherServer = "127.0.0.9"
-
 // resolvConf is what a guest is told, and what its programs find then.
 type resolvConf struct {
 	name      string
@@ -171,8 +168,9 @@ func (c resolvConf) text() string {
 	return b.String() + c.rest
 }
 
-// resolvConfs are for a tenant and one of the resolver addresses.
-func resolvConfs(d guestDomain, resolver string) []resolvConf {
+// resolvConfs are for a tenant, one of the resolver addresses, and the address of another server
+// in the guest, which has no name of ours.
+func resolvConfs(d guestDomain, resolver, other string) []resolvConf {
 	const self, outside = "10.0.1.11 fd00:1::11", "192.0.2.80 2001:db8::80"
 	search := "search " + d.name + "\n"
 	label, parent, _ := strings.Cut(d.name, ".")
@@ -188,9 +186,9 @@ func resolvConfs(d guestDomain, resolver string) []resolvConf {
 		{"no search domain", []string{resolver}, "", []lookupOf{{"vm1", self}, {"db", "none"}}, ""},
 		{"name with a dot", []string{resolver}, "search " + parent + "\n", []lookupOf{{"vm1." + label, self}}, "musl"},
 		{"name with a dot, ndots", []string{resolver}, "search " + parent + "\noptions ndots:2\n", []lookupOf{{"vm1." + label, self}}, ""},
-		{"another server behind", []string{resolver, otherServer}, search, []lookupOf{{"vm1", self}, {"missing", "none"}}, ""},
+		{"another server behind", []string{resolver, other}, search, []lookupOf{{"vm1", self}, {"missing", "none"}}, ""},
 		// What musl finds here is from whichever server is first.
-		{"another server before", []string{otherServer, resolver}, search, []lookupOf{{"vm1", "none"}, {"www.example.com", "203.0.113.1"}}, ""},
+		{"another server before", []string{other, resolver}, search, []lookupOf{{"vm1", "none"}, {"www.example.com", "203.0.113.1"}}, ""},
 	}
 }
 
@@ -198,10 +196,12 @@ func resolvConfs(d guestDomain, resolver string) []resolvConf {
 func testLibraries(t *testing.T, n *resolving) {
 	for i, d := range []guestDomain{guestDomains[0], guestDomains[len(guestDomains)-1]} {
 		g := n.guests[d.tenant]
-		other := g.ServeDNS(otherServer+":53", "www.example.com. 60 IN A 203.0.113.1")
-		for _, lib := range libraries(t, n.Lab) {
-			for _, c := range resolvConfs(d, resolvers[i]) {
-				askAll := lib.name == "musl" && slices.Contains(c.servers, otherServer)
+		for j, lib := range libraries(t, n.Lab) {
+			// A server for each library: what musl has sent may come after it has ended.
+			address := fmt.Sprintf("127.0.0.%d", 9+j)
+			other := g.ServeDNS(address+":53", "www.example.com. 60 IN A 203.0.113.1")
+			for _, c := range resolvConfs(d, resolvers[i], address) {
+				askAll := lib.name == "musl" && slices.Contains(c.servers, address)
 				if askAll && c.name == "another server before" {
 					continue
 				}
@@ -217,7 +217,7 @@ func testLibraries(t *testing.T, n *resolving) {
 					if got := lib.lookup(t, g, c.text(), names...); !askAll && !slices.Equal(got, want) {
 						t.Errorf("%q: %q, want %q\n%s", names, got, want, c.text())
 					}
-					if asked := len(other.Asked()) > before; asked != (askAll || c.servers[0] == otherServer) {
+					if asked := len(other.Asked()) > before; asked != (askAll || c.servers[0] == address) {
 						t.Errorf("the other server was asked: %v\n%s", asked, c.text())
 					}
 				})
