@@ -37,6 +37,10 @@
 // *whoami* answers, and lookups that a plugin makes, since these go through the server once
 // more, and by its views.
 //
+// One condition is left to the other plugins: a label which is not in Options.Labels has to be in
+// each query, or in none. Where a query lacks it, nobody can observe that a plugin has looked for
+// it. The labels of ofpunt that a block names are in Options.Labels.
+//
 // # Locks
 //
 // A query with an answer in *cache* takes one read lock of a shard of varyIndex, if any question
