@@ -52,29 +52,33 @@ func readersOf(block caddyfile.ServerBlock) (readers []reader) {
 		}
 		t.zones = plugin.OriginsFromArgsOrServerBlock(args, block.Keys)
 		for d.NextBlock() {
-			property, args := d.Val(), d.RemainingArgs()
-			switch property {
-			case "match":
-				for _, arg := range args {
-					if m, err := regexp.Compile(arg); err == nil {
-						t.matches = append(t.matches, m)
-					}
-				}
-			case "answer", "additional", "authority":
-				for _, arg := range args {
-					t.reads |= readByText(arg)
-				}
-			case "var":
-				t.reads |= readByExpression(strings.Join(args[min(1, len(args)):], " ")) // behind its name
-			case "expr":
-				t.reads |= readByExpression(strings.Join(args, " "))
-			}
+			t.add(d.Val(), d.RemainingArgs())
 		}
 		if t.reads != 0 {
 			readers = append(readers, t)
 		}
 	}
 	return readers
+}
+
+// add adds a property of the template.
+func (t *reader) add(property string, args []string) {
+	switch property {
+	case "match":
+		for _, arg := range args {
+			if m, err := regexp.Compile(arg); err == nil {
+				t.matches = append(t.matches, m)
+			}
+		}
+	case "answer", "additional", "authority":
+		for _, arg := range args {
+			t.reads |= readByText(arg)
+		}
+	case "var":
+		t.reads |= readByExpression(strings.Join(args[min(1, len(args)):], " ")) // behind its name
+	case "expr":
+		t.reads |= readByExpression(strings.Join(args, " "))
+	}
 }
 
 // match reports whether the template may answer a question, whose name is in lower case.
@@ -113,7 +117,7 @@ func readByText(text string) (reads reading) {
 
 // readByNode returns what a part of a template reads. root is set where the dot is all that the
 // template knows, which an action such as printf may read as a whole.
-func readByNode(n parse.Node, root bool) (reads reading) {
+func readByNode(n parse.Node, root bool) reading {
 	switch n := n.(type) {
 	case *parse.DotNode:
 		if root {
@@ -129,25 +133,13 @@ func readByNode(n parse.Node, root bool) (reads reading) {
 	case *parse.ChainNode:
 		return readByNode(n.Node, root) | readByFields(n.Field)
 	case *parse.ListNode:
-		if n == nil { // no else
-			return 0
-		}
-		for _, child := range n.Nodes {
-			reads |= readByNode(child, root)
-		}
+		return readByList(n, root)
 	case *parse.ActionNode:
 		return readByNode(n.Pipe, root)
 	case *parse.TemplateNode:
 		return readByNode(n.Pipe, root)
 	case *parse.PipeNode:
-		if n == nil { // template without an argument
-			return 0
-		}
-		for _, c := range n.Cmds {
-			for _, arg := range c.Args {
-				reads |= readByNode(arg, root)
-			}
-		}
+		return readByPipe(n, root)
 	case *parse.IfNode:
 		return readByBranch(&n.BranchNode, root, root)
 	case *parse.WithNode:
@@ -155,12 +147,36 @@ func readByNode(n parse.Node, root bool) (reads reading) {
 	case *parse.RangeNode:
 		return readByBranch(&n.BranchNode, root, false)
 	}
+	return 0
+}
+
+// readByList does so for a list of parts, nil where there is no else.
+func readByList(l *parse.ListNode, root bool) (reads reading) {
+	if l == nil {
+		return 0
+	}
+	for _, n := range l.Nodes {
+		reads |= readByNode(n, root)
+	}
+	return reads
+}
+
+// readByPipe does so for a pipeline, nil where template has no argument.
+func readByPipe(p *parse.PipeNode, root bool) (reads reading) {
+	if p == nil {
+		return 0
+	}
+	for _, c := range p.Cmds {
+		for _, arg := range c.Args {
+			reads |= readByNode(arg, root)
+		}
+	}
 	return reads
 }
 
 // readByBranch does so for if, with and range. inside is root within the first list.
 func readByBranch(b *parse.BranchNode, root, inside bool) reading {
-	return readByNode(b.Pipe, root) | readByNode(b.List, inside) | readByNode(b.ElseList, root)
+	return readByPipe(b.Pipe, root) | readByList(b.List, inside) | readByList(b.ElseList, root)
 }
 
 // readByFields does so for the fields behind a dot, none for all of them.
