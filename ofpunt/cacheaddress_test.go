@@ -4,6 +4,7 @@ package ofpunt
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,15 +59,15 @@ func TestCacheVerifiesAside(t *testing.T) {
 		o := *red1.origin
 		o.Resumer = packet
 		w := &askerWriter{asker: red1}
-		slow, done := false, false
+		var slow, done atomic.Bool
 		rig.upstream = func(ctx context.Context, uw dns.ResponseWriter, r *dns.Msg) (int, error) {
 			of, ok := origin.FromContext(ctx)
+			slow := slow.Load()
 			if !ok || of.Lookup != slow || (of.Resumer == nil) != slow || (ctx.Value(punt.Key{}) == nil) != slow {
 				t.Errorf("slow: %v, the origin is %+v", slow, of)
 			}
 			if slow {
 				time.Sleep(2 * time.Second) // the guest has its answer
-				w.addr = "192.0.2.99"
 				if got := uw.RemoteAddr().String(); got != "10.0.0.5:40000" {
 					t.Errorf("the address of the guest is %s", got)
 				}
@@ -76,7 +77,7 @@ func TestCacheVerifiesAside(t *testing.T) {
 				if origin.Resume(ctx, uw, r); packet.times != 0 {
 					t.Error("the packet is resumed")
 				}
-				done = true
+				done.Store(true)
 				return 0, nil
 			}
 			m := new(dns.Msg).SetReply(r)
@@ -95,11 +96,14 @@ func TestCacheVerifiesAside(t *testing.T) {
 			if got := ask(); got != "NOERROR 192.0.2.1" {
 				t.Error(got)
 			}
+			if slow.Load() {
+				w.addr = "192.0.2.99" // the writer is another query's
+			}
 			time.Sleep(12 * time.Second)
-			slow = !slow && !done
+			slow.Store(!slow.Load() && !done.Load())
 		}
 		time.Sleep(5 * time.Second)
-		if !done {
+		if !done.Load() {
 			t.Error("nothing was verified")
 		}
 	})
