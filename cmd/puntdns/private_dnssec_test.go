@@ -18,6 +18,8 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/test/lab"
 )
 
 // signedRoot is an upstream whose root zone is signed. In it 10.in-addr.arpa and home.arpa are
@@ -120,7 +122,7 @@ func (z *signedRoot) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
 func TestPrivateValidated(t *testing.T) {
 	delv, err := exec.LookPath("delv")
 	if err != nil {
-		t.Skip("no delv, of bind9-dnsutils")
+		lab.Lack(t, "there is no delv, of bind9-dnsutils: %v", err)
 	}
 	if err := dnsserver.SetDirectives(directives); err != nil {
 		t.Fatal(err)

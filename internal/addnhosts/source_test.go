@@ -9,12 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/puntdns/puntdns/internal/testio"
 )
 
 const (
@@ -23,35 +24,10 @@ const (
 	green = "11111111-aaaa-4bbb-8ccc-000000000003"
 )
 
-// logged is a Logger that keeps what it gets.
-type logged struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *logged) Infof(format string, args ...any) { l.Warningf(format, args...) }
-func (l *logged) Warningf(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, fmt.Sprintf(format, args...))
-}
-
-// count returns how many lines have the text.
-func (l *logged) count(text string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, line := range l.lines {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	return n
-}
-
 // follow returns a Source of a folder, and its log.
-func follow(t *testing.T, dir string) (*Source, *logged) {
+func follow(t *testing.T, dir string) (*Source, *testio.Lines) {
 	t.Helper()
-	log := &logged{}
+	log := &testio.Lines{}
 	s := Acquire(dir, log)
 	t.Cleanup(s.Release)
 	if s.Snapshot() == nil {
@@ -141,8 +117,8 @@ func TestSource(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later", "dhcp")
 	s, log := follow(t, dir)
-	if log.count("is not there") != 1 {
-		t.Errorf("the log of a missing folder: %q", log.lines)
+	if log.Count("is not there") != 1 {
+		t.Errorf("the log of a missing folder: %q", log.All())
 	}
 	write(t, filepath.Join(dir, red), "10.0.0.1 vm1.x. vm1\n")
 	await(t, s, red, "vm1.", "[10.0.0.1]") // by the poll
@@ -286,8 +262,8 @@ func TestRootIsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, log := follow(t, dir)
-	if got := s.Problems(); len(got) != 1 || got[0] != dir+": not a folder; expected dhcp_confs of Neutron's DHCP agent" || log.count("not a folder") != 1 || log.count("") != 1 {
-		t.Errorf("problems %q, log %q", got, log.lines)
+	if got := s.Problems(); len(got) != 1 || got[0] != dir+": not a folder; expected dhcp_confs of Neutron's DHCP agent" || log.Count("not a folder") != 1 || log.Count("") != 1 {
+		t.Errorf("problems %q, log %q", got, log.All())
 	}
 	if got := lookup(s, red, "vm1."); got != "no network" {
 		t.Errorf("%s, want no network", got)
@@ -297,8 +273,8 @@ func TestRootIsFile(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, red), "10.0.0.1 vm1\n")
 	await(t, s, red, "vm1.", "[10.0.0.1]")
-	if got := s.Problems(); len(got) != 0 || log.count("all files are read") != 1 {
-		t.Errorf("problems %q, log %q", got, log.lines)
+	if got := s.Problems(); len(got) != 0 || log.Count("all files are read") != 1 {
+		t.Errorf("problems %q, log %q", got, log.All())
 	}
 }
 
@@ -315,8 +291,8 @@ func TestUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, log := follow(t, dir)
-	if got := s.Problems(); len(got) != 1 || !strings.Contains(got[0], "not a regular file") || log.count("not a regular file") != 1 {
-		t.Errorf("problems %q, log %q", got, log.lines)
+	if got := s.Problems(); len(got) != 1 || !strings.Contains(got[0], "not a regular file") || log.Count("not a regular file") != 1 {
+		t.Errorf("problems %q, log %q", got, log.All())
 	}
 	if got := s.Snapshot().Stats.Unread; got != 1 {
 		t.Errorf("%d unread", got)
@@ -338,8 +314,8 @@ func TestUnreadable(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, blue), "10.0.0.2 vm1\n")
 	await(t, s, blue, "vm1.", "[10.0.0.2]")
-	if got := s.Problems(); len(got) != 0 || log.count("all files are read") != 2 {
-		t.Errorf("problems %q, log %q", got, log.lines)
+	if got := s.Problems(); len(got) != 0 || log.Count("all files are read") != 2 {
+		t.Errorf("problems %q, log %q", got, log.All())
 	}
 	if err := os.Remove(filepath.Join(dir, red, fileName)); err != nil {
 		t.Fatal(err)
@@ -375,13 +351,13 @@ func TestBadLinesAreToldOnce(t *testing.T) {
 		write(t, filepath.Join(dir, red), fmt.Sprintf("10.0.1.%d vm1\n", i)+text.String())
 		await(t, s, red, "vm1.", fmt.Sprintf("[10.0.1.%d]", i))
 	}
-	if got := s.Snapshot().Stats.BadLines; got != 20 || log.count("is skipped") != maxTold || log.count("15 further lines") != 1 {
-		t.Errorf("%d bad lines, log %q", got, log.lines)
+	if got := s.Snapshot().Stats.BadLines; got != 20 || log.Count("is skipped") != maxTold || log.Count("15 further lines") != 1 {
+		t.Errorf("%d bad lines, log %q", got, log.All())
 	}
 	write(t, filepath.Join(dir, red), "10.0.2.1 vm1\nworse vm\n")
 	await(t, s, red, "vm1.", "[10.0.2.1]")
-	if got := s.Snapshot().Stats.BadLines; got != 21 || log.count(`"worse" is skipped`) != 1 {
-		t.Errorf("%d bad lines, log %q", got, log.lines)
+	if got := s.Snapshot().Stats.BadLines; got != 21 || log.Count(`"worse" is skipped`) != 1 {
+		t.Errorf("%d bad lines, log %q", got, log.All())
 	}
 }
 
@@ -408,7 +384,7 @@ func TestBurst(t *testing.T) {
 // Users of one folder share a Source, and the last one ends it.
 func TestShared(t *testing.T) {
 	dir := t.TempDir()
-	a, b := Acquire(dir, &logged{}), Acquire(dir, &logged{})
+	a, b := Acquire(dir, &testio.Lines{}), Acquire(dir, &testio.Lines{})
 	if a != b || len(All()) != 1 {
 		t.Errorf("%p and %p, %d in all", a, b, len(All()))
 	}
@@ -425,7 +401,7 @@ func TestShared(t *testing.T) {
 func TestEventsEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	log := &logged{}
+	log := &testio.Lines{}
 	s := Acquire(dir, log)
 	if err := s.tree.inotify.file.Close(); err != nil {
 		t.Fatal(err)
@@ -436,15 +412,15 @@ func TestEventsEnd(t *testing.T) {
 	if s.tree.events() != nil {
 		t.Error("a closed channel is received from")
 	}
-	if log.count("inotify has ended") != 1 || log.count("") != 1 {
-		t.Errorf("log %q", log.lines)
+	if log.Count("inotify has ended") != 1 || log.Count("") != 1 {
+		t.Errorf("log %q", log.All())
 	}
 }
 
 // The events end while further ones are waited for.
 func TestEventsEndWhileTheySettle(t *testing.T) {
 	dir := t.TempDir()
-	log := &logged{}
+	log := &testio.Lines{}
 	tr := newTree(dir, log)
 	defer tr.close()
 	write(t, filepath.Join(dir, red), "10.0.0.1 vm1\n")
@@ -452,8 +428,8 @@ func TestEventsEndWhileTheySettle(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr.take(t.Context(), event{-1, unix.IN_Q_OVERFLOW, ""})
-	if tr.events() != nil || log.count("inotify has ended") != 1 {
-		t.Errorf("a closed channel is received from, or the log is %q", log.lines)
+	if tr.events() != nil || log.Count("inotify has ended") != 1 {
+		t.Errorf("a closed channel is received from, or the log is %q", log.All())
 	}
 	if n := tr.files[red]; n == nil || !n.network.isRead() {
 		t.Error("what had changed before is not read")

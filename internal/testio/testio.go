@@ -5,8 +5,11 @@ package testio
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -51,4 +54,40 @@ func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.String()
+}
+
+// Lines keeps what is logged to it, each line behind INFO or WARNING. Its methods may be called
+// from any goroutine.
+type Lines struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// Infof adds a line.
+func (l *Lines) Infof(format string, args ...any) { l.add("INFO "+format, args...) }
+
+// Warningf adds a line.
+func (l *Lines) Warningf(format string, args ...any) { l.add("WARNING "+format, args...) }
+
+func (l *Lines) add(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, fmt.Sprintf(format, args...))
+}
+
+// All returns the lines so far.
+func (l *Lines) All() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.lines)
+}
+
+// Count returns how many lines have a text.
+func (l *Lines) Count(text string) (n int) {
+	for _, line := range l.All() {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
 }

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/puntdns/puntdns/internal/testio"
+	"github.com/puntdns/puntdns/test/lab"
 )
 
 // Lines of many goroutines are in the file once, and those of each in order; it is 0640 whatever
@@ -20,7 +23,7 @@ func TestFile(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
 	path := filepath.Join(t.TempDir(), "audit.json")
 	for run := range 2 {
-		first, second := acquire(t, path, Config{Queue: 16 << 20}, new(logged)), acquire(t, path, Config{Queue: 16 << 20}, new(logged))
+		first, second := acquire(t, path, Config{Queue: 16 << 20}, new(testio.Lines)), acquire(t, path, Config{Queue: 16 << 20}, new(testio.Lines))
 		var wg sync.WaitGroup
 		for g := range 8 {
 			l := []*Lease{first, second}[g%2]
@@ -63,7 +66,7 @@ func TestFile(t *testing.T) {
 // Under many rotations no line is lost, doubled or cut in two.
 func TestRotationBySize(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.json")
-	log := new(logged)
+	log := new(testio.Lines)
 	l := acquire(t, path, Config{Queue: 64 << 20, Rotation: Rotation{Size: 8 << 10, Keep: -1}}, log)
 	const queries = 20000
 	for i := range queries {
@@ -81,8 +84,8 @@ func TestRotationBySize(t *testing.T) {
 		t.Errorf("%d old files, %+v", len(old), s)
 	}
 	checkNumbers(t, decoded(t, whole(t, path)), queries)
-	if len(log.lines) > 0 {
-		t.Error(log.lines)
+	if len(log.All()) > 0 {
+		t.Error(log.All())
 	}
 }
 
@@ -112,7 +115,7 @@ func TestKeep(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			f := &file{path: filepath.Join(dir, "audit.json"), log: new(logged), rotation: func() Rotation { return tt.r }}
+			f := &file{path: filepath.Join(dir, "audit.json"), log: new(testio.Lines), rotation: func() Rotation { return tt.r }}
 			f.prune(now)
 			var left []string
 			for _, name := range []string{"hour", "day.gz", "week"} {
@@ -137,7 +140,7 @@ func TestRotationByAge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.json")
 	rotated := 0
 	f := &file{
-		path: path, log: new(logged), rotated: func() { rotated++ },
+		path: path, log: new(testio.Lines), rotated: func() { rotated++ },
 		rotation: func() Rotation { return Rotation{Age: time.Hour, Keep: -1} },
 	}
 	defer f.close()
@@ -202,7 +205,7 @@ func TestFileOfOthers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "audit.json")
-			log := new(logged)
+			log := new(testio.Lines)
 			l := acquire(t, path, Config{}, log)
 			put := func(n int) {
 				s, _ := statsOf(path)
@@ -226,8 +229,8 @@ func TestFileOfOthers(t *testing.T) {
 			if queries != 3-tt.lost {
 				t.Errorf("%d queries in the files", queries)
 			}
-			if tt.log == "" && len(log.lines) > 0 || tt.log != "" && (len(log.lines) != 1 || log.count(tt.log) != 1) {
-				t.Errorf("the log has %q, want %q once", log.lines, tt.log)
+			if tt.log == "" && len(log.All()) > 0 || tt.log != "" && (len(log.All()) != 1 || log.Count(tt.log) != 1) {
+				t.Errorf("the log has %q, want %q once", log.All(), tt.log)
 			}
 		})
 	}
@@ -236,7 +239,7 @@ func TestFileOfOthers(t *testing.T) {
 // Two writers of a file, as two processes have them, rotate it without losing a line.
 func TestTwoProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.json")
-	to, log := Target{"file", path}, new(logged)
+	to, log := Target{"file", path}, new(testio.Lines)
 	c := Config{Queue: 16 << 20, Rotation: Rotation{Size: 4 << 10, Keep: -1}}
 	var all []*Writer
 	for range 2 {
@@ -272,8 +275,8 @@ func TestTwoProcesses(t *testing.T) {
 			t.Fatalf("line %d is there %d times", i, seen[i])
 		}
 	}
-	if len(rotatedFiles(path)) < 5 || len(log.lines) > len(rotatedFiles(path)) {
-		t.Errorf("%d old files, log %q", len(rotatedFiles(path)), log.lines)
+	if len(rotatedFiles(path)) < 5 || len(log.All()) > len(rotatedFiles(path)) {
+		t.Errorf("%d old files, log %q", len(rotatedFiles(path)), log.All())
 	}
 }
 
@@ -294,7 +297,7 @@ func TestHalfLine(t *testing.T) {
 			if err := os.WriteFile(path, []byte(tt.before), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			f := &file{path: path, log: new(logged), rotation: func() Rotation { return Rotation{} }}
+			f := &file{path: path, log: new(testio.Lines), rotation: func() Rotation { return Rotation{} }}
 			if err := f.open(); err != nil {
 				t.Fatal(err)
 			}
@@ -311,7 +314,7 @@ func smallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := unix.Mount("trail", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skipf("no file system to fill: mount needs root: %v", err)
+		lab.Lack(t, "there is no file system to fill: mount needs root: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
@@ -329,7 +332,7 @@ func TestPartOfAWrite(t *testing.T) {
 	if err := os.WriteFile(filler, make([]byte, 32<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	log := new(logged)
+	log := new(testio.Lines)
 	l := acquire(t, path, Config{Queue: 1 << 20}, log)
 	const n = 1500 // some 50 KiB
 	for i := range n {
@@ -345,8 +348,8 @@ func TestPartOfAWrite(t *testing.T) {
 	await(t, "all lines", func() bool { s, _ := statsOf(path); return s.Up && s.Written == n+1 })
 	l.Release()
 	checkNumbers(t, decoded(t, read(t, path)), n)
-	if log.count("not written") != 1 || log.count("written again") != 1 || len(log.lines) != 2 {
-		t.Error(log.lines)
+	if log.Count("not written") != 1 || log.Count("written again") != 1 || len(log.All()) != 2 {
+		t.Error(log.All())
 	}
 }
 
@@ -358,7 +361,7 @@ func TestPruneOnFullDisk(t *testing.T) {
 	if err := os.WriteFile(old, make([]byte, 32<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	to, log := Target{"file", path}, new(logged)
+	to, log := Target{"file", path}, new(testio.Lines)
 	c := Config{Queue: 1 << 20, Rotation: Rotation{Age: 1000 * time.Hour, Keep: -1}}
 	l, err := acquireFrom(to, c, log, func(to Target, c Config, log Logger) *Writer {
 		w := newPatientWriter(to, c, log)
@@ -387,7 +390,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Symlink("/dev/full", path); err != nil {
 		t.Fatal(err)
 	}
-	log := new(logged)
+	log := new(testio.Lines)
 	l := acquire(t, path, Config{Queue: 8 << 10}, log)
 	const n = 1000
 	for i := range n {
@@ -426,8 +429,8 @@ func TestFullDisk(t *testing.T) {
 	if queries+int(lost) != n+1 || lost != s.Dropped {
 		t.Errorf("%d queries and %d that were lost, want %d in all and %d", queries, lost, n+1, s.Dropped)
 	}
-	if log.count("not written") != 1 || log.count("written again") != 1 {
-		t.Error(log.lines)
+	if log.Count("not written") != 1 || log.Count("written again") != 1 {
+		t.Error(log.All())
 	}
 }
 
@@ -435,7 +438,7 @@ func TestFullDisk(t *testing.T) {
 func TestRotationFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.json")
-	log := new(logged)
+	log := new(testio.Lines)
 	f := &file{path: path, log: log, rotated: func() { t.Error("it is rotated") }, rotation: func() Rotation { return Rotation{Size: 20} }}
 	defer f.close()
 	if err := f.open(); err != nil {
@@ -451,8 +454,8 @@ func TestRotationFails(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(decoded(t, read(t, long))); n != 5 || log.count("not rotated") != 1 {
-		t.Errorf("%d lines, log %q", n, log.lines)
+	if n := len(decoded(t, read(t, long))); n != 5 || log.Count("not rotated") != 1 {
+		t.Errorf("%d lines, log %q", n, log.All())
 	}
 }
 
@@ -472,7 +475,7 @@ func TestHalfLineOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	newFile := func(timeout time.Duration) *file {
-		return &file{path: path, log: new(logged), lockTimeout: timeout, rotation: func() Rotation { return Rotation{} }}
+		return &file{path: path, log: new(testio.Lines), lockTimeout: timeout, rotation: func() Rotation { return Rotation{} }}
 	}
 	t.Run("which has the lock for good", func(t *testing.T) {
 		f := newFile(0)
@@ -517,7 +520,7 @@ func TestPartOfAWriteToAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	f := &file{path: path, log: new(logged), timeouts: &timeouts{write: 10 * time.Millisecond}}
+	f := &file{path: path, log: new(testio.Lines), timeouts: &timeouts{write: 10 * time.Millisecond}}
 	defer f.close()
 	p := []byte(strings.Repeat("{\"seq\":1,\"n\":100}\n", 20000)) // more than a pipe holds
 	n, err := f.write(t.Context(), p)
@@ -553,19 +556,19 @@ func TestOldFileStays(t *testing.T) {
 		old = append(old, name)
 	}
 	if err := unix.Mount(old[0], old[0], "", unix.MS_BIND, ""); err != nil {
-		t.Skipf("no file that stays: mount needs root: %v", err)
+		lab.Lack(t, "there is no file that stays: mount needs root: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(old[0], unix.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 	})
-	log := new(logged)
+	log := new(testio.Lines)
 	f := &file{path: path, log: log, rotation: func() Rotation { return Rotation{Size: 1} }}
 	f.prune(now)
 	f.prune(now)
-	if left := rotatedFiles(path); len(left) != 1 || left[0].path != old[0] || log.count("not removed") != 1 {
-		t.Errorf("%v are left, log %q", left, log.lines)
+	if left := rotatedFiles(path); len(left) != 1 || left[0].path != old[0] || log.Count("not removed") != 1 {
+		t.Errorf("%v are left, log %q", left, log.All())
 	}
 }
 

@@ -7,41 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 )
 
 // wait bounds what a test waits for.
 const wait = 30 * time.Second
-
-// logged is a Logger that keeps what it is told.
-type logged struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *logged) Infof(format string, args ...any)    { l.add("info: "+format, args...) }
-func (l *logged) Warningf(format string, args ...any) { l.add("warning: "+format, args...) }
-
-func (l *logged) add(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, fmt.Sprintf(format, args...))
-}
-
-// count returns how many lines have a text.
-func (l *logged) count(text string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, line := range l.lines {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	return n
-}
 
 // line is one of a trail; N is the number that members gives it.
 type line struct {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/puntdns/puntdns/internal/testio"
 )
 
 // collect sends the lines of the connections to ln into the channel, one connection after the
@@ -76,7 +78,7 @@ func TestCollectorComesAndGoes(t *testing.T) {
 				address = ln.Addr().String()
 				ln.Close()
 			}
-			log := new(logged)
+			log := new(testio.Lines)
 			target := network + ":" + address
 			l := acquireGone(t, target, log)
 			lines := make(chan line, 1000)
@@ -107,8 +109,8 @@ func TestCollectorComesAndGoes(t *testing.T) {
 			}
 			checkNumbers(t, all, n)
 			l.Release()
-			if log.count("not written") != 4 && log.count("not written") != 3 || log.count("written again") != 3 {
-				t.Errorf("log %q", log.lines)
+			if log.Count("not written") != 4 && log.Count("not written") != 3 || log.Count("written again") != 3 {
+				t.Errorf("log %q", log.All())
 			}
 		})
 	}
@@ -124,7 +126,7 @@ func TestCollectorHangs(t *testing.T) {
 	}
 	defer ln.Close()
 	const limit = 256 << 10
-	l := acquire(t, "unix:"+address, Config{Queue: limit}, new(logged))
+	l := acquire(t, "unix:"+address, Config{Queue: limit}, new(testio.Lines))
 	c, err := func() (net.Conn, error) { l.Append(members(0)); return ln.Accept() }()
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +184,7 @@ func TestCollectorHangs(t *testing.T) {
 
 // The end of the last lease does not wait for a collector that is not there.
 func TestEndWithoutCollector(t *testing.T) {
-	log := new(logged)
+	log := new(testio.Lines)
 	l := acquireGone(t, "unix:"+filepath.Join(t.TempDir(), "none"), log)
 	l.Append(members(0))
 	before := Abandoned()
@@ -193,8 +195,8 @@ func TestEndWithoutCollector(t *testing.T) {
 	case <-time.After(wait):
 		t.Fatal("it waits")
 	}
-	if log.count("3 lines could not be written before the end") != 1 {
-		t.Error(log.lines)
+	if log.Count("3 lines could not be written before the end") != 1 {
+		t.Error(log.All())
 	}
 	l.Append(members(1)) // of a query that was under way
 	if n := Abandoned() - before; n != 4 {

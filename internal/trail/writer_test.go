@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/puntdns/puntdns/internal/testio"
 )
 
 // The configuration of the last lease is in force; when that ends, as in a reload that fails, the
@@ -23,8 +25,8 @@ func TestConfigOfLeases(t *testing.T) {
 		}
 		return w.queue.limit
 	}
-	first := acquire(t, path, Config{Queue: 1000}, new(logged))
-	second := acquire(t, path, Config{Queue: 2000}, new(logged))
+	first := acquire(t, path, Config{Queue: 1000}, new(testio.Lines))
+	second := acquire(t, path, Config{Queue: 2000}, new(testio.Lines))
 	if got := limit(); got != 2000 {
 		t.Errorf("%d, want that of the second", got)
 	}
@@ -32,7 +34,7 @@ func TestConfigOfLeases(t *testing.T) {
 	if got := limit(); got != 1000 {
 		t.Errorf("%d, want that of the first again", got)
 	}
-	third := acquire(t, path, Config{Queue: 3000}, new(logged))
+	third := acquire(t, path, Config{Queue: 3000}, new(testio.Lines))
 	first.Release()
 	if got := limit(); got != 3000 {
 		t.Errorf("%d, want that of the third", got)
@@ -47,7 +49,7 @@ func TestConfigOfLeases(t *testing.T) {
 }
 
 func TestAcquireFails(t *testing.T) {
-	_, err := Acquire(Target{"file", filepath.Join(t.TempDir(), "none", "audit.json")}, Config{}, new(logged))
+	_, err := Acquire(Target{"file", filepath.Join(t.TempDir(), "none", "audit.json")}, Config{}, new(testio.Lines))
 	if err == nil || !strings.Contains(err.Error(), "expected a file that this user may write to") {
 		t.Error(err)
 	}
@@ -84,7 +86,7 @@ func TestOpenHangs(t *testing.T) {
 	to, s := Target{"file", path}, newBlocked()
 	leases := make(chan *Lease)
 	go func() {
-		l, _ := acquireFrom(to, Config{Queue: 1000}, new(logged), func(to Target, c Config, log Logger) *Writer {
+		l, _ := acquireFrom(to, Config{Queue: 1000}, new(testio.Lines), func(to Target, c Config, log Logger) *Writer {
 			w := newPatientWriter(to, c, log)
 			w.sink = s
 			return w
@@ -95,7 +97,7 @@ func TestOpenHangs(t *testing.T) {
 	if n := len(All()); n != 0 {
 		t.Errorf("%d writers", n)
 	}
-	first := acquire(t, path, Config{}, new(logged))
+	first := acquire(t, path, Config{}, new(testio.Lines))
 	close(s.free)
 	second := <-leases
 	if first.writer != second.writer || len(All()) != 1 {
@@ -106,15 +108,15 @@ func TestOpenHangs(t *testing.T) {
 
 // A disk that hangs in a write does not keep a process from its end.
 func TestEndHangs(t *testing.T) {
-	s, log := newBlocked(), new(logged)
+	s, log := newBlocked(), new(testio.Lines)
 	w := newWriter(Target{"file", "/audit.json"}, Config{Queue: 1 << 20}, log)
 	w.sink = s
 	w.timeouts.flush, w.timeouts.hang = time.Millisecond, time.Millisecond
 	w.start()
 	<-s.in
 	w.end()
-	if log.count("it hangs") != 1 {
-		t.Error(log.lines)
+	if log.Count("it hangs") != 1 {
+		t.Error(log.All())
 	}
 	go func() {
 		for range s.in { // of the last line
@@ -127,7 +129,7 @@ func TestEndHangs(t *testing.T) {
 
 // No line allocates, but for new chunks.
 func TestAppendAllocates(t *testing.T) {
-	l := acquire(t, filepath.Join(t.TempDir(), "audit.json"), Config{Queue: 64 << 20}, new(logged))
+	l := acquire(t, filepath.Join(t.TempDir(), "audit.json"), Config{Queue: 64 << 20}, new(testio.Lines))
 	m := members(1)
 	if n := testing.AllocsPerRun(10000, func() { l.Append(m) }); n > 0 {
 		t.Errorf("%v allocations a line", n)
@@ -135,7 +137,7 @@ func TestAppendAllocates(t *testing.T) {
 }
 
 func BenchmarkAppend(b *testing.B) {
-	l := acquire(b, "/dev/null", Config{Queue: 1 << 30}, new(logged))
+	l := acquire(b, "/dev/null", Config{Queue: 1 << 30}, new(testio.Lines))
 	m := []byte(`"event":"query","name":"` + strings.Repeat("x", 400) + `"}`)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/puntdns/puntdns/test/lab"
 )
 
 // The commands of docs/audit.md that search a trail find what they should.
 func TestDocumentedSearch(t *testing.T) {
 	if _, err := exec.LookPath("jq"); err != nil {
-		t.Skip("no jq: test/deps.sh installs it")
+		lab.Lack(t, "there is no jq: %v", err)
 	}
 	text, err := os.ReadFile("../../docs/audit.md")
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
+	"github.com/puntdns/puntdns/internal/testio"
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 )
 
@@ -25,33 +26,6 @@ func TestMain(m *testing.M) {
 }
 
 const patience = 30 * time.Second
-
-// testLog keeps what is logged.
-type testLog struct {
-	mu    sync.Mutex
-	lines []string // guarded by mu
-}
-
-func (l *testLog) Infof(format string, args ...any) { l.add("INFO "+format, args...) }
-
-func (l *testLog) Warningf(format string, args ...any) { l.add("WARNING "+format, args...) }
-
-func (l *testLog) add(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, fmt.Sprintf(format, args...))
-}
-
-func (l *testLog) count(text string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, line := range l.lines {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	return n
-}
 
 // zoneText returns a zone that does not expire within a test.
 func zoneText(serial int, rules string) string { return expiringZone(serial, 86400, rules) }
@@ -106,9 +80,9 @@ func replace(t *testing.T, path, text string) {
 	}
 }
 
-func acquire(t *testing.T, c Config) (*Source, *testLog) {
+func acquire(t *testing.T, c Config) (*Source, *testio.Lines) {
 	t.Helper()
-	log := &testLog{}
+	log := &testio.Lines{}
 	s, err := Acquire(c, log)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +113,7 @@ func TestFile(t *testing.T) {
 	}
 	write(t, path, zoneText(3, "c.example CNAME .\n"))
 	await(t, s, "the file is back", func() bool { return s.Status().Problem == "" })
-	if n := log.count("no such file"); n != 1 {
+	if n := log.Count("no such file"); n != 1 {
 		t.Errorf("the lack of the file is logged %d times", n)
 	}
 	if got := s.Status(); got.Failures != 1 {
@@ -165,8 +139,8 @@ func TestBadFile(t *testing.T) {
 			t.Fatal("the file is not looked at again")
 		}
 	}
-	if st := s.Status(); st.Failures != 1 || log.count("the rules stay as they are") != 1 {
-		t.Errorf("%+v, %q", st, log.lines)
+	if st := s.Status(); st.Failures != 1 || log.Count("the rules stay as they are") != 1 {
+		t.Errorf("%+v, %q", st, log.All())
 	}
 	replace(t, path, zoneText(3, "b.example CNAME .\nc.example CNAME .\n"))
 	await(t, s, "the file is whole", func() bool { return has(s, "c.example.") })
@@ -180,7 +154,7 @@ func TestFileBeingWritten(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "zone")
 	write(t, path, zoneText(1, "a.example CNAME .\n"))
-	log := &testLog{}
+	log := &testio.Lines{}
 	s := &Source{config: Config{Zone: "rpz.", Path: path}, log: log}
 	changed := make(chan struct{})
 	s.changed.Store(&changed)
@@ -221,7 +195,7 @@ func TestUnreadableFile(t *testing.T) {
 		dir:                        "not a regular file",
 		bad:                        "at line: 4",
 	} {
-		s, err := Acquire(Config{Zone: "rpz.", Path: path}, &testLog{})
+		s, err := Acquire(Config{Zone: "rpz.", Path: path}, &testio.Lines{})
 		if s != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), path) != 1 {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -387,8 +361,8 @@ func TestExpire(t *testing.T) {
 		t.Error("the rules are gone with the first failure")
 	}
 	await(t, s, "the rules expire", func() bool { return s.Rules() == nil })
-	if log.count("have expired") != 1 || log.count("REFUSED") != 1 {
-		t.Errorf("%q", log.lines)
+	if log.Count("have expired") != 1 || log.Count("REFUSED") != 1 {
+		t.Errorf("%q", log.All())
 	}
 	p.set(text)
 	await(t, s, "the zone is back", func() bool { return has(s, "a.example.") })
@@ -447,8 +421,8 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 		problems[s.Status().Problem] = true
 		return s.Status().Failures >= 3 && len(problems) >= 4 // one is none
 	})
-	if n := log.count("WARNING"); n != 1 {
-		t.Errorf("logged %d times: %q", n, log.lines)
+	if n := log.Count("WARNING"); n != 1 {
+		t.Errorf("logged %d times: %q", n, log.All())
 	}
 }
 
