@@ -72,9 +72,12 @@ type peer struct {
 	start func() *lab.Process
 }
 
-// corefile of puntdns: the full chain that the documentation recommends. The plugins
-// that more adds stand first.
-func (n *network) corefile(more ...string) string {
+// corefile of puntdns: the full chain that the documentation recommends, in front of an
+// upstream that nobody asks. The plugins that more adds stand first.
+func (n *network) corefile(more ...string) string { return n.corefileTo("127.0.0.1:5300", more...) }
+
+// corefileTo is corefile with an upstream.
+func (n *network) corefileTo(upstream string, more ...string) string {
 	return fmt.Sprintf(`. {
     ofpunt br-int {
         openflow %s
@@ -92,9 +95,9 @@ func (n *network) corefile(more ...string) string {
         fallthrough
     }
     cache 30
-    forward . 127.0.0.1:5300
+    forward . %s
 }
-`, n.Node.OpenFlow, n.Node.OVSDB, strings.Join(more, "\n    "), n.SB)
+`, n.Node.OpenFlow, n.Node.OVSDB, strings.Join(more, "\n    "), n.SB, upstream)
 }
 
 // started waits until the log of a process has a line.

@@ -20,6 +20,7 @@ type bench struct {
 	t       *lab.Program
 	puntdns string // paths of binaries
 	coredns string
+	earlier string // of puntdns before a change; empty for none
 	extent
 	report report
 }
@@ -37,6 +38,7 @@ var suites = []struct {
 	{"guests", (*bench).guestChanges},
 	{"lease", (*bench).lease},
 	{"scale", (*bench).scale},
+	{"before", (*bench).before},
 }
 
 // programs are what this one starts of itself, to have processes of their own.
@@ -57,15 +59,19 @@ func main() {
 	small := flag.Bool("smallest", false, "run each line of the suites once: -rounds, -length and the figures mean nothing")
 	flag.StringVar(&b.puntdns, "puntdns", "bin/puntdns", "`path` of the binary to measure")
 	flag.StringVar(&b.coredns, "coredns", "bin/coredns", "`path` of a stock CoreDNS")
+	flag.StringVar(&b.earlier, "before", "", "`path` of another version of puntdns, to be measured beside it in the suite before")
 	flag.StringVar(&out, "out", "docs", "`folder` for benchmarks.md and its pictures")
-	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, forward, flood, change, guests, lease, scale")
+	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, forward, flood, change, guests, lease, scale, before")
 	flag.IntVar(&b.rounds, "rounds", full.rounds, "how often each is measured; the medians count")
 	flag.DurationVar(&b.length, "length", full.length, "how long each measurement takes")
 	flag.Parse()
 	if *small {
 		b.extent = smallest
 	}
-	for _, p := range []*string{&b.puntdns, &b.coredns} {
+	for _, p := range []*string{&b.puntdns, &b.coredns, &b.earlier} {
+		if *p == "" {
+			continue
+		}
 		abs, err := filepath.Abs(*p)
 		if err != nil {
 			b.t.Fatalf("bench: %v", err)

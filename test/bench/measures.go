@@ -21,6 +21,8 @@ const (
 
 	pRelay    = "CoreDNS, no switch"
 	pUpstream = "the upstream itself"
+
+	pBefore = "puntdns before"
 )
 
 // Measures, each a table of the report.
@@ -56,4 +58,13 @@ const (
 	tLocalMB      = "live heap, a node with 20 ports, MB"
 	tLocalHeap    = "live heap, a node with 20 ports, % of everything"
 	tNewGuest     = "a new guest's network is known, ms"
+
+	tBeforeLocal             = "beside another version: local names, queries/s"
+	tBeforeLocalCPU          = "beside another version: local names, processor time a query, µs"
+	tBeforeMetadata          = "beside another version: local names with metadata, queries/s"
+	tBeforeMetadataCPU       = "beside another version: local names with metadata, processor time a query, µs"
+	tBeforeCached            = "beside another version: outside names from cache, queries/s"
+	tBeforeCachedCPU         = "beside another version: outside names from cache, processor time a query, µs"
+	tBeforeCachedMetadata    = "beside another version: outside names from cache with metadata, queries/s"
+	tBeforeCachedMetadataCPU = "beside another version: outside names from cache with metadata, processor time a query, µs"
 )
