@@ -32,7 +32,7 @@
 //	takeOver        the bridges get the new servers          instance.go
 //	shutDown        the old servers drain                    instance.go
 //
-// A reload (SIGUSR1 or the plugin reload, in cmd/puntdns) calls [Try] first: reloadtrial.go
+// A reload (SIGUSR1 or the plugin reload, in internal/lifecycle) calls [Try] first: reloadtrial.go
 // looks whether what the new Corefile names is there. Only if it is, caddy gets the Corefile.
 // If a later plugin fails to start, rollBack gives the bridges to the old servers again.
 //

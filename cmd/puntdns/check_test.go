@@ -4,7 +4,6 @@ package main
 
 import (
 	"errors"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -15,15 +14,6 @@ import (
 
 // A block that needs nothing to be there, with lines of the test after line 2.
 const checkedBlock = ". {\n    ofpunt br-int\nLINES    ovnhosts\n}\n"
-
-// However much the process of a trial writes, little of it is kept.
-func TestHeadIsBounded(t *testing.T) {
-	var h head
-	n, err := io.Copy(&h, io.LimitReader(neverEnds{}, 1<<20))
-	if err != nil || n != 1<<20 || len(h.String()) != 4<<10 {
-		t.Errorf("%d bytes taken, %d kept: %v; want all taken and 4096 kept", n, len(h.String()), err)
-	}
-}
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
@@ -164,33 +154,4 @@ func TestStartWarnsOfVariables(t *testing.T) {
 	if err == nil || strings.Count(out, path+":2: {$PUNTDNS_NOTHING} is unset or empty") != 1 || strings.Count(out, "[WARNING]") != 2 {
 		t.Errorf("%v: %q, want a warning for each line", err, out)
 	}
-}
-
-// What shares an address by SO_REUSEPORT is no obstacle, and keeps all that comes.
-func TestTryTCP(t *testing.T) {
-	for _, address := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
-		ln, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, share := range []bool{true, false} {
-			if err := tryTCP(ln.Addr().(*net.TCPAddr), share); err == nil {
-				t.Errorf("%s: taken, though somebody has it for itself", ln.Addr())
-			}
-		}
-		ln.Close()
-		for _, share := range []bool{true, false} {
-			if err := tryTCP(ln.Addr().(*net.TCPAddr), share); err != nil {
-				t.Errorf("%s: %v", ln.Addr(), err)
-			}
-		}
-	}
-}
-
-// neverEnds has zeros to read for good.
-type neverEnds struct{}
-
-func (neverEnds) Read(p []byte) (int, error) {
-	clear(p)
-	return len(p), nil
 }

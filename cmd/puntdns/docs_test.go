@@ -13,11 +13,13 @@ import (
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
+
+	"github.com/puntdns/puntdns/plugins"
 )
 
 // Every Corefile in the documentation is one that this binary takes.
 func TestDocumentedCorefiles(t *testing.T) {
-	if err := dnsserver.SetDirectives(directives); err != nil {
+	if err := dnsserver.SetDirectives(plugins.Directives); err != nil {
 		t.Fatal(err)
 	}
 	check := func(t *testing.T, corefile string) {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
+
+	"github.com/puntdns/puntdns/plugins"
 )
 
 func readDoc(t *testing.T, name string) string {
@@ -54,7 +56,7 @@ func compare(t *testing.T, what string, code, doc []string) {
 // The syntax in the README of a plugin has the plugin's properties, and so has
 // Corefile.example, which is for OVN.
 func TestDocumentedProperties(t *testing.T) {
-	if err := dnsserver.SetDirectives(directives); err != nil {
+	if err := dnsserver.SetDirectives(plugins.Directives); err != nil {
 		t.Fatal(err)
 	}
 	for plugin, doc := range map[string]struct{ readme, line string }{

@@ -17,6 +17,8 @@ import (
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/coremain"
+
+	"github.com/puntdns/puntdns/plugins"
 )
 
 // order is the order of directives that users rely on, as the documentation has
@@ -53,7 +55,7 @@ func run(t *testing.T, args ...string) (string, error) {
 }
 
 func TestDirectiveOrder(t *testing.T) {
-	if got := strings.Join(directives, " "); got != order {
+	if got := strings.Join(plugins.Directives, " "); got != order {
 		t.Errorf("the order is\n%s\nwant\n%s", got, order)
 	}
 }

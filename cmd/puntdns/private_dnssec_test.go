@@ -19,6 +19,8 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/corefile/corefiletest"
+	"github.com/puntdns/puntdns/plugins"
 	"github.com/puntdns/puntdns/test/lab"
 )
 
@@ -124,7 +126,7 @@ func TestPrivateValidated(t *testing.T) {
 	if err != nil {
 		lab.Lack(t, "there is no delv, of bind9-dnsutils: %v", err)
 	}
-	if err := dnsserver.SetDirectives(directives); err != nil {
+	if err := dnsserver.SetDirectives(plugins.Directives); err != nil {
 		t.Fatal(err)
 	}
 	z := newSignedRoot(t)
@@ -134,7 +136,7 @@ func TestPrivateValidated(t *testing.T) {
 	}
 	serveUDP(t, pc, z)
 	corefile := ".:0 {\n    bind 127.0.0.1\n    private\n    cache\n    forward . " + pc.LocalAddr().String() + " {\n        prefer_udp\n    }\n}\n"
-	i := startTest(t, caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: serverType})
+	i := corefiletest.Start(t, caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: "dns"})
 	t.Cleanup(func() {
 		i.ShutdownCallbacks()
 		_ = i.Stop()

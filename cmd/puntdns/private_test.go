@@ -16,6 +16,9 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/corefile/corefiletest"
+	"github.com/puntdns/puntdns/plugins"
 )
 
 // recorder is an upstream that answers each question with one address, and remembers them.
@@ -75,7 +78,7 @@ func (u *recorder) saw() []string {
 // With the plugins of Corefile.example no private question reaches the upstream, and names of a
 // zone that there is are answered. The clients are those of a socket.
 func TestExampleKeepsPrivateNames(t *testing.T) {
-	if err := dnsserver.SetDirectives(directives); err != nil {
+	if err := dnsserver.SetDirectives(plugins.Directives); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
@@ -103,7 +106,7 @@ func TestExampleKeepsPrivateNames(t *testing.T) {
 		}
 		corefile = changed
 	}
-	i := startTest(t, caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: serverType})
+	i := corefiletest.Start(t, caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: "dns"})
 	t.Cleanup(func() {
 		i.ShutdownCallbacks()
 		_ = i.Stop()

@@ -32,6 +32,9 @@ func release(t *testing.T) (major, minor int) {
 	return major, minor
 }
 
+// timeSlice is that of package process, in nanoseconds.
+const timeSlice = 100_000
+
 // All threads of the command have the slice that they should, and their policy and
 // priority as before; one with another policy keeps it.
 func TestTimeSlice(t *testing.T) {

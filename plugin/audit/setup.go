@@ -26,7 +26,7 @@ var defaultConfig = trail.Config{Queue: 16 << 20, Rotation: trail.Rotation{Size:
 
 type handlersKey struct{}
 
-// setup only parses; OnStartup opens the file. cmd/puntdns/reload.go shows when the callbacks
+// setup only parses; OnStartup opens the file. internal/lifecycle/reload.go shows when the callbacks
 // are called.
 func setup(c *caddy.Controller) error {
 	h, err := parse(c)

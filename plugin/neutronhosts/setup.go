@@ -21,7 +21,7 @@ func init() { plugin.Register(name, setup) }
 // defaultPath is dhcp_confs of Neutron (neutron/conf/agent/dhcp.py).
 const defaultPath = "/var/lib/neutron/dhcp"
 
-// setup only parses; OnStartup reads the files. cmd/puntdns/reload.go shows when the callbacks
+// setup only parses; OnStartup reads the files. internal/lifecycle/reload.go shows when the callbacks
 // are called.
 func setup(c *caddy.Controller) error {
 	h, err := parse(c)

@@ -19,7 +19,7 @@ import (
 
 func init() { plugin.Register(name, setup) }
 
-// setup only parses; OnStartup opens the databases. cmd/puntdns/reload.go shows when the
+// setup only parses; OnStartup opens the databases. internal/lifecycle/reload.go shows when the
 // callbacks are called.
 func setup(c *caddy.Controller) error {
 	h, err := parse(c)

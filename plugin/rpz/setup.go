@@ -15,7 +15,7 @@ import (
 
 func init() { plugin.Register(name, setup) }
 
-// setup only parses; the callbacks read the zones. cmd/puntdns/reload.go shows when the callbacks are
+// setup only parses; the callbacks read the zones. internal/lifecycle/reload.go shows when the callbacks are
 // called.
 func setup(c *caddy.Controller) error {
 	h, err := readHandler(c)

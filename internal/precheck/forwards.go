@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package precheck
 
 import (
 	"cmp"
@@ -13,9 +13,9 @@ import (
 	"github.com/puntdns/puntdns/plugin/private"
 )
 
-// warnOfForwards warns of a forward for a zone that private, above it in the block, answers for.
-func warnOfForwards(in caddy.Input) {
-	blocks, err := parseBlocks(in)
+// WarnOfForwards warns of a forward for a zone that private, above it in the block, answers for.
+func WarnOfForwards(in caddy.Input) {
+	blocks, err := ParseBlocks(in)
 	if err != nil {
 		return // a start returns it
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package process
 
 import (
 	"runtime"
@@ -30,12 +30,12 @@ func TestGCPercent(t *testing.T) {
 func TestPaceGC(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	t.Setenv("GOGC", "100")
-	paceGC()
+	PaceGC()
 	if got := debug.SetGCPercent(100); got != 100 {
 		t.Errorf("%d percent in spite of GOGC", got)
 	}
 	t.Setenv("GOGC", "")
-	paceGC()
+	PaceGC()
 	live := make([]byte, 256<<20)
 	for deadline := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
 		runtime.GC()

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package process adjusts the process to a node that it shares with the guests it serves: how much
+// garbage it may keep, how soon its threads run, and how the journal learns the level of a log line.
+package process
 
 import (
 	"os"
@@ -18,8 +20,8 @@ const (
 	maxGarbage = 64 << 20
 )
 
-// paceGC bounds the garbage. GOGC in the environment has precedence.
-func paceGC() {
+// PaceGC bounds the garbage. GOGC in the environment has precedence.
+func PaceGC() {
 	if os.Getenv("GOGC") == "" {
 		setGCPercent(nil)
 	}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package plugins links the plugins of puntdns, and has their order.
+package plugins
 
 import (
 	// The plugins of CoreDNS that belong on a node. What talks to a cloud's API
@@ -49,7 +50,7 @@ import (
 	_ "github.com/puntdns/puntdns/plugin/rpz"
 )
 
-// directives is the order in which plugins are set up and in which a query
+// Directives is the order in which plugins are set up and in which a query
 // passes them. It differs from CoreDNS's own in four places:
 //
 //   - ofpunt comes before every plugin with an OnStartup: metadata, ready,
@@ -64,7 +65,7 @@ import (
 //
 // Stages of OnStartup run in this order too. ofpunt adds its last one behind that of the
 // last name (ofpunt.TakeOverAfter).
-var directives = []string{
+var Directives = []string{
 	"root",
 	"ofpunt",
 	"metadata",

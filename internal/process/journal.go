@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package process
 
 import (
 	"bytes"
@@ -14,18 +14,18 @@ import (
 
 // Priorities that journald takes from the beginning of a line (sd-daemon(3)).
 const (
-	priorityErr     = "<3>"
+	PriorityErr     = "<3>"
 	priorityWarning = "<4>"
-	priorityInfo    = "<6>"
+	PriorityInfo    = "<6>"
 	priorityDebug   = "<7>"
 )
 
 // levels are how a line of CoreDNS's log begins, and the priority of each.
 var levels = []struct{ mark, priority string }{
-	{"[INFO] ", priorityInfo},
+	{"[INFO] ", PriorityInfo},
 	{"[WARNING] ", priorityWarning},
-	{"[ERROR] ", priorityErr},
-	{"[FATAL] ", priorityErr},
+	{"[ERROR] ", PriorityErr},
+	{"[FATAL] ", PriorityErr},
 	{"[DEBUG] ", priorityDebug},
 }
 
@@ -56,9 +56,9 @@ func (j journalWriter) Write(message []byte) (int, error) {
 	return len(message), nil
 }
 
-// logTo is where the log is written that goes to f. Its lines get their priority, or
+// LogTo is where the log is written that goes to f. Its lines get their priority, or
 // that of others, if f is the journal of systemd. JSON has its level within.
-func logTo(f *os.File, other string) io.Writer {
+func LogTo(f *os.File, other string) io.Writer {
 	if clog.IsJSON() || !isJournal(f, os.Getenv("JOURNAL_STREAM")) {
 		return f
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package process
 
 import (
 	"errors"
@@ -18,10 +18,10 @@ import (
 // would wait up to a tick, 4 ms, for a guest that uses up its processor.
 const timeSlice = 100_000
 
-// shortenSlices sets the slice of each thread of this process, which later ones inherit.
+// ShortenSlices sets the slice of each thread of this process, which later ones inherit.
 // Threads with a policy other than SCHED_NORMAL are left as they are. Its error says at
 // which thread it has stopped.
-func shortenSlices() error {
+func ShortenSlices() error {
 	for again := true; again; {
 		again = false
 		tasks, err := os.ReadDir("/proc/self/task")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package precheck
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ func emptyVariables(in caddy.Input) (empty []emptyVariable) {
 // is known only if any word of it is in a server block.
 func texts(in caddy.Input) map[string][]byte {
 	all := map[string][]byte{in.Path(): in.Body()}
-	blocks, err := parseBlocks(in)
+	blocks, err := ParseBlocks(in)
 	if err != nil {
 		return all // the start returns the error
 	}
@@ -56,7 +56,7 @@ func texts(in caddy.Input) map[string][]byte {
 		for _, tokens := range b.Tokens {
 			for _, t := range tokens {
 				if _, known := all[t.File]; t.File != "" && !known {
-					all[t.File], _ = os.ReadFile(t.File) // which parseBlocks has just read
+					all[t.File], _ = os.ReadFile(t.File) // which ParseBlocks has just read
 				}
 			}
 		}
@@ -64,9 +64,9 @@ func texts(in caddy.Input) map[string][]byte {
 	return all
 }
 
-// warnOfVariables warns of variables that are replaced by nothing: what is left may be another
+// WarnOfVariables warns of variables that are replaced by nothing: what is left may be another
 // value that is right, as a path in another folder.
-func warnOfVariables(in caddy.Input) {
+func WarnOfVariables(in caddy.Input) {
 	for _, v := range emptyVariables(in) {
 		log.Warningf("%s: %s is unset or empty in the environment of this process, and is replaced by nothing; expected a value", v.at, v.reference)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package precheck
 
 import (
 	"errors"
@@ -71,9 +71,9 @@ func (l *listener) parse(d caddyfile.Dispenser) {
 	}
 }
 
-// checkListeners refuses HTTP servers that would share an address, and those whose
+// CheckListeners refuses HTTP servers that would share an address, and those whose
 // address this process can't have: *ready* and *prometheus* would go without.
-func checkListeners(file string, blocks []caddyfile.ServerBlock) error {
+func CheckListeners(file string, blocks []caddyfile.ServerBlock) error {
 	all, err := listenersOf(file, blocks)
 	if err != nil {
 		return err
@@ -101,8 +101,8 @@ func overlap(a, b *net.TCPAddr) bool {
 	return a.Port == b.Port && a.Port != 0 && (anyAddress(a) || anyAddress(b) || a.IP.Equal(b.IP) && a.Zone == b.Zone)
 }
 
-// checkServers refuses server blocks whose sockets can't be had.
-func checkServers(servers []caddy.Server) error {
+// CheckServers refuses server blocks whose sockets can't be had.
+func CheckServers(servers []caddy.Server) error {
 	for _, s := range servers {
 		g, ok := s.(caddy.GracefulServer)
 		if !ok {

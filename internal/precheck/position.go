@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package precheck
 
 import (
 	"cmp"
@@ -22,10 +22,10 @@ var (
 	hasPosition = regexp.MustCompile(`:\d+ - `)
 )
 
-// withPosition returns an error of a start with file and line of the directive before it, if it
+// WithPosition returns an error of a start with file and line of the directive before it, if it
 // is of a plugin that does not say where it is. caddy does not tell which of several directives
 // of one name it was, so all of them are named.
-func withPosition(in caddy.Input, err error) error {
+func WithPosition(in caddy.Input, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -33,7 +33,7 @@ func withPosition(in caddy.Input, err error) error {
 	if m == nil || hasPosition.MatchString(err.Error()) {
 		return err
 	}
-	blocks, parseErr := parseBlocks(in)
+	blocks, parseErr := ParseBlocks(in)
 	if parseErr != nil {
 		return err
 	}

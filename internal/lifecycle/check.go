@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package lifecycle starts, reloads and ends the instances of Corefiles in a process, and checks a
+// Corefile without a start. It does what CoreDNS's own main does, except that a Corefile is tried
+// before it takes the place of another, and that the flows of bridges stay until the lameduck of
+// *health* has ended.
+package lifecycle
 
 import (
 	"bytes"
@@ -18,6 +22,7 @@ import (
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/internal/precheck"
 	"github.com/puntdns/puntdns/ofpunt"
 	"github.com/puntdns/puntdns/plugin/audit"
 	"github.com/puntdns/puntdns/plugin/neutronhosts"
@@ -34,10 +39,10 @@ const trialOf = "PUNTDNS_TRIAL_OF"
 // files, hosts and zones, but on a busy machine.
 const tryApartTimeout = 30 * time.Second
 
-// check says what a start with the Corefile would refuse or warn of, and returns the status
+// Check says what a start with the Corefile would refuse or warn of, and returns the status
 // to exit with. It sets up all plugins, and leaves it to the end of the process to clean
-// up behind them.
-func check(conf *confFlag) int {
+// up behind them. last is the last of the directives.
+func Check(conf *precheck.Source, last string) int {
 	path, isTrial := os.LookupEnv(trialOf)
 	var in caddy.Input
 	var err error
@@ -46,14 +51,14 @@ func check(conf *confFlag) int {
 		time.AfterFunc(tryApartTimeout, func() { os.Exit(1) })
 		var text []byte
 		text, err = io.ReadAll(os.Stdin)
-		in = caddy.CaddyfileInput{Contents: text, Filepath: path, ServerTypeName: serverType}
+		in = caddy.CaddyfileInput{Contents: text, Filepath: path, ServerTypeName: precheck.ServerType}
 	} else {
-		in, err = conf.read()
+		in, err = conf.Read()
 	}
 	if err == nil {
-		warnOfVariables(in)
-		warnOfForwards(in)
-		err = withPosition(in, tryStart(in))
+		precheck.WarnOfVariables(in)
+		precheck.WarnOfForwards(in)
+		err = precheck.WithPosition(in, tryStart(in, last))
 	}
 	switch {
 	case err == nil && !isTrial:
@@ -71,9 +76,9 @@ var errTried = errors.New("tried")
 // tryStart does what a start does up to the first stage of OnStartup, and looks
 // whether its addresses can be had. What it has set up can't be taken back: plugins
 // such as *ready* have variables of the process that their setup changes.
-func tryStart(in caddy.Input) error {
-	ofpunt.CheckAfter(directives[len(directives)-1], func(servers []caddy.Server) error {
-		blocks, err := parseBlocks(in)
+func tryStart(in caddy.Input, last string) error {
+	ofpunt.CheckAfter(last, func(servers []caddy.Server) error {
+		blocks, err := precheck.ParseBlocks(in)
 		if err != nil {
 			return err
 		}
@@ -82,10 +87,10 @@ func tryStart(in caddy.Input) error {
 				return err
 			}
 		}
-		if err := checkListeners(in.Path(), blocks); err != nil {
+		if err := precheck.CheckListeners(in.Path(), blocks); err != nil {
 			return err
 		}
-		if err := checkServers(servers); err != nil {
+		if err := precheck.CheckServers(servers); err != nil {
 			return err
 		}
 		return errTried

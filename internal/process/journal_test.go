@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package process
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func TestJournalWriter(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			n, err := journalWriter{&out, priorityInfo}.Write([]byte(tt.message))
+			n, err := journalWriter{&out, PriorityInfo}.Write([]byte(tt.message))
 			if err != nil || n != len(tt.message) || out.String() != tt.want {
 				t.Errorf("%d, %v, %q, expected %q", n, err, out.String(), tt.want)
 			}

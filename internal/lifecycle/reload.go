@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lifecycle
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/puntdns/puntdns/internal/precheck"
 	"github.com/puntdns/puntdns/ofpunt"
 	"github.com/puntdns/puntdns/plugin/ovnhosts"
 )
@@ -61,7 +62,7 @@ var log = clog.NewWithPlugin("puntdns")
 // reloader has the state of reloads. Signals, the plugin *reload* and caddy's events call
 // it on goroutines of their own.
 type reloader struct {
-	conf *confFlag
+	conf *precheck.Source
 	// ctx ends when the process is to end.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -85,7 +86,7 @@ type reloader struct {
 	trial atomic.Pointer[func()]
 }
 
-func newReloader(conf *confFlag) *reloader {
+func newReloader(conf *precheck.Source) *reloader {
 	r := &reloader{conf: conf}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	// The plugin calls the loader at each of its ticks.
@@ -167,12 +168,12 @@ func (r *reloader) endTrial() {
 func (r *reloader) load(string) (caddy.Input, error) {
 	serving := r.current.Load()
 	if serving == nil {
-		return r.conf.read()
+		return r.conf.Read()
 	}
-	if *r.conf == stdinConf {
+	if *r.conf == precheck.Stdin {
 		return serving.Caddyfile(), nil // there is nothing more to read
 	}
-	in, err := r.conf.read()
+	in, err := r.conf.Read()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	print := fingerprintOf(in, err)
@@ -208,11 +209,11 @@ func (r *reloader) reload() {
 		return
 	}
 	log.Infof("%s: Reloading", by)
-	if *r.conf == stdinConf {
+	if *r.conf == precheck.Stdin {
 		r.logRefusal(by, errors.New("the Corefile has come by standard input, which can't be read again; expected -conf FILE"))
 		return
 	}
-	in, err := r.conf.read()
+	in, err := r.conf.Read()
 	r.tried = fingerprintOf(in, err)
 	if err == nil {
 		err = r.try(in)
@@ -255,12 +256,12 @@ func (r *reloader) inForce() string {
 // instance to come. r.mu is held.
 func (r *reloader) try(in caddy.Input) error {
 	r.endTrial()
-	warnOfVariables(in)
-	warnOfForwards(in)
+	precheck.WarnOfVariables(in)
+	precheck.WarnOfForwards(in)
 	if err := tryApart(r.ctx, in); err != nil {
 		return err
 	}
-	blocks, err := parseBlocks(in)
+	blocks, err := precheck.ParseBlocks(in)
 	if err != nil {
 		return err
 	}
@@ -280,7 +281,7 @@ func fingerprintOf(in caddy.Input, err error) fingerprint {
 	if err != nil {
 		return sha256.Sum256([]byte(err.Error()))
 	}
-	blocks, err := parseBlocks(in)
+	blocks, err := precheck.ParseBlocks(in)
 	if err != nil {
 		return sha256.Sum256(fmt.Append(in.Body(), err))
 	}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+
+	"github.com/puntdns/puntdns/internal/addnhosts"
+	"github.com/puntdns/puntdns/internal/corefile/corefiletest"
+	"github.com/puntdns/puntdns/internal/precheck"
+	"github.com/puntdns/puntdns/plugin/ovnhosts"
+	"github.com/puntdns/puntdns/plugins"
+)
+
+// newTestReloader is a reloader that is not known to caddy, with what serves.
+func newTestReloader(conf precheck.Source, serves *caddy.Instance) *reloader {
+	r := &reloader{conf: &conf}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.current.Store(serves)
+	return r
+}
+
+// A shutdown waits for the restart of the plugin reload, and stops the instance after it.
+func TestShutDownDuringRestart(t *testing.T) {
+	var stopped []string
+	serves := func(name string) *caddy.Instance {
+		stop := func() error { stopped = append(stopped, name); return nil }
+		return &caddy.Instance{OnShutdown: []func() error{stop}}
+	}
+	r := newTestReloader("", serves("before"))
+	r.restarting.Store(time.AfterFunc(time.Hour, func() {}))
+	code := make(chan int)
+	go func() { code <- r.shutDown("SIGTERM") }()
+	<-r.ctx.Done()
+	_ = r.started(caddy.InstanceStartupEvent, serves("after"))
+	if got := <-code; got != 0 || len(stopped) != 1 || stopped[0] != "after" {
+		t.Errorf("status %d, stopped %q; want 0 and the instance after the restart", got, stopped)
+	}
+}
+
+// When a restart has failed, the trial ends, and the next reload need not wait.
+func TestRestartFailed(t *testing.T) {
+	i, ended := &caddy.Instance{}, 0
+	r := newTestReloader("", nil)
+	_ = r.started(caddy.InstanceStartupEvent, i)
+	end := func() { ended++ }
+	r.trial.Store(&end)
+	r.restarting.Store(time.AfterFunc(time.Hour, func() {}))
+	for _, f := range i.OnRestartFailed {
+		_ = f()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if !r.awaitRestart(ctx) || ended != 1 {
+		t.Errorf("the restart goes on, or what was opened has ended %d times, want once", ended)
+	}
+}
+
+// A callback of the old instance that fails when the new one serves does not fail the reload,
+// and the callbacks behind it are called. At the end of the process it gives the status.
+func TestFailedShutdown(t *testing.T) {
+	in := caddy.CaddyfileInput{Contents: []byte(".:0 {\n    bind 127.0.0.1\n    whoami\n}\n"), ServerTypeName: precheck.ServerType}
+	failure := func() error { return errors.New("context deadline exceeded") }
+	for _, tt := range []struct {
+		name string
+		fail func() error
+	}{
+		{"an error", failure},
+		{"a panic", func() error { panic("a plugin's") }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			old := corefiletest.Start(t, in)
+			stopped, failed := 0, 0
+			old.OnShutdown = append(old.OnShutdown, tt.fail, func() error { stopped++; return nil })
+			old.OnRestartFailed = append(old.OnRestartFailed, func() error { failed++; return nil })
+			r := newTestReloader("", nil)
+			_ = r.started(caddy.InstanceStartupEvent, old)
+			if err := r.restart(in); err != nil || r.triedErr != nil {
+				t.Errorf("the reload has failed: %v", err)
+			}
+			if stopped != 1 || failed != 0 {
+				t.Errorf("the callback behind was called %d times, OnRestartFailed %d times; want 1 and 0", stopped, failed)
+			}
+			all := caddy.Instances()
+			if len(all) != 1 || all[0] == old {
+				t.Fatalf("instances %v, want a new one", all)
+			}
+			last := all[0]
+			last.OnShutdown = append(last.OnShutdown, failure)
+			_ = r.started(caddy.InstanceStartupEvent, last)
+			if code := r.shutDown("SIGTERM"); code != 4 {
+				t.Errorf("status %d at the end, want 4", code)
+			}
+		})
+	}
+}
+
+// A Corefile that has failed its start is not started again by the plugin reload.
+func TestFailedStartIsRefused(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	path := filepath.Join(t.TempDir(), "Corefile")
+	read := func(text string) caddy.Input {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return caddy.CaddyfileInput{Filepath: path, Contents: []byte(text), ServerTypeName: precheck.ServerType}
+	}
+	i := corefiletest.Start(t, read(".:0 {\n    bind 127.0.0.1\n    whoami\n}\n"))
+	_, port, _ := net.SplitHostPort(busy.Addr().String())
+	in := read(".:" + port + " {\n    bind 127.0.0.1\n    whoami\n}\n")
+	r := newTestReloader(precheck.Source(path), i)
+	r.tried = fingerprintOf(in, nil)
+	if err := r.restart(in); err == nil {
+		t.Fatal("it has started on a port that is taken")
+	}
+	if _, err := r.load(precheck.ServerType); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("offered again: %v, want the error of its start", err)
+	}
+	if err := r.current.Load().Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What the plugins of a Corefile have opened is closed if its start fails, also where the Corefile
+// before has none of them, and at the first start.
+func TestFailedStartClosesAll(t *testing.T) {
+	if err := dnsserver.SetDirectives(plugins.Directives); err != nil {
+		t.Fatal(err)
+	}
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	_, port, _ := net.SplitHostPort(busy.Addr().String())
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	text := func(port, more string) caddy.Input {
+		return caddy.CaddyfileInput{ServerTypeName: precheck.ServerType, Contents: fmt.Appendf(nil, ".:%s {\n    bind 127.0.0.1\n    whoami\n%s\n}\n", port, more)}
+	}
+	dir := t.TempDir()
+	failing := text(port, fmt.Sprintf("neutronhosts {\n path %s\n}\novnhosts {\n southbound unix:%s\n}\nready %s", dir, filepath.Join(dir, "sb"), free.Addr()))
+	closed := func(t *testing.T) {
+		t.Helper()
+		if all := addnhosts.All(); len(all) > 0 {
+			t.Errorf("neutronhosts: %s is followed", all[0].Dir())
+		}
+		const none = "the plugins are being started"
+		if got := new(ovnhosts.Handler).NotReady(); !slices.Equal(got, []string{none}) {
+			t.Errorf("ovnhosts: %q, want %q", got, none)
+		}
+		if r, err := http.Get("http://" + free.Addr().String() + "/ready"); err == nil {
+			r.Body.Close()
+			t.Error("ready: it answers")
+		}
+	}
+	t.Run("the first start", func(t *testing.T) {
+		if err := start(failing); err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Fatalf("%v, want that its port is in use", err)
+		}
+		closed(t)
+	})
+	t.Run("a reload", func(t *testing.T) {
+		i := corefiletest.Start(t, text("0", ""))
+		for range 2 {
+			if _, err := i.Restart(failing); err == nil || !strings.Contains(err.Error(), "in use") {
+				t.Fatalf("%v, want that its port is in use", err)
+			}
+			closed(t)
+		}
+		// One that succeeds keeps what it has opened, also when the next one fails.
+		dir := t.TempDir()
+		next, err := i.Restart(text("0", fmt.Sprintf("neutronhosts {\n path %s\n}", dir)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := next.Restart(failing); err == nil {
+			t.Fatal("it has started")
+		}
+		if all := addnhosts.All(); len(all) != 1 || all[0].Dir() != dir {
+			t.Errorf("%d folders are followed, want %s", len(all), dir)
+		}
+		if errs := next.ShutdownCallbacks(); len(errs) > 0 {
+			t.Error(errs)
+		}
+		if err := next.Stop(); err != nil {
+			t.Error(err)
+		}
+		closed(t)
+	})
+}
+
+// The plugin reload finds no other Corefile where the first has come by a pipe.
+func TestReloadOfStdin(t *testing.T) {
+	r := newTestReloader(precheck.Stdin, &caddy.Instance{})
+	if _, err := r.load(precheck.ServerType); err != nil {
+		t.Errorf("refused: %v", err)
+	}
+}

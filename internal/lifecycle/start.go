@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"github.com/coredns/caddy"
+
+	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/internal/precheck"
+	"github.com/puntdns/puntdns/ofpunt"
+)
+
+// Start starts the Corefile, and takes signals from before it reads it to the end of the process.
+// last is the last of the directives.
+func Start(conf *precheck.Source, last string) error {
+	ofpunt.TakeOverAfter(last)
+	r := newReloader(conf)
+	r.handleSignals()
+	in, err := caddy.LoadCaddyfile(precheck.ServerType)
+	if err != nil {
+		return err
+	}
+	precheck.WarnOfVariables(in)
+	precheck.WarnOfForwards(in)
+	if blocks, err := precheck.ParseBlocks(in); err == nil { // else start returns the error
+		if err := precheck.CheckListeners(in.Path(), blocks); err != nil {
+			return err
+		}
+	}
+	return precheck.WithPosition(in, start(in))
+}
+
+// start starts the first Corefile. What its plugins have opened is closed if one of them fails.
+func start(in caddy.Input) error {
+	_, err := caddy.Start(in)
+	if err != nil {
+		_ = corefile.StartFailed()
+	}
+	return err
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package precheck reads a Corefile as a whole, and says what is wrong with it that no plugin can
+// see, as caddy shows each plugin its own lines only: addresses that two of them want, variables of
+// the environment that are unset, a forward that nothing reaches. It sets up no plugin.
+package precheck
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/caddy/caddyfile"
+	clog "github.com/coredns/coredns/plugin/pkg/log"
+)
+
+var log = clog.NewWithPlugin("puntdns")
+
+// ServerType is CoreDNS's name for itself in caddy.
+const ServerType = "dns"
+
+// Source is the Corefile's path, or Stdin.
+type Source string
+
+// Stdin as a Source, in the place of a path is for standard input.
+const Stdin = "stdin"
+
+// String and Set implement flag.Value.
+func (f *Source) String() string     { return string(*f) }
+func (f *Source) Set(s string) error { *f = Source(s); return nil }
+
+// Read reads the Corefile. It is an error if there is none, or no server block in it, as
+// while an editor writes it anew: CoreDNS would then serve a default on port 53, which
+// must not happen by accident on a node.
+func (f *Source) Read() (caddy.Input, error) {
+	path := string(*f)
+	var contents []byte
+	if path == Stdin {
+		in, err := caddy.CaddyfileFromPipe(os.Stdin, ServerType)
+		if err != nil {
+			return nil, fmt.Errorf("no Corefile: %w", err)
+		}
+		if in == nil {
+			return nil, errors.New("no Corefile: standard input is a terminal; expected a pipe or a file")
+		}
+		path, contents = in.Path(), in.Body()
+	} else {
+		var err error
+		if contents, err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("no Corefile: %w; expected one here, or -conf FILE", err)
+		}
+	}
+	in := caddy.CaddyfileInput{Contents: contents, Filepath: path, ServerTypeName: ServerType}
+	if blocks, err := ParseBlocks(in); err == nil && len(blocks) == 0 {
+		return nil, fmt.Errorf("%s: no server block; expected at least one", path)
+	}
+	return in, nil
+}
+
+// ParseBlocks returns the server blocks of a Corefile with what they import.
+func ParseBlocks(in caddy.Input) ([]caddyfile.ServerBlock, error) {
+	return caddyfile.Parse(in.Path(), bytes.NewReader(in.Body()), nil)
+}
