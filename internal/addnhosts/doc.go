@@ -17,5 +17,5 @@
 //
 // A Source has two goroutines: run reads folders and files, and owns all state but the
 // pointer; read passes on what inotify says. Snapshots are immutable. problemsMu guards what
-// is told of files that can't be read, and sourcesMu the sources of the process.
+// is told of files that can't be read.
 package addnhosts

@@ -3,53 +3,33 @@
 package addnhosts
 
 import (
-	"maps"
 	"slices"
-	"sync"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/refcount"
 )
 
 // sources are those of the process, by folder.
-var (
-	sourcesMu sync.Mutex // guards sources, and refs of each
-	sources   = map[string]*Source{}
-)
+var sources refcount.Pool[string, *Source]
 
 // Acquire follows a folder, or shares what others follow. It returns when the names are
 // read, or after firstRead: then Source.Snapshot is nil for a while.
 func Acquire(dir string, log Logger) *Source {
-	sourcesMu.Lock()
-	s := sources[dir]
-	if s == nil {
-		s = start(dir, log)
-		sources[dir] = s
-	}
-	s.refs++
-	sourcesMu.Unlock()
+	s, _ := sources.Acquire(dir, func() (*Source, error) { return start(dir, log), nil }) // no error
 	s.awaitFirst()
 	return s
 }
 
 // Release undoes one Acquire. The last one returns when all goroutines have ended.
 func (s *Source) Release() {
-	sourcesMu.Lock()
-	s.refs--
-	last := s.refs == 0
-	if last {
-		delete(sources, s.dir)
-	}
-	sourcesMu.Unlock()
-	if last {
+	if sources.Release(s.dir, s) {
 		s.stop()
 	}
 }
 
 // All returns the sources of the process, in the order of their folders.
 func All() []*Source {
-	sourcesMu.Lock()
-	defer sourcesMu.Unlock()
-	all := make([]*Source, 0, len(sources))
-	for _, dir := range slices.Sorted(maps.Keys(sources)) {
-		all = append(all, sources[dir])
-	}
+	all := sources.All()
+	slices.SortFunc(all, func(a, b *Source) int { return strings.Compare(a.dir, b.dir) })
 	return all
 }

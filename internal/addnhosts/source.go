@@ -68,9 +68,8 @@ func (s *Snapshot) Network(id string) (n *Network, read bool) {
 
 // Source follows a folder.
 type Source struct {
-	dir  string
-	log  Logger
-	refs int // guarded by sourcesMu
+	dir string
+	log Logger
 
 	current atomic.Pointer[Snapshot] // nil before the first
 	changed atomic.Pointer[chan struct{}]

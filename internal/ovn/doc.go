@@ -52,8 +52,7 @@
 // Each database has a goroutine, that of its ovsdb.Client, which delivers rows to a
 // receiver. Timers start others: for a snapshot that was delayed, and for the end of a
 // grace. All of them, and the callers of a Source, hold Source.mu while they use rows,
-// conditions or marks. Only the registry of Sources has a lock of its own, sourcesMu,
-// and no goroutine holds both.
+// conditions or marks.
 //
 // A Snapshot and all that it refers to is immutable. It is replaced by an atomic pointer,
 // so its readers take no lock. To wait for the next one is to wait for Source.Changed.

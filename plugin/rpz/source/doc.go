@@ -11,6 +11,6 @@
 //	query ─► Source.Rules, an atomic pointer
 //
 // It does not know what rules do. Each Source has one goroutine, which owns all of it but
-// the pointer and the status. sourcesMu guards the sources of the process, and Source.mu a
-// status; neither is held while the other is taken, nor while a zone is read.
+// the pointer and the status. Source.mu guards the status, and is not held while a zone is
+// read.
 package source

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/puntdns/puntdns/internal/refcount"
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 )
 
@@ -58,7 +59,6 @@ type Status struct {
 type Source struct {
 	config Config
 	log    Logger
-	refs   int // guarded by sourcesMu
 
 	rules   atomic.Pointer[rules.Rules]
 	changed atomic.Pointer[chan struct{}]
@@ -88,22 +88,16 @@ func (s *Source) Status() Status {
 	return s.status
 }
 
-var (
-	sourcesMu sync.Mutex // guards sources, and refs of each
-	sources   = map[Config]*Source{}
-)
+// sources are those of the process.
+var sources refcount.Pool[Config, *Source]
 
 // Acquire follows a zone, or shares what others follow. A file has been read when it returns; its
 // error is for one that could not be read. The first transfer may take until later.
 func Acquire(c Config, log Logger) (*Source, error) {
-	sourcesMu.Lock()
-	s := sources[c]
-	if s == nil {
-		s = start(c, log)
-		sources[c] = s
+	s, err := sources.Acquire(c, func() (*Source, error) { return start(c, log), nil })
+	if err != nil {
+		return nil, err
 	}
-	s.refs++
-	sourcesMu.Unlock()
 	<-s.first
 	if s.firstErr != nil {
 		s.Release()
@@ -114,14 +108,7 @@ func Acquire(c Config, log Logger) (*Source, error) {
 
 // Release undoes one Acquire. The last one returns when the goroutine has ended.
 func (s *Source) Release() {
-	sourcesMu.Lock()
-	s.refs--
-	last := s.refs == 0
-	if last {
-		delete(sources, s.config)
-	}
-	sourcesMu.Unlock()
-	if last {
+	if sources.Release(s.config, s) {
 		s.cancel()
 		<-s.done
 	}
@@ -129,12 +116,7 @@ func (s *Source) Release() {
 
 // All returns the sources of the process, by zone and place.
 func All() []*Source {
-	sourcesMu.Lock()
-	defer sourcesMu.Unlock()
-	all := make([]*Source, 0, len(sources))
-	for _, s := range sources {
-		all = append(all, s)
-	}
+	all := sources.All()
 	slices.SortFunc(all, func(a, b *Source) int { return strings.Compare(a.config.String(), b.config.String()) })
 	return all
 }
