@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -57,6 +58,8 @@ type guestList struct {
 	// addressless are the logical ports in withoutAddress: an external one may be several
 	// guests to the switch, one for each of its MAC addresses and localnet ports.
 	addressless map[*ovn.Port]struct{}
+	// networks are those of guests, if the metrics are to be by network; else nil.
+	networks map[metric.Network]struct{}
 	// shared has the own addresses of guests that have the same.
 	shared map[sharedAddresses][]netip.AddrPort
 }
@@ -69,16 +72,21 @@ type sharedAddresses struct {
 }
 
 func newGuestList(o *bridgeOptions, snapshot *ovn.Snapshot) *guestList {
-	return &guestList{
+	l := &guestList{
 		options: o, limits: newLimitIndex(o.Limits), snapshot: snapshot,
 		withoutAddress: map[string]addressless{}, addressless: map[*ovn.Port]struct{}{},
 		shared: map[sharedAddresses][]netip.AddrPort{},
 	}
+	if o.NetworkMetrics {
+		l.networks = make(map[metric.Network]struct{})
+	}
+	return l
 }
 
-// add adds a guest that lacks what depends on its addresses. p is its logical port, nil if that
-// is not known. isOwned reports whether a port of its network has an address; nil is for none.
-func (l *guestList) add(g flows.Guest, p *ovn.Port, isOwned func(netip.Addr) bool) {
+// add adds a guest that lacks what depends on its addresses. of is its origin, and p its logical
+// port, nil if that is not known. isOwned reports whether a port of its network has an address;
+// nil is for none.
+func (l *guestList) add(g flows.Guest, of *origin.Origin, p *ovn.Port, isOwned func(netip.Addr) bool) {
 	o := l.options
 	if o.perGuest() && p != nil {
 		g.Addresses = l.addresses(p)
@@ -92,6 +100,9 @@ func (l *guestList) add(g flows.Guest, p *ovn.Port, isOwned func(netip.Addr) boo
 	}
 	g.Owned = o.owned(g.Addresses, isOwned)
 	l.guests = append(l.guests, g)
+	if l.networks != nil {
+		l.networks[metric.Network{ID: of.Network, Switch: of.Switch}] = struct{}{}
+	}
 }
 
 // addresses returns the own addresses of a guest, in a list that guests share.

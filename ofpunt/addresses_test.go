@@ -84,7 +84,8 @@ func (x *tenants) awaits(want ...string) []flows.Guest {
 	x.t.Helper()
 	for deadline := time.After(20 * time.Second); ; {
 		changed := x.server.source.Changed()
-		guests, without := listGuests(&x.server.options, x.view, x.server.source.Snapshot())
+		l := listGuests(&x.server.options, x.view, x.server.source.Snapshot())
+		guests, without := l.guests, l.withoutAddress
 		var got []string
 		for _, g := range guests {
 			got = append(got, fmt.Sprint(g.Port, g.Addresses, g.Owned))

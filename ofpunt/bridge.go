@@ -23,6 +23,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/punt"
+	"github.com/puntdns/puntdns/ofpunt/refusals"
 )
 
 // bridges are those of this process. They outlive the Corefile: a reload leaves connections
@@ -79,17 +80,21 @@ func (r *registry) notReady() (reasons []string) {
 		return []string{"the plugins are being started"}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.m)) {
-		b := r.m[name]
-		s := b.current.Load()
-		why := b.readiness.reason()
-		if why == "" && !s.synced() {
-			why = "a database is not in sync"
-		}
-		if why = cmp.Or(why, s.bindingProblem()); why != "" {
+		if why := r.m[name].whyNotReady(); why != "" {
 			reasons = append(reasons, "bridge "+name+": "+why)
 		}
 	}
 	return reasons
+}
+
+// whyNotReady says why the bridge is not served, empty if it is.
+func (b *bridge) whyNotReady() string {
+	s := b.current.Load()
+	why := b.readiness.reason()
+	if why == "" && !s.synced() {
+		why = "a database is not in sync"
+	}
+	return cmp.Or(why, s.bindingProblem())
 }
 
 // bridge is one Open vSwitch bridge, and the goroutine that connects to it (run).
@@ -106,6 +111,8 @@ type bridge struct {
 	// conn is the connection of the newest session, nil without one.
 	conn  atomic.Pointer[openflow.Conn]
 	tally *metric.Tally
+	// refusals are what limits have refused to guests and the log does not tell yet.
+	refusals refusals.Ledger
 	// punts takes the packet-ins of all sessions.
 	punts *punt.Intake
 	// unserved are the interfaces that are not served; the session's goroutine has it.
@@ -165,7 +172,7 @@ func newBridge(name string) *bridge {
 
 // puntBridge is what package punt needs of b.
 func (b *bridge) puntBridge() punt.Bridge {
-	return punt.Bridge{Name: b.name, UserData: userData, Tally: b.tally, Ports: &b.ports, Conn: &b.conn, Draining: &b.draining}
+	return punt.Bridge{Name: b.name, UserData: userData, Tally: b.tally, Refusals: &b.refusals, Ports: &b.ports, Conn: &b.conn, Draining: &b.draining}
 }
 
 // setServer has s answer from now on. Queries in flight stay with the server before.
@@ -246,7 +253,8 @@ func (b *bridge) close() {
 	b.done.Wait()
 	b.punts.Close()
 	// A bridge that no Corefile names is neither up nor down.
-	for _, g := range []*prometheus.GaugeVec{metric.Connected, metric.LocalDatabaseUp, metric.Flows, metric.Kept, metric.Guests, metric.WithoutAddress, metric.Unserved, metric.InFlight, metric.TCPConnections} {
+	b.tally.SetNetworks(nil)
+	for _, g := range []*prometheus.GaugeVec{metric.LeaseRenewed, metric.Connected, metric.LocalDatabaseUp, metric.Flows, metric.Kept, metric.Guests, metric.WithoutAddress, metric.Unserved, metric.InFlight, metric.TCPConnections} {
 		g.DeleteLabelValues(b.name)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
@@ -24,6 +25,8 @@ type desired struct {
 	// withoutAddress has, by network, the guests that are left out of guests, as they have
 	// no resolver address.
 	withoutAddress map[string]addressless
+	// networks are those of guests, if metrics count by network; else nil.
+	networks map[metric.Network]struct{}
 }
 
 // guestInputs is what a list of guests is made of.
@@ -88,7 +91,8 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 	if d.madeOf != of {
 		d.madeOf = of
 		srv.logLoops(snapshot)
-		d.guests, d.withoutAddress = listGuests(o, view, snapshot)
+		l := listGuests(o, view, snapshot)
+		d.guests, d.withoutAddress, d.networks = l.guests, l.withoutAddress, l.networks
 	}
 	w.Guests = d.guests
 	return w
@@ -96,7 +100,7 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 
 // listGuests lists the guests that have a resolver address, sorted by their keys, and the
 // others by network.
-func listGuests(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot) (guests []flows.Guest, withoutAddress map[string]addressless) {
+func listGuests(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot) *guestList {
 	l := newGuestList(o, snapshot)
 	if o.Placement == placement.OVN {
 		if l.limits.names(inPortLabel) {
@@ -109,7 +113,7 @@ func listGuests(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot) (gue
 	slices.SortStableFunc(l.guests, func(a, b flows.Guest) int {
 		return cmp.Or(cmp.Compare(a.Datapath, b.Datapath), cmp.Compare(a.Port, b.Port), bytes.Compare(a.MAC[:], b.MAC[:]))
 	})
-	return l.guests, l.withoutAddress
+	return l
 }
 
 // service says what the flows of this server should do.

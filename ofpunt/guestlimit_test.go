@@ -123,7 +123,7 @@ func TestLimitsOfTaggedGuests(t *testing.T) {
 		limit limit
 		want  uint32
 	}{{rated("ofpunt/in-port", "9", 5), 5}, {rated("ofpunt/in-port", "1", 5), 1024}, {rated("ofpunt/vlan", "0", 5), 5}, {rated("ofpunt/vlan", "7", 5), 1024}, {rated("ofpunt/port", "x1", 5), 5}} {
-		guests, _ := listGuests(&bridgeOptions{Placement: placement.OVN, Addresses: defaultOptions("").Addresses, Limits: []limit{tt.limit}}, view, snapshot)
+		guests := listGuests(&bridgeOptions{Placement: placement.OVN, Addresses: defaultOptions("").Addresses, Limits: []limit{tt.limit}}, view, snapshot).guests
 		if len(guests) != 1 || guests[0].Limit.Rate != tt.want {
 			t.Errorf("%s: %+v, want one with %d", &tt.limit, guests, tt.want)
 		}

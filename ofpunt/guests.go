@@ -28,7 +28,7 @@ func ovnGuests(l *guestList, snapshot *ovn.Snapshot) {
 				of.VLAN, of.InPort = p.Tag, l.numbers[p.Parent]
 			}
 			g.Limit = l.rate(&of, n)
-			l.add(g, p, ownedBy(n))
+			l.add(g, &of, p, ownedBy(n))
 			continue
 		}
 		for _, localnet := range p.Localnets {
@@ -40,7 +40,7 @@ func ovnGuests(l *guestList, snapshot *ovn.Snapshot) {
 					continue
 				}
 				g.Port, g.MAC = localnet.Key, mac
-				l.add(g, p, ownedBy(n))
+				l.add(g, &of, p, ownedBy(n))
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func localGuests(l *guestList, view *ports.View) {
 			of.Network, of.Switch, of.Attributes = p.Network, p.SwitchName, p
 		}
 		g.Limit = l.rate(&of, n)
-		l.add(g, p, func(a netip.Addr) bool {
+		l.add(g, &of, p, func(a netip.Addr) bool {
 			return metadata && ovn.IsMetadata(a) || owns != nil && owns(a)
 		})
 	}

@@ -10,10 +10,13 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
@@ -42,7 +45,7 @@ func TestLocalGuests(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{tt.port}}, nil)
 			for kind, want := range map[placement.Kind]bool{placement.Neutron: tt.neutron, placement.Table: tt.table} {
-				got, _ := listGuests(&bridgeOptions{Placement: kind}, view, nil)
+				got := listGuests(&bridgeOptions{Placement: kind}, view, nil).guests
 				if (len(got) == 1) != want {
 					t.Errorf("%s: guests %v, want one: %v", kind, got, want)
 				}
@@ -85,7 +88,7 @@ func TestLocalOwned(t *testing.T) {
 			for a := range owned {
 				o.Addresses = append(o.Addresses, netip.AddrPortFrom(netip.MustParseAddr(a), 53))
 			}
-			guests, _ := listGuests(&o, view, nil)
+			guests := listGuests(&o, view, nil).guests
 			for _, l := range guests {
 				if l.Port != 1 {
 					continue
@@ -100,12 +103,34 @@ func TestLocalOwned(t *testing.T) {
 	}
 }
 
+// With metrics by network the networks are those of guests, and of no other port.
+func TestNetworksOfGuests(t *testing.T) {
+	view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{
+		{Name: "a", OFPort: 1, IfaceID: "a", NetworkID: "red"}, {Name: "b", OFPort: 2, IfaceID: "b", NetworkID: "red"},
+		{Name: "c", OFPort: 3, IfaceID: "c"}, {Name: "d", OFPort: 4, NetworkID: "blue"}, {Name: "e", IfaceID: "e", NetworkID: "green"},
+	}}, nil)
+	o := &bridgeOptions{Placement: placement.Table, NetworkMetrics: true}
+	if d := gocmp.Diff(map[metric.Network]struct{}{{Switch: "red"}: {}, {}: {}}, listGuests(o, view, nil).networks); d != "" {
+		t.Error(d)
+	}
+	o = &bridgeOptions{Placement: placement.OVN, NetworkMetrics: true}
+	snapshot := externalSnapshot(t, `"02:00:00:00:00:11 10.0.0.2"`)
+	id := [16]byte{0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x41, 0x11, 0x81, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11}
+	if d := gocmp.Diff(map[metric.Network]struct{}{{ID: id, Switch: "red"}: {}}, listGuests(o, nil, snapshot).networks); d != "" {
+		t.Error(d)
+	}
+	o.NetworkMetrics = false
+	if got := listGuests(o, nil, snapshot).networks; got != nil {
+		t.Errorf("networks %v without metrics by network", got)
+	}
+}
+
 // Two external ports with one address are one guest to the switch: the one that its packets are
 // taken for.
 func TestExternalGuestsSameMAC(t *testing.T) {
 	const mac = `"02:00:00:00:00:11 10.0.0.2"`
 	snapshot := externalSnapshot(t, mac, mac, mac)
-	guests, _ := listGuests(&bridgeOptions{Placement: placement.OVN}, nil, snapshot)
+	guests := listGuests(&bridgeOptions{Placement: placement.OVN}, nil, snapshot).guests
 	want := flows.GuestKey{Datapath: 7, Port: 1, MAC: [6]byte{2, 0, 0, 0, 0, 0x11}}
 	if len(guests) != 1 || guests[0].GuestKey != want {
 		t.Errorf("guests %+v, want one with %+v", guests, want)
@@ -116,11 +141,12 @@ func TestExternalGuestsSameMAC(t *testing.T) {
 func TestExternalGuestWithoutAddress(t *testing.T) {
 	snapshot := externalSnapshot(t, `["set",["02:00:00:00:00:11 10.0.0.2","02:00:00:00:00:12 10.0.0.3"]]`, `"02:00:00:00:00:13 10.0.0.4"`)
 	o := &bridgeOptions{Placement: placement.OVN}
-	if guests, _ := listGuests(o, nil, snapshot); len(guests) != 3 {
+	if guests := listGuests(o, nil, snapshot).guests; len(guests) != 3 {
 		t.Fatalf("guests %+v, want three", guests)
 	}
 	o.Gateways = true
-	guests, without := listGuests(o, nil, snapshot)
+	l := listGuests(o, nil, snapshot)
+	guests, without := l.guests, l.withoutAddress
 	if len(guests) != 0 || len(without) != 1 {
 		t.Fatalf("guests %+v, and without addresses %v", guests, without)
 	}

@@ -61,7 +61,9 @@ type bridgeOptions struct {
 	// one network may fill, in percent.
 	CacheScope tenantcache.Scope
 	CacheShare int
-	TLS        endpoint.TLSFiles
+	// NetworkMetrics is set if metrics count by network, too.
+	NetworkMetrics bool
+	TLS            endpoint.TLSFiles
 }
 
 // overloadPolicy is what a query over a limit gets.
@@ -177,6 +179,7 @@ var properties = map[string]func(*bridgeOptions, []string) error{
 	"overload":       parseOverload,
 	"cache_scope":    parseCacheScope,
 	"cache_share":    parseCacheShare,
+	"metrics":        parseMetrics,
 }
 
 func oneEndpoint(args []string) (endpoint.Endpoint, error) {
@@ -390,6 +393,12 @@ func parseOverload(o *bridgeOptions, args []string) error {
 func parseCacheScope(o *bridgeOptions, args []string) error {
 	v, err := corefile.Choice(args, string(tenantcache.Shared), string(tenantcache.Network), string(tenantcache.Port))
 	o.CacheScope = tenantcache.Scope(v)
+	return err
+}
+
+func parseMetrics(o *bridgeOptions, args []string) error {
+	_, err := corefile.Choice(args, "network")
+	o.NetworkMetrics = err == nil
 	return err
 }
 

@@ -18,6 +18,8 @@ type reporter struct {
 	readiness *readiness
 	// placed counts the connections that have had their flows in place.
 	placed *atomic.Int64
+	// rateDropped takes note of packets of guests that the switch has dropped by rate.
+	rateDropped func(map[flows.GuestKey]uint64)
 	// options are those of the server whose flows are installed.
 	options *bridgeOptions
 }
@@ -54,11 +56,13 @@ func (r *reporter) report(c flows.Report) {
 	case flows.Lost:
 		r.warningf("%d flows were removed or changed by somebody else", c.Flows)
 	case flows.PuntExpired:
+		metric.LeaseExpiries.WithLabelValues(r.name).Inc()
 		r.warningf("the punt has expired, as it was not renewed in time: no query is punted until it is installed again")
 	case flows.PuntRestored:
 		r.infof("the punt is installed again")
 	case flows.ProbeTook:
 		metric.ProbeDuration.WithLabelValues(r.name).Observe(c.Time.Seconds())
+		metric.LeaseRenewed.WithLabelValues(r.name).SetToCurrentTime()
 	case flows.ProbeMissed:
 		r.warningf("a probe through the switch did not come back in %s, the punt is not renewed", c.Beat)
 	case flows.ProbesBack:
@@ -76,6 +80,7 @@ func (r *reporter) report(c flows.Report) {
 		for limit, packets := range c.ByLimit {
 			metric.LimitRefused.WithLabelValues(r.name, limit, metric.PropertyRate).Add(float64(packets))
 		}
+		r.rateDropped(c.ByGuest)
 	}
 }
 

@@ -43,7 +43,7 @@ func newSession(b *bridge, conn *openflow.Conn, controllerID uint16) (*session, 
 	s := &session{
 		bridge: b, tally: b.tally, conn: conn,
 		desired:      desired{controllerID: controllerID},
-		reporter:     reporter{name: b.name, readiness: &b.readiness, placed: &b.placed},
+		reporter:     reporter{name: b.name, readiness: &b.readiness, placed: &b.placed, rateDropped: b.rateDropped},
 		loggedErrors: map[string]bool{},
 	}
 	s.flows = flows.NewReconciler(conn, &b.flows, s.reporter.report)
@@ -129,6 +129,7 @@ func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 			if err := s.flows.Handle(ctx, flows.Beat{}); err != nil {
 				return err
 			}
+			s.bridge.logRefusals(time.Now())
 		}
 	}
 }
@@ -139,7 +140,12 @@ func (s *session) reconcile(ctx context.Context, srv *server) error {
 		return nil
 	}
 	s.reporter.options = &srv.options
-	err := s.flows.Handle(ctx, flows.Desired{Want: s.desired.want(srv, s.bridge.ports.View())})
+	before := s.desired.madeOf
+	want := s.desired.want(srv, s.bridge.ports.View())
+	if s.desired.madeOf != before {
+		s.tally.SetNetworks(s.desired.networks)
+	}
+	err := s.flows.Handle(ctx, flows.Desired{Want: want})
 	if s.flows.Yielding() {
 		s.bridge.zeroFlowMetrics()
 	} else {

@@ -94,7 +94,7 @@ func TestDocumentedProperties(t *testing.T) {
 
 func TestDocumentedMetrics(t *testing.T) {
 	for _, of := range []struct{ prefix, source, name, readme string }{
-		{"coredns_ofpunt_", "ofpunt/metric/metric.go", `Name: "(\w+)"`, "ofpunt/README.md"},
+		{"coredns_ofpunt_", "ofpunt/metric/metric.go ofpunt/metric/network.go", `(?:Name: |desc\()"(\w+)"`, "ofpunt/README.md"},
 		{"coredns_audit_", "plugin/audit/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/audit/README.md"},
 		{"coredns_neutronhosts_", "plugin/neutronhosts/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/neutronhosts/README.md"},
 		{"coredns_private_", "plugin/private/metrics.go", `Name: "(\w+)"`, "plugin/private/README.md"},
@@ -103,7 +103,11 @@ func TestDocumentedMetrics(t *testing.T) {
 	} {
 		_, section, _ := strings.Cut(readDoc(t, of.readme), "\n## Metrics\n")
 		section, _, _ = strings.Cut(section, "\n## ")
-		compare(t, "metric "+of.prefix, found(of.name, readDoc(t, of.source)), found("`"+of.prefix+`(\w+)`, section))
+		source := ""
+		for _, file := range strings.Fields(of.source) {
+			source += readDoc(t, file)
+		}
+		compare(t, "metric "+of.prefix, found(of.name, source), found("`"+of.prefix+`(\w+)`, section))
 	}
 	_, table, _ := strings.Cut(readDoc(t, "ofpunt/README.md"), "| reason | packets |\n")
 	table, _, _ = strings.Cut(table, "| others |")

@@ -75,6 +75,8 @@ var corefileRefusals = []struct{ name, text, want string }{
 	{"cache_share 0", withOfpunt("cache_share 0 # here"), `cache_share: "0": expected a number from 1 to 100`},
 	{"cache_share too large", withOfpunt("cache_share 101 # here"), `cache_share: "101": expected a number from 1 to 100`},
 	{"cache_share with a sign", withOfpunt("cache_share 25% # here"), `cache_share: "25%": expected a number from 1 to 100`},
+	{"metrics of another word", withOfpunt("metrics guest # here"), `metrics: .*"guest".*expected network`},
+	{"metrics without words", withOfpunt("metrics # here"), `metrics: .*expected network`},
 	{"ofpunt tls with two words", withOfpunt("tls cert.pem key.pem # here"), "tls: expected CERT KEY CA"},
 	{"ofpunt tls of no file", withOfpunt("tls /no/cert.pem /no/key.pem /no/ca.pem # here"), "tls: .*/no/cert.pem.*expected"},
 

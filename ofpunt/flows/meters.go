@@ -199,18 +199,22 @@ func (m *meters) blame(err error, flows bool) (blamed, refused bool) {
 // has read them. One that is unknown at two beats in a row is no meter of a process that is
 // about to take over.
 func (m *meters) count(all []openflow.MeterStats) (dropped Dropped) {
-	used := inUse(m.assigned)
+	used := make(map[uint32]GuestKey, len(m.assigned))
+	for guest, id := range m.assigned {
+		used[id] = guest
+	}
 	before := m.unknown
 	m.unknown = false
 	for _, s := range all {
 		if _, ok := m.installed[s.ID]; !ok && s.ID >= m.first && s.ID <= m.last {
 			m.unknown = true
 		}
-		if !used[s.ID] {
+		guest, ok := used[s.ID]
+		if !ok {
 			continue
 		}
 		if had := m.dropped[s.ID]; s.Dropped > had {
-			dropped.add(m.limits[s.ID].Name, s.Dropped-had)
+			dropped.add(guest, m.limits[s.ID].Name, s.Dropped-had)
 		}
 		m.dropped[s.ID] = s.Dropped
 	}
@@ -221,9 +225,13 @@ func (m *meters) count(all []openflow.MeterStats) (dropped Dropped) {
 	return dropped
 }
 
-// add counts packets of a limit of that name, empty for none.
-func (d *Dropped) add(limit string, packets uint64) {
+// add counts packets of a guest, by a limit of that name, empty for none.
+func (d *Dropped) add(guest GuestKey, limit string, packets uint64) {
 	d.Packets += packets
+	if d.ByGuest == nil {
+		d.ByGuest = make(map[GuestKey]uint64)
+	}
+	d.ByGuest[guest] += packets
 	if limit == "" {
 		return
 	}

@@ -123,7 +123,7 @@ func TestMetersCount(t *testing.T) {
 	}
 }
 
-// Drops are told apart by the names of limits, which guests may share. A name changes no meter.
+// Drops are told apart by guest, and by the names of limits, which guests may share. A name changes no meter.
 func TestMetersCountByLimit(t *testing.T) {
 	m := newMeters()
 	m.load(100, nil)
@@ -140,7 +140,14 @@ func TestMetersCountByLimit(t *testing.T) {
 	}
 	assigned(&m, named(1, "red"), named(2, "red"), named(3, "blue"), named(4, ""))
 	m.applied(m.missing())
-	want := Dropped{Packets: 12, ByLimit: map[string]uint64{"red": 6, "blue": 3}}
+	byGuest := func(each ...uint64) map[GuestKey]uint64 {
+		all := map[GuestKey]uint64{}
+		for i, n := range each {
+			all[GuestKey{Datapath: 1, Port: uint32(i + 1)}] = n
+		}
+		return all
+	}
+	want := Dropped{Packets: 12, ByGuest: byGuest(3, 3, 3, 3), ByLimit: map[string]uint64{"red": 6, "blue": 3}}
 	if d := gocmp.Diff(want, m.count(stats(3))); d != "" {
 		t.Error(d)
 	}
@@ -148,7 +155,7 @@ func TestMetersCountByLimit(t *testing.T) {
 	if mods := m.missing(); len(mods) > 0 {
 		t.Errorf("other names change meters: %v", mods)
 	}
-	want = Dropped{Packets: 4, ByLimit: map[string]uint64{"red": 1, "blue": 2, "green": 1}}
+	want = Dropped{Packets: 4, ByGuest: byGuest(1, 1, 1, 1), ByLimit: map[string]uint64{"red": 1, "blue": 2, "green": 1}}
 	if d := gocmp.Diff(want, m.count(stats(4))); d != "" {
 		t.Error(d)
 	}

@@ -48,10 +48,11 @@ type (
 	MetersRefused  struct{ Err error }
 	MetersShort    struct{ Room uint32 }
 	MetersEnforced struct{}
-	// Dropped: the meters have dropped that many packets more; ByLimit are those among them
-	// of limits that have a name, nil for none.
+	// Dropped: the meters have dropped that many packets more, by guest; ByLimit are those
+	// among them of limits that have a name, nil for none.
 	Dropped struct {
 		Packets uint64
+		ByGuest map[GuestKey]uint64
 		ByLimit map[string]uint64
 	}
 	// RenewFailed: the renewal of the punt could not be sent.

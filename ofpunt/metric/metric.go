@@ -6,6 +6,8 @@
 package metric
 
 import (
+	"sync/atomic"
+
 	"github.com/coredns/coredns/plugin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -88,6 +90,14 @@ var (
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "cache_unstored_total",
 		Help: "Answers that the plugin cache was not to store, and why: asker, lookup or share.",
 	}, []string{"server", "view", "reason"})
+	LeaseExpiries = promauto.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "lease_expiries_total",
+		Help: "How often the punt has expired in the switch, as it was not renewed in time.",
+	}, []string{"bridge"})
+	LeaseRenewed = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "lease_renewed_timestamp_seconds",
+		Help: "When the lease of the punt was last renewed, in Unix time; with lease 0, when a probe last came back.",
+	}, []string{"bridge"})
 	ProbeDuration = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "probe_duration_seconds",
 		Help:    "Time that a probe takes through the switch and a worker back to its sender.",
@@ -95,11 +105,21 @@ var (
 	}, []string{"bridge"})
 )
 
+// DescReady is of a metric that is computed at each scrape.
+var DescReady = desc("ready", "1 while the guests of the bridge are served and the databases are in sync, else 0; the plugin ready says why.", "bridge")
+
+func desc(metric, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(plugin.Namespace, subsystem, metric), help, labels, nil)
+}
+
 // Values of the label property: those of a limit, as in a Corefile.
 const (
 	PropertyRate        = "rate"
 	PropertyConcurrent  = "max_concurrent"
 	PropertyConnections = "tcp_connections"
+	// PropertyOverload is for what is refused though the guest is within its own limits: all
+	// guests, or those of its network, are over max_concurrent.
+	PropertyOverload = "overload"
 )
 
 // Values of the label result: what becomes of a packet-in.
@@ -149,10 +169,35 @@ type Tally struct {
 	answered, resumed        prometheus.Counter // with ReasonChain
 	inFlight, tcpConnections prometheus.Gauge
 	segmentsLost             prometheus.Counter
+	networks                 atomic.Pointer[networks] // nil unless it counts by network
+}
+
+// watched are the packet-ins that alerts are about. Their counters are there from the start:
+// increase and rate of PromQL do not see the first of a counter that begins at 1.
+var watched = []struct{ result, reason string }{
+	{Answered, ReasonDeadline},
+	{Refused, ReasonOverload},
+	{Refused, ReasonPortLimit},
+	{Refused, ReasonLimit},
+	{Refused, ReasonConnections},
+	{Dropped, ReasonOverload},
+	{Dropped, ReasonPortLimit},
+	{Dropped, ReasonLimit},
+	{Dropped, ReasonConnections},
+	{Dropped, ReasonConnection},
+	{Dropped, ReasonForeign},
+	{Dropped, ReasonUndecodable},
+	{Dropped, ReasonPanic},
 }
 
 // NewTally returns the tally of a bridge.
 func NewTally(bridge string) *Tally {
+	for _, w := range watched {
+		PacketIns.WithLabelValues(bridge, w.result, w.reason)
+	}
+	FlowInstalls.WithLabelValues(bridge, "lost")
+	RateDrops.WithLabelValues(bridge)
+	LeaseExpiries.WithLabelValues(bridge)
 	return &Tally{
 		bridge:         bridge,
 		answered:       PacketIns.WithLabelValues(bridge, Answered, ReasonChain),

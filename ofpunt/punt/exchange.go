@@ -329,6 +329,7 @@ func (x *Exchange) reply(b *buffer, result, reason string, rcode int) error {
 
 // count counts what has become of the exchange.
 func (x *Exchange) count(result, reason string) {
+	x.from.count(result, reason)
 	if x.transport.overTCP() {
 		x.from.channel.intake.bridge.Tally.TCPQuery(result, reason)
 		return

@@ -12,6 +12,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/ports"
+	"github.com/puntdns/puntdns/ofpunt/refusals"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
 
@@ -29,6 +30,8 @@ type Bridge struct {
 	// UserData marks the packet-ins of our punts.
 	UserData []byte
 	Tally    *metric.Tally
+	// Refusals takes note of which guests limits have turned away. It is nil if nobody asks.
+	Refusals *refusals.Ledger
 	Ports    *ports.Owners
 	// Conn is the newest connection to the switch, nil without one: TCP connections of
 	// guests outlive it.

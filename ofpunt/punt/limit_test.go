@@ -116,7 +116,10 @@ func (r *limitRig) plug(names ...string) {
 
 // serve has a server answer that gives a guest the limit which has its name, and one query to
 // the others.
-func (r *limitRig) serve(limits ...Limit) *Server {
+func (r *limitRig) serve(limits ...Limit) *Server { return r.serveWith(nil, limits...) }
+
+// serveWith is serve with a configuration that change has altered, unless it is nil.
+func (r *limitRig) serveWith(change func(*Config), limits ...Limit) *Server {
 	return serve(r.channel.intake, func(_ context.Context, w dns.ResponseWriter, m *dns.Msg) {
 		<-r.release
 		_ = w.WriteMsg(new(dns.Msg).SetReply(m))
@@ -131,6 +134,9 @@ func (r *limitRig) serve(limits ...Limit) *Server {
 				}
 			}
 			return -1
+		}
+		if change != nil {
+			change(c)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/refusals"
 	"github.com/puntdns/puntdns/ofpunt/share"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
@@ -56,8 +57,10 @@ func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
 	case tcp.Reset:
 		p.end(metric.Refused, metric.ReasonNoConnection)
 	case tcp.Full:
+		p.refused(refusals.Connections)
 		p.end(metric.Refused, metric.ReasonConnections)
 	case tcp.Dropped:
+		p.refused(refusals.Connections)
 		p.end(metric.Dropped, metric.ReasonConnections)
 	case tcp.Ignored:
 		p.end(metric.Dropped, metric.ReasonSegment)

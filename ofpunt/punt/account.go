@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package punt
+
+import (
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/refusals"
+)
+
+// properties are the values of the label property by what was refused.
+var properties = map[refusals.Kind]string{
+	refusals.Rate:        metric.PropertyRate,
+	refusals.Concurrent:  metric.PropertyConcurrent,
+	refusals.Overload:    metric.PropertyOverload,
+	refusals.Connections: metric.PropertyConnections,
+}
+
+// count counts a query of the sender by network, and takes note of it if a limit has turned it
+// away. A sender that is not known is of no network.
+func (s *sender) count(result, reason string) {
+	if s.origin.Port == "" {
+		return
+	}
+	s.channel.intake.bridge.Tally.NetworkQuery(s.network(), result)
+	switch reason {
+	case metric.ReasonOverload:
+		s.refused(refusals.Overload)
+	case metric.ReasonPortLimit, metric.ReasonLimit:
+		s.refused(refusals.Concurrent)
+	}
+}
+
+// refused takes note that a limit has turned away a query or a connection of the sender, who is
+// known.
+func (s *sender) refused(kind refusals.Kind) {
+	s.channel.intake.bridge.refused(refusals.Guest{Port: s.origin.Port, Switch: s.origin.Switch}, s.network(), kind, 1)
+}
+
+func (s *sender) network() metric.Network {
+	return metric.Network{ID: s.origin.Network, Switch: s.origin.Switch}
+}
+
+func (b *Bridge) refused(g refusals.Guest, n metric.Network, kind refusals.Kind, count uint64) {
+	b.Tally.NetworkRefused(n, properties[kind], count)
+	if b.Refusals != nil {
+		b.Refusals.Add(g, kind, count)
+	}
+}
+
+// RateDropped takes note that the switch has dropped packets of a guest by rate.
+func (in *Intake) RateDropped(g Guest, packets uint64) {
+	in.bridge.refused(refusals.Guest{Port: g.Port, Switch: g.Switch}, metric.Network{ID: g.Network, Switch: g.Switch}, refusals.Rate, packets)
+}

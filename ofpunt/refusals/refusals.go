@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package refusals keeps what guests were refused by limits until the log is told, so that an
+// operator sees who floods and who is turned away. It says which lines are due, and has no
+// clock, no log and no goroutine:
+//
+//	reader, workers ──Add──► Ledger ──Lines──► log, at each beat of the session
+//
+// Memory and lines are bounded, whatever guests do: see [Ledger].
+package refusals
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Guest is a guest as the log names it.
+type Guest struct{ Port, Switch string }
+
+// Kind is the property of ofpunt that has refused something.
+type Kind uint8
+
+// The kinds.
+const (
+	Rate        Kind = iota // packets that the switch has dropped
+	Concurrent              // queries over max_concurrent of the guest or its limit
+	Overload                // queries over what all guests, or those of its network, may have in flight
+	Connections             // attempts to connect over what the guest or its network may have open
+	kinds
+)
+
+// says is what the log says of each kind.
+var says = [kinds]string{
+	Rate:        "packets over rate",
+	Concurrent:  "queries over max_concurrent",
+	Overload:    "queries by overload of its network or all",
+	Connections: "TCP connections too many",
+}
+
+const (
+	// Period is the least time between two lines of one guest, and the time that maxLines is
+	// for.
+	Period = time.Minute
+	// maxLines is how many guests get a line in a period; the busiest do.
+	maxLines = 10
+	// maxGuests is how many guests are kept at a time, more than half of the guests of a large
+	// chassis. Others are only known to exist.
+	maxGuests = 1024
+)
+
+// Ledger has what was refused and not logged. A guest gets one line in a [Period] at most, and
+// all guests together get maxLines and one more, which counts those without a line. The zero
+// value is empty. It is safe for concurrent use.
+type Ledger struct {
+	mu sync.Mutex // guards what follows
+	// guests are those with something to log, or a line within the last period.
+	guests map[Guest]*account
+	// unnamed counts what was refused to guests that found no room.
+	unnamed uint64
+	// since is when the present period began, lines how many guests got a line in it, and
+	// summed is set once it had its line about the others.
+	since  time.Time
+	lines  int
+	summed bool
+}
+
+// account is what one guest was refused since its last line.
+type account struct {
+	counts [kinds]uint64
+	logged time.Time // zero for never
+}
+
+func (a *account) total() (n uint64) {
+	for _, c := range a.counts {
+		n += c
+	}
+	return n
+}
+
+// Add takes note that a guest was refused n packets, queries or connections. It does not block
+// for long, and allocates for the first of a guest only.
+func (l *Ledger) Add(g Guest, k Kind, n uint64) {
+	if n == 0 || k >= kinds {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.guests[g]
+	if a == nil {
+		if len(l.guests) >= maxGuests {
+			l.unnamed += n
+			return
+		}
+		if l.guests == nil {
+			l.guests = make(map[Guest]*account)
+		}
+		a = new(account)
+		l.guests[g] = a
+	}
+	a.counts[k] += n
+}
+
+// Lines returns what is to be logged at a time, which must not go back.
+func (l *Ledger) Lines(now time.Time) (lines []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.guests) == 0 && l.unnamed == 0 {
+		return nil
+	}
+	if now.Sub(l.since) >= Period {
+		l.since, l.lines, l.summed = now, 0, false
+	}
+	due := l.due(now)
+	for len(due) > 0 && l.lines < maxLines {
+		a := l.guests[due[0]]
+		lines = append(lines, line(due[0], a))
+		*a = account{logged: now}
+		due = due[1:]
+		l.lines++
+	}
+	if (len(due) > 0 || l.unnamed > 0) && !l.summed {
+		l.summed = true
+		lines = append(lines, l.sum(due))
+	}
+	return lines
+}
+
+// due returns the guests that may have a line now, the busiest first, and forgets those about
+// whom there is nothing to log.
+func (l *Ledger) due(now time.Time) (due []Guest) {
+	for g, a := range l.guests {
+		switch old := a.logged.IsZero() || now.Sub(a.logged) >= Period; {
+		case old && a.total() > 0:
+			due = append(due, g)
+		case old:
+			delete(l.guests, g)
+		}
+	}
+	slices.SortFunc(due, func(a, b Guest) int {
+		return cmp.Or(cmp.Compare(l.guests[b].total(), l.guests[a].total()), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Switch, b.Switch))
+	})
+	return due
+}
+
+// line is the line of one guest.
+func line(g Guest, a *account) string {
+	var refused []string
+	for k, n := range a.counts {
+		if n > 0 {
+			refused = append(refused, fmt.Sprintf("%d %s", n, says[k]))
+		}
+	}
+	return fmt.Sprintf("port %q of switch %q was refused %s", g.Port, g.Switch, strings.Join(refused, ", "))
+}
+
+// sum is the line about guests that have none of their own.
+func (l *Ledger) sum(due []Guest) string {
+	refused := l.unnamed
+	for _, g := range due {
+		refused += l.guests[g].total()
+	}
+	l.unnamed = 0
+	more := ""
+	if len(l.guests) >= maxGuests {
+		more = "at least "
+	}
+	return fmt.Sprintf("%s%d further ports were refused %d packets, queries or connections, the log names %d a minute", more, len(due), refused, maxLines)
+}
