@@ -10,12 +10,16 @@ TESTFLAGS ?= -race -count 1 -timeout 60m -parallel 6
 # Found, or fetched on a fresh Debian, when a recipe first needs it.
 GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see above))
 
-.PHONY: all build test matrix kernel neutron soak demo bench image lint vuln fuzz clean lab-deps
+.PHONY: all build plugins test matrix kernel neutron soak demo bench image lint vuln fuzz clean lab-deps
 all: build
 
 # The binary of the distribution: static, so that it runs from an empty image.
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/puntdns ./cmd/puntdns
+
+# The imports and the order of the plugins in plugin.cfg, as Go.
+plugins:
+	$(GO) generate ./plugins
 
 lab-deps:
 	./test/deps.sh lab

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/automaxprocs/maxprocs"
 
 	"github.com/puntdns/puntdns/internal/lifecycle"
+	"github.com/puntdns/puntdns/internal/plugincfg"
 	"github.com/puntdns/puntdns/internal/precheck"
 	"github.com/puntdns/puntdns/internal/process"
 )
@@ -42,11 +43,11 @@ type Distribution struct {
 // not those of coremain.Run: caddy's handlers would start a new Corefile without a trial, and
 // remove the flows before the lameduck of *health* ends.
 func Run(d Distribution) {
+	if err := checkDirectives(d.Directives); err != nil {
+		fatal(fmt.Errorf("the list of plugins in this program: %w", err))
+	}
 	if err := dnsserver.SetDirectives(d.Directives); err != nil {
 		fatal(err)
-	}
-	if len(d.Directives) == 0 {
-		fatal(errors.New("this program has no plugin; expected names of plugins in Directives"))
 	}
 	last := d.Directives[len(d.Directives)-1]
 	caddy.AppName = cmp.Or(d.Name, "puntdns")
@@ -80,6 +81,19 @@ func Run(d Distribution) {
 	default:
 		serve(&conf, last)
 	}
+}
+
+// checkDirectives returns an error for a list of directives that can't be served.
+func checkDirectives(directives []string) error {
+	if len(directives) == 0 {
+		return errors.New("it is empty; expected names of plugins")
+	}
+	for _, name := range directives {
+		if _, err := caddy.DirectiveAction(precheck.ServerType, name); err != nil {
+			return fmt.Errorf("no package that is linked registers %s; expected an import of it", name)
+		}
+	}
+	return plugincfg.CheckOrder(directives)
 }
 
 // flagText is the value of a flag that CoreDNS has defined.

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugincfg
+
+import (
+	"fmt"
+	"slices"
+)
+
+// orders are the pairs of plugins whose order is more than a matter of taste.
+var orders = []struct{ first, then, why string }{
+	{"ovnhosts", "cache", "the key of cache knows no tenant"},
+	{"neutronhosts", "cache", "the key of cache knows no tenant"},
+	{"rpz", "cache", "the policies of server blocks differ"},
+	{"private", "forward", "an upstream would be asked for private names"},
+	{"private", "passthrough", "the guest's server would be asked for private names"},
+}
+
+// CheckOrder returns an error for an order of directives in which tenants are not kept apart, or
+// in which ofpunt does not work. A list need not have all of the plugins.
+func CheckOrder(names []string) error {
+	if i := slices.Index(names, "ofpunt"); i >= 0 {
+		for _, n := range names[:i] {
+			if n != "root" {
+				return fmt.Errorf("%s is before ofpunt, expected only root there: plugins read in their OnStartup what ofpunt builds in its own", n)
+			}
+		}
+	}
+	for _, o := range orders {
+		first, then := slices.Index(names, o.first), slices.Index(names, o.then)
+		if first >= 0 && then >= 0 && first > then {
+			return fmt.Errorf("%s is behind %s, expected it before: %s", o.first, o.then, o.why)
+		}
+	}
+	return nil
+}
