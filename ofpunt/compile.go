@@ -86,7 +86,7 @@ func (s *server) compile(blocks []*block) error {
 	if s.options.hijack() {
 		configs = addResumeUnanswered(configs)
 	}
-	addLoopGuards(configs)
+	wrapPlugins(configs)
 	var err error
 	if s.dns, err = dnsserver.NewServer(name+"://"+s.options.Bridge, configs); err != nil {
 		return fmt.Errorf("%s - ofpunt %s: %w", blocks[0], s.options.Bridge, err)

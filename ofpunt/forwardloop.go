@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/coredns/coredns/core/dnsserver"
-	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/forward"
 	"github.com/miekg/dns"
 
@@ -28,23 +27,6 @@ import (
 // so often for another reason go on to the server that it asked. In service mode it is for
 // guests that forward asks, and bounds a loop that such a guest begins itself.
 const maxRepeats = 8
-
-// addLoopGuards wraps each forward of configs in a loopGuard.
-func addLoopGuards(configs []*dnsserver.Config) {
-	for _, c := range configs {
-		// The zones of one block share the slice.
-		c.Plugin = slices.Clone(c.Plugin)
-		for i, p := range c.Plugin {
-			c.Plugin[i] = func(next plugin.Handler) plugin.Handler {
-				h := p(next)
-				if f, ok := h.(*forward.Forward); ok {
-					return &loopGuard{Forward: f, upstreams: upstreamsOf(f)}
-				}
-				return h
-			}
-		}
-	}
-}
 
 // loopGuard is a forward that does not ask a guest what that guest asks. It embeds the forward,
 // so that CoreDNS finds it by the same name.

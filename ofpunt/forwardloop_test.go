@@ -85,7 +85,7 @@ func TestAddLoopGuards(t *testing.T) {
 	}
 	configs := []*dnsserver.Config{{Zone: "a.", Plugin: shared}, {Zone: "b.", Plugin: shared}}
 	for range 2 {
-		addLoopGuards(configs)
+		wrapPlugins(configs)
 		if _, err := dnsserver.NewServer("test", configs); err != nil {
 			t.Fatal(err)
 		}

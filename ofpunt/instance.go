@@ -5,6 +5,7 @@ package ofpunt
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -50,7 +51,10 @@ func (b *block) String() string { return b.directive.At.String() }
 //	failed start      build?, takeOver?, undoTakeOver after takeOver
 //	end               stop
 type instance struct {
-	blocks  []*block
+	blocks []*block
+	// parsed is set once finishParsing has been called, which TakeOverAfter or CheckAfter have
+	// asked for.
+	parsed  bool
 	servers []*server
 	// released is set when the servers have released their databases; serving guards it.
 	released bool
@@ -68,6 +72,7 @@ var serving struct {
 // finishParsing checks the blocks and adds our own handlers to them, once every directive of
 // theirs has been read and before any server is made of them.
 func (in *instance) finishParsing() error {
+	in.parsed = true
 	if err := in.checkBlocks(); err != nil {
 		return err
 	}
@@ -128,6 +133,7 @@ func (in *instance) checkBlocks() error {
 			continue
 		}
 		b.block = blocks[b.index]
+		b.warnOfTransfers(corefile.Path())
 		if err := b.readLabels(corefile.Path(), blocks[b.index]); err != nil {
 			return err
 		}
@@ -170,6 +176,10 @@ func (in *instance) corefile() caddy.Input {
 // build makes the punt servers. It is the first stage of OnStartup, since plugins read the
 // compiled chains in their own stages.
 func (in *instance) build() error {
+	if !in.parsed {
+		b := in.blocks[0]
+		return fmt.Errorf("%s - ofpunt %s: this program would serve nobody: no stage behind that of all plugins has the bridges taken over; expected a program whose main calls puntdns.Run (docs/extending.md of puntdns)", b, b.options.Bridge)
+	}
 	for _, b := range in.blocks {
 		if err := b.checkTLS(); err != nil {
 			return err

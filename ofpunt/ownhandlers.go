@@ -15,7 +15,7 @@ import (
 //	ofpunt, metadata ... log, outcome ... Normalize, rewrite ... Above, cache, Below ... Unstored, whoami
 //
 // There is an outcome where there is log or prometheus, and the others, which are of package
-// tenantcache, where there is cache. forwardloop.go wraps each forward, and hijack.go adds the
+// tenantcache, where there is cache. wrapplugins.go wraps each forward and tsig, and hijack.go adds the
 // end of the chain.
 func insertOwnHandlers(plugins []plugin.Plugin, o tenantcache.Options) []plugin.Plugin {
 	names := make([]string, len(plugins))

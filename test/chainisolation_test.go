@@ -224,6 +224,7 @@ var isolationQuestions = []dns.Question{
 	{Name: "me.example.", Qtype: dns.TypeA}, {Name: "alias.example.", Qtype: dns.TypeA}, {Name: "db.svc.example.", Qtype: dns.TypeA},
 	{Name: "who.example.", Qtype: dns.TypeTXT}, {Name: "maybe.example.", Qtype: dns.TypeA}, {Name: "via.example.", Qtype: dns.TypeA}, {Name: "hosts.example.", Qtype: dns.TypeAAAA},
 	{Name: "www.corp.example.", Qtype: dns.TypeA}, {Name: "db.corp.example.", Qtype: dns.TypeA}, {Name: "out.corp.example.", Qtype: dns.TypeAAAA}, {Name: "x.wild.corp.example.", Qtype: dns.TypeTXT},
+	{Name: "corp.example.", Qtype: dns.TypeAXFR},
 	{Name: "www.example.org.", Qtype: dns.TypeA}, {Name: "WWW.example.org.", Qtype: dns.TypeAAAA}, {Name: "any.example.org.", Qtype: dns.TypeTXT}, {Name: "none.example.org.", Qtype: dns.TypeA},
 	{Name: "x.alias.example.org.", Qtype: dns.TypeA}, {Name: "localhost.", Qtype: dns.TypeA},
 }

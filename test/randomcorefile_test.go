@@ -16,6 +16,7 @@ var phrases = map[string][]string{
 	},
 	"any":     {"any"},
 	"audit":   {"audit $DIR/audit.json", "audit $DIR/audit.json {\n fields default owner={/ofpunt/port}\n }"},
+	"auto":    {"auto corp.example {\n directory $DIR ^$TENANT\\.(zone)$ corp.example\n reload 0\n }"},
 	"bufsize": {"bufsize 512", "bufsize 1232"},
 	"cache": {
 		"cache", "cache", "cache", "cache 5", "cache 30 example.org example corp.example",
@@ -58,6 +59,7 @@ var phrases = map[string][]string{
 		"rpz {\n zone $TENANT.rpz file $DIR/$TENANT.rpz\n }",
 		"rpz {\n zone first.rpz file $DIR/first.rpz policy log\n zone $TENANT.rpz file $DIR/$TENANT.rpz\n log 5\n }",
 	},
+	"secondary": {"secondary second.example {\n transfer from $UP\n }"},
 	"template": {
 		"template IN TXT who.example {\n answer \"{{ .Name }} 60 IN TXT \\\"{{ .Meta \\\"ofpunt/switch\\\" }} {{ .Meta \\\"ofpunt/port\\\" }}\\\"\"\n }",
 		"template IN TXT who.example {\n answer \"{{ .Name }} 0 IN TXT \\\"{{ .Meta \\\"ofpunt/port\\\" }} {{ .Remote }}\\\"\"\n }",
@@ -65,7 +67,9 @@ var phrases = map[string][]string{
 		"template IN A via.example {\n answer \"{{ .Name }} 60 IN CNAME db.internal.\"\n upstream\n fallthrough\n }",
 		"template IN A via.example {\n answer \"{{ .Name }} 60 IN CNAME {{ .Meta \\\"ofpunt/switch\\\" }}.internal.\"\n upstream\n fallthrough\n }",
 	},
-	"whoami": {"whoami"},
+	"transfer": {"transfer corp.example {\n to *\n }", "transfer {\n to $OWN4 10.0.1.11\n }"},
+	"tsig":     {"tsig {\n secret $TENANT.key cmVkIHJlZCByZWQ=\n }", "tsig corp.example {\n secret $TENANT.key cmVkIHJlZCByZWQ=\n require AXFR IXFR\n }"},
+	"whoami":   {"whoami"},
 }
 
 // wontWrite are the plugins that a random Corefile does not have, with the reasons.

@@ -23,7 +23,7 @@ import (
 
 // order is the order of directives that users rely on, as the documentation has
 // it.
-const order = "root ofpunt metadata cancel tls timeouts reload nsid bufsize bind debug ready health pprof prometheus errors log dnstap audit local dns64 any chaos loadbalance rewrite acl header minimal ovnhosts neutronhosts rpz cache template hosts file private loop forward passthrough whoami view"
+const order = "root ofpunt metadata cancel tls timeouts reload nsid bufsize bind debug ready health pprof prometheus errors log dnstap audit local dns64 any chaos loadbalance tsig rewrite acl header minimal ovnhosts neutronhosts rpz transfer cache template hosts file auto secondary private loop forward passthrough whoami view"
 
 // asPuntdns in the environment makes this test's binary the command itself.
 const asPuntdns = "PUNTDNS_TEST_MAIN"
@@ -77,8 +77,7 @@ func TestPlugins(t *testing.T) {
 		}
 	}
 	for _, name := range strings.Fields(caddy.DescribePlugins()) {
-		// file brings transfer along, which registers itself.
-		if !slices.Contains(want, name) && name != "transfer" {
+		if !slices.Contains(want, name) {
 			t.Errorf("%s is linked without a directive", name)
 		}
 	}

@@ -12,6 +12,7 @@ var orders = []struct{ first, then, why string }{
 	{"ovnhosts", "cache", "the key of cache knows no tenant"},
 	{"neutronhosts", "cache", "the key of cache knows no tenant"},
 	{"rpz", "cache", "the policies of server blocks differ"},
+	{"transfer", "cache", "cache would give all records of a transfer one TTL"},
 	{"private", "forward", "an upstream would be asked for private names"},
 	{"private", "passthrough", "the guest's server would be asked for private names"},
 }

@@ -41,7 +41,8 @@ type transport interface {
 	release()
 }
 
-// Exchange is a DNS message of a guest, and its one answer: whoever answers it first, drops
+// Exchange is a DNS message of a guest, and its one answer, which for a zone transfer may have
+// several messages: whoever answers it first, drops
 // it, or has it resumed, is the only one. It is not used again for another message. Its
 // methods are safe for concurrent use, but for those that say otherwise.
 type Exchange struct {
@@ -63,6 +64,8 @@ type Exchange struct {
 	// context and writer are what the chain gets beside request.
 	context exchangeContext
 	writer  writer
+	// signer is nil unless the query is signed, and its block has keys.
+	signer atomic.Pointer[signer]
 
 	// slot is the place of the exchange in admission, ofGuest and ofNetwork count it; nil
 	// unless it was admitted. ofLimit does for the limit of the guest, nil if that has none on
@@ -325,6 +328,14 @@ func (x *Exchange) reply(b *buffer, result, reason string, rcode int) error {
 	}
 	x.count(result, reason)
 	return nil
+}
+
+// replyMore sends a message behind the first one of the answer.
+func (x *Exchange) replyMore(b *buffer) error {
+	if x.from.channel.intake.bridge.Ports.Moved(x.from.owner, x.from.inPort) {
+		return errMoved
+	}
+	return x.transport.send(b, x.arrived.Add(answerDeadline))
 }
 
 // count counts what has become of the exchange.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/miekg/dns"
 
@@ -28,12 +29,17 @@ func payloadLimit(r *dns.Msg) int {
 }
 
 // writer is the dns.ResponseWriter of an exchange. It is safe for concurrent
-// use; the first message that it takes is the answer, others are errors.
+// use; the first message that it takes is the answer, others are errors. The messages of a zone
+// transfer over TCP are one answer (RFC 5936, section 2.2), of one goroutine.
 type writer struct {
 	x *Exchange
 	// limit is the largest answer, in bytes.
-	limit         int32
-	overTCP       bool
+	limit   int32
+	overTCP bool
+	// transfers is set if the question is for a zone transfer over TCP, and more once the
+	// first message of that is sent.
+	transfers     bool
+	more          atomic.Bool
 	local, remote udpAddr
 }
 
@@ -42,6 +48,10 @@ func (w *writer) init(x *Exchange) {
 	w.x, w.limit, w.overTCP = x, dns.MaxMsgSize, x.transport.overTCP()
 	if !w.overTCP {
 		w.limit = int32(payloadLimit(&x.request))
+	}
+	if w.overTCP {
+		qtype := x.request.Question[0].Qtype
+		w.transfers = qtype == dns.TypeAXFR || qtype == dns.TypeIXFR
 	}
 	w.local.set(x.from.ends.Dst)
 	w.remote.set(x.from.ends.Src)
@@ -104,16 +114,37 @@ func (w *writer) WriteMsg(m *dns.Msg) error {
 	if w.overTCP && m.Len() > maxPayload {
 		m.Compress = true // as what would not go into a datagram is
 	}
-	if limit := int(w.limit); m.Len() > limit {
-		m.Truncate(limit)
-	}
 	b := buffers.get()
 	defer buffers.put(b)
-	answer, err := m.PackBuffer(b.answer[:cap(b.answer)])
+	answer, err := w.pack(m, b)
 	if err != nil {
 		return w.fail(err)
 	}
 	b.answer = answer
+	if w.more.Load() {
+		return w.x.replyMore(b)
+	}
+	err = w.reply(m, b)
+	if err == nil && w.transfers && m.Rcode == dns.RcodeSuccess {
+		w.more.Store(true)
+	}
+	return err
+}
+
+// pack returns m as it is sent, in b if it fits there.
+func (w *writer) pack(m *dns.Msg, b *buffer) ([]byte, error) {
+	limit := int(w.limit)
+	if s := w.x.signer.Load(); s != nil && m.IsTsig() != nil {
+		return s.sign(m, limit)
+	}
+	if m.Len() > limit {
+		m.Truncate(limit)
+	}
+	return m.PackBuffer(b.answer[:cap(b.answer)])
+}
+
+// reply sends the first message of the answer.
+func (w *writer) reply(m *dns.Msg, b *buffer) error {
 	switch {
 	case m.Rcode == dns.RcodeServerFailure && w.x.looped.Load():
 		return w.x.reply(b, metric.Refused, metric.ReasonLoop, 0)
@@ -148,14 +179,27 @@ func (w *writer) fail(err error) error {
 	return err
 }
 
-// Close, TsigStatus, TsigTimersOnly and Hijack implement dns.ResponseWriter. A
-// punt has no connection and no TSIG.
-func (w *writer) Close() error        { return nil }
-func (w *writer) TsigStatus() error   { return errNoTSIG }
-func (w *writer) TsigTimersOnly(bool) {}
-func (w *writer) Hijack()             {}
+// TsigStatus implements dns.ResponseWriter.
+func (w *writer) TsigStatus() error {
+	if s := w.x.signer.Load(); s != nil {
+		return s.status
+	}
+	return errNoKeys
+}
+
+// TsigTimersOnly implements dns.ResponseWriter.
+func (w *writer) TsigTimersOnly(only bool) {
+	if s := w.x.signer.Load(); s != nil {
+		s.timersOnly = only
+	}
+}
+
+// Close and Hijack implement dns.ResponseWriter. A punt has no connection.
+func (w *writer) Close() error { return nil }
+func (w *writer) Hijack()      {}
 
 var (
-	errNoTSIG   = errors.New("no TSIG on a punted query")
+	errNoKeys   = errors.New("the server block has no key for TSIG")
+	errMoved    = errors.New("the port of the guest is another's")
 	errNoAnswer = errors.New("not an answer, but the outcome of a query without one")
 )

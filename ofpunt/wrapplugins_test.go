@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/tsig"
+)
+
+// Each tsig takes the keys of its own block, though CoreDNS gives a server those of all.
+func TestTSIGOfBlock(t *testing.T) {
+	of := func(zone string, keys map[string]string) *dnsserver.Config {
+		return &dnsserver.Config{Zone: zone, TsigSecret: keys, Plugin: []plugin.Plugin{
+			func(next plugin.Handler) plugin.Handler { return &tsig.TSIGServer{Next: next} },
+		}}
+	}
+	red, blue := map[string]string{"red.": "cmVk"}, map[string]string{"blue.": "Ymx1ZQ=="}
+	configs := []*dnsserver.Config{of("a.", red), of("b.", blue)}
+	wrapPlugins(configs)
+	if _, err := dnsserver.NewServer("test", configs); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []map[string]string{red, blue} {
+		if h, ok := configs[i].Handler("tsig").(*tsigOfBlock); !ok || !maps.Equal(h.keys, want) {
+			t.Errorf("zone %s: %#v, want the keys %v", configs[i].Zone, configs[i].Handler("tsig"), want)
+		}
+	}
+}
