@@ -16,7 +16,7 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	}
 	next := *prev
 	b := snapshotBuilder{
-		world: w, prev: prev, stats: &next.Stats, portsVersion: &next.PortsVersion,
+		world: w, prev: prev, stats: &next.Stats, portsVersion: &next.PortsVersion, forwardsVersion: &next.ForwardsVersion,
 		networks: prev.networks.Edit(), byKey: prev.byKey.Edit(),
 		ports: prev.ports.Edit(),
 	}
@@ -70,9 +70,9 @@ func (w *world) buildLocal(next *Snapshot) {
 type snapshotBuilder struct {
 	world *world
 	prev  *Snapshot
-	// stats and portsVersion are of the next snapshot.
-	stats        *Stats
-	portsVersion *uint64
+	// stats and the versions are of the next snapshot.
+	stats                         *Stats
+	portsVersion, forwardsVersion *uint64
 
 	networks *names.MapEditor[origin.Network, *Network]
 	byKey    *names.MapEditor[uint32, *Network]
@@ -97,6 +97,9 @@ func (b *snapshotBuilder) replaceDirty() {
 		}
 		if !samePorts(old, n) {
 			*b.portsVersion++
+		}
+		if forwardsOf(old) != forwardsOf(n) {
+			*b.forwardsVersion++
 		}
 		if old != nil {
 			b.remove(old, n)
@@ -179,6 +182,9 @@ func (w *world) network(id origin.Network, old *Network, withPorts bool) *Networ
 	}
 	if w.nb != nil {
 		n.Domain = w.nb.domain(id)
+		if w.forwardUsers > 0 {
+			n.Forwards = w.nb.forwards(id, old)
+		}
 	}
 	if old != nil && !withPorts {
 		n.ports = old.ports

@@ -14,7 +14,8 @@ type coverage struct {
 	// rows are those asked for by UUID, by table, sorted.
 	rows map[string][]ovsdb.UUID
 	// farPorts are the ports at the other ends of links that are asked for, sorted: those that
-	// lead to networks not known yet, and those of routers that networks say something of.
+	// lead to networks not known yet, and those of routers that networks say something of. See
+	// northbound.wantRouters for those of Northbound beside Southbound.
 	farPorts []portRef
 	// ports are those of guests that Southbound is asked for by name, sorted, see portsByName.
 	ports []string

@@ -40,6 +40,7 @@
 //	                                      router, dnsrow: one kind of row each
 //	world, build, ports                   what is dirty, and the next snapshot
 //	graph, groups, scope                  what routers join
+//	forward, northbound_forward           zones that a network forwards to its own servers
 //	labels                                what is read for the labels of metadata alone
 //	grace*                                guests that are kept for a grace period, without
 //	                                      a binding

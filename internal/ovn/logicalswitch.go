@@ -14,6 +14,7 @@ type logicalSwitch struct {
 	config, ids    string // dns_domain of other_config and of external_ids, as they stand
 	domain         string // canonical, of the first of the two that can be read; "" for none
 	ports, dnsRows []ovsdb.UUID
+	forward        string // forwardKey of external_ids
 }
 
 func (w *world) switchColumns() []rows.Column[logicalSwitch] {
@@ -28,6 +29,7 @@ func (w *world) switchColumns() []rows.Column[logicalSwitch] {
 		rows.UUIDs("ports", func(s *logicalSwitch) *[]ovsdb.UUID { return &s.ports }),
 		rows.Key("other_config", "dns_domain", func(s *logicalSwitch) *string { return &s.config }).Then(parse),
 		rows.Key("external_ids", "dns_domain", func(s *logicalSwitch) *string { return &s.ids }).Then(parse),
+		rows.Key("external_ids", forwardKey, func(s *logicalSwitch) *string { return &s.forward }),
 		rows.UUIDs("dns_records", func(s *logicalSwitch) *[]ovsdb.UUID { return &s.dnsRows }),
 	}
 }

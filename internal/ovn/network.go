@@ -21,6 +21,9 @@ type Network struct {
 	// DNSMeter is the limit of control plane protection for the switch's DNS packets, zero
 	// without one. Southbound has it for switches with DNS rows only.
 	DNSMeter Meter
+	// Forwards are the zones whose queries go to servers of the network's own, nil for none, and
+	// unless Requests.Forwards asks for them.
+	Forwards *Forwards
 
 	// Directory has the names: of the DNS rows in the order of their UUIDs, and of
 	// the ports.

@@ -10,8 +10,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// The tables of ovn-nb(5) that are read, DNS aside. Those of routers are read, always
-// as a whole, where there is no Southbound.
+// The tables of ovn-nb(5) that are read, DNS aside. Those of routers are read as a whole where
+// there is no Southbound, else for Requests.Forwards.
 const (
 	tableSwitch     = "Logical_Switch"
 	tableSwitchPort = "Logical_Switch_Port"
@@ -28,7 +28,7 @@ type northbound struct {
 	switches *rows.Table[logicalSwitch]
 	ports    *rows.Table[switchPort]
 	dhcp     *rows.Table[dhcpOptions]
-	// These are read without Southbound only, and empty else.
+	// dns is read without Southbound only, and empty else.
 	dns         *rows.Table[dnsRow]
 	routers     *rows.Table[router]
 	routerPorts *rows.Table[routerPort]
@@ -61,9 +61,13 @@ func newNorthbound(w *world) *northbound {
 	n.ports = rows.NewTable(tableSwitchPort, where, n.portChanged, w.switchPortColumns()...)
 	n.dhcp = rows.NewTable(tableDHCP, where, n.dhcpChanged, w.dhcpColumns()...)
 	n.dns = rows.NewTable(tableDNS, where, n.dnsChanged, w.dnsColumns(northboundName)...)
-	n.routers = rows.NewTable(tableRouter, nil, n.routerChanged, routerColumns()...)
-	n.routerPorts = rows.NewTable(tableRouterPort, nil, n.routerPortChanged, routerPortColumns()...)
-	n.tables = rows.Tables{n.ports, n.dhcp, n.switches}
+	var routersWhere []ovsdb.Condition
+	if w.sb != nil {
+		routersWhere = []ovsdb.Condition{} // none until setRouterConditions or setConditions
+	}
+	n.routers = rows.NewTable(tableRouter, routersWhere, n.routerChanged, routerColumns()...)
+	n.routerPorts = rows.NewTable(tableRouterPort, routersWhere, n.routerPortChanged, routerPortColumns()...)
+	n.tables = rows.Tables{n.ports, n.dhcp, n.switches, n.routerPorts, n.routers}
 	if w.sb == nil {
 		n.tables = rows.Tables{n.ports, n.dhcp, n.dns, n.switches, n.routerPorts, n.routers}
 	}

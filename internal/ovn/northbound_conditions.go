@@ -3,6 +3,8 @@
 package ovn
 
 import (
+	"maps"
+
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
@@ -23,6 +25,7 @@ type northboundWant struct {
 // those refer to. Without monitor local everything is read.
 func (n *northbound) setConditions() {
 	if !n.world.local {
+		n.setRouterConditions()
 		return
 	}
 	want := northboundWant{cover: coverage{rows: make(map[string][]ovsdb.UUID)}, all: true}
@@ -37,12 +40,17 @@ func (n *northbound) setConditions() {
 	for table, ids := range cover {
 		cover[table] = sortedSet(ids)
 	}
-	n.set(want.cover, want.others, map[string][]ovsdb.Condition{
+	n.wantRouters(&want.cover)
+	conditions := map[string][]ovsdb.Condition{
 		tableSwitch:     byUUID("_uuid", "==", cover[tableSwitch], want.switches...),
 		tableSwitchPort: byUUID("_uuid", "==", cover[tableSwitchPort], want.ports...),
 		tableDHCP:       byUUID("_uuid", "==", cover[tableDHCP]),
 		tableDNS:        byUUID("_uuid", "==", cover[tableDNS]),
-	})
+	}
+	if n.world.sb != nil {
+		maps.Copy(conditions, routerConditions(want.cover))
+	}
+	n.set(want.cover, want.others, conditions)
 }
 
 // southboundSwitches are the switches of the datapaths that Southbound wants.
@@ -153,6 +161,9 @@ func (n *northbound) covers(id origin.Network) bool {
 		return true // there is none, or it is gone
 	}
 	if !n.acknowledged.coverage.hasAll(tableSwitchPort, s.ports) || n.world.sb == nil && !n.acknowledged.coverage.hasAll(tableDNS, s.dnsRows) {
+		return false
+	}
+	if !n.coversRouters(s) {
 		return false
 	}
 	for _, id := range s.ports {

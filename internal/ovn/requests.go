@@ -49,6 +49,8 @@ type Requests struct {
 	ComparedNames []string
 	// DNSServers has Port.DNSServers work, Gateways Network.Gateways.
 	DNSServers, Gateways bool
+	// Forwards has Network.Forwards work. It needs Northbound.
+	Forwards bool
 	// RouterNames has Port.Routers work.
 	RouterNames bool
 	// ExternalIDs has Port.ExternalID work for these keys. With keys that nobody has asked for
@@ -85,6 +87,9 @@ func (s *Source) request(r Requests, n int) {
 	}
 	if r.Gateways {
 		s.requestOfPorts(&s.gatewayUsers, n)
+	}
+	if r.Forwards {
+		s.requestOfPorts(&s.forwardUsers, n)
 	}
 	s.update()
 }

@@ -217,6 +217,9 @@ func dump(s *Snapshot) string {
 		if found, count := s.Resolve(SwitchRef{Name: n.Name}); s.Network(id) != n || count == 0 || (found == n) != (count == 1) {
 			line("network %s is not to be found", id)
 		}
+		for z := range n.Forwards.All() {
+			line("%s forward %d %s by %s: %v, key %s", id, z.Rank, z.Zone, z.NamedBy, z.Servers, z.Key)
+		}
 		known, structure := inspect(&n.Directory)
 		line("%s directory %s", id, structure)
 		addresses := map[netip.Addr]bool{}

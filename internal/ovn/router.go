@@ -11,8 +11,9 @@ import (
 
 // router is a row of Logical_Router.
 type router struct {
-	name  string
-	ports []ovsdb.UUID
+	name    string
+	ports   []ovsdb.UUID
+	forward string // forwardKey of external_ids
 }
 
 // routerPort is a row of Logical_Router_Port.
@@ -26,6 +27,7 @@ func routerColumns() []rows.Column[router] {
 	return []rows.Column[router]{
 		rows.String("name", func(r *router) *string { return &r.name }),
 		rows.UUIDs("ports", func(r *router) *[]ovsdb.UUID { return &r.ports }),
+		rows.Key("external_ids", forwardKey, func(r *router) *string { return &r.forward }),
 	}
 }
 
@@ -48,7 +50,7 @@ func (n *northbound) routerChanged(id ovsdb.UUID, old, next *router) {
 	n.markRouterPorts(oldPorts)
 	n.markRouterPorts(nextPorts)
 	if next != nil && slices.Equal(oldPorts, nextPorts) {
-		return // a new router that joins nothing, or one with another name
+		return // a new router that joins nothing, or one with another name or other external_ids
 	}
 	n.routerOf.Replace(id, oldPorts, nextPorts)
 	n.touchNode(id)
@@ -65,6 +67,9 @@ func (n *northbound) routerPortChanged(id ovsdb.UUID, old, next *routerPort) {
 		n.markRouterPort(old.name)
 	}
 	n.touchNode(n.routerOf[id])
+	if n.asksForRouters() {
+		n.world.conditionsDirty = true // its router may be wanted
+	}
 }
 
 // markRouterPorts marks the networks of all those ports of routers.
@@ -77,9 +82,9 @@ func (n *northbound) markRouterPorts(ids []ovsdb.UUID) {
 }
 
 // markRouterPort marks the networks of a router's port, by its name: those that it is a gateway
-// of, or that tell the name of the router.
+// of, or that tell the name of the router, or that forward what the router says.
 func (n *northbound) markRouterPort(name string) {
-	if !n.world.usesRouters() {
+	if !n.world.usesRouters() && n.world.forwardUsers == 0 {
 		return
 	}
 	for id := range n.attached[name] {

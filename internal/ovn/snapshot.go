@@ -29,6 +29,8 @@ type Snapshot struct {
 	// PortsVersion is that of the networks, their ports and their DNSMeter: of two
 	// snapshots of one Source that have the same, Guests, Owns and DNSMeter say the same.
 	PortsVersion uint64
+	// ForwardsVersion is another one whenever Forwards of a network are.
+	ForwardsVersion uint64
 	// Stats sums up what is in the snapshot.
 	Stats Stats
 

@@ -39,6 +39,8 @@ type world struct {
 	// dnsServerUsers and gatewayUsers count the requests for Port.DNSServers and
 	// Network.Gateways.
 	dnsServerUsers, gatewayUsers int
+	// forwardUsers counts the requests for Network.Forwards.
+	forwardUsers int
 
 	// dirty has the networks to be built anew; true: their ports as well.
 	dirty map[origin.Network]bool

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+)
+
+// A network names zones whose queries go to servers of its own in the external_ids of its
+// Logical_Switch, and of the Logical_Routers that the switch is attached to. The key is the
+// project's own, dns-forward:
+//
+//	ZONE=SERVER[,SERVER...][;ZONE=SERVER...]
+//
+// SERVER is an IP address, with a port behind a colon if that is not 53, as in [fd00::1]:5353.
+
+// forwardKey is the key of external_ids.
+const forwardKey = "dns-forward"
+
+const (
+	// MaxForwardZones bounds the zones of one row, MaxForwardServers the servers of a zone.
+	MaxForwardZones   = 256
+	MaxForwardServers = 16
+	// forwardPort is that of a server without one.
+	forwardPort = 53
+)
+
+// Forward is a zone whose queries go to servers that a network names. It is immutable.
+type Forward struct {
+	// Zone is fully qualified and in lower case.
+	Zone string
+	// Servers are in the order of the row, each once. IPv4-mapped addresses are IPv4 ones. There
+	// are none if no server could be read.
+	Servers []netip.AddrPort
+	// NamedBy says which row has it: `switch "red"` or `router "r1"`.
+	NamedBy string
+	// Rank counts the zones of the network from 0: those of the switch come first.
+	Rank int
+	// Key is the same for two Forwards only if their networks, zones and servers are.
+	Key string
+}
+
+// Forwards are those of a network. They are immutable; a nil *Forwards has none. It stays the
+// same from snapshot to snapshot as long as its rows say the same.
+type Forwards struct {
+	rows  []forwardRow
+	all   []*Forward          // by Rank
+	zones map[string]*Forward // by Zone
+}
+
+// forwardRow is a row with the key, and the value.
+type forwardRow struct{ namedBy, text string }
+
+// Find returns the zone of a name, which is in lower case: the longest that has it. It is nil if
+// there is none. The DS records of a zone are those of the zone above (RFC 4035, section
+// 3.1.4.1), and so the zone itself does not have them. Find does not allocate.
+func (f *Forwards) Find(qname string, qtype uint16) *Forward {
+	if f == nil {
+		return nil
+	}
+	off, end := 0, false
+	if qtype == dns.TypeDS {
+		off, end = dns.NextLabel(qname, 0)
+	}
+	for ; !end; off, end = dns.NextLabel(qname, off) {
+		if z := f.zones[qname[off:]]; z != nil {
+			return z
+		}
+	}
+	if qname == "." && qtype == dns.TypeDS {
+		return nil
+	}
+	return f.zones["."]
+}
+
+// All yields the zones by their Rank.
+func (f *Forwards) All() iter.Seq[*Forward] {
+	if f == nil {
+		return func(func(*Forward) bool) {}
+	}
+	return slices.Values(f.all)
+}
+
+// newForwards returns what the rows of a network say, nil for nothing. Of two that have one zone
+// the first counts.
+func newForwards(of origin.Network, rows []forwardRow, report func(row forwardRow) names.Report) *Forwards {
+	if len(rows) == 0 {
+		return nil
+	}
+	f := &Forwards{rows: rows, zones: make(map[string]*Forward)}
+	for _, row := range rows {
+		for _, z := range parseForwards(row.text, report(row)) {
+			if f.zones[z.Zone] != nil {
+				continue // that of the switch, or of a router before this one
+			}
+			z.NamedBy, z.Rank = row.namedBy, len(f.all)
+			z.Key = keyOfForward(of, z)
+			f.zones[z.Zone], f.all = z, append(f.all, z)
+		}
+	}
+	return f
+}
+
+// keyOfForward returns Forward.Key.
+func keyOfForward(of origin.Network, z *Forward) string {
+	b := append(of.AppendTo([]byte("forward ")), ' ')
+	b = strconv.AppendQuote(b, z.Zone)
+	for _, s := range z.Servers {
+		b = s.AppendTo(append(b, ' '))
+	}
+	return string(b)
+}
+
+// parseForwards parses the value of forwardKey. What can't be read is reported, and left out: a
+// zone, or a server of one. A zone all of whose servers are left out stays, so that its names go
+// nowhere else.
+func parseForwards(text string, bad names.Report) (all []*Forward) {
+	seen := make(map[string]bool)
+	for entry := range strings.SplitSeq(text, ";") {
+		if entry = strings.TrimSpace(entry); entry == "" {
+			continue
+		}
+		zone, servers, ok := strings.Cut(entry, "=")
+		name, err := forwardZone(strings.TrimSpace(zone))
+		switch {
+		case err != nil:
+		case !ok:
+			err = errors.New("expected ZONE=SERVER, with an IP address for SERVER")
+		case seen[name]:
+			err = errors.New("the zone is there already")
+		case len(all) == MaxForwardZones:
+			err = fmt.Errorf("there are more than %d zones", MaxForwardZones)
+		}
+		if err != nil {
+			bad(forwardKey, entry, err)
+			continue
+		}
+		seen[name] = true
+		all = append(all, &Forward{Zone: name, Servers: parseForwardServers(servers, bad)})
+	}
+	return all
+}
+
+// forwardZone returns a zone fully qualified and in lower case.
+func forwardZone(text string) (string, error) {
+	if text == "." {
+		return text, nil
+	}
+	return names.Canonical(text)
+}
+
+// parseForwardServers parses the servers of a zone.
+func parseForwardServers(text string, bad names.Report) (all []netip.AddrPort) {
+	for word := range strings.SplitSeq(text, ",") {
+		word = strings.TrimSpace(word)
+		s, err := parseForwardServer(word)
+		switch {
+		case err != nil:
+		case slices.Contains(all, s):
+			continue
+		case len(all) == MaxForwardServers:
+			err = fmt.Errorf("there are more than %d servers of the zone", MaxForwardServers)
+		}
+		if err != nil {
+			bad(forwardKey, word, err)
+			continue
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+var errForwardServer = errors.New("expected an IP address without a scope, or one with a port from 1 to 65535, as in 192.0.2.1:5353 or [2001:db8::1]:5353")
+
+func parseForwardServer(word string) (netip.AddrPort, error) {
+	s, err := netip.ParseAddrPort(word)
+	if a, plain := netip.ParseAddr(word); plain == nil {
+		s, err = netip.AddrPortFrom(a, forwardPort), nil
+	}
+	if err != nil || s.Addr().Zone() != "" || s.Port() == 0 {
+		return netip.AddrPort{}, errForwardServer
+	}
+	return netip.AddrPortFrom(s.Addr().Unmap(), s.Port()), nil
+}
+
+// Forwards yields the zones of all networks, see Requests.Forwards, those of a network by their
+// Rank.
+func (s *Snapshot) Forwards() iter.Seq2[*Network, *Forward] {
+	return func(yield func(*Network, *Forward) bool) {
+		for _, n := range s.networks.All() {
+			for z := range n.Forwards.All() {
+				if !yield(n, z) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// forwardsOf returns those of a network, which may be nil.
+func forwardsOf(n *Network) *Forwards {
+	if n == nil {
+		return nil
+	}
+	return n.Forwards
+}
+
+// forwardRouter is a router that a switch is attached to.
+type forwardRouter struct {
+	id string // UUID
+	*router
+}
+
+// compareForwardRouters puts routers into the order in which their zones count.
+func compareForwardRouters(a, b forwardRouter) int {
+	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id))
+}
