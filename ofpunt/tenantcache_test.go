@@ -11,13 +11,17 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/coredns/caddy/caddyfile"
+	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/cache"
 	"github.com/coredns/coredns/plugin/metadata"
 	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/puntdns/puntdns/internal/cachekey"
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
 // counted returns the sum of a metric over all label values that are given.
@@ -433,6 +437,76 @@ func TestCacheKeyOfPlugins(t *testing.T) {
 	if asked.Load() != 2 {
 		t.Errorf("asked %d times, want 2", asked.Load())
 	}
+}
+
+// A plugin above cache may have a handler of its own answer, in the place of the plugins below:
+// with *cache* before it, and for names that *cache* leaves alone.
+func TestCacheRoute(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		zones []string // of cache
+		asked int64
+	}{
+		{"all zones", nil, 2},
+		{"another zone", []string{"other.example."}, 9},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var asked, below atomic.Int64
+			server := as{name: "server", serve: func(ctx context.Context, _ plugin.Handler, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+				asked.Add(1)
+				o, _ := origin.FromContext(ctx)
+				m := new(dns.Msg).SetReply(r)
+				m.Answer = []dns.RR{a(r.Question[0].Name, o.Network[15])}
+				return 0, w.WriteMsg(m)
+			}}
+			route := as{name: "route", serve: func(ctx context.Context, next plugin.Handler, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+				if o, ok := origin.FromContext(ctx); ok && r.Question[0].Name == "x.test." {
+					ctx = cachekey.Route(ctx, o.Network.String(), server)
+				}
+				return next.ServeDNS(ctx, w, r)
+			}}
+			rig := startRouted(t, tt.zones, route.plugin(), end(func(w dns.ResponseWriter, r *dns.Msg) {
+				below.Add(1)
+				_ = w.WriteMsg(new(dns.Msg).SetReply(r))
+			}))
+			for range 3 {
+				for _, who := range []asker{red1, red2, blue1} {
+					if got, want := rig.lookup(who, "x.test.", dns.TypeA), fmt.Sprintf("NOERROR 192.0.2.%d", who.origin.Network[15]); got != want {
+						t.Errorf("%q, want %q", got, want)
+					}
+				}
+			}
+			if asked.Load() != tt.asked || below.Load() != 0 {
+				t.Errorf("asked %d times, want %d; the plugins below %d times", asked.Load(), tt.asked, below.Load())
+			}
+			if got := rig.lookup(red1, "y.test.", dns.TypeA); got != "NOERROR" || below.Load() != 1 {
+				t.Errorf("another name: %q, the plugins below were asked %d times", got, below.Load())
+			}
+		})
+	}
+}
+
+// startRouted starts a server with a *cache* for some zones, all if there are none, between two
+// plugins.
+func startRouted(t *testing.T, zones []string, above, below plugin.Plugin) *cacheRig {
+	t.Helper()
+	tokens := []caddyfile.Token{{Text: "cache"}}
+	for _, z := range zones {
+		tokens = append(tokens, caddyfile.Token{Text: z})
+	}
+	c := cache.New()
+	c.Zones = zones
+	if zones == nil {
+		c.Zones = []string{"."}
+	}
+	first := func(next plugin.Handler) plugin.Handler { return &Handler{Next: next} }
+	middle := func(next plugin.Handler) plugin.Handler { c.Next = next; return c }
+	o := tenantcache.Options{Detach: detach, Block: caddyfile.ServerBlock{Keys: []string{"."}, Tokens: map[string][]caddyfile.Token{"cache": tokens}}}
+	s, err := dnsserver.NewServer(name+"://br", []*dnsserver.Config{{Zone: ".", Plugin: insertOwnHandlers([]plugin.Plugin{first, above, middle, below}, o)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cacheRig{server: &server{dns: s}}
 }
 
 // Nobody can ask for an entry of another by its name in cache: not on the wire, and not by a

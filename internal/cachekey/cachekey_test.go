@@ -6,6 +6,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/miekg/dns"
+
 	"github.com/puntdns/puntdns/internal/cachekey"
 )
 
@@ -32,3 +34,30 @@ func TestOf(t *testing.T) {
 		t.Errorf("nothing added: %q", got)
 	}
 }
+
+func TestRoute(t *testing.T) {
+	name := func(ctx context.Context) string {
+		if h := cachekey.HandlerOf(ctx); h != nil {
+			return h.Name()
+		}
+		return ""
+	}
+	ctx := t.Context()
+	if name(ctx) != "" || name(cachekey.With(ctx, "a")) != "" {
+		t.Error("a handler where nobody has given one")
+	}
+	routed := cachekey.With(cachekey.Route(cachekey.With(ctx, "a"), "b", handler("h")), "c")
+	if got, want := cachekey.Of(routed), cachekey.Of(cachekey.With(cachekey.With(cachekey.With(ctx, "a"), "b"), "c")); name(routed) != "h" || got != want {
+		t.Errorf("%s, key %q, want h, %q", name(routed), got, want)
+	}
+	if again := cachekey.Route(routed, "d", handler("i")); name(again) != "i" || cachekey.Of(again) == cachekey.Of(routed) {
+		t.Errorf("routed once more: %s, key %q", name(again), cachekey.Of(again))
+	}
+}
+
+// handler is a plugin.Handler by its name.
+type handler string
+
+func (h handler) Name() string { return string(h) }
+
+func (handler) ServeDNS(context.Context, dns.ResponseWriter, *dns.Msg) (int, error) { return 0, nil }

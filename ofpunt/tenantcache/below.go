@@ -16,11 +16,13 @@ import (
 	"github.com/coredns/coredns/plugin/pkg/response"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/cachekey"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 )
 
-// below gets the queries that *cache* has no answer to.
+// below gets the queries that *cache* has no answer to. It gives them to the next plugin, or to
+// the handler that a plugin above *cache* has routed them to (internal/cachekey).
 type below struct {
 	cache *Cache
 	next  plugin.Handler
@@ -37,8 +39,12 @@ func (h *below) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) 
 		// Nothing may be resumed: the guest gets its answer from cache.
 		ctx = h.cache.detach(ctx)
 	}
+	next := h.next
+	if routed := cachekey.HandlerOf(ctx); routed != nil {
+		next = routed
+	}
 	if q == nil || q.cache != h.cache {
-		return plugin.NextOrFailure(name, h.next, ctx, w, r)
+		return plugin.NextOrFailure(name, next, ctx, w, r)
 	}
 	o, punted := origin.FromContext(ctx)
 	x := &run{Context: ctx, ResponseWriter: w, query: q, lookup: punted && o.Lookup, reason: q.reason}
@@ -50,7 +56,7 @@ func (h *below) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) 
 	if q.prefix != "" {
 		r = withName(r, q.name)
 	}
-	code, err := plugin.NextOrFailure(name, h.next, x, x, r)
+	code, err := plugin.NextOrFailure(name, next, x, x, r)
 	x.publish()
 	x.settle(code, err)
 	return code, err
