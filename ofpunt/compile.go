@@ -96,6 +96,9 @@ func (s *server) compile(blocks []*block) error {
 		s.durations[c.ViewName] = metric.AnswerDuration.WithLabelValues(s.dns.Addr, c.ViewName)
 		if h, ok := c.Handler(name).(*Handler); ok {
 			h.recursive = recurses(c, s.options.hijack())
+			for _, a := range s.options.Addresses {
+				h.resolvers = append(h.resolvers, a.Addr())
+			}
 			s.recursive = s.recursive || h.recursive
 		}
 		s.transfers = s.transfers || c.Handler("transfer") != nil

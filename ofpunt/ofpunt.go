@@ -58,6 +58,7 @@ package ofpunt
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"github.com/coredns/coredns/plugin"
@@ -87,12 +88,19 @@ type Handler struct {
 	// recursive is set where the block sends on what it does not know, so that its
 	// answers have RA. The punt server sets it before the first query.
 	recursive bool
+	// resolvers are the resolver addresses that the Corefile names for all guests. The punt server
+	// sets them before the first query.
+	resolvers []netip.Addr
 	// beyond is set behind all blocks, where a query comes that none of them takes.
 	beyond bool
 }
 
 // Name implements plugin.Handler.
 func (*Handler) Name() string { return name }
+
+// ResolverAddresses returns the addresses that the Corefile names for all guests to ask at. They
+// are known once the servers are compiled.
+func (h *Handler) ResolverAddresses() []netip.Addr { return h.resolvers }
 
 // ServeDNS implements plugin.Handler.
 func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {

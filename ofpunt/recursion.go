@@ -11,7 +11,7 @@ import (
 
 // recursors are the plugins that send a query on to a server that may know the name. Some are
 // not in this build, but may be in another.
-var recursors = []string{"forward", "grpc", "unbound", "fanout", "recursor", "passthrough"}
+var recursors = []string{"forward", "grpc", "unbound", "fanout", "recursor", "passthrough", "ovnforward"}
 
 // recurses reports whether the answers of a block have RA (RFC 1035, section 4.1.1): for a name
 // that it does not know, it asks another server, or sends the query on to the server that the

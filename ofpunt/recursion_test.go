@@ -27,6 +27,7 @@ func TestRecurses(t *testing.T) {
 		{"names alone", false, []plugin.Handler{stub("ovnhosts")}, false},
 		{"cache and file", false, []plugin.Handler{stub("ovnhosts"), stub("cache"), stub("file")}, false},
 		{"forward", false, []plugin.Handler{stub("ovnhosts"), stub("forward")}, true},
+		{"ovnforward", false, []plugin.Handler{stub("ovnhosts"), stub("ovnforward")}, true},
 		{"passthrough", false, []plugin.Handler{stub("ovnhosts"), stub("passthrough")}, true},
 		{"grpc", false, []plugin.Handler{stub("grpc")}, true},
 		{"hijack mode", true, []plugin.Handler{stub("ovnhosts")}, true},

@@ -46,6 +46,7 @@ import (
 	_ "github.com/puntdns/puntdns/ofpunt"
 	_ "github.com/puntdns/puntdns/plugin/audit"
 	_ "github.com/puntdns/puntdns/plugin/neutronhosts"
+	_ "github.com/puntdns/puntdns/plugin/ovnforward"
 	_ "github.com/puntdns/puntdns/plugin/ovnhosts"
 	_ "github.com/puntdns/puntdns/plugin/passthrough"
 	_ "github.com/puntdns/puntdns/plugin/private"
@@ -89,6 +90,7 @@ var Directives = []string{
 	"neutronhosts",
 	"rpz",
 	"transfer",
+	"ovnforward",
 	"cache",
 	"template",
 	"hosts",

@@ -45,6 +45,7 @@ func TestDocumentedCorefiles(t *testing.T) {
 		{"ofpunt/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/audit/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/neutronhosts/README.md", "~~~ corefile\n", "~~~"},
+		{"plugin/ovnforward/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/ovnhosts/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/passthrough/README.md", "~~~ corefile\n", "~~~"},
 		{"plugin/private/README.md", "~~~ corefile\n", "~~~"},

@@ -63,6 +63,7 @@ func TestDocumentedProperties(t *testing.T) {
 		"ofpunt":       {"ofpunt/README.md", "ofpunt br-int"},
 		"audit":        {"plugin/audit/README.md", "audit /var/log/puntdns/audit.json"},
 		"neutronhosts": {"plugin/neutronhosts/README.md", "neutronhosts"},
+		"ovnforward":   {"plugin/ovnforward/README.md", "ovnforward"},
 		"ovnhosts":     {"plugin/ovnhosts/README.md", "ovnhosts"},
 		"private":      {"plugin/private/README.md", "private"},
 		"rpz":          {"plugin/rpz/README.md", "rpz"},
@@ -98,6 +99,7 @@ func TestDocumentedMetrics(t *testing.T) {
 		{"coredns_audit_", "plugin/audit/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/audit/README.md"},
 		{"coredns_neutronhosts_", "plugin/neutronhosts/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/neutronhosts/README.md"},
 		{"coredns_private_", "plugin/private/metrics.go", `Name: "(\w+)"`, "plugin/private/README.md"},
+		{"coredns_ovnforward_", "plugin/ovnforward/metrics.go", `(?:Name: |Name, )"(\w+)"`, "plugin/ovnforward/README.md"},
 		{"coredns_ovnhosts_", "plugin/ovnhosts/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/ovnhosts/README.md"},
 		{"coredns_rpz_", "plugin/rpz/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/rpz/README.md"},
 	} {

@@ -136,6 +136,20 @@ var corefileRefusals = []struct{ name, text, want string }{
 	{"required with a word", ovnhostsLine("rpz {\n required yes # here\n}"), `required: \["yes"\]: expected nothing`},
 	{"max_ttl of a word", ovnhostsLine("rpz {\n max_ttl long # here\n}"), `max_ttl: "long": expected whole seconds from 0`},
 	{"ede of another word", ovnhostsLine("rpz {\n ede 15 # here\n}"), `ede: "15": expected blocked or censored`},
+	{"ovnforward without ovnhosts", ovnhostsLine("ovnforward # here"), "ovnforward: the block has no ovnhosts.*expected it, with northbound"},
+	{"ovnforward without Northbound", ovnhostsLine("ovnhosts {\n southbound SB\n }\n ovnforward # here"), "ovnforward: ovnhosts in the same block reads no Northbound.*expected northbound there"},
+	{"ovnforward of a bad zone", ovnforwardLine("ovnforward a..b # here"), `"a\.\.b".*expected a zone`},
+	{"ovnforward: unknown property", ovnforwardLine("ovnforward {\n colour red # here\n}"), `"colour".*expected one of`},
+	{"allow without words", ovnforwardLine("ovnforward {\n allow # here\n}"), `allow: expected prefixes`},
+	{"allow of a name", ovnforwardLine("ovnforward {\n allow ns.test # here\n}"), `allow: "ns.test": expected a prefix`},
+	{"allow with bits of a host", ovnforwardLine("ovnforward {\n allow 10.0.0.1/8 # here\n}"), `allow: "10.0.0.1/8": expected 10.0.0.0/8, or the address alone`},
+	{"deny of a mapped prefix", ovnforwardLine("ovnforward {\n deny ::ffff:10.0.0.0/104 # here\n}"), `deny: "::ffff:10.0.0.0/104": expected the IPv4 prefix`},
+	{"allow with a scope", ovnforwardLine("ovnforward {\n allow fe80::1%eth0 # here\n}"), `allow: "fe80::1%eth0": expected a prefix`},
+	{"ports without words", ovnforwardLine("ovnforward {\n ports # here\n}"), `ports: expected port numbers`},
+	{"ports with 0", ovnforwardLine("ovnforward {\n ports 0 # here\n}"), `ports: "0": expected a port from 1 to 65535`},
+	{"max_zones 0", ovnforwardLine("ovnforward {\n max_zones 0 # here\n}"), `max_zones: "0": expected a number from 1 to 256`},
+	{"max_servers too large", ovnforwardLine("ovnforward {\n max_servers 17 # here\n}"), `max_servers: "17": expected a number from 1 to 16`},
+	{"max_upstreams with two words", ovnforwardLine("ovnforward {\n max_upstreams 1 2 # here\n}"), `max_upstreams: .*expected a number from 1 to 65536`},
 	{"log of no line", ovnhostsLine("rpz {\n log 0 # here\n}"), `log: "0": expected whole lines a second from 1`},
 
 	{"passthrough with a word", passthroughLine("passthrough all # here"), "all.*expected nothing after passthrough"},
@@ -278,6 +292,11 @@ func withOfpunt(property string) string {
 // ovnhostsLine is a Corefile with an ovnhosts directive in it.
 func ovnhostsLine(directive string) string {
 	return "\n. {\n ofpunt br-int {\n openflow OF\n ovsdb OVSDB\n }\n " + directive + "\n}"
+}
+
+// ovnforwardLine is a Corefile with an ovnforward directive beside an ovnhosts that it can use.
+func ovnforwardLine(directive string) string {
+	return ovnhostsLine("ovnhosts {\n southbound SB\n northbound SB\n }\n " + directive)
 }
 
 func withOvnhosts(property string) string {

@@ -193,6 +193,7 @@ var sources = []struct{ label, of string }{
 	{"ovnhosts/answer", "ovnhosts/"},
 	{"neutronhosts/answer", "neutronhosts/"},
 	{"forward/upstream", "forward/"},
+	{"ovnforward/upstream", "ovnforward/"},
 }
 
 // source is who has answered, where that is known.

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/coredns/coredns/plugin"
+	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn/names"
@@ -17,7 +18,7 @@ import (
 // room for.
 func (h *Handler) Answers(o *origin.Origin, qname string) bool {
 	k := h.known(o, qname)
-	return k.asked && (k.found || k.unread || !h.Fall.Through(qname))
+	return k.asked && (k.found || k.unread || !k.forwarded && !h.Fall.Through(qname))
 }
 
 // OVNOwned reports whether the name, as o sees it, is that of a row that OVN owns. The name
@@ -34,6 +35,8 @@ type knowledge struct {
 	// asked is set if the handler is the one to ask: the name is in its zones, and the asker
 	// has a network.
 	asked bool
+	// forwarded is set if the forwarder of the block takes the name, whatever its type.
+	forwarded bool
 	// unread is that of asker.
 	unread bool
 }
@@ -49,5 +52,6 @@ func (h *Handler) known(o *origin.Origin, qname string) (k knowledge) {
 	}
 	k.asked, k.unread = true, a.unread
 	k.answer, k.found = a.scope.Lookup(qname, h.Domain)
+	k.forwarded = !k.found && h.forwards(a.scope.Own, qname, dns.TypeNone)
 	return k
 }

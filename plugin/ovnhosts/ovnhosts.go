@@ -50,6 +50,8 @@ type Handler struct {
 	config ovn.Config
 	// directive is what the Corefile says.
 	directive *corefile.Directive
+	// forwarder is ovnforward in the block, nil for none. It is set before the first query.
+	forwarder forwarder
 	// source is set by open.
 	source *ovn.Source
 	// release releases source and undoes the requests to it, once; nil before open.
@@ -63,6 +65,9 @@ func (*Handler) Name() string { return name }
 // Database returns what the handler reads: the punt server has its guests from the same
 // databases.
 func (h *Handler) Database() ovn.Config { return h.config }
+
+// DefaultSwitch refers to the switch whose names a query from a socket sees; it is zero for none.
+func (h *Handler) DefaultSwitch() ovn.SwitchRef { return h.defaultSwitch }
 
 // At returns where the directive stands in the Corefile.
 func (h *Handler) At() corefile.Position { return h.directive.At }
@@ -100,10 +105,24 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	if !a.unread {
 		h.unread.isRead(a.scope.Own, h.config.Log)
 	}
+	if !found && h.forwards(a.scope.Own, qname, state.QType()) {
+		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
+	}
 	return h.Answer(ctx, self, h.Next, authority.Question{
 		State: state, Zone: zone, Known: known, Found: found, Time: snapshot.Time,
 		Asker: authority.Asker{Scope: a.scope.Scope, Domain: a.domain, Origin: a.origin},
 	})
+}
+
+// forwarder is a plugin behind this one that sends names of a network to servers which the network
+// has named. It takes those of the network's own domain too.
+type forwarder interface {
+	Forwards(n *ovn.Network, qname string, qtype uint16) bool
+}
+
+// forwards reports whether the forwarder of the block takes a name that the network does not have.
+func (h *Handler) forwards(n *ovn.Network, qname string, qtype uint16) bool {
+	return h.forwarder != nil && h.forwarder.Forwards(n, qname, qtype)
 }
 
 // noDefaultSwitch says why there is no default switch.

@@ -36,6 +36,7 @@ func setup(c *caddy.Controller) error {
 			return plugin.Error(name, err)
 		}
 		h.warn(func(directive string) bool { return config.Handler(directive) != nil })
+		h.forwarder, _ = config.Handler("ovnforward").(forwarder)
 		corefile.OnFailedStart(h.close)
 		return h.open()
 	})

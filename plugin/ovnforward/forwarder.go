@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovnforward
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/metadata"
+	"github.com/coredns/coredns/plugin/pkg/proxy"
+	"github.com/coredns/coredns/request"
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/ovn"
+)
+
+const (
+	// readTimeout is how long a server has for its answer.
+	readTimeout = 2 * time.Second
+	// lastAttempt is when no server is asked any more, after the first was: the last attempt is
+	// over before the punt server answers itself, at 4.5 s.
+	lastAttempt = 2200 * time.Millisecond
+	// rounds is how often each server is asked. Those that are down are not asked in the first.
+	rounds = 2
+)
+
+// forwarder is the handler of the queries for one zone. It stands below *cache*.
+type forwarder struct {
+	handler *Handler
+	zone    *ovn.Forward
+}
+
+// Name implements plugin.Handler.
+func (*forwarder) Name() string { return Name }
+
+// ServeDNS implements plugin.Handler. Nobody else is asked if no server answers.
+func (f *forwarder) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	state := request.Request{W: w, Req: withoutOptions(r)}
+	m, outcome := f.ask(ctx, &state)
+	count(ctx, outcome)
+	if m == nil {
+		m = failure(r)
+	}
+	if err := w.WriteMsg(m); err != nil {
+		return dns.RcodeServerFailure, plugin.Error(Name, err)
+	}
+	return dns.RcodeSuccess, nil
+}
+
+// ask asks the servers in their order until one answers. The message is nil if none does.
+func (f *forwarder) ask(ctx context.Context, state *request.Request) (m *dns.Msg, outcome string) {
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, lastAttempt+readTimeout)
+	defer cancel()
+	outcome = outcomeRefused
+	for round := range rounds {
+		for _, server := range f.servers() {
+			if time.Since(begun) > lastAttempt || ctx.Err() != nil {
+				return nil, outcomeUnreachable
+			}
+			if f.handler.refuses(server) != permitted {
+				continue // an address of the node may be new
+			}
+			u := f.handler.pool.acquire(server)
+			if u == nil {
+				outcome = outcomeLimit
+				continue
+			}
+			if round == 0 && u.isDown() {
+				outcome = outcomeUnreachable
+				u.release()
+				continue
+			}
+			m, err := u.exchange(ctx, state)
+			u.release()
+			if err == nil {
+				metadata.SetValueFunc(ctx, Name+"/upstream", server.String)
+				return m, outcomeOf(m)
+			}
+			outcome = outcomeUnreachable
+		}
+	}
+	return nil, outcome
+}
+
+// servers returns those of the zone that count.
+func (f *forwarder) servers() []netip.AddrPort { return f.handler.serversOf(f.zone) }
+
+// serversOf returns the servers of a zone that count by the limits, none for a zone that is one too
+// many.
+func (h *Handler) serversOf(z *ovn.Forward) []netip.AddrPort {
+	if z.Rank >= h.maxZones {
+		return nil
+	}
+	return z.Servers[:min(len(z.Servers), h.maxServers)]
+}
+
+// refuses returns why a server is not asked now.
+func (h *Handler) refuses(server netip.AddrPort) reason {
+	return h.policy.refuses(server, h.node.addresses())
+}
+
+var errOtherQuestion = errors.New("the answer is to another question")
+
+// exchange asks the server once. Over UDP, what does not fit is asked for over TCP: the guest's own
+// TCP may go elsewhere, as in hijack mode, and *cache* stores no part of an answer.
+func (u *upstream) exchange(ctx context.Context, state *request.Request) (*dns.Msg, error) {
+	m, err := u.connect(ctx, state, proxy.Options{})
+	if err != nil {
+		u.failed()
+		return nil, err
+	}
+	if m.Truncated && state.Proto() == "udp" {
+		if whole, err := u.connect(ctx, state, proxy.Options{ForceTCP: true}); err == nil {
+			return whole, nil
+		}
+	}
+	return m, nil
+}
+
+// connect asks the server once, by one protocol.
+func (u *upstream) connect(ctx context.Context, state *request.Request, o proxy.Options) (*dns.Msg, error) {
+	for {
+		m, _, _, err := u.proxy.Connect(ctx, *state, o)
+		switch {
+		case errors.Is(err, proxy.ErrCachedClosed):
+			continue // the connection was closed before; there is a bounded number of them
+		case err != nil:
+			return nil, err
+		case !state.Match(m):
+			return nil, errOtherQuestion
+		}
+		return m, nil
+	}
+}
+
+// withoutOptions returns r as a server of a network gets it: without options of EDNS. Those that
+// *rewrite* has added are for the resolvers of the operator.
+func withoutOptions(r *dns.Msg) *dns.Msg {
+	m := *r
+	m.Extra = nil
+	if o := r.IsEdns0(); o != nil {
+		m.Extra = []dns.RR{&dns.OPT{Hdr: o.Hdr}}
+	}
+	return &m
+}
+
+// failure returns the answer if no server has given one (RFC 8914, section 4.23).
+func failure(r *dns.Msg) *dns.Msg {
+	m := new(dns.Msg).SetRcode(r, dns.RcodeServerFailure)
+	if o := r.IsEdns0(); o != nil {
+		m.SetEdns0(o.UDPSize(), o.Do())
+		m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeNoReachableAuthority}}
+	}
+	return m
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovnforward
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/ovn"
+)
+
+// Reasons of servers that are over a limit; the others are those of a policy.
+const (
+	reasonZones   reason = "zones"   // the zone is over max_zones
+	reasonServers reason = "servers" // the server is over max_servers
+)
+
+// reasons are all that a server may be refused for.
+var reasons = []reason{
+	reasonUnusable, reasonResolver, reasonDenied, reasonPort, reasonNode, reasonConnected, reasonSpecial, reasonZones, reasonServers,
+}
+
+const (
+	// reviewInterval is how often the servers are reviewed if no network names others: the
+	// addresses of the node may have changed, and a server may not be asked any more.
+	reviewInterval = 10 * time.Second
+	// maxTold bounds how many refused servers are remembered and logged.
+	maxTold = 1000
+)
+
+// reviewer reviews which servers networks name: it logs those that are refused, once each, and has
+// the pool stop those that nobody names.
+type reviewer struct {
+	handler *Handler
+	cancel  context.CancelFunc
+	done    chan struct{}
+	// told are the servers that were logged and are refused still. Only the goroutine of follow
+	// uses it.
+	told map[refusal]struct{}
+	// refused counts the servers that are refused.
+	refused atomic.Pointer[map[reason]int]
+}
+
+// refusal is a server that is refused.
+type refusal struct {
+	network, zone, namedBy string
+	server                 netip.AddrPort
+	why                    reason
+}
+
+// String implements fmt.Stringer.
+func (r refusal) String() string {
+	return fmt.Sprintf("network %s: %s forwards %s to %s, which is not asked: %s", r.network, r.namedBy, r.zone, r.server, explanations[r.why])
+}
+
+// explanations say what is wrong, and what was expected.
+var explanations = map[reason]string{
+	reasonUnusable:  "it is no unicast address, or one of a link; expected another one",
+	reasonResolver:  "it is where guests ask their queries; expected another server",
+	reasonDenied:    "the Corefile denies it",
+	reasonPort:      "expected port 53, or one of the property ports",
+	reasonNode:      "it is an address of this node; expected another one, or allow with that address",
+	reasonConnected: "it is in a network that this node is connected to; expected another one, or allow with that network or a part of it",
+	reasonSpecial:   "it is private or for special purposes; expected a public address, or one in a network of allow",
+	reasonZones:     "the zone is over max_zones; expected fewer zones",
+	reasonServers:   "it is over max_servers; expected fewer servers",
+}
+
+// follow starts the goroutine.
+func (r *reviewer) follow() {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel, r.done = cancel, make(chan struct{})
+	r.told = map[refusal]struct{}{}
+	go func() {
+		defer close(r.done)
+		tick := time.NewTicker(reviewInterval)
+		defer tick.Stop()
+		source := r.handler.source
+		for version, due := uint64(0), true; ; {
+			changed := source.Changed()
+			if s := source.Snapshot(); due || s.ForwardsVersion != version {
+				version, due = s.ForwardsVersion, false
+				r.review(s)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			case <-tick.C:
+				due = true
+			}
+		}
+	}()
+}
+
+// stop ends the goroutine.
+func (r *reviewer) stop() {
+	r.cancel()
+	<-r.done
+}
+
+// counts returns how many servers are refused, by the reason.
+func (r *reviewer) counts() map[reason]int {
+	if refused := r.refused.Load(); refused != nil {
+		return *refused
+	}
+	return nil
+}
+
+// review looks at all servers that networks name.
+func (r *reviewer) review(s *ovn.Snapshot) {
+	h := r.handler
+	named := map[netip.AddrPort]struct{}{}
+	refused, told, all := map[reason]int{}, map[refusal]struct{}{}, 0
+	for n, z := range s.Forwards() {
+		for i, server := range z.Servers {
+			why := h.refuses(server)
+			switch {
+			case z.Rank >= h.maxZones:
+				why = reasonZones
+			case i >= h.maxServers:
+				why = reasonServers
+			}
+			if why == permitted {
+				named[server] = struct{}{}
+				continue
+			}
+			refused[why]++
+			if all++; all > maxTold {
+				continue
+			}
+			of := refusal{n.ID.String(), z.Zone, z.NamedBy, server, why}
+			told[of] = struct{}{}
+			if _, ok := r.told[of]; !ok {
+				log.Warning(of)
+			}
+		}
+	}
+	if all > maxTold && len(r.told) < maxTold {
+		log.Warningf("more than %d servers that networks name are refused; they are counted but not logged", maxTold)
+	}
+	r.told = told
+	r.refused.Store(&refused)
+	h.pool.retain(named)
+}
