@@ -2,7 +2,11 @@
 
 package names
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/miekg/dns"
+)
 
 // Values of Answer.Source.
 const (
@@ -18,10 +22,21 @@ type Answer struct {
 	// PTR are the targets of a name below in-addr.arpa or ip6.arpa, fully
 	// qualified and in presentation form.
 	PTR []string
-	// Source says which table the answer comes from: "dns" for the records of a DNS
-	// row, "port" for the hostname of a port.
+	// RRs are the records of other types, nil for none.
+	RRs *RRs
+	// Source says which table V4, V6 and PTR come from: "dns" for the records of a DNS
+	// row, "port" for the hostname of a port. RRs come from a DNS row; it is "dns" where
+	// there is nothing else.
 	Source string
 	// OVNOwned is set for a row with options:ovn-owned=true: a query for the
 	// name must never leave the node.
 	OVNOwned bool
+}
+
+// SourceOf is Source for the records that a question of that type is answered with.
+func (a *Answer) SourceOf(qtype uint16) string {
+	if qtype != dns.TypeANY && len(a.RRs.Of(qtype)) > 0 {
+		return sourceDNS
+	}
+	return a.Source
 }

@@ -12,7 +12,8 @@ import (
 type Directory struct {
 	tables []*Table // the first that knows a name answers
 	hosts  *Hosts
-	wild   bool // a table has a wildcard
+	rrs    []*RRTable // the first that has records of a name counts; nil for none
+	wild   bool       // a table has a wildcard
 }
 
 // NewDirectory returns the directory of a network: its DNS rows in the order of
@@ -39,26 +40,31 @@ func NewDirectory(tables []*Table, hosts *Hosts) Directory {
 // preferred to single labels, and only names that resolve to that address are
 // given. A wildcard record is no name of its addresses.
 //
+// The records of RRTables are beside all of these, but for CNAME records, which a name has
+// alone.
+//
 // A name that does not exist is answered with a wildcard record of a DNS row, if
 // there is one directly below the closest encloser (RFC 4592, section 3.3). All
 // names of the network, its ports' included, are one tree in that.
 func (d *Directory) Lookup(name, domain string) (Answer, bool) {
-	if a, ok := d.forward(name, domain); ok {
-		return a, true
-	}
-	if addr, ok := parseReverse(name); ok {
-		if a, ok := d.derivePTR(addr, domain); ok {
-			return a, true
+	a, found := d.forward(name, domain)
+	if !found {
+		if addr, ok := parseReverse(name); ok {
+			a, found = d.derivePTR(addr, domain)
 		}
+	}
+	if len(d.rrs) > 0 {
+		a, found = d.addRRs(a, found, name)
+	}
+	if found {
+		return a, true
 	}
 	if a, ok := d.synthesize(name, domain); ok {
 		return a, true
 	}
 	// A name of a row that OVN owns is nobody else's to answer.
-	for _, t := range d.tables {
-		if t.owned && t.hasKey(name) {
-			return Answer{Source: sourceDNS, OVNOwned: true}, true
-		}
+	if d.isOwned(name) {
+		return Answer{Source: sourceDNS, OVNOwned: true}, true
 	}
 	return Answer{}, false
 }
@@ -91,27 +97,43 @@ type Match struct {
 	entry  *entry
 	source string
 	owned  bool // by OVN
+	rrs    *RRs
 }
 
 // Answer returns what the network knows of the name. The Match must not be the zero one.
-func (m *Match) Answer() Answer { return m.entry.answer(m.source, m.owned) }
+func (m *Match) Answer() Answer {
+	a := m.entry.answer(m.source, m.owned)
+	a.RRs = m.rrs
+	return a
+}
 
-// Exact finds the records of a canonical name, and reports whether it has any.
+// Exact finds the records of a canonical name that has addresses or PTR records, and reports
+// whether it has any.
 func (d *Directory) Exact(name string) (Match, bool) {
+	m, ok := d.exact(name)
+	if ok && len(d.rrs) > 0 {
+		a, _ := d.addRRs(Answer{OVNOwned: m.owned}, true, name)
+		m.rrs, m.owned = a.RRs, a.OVNOwned
+	}
+	return m, ok
+}
+
+// exact is Exact without RRs.
+func (d *Directory) exact(name string) (Match, bool) {
 	for _, t := range d.tables {
 		if e := t.find(name); e != nil {
-			return Match{e, sourceDNS, t.owned}, true
+			return Match{e, sourceDNS, t.owned, nil}, true
 		}
 	}
 	if e := d.hosts.names[name]; e != nil {
-		return Match{e, sourcePort, false}, true
+		return Match{e, sourcePort, false, nil}, true
 	}
 	return Match{}, false
 }
 
-// forward finds a name by its own records.
+// forward finds a name by its own addresses or PTR records.
 func (d *Directory) forward(name, domain string) (Answer, bool) {
-	if m, ok := d.Exact(name); ok {
+	if m, ok := d.exact(name); ok {
 		return m.Answer(), true
 	}
 	if bare, ok := strings.CutSuffix(name, domain); ok && domain != "" {
@@ -150,6 +172,11 @@ func (d *Directory) derivesWithin(p netip.Prefix) bool {
 // are derived from addresses do not count.
 func (d *Directory) exists(name, domain string) bool {
 	for _, t := range d.tables {
+		if t.exists(name) {
+			return true
+		}
+	}
+	for _, t := range d.rrs {
 		if t.exists(name) {
 			return true
 		}

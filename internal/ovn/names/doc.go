@@ -4,14 +4,15 @@
 // that a snapshot of the OVN databases is made of. It knows no database and no
 // rows, and it logs nothing.
 //
-//	records of a DNS row ──► Table ──┐
-//	                                 ├──► Directory ──► Scope ──► Lookup ──► Answer
-//	hostnames of ports ────► Hosts ──┘    (a network)   (networks of an asker)
-//	                                          │            ▲
-//	                                          └──► Joined ─┘
-//	                                       (networks that share names, and their index)
+//	addresses of a DNS row ─► Table ───┐
+//	its other records ──────► RRTable ─┼──► Directory ──► Scope ──► Lookup ──► Answer
+//	hostnames of ports ─────► Hosts ───┘    (a network)   (networks of an asker)
+//	                                            │            ▲
+//	                                            └──► Joined ─┘
+//	                                         (networks that share names, and their index)
 //
-// A Table is made from the Table before it and the records that have changed. Hosts
+// A Table is made from the Table before it and the records that have changed, and so is an
+// RRTable. Hosts
 // are made anew with HostsBuilder when a port of the network changes. The index of a Joined is
 // an inverted one: sorted postings, each of a term (a number that stands for a name or an
 // address) and a network. It finds the networks to ask, and these answer; so it may name one too

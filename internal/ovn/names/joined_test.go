@@ -88,6 +88,7 @@ func (c *choices) record() string {
 type joinedModel struct {
 	c     *choices
 	rows  []*Table
+	rrs   []*RRTable // of the same rows, nil for one that has none
 	nets  map[[16]byte]*joinedNetwork
 	dirty map[[16]byte]bool
 }
@@ -114,7 +115,12 @@ func (m *joinedModel) step() {
 		}
 		return
 	}
-	switch c.below(10) {
+	switch c.below(13) {
+	case 10, 11:
+		m.changeRRs(row, m.rrs[row].Update(pairs(true, c.rrKey(), c.rrValue()), ignore))
+	case 12:
+		next := m.rrs[row].Update(pairs(false, c.rrKey(), c.rrValue(), c.rrKey()+"."+pick(c, "a", "b"), c.rrValue()), ignore)
+		m.changeRRs(row, next.WithOwned(c.below(3) == 0))
 	case 0, 1, 2, 3:
 		lines := []string{c.record()}
 		m.change(row, func(t *Table) *Table { return t.Update(records(true, lines...), ignore) })
@@ -177,6 +183,19 @@ func (m *joinedModel) change(row int, to func(*Table) *Table) {
 	}
 }
 
+// rrKey and rrValue are for an RRTable.
+func (c *choices) rrKey() string {
+	return pick(c, "dns-cname", "dns-txt", "dns-mx") + "/" + pick(c, c.name(), c.name(), c.name()+".d", "1.0.0.10.in-addr.arpa", "A.b", "a..b")
+}
+
+func (c *choices) rrValue() string { return pick(c, "a.b", "1 a", "w") }
+
+// changeRRs is change for an RRTable.
+func (m *joinedModel) changeRRs(row int, to *RRTable) {
+	m.rrs[row] = to
+	m.change(row, func(t *Table) *Table { return t })
+}
+
 // build makes the directories of dirty networks, and joins them to others.
 func (m *joinedModel) build(e *JoinedEditor) *Joined {
 	for id := range m.dirty {
@@ -186,12 +205,19 @@ func (m *joinedModel) build(e *JoinedEditor) *Joined {
 			continue
 		}
 		var tables []*Table
+		var rrs []*RRTable
 		for i, has := range n.rows {
 			if has {
 				tables = append(tables, m.rows[i])
+				if m.rrs[i] != nil {
+					rrs = append(rrs, m.rrs[i])
+				}
 			}
 		}
 		d := NewDirectory(tables, n.hosts)
+		if len(rrs) > 0 {
+			d = d.WithRRs(rrs)
+		}
 		n.directory = &d
 		e.Set(id, n.directory)
 	}
@@ -252,7 +278,7 @@ func answersOf(j *Joined) string {
 func runJoined(t *testing.T, program []byte) {
 	m := &joinedModel{c: &choices{program}, nets: make(map[[16]byte]*joinedNetwork), dirty: make(map[[16]byte]bool)}
 	for range 6 {
-		m.rows = append(m.rows, new(Table))
+		m.rows, m.rrs = append(m.rows, new(Table)), append(m.rrs, nil)
 	}
 	j := new(Joined)
 	old, oldAnswers := j, answersOf(j)

@@ -5,6 +5,8 @@ package names
 import (
 	"strings"
 	"testing"
+
+	"github.com/miekg/dns"
 )
 
 // complaints collects what is reported.
@@ -23,7 +25,12 @@ func show(a Answer) string {
 	for _, addr := range a.V6 {
 		all = append(all, addr.String())
 	}
-	return strings.Join(append(all, a.PTR...), " ")
+	all = append(all, a.PTR...)
+	for _, rr := range a.RRs.Of(dns.TypeANY) {
+		data := strings.TrimPrefix(rr.String(), rr.Header().String())
+		all = append(all, dns.TypeToString[rr.Header().Rrtype]+":"+strings.ReplaceAll(data, " ", "/"))
+	}
+	return strings.Join(all, " ")
 }
 
 func TestParseRecord(t *testing.T) {

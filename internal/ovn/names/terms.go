@@ -64,10 +64,8 @@ func addressTerm(k kind, a netip.Addr) uint64 {
 func (d *Directory) hasName(k kind, name string) bool {
 	switch k {
 	case kindExact:
-		if _, ok := d.Exact(name); ok {
-			return true
-		}
-		return slices.ContainsFunc(d.tables, func(t *Table) bool { return t.owned && t.hasKey(name) })
+		_, ok := d.exact(name)
+		return ok || d.hasRRs(name) || d.isOwned(name)
 	case kindBare:
 		return d.hosts.bare[name] != nil
 	case kindAnyBare:
@@ -77,9 +75,11 @@ func (d *Directory) hasName(k kind, name string) bool {
 	case kindBareNode:
 		return d.hosts.bare[name] != nil || d.hosts.bareBelow[name] > 0
 	case kindWildcard:
-		return slices.ContainsFunc(d.tables, func(t *Table) bool { e := t.wild[name]; return e != nil && e.usable() })
+		return slices.ContainsFunc(d.tables, func(t *Table) bool { e := t.wild[name]; return e != nil && e.usable() }) ||
+			slices.ContainsFunc(d.rrs, func(t *RRTable) bool { r := t.wild[name]; return r != nil && r != noRRs })
 	case kindNoData:
-		return slices.ContainsFunc(d.tables, func(t *Table) bool { e := t.wild[name]; return e != nil && !e.usable() })
+		return slices.ContainsFunc(d.tables, func(t *Table) bool { e := t.wild[name]; return e != nil && !e.usable() }) ||
+			slices.ContainsFunc(d.rrs, func(t *RRTable) bool { return t.wild[name] == noRRs })
 	}
 	return false
 }
@@ -148,6 +148,7 @@ func (d *difference) add() {
 			}
 		}
 	}
+	d.addRRs()
 	was, is := d.old.hosts, d.next.hosts
 	if was == is {
 		return
@@ -157,6 +158,20 @@ func (d *difference) add() {
 	differentAddresses(was.fullReverse, is.fullReverse, d.addAddress)
 	differentAddresses(was.bareReverse, is.bareReverse, d.addAddress)
 	differentMachines(was.machines, is.machines, func(a netip.Addr) { d.address(kindMachine, a) })
+}
+
+// addRRs looks at the names of rows that differ in what RRs have.
+func (d *difference) addRRs() {
+	gone, come := trimTables(d.old.rrs, d.next.rrs)
+	if len(gone) == 1 && len(come) == 1 && gone[0].owned == come[0].owned {
+		differentRRs(gone[0], come[0], d.addName)
+		return
+	}
+	for _, t := range slices.Concat(without(gone, come), without(come, gone)) {
+		for name := range t.keys {
+			d.addName(name)
+		}
+	}
 }
 
 // addKey is addName for the key of a record, which may be no canonical name.
@@ -258,7 +273,7 @@ func (d *difference) compare(to *[]edit, term uint64, was, is bool) {
 
 // trimTables leaves out the tables that both directories have first and last. What is left of
 // one row that has changed is one table of each.
-func trimTables(old, next []*Table) (gone, come []*Table) {
+func trimTables[T comparable](old, next []T) (gone, come []T) {
 	for len(old) > 0 && len(next) > 0 && old[0] == next[0] {
 		old, next = old[1:], next[1:]
 	}
@@ -269,8 +284,8 @@ func trimTables(old, next []*Table) (gone, come []*Table) {
 }
 
 // without returns those tables that are not among others.
-func without(tables, others []*Table) (rest []*Table) {
-	has := make(map[*Table]struct{}, len(others))
+func without[T comparable](tables, others []T) (rest []T) {
+	has := make(map[T]struct{}, len(others))
 	for _, t := range others {
 		has[t] = struct{}{}
 	}
@@ -291,6 +306,21 @@ func differentNames(old, next map[string]*entry, yield func(name string)) {
 	}
 	for name := range next {
 		if old[name] == nil {
+			yield(name)
+		}
+	}
+}
+
+// differentRRs calls yield for the names whose records differ, or may, and for those that only
+// one of the tables has keys of.
+func differentRRs(old, next *RRTable, yield func(name string)) {
+	for name := range old.keys {
+		if len(next.keys[name]) == 0 || old.names[name] != next.names[name] {
+			yield(name)
+		}
+	}
+	for name := range next.keys {
+		if len(old.keys[name]) == 0 {
 			yield(name)
 		}
 	}

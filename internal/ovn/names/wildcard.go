@@ -52,12 +52,14 @@ func (d *Directory) synthesize(name, domain string) (Answer, bool) {
 		return Answer{}, false
 	}
 	encloser := d.closestEncloser(name, domain)
+	a, found := Answer{}, false
 	for _, t := range d.tables {
 		if e := t.wild[encloser]; e != nil && e.usable() {
-			return e.answer(sourceDNS, t.owned), true
+			a, found = e.answer(sourceDNS, t.owned), true
+			break
 		}
 	}
-	return Answer{}, false
+	return d.synthesizeRRs(a, found, name, encloser)
 }
 
 // hasWildcard reports whether a wildcard stands below the closest encloser of a name
@@ -68,6 +70,11 @@ func (d *Directory) hasWildcard(name, domain string) bool {
 	}
 	encloser := d.closestEncloser(name, domain)
 	for _, t := range d.tables {
+		if t.wild[encloser] != nil {
+			return true
+		}
+	}
+	for _, t := range d.rrs {
 		if t.wild[encloser] != nil {
 			return true
 		}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package names
+
+// WithRRs returns the directory with records of further types, of DNS rows in the order of their
+// UUIDs. None of the tables may be nil.
+func (d Directory) WithRRs(tables []*RRTable) Directory {
+	d.rrs = tables
+	for _, t := range tables {
+		d.wild = d.wild || len(t.wild) > 0
+	}
+	return d
+}
+
+// addRRs adds to what is known of a name the records of the first row that has any of it. found
+// reports whether anything is known before, and after.
+func (d *Directory) addRRs(a Answer, found bool, name string) (Answer, bool) {
+	for _, t := range d.rrs {
+		if r := t.names[name]; r != nil {
+			return d.withRRs(a, found, name, r, t.owned), true
+		}
+	}
+	return a, found
+}
+
+// withRRs adds records to an answer. A CNAME record counts only where there is nothing else.
+func (d *Directory) withRRs(a Answer, found bool, name string, r *RRs, owned bool) Answer {
+	if found && r.alias != "" {
+		return a
+	}
+	if !found {
+		a = Answer{Source: sourceDNS, OVNOwned: d.isOwned(name)}
+	}
+	a.RRs = r
+	a.OVNOwned = a.OVNOwned || owned
+	return a
+}
+
+// synthesizeRRs adds to what is known of a name that does not exist the records of a wildcard
+// directly below its closest encloser.
+func (d *Directory) synthesizeRRs(a Answer, found bool, name, encloser string) (Answer, bool) {
+	for _, t := range d.rrs {
+		if r := t.wild[encloser]; r != nil && r != noRRs {
+			return d.withRRs(a, found, name, r, t.owned), true
+		}
+	}
+	return a, found
+}
+
+// hasRRs reports whether a name has records of these types.
+func (d *Directory) hasRRs(name string) bool {
+	for _, t := range d.rrs {
+		if t.names[name] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// isOwned reports whether a row that OVN owns has a record of the name, readable or not.
+func (d *Directory) isOwned(name string) bool {
+	for _, t := range d.tables {
+		if t.owned && t.hasKey(name) {
+			return true
+		}
+	}
+	for _, t := range d.rrs {
+		if t.owned && len(t.keys[name]) > 0 {
+			return true
+		}
+	}
+	return false
+}

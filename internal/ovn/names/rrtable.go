@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package names
+
+import (
+	"cmp"
+	"hash/maphash"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/miekg/dns"
+)
+
+// RRTable is the compiled records of one DNS row of the types of RRs. The networks that the row
+// serves share it. It is immutable; the nil RRTable has no records.
+type RRTable struct {
+	// owned is options:ovn-owned of the row.
+	owned bool
+	// sets has every key of the form dns-TYPE/NAME, readable or not.
+	sets map[string]*rrSet
+	// keys has, by canonical name, the keys that are of it, in the order of compareKeys.
+	keys map[string][]string
+	// names has what each canonical name has in all.
+	names map[string]*RRs
+	below descendants
+	// wild has the wildcards by the name that they stand directly below.
+	wild map[string]*RRs
+}
+
+// rrSet is what one key has. It is immutable.
+type rrSet struct {
+	hash   uint64 // of the value as it stands in the database, see entry
+	name   string // canonical, "" if the key can't be read
+	rrtype uint16
+	rrs    []dns.RR // nil if nothing of the value can be read
+}
+
+// Len is the number of names.
+func (t *RRTable) Len() int {
+	if t == nil {
+		return 0
+	}
+	return len(t.names)
+}
+
+// Has reports whether the table has exactly the keys of the form dns-TYPE/NAME among records,
+// which are no difference.
+func (t *RRTable) Has(records Records) bool {
+	count := 0
+	for k, v := range records.Pairs {
+		if !isRRKey(k) {
+			continue
+		}
+		if t == nil || t.sets[string(k)] == nil || t.sets[string(k)].hash != maphash.Bytes(valueSeed, v) {
+			return false
+		}
+		count++
+	}
+	return t == nil && count == 0 || t != nil && count == len(t.sets)
+}
+
+// Aliases yields the canonical names with a CNAME record, in no order.
+func (t *RRTable) Aliases() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if t == nil {
+			return
+		}
+		for name, r := range t.names {
+			if r.alias != "" && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// WithOwned returns the table of a row whose options:ovn-owned is that.
+func (t *RRTable) WithOwned(owned bool) *RRTable {
+	if t == nil || owned == t.owned {
+		return t
+	}
+	next := *t
+	next.owned = owned
+	return &next
+}
+
+// Update returns the table after an update of a column with keys of the form dns-TYPE/NAME,
+// nil if it has none of them. Other keys are left alone. It takes time in proportion to the
+// table, but parses only the records that are passed.
+func (t *RRTable) Update(records Records, bad Report) *RRTable {
+	var next *RRTable
+	if records.Diff && t != nil {
+		next = t.clone()
+	} else {
+		next = newRRTable(t != nil && t.owned)
+	}
+	touched := make(map[string]struct{})
+	changed := false
+	for k, v := range records.Pairs {
+		if isRRKey(k) {
+			changed = true
+			if name := next.toggle(string(k), v, bad); name != "" {
+				touched[name] = struct{}{}
+			}
+		}
+	}
+	switch {
+	case records.Diff && !changed:
+		return t
+	case len(next.sets) == 0:
+		return nil
+	}
+	for name := range touched {
+		next.compose(name, bad)
+	}
+	return next
+}
+
+func newRRTable(owned bool) *RRTable {
+	return &RRTable{
+		owned: owned, sets: make(map[string]*rrSet), keys: make(map[string][]string), names: make(map[string]*RRs),
+		below: make(descendants), wild: make(map[string]*RRs),
+	}
+}
+
+func (t *RRTable) clone() *RRTable {
+	return &RRTable{t.owned, maps.Clone(t.sets), maps.Clone(t.keys), maps.Clone(t.names), maps.Clone(t.below), maps.Clone(t.wild)}
+}
+
+// toggle removes a key that the table has with this value, and sets it otherwise. It returns
+// the canonical name that the key is of, "" if it can't be read.
+func (t *RRTable) toggle(key string, v []byte, bad Report) (name string) {
+	hash := maphash.Bytes(valueSeed, v)
+	if have := t.sets[key]; have != nil && have.hash == hash {
+		delete(t.sets, key)
+		t.removeKey(have.name, key)
+		return have.name
+	}
+	set := &rrSet{hash: hash}
+	rrtype, name, err := parseRRKey(key)
+	if err != nil {
+		bad(key, "", err)
+	} else {
+		set.rrtype, set.name = rrtype, name
+		set.rrs = parseRRs(key, rrtype, string(v), bad)
+		t.addKey(name, key)
+	}
+	t.sets[key] = set
+	return set.name
+}
+
+func (t *RRTable) addKey(name, key string) {
+	keys := t.keys[name]
+	if i, found := slices.BinarySearchFunc(keys, key, compareKeys); !found {
+		t.keys[name] = slices.Insert(slices.Clone(keys), i, key) // the table before has the slice too
+	}
+}
+
+func (t *RRTable) removeKey(name, key string) {
+	keys := t.keys[name]
+	switch i, found := slices.BinarySearchFunc(keys, key, compareKeys); {
+	case !found:
+	case len(keys) == 1:
+		delete(t.keys, name)
+	default:
+		t.keys[name] = slices.Delete(slices.Clone(keys), i, i+1)
+	}
+}
+
+// compareKeys puts keys in lower case first, then goes by their bytes.
+func compareKeys(a, b string) int {
+	upper := func(key string) int {
+		if isLower(key) {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(upper(a)-upper(b), cmp.Compare(a, b))
+}
+
+func isLower(s string) bool {
+	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return 'A' <= c && c <= 'Z' })
+}
+
+// compose sets what a name has by its keys. Of several keys of one type the first that can be
+// read counts.
+func (t *RRTable) compose(name string, bad Report) {
+	var sets []*rrSet
+	alias := ""
+	for _, key := range t.keys[name] {
+		set := t.sets[key]
+		if len(set.rrs) == 0 || slices.ContainsFunc(sets, func(s *rrSet) bool { return s.rrtype == set.rrtype }) {
+			continue
+		}
+		sets = append(sets, set)
+		if set.rrtype == dns.TypeCNAME {
+			alias = key
+		}
+	}
+	if alias != "" && len(sets) > 1 {
+		bad(alias, "", errAliasData)
+		sets = slices.DeleteFunc(sets, func(s *rrSet) bool { return s.rrtype == dns.TypeCNAME })
+	}
+	slices.SortFunc(sets, func(a, b *rrSet) int { return cmp.Compare(a.rrtype, b.rrtype) })
+	t.set(name, newRRs(sets))
+}
+
+// newRRs returns the records of sets, nil if there are none.
+func newRRs(sets []*rrSet) *RRs {
+	if len(sets) == 0 {
+		return nil
+	}
+	r := &RRs{all: sets[0].rrs}
+	for _, s := range sets[1:] {
+		r.all = slices.Concat(r.all, s.rrs)
+	}
+	if c, ok := r.all[0].(*dns.CNAME); ok {
+		r.alias = dns.CanonicalName(c.Target)
+	}
+	return r
+}
+
+// set sets the records of a name, nil for none, and brings the descendants and the wildcards up
+// to date: the name itself and its ancestors may be wildcards.
+func (t *RRTable) set(name string, r *RRs) {
+	switch _, had := t.names[name]; {
+	case r == nil && had:
+		delete(t.names, name)
+		t.below.add(name, -1)
+	case r != nil && !had:
+		t.below.add(name, 1)
+	}
+	if r != nil {
+		t.names[name] = r
+	}
+	for a := name; a != "."; a = parent(a) {
+		if !isWildcard(a) {
+			continue
+		}
+		switch r := t.names[a]; {
+		case r != nil:
+			t.wild[parent(a)] = r
+		case t.below[a] > 0:
+			t.wild[parent(a)] = noRRs
+		default:
+			delete(t.wild, parent(a))
+		}
+	}
+}
+
+// exists reports whether a canonical name has records or names below it.
+func (t *RRTable) exists(name string) bool { return t.below[name] > 0 || t.names[name] != nil }
