@@ -13,6 +13,9 @@
 //	                                          └───────── next plugin; reply in the place of
 //	                                                     its NXDOMAIN
 //
+// The reply for an alias goes on with its target (alias.go): what of that is not the asker's own
+// is looked up through the server.
+//
 // EmptyZone and Deny answer for zones and names that are the same for all, since nobody has them.
 //
 // It has no state, no goroutine and no lock.
@@ -63,14 +66,17 @@ type Asker struct {
 	Domain string
 	// Origin is nil for a query from a socket.
 	Origin *origin.Origin
+	// Unread is set while Scope lacks networks that are still to be read: no name can be denied.
+	Unread bool
 }
 
 // Question is one query, and what is known of its name.
 type Question struct {
 	State request.Request
 	Asker Asker
-	// Zone is the one of the server block that has the name.
-	Zone string
+	// Zones are those that the plugin answers for, and Zone is the one that has the name.
+	Zones []string
+	Zone  string
 	// Known is what Scope.Lookup has returned; Found is its report.
 	Known names.Answer
 	Found bool
@@ -83,6 +89,7 @@ type Question struct {
 // those of plugin.Handler.
 func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q Question) (int, error) {
 	state := q.State
+	q = q.withoutAliasAtApex()
 	transfer := isTransfer(state.QType())
 	others := transfer || isOfParent(&q.Asker, state.Name(), state.QType())
 	if !q.Found || others && !q.Known.OVNOwned {
@@ -101,6 +108,13 @@ func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q 
 	}
 
 	m, table := p.reply(&q)
+	if q.target() != "" && !p.follow(ctx, q, m) {
+		return dns.RcodeServerFailure, nil // an error would be logged for each query
+	}
+	switch state.QType() {
+	case dns.TypeMX, dns.TypeSRV:
+		p.addTargets(m, &q)
+	}
 	of.setMetadata(ctx, table)
 	of.Answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), outcome(table, m)).Inc()
 	if err := state.W.WriteMsg(m); err != nil {

@@ -18,7 +18,7 @@ func (p *Policy) reply(q *Question) (m *dns.Msg, table string) {
 	m = new(dns.Msg).SetReply(state.Req)
 	m.Authoritative = true
 	if q.Found {
-		table = q.Known.Source
+		table = q.Known.SourceOf(state.QType())
 		if state.QClass() == dns.ClassINET {
 			m.Answer = p.records(state.QName(), state.QType(), q.Known)
 		}
@@ -40,8 +40,22 @@ func (p *Policy) header(owner string, rrtype uint16) dns.RR_Header {
 }
 
 // records returns those of known that have the type, for the owner name of the question,
-// which has its case.
+// which has its case. A CNAME record has any type.
 func (p *Policy) records(owner string, qtype uint16, known names.Answer) []dns.RR {
+	rrs := p.addresses(owner, qtype, known)
+	if qtype == dns.TypePTR || qtype == dns.TypeANY {
+		for _, target := range known.PTR {
+			rrs = append(rrs, &dns.PTR{Hdr: p.header(owner, dns.TypePTR), Ptr: target})
+		}
+	}
+	if known.RRs != nil {
+		rrs = p.appendRRs(rrs, owner, known.RRs.Of(qtype))
+	}
+	return rrs
+}
+
+// addresses returns the A and AAAA records of known that have the type.
+func (p *Policy) addresses(owner string, qtype uint16, known names.Answer) []dns.RR {
 	var rrs []dns.RR
 	if qtype == dns.TypeA || qtype == dns.TypeANY {
 		for _, a := range known.V4 {
@@ -56,15 +70,22 @@ func (p *Policy) records(owner string, qtype uint16, known names.Answer) []dns.R
 		}
 		p.order(rrs[before:])
 	}
-	if qtype == dns.TypePTR || qtype == dns.TypeANY {
-		for _, target := range known.PTR {
-			rrs = append(rrs, &dns.PTR{Hdr: p.header(owner, dns.TypePTR), Ptr: target})
-		}
-	}
 	return rrs
 }
 
-// order puts the addresses of one family in the order that the Corefile wants.
+// appendRRs appends copies of records, since plugins above may change them.
+func (p *Policy) appendRRs(rrs []dns.RR, owner string, all []dns.RR) []dns.RR {
+	first := len(rrs)
+	for _, rr := range all {
+		rr = dns.Copy(rr)
+		*rr.Header() = p.header(owner, rr.Header().Rrtype)
+		rrs = append(rrs, rr)
+	}
+	p.order(rrs[first:])
+	return rrs
+}
+
+// order puts the addresses of one family, or other records, in the order that the Corefile wants.
 func (p *Policy) order(rrs []dns.RR) {
 	if p.Shuffle {
 		rand.Shuffle(len(rrs), func(i, j int) { rrs[i], rrs[j] = rrs[j], rrs[i] })

@@ -86,7 +86,7 @@ func (p *Policy) addZone(m *dns.Msg, q *Question) {
 			if !ok {
 				known = a.server(state.W)
 			}
-			m.Extra = append(m.Extra, p.records(server, dns.TypeANY, known)...)
+			m.Extra = append(m.Extra, p.addresses(server, dns.TypeANY, known)...)
 		}
 	case serverLabels:
 		if ours && !q.Found {

@@ -197,5 +197,6 @@ func (w *world) network(id origin.Network, old *Network, withPorts bool) *Networ
 		tables = append(tables, r.table)
 	}
 	n.Directory = names.NewDirectory(tables, n.ports.hosts)
+	w.addRRs(n)
 	return n
 }

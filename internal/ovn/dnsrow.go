@@ -10,13 +10,16 @@ import (
 
 // dnsRow is a row of table DNS, of either database.
 type dnsRow struct {
-	id        ovsdb.UUID
-	table     *names.Table
+	id ovsdb.UUID
+	// table has the addresses, nil for a row of Northbound where Southbound is read.
+	table *names.Table
+	// rrs has the other records, of Northbound only; nil for none.
+	rrs       *names.RRTable
 	owned     string       // options:ovn-owned as it stands
 	datapaths []ovsdb.UUID // Southbound only
 }
 
-// dnsColumns are those that both databases have.
+// dnsColumns are those of addresses, which both databases have.
 func (w *world) dnsColumns(database string) []rows.Column[dnsRow] {
 	return []rows.Column[dnsRow]{
 		rows.Custom("records", func(id ovsdb.UUID, r *dnsRow, row *ovsdb.Row, col int) bool {
@@ -31,11 +34,17 @@ func (w *world) dnsColumns(database string) []rows.Column[dnsRow] {
 			r.table = r.table.Update(records, w.reporter(database, tableDNS, id))
 			return true
 		}),
-		// From OVN 24.03 on.
-		rows.Key("options", "ovn-owned", func(r *dnsRow) *string { return &r.owned }).Optional().Then(func(_ ovsdb.UUID, r *dnsRow) {
-			r.table = r.table.WithOwned(r.owned == "true")
-		}),
 	}
+}
+
+// ownedColumn is options:ovn-owned, from OVN 24.03 on. It stands behind the columns of records.
+func ownedColumn() rows.Column[dnsRow] {
+	return rows.Key("options", "ovn-owned", func(r *dnsRow) *string { return &r.owned }).Optional().Then(func(_ ovsdb.UUID, r *dnsRow) {
+		if r.table != nil {
+			r.table = r.table.WithOwned(r.owned == "true")
+		}
+		r.rrs = r.rrs.WithOwned(r.owned == "true")
+	})
 }
 
 // recordsOf is the column of records of an update.
@@ -49,16 +58,21 @@ func recordsOf(row *ovsdb.Row, col int) names.Records {
 	}}
 }
 
-// countDNS keeps the number of DNS rows and of their records.
+// countDNS keeps the number of DNS rows and of their records. A row that both databases have
+// counts once.
 func (w *world) countDNS(old, next *dnsRow) {
-	if old != nil {
-		w.dnsRows--
-		w.dnsRecords -= old.table.Len()
+	count := func(r *dnsRow, n int) {
+		if r == nil {
+			return
+		}
+		w.dnsRecords += n * r.rrs.Len()
+		if r.table != nil {
+			w.dnsRows += n
+			w.dnsRecords += n * r.table.Len()
+		}
 	}
-	if next != nil {
-		w.dnsRows++
-		w.dnsRecords += next.table.Len()
-	}
+	count(old, -1)
+	count(next, 1)
 }
 
 func (s *southbound) dnsChanged(id ovsdb.UUID, old, next *dnsRow) {

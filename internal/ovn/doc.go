@@ -38,6 +38,7 @@
 //	southbound*, northbound*              the databases; chassis, datapath, binding,
 //	                                      dnsstage, copp, logicalswitch, switchport,
 //	                                      router, dnsrow: one kind of row each
+//	dnsrrs                                the records of DNS rows that are not addresses
 //	world, build, ports                   what is dirty, and the next snapshot
 //	graph, groups, scope                  what routers join
 //	forward, northbound_forward           zones that a network forwards to its own servers

@@ -19,8 +19,9 @@ type Found struct {
 // FoundKey is the context key of a *Found.
 type FoundKey struct{}
 
-// Find reports whether a network has a name, whatever domain completes the hostnames of
-// ports, and caches an exact match. The name is in the form of [Network.Lookup].
+// Find reports whether a network has a name that is no alias, whatever domain completes the
+// hostnames of ports, and caches an exact match. The target of an alias may have to be asked for
+// elsewhere. The name is in the form of [Network.Lookup].
 func (f *Found) Find(s *Snapshot, id origin.Network, name string) bool {
 	own := s.Network(id)
 	if own == nil {
@@ -30,8 +31,8 @@ func (f *Found) Find(s *Snapshot, id origin.Network, name string) bool {
 		*f = Found{s, own, name, m}
 		return true
 	}
-	_, ok := own.Lookup(name, "")
-	return ok
+	a, ok := own.Lookup(name, "")
+	return ok && a.RRs.Alias() == ""
 }
 
 // Lookup is [Scope.Lookup] of a scope of s. It uses what f has cached for that snapshot,

@@ -11,6 +11,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
 var isolationSteps = flag.Int("steps", 40, "changes that TestIsolation makes")
@@ -20,7 +24,7 @@ var isolationSteps = flag.Int("steps", 40, "changes that TestIsolation makes")
 // neither; and after each change the answers are those of a model.
 //
 // Names and IPv4 addresses overlap everywhere. The IPv6 address beside each tells
-// whose it is.
+// whose it is, and so do the texts of TXT records.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	seed := *randomSeed
@@ -101,8 +105,8 @@ func (x *joinedReading) check(t *testing.T, questions []string, allowed *atomic.
 			wide := scope.Joined() != nil
 			for _, name := range questions {
 				a, _ := scope.Lookup(name, "fallback.test.")
-				for _, v6 := range a.V6 {
-					if !before.allow(p.Name, wide, v6.String()) {
+				for _, data := range owners(a) {
+					if !before.allow(p.Name, wide, data) {
 						wrong = append(wrong, fmt.Sprintf("%s, in %s (router scope %v), is told of %s: %s", p.Name, p.SwitchName, wide, name, show(a)))
 					}
 				}
@@ -113,6 +117,17 @@ func (x *joinedReading) check(t *testing.T, questions []string, allowed *atomic.
 	if after := allowed.Load(); after == before && len(wrong) > 0 {
 		t.Errorf("%s:\n%s", x.name, strings.Join(wrong[:min(5, len(wrong))], "\n"))
 	}
+}
+
+// owners are the data of an answer that tell whose it is.
+func owners(a names.Answer) (all []string) {
+	for _, v6 := range a.V6 {
+		all = append(all, v6.String())
+	}
+	for _, rr := range a.RRs.Of(dns.TypeANY) {
+		all = append(all, rr.(*dns.TXT).Txt...)
+	}
+	return all
 }
 
 // rules are, by guest, the data that he may get.
@@ -173,6 +188,7 @@ type modelRow struct {
 	uuid    string
 	on      map[string]bool
 	records map[string]string // a key to its value
+	texts   map[string]string // a key to its TXT record
 }
 
 type modelLink struct{ a, b string }
@@ -272,11 +288,17 @@ func (m *model) plan() func() {
 			}
 			return nbctl("remove Logical_Switch %s dns_records %s", s.uuid, row.uuid)
 		}
-		row := &modelRow{uuid: fmt.Sprintf("%08x-2222-4222-8222-222222222222", m.rand.Uint32()), on: map[string]bool{s.name: true}, records: map[string]string{}}
-		var pairs []string
+		row := &modelRow{uuid: fmt.Sprintf("%08x-2222-4222-8222-222222222222", m.rand.Uint32()), on: map[string]bool{s.name: true}, records: map[string]string{}, texts: map[string]string{}}
+		var pairs, ids []string
 		for range 1 + m.rand.IntN(4) {
 			v4, v6 := m.value()
 			row.records[pickOf(m, modelKeys)] = v4 + " " + v6
+			if m.rand.IntN(2) == 0 {
+				row.texts[pickOf(m, modelKeys)] = fmt.Sprintf("t%d", m.count)
+			}
+		}
+		for k, v := range row.texts {
+			ids = append(ids, fmt.Sprintf(`["dns-txt/%s",%q]`, k, v))
 		}
 		for k, v := range row.records {
 			pairs = append(pairs, fmt.Sprintf("[%q,%q]", k, v))
@@ -284,7 +306,7 @@ func (m *model) plan() func() {
 		m.rows = append(m.rows, row)
 		return func() {
 			m.r.server.Transact(m.r.t, northboundName,
-				rawJSON(fmt.Sprintf(`{"op":"insert","table":"DNS","uuid":%q,"row":{"records":["map",[%s]]}}`, row.uuid, strings.Join(pairs, ","))),
+				rawJSON(fmt.Sprintf(`{"op":"insert","table":"DNS","uuid":%q,"row":{"records":["map",[%s]],"external_ids":["map",[%s]]}}`, row.uuid, strings.Join(pairs, ","), strings.Join(ids, ","))),
 				rawJSON(fmt.Sprintf(`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"mutations":[["dns_records","insert",["uuid",%q]]]}`, s.uuid, row.uuid)))
 		}
 	case 5: // a provider's network, or one no more
@@ -354,6 +376,11 @@ func (m *model) rules() *rules {
 						all[strings.Fields(v)[1]] = true
 					}
 				}
+				for _, v := range row.texts {
+					if row.on[s] {
+						all[v] = true
+					}
+				}
 			}
 		}
 		return all
@@ -371,6 +398,7 @@ func (m *model) rules() *rules {
 // name without data.
 func (m *model) answers(on, name string, northbound bool) []string {
 	names := map[string][]string{} // to values, one for each source
+	texts := map[string][]string{} // likewise
 	var rows []*modelRow
 	for _, row := range m.rows {
 		if row.on[on] {
@@ -380,6 +408,11 @@ func (m *model) answers(on, name string, northbound bool) []string {
 	for _, row := range rows {
 		for k, v := range row.records {
 			names[k+"."] = append(names[k+"."], v)
+		}
+		for k, v := range row.texts {
+			if northbound {
+				texts[k+"."] = append(texts[k+"."], fmt.Sprintf("TXT:%q", v))
+			}
 		}
 	}
 	domain := "fallback.test."
@@ -400,15 +433,17 @@ func (m *model) answers(on, name string, northbound bool) []string {
 		}
 	}
 	exists := func(n string) bool {
-		for have := range names {
-			if have == n || strings.HasSuffix(have, "."+n) {
-				return true
+		for _, all := range []map[string][]string{names, texts} {
+			for have := range all {
+				if have == n || strings.HasSuffix(have, "."+n) {
+					return true
+				}
 			}
 		}
 		return n == "."
 	}
-	if len(names[name]) > 0 {
-		return names[name]
+	if found := together(names[name], texts[name]); len(found) > 0 {
+		return found
 	}
 	if exists(name) {
 		return []string{"empty"}
@@ -416,7 +451,7 @@ func (m *model) answers(on, name string, northbound bool) []string {
 	labels := strings.Split(name, ".")
 	for i := 1; i < len(labels); i++ {
 		if above := strings.Join(labels[i:], "."); above == "" || exists(above) {
-			if found := names["*."+above]; len(found) > 0 {
+			if found := together(names["*."+above], texts["*."+above]); len(found) > 0 {
 				return found
 			}
 			break
@@ -426,6 +461,22 @@ func (m *model) answers(on, name string, northbound bool) []string {
 		return []string{"empty"} // every name has an address in 10.0.0.0/24
 	}
 	return []string{"none"}
+}
+
+// together is each of some values with each of others.
+func together(values, others []string) (all []string) {
+	if len(others) == 0 {
+		return values
+	}
+	if len(values) == 0 {
+		return others
+	}
+	for _, v := range values {
+		for _, o := range others {
+			all = append(all, v+" "+o)
+		}
+	}
+	return all
 }
 
 // compare tells where a snapshot differs from the model.

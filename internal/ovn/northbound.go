@@ -25,10 +25,9 @@ type northbound struct {
 	connection
 	world *world
 
-	switches *rows.Table[logicalSwitch]
-	ports    *rows.Table[switchPort]
-	dhcp     *rows.Table[dhcpOptions]
-	// dns is read without Southbound only, and empty else.
+	switches    *rows.Table[logicalSwitch]
+	ports       *rows.Table[switchPort]
+	dhcp        *rows.Table[dhcpOptions]
 	dns         *rows.Table[dnsRow]
 	routers     *rows.Table[router]
 	routerPorts *rows.Table[routerPort]
@@ -60,17 +59,14 @@ func newNorthbound(w *world) *northbound {
 	n.switches = rows.NewTable(tableSwitch, where, n.switchChanged, w.switchColumns()...)
 	n.ports = rows.NewTable(tableSwitchPort, where, n.portChanged, w.switchPortColumns()...)
 	n.dhcp = rows.NewTable(tableDHCP, where, n.dhcpChanged, w.dhcpColumns()...)
-	n.dns = rows.NewTable(tableDNS, where, n.dnsChanged, w.dnsColumns(northboundName)...)
+	n.dns = rows.NewTable(tableDNS, where, n.dnsChanged, w.northboundDNSColumns()...)
 	var routersWhere []ovsdb.Condition
 	if w.sb != nil {
 		routersWhere = []ovsdb.Condition{} // none until setRouterConditions or setConditions
 	}
 	n.routers = rows.NewTable(tableRouter, routersWhere, n.routerChanged, routerColumns()...)
 	n.routerPorts = rows.NewTable(tableRouterPort, routersWhere, n.routerPortChanged, routerPortColumns()...)
-	n.tables = rows.Tables{n.ports, n.dhcp, n.switches, n.routerPorts, n.routers}
-	if w.sb == nil {
-		n.tables = rows.Tables{n.ports, n.dhcp, n.dns, n.switches, n.routerPorts, n.routers}
-	}
+	n.tables = rows.Tables{n.ports, n.dhcp, n.dns, n.switches, n.routerPorts, n.routers}
 	return n
 }
 

@@ -160,7 +160,7 @@ func (n *northbound) covers(id origin.Network) bool {
 	if s == nil {
 		return true // there is none, or it is gone
 	}
-	if !n.acknowledged.coverage.hasAll(tableSwitchPort, s.ports) || n.world.sb == nil && !n.acknowledged.coverage.hasAll(tableDNS, s.dnsRows) {
+	if !n.acknowledged.coverage.hasAll(tableSwitchPort, s.ports) || !n.acknowledged.coverage.hasAll(tableDNS, s.dnsRows) {
 		return false
 	}
 	if !n.coversRouters(s) {

@@ -176,7 +176,7 @@ type chaos struct {
 	r    *rig
 	rand *rand.Rand
 	// ports and switches that are there, in each database.
-	sbPorts, nbPorts, datapaths, dns, lrps []string
+	sbPorts, nbPorts, datapaths, dns, nbDNS, lrps []string
 }
 
 const (
@@ -266,6 +266,13 @@ func (w *chaos) key() string {
 	return w.pick(w.host(), w.host()+".x", fmt.Sprintf("%d.0.0.10.in-addr.arpa", w.rand.IntN(12)), "a..b")
 }
 
+// rrKey and rrValue are of external_ids of a DNS row.
+func (w *chaos) rrKey() string {
+	return w.pick("dns-cname", "dns-mx", "dns-txt", "dns-a") + "/" + w.pick("*.", "") + w.key()
+}
+
+func (w *chaos) rrValue() string { return w.pick("vm1.x", "1 vm2", "a..b", "2 vm1\n3 vm2") }
+
 func (w *chaos) records() string {
 	m := map[string]string{}
 	for range 1 + w.rand.IntN(3) {
@@ -283,7 +290,24 @@ func (w *chaos) records() string {
 }
 
 func (w *chaos) step() {
-	switch n := w.rand.IntN(18); n {
+	switch n := w.rand.IntN(21); n {
+	case 18, 19: // a DNS row of Northbound has other records that are not addresses
+		if len(w.nbDNS) > 0 {
+			id := w.pick(w.nbDNS...)
+			key := w.rrKey()
+			w.nb(`{"op":"mutate","table":"DNS","where":[["_uuid","==",["uuid",%q]]],"mutations":[["external_ids","delete",["set",[%q,%q]]],["external_ids","insert",["map",[[%q,%q]]]]]}`,
+				id, w.rrKey(), key, key, w.rrValue())
+		}
+	case 20: // it has all of them anew, is for a switch or not, or somebody owns it
+		if len(w.nbDNS) > 0 {
+			id := w.pick(w.nbDNS...)
+			where := fmt.Sprintf(`"table":"DNS","where":[["_uuid","==",["uuid",%q]]]`, id)
+			w.nb("%s", w.pick(
+				fmt.Sprintf(`{"op":"update",%s,"row":{"external_ids":["map",[[%q,%q],["other","x"]]]}}`, where, w.rrKey(), w.rrValue()),
+				fmt.Sprintf(`{"op":"update",%s,"row":{"external_ids":["map",[]]}}`, where),
+				fmt.Sprintf(`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"mutations":[["dns_records","insert",["uuid",%q]]]}`, switchID(w.rand.IntN(switchCount)), id),
+				fmt.Sprintf(`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"mutations":[["dns_records","delete",["uuid",%q]]]}`, switchID(w.rand.IntN(switchCount)), id)))
+		}
 	case 16: // a router has another name
 		i := switchCount + w.rand.IntN(routerCount)
 		name := fmt.Sprintf("r%d", w.rand.IntN(4))
@@ -356,9 +380,11 @@ func (w *chaos) step() {
 		i := w.rand.IntN(switchCount)
 		w.nb(`{"op":"update","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"row":{"other_config":["map",[[%q,%q]]],"external_ids":["map",[["dns_domain","ids.test"]]]}}`,
 			switchID(i), w.pick("dns_domain", "x"), w.pick("a.test", "B.test", ""))
-		w.nb(`{"op":"insert","table":"DNS","uuid-name":"d","row":{"records":["map",[["%s","10.0.0.5"]]]}},`+
-			`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"mutations":[["dns_records","insert",["named-uuid","d"]]]}`,
-			w.host(), switchID(w.rand.IntN(switchCount)))
+		id := fmt.Sprintf("44444444-4444-4444-8444-%012d", len(w.nbDNS))
+		w.nbDNS = append(w.nbDNS, id)
+		w.nb(`{"op":"insert","table":"DNS","uuid":%q,"row":{"records":["map",[["%s","10.0.0.5"]]],"external_ids":["map",[[%q,%q]]]}},`+
+			`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"mutations":[["dns_records","insert",["uuid",%q]]]}`,
+			id, w.host(), w.rrKey(), w.rrValue(), switchID(w.rand.IntN(switchCount)), id)
 	case 14: // a switch and a router are joined, or have something between them
 		i := w.rand.IntN(100)
 		w.nb(`{"op":"insert","table":"Logical_Router_Port","uuid-name":"p","row":{"name":"lrp%d","mac":"02:00:00:00:00:09","networks":["set",["10.9.0.%d/24","fd09::%d/64"]],"peer":"lrp%d"}},`+

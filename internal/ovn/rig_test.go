@@ -300,7 +300,7 @@ func inspect(d *names.Directory) (known []string, structure string) {
 	var walk func(v reflect.Value)
 	walk = func(v reflect.Value) {
 		switch v.Kind() {
-		case reflect.Pointer:
+		case reflect.Pointer, reflect.Interface:
 			if !v.IsNil() {
 				walk(v.Elem())
 			}

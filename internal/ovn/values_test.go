@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/miekg/dns"
+
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
@@ -121,7 +123,12 @@ func show(a names.Answer) string {
 	for _, addr := range a.V6 {
 		all = append(all, addr.String())
 	}
-	return strings.Join(append(all, a.PTR...), " ")
+	all = append(all, a.PTR...)
+	for _, rr := range a.RRs.Of(dns.TypeANY) {
+		data := strings.TrimPrefix(rr.String(), rr.Header().String())
+		all = append(all, dns.TypeToString[rr.Header().Rrtype]+":"+strings.ReplaceAll(data, " ", "/"))
+	}
+	return strings.Join(all, " ")
 }
 
 // plain is a name without escapes.

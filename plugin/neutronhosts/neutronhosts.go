@@ -74,7 +74,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	}
 	known, found := n.Lookup(qname, h.Domain)
 	return h.Answer(ctx, self, h.Next, authority.Question{
-		State: state, Zone: zone, Known: known, Found: found, Time: n.Time,
+		State: state, Zones: h.Zones, Zone: zone, Known: known, Found: found, Time: n.Time,
 		Asker: authority.Asker{Scope: n.Scope, Domain: h.domainOf(n), Origin: o},
 	})
 }

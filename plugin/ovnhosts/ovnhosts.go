@@ -109,8 +109,8 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	return h.Answer(ctx, self, h.Next, authority.Question{
-		State: state, Zone: zone, Known: known, Found: found, Time: snapshot.Time,
-		Asker: authority.Asker{Scope: a.scope.Scope, Domain: a.domain, Origin: a.origin},
+		State: state, Zones: h.Zones, Zone: zone, Known: known, Found: found, Time: snapshot.Time,
+		Asker: authority.Asker{Scope: a.scope.Scope, Domain: a.domain, Origin: a.origin, Unread: a.unread},
 	})
 }
 

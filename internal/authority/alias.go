@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package authority
+
+import (
+	"context"
+
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/pkg/upstream"
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/ovn/names"
+)
+
+// maxChain is how many CNAME records are followed, and how many lookups may be nested in one
+// another: as many as *file* of CoreDNS takes (plugin/file/lookup.go).
+const maxChain = 8
+
+// withoutAliasAtApex returns the question without a CNAME record of its name where there can be
+// none: at the apex of the asker's domain, which has SOA and NS records (RFC 2181, section 10.1).
+func (q *Question) withoutAliasAtApex() Question {
+	out := *q
+	if out.Known.RRs.Alias() != "" && out.State.Name() == out.Asker.Domain {
+		out.Known.RRs = nil
+	}
+	return out
+}
+
+// target returns the canonical target that the answer to a question goes on with, "" for none.
+func (q *Question) target() string {
+	if qtype := q.State.QType(); !q.Found || q.State.QClass() != dns.ClassINET || qtype == dns.TypeCNAME || qtype == dns.TypeANY {
+		return ""
+	}
+	return q.Known.RRs.Alias()
+}
+
+// follow completes the reply to a question for an alias: with what the targets have in the
+// asker's scope, and behind that with what the server finds if names may be passed on and
+// the query asks for recursion. It reports whether there is an answer; there is none if the aliases
+// lead nowhere, or nobody can tell.
+func (p *Policy) follow(ctx context.Context, q Question, m *dns.Msg) bool {
+	for links := 0; q.target() != ""; links++ {
+		if links == maxChain {
+			return false
+		}
+		cname, ok := m.Answer[len(m.Answer)-1].(*dns.CNAME)
+		if !ok {
+			return false
+		}
+		next, local := p.next(&q, cname.Target)
+		if !local {
+			return p.lookUp(ctx, &q, cname.Target, m)
+		}
+		if !next.Found && q.Asker.Unread {
+			return false
+		}
+		part, _ := p.reply(&next)
+		m.Answer = append(m.Answer, part.Answer...)
+		m.Ns, m.Extra, m.Rcode = part.Ns, part.Extra, part.Rcode
+		q = next
+	}
+	return true
+}
+
+// next returns the question for the target of an alias. It reports whether the answer is for us
+// to give.
+func (p *Policy) next(q *Question, target string) (next Question, local bool) {
+	next = *q
+	next.State = q.State.NewWithQuestion(target, q.State.QType())
+	qname := next.State.Name()
+	next.Zone, next.Known, next.Found = plugin.Zones(q.Zones).Matches(qname), names.Answer{}, false
+	if next.Zone == "" || qname == "." {
+		return next, false
+	}
+	next.Known, next.Found = q.Asker.Scope.Lookup(qname, p.Domain)
+	next = next.withoutAliasAtApex()
+	return next, next.Found || p.route(&q.Asker, qname, q.State.QType()) == toHere
+}
+
+// lookUp completes the reply to a question for an alias with what the server finds for its
+// target. The lookup goes through the chains once more, as that of the same asker.
+func (p *Policy) lookUp(ctx context.Context, q *Question, target string, m *dns.Msg) bool {
+	if !q.State.Req.RecursionDesired {
+		return true // whoever asks so follows by himself
+	}
+	nested, _ := ctx.Value(dnsserver.LoopKey{}).(int)
+	if nested >= maxChain {
+		return false
+	}
+	ctx = context.WithValue(ctx, dnsserver.LoopKey{}, nested+1)
+	found, err := upstream.New().Lookup(ctx, q.State, target, q.State.QType())
+	if err != nil || found == nil || found.Rcode == dns.RcodeServerFailure {
+		return false
+	}
+	m.Answer = append(m.Answer, found.Answer...)
+	m.Ns, m.Truncated = found.Ns, found.Truncated
+	if found.Rcode == dns.RcodeNameError {
+		m.Rcode = dns.RcodeNameError // that of the last name (RFC 6604, section 3)
+	}
+	// Anything else, such as REFUSED for a target in no server block, leaves the alias as the
+	// answer, and the asker may follow by himself.
+	return true
+}
