@@ -76,10 +76,10 @@ lab_packages() {
 	# os-ken is another controller; dnsperf makes the load of the benchmarks; dhclient runs in
 	# guests, as do BIND, unbound, dnsmasq and the C library musl; debootstrap makes a Debian
 	# with systemd for a container; fstrm-bin collects dnstap, jq searches a trail. rpz is
-	# compared with BIND.
+	# compared with BIND. Prometheus scrapes, and has the alerts.
 	install ovn-central ovn-host openvswitch-switch bind9-dnsutils iproute2 ethtool \
 		procps util-linux gcc libc6-dev systemd ca-certificates python3-os-ken dnsperf debootstrap \
-		isc-dhcp-client fstrm-bin jq bind9 unbound dnsmasq-base musl-tools
+		isc-dhcp-client fstrm-bin jq bind9 unbound dnsmasq-base musl-tools prometheus
 }
 
 case "${1-}" in
