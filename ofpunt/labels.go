@@ -5,11 +5,14 @@ package ofpunt
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/coredns/caddy"
 	"github.com/coredns/caddy/caddyfile"
 
 	"github.com/puntdns/puntdns/internal/origin"
@@ -235,7 +238,8 @@ func checkLabelsWithoutDatabase(blocks []*block) error {
 
 // namedLabels returns the labels that a block names, in whatever directive but ofpunt, whose limits
 // are of guests and not of queries: its queries need no others. If the block computes names of
-// labels, it may mean each one.
+// labels, or has a plugin that may read labels which the Corefile does not name, each one may be
+// meant.
 func namedLabels(block caddyfile.ServerBlock) (named []label) {
 	texts := make(map[string]bool)
 	for directive, tokens := range block.Tokens {
@@ -248,7 +252,7 @@ func namedLabels(block caddyfile.ServerBlock) (named []label) {
 			}
 		}
 	}
-	all := computesLabels(block)
+	all := computesLabels(block) || slices.ContainsFunc(slices.Collect(maps.Keys(block.Tokens)), isForeign)
 	for _, l := range labels {
 		if all || texts[l.name] {
 			named = append(named, l)
@@ -260,6 +264,21 @@ func namedLabels(block caddyfile.ServerBlock) (named []label) {
 		}
 	}
 	return named
+}
+
+// isForeign reports whether a directive is of a plugin that is neither CoreDNS's nor of this
+// project. Which labels its code reads is not known.
+func isForeign(directive string) bool {
+	setup, err := caddy.DirectiveAction("dns", directive)
+	if err != nil {
+		return false // a directive of the parser
+	}
+	return isForeignCode(runtime.FuncForPC(reflect.ValueOf(setup).Pointer()).Name())
+}
+
+// isForeignCode is isForeign by the name of the setup function, with its package.
+func isForeignCode(function string) bool {
+	return !strings.HasPrefix(function, "github.com/coredns/coredns/") && !strings.HasPrefix(function, "github.com/puntdns/puntdns/")
 }
 
 // computesLabels reports whether a plugin of the block reads a label whose name is no text in

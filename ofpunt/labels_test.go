@@ -136,6 +136,28 @@ type attributes map[string]string
 func (a attributes) Routers() string              { return a["router"] }
 func (a attributes) ExternalID(key string) string { return a["id "+key] }
 
+// The labels that a plugin of somebody else reads are not known.
+func TestIsForeign(t *testing.T) {
+	for _, tt := range []struct {
+		setup string
+		want  bool
+	}{
+		{"github.com/coredns/coredns/plugin/forward.setup", false},
+		{"github.com/puntdns/puntdns/plugin/rpz.setup", false},
+		{"github.com/coredns/policy/plugin/opa.setup", true},
+		{"example.org/hellodns/hello.setup", true},
+	} {
+		if got := isForeignCode(tt.setup); got != tt.want {
+			t.Errorf("%s: %v", tt.setup, got)
+		}
+	}
+	for _, directive := range []string{name, "forward", "import", "nobody"} {
+		if isForeign(directive) {
+			t.Errorf("%s counts as somebody else's", directive)
+		}
+	}
+}
+
 func TestLabelValues(t *testing.T) {
 	known := &origin.Origin{
 		Bridge: "br-int", InPort: 7, VLAN: 5, Network: origin.Network{0: 1}, Switch: "red", Port: "vm1", MAC: origin.MAC{5: 9},

@@ -130,11 +130,17 @@ func start(t *testing.T, l *lab.Lab, text string) *server {
 // launch is start with a node, and a name for Corefile and log.
 func launch(t *testing.T, l *lab.Lab, n *lab.Node, name, text string) *server {
 	t.Helper()
+	return launchBinary(t, l, n, puntdns, name, text)
+}
+
+// launchBinary is launch of another binary than the one under test.
+func launchBinary(t *testing.T, l *lab.Lab, n *lab.Node, binary, name, text string) *server {
+	t.Helper()
 	s := &server{t: t, l: l, node: n, path: l.WriteFile("Corefile."+name, corefileOf(l, n, text)), metricsAt: metricsAddr}
 	if before, err := os.ReadFile(filepath.Join(n.Dir, name+".log")); err == nil {
 		s.earlier = len(before)
 	}
-	s.Process = n.Start(name, []string{"GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=100"}, puntdns, "-conf", s.path)
+	s.Process = n.Start(name, []string{"GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=100"}, binary, "-conf", s.path)
 	t.Cleanup(func() {
 		// A subtest may have had the server last.
 		if s.t = t; !t.Failed() {

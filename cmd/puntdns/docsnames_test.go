@@ -145,7 +145,7 @@ func TestDocumentedPaths(t *testing.T) {
 				t.Errorf("%s: no file for the link %s", doc, link)
 			}
 		}
-		for _, path := range found("`((?:cmd|deploy|docs|internal|ofpunt|plugin|test)/[\\w./-]*)`", string(b)) {
+		for _, path := range found("`((?:cmd|deploy|docs|internal|ofpunt|plugin|plugins|test)/[\\w./-]*)`", string(b)) {
 			// A label of metadata looks like a path, too.
 			if label := regexp.MustCompile(`^ofpunt/(?:[a-z-]+|external-id/.+)$`).MatchString(path); !label && !exists(filepath.Join("../..", path)) {
 				t.Errorf("%s: there is no %s", doc, path)
