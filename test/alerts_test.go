@@ -170,15 +170,17 @@ func once(fault func()) func() { return sync.OnceFunc(fault) }
 
 // alertRig is a puntdns with guests that ask all the time, and what its faults need.
 type alertRig struct {
-	t                *testing.T
-	l                *lab.Lab
-	s                *server
-	m                *monitor
-	red1, red2, red3 *lab.Guest
-	upstream         *lab.DNSServer
-	sb, ovs, mgmt    *lab.Gate
-	held             chan struct{} // closed when the upstream is to answer what it holds
-	text             string
+	t *testing.T
+	l *lab.Lab
+	s *server
+	m *monitor
+	// blue asks all the time until stopLoad; the others have faults.
+	blue, red1, red2, red3 *lab.Guest
+	stopLoad               func()
+	upstream               *lab.DNSServer
+	held                   chan struct{} // closed when the upstream is to answer what it holds
+	sb, ovs, mgmt          *lab.Gate
+	text                   string // of the Corefile
 }
 
 const alertController = 4242
@@ -198,7 +200,7 @@ func newAlertRig(t *testing.T) *alertRig {
 	l.AddDNS(map[string]string{"db.internal": "10.0.2.99"}, "blue")
 	r := &alertRig{t: t, l: l, held: make(chan struct{})}
 	r.red1, r.red2, r.red3 = guest("red", 1), guest("red", 2), guest("red", 3)
-	blue := guest("blue", 1)
+	r.blue = guest("blue", 1)
 	l.Sync()
 	gate := func(name, to string) *lab.Gate {
 		g := l.Gate("unix:" + l.Dir + "/" + name + ".gate")
@@ -217,7 +219,9 @@ func newAlertRig(t *testing.T) *alertRig {
         rate off
         max_concurrent 40 12
         limit ofpunt/port ` + r.red1.Port + ` {
-            rate 50 50
+            rate 10 10
+        }
+        limit ofpunt/port ` + r.red2.Port + ` {
             tcp_connections 4
         }
         metrics network
@@ -239,7 +243,7 @@ func newAlertRig(t *testing.T) *alertRig {
 	r.s = start(t, l, r.text)
 	r.m = scraped(t, l)
 	r.s.ready(200)
-	r.load(blue)
+	r.load()
 	return r
 }
 
@@ -259,12 +263,14 @@ func (r *alertRig) serveUpstream() {
 	}))
 }
 
-// load has a guest ask over UDP and TCP until the end of the test, names that the databases, the
+// load has a guest ask over UDP and TCP until stopLoad, names that the databases, the
 // cache and the upstream know.
-func (r *alertRig) load(g *lab.Guest) {
+func (r *alertRig) load() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
-	r.t.Cleanup(func() { cancel(); done.Wait() })
+	r.stopLoad = func() { cancel(); done.Wait() }
+	r.t.Cleanup(r.stopLoad)
+	g := r.blue
 	done.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
 			for _, name := range []string{"db.internal.", "cached.example.", fmt.Sprintf("n%d.example.", i)} {
@@ -354,7 +360,7 @@ func TestAlerts(t *testing.T) {
 
 	m.raises("PuntdnsGuestOverLimit", once(func() { r.send(r.red1, "db.internal.", 300) }))
 	r.s.log(`\[WARNING\] plugin/ofpunt: Bridge br-int: port "` + r.red1.Port + `" of switch "red" was refused \d+ packets over rate`)
-	m.raises("PuntdnsTCPAtLimit", once(func() { r.connect(r.red1, 12) }))
+	m.raises("PuntdnsTCPAtLimit", once(func() { r.connect(r.red2, 12) }))
 	m.raises("PuntdnsOverload", once(func() {
 		r.send(r.red2, "held", 12)
 		r.send(r.red3, "held", 12)
@@ -410,6 +416,25 @@ func TestAlerts(t *testing.T) {
 
 	r.checkMetrics(t)
 	r.checkPanels(t)
+	const byNetwork = "coredns_ofpunt_network_queries_total"
+	if r.s.metric(byNetwork, "switch", "blue", "result", "answered") == 0 {
+		t.Errorf("no query of the network is counted\n%s", r.s.metrics())
+	}
+	r.stopLoad()
+	r.blue.Remove()
+	l.Eventually("the series of a network go with its last guest", func() error {
+		for _, f := range r.s.families() {
+			for _, metric := range f.GetMetric() {
+				if labelled(metric, []string{"switch", "blue"}) {
+					return errors.New(f.GetName())
+				}
+			}
+		}
+		return nil
+	})
+	if len(r.s.families()[byNetwork].GetMetric()) != 4 {
+		t.Errorf("the other network has no series\n%s", r.s.metrics())
+	}
 	m.raises("PuntdnsDown", once(func() {
 		_ = r.s.Kill() // says that it was killed
 	}))
