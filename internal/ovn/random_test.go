@@ -295,7 +295,7 @@ func (w *chaos) step() {
 		if len(w.nbDNS) > 0 {
 			id := w.pick(w.nbDNS...)
 			key := w.rrKey()
-			w.nb(`{"op":"mutate","table":"DNS","where":[["_uuid","==",["uuid",%q]]],"mutations":[["external_ids","delete",["set",[%q,%q]]],["external_ids","insert",["map",[[%q,%q]]]]]}`,
+			w.nb(`{"op":"mutate","table":"DNS","where":[["_uuid","==",["uuid",%q]]],"mutations":[["external_ids","delete",["set",[%q]]],["external_ids","delete",["set",[%q]]],["external_ids","insert",["map",[[%q,%q]]]]]}`,
 				id, w.rrKey(), key, key, w.rrValue())
 		}
 	case 20: // it has all of them anew, is for a switch or not, or somebody owns it
