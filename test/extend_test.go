@@ -79,7 +79,7 @@ func documentedFiles(t *testing.T) (files map[string]string, lines []string) {
 	for _, m := range regexp.MustCompile("(?s)```go\n// (\\S+)\n(.*?)```").FindAllStringSubmatch(text, -1) {
 		files[m[1]] = m[2]
 	}
-	for _, m := range regexp.MustCompile("(?m)^([a-z]+:github.com/puntdns/\\S+)$").FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^([a-z]+:github.com/puntdns/\S+)$`).FindAllStringSubmatch(text, -1) {
 		lines = append(lines, m[1])
 	}
 	if len(files) != 2 || len(lines) != 2 {
