@@ -203,3 +203,32 @@ func TestTransferMessages(t *testing.T) {
 		})
 	}
 }
+
+// Whatever a guest puts into the record, it is judged without a panic, and the query stays as it
+// is.
+func FuzzTSIG(f *testing.F) {
+	m := new(dns.Msg).SetQuestion("a.", dns.TypeA)
+	m.SetTsig("red.", dns.HmacSHA256, 300, 1_700_000_000)
+	signed, _, err := dns.TsigGenerate(m, redKey, "", false)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(signed)
+	f.Add(signed[:len(signed)-20])
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		x := new(Exchange)
+		x.payload = payload
+		if len(payload) < headerLen || !wellFormed(payload) || x.request.Unpack(payload) != nil {
+			return
+		}
+		before := bytes.Clone(payload)
+		x.SetKeys(map[string]string{"red.": redKey})
+		if !bytes.Equal(payload, before) {
+			t.Error("the query has changed")
+		}
+		// It is long ago that the seed was signed, so no change to it makes it right.
+		if s := x.signer.Load(); s != nil && s.status == nil {
+			t.Error("it is taken for right")
+		}
+	})
+}
