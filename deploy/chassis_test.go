@@ -73,26 +73,26 @@ func (c *chassis) flows() string {
 	return c.sh("ovs-ofctl -O OpenFlow15 dump-flows br-int cookie=0x70646e0000000000/0xffffff0000000000 | grep -c cookie= || true")
 }
 
-// built is a binary that is being made.
+// built are the binaries of a version that are being made.
 type built struct {
-	path string
+	dir  string
 	done chan struct{} // closed at the end
 	err  error         // valid then
 }
 
-// build begins to make the binary that the Makefile makes, of several versions one after
+// build begins to make the binaries that the Makefile makes, of several versions one after
 // the other: the container boots meanwhile.
 func build(t *testing.T, versions ...string) []*built {
 	t.Helper()
 	var all []*built
 	for range versions {
-		b := &built{path: filepath.Join(t.TempDir(), "puntdns"), done: make(chan struct{})}
+		b := &built{dir: t.TempDir(), done: make(chan struct{})}
 		t.Cleanup(func() { <-b.done })
 		all = append(all, b)
 	}
 	go func() {
 		for i, b := range all {
-			cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+versions[i], "-o", b.path, "../cmd/puntdns")
+			cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+versions[i], "-o", b.dir+"/", "../cmd/puntdns", "../cmd/puntctl")
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				b.err = fmt.Errorf("go build: %w\n%s", err, out)
@@ -103,13 +103,15 @@ func build(t *testing.T, versions ...string) []*built {
 	return all
 }
 
-// binary waits for the end and returns the path.
-func (b *built) binary(t *testing.T) string {
-	t.Helper()
+// copyTo waits for the end, and copies the binaries into the folder bin of a chassis.
+func (b *built) copyTo(c *chassis) {
+	c.t.Helper()
 	if <-b.done; b.err != nil {
-		t.Fatal(b.err)
+		c.t.Fatal(b.err)
 	}
-	return b.path
+	for _, name := range []string{"puntdns", "puntctl"} {
+		c.copy(filepath.Join(b.dir, name), "bin/"+name)
+	}
 }
 
 // TestChassis follows the steps of puntdns.service on a Debian with systemd, from the
@@ -120,7 +122,7 @@ func TestChassis(t *testing.T) {
 	for _, name := range []string{"puntdns.service", "puntdns.sysusers", "puntdns.tmpfiles", "puntdns-sockets.conf"} {
 		c.copy(name, "deploy/"+name)
 	}
-	c.copy(binaries[0].binary(t), "bin/puntdns")
+	binaries[0].copyTo(c)
 	c.copy("../Corefile.example", "Corefile.example")
 	c.sh("mkdir -p /etc/sysusers.d") // the install makes it where it is missing
 	before := c.sh("find /etc /usr/local -xdev | sort")
@@ -189,7 +191,7 @@ func TestChassis(t *testing.T) {
 
 	t.Run("an upgrade", func(t *testing.T) {
 		c := c.of(t)
-		c.copy(binaries[1].binary(t), "bin/puntdns")
+		binaries[1].copyTo(c)
 		c.sh(steps(t, "To upgrade it"))
 		c.served()
 		if got := c.sh("/proc/$(systemctl show --value --property MainPID puntdns)/exe -version"); !strings.HasPrefix(got, "puntdns-1.2.4 ") {

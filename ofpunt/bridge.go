@@ -131,6 +131,16 @@ type bridge struct {
 	// it.
 	controllerID uint16
 
+	// told is what the session has told of itself, for an operator; nil without one. failure is why
+	// there is none, and localFailure why the local database is not read; nil if neither.
+	told         atomic.Pointer[sessionState]
+	failure      atomic.Pointer[error]
+	localFailure atomic.Pointer[error]
+	// hits are the counters of the flows.
+	hits hitCounter
+	// unmetered is why limits are not enforced, empty if they are; the session's goroutine has it.
+	unmetered string
+
 	// wake tells the session that the server or the view of the local database is another.
 	wake chan struct{} // capacity 1
 	// withdraw has the session withdraw the flows, and close what is sent when they are gone.
@@ -161,7 +171,7 @@ func newBridge(name string) *bridge {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &bridge{
 		name: name, tally: metric.NewTally(name), cancel: cancel, ctx: ctx, controllerID: newControllerID(),
-		wake: make(chan struct{}, 1), withdraw: make(chan chan struct{}),
+		wake: make(chan struct{}, 1), withdraw: make(chan chan struct{}), hits: newHitCounter(),
 	}
 	b.punts = punt.NewIntake(b.puntBridge())
 	metric.Connected.WithLabelValues(name).Set(0)
@@ -299,12 +309,17 @@ func (b *bridge) run(ctx context.Context) {
 		placed, up := b.placed.Load(), false
 		err := b.connect(ctx, &options, func() {
 			up = true
+			b.failure.Store(nil)
 			metric.Connected.WithLabelValues(b.name).Set(1)
 			if !refusing {
 				log.Infof("Bridge %s: connected to %s", b.name, options.OpenFlow)
 			}
 		})
 		err = explain(err)
+		b.told.Store(nil)
+		if err != nil {
+			b.failure.Store(&err)
+		}
 		refusing = up && b.placed.Load() == placed && !errors.Is(err, errOptions)
 		metric.Connected.WithLabelValues(b.name).Set(0)
 		b.zeroFlowMetrics()

@@ -193,7 +193,7 @@ func (in *instance) build() error {
 		}
 		in.servers = append(in.servers, s)
 	}
-	return nil
+	return in.checkControl()
 }
 
 // takeOver has this instance's servers answer for the bridges. It is the last stage of
@@ -201,13 +201,11 @@ func (in *instance) build() error {
 func (in *instance) takeOver() error {
 	serving.Lock()
 	defer serving.Unlock()
-	for _, s := range in.servers {
-		if err := s.open(); err != nil {
-			for _, t := range in.servers {
-				t.close()
-			}
-			return err
+	if err := in.open(); err != nil {
+		for _, s := range in.servers {
+			s.close()
 		}
+		return err
 	}
 	for _, s := range in.servers {
 		s.awaitNewDatabases()
@@ -216,6 +214,17 @@ func (in *instance) takeOver() error {
 	}
 	serving.instance = in
 	return nil
+}
+
+// open acquires the databases of the servers, and the control socket. A first start does not
+// fail where another process has that: it may be handing over.
+func (in *instance) open() error {
+	for _, s := range in.servers {
+		if err := s.open(); err != nil {
+			return err
+		}
+	}
+	return useControl(controlPath(in.servers), serving.instance == nil)
 }
 
 // undoTakeOver shuts this instance down after a start that has failed behind its takeOver, unless
@@ -248,6 +257,9 @@ func (in *instance) rollBack() error {
 	for _, s := range in.servers {
 		s.setPluginEnabled()
 	}
+	if err := useControl(controlPath(in.servers), true); err != nil {
+		log.Warningf("Control socket: %v", err)
+	}
 	if failed == in {
 		return nil
 	}
@@ -275,6 +287,9 @@ func (in *instance) stop() error {
 	}
 	in.shutDown(successor)
 	in.released = true
+	if successor == nil {
+		_ = useControl("", false) // to close it never fails
+	}
 	return nil
 }
 

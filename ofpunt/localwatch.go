@@ -98,7 +98,9 @@ func (b *bridge) followLocal(ctx context.Context, o *bridgeOptions) error {
 		notify(b.wake)
 	}, func(err error) {
 		b.ports.SetDatabaseUp(err == nil)
+		b.localFailure.Store(nil)
 		if err != nil {
+			b.localFailure.Store(&err)
 			metric.LocalDatabaseUp.WithLabelValues(b.name).Set(0)
 			log.Warningf("Bridge %s: local Open_vSwitch database %s: %v", b.name, o.OVSDB, err)
 		} else {

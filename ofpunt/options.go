@@ -64,6 +64,8 @@ type bridgeOptions struct {
 	// NetworkMetrics is set if metrics count by network, too.
 	NetworkMetrics bool
 	TLS            endpoint.TLSFiles
+	// Control is the path of the control socket, empty for none.
+	Control string
 }
 
 // overloadPolicy is what a query over a limit gets.
@@ -180,6 +182,7 @@ var properties = map[string]func(*bridgeOptions, []string) error{
 	"cache_scope":    parseCacheScope,
 	"cache_share":    parseCacheShare,
 	"metrics":        parseMetrics,
+	"control":        parseControl,
 }
 
 func oneEndpoint(args []string) (endpoint.Endpoint, error) {

@@ -39,6 +39,9 @@ func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, datab
 	if err != nil {
 		return nil, err
 	}
+	if err := tryControl(servers); err != nil {
+		return nil, err
+	}
 	serving.Lock()
 	abandoned := abandonedBridge(serving.instance, servers)
 	serving.Unlock()

@@ -20,6 +20,10 @@ type reporter struct {
 	placed *atomic.Int64
 	// rateDropped takes note of packets of guests that the switch has dropped by rate.
 	rateDropped func(map[flows.GuestKey]uint64)
+	// last is the last report of that kind, and unmetered is why limits are not enforced, empty
+	// if they are.
+	last      flows.Placed
+	unmetered *string
 	// options are those of the server whose flows are installed.
 	options *bridgeOptions
 }
@@ -70,10 +74,13 @@ func (r *reporter) report(c flows.Report) {
 	case flows.RenewFailed:
 		r.warningf("renewing the punt: %v", c.Err)
 	case flows.MetersRefused:
+		*r.unmetered = c.Err.Error()
 		r.warningf("rate is not enforced: %v", c.Err)
 	case flows.MetersShort:
+		*r.unmetered = fmt.Sprintf("there is room for %d meters, for a part of the guests", c.Room)
 		r.warningf("rate is not enforced for some guests: there is room for %d meters", c.Room)
 	case flows.MetersEnforced:
+		*r.unmetered = ""
 		r.infof("rate is enforced again")
 	case flows.Dropped:
 		metric.RateDrops.WithLabelValues(r.name).Add(float64(c.Packets))
@@ -86,6 +93,7 @@ func (r *reporter) report(c flows.Report) {
 
 // placedFlows shows that the flows are in place, and logs it where that is new.
 func (r *reporter) placedFlows(p flows.Placed) {
+	r.last = p
 	metric.Flows.WithLabelValues(r.name).Set(float64(p.Flows))
 	metric.Guests.WithLabelValues(r.name).Set(float64(p.Guests))
 	switch {

@@ -34,6 +34,8 @@ type session struct {
 	// desired says which flows there should be; reporter logs and counts what comes of it.
 	desired  desired
 	reporter reporter
+	// since is when the connection was opened.
+	since time.Time
 	// loggedErrors are the names of the switch's errors that were logged; the reader's.
 	loggedErrors map[string]bool
 }
@@ -41,9 +43,9 @@ type session struct {
 // newSession returns the session of a connection whose handshake is done.
 func newSession(b *bridge, conn *openflow.Conn, controllerID uint16) (*session, error) {
 	s := &session{
-		bridge: b, tally: b.tally, conn: conn,
+		bridge: b, tally: b.tally, conn: conn, since: time.Now(),
 		desired:      desired{controllerID: controllerID},
-		reporter:     reporter{name: b.name, readiness: &b.readiness, placed: &b.placed, rateDropped: b.rateDropped},
+		reporter:     reporter{name: b.name, readiness: &b.readiness, placed: &b.placed, rateDropped: b.rateDropped, unmetered: &b.unmetered},
 		loggedErrors: map[string]bool{},
 	}
 	s.flows = flows.NewReconciler(conn, &b.flows, s.reporter.report)
@@ -108,6 +110,7 @@ func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 		if err := s.reconcile(ctx, srv); err != nil {
 			return err
 		}
+		s.tell(srv)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

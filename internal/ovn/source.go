@@ -100,7 +100,9 @@ func (s *Source) Status() Status {
 	defer s.mu.Unlock()
 	var all Status
 	for _, d := range s.databases {
-		all = append(all, d.conn().status)
+		status := d.conn().status
+		status.Server = d.conn().client.Server()
+		all = append(all, status)
 	}
 	return all
 }

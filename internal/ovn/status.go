@@ -29,6 +29,8 @@ type DatabaseStatus struct {
 	Err      error
 	// Since is when Synced last changed, or the Source was started.
 	Since time.Time
+	// Server is what the last server has said of itself.
+	Server ovsdb.ServerState
 }
 
 // Ready reports whether each configured database is synced now.

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
@@ -95,6 +96,9 @@ type Client struct {
 
 	// clusterIndex is serverRow.clusterIndex. Only the goroutine of Run uses it.
 	clusterIndex map[UUID]int64
+
+	// server is what the last server has said of itself, nil before the first has.
+	server atomic.Pointer[ServerState]
 }
 
 // clause is the encoded "where" of one table for a server that has all columns, or

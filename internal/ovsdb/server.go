@@ -15,9 +15,12 @@ type serverRow struct {
 	// clusterIndex is the highest index of the Raft log that was read of each cluster,
 	// on this or an earlier connection.
 	clusterIndex map[UUID]int64
+	// tell is told of each change; nil for nobody.
+	tell func(ServerState)
 
 	present, connected bool
 	model              string
+	leader             bool
 	cid                UUID // of the cluster; zero for a database in none
 	index              int64
 }
@@ -29,20 +32,38 @@ const (
 	colConnected
 	colCID
 	colIndex
+	colLeader
 )
 
 var serverTables = map[string]*table{"Database": {
 	name:  "Database",
-	names: []string{"name", "model", "connected", "cid", "index"},
+	names: []string{"name", "model", "connected", "cid", "index", "leader"},
 	columns: map[string]column{
 		"name":      {index: colName, key: kindString},
 		"model":     {index: colModel, key: kindString},
 		"connected": {index: colConnected, key: kindBoolean},
 		"cid":       {index: colCID, key: kindUUID},
 		"index":     {index: colIndex, key: kindInteger},
+		"leader":    {index: colLeader, key: kindBoolean},
 	},
-	width: 5,
+	width: 6,
 }}
+
+// ServerState is what a server says of its part in a database (ovsdb-server(5), table Database).
+type ServerState struct {
+	// Model is standalone, clustered or relay; empty where the server does not tell.
+	Model string
+	// Leader is set for the leader of a cluster, and for a server without one.
+	Leader bool
+}
+
+// Server returns what the server of the present connection, or of the last one, says of itself.
+func (c *Client) Server() ServerState {
+	if s := c.server.Load(); s != nil {
+		return *s
+	}
+	return ServerState{}
+}
 
 func (r *serverRow) update(_ string, _ UUID, op Op, row *Row) error {
 	r.present = op != Delete
@@ -57,6 +78,12 @@ func (r *serverRow) update(_ string, _ UUID, op Op, row *Row) error {
 	}
 	if op == Insert || row.Has(colIndex) {
 		r.index = row.Int(colIndex)
+	}
+	if op == Insert || row.Has(colLeader) {
+		r.leader = row.Bool(colLeader)
+	}
+	if r.tell != nil {
+		r.tell(ServerState{Model: r.model, Leader: r.leader})
 	}
 	return nil
 }

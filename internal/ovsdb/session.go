@@ -84,7 +84,10 @@ func (s *session) run() error {
 
 // watchServer monitors the database's row in _Server, which older servers lack.
 func (s *session) watchServer() error {
-	s.server = &serverRow{database: s.client.cfg.Database, clusterIndex: s.client.clusterIndex}
+	s.server = &serverRow{
+		database: s.client.cfg.Database, clusterIndex: s.client.clusterIndex,
+		tell: func(now ServerState) { s.client.server.Store(&now) },
+	}
 	m := &monitor{id: serverID, tables: serverTables, row: s.server.update}
 	where, err := encodeWhere([]Condition{{Column: "name", Function: "==", Value: s.client.cfg.Database}})
 	if err != nil {

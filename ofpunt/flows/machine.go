@@ -43,10 +43,13 @@ type machine struct {
 
 	want     *Want
 	observed observed
-	meters   meters
-	stage    stageFinder
-	lease    lease
-	plan     plan
+	// leased is when the punt was installed or renewed last, and probed when a probe has come
+	// back last; zero for never.
+	leased, probed time.Time
+	meters         meters
+	stage          stageFinder
+	lease          lease
+	plan           plan
 
 	// monitored are the tables with a flow monitor.
 	monitored map[uint8]bool

@@ -30,6 +30,7 @@ func (m *machine) probeBack(token uint64) {
 	if !back {
 		return
 	}
+	m.probed = m.now
 	m.do(ProbeTook{m.now.Sub(sent)})
 	if recovered {
 		m.do(ProbesBack{})
@@ -42,5 +43,6 @@ func (m *machine) probeBack(token uint64) {
 	// A strict modify restarts the hard timeout and leaves the flow's counters alone. Only
 	// our own: a process that came later has another cookie.
 	f.Command, f.CookieMask = openflow.ModifyStrict, exactMask
+	m.leased = m.now
 	m.do(renew{f})
 }

@@ -84,6 +84,31 @@ func NewReconciler(sw Switch, memory *Memory, report func(Report)) *Reconciler {
 // Yielding reports whether another process owns the flows.
 func (rec *Reconciler) Yielding() bool { return rec.machine.Yielding() }
 
+// State is what an operator may ask about the flows of a bridge.
+type State struct {
+	// Cookie is that of the flows of this process, 0 before it has any.
+	Cookie uint64
+	// Yielding is set while another process owns the flows.
+	Yielding bool
+	// Leased is when the punt was installed or renewed last, zero if it is not installed. Probed
+	// is when a probe has come back last, zero for never. Overdue is set while one does not.
+	Leased, Probed time.Time
+	Overdue        bool
+}
+
+// State returns the state as the owner has it.
+func (rec *Reconciler) State() State {
+	m := rec.machine
+	s := State{Yielding: m.Yielding(), Probed: m.probed, Overdue: m.lease.overdue}
+	if g := m.generation(); g != 0 {
+		s.Cookie = cookieOf(g)
+		if m.observed.hasPunt(g) {
+			s.Leased = m.leased
+		}
+	}
+	return s
+}
+
 // FlowUpdate takes in an event of the flow monitors.
 func (rec *Reconciler) FlowUpdate(u openflow.FlowUpdate) {
 	rec.mu.Lock()

@@ -90,6 +90,11 @@ func (m *machine) repliedApply(r apply, err error) {
 		return
 	}
 	m.observed.applied(r.Mods, m.adding)
+	for _, f := range m.adding {
+		if f.key == puntKey {
+			m.leased = m.now
+		}
+	}
 	if len(m.adding) > 0 && !m.withdrawing {
 		lost := min(m.lostFlows, len(m.adding))
 		m.lostFlows = 0

@@ -236,9 +236,10 @@ func TestFlowStatsDecode(t *testing.T) {
 	for v, test := range map[Version]struct {
 		msg                 string
 		duration0, duration time.Duration
+		idle                time.Duration
 	}{
-		V13: {sentFlowStats13, 0, 31 * time.Millisecond},
-		V15: {sentFlowStats15, time.Millisecond, 26 * time.Millisecond},
+		V13: {sentFlowStats13, 0, 31 * time.Millisecond, -1},
+		V15: {sentFlowStats15, time.Millisecond, 26 * time.Millisecond, 0},
 	} {
 		t.Run(v.String(), func(t *testing.T) {
 			_, body, _, err := multipartBody(unhex(t, test.msg))
@@ -251,13 +252,13 @@ func TestFlowStatsDecode(t *testing.T) {
 			}
 			controller := "ffff%s00002320002500000000000000010008" + "1092" + "00000003000777686f00"
 			want := []FlowStats{
-				{Table: 29, Duration: test.duration0, Instructions: []byte{}},
+				{Table: 29, Duration: test.duration0, Idle: test.idle, Instructions: []byte{}},
 				{
-					Table: 200, Priority: 10, Cookie: 0x70756e7400000001, HardTimeout: 15, Duration: test.duration, Packets: 1, Bytes: 60,
+					Table: 200, Priority: 10, Cookie: 0x70756e7400000001, HardTimeout: 15, Duration: test.duration, Idle: test.idle, Packets: 1, Bytes: 60,
 					Instructions: unhex(t, "0004004000000000"+strings.Replace(controller, "%s", "0028", 1)+"0004000400000000"+"ffff001000002320000efff81e000000"),
 				},
 				{
-					Table: 201, Cookie: 0x70756e7400000001, Duration: test.duration, Packets: 1, Bytes: 60,
+					Table: 201, Cookie: 0x70756e7400000001, Duration: test.duration, Idle: test.idle, Packets: 1, Bytes: 60,
 					Instructions: unhex(t, "0004002800000000"+strings.Replace(controller, "%s", "0020", 1)),
 				},
 			}

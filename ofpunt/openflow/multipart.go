@@ -9,6 +9,7 @@ import (
 
 // Multipart types (OpenFlow 1.5.1, 7.3.5).
 const (
+	multipartDesc          = 0
 	multipartFlow          = 1
 	multipartMeterStats    = 9
 	multipartMeterConfig   = 10
@@ -46,13 +47,16 @@ type FlowStatsRequest struct {
 
 // FlowStats is one flow of the switch.
 type FlowStats struct {
-	Table        uint8
-	Priority     uint16
-	Cookie       uint64
-	IdleTimeout  uint16 // in seconds; 0 is never
-	HardTimeout  uint16 // in seconds; 0 is never
-	Flags        uint16
-	Duration     time.Duration // since it was added
+	Table       uint8
+	Priority    uint16
+	Cookie      uint64
+	IdleTimeout uint16 // in seconds; 0 is never
+	HardTimeout uint16 // in seconds; 0 is never
+	Flags       uint16
+	Duration    time.Duration // since it was added
+	// Idle is the time since the last packet matched, or since the flow was added if none has, in
+	// whole seconds. It is -1 where the switch does not tell: with OpenFlow 1.3.
+	Idle         time.Duration
 	Packets      uint64
 	Bytes        uint64
 	Match        Match
@@ -111,6 +115,7 @@ func (s *FlowStats) decode13(b []byte) error {
 	*s = FlowStats{
 		Table:        b[2],
 		Duration:     duration(be.Uint32(b[4:]), be.Uint32(b[8:])),
+		Idle:         -1,
 		Priority:     be.Uint16(b[12:]),
 		IdleTimeout:  be.Uint16(b[14:]),
 		HardTimeout:  be.Uint16(b[16:]),
@@ -141,6 +146,7 @@ func (s *FlowStats) decode15(b []byte) error {
 		Flags:       be.Uint16(b[12:]),
 		Cookie:      be.Uint64(b[16:]),
 		Match:       m,
+		Idle:        -1,
 	}
 	b = b[24+n:]
 	n, err = s.decodeOXS(b)
@@ -155,6 +161,7 @@ func (s *FlowStats) decode15(b []byte) error {
 const (
 	classOXSBasic = 0x8002
 	oxsDuration   = 0
+	oxsIdleTime   = 1
 	oxsPackets    = 4
 	oxsBytes      = 5
 )
@@ -181,6 +188,8 @@ func (s *FlowStats) decodeOXS(b []byte) (int, error) {
 			switch v := f[4:12]; f[2] >> 1 {
 			case oxsDuration:
 				s.Duration = duration(be.Uint32(v), be.Uint32(v[4:]))
+			case oxsIdleTime:
+				s.Idle = duration(be.Uint32(v), be.Uint32(v[4:]))
 			case oxsPackets:
 				s.Packets = be.Uint64(v)
 			case oxsBytes:

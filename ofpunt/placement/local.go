@@ -56,7 +56,7 @@ type LocalGuest struct {
 func PlanLocal(s *Service, table uint8, priority uint16, guests iter.Seq[LocalGuest]) Plan {
 	onward := openflow.Resubmit{Table: table}
 	p := s.private(onward)
-	p.Private = append(p.Private, s.flow(AddressTable, priorityOnward, openflow.NewMatch(), onward))
+	p.Private = append(p.Private, s.flow(AddressTable, PriorityOnward, openflow.NewMatch(), onward))
 	queries := s.queries()
 	guard := openflow.SetField{Field: openflow.RegMasked(guardRegister, guardBit, guardBit)}
 	for g := range guests {

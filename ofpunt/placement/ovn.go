@@ -19,9 +19,9 @@ const (
 	RegZone = 13
 )
 
-// entryPriority is above all that OVN has in the stage before the DNS lookup,
+// EntryPriority is above all that OVN has in the stage before the DNS lookup,
 // where its own flows end at 100.
-const entryPriority = 200
+const EntryPriority = 200
 
 // Guest is one logical port whose packets are punted.
 type Guest struct {
@@ -56,7 +56,7 @@ func PlanOVN(s *Service, dnsTable uint8, guests iter.Seq[Guest]) Plan {
 			asker = append(asker, openflow.EthSrc(g.MAC))
 		}
 		matches := slices.Concat(queries, queriesTo(g.Addresses), balancedTo(g.Addresses), s.neighbors(g.Addresses, g.Owned))
-		p.Entry = append(p.Entry, s.entries(dnsTable-1, entryPriority, asker, matches, append(rateLimit(g.Meter), toPrivate)...)...)
+		p.Entry = append(p.Entry, s.entries(dnsTable-1, EntryPriority, asker, matches, append(rateLimit(g.Meter), toPrivate)...)...)
 	}
 	return p
 }

@@ -54,7 +54,8 @@ const AddressTable = 201
 
 // Priorities in the private table and in AddressTable.
 const (
-	priorityOnward = 0 // to where the packet would go without us
+	// PriorityOnward is that of the flows that send a packet to where it would go without us.
+	PriorityOnward = 0
 	// PriorityPunt is that of the punt, which matches everything and has the lease.
 	PriorityPunt  = 10
 	priorityProbe = 20 // above the punt, so that a probe works without a lease
@@ -107,7 +108,7 @@ func (s *Service) private(onward ...openflow.Action) Plan {
 	}
 	return Plan{
 		Private: []openflow.FlowMod{
-			s.flow(PrivateTable, priorityOnward, openflow.NewMatch(), onward...),
+			s.flow(PrivateTable, PriorityOnward, openflow.NewMatch(), onward...),
 			s.flow(PrivateTable, priorityProbe, openflow.NewMatch(
 				openflow.InPort(openflow.PortController), openflow.EthType(frame.EtherTypeProbe)), controller),
 		},

@@ -145,4 +145,22 @@ func (in *Intake) expire(now time.Time) (inFlight int64) {
 	return inFlight
 }
 
+// InFlight returns how many queries are in the chains, those of replaced servers included.
+func (in *Intake) InFlight() (n int64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, s := range in.servers {
+		n += s.InFlight()
+	}
+	return n
+}
+
+// Connections returns how many TCP connections of guests are open.
+func (in *Intake) Connections() int {
+	if in.tcp == nil {
+		return 0
+	}
+	return in.tcp.Connections()
+}
+
 func (in *Intake) countConnections() { in.bridge.Tally.TCPConnections(in.tcp.Connections()) }

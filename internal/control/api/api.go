@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package api has what puntdns tells an operator over the control socket, as JSON: the paths,
+// and the types of their answers. The server and puntctl share it. It has no logic.
+//
+// A field is added where there is more to tell; none is removed and none changes its meaning
+// within a version of the paths. Durations are in seconds, as the names of their fields say.
+// Times are as in RFC 3339. What is not known is left out, or null where it is a list.
+package api
+
+// DefaultSocket is where puntctl looks for the control socket, unless it is told another path.
+const DefaultSocket = "/run/puntdns/control.sock"
+
+// The paths.
+const (
+	// PathStatus answers with a [Status].
+	PathStatus = "/v1/status"
+	// PathGuests answers with [Guests].
+	PathGuests = "/v1/guests"
+	// PathNames answers with [Names]. The parameter of takes the name of a port, the name or
+	// the UUID of a switch, or a domain name; without it there are the networks alone.
+	PathNames = "/v1/names"
+)
+
+// Error is the answer with a status other than 200.
+type Error struct {
+	// Message says what was found and what was expected.
+	Message string `json:"error"`
+}
+
+// Problem is something that is not well.
+type Problem struct {
+	// Code is one of the codes below. It is for programs, and for the remedies of puntctl.
+	Code string `json:"code"`
+	// About is the bridge, the database or the port that it is about.
+	About string `json:"about"`
+	// Text says what was found.
+	Text string `json:"text"`
+}
+
+// The codes of problems.
+const (
+	// CodeSwitch: there is no connection to the switch.
+	CodeSwitch = "switch"
+	// CodeLocalDatabase: the local Open_vSwitch database is not read.
+	CodeLocalDatabase = "local-database"
+	// CodeNoBridge: the local Open_vSwitch database has no bridge of that name.
+	CodeNoBridge = "no-bridge"
+	// CodeOtherProcess: another process owns the flows.
+	CodeOtherProcess = "other-process"
+	// CodeLease: the punt is not renewed, or has expired.
+	CodeLease = "lease"
+	// CodeNotServed: the bridge is not served for another reason.
+	CodeNotServed = "not-served"
+	// CodeBinding: what the databases say of this chassis is not what it should be.
+	CodeBinding = "binding"
+	// CodeDatabase: a database is not in sync.
+	CodeDatabase = "database"
+	// CodeUnserved: interfaces are not served.
+	CodeUnserved = "unserved"
+	// CodeNoAddress: guests have no resolver address.
+	CodeNoAddress = "no-address"
+	// CodeNoMeters: limits are not enforced by the switch.
+	CodeNoMeters = "no-meters"
+	// CodeNoAnswer: a part of the answer is missing, as its owner has not told in time.
+	CodeNoAnswer = "no-answer"
+)
+
+// The causes of a failed connection.
+const (
+	// CausePermission: the socket may not be written, or a folder of its path not be entered.
+	CausePermission = "permission"
+	// CauseMissing: there is no such socket.
+	CauseMissing = "missing"
+	// CauseRefused: nobody listens there.
+	CauseRefused = "refused"
+	// CauseTimeout: no answer has come, as behind a firewall that drops packets.
+	CauseTimeout = "timeout"
+	// CauseUnreachable: there is no route, or a firewall rejects packets.
+	CauseUnreachable = "unreachable"
+	// CauseTLS: the handshake has failed, or a certificate is not valid.
+	CauseTLS = "tls"
+	// CauseOther is any other.
+	CauseOther = "other"
+)
+
+// Failure is why a connection is down.
+type Failure struct {
+	// Cause is one of the causes above.
+	Cause string `json:"cause"`
+	Text  string `json:"text"`
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+// Guests are the guests of all bridges, and the interfaces that are not served.
+type Guests struct {
+	// Guests and Unserved are sorted by bridge and port.
+	Guests   []Guest    `json:"guests"`
+	Unserved []Unserved `json:"unserved"`
+	// Errors say which counters are missing, and why.
+	Errors []string `json:"errors,omitempty"`
+}
+
+// Guest is one that is served.
+type Guest struct {
+	Bridge string `json:"bridge"`
+	// Port is the name of the logical port, and Switch that of its network.
+	Port   string `json:"port"`
+	Switch string `json:"switch,omitempty"`
+	// Network is the UUID of the switch.
+	Network string `json:"network,omitempty"`
+	// InPort is the OpenFlow port, VLAN the tag of a container or of an external port.
+	InPort uint32 `json:"in_port,omitempty"`
+	VLAN   uint16 `json:"vlan,omitempty"`
+	// Interface is the name of the local interface.
+	Interface string   `json:"interface,omitempty"`
+	MACs      []string `json:"macs"`
+	Addresses []string `json:"addresses"`
+	// DatapathKey and PortKey are the tunnel keys of switch and port in OVN.
+	DatapathKey uint32 `json:"datapath_key,omitempty"`
+	PortKey     uint32 `json:"port_key,omitempty"`
+	// Resolvers are the addresses, with ports, where this guest is answered; "any" for all.
+	Resolvers []string `json:"resolvers"`
+	// Owned are those among them that a port of the network has: nobody but that answers ARP
+	// requests and neighbour solicitations for them.
+	Owned []string `json:"owned,omitempty"`
+	// Kept is set while the guest has no binding and is served for the grace.
+	Kept bool `json:"kept"`
+	// Hits is what the switch has counted; left out if it has not told.
+	Hits *Hits `json:"hits,omitempty"`
+	// DHCP is what the DHCP options of OVN tell the guest; left out where they are not known.
+	DHCP *DHCP `json:"dhcp,omitempty"`
+}
+
+// Hits are the counters of the flows of one guest.
+type Hits struct {
+	// Flows are in place.
+	Flows int `json:"flows"`
+	// Queries are the packets to a resolver address, over UDP and TCP; Neighbors the ARP
+	// requests and neighbour solicitations for one.
+	Queries   uint64 `json:"query_packets"`
+	Neighbors uint64 `json:"neighbor_packets"`
+	// LastQuerySecondsAgo is when the last such packet has come, as the switch knows it: it
+	// tells only by OpenFlow 1.5, and in whole seconds. It is left out without a query.
+	LastQuerySecondsAgo *float64 `json:"last_query_seconds_ago,omitempty"`
+}
+
+// DHCP is what a guest is told by OVN's DHCP for IPv4.
+type DHCP struct {
+	// Row is the UUID of the DHCP_Options.
+	Row        string `json:"row"`
+	Router     string `json:"router,omitempty"`
+	Routes     string `json:"classless_static_route,omitempty"`
+	DNSServer  string `json:"dns_server,omitempty"`
+	DomainName string `json:"domain_name,omitempty"`
+}
+
+// Unserved is an interface, or a guest, that is not served.
+type Unserved struct {
+	Bridge    string `json:"bridge"`
+	Interface string `json:"interface,omitempty"`
+	Port      string `json:"port,omitempty"`
+	InPort    uint32 `json:"in_port,omitempty"`
+	// Reason says why.
+	Reason string `json:"reason"`
+	// Expected is set where it is not meant to be served, such as a localport.
+	Expected bool `json:"expected"`
+}

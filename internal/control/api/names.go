@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+// Names is what networks know.
+type Names struct {
+	// Of is what was asked about, and Kind what it was taken for: port, switch, name, or empty
+	// where nothing was asked about.
+	Of   string `json:"of,omitempty"`
+	Kind string `json:"kind,omitempty"`
+	// Networks are sorted by name and UUID. Of a name, they are those that know it.
+	Networks []NetworkNames `json:"networks"`
+}
+
+// NetworkNames is what one network knows.
+type NetworkNames struct {
+	Switch  string `json:"switch"`
+	Network string `json:"network"`
+	// Domain is that of the switch, left out without one.
+	Domain string `json:"domain,omitempty"`
+	// Count is how many names the network has; Names has those that were asked for, sorted.
+	Count int    `json:"count"`
+	Names []Name `json:"names"`
+	// Truncated is set where there are more names than were asked for at most.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// Name is one name, and all that a network knows of it.
+type Name struct {
+	Name string `json:"name"`
+	// Values are in the order in which they are looked at. The one that wins is the answer.
+	Values []Value `json:"values"`
+}
+
+// Value is what one source says of a name.
+type Value struct {
+	// Source is dns for a row of the table DNS, and port for the hostname of a port.
+	Source string `json:"source"`
+	// Row is the UUID of the DNS row; Port the name of the port.
+	Row  string `json:"row,omitempty"`
+	Port string `json:"port,omitempty"`
+	// DomainFrom says, of a port's name with a domain, what that is from: dhcp for its DHCP
+	// options, switch for the network.
+	DomainFrom string   `json:"domain_from,omitempty"`
+	Addresses  []string `json:"addresses"`
+	// Targets are those of a reverse name.
+	Targets []string `json:"targets,omitempty"`
+	// Wins is set for what is answered. Several ports with one hostname win together.
+	Wins bool `json:"wins"`
+	// Unreadable is set for a record without a value that can be read.
+	Unreadable bool `json:"unreadable,omitempty"`
+	// OVNOwned is set for a record of a row that OVN owns.
+	OVNOwned bool `json:"ovn_owned,omitempty"`
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds what a test waits for.
+const patience = time.Minute
+
+// quiet is a Logger that keeps what it is given.
+type quiet struct{ t *testing.T }
+
+func (q quiet) Infof(format string, args ...any)    { q.t.Logf(format, args...) }
+func (q quiet) Warningf(format string, args ...any) { q.t.Logf(format, args...) }
+
+// rig is a server with a socket.
+type rig struct {
+	*Server
+	t    *testing.T
+	path string
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{New(), t, filepath.Join(t.TempDir(), "control.sock")}
+	r.Answer("/v1/echo", func(_ context.Context, p url.Values) (any, error) {
+		switch word := p.Get("word"); word {
+		case "missing":
+			return nil, NotFound("there is no %s", word)
+		case "broken":
+			return nil, errors.New("broken")
+		default:
+			return map[string]string{"word": word}, nil
+		}
+	})
+	return r
+}
+
+func (r *rig) open() {
+	r.t.Helper()
+	if err := r.Use(r.path, false, quiet{r.t}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = r.Use("", false, quiet{r.t}) })
+}
+
+func (r *rig) dial() net.Conn {
+	r.t.Helper()
+	c, err := net.Dial("unix", r.path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return c
+}
+
+// get asks on a connection of its own.
+func (r *rig) get(path string) (status int, body string) {
+	r.t.Helper()
+	status, body, err := getAt(r.path, path)
+	if err != nil {
+		r.t.Fatalf("%s: %v", path, err)
+	}
+	return status, body
+}
+
+func getAt(socket, path string) (status int, body string, err error) {
+	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}
+	response, err := (&http.Client{Transport: tr, Timeout: patience}).Get("http://puntdns" + path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}
+
+func TestAnswers(t *testing.T) {
+	r := newRig(t)
+	r.AddStatus(func(_ context.Context, to *api.Status) {
+		to.Problems = append(to.Problems, api.Problem{Code: "code", About: "this", Text: "that"})
+	})
+	r.open()
+	for _, tc := range []struct {
+		path   string
+		status int
+		want   string
+	}{
+		{"/v1/echo?word=a%20b", 200, `{"word":"a b"}`},
+		{"/v1/echo?word=missing", 404, `{"error":"there is no missing"}`},
+		{"/v1/echo?word=broken", 500, `{"error":"broken"}`},
+		{"/nowhere", 404, `{"error":"\"/nowhere\": expected a path such as /v1/status"}`},
+	} {
+		if status, body := r.get(tc.path); status != tc.status || strings.TrimSpace(body) != tc.want {
+			t.Errorf("%s: %d %s, want %d %s", tc.path, status, body, tc.status, tc.want)
+		}
+	}
+	var s api.Status
+	if _, body := r.get(api.PathStatus); json.Unmarshal([]byte(body), &s) != nil || s.Well || len(s.Problems) != 1 || s.Process.PID != os.Getpid() {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestMethods(t *testing.T) {
+	r := newRig(t)
+	r.open()
+	c := r.dial()
+	fmt.Fprintf(c, "POST /v1/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || response.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("%v, %v", response, err)
+	}
+}
+
+// Whatever comes, the next one is answered.
+func TestGarbage(t *testing.T) {
+	r := newRig(t)
+	r.open()
+	for _, tc := range []struct{ name, text, want string }{
+		{"bytes", "\x00\xff\x16\x03\x01garbage\r\n\r\n", "400"},
+		{"no HTTP", "hello\r\n\r\n", "400"},
+		{"a long header", "GET /v1/echo HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", "431"},
+		{"a long path", "GET /" + strings.Repeat("x", 64<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", "431"},
+		{"another protocol", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := r.dial()
+			_, _ = io.WriteString(c, tc.text) // the server may have hung up before it is through
+			got, _ := io.ReadAll(c)
+			if !strings.Contains(string(got), tc.want) {
+				t.Errorf("%q, want %s", got, tc.want)
+			}
+			if status, _ := r.get("/v1/echo?word=x"); status != 200 {
+				t.Errorf("then %d", status)
+			}
+		})
+	}
+}
+
+// A client that sends nothing, or reads nothing, is cut off.
+func TestSlowClients(t *testing.T) {
+	r := newRig(t)
+	r.timeouts = timeouts{header: 50 * time.Millisecond, idle: 50 * time.Millisecond, answer: time.Second, write: 50 * time.Millisecond}
+	cut := make(chan error, 1)
+	r.Stream("/v1/flood", func(ctx context.Context, _ url.Values, send func(any) error) error {
+		line := strings.Repeat("x", 64<<10)
+		for {
+			if err := send(line); err != nil {
+				cut <- err
+				return err
+			}
+		}
+	})
+	r.open()
+	silent, half := r.dial(), r.dial()
+	_, _ = io.WriteString(half, "GET /v1/ec")
+	for name, c := range map[string]net.Conn{"silent": silent, "half a request": half} {
+		if _, err := io.ReadAll(c); err != nil {
+			t.Errorf("%s: %v, want the end of the connection", name, err)
+		}
+	}
+	_, _ = io.WriteString(r.dial(), "GET /v1/flood HTTP/1.1\r\nHost: x\r\n\r\n")
+	select {
+	case err := <-cut:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(patience):
+		t.Error("who reads nothing is not cut off")
+	}
+}
+
+// More connections than there is room for are told so, and there is room again when some end.
+func TestManyConnections(t *testing.T) {
+	r := newRig(t)
+	r.open()
+	var open []net.Conn
+	for range maxConnections {
+		open = append(open, r.dial())
+	}
+	status, body := 0, ""
+	await(t, "a refusal", func() bool { status, body = r.get("/v1/echo"); return status == http.StatusServiceUnavailable })
+	if !strings.Contains(body, "32 connections are open") {
+		t.Errorf("%d %s", status, body)
+	}
+	// Beyond those that are told are those that are not.
+	for range 1000 {
+		if c, err := net.Dial("unix", r.path); err == nil {
+			t.Cleanup(func() { c.Close() })
+		}
+	}
+	for _, c := range open {
+		c.Close()
+	}
+	await(t, "room", func() bool {
+		status, _, err := getAt(r.path, "/v1/echo")
+		return err == nil && status == 200
+	})
+}
+
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waiting for %s", what)
+		}
+	}
+}
+
+// Two answers are made at once; a third waits for one of them.
+func TestAnswersAtOnce(t *testing.T) {
+	r := newRig(t)
+	begun, end := make(chan struct{}, maxAnswers+1), make(chan struct{})
+	r.Answer("/v1/long", func(context.Context, url.Values) (any, error) {
+		begun <- struct{}{}
+		<-end
+		return true, nil
+	})
+	r.open()
+	answers := make(chan int, maxAnswers)
+	for range maxAnswers {
+		go func() {
+			status, _, _ := getAt(r.path, "/v1/long")
+			answers <- status
+		}()
+	}
+	for range maxAnswers {
+		<-begun
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.makeAnswer(ctx, func(context.Context, url.Values) (any, error) { return true, nil }, nil); err == nil {
+		t.Error("a third answer is made at once")
+	}
+	close(end)
+	for range maxAnswers {
+		if status := <-answers; status != 200 {
+			t.Errorf("%d", status)
+		}
+	}
+}
+
+// A stream sends lines as they come, and ends with the socket.
+func TestStream(t *testing.T) {
+	r := newRig(t)
+	var feed Feed[int]
+	r.Stream("/v1/numbers", func(ctx context.Context, _ url.Values, send func(any) error) error {
+		reader := feed.Listen(2)
+		defer reader.Close()
+		for {
+			n, lost, err := reader.Next(ctx)
+			if err != nil {
+				return err
+			}
+			if err := send([]uint64{uint64(n), lost}); err != nil {
+				return err
+			}
+		}
+	})
+	r.open()
+	c := r.dial()
+	_, _ = io.WriteString(c, "GET /v1/numbers HTTP/1.1\r\nHost: x\r\n\r\n")
+	await(t, "a listener", feed.Wanted)
+	feed.Publish(7)
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || response.Header.Get("Content-Type") != "application/x-ndjson" {
+		t.Fatalf("%v, %v", response, err)
+	}
+	lines := bufio.NewReader(response.Body)
+	if line, err := lines.ReadString('\n'); err != nil || line != "[7,0]\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	if err := r.Use("", false, quiet{t}); err != nil {
+		t.Error(err)
+	}
+	if rest, err := io.ReadAll(lines); err == nil || len(rest) > 0 {
+		t.Errorf("%q, %v, want a cut connection", rest, err)
+	}
+	await(t, "the end of the stream", func() bool { return !feed.Wanted() })
+}
+
+func TestFeed(t *testing.T) {
+	var f Feed[string]
+	f.Publish("nobody listens")
+	a, b := f.Listen(2), f.Listen(4)
+	for _, event := range []string{"1", "2", "3"} {
+		f.Publish(event)
+	}
+	read := func(r *Reader[string]) string {
+		event, lost, err := r.Next(t.Context())
+		return fmt.Sprint(event, lost, err)
+	}
+	if got, want := read(a)+read(a)+read(b)+read(b)+read(b), "11<nil>20<nil>10<nil>20<nil>30<nil>"; strings.ReplaceAll(got, " ", "") != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	b.Close()
+	f.Publish("4")
+	if got := read(a); got != "40 <nil>" && got != "4 0 <nil>" {
+		t.Error(got)
+	}
+	if a.Close(); f.Wanted() {
+		t.Error("nobody listens any more")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := a.Next(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// To publish costs nothing while nobody listens.
+func TestFeedAllocatesNothing(t *testing.T) {
+	var f Feed[[4]uint64]
+	if n := testing.AllocsPerRun(100, func() {
+		if f.Wanted() {
+			f.Publish([4]uint64{})
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte("GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n"))
+	f.Add([]byte("GET /v1/echo?word=%zz HTTP/1.0\r\n\r\n"))
+	s := New()
+	s.Answer("/v1/echo", func(_ context.Context, p url.Values) (any, error) { return p, nil })
+	f.Fuzz(func(t *testing.T, request []byte) {
+		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request)))
+		if err != nil {
+			return
+		}
+		w := &recorder{header: http.Header{}}
+		s.mux.ServeHTTP(w, r)
+		if w.header.Get("Content-Type") == "application/json" && !json.Valid(w.body.Bytes()) && r.Method != http.MethodHead {
+			t.Errorf("%q", w.body.String())
+		}
+	})
+}
+
+type recorder struct {
+	header http.Header
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
+func (r *recorder) WriteHeader(int)             {}

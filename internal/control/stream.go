@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// StreamFunc sends values, each of which becomes a line of JSON, until ctx ends: the client has
+// gone, or the socket is closed. An error of send ends the stream; its own error is the last line,
+// or the answer if nothing was sent yet.
+type StreamFunc func(ctx context.Context, parameters url.Values, send func(any) error) error
+
+// Stream adds a path that answers to GET with lines of JSON as they come. A client that takes no
+// line for 20 s is cut off.
+func (s *Server) Stream(path string, f StreamFunc) {
+	s.handle(path, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case s.streams <- struct{}{}:
+			defer func() { <-s.streams }()
+		default:
+			writeError(w, &Error{http.StatusServiceUnavailable, fmt.Errorf("%d streams are open; expected fewer", maxStreams)})
+			return
+		}
+		l := &lines{w: w, control: http.NewResponseController(w), timeout: s.write}
+		// A stream lasts; the deadlines are of single lines. net/http waits for the end of the
+		// connection meanwhile, which must not time out.
+		if err := l.control.SetReadDeadline(time.Time{}); err != nil {
+			writeError(w, err)
+			return
+		}
+		if err := f(r.Context(), r.URL.Query(), l.send); err != nil && r.Context().Err() == nil {
+			l.fail(err)
+		}
+	})
+}
+
+// lines is a stream that is being written.
+type lines struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration // of each line
+	begun   bool
+}
+
+func (l *lines) send(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if !l.begun {
+		l.w.Header().Set("Content-Type", "application/x-ndjson")
+		l.begun = true
+	}
+	if err := l.control.SetWriteDeadline(time.Now().Add(l.timeout)); err != nil {
+		return err
+	}
+	if _, err := l.w.Write(append(text, '\n')); err != nil {
+		return err
+	}
+	return l.control.Flush()
+}
+
+// fail ends the stream with an error.
+func (l *lines) fail(err error) {
+	if !l.begun {
+		writeError(l.w, err)
+		return
+	}
+	_ = l.send(map[string]string{"error": err.Error()}) // the client may be gone
+}

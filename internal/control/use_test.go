@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestMode(t *testing.T) {
+	old := unix.Umask(0)
+	defer unix.Umask(old)
+	r := newRig(t)
+	r.open()
+	info, err := os.Stat(r.path)
+	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+func TestMayAsk(t *testing.T) {
+	for _, tc := range []struct {
+		uid, own uint32
+		may      bool
+	}{{0, 0, true}, {0, 998, true}, {998, 998, true}, {1000, 998, false}, {1000, 0, false}} {
+		if err := mayAsk(tc.uid, tc.own); (err == nil) != tc.may {
+			t.Errorf("user %d at the socket of user %d: %v", tc.uid, tc.own, err)
+		}
+	}
+}
+
+// leave makes the socket of a process that has ended.
+func leave(t *testing.T, path string) {
+	t.Helper()
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	l.Close()
+}
+
+func TestStaleSocket(t *testing.T) {
+	r := newRig(t)
+	leave(t, r.path)
+	r.open()
+	if status, _ := r.get("/v1/echo"); status != 200 {
+		t.Errorf("%d", status)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("file", link); err != nil {
+		t.Fatal(err)
+	}
+	leave(t, filepath.Join(dir, "left.sock"))
+	for _, tc := range []struct{ path, want string }{
+		{filepath.Join(dir, "new.sock"), ""},
+		{filepath.Join(dir, "left.sock"), ""},
+		{file, "it is a file; expected a socket, or nothing"},
+		{link, "it is a symbolic link"},
+		{dir, "it is a folder"},
+		{filepath.Join(dir, "none", "x.sock"), "no such file or directory; expected a folder that this user may write to"},
+		{"control.sock", "expected an absolute path"},
+		{"/" + strings.Repeat("x", 107), "has 108 bytes; expected at most 107"},
+	} {
+		err := Check(tc.path)
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: %v, want %q", tc.path, err, tc.want)
+		}
+	}
+	r := newRig(t)
+	if err := r.Use(file, true, quiet{t}); err == nil {
+		t.Error("a file is replaced")
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != "precious" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// The socket of a process that lives is an error that names it; a first start waits for it.
+func TestHeldSocket(t *testing.T) {
+	first, second := newRig(t), newRig(t)
+	second.path = first.path
+	first.open()
+	var held *HeldError
+	for name, err := range map[string]error{"Use": second.Use(first.path, false, quiet{t}), "Try": second.Try(first.path)} {
+		if !errors.As(err, &held) || held.PID != os.Getpid() || !strings.Contains(err.Error(), fmt.Sprintf("process %d (control.test) listens there", os.Getpid())) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := first.Try(first.path); err != nil {
+		t.Errorf("its own socket: %v", err)
+	}
+	if err := second.Use(first.path, true, quiet{t}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = second.Use("", false, quiet{t}) })
+	if err := second.Use(first.path, false, quiet{t}); err != nil {
+		t.Errorf("once more, at a reload: %v", err)
+	}
+	if status, _ := first.get("/v1/echo"); status != 200 {
+		t.Errorf("%d from the first", status)
+	}
+	before, err := fileIDOf(first.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Use("", false, quiet{t}); err != nil {
+		t.Error(err)
+	}
+	await(t, "the second", func() bool {
+		status, _, err := getAt(second.path, "/v1/echo")
+		return err == nil && status == 200
+	})
+	if now, err := fileIDOf(first.path); err != nil || now == before {
+		t.Errorf("%v, %v", now, err)
+	}
+}
+
+// A reload that keeps the path keeps the connections, and one that moves or closes the socket ends
+// them. One that fails changes nothing.
+func TestReload(t *testing.T) {
+	r := newRig(t)
+	r.open()
+	c := r.dial()
+	other := filepath.Join(filepath.Dir(r.path), "other.sock")
+	if err := r.Use(r.path, false, quiet{t}); err != nil {
+		t.Error(err)
+	}
+	if err := r.Use(filepath.Join(r.path, "x"), false, quiet{t}); err == nil {
+		t.Error("a path below a socket is taken")
+	}
+	fmt.Fprintf(c, "GET /v1/echo?word=still HTTP/1.1\r\nHost: x\r\n\r\n")
+	b := make([]byte, 1000)
+	if n, err := c.Read(b); err != nil || !strings.Contains(string(b[:n]), "200 OK") {
+		t.Errorf("%q, %v", b[:n], err)
+	}
+	if err := r.Use(other, false, quiet{t}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(r.path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket before: %v", err)
+	}
+	if status, _, err := getAt(other, "/v1/echo"); err != nil || status != 200 {
+		t.Errorf("%d, %v", status, err)
+	}
+	if err := r.Use("", false, quiet{t}); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(other); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket that is closed: %v", err)
+	}
+}
+
+// A file that somebody has removed comes back at a reload, and that of another process stays.
+func TestRemovedFile(t *testing.T) {
+	r := newRig(t)
+	r.open()
+	if err := os.Remove(r.path); err != nil {
+		t.Fatal(err)
+	}
+	r.open()
+	if status, _ := r.get("/v1/echo"); status != 200 {
+		t.Errorf("%d", status)
+	}
+	if err := os.Remove(r.path); err != nil {
+		t.Fatal(err)
+	}
+	another := newRig(t)
+	another.path = r.path
+	another.open()
+	if err := r.Use("", false, quiet{t}); err != nil {
+		t.Error(err)
+	}
+	if status, _ := another.get("/v1/echo"); status != 200 {
+		t.Errorf("%d", status)
+	}
+}

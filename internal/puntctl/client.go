@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package puntctl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+)
+
+// askTimeout bounds one question. The process gives up after 10 s itself.
+const askTimeout = 15 * time.Second
+
+// maxAnswer bounds an answer in bytes.
+const maxAnswer = 256 << 20
+
+// client asks over a control socket.
+type client struct {
+	path     string
+	http     *http.Client
+	progress io.Writer
+}
+
+func newClient(path string, progress io.Writer) *client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}
+	return &client{path: path, http: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, progress: progress}
+}
+
+// get asks at a path, and decodes the answer.
+func (c *client) get(ctx context.Context, path string, parameters url.Values, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	defer showProgress(c.progress, "asking "+c.path)()
+	u := url.URL{Scheme: "http", Host: "puntdns", Path: path, RawQuery: parameters.Encode()}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return &exitError{exitNoProcess, c.explain(err)}
+	}
+	defer response.Body.Close()
+	body := io.LimitReader(response.Body, maxAnswer)
+	if response.StatusCode != http.StatusOK {
+		return c.refused(response.StatusCode, body)
+	}
+	if err := json.NewDecoder(body).Decode(answer); err != nil {
+		return &exitError{exitNoProcess, fmt.Errorf("%s: the answer is not understood: %w; expected that of a puntdns of this version", c.path, err)}
+	}
+	return nil
+}
+
+// refused returns the error for an answer with another status than 200.
+func (c *client) refused(status int, body io.Reader) error {
+	var said api.Error
+	if err := json.NewDecoder(body).Decode(&said); err != nil || said.Message == "" {
+		said.Message = http.StatusText(status)
+	}
+	if status == http.StatusNotFound {
+		return &exitError{exitUnwell, errors.New(said.Message)}
+	}
+	return &exitError{exitNoProcess, fmt.Errorf("%s: %s", c.path, said.Message)}
+}
+
+// explain says what to do about a socket that nobody answers at.
+func (c *client) explain(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: there is no such socket; expected a puntdns that runs with `control unix:%s` in its Corefile, or --socket PATH", c.path, c.path)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%s: its process has ended; expected a puntdns that runs", c.path)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: this user may not ask there; expected root, or the user that runs puntdns", c.path)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s: no answer has come in %s; expected a process that is not stopped or overloaded", c.path, askTimeout)
+	}
+	return fmt.Errorf("%s: %w", c.path, err)
+}

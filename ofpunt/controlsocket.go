@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/control"
+	"github.com/puntdns/puntdns/internal/corefile"
+)
+
+// parseControl parses the property control.
+func parseControl(o *bridgeOptions, args []string) error {
+	const want = "unix:PATH with an absolute path"
+	word, err := corefile.One(args, want)
+	if err != nil {
+		return err
+	}
+	path, ok := strings.CutPrefix(word, "unix:")
+	if !ok || !strings.HasPrefix(path, "/") {
+		return fmt.Errorf("%q: expected %s", word, want)
+	}
+	o.Control = path
+	return nil
+}
+
+// controlPath returns the path of the control socket, empty for none. Servers that name one have
+// the same.
+func controlPath(servers []*server) string {
+	for _, s := range servers {
+		if s.options.Control != "" {
+			return s.options.Control
+		}
+	}
+	return ""
+}
+
+// checkControl refuses bridges with different control sockets, as a process has one, and a socket
+// that can't be opened. One that another process has is not refused here: that may be the process
+// which is to take the Corefile, or one that hands over.
+func (in *instance) checkControl() error {
+	var first *block
+	for _, b := range in.blocks {
+		switch {
+		case b.options.Control == "":
+		case first == nil:
+			first = b
+		case b.options.Control != first.options.Control:
+			return b.directive.Errorf("control", "unix:%s is not the control socket of ofpunt %s at %s; expected unix:%s, as a process has one, or nothing",
+				b.options.Control, first.options.Bridge, first, first.options.Control)
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	if err := control.Check(first.options.Control); err != nil {
+		return first.directive.Errorf("control", "%w", err)
+	}
+	return nil
+}
+
+// useControl has the control socket at a path, empty for none. wait is that of control.Server.Use.
+func useControl(path string, wait bool) error {
+	if err := control.Process.Use(path, wait, log); err != nil {
+		return fmt.Errorf("ofpunt: control: %w", err)
+	}
+	return nil
+}
+
+// tryControl returns an error unless the servers of a reload can have their control socket.
+func tryControl(servers []*server) error {
+	if err := control.Process.Try(controlPath(servers)); err != nil {
+		return fmt.Errorf("ofpunt: control: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// hitCounter asks the switch for the counters of the flows of this process. It asks when an operator
+// does, and no more often than once a second, or in twenty times the time that it took: on a node
+// with thousands of guests it is some megabytes.
+type hitCounter struct {
+	// turn has its one mark while nobody asks; who has taken it has last and next.
+	turn chan struct{}
+	last *flowHits
+	// next is when the switch may be asked again.
+	next time.Time
+}
+
+// flowHits is what the switch has told at a time. It is immutable.
+type flowHits struct {
+	at     time.Time
+	cookie uint64
+	flows  []openflow.FlowStats
+	// says is what the switch says of itself.
+	says openflow.Description
+}
+
+func newHitCounter() hitCounter {
+	c := hitCounter{turn: make(chan struct{}, 1)}
+	c.turn <- struct{}{}
+	return c
+}
+
+// Times between two questions to the switch.
+const (
+	minCountTime = time.Second
+	countFactor  = 20
+)
+
+var errNoFlows = errors.New("there is no connection to the switch, or no flow of this process in it")
+
+// count returns what the switch has counted. It asks by the whole cookie, of which Open vSwitch has
+// an index.
+func (b *bridge) count(ctx context.Context) (*flowHits, error) {
+	c := &b.hits
+	select {
+	case <-c.turn:
+		defer func() { c.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	conn, told := b.conn.Load(), b.told.Load()
+	if conn == nil || told == nil || told.flows.Cookie == 0 {
+		return nil, errNoFlows
+	}
+	begun := time.Now()
+	if c.last != nil && c.last.cookie == told.flows.Cookie && begun.Before(c.next) {
+		return c.last, nil
+	}
+	all, err := conn.FlowStats(ctx, openflow.FlowStatsRequest{Table: openflow.TableAll, Cookie: told.flows.Cookie, CookieMask: ^uint64(0)})
+	var says openflow.Description
+	if err == nil {
+		says, err = conn.Description(ctx)
+	}
+	took := time.Since(begun)
+	if c.next = begun.Add(max(minCountTime, countFactor*took)); err != nil {
+		c.last = nil
+		return nil, explain(err)
+	}
+	c.last = &flowHits{begun.Add(took), told.flows.Cookie, all, says}
+	return c.last, nil
+}
+
+// isPunt and isPassed report whether a flow is the punt, or what a packet that is not punted meets
+// behind it.
+func isPunt(f *openflow.FlowStats) bool {
+	return f.Table == placement.PrivateTable && f.Priority == placement.PriorityPunt
+}
+func isPassed(f *openflow.FlowStats) bool {
+	return f.Table == placement.PrivateTable && f.Priority == placement.PriorityOnward
+}
+
+// isEntry reports whether a packet that matches an entry flow goes on to the private table, and so
+// counts: the first of two flows of IPv6 without OVN does not.
+func isEntry(f *openflow.FlowStats, kind placement.Kind) bool {
+	switch f.Table {
+	case placement.PrivateTable:
+		return false
+	case placement.AddressTable:
+		return f.Priority != placement.PriorityOnward
+	}
+	return kind == placement.OVN || !has(f.Match, isIPv6)
+}
+
+func has(m openflow.Match, is func(openflow.Field) bool) bool {
+	for _, f := range m.Fields() {
+		if is(f) {
+			return true
+		}
+	}
+	return false
+}
+
+var ethIPv6 = openflow.EthType(0x86dd)
+
+func isIPv6(f openflow.Field) bool { return f == ethIPv6 }
+
+// askerMatch is the part of a match that says whose packets match.
+type askerMatch struct{ datapath, port, mac openflow.Field }
+
+// askerOf returns the askerMatch of a guest, as the entry flows have it.
+func askerOf(g *flows.Guest, kind placement.Kind) (a askerMatch) {
+	if kind == placement.OVN {
+		a.datapath, a.port = openflow.Metadata(uint64(g.Datapath)), openflow.Reg(placement.RegInPort, g.Port)
+	} else {
+		a.port = openflow.InPort(g.Port)
+	}
+	if g.MAC != ([6]byte{}) {
+		a.mac = openflow.EthSrc(g.MAC)
+	}
+	return a
+}
+
+// guestHits are the counters of one guest.
+type guestHits struct {
+	flows              int
+	queries, neighbors uint64
+	// lastQuery is when the last query has come, zero if none has, or the switch does not tell.
+	lastQuery time.Time
+}
+
+// byGuest sums the counters up by guest.
+func (h *flowHits) byGuest(kind placement.Kind) map[askerMatch]*guestHits {
+	all := map[askerMatch]*guestHits{}
+	for i := range h.flows {
+		f := &h.flows[i]
+		a, neighbor := readAsker(f.Match, kind)
+		if a == (askerMatch{}) {
+			continue
+		}
+		g := all[a]
+		if g == nil {
+			g = &guestHits{}
+			all[a] = g
+		}
+		g.flows++
+		switch {
+		case !isEntry(f, kind):
+		case neighbor:
+			g.neighbors += f.Packets
+		default:
+			g.queries += f.Packets
+			if at := h.at.Add(-f.Idle); f.Packets > 0 && f.Idle >= 0 && at.After(g.lastQuery) {
+				g.lastQuery = at
+			}
+		}
+	}
+	return all
+}
+
+// readAsker returns the askerMatch of a match, zero for none, and reports whether it is for ARP requests
+// or neighbour solicitations.
+func readAsker(m openflow.Match, kind placement.Kind) (a askerMatch, neighbor bool) {
+	for _, f := range m.Fields() {
+		switch name := f.Name(); {
+		case kind == placement.OVN && name == "metadata":
+			a.datapath = f
+		case kind == placement.OVN && name == regInPort, kind != placement.OVN && name == "in_port":
+			a.port = f
+		case name == ethSrc:
+			a.mac = f
+		case name == "arp_op" || name == "icmpv6_type":
+			neighbor = true
+		}
+	}
+	return a, neighbor
+}
+
+// The names of fields, as openflow.Field.Name has them.
+var regInPort, ethSrc = openflow.Reg(placement.RegInPort, 0).Name(), openflow.EthSrc([6]byte{}).Name()

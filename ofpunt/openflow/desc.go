@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package openflow
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+)
+
+// Description is what a switch says of itself (OpenFlow 1.5.1, 7.3.5.1).
+type Description struct {
+	Manufacturer, Hardware string
+	// Software is the version of Open vSwitch.
+	Software string
+}
+
+// Lengths in an ofp_desc.
+const (
+	descLen = 256 // of each text but the serial number
+	descMin = 3 * descLen
+)
+
+func appendDescRequest(b []byte, v Version, xid uint32) ([]byte, error) {
+	start := len(b)
+	return endMessage(appendMultipart(b, v, xid, multipartDesc), start)
+}
+
+// decodeDesc reads the body of a reply.
+func decodeDesc(b []byte) (d Description, err error) {
+	if len(b) < descMin {
+		return d, malformed("switch description of %d bytes", len(b))
+	}
+	text := func(i int) string {
+		t, _, _ := bytes.Cut(b[i*descLen:(i+1)*descLen], []byte{0})
+		return string(t)
+	}
+	return Description{text(0), text(1), text(2)}, nil
+}
+
+// Description returns what the switch says of itself.
+func (c *Conn) Description(ctx context.Context) (Description, error) {
+	b, err := c.multipart(ctx, func(xid uint32) ([]byte, error) { return appendDescRequest(nil, c.version, xid) })
+	if err != nil {
+		return Description{}, fmt.Errorf("switch description: %w", err)
+	}
+	return decodeDesc(b)
+}

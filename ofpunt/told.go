@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"maps"
+	"time"
+
+	"github.com/puntdns/puntdns/ofpunt/flows"
+)
+
+// sessionState is what a session tells of itself for an operator. It is immutable: the goroutine
+// of the session replaces it whenever it has looked at its flows. So who asks neither waits for that
+// goroutine nor for a switch that hangs.
+type sessionState struct {
+	since        time.Time
+	controllerID uint16
+	server       *server
+	// guests and withoutAddress are those of desired.
+	guests         []flows.Guest
+	withoutAddress map[string]addressless
+	// unserved has the reasons by logical port, suspects the ports whose reason is not known.
+	unserved map[string]string
+	suspects []string
+	placed   flows.Placed
+	flows    flows.State
+	// unmetered is why limits are not enforced, empty if they are.
+	unmetered string
+}
+
+// tell replaces what the session tells of itself.
+func (s *session) tell(srv *server) {
+	b := s.bridge
+	next := &sessionState{
+		since: s.since, controllerID: s.desired.controllerID, server: srv,
+		guests: s.desired.guests, withoutAddress: s.desired.withoutAddress,
+		suspects: b.unserved.suspects, placed: s.reporter.last, flows: s.flows.State(), unmetered: b.unmetered,
+	}
+	if was := b.told.Load(); was != nil && maps.Equal(was.unserved, b.unserved.logged) {
+		next.unserved = was.unserved
+	} else {
+		next.unserved = maps.Clone(b.unserved.logged)
+	}
+	b.told.Store(next)
+}
