@@ -17,6 +17,9 @@ import (
 type dhcpOptions struct {
 	raw, rawServers string // options:domain_name and options:dns_server as they stand
 	domain          string // canonical, "" for none
+	// router and routes are options:router and options:classless_static_route as they stand.
+	router, routes string
+	cidr           string
 }
 
 // dhcpRows are the DHCP_Options rows of a port, zero for none.
@@ -28,6 +31,9 @@ func (w *world) dhcpColumns() []rows.Column[dhcpOptions] {
 			d.domain = parseDomainName(d.raw, w.reporter(northboundName, tableDHCP, id))
 		}),
 		rows.Key("options", "dns_server", func(d *dhcpOptions) *string { return &d.rawServers }),
+		rows.String("cidr", func(d *dhcpOptions) *string { return &d.cidr }),
+		rows.Key("options", "router", func(d *dhcpOptions) *string { return &d.router }),
+		rows.Key("options", "classless_static_route", func(d *dhcpOptions) *string { return &d.routes }),
 	}
 }
 

@@ -25,7 +25,7 @@ func (w *world) dnsColumns(database string) []rows.Column[dnsRow] {
 		rows.Custom("records", func(id ovsdb.UUID, r *dnsRow, row *ovsdb.Row, col int) bool {
 			fresh := r.table == nil
 			if fresh {
-				r.table = &names.Table{}
+				r.table = names.NewTable(id)
 			}
 			records := recordsOf(row, col)
 			if !records.Diff && r.table.Has(records) {

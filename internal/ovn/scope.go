@@ -14,6 +14,18 @@ type Scope struct {
 	names.Scope
 }
 
+// Networks returns the networks of a scope, Own among them, by their ids.
+func (s Scope) Networks() (all []origin.Network) {
+	joined := s.Joined()
+	if joined == nil {
+		return []origin.Network{s.Own.ID}
+	}
+	for id := range joined.All() {
+		all = append(all, id)
+	}
+	return all
+}
+
 // SwitchScope is a network by itself, the zero Scope if it is not known.
 func (s *Snapshot) SwitchScope(id origin.Network) Scope {
 	own := s.Network(id)

@@ -88,6 +88,23 @@ func (s *Snapshot) PortByName(name string) *Port {
 // Source.SetPorts.
 func (s *Snapshot) HasKept() bool { return len(s.kept) > 0 }
 
+// IsKept reports whether a guest is kept, by its logical port.
+func (s *Snapshot) IsKept(port string) bool {
+	_, kept := s.kept[port]
+	return kept
+}
+
+// Networks yields the networks, in no order.
+func (s *Snapshot) Networks() iter.Seq[*Network] {
+	return func(yield func(*Network) bool) {
+		for _, n := range s.networks.All() {
+			if !yield(n) {
+				return
+			}
+		}
+	}
+}
+
 // CountKept returns how many of the guests that are kept have one of those interfaces, by
 // external_ids:iface-id.
 func (s *Snapshot) CountKept(ifaces []string) int {

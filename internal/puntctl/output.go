@@ -101,6 +101,9 @@ func said(text string) cell {
 	return cell{text: safe(text)}
 }
 
+// numberOf returns a cell with a number.
+func numberOf(n int) cell { return cell{text: strconv.Itoa(n)} }
+
 // in returns a cell in a colour.
 func in(c colour, text string) cell { return cell{safe(text), c} }
 

@@ -188,10 +188,9 @@ func (p *page) databases(all []api.Database) {
 		if d.Snapshot.AgeSeconds != nil {
 			age = seconds(*d.Snapshot.AgeSeconds)
 		}
-		count := func(n int) cell { return said(fmt.Sprint(n)) }
 		rows = append(rows, []cell{
-			said(d.Name), said(d.Endpoint), said(role(d)), said(age), count(d.Snapshot.Networks), count(d.Snapshot.Ports),
-			count(d.Snapshot.DNSRows), count(d.Snapshot.Names), state,
+			said(d.Name), said(d.Endpoint), said(role(d)), said(age), numberOf(d.Snapshot.Networks), numberOf(d.Snapshot.Ports),
+			numberOf(d.Snapshot.DNSRows), numberOf(d.Snapshot.Names), state,
 		})
 	}
 	p.table([]string{"DATABASE", "ENDPOINT", "SERVER", "CHANGED", "NETWORKS", "PORTS", "DNS ROWS", "NAMES", "STATE"}, rows)

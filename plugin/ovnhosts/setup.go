@@ -46,7 +46,7 @@ func setup(c *caddy.Controller) error {
 
 // open opens the databases, or shares them with others that have them open.
 func (h *Handler) open() error {
-	s, err := openSources.acquire(h.config)
+	s, err := openSources.acquire(h.config, h.Domain)
 	if err != nil {
 		return plugin.Error(name, err)
 	}

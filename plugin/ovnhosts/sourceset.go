@@ -24,11 +24,13 @@ type sourceSet struct {
 type use struct {
 	config ovn.Config
 	count  int
+	// domain is that of the handler that has opened it last, empty for none.
+	domain string
 }
 
 // acquire opens the source of c, or shares it with other handlers. Its error is that of
-// ovn.Acquire.
-func (r *sourceSet) acquire(c ovn.Config) (*ovn.Source, error) {
+// ovn.Acquire. domain is that of the handler.
+func (r *sourceSet) acquire(c ovn.Config, domain string) (*ovn.Source, error) {
 	s, err := ovn.Acquire(c)
 	if err != nil {
 		return nil, err
@@ -44,6 +46,7 @@ func (r *sourceSet) acquire(c ovn.Config) (*ovn.Source, error) {
 		r.uses[s] = u
 	}
 	u.count++
+	u.domain = domain
 	return s, nil
 }
 

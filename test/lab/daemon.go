@@ -254,3 +254,6 @@ func (n *Node) AppCtl(daemon string, args ...string) string {
 	n.l.t.Helper()
 	return named(n.l.t, n.daemons, daemon).appctl(args...)
 }
+
+// AppCtlTarget returns what ovs-appctl(8) takes as the target for a daemon of the node.
+func (n *Node) AppCtlTarget(daemon string) string { return named(n.l.t, n.daemons, daemon).control() }

@@ -58,7 +58,9 @@ type Hits struct {
 // DHCP is what a guest is told by OVN's DHCP for IPv4.
 type DHCP struct {
 	// Row is the UUID of the DHCP_Options.
-	Row        string `json:"row"`
+	Row string `json:"row"`
+	// CIDR is the subnet that it is for.
+	CIDR       string `json:"cidr"`
 	Router     string `json:"router,omitempty"`
 	Routes     string `json:"classless_static_route,omitempty"`
 	DNSServer  string `json:"dns_server,omitempty"`

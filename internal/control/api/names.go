@@ -36,11 +36,14 @@ type Name struct {
 type Value struct {
 	// Source is dns for a row of the table DNS, and port for the hostname of a port.
 	Source string `json:"source"`
-	// Row is the UUID of the DNS row; Port the name of the port.
-	Row  string `json:"row,omitempty"`
+	// Row is the UUID of the DNS row, and Database the one that has it: OVN_Southbound, where
+	// external_ids:dns_id names the row in Northbound, or OVN_Northbound.
+	Row      string `json:"row,omitempty"`
+	Database string `json:"database,omitempty"`
+	// Port is the name of the port.
 	Port string `json:"port,omitempty"`
 	// DomainFrom says, of a port's name with a domain, what that is from: dhcp for its DHCP
-	// options, switch for the network.
+	// options, switch for the network, corefile for ovnhosts.
 	DomainFrom string   `json:"domain_from,omitempty"`
 	Addresses  []string `json:"addresses"`
 	// Targets are those of a reverse name.
@@ -49,6 +52,8 @@ type Value struct {
 	Wins bool `json:"wins"`
 	// Unreadable is set for a record without a value that can be read.
 	Unreadable bool `json:"unreadable,omitempty"`
+	// Derived is set where a wildcard covers the name, or it is the reverse name of an address.
+	Derived bool `json:"derived,omitempty"`
 	// OVNOwned is set for a record of a row that OVN owns.
 	OVNOwned bool `json:"ovn_owned,omitempty"`
 }

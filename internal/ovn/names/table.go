@@ -12,6 +12,8 @@ import (
 // Table is the compiled records of one DNS row. The networks that the row serves
 // share it. It is immutable; the zero Table has no records.
 type Table struct {
+	// row is the UUID of the row.
+	row [16]byte
 	// owned is options:ovn-owned of the row.
 	owned bool
 	// names has every record under its key with a dot appended. That is its
@@ -39,6 +41,9 @@ type Records struct {
 }
 
 var valueSeed = maphash.MakeSeed()
+
+// NewTable returns the table of a DNS row with that UUID, without records.
+func NewTable(row [16]byte) *Table { return &Table{row: row} }
 
 // Len is the number of records, readable or not.
 func (t *Table) Len() int { return len(t.names) }
@@ -71,7 +76,7 @@ func (t *Table) WithOwned(owned bool) *Table {
 // Update returns the table after an update of the records. It takes time in
 // proportion to the table, but parses only the records that are passed.
 func (t *Table) Update(records Records, bad Report) *Table {
-	old, next := t, &Table{owned: t.owned}
+	old, next := t, &Table{row: t.row, owned: t.owned}
 	if records.Diff {
 		next.names, next.aliases = maps.Clone(t.names), maps.Clone(t.aliases)
 		next.below, next.wild = maps.Clone(t.below), maps.Clone(t.wild)

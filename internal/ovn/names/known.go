@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package names
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Known is what one source of a network says of a name. It is for operators: Lookup is what
+// answers.
+type Known struct {
+	// Source says which table it is of: "dns" or "port".
+	Source string
+	// Row is the UUID of the DNS row, zero for ports.
+	Row [16]byte
+	// Addresses are those of the name, IPv4 first; Targets those of a reverse name.
+	Addresses []netip.Addr
+	Targets   []string
+	// Wins is set for what Lookup answers, Unreadable for a record without a value that can be
+	// read.
+	Wins, Unreadable bool
+	OVNOwned         bool
+	// Derived is set where no record has the name itself: a wildcard covers it, or it is the
+	// reverse name of an address.
+	Derived bool
+}
+
+// Sources returns all that a network knows of a canonical name, in the order in which it is looked
+// at. The domain is that of Lookup.
+func (d *Directory) Sources(name, domain string) (all []Known) {
+	won := false
+	add := func(k Known, e *entry) {
+		k.Addresses = e.addresses()
+		if e.more != nil {
+			k.Targets = e.more.targets
+		}
+		k.Unreadable = !e.usable()
+		k.Wins = !won && !k.Unreadable
+		won = won || k.Wins
+		all = append(all, k)
+	}
+	for _, t := range d.tables {
+		for _, key := range append([]string{name}, t.aliases[name]...) {
+			if e := t.names[key]; e != nil {
+				add(Known{Source: sourceDNS, Row: t.row, OVNOwned: t.owned}, e)
+			}
+		}
+	}
+	if e := d.hosts.find(name, domain); e != nil {
+		add(Known{Source: sourcePort}, e)
+	}
+	if won {
+		return all
+	}
+	if a, ok := d.Lookup(name, domain); ok {
+		k := Known{Source: a.Source, Addresses: slices.Concat(a.V4, a.V6), Targets: a.PTR, Wins: true, OVNOwned: a.OVNOwned, Derived: true}
+		if len(k.Addresses)+len(k.Targets) > 0 {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// Names returns the canonical names that have records of their own, sorted. Those of ports without
+// a domain in OVN are there with the domain too, if that is not empty.
+func (d *Directory) Names(domain string) []string {
+	all := map[string]struct{}{}
+	for _, t := range d.tables {
+		for key := range t.names {
+			if name, err := Canonical(key[:len(key)-1]); err == nil {
+				all[name] = struct{}{}
+			}
+		}
+	}
+	for name := range d.hosts.names {
+		all[name] = struct{}{}
+	}
+	if domain != "" {
+		for name := range d.hosts.bare {
+			if full, ok := join(name, domain); ok {
+				all[full] = struct{}{}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// find returns what ports have of a canonical name, nil for nothing.
+func (h *Hosts) find(name, domain string) *entry {
+	if e := h.names[name]; e != nil || domain == "" {
+		return e
+	}
+	if bare, ok := strings.CutSuffix(name, domain); ok {
+		return h.bare[bare]
+	}
+	return nil
+}
+
+// Join returns a hostname with a domain, both canonical, and reports whether that is a name.
+func Join(hostname, domain string) (string, bool) { return join(hostname, domain) }

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package puntctl
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+)
+
+// guests adds what is found about guests without asking anybody else.
+func (d *diagnosis) guests(s *api.Status, all *api.Guests) {
+	for i := range all.Unserved {
+		u := &all.Unserved[i]
+		if u.Expected {
+			continue
+		}
+		d.add(finding{
+			Level: levelProblem, About: "interface " + u.Interface, Text: fmt.Sprintf("port %q is not served: %s", u.Port, u.Reason),
+			Remedy: "the port has to exist in OVN, to be bound to this chassis, and external_ids:iface-id has to be its name",
+			Commands: []string{
+				"ovs-vsctl get Interface " + u.Interface + " external_ids ofport error",
+				"ovn-sbctl --columns=logical_port,chassis,up find Port_Binding logical_port=" + quote(u.Port),
+			},
+		})
+	}
+	unread := 0
+	for i := range all.Guests {
+		g := &all.Guests[i]
+		if g.DHCP == nil {
+			unread++
+			continue
+		}
+		d.dhcp(g)
+	}
+	d.owned(all.Guests)
+	if unread > 0 && !slices.ContainsFunc(s.Databases, func(db api.Database) bool { return db.Name == "OVN_Northbound" }) {
+		d.add(finding{Level: levelNote, About: "DHCP", Text: "what guests are told is not known here, as ovnhosts does not read Northbound",
+			Remedy: "their dns_server has to be a resolver address, and they need a route to it", Commands: []string{"ovn-nbctl list DHCP_Options"}})
+	}
+}
+
+// quote returns a word in quotation marks for a shell and for OVN.
+func quote(word string) string { return `'"` + strings.ReplaceAll(word, "'", "") + `"'` }
+
+// dhcp looks whether DHCP tells a guest to ask puntdns, and gives it a route there.
+func (d *diagnosis) dhcp(g *api.Guest) {
+	resolvers := resolversOf(g)
+	if len(resolvers) == 0 {
+		return // any address is one
+	}
+	told := addressesIn(g.DHCP.DNSServer)
+	asked := slices.DeleteFunc(slices.Clone(told), func(a netip.Addr) bool { return !slices.Contains(resolvers, a) })
+	set := "ovn-nbctl set DHCP_Options " + g.DHCP.Row + " "
+	if len(asked) == 0 {
+		text := "DHCP tells it no dns_server"
+		if len(told) > 0 {
+			text = "DHCP tells it to ask " + g.DHCP.DNSServer + ", where it is not answered here"
+		}
+		d.add(finding{
+			Level: levelProblem, About: "port " + g.Port, Text: text + "; its resolver addresses are " + strings.Join(g.Resolvers, " "),
+			Remedy:   "announce a resolver address, or have puntdns answer at what DHCP announces (`address dhcp` in ofpunt)",
+			Commands: []string{set + `options:dns_server='"{` + resolvers[0].String() + `}"'`},
+		})
+		asked = resolvers[:1]
+	}
+	for _, a := range asked {
+		if reason := noRoute(g.DHCP, a); reason != "" {
+			d.add(finding{
+				Level: levelProblem, About: "port " + g.Port, Text: fmt.Sprintf("it has no route to %s: %s", a, reason),
+				Remedy:   "give it one; a client that is told classless_static_route takes no router besides (RFC 3442), so its default route has to be there too",
+				Commands: []string{set + "options:classless_static_route=" + withRoute(g.DHCP, a)},
+			})
+		}
+	}
+}
+
+// resolversOf returns the IPv4 resolver addresses of a guest at port 53.
+func resolversOf(g *api.Guest) (all []netip.Addr) {
+	for _, r := range g.Resolvers {
+		if a, err := netip.ParseAddrPort(r); err == nil && a.Addr().Is4() && a.Port() == 53 {
+			all = append(all, a.Addr())
+		}
+	}
+	return all
+}
+
+// words splits a constant of OVN, which is one value or several in braces.
+func words(constant string) []string {
+	return strings.FieldsFunc(constant, func(r rune) bool { return strings.ContainsRune("{}, \t\"", r) })
+}
+
+func addressesIn(constant string) (all []netip.Addr) {
+	for _, word := range words(constant) {
+		if a, err := netip.ParseAddr(word); err == nil {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// noRoute returns why DHCP gives no route to an address, "" if it does.
+func noRoute(dhcp *api.DHCP, a netip.Addr) string {
+	if subnet, err := netip.ParsePrefix(dhcp.CIDR); err == nil && subnet.Contains(a) {
+		return ""
+	}
+	if routes := words(dhcp.Routes); len(routes) > 0 {
+		for i := 0; i < len(routes); i += 2 {
+			to, err := netip.ParsePrefix(routes[i])
+			if single, bare := netip.ParseAddr(routes[i]); bare == nil {
+				to, err = netip.PrefixFrom(single, single.BitLen()), nil
+			}
+			if err == nil && to.Contains(a) {
+				return ""
+			}
+		}
+		return "classless_static_route of its DHCP options has none, and with that router does not count"
+	}
+	if len(addressesIn(dhcp.Router)) > 0 {
+		return ""
+	}
+	return "its DHCP options have neither router nor classless_static_route"
+}
+
+// withRoute returns what classless_static_route may be with a route to an address: on-link, which
+// puntdns answers ARP for, or by the router where there is one.
+func withRoute(dhcp *api.DHCP, a netip.Addr) string {
+	routes := words(dhcp.Routes)
+	hop := "0.0.0.0"
+	if router := addressesIn(dhcp.Router); len(router) > 0 {
+		hop = router[0].String()
+		if len(routes) == 0 {
+			routes = []string{"0.0.0.0/0", hop}
+		}
+	}
+	routes = append(routes, a.String()+"/32", hop)
+	var pairs []string
+	for i := 0; i+1 < len(routes); i += 2 {
+		pairs = append(pairs, routes[i]+","+routes[i+1])
+	}
+	return `'"{` + strings.Join(pairs, ", ") + `}"'`
+}
+
+// owned says of which networks a port has a resolver address.
+func (d *diagnosis) owned(guests []api.Guest) {
+	seen := map[string]bool{}
+	for i := range guests {
+		g := &guests[i]
+		for _, a := range g.Owned {
+			about := "switch " + g.Switch
+			if key := g.Network + g.Switch + a; seen[key] {
+				continue
+			} else {
+				seen[key] = true
+			}
+			d.add(finding{
+				Level: levelNote, About: about, Text: "a port of it has " + a + ", such as the localport of a metadata agent: that alone answers ARP and neighbour solicitations for it",
+				Remedy:   "queries to it are answered here all the same; guests with an on-link route need that port on this node, those with a route by a router do not",
+				Commands: []string{"ovn-sbctl --columns=logical_port,type,mac find Port_Binding type=localport"},
+			})
+		}
+	}
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package puntctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+)
+
+const (
+	// maxTraces bounds the guests whose queries are traced.
+	maxTraces = 16
+	// traceTimeout bounds one trace.
+	traceTimeout = 5 * time.Second
+	// routerMAC is where the query is sent: the switch looks at it behind the punt only.
+	routerMAC = "0a:00:00:00:00:01"
+)
+
+// ovsAppctl is the tracer by ovs-appctl(8).
+func ovsAppctl(target string) tracer {
+	return func(ctx context.Context, bridge, flow string) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, traceTimeout)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, "ovs-appctl", "-t", target, "ofproto/trace", bridge, flow).CombinedOutput()
+		if err != nil {
+			first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+			return "", fmt.Errorf("ovs-appctl: %w %s", err, first)
+		}
+		return string(out), nil
+	}
+}
+
+// traces traces a query of each guest through the switch.
+func (d *diagnosis) traces(ctx context.Context, all *api.Guests, trace tracer) {
+	traced := 0
+	for i := range all.Guests {
+		g := &all.Guests[i]
+		q, ok := queryOf(g)
+		if !ok {
+			continue
+		}
+		if traced++; traced > maxTraces {
+			d.add(finding{Level: levelNote, About: "trace", Text: fmt.Sprintf("the first %d guests were traced only", maxTraces), Remedy: "name a PORT or a SWITCH for others"})
+			return
+		}
+		said, err := trace(ctx, g.Bridge, q.flow())
+		if err != nil {
+			f := finding{Level: levelNote, About: "trace", Text: "queries can't be traced: " + err.Error(), Remedy: "run puntctl doctor as root on the node of the switch, or paste these:", Commands: q.lines()}
+			if errors.Is(err, exec.ErrNotFound) {
+				f.Text = "queries can't be traced: there is no ovs-appctl here"
+			}
+			d.add(f)
+			return
+		}
+		d.traced(g, &q, said)
+	}
+}
+
+// query is one that is traced.
+type query struct {
+	guest    *api.Guest
+	from, to netip.Addr
+	port     uint16
+}
+
+// queryOf returns a query of a guest, and reports whether enough is known of the guest.
+func queryOf(g *api.Guest) (q query, ok bool) {
+	q = query{guest: g, port: 53}
+	if g.InPort == 0 || len(g.MACs) == 0 {
+		return q, false
+	}
+	for _, from := range g.Addresses {
+		q.from, _ = netip.ParseAddr(from)
+		for _, r := range g.Resolvers {
+			if r == "any" {
+				r = "192.0.2.53:53"
+			}
+			to, err := netip.ParseAddrPort(r)
+			if err == nil && q.from.IsValid() && to.Addr().Is4() == q.from.Is4() {
+				q.to, q.port = to.Addr(), to.Port()
+				return q, true
+			}
+		}
+	}
+	return q, false
+}
+
+// flow returns the packet as ofproto/trace takes it (ovs-vswitchd(8)).
+func (q *query) flow() string {
+	kind, src, dst := "udp6", "ipv6_src", "ipv6_dst"
+	if q.from.Is4() {
+		kind, src, dst = "udp", "nw_src", "nw_dst"
+	}
+	flow := fmt.Sprintf("in_port=%d,%s,dl_src=%s,dl_dst=%s,%s=%s,%s=%s,nw_ttl=64,udp_src=50000,udp_dst=%d",
+		q.guest.InPort, kind, q.guest.MACs[0], routerMAC, src, q.from, dst, q.to, q.port)
+	if q.guest.VLAN != 0 {
+		flow += fmt.Sprintf(",dl_vlan=%d", q.guest.VLAN)
+	}
+	return flow
+}
+
+// lines returns what to paste for a closer look.
+func (q *query) lines() []string {
+	ip := "ip6"
+	if q.from.Is4() {
+		ip = "ip4"
+	}
+	lines := []string{fmt.Sprintf("ovs-appctl ofproto/trace %s %s", q.guest.Bridge, q.flow())}
+	if q.guest.PortKey != 0 {
+		lines = append(lines, fmt.Sprintf(`ovn-trace --ct=new %s 'inport == "%s" && eth.src == %s && eth.dst == %s && %s.src == %s && %s.dst == %s && ip.ttl == 64 && udp.src == 50000 && udp.dst == %d'`,
+			q.guest.Network, strings.ReplaceAll(q.guest.Port, "'", ""), q.guest.MACs[0], routerMAC, ip, q.from, ip, q.to, q.port))
+	}
+	return lines
+}
+
+// tableLine matches a line of a trace that tells the flow that has matched in a table.
+var tableLine = regexp.MustCompile(`^\s*(\d+)\. (.*)$`)
+
+// ourCookie is how the cookies of puntdns begin.
+const ourCookie = "cookie 0x70646e"
+
+// readTrace returns whether a packet was punted, and else the last flow that it has met, with its
+// table.
+func readTrace(trace string) (punted bool, table, flow string) {
+	for line := range strings.Lines(trace) {
+		m := tableLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if m == nil {
+			continue
+		}
+		table, flow = m[1], m[2]
+		if table == "200" && strings.Contains(flow, ourCookie) && strings.Contains(flow, "priority 10,") {
+			return true, table, flow
+		}
+	}
+	return false, table, flow
+}
+
+func (d *diagnosis) traced(g *api.Guest, q *query, trace string) {
+	about := "port " + g.Port
+	punted, table, flow := readTrace(trace)
+	switch {
+	case punted:
+		d.add(finding{Level: levelOK, About: about, Text: fmt.Sprintf("a query to %s is punted", q.to)})
+	case strings.Contains(trace, "Datapath actions: drop"):
+		d.add(finding{
+			Level: levelProblem, About: about, Text: fmt.Sprintf("a query to %s is dropped before the punt, in table %s: %s", q.to, table, flow),
+			Remedy:   "an ACL or a security group does not let it ask, or port security does not know its addresses: allow UDP and TCP to port 53 of the resolver address from the guest",
+			Commands: q.lines(),
+		})
+	default:
+		d.add(finding{
+			Level: levelProblem, About: about, Text: fmt.Sprintf("a query to %s is not punted; the last flow that it meets is in table %s: %s", q.to, table, flow),
+			Remedy: "the punt has expired, or the flows of this process are not there: see puntctl status", Commands: q.lines(),
+		})
+	}
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovnhosts
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/control"
+	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+func init() { control.Process.Answer(api.PathNames, openSources.tellNames) }
+
+// maxNames bounds the names of one network in an answer.
+const maxNames = 10_000
+
+// The kinds of what is asked about.
+const (
+	ofPort   = "port"
+	ofSwitch = "switch"
+	ofName   = "name"
+)
+
+// tellNames is the control.AnswerFunc of api.PathNames.
+func (r *sourceSet) tellNames(_ context.Context, parameters url.Values) (any, error) {
+	word := parameters.Get("of")
+	out := &api.Names{Of: word, Networks: []api.NetworkNames{}}
+	seen := map[origin.Network]bool{} // two sources may read one database in different ways
+	for source, domain := range r.domains() {
+		n := namesOf{snapshot: source.Snapshot(), domain: domain, database: source.DNSDatabase()}
+		kind, networks, name := n.find(word)
+		if kind != "" {
+			out.Kind = kind
+		}
+		for _, network := range networks {
+			if !seen[network.ID] {
+				seen[network.ID] = true
+				out.Networks = append(out.Networks, n.tell(network, kind, name))
+			}
+		}
+	}
+	if word != "" && len(out.Networks) == 0 {
+		return nil, control.NotFound("%q: no port or switch has this name, and no network knows it; expected one that is read here (monitor local reads the networks that have a guest on this node)", word)
+	}
+	slices.SortFunc(out.Networks, func(a, b api.NetworkNames) int {
+		return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Network, b.Network))
+	})
+	return out, nil
+}
+
+// domains returns the sources with the domain of their Corefile, empty for none.
+func (r *sourceSet) domains() map[*ovn.Source]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make(map[*ovn.Source]string, len(r.uses))
+	for s, u := range r.uses {
+		all[s] = u.domain
+	}
+	return all
+}
+
+// namesOf tells the names of a snapshot.
+type namesOf struct {
+	snapshot *ovn.Snapshot
+	// domain is that of the Corefile, empty for none; database has the DNS rows.
+	domain, database string
+}
+
+// find returns what a word is taken for, and the networks that it is about: those of a guest, those
+// with the name of a switch, or those that know a name, which it returns in its canonical form.
+func (n *namesOf) find(word string) (kind string, networks []*ovn.Network, name string) {
+	if word == "" {
+		return "", slices.Collect(n.snapshot.Networks()), ""
+	}
+	if p := n.snapshot.PortByName(word); p != nil {
+		scope := n.snapshot.RouterScope(p.Network)
+		if scope.Own == nil {
+			scope = n.snapshot.SwitchScope(p.Network)
+		}
+		if scope.Own == nil {
+			return "", nil, ""
+		}
+		for _, id := range scope.Networks() {
+			if network := n.snapshot.Network(id); network != nil {
+				networks = append(networks, network)
+			}
+		}
+		return ofPort, networks, ""
+	}
+	for network := range n.snapshot.Networks() {
+		if network.Name == word || network.ID.String() == word {
+			networks = append(networks, network)
+		}
+	}
+	if len(networks) > 0 {
+		return ofSwitch, networks, ""
+	}
+	name, err := names.Canonical(word)
+	if err != nil {
+		return "", nil, ""
+	}
+	for network := range n.snapshot.Networks() {
+		if len(network.Sources(name, n.domain)) > 0 {
+			networks = append(networks, network)
+		}
+	}
+	return ofName, networks, name
+}
+
+// tell tells the names of a network that were asked for.
+func (n *namesOf) tell(network *ovn.Network, kind, name string) api.NetworkNames {
+	all := network.Names(n.domain)
+	out := api.NetworkNames{
+		Switch: network.Name, Network: network.ID.String(), Domain: network.Domain,
+		Count: len(all), Names: []api.Name{},
+	}
+	switch {
+	case kind == "":
+		return out
+	case kind == ofName:
+		all = []string{name}
+	case len(all) > maxNames:
+		all, out.Truncated = all[:maxNames], true
+	}
+	for _, name := range all {
+		of := api.Name{Name: name, Values: []api.Value{}}
+		for _, k := range network.Known(name, n.domain) {
+			of.Values = append(of.Values, n.value(&k))
+		}
+		out.Names = append(out.Names, of)
+	}
+	return out
+}
+
+func (n *namesOf) value(k *ovn.Known) api.Value {
+	v := api.Value{
+		Source: k.Source, DomainFrom: k.DomainFrom, Targets: k.Targets, Addresses: []string{},
+		Wins: k.Wins, Unreadable: k.Unreadable, OVNOwned: k.OVNOwned, Derived: k.Derived,
+	}
+	if k.Row != ([16]byte{}) {
+		v.Row, v.Database = ovsdb.UUID(k.Row).String(), n.database
+	}
+	if k.Port != nil {
+		v.Port = k.Port.Name
+	}
+	for _, a := range k.Addresses {
+		v.Addresses = append(v.Addresses, a.String())
+	}
+	return v
+}
