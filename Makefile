@@ -10,7 +10,7 @@ TESTFLAGS ?= -race -count 1 -timeout 60m -parallel 6
 # Found, or fetched on a fresh Debian, when a recipe first needs it.
 GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see above))
 
-.PHONY: all build plugins test matrix kernel neutron soak demo bench image lint vuln fuzz clean lab-deps
+.PHONY: all build plugins test matrix kernel neutron soak demo bench image lint vuln fuzz clean lab-deps man
 all: build
 
 # The binaries of the distribution: static, so that they run from an empty image.
@@ -20,6 +20,10 @@ build:
 # The imports and the order of the plugins in plugin.cfg, as Go.
 plugins:
 	$(GO) generate ./plugins
+
+# The manual pages of puntctl and the completions of shells, which puntctl describes itself by.
+man:
+	$(GO) run ./internal/puntctl/man '$(VERSION)' bin/man
 
 lab-deps:
 	./test/deps.sh lab

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command man writes the manual pages of puntctl, and the completions of shells, into a folder. They
+// are made when the binaries are, and so that puntctl itself does not have to bring what makes them.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"github.com/puntdns/puntdns/internal/puntctl"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "man:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("%q: expected VERSION FOLDER", args)
+	}
+	root, folder := puntctl.New(args[0]), args[1]
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	header := &doc.GenManHeader{Title: "PUNTCTL", Section: "8", Source: "puntdns " + args[0], Manual: "puntdns"}
+	if err := doc.GenManTree(root, header, folder); err != nil {
+		return err
+	}
+	for name, write := range completions(root) {
+		if err := write(filepath.Join(folder, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// completions returns what writes the completions of each shell, by the names of the files.
+func completions(root *cobra.Command) map[string]func(string) error {
+	return map[string]func(string) error{
+		"puntctl.bash": func(path string) error { return root.GenBashCompletionFileV2(path, true) },
+		"_puntctl":     root.GenZshCompletionFile,
+		"puntctl.fish": func(path string) error { return root.GenFishCompletionFile(path, true) },
+	}
+}

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package puntctl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/puntdns/puntdns/internal/control"
+	"github.com/puntdns/puntdns/internal/control/api"
+)
+
+var update = flag.Bool("update", false, "write what is shown into testdata")
+
+type silent struct{}
+
+func (silent) Infof(string, ...any)    {}
+func (silent) Warningf(string, ...any) {}
+
+// process answers on a control socket with what it is given, by path.
+func process(t *testing.T, answers map[string]any) (socket string) {
+	t.Helper()
+	s := control.New()
+	for path, answer := range answers {
+		if path == api.PathStatus {
+			s.AddStatus(func(_ context.Context, to *api.Status) { *to = *answer.(*api.Status) })
+			continue
+		}
+		s.Answer(path, func(_ context.Context, p url.Values) (any, error) {
+			if p.Get("of") == "nobody" {
+				return nil, control.NotFound("there is no %q", p.Get("of"))
+			}
+			return answer, nil
+		})
+	}
+	socket = filepath.Join(t.TempDir(), "control.sock")
+	if err := s.Use(socket, false, silent{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Use("", false, silent{}) })
+	return socket
+}
+
+func pointer[T any](v T) *T { return &v }
+
+var began = time.Date(2026, 11, 23, 1, 2, 3, 0, time.UTC)
+
+func wellStatus() *api.Status {
+	return &api.Status{
+		Problems: []api.Problem{},
+		Process:  api.Process{Version: "1.2.3 (CoreDNS-1.15.0)", Go: "go1.26.8", PID: 42, UID: 998, Started: began, UptimeSeconds: 93784},
+		Bridges: []api.Bridge{{
+			Name: "br-int", Serving: true, Chassis: "hv1",
+			Connection: api.Connection{
+				Endpoint: "unix:/var/run/openvswitch/br-int.mgmt", Up: true, Since: &began, Version: "OpenFlow 1.5",
+				Switch: "Open vSwitch 3.1.0", DatapathID: "00003a40d0e7064f", ControllerID: 41210,
+			},
+			LocalDatabase: api.LocalDatabase{Endpoint: "unix:/var/run/openvswitch/db.sock", Up: true, HasBridge: true},
+			Placement:     api.Placement{Kind: "ovn", Table: pointer(uint8(29)), StageTable: pointer(uint8(30)), LogicalTable: pointer(22), Priority: 200},
+			Addresses:     []string{"169.254.169.254:53", "[fd00::254]:53"},
+			Lease:         api.Lease{Seconds: 15, BeatSeconds: 5, LastBeatSecondsAgo: pointer(2.5), LeftSeconds: pointer(12.5)},
+			Flows: api.Flows{Cookie: "0x70646e1543cfc8a4", Expected: 21, Counted: &api.Counted{
+				Flows: 21, EntryPackets: 12, PuntPackets: 11, PassedPackets: 1,
+			}},
+			Guests:          api.GuestCounts{Served: 2},
+			QueriesInFlight: 3, TCPConnections: 1,
+		}},
+		Databases: []api.Database{{
+			Name: "OVN_Southbound", Endpoint: "ssl:10.1.0.1:6642", Synced: true, Since: began, Model: "clustered",
+			Snapshot: api.Snapshot{AgeSeconds: pointer(75.0), Settled: true, Networks: 2, Ports: 4, DNSRows: 3, Names: 11},
+		}},
+	}
+}
+
+func unwellStatus() *api.Status {
+	s := wellStatus()
+	s.Bridges[0].Serving, s.Bridges[0].Waiting = false, "the punt is not installed in the switch"
+	s.Bridges[0].Lease = api.Lease{Seconds: 15, LastBeatSecondsAgo: pointer(31.0), LeftSeconds: pointer(0.0), Overdue: true}
+	s.Bridges[0].Flows.Counted, s.Bridges[0].Flows.Error = nil, "the switch has not told its counters in 3s"
+	s.Bridges[0].Guests = api.GuestCounts{Served: 2, Kept: 1, WithoutAddress: 1, Unserved: 1}
+	s.Databases[0].Synced, s.Databases[0].Failure = false, &api.Failure{Cause: api.CauseTimeout, Text: "dial tcp 10.1.0.1:6642: i/o timeout"}
+	s.Problems = []api.Problem{
+		{Code: api.CodeLease, About: "br-int", Text: "a probe through the switch has not come back in time, so the punt is not renewed"},
+		{Code: api.CodeUnserved, About: "br-int", Text: "interfaces that are not served: 1"},
+		{Code: api.CodeDatabase, About: "OVN_Southbound", Text: "not in sync: dial tcp 10.1.0.1:6642: i/o timeout"},
+	}
+	return s
+}
+
+func someGuests() *api.Guests {
+	return &api.Guests{
+		Guests: []api.Guest{
+			{
+				Bridge: "br-int", Port: "blue-vm1", Switch: "blue", Network: "0b3c4d5e-0000-4000-8000-000000000002", InPort: 2, VLAN: 7, Interface: "tap2", PortKey: 1,
+				MACs: []string{"02:00:00:00:01:11"}, Addresses: []string{"10.0.1.11"}, Resolvers: []string{"169.254.169.254:53", "[fd00::254]:53"}, Kept: true,
+				Owned: []string{"169.254.169.254"},
+			},
+			{
+				Bridge: "br-int", Port: "red-vm1\x1b[2J", Switch: "red", Network: "0b3c4d5e-0000-4000-8000-000000000001", InPort: 1, Interface: "tap1", PortKey: 1,
+				MACs: []string{"02:00:00:00:01:11"}, Addresses: []string{"10.0.1.11", "fd00:1::11"}, Resolvers: []string{"169.254.169.254:53"},
+				Hits: &api.Hits{Flows: 9, Queries: 1234, LastQuerySecondsAgo: pointer(0.25)},
+				DHCP: &api.DHCP{Row: "0b3c4d5e-0000-4000-8000-00000000000d", CIDR: "10.0.1.0/24", Router: "10.0.1.1", Routes: "{10.9.0.0/16,10.0.1.9}", DNSServer: "{169.254.169.254, 9.9.9.9}"},
+			},
+		},
+		Unserved: []api.Unserved{
+			{Bridge: "br-int", Interface: "ghost", Port: "ghost", InPort: 9, Reason: "Southbound has no logical port of this name"},
+			{Bridge: "br-int", Interface: "tap9", Port: "red-meta", InPort: 8, Reason: "its logical port is of a type that is no guest", Expected: true},
+		},
+	}
+}
+
+func someNames() *api.Names {
+	return &api.Names{Of: "peer", Kind: "name", Networks: []api.NetworkNames{{
+		Switch: "red", Network: "0b3c4d5e-0000-4000-8000-000000000001", Count: 2, Names: []api.Name{{Name: "peer.", Values: []api.Value{
+			{Source: "dns", Row: "0b3c4d5e-0000-4000-8000-0000000000aa", Database: "OVN_Southbound", Addresses: []string{}, Unreadable: true, OVNOwned: true},
+			{Source: "port", Port: "red-peer", DomainFrom: "switch", Addresses: []string{"10.0.1.102", "fd00:1::102"}, Wins: true},
+		}}},
+	}}}
+}
+
+// What is shown is what stands in testdata; go test -update writes it there.
+func TestOutput(t *testing.T) {
+	well := map[string]any{api.PathStatus: wellStatus(), api.PathGuests: someGuests(), api.PathNames: someNames()}
+	unwell := map[string]any{api.PathStatus: unwellStatus(), api.PathGuests: someGuests(), api.PathNames: someNames()}
+	for _, tc := range []struct {
+		name    string
+		answers map[string]any
+		args    string
+		status  int
+	}{
+		{"status", well, "status", exitWell},
+		{"status-unwell", unwell, "status", exitUnwell},
+		{"status-json", well, "status -o json", exitWell},
+		{"status-yaml", unwell, "status -o yaml", exitUnwell},
+		{"guests", well, "guests", exitWell},
+		{"guests-of-blue", well, "guests blue", exitWell},
+		{"names", well, "names peer", exitWell},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			status := Run("1.2.3", append(strings.Fields(tc.args), "--socket", process(t, tc.answers)), &out, &errs)
+			if status != tc.status || errs.Len() > 0 {
+				t.Errorf("exit status %d, want %d: %s", status, tc.status, errs.String())
+			}
+			golden(t, tc.name, out.String())
+		})
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// YAML has the fields of JSON, in their order.
+func TestYAML(t *testing.T) {
+	text, err := json.Marshal(wellStatus())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := yamlOf(text)
+	if err != nil || !strings.HasPrefix(string(got), "well: false\nproblems: []\nprocess:\n  version: 1.2.3 (CoreDNS-1.15.0)\n") {
+		t.Errorf("%v\n%s", err, got)
+	}
+	if got, _ := yamlOf([]byte(`{"a":"true","b":true,"c":"12","d":null,"e":"x: y"}`)); string(got) != "a: \"true\"\nb: true\nc: \"12\"\nd: null\ne: 'x: y'\n" {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestExitStatus(t *testing.T) {
+	dir := t.TempDir()
+	dead := filepath.Join(dir, "dead.sock")
+	l, err := net.Listen("unix", dead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	l.Close()
+	garbage := filepath.Join(dir, "garbage.sock")
+	if l, err = net.Listen("unix", garbage); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1000))
+			_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n]{}["))
+			c.Close()
+		}
+	}()
+	well := process(t, map[string]any{api.PathStatus: wellStatus(), api.PathNames: someNames(), api.PathGuests: someGuests()})
+	for _, tc := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"", exitWell, ""},
+		{"--help", exitWell, ""},
+		{"--version", exitWell, ""},
+		{"nosuch", exitUsage, `unknown command "nosuch"`},
+		{"status more", exitUsage, `unknown command "more"`},
+		{"status --nosuch", exitUsage, "unknown flag: --nosuch"},
+		{"status -o xml", exitUsage, `output "xml": expected table, json or yaml`},
+		{"status -s " + filepath.Join(dir, "none.sock"), exitNoProcess, "there is no such socket; expected a puntdns that runs with"},
+		{"status -s " + dead, exitNoProcess, "its process has ended"},
+		{"status -s " + garbage, exitNoProcess, "the answer is not understood"},
+		{"doctor -s " + dead, exitNoProcess, "does it run?        systemctl status puntdns"},
+		{"names nobody -s " + well, exitUnwell, `there is no "nobody"`},
+		{"guests nobody -s " + well, exitUnwell, "no guest here has this port or switch"},
+	} {
+		var out, errs bytes.Buffer
+		if status := Run("1.2.3", strings.Fields(tc.args), &out, &errs); status != tc.status || !strings.Contains(errs.String(), tc.want) || tc.want == "" && errs.Len() > 0 {
+			t.Errorf("%s: exit status %d, %q, want %d, %q", tc.args, status, errs.String(), tc.status, tc.want)
+		}
+	}
+	t.Setenv(socketVariable, well)
+	if status := Run("1.2.3", []string{"status"}, &bytes.Buffer{}, &bytes.Buffer{}); status != exitWell {
+		t.Errorf("with %s: exit status %d", socketVariable, status)
+	}
+}
+
+func TestColours(t *testing.T) {
+	for _, colours := range []bool{true, false} {
+		p := &page{colours: colours}
+		p.table([]string{"A", "B"}, [][]cell{{in(red, "éé"), said("")}, {said("x"), in(green, "\x1b]0;")}})
+		want := "A   B\néé  -\nx   ?]0;\n"
+		if colours {
+			want = "A   B\n\x1b[31méé\x1b[0m  -\nx   \x1b[32m?]0;\x1b[0m\n"
+		}
+		if got := p.text.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for s, want := range map[float64]string{0: "0s", 0.0124: "12ms", 2.46: "2.5s", 75: "1m15s", 3720: "1h2m", 93784: "1d2h"} {
+		if got := seconds(s); got != want {
+			t.Errorf("%v: %s, want %s", s, got, want)
+		}
+	}
+}
+
+// Traces as Open vSwitch writes them, shortened.
+const (
+	tracePunted = `Flow: udp,in_port=1
+bridge("br-int")
+----------------
+ 0. in_port=1, priority 100
+29. udp,reg14=0x1,metadata=0x1, priority 200, cookie 0x70646e1543e326b7
+    meter:1
+    resubmit(,200)
+    200. priority 10, cookie 0x70646e1543e326b7
+            controller(id=1)
+Datapath actions: drop
+`
+	traceDropped = `bridge("br-int")
+ 8. metadata=0x1, priority 50, cookie 0x1
+22. udp,reg0=0x80/0x80,metadata=0x1,tp_dst=53, priority 2002, cookie 0xa3
+    drop
+Final flow: unchanged
+Datapath actions: drop
+`
+	traceExpired = `29. udp,reg14=0x1,metadata=0x1, priority 200, cookie 0x70646e1543e326b7
+    200. priority 0, cookie 0x70646e1543e326b7
+            resubmit(,30)
+30. priority 0, cookie 0x2
+Datapath actions: 3
+`
+)
+
+func TestDoctor(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		trace func(flow string) (string, error)
+	}{
+		{"doctor", func(flow string) (string, error) {
+			if strings.HasPrefix(flow, "in_port=2,") {
+				return traceDropped, nil
+			}
+			return tracePunted, nil
+		}},
+		{"doctor-expired", func(string) (string, error) { return traceExpired, nil }},
+		{"doctor-without-ovs", func(string) (string, error) { return "", &exec.Error{Name: "ovs-appctl", Err: exec.ErrNotFound} }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d, s, all := &diagnosis{}, unwellStatus(), someGuests()
+			d.status(s)
+			d.guests(s, all)
+			d.traces(t.Context(), all, func(_ context.Context, _, flow string) (string, error) { return tc.trace(flow) })
+			p := &page{}
+			p.diagnosis(d)
+			golden(t, tc.name, p.text.String())
+		})
+	}
+}
+
+// Each code of a problem that has a remedy, and each cause of a connection that is down.
+func TestRemedies(t *testing.T) {
+	s := wellStatus()
+	for _, cause := range []string{api.CausePermission, api.CauseMissing, api.CauseRefused, api.CauseTimeout, api.CauseUnreachable, api.CauseTLS} {
+		for _, endpoint := range []string{"unix:/run/x.sock", "ssl:10.1.0.1:6642"} {
+			if text, _ := connectionRemedy(&api.Failure{Cause: cause}, endpoint, "it", ""); text == "" {
+				t.Errorf("%s at %s: no remedy", cause, endpoint)
+			}
+		}
+	}
+	for _, code := range []string{api.CodeNoBridge, api.CodeOtherProcess, api.CodeLease, api.CodeBinding, api.CodeNoAddress, api.CodeNoMeters} {
+		if text, _ := remedy(s, &api.Problem{Code: code, About: "br-int"}); text == "" {
+			t.Errorf("%s: no remedy", code)
+		}
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	for _, tc := range []struct {
+		dhcp api.DHCP
+		why  string
+	}{
+		{api.DHCP{}, "neither router nor classless_static_route"},
+		{api.DHCP{Router: "10.0.0.1"}, ""},
+		{api.DHCP{CIDR: "169.254.0.0/16"}, ""},
+		{api.DHCP{Router: "10.0.0.1", Routes: "{10.9.0.0/16, 10.0.0.9}"}, "router does not count"},
+		{api.DHCP{Routes: "{0.0.0.0/0,10.0.0.1}"}, ""},
+		{api.DHCP{Routes: "{169.254.169.254/32,0.0.0.0, 0.0.0.0/0,10.0.0.1}"}, ""},
+		{api.DHCP{Routes: "{169.254.169.254,10.0.0.1}"}, ""},
+	} {
+		a := resolversOf(&api.Guest{Resolvers: []string{"169.254.169.254:53"}})[0]
+		why := noRoute(&tc.dhcp, a)
+		if tc.why == "" && why != "" || !strings.Contains(why, tc.why) {
+			t.Errorf("%+v: %q, want %q", tc.dhcp, why, tc.why)
+		}
+		if why == "" {
+			continue
+		}
+		after := tc.dhcp
+		if after.Routes = strings.Trim(withRoute(&tc.dhcp, a), `'`); noRoute(&after, a) != "" {
+			t.Errorf("%+v: the remedy %s gives none either", tc.dhcp, after.Routes)
+		}
+	}
+}
+
+func TestErrorsUnwrap(t *testing.T) {
+	if err := withRemedy(&exitError{exitNoProcess, os.ErrNotExist}, "/x"); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
