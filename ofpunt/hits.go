@@ -141,6 +141,9 @@ func (h *flowHits) byGuest(kind placement.Kind) map[askerMatch]*guestHits {
 	all := map[askerMatch]*guestHits{}
 	for i := range h.flows {
 		f := &h.flows[i]
+		if f.Table == placement.PrivateTable {
+			continue
+		}
 		a, neighbor := readAsker(f.Match, kind)
 		if a == (askerMatch{}) {
 			continue

@@ -30,6 +30,7 @@ func TestParseBlock(t *testing.T) {
 			o.OVSDB = endpoint.Endpoint{Network: "tcp", Address: "127.0.0.1:6640"}
 		})},
 		{"chassis", "ofpunt br-int {\n chassis hv1\n}", with(func(o *bridgeOptions) { o.Chassis = "hv1" })},
+		{"control", "ofpunt br-int {\n control unix:/run/puntdns/control.sock\n}", with(func(o *bridgeOptions) { o.Control = "/run/puntdns/control.sock" })},
 		{"hijack", "ofpunt br-int {\n address any\n}", with(func(o *bridgeOptions) { o.Addresses = nil })},
 		{"addresses", "ofpunt br-int {\n address 10.0.0.2 [fd00::2]:5353\n}", with(func(o *bridgeOptions) {
 			o.Addresses = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53"), netip.MustParseAddrPort("[fd00::2]:5353")}
@@ -81,6 +82,9 @@ func TestParseBlockRefuses(t *testing.T) {
 		{"openflow method", "openflow http:x:1", `unknown method "http"`},
 		{"ovsdb listening", "ovsdb ptcp:6640", "expected an endpoint to connect to"},
 		{"placement", "placement here", "expected ovn"},
+		{"no control", "control", "control: []: expected unix:PATH with an absolute path"},
+		{"control by TCP", "control tcp:127.0.0.1:80", `control: "tcp:127.0.0.1:80": expected unix:PATH with an absolute path`},
+		{"a relative control", "control unix:control.sock", "expected unix:PATH with an absolute path"},
 		{"no chassis", "chassis", "chassis: []: expected the name"},
 		{"two chassis", "chassis a b", "expected the name of the chassis"},
 		{"no address", "address", "expected IP[:PORT]..., dhcp, gateway, or any"},

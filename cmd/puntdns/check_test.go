@@ -40,6 +40,9 @@ func TestCheck(t *testing.T) {
 		{"prometheus and pprof", "    prometheus [::]:6053\n    pprof\n", `Corefile:3 - prometheus: "[::]:6053" is the address of pprof at CONF:4 already ("localhost:6053")`},
 		{"an address that somebody has", "    prometheus " + busy + "\n", `Corefile:3 - prometheus: "` + busy + `": bind: address already in use; expected an address`},
 		{"a socket that somebody has", "    bind 127.0.0.1\n", "dns://" + busy + ": bind: address already in use"},
+		{"a control socket without a folder", "}\na.test {\n    ofpunt br-int {\n        control unix:/nowhere/control.sock\n    }\n", "CONF:6 - ofpunt br-int: control: /nowhere: no such file or directory; expected a folder that this user may write to"},
+		{"two control sockets", "}\na.test {\n    ofpunt br-int {\n        control unix:/tmp/a.sock\n    }\n    ovnhosts\n}\nb.test {\n    ofpunt br2 {\n        control unix:/tmp/b.sock\n    }\n",
+			"CONF:12 - ofpunt br2: control: unix:/tmp/b.sock is not the control socket of ofpunt br-int at CONF:5; expected unix:/tmp/a.sock"},
 		{"no such host", "    prometheus no.such.host.invalid:9153\n", "Corefile:3 - prometheus: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -87,12 +87,14 @@ func (s *screen) refuse(c *net.UnixConn, status int, why error) {
 	select {
 	case s.refusals <- struct{}{}:
 	default:
-		c.Close()
+		_ = c.Close() // there is nothing to lose
 		return
 	}
 	go func() {
-		defer func() { <-s.refusals }()
-		defer c.Close()
+		defer func() {
+			_ = c.Close()
+			<-s.refusals
+		}()
 		_ = c.SetDeadline(time.Now().Add(refusalTimeout))
 		// A client that has not sent its request yet would see a closed connection and no
 		// reason.

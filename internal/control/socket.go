@@ -137,8 +137,7 @@ func listen(path string) (*net.UnixListener, error) {
 	ul := l.(*net.UnixListener)
 	ul.SetUnlinkOnClose(false) // see socket.remove
 	if err := os.Chmod(path, 0o600); err != nil {
-		ul.Close()
-		return nil, err
+		return nil, errors.Join(err, ul.Close())
 	}
 	return ul, nil
 }

@@ -150,14 +150,13 @@ func (d *diagnosis) owned(guests []api.Guest) {
 	for i := range guests {
 		g := &guests[i]
 		for _, a := range g.Owned {
-			about := "switch " + g.Switch
-			if key := g.Network + g.Switch + a; seen[key] {
+			key := g.Network + g.Switch + a
+			if seen[key] {
 				continue
-			} else {
-				seen[key] = true
 			}
+			seen[key] = true
 			d.add(finding{
-				Level: levelNote, About: about, Text: "a port of it has " + a + ", such as the localport of a metadata agent: that alone answers ARP and neighbour solicitations for it",
+				Level: levelNote, About: "switch " + g.Switch, Text: "a port of it has " + a + ", such as the localport of a metadata agent: that alone answers ARP and neighbour solicitations for it",
 				Remedy:   "queries to it are answered here all the same; guests with an on-link route need that port on this node, those with a route by a router do not",
 				Commands: []string{"ovn-sbctl --columns=logical_port,type,mac find Port_Binding type=localport"},
 			})

@@ -118,8 +118,15 @@ func TestProbeToken(t *testing.T) {
 	if len(c.wrote) != 1 || c.wrote[0][1] != packetOut {
 		t.Errorf("%d messages were written, want the probe", len(c.wrote))
 	}
+	before := r.State()
+	if before.Cookie == 0 || before.Leased.IsZero() || !before.Probed.IsZero() || before.Overdue || before.Yielding {
+		t.Errorf("before the probe: %+v", before)
+	}
 	if r.ProbeBack(token); !came() {
 		t.Error("the right token does not count")
+	}
+	if s := r.State(); s.Cookie != before.Cookie || !s.Leased.After(before.Leased) || !s.Probed.Equal(s.Leased) {
+		t.Errorf("after the probe: %+v, before: %+v", s, before)
 	}
 	if len(c.wrote) != 2 || c.wrote[1][1] != flowMod {
 		t.Errorf("%d messages were written, want the probe and a renewal", len(c.wrote))

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package names
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What all sources say of a name, and which of them wins: that is what Lookup answers.
+func TestSources(t *testing.T) {
+	first := NewTable([16]byte{1}).Update(records(false, "db.internal nonsense", "web.internal 10.0.0.1", "Web.internal 10.0.0.9", "*.apps.internal 10.0.0.7"), ignore)
+	second := NewTable([16]byte{2}).WithOwned(true).Update(records(false, "db.internal 10.0.0.2", "peer 10.0.0.3"), ignore)
+	d := NewDirectory([]*Table{first, second}, hosts(port{"peer.", "", "10.0.0.4"}, port{"vm.", "lan.", "10.0.0.5"}))
+	for _, tc := range []struct{ name, want string }{
+		{"db.internal.", "dns 1 unreadable; dns 2 10.0.0.2 owned wins"},
+		{"web.internal.", "dns 1 10.0.0.1 wins; dns 1 10.0.0.9"},
+		{"peer.", "dns 2 10.0.0.3 owned wins; port 0 10.0.0.4"},
+		{"peer.cloud.", "port 0 10.0.0.4 wins"},
+		{"vm.lan.", "port 0 10.0.0.5 wins"},
+		{"vm.cloud.", ""},
+		{"x.apps.internal.", "dns 0 10.0.0.7 wins derived"},
+		{"5.0.0.10.in-addr.arpa.", "port 0 vm.lan. wins derived"},
+		{"none.", ""},
+		{"cloud.", ""},
+	} {
+		var got []string
+		for _, k := range d.Sources(tc.name, "cloud.") {
+			words := []string{k.Source, fmt.Sprint(k.Row[0])}
+			for _, a := range k.Addresses {
+				words = append(words, a.String())
+			}
+			words = append(words, k.Targets...)
+			for i, is := range []bool{k.Unreadable, k.OVNOwned, k.Wins, k.Derived} {
+				if is {
+					words = append(words, []string{"unreadable", "owned", "wins", "derived"}[i])
+				}
+			}
+			got = append(got, strings.Join(words, " "))
+		}
+		if got := strings.Join(got, "; "); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+		sources := d.Sources(tc.name, "cloud.")
+		i := slices.IndexFunc(sources, func(k Known) bool { return k.Wins })
+		a, ok := d.Lookup(tc.name, "cloud.")
+		if ok != (i >= 0) || ok && !slices.Equal(slices.Concat(a.V4, a.V6), sources[i].Addresses) {
+			t.Errorf("%s: %+v wins, and Lookup says %+v", tc.name, sources, a)
+		}
+	}
+	want := []string{"*.apps.internal.", "db.internal.", "peer.", "peer.cloud.", "vm.", "vm.lan.", "web.internal."}
+	if got := d.Names("cloud."); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A row keeps its UUID through updates.
+func TestTableRow(t *testing.T) {
+	table := NewTable([16]byte{7}).Update(records(false, "a 10.0.0.1"), ignore).WithOwned(true).Update(records(true, "b 10.0.0.2"), ignore)
+	if table.row != [16]byte{7} || table.Len() != 2 {
+		t.Errorf("%v, %d records", table.row, table.Len())
+	}
+}
