@@ -51,6 +51,10 @@
 //	acceptedConns.mu  connections that switches have made during a trial
 //	stage.mu          the callback that is to be added behind those of all plugins
 //
+// What an operator asks by the control socket (package control) is answered on goroutines of its
+// own, by the files tell*.go: from snapshots, and from what the session tells of itself in an atomic
+// pointer (bridge.told). hitCounter.turn lets one of them at a time ask the switch for counters.
+//
 // No query takes any of them: who answers, the connection and the owners of ports are read
 // from atomic pointers. The order is serving, registry.mu, bridge.mu, chassisClaims.mu, and
 // then the lock of an ovn.Source.

@@ -19,9 +19,8 @@ type sessionState struct {
 	// guests and withoutAddress are those of desired.
 	guests         []flows.Guest
 	withoutAddress map[string]addressless
-	// unserved has the reasons by logical port, suspects the ports whose reason is not known.
+	// unserved has the reasons of interfaces that are not served, by logical port.
 	unserved map[string]string
-	suspects []string
 	placed   flows.Placed
 	flows    flows.State
 	// unmetered is why limits are not enforced, empty if they are.
@@ -34,7 +33,7 @@ func (s *session) tell(srv *server) {
 	next := &sessionState{
 		since: s.since, controllerID: s.desired.controllerID, server: srv,
 		guests: s.desired.guests, withoutAddress: s.desired.withoutAddress,
-		suspects: b.unserved.suspects, placed: s.reporter.last, flows: s.flows.State(), unmetered: b.unmetered,
+		placed: s.reporter.last, flows: s.flows.State(), unmetered: b.unmetered,
 	}
 	if was := b.told.Load(); was != nil && maps.Equal(was.unserved, b.unserved.logged) {
 		next.unserved = was.unserved

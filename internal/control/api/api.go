@@ -62,8 +62,6 @@ const (
 	CodeNoAddress = "no-address"
 	// CodeNoMeters: limits are not enforced by the switch.
 	CodeNoMeters = "no-meters"
-	// CodeNoAnswer: a part of the answer is missing, as its owner has not told in time.
-	CodeNoAnswer = "no-answer"
 )
 
 // The causes of a failed connection.
