@@ -316,10 +316,7 @@ func (b *bridge) run(ctx context.Context) {
 			}
 		})
 		err = explain(err)
-		b.told.Store(nil)
-		if err != nil {
-			b.failure.Store(&err)
-		}
+		b.tellEnd(err)
 		refusing = up && b.placed.Load() == placed && !errors.Is(err, errOptions)
 		metric.Connected.WithLabelValues(b.name).Set(0)
 		b.zeroFlowMetrics()

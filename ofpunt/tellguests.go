@@ -108,56 +108,54 @@ func (t *guestTeller) tell(ctx context.Context, out *api.Guests) {
 func (t *guestTeller) knownGuests() map[flows.GuestKey]toldGuest {
 	all := map[flows.GuestKey]toldGuest{}
 	if t.srv.options.Placement != placement.OVN {
-		if t.view != nil {
-			for i := range t.view.Interfaces {
-				i := &t.view.Interfaces[i]
-				if g, p, ok := localGuest(&t.srv.options, i, t.snapshot); ok {
-					all[g.GuestKey] = toldGuest{port: p, iface: i}
-				}
-			}
-		}
+		t.addLocal(all)
 		return all
 	}
 	for p := range t.snapshot.Guests() {
-		if !p.IsExternal() {
+		if p.IsExternal() {
+			t.addExternal(all, p)
+		} else {
 			all[flows.GuestKey{Datapath: p.DatapathKey, Port: p.Key}] = toldGuest{port: p, iface: t.interfaces[cmp.Or(p.Parent, p.Name)]}
-			continue
-		}
-		for i := range p.Localnets {
-			l := &p.Localnets[i]
-			for _, mac := range p.MACs {
-				if sender, _ := t.snapshot.External(p.DatapathKey, l.Key, mac); sender == p {
-					all[flows.GuestKey{Datapath: p.DatapathKey, Port: l.Key, MAC: mac}] = toldGuest{p, l, t.interfaces[l.Name]}
-				}
-			}
 		}
 	}
 	return all
 }
 
+// addLocal adds the guests that are interfaces of the bridge.
+func (t *guestTeller) addLocal(all map[flows.GuestKey]toldGuest) {
+	if t.view == nil {
+		return
+	}
+	for i := range t.view.Interfaces {
+		i := &t.view.Interfaces[i]
+		if g, p, ok := localGuest(&t.srv.options, i, t.snapshot); ok {
+			all[g.GuestKey] = toldGuest{port: p, iface: i}
+		}
+	}
+}
+
+// addExternal adds an external port, which is a guest for each localnet port and MAC address.
+func (t *guestTeller) addExternal(all map[flows.GuestKey]toldGuest, p *ovn.Port) {
+	for i := range p.Localnets {
+		l := &p.Localnets[i]
+		for _, mac := range p.MACs {
+			if sender, _ := t.snapshot.External(p.DatapathKey, l.Key, mac); sender == p {
+				all[flows.GuestKey{Datapath: p.DatapathKey, Port: l.Key, MAC: mac}] = toldGuest{p, l, t.interfaces[l.Name]}
+			}
+		}
+	}
+}
+
 func (t *guestTeller) guest(g *flows.Guest, of *toldGuest, kind placement.Kind) api.Guest {
-	out := api.Guest{Bridge: t.bridge.name, MACs: []string{}, Addresses: []string{}, Resolvers: t.resolvers(g)}
+	out := api.Guest{Bridge: t.bridge.name, MACs: []string{}, Addresses: []string{}, Resolvers: t.resolvers(g), Hits: t.hits(askerOf(g, kind))}
 	if i := of.iface; i != nil {
 		out.Port, out.Interface, out.InPort, out.Switch = i.IfaceID, i.Name, i.OFPort, i.NetworkID
 		if i.AttachedMAC != "" && of.port == nil {
 			out.MACs = append(out.MACs, i.AttachedMAC)
 		}
 	}
-	if p := of.port; p != nil {
-		out.Port, out.Switch, out.Network = p.Name, p.SwitchName, p.Network.String()
-		out.DatapathKey, out.PortKey, out.Kept = p.DatapathKey, p.Key, t.snapshot.IsKept(p.Name)
-		if p.IsContainer() {
-			out.VLAN = p.Tag
-		}
-		for _, mac := range p.MACs {
-			out.MACs = append(out.MACs, mac.String())
-		}
-		for _, a := range p.Addresses {
-			out.Addresses = append(out.Addresses, a.String())
-		}
-		if d, ok := t.dhcp[p.Name]; ok {
-			out.DHCP = &api.DHCP{Row: d.Row, CIDR: d.CIDR, Router: d.Router, Routes: d.Routes, DNSServer: d.DNSServer, DomainName: d.DomainName}
-		}
+	if of.port != nil {
+		t.addPort(&out, of.port)
 	}
 	if of.localnet != nil {
 		out.VLAN = of.localnet.Tag
@@ -165,15 +163,40 @@ func (t *guestTeller) guest(g *flows.Guest, of *toldGuest, kind placement.Kind) 
 	for _, a := range g.Owned {
 		out.Owned = append(out.Owned, a.String())
 	}
-	if t.counted != nil {
-		out.Hits = &api.Hits{}
-		if h := t.counted[askerOf(g, kind)]; h != nil {
-			out.Hits.Flows, out.Hits.Queries, out.Hits.Neighbors = h.flows, h.queries, h.neighbors
-			if !h.lastQuery.IsZero() {
-				ago := max(0, t.now.Sub(h.lastQuery).Seconds())
-				out.Hits.LastQuerySecondsAgo = &ago
-			}
-		}
+	return out
+}
+
+// addPort adds to a guest what the databases say of its port.
+func (t *guestTeller) addPort(out *api.Guest, p *ovn.Port) {
+	out.Port, out.Switch, out.Network = p.Name, p.SwitchName, p.Network.String()
+	out.DatapathKey, out.PortKey, out.Kept = p.DatapathKey, p.Key, t.snapshot.IsKept(p.Name)
+	if p.IsContainer() {
+		out.VLAN = p.Tag
+	}
+	for _, mac := range p.MACs {
+		out.MACs = append(out.MACs, mac.String())
+	}
+	for _, a := range p.Addresses {
+		out.Addresses = append(out.Addresses, a.String())
+	}
+	if d, ok := t.dhcp[p.Name]; ok {
+		out.DHCP = &api.DHCP{Row: d.Row, CIDR: d.CIDR, Router: d.Router, Routes: d.Routes, DNSServer: d.DNSServer, DomainName: d.DomainName}
+	}
+}
+
+// hits returns the counters of a guest, nil if the switch has not told any.
+func (t *guestTeller) hits(of askerMatch) *api.Hits {
+	if t.counted == nil {
+		return nil
+	}
+	h := t.counted[of]
+	if h == nil {
+		return &api.Hits{}
+	}
+	out := &api.Hits{Flows: h.flows, Queries: h.queries, Neighbors: h.neighbors}
+	if !h.lastQuery.IsZero() {
+		ago := max(0, t.now.Sub(h.lastQuery).Seconds())
+		out.LastQuerySecondsAgo = &ago
 	}
 	return out
 }

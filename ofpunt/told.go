@@ -27,6 +27,14 @@ type sessionState struct {
 	unmetered string
 }
 
+// tellEnd says that there is no session any more, and why.
+func (b *bridge) tellEnd(err error) {
+	b.told.Store(nil)
+	if err != nil {
+		b.failure.Store(&err)
+	}
+}
+
 // tell replaces what the session tells of itself.
 func (s *session) tell(srv *server) {
 	b := s.bridge

@@ -132,8 +132,12 @@ func TestMethods(t *testing.T) {
 	c := r.dial()
 	fmt.Fprintf(c, "POST /v1/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil || response.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("%v, %v", response, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("%v", response)
 	}
 }
 
@@ -288,8 +292,12 @@ func TestStream(t *testing.T) {
 	await(t, "a listener", feed.Wanted)
 	feed.Publish(7)
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil || response.Header.Get("Content-Type") != "application/x-ndjson" {
-		t.Fatalf("%v, %v", response, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.Header.Get("Content-Type") != "application/x-ndjson" {
+		t.Errorf("%v", response)
 	}
 	lines := bufio.NewReader(response.Body)
 	if line, err := lines.ReadString('\n'); err != nil || line != "[7,0]\n" {
