@@ -17,14 +17,12 @@ import (
 // another: as many as *file* of CoreDNS takes (plugin/file/lookup.go).
 const maxChain = 8
 
-// withoutAliasAtApex returns the question without a CNAME record of its name where there can be
-// none: at the apex of the asker's domain, which has SOA and NS records (RFC 2181, section 10.1).
-func (q *Question) withoutAliasAtApex() Question {
-	out := *q
-	if out.Known.RRs.Alias() != "" && out.State.Name() == out.Asker.Domain {
-		out.Known.RRs = nil
+// dropAliasAtApex forgets the CNAME record of the name where there can be none: at the apex of
+// the asker's domain, which has SOA and NS records (RFC 2181, section 10.1).
+func (q *Question) dropAliasAtApex() {
+	if q.Known.RRs.Alias() != "" && q.State.Name() == q.Asker.Domain {
+		q.Known.RRs = nil
 	}
-	return out
 }
 
 // target returns the canonical target that the answer to a question goes on with, "" for none.
@@ -74,7 +72,7 @@ func (p *Policy) next(q *Question, target string) (next Question, local bool) {
 		return next, false
 	}
 	next.Known, next.Found = q.Asker.Scope.Lookup(qname, p.Domain)
-	next = next.withoutAliasAtApex()
+	next.dropAliasAtApex()
 	return next, next.Found || p.route(&q.Asker, qname, q.State.QType()) == toHere
 }
 

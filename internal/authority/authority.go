@@ -89,7 +89,7 @@ type Question struct {
 // those of plugin.Handler.
 func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q Question) (int, error) {
 	state := q.State
-	q = q.withoutAliasAtApex()
+	q.dropAliasAtApex()
 	transfer := isTransfer(state.QType())
 	others := transfer || isOfParent(&q.Asker, state.Name(), state.QType())
 	if !q.Found || others && !q.Known.OVNOwned {

@@ -18,7 +18,7 @@ func (p *Policy) reply(q *Question) (m *dns.Msg, table string) {
 	m = new(dns.Msg).SetReply(state.Req)
 	m.Authoritative = true
 	if q.Found {
-		table = q.Known.SourceOf(state.QType())
+		table = q.Known.SourceOf(state.QType()).String()
 		if state.QClass() == dns.ClassINET {
 			m.Answer = p.records(state.QName(), state.QType(), q.Known)
 		}

@@ -62,7 +62,8 @@ func (p *Policy) denial(a *Asker, qname, zone string, found bool) int {
 	return dns.RcodeNameError
 }
 
-// isOurs reports whether there can be records of the type.
+// isOurs reports whether records of the type are made of addresses. A name that has nothing but
+// names below it here may well have others elsewhere.
 func isOurs(qtype uint16) bool {
 	switch qtype {
 	case dns.TypeA, dns.TypeAAAA, dns.TypePTR, dns.TypeANY:

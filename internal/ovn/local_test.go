@@ -31,6 +31,8 @@ func TestLocal(t *testing.T) {
 					t.Errorf("guest %s has no network", p.Name)
 				} else if _, ok := n.Lookup("vm1.blue.test.", ""); n.Name == "blue" && !ok {
 					t.Errorf("guest %s is there before the names of its network", p.Name)
+				} else if _, ok := n.Lookup("txt.ovn.org.", ""); n.Name == "blue" && !ok {
+					t.Errorf("guest %s is there before the other records of its network", p.Name)
 				}
 			}
 			now := snapshot.NetworkByName("blue") != nil

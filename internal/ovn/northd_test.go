@@ -32,7 +32,7 @@ var twoTenants = []string{
 	`lsp-add red f1 -- lsp-set-addresses f1 02:00:00:00:00:0f~10.0.0.44 -- lsp-set-options f1 is-nf=true nf-linked-port=f2 hostname=function`,
 	`lsp-add red f2 -- lsp-set-addresses f2 unknown -- lsp-set-options f2 is-nf=false`,
 	`lsp-add bare p1 -- lsp-set-addresses p1 02:00:00:00:00:01~10.0.0.4 -- lsp-set-options p1 hostname=vm1`,
-	`--id=@d create DNS records={vm1.ovn.org="10.0.0.4~aef0::4",VM2.OVN.org="10.0.0.6,20.0.0.4","4.0.0.10.in-addr.arpa"="vm1.ovn.org"} -- set Logical_Switch blue dns_records=@d`,
+	`--id=@d create DNS records={vm1.ovn.org="10.0.0.4~aef0::4",VM2.OVN.org="10.0.0.6,20.0.0.4","4.0.0.10.in-addr.arpa"="vm1.ovn.org"} external_ids:dns-txt/txt.ovn.org=blue -- set Logical_Switch blue dns_records=@d`,
 	`--id=@d create DNS records={vm1.ovn.org="10.0.0.40",vm1="10.0.0.42"} -- set Logical_Switch red dns_records=@d`,
 }
 

@@ -8,11 +8,20 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Values of Answer.Source.
+// Source is the table that an answer comes from.
+type Source uint8
+
 const (
-	sourceDNS  = "dns"  // records of a DNS row
-	sourcePort = "port" // hostname of a port
+	noSource   Source = iota
+	sourceDNS         // records of a DNS row
+	sourcePort        // hostname of a port
 )
+
+// String returns "dns" for the records of a DNS row, "port" for the hostname of a port, and
+// nothing for none.
+func (s Source) String() string {
+	return [...]string{noSource: "", sourceDNS: "dns", sourcePort: "port"}[s]
+}
 
 // Answer is what a network knows of a name. The slices are shared: callers must
 // not change them.
@@ -24,17 +33,19 @@ type Answer struct {
 	PTR []string
 	// RRs are the records of other types, nil for none.
 	RRs *RRs
-	// Source says which table V4, V6 and PTR come from: "dns" for the records of a DNS
-	// row, "port" for the hostname of a port. RRs come from a DNS row; it is "dns" where
+	// Source says which table V4, V6 and PTR come from. RRs come from a DNS row; it is that where
 	// there is nothing else.
-	Source string
+	Source Source
 	// OVNOwned is set for a row with options:ovn-owned=true: a query for the
 	// name must never leave the node.
 	OVNOwned bool
+	// This makes the size a multiple of 16 bytes, the words that answers are copied in from one
+	// function to the next: with 88 or 104 bytes a hit takes half as long again.
+	_ uint64
 }
 
 // SourceOf is Source for the records that a question of that type is answered with.
-func (a *Answer) SourceOf(qtype uint16) string {
+func (a *Answer) SourceOf(qtype uint16) Source {
 	if qtype != dns.TypeANY && len(a.RRs.Of(qtype)) > 0 {
 		return sourceDNS
 	}

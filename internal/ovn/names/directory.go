@@ -47,17 +47,16 @@ func NewDirectory(tables []*Table, hosts *Hosts) Directory {
 // there is one directly below the closest encloser (RFC 4592, section 3.3). All
 // names of the network, its ports' included, are one tree in that.
 func (d *Directory) Lookup(name, domain string) (Answer, bool) {
-	a, found := d.forward(name, domain)
-	if !found {
-		if addr, ok := parseReverse(name); ok {
-			a, found = d.derivePTR(addr, domain)
-		}
-	}
 	if len(d.rrs) > 0 {
-		a, found = d.addRRs(a, found, name)
+		return d.lookupWithRRs(name, domain)
 	}
-	if found {
+	if a, ok := d.forward(name, domain); ok {
 		return a, true
+	}
+	if addr, ok := parseReverse(name); ok {
+		if a, ok := d.derivePTR(addr, domain); ok {
+			return a, true
+		}
 	}
 	if a, ok := d.synthesize(name, domain); ok {
 		return a, true
@@ -95,7 +94,7 @@ func (d *Directory) HasMachine(a netip.Addr) bool {
 // ports.
 type Match struct {
 	entry  *entry
-	source string
+	source Source
 	owned  bool // by OVN
 	rrs    *RRs
 }
@@ -134,7 +133,7 @@ func (d *Directory) exact(name string) (Match, bool) {
 // forward finds a name by its own addresses or PTR records.
 func (d *Directory) forward(name, domain string) (Answer, bool) {
 	if m, ok := d.exact(name); ok {
-		return m.Answer(), true
+		return m.entry.answer(m.source, m.owned), true
 	}
 	if bare, ok := strings.CutSuffix(name, domain); ok && domain != "" {
 		if e := d.hosts.bare[bare]; e != nil {

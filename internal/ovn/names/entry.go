@@ -51,7 +51,7 @@ func (e *entry) usable() bool {
 	return e.one[0].IsValid() || e.more != nil && len(e.more.addresses)+len(e.more.targets) > 0
 }
 
-func (e *entry) answer(source string, owned bool) Answer {
+func (e *entry) answer(source Source, owned bool) Answer {
 	a := Answer{Source: source, OVNOwned: owned}
 	all := e.addresses()
 	v4 := sort.Search(len(all), func(i int) bool { return !all[i].Is4() })

@@ -62,7 +62,7 @@ func TestParseRecord(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var bad complaints
 			e := parseRecord(tt.key, tt.value, bad.report)
-			if got := show(e.answer("", false)); got != tt.want {
+			if got := show(e.answer(noSource, false)); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 			if got := strings.Join(bad, " "); got != tt.bad {

@@ -12,6 +12,28 @@ func (d Directory) WithRRs(tables []*RRTable) Directory {
 	return d
 }
 
+// lookupWithRRs is Lookup for a directory that has RRTables. Others are spared the copies.
+func (d *Directory) lookupWithRRs(name, domain string) (Answer, bool) {
+	a, found := d.forward(name, domain)
+	if addr, ok := parseReverse(name); ok && !found {
+		a, found = d.derivePTR(addr, domain)
+	}
+	if a, found = d.addRRs(a, found, name); found {
+		return a, true
+	}
+	if d.wild && !d.exists(name, domain) {
+		encloser := d.closestEncloser(name, domain)
+		a, found = d.wildcard(encloser)
+		if a, found = d.synthesizeRRs(a, found, name, encloser); found {
+			return a, true
+		}
+	}
+	if d.isOwned(name) {
+		return Answer{Source: sourceDNS, OVNOwned: true}, true
+	}
+	return Answer{}, false
+}
+
 // addRRs adds to what is known of a name the records of the first row that has any of it. found
 // reports whether anything is known before, and after.
 func (d *Directory) addRRs(a Answer, found bool, name string) (Answer, bool) {

@@ -51,15 +51,17 @@ func (d *Directory) synthesize(name, domain string) (Answer, bool) {
 	if !d.wild || d.exists(name, domain) {
 		return Answer{}, false
 	}
-	encloser := d.closestEncloser(name, domain)
-	a, found := Answer{}, false
+	return d.wildcard(d.closestEncloser(name, domain))
+}
+
+// wildcard answers from the wildcard directly below a name.
+func (d *Directory) wildcard(encloser string) (Answer, bool) {
 	for _, t := range d.tables {
 		if e := t.wild[encloser]; e != nil && e.usable() {
-			a, found = e.answer(sourceDNS, t.owned), true
-			break
+			return e.answer(sourceDNS, t.owned), true
 		}
 	}
-	return d.synthesizeRRs(a, found, name, encloser)
+	return Answer{}, false
 }
 
 // hasWildcard reports whether a wildcard stands below the closest encloser of a name
