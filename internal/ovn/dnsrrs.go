@@ -25,7 +25,7 @@ func (w *world) northboundDNSColumns() []rows.Column[dnsRow] {
 			return false
 		}
 		had := r.rrs
-		r.rrs = had.Update(records, w.reporter(northboundName, tableDNS, id)).WithOwned(r.owned == "true")
+		r.rrs = had.Update(records, w.reporter(northboundName, tableDNS, id)).WithOwned(r.owned == "true").WithRow(id)
 		return r.rrs != had
 	}), ownedColumn())
 }

@@ -4,6 +4,7 @@ package puntctl
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -70,7 +71,7 @@ func (p *page) names(all *api.Names) {
 
 func nameRow(n *api.NetworkNames, name *api.Name, i int) []cell {
 	v := &name.Values[i]
-	value := strings.Join(append(append([]string{}, v.Addresses...), v.Targets...), " ")
+	value := strings.Join(slices.Concat(v.Addresses, v.Targets, v.Records), " ")
 	if v.Unreadable {
 		value = "unreadable"
 	}

@@ -141,11 +141,14 @@ func (n *namesOf) tell(network *ovn.Network, kind, name string) api.NetworkNames
 
 func (n *namesOf) value(k *ovn.Known) api.Value {
 	v := api.Value{
-		Source: k.Source, DomainFrom: k.DomainFrom, Targets: k.Targets, Addresses: []string{},
+		Source: k.Source.String(), DomainFrom: k.DomainFrom, Targets: k.Targets, Records: k.Records, Addresses: []string{},
 		Wins: k.Wins, Unreadable: k.Unreadable, OVNOwned: k.OVNOwned, Derived: k.Derived,
 	}
 	if k.Row != ([16]byte{}) {
 		v.Row, v.Database = ovsdb.UUID(k.Row).String(), n.database
+		if len(k.Records) > 0 {
+			v.Database = ovn.RecordsDatabase
+		}
 	}
 	if k.Port != nil {
 		v.Port = k.Port.Name

@@ -48,6 +48,8 @@ type Value struct {
 	Addresses  []string `json:"addresses"`
 	// Targets are those of a reverse name.
 	Targets []string `json:"targets,omitempty"`
+	// Records are those of other types, as "MX 10 mail.example.".
+	Records []string `json:"records,omitempty"`
 	// Wins is set for what is answered. Several ports with one hostname win together.
 	Wins bool `json:"wins"`
 	// Unreadable is set for a record without a value that can be read.

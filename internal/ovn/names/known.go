@@ -7,18 +7,23 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/miekg/dns"
 )
 
 // Known is what one source of a network says of a name. It is for operators: Lookup is what
 // answers.
 type Known struct {
-	// Source says which table it is of: "dns" or "port".
-	Source string
+	// Source says which table it is of.
+	Source Source
 	// Row is the UUID of the DNS row, zero for ports.
 	Row [16]byte
 	// Addresses are those of the name, IPv4 first; Targets those of a reverse name.
 	Addresses []netip.Addr
 	Targets   []string
+	// Records are those of other types, as "MX 10 mail.example.". They are of a row of
+	// Northbound.
+	Records []string
 	// Wins is set for what Lookup answers, Unreadable for a record without a value that can be
 	// read.
 	Wins, Unreadable bool
@@ -52,14 +57,49 @@ func (d *Directory) Sources(name, domain string) (all []Known) {
 	if e := d.hosts.find(name, domain); e != nil {
 		add(Known{Source: sourcePort}, e)
 	}
+	records := d.recordsOf(name)
+	if len(records) > 0 {
+		records[0].Wins = !won || !d.isAlias(name)
+		won = won || records[0].Wins
+		all = append(all, records...)
+	}
 	if won {
 		return all
 	}
 	if a, ok := d.Lookup(name, domain); ok {
-		k := Known{Source: a.Source, Addresses: slices.Concat(a.V4, a.V6), Targets: a.PTR, Wins: true, OVNOwned: a.OVNOwned, Derived: true}
-		if len(k.Addresses)+len(k.Targets) > 0 {
+		k := Known{Source: a.Source, Addresses: slices.Concat(a.V4, a.V6), Targets: a.PTR, Records: texts(a.RRs), Wins: true, OVNOwned: a.OVNOwned, Derived: true}
+		if len(k.Addresses)+len(k.Targets)+len(k.Records) > 0 {
 			all = append(all, k)
 		}
+	}
+	return all
+}
+
+// recordsOf returns the records of other types, by row. Those of the first row count.
+func (d *Directory) recordsOf(name string) (all []Known) {
+	for _, t := range d.rrs {
+		if r := t.names[name]; r != nil {
+			all = append(all, Known{Source: sourceDNS, Row: t.row, Records: texts(r), OVNOwned: t.owned})
+		}
+	}
+	return all
+}
+
+// isAlias reports whether the records of other types that count for a name are a CNAME record.
+func (d *Directory) isAlias(name string) bool {
+	for _, t := range d.rrs {
+		if r := t.names[name]; r != nil {
+			return r.alias != ""
+		}
+	}
+	return false
+}
+
+// texts returns records in the presentation format, without what their headers lack.
+func texts(r *RRs) (all []string) {
+	for _, rr := range r.Of(dns.TypeANY) {
+		h := rr.Header()
+		all = append(all, dns.TypeToString[h.Rrtype]+" "+strings.TrimPrefix(rr.String(), h.String()))
 	}
 	return all
 }
@@ -73,6 +113,11 @@ func (d *Directory) Names(domain string) []string {
 			if name, err := Canonical(key[:len(key)-1]); err == nil {
 				all[name] = struct{}{}
 			}
+		}
+	}
+	for _, t := range d.rrs {
+		for name := range t.names {
+			all[name] = struct{}{}
 		}
 	}
 	for name := range d.hosts.names {

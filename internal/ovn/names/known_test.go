@@ -13,26 +13,32 @@ import (
 func TestSources(t *testing.T) {
 	first := NewTable([16]byte{1}).Update(records(false, "db.internal nonsense", "web.internal 10.0.0.1", "Web.internal 10.0.0.9", "*.apps.internal 10.0.0.7"), ignore)
 	second := NewTable([16]byte{2}).WithOwned(true).Update(records(false, "db.internal 10.0.0.2", "peer 10.0.0.3"), ignore)
-	d := NewDirectory([]*Table{first, second}, hosts(port{"peer.", "", "10.0.0.4"}, port{"vm.", "lan.", "10.0.0.5"}))
+	third := (*RRTable)(nil).Update(records(false,
+		"dns-mx/web.internal 10 mail.internal.", "dns-cname/peer web.internal.", "dns-cname/www.internal web.internal.", "dns-txt/*.apps.internal any", "dns-txt/only.internal one",
+	), ignore).WithOwned(true).WithRow([16]byte{3})
+	fourth := (*RRTable)(nil).Update(records(false, "dns-txt/only.internal other"), ignore).WithRow([16]byte{4})
+	d := NewDirectory([]*Table{first, second}, hosts(port{"peer.", "", "10.0.0.4"}, port{"vm.", "lan.", "10.0.0.5"})).WithRRs([]*RRTable{third, fourth})
 	for _, tc := range []struct{ name, want string }{
 		{"db.internal.", "dns 1 unreadable; dns 2 10.0.0.2 owned wins"},
-		{"web.internal.", "dns 1 10.0.0.1 wins; dns 1 10.0.0.9"},
-		{"peer.", "dns 2 10.0.0.3 owned wins; port 0 10.0.0.4"},
+		{"web.internal.", "dns 1 10.0.0.1 wins; dns 1 10.0.0.9; dns 3 MX 10 mail.internal. owned wins"},
+		{"peer.", "dns 2 10.0.0.3 owned wins; port 0 10.0.0.4; dns 3 CNAME web.internal. owned"},
 		{"peer.cloud.", "port 0 10.0.0.4 wins"},
 		{"vm.lan.", "port 0 10.0.0.5 wins"},
 		{"vm.cloud.", ""},
-		{"x.apps.internal.", "dns 0 10.0.0.7 wins derived"},
+		{"x.apps.internal.", `dns 0 10.0.0.7 TXT "any" owned wins derived`},
+		{"www.internal.", "dns 3 CNAME web.internal. owned wins"},
+		{"only.internal.", `dns 3 TXT "one" owned wins; dns 4 TXT "other"`},
 		{"5.0.0.10.in-addr.arpa.", "port 0 vm.lan. wins derived"},
 		{"none.", ""},
 		{"cloud.", ""},
 	} {
 		var got []string
 		for _, k := range d.Sources(tc.name, "cloud.") {
-			words := []string{k.Source, fmt.Sprint(k.Row[0])}
+			words := []string{k.Source.String(), fmt.Sprint(k.Row[0])}
 			for _, a := range k.Addresses {
 				words = append(words, a.String())
 			}
-			words = append(words, k.Targets...)
+			words = append(append(words, k.Targets...), k.Records...)
 			for i, is := range []bool{k.Unreadable, k.OVNOwned, k.Wins, k.Derived} {
 				if is {
 					words = append(words, []string{"unreadable", "owned", "wins", "derived"}[i])
@@ -50,7 +56,7 @@ func TestSources(t *testing.T) {
 			t.Errorf("%s: %+v wins, and Lookup says %+v", tc.name, sources, a)
 		}
 	}
-	want := []string{"*.apps.internal.", "db.internal.", "peer.", "peer.cloud.", "vm.", "vm.lan.", "web.internal."}
+	want := []string{"*.apps.internal.", "db.internal.", "only.internal.", "peer.", "peer.cloud.", "vm.", "vm.lan.", "web.internal.", "www.internal."}
 	if got := d.Names("cloud."); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

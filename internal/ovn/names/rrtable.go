@@ -15,6 +15,8 @@ import (
 // RRTable is the compiled records of one DNS row of the types of RRs. The networks that the row
 // serves share it. It is immutable; the nil RRTable has no records.
 type RRTable struct {
+	// row is the UUID of the row.
+	row [16]byte
 	// owned is options:ovn-owned of the row.
 	owned bool
 	// sets has every key of the form dns-TYPE/NAME, readable or not.
@@ -84,6 +86,16 @@ func (t *RRTable) WithOwned(owned bool) *RRTable {
 	return &next
 }
 
+// WithRow returns the table of the row with that UUID.
+func (t *RRTable) WithRow(row [16]byte) *RRTable {
+	if t == nil || row == t.row {
+		return t
+	}
+	next := *t
+	next.row = row
+	return &next
+}
+
 // Update returns the table after an update of a column with keys of the form dns-TYPE/NAME,
 // nil if it has none of them. Other keys are left alone. It takes time in proportion to the
 // table, but parses only the records that are passed.
@@ -92,7 +104,10 @@ func (t *RRTable) Update(records Records, bad Report) *RRTable {
 	if records.Diff && t != nil {
 		next = t.clone()
 	} else {
-		next = newRRTable(t != nil && t.owned)
+		next = newRRTable()
+		if t != nil {
+			next.row, next.owned = t.row, t.owned
+		}
 	}
 	touched := make(map[string]struct{})
 	changed := false
@@ -116,15 +131,15 @@ func (t *RRTable) Update(records Records, bad Report) *RRTable {
 	return next
 }
 
-func newRRTable(owned bool) *RRTable {
+func newRRTable() *RRTable {
 	return &RRTable{
-		owned: owned, sets: make(map[string]*rrSet), keys: make(map[string][]string), names: make(map[string]*RRs),
+		sets: make(map[string]*rrSet), keys: make(map[string][]string), names: make(map[string]*RRs),
 		below: make(descendants), wild: make(map[string]*RRs),
 	}
 }
 
 func (t *RRTable) clone() *RRTable {
-	return &RRTable{t.owned, maps.Clone(t.sets), maps.Clone(t.keys), maps.Clone(t.names), maps.Clone(t.below), maps.Clone(t.wild)}
+	return &RRTable{t.row, t.owned, maps.Clone(t.sets), maps.Clone(t.keys), maps.Clone(t.names), maps.Clone(t.below), maps.Clone(t.wild)}
 }
 
 // toggle removes a key that the table has with this value, and sets it otherwise. It returns
