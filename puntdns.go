@@ -7,6 +7,7 @@ package puntdns
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"github.com/puntdns/puntdns/internal/plugincfg"
 	"github.com/puntdns/puntdns/internal/precheck"
 	"github.com/puntdns/puntdns/internal/process"
+	"github.com/puntdns/puntdns/ofpunt"
 )
 
 // Distribution is what distinguishes one program from another.
@@ -133,5 +135,6 @@ func serve(conf *precheck.Source, last string) {
 			fmt.Print(versionText())
 		}
 	}
+	process.TellStatus(context.Background(), ofpunt.NotReady)
 	select {} // a signal ends the process
 }

@@ -143,4 +143,8 @@ func (h *Handler) Metadata(ctx context.Context, _ request.Request) context.Conte
 func (*Handler) Ready() bool { return bridges.ready() }
 
 // NotReady implements ready.Explainer.
-func (*Handler) NotReady() []string { return bridges.notReady() }
+func (*Handler) NotReady() []string { return NotReady() }
+
+// NotReady returns a reason for each bridge of the process that is not served, and one if there
+// is no bridge yet.
+func NotReady() []string { return bridges.notReady() }
