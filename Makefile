@@ -10,12 +10,18 @@ TESTFLAGS ?= -race -count 1 -timeout 60m -parallel 6
 # Found, or fetched on a fresh Debian, when a recipe first needs it.
 GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see above))
 
-.PHONY: all build plugins test matrix kernel neutron soak demo bench image lint vuln fuzz clean lab-deps man
+.PHONY: all build plugins test matrix kernel neutron soak demo bench image lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
 all: build
 
 # The binaries of the distribution: static, so that they run from an empty image.
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/puntdns ./cmd/puntctl
+all: build
+
+# The binary of the distribution: static, so that it runs from an empty image.
+BUILD = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+build:
+	$(BUILD) -o bin/puntdns ./cmd/puntdns
 
 # The imports and the order of the plugins in plugin.cfg, as Go.
 plugins:
@@ -84,16 +90,52 @@ bin/coredns-$(COREDNS):
 	GOBIN=$(CURDIR)/bin CGO_ENABLED=0 $(GO) install github.com/coredns/coredns@$(COREDNS)
 	mv bin/coredns $@
 
-# A container image from scratch. DOCKER=podman builds it too.
+# What packages and images are made of, for each of ARCHES: the programs with a list of what is in
+# them (SBOM), and what is the same for all. The same commit gives the same bytes.
+ARCHES ?= amd64 arm64
+PROGRAMS := $(notdir $(wildcard cmd/puntdns cmd/puntctl))
+NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
+MD2MAN := github.com/cpuguy83/go-md2man/v2@v2.0.7
+RELEASE ?= bin/release
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+release-files:
+	rm -rf $(RELEASE)/share $(ARCHES:%=$(RELEASE)/%)
+	MD2MAN='$(GO) run $(MD2MAN)' ./deploy/package/man.sh '$(VERSION)' $(RELEASE)/share
+	for arch in $(ARCHES); do \
+		for program in $(PROGRAMS); do \
+			GOARCH=$$arch $(BUILD) -o $(RELEASE)/$$arch/$$program ./cmd/$$program || exit 1; \
+		done; \
+		$(GO) run ./deploy/sbom -version '$(VERSION)' $(RELEASE)/$$arch/* >$(RELEASE)/puntdns_$$arch.cdx.json || exit 1; \
+	done
+
+# Packages for Debian and its like, and for Fedora and its like, in bin/release.
+deb rpm: release-files
+	for arch in $(ARCHES); do \
+		NFPM='$(GO) run $(NFPM)' ./deploy/package/package.sh $@ $$arch '$(VERSION)' $(RELEASE) || exit 1; \
+	done
+
+# Another checkout, with a build cache of its own, makes the same bytes of the last commit.
+reproducible:
+	GO='$(GO)' ./deploy/package/reproducible.sh '$(ARCHES)'
+
+# Installed, upgraded under load, removed and purged on Debian 12 and 13 with systemd, in containers.
+packages-test: lab-deps
+	$(GO) test -tags packages -count 1 -timeout 30m -v -run '^TestPackage$$' ./deploy $(PACKAGESFLAGS)
+
+# Container images from scratch, for each of ARCHES: that of this machine has the name IMAGE, others
+# have -ARCH behind it. DOCKER=podman builds them too.
 IMAGE ?= puntdns:$(VERSION)
-image: build
+image: release-files
 	./test/deps.sh image
-	./deploy/image.sh bin/puntdns '$(IMAGE)' '$(VERSION)'
+	for arch in $(ARCHES); do \
+		if [ $$arch = "$$($(GO) env GOHOSTARCH)" ]; then name='$(IMAGE)'; else name='$(IMAGE)'-$$arch; fi; \
+		./deploy/image.sh $(RELEASE)/$$arch "$$name" '$(VERSION)' $$arch || exit 1; \
+	done
 
 lint: build
 	@test -z "$$(gofmt -l *.go cmd deploy internal ofpunt plugin plugins test | tee /dev/stderr)"
-	$(GO) vet -tags neutron ./...
-	$(GO) run $(STATICCHECK) -tags neutron ./...
+	$(GO) vet -tags neutron,packages ./...
+	$(GO) run $(STATICCHECK) -tags neutron,packages ./...
 	$(GO) run $(GOLANGCI_LINT) run ./...
 
 # Known vulnerabilities in what is linked, where their database can be reached.

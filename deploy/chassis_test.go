@@ -18,8 +18,8 @@ type chassis struct {
 }
 
 // newChassis has OVN's own daemons make br-int, and a guest on it.
-func newChassis(t *testing.T) *chassis {
-	c := &chassis{bootContainer(t), new(int)}
+func newChassis(t *testing.T, image func(t *testing.T, docker string) string) *chassis {
+	c := &chassis{bootContainer(t, image), new(int)}
 	// The units count as started before their databases are there.
 	c.eventually("ovn-nbctl init && ovn-sbctl init", "")
 	c.sh(`
@@ -118,7 +118,7 @@ func (b *built) copyTo(c *chassis) {
 // installation to the removal.
 func TestChassis(t *testing.T) {
 	binaries := build(t, "1.2.3", "1.2.4")
-	c := newChassis(t)
+	c := newChassis(t, chassisImage)
 	for _, name := range []string{"puntdns.service", "puntdns.sysusers", "puntdns.tmpfiles", "puntdns-sockets.conf"} {
 		c.copy(name, "deploy/"+name)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/puntdns/puntdns/test/lab"
 )
 
-// container is a Debian 12 with systemd as its init, and Debian's own units of Open
-// vSwitch and OVN.
+// container is a Debian with systemd as its init, and Debian's own units of Open vSwitch
+// and OVN.
 type container struct {
 	t      *testing.T
 	docker string
@@ -34,8 +34,9 @@ var capabilities = []string{
 	"SYS_NICE", "SYS_PTRACE",
 }
 
-// bootContainer starts one and waits until systemd has started everything.
-func bootContainer(t *testing.T) *container {
+// bootContainer starts one and waits until systemd has started everything. image makes the image
+// where there is none.
+func bootContainer(t *testing.T, image func(t *testing.T, docker string) string) *container {
 	t.Helper()
 	docker := need(t, "docker")
 	if out, err := exec.Command(docker, "info").CombinedOutput(); err != nil {
@@ -51,14 +52,14 @@ func bootContainer(t *testing.T) *container {
 		args = append(args, "--cap-add", c)
 	}
 	c := &container{t: t, docker: docker}
-	c.id = c.engine(append(args, chassisImage(t, docker), "/sbin/init")...)
+	c.id = c.engine(append(args, image(t, docker), "/sbin/init")...)
 	t.Cleanup(func() { c.engine("rm", "--force", "--volumes", c.id) })
 	c.booted()
 	return c
 }
 
-// chassisImage returns the image of the container, which it makes where there is none:
-// that takes a minute.
+// chassisImage returns the image of a Debian 12, which it makes where there is none: that takes
+// a minute.
 func chassisImage(t *testing.T, docker string) string {
 	t.Helper()
 	image := fmt.Sprintf("puntdns-test-chassis:%x", sha256.Sum256([]byte(packages)))[:40]
@@ -69,11 +70,17 @@ func chassisImage(t *testing.T, docker string) string {
 	if out, err := exec.Command(need(t, "debootstrap"), "--variant=minbase", "--include="+packages, "bookworm", root).CombinedOutput(); err != nil {
 		t.Fatalf("debootstrap: %v\n%s", err, out)
 	}
+	importRoot(t, docker, root, image)
+	return image
+}
+
+// importRoot makes an image of a root folder.
+func importRoot(t *testing.T, docker, root, image string) {
+	t.Helper()
 	script := `tar -C "$1" --exclude=./dev --exclude=./var/cache/apt/archives -c . | "$2" import - "$3"`
 	if out, err := exec.Command("sh", "-c", script, "sh", root, docker, image).CombinedOutput(); err != nil {
 		t.Fatalf("importing the image: %v\n%s", err, out)
 	}
-	return image
 }
 
 // engine runs a command of the container engine and returns what it prints.

@@ -14,12 +14,12 @@ import (
 	"github.com/puntdns/puntdns/test/lab"
 )
 
-// need finds a program of systemd.
+// need finds a program.
 func need(t *testing.T, program string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
 	if err != nil {
-		lab.Lack(t, "no systemd here: %v", err)
+		lab.Lack(t, "a program is missing: %v", err)
 	}
 	return path
 }
@@ -101,6 +101,8 @@ func TestUnitPrivileges(t *testing.T) {
 		"MemoryDenyWriteExecute":  {"yes"},
 		"SystemCallFilter":        {"@system-service", "~@privileged @resources", "sched_setattr"},
 		"Restart":                 {"always"},
+		"NotifyAccess":            {"main"},
+		"AssertPathExists":        {"/etc/puntdns/Corefile"},
 		"Nice":                    {"-10"},
 	} {
 		if !slices.Equal(set[name], want) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,7 +153,7 @@ func buildImage(t *testing.T, docker string) string {
 			t.Errorf("removing the image: %v\n%s", err, out)
 		}
 	})
-	cmd := exec.Command("../deploy/image.sh", binary, image, "1.2.3-test")
+	cmd := exec.Command("../deploy/image.sh", filepath.Dir(binary), image, "1.2.3-test", runtime.GOARCH)
 	cmd.Env = append(os.Environ(), "DOCKER="+docker)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("image.sh: %v\n%s", err, out)

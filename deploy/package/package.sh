@@ -1,0 +1,111 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# package.sh FORMAT ARCH VERSION FOLDER makes a package and prints its path.
+#
+#   FORMAT   deb or rpm
+#   ARCH     as Go calls it: amd64 or arm64
+#   VERSION  as git describe prints it
+#   FOLDER   gets the package, and has what is not in the source: the programs in ARCH/, and in
+#            share/ what has its place below /usr/share, such as manual pages
+#
+# NFPM is the command that packs. The same commit gives the same bytes: all times in the package
+# are SOURCE_DATE_EPOCH, in seconds.
+set -eu
+
+case $#-${1-} in
+4-deb | 4-rpm) ;;
+*)
+	echo "usage: package.sh deb|rpm ARCH VERSION FOLDER" >&2
+	exit 2
+	;;
+esac
+format=$1 arch=$2 describe=$3 folder=$4
+here=$(cd "$(dirname "$0")" && pwd)
+top=$here/../..
+: "${NFPM:?the command of nfpm}" "${SOURCE_DATE_EPOCH:?seconds}"
+export SOURCE_DATE_EPOCH LC_ALL=C
+
+version=$("$here/version.sh" "$describe")
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+trap 'exit 1' HUP INT TERM
+umask 022
+
+# put MODE FILE PATH
+put() {
+	install -D -m "$1" "$2" "$root$3"
+}
+
+for program in "$folder/$arch"/*; do
+	put 755 "$program" "/usr/bin/${program##*/}"
+done
+# The comment above the unit is for an installation by hand.
+sed '1,/^\[Unit\]$/ { /^\[Unit\]$/ !d }; s,/usr/local/bin/,/usr/bin/,' "$top/deploy/puntdns.service" >"$root/unit"
+put 644 "$root/unit" /usr/lib/systemd/system/puntdns.service
+rm "$root/unit"
+put 644 "$top/deploy/puntdns.sysusers" /usr/lib/sysusers.d/puntdns.conf
+put 644 "$top/deploy/puntdns.tmpfiles" /usr/lib/tmpfiles.d/puntdns.conf
+put 755 "$here/restart" /usr/libexec/puntdns/restart
+put 755 "$here/revoke" /usr/libexec/puntdns/revoke
+install -d -m 755 "$root/etc/puntdns"
+
+doc=/usr/share/doc/puntdns
+put 644 "$top/Corefile.example" $doc/Corefile.example
+put 644 "$top/README.md" $doc/README.md
+for page in "$top"/docs/*.md; do
+	put 644 "$page" "$doc/docs/${page##*/}"
+done
+put 644 "$top/deploy/prometheus/puntdns.rules.yaml" $doc/prometheus/puntdns.rules.yaml
+for board in "$top"/deploy/grafana/*.json; do
+	put 644 "$board" "$doc/grafana/${board##*/}"
+done
+case $format in
+deb)
+	put 644 "$here/deb/copyright" $doc/copyright
+	# The history is that of the repository; dpkg's tools want a file of this form.
+	cat >"$root/changelog" <<-EOF
+		puntdns ($version) stable; urgency=medium
+
+		  * https://github.com/puntdns/puntdns
+
+		 -- $(sed -n 's/^maintainer: //p' "$here/nfpm.yaml")  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
+	EOF
+	gzip --no-name --best "$root/changelog"
+	put 644 "$root/changelog.gz" $doc/changelog.gz
+	rm "$root/changelog.gz"
+	# Debian's units run as root:root, so the group's bit of a socket lets in nobody but puntdns,
+	# by its own entry.
+	for unit in ovsdb-server ovs-vswitchd ovn-ovsdb-server-sb ovn-ovsdb-server-nb; do
+		put 644 "$top/deploy/puntdns-sockets.conf" "/usr/lib/systemd/system/$unit.service.d/puntdns.conf"
+	done
+	;;
+rpm)
+	put 644 "$top/LICENSE" /usr/share/licenses/puntdns/LICENSE
+	# Fedora's Open vSwitch runs in the group hugetlbfs, to which qemu belongs: its databases must
+	# not be open to the group unless the administrator says so. See docs/sockets.md.
+	put 644 "$top/deploy/puntdns-sockets.conf" $doc/puntdns-sockets.conf
+	;;
+esac
+cp -R "$folder/share/." "$root/usr/share/"
+chmod -R u=rwX,go=rX "$root"
+
+time=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
+recipe=$(mktemp)
+trap 'rm -rf "$root" "$recipe"' EXIT
+{
+	[ "$format" = deb ] || echo "license: Apache-2.0"
+	sed "s,@SCRIPTS@,$here,; s,@TIME@,$time,; s,@ARCH@,$arch,; s,@VERSION@,$version," "$here/nfpm.yaml"
+	# The folders that are the package's own, and the files one by one: rpm lets no package
+	# change the folders of others.
+	echo "contents:"
+	find "$root" -type d -regex "$root/.*/puntdns\(/.*\)?" -printf '  - {dst: "/%P", type: dir, file_info: {mode: 0755}}\n' | sort
+	find "$root" -type f -printf '  - {src: "%p", dst: "/%P", file_info: {mode: 0%m}}\n' | sort
+} >"$recipe"
+case $format-$arch in
+rpm-amd64) name=puntdns-$version.x86_64.rpm ;;
+rpm-arm64) name=puntdns-$version.aarch64.rpm ;;
+*) name=puntdns_${version}_$arch.deb ;;
+esac
+$NFPM package --config "$recipe" --packager "$format" --target "$folder/$name" >&2
+echo "$folder/$name"

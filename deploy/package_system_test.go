@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build packages
+
+package deploy
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPackage installs the package on Debian's releases with systemd, upgrades it under load,
+// removes and purges it.
+func TestPackage(t *testing.T) {
+	debs := map[string]string{}
+	binaries := build(t, "1.2.3", "1.2.4")
+	for i, version := range []string{"1.2.3", "1.2.4"} {
+		debs[version] = makePackage(t, "deb", version, binaries[i].binary(t))
+	}
+	for _, suite := range []string{"bookworm", "trixie"} {
+		t.Run(suite, func(t *testing.T) {
+			c := newChassis(t, func(t *testing.T, docker string) string { return releaseImage(t, docker, suite) })
+			testPackage(t, c, debs)
+		})
+	}
+}
+
+// releaseImage returns the image of a release of Debian, of a root folder that test/root.sh keeps.
+func releaseImage(t *testing.T, docker, suite string) string {
+	t.Helper()
+	args := append([]string{suite, "package"}, strings.Split(packages+",acl,dnsperf", ",")...)
+	out, err := exec.Command("../test/root.sh", args...).Output()
+	if err != nil {
+		t.Fatalf("root.sh: %v", err)
+	}
+	root := strings.TrimSpace(string(out))
+	recipe, err := exec.Command("stat", "--format", "%Y %n", filepath.Join(root, "etc/puntdns-root")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := fmt.Sprintf("puntdns-test-package-%s:%.12x", suite, sha256.Sum256(recipe))
+	if exec.Command(docker, "image", "inspect", image).Run() != nil {
+		importRoot(t, docker, root, image)
+	}
+	return image
+}
+
+const (
+	// aclOf prints the entries of the user puntdns in what Open vSwitch and OVN listen on.
+	aclOf = "getfacl --absolute-names --skip-base --recursive /run/openvswitch /run/ovn | grep puntdns || true"
+	// everything lists the files of the system but for what changes by itself.
+	everything = "find / -xdev ( -path /proc -o -path /sys -o -path /src -o -path /var/log/journal -o -path /var/log/openvswitch" +
+		" -o -path /var/log/ovn -o -path /var/cache -o -path /var/lib/dpkg -o -path /var/lib/systemd ) -prune -o -print"
+)
+
+// elsewhere is a block for names that OVN's own DNS does not have: when puntdns does not answer for
+// them, nobody does.
+const elsewhere = `example {
+    ofpunt br-int
+    template IN A {
+        answer "{{ .Name }} 60 IN A 192.0.2.1"
+    }
+}
+# ours`
+
+func testPackage(t *testing.T, c *chassis, debs map[string]string) {
+	c.sh("rm -f /usr/sbin/policy-rc.d") // of test/root.sh; it forbids that packages start anything
+	for version, deb := range debs {
+		c.copy(deb, version+".deb")
+	}
+	before := c.sh(strings.NewReplacer("(", `\(`, ")", `\)`).Replace(everything) + " | sort")
+	running := func(want string) {
+		t.Helper()
+		if got := c.sh("/proc/$(systemctl show --value --property MainPID puntdns)/exe -version"); !strings.HasPrefix(got, "puntdns-"+want+" ") {
+			t.Errorf("the service runs %s, want %s", got, want)
+		}
+	}
+
+	t.Run("the installation starts nothing", func(t *testing.T) {
+		c := c.of(t)
+		out := c.sh("dpkg --install 1.2.3.deb")
+		if !strings.Contains(out, "write /etc/puntdns/Corefile") {
+			t.Errorf("it does not say what comes next:\n%s", out)
+		}
+		if got := c.sh("systemctl is-enabled puntdns || true; systemctl is-active puntdns || true; ls -A /etc/puntdns"); got != "disabled\ninactive" {
+			t.Errorf("after the installation: %s", got)
+		}
+		if got := c.sh(aclOf); got != "" {
+			t.Errorf("access before the service was started:\n%s", got)
+		}
+		if out, err := c.try("systemctl start puntdns"); err == nil {
+			t.Errorf("it starts without a Corefile: %s", out)
+		}
+		if got := c.sh("systemctl show --value --property ActiveState,NRestarts puntdns | sort"); got != "0\ninactive" {
+			t.Errorf("without a Corefile: %s", got)
+		}
+		c.sh("man -w puntdns puntdns-ofpunt >/dev/null 2>&1 || test -e /usr/share/man/man8/puntdns.8.gz")
+	})
+
+	t.Run("the first start", func(t *testing.T) {
+		c := c.of(t)
+		c.sh("cp /usr/share/doc/puntdns/Corefile.example /etc/puntdns/Corefile; cat >>/etc/puntdns/Corefile <<'EOF'\n" + elsewhere + "\nEOF")
+		c.sh("puntdns -conf /etc/puntdns/Corefile -check; systemctl enable --now puntdns")
+		c.served()
+		c.eventually("systemctl show --value --property StatusText puntdns", "serving")
+		c.sh("echo '{}' >/var/log/puntdns/audit.json")
+	})
+
+	t.Run("an upgrade under load", func(t *testing.T) {
+		c := c.of(t)
+		lost := c.load(func() { c.sh("dpkg --install 1.2.4.deb") })
+		if lost != "0" {
+			t.Errorf("%s queries lost", lost)
+		}
+		running("1.2.4")
+		if got := c.sh("tail -n 1 /etc/puntdns/Corefile"); got != "# ours" {
+			t.Errorf("the Corefile ends in %q", got)
+		}
+		if got := c.sh("systemctl list-units --all --no-legend 'puntdns*' | wc -l; ls /run/systemd/system | grep puntdns || true"); got != "1" {
+			t.Errorf("left of the hand-over: %s", got)
+		}
+		c.served()
+	})
+
+	t.Run("a restart under load", func(t *testing.T) {
+		c := c.of(t)
+		lost := c.load(func() {
+			c.sh("systemctl restart puntdns")
+			c.eventually("systemctl show --value --property StatusText puntdns", "serving")
+		})
+		// So the load sees what is lost.
+		if lost == "0" {
+			t.Error("a plain restart has lost nothing")
+		}
+		t.Logf("a plain restart loses %s queries of %d/s", lost, loadRate)
+		c.served()
+	})
+
+	t.Run("an upgrade that refuses the Corefile", func(t *testing.T) {
+		c := c.of(t)
+		c.sh("cp /etc/puntdns/Corefile /tmp/right; echo 'wrong {' >/etc/puntdns/Corefile")
+		var out string
+		lost := c.load(func() { out = c.sh("dpkg --install 1.2.3.deb 2>&1") })
+		if lost != "0" || !strings.Contains(out, "the old one goes on") || !strings.Contains(out, "/etc/puntdns/Corefile:1") {
+			t.Errorf("%s queries lost, and this was said:\n%s", lost, out)
+		}
+		running("1.2.4")
+		c.sh("cp /tmp/right /etc/puntdns/Corefile; /usr/libexec/puntdns/restart")
+		running("1.2.3")
+		c.served()
+	})
+
+	t.Run("an upgrade with the switch away", func(t *testing.T) {
+		c := c.of(t)
+		c.sh("systemctl stop ovs-vswitchd")
+		c.eventually("systemctl show --value --property StatusText puntdns | grep -q switch", "")
+		c.sh("dpkg --install 1.2.4.deb")
+		running("1.2.4")
+		c.sh("systemctl start ovs-vswitchd")
+		c.plug()
+		c.served()
+	})
+
+	t.Run("the removal", func(t *testing.T) {
+		c := c.of(t)
+		if got := c.flows(); got == "0" {
+			t.Error("no flows before the removal")
+		}
+		if got := c.sh(aclOf); got == "" {
+			t.Error("no access before the removal")
+		}
+		c.sh("dpkg --remove puntdns")
+		if got := c.flows(); got != "0" {
+			t.Errorf("%s flows after the removal", got)
+		}
+		if got := c.sh(aclOf); got != "" {
+			t.Errorf("access after the removal:\n%s", got)
+		}
+		c.sh("test -e /etc/puntdns/Corefile; test -e /var/log/puntdns/audit.json; getent passwd puntdns")
+	})
+
+	t.Run("installed again", func(t *testing.T) {
+		c := c.of(t)
+		c.sh("dpkg --install 1.2.4.deb")
+		c.served()
+	})
+
+	t.Run("the purge", func(t *testing.T) {
+		c := c.of(t)
+		c.sh("dpkg --purge puntdns")
+		if got := c.flows(); got != "0" {
+			t.Errorf("%s flows after the purge", got)
+		}
+		after := c.sh(strings.NewReplacer("(", `\(`, ")", `\)`).Replace(everything) + " | sort")
+		if extra := added(before, after); len(extra) > 0 {
+			t.Errorf("files after the purge:\n%s", strings.Join(extra, "\n"))
+		}
+		if got := c.sh("getent passwd puntdns || true; getent group puntdns || true; systemctl list-unit-files --no-legend 'puntdns*' || true;" + aclOf); got != "" {
+			t.Errorf("after the purge: %s", got)
+		}
+	})
+}
+
+// loadRate is how many queries the guest asks a second.
+const loadRate = 500
+
+var queriesLost = regexp.MustCompile(`Queries lost: +(\d+)`)
+
+// load has the guest ask while f runs and for a moment before and after it, and returns how many
+// queries got no answer within a second. None is asked a second time.
+func (c *chassis) load(f func()) (lost string) {
+	c.t.Helper()
+	// It goes on asking however many are not answered.
+	c.sh(`
+		rm -f /tmp/lost
+		echo "www.example A" >/tmp/queries
+		systemd-run --quiet --collect --unit load --property StandardOutput=file:/tmp/lost --property KillSignal=SIGINT \
+			ip netns exec vm dnsperf -s 169.254.169.254 -d /tmp/queries -Q ` + fmt.Sprint(loadRate) + ` -q 60000 -t 1 -l 600`)
+	time.Sleep(time.Second) // so that it asks already
+	f()
+	time.Sleep(2 * time.Second) // so that what is lost is counted as such
+	c.sh("systemctl stop load")
+	out := c.sh("cat /tmp/lost")
+	m := queriesLost.FindStringSubmatch(out)
+	if m == nil {
+		c.t.Fatalf("no result of dnsperf:\n%s", out)
+	}
+	c.t.Log(strings.Join(regexp.MustCompile(`Queries \w+: +\d+`).FindAllString(out, -1), ", "))
+	return m[1]
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deploy
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// nfpm is the command that packs, of the version in the Makefile.
+func nfpm(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if module, ok := strings.CutPrefix(line, "NFPM := "); ok {
+			return "go run " + strings.TrimSpace(module)
+		}
+	}
+	t.Fatal("the Makefile names no nfpm")
+	return ""
+}
+
+// makePackage makes a package of a binary, and returns its path.
+func makePackage(t *testing.T, format, version, binary string) string {
+	t.Helper()
+	dir := t.TempDir()
+	script := `
+		mkdir -p "$2/$3" "$2/share/man/man8"
+		cp "$1" "$2/$3/puntdns"
+		gzip --no-name <../docs/puntdns.8.md >"$2/share/man/man8/puntdns.8.gz"
+		exec ./package/package.sh "$4" "$3" "$5" "$2"`
+	cmd := exec.Command("sh", "-euc", script, "sh", binary, dir, runtime.GOARCH, format, version)
+	cmd.Env = append(os.Environ(), "NFPM="+nfpm(t), "SOURCE_DATE_EPOCH=1700000000")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("package.sh: %v\n%s", err, stderr.String())
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// command returns what a program prints.
+func command(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// everywhere are the files of both packages, but for those of docs/.
+var everywhere = []string{
+	"-rw-r--r-- /usr/lib/systemd/system/puntdns.service",
+	"-rw-r--r-- /usr/lib/sysusers.d/puntdns.conf",
+	"-rw-r--r-- /usr/lib/tmpfiles.d/puntdns.conf",
+	"-rw-r--r-- /usr/share/doc/puntdns/Corefile.example",
+	"-rw-r--r-- /usr/share/doc/puntdns/README.md",
+	"-rw-r--r-- /usr/share/doc/puntdns/grafana/fleet.json",
+	"-rw-r--r-- /usr/share/doc/puntdns/grafana/node.json",
+	"-rw-r--r-- /usr/share/doc/puntdns/prometheus/puntdns.rules.yaml",
+	"-rw-r--r-- /usr/share/man/man8/puntdns.8.gz",
+	"-rwxr-xr-x /usr/bin/puntdns",
+	"-rwxr-xr-x /usr/libexec/puntdns/restart",
+	"-rwxr-xr-x /usr/libexec/puntdns/revoke",
+	"drwxr-xr-x /etc/puntdns",
+	"drwxr-xr-x /usr/libexec/puntdns",
+	"drwxr-xr-x /usr/share/doc/puntdns",
+	"drwxr-xr-x /usr/share/doc/puntdns/docs",
+	"drwxr-xr-x /usr/share/doc/puntdns/grafana",
+	"drwxr-xr-x /usr/share/doc/puntdns/prometheus",
+}
+
+// checkFiles compares the files of a package, as "MODE PATH", with everywhere and more.
+func checkFiles(t *testing.T, got []string, more ...string) {
+	t.Helper()
+	want := slices.Sorted(slices.Values(append(slices.Clone(everywhere), more...)))
+	got = slices.DeleteFunc(got, func(line string) bool { return strings.Contains(line, "/docs/") && strings.HasSuffix(line, ".md") })
+	slices.Sort(got)
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			t.Errorf("it has %s", line)
+		}
+	}
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("it lacks %s", line)
+		}
+	}
+}
+
+// script is a program that stands for the binary.
+func script(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "puntdns")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestPackageDeb reads a package for Debian.
+func TestPackageDeb(t *testing.T) {
+	need(t, "dpkg-deb")
+	deb := makePackage(t, "deb", "v1.2.3", script(t))
+	var files []string
+	for line := range strings.Lines(command(t, "env", "TZ=UTC", "dpkg-deb", "--contents", deb)) {
+		f := strings.Fields(line)
+		mode, owner, path := f[0], f[1], strings.TrimSuffix(strings.TrimPrefix(f[5], "."), "/")
+		if owner != "root/root" {
+			t.Errorf("%s belongs to %s", path, owner)
+		}
+		if at := f[3] + " " + f[4]; at != "2023-11-14 22:13" {
+			t.Errorf("%s is of %s", path, at)
+		}
+		// The folders above those of the package come with it.
+		if strings.HasPrefix(mode, "-") || strings.Contains(path, "/puntdns") {
+			files = append(files, mode+" "+path)
+		}
+		if strings.HasPrefix(mode, "d") && mode != "drwxr-xr-x" {
+			t.Errorf("%s is %s", path, mode)
+		}
+	}
+	more := []string{"-rw-r--r-- /usr/share/doc/puntdns/copyright", "-rw-r--r-- /usr/share/doc/puntdns/changelog.gz"}
+	for _, unit := range []string{"ovsdb-server", "ovs-vswitchd", "ovn-ovsdb-server-sb", "ovn-ovsdb-server-nb"} {
+		more = append(more, "-rw-r--r-- /usr/lib/systemd/system/"+unit+".service.d/puntdns.conf")
+	}
+	checkFiles(t, files, more...)
+
+	root := t.TempDir()
+	command(t, "dpkg-deb", "--raw-extract", deb, root)
+	for _, name := range []string{"preinst", "conffiles"} {
+		if _, err := os.Stat(filepath.Join(root, "DEBIAN", name)); err == nil {
+			t.Errorf("it has a %s", name)
+		}
+	}
+	for field, want := range map[string]string{
+		"Package": "puntdns", "Version": "1.2.3", "Architecture": runtime.GOARCH, "Depends": "systemd, acl",
+	} {
+		if got := strings.TrimSpace(command(t, "dpkg-deb", "--field", deb, field)); got != want {
+			t.Errorf("%s: %q, want %q", field, got, want)
+		}
+	}
+	unit, err := os.ReadFile(filepath.Join(root, "usr/lib/systemd/system/puntdns.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.HasPrefix(unit, []byte("[Unit]\n")) || bytes.Contains(unit, []byte("/usr/local/")) ||
+		!bytes.Contains(unit, []byte("\nExecStart=/usr/bin/puntdns -conf /etc/puntdns/Corefile\n")) {
+		t.Errorf("the unit is not that of a package:\n%s", unit)
+	}
+}
+
+// TestPackageRPM reads a package for Fedora.
+func TestPackageRPM(t *testing.T) {
+	need(t, "rpm")
+	file := makePackage(t, "rpm", "v1.2.3", script(t))
+	query := func(format string) string {
+		return command(t, "rpm", "--query", "--package", "--queryformat", format, file)
+	}
+	if got := query("%{NAME} %{VERSION} %{LICENSE} %{BUILDHOST} %{BUILDTIME}"); got != "puntdns 1.2.3 Apache-2.0 localhost 1700000000" {
+		t.Errorf("its head: %s", got)
+	}
+	var files []string
+	for line := range strings.Lines(query("[%{FILEMODES:perms} %{FILENAMES} %{FILEUSERNAME} %{FILEMTIMES}\n]")) {
+		f := strings.Fields(line)
+		files = append(files, f[0]+" "+f[1])
+		if f[2] != "root" || f[3] != "1700000000" {
+			t.Errorf("%s belongs to %s and is of %s", f[1], f[2], f[3])
+		}
+	}
+	checkFiles(t, files, "drwxr-xr-x /usr/share/licenses/puntdns", "-rw-r--r-- /usr/share/licenses/puntdns/LICENSE",
+		"-rw-r--r-- /usr/share/doc/puntdns/puntdns-sockets.conf")
+	scripts := command(t, "rpm", "--query", "--package", "--scripts", file)
+	for _, name := range []string{"postinstall scriptlet", "preuninstall scriptlet", "postuninstall scriptlet"} {
+		if !strings.Contains(scripts, name) {
+			t.Errorf("no %s:\n%s", name, scripts)
+		}
+	}
+}
+
+// TestPackageVersion compares versions as dpkg does: a later commit has a later one.
+func TestPackageVersion(t *testing.T) {
+	need(t, "dpkg")
+	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
+	before := "0"
+	for _, tt := range []struct{ describe, want string }{
+		{"abc1234-dirty", "0.0.0+git20231114221320.abc1234+dirty"},
+		{"v1.2.0-rc1", "1.2.0~rc1"},
+		{"v1.2.0-rc1-2-gabc1234", "1.2.0~rc1+2.gabc1234"},
+		{"v1.2.0", "1.2.0"},
+		{"v1.2.0-9-gabc1234-dirty", "1.2.0+9.gabc1234+dirty"},
+		{"v1.2.0-10-g0bc1234", "1.2.0+10.g0bc1234"},
+		{"1.2.1", "1.2.1"},
+	} {
+		got := strings.TrimSpace(command(t, "package/version.sh", tt.describe))
+		if got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.describe, got, tt.want)
+		}
+		command(t, "dpkg", "--compare-versions", before, "lt", got)
+		before = got
+	}
+}
+
+// TestPackageAgain makes each package twice of the same files, and wants the same bytes.
+func TestPackageAgain(t *testing.T) {
+	file := script(t)
+	for _, format := range []string{"deb", "rpm"} {
+		t.Run(format, func(t *testing.T) {
+			var made [2][]byte
+			for i := range made {
+				b, err := os.ReadFile(makePackage(t, format, "v1.2.3", file))
+				if err != nil {
+					t.Fatal(err)
+				}
+				made[i] = b
+			}
+			if !bytes.Equal(made[0], made[1]) {
+				t.Error("the second one has other bytes")
+			}
+		})
+	}
+}
+
+// TestPackageScripts has shellcheck(1) read what is run as root on the chassis, and what makes it.
+func TestPackageScripts(t *testing.T) {
+	shellcheck := need(t, "shellcheck")
+	scripts := []string{"image.sh"}
+	for _, pattern := range []string{"package/*.sh", "package/restart", "package/revoke", "package/deb/p*", "package/rpm/p*"} {
+		all, err := filepath.Glob(pattern)
+		if err != nil || len(all) == 0 {
+			t.Fatalf("%s: %q, %v", pattern, all, err)
+		}
+		scripts = append(scripts, all...)
+	}
+	// Those of rpm are no files of their own in the package, and so have no first line.
+	command(t, shellcheck, append([]string{"--shell=sh", "--"}, scripts...)...)
+}
