@@ -14,14 +14,9 @@ GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see abov
 all: build
 
 # The binaries of the distribution: static, so that they run from an empty image.
-build:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/puntdns ./cmd/puntctl
-all: build
-
-# The binary of the distribution: static, so that it runs from an empty image.
 BUILD = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 build:
-	$(BUILD) -o bin/puntdns ./cmd/puntdns
+	$(BUILD) -o bin/ ./cmd/puntdns ./cmd/puntctl
 
 # The imports and the order of the plugins in plugin.cfg, as Go.
 plugins:

@@ -103,14 +103,20 @@ func build(t *testing.T, versions ...string) []*built {
 	return all
 }
 
+// binary waits for the end and returns the path of a binary.
+func (b *built) binary(t *testing.T, name string) string {
+	t.Helper()
+	if <-b.done; b.err != nil {
+		t.Fatal(b.err)
+	}
+	return filepath.Join(b.dir, name)
+}
+
 // copyTo waits for the end, and copies the binaries into the folder bin of a chassis.
 func (b *built) copyTo(c *chassis) {
 	c.t.Helper()
-	if <-b.done; b.err != nil {
-		c.t.Fatal(b.err)
-	}
 	for _, name := range []string{"puntdns", "puntctl"} {
-		c.copy(filepath.Join(b.dir, name), "bin/"+name)
+		c.copy(b.binary(c.t, name), "bin/"+name)
 	}
 }
 

@@ -21,7 +21,7 @@ func TestPackage(t *testing.T) {
 	debs := map[string]string{}
 	binaries := build(t, "1.2.3", "1.2.4")
 	for i, version := range []string{"1.2.3", "1.2.4"} {
-		debs[version] = makePackage(t, "deb", version, binaries[i].binary(t))
+		debs[version] = makePackage(t, "deb", version, binaries[i].binary(t, "puntdns"))
 	}
 	for _, suite := range []string{"bookworm", "trixie"} {
 		t.Run(suite, func(t *testing.T) {
