@@ -354,6 +354,13 @@ func controlManyConnections(t *testing.T, c *controlled) {
 	for _, conn := range open {
 		conn.Close()
 	}
+	// Until those are dealt with, an operator is turned away like them.
+	c.Eventually("an operator is answered", func() error {
+		if _, errs, status := c.operator.run("status"); status != 0 {
+			return fmt.Errorf("exit status %d, %s", status, errs)
+		}
+		return nil
+	})
 	c.eventually()
 	close(stop)
 	if err := <-done; err != nil {

@@ -91,5 +91,8 @@ func (c *client) explain(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: no answer has come in %s; expected a process that is not stopped or overloaded", c.path, askTimeout)
 	}
+	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: %w: the process has hung up; expected fewer connections, or a process that does not end", c.path, err)
+	}
 	return fmt.Errorf("%s: %w", c.path, err)
 }
