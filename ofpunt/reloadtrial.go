@@ -122,6 +122,7 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 			if database, more, err = databases(corefile.Controller(file, &blocks[i], "ovnhosts")); err != nil {
 				return nil, err
 			}
+			more.Forwards = len(blocks[i].Tokens["ovnforward"]) > 0
 			requests[database.Key()] = append(requests[database.Key()], more)
 		}
 		if len(blocks[i].Tokens[name]) == 0 {

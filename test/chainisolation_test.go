@@ -30,7 +30,7 @@ var (
 )
 
 // secrets are what only one tenant may be told: names, addresses, what dns64 makes of them, and
-// what its upstream and its files say.
+// what its upstream, its own server and its files say.
 var secrets = map[string]*regexp.Regexp{
 	"red":  regexp.MustCompile(`\b(red|left)\b|10\.0\.1\.10[123]|fd00:1::101|a00:16[567]|198\.51\.100\.7|2001:db8:7::|c633:6407`),
 	"blue": regexp.MustCompile(`\b(blue|right)\b|10\.0\.1\.20[123]|fd00:1::201|a00:1c[9ab]|203\.0\.113\.7|2001:db8:8::|cb00:7107`),
@@ -71,7 +71,8 @@ func TestChainIsolation(t *testing.T) {
 	s.endWell()
 }
 
-// isolated is two tenants, and an upstream and a zone file for each, and for others.
+// isolated is two tenants, each with a DNS server of its own; and an upstream and a zone file for
+// each, and for others.
 type isolated struct {
 	overlap
 	random  *rand.Rand
@@ -107,6 +108,15 @@ func newIsolated(t *testing.T, r *rand.Rand) *isolated {
 			t.Fatal(err)
 		}
 		places = append(places, "$UP-"+tenant, up.Addr, "$OWN4-"+tenant, own[0], "$OWN6-"+tenant, own[1])
+	}
+	if _, err := n.Node.Exec(within(t, wait), "ip", "route", "add", "local", "10.1.0.0/16", "dev", "lo"); err != nil {
+		t.Fatal(err)
+	}
+	for tenant, own := range map[string]struct{ server, addr4, addr6 string }{
+		"red": {"10.1.0.53", "198.51.100.7", "2001:db8:7::7"}, "blue": {"10.1.0.63", "203.0.113.7", "2001:db8:8::7"},
+	} {
+		n.Node.ServeDNS(own.server + ":53").SetHandler(echo{tenant, [2]string{own.addr4, own.addr6}})
+		n.NBCTL("set", "Logical_Switch", tenant, fmt.Sprintf(`external_ids:dns-forward="forward.example=%[1]s;internal=%[1]s;1.0.10.in-addr.arpa=%[1]s"`, own.server))
 	}
 	first := "$ORIGIN first.rpz.\n$TTL 60\n@ SOA ns hostmaster 1 3600 600 86400 60\n@ NS ns\n*.example.org CNAME .\n"
 	if err := os.WriteFile(filepath.Join(dir, "first.rpz"), []byte(first), 0o644); err != nil {
@@ -226,6 +236,7 @@ var isolationQuestions = []dns.Question{
 	{Name: "www.corp.example.", Qtype: dns.TypeA}, {Name: "db.corp.example.", Qtype: dns.TypeA}, {Name: "out.corp.example.", Qtype: dns.TypeAAAA}, {Name: "x.wild.corp.example.", Qtype: dns.TypeTXT},
 	{Name: "corp.example.", Qtype: dns.TypeAXFR},
 	{Name: "www.example.org.", Qtype: dns.TypeA}, {Name: "WWW.example.org.", Qtype: dns.TypeAAAA}, {Name: "any.example.org.", Qtype: dns.TypeTXT}, {Name: "none.example.org.", Qtype: dns.TypeA},
+	{Name: "www.forward.example.", Qtype: dns.TypeA}, {Name: "WWW.forward.example.", Qtype: dns.TypeTXT}, {Name: "none.forward.example.", Qtype: dns.TypeA},
 	{Name: "x.alias.example.org.", Qtype: dns.TypeA}, {Name: "localhost.", Qtype: dns.TypeA},
 }
 

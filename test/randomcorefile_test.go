@@ -5,6 +5,7 @@ package test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -40,11 +41,14 @@ var phrases = map[string][]string{
 	"minimal":     {"minimal"},
 	"nsid":        {"nsid $TENANT-node"},
 	"private":     {"private", "private {\n single_labels off\n rebind_protection on\n }", "private {\n except internal\n also example.org\n }"},
+	"ovnforward": {
+		"ovnforward {\n allow 10.1.0.0/16\n }", "ovnforward forward.example internal {\n allow 10.1.0.0/16\n max_zones 2\n }",
+	},
 	"ovnhosts": {
-		"ovnhosts {\n southbound $SB\n fallthrough\n }", "ovnhosts {\n southbound $SB\n fallthrough\n }",
-		"ovnhosts {\n southbound $SB\n scope router\n shuffle on\n fallthrough\n }",
-		"ovnhosts {\n southbound $SB\n domain internal\n ttl 5\n fallthrough\n }",
-		"ovnhosts internal 1.0.10.in-addr.arpa {\n southbound $SB\n }",
+		"ovnhosts {\n $DATABASES\n fallthrough\n }", "ovnhosts {\n $DATABASES\n fallthrough\n }",
+		"ovnhosts {\n $DATABASES\n scope router\n shuffle on\n fallthrough\n }",
+		"ovnhosts {\n $DATABASES\n domain internal\n ttl 5\n fallthrough\n }",
+		"ovnhosts internal 1.0.10.in-addr.arpa {\n $DATABASES\n }",
 	},
 	"rewrite": {
 		"rewrite name regex ^me\\.example\\.$ {ofpunt/port}.example.org. metadata answer auto",
@@ -109,6 +113,12 @@ var randomViews = []struct{ tenant, expr string }{
 // plugins that do not go together.
 func randomCorefile(r *rand.Rand, plugins []string) string {
 	var b strings.Builder
+	// All blocks of a bridge read the same databases. ovnforward is refused without Northbound.
+	databases := "southbound $SB\n northbound $NB"
+	if r.IntN(3) == 0 {
+		databases = "southbound $SB"
+		plugins = slices.DeleteFunc(slices.Clone(plugins), func(p string) bool { return p == "ovnforward" })
+	}
 	for i, last := 0, r.IntN(4); i <= last; i++ {
 		block := "ofpunt br-int\n"
 		if i == 0 {
@@ -126,7 +136,7 @@ func randomCorefile(r *rand.Rand, plugins []string) string {
 		for _, p := range plugins {
 			block += randomPhrases(r, p, i < last)
 		}
-		b.WriteString(". {\n" + strings.NewReplacer("$TENANT", tenant, "$UP", "$UP-"+tenant, "$OWN4", "$OWN4-"+tenant, "$OWN6", "$OWN6-"+tenant).Replace(block) + "}\n")
+		b.WriteString(". {\n" + strings.NewReplacer("$DATABASES", databases, "$TENANT", tenant, "$UP", "$UP-"+tenant, "$OWN4", "$OWN4-"+tenant, "$OWN6", "$OWN6-"+tenant).Replace(block) + "}\n")
 	}
 	return b.String()
 }
@@ -142,7 +152,7 @@ func randomPhrases(r *rand.Rand, p string, viewed bool) (text string) {
 		if !viewed && r.IntN(10) > 0 {
 			times = 1
 		}
-	case "cache", "forward":
+	case "cache", "forward", "ovnforward":
 		if r.IntN(5) > 0 {
 			times = 1
 		}

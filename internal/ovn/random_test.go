@@ -36,7 +36,7 @@ func TestRandom(t *testing.T) {
 	type reading struct {
 		config Config
 		joined bool
-		// asks is set if DNS servers and gateways are asked for in the end, and asked if
+		// asks is set if DNS servers, gateways and forwards are asked for in the end, and asked if
 		// they are at the beginning. release undoes the request.
 		asks, asked bool
 		release     func()
@@ -72,7 +72,7 @@ func TestRandom(t *testing.T) {
 
 	done := make(chan struct{})
 	var readers sync.WaitGroup
-	everything := Requests{DNSServers: true, Gateways: true}
+	everything := Requests{DNSServers: true, Gateways: true, Forwards: true}
 	for _, reading := range readings {
 		aim(reading.source, reading.joined)
 		if reading.asked {
@@ -290,7 +290,7 @@ func (w *chaos) records() string {
 }
 
 func (w *chaos) step() {
-	switch n := w.rand.IntN(21); n {
+	switch n := w.rand.IntN(22); n {
 	case 18, 19: // a DNS row of Northbound has other records that are not addresses
 		if len(w.nbDNS) > 0 {
 			id := w.pick(w.nbDNS...)
@@ -308,6 +308,14 @@ func (w *chaos) step() {
 				fmt.Sprintf(`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"mutations":[["dns_records","insert",["uuid",%q]]]}`, switchID(w.rand.IntN(switchCount)), id),
 				fmt.Sprintf(`{"op":"mutate","table":"Logical_Switch","where":[["_uuid","==",["uuid",%q]]],"mutations":[["dns_records","delete",["uuid",%q]]]}`, switchID(w.rand.IntN(switchCount)), id)))
 		}
+	case 21: // a switch or a router forwards other zones
+		i := w.rand.IntN(switchCount + routerCount)
+		table := "Logical_Switch"
+		if i >= switchCount {
+			table = "Logical_Router"
+		}
+		w.nb(`{"op":"update","table":%q,"where":[["_uuid","==",["uuid",%q]]],"row":{"external_ids":["map",[["other","x"],["dns-forward",%q]]]}}`, table, switchID(i),
+			w.pick("", "a.test=192.0.2.1", "a.test=192.0.2.1,192.0.2.2;b.test=192.0.2.3", "b.test=192.0.2.4;wrong"))
 	case 16: // a router has another name
 		i := switchCount + w.rand.IntN(routerCount)
 		name := fmt.Sprintf("r%d", w.rand.IntN(4))

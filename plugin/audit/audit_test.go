@@ -209,6 +209,7 @@ func TestSource(t *testing.T) {
 		{nil, ""},
 		{provider{"ovnhosts/answer": "", "forward/upstream": "192.0.2.53:53"}, "forward/192.0.2.53:53"},
 		{provider{"ovnhosts/answer": "port"}, "ovnhosts/port"},
+		{provider{"ovnhosts/answer": "", "ovnforward/upstream": "10.1.0.53:53"}, "ovnforward/10.1.0.53:53"},
 		{provider{"neutronhosts/answer": "zone"}, "neutronhosts/zone"},
 	} {
 		h, lines := open(t, "", answer())

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/coredns/coredns/plugin"
@@ -31,7 +32,16 @@ const (
 type forwarder struct {
 	handler *Handler
 	zone    *ovn.Forward
+	// fate is what has become of the query.
+	fate atomic.Uint32
 }
+
+// Values of forwarder.fate.
+const (
+	unasked  = iota // *cache* has answered so far
+	answered        // by a server
+	failed          // no server has answered
+)
 
 // Name implements plugin.Handler.
 func (*forwarder) Name() string { return Name }
@@ -41,8 +51,10 @@ func (f *forwarder) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 	state := request.Request{W: w, Req: withoutOptions(r)}
 	m, outcome := f.ask(ctx, &state)
 	count(ctx, outcome)
+	f.fate.Store(answered)
 	if m == nil {
-		m = failure(r)
+		f.fate.Store(failed)
+		m = new(dns.Msg).SetRcode(r, dns.RcodeServerFailure)
 	}
 	if err := w.WriteMsg(m); err != nil {
 		return dns.RcodeServerFailure, plugin.Error(Name, err)
@@ -146,14 +158,4 @@ func withoutOptions(r *dns.Msg) *dns.Msg {
 		m.Extra = []dns.RR{&dns.OPT{Hdr: o.Hdr}}
 	}
 	return &m
-}
-
-// failure returns the answer if no server has given one (RFC 8914, section 4.23).
-func failure(r *dns.Msg) *dns.Msg {
-	m := new(dns.Msg).SetRcode(r, dns.RcodeServerFailure)
-	if o := r.IsEdns0(); o != nil {
-		m.SetEdns0(o.UDPSize(), o.Do())
-		m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeNoReachableAuthority}}
-	}
-	return m
 }

@@ -91,7 +91,8 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	case wouldLoop(ctx, o, snapshot, z):
 		return h.breakLoop(ctx, w, r)
 	}
-	f := &forwarder{h, z}
+	f := &forwarder{handler: h, zone: z}
+	w = &explainer{w, r, f}
 	if h.throughCache {
 		return plugin.NextOrFailure(Name, h.Next, cachekey.Route(ctx, z.Key, f), w, r)
 	}

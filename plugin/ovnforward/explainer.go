@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovnforward
+
+import "github.com/miekg/dns"
+
+// explainer is the writer of a query for a zone. It stands above *cache*, which takes options of EDNS
+// away, and adds to a failure why there is no answer (RFC 8914).
+type explainer struct {
+	dns.ResponseWriter
+	query     *dns.Msg
+	forwarder *forwarder
+}
+
+// WriteMsg implements dns.ResponseWriter.
+func (e *explainer) WriteMsg(m *dns.Msg) error {
+	asked := e.query.IsEdns0()
+	if m.Rcode != dns.RcodeServerFailure || asked == nil {
+		return e.ResponseWriter.WriteMsg(m)
+	}
+	ede := &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeNoReachableAuthority}
+	switch e.forwarder.fate.Load() {
+	case answered:
+		return e.ResponseWriter.WriteMsg(m) // the server's own failure
+	case unasked:
+		ede.InfoCode = dns.ExtendedErrorCodeCachedError
+	}
+	c := *m // *cache* may have it
+	o := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}, Option: []dns.EDNS0{ede}}
+	o.SetUDPSize(asked.UDPSize())
+	o.SetDo(asked.Do())
+	c.Extra = []dns.RR{o}
+	return e.ResponseWriter.WriteMsg(&c)
+}
