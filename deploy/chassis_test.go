@@ -103,20 +103,21 @@ func build(t *testing.T, versions ...string) []*built {
 	return all
 }
 
-// binary waits for the end and returns the path of a binary.
-func (b *built) binary(t *testing.T, name string) string {
+// binaries waits for the end and returns the folder.
+func (b *built) binaries(t *testing.T) string {
 	t.Helper()
 	if <-b.done; b.err != nil {
 		t.Fatal(b.err)
 	}
-	return filepath.Join(b.dir, name)
+	return b.dir
 }
 
-// copyTo waits for the end, and copies the binaries into the folder bin of a chassis.
+// copyTo copies the binaries into the folder bin of a chassis.
 func (b *built) copyTo(c *chassis) {
 	c.t.Helper()
+	b.binaries(c.t)
 	for _, name := range []string{"puntdns", "puntctl"} {
-		c.copy(b.binary(c.t, name), "bin/"+name)
+		c.copy(filepath.Join(b.dir, name), "bin/"+name)
 	}
 }
 

@@ -21,7 +21,7 @@ func TestPackage(t *testing.T) {
 	debs := map[string]string{}
 	binaries := build(t, "1.2.3", "1.2.4")
 	for i, version := range []string{"1.2.3", "1.2.4"} {
-		debs[version] = makePackage(t, "deb", version, binaries[i].binary(t, "puntdns"))
+		debs[version] = makePackage(t, "deb", version, binaries[i].binaries(t))
 	}
 	for _, suite := range []string{"bookworm", "trixie"} {
 		t.Run(suite, func(t *testing.T) {
@@ -105,7 +105,7 @@ func testPackage(t *testing.T, c *chassis, debs map[string]string) {
 
 	t.Run("the first start", func(t *testing.T) {
 		c := c.of(t)
-		c.sh("cp /usr/share/doc/puntdns/Corefile.example /etc/puntdns/Corefile; cat >>/etc/puntdns/Corefile <<'EOF'\n" + elsewhere + "\nEOF")
+		c.sh("sed 's,# control unix,control unix,' /usr/share/doc/puntdns/Corefile.example >/etc/puntdns/Corefile; cat >>/etc/puntdns/Corefile <<'EOF'\n" + elsewhere + "\nEOF")
 		c.sh("puntdns -conf /etc/puntdns/Corefile -check; systemctl enable --now puntdns")
 		c.served()
 		c.eventually("systemctl show --value --property StatusText puntdns", "serving")
@@ -126,6 +126,7 @@ func testPackage(t *testing.T, c *chassis, debs map[string]string) {
 			t.Errorf("left of the hand-over: %s", got)
 		}
 		c.served()
+		c.eventually("puntctl status >/dev/null", "")
 	})
 
 	t.Run("a restart under load", func(t *testing.T) {

@@ -29,16 +29,16 @@ func nfpm(t *testing.T) string {
 	return ""
 }
 
-// makePackage makes a package of a binary, and returns its path.
-func makePackage(t *testing.T, format, version, binary string) string {
+// makePackage makes a package of the programs in a folder, and returns its path.
+func makePackage(t *testing.T, format, version, programs string) string {
 	t.Helper()
 	dir := t.TempDir()
 	script := `
 		mkdir -p "$2/$3" "$2/share/man/man8"
-		cp "$1" "$2/$3/puntdns"
+		cp "$1"/* "$2/$3/"
 		gzip --no-name <../docs/puntdns.8.md >"$2/share/man/man8/puntdns.8.gz"
 		exec ./package/package.sh "$4" "$3" "$5" "$2"`
-	cmd := exec.Command("sh", "-euc", script, "sh", binary, dir, runtime.GOARCH, format, version)
+	cmd := exec.Command("sh", "-euc", script, "sh", programs, dir, runtime.GOARCH, format, version)
 	cmd.Env = append(os.Environ(), "NFPM="+nfpm(t), "SOURCE_DATE_EPOCH=1700000000")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -70,6 +70,7 @@ var everywhere = []string{
 	"-rw-r--r-- /usr/share/doc/puntdns/grafana/node.json",
 	"-rw-r--r-- /usr/share/doc/puntdns/prometheus/puntdns.rules.yaml",
 	"-rw-r--r-- /usr/share/man/man8/puntdns.8.gz",
+	"-rwxr-xr-x /usr/bin/puntctl",
 	"-rwxr-xr-x /usr/bin/puntdns",
 	"-rwxr-xr-x /usr/libexec/puntdns/restart",
 	"-rwxr-xr-x /usr/libexec/puntdns/revoke",
@@ -99,20 +100,22 @@ func checkFiles(t *testing.T, got []string, more ...string) {
 	}
 }
 
-// script is a program that stands for the binary.
-func script(t *testing.T) string {
+// scripts is a folder with programs that stand for the binaries.
+func scripts(t *testing.T) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "puntdns")
-	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	for _, name := range []string{"puntctl", "puntdns"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return file
+	return dir
 }
 
 // TestPackageDeb reads a package for Debian.
 func TestPackageDeb(t *testing.T) {
 	need(t, "dpkg-deb")
-	deb := makePackage(t, "deb", "v1.2.3", script(t))
+	deb := makePackage(t, "deb", "v1.2.3", scripts(t))
 	var files []string
 	for line := range strings.Lines(command(t, "env", "TZ=UTC", "dpkg-deb", "--contents", deb)) {
 		f := strings.Fields(line)
@@ -164,7 +167,7 @@ func TestPackageDeb(t *testing.T) {
 // TestPackageRPM reads a package for Fedora.
 func TestPackageRPM(t *testing.T) {
 	need(t, "rpm")
-	file := makePackage(t, "rpm", "v1.2.3", script(t))
+	file := makePackage(t, "rpm", "v1.2.3", scripts(t))
 	query := func(format string) string {
 		return command(t, "rpm", "--query", "--package", "--queryformat", format, file)
 	}
@@ -181,10 +184,10 @@ func TestPackageRPM(t *testing.T) {
 	}
 	checkFiles(t, files, "drwxr-xr-x /usr/share/licenses/puntdns", "-rw-r--r-- /usr/share/licenses/puntdns/LICENSE",
 		"-rw-r--r-- /usr/share/doc/puntdns/puntdns-sockets.conf")
-	scripts := command(t, "rpm", "--query", "--package", "--scripts", file)
+	run := command(t, "rpm", "--query", "--package", "--scripts", file)
 	for _, name := range []string{"postinstall scriptlet", "preuninstall scriptlet", "postuninstall scriptlet"} {
-		if !strings.Contains(scripts, name) {
-			t.Errorf("no %s:\n%s", name, scripts)
+		if !strings.Contains(run, name) {
+			t.Errorf("no %s:\n%s", name, run)
 		}
 	}
 }
@@ -214,12 +217,12 @@ func TestPackageVersion(t *testing.T) {
 
 // TestPackageAgain makes each package twice of the same files, and wants the same bytes.
 func TestPackageAgain(t *testing.T) {
-	file := script(t)
+	programs := scripts(t)
 	for _, format := range []string{"deb", "rpm"} {
 		t.Run(format, func(t *testing.T) {
 			var made [2][]byte
 			for i := range made {
-				b, err := os.ReadFile(makePackage(t, format, "v1.2.3", file))
+				b, err := os.ReadFile(makePackage(t, format, "v1.2.3", programs))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -235,14 +238,14 @@ func TestPackageAgain(t *testing.T) {
 // TestPackageScripts has shellcheck(1) read what is run as root on the chassis, and what makes it.
 func TestPackageScripts(t *testing.T) {
 	shellcheck := need(t, "shellcheck")
-	scripts := []string{"image.sh"}
+	files := []string{"image.sh"}
 	for _, pattern := range []string{"package/*.sh", "package/restart", "package/revoke", "package/deb/p*", "package/rpm/p*"} {
 		all, err := filepath.Glob(pattern)
 		if err != nil || len(all) == 0 {
 			t.Fatalf("%s: %q, %v", pattern, all, err)
 		}
-		scripts = append(scripts, all...)
+		files = append(files, all...)
 	}
 	// Those of rpm are no files of their own in the package, and so have no first line.
-	command(t, shellcheck, append([]string{"--shell=sh", "--"}, scripts...)...)
+	command(t, shellcheck, append([]string{"--shell=sh", "--"}, files...)...)
 }

@@ -88,6 +88,10 @@ rpm)
 	;;
 esac
 cp -R "$folder/share/." "$root/usr/share/"
+# Debian's zsh has another folder for what packages bring.
+if [ "$format" = rpm ] && [ -d "$root/usr/share/zsh" ]; then
+	mv "$root/usr/share/zsh/vendor-completions" "$root/usr/share/zsh/site-functions"
+fi
 chmod -R u=rwX,go=rX "$root"
 
 time=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
