@@ -117,6 +117,12 @@ func newIsolated(t *testing.T, r *rand.Rand) *isolated {
 	} {
 		n.Node.ServeDNS(own.server + ":53").SetHandler(echo{tenant, [2]string{own.addr4, own.addr6}})
 		n.NBCTL("set", "Logical_Switch", tenant, fmt.Sprintf(`external_ids:dns-forward="forward.example=%[1]s;internal=%[1]s;1.0.10.in-addr.arpa=%[1]s"`, own.server))
+		row := strings.TrimSpace(n.NBCTL("create", "DNS", "external_ids:dns-txt/own.internal="+tenant,
+			fmt.Sprintf(`external_ids:dns-mx/own.internal="10 %[1]s.example.\n20 db.internal."`, tenant),
+			fmt.Sprintf(`external_ids:dns-srv/_x._tcp.own.internal="0 0 53 %s.example."`, tenant),
+			`external_ids:dns-cname/to.own.internal="db.internal."`, `external_ids:dns-cname/out.own.internal="www.example.org."`,
+			`external_ids:dns-cname/*.wild.own.internal="www.forward.example."`))
+		n.NBCTL("add", "Logical_Switch", tenant, "dns_records", row)
 	}
 	first := "$ORIGIN first.rpz.\n$TTL 60\n@ SOA ns hostmaster 1 3600 600 86400 60\n@ NS ns\n*.example.org CNAME .\n"
 	if err := os.WriteFile(filepath.Join(dir, "first.rpz"), []byte(first), 0o644); err != nil {
@@ -237,6 +243,8 @@ var isolationQuestions = []dns.Question{
 	{Name: "corp.example.", Qtype: dns.TypeAXFR},
 	{Name: "www.example.org.", Qtype: dns.TypeA}, {Name: "WWW.example.org.", Qtype: dns.TypeAAAA}, {Name: "any.example.org.", Qtype: dns.TypeTXT}, {Name: "none.example.org.", Qtype: dns.TypeA},
 	{Name: "www.forward.example.", Qtype: dns.TypeA}, {Name: "WWW.forward.example.", Qtype: dns.TypeTXT}, {Name: "none.forward.example.", Qtype: dns.TypeA},
+	{Name: "own.internal.", Qtype: dns.TypeTXT}, {Name: "OWN.internal.", Qtype: dns.TypeMX}, {Name: "_x._tcp.own.internal.", Qtype: dns.TypeSRV},
+	{Name: "to.own.internal.", Qtype: dns.TypeA}, {Name: "out.own.internal.", Qtype: dns.TypeAAAA}, {Name: "x.wild.own.internal.", Qtype: dns.TypeA},
 	{Name: "x.alias.example.org.", Qtype: dns.TypeA}, {Name: "localhost.", Qtype: dns.TypeA},
 }
 
