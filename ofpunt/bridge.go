@@ -315,7 +315,7 @@ func (b *bridge) run(ctx context.Context) {
 				log.Infof("Bridge %s: connected to %s", b.name, options.OpenFlow)
 			}
 		})
-		err = explain(err)
+		err = sayHang(err)
 		b.tellEnd(err)
 		refusing = up && b.placed.Load() == placed && !errors.Is(err, errOptions)
 		metric.Connected.WithLabelValues(b.name).Set(0)

@@ -25,7 +25,7 @@ func newServer(blocks []*block) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{options: options, limits: newLimitIndex(options.Limits), durations: map[string]prometheus.Observer{}}
+	s := &server{options: options, blocks: blocks, limits: newLimitIndex(options.Limits), durations: map[string]prometheus.Observer{}}
 	addLimitRequests(&s.labelRequests, options.Limits)
 	if err := s.compile(blocks); err != nil {
 		return nil, err
@@ -102,6 +102,9 @@ func (s *server) compile(blocks []*block) error {
 			s.recursive = s.recursive || h.recursive
 		}
 		s.transfers = s.transfers || c.Handler("transfer") != nil
+	}
+	for _, b := range blocks {
+		explainViews(b)
 	}
 	return nil
 }

@@ -76,9 +76,9 @@ func (b *bridge) connect(ctx context.Context, options *bridgeOptions, up func())
 	return err
 }
 
-// explain puts that a switch hangs in front of the error that has ended its connection: what
+// sayHang puts that a switch hangs in front of the error that has ended its connection: what
 // was under way then says less.
-func explain(err error) error {
+func sayHang(err error) error {
 	if errors.Is(err, openflow.ErrNoEcho) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("the switch does not answer: %w", err)
 	}

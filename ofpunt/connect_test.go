@@ -68,13 +68,13 @@ func TestExplain(t *testing.T) {
 		{"another connection is wanted", errOptions, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := explain(fmt.Errorf("reading what the meters have dropped: %w", tt.err))
+			err := sayHang(fmt.Errorf("reading what the meters have dropped: %w", tt.err))
 			if !errors.Is(err, tt.err) || strings.HasPrefix(err.Error(), "the switch does not answer: reading") != tt.hangs {
 				t.Errorf("%v", err)
 			}
 		})
 	}
-	if err := explain(nil); err != nil {
+	if err := sayHang(nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/coredns/coredns/plugin/forward"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/punt"
@@ -49,8 +50,15 @@ func upstreamsOf(f *forward.Forward) []netip.Addr {
 // ServeDNS implements plugin.Handler.
 func (g *loopGuard) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	x, ok := punt.FromContext(ctx)
+	explained := explain.Of(ctx)
 	if !ok || !g.wouldLoop(ctx, x) {
+		if explained != nil {
+			return g.explain(ctx, explained, w, r)
+		}
 		return g.Forward.ServeDNS(ctx, w, r)
+	}
+	if explained != nil {
+		explained.Notef("not asked: it would ask the guest itself, which is a loop")
 	}
 	x.SetLooped()
 	if serverOf(ctx).options.hijack() {

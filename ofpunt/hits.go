@@ -72,7 +72,7 @@ func (b *bridge) count(ctx context.Context) (*flowHits, error) {
 	took := time.Since(begun)
 	if c.next = begun.Add(max(minCountTime, countFactor*took)); err != nil {
 		c.last = nil
-		return nil, explain(err)
+		return nil, sayHang(err)
 	}
 	c.last = &flowHits{begun.Add(took), told.flows.Cookie, all, says}
 	return c.last, nil

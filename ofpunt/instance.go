@@ -38,6 +38,8 @@ type block struct {
 	labelUses     []labelUse
 	labels        []label
 	comparedNames []string
+	// explains is set once the filters of configs say what they have come to.
+	explains bool
 }
 
 func (b *block) String() string { return b.directive.At.String() }

@@ -72,6 +72,7 @@ import (
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
@@ -95,6 +96,8 @@ type Handler struct {
 	// resolvers are the resolver addresses that the Corefile names for all guests. The punt server
 	// sets them before the first query.
 	resolvers []netip.Addr
+	// block is that of the Corefile, nil behind all blocks.
+	block *block
 	// beyond is set behind all blocks, where a query comes that none of them takes.
 	beyond bool
 }
@@ -109,6 +112,10 @@ func (h *Handler) ResolverAddresses() []netip.Addr { return h.resolvers }
 // ServeDNS implements plugin.Handler.
 func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	x, punted := punt.FromContext(ctx)
+	explained := explain.Of(ctx)
+	if explained != nil {
+		h.take(ctx, explained)
+	}
 	if !punted || r != x.Request() {
 		if o, ok := origin.FromContext(ctx); ok && punted {
 			ctx = newLookupContext(ctx, o)
@@ -120,6 +127,10 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		x.SetRecursive(h.recursive)
 	}
 	code, err := plugin.NextOrFailure(name, h.Next, ctx, w, r)
+	if explained != nil {
+		explained.Fail(err)
+		return code, err
+	}
 	serverOf(ctx).duration(metrics.WithView(ctx)).Observe(time.Since(x.Arrived()).Seconds())
 	return code, err
 }

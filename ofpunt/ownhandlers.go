@@ -12,10 +12,11 @@ import (
 
 // insertOwnHandlers returns the plugins of a block with handlers of our own between them:
 //
-//	ofpunt, metadata ... log, outcome ... Normalize, rewrite ... Above, cache, Below ... Unstored, whoami
+//	ofpunt, metadata ... unobserved, log, outcome ... Normalize, rewrite ... Above, cache, Below ... Unstored, whoami
 //
-// There is an outcome where there is log or prometheus, and the others, which are of package
-// tenantcache, where there is cache. wrapplugins.go wraps each forward and tsig, and hijack.go adds the
+// There is an outcome where there is log or prometheus, an unobserved before each run of plugins
+// that tell of queries, and the others, which are of package tenantcache, where there is cache.
+// wrapplugins.go wraps each forward and tsig, and hijack.go adds the
 // end of the chain.
 func insertOwnHandlers(plugins []plugin.Plugin, o tenantcache.Options) []plugin.Plugin {
 	names := make([]string, len(plugins))
@@ -27,6 +28,12 @@ func insertOwnHandlers(plugins []plugin.Plugin, o tenantcache.Options) []plugin.
 	inserted := map[int][]plugin.Plugin{} // by the index of the plugin that they come before
 	before := func(i int, p plugin.Plugin) { inserted[i] = append(inserted[i], p) }
 
+	plugins = slices.Clone(plugins)
+	for _, run := range observersAmong(names) {
+		u := &unobservedRun{names: names[run.first:run.end]}
+		before(run.first, u.enter)
+		plugins[run.end-1] = u.last(plugins[run.end-1])
+	}
 	observer := max(slices.Index(names, "log"), slices.Index(names, "prometheus"))
 	if observer >= 0 {
 		before(observer+1, func(next plugin.Handler) plugin.Handler { return newOutcome(next) })

@@ -26,6 +26,7 @@ type server struct {
 	options  bridgeOptions
 	dns      *dnsserver.Server
 	configs  []*dnsserver.Config // of the blocks
+	blocks   []*block
 	database ovn.Config
 	// pause is set if the switch is to pause what it punts, so that a query that nobody
 	// answers can be resumed.

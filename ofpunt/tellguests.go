@@ -67,14 +67,8 @@ func (t *guestTeller) tell(ctx context.Context, out *api.Guests) {
 	if t.srv.source != nil {
 		t.snapshot = t.srv.source.Snapshot()
 	}
-	t.interfaces, t.served = map[string]*vswitch.Interface{}, map[string]bool{}
-	if t.view != nil {
-		for i := range t.view.Interfaces {
-			if i := &t.view.Interfaces[i]; i.IfaceID != "" || i.Localnet != "" {
-				t.interfaces[cmp.Or(i.IfaceID, i.Localnet)] = i
-			}
-		}
-	}
+	t.index()
+	t.served = map[string]bool{}
 	kind := t.srv.options.Placement
 	if h, err := t.count(ctx); err != nil {
 		out.Errors = append(out.Errors, "bridge "+t.bridge.name+": "+err.Error())
@@ -102,6 +96,19 @@ func (t *guestTeller) tell(ctx context.Context, out *api.Guests) {
 		out.Guests = append(out.Guests, told)
 	}
 	t.tellUnserved(out)
+}
+
+// index finds the interfaces of the bridge.
+func (t *guestTeller) index() {
+	t.interfaces = map[string]*vswitch.Interface{}
+	if t.view == nil {
+		return
+	}
+	for i := range t.view.Interfaces {
+		if i := &t.view.Interfaces[i]; i.IfaceID != "" || i.Localnet != "" {
+			t.interfaces[cmp.Or(i.IfaceID, i.Localnet)] = i
+		}
+	}
 }
 
 // knownGuests returns who the guests in the switch are.

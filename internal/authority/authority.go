@@ -32,6 +32,7 @@ import (
 	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
@@ -92,8 +93,13 @@ func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q 
 	q.dropAliasAtApex()
 	transfer := isTransfer(state.QType())
 	others := transfer || isOfParent(&q.Asker, state.Name(), state.QType())
+	explained := explain.Of(ctx)
 	if !q.Found || others && !q.Known.OVNOwned {
-		switch p.route(&q.Asker, state.Name(), state.QType()) {
+		to := p.route(&q.Asker, state.Name(), state.QType())
+		if explained != nil {
+			p.explainRoute(explained, &q, to)
+		}
+		switch to {
 		case toNext:
 			return plugin.NextOrFailure(of.Name, next, ctx, state.W, state.Req)
 		case toNextUnlessDenied:
@@ -116,7 +122,11 @@ func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q 
 		p.addTargets(m, &q)
 	}
 	of.setMetadata(ctx, table)
-	of.Answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), outcome(table, m)).Inc()
+	if explained != nil {
+		explainReply(explained, m, table) // and it is not counted
+	} else {
+		of.Answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), outcome(table, m)).Inc()
+	}
 	if err := state.W.WriteMsg(m); err != nil {
 		return dns.RcodeServerFailure, plugin.Error(of.Name, err)
 	}

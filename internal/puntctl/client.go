@@ -69,8 +69,11 @@ func (c *client) refused(status int, body io.Reader) error {
 	if err := json.NewDecoder(body).Decode(&said); err != nil || said.Message == "" {
 		said.Message = http.StatusText(status)
 	}
-	if status == http.StatusNotFound {
+	switch status {
+	case http.StatusNotFound:
 		return &exitError{exitUnwell, errors.New(said.Message)}
+	case http.StatusBadRequest:
+		return errors.New(said.Message)
 	}
 	return &exitError{exitNoProcess, fmt.Errorf("%s: %s", c.path, said.Message)}
 }

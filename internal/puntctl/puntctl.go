@@ -117,7 +117,7 @@ Exit status:
 	flags.StringVarP(&o.socket, "socket", "s", "", "path of the control socket (default: $"+socketVariable+", else "+api.DefaultSocket+")")
 	flags.StringVarP(&o.format, "output", "o", formatTable, "table, json or yaml")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatTable, formatJSON, formatYAML}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
-	root.AddCommand(statusCommand(o), guestsCommand(o), namesCommand(o), doctorCommand(o))
+	root.AddCommand(statusCommand(o), guestsCommand(o), namesCommand(o), doctorCommand(o), explainCommand(o))
 	return root
 }
 

@@ -208,9 +208,10 @@ func NewTally(bridge string) *Tally {
 	}
 }
 
-// PacketIn counts a packet-in.
+// PacketIn counts a packet-in. A nil Tally counts nothing, as for TCPQuery.
 func (t *Tally) PacketIn(result, reason string) {
 	switch {
+	case t == nil:
 	case reason == ReasonChain && result == Answered:
 		t.answered.Inc()
 	case reason == ReasonChain && result == Resumed:
@@ -222,6 +223,9 @@ func (t *Tally) PacketIn(result, reason string) {
 
 // TCPQuery counts a query over TCP.
 func (t *Tally) TCPQuery(result, reason string) {
+	if t == nil {
+		return
+	}
 	TCPQueries.WithLabelValues(t.bridge, result, reason).Inc()
 }
 

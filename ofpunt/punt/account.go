@@ -18,7 +18,7 @@ var properties = map[refusals.Kind]string{
 // count counts a query of the sender by network, and takes note of it if a limit has turned it
 // away. A sender that is not known is of no network.
 func (s *sender) count(result, reason string) {
-	if s.origin.Port == "" {
+	if s.origin.Port == "" || s.channel.intake.bridge.Tally == nil { // nobody has asked
 		return
 	}
 	s.channel.intake.bridge.Tally.NetworkQuery(s.network(), result)

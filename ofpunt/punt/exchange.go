@@ -121,8 +121,11 @@ func (c *exchangeContext) Value(key any) any {
 }
 
 // ask has the chain answer the query.
-func (x *Exchange) ask() {
-	x.context = exchangeContext{x.server.Context, x}
+func (x *Exchange) ask() { x.askIn(x.server.Context) }
+
+// askIn does so in a context other than that of the server.
+func (x *Exchange) askIn(ctx context.Context) {
+	x.context = exchangeContext{ctx, x}
 	x.writer.init(x)
 	x.server.Chains.ServeDNS(&x.context, &x.writer, &x.request)
 	x.drop(metric.ReasonUnanswered)

@@ -26,6 +26,7 @@
 //   - Workers run all other exchanges, in number bounded by the limits on queries in flight.
 //   - An [Intake] has one goroutine that accepts TCP connections, one for each of them, and
 //     one that answers for chains that take too long (watch).
+//   - [Intake.Ask] has the chains answer an operator on one goroutine, which may outlive it.
 //
 // An answer over TCP that the guest has no room for waits in connection.send, that is in
 // tcp.Conn.Send: on the worker of its chain, or at the deadline on a goroutine of its own.

@@ -13,6 +13,8 @@ import (
 	"github.com/coredns/coredns/plugin/metadata"
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/explain"
 )
 
 // query is one query to *cache*. It is the context and the writer that *cache* gets, and its
@@ -37,6 +39,8 @@ type query struct {
 	// ask anew.
 	functions     map[string]metadata.Func
 	remote, local net.Addr
+	// looking is set if *cache* is only to be looked at.
+	looking bool
 	// reason is why the answer is not stored whatever the plugins below do, "" if it may be.
 	reason string
 
@@ -85,6 +89,8 @@ func (q *query) WriteMsg(m *dns.Msg) error {
 type above struct {
 	cache *Cache
 	next  plugin.Handler
+	// onward is the handler behind below.
+	onward plugin.Handler
 }
 
 // Name implements plugin.Handler.
@@ -92,6 +98,9 @@ func (*above) Name() string { return name }
 
 // ServeDNS implements plugin.Handler.
 func (h *above) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	if x := explain.Of(ctx); x != nil {
+		return h.explain(ctx, x, w, r)
+	}
 	q := &query{Context: ctx, ResponseWriter: w, cache: h.cache}
 	if r.Opcode != dns.OpcodeQuery || len(r.Question) != 1 || !q.ask(ctx, r) {
 		q.reason = reasonPassed

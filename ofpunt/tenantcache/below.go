@@ -34,6 +34,9 @@ func (*below) Name() string { return name }
 // ServeDNS implements plugin.Handler.
 func (h *below) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	q, prefetch := queryOf(ctx), isPrefetch(w)
+	if q != nil && q.looking {
+		return dns.RcodeSuccess, nil // as if there were an answer, of which nothing is stored
+	}
 	aside := q != nil && q.isLeftBy(ctx)
 	if prefetch || aside {
 		// Nothing may be resumed: the guest gets its answer from cache.

@@ -110,6 +110,9 @@ type Cache struct {
 	ledger   *ledger
 	detach   func(context.Context) context.Context
 	now      func() time.Time
+	// onward is the handler behind the newest below: handlers are made from the end of a chain to
+	// its begin, on one goroutine.
+	onward plugin.Handler
 	// nonce is in each realm, so that nobody can name one.
 	nonce [16]byte
 	seed  maphash.Seed // of the keys in ledger
@@ -135,10 +138,13 @@ func New(o Options) *Cache {
 }
 
 // Above returns the handler that stands before *cache*.
-func (c *Cache) Above(next plugin.Handler) plugin.Handler { return &above{c, next} }
+func (c *Cache) Above(next plugin.Handler) plugin.Handler { return &above{c, next, c.onward} }
 
 // Below returns the handler that stands behind *cache*.
-func (c *Cache) Below(next plugin.Handler) plugin.Handler { return &below{c, next} }
+func (c *Cache) Below(next plugin.Handler) plugin.Handler {
+	c.onward = next
+	return &below{c, next}
+}
 
 // Unstored returns a handler for a place behind *cache*, before a plugin whose answers are for
 // one query alone.

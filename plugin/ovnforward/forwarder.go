@@ -15,6 +15,7 @@ import (
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
@@ -50,7 +51,11 @@ func (*forwarder) Name() string { return Name }
 func (f *forwarder) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	state := request.Request{W: w, Req: withoutOptions(r)}
 	m, outcome := f.ask(ctx, &state)
-	count(ctx, outcome)
+	if x := explain.Of(ctx); x != nil {
+		f.explain(x, m != nil, outcome) // and it is not counted
+	} else {
+		count(ctx, outcome)
+	}
 	f.fate.Store(answered)
 	if m == nil {
 		f.fate.Store(failed)
@@ -60,6 +65,14 @@ func (f *forwarder) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 		return dns.RcodeServerFailure, plugin.Error(Name, err)
 	}
 	return dns.RcodeSuccess, nil
+}
+
+// explain says which servers the zone has, and what has come of asking them.
+func (f *forwarder) explain(x *explain.Step, answered bool, outcome string) {
+	x.Notef("zone %s of %s: %v: %s", f.zone.Zone, f.zone.NamedBy, f.servers(), outcome)
+	if !answered {
+		x.Findf(explain.Upstream, "none of the servers %v of zone %s, named by %s, answers: %s", f.servers(), f.zone.Zone, f.zone.NamedBy, outcome)
+	}
 }
 
 // ask asks the servers in their order until one answers. The message is nil if none does.

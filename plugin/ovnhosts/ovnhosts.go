@@ -23,6 +23,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 )
@@ -82,6 +83,9 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	zone := plugin.Zones(h.Zones).Matches(qname)
 	// No network has the root; to deny it would deny all names (RFC 8020).
 	if zone == "" || qname == "." {
+		if x := explain.Of(ctx); x != nil {
+			h.explainSkipped(x, nil, zone)
+		}
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	snapshot := h.source.Snapshot()
@@ -92,11 +96,17 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	}
 	if a.scope.Own == nil {
 		// An asker without a network has no names here, and no own domain to deny names in.
+		if x := explain.Of(ctx); x != nil {
+			h.explainSkipped(x, a.origin, zone)
+		}
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 
 	cached, _ := ctx.Value(ovn.FoundKey{}).(*ovn.Found)
 	known, found := cached.Lookup(snapshot, a.scope, qname, h.Domain)
+	if x := explain.Of(ctx); x != nil {
+		h.explain(x, snapshot, &a, qname, found)
+	}
 	if !found && a.unread {
 		// An error would be logged for each query, at whatever rate the guest asks.
 		h.unread.fails(a.scope.Own, h.config.Log)
@@ -106,6 +116,9 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		h.unread.isRead(a.scope.Own, h.config.Log)
 	}
 	if !found && h.forwards(a.scope.Own, qname, state.QType()) {
+		if x := explain.Of(ctx); x != nil {
+			x.Notef("not known: the network has named servers for it, which ovnforward asks")
+		}
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	return h.Answer(ctx, self, h.Next, authority.Question{

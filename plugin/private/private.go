@@ -25,6 +25,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/authority"
+	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
@@ -53,6 +54,10 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		return plugin.NextOrFailure(Name, h.Next, ctx, w, r)
 	}
 	m, of := h.reply(&state)
+	explained := explain.Of(ctx)
+	if explained != nil {
+		explainClass(explained, m, of)
+	}
 	if m == nil {
 		return h.pass(ctx, state)
 	}
@@ -68,7 +73,9 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	if state.QClass() != dns.ClassINET {
 		return dns.RcodeRefused, nil
 	}
-	answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), string(of), outcome(m)).Inc()
+	if explained == nil {
+		answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), string(of), outcome(m)).Inc()
+	}
 	if err := w.WriteMsg(m); err != nil {
 		return dns.RcodeServerFailure, plugin.Error(Name, err)
 	}
@@ -89,6 +96,15 @@ func (h *Handler) reply(state *request.Request) (*dns.Msg, class) {
 		return authority.Deny(state, dns.RcodeNameError, h.ttl), classSingleLabel
 	}
 	return nil, ""
+}
+
+// explainClass says whether a name is private.
+func explainClass(x *explain.Step, m *dns.Msg, of class) {
+	if m == nil {
+		x.Notef("no private name")
+		return
+	}
+	x.Notef("a private name (%s), which nobody outside is asked for", of)
 }
 
 // outcome is the label of an answer.

@@ -15,6 +15,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/authority"
+	"github.com/puntdns/puntdns/internal/explain"
 )
 
 // rebindOptions say which answers of others may have private addresses.
@@ -47,7 +48,11 @@ type rebindFilter struct {
 func (f *rebindFilter) WriteMsg(m *dns.Msg) error {
 	if slices.ContainsFunc(m.Answer, hasPrivateAddress) || slices.ContainsFunc(m.Extra, hasPrivateAddress) {
 		m = f.filtered(m)
-		rebindRemoved.WithLabelValues(metrics.WithServer(f.ctx), metrics.WithView(f.ctx)).Inc()
+		if x := explain.Of(f.ctx); x != nil {
+			x.Notef("private addresses in the answer of another are removed") // and not counted
+		} else {
+			rebindRemoved.WithLabelValues(metrics.WithServer(f.ctx), metrics.WithView(f.ctx)).Inc()
+		}
 	}
 	return f.ResponseWriter.WriteMsg(m)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/time/rate"
 
+	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 )
@@ -24,11 +25,16 @@ const (
 
 // record counts and logs that a rule was found, and what is done; and sets metadata.
 func (q *query) record(f *hit, action string) {
-	matches.WithLabelValues(metrics.WithServer(q.ctx), metrics.WithView(q.ctx), f.zone.config.Zone, action).Inc()
+	explained := explain.Of(q.ctx)
+	if explained != nil {
+		explained.Notef("rule %s of zone %s: %s", f.rule(), f.zone.config.Zone, action) // and it is not counted
+	} else {
+		matches.WithLabelValues(metrics.WithServer(q.ctx), metrics.WithView(q.ctx), f.zone.config.Zone, action).Inc()
+	}
 	if l, ok := q.ctx.Value(labelsKey{}).(*labels); ok {
 		*l = labels{f.zone.config.Zone, action, f.trigger.String()}
 	}
-	if h := q.handler; h.lines != nil {
+	if h := q.handler; h.lines != nil && explained == nil {
 		h.lines.print(func() string { return q.line(f, action) })
 	}
 }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package authority
+
+import (
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/explain"
+)
+
+// explainRoute says why a question is not answered here, or denied.
+func (p *Policy) explainRoute(x *explain.Step, q *Question, to route) {
+	switch to {
+	case toNext:
+		x.Notef("not known, and fallthrough covers the name: the next plugin is asked")
+	case toNextUnlessDenied:
+		x.Notef("not known: the next plugin is asked, but if that denies the name, the answer is from here")
+	case toHere:
+		why := "fallthrough does not cover the name"
+		if p.Fall.Through(q.State.Name()) {
+			why = "it is in the guest's own domain " + q.Asker.Domain + ", or there are names of the guest below it, and fallthrough without zones keeps those here"
+		}
+		x.Notef("not known, and no other plugin is asked: %s", why)
+	}
+}
+
+// explainReply says what is answered.
+func explainReply(x *explain.Step, m *dns.Msg, table string) {
+	var data []string
+	for _, rr := range m.Answer {
+		data = append(data, strings.Join(strings.Fields(strings.TrimPrefix(rr.String(), rr.Header().String())), " "))
+	}
+	if table == "" {
+		table = "no table"
+	}
+	x.Notef("answers %s %s (from %s)", dns.RcodeToString[m.Rcode], strings.Join(data, " "), table)
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+// PathExplain answers with an [Explanation]. Its parameters are port, which is the name of a logical
+// port, of a local interface, or an address or a MAC address of one guest; name; and, where the
+// defaults will not do, type (A), server (the first resolver address of the guest) and tcp (false).
+const PathExplain = "/v1/explain"
+
+// The codes of the findings of an explanation, beside those of problems.
+const (
+	// CodeNoFlows: the switch has no flow of the guest.
+	CodeNoFlows = "no-flows"
+	// CodeNotPunted: a query does not get to the punt, by a trace in the switch.
+	CodeNotPunted = "not-punted"
+	// CodeNotResolver: the server that is asked is no resolver address of the guest.
+	CodeNotResolver = "not-a-resolver"
+	// CodeUnknownGuest: the process does not know whose packet it would be.
+	CodeUnknownGuest = "unknown-guest"
+	// CodeNoBlock: no server block takes the query.
+	CodeNoBlock = "no-block"
+	// CodeView: a view of a block does not match.
+	CodeView = "view"
+	// CodeOtherNetwork: a network that the guest is not in knows the name.
+	CodeOtherNetwork = "other-network"
+	// CodeUpstream: an upstream does not answer.
+	CodeUpstream = "upstream"
+	// CodeCached: the guest gets an answer that was stored earlier.
+	CodeCached = "cached"
+	// CodeDeadline: the plugins do not answer in time.
+	CodeDeadline = "deadline"
+	// CodeNoData: there is no such name, or there are no records of the type.
+	CodeNoData = "no-data"
+	// CodeError: the answer is an error.
+	CodeError = "error"
+	// CodeDropped: the guest gets no answer, and the query goes nowhere.
+	CodeDropped = "dropped"
+)
+
+// Explanation is the way of one query of one guest. Nothing of it was sent.
+type Explanation struct {
+	// Well is set if there is no finding.
+	Well     bool            `json:"well"`
+	Findings []Problem       `json:"findings"`
+	Question ExplainQuestion `json:"question"`
+	Guest    Guest           `json:"guest"`
+	// Flows are those of the guest, and the punt that is for all guests: what the switch tells.
+	// FlowsError is why it has not told.
+	Flows      []GuestFlow `json:"flows"`
+	FlowsError string      `json:"flows_error,omitempty"`
+	// Trace is that of the switch. Puntctl makes it.
+	Trace *Trace `json:"trace,omitempty"`
+	// Labels are those of metadata that the plugins see.
+	Labels []Label `json:"labels"`
+	// Views are those that were asked, in their order; Block is the server block that takes the
+	// query, and View its view.
+	Views []View `json:"views"`
+	Block string `json:"block,omitempty"`
+	View  string `json:"view,omitempty"`
+	// Steps are the plugins, in the order in which they have got the query. Notes are of none of
+	// them.
+	Steps []Step   `json:"steps"`
+	Notes []string `json:"notes,omitempty"`
+	// Result and Reason are the values of these labels in coredns_ofpunt_packet_ins_total.
+	Result  string  `json:"result,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
+	Seconds float64 `json:"seconds"`
+	// Rcode and Answer, as dig prints it, are what the guest gets. They are left out where it gets
+	// none from here.
+	Rcode  string `json:"rcode,omitempty"`
+	Answer string `json:"answer,omitempty"`
+	// Without is what the guest gets while puntdns does not run.
+	Without string `json:"without_puntdns"`
+	// Effects are what the explanation has changed.
+	Effects []string `json:"effects"`
+}
+
+// ExplainQuestion is what is asked.
+type ExplainQuestion struct {
+	Port   string `json:"port"`
+	Name   string `json:"name"`
+	Type   string `json:"type"`
+	Server string `json:"server"`
+	TCP    bool   `json:"tcp"`
+}
+
+// GuestFlow is a flow in the switch.
+type GuestFlow struct {
+	Table    uint8  `json:"table"`
+	Priority uint16 `json:"priority"`
+	Match    string `json:"match"`
+	// For says what the flow is for: query, neighbor, punt, or onward for what is not punted.
+	For     string `json:"for"`
+	Packets uint64 `json:"packets"`
+}
+
+// Trace is what the switch says of a packet.
+type Trace struct {
+	// Command shows it.
+	Command string `json:"command"`
+	// Punted is set if the packet gets to the punt; else Table and Flow are the last flow that
+	// it meets, and Dropped is set if it goes no further.
+	Punted  bool   `json:"punted"`
+	Dropped bool   `json:"dropped"`
+	Table   string `json:"table,omitempty"`
+	Flow    string `json:"flow,omitempty"`
+	// Error is why there is no trace.
+	Error string `json:"error,omitempty"`
+}
+
+// Label is a label of metadata.
+type Label struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// View is the view of a server block.
+type View struct {
+	Block       string       `json:"block"`
+	Name        string       `json:"name"`
+	Matches     bool         `json:"matches"`
+	Expressions []Expression `json:"expressions"`
+	// Labels are those that the expressions read.
+	Labels []Label `json:"labels"`
+}
+
+// Expression is one of a view: a view matches if all of its expressions are true.
+type Expression struct {
+	Text  string `json:"text"`
+	Value string `json:"value,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// Step is the part of one plugin.
+type Step struct {
+	Plugin string `json:"plugin"`
+	// Depth is 0 for the first plugin, and one more for each that it stands behind.
+	Depth int `json:"depth"`
+	// Seconds are those of the plugin with all behind it.
+	Seconds float64 `json:"seconds"`
+	// Verdict is one of the verdicts below.
+	Verdict string   `json:"verdict"`
+	Notes   []string `json:"notes,omitempty"`
+}
+
+// The verdicts.
+const (
+	VerdictAnswers = "answers"
+	VerdictResumes = "resumes" // the packet goes on to the server that the guest has asked
+	VerdictPasses  = "passes on"
+	VerdictLeft    = "left out"
+	VerdictReturns = "returns" // it neither answers nor passes on
+	VerdictWaits   = "waits"   // it has not returned
+)

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+	"github.com/opentracing/opentracing-go"
+)
+
+// active counts the explanations that have not ended.
+var active atomic.Int32
+
+// Limits of what one explanation keeps: plugins may look names up in turn, and what they note has
+// names of tenants. What is beyond is left out, and Truncated says so.
+const (
+	maxSteps = 500
+	maxNotes = 50
+	maxNote  = 2000 // bytes
+)
+
+// Explanation is the way of one query. Its methods are safe for concurrent use.
+type Explanation struct {
+	begun time.Time
+	ended atomic.Bool
+
+	mu sync.Mutex
+	// root is the step of the chain itself, and steps are all, in the order in which they
+	// began; guarded by mu, with what they have.
+	root     *Step
+	steps    []*Step
+	views    []View
+	findings []Finding
+	// block and view are those that take the query, empty for none; answered is the step that
+	// has answered, nil for none.
+	block, view string
+	taken       bool
+	// cached is the Content of what *cache* has, empty for nothing.
+	cached    string
+	answered  *Step
+	truncated bool
+	err       error
+}
+
+// Step is the part of one plugin in an explanation.
+type Step struct {
+	of     *Explanation
+	parent *Step // nil for the root
+	plugin string
+	// begun and took are from the begin of the explanation, took without the time of nobody
+	// else; both are valid with those of the Explanation's lock.
+	begun, took time.Duration
+	ended, left bool
+	notes       []string
+}
+
+// Finding is something by which a query does not get the answer that an operator expects.
+type Finding struct {
+	// Code is for programs, Text for people.
+	Code, Text string
+}
+
+// View is a block that was asked whether it takes the query, by its view.
+type View struct {
+	Block, Name string
+	Matches     bool
+	Expressions []Expression
+	Labels      []Label
+}
+
+// Expression is one of a view. Value is what it has come to; Err why it could not.
+type Expression struct {
+	Text, Value, Err string
+}
+
+// Label is a label of metadata.
+type Label struct{ Name, Value string }
+
+// New returns an explanation, which has to be ended.
+func New() *Explanation {
+	e := &Explanation{begun: time.Now()}
+	e.root = &Step{of: e}
+	active.Add(1)
+	return e
+}
+
+// End ends the explanation. What comes later is left out.
+func (e *Explanation) End() {
+	if !e.ended.Swap(true) {
+		active.Add(-1)
+	}
+}
+
+// Context returns a context by which the plugins of a chain explain.
+func (e *Explanation) Context(ctx context.Context) context.Context {
+	return opentracing.ContextWithSpan(ctx, &span{step: e.root})
+}
+
+// Of returns the step of the plugin that has a context, nil if nobody wants an explanation.
+func Of(ctx context.Context) *Step {
+	if active.Load() == 0 {
+		return nil
+	}
+	s, _ := opentracing.SpanFromContext(ctx).(*span)
+	if s == nil {
+		return nil
+	}
+	return s.step
+}
+
+// change runs f with the lock, unless the explanation has ended.
+func (e *Explanation) change(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.ended.Load() {
+		f()
+	}
+}
+
+// begin adds a step.
+func (e *Explanation) begin(parent *Step, plugin string) *Step {
+	s := &Step{of: e, parent: parent, plugin: plugin, begun: time.Since(e.begun)}
+	e.change(func() {
+		if len(e.steps) >= maxSteps {
+			e.truncated = true
+			return
+		}
+		e.steps = append(e.steps, s)
+	})
+	return s
+}
+
+func (s *Step) end() {
+	took := time.Since(s.of.begun) - s.begun
+	s.of.change(func() {
+		if !s.ended {
+			s.ended, s.took = true, took
+		}
+	})
+}
+
+// Notef adds what the plugin says of its decision.
+func (s *Step) Notef(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	s.of.change(func() {
+		if len(s.notes) >= maxNotes {
+			s.of.truncated = true
+			return
+		}
+		s.notes = append(s.notes, text[:min(len(text), maxNote)])
+	})
+}
+
+// Findf adds a finding.
+func (s *Step) Findf(code, format string, args ...any) {
+	s.of.Findf(code, format, args...)
+}
+
+// Findf adds a finding, once.
+func (e *Explanation) Findf(code, format string, args ...any) {
+	f := Finding{code, fmt.Sprintf(format, args...)}
+	e.change(func() {
+		if len(e.findings) < maxNotes && !slices.Contains(e.findings, f) {
+			e.findings = append(e.findings, f)
+		}
+	})
+}
+
+// Leave notes a plugin that the query does not go through, since it is nobody's, and what there is to
+// say of it.
+func (s *Step) Leave(plugin string, notes ...string) {
+	left := s.of.begin(s, plugin)
+	for _, text := range notes {
+		left.Notef("%s", text)
+	}
+	s.of.change(func() { left.left, left.ended = true, true })
+}
+
+// Take notes the block that takes the query, and its view. Of a lookup that a plugin makes of its
+// own it notes nothing.
+func (s *Step) Take(block, view string) {
+	s.of.change(func() {
+		if !s.of.taken {
+			s.of.taken, s.of.block, s.of.view = true, block, view
+		}
+	})
+}
+
+// Try notes a view that was asked, unless a block has taken the query already.
+func (s *Step) Try(v View) {
+	s.of.change(func() {
+		if !s.of.taken && len(s.of.views) < maxSteps {
+			s.of.views = append(s.of.views, v)
+		}
+	})
+}
+
+// Cached notes what *cache* has for the query: that is what the guest gets.
+func (s *Step) Cached(m *dns.Msg) { s.of.change(func() { s.of.cached = Content(m) }) }
+
+// Content returns what an answer says on one line, without TTLs and the order of its records.
+func Content(m *dns.Msg) string {
+	var data []string
+	for _, rr := range m.Answer {
+		h := rr.Header()
+		data = append(data, strings.Join(strings.Fields(dns.TypeToString[h.Rrtype]+" "+strings.TrimPrefix(rr.String(), h.String())), " "))
+	}
+	slices.Sort(data)
+	return strings.TrimSpace(dns.RcodeToString[m.Rcode] + " " + strings.Join(data, ", "))
+}
+
+// Fail notes the error of a plugin.
+func (s *Step) Fail(err error) { s.of.change(func() { s.of.err = err }) }
+
+// Answer notes that the plugin which runs now has answered: the last one that has begun and not
+// ended. The first call counts.
+func (e *Explanation) Answer() {
+	e.change(func() {
+		if e.answered == nil {
+			e.answered = e.last()
+		}
+	})
+}
+
+// last returns the last step that has not ended. mu is held.
+func (e *Explanation) last() *Step {
+	for _, s := range slices.Backward(e.steps) {
+		if !s.ended {
+			return s
+		}
+	}
+	return e.root
+}
+
+// Report is what an explanation has come to.
+type Report struct {
+	// Steps are in the order in which they began.
+	Steps []StepReport
+	// Notes are those of the chain as a whole.
+	Notes    []string
+	Views    []View
+	Findings []Finding
+	// Taken is set if a block takes the query: Block, by View, which is empty for one without.
+	Taken       bool
+	Block, View string
+	// Cached is the Content of what *cache* has for the query, empty for nothing.
+	Cached string
+	// Answered is the index in Steps of the one that has answered, -1 for none; Pending that of
+	// the last one that has not ended.
+	Answered, Pending int
+	Truncated         bool
+	// Err is the error that the chain has ended with, nil for none.
+	Err error
+}
+
+// StepReport is one step of a Report.
+type StepReport struct {
+	Plugin string
+	// Depth is 0 for a plugin of the chain that no other one stands before.
+	Depth int
+	// Took is the time of the plugin with all behind it.
+	Took time.Duration
+	// Ended is set if the plugin has returned, Left if the query did not go through it.
+	Ended, Left bool
+	// Passed is set if another plugin comes behind it.
+	Passed bool
+	Notes  []string
+}
+
+// Report returns what is known.
+func (e *Explanation) Report() Report {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := Report{
+		Notes: slices.Clone(e.root.notes), Views: slices.Clone(e.views), Findings: slices.Clone(e.findings),
+		Taken: e.taken, Block: e.block, View: e.view, Cached: e.cached, Answered: -1, Pending: -1, Truncated: e.truncated, Err: e.err,
+	}
+	index := map[*Step]int{}
+	for i, s := range e.steps {
+		index[s] = i
+		out := StepReport{Plugin: s.plugin, Took: s.took, Ended: s.ended, Left: s.left, Notes: slices.Clone(s.notes)}
+		if p, ok := index[s.parent]; ok {
+			out.Depth = r.Steps[p].Depth + 1
+			r.Steps[p].Passed = r.Steps[p].Passed || !s.left && s.plugin != Connect
+		}
+		if !s.ended {
+			out.Took, r.Pending = time.Since(e.begun)-s.begun, i
+		}
+		r.Steps = append(r.Steps, out)
+	}
+	if i, ok := index[e.answered]; ok {
+		r.Answered = i
+	}
+	return r
+}

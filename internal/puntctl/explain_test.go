@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package puntctl_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/puntctl"
+)
+
+// process is a control socket that answers as it is told.
+func process(t *testing.T, path string, status int, answer any) (socket string) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "control.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != path {
+			t.Errorf("asked for %s, want %s", r.URL.Path, path)
+		}
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(answer)
+	})}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { s.Close() })
+	return socket
+}
+
+// appctl puts an ovs-appctl before all others that says something.
+func appctl(t *testing.T, says string) {
+	t.Helper()
+	dir := t.TempDir()
+	if says != "" {
+		if err := os.WriteFile(filepath.Join(dir, "ovs-appctl"), []byte("#!/bin/sh\n"+`while read -r l; do echo "$l"; done <<'EOT'`+"\n"+says+"\nEOT\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+}
+
+func explained() *api.Explanation {
+	return &api.Explanation{
+		Well: true, Findings: []api.Problem{},
+		Question: api.ExplainQuestion{Port: "red-vm1", Name: "db.internal.", Type: "A", Server: "169.254.169.254:53"},
+		Guest: api.Guest{
+			Bridge: "br-int", Port: "red-vm1", Switch: "red", Network: "0b4e7c3e-0000-4000-8000-000000000001", InPort: 5, Interface: "tap1",
+			MACs: []string{"02:00:00:00:01:11"}, Addresses: []string{"10.0.1.11", "fd00:1::11"}, Resolvers: []string{"169.254.169.254:53"},
+		},
+		Flows: []api.GuestFlow{
+			{Table: 29, Priority: 200, Match: "metadata=0x1,reg14=0x2,udp", For: "query", Packets: 7},
+			{Table: 200, Priority: 10, Match: "any", For: "punt", Packets: 70},
+		},
+		Labels: []api.Label{{Name: "ofpunt/switch", Value: "red"}, {Name: "ofpunt/router"}},
+		Views: []api.View{{
+			Block: "Corefile:2 - gold.example", Name: "gold",
+			Expressions: []api.Expression{{Text: "metadata('ofpunt/switch') == 'gold'", Value: "false"}},
+			Labels:      []api.Label{{Name: "ofpunt/switch", Value: "red"}},
+		}},
+		Block: "Corefile:9 - .",
+		Steps: []api.Step{
+			{Plugin: "errors", Verdict: api.VerdictLeft},
+			{Plugin: "log", Verdict: api.VerdictLeft},
+			{Plugin: "cache", Verdict: api.VerdictLeft, Notes: []string{"has no entry"}},
+			{Plugin: "ovnhosts", Verdict: api.VerdictAnswers, Seconds: 42e-6, Notes: []string{"row 1 of table DNS: 10.0.1.101", "a name of a tenant \x1b[31m"}},
+		},
+		Result: "answered", Reason: "chain", Seconds: 0.0011, Rcode: "NOERROR",
+		Answer:  ";; opcode: QUERY, status: NOERROR, id: 1\n\n;; QUESTION SECTION:\n;db.internal.\tIN\t A\n\n;; ANSWER SECTION:\ndb.internal.\t5\tIN\tA\t10.0.1.101\n",
+		Without: "OVN's own DNS answers 10.0.1.101", Effects: []string{"nothing"},
+	}
+}
+
+const explainedTree = "port red-vm1 asks 169.254.169.254:53 for db.internal. A: NOERROR 10.0.1.101\n" +
+	"|- guest: port red-vm1, switch red (0b4e7c3e-0000-4000-8000-000000000001)\n" +
+	"|  |- bridge br-int, interface tap1, in_port 5, VLAN 0\n" +
+	"|  |- addresses 10.0.1.11 fd00:1::11, MAC 02:00:00:00:01:11\n" +
+	"|  `- resolver addresses 169.254.169.254:53\n" +
+	"|- switch\n" +
+	"|  |- table 29, priority 200, query: 7 packets, metadata=0x1,reg14=0x2,udp\n" +
+	"|  |- table 200, priority 10, punt: 70 packets, any\n" +
+	"|  `- a trace of the query comes to the punt\n" +
+	"|- server block: Corefile:9 - .\n" +
+	"|  |- view gold of Corefile:2 - gold.example does not match\n" +
+	"|  |  |- metadata('ofpunt/switch') == 'gold': false\n" +
+	"|  |  `- ofpunt/switch = \"red\"\n" +
+	"|  `- labels\n" +
+	"|     |- ofpunt/switch = red\n" +
+	"|     `- ofpunt/router = (empty)\n" +
+	"|- plugins: 1ms (answered, chain)\n" +
+	"|  |- errors, log left out\n" +
+	"|  |- cache left out\n" +
+	"|  |  `- has no entry\n" +
+	"|  `- ovnhosts answers 42us\n" +
+	"|     |- row 1 of table DNS: 10.0.1.101\n" +
+	"|     `- a name of a tenant ?[31m\n" +
+	"|- answer\n" +
+	"|  |- ;; opcode: QUERY, status: NOERROR, id: 1\n" +
+	"|  |- ;; QUESTION SECTION:\n" +
+	"|  |- ;db.internal. IN  A\n" +
+	"|  |- ;; ANSWER SECTION:\n" +
+	"|  `- db.internal. 5 IN A 10.0.1.101\n" +
+	"|- without puntdns: OVN's own DNS answers 10.0.1.101\n" +
+	"`- what this has changed\n" +
+	"   `- nothing\n"
+
+const (
+	tracePunted  = "200. priority 10, cookie 0x70646e0000000001\n    controller\nDatapath actions: userspace"
+	traceDropped = " 8. reg0=0x1, priority 50, cookie 0x1\n16. udp,metadata=0x1, priority 3000, cookie 0x2\n    drop\nDatapath actions: drop"
+)
+
+func TestExplain(t *testing.T) {
+	dead := explained()
+	dead.Well, dead.Findings = false, []api.Problem{{Code: api.CodeUpstream, About: "red-vm1", Text: "upstream 192.0.2.1:53 does not answer"}}
+	dead.Rcode, dead.Answer = "SERVFAIL", ";; opcode: QUERY, status: SERVFAIL, id: 1\n"
+	resumed := explained()
+	resumed.Result, resumed.Rcode, resumed.Answer = "resumed", "", ""
+	const asks = "port red-vm1 asks 169.254.169.254:53 for db.internal. A: "
+	for _, tc := range []struct {
+		name   string
+		says   *api.Explanation
+		trace  string
+		args   []string
+		status int
+		want   string
+	}{
+		{"tree", explained(), tracePunted, nil, 0, explainedTree},
+		{"summary", explained(), tracePunted, []string{"--summary"}, 0, asks + "NOERROR 10.0.1.101\n"},
+		{"dead upstream", dead, tracePunted, []string{"--summary"}, 1, asks + "SERVFAIL\nnot well: upstream 192.0.2.1:53 does not answer [upstream]\n"},
+		{"resumed", resumed, tracePunted, []string{"--summary"}, 0, asks + "resumed to 169.254.169.254:53 (chain)\n"},
+		{"dropped", explained(), traceDropped, []string{"--summary"}, 1, asks + "NOERROR 10.0.1.101\n" +
+			"not well: a query is dropped before the punt, by an ACL, a security group or port security, in table 16: udp,metadata=0x1, priority 3000, cookie 0x2 [not-punted]\n"},
+		{"no ovs-appctl", explained(), "", []string{"--summary"}, 0, asks + "NOERROR 10.0.1.101\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			appctl(t, tc.trace)
+			socket := process(t, api.PathExplain, http.StatusOK, tc.says)
+			var out, errs bytes.Buffer
+			status := puntctl.Run("test", append([]string{"-s", socket, "explain", "red-vm1", "db.internal"}, tc.args...), &out, &errs)
+			if status != tc.status || out.String() != tc.want || errs.Len() > 0 {
+				t.Errorf("exit status %d, want %d, %s\n%s\nwant\n%s", status, tc.status, &errs, &out, tc.want)
+			}
+		})
+	}
+}
+
+func TestExplainFormats(t *testing.T) {
+	appctl(t, "")
+	socket := process(t, api.PathExplain, http.StatusOK, explained())
+	for _, tc := range []struct{ format, want string }{
+		{"json", "{\n  \"well\": true,\n  \"findings\": [],\n  \"question\": {\n    \"port\": \"red-vm1\","},
+		{"yaml", "well: true\nfindings: []\nquestion:\n  port: red-vm1\n"},
+	} {
+		var out, errs bytes.Buffer
+		status := puntctl.Run("test", []string{"-s", socket, "explain", "red-vm1", "db.internal", "-o", tc.format}, &out, &errs)
+		if status != 0 || !strings.HasPrefix(out.String(), tc.want) || !strings.Contains(out.String(), "executable file not found") {
+			t.Errorf("%s: exit status %d, %s\n%s", tc.format, status, &errs, &out)
+		}
+	}
+}
+
+func TestExplainErrors(t *testing.T) {
+	for _, tc := range []struct{ said, want int }{{http.StatusNotFound, 1}, {http.StatusBadRequest, 2}, {http.StatusServiceUnavailable, 3}} {
+		socket := process(t, api.PathExplain, tc.said, api.Error{Message: "found, expected"})
+		var out, errs bytes.Buffer
+		status := puntctl.Run("test", []string{"-s", socket, "explain", "red-vm1", "db.internal"}, &out, &errs)
+		if status != tc.want || out.Len() > 0 || !strings.Contains(errs.String(), "found, expected") {
+			t.Errorf("%d: exit status %d, want %d, %q, %q", tc.said, status, tc.want, &out, &errs)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/control"
+	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// maxCandidates bounds those that an error names.
+const maxCandidates = 8
+
+// findGuest returns the one guest that a word means: the name of a logical port or of an interface, an
+// address or a MAC address. The name of a logical port goes first. Tenants may have the same
+// addresses, so these may mean several: that is an error, which names them. unserved is set where
+// the word means an interface that is not served.
+func findGuest(all *api.Guests, word string) (g *api.Guest, unserved *api.Unserved, err error) {
+	for _, means := range []func(*api.Guest) bool{
+		func(g *api.Guest) bool { return g.Port == word },
+		func(g *api.Guest) bool { return g.Interface == word && g.VLAN == 0 },
+		func(g *api.Guest) bool { return hasAddress(g.Addresses, word) },
+		func(g *api.Guest) bool { return hasMAC(g.MACs, word) },
+	} {
+		var found []*api.Guest
+		for i := range all.Guests {
+			// An external port is there once for each address and way in.
+			if g := &all.Guests[i]; means(g) && !slices.ContainsFunc(found, func(o *api.Guest) bool { return o.Port == g.Port && o.Bridge == g.Bridge }) {
+				found = append(found, g)
+			}
+		}
+		switch len(found) {
+		case 0:
+		case 1:
+			return found[0], nil, nil
+		default:
+			return nil, nil, ambiguous(word, found)
+		}
+	}
+	for i := range all.Unserved {
+		if u := &all.Unserved[i]; u.Port == word || u.Interface == word {
+			return nil, u, nil
+		}
+	}
+	return nil, nil, control.NotFound("%.80q: no guest of this node has this port, interface or address; expected one that `puntctl guests` lists%s", word, because(all.Errors))
+}
+
+func because(errs []string) string {
+	if len(errs) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(errs, "; ") + ")"
+}
+
+func hasAddress(all []string, word string) bool {
+	a, err := netip.ParseAddr(word)
+	return err == nil && slices.Contains(all, a.String())
+}
+
+func hasMAC(all []string, word string) bool {
+	mac, err := net.ParseMAC(word)
+	return err == nil && slices.Contains(all, mac.String())
+}
+
+func ambiguous(word string, found []*api.Guest) error {
+	var names []string
+	for _, g := range found[:min(len(found), maxCandidates)] {
+		names = append(names, fmt.Sprintf("port %s of switch %s on %s", g.Port, g.Switch, g.Bridge))
+	}
+	more := ""
+	if n := len(found) - len(names); n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return badRequest("%.80q is ambiguous: %s%s have it; expected the name of one port", word, strings.Join(names, ", "), more)
+}
+
+// packetOf returns the packet-in that the switch would send for a query of a guest.
+func packetOf(g *api.Guest, kind placement.Kind) (in openflow.PacketIn) {
+	in.InPort = g.InPort
+	if kind != placement.OVN {
+		return in
+	}
+	in.Metadata = uint64(g.DatapathKey)
+	in.Regs[placement.RegInPort] = g.PortKey
+	return in
+}
+
+// askerKeyOf returns the key of a guest in the switch.
+func (t *guestTeller) askerKeyOf(g *api.Guest) (key flows.GuestKey, ok bool) {
+	if t.srv.source != nil {
+		t.snapshot = t.srv.source.Snapshot()
+	}
+	t.index()
+	for key, of := range t.knownGuests() {
+		switch {
+		case of.port != nil && of.port.Name != g.Port, of.port == nil && (of.iface == nil || of.iface.IfaceID != g.Port):
+		case of.localnet != nil && (of.iface == nil || of.iface.Name != g.Interface || len(g.MACs) > 0 && net.HardwareAddr(key.MAC[:]).String() != g.MACs[0]):
+		default:
+			return key, true
+		}
+	}
+	return key, false
+}
+
+// tellFlows tells of the flows of a guest, and of the punt.
+func (t *guestTeller) tellFlows(ctx context.Context, key flows.GuestKey, out *api.Explanation) {
+	h, err := t.count(ctx)
+	if err != nil {
+		out.FlowsError = err.Error()
+		return
+	}
+	kind := t.srv.options.Placement
+	of, own, punt := askerOf(&flows.Guest{GuestKey: key}, kind), 0, 0
+	for i := range h.flows {
+		f := &h.flows[i]
+		told := api.GuestFlow{Table: f.Table, Priority: f.Priority, Match: cmp.Or(f.Match.String(), "any"), Packets: f.Packets}
+		asker, neighbor := readAsker(f.Match, kind)
+		switch {
+		case isPunt(f):
+			told.For, punt = "punt", punt+1
+		case isPassed(f):
+			told.For = "onward"
+		case asker != of:
+			continue
+		case neighbor:
+			told.For, own = "neighbor", own+1
+		default:
+			told.For, own = "query", own+1
+		}
+		out.Flows = append(out.Flows, told)
+	}
+	slices.SortFunc(out.Flows, func(a, b api.GuestFlow) int {
+		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Match, b.Match))
+	})
+	if own == 0 {
+		out.Findings = append(out.Findings, api.Problem{Code: api.CodeNoFlows, About: out.Guest.Port, Text: "the switch has no flow of this guest, so none of its queries is punted"})
+	}
+	if punt == 0 {
+		out.Findings = append(out.Findings, api.Problem{Code: api.CodeLease, About: t.bridge.name, Text: "the punt is not in the switch: its lease has expired, and no query is punted"})
+	}
+}
+
+// tellWithout says what a guest gets while puntdns does not run: what the DNS rows of its switch have,
+// by OVN's own DNS (ovn-nb(5), table DNS), or what the server says that it asks.
+func (s *server) tellWithout(network *ovn.Network, name, qtype string, server netip.AddrPort, tcp bool) string {
+	onward := "the query goes on to " + server.String()
+	switch {
+	case s.options.Placement != placement.OVN:
+		return onward
+	case network == nil:
+		return "its network is not known"
+	case tcp:
+		return onward + ": OVN's own DNS answers over UDP only"
+	case server.Port() != placement.DNSPort:
+		return onward + ": OVN's own DNS answers at port 53 only"
+	}
+	for _, k := range network.Known(name, "") {
+		if k.Row == ([16]byte{}) || k.Derived || k.Unreadable || len(k.Records) > 0 {
+			continue // OVN does not answer with records of other types
+		}
+		row := fmt.Sprintf("row %s of table DNS", uuidOf(k.Row))
+		var data []string
+		for _, a := range k.Addresses {
+			if qtype == "A" && a.Is4() || qtype == "AAAA" && a.Is6() || qtype == "ANY" {
+				data = append(data, a.String())
+			}
+		}
+		if qtype == "PTR" {
+			data = k.Targets
+		}
+		if len(data) > 0 {
+			return fmt.Sprintf("OVN's own DNS answers %s, by %s", strings.Join(data, " "), row)
+		}
+		return fmt.Sprintf("%s has the name without records of type %s; %s", row, qtype, onward)
+	}
+	return "no DNS row of its switch has the name; " + onward
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovnhosts
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/explain"
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// maxOtherNetworks bounds the networks that an explanation names.
+const maxOtherNetworks = 8
+
+// explain says what the asker's networks know of a name, and which others know it. That is for the
+// operator only: no guest learns of networks that it is not in.
+func (h *Handler) explain(x *explain.Step, s *ovn.Snapshot, a *asker, qname string, found bool) {
+	scope := a.scope.Networks()
+	x.Notef("asks for switch %s (%s), domain %s", a.scope.Own.Name, a.scope.Own.ID, cmp.Or(a.domain, "none"))
+	if len(scope) > 1 {
+		x.Notef("%d networks are joined by routers", len(scope))
+	}
+	if a.unread {
+		x.Notef("the networks that routers join to it have not been read yet: nothing can be denied")
+	}
+	h.explainKnown(x, a.scope.Own, qname)
+	var others []*ovn.Network
+	for n := range s.Networks() {
+		switch {
+		case n == a.scope.Own || len(n.Sources(qname, h.Domain)) == 0:
+		case slices.Contains(scope, n.ID):
+			h.explainKnown(x, n, qname)
+		default:
+			others = append(others, n)
+		}
+	}
+	if found || len(others) == 0 {
+		return
+	}
+	slices.SortFunc(others, func(a, b *ovn.Network) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), slices.Compare(a.ID[:], b.ID[:]))
+	})
+	for _, n := range others[:min(len(others), maxOtherNetworks)] {
+		x.Findf(explain.OtherNetwork, "%s is known in network %s (%s), which this guest is not in: it is on switch %s", qname, n.Name, n.ID, a.scope.Own.Name)
+	}
+	if more := len(others) - maxOtherNetworks; more > 0 {
+		x.Findf(explain.OtherNetwork, "%s is known in %d more networks, which this guest is not in", qname, more)
+	}
+}
+
+// explainKnown says what a network knows of a name, and which of its sources wins.
+func (h *Handler) explainKnown(x *explain.Step, n *ovn.Network, qname string) {
+	all := n.Known(qname, h.Domain)
+	if len(all) == 0 {
+		x.Notef("switch %s does not know the name", n.Name)
+	}
+	for i := range all {
+		k := &all[i]
+		source := "port"
+		switch {
+		case k.Row != ([16]byte{}):
+			source = "row " + ovsdb.UUID(k.Row).String() + " of table DNS"
+		case k.Port != nil:
+			source = "hostname of port " + k.Port.Name
+			if k.DomainFrom != "" {
+				source += ", domain from " + k.DomainFrom
+			}
+		case k.Derived:
+			source = "derived from other names of the switch"
+		}
+		var data []string
+		for _, a := range k.Addresses {
+			data = append(data, a.String())
+		}
+		what := strings.Join(slices.Concat(data, k.Targets, k.Records), " ")
+		switch {
+		case k.Unreadable:
+			what = "it has no value that can be read"
+		case !k.Wins:
+			what += ", which another one goes before"
+		}
+		x.Notef("switch %s: %s: %s", n.Name, source, what)
+	}
+}
+
+// explainSkipped says why the handler does not look a name up.
+func (h *Handler) explainSkipped(x *explain.Step, o *origin.Origin, zone string) {
+	switch {
+	case zone == "":
+		x.Notef("the name is in none of its zones: %s", strings.Join(h.Zones, " "))
+	case o != nil:
+		x.Notef("the network of port %s is not known, so it has no names here", o.Port)
+	default:
+		x.Notef("no network, no names")
+	}
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+const explainCorefile = `gold.example {
+    ofpunt br-int
+    metadata
+    view gold {
+        expr metadata('ofpunt/switch') == 'gold'
+    }
+    template IN A {
+        answer "{{ .Name }} 60 IN A 192.0.2.77"
+    }
+}
+dead.example {
+    ofpunt br-int
+    errors
+    forward . 127.0.0.1:1
+}
+. {
+    ofpunt br-int {
+        openflow $MGMT
+        ovsdb $OVSDB
+        lease $LEASE
+        control unix:SOCKET
+    }
+    metadata
+    errors
+    log
+    ready ` + readyAddr + ` {
+        monitor continuously
+    }
+    prometheus ` + metricsAddr + `
+    audit AUDIT
+    ovnhosts {
+        southbound $SB
+        northbound $NB
+        fallthrough
+    }
+    cache
+    private
+    forward . UPSTREAM
+}
+`
+
+// explained is two tenants whose queries are explained.
+type explained struct {
+	overlap
+	*operator
+	server   *server
+	upstream *lab.DNSServer
+	audit    string
+}
+
+// explain explains a query. The switch is traced.
+func (x *explained) explain(args ...string) (e api.Explanation, status int) {
+	x.operator.t.Helper()
+	status = x.ask(&e, append([]string{"explain", "--vswitchd", x.Node.AppCtlTarget("ovs-vswitchd")}, args...)...)
+	return e, status
+}
+
+// finds explains a query until the findings have a code with a text, which names the fault.
+func (x *explained) finds(code, text string, args ...string) (e api.Explanation) {
+	x.operator.t.Helper()
+	status := 0
+	x.Eventually(code, func() error {
+		e, status = x.explain(args...)
+		return errorUnless(status == 1 && !e.Well && slices.ContainsFunc(e.Findings, func(f api.Problem) bool {
+			return f.Code == code && strings.Contains(f.Text, text)
+		}), "exit status %d, want a finding %s with %q: %+v", status, code, text, e.Findings)
+	})
+	return e
+}
+
+// step returns the step of a plugin.
+func (x *explained) step(e *api.Explanation, plugin string) api.Step {
+	x.operator.t.Helper()
+	for _, s := range e.Steps {
+		if s.Plugin == plugin {
+			return s
+		}
+	}
+	x.operator.t.Fatalf("no step of %s: %+v", plugin, e.Steps)
+	return api.Step{}
+}
+
+// The way of a query, with faults that nobody tells of but the explanation.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	n := newOverlap(t)
+	aclGuest(n.Lab, "red", 1, 2) // so that the network is read, whatever becomes of the first guest
+	n.Sync()
+	socket := filepath.Join(n.Dir, "control.sock")
+	x := &explained{
+		overlap: n, operator: &operator{t, n.Lab, socket}, audit: filepath.Join(n.Dir, "audit.json"),
+		upstream: n.Upstream("www.example.org. 60 IN A 192.0.2.5", "changed.example.org. 60 IN A 192.0.2.6"),
+	}
+	x.server = serve(t, n.Lab, corefile(n.Lab, replaceAll(explainCorefile, "SOCKET", socket, "AUDIT", x.audit, "UPSTREAM", x.upstream.Addr)))
+	for _, tc := range []struct {
+		name string
+		f    func(t *testing.T, x *explained)
+	}{
+		{"well", explainWell},
+		{"cache", explainCache},
+		{"nothing is counted", explainUncounted},
+		{"an ACL that drops queries", explainACL},
+		{"a wrong switch", explainWrongSwitch},
+		{"a name of another tenant", explainOtherTenant},
+		{"a dead upstream", explainDeadUpstream},
+		{"a view that does not match", explainView},
+		{"wrong questions", explainWrong},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			of := *x
+			of.operator = &operator{t, n.Lab, socket}
+			tc.f(t, &of)
+		})
+	}
+	x.server.endWell()
+}
+
+func explainWell(t *testing.T, x *explained) {
+	for _, tc := range []struct{ port, name, qtype, server, want string }{
+		{"red-vm1", "db.internal", "A", "", "NOERROR 10.0.1.101"},
+		{"blue-vm1", "db.internal.", "a", "fd00::254", "NOERROR 10.0.1.201"},
+		{"red-vm1", "db.internal", "AAAA", "", "NOERROR fd00:1::101"},
+		{x.blue.NodePort, "peer", "", "169.254.169.254:53", "NOERROR 10.0.1.202"},
+	} {
+		args := []string{tc.port, tc.name}
+		if tc.qtype != "" {
+			args = append(args, tc.qtype)
+		}
+		if tc.server != "" {
+			args = append(args, "--server", tc.server)
+		}
+		e, status := x.explain(args...)
+		if got := e.Rcode + " " + strings.Join(answerData(e.Answer), " "); status != 0 || !e.Well || got != tc.want {
+			t.Errorf("%v: exit status %d, %q, want %q: %+v", args, status, got, tc.want, e.Findings)
+		}
+		if e.Trace == nil || !e.Trace.Punted {
+			t.Errorf("%v: %+v", args, e.Trace)
+		}
+		if s := x.step(&e, "ovnhosts"); s.Verdict != api.VerdictAnswers || len(s.Notes) == 0 {
+			t.Errorf("%v: %+v", args, s)
+		}
+	}
+	e, _ := x.explain("red-vm1", "db.internal", "--tcp")
+	row := strings.Join(strings.Fields(x.SBCTL("--columns=_uuid", "--bare", "find", "DNS", `records:left.internal="10.0.1.50 fd00:1::50"`)), " ")
+	if s := x.step(&e, "ovnhosts"); !strings.Contains(strings.Join(s.Notes, "\n"), row) || !strings.Contains(e.Without, "answers over UDP only") {
+		t.Errorf("want row %s: %+v, %s", row, s, e.Without)
+	}
+	e, _ = x.explain("red-vm1", "db.internal")
+	if !strings.Contains(e.Without, "10.0.1.101") || !strings.Contains(e.Without, row) {
+		t.Errorf("without puntdns: %s, want row %s", e.Without, row)
+	}
+	if len(e.Flows) < 3 || e.Guest.Switch != "red" || e.Result != "answered" || e.Reason != "chain" {
+		t.Errorf("%+v", e)
+	}
+	out, _, _ := x.operator.run("explain", "red-vm1", "db.internal", "--vswitchd", x.Node.AppCtlTarget("ovs-vswitchd"))
+	t.Logf("puntctl explain red-vm1 db.internal\n%s", out)
+	out, _, _ = x.operator.run("explain", "red-vm1", "db.internal", "--summary")
+	if out != "port red-vm1 asks 169.254.169.254:53 for db.internal. A: NOERROR 10.0.1.101\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+// answerData returns the data of the records of an answer that is printed as by dig.
+func answerData(answer string) (all []string) {
+	_, section, _ := strings.Cut(answer, "ANSWER SECTION:\n")
+	section, _, _ = strings.Cut(section, "\n\n")
+	for line := range strings.Lines(section) {
+		if f := strings.Fields(line); len(f) > 4 {
+			all = append(all, f[4])
+		}
+	}
+	return all
+}
+
+// asked asks for a name in the place of nobody.
+func (x *explained) asked(g *lab.Guest, name, want string) {
+	x.operator.t.Helper()
+	r, err := exchange(within(x.operator.t, wait), g, resolver4, name, dns.TypeA)
+	if err != nil || inShort(r) != want {
+		x.operator.t.Fatalf("%s: %v, %v, want %s", g.Name, r, err, want)
+	}
+}
+
+func explainCache(t *testing.T, x *explained) {
+	const name, answer = "www.example.org.", "NOERROR 192.0.2.5"
+	for _, want := range []string{"has no entry", "has no entry"} { // explaining stores nothing
+		e, status := x.explain("red-vm1", name)
+		if s := x.step(&e, "cache"); status != 0 || s.Verdict != api.VerdictLeft || !strings.Contains(s.Notes[0], want) {
+			t.Errorf("exit status %d, %+v, want %q", status, s, want)
+		}
+		if s := x.step(&e, "forward"); s.Verdict != api.VerdictAnswers {
+			t.Errorf("%+v", s)
+		}
+	}
+	x.asked(x.red, name, answer)
+	e, status := x.explain("red-vm1", name)
+	if s := x.step(&e, "cache"); status != 0 || !strings.Contains(s.Notes[0], "has an entry, which the guest gets: NOERROR A 192.0.2.5, for ") {
+		t.Errorf("exit status %d, %+v: %+v", status, s, e.Findings)
+	}
+	out, _, _ := x.operator.run("explain", "red-vm1", name)
+	t.Logf("puntctl explain red-vm1 %s\n%s", name, out)
+}
+
+func explainUncounted(t *testing.T, x *explained) {
+	count := func() (all []float64) {
+		for _, m := range []struct {
+			name   string
+			labels []string
+		}{
+			{"coredns_dns_requests_total", nil},
+			{"coredns_ofpunt_packet_ins_total", []string{"bridge", "br-int", "result", "answered", "reason", "chain"}},
+			{"coredns_ovnhosts_answers_total", nil},
+		} {
+			all = append(all, x.server.metric(m.name, m.labels...))
+		}
+		return all
+	}
+	x.asked(x.red, "db.internal.", "NOERROR 10.0.1.101")
+	before := count()
+	for range 3 {
+		if _, status := x.explain("red-vm1", "db.internal"); status != 0 {
+			t.Errorf("exit status %d", status)
+		}
+	}
+	if now := count(); !slices.Equal(now, before) || before[0] == 0 || before[1] == 0 {
+		t.Errorf("counted %v, before %v", now, before)
+	}
+	// What is asked later is in the trail, so what was explained before would be.
+	x.asked(x.red, "red.internal.", "NOERROR 10.0.1.103")
+	x.Eventually("the trail", func() error {
+		text := readFile(t, x.audit)
+		return errorUnless(strings.Contains(text, "red.internal"), "%s", text)
+	})
+	if text := readFile(t, x.audit); strings.Count(text, `"db.internal."`) != 1 {
+		t.Errorf("db.internal is there other than once:\n%s", text)
+	}
+}
+
+func explainACL(t *testing.T, x *explained) {
+	acl := []string{"red", "from-lport", "2000", "udp.dst == 53"}
+	x.NBCTL(append([]string{"acl-add"}, append(slices.Clone(acl), "drop")...)...)
+	x.Sync()
+	e := x.finds(api.CodeNotPunted, "dropped before the punt, by an ACL", "red-vm1", "db.internal")
+	if e.Rcode != "NOERROR" {
+		t.Errorf("%+v", e)
+	}
+	out, _, _ := x.operator.run("explain", "red-vm1", "db.internal", "--summary", "--vswitchd", x.Node.AppCtlTarget("ovs-vswitchd"))
+	t.Logf("puntctl explain --summary\n%s", out)
+	x.NBCTL(append([]string{"acl-del"}, acl...)...)
+	x.Sync()
+	x.Eventually("a query is punted", func() error {
+		e, status := x.explain("red-vm1", "db.internal")
+		return errorUnless(status == 0, "%+v", e.Findings)
+	})
+}
+
+func explainWrongSwitch(t *testing.T, x *explained) {
+	set := func(id string) {
+		x.Node.VSCTL("set", "Interface", x.red.NodePort, "external_ids:iface-id="+id)
+	}
+	set("blue-peer")
+	defer func() {
+		set("red-vm1")
+		x.Eventually("red-vm1 is served", func() error {
+			e, status := x.explain("red-vm1", "db.internal")
+			return errorUnless(status == 0, "%+v", e.Findings)
+		})
+	}()
+	e := x.finds(api.CodeOtherNetwork, "which this guest is not in: it is on switch blue", x.red.NodePort, "red.internal")
+	if e.Guest.Port != "blue-peer" || e.Guest.Switch != "blue" {
+		t.Errorf("%+v", e.Guest)
+	}
+	set("red-vm7")
+	x.finds(api.CodeUnserved, `logical port "red-vm7" is not served, so none of its queries is punted: Southbound has no logical port of this name`, x.red.NodePort, "red.internal")
+}
+
+func explainOtherTenant(t *testing.T, x *explained) {
+	e := x.finds(api.CodeOtherNetwork, "red.internal. is known in network red (", "blue-vm1", "red.internal")
+	out, _, _ := x.operator.run("explain", "blue-vm1", "red.internal", "--summary")
+	t.Logf("puntctl explain --summary\n%s\n%+v", out, e.Steps)
+}
+
+func explainDeadUpstream(t *testing.T, x *explained) {
+	e := x.finds(api.CodeUpstream, "upstream 127.0.0.1:1 does not answer: ", "red-vm1", "www.dead.example")
+	if e.Rcode != "SERVFAIL" || !strings.Contains(e.Block, "dead.example") {
+		t.Errorf("%+v", e)
+	}
+}
+
+func explainView(t *testing.T, x *explained) {
+	e := x.finds(api.CodeView, `does not match: metadata('ofpunt/switch') == 'gold' is false, ofpunt/switch is "red"`, "red-vm1", "www.gold.example")
+	if len(e.Views) != 1 || e.Views[0].Name != "gold" || e.Views[0].Matches || e.View != "" {
+		t.Errorf("%+v", e.Views)
+	}
+}
+
+func explainWrong(t *testing.T, x *explained) {
+	long := strings.Repeat("a", 64)
+	for _, tc := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"nobody", "db.internal"}, 1, `"nobody": no guest of this node has this port, interface or address`},
+		{[]string{"10.0.1.11", "db.internal"}, 2, `"10.0.1.11" is ambiguous: port blue-vm1 of switch blue on br-int, port red-vm1 of switch red on br-int have it`},
+		{[]string{"02:00:00:00:01:11", "db.internal"}, 2, "is ambiguous"},
+		{[]string{"red-vm1", long + ".internal"}, 2, "expected a domain name"},
+		{[]string{"red-vm1", "a..b"}, 2, "expected a domain name"},
+		{[]string{"red-vm1", ""}, 2, "expected a domain name"},
+		{[]string{"red-vm1", "\x00\x1b[31m" + long}, 2, "expected a domain name"},
+		{[]string{"red-vm1", "10.0.1.101"}, 2, "101.1.0.10.in-addr.arpa. with type PTR"},
+		{[]string{"red-vm1", "db.internal", "nonsense"}, 2, `type "nonsense": expected one such as A`},
+		{[]string{"red-vm1", "db.internal", "--server", "nowhere"}, 2, `server "nowhere": expected IP`},
+		{[]string{"red-vm1"}, 2, "accepts between 2 and 3 arg(s)"},
+	} {
+		_, errs, status := x.operator.run(append([]string{"explain"}, tc.args...)...)
+		if status != tc.status || !strings.Contains(errs, tc.want) {
+			t.Errorf("%q: exit status %d, %s, want %d and %q", tc.args, status, errs, tc.status, tc.want)
+		}
+	}
+	e := x.finds(api.CodeNotResolver, "192.0.2.99:53 is no resolver address of this guest", "red-vm1", "db.internal", "--server", "192.0.2.99")
+	if e.Rcode != "" || len(e.Steps) > 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// errorUnless returns an error unless something is so.
+func errorUnless(ok bool, format string, args ...any) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
+}
