@@ -424,9 +424,7 @@ func TestEventsEndWhileTheySettle(t *testing.T) {
 	tr := newTree(dir, log)
 	defer tr.close()
 	write(t, filepath.Join(dir, red), "10.0.0.1 vm1\n")
-	if err := tr.inotify.file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	tr.inotify.close() // which returns when the channel of events is closed
 	tr.take(t.Context(), event{-1, unix.IN_Q_OVERFLOW, ""})
 	if tr.events() != nil || log.Count("inotify has ended") != 1 {
 		t.Errorf("a closed channel is received from, or the log is %q", log.All())
