@@ -22,8 +22,8 @@ func (d *diagnosis) guests(s *api.Status, all *api.Guests) {
 			Level: levelProblem, About: "interface " + u.Interface, Text: fmt.Sprintf("port %q is not served: %s", u.Port, u.Reason),
 			Remedy: "the port has to exist in OVN, to be bound to this chassis, and external_ids:iface-id has to be its name",
 			Commands: []string{
-				"ovs-vsctl get Interface " + u.Interface + " external_ids ofport error",
-				"ovn-sbctl --columns=logical_port,chassis,up find Port_Binding logical_port=" + quote(u.Port),
+				"ovs-vsctl get Interface " + shellWord(u.Interface) + " external_ids ofport error",
+				"ovn-sbctl --columns=logical_port,chassis,up find Port_Binding " + shellWord("logical_port="+ovnString(u.Port)),
 			},
 		})
 	}
@@ -43,9 +43,6 @@ func (d *diagnosis) guests(s *api.Status, all *api.Guests) {
 	}
 }
 
-// quote returns a word in quotation marks for a shell and for OVN.
-func quote(word string) string { return `'"` + strings.ReplaceAll(word, "'", "") + `"'` }
-
 // dhcp looks whether DHCP tells a guest to ask puntdns, and gives it a route there.
 func (d *diagnosis) dhcp(g *api.Guest) {
 	resolvers := resolversOf(g)
@@ -54,7 +51,7 @@ func (d *diagnosis) dhcp(g *api.Guest) {
 	}
 	told := addressesIn(g.DHCP.DNSServer)
 	asked := slices.DeleteFunc(slices.Clone(told), func(a netip.Addr) bool { return !slices.Contains(resolvers, a) })
-	set := "ovn-nbctl set DHCP_Options " + g.DHCP.Row + " "
+	set := "ovn-nbctl set DHCP_Options " + shellWord(g.DHCP.Row) + " "
 	if len(asked) == 0 {
 		text := "DHCP tells it no dns_server"
 		if len(told) > 0 {
@@ -72,7 +69,7 @@ func (d *diagnosis) dhcp(g *api.Guest) {
 			d.add(finding{
 				Level: levelProblem, About: "port " + g.Port, Text: fmt.Sprintf("it has no route to %s: %s", a, reason),
 				Remedy:   "give it one; a client that is told classless_static_route takes no router besides (RFC 3442), so its default route has to be there too",
-				Commands: []string{set + "options:classless_static_route=" + withRoute(g.DHCP, a)},
+				Commands: setRoute(set, g.DHCP, a),
 			})
 		}
 	}
@@ -125,9 +122,10 @@ func noRoute(dhcp *api.DHCP, a netip.Addr) string {
 	return "its DHCP options have neither router nor classless_static_route"
 }
 
-// withRoute returns what classless_static_route may be with a route to an address: on-link, which
-// puntdns answers ARP for, or by the router where there is one.
-func withRoute(dhcp *api.DHCP, a netip.Addr) string {
+// setRoute returns the line that gives a route to an address: on-link, which puntdns answers ARP for,
+// or by the router where there is one. There is none if a route that is there can't be read: a
+// tenant may have written it.
+func setRoute(set string, dhcp *api.DHCP, a netip.Addr) []string {
 	routes := words(dhcp.Routes)
 	hop := "0.0.0.0"
 	if router := addressesIn(dhcp.Router); len(router) > 0 {
@@ -138,10 +136,25 @@ func withRoute(dhcp *api.DHCP, a netip.Addr) string {
 	}
 	routes = append(routes, a.String()+"/32", hop)
 	var pairs []string
-	for i := 0; i+1 < len(routes); i += 2 {
+	for i := 0; i < len(routes); i += 2 {
+		if i+1 == len(routes) || !isDestination(routes[i]) || !isAddress(routes[i+1]) {
+			return nil
+		}
 		pairs = append(pairs, routes[i]+","+routes[i+1])
 	}
-	return `'"{` + strings.Join(pairs, ", ") + `}"'`
+	return []string{set + `options:classless_static_route='"{` + strings.Join(pairs, ", ") + `}"'`}
+}
+
+// isDestination reports whether a word is an IP address or a prefix.
+func isDestination(word string) bool {
+	_, err := netip.ParsePrefix(word)
+	return err == nil || isAddress(word)
+}
+
+// isAddress reports whether a word is an IP address without a zone, which may have any characters.
+func isAddress(word string) bool {
+	a, err := netip.ParseAddr(word)
+	return err == nil && a.Zone() == ""
 }
 
 // owned says of which networks a port has a resolver address.

@@ -363,7 +363,13 @@ func TestRoutes(t *testing.T) {
 			continue
 		}
 		after := tc.dhcp
-		if after.Routes = strings.Trim(withRoute(&tc.dhcp, a), `'`); noRoute(&after, a) != "" {
+		lines := setRoute("", &tc.dhcp, a)
+		if len(lines) != 1 {
+			t.Errorf("%+v: the remedy is %q", tc.dhcp, lines)
+			continue
+		}
+		_, after.Routes, _ = strings.Cut(strings.TrimSuffix(lines[0], "'"), "='")
+		if noRoute(&after, a) != "" {
 			t.Errorf("%+v: the remedy %s gives none either", tc.dhcp, after.Routes)
 		}
 	}

@@ -54,7 +54,7 @@ func remedy(s *api.Status, p *api.Problem) (text string, commands []string) {
 	case api.CodeOtherProcess:
 		return "two processes serve one bridge, and the one that was started later has it: end one of them", []string{
 			"pgrep -a puntdns",
-			fmt.Sprintf("ovs-ofctl -O OpenFlow15 dump-flows %s cookie=0x70646e0000000000/0xffffff0000000000,table=200", p.About),
+			fmt.Sprintf("ovs-ofctl -O OpenFlow15 dump-flows %s cookie=0x70646e0000000000/0xffffff0000000000,table=200", shellWord(p.About)),
 		}
 	case api.CodeLease:
 		return "the switch is too busy, or stopped: queries go to their destination until it answers", []string{"ovs-appctl -t ovs-vswitchd upcall/show", "top -b -n 1 -p $(pidof ovs-vswitchd)"}
@@ -65,7 +65,7 @@ func remedy(s *api.Status, p *api.Problem) (text string, commands []string) {
 	case api.CodeNoAddress:
 		return "give their DHCP options a dns_server, or their network a router, as address in ofpunt says; or name an address for all there", nil
 	case api.CodeNoMeters:
-		return "guests are served without a limit; `rate off` in ofpunt says that this is meant", []string{"ovs-ofctl -O OpenFlow15 meter-features " + p.About}
+		return "guests are served without a limit; `rate off` in ofpunt says that this is meant", []string{"ovs-ofctl -O OpenFlow15 meter-features " + shellWord(p.About)}
 	}
 	return "", nil
 }
@@ -87,7 +87,7 @@ func connectionRemedy(f *api.Failure, endpoint, peer, look string) (text string,
 	}
 	path, isUnix := strings.CutPrefix(endpoint, "unix:")
 	if isUnix {
-		commands = append(commands, "ls -l "+path)
+		commands = append(commands, "ls -l "+shellWord(path))
 	}
 	if look != "" {
 		commands = append(commands, look)
@@ -110,7 +110,7 @@ func connectionRemedy(f *api.Failure, endpoint, peer, look string) (text string,
 		return "no packet comes back: a firewall between this node and the database, or no route", reach(endpoint)
 	case api.CauseTLS:
 		return "the certificates do not fit: those of both ends have to be of one CA and valid now, and the host name that of tls_servername if that is given",
-			[]string{"date", "openssl s_client -connect " + hostPort(endpoint) + " -showcerts </dev/null"}
+			[]string{"date", "openssl s_client -connect " + shellWord(hostPort(endpoint)) + " -showcerts </dev/null"}
 	}
 	return "", commands
 }

@@ -113,10 +113,11 @@ func (q *query) lines() []string {
 	if q.from.Is4() {
 		ip = "ip4"
 	}
-	lines := []string{fmt.Sprintf("ovs-appctl ofproto/trace %s %s", q.guest.Bridge, q.flow())}
+	lines := []string{"ovs-appctl ofproto/trace " + shellWord(q.guest.Bridge) + " " + shellWord(q.flow())}
 	if q.guest.PortKey != 0 {
-		lines = append(lines, fmt.Sprintf(`ovn-trace --ct=new %s 'inport == "%s" && eth.src == %s && eth.dst == %s && %s.src == %s && %s.dst == %s && ip.ttl == 64 && udp.src == 50000 && udp.dst == %d'`,
-			q.guest.Network, strings.ReplaceAll(q.guest.Port, "'", ""), q.guest.MACs[0], routerMAC, ip, q.from, ip, q.to, q.port))
+		packet := fmt.Sprintf("inport == %s && eth.src == %s && eth.dst == %s && %s.src == %s && %s.dst == %s && ip.ttl == 64 && udp.src == 50000 && udp.dst == %d",
+			ovnString(q.guest.Port), q.guest.MACs[0], routerMAC, ip, q.from, ip, q.to, q.port)
+		lines = append(lines, "ovn-trace --ct=new "+shellWord(q.guest.Network)+" "+shellWord(packet))
 	}
 	return lines
 }

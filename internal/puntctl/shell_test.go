@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package puntctl
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+)
+
+// A shell takes each value as it stands, whatever a tenant has put into it.
+func TestShellWord(t *testing.T) {
+	for _, value := range []string{
+		"", "tap0", "a b", "it's", "$(touch x)", "`id`", "a;b", "x';touch$IFS/tmp/y;'", `"`, `\`, "*", "~root", "-n", "a\\'b", "{a,b}", "é", "#",
+	} {
+		out, err := exec.Command("sh", "-c", "printf %s "+shellWord(value)).Output()
+		if err != nil || string(out) != value {
+			t.Errorf("%q: the shell has %q, %v", value, out, err)
+		}
+	}
+	if got := shellWord("a\x1b[31m\n"); strings.ContainsAny(got, "\x1b\n") {
+		t.Errorf("%q has control characters", got)
+	}
+}
+
+// No command that is to be pasted has a word that a tenant has written and a shell understands.
+func TestCommandsOfTenants(t *testing.T) {
+	const hostile = "x';touch$IFS/tmp/y;'"
+	d := &diagnosis{}
+	d.guests(&api.Status{}, &api.Guests{
+		Guests: []api.Guest{{
+			Port: hostile, Resolvers: []string{"169.254.169.254:53"},
+			DHCP: &api.DHCP{Row: "0b3c4d5e-0000-4000-8000-000000000001", DNSServer: "169.254.169.254", Routes: "{" + hostile + ",10.0.0.1}"},
+		}},
+		Unserved: []api.Unserved{{Interface: hostile, Port: hostile, Reason: "none"}},
+	})
+	q := &query{guest: &api.Guest{Bridge: "br-int", Network: hostile, Port: hostile, PortKey: 1, MACs: []string{"02:00:00:00:00:01"}}}
+	lines := q.lines() // of an invalid address, which is no matter here
+	for _, f := range d.Findings {
+		lines = append(lines, f.Commands...)
+	}
+	if len(lines) < 4 {
+		t.Fatalf("there are only %q", lines)
+	}
+	for _, line := range lines {
+		// The words, as a shell reads them: the commands themselves are not run.
+		out, err := exec.Command("sh", "-c", "set -f; for word in "+line+"; do printf '%s\\n' \"$word\"; done").Output()
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		for word := range strings.Lines(string(out)) {
+			if strings.HasPrefix(word, "touch") {
+				t.Errorf("%s: the shell reads %q", line, word)
+			}
+		}
+		if strings.Contains(line, "touch") && !strings.Contains(string(out), "touch$IFS") {
+			t.Errorf("%s: the shell reads %q", line, out)
+		}
+	}
+}
