@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -115,8 +116,8 @@ func testPackage(t *testing.T, c *chassis, debs map[string]string) {
 	t.Run("an upgrade under load", func(t *testing.T) {
 		c := c.of(t)
 		lost := c.load(func() { c.sh("dpkg --install 1.2.4.deb") })
-		if lost != "0" {
-			t.Errorf("%s queries lost", lost)
+		if lost > handOverLoss {
+			t.Errorf("%d queries lost, expected at most %d", lost, handOverLoss)
 		}
 		running("1.2.4")
 		if got := c.sh("tail -n 1 /etc/puntdns/Corefile"); got != "# ours" {
@@ -136,10 +137,10 @@ func testPackage(t *testing.T, c *chassis, debs map[string]string) {
 			c.eventually("systemctl show --value --property StatusText puntdns", "serving")
 		})
 		// So the load sees what is lost.
-		if lost == "0" {
-			t.Error("a plain restart has lost nothing")
+		if lost <= 2*handOverLoss {
+			t.Errorf("a plain restart has lost %d, so the load does not see losses", lost)
 		}
-		t.Logf("a plain restart loses %s queries of %d/s", lost, loadRate)
+		t.Logf("a plain restart loses %d queries of %d/s", lost, loadRate)
 		c.served()
 	})
 
@@ -148,8 +149,8 @@ func testPackage(t *testing.T, c *chassis, debs map[string]string) {
 		c.sh("cp /etc/puntdns/Corefile /tmp/right; echo 'wrong {' >/etc/puntdns/Corefile")
 		var out string
 		lost := c.load(func() { out = c.sh("dpkg --install 1.2.3.deb 2>&1") })
-		if lost != "0" || !strings.Contains(out, "the old one goes on") || !strings.Contains(out, "/etc/puntdns/Corefile:1") {
-			t.Errorf("%s queries lost, and this was said:\n%s", lost, out)
+		if lost != 0 || !strings.Contains(out, "the old one goes on") || !strings.Contains(out, "/etc/puntdns/Corefile:1") {
+			t.Errorf("%d queries lost, and this was said:\n%s", lost, out)
 		}
 		running("1.2.4")
 		c.sh("cp /tmp/right /etc/puntdns/Corefile; /usr/libexec/puntdns/restart")
@@ -208,14 +209,18 @@ func testPackage(t *testing.T, c *chassis, debs map[string]string) {
 	})
 }
 
-// loadRate is how many queries the guest asks a second.
-const loadRate = 500
+// loadRate is how many queries the guest asks a second, and handOverLoss how many may be lost on
+// their way in the two moments of an upgrade; a plain restart loses some 100.
+const (
+	loadRate     = 500
+	handOverLoss = 4
+)
 
 var queriesLost = regexp.MustCompile(`Queries lost: +(\d+)`)
 
 // load has the guest ask while f runs and for a moment before and after it, and returns how many
 // queries got no answer within a second. None is asked a second time.
-func (c *chassis) load(f func()) (lost string) {
+func (c *chassis) load(f func()) (lost int) {
 	c.t.Helper()
 	// It goes on asking however many are not answered.
 	c.sh(`
@@ -223,7 +228,7 @@ func (c *chassis) load(f func()) (lost string) {
 		echo "www.example A" >/tmp/queries
 		systemd-run --quiet --collect --unit load --property StandardOutput=file:/tmp/lost --property KillSignal=SIGINT \
 			ip netns exec vm dnsperf -s 169.254.169.254 -d /tmp/queries -Q ` + fmt.Sprint(loadRate) + ` -q 60000 -t 1 -l 600`)
-	time.Sleep(time.Second) // so that it asks already
+	c.eventually("ovs-ofctl -O OpenFlow15 dump-flows br-int table=200 | grep -q 'n_packets=[1-9]' && echo asks", "asks")
 	f()
 	time.Sleep(2 * time.Second) // so that what is lost is counted as such
 	c.sh("systemctl stop load")
@@ -233,5 +238,9 @@ func (c *chassis) load(f func()) (lost string) {
 		c.t.Fatalf("no result of dnsperf:\n%s", out)
 	}
 	c.t.Log(strings.Join(regexp.MustCompile(`Queries \w+: +\d+`).FindAllString(out, -1), ", "))
-	return m[1]
+	lost, err := strconv.Atoi(m[1])
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return lost
 }

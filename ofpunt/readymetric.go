@@ -19,13 +19,11 @@ func (c readyCollector) Describe(ch chan<- *prometheus.Desc) { ch <- metric.Desc
 
 // Collect implements prometheus.Collector.
 func (c readyCollector) Collect(ch chan<- prometheus.Metric) {
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
-	for name, b := range c.of.m {
+	for _, b := range c.of.all() {
 		ready := 0.
 		if b.whyNotReady() == "" {
 			ready = 1
 		}
-		ch <- prometheus.MustNewConstMetric(metric.DescReady, prometheus.GaugeValue, ready, name)
+		ch <- prometheus.MustNewConstMetric(metric.DescReady, prometheus.GaugeValue, ready, b.name)
 	}
 }

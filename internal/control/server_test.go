@@ -202,6 +202,7 @@ func TestSlowClients(t *testing.T) {
 // More connections than there is room for are told so, and there is room again when some end.
 func TestManyConnections(t *testing.T) {
 	r := newRig(t)
+	r.timeouts.header = time.Hour // they stay open on a machine that stalls, too
 	r.open()
 	var open []net.Conn
 	for range maxConnections {
@@ -345,9 +346,7 @@ func TestFeed(t *testing.T) {
 func TestFeedAllocatesNothing(t *testing.T) {
 	var f Feed[[4]uint64]
 	if n := testing.AllocsPerRun(100, func() {
-		if f.Wanted() {
-			f.Publish([4]uint64{})
-		}
+		f.Publish([4]uint64{})
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}

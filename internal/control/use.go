@@ -78,12 +78,17 @@ func (s *Server) end() {
 const retryTime = time.Second
 
 // waiting is a goroutine that waits for a path that another process has.
-type waiting struct{ cancel context.CancelFunc }
+type waiting struct {
+	cancel context.CancelFunc
+	// problem is what the log says last of why the path can't be opened, empty for that the other
+	// process has it. Server.mu guards it.
+	problem string
+}
 
 // await opens a path once it is free.
 func (s *Server) await(path string, logger Logger) *waiting {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &waiting{cancel}
+	w := &waiting{cancel: cancel}
 	go func() {
 		defer cancel()
 		t := time.NewTicker(retryTime)
@@ -114,12 +119,15 @@ func (s *Server) tryWaiting(w *waiting, path string, logger Logger) bool {
 	if errors.As(err, &held) {
 		return false
 	}
-	s.waiting = nil
 	if err != nil {
-		s.path = ""
-		logger.Warningf("Control socket: %v", err)
-		return true
+		// Such as a folder that the other process took along: it may come back.
+		if problem := err.Error(); problem != w.problem {
+			w.problem = problem
+			logger.Warningf("Control socket: it is tried again every %s: %v", retryTime, err)
+		}
+		return false
 	}
+	s.waiting = nil
 	s.socket = s.serve(l, path)
 	logger.Infof("Control socket: %s, the process before has gone", path)
 	return true

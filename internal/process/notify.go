@@ -13,8 +13,12 @@ import (
 // serving is the status of a process that serves: deploy/package/restart waits for this text.
 const serving = "serving"
 
-// statusInterval is how often the reasons are asked for.
-const statusInterval = 100 * time.Millisecond
+// How often the reasons are asked for: until the process serves for the first time, which a restart
+// waits for, and later.
+const (
+	startInterval  = 100 * time.Millisecond
+	statusInterval = time.Second
+)
 
 // TellStatus tells the service manager (sd_notify(3)) whether the process serves, and if not, why:
 // with STATUS= at each change, and with READY=1 whenever it begins to serve. notReady returns a
@@ -22,11 +26,12 @@ const statusInterval = 100 * time.Millisecond
 // without an event. TellStatus returns at the end of ctx, and at once if there is no service
 // manager. What can't be sent is sent again.
 func TellStatus(ctx context.Context, notReady func() []string) {
-	told := ""
+	told, interval := "", startInterval
 	for {
 		message := "STATUS=" + strings.Join(notReady(), "; ")
 		if message == "STATUS=" {
 			message = daemon.SdNotifyReady + "\nSTATUS=" + serving
+			interval = statusInterval
 		}
 		if message != told {
 			switch sent, err := daemon.SdNotify(false, message); {
@@ -40,7 +45,7 @@ func TellStatus(ctx context.Context, notReady func() []string) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(statusInterval):
+		case <-time.After(interval):
 		}
 	}
 }

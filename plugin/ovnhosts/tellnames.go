@@ -33,10 +33,10 @@ func (r *sourceSet) tellNames(_ context.Context, parameters url.Values) (any, er
 	word := parameters.Get("of")
 	out := &api.Names{Of: word, Networks: []api.NetworkNames{}}
 	seen := map[origin.Network]bool{} // two sources may read one database in different ways
-	for source, domain := range r.domains() {
-		n := namesOf{snapshot: source.Snapshot(), domain: domain, database: source.DNSDatabase()}
+	for _, of := range r.domains() {
+		n := namesOf{snapshot: of.source.Snapshot(), domain: of.domain, database: of.source.DNSDatabase()}
 		kind, networks, name := n.find(word)
-		if kind != "" {
+		if out.Kind == "" {
 			out.Kind = kind
 		}
 		for _, network := range networks {
@@ -55,14 +55,22 @@ func (r *sourceSet) tellNames(_ context.Context, parameters url.Values) (any, er
 	return out, nil
 }
 
-// domains returns the sources with the domain of their Corefile, empty for none.
-func (r *sourceSet) domains() map[*ovn.Source]string {
+// sourceDomain is a source with the domain of its Corefile, empty for none.
+type sourceDomain struct {
+	source *ovn.Source
+	domain string
+}
+
+// domains returns the sources in the order of what they are configured to read.
+func (r *sourceSet) domains() (all []sourceDomain) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make(map[*ovn.Source]string, len(r.uses))
-	for s, u := range r.uses {
-		all[s] = u.domain
+	for s := range r.uses {
+		all = append(all, sourceDomain{s, r.uses[s].domain})
 	}
+	slices.SortFunc(all, func(a, b sourceDomain) int {
+		return cmp.Compare(r.uses[a.source].config.Key(), r.uses[b.source].config.Key())
+	})
 	return all
 }
 
@@ -110,6 +118,9 @@ func (n *namesOf) find(word string) (kind string, networks []*ovn.Network, name 
 		if len(network.Sources(name, n.domain)) > 0 {
 			networks = append(networks, network)
 		}
+	}
+	if len(networks) == 0 {
+		return "", nil, ""
 	}
 	return ofName, networks, name
 }
