@@ -5,6 +5,7 @@ package ofpunt
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -51,8 +52,8 @@ func newExplainers(r *registry) *explainers {
 // effects says what an explanation changes.
 var effects = []string{
 	"nothing was sent to the guest, and nothing is stored in cache",
-	"log, audit, dnstap, errors and prometheus have not seen the query, and it counts against no limit of the guest",
-	"plugins of CoreDNS that have counters of their own, such as cache, template and forward, have counted it",
+	"log, audit, errors, prometheus and the plugin dnstap have not seen the query, and it counts against no limit of the guest",
+	"plugins of CoreDNS that have counters of their own, such as cache, template and forward, have counted it, and forward tells dnstap what it asks",
 }
 
 func badRequest(format string, args ...any) error {
@@ -117,8 +118,8 @@ func (e *explainers) explain(ctx context.Context, parameters url.Values) (any, e
 	}
 	select {
 	case <-e.turn:
-	case <-ctx.Done():
-		return nil, &control.Error{Status: http.StatusServiceUnavailable, Err: fmt.Errorf("another query is being explained; expected none, try again")}
+	default: // to wait would keep others from the control socket
+		return nil, &control.Error{Status: http.StatusServiceUnavailable, Err: errors.New("another query is being explained, or its plugins have not returned; expected none, try again")}
 	}
 	done := make(chan struct{})
 	close(done)
@@ -195,7 +196,11 @@ func (e *explainers) ask(ctx context.Context, w *wish, out *explanation) (return
 		q.mac = key.MAC
 		in.Regs[placement.RegInPort] = key.Port
 	}
-	return q.run(ctx, b, in)
+	returned, err = q.run(b, in)
+	if err == nil && b.current.Load() != srv {
+		err = &control.Error{Status: http.StatusServiceUnavailable, Err: errors.New("the Corefile was reloaded meanwhile; expected the same one, try again")}
+	}
+	return returned, err
 }
 
 // asking is the query of a guest whose address and server are chosen.
@@ -276,7 +281,7 @@ func (q *asking) message() ([]byte, error) {
 }
 
 // run has the chain answer, and tells what it has said.
-func (q *asking) run(ctx context.Context, b *bridge, in openflow.PacketIn) (returned <-chan struct{}, err error) {
+func (q *asking) run(b *bridge, in openflow.PacketIn) (returned <-chan struct{}, err error) {
 	message, err := q.message()
 	if err == nil {
 		in.Data, err = punt.QueryFrame(q.guest, q.mac, q.server, message)
@@ -290,7 +295,7 @@ func (q *asking) run(ctx context.Context, b *bridge, in openflow.PacketIn) (retu
 	begun := time.Now()
 	v := b.punts.Ask(q.srv.punts, &punt.Question{
 		In: in, TCP: q.tcp, Paused: q.srv.pause && !q.tcp, Answered: x.Answer,
-		Context: x.Context(&serverContext{context.WithoutCancel(ctx), q.srv}),
+		Context: x.Context(&serverContext{context.Background(), q.srv}),
 	})
 	go func() {
 		<-v.Done // until then the plugins have to know that nobody has asked
@@ -311,7 +316,7 @@ func (q *asking) tell(v *punt.Verdict, r explain.Report) {
 	canonical, _ := names.Canonical(strings.TrimSuffix(q.name, "."))
 	out.Without = q.srv.tellWithout(network, canonical, out.Question.Type, q.server, q.tcp)
 	switch {
-	case !v.Identified:
+	case !v.Identified || v.Origin.Port != "" && out.Guest.Port != "" && v.Origin.Port != out.Guest.Port:
 		out.find(api.CodeUnknownGuest, "the packet would not be known to be of this guest: the switch and the databases do not agree, which passes")
 		return
 	case !v.IsResolver:
@@ -395,8 +400,8 @@ func (q *asking) judge(v *punt.Verdict, r *explain.Report) {
 			out.find(f.Code, "%s", f.Text)
 		}
 	}
-	if fresh := contentOf(v); r.Cached != "" && r.Cached != fresh {
-		out.find(api.CodeCached, "the guest gets what is in cache: %s; a new query gets %s", r.Cached, fresh)
+	if r.Cached != r.Below {
+		out.find(api.CodeCached, "the guest gets what is in cache: %s; the plugins below cache say now: %s", r.Cached, r.Below)
 	}
 	if v.Fate.Reason == metric.ReasonNoBlock {
 		out.find(api.CodeNoBlock, "no server block takes the query")
@@ -419,30 +424,22 @@ func (q *asking) judge(v *punt.Verdict, r *explain.Report) {
 	}
 }
 
-// contentOf returns what a query gets on one line.
-func contentOf(v *punt.Verdict) string {
-	if v.Answer == nil {
-		return "no answer"
-	}
-	return explain.Content(v.Answer)
-}
-
 // judgeViews finds the views that do not match.
 func (q *asking) judgeViews(r *explain.Report) {
 	for _, v := range r.Views {
 		if v.Matches {
 			continue
 		}
-		var false_ []string
+		var unmet []string
 		for _, e := range v.Expressions {
 			if e.Value != "true" {
-				false_ = append(false_, e.Text+" is "+cmp.Or(e.Value, e.Err))
+				unmet = append(unmet, e.Text+" is "+cmp.Or(e.Value, e.Err))
 			}
 		}
 		for _, l := range v.Labels {
-			false_ = append(false_, fmt.Sprintf("%s is %q", l.Name, l.Value))
+			unmet = append(unmet, fmt.Sprintf("%s is %q", l.Name, l.Value))
 		}
-		q.out.find(api.CodeView, "view %s of block %s does not match: %s", v.Name, v.Block, strings.Join(false_, ", "))
+		q.out.find(api.CodeView, "view %s of block %s does not match: %s", v.Name, v.Block, strings.Join(unmet, ", "))
 	}
 }
 

@@ -71,15 +71,16 @@ func TestExplainedCache(t *testing.T) {
 		m.Answer = []dns.RR{a(r.Question[0].Name, last)}
 		_ = w.WriteMsg(m)
 	}))
-	explained := func() (cached string, answer *dns.Msg) {
+	explained := func() (cached, below string, answer *dns.Msg) {
 		e := explain.New()
 		defer e.End()
 		w := &recorder{}
 		s.ServeDNS(e.Context(context.WithValue(context.Background(), dnsserver.Key{}, s)), w, new(dns.Msg).SetQuestion("a.test.", dns.TypeA))
-		return e.Report().Cached, w.msg
+		r := e.Report()
+		return r.Cached, r.Below, w.msg
 	}
 	for range 2 {
-		if cached, m := explained(); cached != "" || explain.Content(m) != "NOERROR A 192.0.2.1" {
+		if cached, below, m := explained(); cached != "" || below != "" || explain.Content(m) != "NOERROR A 192.0.2.1" {
 			t.Fatalf("cached %q, answer %v", cached, m)
 		}
 	}
@@ -88,8 +89,8 @@ func TestExplainedCache(t *testing.T) {
 		t.Fatalf("an explanation was stored: %v", m)
 	}
 	last = 3
-	if cached, m := explained(); cached != "NOERROR A 192.0.2.2" || explain.Content(m) != "NOERROR A 192.0.2.3" {
-		t.Errorf("cached %q, answer %v", cached, m)
+	if cached, below, m := explained(); cached != "NOERROR A 192.0.2.2" || below != "NOERROR A 192.0.2.3" || explain.Content(m) != below {
+		t.Errorf("cached %q, below it %q, answer %v", cached, below, m)
 	}
 	if m := ask(s, "a.test."); explain.Content(m) != "NOERROR A 192.0.2.2" {
 		t.Errorf("an explanation has changed what is stored: %v", m)

@@ -42,11 +42,12 @@ type Explanation struct {
 	// has answered, nil for none.
 	block, view string
 	taken       bool
-	// cached is the Content of what *cache* has, empty for nothing.
-	cached    string
-	answered  *Step
-	truncated bool
-	err       error
+	// cached is the Content of what *cache* has, empty for nothing, and below that of what the
+	// plugins below it have said.
+	cached, below string
+	answered      *Step
+	truncated     bool
+	err           error
 }
 
 // Step is the part of one plugin in an explanation.
@@ -54,8 +55,8 @@ type Step struct {
 	of     *Explanation
 	parent *Step // nil for the root
 	plugin string
-	// begun and took are from the begin of the explanation, took without the time of nobody
-	// else; both are valid with those of the Explanation's lock.
+	// begun is when the plugin got the query, from the begin of the explanation on, and took its time
+	// with all behind it. The lock of the Explanation guards both.
 	begun, took time.Duration
 	ended, left bool
 	notes       []string
@@ -173,7 +174,7 @@ func (e *Explanation) Findf(code, format string, args ...any) {
 	})
 }
 
-// Leave notes a plugin that the query does not go through, since it is nobody's, and what there is to
+// Leave notes a plugin that an explained query goes past, and what there is to
 // say of it.
 func (s *Step) Leave(plugin string, notes ...string) {
 	left := s.of.begin(s, plugin)
@@ -202,8 +203,11 @@ func (s *Step) Try(v View) {
 	})
 }
 
-// Cached notes what *cache* has for the query: that is what the guest gets.
-func (s *Step) Cached(m *dns.Msg) { s.of.change(func() { s.of.cached = Content(m) }) }
+// Cached notes what *cache* has for the query, which the guest gets, and what the plugins below it
+// have said now.
+func (s *Step) Cached(m, below *dns.Msg) {
+	s.of.change(func() { s.of.cached, s.of.below = Content(m), Content(below) })
+}
 
 // Content returns what an answer says on one line, without TTLs and the order of its records.
 func Content(m *dns.Msg) string {
@@ -250,8 +254,9 @@ type Report struct {
 	// Taken is set if a block takes the query: Block, by View, which is empty for one without.
 	Taken       bool
 	Block, View string
-	// Cached is the Content of what *cache* has for the query, empty for nothing.
-	Cached string
+	// Cached is the Content of what *cache* has for the query, empty for nothing; Below that of what
+	// the plugins below it have said.
+	Cached, Below string
 	// Answered is the index in Steps of the one that has answered, -1 for none; Pending that of
 	// the last one that has not ended.
 	Answered, Pending int
@@ -280,7 +285,7 @@ func (e *Explanation) Report() Report {
 	defer e.mu.Unlock()
 	r := Report{
 		Notes: slices.Clone(e.root.notes), Views: slices.Clone(e.views), Findings: slices.Clone(e.findings),
-		Taken: e.taken, Block: e.block, View: e.view, Cached: e.cached, Answered: -1, Pending: -1, Truncated: e.truncated, Err: e.err,
+		Taken: e.taken, Block: e.block, View: e.view, Cached: e.cached, Below: e.below, Answered: -1, Pending: -1, Truncated: e.truncated, Err: e.err,
 	}
 	index := map[*Step]int{}
 	for i, s := range e.steps {

@@ -19,7 +19,7 @@ import (
 // nothing: it does not get to the plugins below. *cache* counts it, as a request and as a hit or a
 // miss.
 func (h *above) explain(ctx context.Context, x *explain.Step, w dns.ResponseWriter, r *dns.Msg) (int, error) {
-	look := &lookWriter{ResponseWriter: w}
+	look, below := &lookWriter{ResponseWriter: w}, &keepWriter{ResponseWriter: w}
 	q := &query{Context: ctx, ResponseWriter: look, cache: h.cache, looking: true}
 	o, _ := origin.FromContext(ctx)
 	switch {
@@ -27,6 +27,8 @@ func (h *above) explain(ctx context.Context, x *explain.Step, w dns.ResponseWrit
 		x.Leave("cache", "not for this name: the plugins below answer")
 	case o != nil && o.Lookup:
 		x.Leave("cache", "left out of a lookup that a plugin makes")
+	case h.cache.settings.refreshes:
+		x.Leave("cache", "not looked at, since a look may count towards prefetch and serve_stale: the plugins below answer")
 	default:
 		asked := r
 		if q.prefix != "" {
@@ -34,7 +36,6 @@ func (h *above) explain(ctx context.Context, x *explain.Step, w dns.ResponseWrit
 		}
 		_, _ = h.next.ServeDNS(q, q, asked) // what it writes is all that counts
 		if m := look.answer; m != nil {
-			x.Cached(m)
 			x.Leave("cache", "has an entry, which the guest gets: "+explain.Content(m)+lifeOf(m)+"; the plugins below say what a new query would get")
 		} else {
 			x.Leave("cache", "has no entry: the plugins below answer")
@@ -44,7 +45,23 @@ func (h *above) explain(ctx context.Context, x *explain.Step, w dns.ResponseWrit
 	if routed := cachekey.HandlerOf(ctx); routed != nil {
 		onward = routed
 	}
-	return plugin.NextOrFailure(name, onward, ctx, w, r)
+	code, err := plugin.NextOrFailure(name, onward, ctx, below, r)
+	if look.answer != nil && below.answer != nil {
+		x.Cached(look.answer, below.answer)
+	}
+	return code, err
+}
+
+// keepWriter keeps a copy of what passes.
+type keepWriter struct {
+	dns.ResponseWriter
+	answer *dns.Msg
+}
+
+// WriteMsg implements dns.ResponseWriter.
+func (w *keepWriter) WriteMsg(m *dns.Msg) error {
+	w.answer = m.Copy() // the plugins above may change it
+	return w.ResponseWriter.WriteMsg(m)
 }
 
 // lookWriter keeps an answer.

@@ -88,19 +88,7 @@ func (n *namesOf) find(word string) (kind string, networks []*ovn.Network, name 
 		return "", slices.Collect(n.snapshot.Networks()), ""
 	}
 	if p := n.snapshot.PortByName(word); p != nil {
-		scope := n.snapshot.RouterScope(p.Network)
-		if scope.Own == nil {
-			scope = n.snapshot.SwitchScope(p.Network)
-		}
-		if scope.Own == nil {
-			return "", nil, ""
-		}
-		for _, id := range scope.Networks() {
-			if network := n.snapshot.Network(id); network != nil {
-				networks = append(networks, network)
-			}
-		}
-		return ofPort, networks, ""
+		return ofPort, n.reachable(p), ""
 	}
 	for network := range n.snapshot.Networks() {
 		if network.Name == word || network.ID.String() == word {
@@ -123,6 +111,23 @@ func (n *namesOf) find(word string) (kind string, networks []*ovn.Network, name 
 		return "", nil, ""
 	}
 	return ofName, networks, name
+}
+
+// reachable returns the networks whose names a guest may ask for.
+func (n *namesOf) reachable(p *ovn.Port) (networks []*ovn.Network) {
+	scope := n.snapshot.RouterScope(p.Network)
+	if scope.Own == nil {
+		scope = n.snapshot.SwitchScope(p.Network)
+	}
+	if scope.Own == nil {
+		return nil
+	}
+	for _, id := range scope.Networks() {
+		if network := n.snapshot.Network(id); network != nil {
+			networks = append(networks, network)
+		}
+	}
+	return networks
 }
 
 // tell tells the names of a network that were asked for.
