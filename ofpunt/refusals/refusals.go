@@ -50,14 +50,17 @@ const (
 	// maxGuests is how many guests are kept at a time, more than half of the guests of a large
 	// chassis. Others are only known to exist.
 	maxGuests = 1024
+	// maxKept is how many of them are left by the line about those without one, the busiest. The
+	// rest of the room is for guests that were not refused anything before.
+	maxKept = maxGuests / 2
 )
 
 // Ledger has what was refused and not logged. A guest gets one line in a [Period] at most, and
-// all guests together get maxLines and one more, which counts those without a line. The zero
-// value is empty. It is safe for concurrent use.
+// all guests together get maxLines and one more, which counts those without a line. What was
+// refused is told once, in either. The zero value is empty. It is safe for concurrent use.
 type Ledger struct {
 	mu sync.Mutex // guards what follows
-	// guests are those with something to log, or a line within the last period.
+	// guests are those with something to log, or that a line told of within the last period.
 	guests map[Guest]*account
 	// unnamed counts what was refused to guests that found no room.
 	unnamed uint64
@@ -68,10 +71,15 @@ type Ledger struct {
 	summed bool
 }
 
-// account is what one guest was refused since its last line.
+// account is what one guest was refused.
 type account struct {
+	// counts are what no line has told yet.
 	counts [kinds]uint64
-	logged time.Time // zero for never
+	// waited is what lines about further ports have told since the last line of the guest.
+	waited uint64
+	// logged is when the guest had its last line, and summed when it was last among the further
+	// ports; zero for never.
+	logged, summed time.Time
 }
 
 func (a *account) total() (n uint64) {
@@ -80,6 +88,9 @@ func (a *account) total() (n uint64) {
 	}
 	return n
 }
+
+// rank is what the guest was refused since its last line: who is refused for long gets a line too.
+func (a *account) rank() uint64 { return a.waited + a.total() }
 
 // Add takes note that a guest was refused n packets, queries or connections. It does not block
 // for long, and allocates for the first of a guest only.
@@ -124,7 +135,7 @@ func (l *Ledger) Lines(now time.Time) (lines []string) {
 	}
 	if (len(due) > 0 || l.unnamed > 0) && !l.summed {
 		l.summed = true
-		lines = append(lines, l.sum(due))
+		lines = append(lines, l.sum(due, now))
 	}
 	return lines
 }
@@ -133,15 +144,16 @@ func (l *Ledger) Lines(now time.Time) (lines []string) {
 // whom there is nothing to log.
 func (l *Ledger) due(now time.Time) (due []Guest) {
 	for g, a := range l.guests {
-		switch old := a.logged.IsZero() || now.Sub(a.logged) >= Period; {
-		case old && a.total() > 0:
+		switch {
+		case now.Sub(a.logged) < Period: // it has had its line
+		case a.total() > 0:
 			due = append(due, g)
-		case old:
+		case now.Sub(a.summed) >= Period:
 			delete(l.guests, g)
 		}
 	}
 	slices.SortFunc(due, func(a, b Guest) int {
-		return cmp.Or(cmp.Compare(l.guests[b].total(), l.guests[a].total()), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Switch, b.Switch))
+		return cmp.Or(cmp.Compare(l.guests[b].rank(), l.guests[a].rank()), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Switch, b.Switch))
 	})
 	return due
 }
@@ -157,16 +169,24 @@ func line(g Guest, a *account) string {
 	return fmt.Sprintf("port %q of switch %q was refused %s", g.Port, g.Switch, strings.Join(refused, ", "))
 }
 
-// sum is the line about guests that have none of their own.
-func (l *Ledger) sum(due []Guest) string {
-	refused := l.unnamed
-	for _, g := range due {
-		refused += l.guests[g].total()
+// sum is the line about guests that have none of their own, the busiest first. Of guests it leaves
+// maxKept, so that there is room for others.
+func (l *Ledger) sum(due []Guest, now time.Time) string {
+	refused, more := l.unnamed, ""
+	if l.unnamed > 0 {
+		more = "at least "
 	}
 	l.unnamed = 0
-	more := ""
-	if len(l.guests) >= maxGuests {
-		more = "at least "
+	for _, g := range due {
+		a := l.guests[g]
+		refused += a.total()
+		*a = account{waited: a.rank(), logged: a.logged, summed: now}
+	}
+	for _, g := range slices.Backward(due) {
+		if len(l.guests) <= maxKept {
+			break
+		}
+		delete(l.guests, g)
 	}
 	return fmt.Sprintf("%s%d further ports were refused %d packets, queries or connections, the log names %d a minute", more, len(due), refused, maxLines)
 }

@@ -106,6 +106,54 @@ func TestGuestsAreBounded(t *testing.T) {
 	}
 }
 
+// Guests that were refused something once, and those that go on, leave room for one that comes later.
+func TestLateGuestIsNamed(t *testing.T) {
+	for name, again := range map[string]int{"ten others go on": 10, "all others go on": 1100} {
+		t.Run(name, func(t *testing.T) {
+			var l refusals.Ledger
+			refuse := func(guests int) {
+				for i := range guests {
+					l.Add(refusals.Guest{Port: fmt.Sprint("vm", i)}, refusals.Rate, 100)
+				}
+			}
+			refuse(1100)
+			l.Lines(start)
+			for minute := 1; minute <= 20; minute++ {
+				l.Add(refusals.Guest{Port: "late"}, refusals.Rate, 1_000_000)
+				refuse(again)
+				lines := l.Lines(start.Add(time.Duration(minute) * time.Minute))
+				if len(lines) == 0 || lines[0] != `port "late" of switch "" was refused 1000000 packets over rate` {
+					t.Fatalf("minute %d: %q", minute, lines)
+				}
+			}
+		})
+	}
+}
+
+// What was refused is told once, by the line of the guest or that about further ports.
+func TestToldOnce(t *testing.T) {
+	var l refusals.Ledger
+	told := func(minute int) (all uint64) {
+		for _, line := range l.Lines(start.Add(time.Duration(minute) * time.Minute)) {
+			_, what, _ := strings.Cut(line, " refused ")
+			n := uint64(0)
+			if _, err := fmt.Sscan(what, &n); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			all += n
+		}
+		return all
+	}
+	for minute, guests := range []int{2000, 25, 0, 12, 12, 0} {
+		for i := range guests {
+			l.Add(refusals.Guest{Port: fmt.Sprint("vm", i)}, refusals.Rate, 3)
+		}
+		if got, want := told(minute), uint64(3*guests); got != want {
+			t.Errorf("minute %d: the lines tell of %d packets, want %d", minute, got, want)
+		}
+	}
+}
+
 // Readers, workers and the session use one ledger.
 func TestConcurrent(t *testing.T) {
 	var (
