@@ -16,18 +16,22 @@ import (
 // does, and no more often than once a second, or in twenty times the time that it took: on a node
 // with thousands of guests it is some megabytes.
 type hitCounter struct {
-	// turn has its one mark while nobody asks; who has taken it has last and next.
+	// turn has its one mark while nobody asks; who has taken it has what follows.
 	turn chan struct{}
-	last *flowHits
+	// last is what the switch has told, and err why it has not: nil for each other. They are of
+	// that connection and of the flows with that cookie.
+	last   *flowHits
+	err    error
+	conn   *openflow.Conn
+	cookie uint64
 	// next is when the switch may be asked again.
 	next time.Time
 }
 
 // flowHits is what the switch has told at a time. It is immutable.
 type flowHits struct {
-	at     time.Time
-	cookie uint64
-	flows  []openflow.FlowStats
+	at    time.Time
+	flows []openflow.FlowStats
 	// says is what the switch says of itself.
 	says openflow.Description
 }
@@ -60,22 +64,21 @@ func (b *bridge) count(ctx context.Context) (*flowHits, error) {
 	if conn == nil || told == nil || told.flows.Cookie == 0 {
 		return nil, errNoFlows
 	}
-	begun := time.Now()
-	if c.last != nil && c.last.cookie == told.flows.Cookie && begun.Before(c.next) {
-		return c.last, nil
+	begun, cookie := time.Now(), told.flows.Cookie
+	if c.conn == conn && c.cookie == cookie && begun.Before(c.next) {
+		return c.last, c.err
 	}
-	all, err := conn.FlowStats(ctx, openflow.FlowStatsRequest{Table: openflow.TableAll, Cookie: told.flows.Cookie, CookieMask: ^uint64(0)})
+	all, err := conn.FlowStats(ctx, openflow.FlowStatsRequest{Table: openflow.TableAll, Cookie: cookie, CookieMask: ^uint64(0)})
 	var says openflow.Description
 	if err == nil {
 		says, err = conn.Description(ctx)
 	}
 	took := time.Since(begun)
-	if c.next = begun.Add(max(minCountTime, countFactor*took)); err != nil {
-		c.last = nil
-		return nil, sayHang(err)
+	c.next, c.conn, c.cookie = begun.Add(max(minCountTime, countFactor*took)), conn, cookie
+	if c.last, c.err = nil, sayHang(err); err == nil {
+		c.last = &flowHits{begun.Add(took), all, says}
 	}
-	c.last = &flowHits{begun.Add(took), told.flows.Cookie, all, says}
-	return c.last, nil
+	return c.last, c.err
 }
 
 // isPunt and isPassed report whether a flow is the punt, or what a packet that is not punted meets

@@ -4,15 +4,21 @@ package ofpunt
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"iter"
 	"net/netip"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
 // installed returns the flows of a plan as the switch tells them, each with one packet.
@@ -83,5 +89,80 @@ func TestCountWithoutSwitch(t *testing.T) {
 	cancel()
 	if _, err := b.count(ctx); err == nil {
 		t.Error("somebody else asks")
+	}
+}
+
+// The switch is asked once a second at most, whether it tells its counters or not, and at once by
+// another connection or of other flows. One who gives up does not spoil it for others.
+func TestCountIsKept(t *testing.T) {
+	const multipart, flowStats, refusal = 18, 1, 1
+	for _, refuses := range []bool{false, true} {
+		t.Run(fmt.Sprintf("refuses %v", refuses), func(t *testing.T) {
+			b := &bridge{hits: newHitCounter()}
+			var asked atomic.Int64
+			connect := func() {
+				conn, peer := punttest.Connect(t)
+				var served sync.WaitGroup
+				served.Go(func() { _ = conn.Serve(openflow.Handler{}) }) // until it is closed
+				served.Go(func() {
+					for m := make([]byte, 1<<16); ; {
+						n, err := peer.Read(m)
+						if err != nil {
+							return
+						}
+						punttest.Each(m[:n], func(typ uint8, xid uint32) {
+							if typ != multipart {
+								return
+							}
+							kind := binary.BigEndian.Uint16(m[8:])
+							reply := punttest.Message(multipart+1, xid, append(slices.Clone(m[8:10]), make([]byte, 6+1056)...))
+							if kind == flowStats {
+								asked.Add(1)
+								reply = punttest.Message(multipart+1, xid, append(slices.Clone(m[8:10]), make([]byte, 6)...))
+								if refuses {
+									reply = punttest.Message(refusal, xid, append([]byte{0, 1, 0, 5}, m[:n]...))
+								}
+							}
+							_, _ = peer.Write(reply) // a connection that is gone has no answer
+						})
+					}
+				})
+				t.Cleanup(func() { conn.Close(); peer.Close(); served.Wait() })
+				b.conn.Store(conn)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ask := func(what string, want int64) {
+				t.Helper()
+				got, err := (&teller{bridge: b}).count(ctx)
+				var refused *openflow.SwitchError
+				if errors.As(err, &refused) != refuses || (err != nil) != refuses || (got == nil) != refuses {
+					t.Errorf("%s: %v, %v", what, got, err)
+				}
+				if n := asked.Load(); n != want {
+					t.Errorf("%s: the switch was asked %d times, want %d", what, n, want)
+				}
+			}
+			connect()
+			b.told.Store(&sessionState{flows: flows.State{Cookie: 1}})
+			begun := time.Now()
+			ask("the first", 1)
+			if wait := b.hits.next.Sub(begun); wait < minCountTime {
+				t.Errorf("the switch may be asked again after %s, want %s at least", wait, minCountTime)
+			}
+			b.hits.next = time.Now().Add(time.Hour)
+			ask("at once", 1)
+			b.hits.next = time.Now()
+			ask("later", 2)
+			b.hits.next = time.Now().Add(time.Hour)
+			b.told.Store(&sessionState{flows: flows.State{Cookie: 2}})
+			ask("other flows", 3)
+			b.hits.next = time.Now().Add(time.Hour)
+			connect()
+			ask("another connection", 4)
+			b.hits.next = time.Now()
+			cancel()
+			ask("one who gives up", 5)
+		})
 	}
 }

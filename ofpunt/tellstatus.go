@@ -181,9 +181,10 @@ func (t *teller) flows(counted *flowHits, err error) (f api.Flows) {
 	return f
 }
 
-// count returns what the switch has counted, within countTimeout.
+// count returns what the switch has counted, within countTimeout. It does not end with an operator
+// who gives up: others are told the same.
 func (t *teller) count(ctx context.Context) (*flowHits, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, countTimeout, errors.New("the switch has not told its counters in "+countTimeout.String()))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), countTimeout, errors.New("the switch has not told its counters in "+countTimeout.String()))
 	defer cancel()
 	return t.bridge.count(ctx)
 }
