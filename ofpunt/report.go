@@ -66,11 +66,15 @@ func (r *reporter) report(c flows.Report) {
 		r.infof("the punt is installed again")
 	case flows.ProbeTook:
 		metric.ProbeDuration.WithLabelValues(r.name).Observe(c.Time.Seconds())
-		metric.LeaseRenewed.WithLabelValues(r.name).SetToCurrentTime()
+		if r.options.Lease == 0 {
+			metric.LeaseRenewed.WithLabelValues(r.name).SetToCurrentTime()
+		}
 	case flows.ProbeMissed:
 		r.warningf("a probe through the switch did not come back in %s, the punt is not renewed", c.Beat)
 	case flows.ProbesBack:
 		r.infof("probes come back again")
+	case flows.Renewed:
+		metric.LeaseRenewed.WithLabelValues(r.name).SetToCurrentTime()
 	case flows.RenewFailed:
 		r.warningf("renewing the punt: %v", c.Err)
 	case flows.MetersRefused:

@@ -200,6 +200,8 @@ func (rec *Reconciler) step(events []Event) (r request, retry bool, err error) {
 			case renew:
 				if err := rec.renew(&c.Punt); err != nil {
 					rec.report(RenewFailed{err})
+				} else {
+					rec.report(Renewed{})
 				}
 			case withdrawn:
 			default:

@@ -125,6 +125,9 @@ func TestProbeToken(t *testing.T) {
 	if r.ProbeBack(token); !came() {
 		t.Error("the right token does not count")
 	}
+	if !slices.Contains(*reports, flows.Report(flows.Renewed{})) {
+		t.Errorf("reports %v, want a renewal", *reports)
+	}
 	if s := r.State(); s.Cookie != before.Cookie || !s.Leased.After(before.Leased) || !s.Probed.Equal(s.Leased) {
 		t.Errorf("after the probe: %+v, before: %+v", s, before)
 	}
@@ -174,6 +177,39 @@ func TestRenewFails(t *testing.T) {
 	*reports, c.writeErr = nil, openflow.ErrQueueFull
 	if err := r.Handle(t.Context()); err != nil || !slices.Contains(*reports, flows.Report(flows.RenewFailed{Err: openflow.ErrQueueFull})) {
 		t.Errorf("reports %v, %v", *reports, err)
+	}
+}
+
+// A probe that comes back does not say by itself that the punt is renewed.
+func TestProbeWithoutRenewal(t *testing.T) {
+	forGood := wanted()
+	forGood.Want.Service.Lease = 0
+	for name, tt := range map[string]struct {
+		event  flows.Event
+		refuse error
+	}{
+		"a punt for good":       {event: forGood},
+		"flows to be withdrawn": {event: flows.Withdraw{}},
+		"a renewal that fails":  {event: wanted(), refuse: openflow.ErrQueueFull},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, c, reports := placed(t)
+			if err := r.Handle(t.Context(), flows.Beat{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Handle(t.Context(), tt.event); err != nil {
+				t.Fatal(err)
+			}
+			r.ProbeBack(probed(t, c))
+			c.writeErr = tt.refuse
+			if err := r.Handle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			took := slices.ContainsFunc(*reports, func(r flows.Report) bool { _, ok := r.(flows.ProbeTook); return ok })
+			if !took || slices.Contains(*reports, flows.Report(flows.Renewed{})) {
+				t.Errorf("reports %v, want a probe that took some time, and no renewal", *reports)
+			}
+		})
 	}
 }
 

@@ -55,7 +55,8 @@ type (
 		ByGuest map[GuestKey]uint64
 		ByLimit map[string]uint64
 	}
-	// RenewFailed: the renewal of the punt could not be sent.
+	// Renewed: the renewal of the punt was sent. RenewFailed: it could not be.
+	Renewed     struct{}
 	RenewFailed struct{ Err error }
 )
 
@@ -76,4 +77,5 @@ func (MetersRefused) command()  {}
 func (MetersShort) command()    {}
 func (MetersEnforced) command() {}
 func (Dropped) command()        {}
+func (Renewed) command()        {}
 func (RenewFailed) command()    {}
