@@ -43,6 +43,11 @@ func (o *bridgeOptions) ownAddresses(snapshot *ovn.Snapshot, p *ovn.Port) (all [
 	return all
 }
 
+// isAddressless reports whether a guest with that logical port has no resolver address.
+func (o *bridgeOptions) isAddressless(snapshot *ovn.Snapshot, p *ovn.Port) bool {
+	return o.perGuest() && len(o.Addresses)+len(o.ownAddresses(snapshot, p)) == 0
+}
+
 // guestList collects the guests of a snapshot.
 type guestList struct {
 	options  *bridgeOptions

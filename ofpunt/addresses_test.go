@@ -165,6 +165,24 @@ func TestOwnAddresses(t *testing.T) {
 	})
 }
 
+// An interface is told that it has no resolver address if that is so for its own port, whatever the
+// others are told.
+func TestWhyUnservedAddressless(t *testing.T) {
+	x := newTenants(t, func(o *bridgeOptions) { o.DHCP = true })
+	const all = "[9.9.9.9:53 10.0.0.53:53] []"
+	x.awaits("10 "+all, "11 "+all, "20 "+all, "21 "+all, `"bare" 2`)
+	snapshot := x.server.source.Snapshot()
+	session := &sessionState{withoutAddress: listGuests(&x.server.options, x.view, snapshot).withoutAddress}
+	told := guestTeller{teller: teller{bridge: &bridge{name: "br-tenants"}, srv: x.server, session: session, view: x.view}, snapshot: snapshot}
+	const moment, none = "it was plugged a moment ago", "it has no resolver address: the databases give it none (address dhcp)"
+	for port, want := range map[string]string{"red-a": moment, "blue-b": moment, "bare-a": none} {
+		reason, expected := told.whyUnserved(&vswitch.Interface{Name: "tap", IfaceID: port, OFPort: 99})
+		if reason != want || expected != (want == moment) {
+			t.Errorf("%s: %q, expected %v; want %q", port, reason, expected, want)
+		}
+	}
+}
+
 // Each of the properties gives its own addresses, and with others none is given twice.
 func TestOwnAddressesOfOptions(t *testing.T) {
 	for _, tt := range []struct {

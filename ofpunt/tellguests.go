@@ -268,7 +268,7 @@ func (t *guestTeller) whyUnserved(i *vswitch.Interface) (reason string, expected
 		return "it was plugged a moment ago", true
 	}
 	if p := t.snapshot.PortByName(i.IfaceID); p != nil && (p.Local || t.srv.options.Placement != placement.OVN) {
-		if countAddressless(t.session.withoutAddress) > 0 {
+		if t.srv.options.isAddressless(t.snapshot, p) {
 			return "it has no resolver address: the databases give it none (address " + t.srv.options.perGuestWords() + ")", false
 		}
 		return "it was plugged a moment ago", true
