@@ -99,9 +99,10 @@ func (s *server) compile(blocks []*block) error {
 			for _, a := range s.options.Addresses {
 				h.resolvers = append(h.resolvers, a.Addr())
 			}
+			h.transfers = !s.options.hijack() && c.Handler("transfer") != nil
 			s.recursive = s.recursive || h.recursive
+			s.transfers = s.transfers || h.transfers
 		}
-		s.transfers = s.transfers || c.Handler("transfer") != nil
 	}
 	for _, b := range blocks {
 		explainViews(b)

@@ -21,6 +21,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt"
 
 	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/file"
 	_ "github.com/coredns/coredns/plugin/hosts"
 	_ "github.com/coredns/coredns/plugin/log"
 	_ "github.com/coredns/coredns/plugin/loop"
@@ -37,7 +38,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	directives := []string{"ofpunt", "metadata", "bind", "errors", "log", "audit", "unknown", "tsig", "rewrite", "ovnhosts", "transfer", "cache", "template", "hosts", "loop", "forward", "whoami", "view"}
+	directives := []string{"ofpunt", "metadata", "bind", "errors", "log", "audit", "unknown", "tsig", "rewrite", "ovnhosts", "transfer", "cache", "template", "hosts", "file", "loop", "forward", "whoami", "view"}
 	if err := dnsserver.SetDirectives(directives); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

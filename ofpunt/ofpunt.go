@@ -84,7 +84,8 @@ var log = clog.NewWithPlugin(name)
 
 // Handler stands first in the chain of a server block with ofpunt. It distinguishes the
 // guest's own question from the lookups of plugins, and gives the plugins behind it
-// metadata, the metric of durations, and readiness. It answers nothing itself.
+// metadata, the metric of durations, and readiness. It answers nothing itself, but refuses zone
+// transfers in a block without the plugin for them.
 type Handler struct {
 	Next plugin.Handler
 
@@ -93,6 +94,10 @@ type Handler struct {
 	// recursive is set where the block sends on what it does not know, so that its
 	// answers have RA. The punt server sets it before the first query.
 	recursive bool
+	// transfers is set where the block has transfer: other blocks refuse zone transfers. It is
+	// not in hijack mode, as transfer answers over TCP only, which is not punted there. The punt
+	// server sets it before the first query.
+	transfers bool
 	// resolvers are the resolver addresses that the Corefile names for all guests. The punt server
 	// sets them before the first query.
 	resolvers []netip.Addr
@@ -125,6 +130,10 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	}
 	if !h.beyond {
 		x.SetRecursive(h.recursive)
+	}
+	if !h.transfers && isTransfer(r) {
+		x.RefuseTransfer()
+		return dns.RcodeSuccess, nil // there is no more to write
 	}
 	code, err := plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	if explained != nil {

@@ -16,7 +16,7 @@ import (
 //
 // There is an outcome where there is log or prometheus, an unobserved before each run of plugins
 // that tell of queries, and the others, which are of package tenantcache, where there is cache.
-// wrapplugins.go wraps each forward and tsig, and hijack.go adds the
+// wrapplugins.go wraps each forward and tsig, and puts a noTransfers behind transfer, and hijack.go adds the
 // end of the chain.
 func insertOwnHandlers(plugins []plugin.Plugin, o tenantcache.Options) []plugin.Plugin {
 	names := make([]string, len(plugins))

@@ -8,10 +8,12 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/forward"
+	"github.com/coredns/coredns/plugin/transfer"
 	"github.com/coredns/coredns/plugin/tsig"
 )
 
-// wrapPlugins wraps each forward of configs in a loopGuard, and each tsig in a tsigOfBlock.
+// wrapPlugins wraps each forward of configs in a loopGuard, and each tsig in a tsigOfBlock. Behind
+// each transfer it puts a noTransfers.
 func wrapPlugins(configs []*dnsserver.Config) {
 	for _, c := range configs {
 		// The zones of one block share the slice.
@@ -23,6 +25,9 @@ func wrapPlugins(configs []*dnsserver.Config) {
 					return &loopGuard{Forward: h, upstreams: upstreamsOf(h)}
 				case *tsig.TSIGServer:
 					return &tsigOfBlock{h, c.TsigSecret}
+				case *transfer.Transfer:
+					h.Next = &noTransfers{h.Next}
+					return h
 				default:
 					return h
 				}

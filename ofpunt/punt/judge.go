@@ -41,11 +41,7 @@ func (x *Exchange) judge() bool {
 	// An EDNS version that is not known comes first: the server answers BADVERS.
 	if o := r.IsEdns0(); o == nil || o.Version() == 0 {
 		if rcode, reason := refusedQuestion(r.Question[0], x.server.Transfers); reason != "" {
-			if x.server.hijack() && x.ovnOwned() {
-				x.replyError(rcode, metric.Refused, reason)
-			} else {
-				x.refuse(rcode, reason)
-			}
+			x.refuseQuestion(rcode, reason)
 			return false
 		}
 	}
@@ -53,6 +49,19 @@ func (x *Exchange) judge() bool {
 	x.ready.Store(true)
 	return true
 }
+
+// refuseQuestion refuses a question that is none for a chain.
+func (x *Exchange) refuseQuestion(rcode int, reason string) {
+	if x.server.hijack() && x.ovnOwned() {
+		x.replyError(rcode, metric.Refused, reason)
+		return
+	}
+	x.refuse(rcode, reason)
+}
+
+// RefuseTransfer refuses a zone transfer that has come to a chain without a plugin for it, as it is
+// refused before the chains where none has one.
+func (x *Exchange) RefuseTransfer() { x.refuseQuestion(dns.RcodeRefused, metric.ReasonTransfer) }
 
 // ovnOwned reports whether OVN owns the name of the question: such a query never leaves the
 // node, even if nobody here takes its type, its class or its version of EDNS.

@@ -95,7 +95,7 @@ const (
 
 // refusedQuestion tells how a question is refused that is none for a chain, and the
 // reason, which is empty for all others. The errors are those of BIND 9.18. Transfers
-// are left to a plugin if there is one for them.
+// are left to the chains if one of them has a plugin for them.
 func refusedQuestion(q dns.Question, transfers bool) (rcode int, reason string) {
 	switch q.Qclass {
 	case dns.ClassANY, dns.ClassNONE:

@@ -75,7 +75,8 @@ type Config struct {
 	// DropOverload is set if a query over these limits gets no answer, in the place of
 	// SERVFAIL.
 	DropOverload bool
-	// Recursive is set if a chain offers recursion; Transfers if one does zone transfers.
+	// Recursive is set if a chain offers recursion; Transfers if one does zone transfers,
+	// which the others then refuse by Exchange.RefuseTransfer.
 	Recursive, Transfers bool
 	// FromMemory is set if no chain blocks over a name that Find finds. Find looks a name up
 	// in the databases, and leaves what it has found to the chain. The name is fully
