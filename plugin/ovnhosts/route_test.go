@@ -19,6 +19,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
 )
 
 // outside is the next plugin: it has some names and denies all others for long.
@@ -282,6 +283,41 @@ func TestAnswersByItself(t *testing.T) {
 		}
 		if h.Answers(&origin.Origin{Hijacked: true}, tt.qname) {
 			t.Errorf("%q: %s is answered for somebody without a network", tt.fall, tt.qname)
+		}
+	}
+}
+
+// forwarding is a forwarder of one zone of one network.
+type forwarding struct{ zone, network string }
+
+func (f forwarding) Forwards(n *ovn.Network, qname string, _ uint16) bool {
+	return n.Name == f.network && dns.IsSubDomain(f.zone, qname)
+}
+
+// A forwarded name is answered here: over the limits its query must not go on to the server that the
+// guest has asked, where a private zone's name would leave the node.
+func TestAnswersForwarded(t *testing.T) {
+	tests := []struct {
+		forwards, qname string
+		want            bool
+	}{
+		{"red", "www.corp.example.", true},
+		{"red", "vm1.", true},
+		{"red", "www.example.com.", false},
+		{"blue", "www.corp.example.", false},
+	}
+	for _, fall := range []string{"fallthrough", "fallthrough ."} {
+		h := open(t, " domain example.org\n "+fall)
+		red := &origin.Origin{Network: h.source.Snapshot().NetworkByName("red").ID, Port: "red-vm1", Hijacked: true}
+		for _, tt := range tests {
+			h.forwarder = forwarding{"corp.example.", tt.forwards}
+			if got := h.Answers(red, tt.qname); got != tt.want {
+				t.Errorf("%s: %s while %s forwards: got %v", fall, tt.qname, tt.forwards, got)
+			}
+		}
+		h.Zones, h.forwarder = []string{"example.org."}, forwarding{"corp.example.", "red"}
+		if !h.Answers(red, "www.corp.example.") || h.Answers(red, "www.example.com.") {
+			t.Errorf("%s: with a zone of its own it answers www.corp.example %v, www.example.com %v", fall, h.Answers(red, "www.corp.example."), h.Answers(red, "www.example.com."))
 		}
 	}
 }
