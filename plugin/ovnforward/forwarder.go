@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// readTimeout is how long a server has for its answer.
+	// readTimeout is how long a server has to take a connection, and how long for its answer then.
 	readTimeout = 2 * time.Second
 	// lastAttempt is when no server is asked any more, after the first was: the last attempt is
 	// over before the punt server answers itself, at 4.5 s.
@@ -146,8 +146,11 @@ func (u *upstream) exchange(ctx context.Context, state *request.Request) (*dns.M
 	return m, nil
 }
 
-// connect asks the server once, by one protocol.
+// connect asks the server once, by one protocol. Package proxy bounds the time for the answer by
+// readTimeout, but waits up to 30 s for a connection over TCP if its context does not end before.
 func (u *upstream) connect(ctx context.Context, state *request.Request, o proxy.Options) (*dns.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	for {
 		m, _, _, err := u.proxy.Connect(ctx, *state, o)
 		switch {

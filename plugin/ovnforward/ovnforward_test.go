@@ -93,24 +93,29 @@ func TestTCP(t *testing.T) {
 // The next server is asked if one does not answer, and nobody else if none does.
 func TestServers(t *testing.T) {
 	up := newNameserver(t, "192.0.2.1")
-	dead := silent(t)
-	r := newRig(t, ports(up.AddrPort, dead)+"\n max_servers 2\n max_zones 5")
+	dead, noConnection := silent(t), deaf(t)
+	r := newRig(t, ports(up.AddrPort, dead, noConnection)+"\n max_servers 2\n max_zones 5")
 	wrong := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), up.Port()) // the node's, and not allowed
 	r.forward("red", fmt.Sprintf("a=%[1]s,%[2]s;b=%[1]s;c=%[3]s,%[2]s;d=%[3]s,%[3]s;e=ns1;f=%[2]s", dead, up, wrong))
-	r.forward("blue", fmt.Sprintf("a=%s,%s,%s", wrong, dead, up))
+	r.forward("blue", fmt.Sprintf("a=%s,%s,%s;b=%s,%[3]s", wrong, dead, up, noConnection))
 	edns := func(qname string) *dns.Msg { return new(dns.Msg).SetQuestion(qname, dns.TypeA).SetEdns0(1232, false) }
-	for _, tt := range []struct{ name, who, qname, want string }{
-		{"the second answers", "red", "a.", "NOERROR 192.0.2.1"},
-		{"none answers", "red", "b.", "SERVFAIL EDE 22"},
-		{"the first may not be asked", "red", "c.", "NOERROR 192.0.2.1"},
-		{"none may be asked", "red", "d.", "SERVFAIL EDE 22"},
-		{"none can be read", "red", "e.", "SERVFAIL EDE 22"},
-		{"a zone over the limit", "red", "f.", "SERVFAIL EDE 22"},
-		{"a server over the limit", "blue", "a.", "SERVFAIL EDE 22"},
+	for _, tt := range []struct {
+		name, who, qname string
+		tcp              bool
+		want             string
+	}{
+		{"the second answers", "red", "a.", false, "NOERROR 192.0.2.1"},
+		{"none answers", "red", "b.", false, "SERVFAIL EDE 22"},
+		{"the first may not be asked", "red", "c.", false, "NOERROR 192.0.2.1"},
+		{"none may be asked", "red", "d.", false, "SERVFAIL EDE 22"},
+		{"none can be read", "red", "e.", false, "SERVFAIL EDE 22"},
+		{"a zone over the limit", "red", "f.", false, "SERVFAIL EDE 22"},
+		{"a server over the limit", "blue", "a.", false, "SERVFAIL EDE 22"},
+		{"the first takes no connection", "blue", "b.", true, "NOERROR 192.0.2.1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := r.send(r.as(tt.who), edns(tt.qname), false); got != tt.want {
+			if got := r.send(r.as(tt.who), edns(tt.qname), tt.tcp); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})

@@ -4,11 +4,13 @@ package ovnforward
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -212,6 +214,34 @@ func silent(t testing.TB) netip.AddrPort {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return netip.MustParseAddrPort(c.LocalAddr().String())
+}
+
+// deaf is a server that takes no connection over TCP, and does not refuse any either: nobody accepts
+// the one that its queue has room for, and the kernel drops the SYN of another.
+func deaf(t testing.TB) netip.AddrPort {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(at.(*syscall.SockaddrInet4).Port))
+	for range 16 {
+		c, err := net.DialTimeout("tcp4", server.String(), 100*time.Millisecond)
+		if err != nil {
+			return server
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	t.Fatal("the queue of a listener is never full")
+	return server
 }
 
 // asked is how many queries have come, over UDP and TCP.
