@@ -69,6 +69,9 @@ type Asker struct {
 	Origin *origin.Origin
 	// Unread is set while Scope lacks networks that are still to be read: no name can be denied.
 	Unread bool
+	// Forwards reports whether the asker's network has named servers for a name that Scope does
+	// not have: a plugin behind this one asks them. The name is in lower case. Nil for none.
+	Forwards func(qname string, qtype uint16) bool
 }
 
 // Question is one query, and what is known of its name.

@@ -12,12 +12,17 @@ import (
 
 // explainRoute says why a question is not answered here, or denied.
 func (p *Policy) explainRoute(x *explain.Step, q *Question, to route) {
-	switch to {
-	case toNext:
+	forwards := q.Asker.forwards(q.State.Name(), q.State.QType())
+	switch {
+	case to == toNext && forwards:
+		x.Notef("not known: the network has named servers for it, which ovnforward asks")
+	case to == toNextUnlessDenied && forwards:
+		x.Notef("not known: the network has named servers for it, which ovnforward asks, but if they deny the name, the answer is from here: there are names of the guest below it")
+	case to == toNext:
 		x.Notef("not known, and fallthrough covers the name: the next plugin is asked")
-	case toNextUnlessDenied:
+	case to == toNextUnlessDenied:
 		x.Notef("not known: the next plugin is asked, but if that denies the name, the answer is from here")
-	case toHere:
+	default:
 		why := "fallthrough does not cover the name"
 		if p.Fall.Through(q.State.Name()) {
 			why = "it is in the guest's own domain " + q.Asker.Domain + ", or there are names of the guest below it, and fallthrough without zones keeps those here"

@@ -22,7 +22,9 @@ const (
 	toNextUnlessDenied
 )
 
-// route decides by the property fallthrough. With zones, all names in one of these go to
+// route decides by the property fallthrough, but for names that the asker's network forwards: those
+// go to the next plugin in any case. Their servers do not know of the asker's names, so they can't
+// deny a name that has some of these below it. With zones, all names in one of these go to
 // the next plugin. Without zones, names of the asker's own domain, and names that have
 // others of the asker below them, stay here. A denial from elsewhere would be cached for as long
 // as its SOA says, while the name may be created meanwhile; and the denial of a name with
@@ -32,6 +34,11 @@ const (
 func (p *Policy) route(a *Asker, qname string, qtype uint16) route {
 	own := names.Under(qname, a.Domain)
 	switch {
+	case a.forwards(qname, qtype):
+		if p.above(a, qname) {
+			return toNextUnlessDenied
+		}
+		return toNext
 	case !p.Fall.Through(qname):
 		return toHere
 	case isOfParent(a, qname, qtype):
@@ -46,6 +53,11 @@ func (p *Policy) route(a *Asker, qname string, qtype uint16) route {
 	// A row www.example.org says nothing of the MX records of example.org, nor of the
 	// DNSSEC keys of org, without which a resolver that validates would fail for all of it.
 	return toNextUnlessDenied
+}
+
+// forwards reports whether the asker's network has named servers for a name.
+func (a *Asker) forwards(qname string, qtype uint16) bool {
+	return a.Forwards != nil && a.Forwards(qname, qtype)
 }
 
 // above reports whether a name has no records, but other names of the asker below it.

@@ -26,6 +26,7 @@ import (
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
 const name = "ovnhosts"
@@ -115,15 +116,9 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	if !a.unread {
 		h.unread.isRead(a.scope.Own, h.config.Log)
 	}
-	if !found && h.forwards(a.scope.Own, qname, state.QType()) {
-		if x := explain.Of(ctx); x != nil {
-			x.Notef("not known: the network has named servers for it, which ovnforward asks")
-		}
-		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
-	}
 	return h.Answer(ctx, self, h.Next, authority.Question{
 		State: state, Zones: h.Zones, Zone: zone, Known: known, Found: found, Time: snapshot.Time,
-		Asker: authority.Asker{Scope: a.scope.Scope, Domain: a.domain, Origin: a.origin, Unread: a.unread},
+		Asker: authority.Asker{Scope: a.scope.Scope, Domain: a.domain, Origin: a.origin, Unread: a.unread, Forwards: h.forwardsOf(a.scope.Own, known, found)},
 	})
 }
 
@@ -136,6 +131,15 @@ type forwarder interface {
 // forwards reports whether the forwarder of the block takes a name that the network does not have.
 func (h *Handler) forwards(n *ovn.Network, qname string, qtype uint16) bool {
 	return h.forwarder != nil && h.forwarder.Forwards(n, qname, qtype)
+}
+
+// forwardsOf returns forwards for the names of one question, nil if it does not come to that: what it
+// returns is allocated, and an answer of a network's own need not pay for that.
+func (h *Handler) forwardsOf(n *ovn.Network, known names.Answer, found bool) func(qname string, qtype uint16) bool {
+	if h.forwarder == nil || found && known.RRs.Alias() == "" {
+		return nil
+	}
+	return func(qname string, qtype uint16) bool { return h.forwards(n, qname, qtype) }
 }
 
 // noDefaultSwitch says why there is no default switch.

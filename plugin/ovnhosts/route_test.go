@@ -294,6 +294,29 @@ func (f forwarding) Forwards(n *ovn.Network, qname string, _ uint16) bool {
 	return n.Name == f.network && dns.IsSubDomain(f.zone, qname)
 }
 
+// What the network does not have goes to the servers that it has named, whatever falls through. They
+// do not deny what has names of OVN below it.
+func TestRouteForwarded(t *testing.T) {
+	for _, fall := range []string{"", "fallthrough", "fallthrough example.com"} {
+		h := open(t, " domain example.org\n ttl 42\n "+fall)
+		h.Next = plugin.HandlerFunc(outside)
+		for _, tt := range []struct{ name, zone, qname, qtype, want string }{
+			{"known", "internal.", "db.internal.", "AAAA", "NOERROR aa 42 fd00::21"},
+			{"not known", "internal.", "missing.internal.", "A", fromOutside},
+			{"above others", "internal.", "internal.", "A", "NOERROR aa ra SOA internal. 5"},
+			{"above others, another type", "internal.", "apps.internal.", "MX", "NOERROR aa ra SOA internal. 5"},
+			{"above others, and there", "internal.org.", "internal.org.", "MX", "NOERROR ra 300 1 mx.example."},
+			{"own domain", "example.org.", "missing.example.org.", "A", fromOutside},
+			{"own domain itself", "example.org.", "example.org.", "A", "NOERROR aa ra SOA example.org. 5"},
+		} {
+			h.forwarder = forwarding{tt.zone, "red"}
+			if got := answered(t, h, context.Background(), tt.qname, tt.qtype); got != tt.want {
+				t.Errorf("%q: %s: %s, want %s", fall, tt.name, got, tt.want)
+			}
+		}
+	}
+}
+
 // A forwarded name is answered here: over the limits its query must not go on to the server that the
 // guest has asked, where a private zone's name would leave the node.
 func TestAnswersForwarded(t *testing.T) {

@@ -42,6 +42,7 @@ func openRRs(t testing.TB, input string) *Handler {
 			"dns-cname/loop2.example.org", "loop1.example.org",
 			"dns-cname/self.example.org", "self.example.org",
 			"dns-cname/*.loop.example.org", "x.y.loop.example.org",
+			"dns-cname/forwarded.example.org", "www.corp.example.org",
 			"dns-cname/again.example.org", "again.outside.test",
 			"dns-cname/refused.example.org", "refused.test",
 			"dns-cname/failed.example.org", "fails.outside.test",
@@ -87,7 +88,7 @@ func chain(t testing.TB, ctx context.Context, h *Handler) context.Context {
 	return context.WithValue(ctx, dnsserver.LoopKey{}, 0)
 }
 
-// beyond is the next plugin, which has names of outside.test.
+// beyond is the next plugin, which has names of outside.test, and forwards corp.example.org.
 func beyond(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	m := new(dns.Msg).SetReply(r)
 	switch q := r.Question[0]; {
@@ -97,6 +98,8 @@ func beyond(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 		m.Ns = []dns.RR{test.SOA("outside.test. 300 IN SOA ns.outside.test. mail.outside.test. 1 1800 900 604800 300")}
 	case q.Name == "again.outside.test.": // a rewrite, say
 		m.Answer = []dns.RR{test.CNAME("again.outside.test. 300 IN CNAME vm1.example.org.")}
+	case q.Name == "www.corp.example.org." && q.Qtype == dns.TypeA: // a server of the network
+		m.Answer = []dns.RR{test.A("www.corp.example.org. 300 IN A 192.0.2.2")}
 	case q.Name == "fails.outside.test.":
 		return dns.RcodeServerFailure, nil
 	case strings.HasSuffix(q.Name, "outside.test."):
@@ -229,10 +232,15 @@ func TestServeRRs(t *testing.T) {
 			[]string{`NOERROR aa`, "refused.example.org. 42 IN CNAME refused.test."}, nil,
 			[]string{`NXDOMAIN aa`, "refused.example.org. 42 IN CNAME refused.test.", "ns test. SOA"},
 		},
+		{
+			"a name that the network forwards", "forwarded.example.org.", "A",
+			[]string{`NOERROR aa`, "forwarded.example.org. 42 IN CNAME www.corp.example.org.", "www.corp.example.org. 300 IN A 192.0.2.2"},
+			[]string{`NOERROR aa`, "forwarded.example.org. 42 IN CNAME www.corp.example.org."}, nil,
+		},
 	}
 	through, alone := openRRs(t, " fallthrough"), openRRs(t, "")
 	for _, h := range []*Handler{through, alone} {
-		h.Next = plugin.HandlerFunc(beyond)
+		h.Next, h.forwarder = plugin.HandlerFunc(beyond), forwarding{"corp.example.org.", "red"}
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -242,7 +250,7 @@ func TestServeRRs(t *testing.T) {
 					switch {
 					case h == alone && tt.alone != nil:
 						want, how = tt.alone, "no fallthrough"
-					case h == through && !rd && tt.noRD != nil:
+					case !rd && tt.noRD != nil:
 						want = tt.noRD
 					}
 					for _, punted := range []bool{false, true} {
