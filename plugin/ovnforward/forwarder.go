@@ -49,6 +49,9 @@ func (*forwarder) Name() string { return Name }
 
 // ServeDNS implements plugin.Handler. Nobody else is asked if no server answers.
 func (f *forwarder) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	if isRepeated(ctx) {
+		return f.handler.breakLoop(ctx, w, r)
+	}
 	state := request.Request{W: w, Req: withoutOptions(r)}
 	m, outcome := f.ask(ctx, &state)
 	if x := explain.Of(ctx); x != nil {

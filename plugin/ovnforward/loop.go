@@ -24,25 +24,32 @@ const maxRepeats = 8
 
 // exchange is what is asked of an origin.Exchange, where that knows it.
 type exchange interface {
+	// InFlightOfGuest returns how many queries of the guest are in flight, this one among them.
+	InFlightOfGuest() int64
 	// RepeatsOfGuest returns how many other queries of the guest with the question are in flight.
 	RepeatsOfGuest() int
 	// SetLooped says that the query is one of a loop.
 	SetLooped()
 }
 
-// wouldLoop reports whether a query for a zone comes from one of the servers of the zone.
-func wouldLoop(ctx context.Context, o *origin.Origin, s *ovn.Snapshot, z *ovn.Forward) bool {
+// isServer reports whether a query for a zone comes from one of the servers of the zone.
+func isServer(o *origin.Origin, s *ovn.Snapshot, z *ovn.Forward) bool {
 	if o == nil {
 		return false
 	}
-	if p := s.PortByName(o.Port); p != nil && slices.ContainsFunc(z.Servers, func(server netip.AddrPort) bool {
+	p := s.PortByName(o.Port)
+	return p != nil && slices.ContainsFunc(z.Servers, func(server netip.AddrPort) bool {
 		return slices.Contains(p.Addresses, server.Addr())
-	}) {
-		return true
-	}
+	})
+}
+
+// isRepeated reports whether too many queries of the guest with the question are in flight. Those
+// that *cache* has answered are no loop: so it is asked below *cache*.
+func isRepeated(ctx context.Context) bool {
 	x, _ := origin.ExchangeFromContext(ctx)
 	e, ok := x.(exchange)
-	return ok && e.RepeatsOfGuest() >= maxRepeats
+	// To count the repeats takes a look at all queries in flight.
+	return ok && e.InFlightOfGuest() > maxRepeats && e.RepeatsOfGuest() >= maxRepeats
 }
 
 // breakLoop ends a query that would loop: in hijack mode it goes on to the server that the guest

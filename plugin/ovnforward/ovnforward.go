@@ -88,7 +88,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		return dns.RcodeNotImplemented, nil
 	case class != dns.ClassINET && class != dns.ClassANY, qtype == dns.TypeAXFR, qtype == dns.TypeIXFR:
 		return dns.RcodeRefused, nil
-	case wouldLoop(ctx, o, snapshot, z):
+	case isServer(o, snapshot, z):
 		return h.breakLoop(ctx, w, r)
 	}
 	f := &forwarder{handler: h, zone: z}

@@ -259,7 +259,33 @@ func TestLoop(t *testing.T) {
 			if got != tt.want || x.looped != tt.looped {
 				t.Errorf("%q, looped %v, want %q, %v", got, x.looped, tt.want, tt.looped)
 			}
+			if x.counted && tt.repeats < maxRepeats {
+				t.Error("the repeats are counted where there are too few queries for that many")
+			}
 		})
+	}
+}
+
+// However often a guest repeats its question, that is no loop as long as *cache* answers.
+func TestRepeatedFromCache(t *testing.T) {
+	up := newNameserver(t, "192.0.2.1")
+	r := newRig(t, ports(up.AddrPort))
+	r.forward("red", "corp.example="+up.String())
+	r.throughCache = true
+	cached := false
+	r.Next = plugin.HandlerFunc(func(ctx context.Context, w dns.ResponseWriter, m *dns.Msg) (int, error) {
+		if cached {
+			return dns.RcodeSuccess, w.WriteMsg(new(dns.Msg).SetReply(m))
+		}
+		return cachekey.HandlerOf(ctx).ServeDNS(ctx, w, m)
+	})
+	for _, want := range []string{"none, SERVFAIL", "NOERROR"} {
+		x := &exchangeStub{repeats: maxRepeats}
+		ctx := context.WithValue(r.as("red"), origin.ExchangeKey{}, origin.Exchange(x))
+		if got := r.send(ctx, new(dns.Msg).SetQuestion("www.corp.example.", dns.TypeA), false); got != want || x.looped == cached {
+			t.Errorf("cached %v: %q, looped %v, want %q", cached, got, x.looped, want)
+		}
+		cached = true
 	}
 }
 
@@ -276,11 +302,13 @@ func mustOrigin(t *testing.T, ctx context.Context) *origin.Origin {
 type exchangeStub struct {
 	origin.Exchange
 	repeats int
-	looped  bool
+	// counted is set by RepeatsOfGuest.
+	counted, looped bool
 }
 
-func (x *exchangeStub) RepeatsOfGuest() int { return x.repeats }
-func (x *exchangeStub) SetLooped()          { x.looped = true }
+func (x *exchangeStub) InFlightOfGuest() int64 { return int64(x.repeats) + 1 }
+func (x *exchangeStub) RepeatsOfGuest() int    { x.counted = true; return x.repeats }
+func (x *exchangeStub) SetLooped()             { x.looped = true }
 
 // resumer is set by Resume.
 type resumer bool
