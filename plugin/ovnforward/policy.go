@@ -27,10 +27,10 @@ const (
 	reasonUnusable  reason = "unusable"  // no unicast address, or one of a link
 	reasonResolver  reason = "resolver"  // where guests ask
 	reasonDenied    reason = "denied"    // by deny
-	reasonPort      reason = "port"      // neither 53 nor in ports
 	reasonNode      reason = "node"      // an address of the node, and not in allow by itself
 	reasonConnected reason = "connected" // in a network of the node, and not in allow as such
 	reasonSpecial   reason = "special"   // private or for special purposes, and not in allow
+	reasonPort      reason = "port"      // neither 53 nor in ports
 )
 
 // defaultPort is the port that every server may have.

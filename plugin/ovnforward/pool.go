@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxFails is how many health checks have to fail in a row until a server is down.
-	maxFails = 2
+	// maxFails is how many health checks may fail in a row: with the next one a server is down.
+	maxFails = 1
 	// checkInterval is that of health checks. A server is checked from when it does not answer
 	// until it does.
 	checkInterval = 500 * time.Millisecond

@@ -107,6 +107,24 @@ func TestPool(t *testing.T) {
 	goleak.VerifyNone(t, ignore)
 }
 
+// Two health checks that fail in a row are enough for a server to be down.
+func TestDown(t *testing.T) {
+	p := newPool(1)
+	defer p.close()
+	u := p.acquire(silent(t))
+	defer u.release()
+	u.failed()
+	wait(t, func() string {
+		if n := u.proxy.Fails(); n < 2 {
+			return fmt.Sprintf("%d failed checks", n)
+		}
+		return ""
+	})
+	if !u.isDown() {
+		t.Errorf("a server is up after %d failed checks", u.proxy.Fails())
+	}
+}
+
 // Servers come and go while they are asked for, and nothing is left.
 func TestPoolRace(t *testing.T) {
 	ignore := goleak.IgnoreCurrent()

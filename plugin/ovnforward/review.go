@@ -20,7 +20,7 @@ const (
 
 // reasons are all that a server may be refused for.
 var reasons = []reason{
-	reasonUnusable, reasonResolver, reasonDenied, reasonPort, reasonNode, reasonConnected, reasonSpecial, reasonZones, reasonServers,
+	reasonZones, reasonServers, reasonUnusable, reasonResolver, reasonDenied, reasonNode, reasonConnected, reasonSpecial, reasonPort,
 }
 
 const (
