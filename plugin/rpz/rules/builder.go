@@ -122,6 +122,10 @@ func (b *Builder) ruleRecords(group []dns.RR) []dns.RR {
 				b.bad([]dns.RR{rr}, "expected class IN")
 				continue
 			}
+			if !hasData(rr) {
+				b.bad([]dns.RR{rr}, "the record has no data, or half of it")
+				continue
+			}
 			rest = append(rest, rr)
 		}
 	}

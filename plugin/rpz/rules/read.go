@@ -3,6 +3,7 @@
 package rules
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/miekg/dns"
@@ -11,22 +12,36 @@ import (
 // defaultTTL is that of records in a file without $TTL, in seconds, before the first TTL.
 const defaultTTL = 300
 
-// Read reads the rules of a zone from a master file (RFC 1035, section 5). $INCLUDE is refused.
-// Errors have the line, and file, unless that is empty.
+// Read reads the rules of a zone from a master file (RFC 1035, section 5). $INCLUDE is refused, and
+// so is a file whose last line has no newline: it may be the half of one. Errors have the line, and
+// file, unless that is empty.
 func Read(r io.Reader, origin, file string) (*Rules, error) {
 	b, err := NewBuilder(origin)
 	if err != nil {
 		return nil, err
 	}
+	e := &ending{file: r}
+	err = b.readFrom(e, origin, file)
+	if e.torn() {
+		if file != "" {
+			file += ": "
+		}
+		return nil, fmt.Errorf("%sline %d: the file ends in the middle of a line, expected a newline", file, e.line)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b.Rules()
+}
+
+// readFrom adds the records of a master file.
+func (b *Builder) readFrom(r io.Reader, origin, file string) error {
 	p := dns.NewZoneParser(r, origin, file)
 	p.SetDefaultTTL(defaultTTL)
 	for rr, ok := p.Next(); ok; rr, ok = p.Next() {
 		if err := b.Add(rr); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := p.Err(); err != nil {
-		return nil, err
-	}
-	return b.Rules()
+	return p.Err()
 }

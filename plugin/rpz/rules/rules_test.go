@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -202,6 +203,7 @@ func TestBadRules(t *testing.T) {
 		{"DNAME", "x.example DNAME y.example.", "expected no NS, DNAME or SOA"},
 		{"another zone", "x.example. A 192.0.2.1", "expected a name in the zone"},
 		{"another class", "x.example CH TXT x", "expected class IN"},
+		{"TXT and a blank", "x.example TXT ", "x.example.rpz. TXT: the record has no data"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := read(t, tt.line+"\n").Stats
@@ -222,7 +224,15 @@ func TestBadZones(t *testing.T) {
 		{"two CNAMEs", head + "x CNAME y.\nx CNAME z.\n", "a CNAME record and another record"},
 		{"two actions", head + "x CNAME .\ny CNAME .\nx CNAME *.\n", "a CNAME record and another record"},
 		{"of an address", head + "32.1.2.0.192.rpz-ip CNAME .\n32.1.2.0.192.rpz-ip A 192.0.2.1\n", "a CNAME record and another record"},
-		{"half a line", head + "x CNAME .\ny CNA", "rpz.zone: dns: "},
+		{"half a line", head + "x CNAME .\ny CNA", "rpz.zone: line 5: the file ends in the middle of a line"},
+		{"half a target", head + "x CNAME rpz-pass", "rpz.zone: line 4: the file ends in the middle of a line"},
+		{"half a comment", head + "x CNAME .\n; an", "rpz.zone: line 5: the file ends in the middle of a line"},
+		{"A without data", head + "x CNAME .\ny A\n", `rpz.zone: dns: unexpected newline: "\n" at line: 5:`},
+		{"AAAA without data", head + "x AAAA\n", "unexpected newline"},
+		{"CNAME without data", head + "x CNAME\n", "unexpected newline"},
+		{"MX without data", head + "x MX\n", "unexpected newline"},
+		{"TXT without data", head + "x TXT\n", "unexpected newline"},
+		{"CAA without data", head + "x CAA\n", "unexpected newline"},
 		{"include", head + "$INCLUDE other\n", "$INCLUDE directive not allowed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -238,6 +248,54 @@ func TestBadZones(t *testing.T) {
 	}
 	if _, err := rules.NewBuilder("."); err == nil {
 		t.Error("the root is taken for the name of a zone")
+	}
+}
+
+// A transfer may have records without RDATA, or with half of it, which package dns unpacks.
+func TestRecordsWithoutData(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		data   string // RDATA
+		rrtype uint16
+		rules  int
+	}{
+		{"A", "", dns.TypeA, 0},
+		{"AAAA", "", dns.TypeAAAA, 0},
+		{"CNAME", "", dns.TypeCNAME, 0},
+		{"TXT", "", dns.TypeTXT, 0},
+		{"MX", "", dns.TypeMX, 0},
+		{"half of MX", "\x00\x0a", dns.TypeMX, 0},
+		{"half of SRV", "\x00\x0a\x00\x00", dns.TypeSRV, 0},
+		{"HTTPS", "", dns.TypeHTTPS, 0},
+		{"all of MX", "\x00\x0a\x00", dns.TypeMX, 1},
+		{"all of HTTPS", "\x00\x01\x00", dns.TypeHTTPS, 1},
+		{"all of TXT", "\x00", dns.TypeTXT, 1},
+		{"APL, which may be empty", "", dns.TypeAPL, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := dns.RR_Header{Name: "x.rpz.", Rrtype: tt.rrtype, Class: dns.ClassINET, Rdlength: uint16(len(tt.data))}
+			rr, _, err := dns.UnpackRRWithHeader(h, []byte(tt.data), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := rules.NewBuilder("rpz.")
+			if err != nil {
+				t.Fatal(err)
+			}
+			soa, _ := dns.NewRR("rpz. 60 SOA ns.rpz. hostmaster.rpz. 7 3600 600 86400 60")
+			for _, rr := range []dns.RR{soa, rr} {
+				if err := b.Add(rr); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := b.Rules()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := r.Stats; s.Names != tt.rules || s.Bad != 1-tt.rules {
+				t.Errorf("%+v, want %d rules", s, tt.rules)
+			}
+		})
 	}
 }
 
@@ -404,6 +462,9 @@ func BenchmarkRead(b *testing.B) {
 func FuzzRead(f *testing.F) {
 	f.Add(head+"bad.example CNAME .\n*.bad.example A 192.0.2.1\n", "x.bad.example.")
 	f.Add(head+"32.1.2.0.192.rpz-ip CNAME *.garden.\n128.zz.1.rpz-ip TXT a\n", "a.")
+	f.Add(head+"www.example A\n", "www.example.")
+	f.Add(head+"www.example TXT \nwww.example MX\n", "www.example.")
+	f.Add(head+"www.example CNAME rpz-pass", "www.example.")
 	f.Add(head+"a\\.b A 192.0.2.1\n@ A 192.0.2.1\n* CNAME .\n", `a\.b.`)
 	f.Fuzz(func(t *testing.T, text, asked string) {
 		if strings.Contains(strings.ToUpper(text), "$GENERATE") {
@@ -422,8 +483,11 @@ func FuzzRead(f *testing.F) {
 			if p != 0 {
 				n.Trigger(wildcard, by)
 			}
-			if p.Action() == rules.Local && len(r.Records(p, asked, 5)) == 0 {
-				t.Error("local data without a record")
+			if p.Action() == rules.Local {
+				records := r.Records(p, asked, 5)
+				if len(records) == 0 || slices.ContainsFunc(records, lacksData) {
+					t.Errorf("local data %v", records)
+				}
 			}
 		}
 		for _, a := range []string{"192.0.2.1", "2001:db8::1"} {
@@ -433,6 +497,23 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// lacksData reports whether a record is without data that its type has.
+func lacksData(rr dns.RR) bool {
+	switch rr := rr.(type) {
+	case *dns.A:
+		return len(rr.A) == 0
+	case *dns.AAAA:
+		return len(rr.AAAA) == 0
+	case *dns.CNAME:
+		return rr.Target == ""
+	case *dns.MX:
+		return rr.Mx == ""
+	case *dns.TXT:
+		return len(rr.Txt) == 0
+	}
+	return false
 }
 
 // FuzzTrigger takes any owner for that of a rule, in the words of whoever wrote it. A rule for a

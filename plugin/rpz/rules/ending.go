@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// ending reads a file, and a blank line behind it. Without one dns.ZoneParser takes a last record
+// without RDATA, as those of dynamic updates (RFC 2136) are; a line before another it refuses.
+type ending struct {
+	file io.Reader
+	// line counts those that have begun, from 1.
+	line int
+	// half is set while the last byte read is not a newline.
+	half bool
+	// over is set when the blank line was read.
+	over bool
+}
+
+func (e *ending) Read(p []byte) (int, error) {
+	if e.over {
+		return 0, io.EOF
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	n, err := e.file.Read(p)
+	if n > 0 {
+		if !e.half {
+			e.line++
+		}
+		e.half = p[n-1] != '\n'
+		e.line += bytes.Count(p[:n-1], []byte("\n"))
+		if errors.Is(err, io.EOF) {
+			err = nil // the next call has it again
+		}
+		return n, err
+	}
+	if errors.Is(err, io.EOF) {
+		e.over = true
+		p[0] = '\n'
+		return 1, nil
+	}
+	return n, err
+}
+
+// torn reports whether the file was read to its end, and that is within a line.
+func (e *ending) torn() bool { return e.over && e.half }
