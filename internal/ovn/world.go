@@ -134,7 +134,7 @@ func (w *world) bad(text string) {
 func (w *world) reporter(database, table string, id ovsdb.UUID) names.Report {
 	return func(where, value string, err error) {
 		of := ""
-		if value != "" { // else it is the name that is wrong
+		if value != "" { // else it is the name that is wrong, or there is none
 			of = fmt.Sprintf(": value %.80q", value)
 		}
 		w.bad(fmt.Sprintf("%s: %s %s: %.80q%s skipped: %v", database, table, id, where, of, err))

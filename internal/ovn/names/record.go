@@ -11,7 +11,7 @@ import (
 )
 
 // Report is called for each value that can't be read: where it stands, the value,
-// and why. An empty value is for a name that can't be read itself.
+// and why. An empty value is for a name that can't be read itself, and for itself.
 type Report func(where, value string, err error)
 
 var errAddressForName = errors.New("expected a domain name, not an address")

@@ -32,6 +32,7 @@ var (
 	errRRText    = fmt.Errorf("expected at most %d bytes", maxRRText)
 	errRRs       = fmt.Errorf("expected at most %d records", maxRRs)
 	errRDATA     = fmt.Errorf("expected at most %d bytes of RDATA", maxRDATA)
+	errEmptyRR   = errors.New("the value is empty, expected the RDATA of one record a line")
 	errNoRR      = errors.New("expected the RDATA of one record")
 	errAliases   = errors.New("expected one CNAME record (RFC 2181, section 10.1)")
 	errAliasRoot = errors.New("expected a target below the root")
@@ -56,10 +57,15 @@ func parseRRKey(key string) (rrtype uint16, name string, err error) {
 
 // parseRRs reads a value: the RDATA of one record a line, in the presentation format of
 // RFC 1035, section 5.1. It keeps the order. A line that it can't read it reports and leaves
-// out, and all of them if they are over the bounds, or more than one CNAME record.
+// out, and all of them if they are over the bounds, or more than one CNAME record. It reports a
+// value without any line too.
 func parseRRs(key string, rrtype uint16, value string, bad Report) []dns.RR {
 	if len(value) > maxRRText {
 		bad(key, value, errRRText)
+		return nil
+	}
+	if strings.TrimSpace(value) == "" {
+		bad(key, "", errEmptyRR)
 		return nil
 	}
 	var all []dns.RR

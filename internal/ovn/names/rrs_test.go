@@ -62,6 +62,8 @@ func TestParseRRs(t *testing.T) {
 		{"RFC 3597", "dns-mx/a", `\# 5 000a 016200`, []string{"10 b."}, nil},
 
 		{"a bad line beside a good one", "dns-mx/a", "ten b\n20 c", []string{"20 c."}, errAny},
+		{"an empty value", "dns-mx/a", "", nil, errEmptyRR},
+		{"nothing but empty lines", "dns-txt/a", " \n\r\n", nil, errEmptyRR},
 		{"nothing but a comment", "dns-mx/a", "; none", nil, errAny},
 		{"a comment for TXT", "dns-txt/a", ";", nil, errNoRR},
 		{"a whole record", "dns-mx/a", "a. 300 IN MX 10 b", nil, errAny},
@@ -95,7 +97,7 @@ func TestParseRRs(t *testing.T) {
 			}
 			var bad error
 			rrs := parseRRs(tt.key, rrtype, tt.value, func(where, value string, err error) {
-				if where != tt.key || value == "" || bad != nil {
+				if where != tt.key || (value == "") != errors.Is(err, errEmptyRR) || bad != nil {
 					t.Errorf("reported %q %q", where, value)
 				}
 				bad = err
