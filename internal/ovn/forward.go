@@ -148,7 +148,7 @@ func parseForwards(text string, bad names.Report) (all []*Forward) {
 			continue
 		}
 		seen[name] = true
-		all = append(all, &Forward{Zone: name, Servers: parseForwardServers(servers, bad)})
+		all = append(all, &Forward{Zone: name, Servers: parseForwardServers(name, servers, bad)})
 	}
 	return all
 }
@@ -161,8 +161,8 @@ func forwardZone(text string) (string, error) {
 	return names.Canonical(text)
 }
 
-// parseForwardServers parses the servers of a zone.
-func parseForwardServers(text string, bad names.Report) (all []netip.AddrPort) {
+// parseForwardServers parses the servers of a zone, which it names in what it reports.
+func parseForwardServers(zone, text string, bad names.Report) (all []netip.AddrPort) {
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
 		s, err := parseForwardServer(word)
@@ -174,7 +174,7 @@ func parseForwardServers(text string, bad names.Report) (all []netip.AddrPort) {
 			err = fmt.Errorf("there are more than %d servers of the zone", MaxForwardServers)
 		}
 		if err != nil {
-			bad(forwardKey, word, err)
+			bad(forwardKey, word, fmt.Errorf("zone %.80q: %w", zone, err))
 			continue
 		}
 		all = append(all, s)

@@ -67,6 +67,20 @@ func TestParseForwards(t *testing.T) {
 	}
 }
 
+// What is said of a server names its zone.
+func TestForwardReports(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"x.example=", `zone "x.example.": expected an IP address`},
+		{"a=10.0.0.1;X.example=10.0.0.1,ns1.example", `zone "x.example.": expected an IP address`},
+	} {
+		var said []string
+		parseForwards(tt.text, func(_, _ string, err error) { said = append(said, err.Error()) })
+		if len(said) != 1 || !strings.HasPrefix(said[0], tt.want) {
+			t.Errorf("%s: %q, want %q", tt.text, said, tt.want)
+		}
+	}
+}
+
 // forwardsFrom are the Forwards of rows.
 func forwardsFrom(id origin.Network, texts ...string) *Forwards {
 	var rows []forwardRow
