@@ -136,6 +136,10 @@ func TestBlocksThatDisagree(t *testing.T) {
 
 // A warning is logged of what can be served but is hardly what was meant.
 func TestBlocksWarnedOf(t *testing.T) {
+	signed := func(require string) string {
+		return strings.Replace(one, ". {", ". {\n tsig {\n secret k.test. cmVk\n"+require+" }\n transfer {\n to 10.0.0.9\n }", 1)
+	}
+	const unsigned = "transfer to 10.0.0.9: a guest of any network may have that address"
 	tests := []struct{ name, text, want string }{
 		{"nothing", one, ""},
 		{"port in the key", strings.Replace(one, ".", ".:5353", 1), "Corefile:2 - ofpunt br-int: without bind the block has no socket, so transport and port of dns://.:5353"},
@@ -146,7 +150,15 @@ func TestBlocksWarnedOf(t *testing.T) {
 		{"view by a label of another plugin, without metadata", strings.Replace(one, ". {", ". {\n view v {\n expr metadata('ofpunts/switch') != 'x'\n }", 1), ""},
 		{"transfer to an address", strings.Replace(one, ". {", ". {\n transfer a.test {\n to * 10.0.0.9\n }", 1), "Corefile:3 - transfer to 10.0.0.9: a guest of any network may have that address"},
 		{"transfer to an address in a view", strings.Replace(one, ". {", ". {\n metadata\n view v {\n expr metadata('ofpunt/switch') == 'red'\n }\n transfer {\n to 10.0.0.9\n }", 1), ""},
-		{"transfer to an address, signed", strings.Replace(one, ". {", ". {\n tsig {\n secret k.test. cmVk\n }\n transfer {\n to 10.0.0.9\n }", 1), ""},
+		{"transfer to an address, tsig requires nothing", signed(""), unsigned},
+		{"transfer to an address, tsig requires none", signed(" require none\n"), unsigned},
+		{"transfer to an address, tsig requires another type", signed(" require TXT\n"), unsigned},
+		{"transfer to an address, tsig requires AXFR", signed(" require AXFR\n"), unsigned},
+		{"transfer to an address, tsig requires IXFR", signed(" require IXFR TXT\n"), unsigned},
+		{"transfer to an address, tsig requires both, then none", signed(" require AXFR IXFR\n require none\n"), unsigned},
+		{"transfer to an address, tsig requires another opcode", signed(" require_opcode all\n"), unsigned},
+		{"transfer to an address, tsig requires both", signed(" require TXT IXFR AXFR\n"), ""},
+		{"transfer to an address, tsig requires all", signed(" require all\n"), ""},
 		{"view by the asker", strings.Replace(one, ". {", ". {\n metadata\n view v {\n expr metadata('ofpunt/switch') != ''\n }", 1), ""},
 	}
 	for _, tt := range tests {

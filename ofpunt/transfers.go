@@ -2,12 +2,16 @@
 
 package ofpunt
 
-import "github.com/coredns/caddy/caddyfile"
+import (
+	"slices"
+
+	"github.com/coredns/caddy/caddyfile"
+)
 
 // warnOfTransfers warns of zone transfers to addresses in a block that is for the guests of any
 // network: each tenant may give a guest that address, or two of them. file has the block.
 func (b *block) warnOfTransfers(file string) {
-	if len(b.block.Tokens["view"])+len(b.block.Tokens["tsig"]) > 0 {
+	if len(b.block.Tokens["view"]) > 0 || b.signsTransfers() {
 		return
 	}
 	d := dispenser(b.block.Tokens["transfer"])
@@ -26,4 +30,24 @@ func (b *block) warnOfTransfers(file string) {
 			}
 		}
 	}
+}
+
+// signsTransfers reports whether tsig requires a signature of zone transfers. It does for no
+// type by default, and of several lines with types the last one counts.
+func (b *block) signsTransfers() bool {
+	var all bool
+	var types []string
+	d := dispenser(b.block.Tokens["tsig"])
+	for d.Next() {
+		d.RemainingArgs() // zones
+		for d.NextBlock() {
+			if d.Val() != "require" {
+				d.RemainingArgs()
+				continue
+			}
+			types = d.RemainingArgs()
+			all = all || slices.Index(types, "all") == 0
+		}
+	}
+	return all || slices.Contains(types, "AXFR") && slices.Contains(types, "IXFR")
 }
