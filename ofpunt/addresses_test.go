@@ -15,6 +15,7 @@ import (
 
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testio"
@@ -219,6 +220,29 @@ func TestAddresslessByMachine(t *testing.T) {
 	x.transact(`{"op":"update","table":"DHCP_Options","where":[["external_ids","includes",["map",[["of","red"]]]]],"row":{"options":["map",[["dns_server","{10.0.0.11,10.0.0.10}"]]]}}`)
 	const blue = "[9.9.9.9:53 10.0.0.53:53] []"
 	x.awaits("20 "+blue, "21 "+blue, `"bare" 2`, `"red" 2 [10.0.0.10 10.0.0.11]`)
+}
+
+// An operator is told by a code which guests lack nothing but a resolver address.
+func TestTellAddressless(t *testing.T) {
+	x := newTenants(t, func(o *bridgeOptions) { o.DHCP = true })
+	const all = "[9.9.9.9:53 10.0.0.53:53] []"
+	x.awaits("10 "+all, "11 "+all, "20 "+all, "21 "+all, `"bare" 2`)
+	snapshot := x.server.source.Snapshot()
+	without := listGuests(&x.server.options, x.view, snapshot).withoutAddress
+	teller := guestTeller{
+		teller:   teller{bridge: &bridge{name: "br-tenants"}, srv: x.server, session: &sessionState{withoutAddress: without, unserved: map[string]string{"blue-a": "some other reason"}}, view: x.view},
+		snapshot: snapshot,
+		served:   map[string]bool{"red-a": true, "red-b": true, "blue-b": true},
+	}
+	var out api.Guests
+	teller.tellUnserved(&out)
+	got := map[string]string{}
+	for _, u := range out.Unserved {
+		got[u.Port] = u.Code
+	}
+	if want := map[string]string{"blue-a": "", "bare-a": api.CodeNoAddress, "bare-b": api.CodeNoAddress}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }
 
 // The state of a network is logged when it changes, and once.

@@ -234,11 +234,14 @@ func (t *guestTeller) tellUnserved(out *api.Guests) {
 			continue
 		}
 		reason, expected := t.whyUnserved(i)
-		if reason != "" {
-			out.Unserved = append(out.Unserved, api.Unserved{
-				Bridge: t.bridge.name, Interface: i.Name, Port: i.IfaceID, InPort: i.OFPort, Reason: reason, Expected: expected,
-			})
+		if reason == "" {
+			continue
 		}
+		u := api.Unserved{Bridge: t.bridge.name, Interface: i.Name, Port: i.IfaceID, InPort: i.OFPort, Reason: reason, Expected: expected}
+		if reason == t.noAddress() {
+			u.Code = api.CodeNoAddress
+		}
+		out.Unserved = append(out.Unserved, u)
 	}
 }
 
@@ -269,11 +272,16 @@ func (t *guestTeller) whyUnserved(i *vswitch.Interface) (reason string, expected
 	}
 	if p := t.snapshot.PortByName(i.IfaceID); p != nil && (p.Local || t.srv.options.Placement != placement.OVN) {
 		if t.srv.options.isAddressless(t.snapshot, p) {
-			return "it has no resolver address: the databases give it none (address " + t.srv.options.perGuestWords() + ")", false
+			return t.noAddress(), false
 		}
 		return "it was plugged a moment ago", true
 	}
 	return "its logical port is of a type that is no guest, such as a localport, or its row has not been read yet", true
+}
+
+// noAddress is the reason of a guest that lacks nothing but a resolver address.
+func (t *guestTeller) noAddress() string {
+	return "it has no resolver address: the databases give it none (address " + t.srv.options.perGuestWords() + ")"
 }
 
 // whyNotLocal returns why an interface is no guest where OVN does not say who is, "" if it may be one.

@@ -15,7 +15,7 @@ import (
 func (d *diagnosis) guests(s *api.Status, all *api.Guests) {
 	for i := range all.Unserved {
 		u := &all.Unserved[i]
-		if u.Expected {
+		if u.Expected || u.Code == api.CodeNoAddress {
 			continue
 		}
 		d.add(finding{
@@ -27,6 +27,7 @@ func (d *diagnosis) guests(s *api.Status, all *api.Guests) {
 			},
 		})
 	}
+	d.addressless(s, all.Unserved)
 	unread := 0
 	for i := range all.Guests {
 		g := &all.Guests[i]
@@ -155,6 +156,30 @@ func isDestination(word string) bool {
 func isAddress(word string) bool {
 	a, err := netip.ParseAddr(word)
 	return err == nil && a.Zone() == ""
+}
+
+// maxAddressless bounds the ports that addressless names.
+const maxAddressless = 16
+
+// addressless says which guests lack nothing but a resolver address, all in one.
+func (d *diagnosis) addressless(s *api.Status, unserved []api.Unserved) {
+	var of []string
+	reason := ""
+	for i := range unserved {
+		if u := &unserved[i]; u.Code == api.CodeNoAddress {
+			of, reason = append(of, fmt.Sprintf("%q", u.Port)), u.Reason
+		}
+	}
+	if len(of) == 0 {
+		return
+	}
+	text := fmt.Sprintf("ports that are not served: %d: %s", len(of), strings.Join(of[:min(maxAddressless, len(of))], ", "))
+	if len(of) > maxAddressless {
+		text += " and others"
+	}
+	f := finding{Level: levelProblem, About: "resolver address", Text: text + ": " + reason}
+	f.Remedy, f.Commands = remedy(s, &api.Problem{Code: api.CodeNoAddress})
+	d.add(f)
 }
 
 // owned says of which networks a port has a resolver address.

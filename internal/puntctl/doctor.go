@@ -91,7 +91,13 @@ func (o *options) diagnose(cmd *cobra.Command, d *diagnosis, args []string, vswi
 		return err
 	}
 	if len(args) > 0 && !selectGuests(&all, args[0]) {
-		return &exitError{exitUnwell, fmt.Errorf("%q: no guest here has this port or switch, and no interface this port", args[0])}
+		unknown := "no guest here has this port or switch, and no interface this port"
+		if len(s.Problems) == 0 {
+			return &exitError{exitUnwell, fmt.Errorf("%q: %s", args[0], unknown)}
+		}
+		// A bridge that is not served has no guests, so what is wrong with it may be the cause.
+		d.add(finding{Level: levelProblem, About: fmt.Sprintf("%q", args[0]), Text: unknown, Remedy: "look at the problems above first: a bridge that is not served has no guests"})
+		return nil
 	}
 	d.guests(&s, &all)
 	defer showProgress(cmd.ErrOrStderr(), "tracing queries through the switch")()

@@ -324,6 +324,64 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
+// Guests that lack nothing but a resolver address are one finding, with the remedy for that.
+func TestDoctorWithoutResolverAddress(t *testing.T) {
+	const reason = "it has no resolver address: the databases give it none (address dhcp)"
+	d := &diagnosis{}
+	d.guests(wellStatus(), &api.Guests{Unserved: []api.Unserved{
+		{Interface: "tap1", Port: "red-vm1", Reason: reason, Code: api.CodeNoAddress},
+		{Interface: "tap2", Port: "red-vm2", Reason: reason, Code: api.CodeNoAddress},
+	}})
+	if len(d.Findings) != 1 {
+		t.Fatalf("%+v", d.Findings)
+	}
+	f := d.Findings[0]
+	if f.Level != levelProblem || !strings.Contains(f.Text, `2: "red-vm1", "red-vm2": `+reason) || !strings.Contains(f.Remedy, "give their DHCP options a dns_server") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A target of ovs-appctl that does not answer may be another one.
+func TestDoctorNamesTheTarget(t *testing.T) {
+	d := &diagnosis{}
+	d.traces(t.Context(), someGuests(), func(context.Context, string, string) (string, error) {
+		return "", errors.New("ovs-appctl: exit status 1 cannot connect to ovs-vswitchd")
+	})
+	if len(d.Findings) != 1 || !strings.Contains(d.Findings[0].Remedy, "or give --vswitchd SOCKET") {
+		t.Errorf("%+v", d.Findings)
+	}
+}
+
+// What is wrong with a bridge is said of a port that is not known, too.
+func TestDoctorUnknownPort(t *testing.T) {
+	unwell := process(t, map[string]any{api.PathStatus: unwellStatus(), api.PathGuests: &api.Guests{}})
+	well := process(t, map[string]any{api.PathStatus: wellStatus(), api.PathGuests: &api.Guests{}})
+	for _, tc := range []struct {
+		socket string
+		out    []string // in this order
+		errs   string
+	}{
+		{unwell, []string{"br-int: a probe through the switch has not come back", `"red-vm1": no guest here has this port`}, ""},
+		{well, nil, `"red-vm1": no guest here has this port or switch`},
+	} {
+		var out, errs bytes.Buffer
+		if status := Run("1.2.3", []string{"doctor", "red-vm1", "-s", tc.socket}, &out, &errs); status != exitUnwell {
+			t.Errorf("exit status %d", status)
+		}
+		at := 0
+		for _, want := range tc.out {
+			i := strings.Index(out.String()[at:], want)
+			if i < 0 {
+				t.Fatalf("%q is not in %q", want, out.String()[at:])
+			}
+			at += i
+		}
+		if !strings.Contains(errs.String(), tc.errs) {
+			t.Errorf("%q, want %q", errs.String(), tc.errs)
+		}
+	}
+}
+
 // Each code of a problem that has a remedy, and each cause of a connection that is down.
 func TestRemedies(t *testing.T) {
 	s := wellStatus()

@@ -53,9 +53,10 @@ func (d *diagnosis) traces(ctx context.Context, all *api.Guests, trace tracer) {
 		}
 		said, err := trace(ctx, g.Bridge, q.flow())
 		if err != nil {
-			f := finding{Level: levelNote, About: "trace", Text: "queries can't be traced: " + err.Error(), Remedy: "run puntctl doctor as root on the node of the switch, or paste these:", Commands: q.lines()}
+			f := finding{Level: levelNote, About: "trace", Text: "queries can't be traced: " + err.Error(), Remedy: "run puntctl doctor as root on the node of the switch, or give --vswitchd SOCKET, or paste these:", Commands: q.lines()}
 			if errors.Is(err, exec.ErrNotFound) {
 				f.Text = "queries can't be traced: there is no ovs-appctl here"
+				f.Remedy = "run puntctl doctor as root on the node of the switch, or paste these:"
 			}
 			d.add(f)
 			return

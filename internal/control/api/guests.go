@@ -75,6 +75,8 @@ type Unserved struct {
 	InPort    uint32 `json:"in_port,omitempty"`
 	// Reason says why.
 	Reason string `json:"reason"`
+	// Code is CodeNoAddress where it lacks nothing but a resolver address, else empty.
+	Code string `json:"code,omitempty"`
 	// Expected is set where it is not meant to be served, such as a localport.
 	Expected bool `json:"expected"`
 }
