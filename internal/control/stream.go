@@ -34,7 +34,12 @@ func (s *Server) Stream(path string, f StreamFunc) {
 			writeError(w, err)
 			return
 		}
-		if err := f(r.Context(), r.URL.Query(), l.send); err != nil && r.Context().Err() == nil {
+		err := f(r.Context(), r.URL.Query(), l.send)
+		if r.Context().Err() != nil {
+			// To return would end the stream as one that is complete.
+			panic(http.ErrAbortHandler)
+		}
+		if err != nil {
 			l.fail(err)
 		}
 	})

@@ -340,11 +340,12 @@ func loadedAll(log string, w *world) bool {
 // serveAuthority answers for the names of the world.
 func serveAuthority(t testing.TB, w *world) string {
 	t.Helper()
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+	address := freeAddress(t)
+	pc, err := net.ListenPacket("udp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", pc.LocalAddr().String())
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,8 +413,11 @@ func (w *world) ServeDNS(rw dns.ResponseWriter, r *dns.Msg) {
 		add(`TXT "%d"`, n)
 	}
 	if !slices.ContainsFunc(m.Answer, func(rr dns.RR) bool { return rr.Header().Rrtype == q.Qtype || q.Qtype == dns.TypeANY }) {
-		labels := dns.SplitDomainName(name)
-		soa, _ := dns.NewRR(labels[len(labels)-1] + ". 3600 SOA ns.test. hostmaster.test. 1 3600 600 86400 3600")
+		top := "." // BIND asks for its NS records
+		if labels := dns.SplitDomainName(name); len(labels) > 0 {
+			top = labels[len(labels)-1] + "."
+		}
+		soa, _ := dns.NewRR(top + " 3600 SOA ns.test. hostmaster.test. 1 3600 600 86400 3600")
 		m.Ns = append(m.Ns, soa)
 	}
 	rw.WriteMsg(m)
