@@ -121,10 +121,12 @@ func (e *explainers) explain(ctx context.Context, parameters url.Values) (any, e
 	default: // to wait would keep others from the control socket
 		return nil, &control.Error{Status: http.StatusServiceUnavailable, Err: errors.New("another query is being explained, or its plugins have not returned; expected none, try again")}
 	}
-	done := make(chan struct{})
-	close(done)
-	returned := (<-chan struct{})(done)
+	var returned <-chan struct{} // of the chain, nil while none runs
 	defer func() {
+		if returned == nil {
+			e.turn <- struct{}{}
+			return
+		}
 		go func() {
 			<-returned
 			e.turn <- struct{}{}
@@ -169,26 +171,25 @@ func (e *explanation) find(code, format string, args ...any) {
 	e.Findings = append(e.Findings, api.Problem{Code: code, About: e.Guest.Port, Text: fmt.Sprintf(format, args...)})
 }
 
-// ask takes the query of a guest through its chain. returned is closed once that is over.
+// ask takes the query of a guest through its chain. returned is closed once that is over, and nil
+// where the chain was not run.
 func (e *explainers) ask(ctx context.Context, w *wish, out *explanation) (returned <-chan struct{}, err error) {
-	closed := make(chan struct{})
-	close(closed)
 	b := e.bridges.get(out.Guest.Bridge)
 	if b == nil {
-		return closed, control.NotFound("bridge %s is not served any more", out.Guest.Bridge)
+		return nil, control.NotFound("bridge %s is not served any more", out.Guest.Bridge)
 	}
 	srv, session := b.current.Load(), b.told.Load()
 	if srv == nil || session == nil {
-		return closed, control.NotFound("bridge %s: %s", b.name, cmp.Or(b.readiness.reason(), "it is not served"))
+		return nil, control.NotFound("bridge %s: %s", b.name, cmp.Or(b.readiness.reason(), "it is not served"))
 	}
 	q := &asking{wish: w, srv: srv, out: out}
 	if err := q.choose(); err != nil {
-		return closed, err
+		return nil, err
 	}
 	t := guestTeller{teller: teller{bridge: b, srv: srv, session: session, view: b.ports.View(), now: time.Now()}}
 	key, ok := t.askerKeyOf(&out.Guest)
 	if !ok {
-		return closed, control.NotFound("port %s is not served any more", out.Guest.Port)
+		return nil, control.NotFound("port %s is not served any more", out.Guest.Port)
 	}
 	t.tellFlows(ctx, key, &out.Explanation)
 	in := packetOf(&out.Guest, srv.options.Placement)
@@ -287,9 +288,7 @@ func (q *asking) run(b *bridge, in openflow.PacketIn) (returned <-chan struct{},
 		in.Data, err = punt.QueryFrame(q.guest, q.mac, q.server, message)
 	}
 	if err != nil {
-		done := make(chan struct{})
-		close(done)
-		return done, badRequest("name %.80q: %w", q.name, err)
+		return nil, badRequest("name %.80q: %w", q.name, err)
 	}
 	x := explain.New()
 	begun := time.Now()
