@@ -21,7 +21,7 @@ type Directory struct {
 func NewDirectory(tables []*Table, hosts *Hosts) Directory {
 	d := Directory{tables: tables, hosts: hosts}
 	for _, t := range tables {
-		d.wild = d.wild || len(t.wild) > 0
+		d.wild = d.wild || len(t.wild.at) > 0
 	}
 	return d
 }

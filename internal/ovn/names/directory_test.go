@@ -191,14 +191,14 @@ func FuzzUpdate(f *testing.F) {
 				t.Fatalf("%q has %d names below it, want %d", name, table.below[name], fresh.below[name])
 			}
 		}
-		if len(table.below) != len(fresh.below) || len(table.wild) != len(fresh.wild) || !slices.Equal(table.reverse.names, fresh.reverse.names) ||
+		if len(table.below) != len(fresh.below) || len(table.wild.at) != len(fresh.wild.at) || !maps.Equal(table.wild.below, fresh.wild.below) || !slices.Equal(table.reverse.names, fresh.reverse.names) ||
 			!slices.Equal(table.reverse.addresses, fresh.reverse.addresses) ||
 			len(table.aliases) != len(fresh.aliases) {
 			t.Fatalf("by differences %+v, at once %+v", table, fresh)
 		}
-		for name, e := range fresh.wild {
-			if !reflect.DeepEqual(table.wild[name], e) {
-				t.Fatalf("the wildcard below %q is %+v, want %+v", name, table.wild[name], e)
+		for name, e := range fresh.wild.at {
+			if !reflect.DeepEqual(table.wild.at[name], e) {
+				t.Fatalf("the wildcard below %q is %+v, want %+v", name, table.wild.at[name], e)
 			}
 		}
 	})

@@ -14,8 +14,8 @@ import (
 // may know a name, and asks those: what it answers is what they would answer one after the other,
 // in the order of their IDs. It is immutable; the zero Joined has no networks.
 //
-// A lookup takes a time that grows with the logarithm of all names, and with the labels of the
-// name if there are wildcards. It asks one network for an answer, and none for a miss, with two
+// A lookup takes a time that grows with the logarithm of all names, and with the ancestors of the
+// name that have wildcards below them. It asks one network for an answer, and none for a miss, with two
 // exceptions. A network is passed over, for some 10 ns each, whose wildcard would answer but for
 // a name that stands below it; and one is asked in vain whose ports without a domain have the
 // address that is asked for, or stand in a wildcard's way, when other records have their names
@@ -29,10 +29,9 @@ type Joined struct {
 	chunks []*chunk
 	free   []uint32
 	count  int
-	// terms are of names and addresses, subnets4 and subnets6 of prefixes, see subnetTerms.
-	terms, subnets4, subnets6 postings
-	// wildcards is how many networks have wildcards.
-	wildcards int
+	// terms are of names and addresses, wild of names with wildcards below them; subnets4 and
+	// subnets6 are of prefixes, see subnetTerms.
+	terms, wild, subnets4, subnets6 postings
 }
 
 // minIndexed is the number of networks from which on there is an index. To ask three one after
@@ -199,7 +198,7 @@ type indexBuilder struct {
 	copied  map[int]bool // chunks that are next's alone
 	removed []uint32     // numbers of networks that have gone
 	// edits are not applied yet.
-	edits, subnets4, subnets6 []edit
+	edits, wild, subnets4, subnets6 []edit
 }
 
 // noNetwork stands for what a network was before it came, or is when it has gone.
@@ -231,22 +230,14 @@ func (b *indexBuilder) replace(id [16]byte, d *Directory) {
 		old = b.next.at(n).directory
 		b.writable(n).directory = d
 	}
-	b.next.wildcards += wildcardsOf(next) - wildcardsOf(old)
 	x := difference{
-		network: n, old: old, next: next, edits: &b.edits, subnets4: &b.subnets4, subnets6: &b.subnets6,
-		nodes: make(map[string]struct{}), bareNodes: make(map[string]struct{}),
+		network: n, old: old, next: next, edits: &b.edits, wild: &b.wild, subnets4: &b.subnets4, subnets6: &b.subnets6,
+		nodes: make(map[string]struct{}), bareNodes: make(map[string]struct{}), aboveWildcards: make(map[string]struct{}),
 	}
 	x.add()
-	if len(b.edits)+len(b.subnets4)+len(b.subnets6) > maxEdits {
+	if len(b.edits)+len(b.wild)+len(b.subnets4)+len(b.subnets6) > maxEdits {
 		b.flush()
 	}
-}
-
-func wildcardsOf(d *Directory) int {
-	if d.wild {
-		return 1
-	}
-	return 0
 }
 
 // flush applies the edits that are collected.
@@ -256,6 +247,7 @@ func (b *indexBuilder) flush() {
 		*edits = (*edits)[:0]
 	}
 	apply(&b.next.terms, &b.edits)
+	apply(&b.next.wild, &b.wild)
 	apply(&b.next.subnets4, &b.subnets4)
 	apply(&b.next.subnets6, &b.subnets6)
 }

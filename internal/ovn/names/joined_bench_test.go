@@ -66,6 +66,14 @@ func joinAll(all []*Directory) *Joined {
 	return e.Done()
 }
 
+// withWildcards joins a network with a wildcard in a zone of its own.
+func withWildcards(j *Joined) *Joined {
+	d := NewDirectory([]*Table{row("*.apps.example.net 10.0.0.1")}, hosts())
+	e := j.Edit()
+	e.Set([16]byte{9}, &d)
+	return e.Done()
+}
+
 // BenchmarkJoined looks names up in networks that are joined, those of all networks in turn, and
 // changes one name of one network.
 func BenchmarkJoined(b *testing.B) {
@@ -73,6 +81,7 @@ func BenchmarkJoined(b *testing.B) {
 		all := benchDirectories(count)
 		j := joinAll(all)
 		s := NewScope(all[0], j)
+		wild := NewScope(all[0], withWildcards(j))
 		questions := func(format string) (names []string) {
 			for i := range 1 << 12 {
 				names = append(names, fmt.Sprintf(format, i*7919%count, i%benchNames))
@@ -92,24 +101,26 @@ func BenchmarkJoined(b *testing.B) {
 		}
 		for _, bench := range []struct {
 			name  string
+			scope Scope
 			names []string
 			found bool
 		}{
-			{"hit", questions("vm%d-%d.example.org."), true},
-			{"miss", questions("no%d-%d.example.org."), false},
-			{"miss elsewhere", questions("www%d.a%d.test."), false},
-			{"reverse hit", reverse("10.%d.%d.%d"), true},
-			{"reverse miss", reverse("11.%d.%d.%d"), false},
+			{"hit", s, questions("vm%d-%d.example.org."), true},
+			{"miss", s, questions("no%d-%d.example.org."), false},
+			{"miss elsewhere", s, questions("www%d.a%d.test."), false},
+			{"miss with wildcards", wild, questions("no%d-%d.example.org."), false},
+			{"reverse hit", s, reverse("10.%d.%d.%d"), true},
+			{"reverse miss", s, reverse("11.%d.%d.%d"), false},
 		} {
 			b.Run(fmt.Sprintf("%d networks/%s", count, bench.name), func(b *testing.B) {
 				b.ReportAllocs()
 				defer reportProcessor(b)()
 				for i := 0; b.Loop(); i++ {
 					name := bench.names[i%len(bench.names)]
-					_, ok := s.Lookup(name, "corp.test.")
+					_, ok := bench.scope.Lookup(name, "corp.test.")
 					if !ok {
 						// As for an NXDOMAIN.
-						ok = s.Empty(name, "corp.test.")
+						ok = bench.scope.Empty(name, "corp.test.")
 					}
 					if ok != bench.found {
 						b.Fatalf("%s: %v", name, ok)

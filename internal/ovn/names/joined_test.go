@@ -251,7 +251,7 @@ var joinedNames = func() (all []string) {
 // pictureOf is all that an index has, by the IDs of networks instead of their numbers.
 func (j *Joined) pictureOf(t testing.TB) string {
 	var lines []string
-	for i, set := range []postings{j.terms, j.subnets4, j.subnets6} {
+	for i, set := range []postings{j.terms, j.wild, j.subnets4, j.subnets6} {
 		for _, p := range set.all(t, j.order) {
 			lines = append(lines, fmt.Sprintf("%d %016x %x", i, p.term, j.at(p.network).id))
 		}
@@ -260,7 +260,7 @@ func (j *Joined) pictureOf(t testing.TB) string {
 		lines = append(lines, fmt.Sprintf("%x %p", id, d))
 	}
 	slices.Sort(lines)
-	return fmt.Sprintf("%d networks, %d with wildcards\n%s", j.Len(), j.wildcards, strings.Join(lines, "\n"))
+	return fmt.Sprintf("%d networks\n%s", j.Len(), strings.Join(lines, "\n"))
 }
 
 // answersOf is what networks that are joined say to all questions.

@@ -3,6 +3,7 @@
 package names
 
 import (
+	"math/bits"
 	"slices"
 	"sort"
 )
@@ -48,17 +49,30 @@ type node struct {
 func (n *node) len() int              { return len(n.terms) }
 func (n *node) posting(i int) posting { return posting{n.terms[i], n.networks[i]} }
 
-// before returns the number of entries whose terms are less than one.
+// before returns the number of entries whose terms are less than one. It looks first where the term
+// would be if the terms of the node lay at equal distances: those of names and addresses are hashes,
+// so that is a few entries away, mostly in the same line of the processor's cache. To halve the node
+// until it is found would load one line after the other.
 func (n *node) before(term uint64) int {
-	low, high := 0, len(n.terms)
-	for low < high {
-		if mid := int(uint(low+high) >> 1); n.terms[mid] < term {
-			low = mid + 1
-		} else {
-			high = mid
-		}
+	last := len(n.terms) - 1
+	if last < 0 || term <= n.terms[0] {
+		return 0
 	}
-	return low
+	if term > n.terms[last] {
+		return last + 1
+	}
+	// The first term is less, and the last is not: the span is not 0, and the guess at most last.
+	first, span := n.terms[0], n.terms[last]-n.terms[0]
+	high, low := bits.Mul64(term-first, uint64(last))
+	guess, _ := bits.Div64(high, low, span)
+	i := int(guess)
+	for i > 0 && n.terms[i-1] >= term {
+		i--
+	}
+	for n.terms[i] < term {
+		i++
+	}
+	return i
 }
 
 // beforePosting returns the number of entries that are less than a posting.

@@ -49,27 +49,33 @@ func parseReversePrefix(name string) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
+// parseReverse4 goes through the labels in one pass: a lookup in several networks does it for each
+// of them.
 func parseReverse4(labels string) (netip.Prefix, bool) {
 	var a [4]byte
-	n := 0
-	for more := true; more; n++ {
-		var label string
-		label, labels, more = strings.Cut(labels, ".")
-		if n == len(a) || len(label) == 0 || len(label) > 3 || len(label) > 1 && label[0] == '0' {
-			return netip.Prefix{}, false
-		}
-		value := 0
-		for _, c := range []byte(label) {
-			if c < '0' || c > '9' {
+	n, value, digits := 0, 0, 0
+	for i := range len(labels) {
+		switch c := labels[i]; {
+		case c == '.':
+			if n == len(a)-1 || digits == 0 {
 				return netip.Prefix{}, false
 			}
-			value = 10*value + int(c-'0')
-		}
-		if value > 255 {
+			a[n] = byte(value)
+			n, value, digits = n+1, 0, 0
+		case c < '0' || c > '9' || digits > 0 && value == 0:
 			return netip.Prefix{}, false
+		default:
+			digits++
+			if value = 10*value + int(c-'0'); value > 255 {
+				return netip.Prefix{}, false
+			}
 		}
-		a[n] = byte(value)
 	}
+	if digits == 0 {
+		return netip.Prefix{}, false
+	}
+	a[n] = byte(value)
+	n++
 	slices.Reverse(a[:n])
 	return netip.PrefixFrom(netip.AddrFrom4(a), 8*n), true
 }

@@ -7,7 +7,7 @@ package names
 func (d Directory) WithRRs(tables []*RRTable) Directory {
 	d.rrs = tables
 	for _, t := range tables {
-		d.wild = d.wild || len(t.wild) > 0
+		d.wild = d.wild || len(t.wild.at) > 0
 	}
 	return d
 }
@@ -62,7 +62,7 @@ func (d *Directory) withRRs(a Answer, found bool, name string, r *RRs, owned boo
 // directly below its closest encloser.
 func (d *Directory) synthesizeRRs(a Answer, found bool, name, encloser string) (Answer, bool) {
 	for _, t := range d.rrs {
-		if r := t.wild[encloser]; r != nil && r != noRRs {
+		if r := t.wild.at[encloser]; r != nil && r != noRRs {
 			return d.withRRs(a, found, name, r, t.owned), true
 		}
 	}

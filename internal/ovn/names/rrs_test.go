@@ -334,10 +334,10 @@ func pictureOfRRs(t *RRTable) string {
 		names[name] = fmt.Sprintf("%q %q", rdata(r.all), r.alias)
 	}
 	wild := make(map[string]string)
-	for name, r := range t.wild {
+	for name, r := range t.wild.at {
 		wild[name] = fmt.Sprintf("%q %v", rdata(r.all), r == noRRs)
 	}
-	return fmt.Sprint(slices.Sorted(maps.Keys(t.sets)), t.keys, names, wild, t.below)
+	return fmt.Sprint(slices.Sorted(maps.Keys(t.sets)), t.keys, names, wild, t.wild.below, t.below)
 }
 
 // checkRRs packs what each name has under the longest name that there is.

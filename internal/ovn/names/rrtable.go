@@ -26,8 +26,7 @@ type RRTable struct {
 	// names has what each canonical name has in all.
 	names map[string]*RRs
 	below descendants
-	// wild has the wildcards by the name that they stand directly below.
-	wild map[string]*RRs
+	wild  wildcards[*RRs]
 }
 
 // rrSet is what one key has. It is immutable.
@@ -134,12 +133,12 @@ func (t *RRTable) Update(records Records, bad Report) *RRTable {
 func newRRTable() *RRTable {
 	return &RRTable{
 		sets: make(map[string]*rrSet), keys: make(map[string][]string), names: make(map[string]*RRs),
-		below: make(descendants), wild: make(map[string]*RRs),
+		below: make(descendants),
 	}
 }
 
 func (t *RRTable) clone() *RRTable {
-	return &RRTable{t.row, t.owned, maps.Clone(t.sets), maps.Clone(t.keys), maps.Clone(t.names), maps.Clone(t.below), maps.Clone(t.wild)}
+	return &RRTable{t.row, t.owned, maps.Clone(t.sets), maps.Clone(t.keys), maps.Clone(t.names), maps.Clone(t.below), t.wild.clone()}
 }
 
 // toggle removes a key that the table has with this value, and sets it otherwise. It returns
@@ -254,11 +253,11 @@ func (t *RRTable) set(name string, r *RRs) {
 		}
 		switch r := t.names[a]; {
 		case r != nil:
-			t.wild[parent(a)] = r
+			t.wild.set(a, r)
 		case t.below[a] > 0:
-			t.wild[parent(a)] = noRRs
+			t.wild.set(a, noRRs)
 		default:
-			delete(t.wild, parent(a))
+			t.wild.remove(a)
 		}
 	}
 }

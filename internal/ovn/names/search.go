@@ -42,9 +42,7 @@ func (j *Joined) lookup(name, domain string, own *Directory) (Answer, bool) {
 		s.consider(addressTerm(kindPointer, a))
 		s.consider(addressTerm(kindBarePointer, a))
 	}
-	if j.wildcards > 0 {
-		j.walkWildcards(name, domain, s.considerWildcard)
-	}
+	j.walkWildcards(name, s.considerWildcard)
 	return s.answer, s.found
 }
 
@@ -68,8 +66,12 @@ func (s *search) consider(term uint64) {
 // considerWildcard asks the networks that have a wildcard directly below a name, but for those
 // that have the next name on the way down to that of the question: there it is not the closest
 // encloser.
-func (s *search) considerWildcard(encloser string, next cursor) (done bool) {
-	for c := s.in.terms.find(nameTerm(kindWildcard, encloser)); c.valid(); c.next(s.in.order) {
+func (s *search) considerWildcard(encloser, below string) (done bool) {
+	c := s.in.wild.find(nameTerm(kindWildcard, encloser))
+	if !c.valid() {
+		return false
+	}
+	for next := s.in.terms.find(nameTerm(kindNode, below)); c.valid(); c.next(s.in.order) {
 		s.in.skip(&c, &next)
 		if !c.valid() || s.ask(c.network()) {
 			break
@@ -113,10 +115,13 @@ func (j *Joined) skip(c, others *cursor) {
 // maxLabels is the number of labels that a name has at most (RFC 1035, section 2.3.4).
 const maxLabels = 127
 
-// walkWildcards calls visit for the ancestors of a name, down from the root, as far as any of
-// the networks has names below them. next has the networks in which the next name on the way
-// down exists, whatever domain completes hostnames. visit reports whether it is done.
-func (j *Joined) walkWildcards(name, domain string, visit func(encloser string, next cursor) (done bool)) {
+// walkWildcards calls visit for the ancestors of a name, down from the root, as far as any of the
+// networks has wildcards below them. below is the next name on the way down; visit reports whether
+// it is done.
+func (j *Joined) walkWildcards(name string, visit func(encloser, below string) (done bool)) {
+	if j.wild.root == nil {
+		return
+	}
 	var labels [maxLabels]int // where they begin
 	count := 0
 	for at, end := 0, false; !end && count < maxLabels; count++ {
@@ -125,26 +130,14 @@ func (j *Joined) walkWildcards(name, domain string, visit func(encloser string, 
 	}
 	for encloser := "."; count > 0; count-- {
 		below := name[labels[count-1]:]
-		next := j.terms.find(nameTerm(kindNode, below))
-		if visit(encloser, next) || !next.valid() && !j.hasBareNode(below, domain) {
+		if visit(encloser, below) {
+			return
+		}
+		if c := j.wild.find(nameTerm(kindAboveWildcard, below)); !c.valid() {
 			return
 		}
 		encloser = below
 	}
-}
-
-// hasBareNode reports whether a name may exist by a hostname without a domain.
-func (j *Joined) hasBareNode(name, domain string) bool {
-	if Under(domain, name) && j.has(nameTerm(kindAnyBare, "")) {
-		return true
-	}
-	bare, ok := cutDomain(name, domain)
-	return ok && j.has(nameTerm(kindBareNode, bare))
-}
-
-func (j *Joined) has(term uint64) bool {
-	c := j.terms.find(term)
-	return c.valid()
 }
 
 // empty reports whether any of the networks does, see Directory.Empty.
@@ -166,15 +159,18 @@ func (j *Joined) empty(name, domain string) bool {
 	if Under(domain, name) && j.anyEmpty(name, domain, j.terms.find(nameTerm(kindAnyBare, ""))) {
 		return true
 	}
-	return j.emptyReverse(name) || j.wildcards > 0 && j.emptyByWildcard(name, domain)
+	return j.emptyReverse(name) || j.emptyByWildcard(name, domain)
 }
 
 // emptyByWildcard reports whether any network does by a wildcard.
 func (j *Joined) emptyByWildcard(name, domain string) (empty bool) {
-	j.walkWildcards(name, domain, func(encloser string, next cursor) bool {
+	j.walkWildcards(name, func(encloser, below string) bool {
 		for _, k := range [...]kind{kindWildcard, kindNoData} {
-			c := j.terms.find(nameTerm(k, encloser))
-			for others := next; c.valid() && !empty; c.next(j.order) {
+			c := j.wild.find(nameTerm(k, encloser))
+			if !c.valid() {
+				continue
+			}
+			for others := j.terms.find(nameTerm(kindNode, below)); c.valid() && !empty; c.next(j.order) {
 				if j.skip(&c, &others); !c.valid() {
 					break
 				}

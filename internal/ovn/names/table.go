@@ -24,8 +24,7 @@ type Table struct {
 	aliases map[string][]string
 	reverse reverseIndex
 	below   descendants
-	// wild has the wildcard records by the name that they stand directly below.
-	wild map[string]*entry
+	wild    wildcards[*entry]
 }
 
 // Records is the map of records of a DNS row, or a difference to it. The bytes need
@@ -79,7 +78,7 @@ func (t *Table) Update(records Records, bad Report) *Table {
 	old, next := t, &Table{row: t.row, owned: t.owned}
 	if records.Diff {
 		next.names, next.aliases = maps.Clone(t.names), maps.Clone(t.aliases)
-		next.below, next.wild = maps.Clone(t.below), maps.Clone(t.wild)
+		next.below, next.wild = maps.Clone(t.below), t.wild.clone()
 	} else {
 		old = &Table{}
 	}

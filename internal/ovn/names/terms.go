@@ -25,9 +25,10 @@ const (
 	kindNode
 	kindBareNode
 	// kindWildcard is a name with a wildcard directly below it that has data; kindNoData one
-	// whose wildcard has none.
+	// whose wildcard has none. kindAboveWildcard is a name with a wildcard anywhere below it.
 	kindWildcard
 	kindNoData
+	kindAboveWildcard
 	// kindPointer is an address that has a name of a row or of a port with a domain, and
 	// kindBarePointer one that has the hostname of a port without.
 	kindPointer
@@ -39,25 +40,35 @@ const (
 	kindCount
 )
 
-// termSeeds are of each kind. What nobody can foretell makes nobody's names the same term: that
-// two of n postings are by chance has a probability of n² in 2⁶⁵.
-var termSeeds = func() (seeds [kindCount]maphash.Seed) {
-	for i := range seeds {
-		seeds[i] = maphash.MakeSeed()
-	}
-	return seeds
-}()
+// isWild reports whether a kind is about wildcards. Its postings are in a set of their own: it is
+// small, and most names are below no wildcard.
+func (k kind) isWild() bool { return k == kindWildcard || k == kindNoData || k == kindAboveWildcard }
 
-func nameTerm(k kind, name string) uint64 { return maphash.String(termSeeds[k], name) }
+// kindBits is the number of a term's last bits that have its kind.
+const kindBits = 4
+
+// A constant that does not fit says at compile time that there are too many kinds.
+const _ = uint(1<<kindBits - kindCount)
+
+// termSeed is random: what nobody can foretell makes nobody's names the same term. That two of n
+// names and addresses are by chance has a probability of n² in 2⁶¹. Then a network may be asked in
+// vain, or a wildcard be taken for one that does not answer.
+var termSeed = maphash.MakeSeed()
+
+// term returns the term of a kind for a hash. The terms that one name has of all kinds are
+// neighbours in the index: after the first, the others are found in the processor's cache.
+func term(k kind, hash uint64) uint64 { return hash<<kindBits | uint64(k) }
+
+func nameTerm(k kind, name string) uint64 { return term(k, maphash.String(termSeed, name)) }
 
 // addressTerm has other terms for IPv4 addresses than for those that IPv6 maps to them.
 func addressTerm(k kind, a netip.Addr) uint64 {
 	if a.Is4() {
 		b := a.As4()
-		return maphash.Bytes(termSeeds[k], b[:])
+		return term(k, maphash.Bytes(termSeed, b[:]))
 	}
 	b := a.As16()
-	return maphash.Bytes(termSeeds[k], b[:])
+	return term(k, maphash.Bytes(termSeed, b[:]))
 }
 
 // hasName reports whether the directory has the term of a kind that is about names.
@@ -75,11 +86,13 @@ func (d *Directory) hasName(k kind, name string) bool {
 	case kindBareNode:
 		return d.hosts.bare[name] != nil || d.hosts.bareBelow[name] > 0
 	case kindWildcard:
-		return slices.ContainsFunc(d.tables, func(t *Table) bool { e := t.wild[name]; return e != nil && e.usable() }) ||
-			slices.ContainsFunc(d.rrs, func(t *RRTable) bool { r := t.wild[name]; return r != nil && r != noRRs })
+		return slices.ContainsFunc(d.tables, func(t *Table) bool { e := t.wild.at[name]; return e != nil && e.usable() }) ||
+			slices.ContainsFunc(d.rrs, func(t *RRTable) bool { r := t.wild.at[name]; return r != nil && r != noRRs })
 	case kindNoData:
-		return slices.ContainsFunc(d.tables, func(t *Table) bool { e := t.wild[name]; return e != nil && !e.usable() }) ||
-			slices.ContainsFunc(d.rrs, func(t *RRTable) bool { return t.wild[name] == noRRs })
+		return slices.ContainsFunc(d.tables, func(t *Table) bool { e := t.wild.at[name]; return e != nil && !e.usable() }) ||
+			slices.ContainsFunc(d.rrs, func(t *RRTable) bool { return t.wild.at[name] == noRRs })
+	case kindAboveWildcard:
+		return d.isAboveWildcard(name)
 	}
 	return false
 }
@@ -128,10 +141,11 @@ func subnetTerms(p netip.Prefix) (first, last uint64) {
 type difference struct {
 	network   uint32
 	old, next *Directory
-	// edits are of the terms of names and addresses; subnets4 and subnets6 of prefixes.
-	edits, subnets4, subnets6 *[]edit
-	// nodes and bareNodes are the names whose ancestors have been looked at.
-	nodes, bareNodes map[string]struct{}
+	// edits are of the terms of names and addresses, wild of those of wildcards; subnets4 and
+	// subnets6 are of prefixes.
+	edits, wild, subnets4, subnets6 *[]edit
+	// nodes, bareNodes and aboveWildcards are the names whose ancestors have been looked at.
+	nodes, bareNodes, aboveWildcards map[string]struct{}
 }
 
 // add looks at all that may differ. It goes through the names of the rows that do and, if a port
@@ -189,17 +203,13 @@ func (d *difference) addKey(key string) {
 // addName looks at all terms that may depend on the records of a name.
 func (d *difference) addName(name string) {
 	d.name(kindExact, name)
-	for a := name; a != "."; a = parent(a) {
-		if _, done := d.nodes[a]; done {
-			break
-		}
-		d.nodes[a] = struct{}{}
-		d.name(kindNode, a)
-	}
+	d.ancestors(kindNode, name, d.nodes)
 	for a := name; a != "."; a = parent(a) {
 		if isWildcard(a) {
-			d.name(kindWildcard, parent(a))
-			d.name(kindNoData, parent(a))
+			encloser := parent(a)
+			d.name(kindWildcard, encloser)
+			d.name(kindNoData, encloser)
+			d.ancestors(kindAboveWildcard, encloser, d.aboveWildcards)
 		}
 	}
 	d.addAddresses(name)
@@ -209,14 +219,20 @@ func (d *difference) addName(name string) {
 func (d *difference) addBare(name string) {
 	d.name(kindBare, name)
 	d.name(kindAnyBare, "")
-	for a := name; a != "."; a = parent(a) {
-		if _, done := d.bareNodes[a]; done {
-			break
-		}
-		d.bareNodes[a] = struct{}{}
-		d.name(kindBareNode, a)
-	}
+	d.ancestors(kindBareNode, name, d.bareNodes)
 	d.addAddresses(name)
+}
+
+// ancestors looks at the terms of a kind of a name and those that it is below, but for the names
+// that are done.
+func (d *difference) ancestors(k kind, name string, done map[string]struct{}) {
+	for a := name; a != "."; a = parent(a) {
+		if _, ok := done[a]; ok {
+			return
+		}
+		done[a] = struct{}{}
+		d.name(k, a)
+	}
 }
 
 // addAddresses looks at the terms of the addresses that a name has in any row, or as a port:
@@ -256,8 +272,11 @@ func (d *difference) addAddress(a netip.Addr) {
 }
 
 func (d *difference) name(k kind, name string) {
-	was, is := d.old.hasName(k, name), d.next.hasName(k, name)
-	d.compare(d.edits, nameTerm(k, name), was, is)
+	edits := d.edits
+	if k.isWild() {
+		edits = d.wild
+	}
+	d.compare(edits, nameTerm(k, name), d.old.hasName(k, name), d.next.hasName(k, name))
 }
 
 func (d *difference) address(k kind, a netip.Addr) {

@@ -2,7 +2,10 @@
 
 package names
 
-import "strings"
+import (
+	"maps"
+	"strings"
+)
 
 // noData stands for a wildcard that exists only since there are names below it.
 var noData = &entry{}
@@ -11,6 +14,39 @@ var noData = &entry{}
 // (RFC 4592, section 2.1.1).
 func isWildcard(name string) bool { return strings.HasPrefix(name, "*.") }
 
+// wildcards is the wildcards of one row, with what each has. The zero value has none.
+type wildcards[E any] struct {
+	// at has the wildcards by the name that they stand directly below.
+	at map[string]E
+	// below counts, by name, the wildcards below it.
+	below descendants
+}
+
+// set sets what a wildcard has, by its canonical name.
+func (w *wildcards[E]) set(wildcard string, has E) {
+	if w.at == nil {
+		w.at, w.below = make(map[string]E), make(descendants)
+	}
+	encloser := parent(wildcard)
+	if _, had := w.at[encloser]; !had {
+		w.below.add(wildcard, 1)
+	}
+	w.at[encloser] = has
+}
+
+// remove removes a wildcard, which may be absent.
+func (w *wildcards[E]) remove(wildcard string) {
+	encloser := parent(wildcard)
+	if _, had := w.at[encloser]; had {
+		delete(w.at, encloser)
+		w.below.add(wildcard, -1)
+	}
+}
+
+func (w *wildcards[E]) clone() wildcards[E] {
+	return wildcards[E]{maps.Clone(w.at), maps.Clone(w.below)}
+}
+
 // updateWildcards updates wild for a name whose record or descendants have changed:
 // the name itself and its ancestors may be wildcards.
 func (t *Table) updateWildcards(name string) {
@@ -18,19 +54,14 @@ func (t *Table) updateWildcards(name string) {
 		if !isWildcard(a) {
 			continue
 		}
-		encloser := parent(a)
-		e := t.find(a)
-		if e == nil && t.below[a] > 0 {
-			e = noData
+		switch e := t.find(a); {
+		case e != nil:
+			t.wild.set(a, e)
+		case t.below[a] > 0:
+			t.wild.set(a, noData)
+		default:
+			t.wild.remove(a)
 		}
-		if e == nil {
-			delete(t.wild, encloser)
-			continue
-		}
-		if t.wild == nil {
-			t.wild = make(map[string]*entry)
-		}
-		t.wild[encloser] = e
 	}
 }
 
@@ -57,11 +88,26 @@ func (d *Directory) synthesize(name, domain string) (Answer, bool) {
 // wildcard answers from the wildcard directly below a name.
 func (d *Directory) wildcard(encloser string) (Answer, bool) {
 	for _, t := range d.tables {
-		if e := t.wild[encloser]; e != nil && e.usable() {
+		if e := t.wild.at[encloser]; e != nil && e.usable() {
 			return e.answer(sourceDNS, t.owned), true
 		}
 	}
 	return Answer{}, false
+}
+
+// isAboveWildcard reports whether a row has a wildcard below a name.
+func (d *Directory) isAboveWildcard(name string) bool {
+	for _, t := range d.tables {
+		if t.wild.below[name] > 0 {
+			return true
+		}
+	}
+	for _, t := range d.rrs {
+		if t.wild.below[name] > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // hasWildcard reports whether a wildcard stands below the closest encloser of a name
@@ -72,12 +118,12 @@ func (d *Directory) hasWildcard(name, domain string) bool {
 	}
 	encloser := d.closestEncloser(name, domain)
 	for _, t := range d.tables {
-		if t.wild[encloser] != nil {
+		if t.wild.at[encloser] != nil {
 			return true
 		}
 	}
 	for _, t := range d.rrs {
-		if t.wild[encloser] != nil {
+		if t.wild.at[encloser] != nil {
 			return true
 		}
 	}
