@@ -3,6 +3,7 @@
 package punt
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -23,8 +24,8 @@ type connection struct {
 	conn   *tcp.Conn
 	// open has an element for each query without an answer.
 	open chan struct{}
-	// length is that of the message that is being read; its reader's alone.
-	length [2]byte
+	// reader has what was received; of the goroutine that reads alone.
+	reader *bufio.Reader
 
 	// mu guards what follows.
 	mu sync.Mutex
@@ -39,10 +40,13 @@ type connection struct {
 }
 
 func newConnection(in *Intake, conn *tcp.Conn) *connection {
-	return &connection{intake: in, conn: conn, open: make(chan struct{}, maxOpen), promised: -1}
+	return &connection{intake: in, conn: conn, reader: bufio.NewReaderSize(conn, readAhead), open: make(chan struct{}, maxOpen), promised: -1}
 }
 
 const (
+	// readAhead, in bytes, has room for the queries of some segments: to read each by itself
+	// would take three locks of the stack and two timers.
+	readAhead = 2048
 	// maxOpen is how many queries of a connection are worked on; further ones wait with
 	// the guest.
 	maxOpen = 32
@@ -116,7 +120,7 @@ func (c *connection) next(n int) bool {
 // long.
 func (c *connection) await(first bool) error {
 	c.touch()
-	for {
+	for c.reader.Buffered() == 0 {
 		s := c.intake.server.Load()
 		idle := s.ReadTimeout
 		if !first {
@@ -124,7 +128,7 @@ func (c *connection) await(first bool) error {
 		}
 		until := c.idleUntil(idle, time.Now())
 		_ = c.conn.SetReadDeadline(until) // has no errors
-		_, err := io.ReadFull(c.conn, c.length[:1])
+		_, err := c.reader.Peek(1)
 		if timeout := net.Error(nil); !errors.As(err, &timeout) || !timeout.Timeout() {
 			return err
 		}
@@ -133,6 +137,7 @@ func (c *connection) await(first bool) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // touch restarts the idle time of the connection.
@@ -171,24 +176,34 @@ func (c *connection) idleUntil(idle time.Duration, now time.Time) time.Time {
 // how much is reserved for it, too.
 func (c *connection) read(whole time.Duration) (message []byte, reserved int, err error) {
 	until := time.Now().Add(whole)
-	_ = c.conn.SetReadDeadline(until) // has no errors
-	if _, err := io.ReadFull(c.conn, c.length[1:]); err != nil {
+	c.readBy(2, until)
+	length, err := c.reader.Peek(2)
+	if err != nil {
 		return nil, 0, err
 	}
-	n := int(binary.BigEndian.Uint16(c.length[:]))
+	n := int(binary.BigEndian.Uint16(length))
+	_, _ = c.reader.Discard(2) // they are there
 	if n > longQuery {
 		reserved = parsedSize * n
 		if !c.conn.Reserve(reserved, time.Now().Add(roomTime)) {
 			return nil, 0, errNoRoom
 		}
-		_ = c.conn.SetReadDeadline(time.Now().Add(whole))
+		until = time.Now().Add(whole)
 	}
+	c.readBy(n, until)
 	message = make([]byte, n)
-	if _, err := io.ReadFull(c.conn, message); err != nil {
+	if _, err := io.ReadFull(c.reader, message); err != nil {
 		c.conn.Release(reserved)
 		return nil, 0, err
 	}
 	return message, reserved, nil
+}
+
+// readBy sets the deadline of the next n bytes, unless they have been read ahead.
+func (c *connection) readBy(n int, until time.Time) {
+	if c.reader.Buffered() < n {
+		_ = c.conn.SetReadDeadline(until) // has no errors
+	}
 }
 
 // linger ends a connection whose guest may go on asking. When all queries have been dealt with,

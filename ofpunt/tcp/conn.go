@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"time"
 
@@ -27,8 +28,14 @@ type Conn struct {
 	endpoint tcpip.Endpoint
 	gonet    *gonet.TCPConn
 	close    sync.Once
-	// sending is held while a message is sent, so that no other begins within it.
+	// sending is held while messages are sent, so that no other begins within one.
 	sending sync.Mutex
+	// mu guards what follows.
+	mu sync.Mutex
+	// batch has the messages that are to be sent together, nil for none. flushing is set while a
+	// call of Send sends them.
+	batch    *[]byte
+	flushing bool
 }
 
 func newConn(s *Stack, f *flow, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
@@ -58,35 +65,108 @@ func (c *Conn) Read(b []byte) (int, error) {
 // SetReadDeadline is that of net.Conn.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.gonet.SetReadDeadline(t) }
 
-// Send sends b as a whole; concurrent calls send one after the other. While 160 KiB are not
-// acknowledged by the peer it blocks, until the deadline, but at least for a second after
-// the calls before it. If there is no room in time, or too many bytes wait for room already,
-// the connection is reset, and the error is [ErrSlow].
+// maxBatch, in bytes, bounds the messages of a connection that are sent together. One that is longer
+// is sent by itself.
+const maxBatch = 8 << 10
+
+// batches have room for maxBatch bytes each.
+var batches = sync.Pool{New: func() any { b := make([]byte, 0, maxBatch); return &b }}
+
+// Send sends b as a whole; concurrent calls send one after the other. Messages of several calls may
+// leave in one segment: then one of the calls sends them, and the others return at once, as if the
+// send buffer had had room.
+//
+// While 160 KiB are not acknowledged by the peer it blocks, until the deadline, but at least for a
+// second after the calls before it. If there is no room in time, or too many bytes wait for room
+// already, the connection is reset, and the error is [ErrSlow].
 func (c *Conn) Send(b []byte, deadline time.Time) error {
+	if len(b) > maxBatch {
+		return c.send(b, deadline)
+	}
+	switch c.join(b) {
+	case joined:
+		return nil
+	case full:
+		return c.send(b, deadline)
+	}
+	// Others that are about to send may join: a segment costs the switch and the peer more than
+	// the message in it.
+	runtime.Gosched()
+	var failed error
+	for batch := c.takeBatch(); batch != nil; batch = c.takeBatch() {
+		if err := c.send(*batch, deadline); err != nil {
+			failed = err
+		}
+		*batch = (*batch)[:0]
+		batches.Put(batch)
+	}
+	return failed
+}
+
+// joining is what became of a message that was to join others.
+type joining uint8
+
+const (
+	joined joining = iota // whoever sends the others sends it too
+	first                 // the caller is to send it, and those that join it
+	full                  // there is no room
+)
+
+// join adds a message to those that are to be sent together.
+func (c *Conn) join(b []byte) joining {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.batch == nil:
+		c.batch = batches.Get().(*[]byte)
+	case len(*c.batch)+len(b) > maxBatch:
+		return full
+	}
+	*c.batch = append(*c.batch, b...)
+	if c.flushing {
+		return joined
+	}
+	c.flushing = true
+	return first
+}
+
+// takeBatch returns the messages that have been joined, nil if there are none: then the next one is
+// the first again.
+func (c *Conn) takeBatch() *[]byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	batch := c.batch
+	c.batch = nil
+	c.flushing = batch != nil
+	return batch
+}
+
+// send sends b as a whole once the calls before it have ended.
+func (c *Conn) send(b []byte, deadline time.Time) error {
 	unsent := c.stack.unsent
-	if c.sending.TryLock() {
+	if !c.sending.TryLock() {
+		if !unsent.acquire(c.flow.key, len(b)) {
+			return c.slow()
+		}
+		defer unsent.release(c.flow.key, len(b))
+		// Whoever holds the lock has a deadline, and resets the connection after that.
+		c.sending.Lock()
 		defer c.sending.Unlock()
 		rest, err := c.write(b)
 		if err != nil || len(rest) == 0 {
 			return err
 		}
-		if !unsent.acquire(c.flow.key, len(rest)) {
-			return c.slow()
-		}
-		defer unsent.release(c.flow.key, len(rest))
 		return c.writeBy(rest, deadline)
 	}
-	if !unsent.acquire(c.flow.key, len(b)) {
-		return c.slow()
-	}
-	defer unsent.release(c.flow.key, len(b))
-	// Whoever holds the lock has a deadline, and resets the connection after that.
-	c.sending.Lock()
 	defer c.sending.Unlock()
 	rest, err := c.write(b)
 	if err != nil || len(rest) == 0 {
 		return err
 	}
+	if !unsent.acquire(c.flow.key, len(rest)) {
+		return c.slow()
+	}
+	defer unsent.release(c.flow.key, len(rest))
 	return c.writeBy(rest, deadline)
 }
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -736,6 +737,62 @@ func TestMuchAtOnce(t *testing.T) {
 	}
 }
 
+// Answers that are given while another one waits for room leave together, each in one piece: one
+// call sends them, and the others do not wait.
+func TestSentTogether(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	c := newClient(t, s, "red", guest4, resolver4)
+	conn := c.connect()
+	defer conn.Close()
+	const answers, size, first = 20, 60, 300000
+	var sending sync.WaitGroup
+	send := func(b []byte) {
+		if err := conn.Send(b, time.Now().Add(patience)); err != nil {
+			t.Error(err)
+		}
+	}
+	sending.Go(func() { send(make([]byte, first)) })
+	for end := time.Now().Add(patience); !s.Waits(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the first answer does not wait")
+		}
+	}
+	sent := make(chan struct{})
+	for i := range answers {
+		sending.Go(func() {
+			send(bytes.Repeat([]byte{byte(1 + i)}, size))
+			sent <- struct{}{}
+		})
+	}
+	for range answers - 1 {
+		select {
+		case <-sent:
+		case <-time.After(patience):
+			t.Fatal("more than one waits")
+		}
+	}
+	c.receive(first)
+	var got []byte
+	segments := 0
+	for ; len(got) < answers*size; segments++ {
+		got = append(got, c.mustTake(data).Payload()...)
+		c.mustPut(ack, "")
+	}
+	<-sent
+	sending.Wait()
+	if segments > answers/2 {
+		t.Errorf("%d segments for %d bytes", segments, len(got))
+	}
+	seen := map[byte]bool{}
+	for m := range slices.Chunk(got, size) {
+		if seen[m[0]] || !bytes.Equal(m, bytes.Repeat(m[:1], size)) {
+			t.Fatalf("message %d is twice or in pieces", m[0])
+		}
+		seen[m[0]] = true
+	}
+}
+
 // What is due when another answer waits for room waits behind that, however late it is:
 // the peer reads, and loses nothing.
 func TestLateAnswerWaitsItsTurn(t *testing.T) {
@@ -782,6 +839,7 @@ func TestHeldIsBounded(t *testing.T) {
 		{"of one owner", 1, 20, 10, 65000, "red"},
 		{"of a network", 20, 20, 10, 65000, "blue"},
 		{"of one answer each", 1, 20, 1, 500000, "red"},
+		{"of many short answers", 1, 20, 100, 8000, "red"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
