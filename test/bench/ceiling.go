@@ -18,9 +18,12 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
+// ipv4ProtoAt is where a frame without a VLAN tag has the protocol of its IPv4 header.
+const ipv4ProtoAt = 14 + 9
+
 // ceiling is a program of its own that turns each punted query round as it is,
-// but for the bit that makes it a response: what the switch, the connection and
-// the codec allow. Its arguments are the management socket, the OpenFlow table of
+// but for the bit that makes it a response, and TCP segments likewise: what the switch, the
+// connection and the codec allow. Its arguments are the management socket, the OpenFlow table of
 // the DNS stage and the tunnel keys of a guest.
 func ceiling(args []string) error {
 	if len(args) != 4 {
@@ -47,8 +50,32 @@ func ceiling(args []string) error {
 		return err
 	}
 	var udp frame.UDP
+	var tcp frame.TCP
 	var reply, message []byte
+	turnTCP := func(p *openflow.PacketIn) {
+		if tcp.Decode(p.Data) != nil {
+			return
+		}
+		segment := turnSegment(tcp.Segment)
+		if segment == nil {
+			return
+		}
+		if reply, err = tcp.AppendSegment(reply[:0], segment, false); err != nil {
+			return
+		}
+		actions, err := tracked(conn.Version(), p)
+		if err != nil {
+			return
+		}
+		if message, err = openflow.AppendPacketOut(message[:0], conn.Version(), conn.NextXID(), p.InPort, actions, reply); err == nil {
+			_ = conn.Write(message)
+		}
+	}
 	turn := func(p *openflow.PacketIn, _ []byte) {
+		if len(p.Data) > ipv4ProtoAt && p.Data[ipv4ProtoAt] == placement.ProtoTCP {
+			turnTCP(p)
+			return
+		}
 		if udp.Decode(p.Data) != nil || len(udp.Payload) < 12 {
 			return
 		}

@@ -28,8 +28,8 @@ type rate struct {
 }
 
 // dnsperf asks from inside a guest as fast as outstanding queries allow, or at
-// perSecond if that is not 0.
-func (b *bench) dnsperf(h *lab.Host, server, questions string, outstanding int, perSecond int) rate {
+// perSecond if that is not 0. more are further options of dnsperf.
+func (b *bench) dnsperf(h *lab.Host, server, questions string, outstanding int, perSecond int, more ...string) rate {
 	host, port := hostPort(server)
 	argv := []string{"dnsperf", "-s", host, "-p", port, "-d", questions, "-c", "4", "-q", strconv.Itoa(outstanding),
 		"-l", strconv.FormatFloat(math.Ceil(b.length.Seconds()), 'f', 0, 64), "-t", "2"}
@@ -39,6 +39,7 @@ func (b *bench) dnsperf(h *lab.Host, server, questions string, outstanding int, 
 	if perSecond > 0 {
 		argv = append(argv, "-Q", strconv.Itoa(perSecond))
 	}
+	argv = append(argv, more...)
 	ctx, cancel := context.WithTimeout(context.Background(), b.length+time.Minute)
 	defer cancel()
 	out, err := h.Exec(ctx, argv...)

@@ -92,6 +92,8 @@ func (e *extent) bars() []bar {
 		{what: "50 outstanding to a 10 ms upstream: puntdns, queries/s", table: tForward50, of: pPuntdns, least: 4750},
 		{what: "50 outstanding to a 10 ms upstream: puntdns to the upstream itself", table: tForward50, of: pPuntdns, to: pUpstream, least: .95},
 		{what: "processor time a query: puntdns to CoreDNS on a socket", table: tCPU, of: pPuntdns, to: pStock, most: .7},
+		{what: "TCP, 8 connections kept open: puntdns to CoreDNS on a socket", table: tTCPOpen, of: pPuntdns, to: pStock, least: 1},
+		{what: "TCP, a connection a query: puntdns to the ceiling", table: tTCPNew, of: pPuntdns, to: pCeiling, least: .9},
 		{what: "decode a packet-in, ns", table: tCode, of: "PacketInDecode/1.5", most: 100},
 		{what: "encode a packet-out, ns", table: tCode, of: "AppendPacketOut/OpenFlow 1.5", most: 100},
 		{what: "lookup of 100 names: among 1,000,000 to among 1,000", table: tCode, of: "LookupAtSize/1000000 names, 100 of its names", to: "LookupAtSize/1000 names, 100 of its names", most: 1.3},
