@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/names"
-	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/shell"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -65,6 +66,7 @@ type wish struct {
 	port, name string // the name is fully qualified
 	qtype      uint16
 	server     netip.AddrPort // invalid for the first resolver address
+	from       netip.Addr     // invalid for the first address of the guest
 	tcp        bool
 }
 
@@ -93,6 +95,11 @@ func parseWish(parameters url.Values) (w wish, err error) {
 	if word := parameters.Get("server"); word != "" {
 		if w.server, err = parseServer(word); err != nil {
 			return w, badRequest("server %.80q: expected IP, IPv4:PORT or [IPv6]:PORT", word)
+		}
+	}
+	if word := parameters.Get("from"); word != "" {
+		if w.from, err = netip.ParseAddr(word); err != nil || w.from.Zone() != "" || w.from.Is4In6() {
+			return w, badRequest("from %.80q: expected an IP address of the guest", word)
 		}
 	}
 	if word := parameters.Get("tcp"); word != "" {
@@ -143,10 +150,7 @@ func (e *explainers) explain(ctx context.Context, parameters url.Values) (any, e
 	}
 	out := newExplanation(&w)
 	if unserved != nil {
-		out.Guest = api.Guest{Bridge: unserved.Bridge, Port: unserved.Port, Interface: unserved.Interface, InPort: unserved.InPort}
-		out.Without = "the same: no query of it is punted"
-		out.find(api.CodeUnserved, "interface %s of logical port %q is not served, so none of its queries is punted: %s", unserved.Interface, unserved.Port, unserved.Reason)
-		out.Well = false
+		out.tellUnserved(unserved)
 		return &out.Explanation, nil
 	}
 	out.Guest = *g
@@ -167,8 +171,29 @@ func newExplanation(w *wish) *explanation {
 	}}
 }
 
-func (e *explanation) find(code, format string, args ...any) {
-	e.Findings = append(e.Findings, api.Problem{Code: code, About: e.Guest.Port, Text: fmt.Sprintf(format, args...)})
+// find adds a finding about the guest.
+func (e *explanation) find(code, text, remedy string, commands ...string) {
+	e.Findings = append(e.Findings, api.Problem{Code: code, About: e.Guest.Port, Text: text, Remedy: remedy, Commands: commands})
+}
+
+// has reports whether there is a finding with one of the codes.
+func (e *explanation) has(codes ...string) bool {
+	return slices.ContainsFunc(e.Findings, func(f api.Problem) bool { return slices.Contains(codes, f.Code) })
+}
+
+// tellUnserved says why none of the queries of an interface is punted.
+func (e *explanation) tellUnserved(u *api.Unserved) {
+	e.Guest = api.Guest{Bridge: u.Bridge, Port: u.Port, Interface: u.Interface, InPort: u.InPort}
+	e.Unasked = "its interface is not served"
+	e.Without = "the same: no query of it is punted"
+	text := fmt.Sprintf("interface %s (logical port %q) is not served, so none of its queries comes here: %s", u.Interface, u.Port, u.Reason)
+	if u.Code == api.CodeNoAddress {
+		e.find(api.CodeUnserved, text, "give its DHCP options a dns_server, or its network a router, as `address` in ofpunt says")
+		return
+	}
+	e.find(api.CodeUnserved, text, "external_ids:iface-id of the interface has to be the name of a logical port, which is bound to this chassis",
+		"ovs-vsctl get Interface "+shell.Word(u.Interface)+" external_ids:iface-id",
+		"ovn-sbctl --columns=logical_port,chassis,up find Port_Binding "+shell.Word("logical_port="+shell.OVNString(u.Port)))
 }
 
 // ask takes the query of a guest through its chain. returned is closed once that is over, and nil
@@ -182,7 +207,7 @@ func (e *explainers) ask(ctx context.Context, w *wish, out *explanation) (return
 	if srv == nil || session == nil {
 		return nil, control.NotFound("bridge %s: %s", b.name, cmp.Or(b.readiness.reason(), "it is not served"))
 	}
-	q := &asking{wish: w, srv: srv, out: out}
+	q := &asking{wish: w, serverGiven: w.server.IsValid(), srv: srv, out: out}
 	if err := q.choose(); err != nil {
 		return nil, err
 	}
@@ -207,42 +232,63 @@ func (e *explainers) ask(ctx context.Context, w *wish, out *explanation) (return
 // asking is the query of a guest whose address and server are chosen.
 type asking struct {
 	*wish
-	srv   *server
-	out   *explanation
-	guest netip.AddrPort
-	mac   [6]byte
+	// serverGiven is set if the operator has named the server.
+	serverGiven bool
+	srv         *server
+	out         *explanation
+	guest       netip.AddrPort
+	mac         [6]byte
 }
 
 // clientPort is the port that the query is from.
 const clientPort = 50000
 
-// choose chooses the ends of the query.
+// choose chooses the ends of the query. Where the databases know no address of the guest, as of a port
+// with the addresses "unknown", others stand in: what is answered depends on the port only.
 func (q *asking) choose() error {
-	g := &q.out.Guest
+	g, of := &q.out.Guest, &q.out.Question
 	if !q.server.IsValid() {
 		q.server = defaultServer(g)
 	}
 	if !q.server.IsValid() {
 		return badRequest("port %s has no resolver address of its own, as it may ask any: expected --server ADDR", g.Port)
 	}
-	address := netip.MustParseAddr("192.0.2.1")
-	if q.server.Addr().Is6() {
-		address = netip.MustParseAddr("fe80::1")
+	is4 := q.server.Addr().Is4()
+	if q.from.IsValid() && q.from.Is4() != is4 {
+		return badRequest("from %s, to %s: expected addresses of one family", q.from, q.server)
 	}
+	address := q.from
 	for _, text := range g.Addresses {
-		if a, err := netip.ParseAddr(text); err == nil && a.Is4() == q.server.Addr().Is4() {
+		if a, err := netip.ParseAddr(text); err == nil && !address.IsValid() && a.Is4() == is4 {
 			address = a
-			break
+		}
+	}
+	if of.Assumed = !address.IsValid(); of.Assumed {
+		address = netip.MustParseAddr("fe80::1")
+		if is4 {
+			address = netip.MustParseAddr("192.0.2.1")
 		}
 	}
 	q.guest, q.mac = netip.AddrPortFrom(address, clientPort), [6]byte{2, 0, 0, 0, 0, 1}
-	if len(g.MACs) > 0 {
-		if mac, err := net.ParseMAC(g.MACs[0]); err == nil && len(mac) == len(q.mac) {
-			q.mac = [6]byte(mac)
-		}
+	if mac, ok := macOf(g); ok {
+		q.mac = mac
+	} else {
+		of.Assumed = true
 	}
-	q.out.Question.Server = q.server.String()
+	of.Server, of.Client, of.ClientMAC = q.server.String(), q.guest.String(), net.HardwareAddr(q.mac[:]).String()
 	return nil
+}
+
+// macOf returns the first MAC address of a guest, and reports whether it has one.
+func macOf(g *api.Guest) (mac [6]byte, ok bool) {
+	if len(g.MACs) == 0 {
+		return mac, false
+	}
+	parsed, err := net.ParseMAC(g.MACs[0])
+	if err != nil || len(parsed) != len(mac) {
+		return mac, false
+	}
+	return [6]byte(parsed), true
 }
 
 // defaultServer returns where a guest asks: its first resolver address of a family that it has, or
@@ -254,11 +300,9 @@ func defaultServer(g *api.Guest) (server netip.AddrPort) {
 			all = append(all, a)
 		}
 	}
-	if len(all) == 0 && g.DHCP != nil {
-		for _, word := range strings.FieldsFunc(g.DHCP.DNSServer, func(r rune) bool { return strings.ContainsRune("{}, ", r) }) {
-			if a, err := netip.ParseAddr(word); err == nil {
-				all = append(all, netip.AddrPortFrom(a, placement.DNSPort))
-			}
+	if len(all) == 0 {
+		for _, a := range announced(g) {
+			all = append(all, netip.AddrPortFrom(a, placement.DNSPort))
 		}
 	}
 	for _, a := range all {
@@ -272,6 +316,19 @@ func defaultServer(g *api.Guest) (server netip.AddrPort) {
 		return all[0]
 	}
 	return server
+}
+
+// announced returns the DNS servers that DHCP tells the guest of, none where that is not known.
+func announced(g *api.Guest) (all []netip.Addr) {
+	if g.DHCP == nil {
+		return nil
+	}
+	for _, word := range strings.FieldsFunc(g.DHCP.DNSServer, func(r rune) bool { return strings.ContainsRune("{}, ", r) }) {
+		if a, err := netip.ParseAddr(word); err == nil {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 // message returns the query.
@@ -295,6 +352,12 @@ func (q *asking) run(b *bridge, in openflow.PacketIn) (returned <-chan struct{},
 	v := b.punts.Ask(q.srv.punts, &punt.Question{
 		In: in, TCP: q.tcp, Paused: q.srv.pause && !q.tcp, Answered: x.Answer,
 		Context: x.Context(&serverContext{context.Background(), q.srv}),
+		Looped: func(by *origin.Origin) {
+			x.Find(explain.Finding{
+				Code: explain.Loop, Text: fmt.Sprintf("a loop: port %s of switch %s, a DNS server that is asked for the name, asks the same here, and is not answered by itself", by.Port, by.Switch),
+				Remedy: loopRemedy,
+			})
+		},
 	})
 	go func() {
 		<-v.Done // until then the plugins have to know that nobody has asked
@@ -316,10 +379,17 @@ func (q *asking) tell(v *punt.Verdict, r explain.Report) {
 	out.Without = q.srv.tellWithout(network, canonical, out.Question.Type, q.server, q.tcp)
 	switch {
 	case !v.Identified || v.Origin.Port != "" && out.Guest.Port != "" && v.Origin.Port != out.Guest.Port:
-		out.find(api.CodeUnknownGuest, "the packet would not be known to be of this guest: the switch and the databases do not agree, which passes")
+		out.Unasked = "it would not be known whose query it is"
+		out.find(api.CodeUnknownGuest, "the packet would not be known to be of this guest: the switch and the databases do not agree on who has its port",
+			"wait a moment, and ask again; if it stays so, see puntctl status and the log of ovn-controller")
 		return
 	case !v.IsResolver:
-		out.find(api.CodeNotResolver, "%s is no resolver address of this guest, which are %s: the query is not punted, and goes on", q.server, strings.Join(out.Guest.Resolvers, " "))
+		out.Unasked = "the guest has asked another server"
+		out.find(api.CodeNotResolver, fmt.Sprintf("%s is no resolver address of this guest, which are %s: the query is not punted, and goes on", q.server, strings.Join(out.Guest.Resolvers, " ")),
+			"have the guest ask a resolver address (dns_server in its DHCP options), or name this one in `address` of ofpunt")
+		return
+	case q.tcp && q.srv.options.hijack():
+		out.Unasked = "in hijack mode (address any) the switch punts UDP only, so the query goes on to " + q.server.String()
 		return
 	}
 	q.tellLabels(&v.Origin)
@@ -376,6 +446,8 @@ func (q *asking) tellChain(r *explain.Report, result string) {
 			told.Verdict = api.VerdictResumes
 		case i == r.Answered:
 			told.Verdict = api.VerdictAnswers
+		case i == r.WouldAnswer:
+			told.Verdict = api.VerdictWould
 		case !s.Ended:
 			told.Verdict = api.VerdictWaits
 		case s.Passed:
@@ -387,87 +459,3 @@ func (q *asking) tellChain(r *explain.Report, result string) {
 		out.Notes = append(out.Notes, "some steps or notes are left out: there were too many")
 	}
 }
-
-// judge finds by what the query does not get what an operator expects.
-func (q *asking) judge(v *punt.Verdict, r *explain.Report) {
-	out := q.out
-	resumed := v.Fate.Result == metric.Resumed
-	bad := v.Answer == nil || v.Answer.Rcode != dns.RcodeSuccess || len(v.Answer.Answer) == 0
-	for _, f := range r.Findings {
-		// What other networks know, and errors on the way, matter without a good answer.
-		if bad {
-			out.find(f.Code, "%s", f.Text)
-		}
-	}
-	if r.Cached != r.Below {
-		out.find(api.CodeCached, "the guest gets what is in cache: %s; the plugins below cache say now: %s", r.Cached, r.Below)
-	}
-	if v.Fate.Reason == metric.ReasonNoBlock {
-		out.find(api.CodeNoBlock, "no server block takes the query")
-	}
-	if bad && !resumed {
-		q.judgeViews(r)
-	}
-	switch {
-	case v.Fate.Reason == metric.ReasonDeadline:
-		out.find(api.CodeDeadline, "the plugins have not answered in %.1f s, so the guest gets SERVFAIL; %s", out.Seconds, whoWaits(r))
-	case resumed:
-	case v.Answer == nil:
-		out.find(api.CodeDropped, "the guest gets no answer (%s)", cmp.Or(v.Fate.Reason, metric.ReasonUnanswered))
-	case v.Answer.Rcode == dns.RcodeNameError:
-		out.find(api.CodeNoData, "%s does not exist for %s of switch %s, says %s", q.name, out.Guest.Port, cmp.Or(out.Guest.Switch, "unknown"), whoAnswered(r))
-	case v.Answer.Rcode != dns.RcodeSuccess:
-		out.find(api.CodeError, "the guest gets %s (%s)%s", out.Rcode, v.Fate.Reason, errorOf(r))
-	case len(v.Answer.Answer) == 0:
-		out.find(api.CodeNoData, "%s has no records of type %s, says %s", q.name, out.Question.Type, whoAnswered(r))
-	}
-}
-
-// judgeViews finds the views that do not match.
-func (q *asking) judgeViews(r *explain.Report) {
-	for _, v := range r.Views {
-		if v.Matches {
-			continue
-		}
-		var unmet []string
-		for _, e := range v.Expressions {
-			if e.Value != "true" {
-				unmet = append(unmet, e.Text+" is "+cmp.Or(e.Value, e.Err))
-			}
-		}
-		for _, l := range v.Labels {
-			unmet = append(unmet, fmt.Sprintf("%s is %q", l.Name, l.Value))
-		}
-		q.out.find(api.CodeView, "view %s of block %s does not match: %s", v.Name, v.Block, strings.Join(unmet, ", "))
-	}
-}
-
-// whoWaits says which plugin has not returned.
-func whoWaits(r *explain.Report) string {
-	if r.Pending < 0 {
-		return "none of them waits by now"
-	}
-	s := r.Steps[r.Pending]
-	if s.Plugin == explain.Connect {
-		return "it waits for upstream " + strings.Join(s.Notes, " ")
-	}
-	return "it waits for " + s.Plugin
-}
-
-// whoAnswered names the plugin that has answered.
-func whoAnswered(r *explain.Report) string {
-	if r.Answered < 0 {
-		return "the server"
-	}
-	return r.Steps[r.Answered].Plugin
-}
-
-func errorOf(r *explain.Report) string {
-	if r.Err == nil {
-		return ""
-	}
-	return ": " + r.Err.Error()
-}
-
-// uuidOf returns a UUID as OVN writes it.
-func uuidOf(id [16]byte) string { return ovsdb.UUID(id).String() }

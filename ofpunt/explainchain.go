@@ -5,6 +5,7 @@ package ofpunt
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/explain"
+	"github.com/puntdns/puntdns/internal/shell"
 )
 
 // What the handlers of this package, and views, say of a query that is explained.
@@ -35,20 +37,70 @@ func (b *block) describe() string {
 	return strings.TrimSuffix(fmt.Sprintf("%s - %s", b, strings.Join(b.block.Keys, " ")), " - ")
 }
 
-// explain has forward ask, and says whom.
+// explain has forward ask, and says whom. A forward that leaves the name to another one behind it
+// has no part in what comes of that.
 func (g *loopGuard) explain(ctx context.Context, x *explain.Step, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	var all []string
-	for _, p := range g.List() {
-		all = append(all, p.Addr())
+	for _, f := range forwardsOf(g.Forward) {
+		var own []string
+		for _, p := range f.List() {
+			own = append(own, p.Addr())
+		}
+		slices.Sort(own) // the policy may be random
+		all = append(all, strings.Join(own, " "))
 	}
-	x.Notef("it may ask %s", strings.Join(all, " "))
+	x.Notef("it may ask %s", strings.Join(all, ", or as the next forward "))
 	code, err := g.Forward.ServeDNS(ctx, w, r)
-	if err != nil {
-		x.Notef("error: %v", err)
-		x.Findf(explain.Upstream, "upstream %s does not answer: %v", strings.Join(all, " "), err)
+	asked := x.Asked()
+	last := len(asked) - 1
+	switch {
+	case err == nil && last > 0:
+		x.Notef("%s did not answer as it should, so %s was asked", strings.Join(asked[:last], " "), asked[last])
+	case err == nil:
+	case last >= 0:
+		x.Find(unanswered(asked, r, err))
+	case !x.Passed():
+		x.Find(explain.Finding{Code: explain.Upstream, Text: fmt.Sprintf("none of the upstreams %s was asked: %v", strings.Join(all, " "), err)})
 	}
 	return code, err
 }
+
+// unanswered finds that upstreams which were asked do not answer.
+func unanswered(asked []string, r *dns.Msg, err error) explain.Finding {
+	f := explain.Finding{
+		Code: explain.Upstream, Text: fmt.Sprintf("upstream %s does not answer: %v", asked[0], err),
+		Remedy: "see whether a DNS server runs there and this node reaches it (address and port in forward, a firewall between both)",
+	}
+	if len(asked) > 1 {
+		f.Text = fmt.Sprintf("upstreams %s do not answer; the last error: %v", strings.Join(asked, " "), err)
+	}
+	for _, address := range asked {
+		f.Commands = append(f.Commands, digAt(address, r)...)
+	}
+	return f
+}
+
+// digAt returns the line that asks an upstream the question by hand.
+func digAt(address string, r *dns.Msg) []string {
+	a, err := netip.ParseAddrPort(address)
+	if err != nil || len(r.Question) == 0 {
+		return nil // an upstream of DNS over HTTPS
+	}
+	q := r.Question[0]
+	return []string{fmt.Sprintf("dig @%s -p %d %s %s", a.Addr(), a.Port(), shell.Word(q.Name), dns.Type(q.Qtype))}
+}
+
+// explainLoop finds that forward would ask the guest itself.
+func (g *loopGuard) explainLoop(x *explain.Step) {
+	x.Notef("not asked: it would ask the guest itself, which is a loop")
+	x.Find(explain.Finding{
+		Code: explain.Loop, Text: "a loop: forward asks this guest, which is a DNS server, what the guest has asked here; so the query is not forwarded",
+		Remedy: loopRemedy,
+	})
+}
+
+// loopRemedy is what to do about a server that passes on what it is asked.
+const loopRemedy = "that server has to ask another one than a resolver address of its network, or forward in this block another server"
 
 // explainViews has the filters of a block say what they have come to, once.
 func explainViews(b *block) {

@@ -144,10 +144,16 @@ func (t *guestTeller) tellFlows(ctx context.Context, key flows.GuestKey, out *ap
 		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Match, b.Match))
 	})
 	if own == 0 {
-		out.Findings = append(out.Findings, api.Problem{Code: api.CodeNoFlows, About: out.Guest.Port, Text: "the switch has no flow of this guest, so none of its queries is punted"})
+		out.Findings = append(out.Findings, api.Problem{
+			Code: api.CodeNoFlows, About: out.Guest.Port, Text: "the switch has no flow of this guest, so none of its queries is punted",
+			Remedy: "`puntctl status` says why; the log of puntdns says if somebody removes them",
+		})
 	}
 	if punt == 0 {
-		out.Findings = append(out.Findings, api.Problem{Code: api.CodeLease, About: t.bridge.name, Text: "the punt is not in the switch: its lease has expired, and no query is punted"})
+		out.Findings = append(out.Findings, api.Problem{
+			Code: api.CodeLease, About: t.bridge.name, Text: "the punt is not in the switch: its lease has expired, and no query is punted",
+			Remedy: "the process or the switch hangs, or is too busy: `puntctl doctor` says more",
+		})
 	}
 }
 

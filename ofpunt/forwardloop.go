@@ -18,30 +18,29 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// A server that forward asks may be a guest of the bridge, whose own queries are punted. A query
-// that it sends in order to answer one of forward's must not be forwarded to it: that would be
-// a loop.
-
-// maxRepeats is how many other queries with the same question a guest may have in flight, before
-// the next one counts as a loop. In hijack mode that is for servers with an address that OVN
-// does not show as the guest's, such as one behind NAT; queries of a guest that repeats itself
-// so often for another reason go on to the server that it asked. In service mode it is for
-// guests that forward asks, and bounds a loop that such a guest begins itself.
-const maxRepeats = 8
-
 // loopGuard is a forward that does not ask a guest what that guest asks. It embeds the forward,
-// so that CoreDNS finds it by the same name.
+// so that CoreDNS finds it by the same name. Of several forwards in a block it is the first: that has
+// the others behind it, which it calls itself.
 type loopGuard struct {
 	*forward.Forward
-	upstreams []netip.Addr // what the forward asks
+	upstreams []netip.Addr // what the forward asks, and those behind it
 }
 
-// upstreamsOf returns the addresses that f asks.
-func upstreamsOf(f *forward.Forward) []netip.Addr {
-	var all []netip.Addr
-	for _, p := range f.List() {
-		if a, err := netip.ParseAddrPort(p.Addr()); err == nil {
-			all = append(all, a.Addr().Unmap().WithZone(""))
+// forwardsOf returns a forward and those of the block that stand behind it, in their order.
+func forwardsOf(f *forward.Forward) (all []*forward.Forward) {
+	for ok := true; ok; f, ok = f.Next.(*forward.Forward) {
+		all = append(all, f)
+	}
+	return all
+}
+
+// upstreamsOf returns the addresses that f asks, and the forwards behind it.
+func upstreamsOf(f *forward.Forward) (all []netip.Addr) {
+	for _, f := range forwardsOf(f) {
+		for _, p := range f.List() {
+			if a, err := netip.ParseAddrPort(p.Addr()); err == nil {
+				all = append(all, a.Addr().Unmap().WithZone(""))
+			}
 		}
 	}
 	return all
@@ -58,7 +57,7 @@ func (g *loopGuard) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 		return g.Forward.ServeDNS(ctx, w, r)
 	}
 	if explained != nil {
-		explained.Notef("not asked: it would ask the guest itself, which is a loop")
+		g.explainLoop(explained)
 	}
 	x.SetLooped()
 	if serverOf(ctx).options.hijack() {
@@ -78,14 +77,10 @@ func (g *loopGuard) wouldLoop(ctx context.Context, x *punt.Exchange) bool {
 	s := serverOf(ctx)
 	asksIt := s.hasOneOf(ctx, g.upstreams)
 	if s.options.hijack() {
-		return asksIt || x.InFlightOfGuest() > maxRepeats && x.RepeatsOfGuest() >= maxRepeats
+		return asksIt || x.IsRepeated()
 	}
-	return asksIt && isRepeat(x.RepeatsOfGuest(), x.Repeats())
+	return asksIt && x.IsPassedOn()
 }
-
-// isRepeat reports whether a guest that forward asks passes on a question that it was asked, by
-// the number of other queries in flight with that question: its own, and those of all guests.
-func isRepeat(own, all int) bool { return all > own || own >= maxRepeats }
 
 // hasOneOf reports whether the guest of a query has one of the addresses.
 func (s *server) hasOneOf(ctx context.Context, addresses []netip.Addr) bool {
@@ -148,13 +143,8 @@ type blockUpstreams struct {
 // upstreamsOfBlock returns those of a block, by the config of one of its zones.
 func upstreamsOfBlock(b *block, c *dnsserver.Config) (f blockUpstreams) {
 	f.block = b
-	h := c.Handler("forward")
-	for {
-		g, ok := h.(*loopGuard)
-		if !ok {
-			return f
-		}
-		f.addresses = append(f.addresses, g.upstreams...)
-		h = g.Next
+	if g, ok := c.Handler("forward").(*loopGuard); ok {
+		f.addresses = g.upstreams
 	}
+	return f
 }

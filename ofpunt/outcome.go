@@ -44,7 +44,7 @@ func (*outcome) Name() string { return name }
 
 // ServeDNS implements plugin.Handler.
 func (h *outcome) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
-	code, err := h.next.ServeDNS(ctx, w, r)
+	code, err := plugin.NextOrFailure(name, h.next, ctx, w, r)
 	if x, ok := punt.FromContext(ctx); ok {
 		if rcode := outcomeOf(x, code); rcode != 0 {
 			m := &dns.Msg{MsgHdr: dns.MsgHdr{Id: r.Id, Response: true, Rcode: rcode}}

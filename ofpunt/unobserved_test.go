@@ -19,6 +19,7 @@ import (
 func TestObserversAreLeftOut(t *testing.T) {
 	for _, tt := range []struct{ name, plugins, explained string }{
 		{"one run", "prometheus log audit acl forward", "acl forward"},
+		{"a run without audit", "log prometheus acl forward", "acl forward"},
 		{"two runs", "errors rewrite dnstap audit acl forward", "rewrite acl forward"},
 		{"the last", "acl errors", "acl"},
 		{"none", "rewrite forward", "rewrite forward"},
@@ -50,11 +51,16 @@ func TestObserversAreLeftOut(t *testing.T) {
 			if want := strings.Fields(tt.explained); !slices.Equal(went, want) {
 				t.Errorf("explained: went through %q, want %q", went, want)
 			}
-			var left []string
+			var left, steps []string
 			for _, step := range e.Report().Steps {
 				if step.Left {
 					left = append(left, step.Plugin)
+				} else {
+					steps = append(steps, step.Plugin)
 				}
+			}
+			if want := strings.Fields(tt.explained); !slices.Equal(steps, want) {
+				t.Errorf("steps of %q, want %q", steps, want)
 			}
 			if n := len(strings.Fields(tt.plugins)) - len(strings.Fields(tt.explained)); len(left) != n {
 				t.Errorf("left out %q, want %d", left, n)
@@ -63,7 +69,7 @@ func TestObserversAreLeftOut(t *testing.T) {
 	}
 }
 
-// An explanation stores nothing in cache, and says what is there.
+// An explanation stores nothing in cache, and answers with what is there, as the guest would be.
 func TestExplainedCache(t *testing.T) {
 	last := byte(1)
 	s := chain(t, newCache(), end(func(w dns.ResponseWriter, r *dns.Msg) {
@@ -89,7 +95,7 @@ func TestExplainedCache(t *testing.T) {
 		t.Fatalf("an explanation was stored: %v", m)
 	}
 	last = 3
-	if cached, below, m := explained(); cached != "NOERROR A 192.0.2.2" || below != "NOERROR A 192.0.2.3" || explain.Content(m) != below {
+	if cached, below, m := explained(); cached != "NOERROR A 192.0.2.2" || below != "NOERROR A 192.0.2.3" || explain.Content(m) != cached {
 		t.Errorf("cached %q, below it %q, answer %v", cached, below, m)
 	}
 	if m := ask(s, "a.test."); explain.Content(m) != "NOERROR A 192.0.2.2" {

@@ -12,7 +12,7 @@ import (
 	"github.com/coredns/coredns/plugin/tsig"
 )
 
-// wrapPlugins wraps each forward of configs in a loopGuard, and each tsig in a tsigOfBlock. Behind
+// wrapPlugins wraps the forwards of each of configs in loopGuards, and each tsig in a tsigOfBlock. Behind
 // each transfer it puts a noTransfers.
 func wrapPlugins(configs []*dnsserver.Config) {
 	for _, c := range configs {

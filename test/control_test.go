@@ -203,7 +203,7 @@ func controlWell(t *testing.T, c *controlled) {
 	}
 	t.Logf("puntctl status\n%s", out)
 	yaml, _, _ := c.operator.run("status", "-o", "yaml")
-	if !strings.HasPrefix(yaml, "well: true\nproblems: []\nprocess:\n  version: ") {
+	if !strings.HasPrefix(yaml, "well: true\nproblems: []\nwarnings: []\nprocess:\n  version: ") {
 		t.Errorf("%q", yaml)
 	}
 }
@@ -408,7 +408,7 @@ func controlDoctor(t *testing.T, c *controlled) {
 		for _, want := range []string{
 			"port red-vm1: DHCP tells it to ask 192.0.2.53",
 			"port red-vm1: it has no route to 169.254.169.254: its DHCP options have neither router nor classless_static_route",
-			"port red-vm1: a query to 169.254.169.254 is dropped before the punt, in table ",
+			"port red-vm1: a query to 169.254.169.254 is dropped before the punt: an ACL or a security group drops it, in table ",
 			"ovn-trace --ct=new ",
 		} {
 			if status != 1 || !strings.Contains(out, want) {

@@ -30,7 +30,7 @@ func TestCheck(t *testing.T) {
 		{"an error that has its line", "    cache {\n        nothing\n    }\n", "\nplugin/cache: CONF:4 - Error during parsing: "},
 		{"one of two directives", "    rewrite name regex ^a$ b.\n    rewrite name regex ^a$ b. c\n", "Corefile:3 or CONF:4 - plugin/rewrite: "},
 		{"a directive of the name of a word", "    errors\n    rewrite name rewrite rewrite {\n        rewrite\n    }\n    log rewrite\n", "\nCONF:4 - plugin/rewrite: "},
-		{"a directive in two blocks", "    forward . nonsense\n}\na.test {\n    ofpunt br-int\n    forward . 192.0.2.1\n", `Corefile:3 or CONF:7 - plugin/forward: failed to resolve "nonsense"`},
+		{"a directive in two blocks", "    forward . nonsense\n}\na.test {\n    ofpunt br-int\n    forward . 192.0.2.1\n", `Corefile:3 - plugin/forward: failed to resolve "nonsense"`},
 		{"an expression", "    view v {\n        expr true ==\n    }\n", "Corefile:3 - plugin/view: unexpected token EOF"},
 		{"an error of the compiled servers", "    loop\n", "Corefile:2 - ofpunt br-int: loop is in this block"},
 		{"a missing file", "    import nowhere\n", "nowhere"},
@@ -76,6 +76,50 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// What several plugins refuse is told at once, each with its line, though a start ends with the first.
+func TestCheckGoesOn(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "Corefile")
+	for _, tc := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"in one block", ". {\n    ofpunt br-int {\n        lease soon\n    }\n    cache 0\n    ovnhosts\n    forward . nonsense\n}\n", []string{
+			`plugin/ofpunt: CONF:3 - Error during parsing: lease: "soon": expected`, "CONF:5 - plugin/cache: cache TTL", `CONF:7 - plugin/forward: failed to resolve "nonsense"`,
+		}},
+		{"in several blocks", ". {\n    ofpunt br-int\n    ovnhosts\n    cache 0\n}\na.test {\n    ofpunt br-int\n    ovnhosts {\n        nothing\n    }\n    cache 0\n}\n", []string{
+			`plugin/ovnhosts: CONF:9 - Error during parsing: unknown property "nothing"`, "CONF:4 - plugin/cache: cache TTL", "CONF:11 - plugin/cache: cache TTL",
+		}},
+		{"a plugin that needs another one", ". {\n    ofpunt br-int\n    ovnhosts\n    ovnforward\n    cache 0\n}\n", []string{
+			"plugin/ovnforward: CONF:4 - ovnforward: ovnhosts in the same block reads no Northbound", "CONF:5 - plugin/cache: cache TTL",
+		}},
+		{"addresses", ". {\n    ofpunt br-int\n    ovnhosts {\n        tls /no/cert.pem /no/key.pem /no/ca.pem\n        southbound ssl:127.0.0.1:6642\n    }\n    health 127.0.0.1:8181 {\n        lameduck 1s\n    }\n    ready\n}\n", []string{
+			"CONF:4 - ovnhosts: tls: ", `CONF:7 - health: "127.0.0.1:8181" is the address of ready at CONF:10 already`,
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := run(t, "-check", "-conf", path)
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+				t.Fatalf("%v: %s, want exit status 1", err, out)
+			}
+			lines := strings.Split(strings.TrimSpace(out), "\n")
+			for _, want := range tc.want {
+				want = strings.ReplaceAll(want, "CONF", path)
+				if strings.Count(out, want) != 1 {
+					t.Errorf("%q, want %q once", out, want)
+				}
+			}
+			if len(lines) != len(tc.want) {
+				t.Errorf("%d lines, want %d:\n%s", len(lines), len(tc.want), out)
+			}
+		})
+	}
+}
+
 // What a start warns of is told by -check, with file and line, and by the start.
 func TestCheckWarns(t *testing.T) {
 	for _, tc := range []struct {
@@ -89,6 +133,16 @@ func TestCheckWarns(t *testing.T) {
 			[]string{"CONF:3 - ovnhosts .: it takes every name of . and has no fallthrough: nothing reaches forward behind it"}},
 		{"no fallthrough in neutronhosts", ". {\n    ofpunt br-int {\n        placement neutron\n    }\n    neutronhosts\n    forward . 192.0.2.1\n}\n",
 			[]string{"CONF:5 - neutronhosts: it takes every name of . and has no fallthrough: of a network that has a file nothing reaches forward behind it"}},
+		{"the DNS servers of the node", ". {\n    ofpunt br-int\n    ovnhosts {\n        fallthrough\n    }\n    forward corp.example 192.0.2.1\n    forward . 192.0.2.1 /etc/resolv.conf {\n        max_fails 1\n    }\n}\n",
+			[]string{"CONF:7 - forward .: /etc/resolv.conf has the DNS servers of this node, and each guest could ask them for the operator's internal names; expected resolvers that tenants may ask"}},
+		{"the DNS servers of the node, from a socket", ".:0 {\n    bind 127.0.0.1\n    forward . /etc/resolv.conf\n}\n", nil},
+		{"nothing to fall through to", ". {\n    ofpunt br-int\n    cache\n    ovnhosts {\n        domain a.test\n        fallthrough a.test\n    }\n}\n",
+			[]string{"CONF:6 - ovnhosts: fallthrough: no plugin behind it in the block answers by a name, so what it does not know gets SERVFAIL, and not NXDOMAIN; expected one there, such as forward, or no fallthrough"}},
+		{"nothing behind the last", ". {\n    ofpunt br-int\n    ovnhosts {\n        fallthrough\n    }\n    hosts {\n        192.0.2.1 fallthrough\n        fallthrough\n    }\n}\n",
+			[]string{"CONF:8 - hosts: fallthrough: no plugin behind it"}},
+		{"a template behind another one", ". {\n    ofpunt br-int\n    ovnhosts\n    template IN A a.test {\n        answer \"{{ .Name }} 60 IN A 192.0.2.1\"\n        fallthrough\n    }\n    template IN A b.test {\n        answer \"{{ .Name }} 60 IN A 192.0.2.2\"\n    }\n}\n", nil},
+		{"private behind fallthrough", ". {\n    ofpunt br-int\n    ovnhosts {\n        fallthrough\n    }\n    private\n}\n", nil},
+		{"fallthrough in hijack mode", ". {\n    ofpunt br-int {\n        address any\n    }\n    ovnhosts {\n        fallthrough\n    }\n}\n", nil},
 		{"neutronhosts without ofpunt", ".:0 {\n    bind 127.0.0.1\n    neutronhosts\n}\n",
 			[]string{"CONF:3 - neutronhosts: without ofpunt in the block nobody's network is known, and it answers nothing"}},
 		{"neutronhosts with a path that is a file", ". {\n    ofpunt br-int {\n        placement neutron\n    }\n    neutronhosts {\n        path /etc/passwd\n    }\n}\n",

@@ -96,12 +96,12 @@ func TestDocumentedProperties(t *testing.T) {
 func TestDocumentedMetrics(t *testing.T) {
 	for _, of := range []struct{ prefix, source, name, readme string }{
 		{"coredns_ofpunt_", "ofpunt/metric/metric.go ofpunt/metric/network.go", `(?:Name: |desc\()"(\w+)"`, "ofpunt/README.md"},
-		{"coredns_audit_", "plugin/audit/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/audit/README.md"},
-		{"coredns_neutronhosts_", "plugin/neutronhosts/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/neutronhosts/README.md"},
+		{"coredns_audit_", "plugin/audit/metrics.go", `(?:Name: |Desc\()"(\w+)"`, "plugin/audit/README.md"},
+		{"coredns_neutronhosts_", "plugin/neutronhosts/metrics.go", `(?:Name: |Desc\()"(\w+)"`, "plugin/neutronhosts/README.md"},
 		{"coredns_private_", "plugin/private/metrics.go", `Name: "(\w+)"`, "plugin/private/README.md"},
-		{"coredns_ovnforward_", "plugin/ovnforward/metrics.go", `(?:Name: |Name, )"(\w+)"`, "plugin/ovnforward/README.md"},
-		{"coredns_ovnhosts_", "plugin/ovnhosts/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/ovnhosts/README.md"},
-		{"coredns_rpz_", "plugin/rpz/metrics.go", `(?:Name: |desc\()"(\w+)"`, "plugin/rpz/README.md"},
+		{"coredns_ovnforward_", "plugin/ovnforward/metrics.go", `(?:Name: |Desc\()"(\w+)"`, "plugin/ovnforward/README.md"},
+		{"coredns_ovnhosts_", "plugin/ovnhosts/metrics.go", `(?:Name: |Desc\()"(\w+)"`, "plugin/ovnhosts/README.md"},
+		{"coredns_rpz_", "plugin/rpz/metrics.go", `(?:Name: |Desc\()"(\w+)"`, "plugin/rpz/README.md"},
 	} {
 		_, section, _ := strings.Cut(readDoc(t, of.readme), "\n## Metrics\n")
 		section, _, _ = strings.Cut(section, "\n## ")

@@ -16,7 +16,7 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 )
 
-// StatusFunc adds to a status what its owner can tell: a bridge, a database, a problem. It returns
+// StatusFunc adds to a status what its owner can tell: a bridge, a database, a problem, a warning. It returns
 // by the end of ctx.
 type StatusFunc func(ctx context.Context, to *api.Status)
 
@@ -26,7 +26,7 @@ func (s *Server) AddStatus(f StatusFunc) { s.status = append(s.status, f) }
 // makeStatus answers PathStatus.
 func (s *Server) makeStatus(ctx context.Context, _ url.Values) (any, error) {
 	st := &api.Status{
-		Problems: []api.Problem{}, Bridges: []api.Bridge{}, Databases: []api.Database{},
+		Problems: []api.Problem{}, Warnings: []api.Problem{}, Bridges: []api.Bridge{}, Databases: []api.Database{},
 		Process: api.Process{
 			Version: caddy.AppVersion, Go: runtime.Version(), PID: os.Getpid(), UID: os.Geteuid(),
 			Started: s.started.Round(0), UptimeSeconds: time.Since(s.started).Seconds(),

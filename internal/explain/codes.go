@@ -8,4 +8,12 @@ const (
 	OtherNetwork = "other-network"
 	// Upstream: an upstream does not answer.
 	Upstream = "upstream"
+	// Loop: a server that is asked asks the same question here.
+	Loop = "loop"
+	// SearchDomain: the network knows the name with a domain behind it, or without its domain.
+	SearchDomain = "search-domain"
+	// Private: the name is private, and nobody outside is asked.
+	Private = "private"
+	// Policy: a rule of a policy zone decides.
+	Policy = "policy"
 )

@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -74,8 +77,8 @@ func TestChain(t *testing.T) {
 	own := &handler{name: "ofpunt", next: forward, do: func(ctx context.Context) {
 		x := explain.Of(ctx)
 		x.Leave("cache", "has no entry")
-		x.Findf("code", "found")
-		x.Findf("code", "found")
+		x.Find(explain.Finding{Code: "code", Text: "found"})
+		x.Find(explain.Finding{Code: "code", Text: "found", Remedy: "again"})
 	}}
 	hosts := &handler{name: "ovnhosts", next: own, do: note("not known")}
 	first := &handler{name: "ofpunt", next: hosts, do: func(ctx context.Context) {
@@ -100,8 +103,34 @@ func TestChain(t *testing.T) {
 	if !r.Taken || r.Block != "Corefile:9" || r.View != "red" || len(r.Views) != 1 || r.Pending != -1 {
 		t.Errorf("%+v", r)
 	}
-	if len(r.Findings) != 1 || r.Findings[0] != (explain.Finding{Code: "code", Text: "found"}) {
+	if len(r.Findings) != 1 || !reflect.DeepEqual(r.Findings[0], explain.Finding{Code: "code", Text: "found"}) {
 		t.Errorf("%+v", r.Findings)
+	}
+}
+
+// The upstreams are those of the forward that has asked last, and not of one that leaves the name to it.
+func TestAsked(t *testing.T) {
+	e := explain.New()
+	defer e.End()
+	ask := func(addresses ...string) func(context.Context) {
+		return func(ctx context.Context) {
+			for _, address := range addresses {
+				parent := opentracing.SpanFromContext(ctx)
+				child := parent.Tracer().StartSpan("connect", opentracing.ChildOf(parent.Context()))
+				ext.PeerAddress.Set(child, address)
+				child.Finish()
+			}
+		}
+	}
+	var first, alone []string
+	other := &handler{name: "other", do: ask("192.0.2.9:53")}
+	third := &handler{name: "forward", next: other, do: func(ctx context.Context) { alone = explain.Of(ctx).Asked() }}
+	second := &handler{name: "forward", next: third, do: ask("192.0.2.2:53", "192.0.2.3:53", "192.0.2.2:53")}
+	var step *explain.Step
+	outer := &handler{name: "forward", next: second, do: func(ctx context.Context) { step = explain.Of(ctx) }}
+	_, _ = (&handler{name: "ofpunt", next: outer}).ServeDNS(e.Context(context.Background()), nil, new(dns.Msg))
+	if first = step.Asked(); !slices.Equal(first, []string{"192.0.2.2:53", "192.0.2.3:53"}) || !step.Passed() || len(alone) > 0 {
+		t.Errorf("asked %q, and %q", first, alone)
 	}
 }
 
@@ -130,7 +159,7 @@ func TestPending(t *testing.T) {
 	if x := explain.Of(ctx); x != nil {
 		t.Error("an explanation that has ended is still wanted")
 	}
-	e.Findf("code", "too late")
+	e.Find(explain.Finding{Code: "code", Text: "too late"})
 	if r := e.Report(); len(r.Findings) > 0 {
 		t.Errorf("%+v", r)
 	}
@@ -144,11 +173,40 @@ func TestBounds(t *testing.T) {
 	for i := range 2000 {
 		x.Leave("plugin", "note")
 		x.Notef("%s", strings.Repeat("a", 5000))
-		e.Findf("code", "%d", i)
+		e.Find(explain.Finding{Code: "code", Text: strconv.Itoa(i)})
 	}
 	r := e.Report()
 	if len(r.Steps) != 500 || len(r.Notes) != 50 || len(r.Notes[0]) != 2000 || len(r.Findings) != 50 || !r.Truncated {
 		t.Errorf("%d steps, %d notes, %d findings, truncated %v", len(r.Steps), len(r.Notes), len(r.Findings), r.Truncated)
+	}
+}
+
+// The plugin whose stored answer counts has answered, and the one behind it would have.
+func TestStoredAnswer(t *testing.T) {
+	e := explain.New()
+	defer e.End()
+	forward := &handler{name: "forward", do: func(ctx context.Context) {
+		x := explain.Of(ctx)
+		x.WouldAnswer()
+		for _, address := range []string{"192.0.2.1:53", "192.0.2.2:53", "192.0.2.1:53"} {
+			parent := opentracing.SpanFromContext(ctx)
+			child := parent.Tracer().StartSpan("connect", opentracing.ChildOf(parent.Context()))
+			ext.PeerAddress.Set(child, address)
+			child.Finish()
+		}
+		if got, want := x.Asked(), []string{"192.0.2.1:53", "192.0.2.2:53"}; !slices.Equal(got, want) {
+			t.Errorf("asked %q, want %q", got, want)
+		}
+	}}
+	first := &handler{name: "ofpunt", next: forward, do: func(ctx context.Context) {
+		cache := explain.Of(ctx).Enter("cache")
+		e.Answer()
+		cache.End()
+	}}
+	_, _ = first.ServeDNS(e.Context(context.Background()), nil, new(dns.Msg))
+	r := e.Report()
+	if r.Answered != 0 || r.Steps[0].Plugin != "cache" || r.WouldAnswer != 1 || r.Steps[1].Plugin != "forward" {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -46,8 +46,10 @@ type Explanation struct {
 	// plugins below it have said.
 	cached, below string
 	answered      *Step
-	truncated     bool
-	err           error
+	// wouldAnswer is the step that would answer, were it not for the entry of *cache*; nil for none.
+	wouldAnswer *Step
+	truncated   bool
+	err         error
 }
 
 // Step is the part of one plugin in an explanation.
@@ -66,6 +68,10 @@ type Step struct {
 type Finding struct {
 	// Code is for programs, Text for people.
 	Code, Text string
+	// Remedy says what to do about it, and Commands has lines for the shell of an operator.
+	// Both may be empty.
+	Remedy   string
+	Commands []string
 }
 
 // View is a block that was asked whether it takes the query, by its view.
@@ -159,20 +165,63 @@ func (s *Step) Notef(format string, args ...any) {
 	})
 }
 
-// Findf adds a finding.
-func (s *Step) Findf(code, format string, args ...any) {
-	s.of.Findf(code, format, args...)
-}
+// Find adds a finding.
+func (s *Step) Find(f Finding) { s.of.Find(f) }
 
-// Findf adds a finding, once.
-func (e *Explanation) Findf(code, format string, args ...any) {
-	f := Finding{code, fmt.Sprintf(format, args...)}
+// Find adds a finding, unless there is one of that code and text.
+func (e *Explanation) Find(f Finding) {
 	e.change(func() {
-		if len(e.findings) < maxNotes && !slices.Contains(e.findings, f) {
+		known := slices.ContainsFunc(e.findings, func(o Finding) bool { return o.Code == f.Code && o.Text == f.Text })
+		if len(e.findings) < maxNotes && !known {
 			e.findings = append(e.findings, f)
 		}
 	})
 }
+
+// Asked returns the upstreams that a forward has asked, each once, in their order: the one of this step, or
+// the last one behind it that has asked any.
+func (s *Step) Asked() (all []string) {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	var of *Step
+	for _, c := range s.of.steps {
+		if c.plugin != Connect || !c.parent.isForwardOf(s) {
+			continue
+		}
+		if c.parent != of {
+			of, all = c.parent, nil
+		}
+		for _, address := range c.notes {
+			if !slices.Contains(all, address) {
+				all = append(all, address)
+			}
+		}
+	}
+	return all
+}
+
+// isForwardOf reports whether a step is another one, or that of a forward which was called by it with
+// no other plugin between.
+func (s *Step) isForwardOf(first *Step) bool {
+	for s != nil && s != first && (s.plugin == first.plugin || s.plugin == Connect) {
+		s = s.parent
+	}
+	return s == first
+}
+
+// Passed reports whether another plugin was called behind this step.
+func (s *Step) Passed() bool {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	return slices.ContainsFunc(s.of.steps, func(c *Step) bool { return c.parent == s && !c.left && c.plugin != Connect })
+}
+
+// Enter begins the step of a plugin that the query does not go through, though its answer counts. The
+// step has to be ended.
+func (s *Step) Enter(plugin string) *Step { return s.of.begin(s, plugin) }
+
+// End ends a step that Enter has begun.
+func (s *Step) End() { s.end() }
 
 // Leave notes a plugin that an explained query goes past, and what there is to
 // say of it.
@@ -233,6 +282,16 @@ func (e *Explanation) Answer() {
 	})
 }
 
+// WouldAnswer notes that the plugin which runs now would have answered, were it not for *cache*. The
+// first call counts.
+func (s *Step) WouldAnswer() {
+	s.of.change(func() {
+		if s.of.wouldAnswer == nil {
+			s.of.wouldAnswer = s.of.last()
+		}
+	})
+}
+
 // last returns the last step that has not ended. mu is held.
 func (e *Explanation) last() *Step {
 	for _, s := range slices.Backward(e.steps) {
@@ -257,10 +316,11 @@ type Report struct {
 	// Cached is the Content of what *cache* has for the query, empty for nothing; Below that of what
 	// the plugins below it have said.
 	Cached, Below string
-	// Answered is the index in Steps of the one that has answered, -1 for none; Pending that of
-	// the last one that has not ended.
-	Answered, Pending int
-	Truncated         bool
+	// Answered is the index in Steps of the one that has answered, -1 for none; WouldAnswer that of
+	// the one that would have, were it not for Cached; Pending that of the last one that has not
+	// ended.
+	Answered, WouldAnswer, Pending int
+	Truncated                      bool
 	// Err is the error that the chain has ended with, nil for none.
 	Err error
 }
@@ -285,7 +345,7 @@ func (e *Explanation) Report() Report {
 	defer e.mu.Unlock()
 	r := Report{
 		Notes: slices.Clone(e.root.notes), Views: slices.Clone(e.views), Findings: slices.Clone(e.findings),
-		Taken: e.taken, Block: e.block, View: e.view, Cached: e.cached, Below: e.below, Answered: -1, Pending: -1, Truncated: e.truncated, Err: e.err,
+		Taken: e.taken, Block: e.block, View: e.view, Cached: e.cached, Below: e.below, Answered: -1, WouldAnswer: -1, Pending: -1, Truncated: e.truncated, Err: e.err,
 	}
 	index := map[*Step]int{}
 	for i, s := range e.steps {
@@ -302,6 +362,9 @@ func (e *Explanation) Report() Report {
 	}
 	if i, ok := index[e.answered]; ok {
 		r.Answered = i
+	}
+	if i, ok := index[e.wouldAnswer]; ok {
+		r.WouldAnswer = i
 	}
 	return r
 }

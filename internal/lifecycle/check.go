@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ const trialOf = "PUNTDNS_TRIAL_OF"
 const tryApartTimeout = 30 * time.Second
 
 // Check says what a start with the Corefile would refuse or warn of, and returns the status
-// to exit with. It sets up all plugins, and leaves it to the end of the process to clean
+// to exit with. A start ends with the first error; Check goes on, and tells those of all plugins. It sets up all plugins, and leaves it to the end of the process to clean
 // up behind them. last is the last of the directives.
 func Check(conf *precheck.Source, last string) int {
 	path, isTrial := os.LookupEnv(trialOf)
@@ -56,9 +57,10 @@ func Check(conf *precheck.Source, last string) int {
 		in, err = conf.Read()
 	}
 	if err == nil {
-		precheck.WarnOfVariables(in)
-		precheck.WarnOfForwards(in)
-		err = precheck.WithPosition(in, tryStart(in, last))
+		precheck.Warn(in)
+		if err = precheck.WithPosition(in, tryStart(in, last)); err != nil && !isTrial {
+			err = withOthers(err, precheck.SetupErrors(in))
+		}
 	}
 	switch {
 	case err == nil && !isTrial:
@@ -68,6 +70,26 @@ func Check(conf *precheck.Source, last string) int {
 		return 1
 	}
 	return 0
+}
+
+// withOthers returns the error of a start with those of plugins that it did not come to. Where one of
+// these is the error of the start, it stands as that, with its place: a start may not know which of
+// several directives has failed.
+func withOthers(first error, all []error) error {
+	isOne := func(err error) bool { return lastPart(err) == lastPart(first) }
+	if !slices.ContainsFunc(all, isOne) {
+		all = append([]error{first}, all...)
+	}
+	return errors.Join(all...)
+}
+
+// lastPart returns what an error says without the place before it.
+func lastPart(err error) string {
+	text := err.Error()
+	if i := strings.Index(text, "plugin/"); i >= 0 {
+		return text[i:]
+	}
+	return text
 }
 
 // errTried ends the reading of a Corefile that is right.
@@ -82,15 +104,12 @@ func tryStart(in caddy.Input, last string) error {
 		if err != nil {
 			return err
 		}
+		var all []error
 		for i := range blocks {
-			if err := checkFiles(in.Path(), &blocks[i]); err != nil {
-				return err
-			}
+			all = append(all, checkFiles(in.Path(), &blocks[i]))
 		}
-		if err := precheck.CheckListeners(in.Path(), blocks); err != nil {
-			return err
-		}
-		if err := precheck.CheckServers(servers); err != nil {
+		all = append(all, precheck.CheckListeners(in.Path(), blocks), precheck.CheckServers(servers))
+		if err := errors.Join(all...); err != nil {
 			return err
 		}
 		return errTried
@@ -105,6 +124,7 @@ func tryStart(in caddy.Input, last string) error {
 // files or look for them, and gives warnings.
 func checkFiles(path string, block *caddyfile.ServerBlock) error {
 	has := func(directive string) bool { return len(block.Tokens[directive]) > 0 }
+	var all []error
 	for _, p := range []struct {
 		directive string
 		check     func(*caddy.Controller, func(string) bool) error
@@ -112,11 +132,9 @@ func checkFiles(path string, block *caddyfile.ServerBlock) error {
 		if !has(p.directive) {
 			continue
 		}
-		if err := p.check(corefile.Controller(path, block, p.directive), has); err != nil {
-			return err
-		}
+		all = append(all, p.check(corefile.Controller(path, block, p.directive), has))
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 // tryApart has another process of this binary check a Corefile.

@@ -16,6 +16,8 @@ import (
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/puntdns/puntdns/internal/control"
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/precheck"
 	"github.com/puntdns/puntdns/ofpunt"
 	"github.com/puntdns/puntdns/plugin/ovnhosts"
@@ -82,6 +84,8 @@ type reloader struct {
 	// its start failed; nil if neither.
 	tried    fingerprint
 	triedErr error
+	// refused is the last reload since current was started that has failed, nil for none.
+	refused atomic.Pointer[api.RefusedReload]
 	// trial closes what the last trial has opened; nil without any.
 	trial atomic.Pointer[func()]
 }
@@ -92,6 +96,7 @@ func newReloader(conf *precheck.Source) *reloader {
 	// The plugin calls the loader at each of its ticks.
 	caddy.SetDefaultCaddyfileLoader("default", caddy.LoaderFunc(r.load))
 	caddy.RegisterEventHook("puntdns", r.started)
+	control.Process.AddStatus(r.tellStatus)
 	return r
 }
 
@@ -105,6 +110,7 @@ func (r *reloader) started(event caddy.EventName, info any) error {
 		}
 		r.current.Store(i)
 		r.since.Store(time.Now().Unix())
+		r.refused.Store(nil)
 		return r.restartEnded()
 	}
 	return nil
@@ -179,6 +185,7 @@ func (r *reloader) load(string) (caddy.Input, error) {
 	print := fingerprintOf(in, err)
 	if print != r.tried && err == nil && print == fingerprintOf(serving.Caddyfile(), nil) {
 		r.tried, r.triedErr = print, nil
+		r.refused.Store(nil) // the file is again what is in force
 	}
 	if print == r.tried {
 		return in, r.triedErr
@@ -224,7 +231,7 @@ func (r *reloader) reload() {
 	}
 	caddy.EmitEvent(caddy.InstanceRestartEvent, nil)
 	if err := r.restart(in); err != nil {
-		failedReloads().Inc()
+		r.failed(by, err)
 		log.Errorf("%s: the Corefile has passed its trial, but not its start; %s: %v", by, r.inForce(), err)
 	}
 }
@@ -242,8 +249,14 @@ func (r *reloader) restart(in caddy.Input) error {
 
 // logRefusal logs and counts a Corefile that did not pass its trial.
 func (r *reloader) logRefusal(by string, err error) {
-	failedReloads().Inc()
+	r.failed(by, err)
 	log.Errorf("%s: the reload is refused and changes nothing; %s: %v", by, r.inForce(), err)
+}
+
+// failed takes note of a reload that changes nothing.
+func (r *reloader) failed(by string, err error) {
+	failedReloads().Inc()
+	r.refused.Store(&api.RefusedReload{Time: time.Now().Round(0), By: by, Reason: err.Error()})
 }
 
 // inForce says which Corefile a reload that has failed leaves in force.
@@ -256,8 +269,7 @@ func (r *reloader) inForce() string {
 // instance to come. r.mu is held.
 func (r *reloader) try(in caddy.Input) error {
 	r.endTrial()
-	precheck.WarnOfVariables(in)
-	precheck.WarnOfForwards(in)
+	precheck.Warn(in)
 	if err := tryApart(r.ctx, in); err != nil {
 		return err
 	}

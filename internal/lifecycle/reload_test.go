@@ -19,6 +19,7 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 
 	"github.com/puntdns/puntdns/internal/addnhosts"
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/corefile/corefiletest"
 	"github.com/puntdns/puntdns/internal/precheck"
 	"github.com/puntdns/puntdns/plugin/ovnhosts"
@@ -215,5 +216,61 @@ func TestReloadOfStdin(t *testing.T) {
 	r := newTestReloader(precheck.Stdin, &caddy.Instance{})
 	if _, err := r.load(precheck.ServerType); err != nil {
 		t.Errorf("refused: %v", err)
+	}
+}
+
+// The status tells the last reload that was refused, and what is in force, until another Corefile is or
+// the file is again what is in force. It is well all the while.
+func TestStatusOfReload(t *testing.T) {
+	if err := dnsserver.SetDirectives(plugins.Directives); err != nil {
+		t.Fatal(err)
+	}
+	const good = ".:0 {\n    bind 127.0.0.1\n    whoami\n}\n"
+	path := filepath.Join(t.TempDir(), "Corefile")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(good)
+	i := corefiletest.Start(t, caddy.CaddyfileInput{Filepath: path, Contents: []byte(good), ServerTypeName: precheck.ServerType})
+	r := newTestReloader(precheck.Source(path), nil)
+	told := func() (s api.Status) {
+		r.tellStatus(t.Context(), &s)
+		return s
+	}
+	if s := told(); s.Corefile != (api.Corefile{}) {
+		t.Errorf("before the start: %+v", s.Corefile)
+	}
+	_ = r.started(caddy.InstanceStartupEvent, i)
+	check := func(what, refused string) {
+		t.Helper()
+		s := told()
+		if s.Corefile.Path != path || s.Corefile.Taken == nil || (s.Corefile.Refused != nil) != (refused != "") || len(s.Warnings) != min(1, len(refused)) || len(s.Problems) > 0 {
+			t.Fatalf("%s: %+v, %+v", what, s.Corefile, s.Warnings)
+		}
+		if refused != "" && (!strings.Contains(s.Warnings[0].Text, refused) || !strings.Contains(s.Warnings[0].Text, "stays in force") || s.Warnings[0].Code != api.CodeReload) {
+			t.Errorf("%s: %+v, want %q", what, s.Warnings, refused)
+		}
+	}
+	check("started", "")
+	write("")
+	r.reload() // of an empty file
+	check("an empty file", "(SIGUSR1) was refused")
+	write(good)
+	if _, err := r.load(precheck.ServerType); err != nil {
+		t.Fatal(err)
+	}
+	check("the file is what is in force", "")
+	write("")
+	if _, err := r.load(precheck.ServerType); err == nil {
+		t.Fatal("an empty file was taken")
+	}
+	check("an empty file that the plugin reload saw", "(Corefile changed) was refused")
+	_ = r.started(caddy.InstanceStartupEvent, i)
+	check("another Corefile", "")
+	if err := i.Stop(); err != nil {
+		t.Error(err)
 	}
 }

@@ -20,8 +20,7 @@ func Start(conf *precheck.Source, last string) error {
 	if err != nil {
 		return err
 	}
-	precheck.WarnOfVariables(in)
-	precheck.WarnOfForwards(in)
+	precheck.Warn(in)
 	if blocks, err := precheck.ParseBlocks(in); err == nil { // else start returns the error
 		if err := precheck.CheckListeners(in.Path(), blocks); err != nil {
 			return err

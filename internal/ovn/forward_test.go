@@ -279,6 +279,9 @@ func TestForwards(t *testing.T) {
 		if s.Stats.BadValues != 1 {
 			t.Errorf("%s: %d bad values", reading.name, s.Stats.BadValues)
 		}
+		if !strings.Contains(s.Stats.LastBad, "skipped") {
+			t.Errorf("%s: the last bad value is %q", reading.name, s.Stats.LastBad)
+		}
 		if reading.local && s.NetworkByName("far") != nil {
 			t.Errorf("%s: a network is read that is only behind a router", reading.name)
 		}

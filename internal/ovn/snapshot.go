@@ -60,8 +60,9 @@ type Stats struct {
 	// of a DNS row counts once, however many networks have the row.
 	Networks, Ports, Rows, Names int
 	// BadValues counts the addresses and names that could not be parsed since the
-	// Source started.
+	// Source started. LastBad says which was the last one, empty for none.
 	BadValues uint64
+	LastBad   string
 	// Rebuild is how long it took to make this snapshot from the one before.
 	Rebuild time.Duration
 }

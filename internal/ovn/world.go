@@ -60,6 +60,8 @@ type world struct {
 	// badReported has the texts about bad values that were logged. badCount counts all.
 	badReported map[string]struct{}
 	badCount    uint64
+	// lastBad is the text about the last bad value.
+	lastBad string
 	// dnsRows and dnsRecords are for Stats.
 	dnsRows, dnsRecords int
 }
@@ -120,6 +122,7 @@ func (w *world) bad(text string) {
 		return
 	}
 	w.badCount++
+	w.lastBad = text
 	if len(w.badReported) >= maxReports {
 		return
 	}

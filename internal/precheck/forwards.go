@@ -4,6 +4,8 @@ package precheck
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/caddy/caddyfile"
@@ -13,37 +15,63 @@ import (
 	"github.com/puntdns/puntdns/plugin/private"
 )
 
-// WarnOfForwards warns of a forward for a zone that private, above it in the block, answers for.
-func WarnOfForwards(in caddy.Input) {
+// Warn gives the warnings about a Corefile as a whole.
+func Warn(in caddy.Input) {
+	warnOfVariables(in)
 	blocks, err := ParseBlocks(in)
 	if err != nil {
 		return // a start returns it
 	}
 	for i := range blocks {
 		b := &blocks[i]
-		if len(b.Tokens[private.Name]) == 0 {
-			continue
-		}
-		answers, err := private.Answers(corefile.Controller(in.Path(), b, private.Name))
-		if err != nil {
-			continue // a start returns it
-		}
-		for _, f := range forwardsOf(in.Path(), b) {
-			for _, zone := range plugin.Host(f.from).NormalizeExact() {
-				if answers(zone) {
-					log.Warningf("%s - forward %s: private in the same block answers for %s; expected except %s there, or a server block of its own for the zone", f.at, f.from, zone, f.from)
-					break
-				}
-			}
+		for _, text := range slices.Concat(privateForwards(in.Path(), b), resolvConfs(in.Path(), b), uselessFallthroughs(in.Path(), b, caddy.ValidDirectives(ServerType))) {
+			log.Warning(text)
 		}
 	}
 }
 
-// forwardLine is a forward of a server block: where it stands, and for which zone it is, as the
-// Corefile has that.
+// privateForwards warns of forwards for zones that private, above them in the block, answers for.
+func privateForwards(path string, b *caddyfile.ServerBlock) (warnings []string) {
+	if len(b.Tokens[private.Name]) == 0 {
+		return nil
+	}
+	answers, err := private.Answers(corefile.Controller(path, b, private.Name))
+	if err != nil {
+		return nil // a start returns it
+	}
+	for _, f := range forwardsOf(path, b) {
+		for _, zone := range plugin.Host(f.from).NormalizeExact() {
+			if answers(zone) {
+				warnings = append(warnings, fmt.Sprintf("%s - forward %s: private in the same block answers for %s; expected except %s there, or a server block of its own for the zone", f.at, f.from, zone, f.from))
+				break
+			}
+		}
+	}
+	return warnings
+}
+
+// nodeResolvers is the file with the DNS servers of the node (resolv.conf(5)).
+const nodeResolvers = "/etc/resolv.conf"
+
+// resolvConfs warns of forwards by which guests ask the DNS servers of the node.
+func resolvConfs(path string, b *caddyfile.ServerBlock) (warnings []string) {
+	if len(b.Tokens["ofpunt"]) == 0 {
+		return nil // not for guests
+	}
+	for _, f := range forwardsOf(path, b) {
+		if slices.Contains(f.to, nodeResolvers) {
+			warnings = append(warnings, fmt.Sprintf("%s - forward %s: %s has the DNS servers of this node, and each guest could ask them for the operator's internal names; expected resolvers that tenants may ask", f.at, f.from, nodeResolvers))
+		}
+	}
+	return warnings
+}
+
+// forwardLine is a forward of a server block: where it stands, for which zone it is and whom it asks, as
+// the Corefile has that.
 type forwardLine struct {
 	at   corefile.Position
 	from string
+	to   []string
 }
 
 // forwardsOf returns the forwards of a server block of the file.
@@ -52,7 +80,7 @@ func forwardsOf(path string, b *caddyfile.ServerBlock) (all []forwardLine) {
 	for d.Next() {
 		f := forwardLine{at: corefile.Position{File: cmp.Or(d.File(), path), Line: d.Line()}, from: "."}
 		if args := d.RemainingArgs(); len(args) > 0 {
-			f.from = args[0]
+			f.from, f.to = args[0], args[1:]
 		}
 		for d.NextBlock() {
 			d.RemainingArgs()

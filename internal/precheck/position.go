@@ -4,10 +4,8 @@ package precheck
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/caddy/caddyfile"
@@ -37,14 +35,7 @@ func WithPosition(in caddy.Input, err error) error {
 	if parseErr != nil {
 		return err
 	}
-	var at []string
-	for _, p := range positionsOf(in.Path(), blocks, m[1]) {
-		at = append(at, p.String())
-	}
-	if len(at) == 0 {
-		return err
-	}
-	return fmt.Errorf("%s - %w", strings.Join(at, " or "), err)
+	return withPositions(positionsOf(in.Path(), blocks, m[1]), err)
 }
 
 // positionsOf returns where the directives of that name stand, each once, in the order of the

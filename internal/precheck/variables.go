@@ -64,9 +64,9 @@ func texts(in caddy.Input) map[string][]byte {
 	return all
 }
 
-// WarnOfVariables warns of variables that are replaced by nothing: what is left may be another
+// warnOfVariables warns of variables that are replaced by nothing: what is left may be another
 // value that is right, as a path in another folder.
-func WarnOfVariables(in caddy.Input) {
+func warnOfVariables(in caddy.Input) {
 	for _, v := range emptyVariables(in) {
 		log.Warningf("%s: %s is unset or empty in the environment of this process, and is replaced by nothing; expected a value", v.at, v.reference)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/shell"
 )
 
 // guests adds what is found about guests without asking anybody else.
@@ -22,8 +23,8 @@ func (d *diagnosis) guests(s *api.Status, all *api.Guests) {
 			Level: levelProblem, About: "interface " + u.Interface, Text: fmt.Sprintf("port %q is not served: %s", u.Port, u.Reason),
 			Remedy: "the port has to exist in OVN, to be bound to this chassis, and external_ids:iface-id has to be its name",
 			Commands: []string{
-				"ovs-vsctl get Interface " + shellWord(u.Interface) + " external_ids ofport error",
-				"ovn-sbctl --columns=logical_port,chassis,up find Port_Binding " + shellWord("logical_port="+ovnString(u.Port)),
+				"ovs-vsctl get Interface " + shell.Word(u.Interface) + " external_ids ofport error",
+				"ovn-sbctl --columns=logical_port,chassis,up find Port_Binding " + shell.Word("logical_port="+shell.OVNString(u.Port)),
 			},
 		})
 	}
@@ -52,7 +53,7 @@ func (d *diagnosis) dhcp(g *api.Guest) {
 	}
 	told := addressesIn(g.DHCP.DNSServer)
 	asked := slices.DeleteFunc(slices.Clone(told), func(a netip.Addr) bool { return !slices.Contains(resolvers, a) })
-	set := "ovn-nbctl set DHCP_Options " + shellWord(g.DHCP.Row) + " "
+	set := "ovn-nbctl set DHCP_Options " + shell.Word(g.DHCP.Row) + " "
 	if len(asked) == 0 {
 		text := "DHCP tells it no dns_server"
 		if len(told) > 0 {

@@ -124,12 +124,17 @@ func (p *page) diagnosis(d *diagnosis) {
 			mark = in(yellow, "note    ")
 		}
 		p.line(mark, said(f.About+": "+f.Text))
-		if f.Remedy != "" {
-			p.linef("           %s", f.Remedy)
-		}
-		for _, line := range f.Commands {
-			p.linef("             %s", line)
-		}
+		p.remedy("           ", f.Remedy, f.Commands)
+	}
+}
+
+// remedy writes what to do, and lines to paste.
+func (p *page) remedy(indent, text string, commands []string) {
+	if text != "" {
+		p.linef("%s%s", indent, text)
+	}
+	for _, line := range commands {
+		p.linef("%s  %s", indent, line)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,7 +20,7 @@ import (
 )
 
 func explainCommand(o *options) *cobra.Command {
-	var server, vswitchd string
+	var server, from, vswitchd string
 	var tcp, summary bool
 	cmd := &cobra.Command{
 		Use:   "explain PORT NAME [TYPE]",
@@ -27,7 +28,8 @@ func explainCommand(o *options) *cobra.Command {
 		Long: `explain asks in the place of a guest, and shows the whole way of the query: the flows of the guest in the
 switch, whether a query gets to the punt, by a trace in the switch; who the guest is to puntdns; the
 views and the server block; what each plugin has decided, and how long it took; the answer as dig
-prints it; and what the guest would get without puntdns. What keeps the guest from an answer comes first.
+prints it; and what the guest would get without puntdns. What keeps the guest from an answer comes first,
+with what to do about it.
 
 PORT is the name of a logical port or of a local interface, or an address or a MAC address that one
 guest alone has. NAME is fully qualified, with or without the dot. TYPE is A unless it is given.
@@ -44,7 +46,7 @@ Exit status:
 		Args:              cobra.RangeArgs(2, 3),
 		ValidArgsFunction: o.completePorts,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			parameters := url.Values{"port": {args[0]}, "name": {args[1]}, "server": {server}, "tcp": {strconv.FormatBool(tcp)}}
+			parameters := url.Values{"port": {args[0]}, "name": {args[1]}, "server": {server}, "from": {from}, "tcp": {strconv.FormatBool(tcp)}}
 			if len(args) > 2 {
 				parameters.Set("type", args[2])
 			}
@@ -70,6 +72,7 @@ Exit status:
 	flags.BoolVar(&tcp, "tcp", false, "ask over TCP")
 	flags.BoolVar(&summary, "summary", false, "show the answer and what is not well, and not the way")
 	flags.StringVar(&server, "server", "", "the address, with or without a port, that the guest asks (default: its first resolver address)")
+	flags.StringVar(&from, "from", "", "the address that the guest asks from (default: the first that OVN knows)")
 	flags.StringVar(&vswitchd, "vswitchd", "ovs-vswitchd", "target of ovs-appctl(8)")
 	return cmd
 }
@@ -80,7 +83,8 @@ func traceExplained(ctx context.Context, e *api.Explanation, trace tracer) {
 	if !ok {
 		return
 	}
-	e.Trace = &api.Trace{Command: q.lines()[0]}
+	lines := q.lines()
+	e.Trace = &api.Trace{Command: lines[0]}
 	said, err := trace(ctx, e.Guest.Bridge, q.flow())
 	if err != nil {
 		e.Trace.Error = err.Error()
@@ -89,37 +93,21 @@ func traceExplained(ctx context.Context, e *api.Explanation, trace tracer) {
 	t := e.Trace
 	t.Punted, t.Table, t.Flow = readTrace(said)
 	t.Dropped = !t.Punted && strings.Contains(said, "Datapath actions: drop")
-	resolver := true
-	for _, f := range e.Findings {
-		resolver = resolver && f.Code != api.CodeNotResolver
-	}
-	if t.Punted || !resolver {
+	if t.Punted || e.Unasked != "" {
 		return
 	}
-	text := "a query is not punted; the last flow that it meets is"
-	if t.Dropped {
-		text = "a query is dropped before the punt, by an ACL, a security group or port security,"
-	}
 	e.Well = false
-	e.Findings = append([]api.Problem{{
-		Code: api.CodeNotPunted, About: e.Guest.Port, Text: fmt.Sprintf("%s in table %s: %s", text, t.Table, t.Flow),
-	}}, e.Findings...)
+	e.Findings = append([]api.Problem{notPunted(e, &q)}, e.Findings...)
 }
 
-// explainedQuery returns the query to trace, and reports whether enough is known of the guest.
+// explainedQuery returns the query to trace, and reports whether enough is known of it.
 func explainedQuery(e *api.Explanation) (q query, ok bool) {
 	server, err := netip.ParseAddrPort(e.Question.Server)
-	if err != nil || e.Guest.InPort == 0 || len(e.Guest.MACs) == 0 {
+	client, clientErr := netip.ParseAddrPort(e.Question.Client)
+	if err != nil || clientErr != nil || e.Guest.InPort == 0 {
 		return q, false
 	}
-	q = query{guest: &e.Guest, to: server.Addr(), port: server.Port()}
-	for _, text := range e.Guest.Addresses {
-		if a, err := netip.ParseAddr(text); err == nil && a.Is4() == server.Addr().Is4() {
-			q.from = a
-			return q, true
-		}
-	}
-	return q, false
+	return query{guest: &e.Guest, mac: e.Question.ClientMAC, from: client.Addr(), to: server.Addr(), port: server.Port(), tcp: e.Question.TCP}, true
 }
 
 // tree is how branches are drawn.
@@ -169,11 +157,13 @@ func (p *page) nodes(all []*node, t *tree, indent string) {
 	}
 }
 
-// explainSummary writes what the guest gets, and what is not well.
+// explainSummary writes what the guest gets, and what is not well, with what to do about it.
 func (p *page) explainSummary(e *api.Explanation) {
 	p.line(in(verdictColour(e), outcomeOf(e)))
-	for _, f := range e.Findings {
+	for i := range e.Findings {
+		f := &e.Findings[i]
 		p.line(in(red, "not well:"), said(f.Text), said("["+f.Code+"]"))
+		p.remedy("          ", f.Remedy, f.Commands)
 	}
 }
 
@@ -186,16 +176,33 @@ func verdictColour(e *api.Explanation) colour {
 
 // outcomeOf says on one line what the guest gets.
 func outcomeOf(e *api.Explanation) string {
-	who := fmt.Sprintf("port %s asks %s for %s %s", e.Guest.Port, cmp.Or(e.Question.Server, "nobody"), e.Question.Name, e.Question.Type)
-	switch {
-	case e.Rcode != "":
-		return who + ": " + strings.Join(append([]string{e.Rcode}, recordsOf(e.Answer)...), " ")
-	case e.Result == "resumed":
-		return fmt.Sprintf("%s: resumed to %s (%s)", who, e.Question.Server, e.Reason)
-	case e.Result != "":
-		return fmt.Sprintf("%s: %s (%s)", who, e.Result, e.Reason)
+	who := fmt.Sprintf("port %s asks %s for %s %s: ", e.Guest.Port, e.Question.Server, e.Question.Name, e.Question.Type)
+	if e.Question.Server == "" {
+		who = fmt.Sprintf("port %s asks for %s %s: ", e.Guest.Port, e.Question.Name, e.Question.Type)
 	}
-	return who + ": puntdns is not asked"
+	answer := strings.Join(append([]string{e.Rcode}, recordsOf(e.Answer)...), " ")
+	switch {
+	case e.Unasked != "":
+		return who + "puntdns is not asked, as " + e.Unasked
+	case isKept(e) && e.Rcode != "":
+		return who + "the query does not get to puntdns, whose answer would be " + answer
+	case isKept(e):
+		return who + "the query does not get to puntdns"
+	case e.Rcode != "":
+		return who + answer
+	case e.Result == "resumed":
+		return fmt.Sprintf("%spuntdns lets it pass on to %s, whose answer the guest gets (%s)", who, e.Question.Server, e.Reason)
+	case e.Result != "":
+		return fmt.Sprintf("%sno answer (%s, %s)", who, e.Result, e.Reason)
+	}
+	return who + "puntdns is not asked"
+}
+
+// isKept reports whether something keeps the query from getting to the process.
+func isKept(e *api.Explanation) bool {
+	return slices.ContainsFunc(e.Findings, func(f api.Problem) bool {
+		return f.Code == api.CodeNotPunted || f.Code == api.CodeNoFlows || f.Code == api.CodeLease
+	})
 }
 
 // recordsOf returns the data of the records in the answer section of a message as dig prints it.
@@ -241,7 +248,10 @@ func guestNode(e *api.Explanation) *node {
 	g := &e.Guest
 	n := newNode(said(fmt.Sprintf("guest: port %s, switch %s (%s)", g.Port, cmp.Or(g.Switch, "unknown"), cmp.Or(g.Network, "unknown"))))
 	n.addf("bridge %s, interface %s, in_port %d, VLAN %d", g.Bridge, cmp.Or(g.Interface, "unknown"), g.InPort, g.VLAN)
-	n.addf("addresses %s, MAC %s", strings.Join(g.Addresses, " "), strings.Join(g.MACs, " "))
+	n.addf("addresses %s, MAC %s", cmp.Or(strings.Join(g.Addresses, " "), "unknown"), cmp.Or(strings.Join(g.MACs, " "), "unknown"))
+	if e.Question.Assumed {
+		n.addf("the databases know none of the family that is asked for: %s and %s stand in", e.Question.Client, e.Question.ClientMAC)
+	}
 	n.addf("resolver addresses %s", strings.Join(g.Resolvers, " "))
 	if g.DHCP != nil {
 		n.addf("DHCP tells it dns_server %s, domain_name %s", cmp.Or(g.DHCP.DNSServer, "none"), cmp.Or(g.DHCP.DomainName, "none"))

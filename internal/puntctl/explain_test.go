@@ -51,7 +51,7 @@ func appctl(t *testing.T, says string) {
 func explained() *api.Explanation {
 	return &api.Explanation{
 		Well: true, Findings: []api.Problem{},
-		Question: api.ExplainQuestion{Port: "red-vm1", Name: "db.internal.", Type: "A", Server: "169.254.169.254:53"},
+		Question: api.ExplainQuestion{Port: "red-vm1", Name: "db.internal.", Type: "A", Server: "169.254.169.254:53", Client: "10.0.1.11:50000", ClientMAC: "02:00:00:00:01:11"},
 		Guest: api.Guest{
 			Bridge: "br-int", Port: "red-vm1", Switch: "red", Network: "0b4e7c3e-0000-4000-8000-000000000001", InPort: 5, Interface: "tap1",
 			MACs: []string{"02:00:00:00:01:11"}, Addresses: []string{"10.0.1.11", "fd00:1::11"}, Resolvers: []string{"169.254.169.254:53"},
@@ -113,17 +113,40 @@ const explainedTree = "port red-vm1 asks 169.254.169.254:53 for db.internal. A: 
 	"   `- nothing\n"
 
 const (
-	tracePunted  = "200. priority 10, cookie 0x70646e0000000001\n    controller\nDatapath actions: userspace"
-	traceDropped = " 8. reg0=0x1, priority 50, cookie 0x1\n16. udp,metadata=0x1, priority 3000, cookie 0x2\n    drop\nDatapath actions: drop"
+	tracePunted = "200. priority 10, cookie 0x70646e0000000001\n    controller\nDatapath actions: userspace"
+	// OVN checks port security in table 73, and drops in the one behind that check.
+	traceSecurity  = " 8. metadata=0x1, priority 50, cookie 0x1\n    73. priority 0\n 9. reg0=0x8000/0x8000,metadata=0x1, priority 50, cookie 0x2\n    drop\nDatapath actions: drop"
+	traceElsewhere = "37. priority 0\n    resubmit\nDatapath actions: 7"
+	traceDropped   = " 8. reg0=0x1, priority 50, cookie 0x1\n16. udp,metadata=0x1, priority 3000, cookie 0x2\n    drop\nDatapath actions: drop"
 )
 
 func TestExplain(t *testing.T) {
 	dead := explained()
-	dead.Well, dead.Findings = false, []api.Problem{{Code: api.CodeUpstream, About: "red-vm1", Text: "upstream 192.0.2.1:53 does not answer"}}
+	dead.Well, dead.Findings = false, []api.Problem{{
+		Code: api.CodeUpstream, About: "red-vm1", Text: "upstream 192.0.2.1:53 does not answer", Remedy: "look there", Commands: []string{"dig @192.0.2.1"},
+	}}
 	dead.Rcode, dead.Answer = "SERVFAIL", ";; opcode: QUERY, status: SERVFAIL, id: 1\n"
 	resumed := explained()
 	resumed.Result, resumed.Rcode, resumed.Answer = "resumed", "", ""
-	const asks = "port red-vm1 asks 169.254.169.254:53 for db.internal. A: "
+	ovn := explained()
+	ovn.Guest.PortKey = 3
+	assumed := explained()
+	assumed.Guest.Addresses, assumed.Guest.PortKey = nil, 3
+	assumed.Question.Client, assumed.Question.Assumed = "192.0.2.1:50000", true
+	unasked := explained()
+	unasked.Unasked, unasked.Rcode, unasked.Answer, unasked.Result = "the guest has asked another server", "", "", ""
+	overTCP := explained()
+	overTCP.Question.TCP = true
+	const (
+		asks  = "port red-vm1 asks 169.254.169.254:53 for db.internal. A: "
+		drops = "the query does not get to puntdns, whose answer would be NOERROR 10.0.1.101\n" +
+			"not well: the switch drops the query of the guest before puntdns gets it: "
+		trace    = "            ovs-appctl ofproto/trace br-int in_port=5,udp,dl_src=02:00:00:00:01:11,dl_dst=0a:00:00:00:00:01,nw_src=10.0.1.11,nw_dst=169.254.169.254,nw_ttl=64,udp_src=50000,udp_dst=53\n"
+		traceTCP = "            ovs-appctl ofproto/trace br-int in_port=5,tcp,dl_src=02:00:00:00:01:11,dl_dst=0a:00:00:00:00:01,nw_src=10.0.1.11,nw_dst=169.254.169.254,nw_ttl=64,tcp_src=50000,tcp_dst=53\n"
+		ovnTrace = "            ovn-trace --ct=new 0b4e7c3e-0000-4000-8000-000000000001 'inport == \"red-vm1\" && eth.src == 02:00:00:00:01:11 && eth.dst == 0a:00:00:00:00:01 && ip4.src == 10.0.1.11 && ip4.dst == 169.254.169.254 && ip.ttl == 64 && udp.src == 50000 && udp.dst == 53'\n"
+		lflow    = "            ovn-sbctl lflow-list 0b4e7c3e-0000-4000-8000-000000000001 0x2    # the logical flow\n"
+	)
+	replaced := strings.NewReplacer("nw_src=10.0.1.11", "nw_src=192.0.2.1", "ip4.src == 10.0.1.11", "ip4.src == 192.0.2.1")
 	for _, tc := range []struct {
 		name   string
 		says   *api.Explanation
@@ -134,10 +157,22 @@ func TestExplain(t *testing.T) {
 	}{
 		{"tree", explained(), tracePunted, nil, 0, explainedTree},
 		{"summary", explained(), tracePunted, []string{"--summary"}, 0, asks + "NOERROR 10.0.1.101\n"},
-		{"dead upstream", dead, tracePunted, []string{"--summary"}, 1, asks + "SERVFAIL\nnot well: upstream 192.0.2.1:53 does not answer [upstream]\n"},
-		{"resumed", resumed, tracePunted, []string{"--summary"}, 0, asks + "resumed to 169.254.169.254:53 (chain)\n"},
-		{"dropped", explained(), traceDropped, []string{"--summary"}, 1, asks + "NOERROR 10.0.1.101\n" +
-			"not well: a query is dropped before the punt, by an ACL, a security group or port security, in table 16: udp,metadata=0x1, priority 3000, cookie 0x2 [not-punted]\n"},
+		{"dead upstream", dead, tracePunted, []string{"--summary"}, 1, asks + "SERVFAIL\nnot well: upstream 192.0.2.1:53 does not answer [upstream]\n          look there\n            dig @192.0.2.1\n"},
+		{"resumed", resumed, tracePunted, []string{"--summary"}, 0, asks + "puntdns lets it pass on to 169.254.169.254:53, whose answer the guest gets (chain)\n"},
+		{"not asked", unasked, traceDropped, []string{"--summary"}, 0, asks + "puntdns is not asked, as the guest has asked another server\n"},
+		{"dropped by an ACL", ovn, traceDropped, []string{"--summary"}, 1, asks + drops +
+			"an ACL or a security group drops it, in table 16: udp,metadata=0x1, priority 3000, cookie 0x2 [not-punted]\n" +
+			"          allow UDP and TCP to port 53 of the resolver address from the guest\n" + lflow + trace + ovnTrace},
+		{"dropped by port security", assumed, traceSecurity, []string{"--summary"}, 1, asks + drops +
+			"port security drops it, or the port is disabled, in table 9: reg0=0x8000/0x8000,metadata=0x1, priority 50, cookie 0x2; OVN knows no address of the guest, so the trace was made with 192.0.2.1 and 02:00:00:00:01:11 [not-punted]\n" +
+			"          the guest may only use the addresses in port_security of its logical port: add the one that it uses, or have it use one of these; and see that `enabled` is not false; or give the address that the guest has by --from\n" +
+			lflow + replaced.Replace(trace+ovnTrace)},
+		{"dropped on another bridge", explained(), traceDropped, []string{"--summary"}, 1, asks + drops +
+			"a flow of another program on the bridge drops it, in table 16: udp,metadata=0x1, priority 3000, cookie 0x2 [not-punted]\n" +
+			"          look for who has made that flow, by its cookie\n" + trace},
+		{"not punted over TCP", overTCP, traceElsewhere, []string{"--summary"}, 1, asks + "the query does not get to puntdns, whose answer would be NOERROR 10.0.1.101\n" +
+			"not well: the switch does not punt the query; the last flow that it meets is in table 37: priority 0 [not-punted]\n" +
+			"          the punt has expired, or the flows of puntdns are not there: see puntctl status\n" + traceTCP},
 		{"no ovs-appctl", explained(), "", []string{"--summary"}, 0, asks + "NOERROR 10.0.1.101\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -23,7 +23,9 @@ both is taken for the port, then for the switch; a dot at its end makes it a NAM
 
 Each value has its source: the DNS row by its UUID, or the port, and where the domain of a port's name is
 from: its DHCP options (dhcp), the switch, or ovnhosts in the Corefile. The value that wins is what is
-answered. No guest sees this: it is for the operator only.`,
+answered. Records of other types are from external_ids of the row, such as dns-mx. Zones that the network
+forwards to DNS servers of its own come below, with the row that names them; what the network knows by
+itself is not forwarded. No guest sees this: it is for the operator only.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: o.completePorts,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,9 +47,9 @@ func (p *page) names(all *api.Names) {
 		rows := make([][]cell, 0, len(all.Networks))
 		for i := range all.Networks {
 			n := &all.Networks[i]
-			rows = append(rows, []cell{said(n.Switch), said(n.Network), said(n.Domain), numberOf(n.Count)})
+			rows = append(rows, []cell{said(n.Switch), said(n.Network), said(n.Domain), numberOf(n.Count), numberOf(n.ForwardedZones)})
 		}
-		p.table([]string{"SWITCH", "NETWORK", "DOMAIN", "NAMES"}, rows)
+		p.table([]string{"SWITCH", "NETWORK", "DOMAIN", "NAMES", "FORWARDED ZONES"}, rows)
 		return
 	}
 	var rows [][]cell
@@ -63,10 +65,30 @@ func (p *page) names(all *api.Names) {
 			truncated = n.Switch
 		}
 	}
-	p.table([]string{"SWITCH", "NAME", "VALUE", "SOURCE", "WINS"}, rows)
+	forwards := forwardRows(all)
+	if len(rows) > 0 || len(forwards) == 0 {
+		p.table([]string{"SWITCH", "NAME", "VALUE", "SOURCE", "WINS"}, rows)
+	}
+	if len(rows) > 0 && len(forwards) > 0 {
+		p.linef("")
+	}
+	if len(forwards) > 0 {
+		p.table([]string{"SWITCH", "FORWARDED ZONE", "SERVERS", "SOURCE"}, forwards)
+	}
 	if truncated != "" {
 		p.line(in(yellow, "not all names are shown of switch "+truncated))
 	}
+}
+
+// forwardRows returns the zones that networks forward, a row each.
+func forwardRows(all *api.Names) (rows [][]cell) {
+	for i := range all.Networks {
+		n := &all.Networks[i]
+		for _, f := range n.Forwards {
+			rows = append(rows, []cell{said(n.Switch), said(f.Zone), said(strings.Join(f.Servers, " ")), said("external_ids:dns-forward of " + f.NamedBy)})
+		}
+	}
+	return rows
 }
 
 func nameRow(n *api.NetworkNames, name *api.Name, i int) []cell {
@@ -87,6 +109,9 @@ func sourceOf(v *api.Value) string {
 	switch {
 	case v.Row != "":
 		source = strings.TrimPrefix(v.Database, "OVN_") + " DNS row " + v.Row
+		if len(v.Keys) > 0 {
+			source += ", external_ids " + strings.Join(v.Keys, " ")
+		}
 	case v.Port != "":
 		source = "port " + v.Port
 	}

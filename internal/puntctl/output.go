@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/puntdns/puntdns/internal/shell"
 )
 
 // The formats of the option output.
@@ -98,24 +100,14 @@ func said(text string) cell {
 	if text == "" {
 		text = "-"
 	}
-	return cell{text: safe(text)}
+	return cell{text: shell.Printable(text)}
 }
 
 // numberOf returns a cell with a number.
 func numberOf(n int) cell { return cell{text: strconv.Itoa(n)} }
 
 // in returns a cell in a colour.
-func in(c colour, text string) cell { return cell{safe(text), c} }
-
-// safe replaces what a terminal would take for a command: names are of tenants.
-func safe(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !strconv.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
-}
+func in(c colour, text string) cell { return cell{shell.Printable(text), c} }
 
 func (p *page) paint(c cell) string {
 	if !p.colours || c.colour == "" {
@@ -137,7 +129,7 @@ func (p *page) line(cells ...cell) {
 
 // linef writes a line, in no colour.
 func (p *page) linef(format string, args ...any) {
-	p.line(cell{text: safe(fmt.Sprintf(format, args...))})
+	p.line(cell{text: shell.Printable(fmt.Sprintf(format, args...))})
 }
 
 // table writes rows below a heading, in columns.

@@ -60,7 +60,8 @@ var began = time.Date(2026, 11, 23, 1, 2, 3, 0, time.UTC)
 
 func wellStatus() *api.Status {
 	return &api.Status{
-		Problems: []api.Problem{},
+		Problems: []api.Problem{}, Warnings: []api.Problem{},
+		Corefile: api.Corefile{Path: "/etc/puntdns/Corefile", Taken: &began},
 		Process:  api.Process{Version: "1.2.3 (CoreDNS-1.15.0)", Go: "go1.26.8", PID: 42, UID: 998, Started: began, UptimeSeconds: 93784},
 		Bridges: []api.Bridge{{
 			Name: "br-int", Serving: true, Chassis: "hv1",
@@ -92,6 +93,11 @@ func unwellStatus() *api.Status {
 	s.Bridges[0].Flows.Counted, s.Bridges[0].Flows.Error = nil, "the switch has not told its counters in 3s"
 	s.Bridges[0].Guests = api.GuestCounts{Served: 2, Kept: 1, WithoutAddress: 1, Unserved: 1}
 	s.Databases[0].Synced, s.Databases[0].Failure = false, &api.Failure{Cause: api.CauseTimeout, Text: "dial tcp 10.1.0.1:6642: i/o timeout"}
+	s.Warnings = []api.Problem{
+		{Code: api.CodeReload, About: "/etc/puntdns/Corefile", Text: "the reload at 2026-11-23 02:00:00 (SIGUSR1) was refused, and the Corefile as taken at 2026-11-23 01:02:03 stays in force: Corefile:3 - plugin/cache: cache TTL"},
+		{Code: api.CodeBadValues, About: "unix:sb.sock", Text: "values of the databases that can't be used and were skipped since the start: 1, the last one: a"},
+		{Code: api.CodeRefusedServers, About: "ovnforward", Text: "servers that networks name for zones of theirs and that are not asked: 1, such as: b"},
+	}
 	s.Problems = []api.Problem{
 		{Code: api.CodeLease, About: "br-int", Text: "a probe through the switch has not come back in time, so the punt is not renewed"},
 		{Code: api.CodeUnserved, About: "br-int", Text: "interfaces that are not served: 1"},
@@ -127,7 +133,9 @@ func someNames() *api.Names {
 		Switch: "red", Network: "0b3c4d5e-0000-4000-8000-000000000001", Count: 2, Names: []api.Name{{Name: "peer.", Values: []api.Value{
 			{Source: "dns", Row: "0b3c4d5e-0000-4000-8000-0000000000aa", Database: "OVN_Southbound", Addresses: []string{}, Unreadable: true, OVNOwned: true},
 			{Source: "port", Port: "red-peer", DomainFrom: "switch", Addresses: []string{"10.0.1.102", "fd00:1::102"}, Wins: true},
+			{Source: "dns", Row: "0b3c4d5e-0000-4000-8000-0000000000ab", Database: "OVN_Northbound", Addresses: []string{}, Records: []string{"MX 10 mail.example.", "TXT \"a\""}, Keys: []string{"dns-mx", "dns-txt"}, Wins: true},
 		}}},
+		ForwardedZones: 2, Forwards: []api.Forward{{Zone: "peer.", Servers: []string{"10.1.0.53:53", "[fd00::53]:5353"}, NamedBy: `router "r1"`}},
 	}}}
 }
 
@@ -184,7 +192,7 @@ func TestYAML(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := yamlOf(text)
-	if err != nil || !strings.HasPrefix(string(got), "well: false\nproblems: []\nprocess:\n  version: 1.2.3 (CoreDNS-1.15.0)\n") {
+	if err != nil || !strings.HasPrefix(string(got), "well: false\nproblems: []\nwarnings: []\nprocess:\n  version: 1.2.3 (CoreDNS-1.15.0)\n") {
 		t.Errorf("%v\n%s", err, got)
 	}
 	if got, _ := yamlOf([]byte(`{"a":"true","b":true,"c":"12","d":null,"e":"x: y"}`)); string(got) != "a: \"true\"\nb: true\nc: \"12\"\nd: null\ne: 'x: y'\n" {

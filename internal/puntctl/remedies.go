@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/shell"
 )
 
 // status adds what the process says of itself, each problem with its remedy.
@@ -18,6 +19,11 @@ func (d *diagnosis) status(s *api.Status) {
 		}
 		f := finding{Level: levelProblem, About: p.About, Text: p.Text}
 		f.Remedy, f.Commands = remedy(s, &p)
+		d.add(f)
+	}
+	for _, p := range s.Warnings {
+		f := finding{Level: levelNote, About: p.About, Text: p.Text}
+		f.Remedy, f.Commands = warningRemedy(s, &p)
 		d.add(f)
 	}
 	for i := range s.Bridges {
@@ -54,7 +60,7 @@ func remedy(s *api.Status, p *api.Problem) (text string, commands []string) {
 	case api.CodeOtherProcess:
 		return "two processes serve one bridge, and the one that was started later has it: end one of them", []string{
 			"pgrep -a puntdns",
-			fmt.Sprintf("ovs-ofctl -O OpenFlow15 dump-flows %s cookie=0x70646e0000000000/0xffffff0000000000,table=200", shellWord(p.About)),
+			fmt.Sprintf("ovs-ofctl -O OpenFlow15 dump-flows %s cookie=0x70646e0000000000/0xffffff0000000000,table=200", shell.Word(p.About)),
 		}
 	case api.CodeLease:
 		return "the switch is too busy, or stopped: queries go to their destination until it answers", []string{"ovs-appctl -t ovs-vswitchd upcall/show", "top -b -n 1 -p $(pidof ovs-vswitchd)"}
@@ -65,7 +71,20 @@ func remedy(s *api.Status, p *api.Problem) (text string, commands []string) {
 	case api.CodeNoAddress:
 		return "give their DHCP options a dns_server, or their network a router, as address in ofpunt says; or name an address for all there", nil
 	case api.CodeNoMeters:
-		return "guests are served without a limit; `rate off` in ofpunt says that this is meant", []string{"ovs-ofctl -O OpenFlow15 meter-features " + shellWord(p.About)}
+		return "guests are served without a limit; `rate off` in ofpunt says that this is meant", []string{"ovs-ofctl -O OpenFlow15 meter-features " + shell.Word(p.About)}
+	}
+	return "", nil
+}
+
+// warningRemedy returns what to do about a warning, and lines to paste.
+func warningRemedy(s *api.Status, p *api.Problem) (text string, commands []string) {
+	switch p.Code {
+	case api.CodeReload:
+		return "mend the Corefile, and reload: puntdns would not start with it as it is", []string{"puntdns -check -conf " + shell.Word(s.Corefile.Path), "systemctl reload puntdns"}
+	case api.CodeBadValues:
+		return "the log has a line for each of them, with its row: mend the row; what else it says is used", []string{"journalctl -u puntdns -g skipped"}
+	case api.CodeRefusedServers:
+		return "have the network name a server that the node may ask for tenants, or permit it in ovnforward (`allow`, `ports`)", []string{"journalctl -u puntdns -g 'is not asked'"}
 	}
 	return "", nil
 }
@@ -87,7 +106,7 @@ func connectionRemedy(f *api.Failure, endpoint, peer, look string) (text string,
 	}
 	path, isUnix := strings.CutPrefix(endpoint, "unix:")
 	if isUnix {
-		commands = append(commands, "ls -l "+shellWord(path))
+		commands = append(commands, "ls -l "+shell.Word(path))
 	}
 	if look != "" {
 		commands = append(commands, look)
@@ -110,7 +129,7 @@ func connectionRemedy(f *api.Failure, endpoint, peer, look string) (text string,
 		return "no packet comes back: a firewall between this node and the database, or no route", reach(endpoint)
 	case api.CauseTLS:
 		return "the certificates do not fit: those of both ends have to be of one CA and valid now, and the host name that of tls_servername if that is given",
-			[]string{"date", "openssl s_client -connect " + shellWord(hostPort(endpoint)) + " -showcerts </dev/null"}
+			[]string{"date", "openssl s_client -connect " + shell.Word(hostPort(endpoint)) + " -showcerts </dev/null"}
 	}
 	return "", commands
 }

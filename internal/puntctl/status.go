@@ -5,6 +5,7 @@ package puntctl
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,11 @@ func statusCommand(o *options) *cobra.Command {
 		Short: "Say whether all is well",
 		Long: `status says whether all is well, and shows what the process serves: its bridges, with the connection,
 OVN's DNS stage, the lease, the flows with the packets that the switch has counted and the guests by
-their state; and its databases. The exit status is 0 only if all is well.`,
+their state; and its databases. The exit status is 0 only if all is well.
+
+What is not served stands in front as "not well". A warning is about what is served all the same, and
+does not change the exit status: a reload that was refused, so that the Corefile before it stays in
+force; values in a database that can't be used; servers of networks that are not asked.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var s api.Status
@@ -37,7 +42,13 @@ their state; and its databases. The exit status is 0 only if all is well.`,
 
 func (p *page) status(s *api.Status) {
 	p.problems(s.Problems)
+	for _, w := range s.Warnings {
+		p.line(in(yellow, "warning:"), said(w.About+": "+w.Text), said("["+w.Code+"]"))
+	}
 	p.linef("process   %s, pid %d, user %d, up %s, %s", s.Process.Version, s.Process.PID, s.Process.UID, seconds(s.Process.UptimeSeconds), s.Process.Go)
+	if c := &s.Corefile; c.Taken != nil {
+		p.linef("corefile  %s, as taken at %s", c.Path, c.Taken.Format(time.DateTime))
+	}
 	for i := range s.Bridges {
 		p.bridge(&s.Bridges[i])
 	}

@@ -9,10 +9,12 @@ import (
 	"net/netip"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/shell"
 )
 
 const (
@@ -65,11 +67,21 @@ func (d *diagnosis) traces(ctx context.Context, all *api.Guests, trace tracer) {
 	}
 }
 
-// query is one that is traced.
+// query is one that is traced. port is where it goes to, over TCP or UDP.
 type query struct {
 	guest    *api.Guest
+	mac      string
 	from, to netip.Addr
 	port     uint16
+	tcp      bool
+}
+
+// protocol returns the word of OVS and OVN for the protocol.
+func (q *query) protocol() string {
+	if q.tcp {
+		return "tcp"
+	}
+	return "udp"
 }
 
 // queryOf returns a query of a guest, and reports whether enough is known of the guest.
@@ -78,6 +90,7 @@ func queryOf(g *api.Guest) (q query, ok bool) {
 	if g.InPort == 0 || len(g.MACs) == 0 {
 		return q, false
 	}
+	q.mac = g.MACs[0]
 	for _, from := range g.Addresses {
 		q.from, _ = netip.ParseAddr(from)
 		for _, r := range g.Resolvers {
@@ -96,12 +109,13 @@ func queryOf(g *api.Guest) (q query, ok bool) {
 
 // flow returns the packet as ofproto/trace takes it (ovs-vswitchd(8)).
 func (q *query) flow() string {
-	kind, src, dst := "udp6", "ipv6_src", "ipv6_dst"
+	protocol := q.protocol()
+	kind, src, dst := protocol+"6", "ipv6_src", "ipv6_dst"
 	if q.from.Is4() {
-		kind, src, dst = "udp", "nw_src", "nw_dst"
+		kind, src, dst = protocol, "nw_src", "nw_dst"
 	}
-	flow := fmt.Sprintf("in_port=%d,%s,dl_src=%s,dl_dst=%s,%s=%s,%s=%s,nw_ttl=64,udp_src=50000,udp_dst=%d",
-		q.guest.InPort, kind, q.guest.MACs[0], routerMAC, src, q.from, dst, q.to, q.port)
+	flow := fmt.Sprintf("in_port=%d,%s,dl_src=%s,dl_dst=%s,%s=%s,%s=%s,nw_ttl=64,%s_src=50000,%s_dst=%d",
+		q.guest.InPort, kind, q.mac, routerMAC, src, q.from, dst, q.to, protocol, protocol, q.port)
 	if q.guest.VLAN != 0 {
 		flow += fmt.Sprintf(",dl_vlan=%d", q.guest.VLAN)
 	}
@@ -114,11 +128,11 @@ func (q *query) lines() []string {
 	if q.from.Is4() {
 		ip = "ip4"
 	}
-	lines := []string{"ovs-appctl ofproto/trace " + shellWord(q.guest.Bridge) + " " + shellWord(q.flow())}
+	lines := []string{"ovs-appctl ofproto/trace " + shell.Word(q.guest.Bridge) + " " + shell.Word(q.flow())}
 	if q.guest.PortKey != 0 {
-		packet := fmt.Sprintf("inport == %s && eth.src == %s && eth.dst == %s && %s.src == %s && %s.dst == %s && ip.ttl == 64 && udp.src == 50000 && udp.dst == %d",
-			ovnString(q.guest.Port), q.guest.MACs[0], routerMAC, ip, q.from, ip, q.to, q.port)
-		lines = append(lines, "ovn-trace --ct=new "+shellWord(q.guest.Network)+" "+shellWord(packet))
+		packet := fmt.Sprintf("inport == %s && eth.src == %s && eth.dst == %s && %s.src == %s && %s.dst == %s && ip.ttl == 64 && %s.src == 50000 && %s.dst == %d",
+			shell.OVNString(q.guest.Port), q.mac, routerMAC, ip, q.from, ip, q.to, q.protocol(), q.protocol(), q.port)
+		lines = append(lines, "ovn-trace --ct=new "+shell.Word(q.guest.Network)+" "+shell.Word(packet))
 	}
 	return lines
 }
@@ -145,6 +159,58 @@ func readTrace(trace string) (punted bool, table, flow string) {
 	return false, table, flow
 }
 
+// Tables of OVN's logical ingress pipeline in the switch (ovn/controller/lflow.h): the first two are
+// those of port security and of ports that are disabled, in each release.
+const (
+	physicalTable     = 0
+	firstIngressTable = 8
+	lastSecurityTable = 9
+)
+
+// flowCookie matches the cookie of a flow in a trace.
+var flowCookie = regexp.MustCompile(`cookie (0x[0-9a-f]+)`)
+
+// whyDropped returns what has dropped a packet in a table, and what to do about that.
+func whyDropped(g *api.Guest, table string) (text, remedy string) {
+	n, err := strconv.Atoi(table)
+	switch {
+	case err != nil || g.PortKey == 0:
+		return "a flow of another program on the bridge drops it", "look for who has made that flow, by its cookie"
+	case n == physicalTable:
+		return "the bridge does not know the port of the guest", "ovn-controller makes that flow once it has bound the port: see its log"
+	case n >= firstIngressTable && n <= lastSecurityTable:
+		return "port security drops it, or the port is disabled", "the guest may only use the addresses in port_security of its logical port: add the one that it uses, or have it use one of these; and see that `enabled` is not false"
+	}
+	return "an ACL or a security group drops it", "allow UDP and TCP to port 53 of the resolver address from the guest"
+}
+
+// droppedCommands returns lines that show what has dropped a packet.
+func droppedCommands(q *query, flow string) (lines []string) {
+	if m := flowCookie.FindStringSubmatch(flow); m != nil && q.guest.PortKey != 0 {
+		lines = append(lines, "ovn-sbctl lflow-list "+shell.Word(q.guest.Network)+" "+m[1]+"    # the logical flow")
+	}
+	return append(lines, q.lines()...)
+}
+
+// notPunted finds that the query of an explanation does not get to the punt.
+func notPunted(e *api.Explanation, q *query) api.Problem {
+	t := e.Trace
+	p := api.Problem{Code: api.CodeNotPunted, About: e.Guest.Port, Commands: q.lines()}
+	if !t.Dropped {
+		p.Text = fmt.Sprintf("the switch does not punt the query; the last flow that it meets is in table %s: %s", t.Table, t.Flow)
+		p.Remedy = "the punt has expired, or the flows of puntdns are not there: see puntctl status"
+		return p
+	}
+	why, remedy := whyDropped(&e.Guest, t.Table)
+	p.Text = fmt.Sprintf("the switch drops the query of the guest before puntdns gets it: %s, in table %s: %s", why, t.Table, t.Flow)
+	p.Remedy, p.Commands = remedy, droppedCommands(q, t.Flow)
+	if e.Question.Assumed {
+		p.Text += fmt.Sprintf("; OVN knows no address of the guest, so the trace was made with %s and %s", q.from, q.mac)
+		p.Remedy += "; or give the address that the guest has by --from"
+	}
+	return p
+}
+
 func (d *diagnosis) traced(g *api.Guest, q *query, trace string) {
 	about := "port " + g.Port
 	punted, table, flow := readTrace(trace)
@@ -152,10 +218,10 @@ func (d *diagnosis) traced(g *api.Guest, q *query, trace string) {
 	case punted:
 		d.add(finding{Level: levelOK, About: about, Text: fmt.Sprintf("a query to %s is punted", q.to)})
 	case strings.Contains(trace, "Datapath actions: drop"):
+		why, remedy := whyDropped(g, table)
 		d.add(finding{
-			Level: levelProblem, About: about, Text: fmt.Sprintf("a query to %s is dropped before the punt, in table %s: %s", q.to, table, flow),
-			Remedy:   "an ACL or a security group does not let it ask, or port security does not know its addresses: allow UDP and TCP to port 53 of the resolver address from the guest",
-			Commands: q.lines(),
+			Level: levelProblem, About: about, Text: fmt.Sprintf("a query to %s is dropped before the punt: %s, in table %s: %s", q.to, why, table, flow),
+			Remedy: remedy, Commands: droppedCommands(q, flow),
 		})
 	default:
 		d.add(finding{

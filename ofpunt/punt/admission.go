@@ -24,7 +24,10 @@ type admission struct {
 	// counts are those of the bridge: what the server before has in flight counts too.
 	counts *counts
 	slots  []atomic.Pointer[Exchange]
-	count  atomic.Int64
+	// explained is the query that an operator asks in the place of a guest, nil for none. It has no
+	// slot and is not counted, but whoever looks for loops has to see it.
+	explained atomic.Pointer[Exchange]
+	count     atomic.Int64
 	// released counts the queries that have left a chain. seen is what watch has last read
 	// there; it alone uses that. progress is when that had last changed, in Unix nanoseconds.
 	// rejected is set once a query was rejected since then, by what is for all guests.

@@ -30,6 +30,9 @@ type Question struct {
 	// Answered is called once a plugin has answered or resumed it, or the server has refused it,
 	// on the goroutine that has.
 	Answered func()
+	// Looped, unless it is nil, is called when a guest asks the same question while this one is
+	// in the chains, and that counts as a loop. It may be called on any goroutine.
+	Looped func(by *origin.Origin)
 }
 
 // Verdict is what becomes of a Question.
@@ -49,6 +52,8 @@ type Verdict struct {
 
 // Ask takes a query the way of one that the switch has punted, up to its answer. Nothing is sent to
 // the switch or the guest, and nothing counted: neither the query, nor what the guest has in flight.
+// While it is in the chains it is seen by IsRepeated and IsPassedOn, unless another one is that was
+// asked by Ask: a loop that it begins has to end.
 func (in *Intake) Ask(s *Server, q *Question) Verdict {
 	d := new(datagram)
 	// The channel has no connection and no tally.
@@ -79,8 +84,10 @@ func (in *Intake) Ask(s *Server, q *Question) Verdict {
 	if q.Paused {
 		d.origin.Resumer = x
 	}
+	s.admission.explained.CompareAndSwap(nil, x)
 	go func() {
 		defer close(done)
+		defer s.admission.explained.CompareAndSwap(x, nil)
 		defer x.end()
 		if x.judge() {
 			x.askIn(q.Context)

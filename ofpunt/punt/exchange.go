@@ -177,10 +177,6 @@ func (x *Exchange) offersRecursion() bool {
 // untaken reports whether no block has taken the query.
 func (x *Exchange) untaken() bool { return x.recursive.Load() == 0 }
 
-// SetLooped says that forward would ask the guest what that has asked. It has a resume, or
-// SERVFAIL, counted as a loop.
-func (x *Exchange) SetLooped() { x.looped.Store(true) }
-
 // Outcome reports whether the exchange is done, and what has become of it where that is no
 // answer: RcodeResumed or RcodeDropped, else 0.
 func (x *Exchange) Outcome() (rcode int, done bool) {

@@ -2,36 +2,69 @@
 
 package punt
 
-// InFlightOfGuest returns how many queries of the guest are in flight, this one among them.
-func (x *Exchange) InFlightOfGuest() int64 {
-	if x.ofGuest == nil {
-		return 0
+// A server that a chain forwards to may be a guest of the bridge, whose own queries come here. What
+// it asks in order to answer the chain must not be forwarded to it: that would be a loop.
+
+// MaxRepeats is how many other queries with the same question a guest may have in flight, before
+// the next one counts as a loop. It is for servers with an address that OVN does not show as the
+// guest's, such as one behind NAT, and bounds a loop that a guest begins itself.
+const MaxRepeats = 8
+
+// IsRepeated reports whether the guest has so many other queries with the question in flight that
+// this one counts as a loop, whoever is asked.
+func (x *Exchange) IsRepeated() bool {
+	// To count the repeats takes a look at all queries in flight.
+	if x.ofGuest != nil && x.ofGuest.n.Load() <= MaxRepeats {
+		return false
 	}
-	return x.ofGuest.n.Load()
+	return x.repeatsOfGuest() >= MaxRepeats
 }
 
-// Repeats returns how many other queries in the chains ask the same question, of whatever
+// IsPassedOn reports whether the guest, which is one that the chain forwards to, passes on a question
+// that it was asked. It may ask for itself too, and twice.
+func (x *Exchange) IsPassedOn() bool { return isPassedOn(x.repeatsOfGuest(), x.repeats()) }
+
+// isPassedOn is IsPassedOn by the number of other queries in flight with that question: of the guest
+// itself, and of all guests.
+func isPassedOn(own, all int) bool { return all > own || own >= MaxRepeats }
+
+// repeats returns how many other queries in the chains ask the same question, of whatever
 // guest.
-func (x *Exchange) Repeats() int {
+func (x *Exchange) repeats() int {
 	return x.server.admission.repeats(x, func(*Exchange) bool { return true })
 }
 
-// RepeatsOfGuest is Repeats of the same guest.
-func (x *Exchange) RepeatsOfGuest() int {
+// repeatsOfGuest is repeats of the same guest.
+func (x *Exchange) repeatsOfGuest() int {
 	return x.server.admission.repeats(x, func(o *Exchange) bool { return o.from.guest == x.from.guest })
 }
 
-// repeats counts the other queries in the chains that ask the question of x and match.
+// SetLooped says that the chain would ask the guest what that has asked. It has a resume, or
+// SERVFAIL, counted as a loop. An operator who asks the same question in the place of a guest is
+// told.
+func (x *Exchange) SetLooped() {
+	x.looped.Store(true)
+	e := x.server.admission.explained.Load()
+	if e == nil || e == x || !e.ready.Load() || !sameQuestion(e.payload, x.payload) {
+		return
+	}
+	if t, ok := e.transport.(*answerKeeper); ok && t.question.Looped != nil {
+		t.question.Looped(&x.from.origin)
+	}
+}
+
+// repeats counts the other queries in the chains that ask the question of x and match. The one that
+// an operator asks is among them.
 func (a *admission) repeats(x *Exchange, match func(*Exchange) bool) (n int) {
-	for i := range a.slots {
-		o := a.slots[i].Load()
-		if o == nil || o == x || !o.ready.Load() || o.done.Load() || !match(o) {
-			continue
-		}
-		if sameQuestion(o.payload, x.payload) {
+	count := func(o *Exchange) {
+		if o != nil && o != x && o.ready.Load() && !o.done.Load() && match(o) && sameQuestion(o.payload, x.payload) {
 			n++
 		}
 	}
+	for i := range a.slots {
+		count(a.slots[i].Load())
+	}
+	count(a.explained.Load())
 	return n
 }
 

@@ -2,7 +2,16 @@
 
 package punt
 
-import "testing"
+import (
+	"context"
+	"net/netip"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+)
 
 func TestSameQuestion(t *testing.T) {
 	const a, https = "\x01a\x00\x00\x01\x00\x01", "\x01a\x00\x00\x41\x00\x01"
@@ -50,10 +59,10 @@ func TestSameInFlight(t *testing.T) {
 	q := add(1, 7, questionA)
 	check := func(of, anyone int) {
 		t.Helper()
-		if got := q.RepeatsOfGuest(); got != of {
+		if got := q.repeatsOfGuest(); got != of {
 			t.Errorf("%d of the guest, want %d", got, of)
 		}
-		if got := q.Repeats(); got != anyone {
+		if got := q.repeats(); got != anyone {
 			t.Errorf("%d of all, want %d", got, anyone)
 		}
 	}
@@ -68,4 +77,95 @@ func TestSameInFlight(t *testing.T) {
 	check(1, 2)
 	own.done.Store(true)
 	check(0, 1)
+}
+
+// A guest that is asked may ask for itself, and twice.
+func TestIsPassedOn(t *testing.T) {
+	tests := []struct {
+		name     string
+		own, all int
+		want     bool
+	}{
+		{"nobody else asks", 0, 0, false},
+		{"another guest asks", 0, 1, true},
+		{"the guest asks again", 2, 2, false},
+		{"both", 2, 3, true},
+		{"the guest asks itself without end", MaxRepeats, MaxRepeats, true},
+	}
+	for _, tt := range tests {
+		if got := isPassedOn(tt.own, tt.all); got != tt.want {
+			t.Errorf("%s: got %v", tt.name, got)
+		}
+	}
+}
+
+// A guest that repeats its question too often is in a loop, whoever is asked.
+func TestIsRepeated(t *testing.T) {
+	c, _ := newChannel(t)
+	srv := serve(c.intake, nil, nil)
+	var last *Exchange
+	for i := range MaxRepeats + 1 {
+		last = asked(t, c, uint16(i))
+		last.from.guest, last.payload = guestKey{1, 7}, []byte(counting(1, 0, 0, 0, questionA))
+		if reason := srv.admission.admit(last, 64); reason != "" {
+			t.Fatal(reason)
+		}
+		if want := i == MaxRepeats; last.IsRepeated() != want {
+			t.Errorf("%d others: %v, want %v", i, !want, want)
+		}
+	}
+	other := asked(t, c, 100)
+	other.from.guest, other.payload = guestKey{1, 8}, last.payload
+	if reason := srv.admission.admit(other, 64); reason != "" || other.IsRepeated() {
+		t.Errorf("%q, or another guest's question is a loop", reason)
+	}
+}
+
+// What an operator asks in the place of a guest is seen by those who look for loops while it is in
+// the chains, and the operator is told of a loop; though it counts towards no limit.
+func TestExplainedIsInFlight(t *testing.T) {
+	c, _ := newChannel(t)
+	guestIs(c.intake, "1")
+	var own, all int
+	var counted int64
+	var srv *Server
+	srv = serve(c.intake, func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) {
+		server := asked(t, c, 9) // the server that a chain asks, which passes the question on
+		server.from.guest, server.from.origin = guestKey{1, 77}, origin.Origin{Port: "server"}
+		server.payload, _ = r.Pack()
+		server.server = srv
+		if reason := srv.admission.admit(server, 64); reason != "" {
+			t.Error(reason)
+		}
+		own, all, counted = server.repeatsOfGuest(), server.repeats(), srv.InFlight()
+		server.SetLooped()
+		other := asked(t, c, 10)
+		other.payload, other.server = []byte(counting(1, 0, 0, 0, "\x01b\x00\x00\x01\x00\x01")), srv
+		other.SetLooped() // of another question
+		srv.admission.release(server)
+		_ = w.WriteMsg(new(dns.Msg).SetReply(r))
+	}, nil)
+	query, err := new(dns.Msg).SetQuestion("a.test.", dns.TypeA).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame, err := QueryFrame(netip.MustParseAddrPort("10.0.0.1:50000"), [6]byte{2, 0, 0, 0, 0, 1}, netip.MustParseAddrPort("169.254.169.254:53"), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var looped []string
+	v := c.intake.Ask(srv, &Question{
+		In: openflow.PacketIn{InPort: 5, Data: frame}, Context: context.Background(), Answered: func() {},
+		Looped: func(by *origin.Origin) { looped = append(looped, by.Port) },
+	})
+	<-v.Done
+	if own != 0 || all != 1 || counted != 1 || !isPassedOn(own, all) {
+		t.Errorf("%d of the server, %d of all, %d in flight; want 0, 1 and the server's own", own, all, counted)
+	}
+	if len(looped) != 1 || looped[0] != "server" {
+		t.Errorf("told of loops by %q, want the server once", looped)
+	}
+	if srv.admission.explained.Load() != nil {
+		t.Error("it is in flight for good")
+	}
 }

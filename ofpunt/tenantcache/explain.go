@@ -17,9 +17,32 @@ import (
 
 // explain goes past *cache*, and says what *cache* would answer. The query that looks there stores
 // nothing: it does not get to the plugins below. *cache* counts it, as a request and as a hit or a
-// miss.
+// miss. What is in *cache* is the answer; the plugins below are asked all the same, and what they say is
+// compared with it.
 func (h *above) explain(ctx context.Context, x *explain.Step, w dns.ResponseWriter, r *dns.Msg) (int, error) {
-	look, below := &lookWriter{ResponseWriter: w}, &keepWriter{ResponseWriter: w}
+	stored := h.look(ctx, x, w, r)
+	onward := h.onward
+	if routed := cachekey.HandlerOf(ctx); routed != nil {
+		onward = routed
+	}
+	if stored == nil {
+		return plugin.NextOrFailure(name, onward, ctx, w, r)
+	}
+	c := x.Enter("cache")
+	c.Notef("has an entry, which the guest gets: %s%s; the plugins below say what a new query would get", explain.Content(stored), lifeOf(stored))
+	err := w.WriteMsg(stored)
+	c.End()
+	below := &lookWriter{ResponseWriter: w, first: x.WouldAnswer}
+	_, _ = plugin.NextOrFailure(name, onward, ctx, below, r) // the guest gets the entry, whatever comes of this
+	if below.answer != nil {
+		x.Cached(stored, below.answer)
+	}
+	return dns.RcodeSuccess, err
+}
+
+// look returns what *cache* would answer, nil for nothing, and then says why.
+func (h *above) look(ctx context.Context, x *explain.Step, w dns.ResponseWriter, r *dns.Msg) *dns.Msg {
+	look := &lookWriter{ResponseWriter: w}
 	q := &query{Context: ctx, ResponseWriter: look, cache: h.cache, looking: true}
 	o, _ := origin.FromContext(ctx)
 	switch {
@@ -35,43 +58,26 @@ func (h *above) explain(ctx context.Context, x *explain.Step, w dns.ResponseWrit
 			asked = withName(r, q.prefix+q.name)
 		}
 		_, _ = h.next.ServeDNS(q, q, asked) // what it writes is all that counts
-		if m := look.answer; m != nil {
-			x.Leave("cache", "has an entry, which the guest gets: "+explain.Content(m)+lifeOf(m)+"; the plugins below say what a new query would get")
-		} else {
+		if look.answer == nil {
 			x.Leave("cache", "has no entry: the plugins below answer")
 		}
 	}
-	onward := h.onward
-	if routed := cachekey.HandlerOf(ctx); routed != nil {
-		onward = routed
-	}
-	code, err := plugin.NextOrFailure(name, onward, ctx, below, r)
-	if look.answer != nil && below.answer != nil {
-		x.Cached(look.answer, below.answer)
-	}
-	return code, err
+	return look.answer
 }
 
-// keepWriter keeps a copy of what passes.
-type keepWriter struct {
-	dns.ResponseWriter
-	answer *dns.Msg
-}
-
-// WriteMsg implements dns.ResponseWriter.
-func (w *keepWriter) WriteMsg(m *dns.Msg) error {
-	w.answer = m.Copy() // the plugins above may change it
-	return w.ResponseWriter.WriteMsg(m)
-}
-
-// lookWriter keeps an answer.
+// lookWriter keeps an answer, and sends none.
 type lookWriter struct {
 	dns.ResponseWriter
+	// first, unless it is nil, is called at the first answer.
+	first  func()
 	answer *dns.Msg
 }
 
 // WriteMsg implements dns.ResponseWriter.
 func (w *lookWriter) WriteMsg(m *dns.Msg) error {
+	if w.first != nil && w.answer == nil {
+		w.first()
+	}
 	w.answer = m.Copy()
 	return nil
 }

@@ -209,6 +209,8 @@ func TestSource(t *testing.T) {
 		{nil, ""},
 		{provider{"ovnhosts/answer": "", "forward/upstream": "192.0.2.53:53"}, "forward/192.0.2.53:53"},
 		{provider{"ovnhosts/answer": "port"}, "ovnhosts/port"},
+		{provider{"rpz/answer": "block.rpz.", "forward/upstream": "9.9.9.9:53"}, "rpz/block.rpz."},
+		{provider{"rpz/answer": "", "forward/upstream": "9.9.9.9:53"}, "forward/9.9.9.9:53"},
 		{provider{"ovnhosts/answer": "", "ovnforward/upstream": "10.1.0.53:53"}, "ovnforward/10.1.0.53:53"},
 		{provider{"neutronhosts/answer": "zone"}, "neutronhosts/zone"},
 	} {

@@ -188,8 +188,9 @@ func appendRecords(b []byte, answer []dns.RR) []byte {
 	return append(b, ']')
 }
 
-// sources are the labels of who has answered.
+// sources are the labels of who has answered. A rule of rpz may have replaced the answer of another.
 var sources = []struct{ label, of string }{
+	{"rpz/answer", "rpz/"},
 	{"ovnhosts/answer", "ovnhosts/"},
 	{"neutronhosts/answer", "neutronhosts/"},
 	{"forward/upstream", "forward/"},

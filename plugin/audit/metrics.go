@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/puntdns/puntdns/internal/metricset"
 	"github.com/puntdns/puntdns/internal/trail"
 )
 
@@ -24,28 +25,20 @@ var _ = promauto.NewCounterFunc(prometheus.CounterOpts{
 
 // What the writers of the process have done, computed at each scrape.
 var (
-	descWritten = desc("lines_written_total", "Lines written, those of events that are no queries included.")
-	descDropped = desc("lines_dropped_total", "Lines lost as the queue was full. The trail has the number, too.")
-	descErrors  = desc("write_errors_total", "Failed attempts to write, or to connect. The lines wait.")
-	descRotated = desc("rotations_total", "Files rotated.")
-	descQueue   = desc("queue_bytes", "Lines that wait to be written, in bytes.")
-	descUp      = desc("target_up", "1, or 0 while the target takes no lines.")
+	described = metricset.New(name, "target")
+
+	descWritten = described.Desc("lines_written_total", "Lines written, those of events that are no queries included.")
+	descDropped = described.Desc("lines_dropped_total", "Lines lost as the queue was full. The trail has the number, too.")
+	descErrors  = described.Desc("write_errors_total", "Failed attempts to write, or to connect. The lines wait.")
+	descRotated = described.Desc("rotations_total", "Files rotated.")
+	descQueue   = described.Desc("queue_bytes", "Lines that wait to be written, in bytes.")
+	descUp      = described.Desc("target_up", "1, or 0 while the target takes no lines.")
 )
 
-func desc(metric, help string) *prometheus.Desc {
-	return prometheus.NewDesc(prometheus.BuildFQName(plugin.Namespace, name, metric), help, []string{"target"}, nil)
-}
-
-func init() { prometheus.MustRegister(collector{}) }
+func init() { prometheus.MustRegister(collector{described}) }
 
 // collector is a prometheus.Collector of all writers of the process.
-type collector struct{}
-
-func (collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descWritten, descDropped, descErrors, descRotated, descQueue, descUp} {
-		ch <- d
-	}
-}
+type collector struct{ *metricset.Set }
 
 func (collector) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range trail.All() {

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/puntdns/puntdns/internal/addnhosts"
+	"github.com/puntdns/puntdns/internal/metricset"
 )
 
 var answers = promauto.NewCounterVec(prometheus.CounterOpts{
@@ -17,27 +18,19 @@ var answers = promauto.NewCounterVec(prometheus.CounterOpts{
 
 // What is read of the folders, computed at each scrape.
 var (
-	descNetworks  = desc("networks", "Networks that have a file, and were read.")
-	descNames     = desc("names", "Names in all files, bare ones and those with a domain.")
-	descUnread    = desc("files_unread", "Files and folders that can't be read.")
-	descBad       = desc("bad_lines_total", "Lines and names in the files that could not be read.")
-	descTimestamp = desc("snapshot_timestamp_seconds", "When a file has changed last, in Unix time.")
+	described = metricset.New(name, "path")
+
+	descNetworks  = described.Desc("networks", "Networks that have a file, and were read.")
+	descNames     = described.Desc("names", "Names in all files, bare ones and those with a domain.")
+	descUnread    = described.Desc("files_unread", "Files and folders that can't be read.")
+	descBad       = described.Desc("bad_lines_total", "Lines and names in the files that could not be read.")
+	descTimestamp = described.Desc("snapshot_timestamp_seconds", "When a file has changed last, in Unix time.")
 )
 
-func desc(metric, help string) *prometheus.Desc {
-	return prometheus.NewDesc(prometheus.BuildFQName(plugin.Namespace, name, metric), help, []string{"path"}, nil)
-}
-
-func init() { prometheus.MustRegister(collector{}) }
+func init() { prometheus.MustRegister(collector{described}) }
 
 // collector is a prometheus.Collector of all folders of the process.
-type collector struct{}
-
-func (collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descNetworks, descNames, descUnread, descBad, descTimestamp} {
-		ch <- d
-	}
-}
+type collector struct{ *metricset.Set }
 
 func (collector) Collect(ch chan<- prometheus.Metric) {
 	for _, source := range addnhosts.All() {

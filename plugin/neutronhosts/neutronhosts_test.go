@@ -286,7 +286,7 @@ func TestMetricsAndMetadata(t *testing.T) {
 		t.Errorf("%v answers counted", got)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{})
+	registry.MustRegister(collector{described})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

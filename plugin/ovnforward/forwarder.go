@@ -5,6 +5,7 @@ package ovnforward
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,7 @@ func (*forwarder) Name() string { return Name }
 // ServeDNS implements plugin.Handler. Nobody else is asked if no server answers.
 func (f *forwarder) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	if isRepeated(ctx) {
-		return f.handler.breakLoop(ctx, w, r)
+		return f.handler.breakLoop(ctx, f.zone, w, r)
 	}
 	state := request.Request{W: w, Req: withoutOptions(r)}
 	m, outcome := f.ask(ctx, &state)
@@ -73,9 +74,31 @@ func (f *forwarder) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 // explain says which servers the zone has, and what has come of asking them.
 func (f *forwarder) explain(x *explain.Step, answered bool, outcome string) {
 	x.Notef("zone %s of %s: %v: %s", f.zone.Zone, f.zone.NamedBy, f.servers(), outcome)
-	if !answered {
-		x.Findf(explain.Upstream, "none of the servers %v of zone %s, named by %s, answers: %s", f.servers(), f.zone.Zone, f.zone.NamedBy, outcome)
+	if answered {
+		return
 	}
+	finding := explain.Finding{Code: explain.Upstream, Text: fmt.Sprintf("zone %s, named by %s, is forwarded to %v, and none of these servers answers", f.zone.Zone, f.zone.NamedBy, f.servers())}
+	if finding.Remedy = "see whether a DNS server runs there and this node reaches it: it is this node that asks, not the guest"; outcome == outcomeRefused {
+		finding.Text = fmt.Sprintf("zone %s, named by %s, is forwarded to %v, and this node may ask none of these servers%s", f.zone.Zone, f.zone.NamedBy, f.servers(), f.whyRefused())
+		finding.Remedy = "name a server that the node may ask for tenants, or permit this one by `allow` or `ports` in ovnforward"
+	}
+	for _, server := range f.servers() {
+		finding.Commands = append(finding.Commands, fmt.Sprintf("dig @%s -p %d %s", server.Addr(), server.Port(), f.zone.Zone))
+	}
+	x.Find(finding)
+}
+
+// whyRefused says why the first server that is not asked is not.
+func (f *forwarder) whyRefused() string {
+	if f.zone.Rank >= f.handler.maxZones {
+		return ": " + explanations[reasonZones]
+	}
+	for _, server := range f.servers() {
+		if why := f.handler.refuses(server); why != permitted {
+			return fmt.Sprintf(": %s: %s", server, explanations[why])
+		}
+	}
+	return ""
 }
 
 // ask asks the servers in their order until one answers. The message is nil if none does.
@@ -104,6 +127,7 @@ func (f *forwarder) ask(ctx context.Context, state *request.Request) (m *dns.Msg
 			}
 			m, err := u.exchange(ctx, state)
 			u.release()
+			explainAttempt(ctx, server, err)
 			if err == nil {
 				metadata.SetValueFunc(ctx, Name+"/upstream", server.String)
 				return m, outcomeOf(m)
@@ -112,6 +136,15 @@ func (f *forwarder) ask(ctx context.Context, state *request.Request) (m *dns.Msg
 		}
 	}
 	return nil, outcome
+}
+
+// explainAttempt says what has come of asking one server.
+func explainAttempt(ctx context.Context, server netip.AddrPort, err error) {
+	if x := explain.Of(ctx); x != nil && err != nil {
+		x.Notef("asked %s: %v", server, err)
+	} else if x != nil {
+		x.Notef("asked %s, which has answered", server)
+	}
 }
 
 // servers returns those of the zone that count.

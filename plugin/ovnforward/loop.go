@@ -4,30 +4,24 @@ package ovnforward
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// A server of a zone may be a guest of the node, whose own queries come here. One that it sends
-// in order to answer ours must not be sent to it.
-
-// maxRepeats is how many other queries with the same question a guest may have in flight, before
-// the next one counts as a loop: a server behind NAT has an address that OVN does not show as the
-// guest's.
-const maxRepeats = 8
-
 // exchange is what is asked of an origin.Exchange, where that knows it.
 type exchange interface {
-	// InFlightOfGuest returns how many queries of the guest are in flight, this one among them.
-	InFlightOfGuest() int64
-	// RepeatsOfGuest returns how many other queries of the guest with the question are in flight.
-	RepeatsOfGuest() int
+	// IsRepeated reports whether the guest has so many other queries with the question in flight
+	// that this one counts as a loop. A server of a zone may be a guest of the node, with an
+	// address that OVN does not show as its own.
+	IsRepeated() bool
 	// SetLooped says that the query is one of a loop.
 	SetLooped()
 }
@@ -43,19 +37,30 @@ func isServer(o *origin.Origin, s *ovn.Snapshot, z *ovn.Forward) bool {
 	})
 }
 
-// isRepeated reports whether too many queries of the guest with the question are in flight. Those
-// that *cache* has answered are no loop: so it is asked below *cache*.
+// isRepeated reports whether a query counts as a loop by its repeats. Those that *cache* has answered
+// are no loop: so it is asked below *cache*.
 func isRepeated(ctx context.Context) bool {
 	x, _ := origin.ExchangeFromContext(ctx)
 	e, ok := x.(exchange)
-	// To count the repeats takes a look at all queries in flight.
-	return ok && e.InFlightOfGuest() > maxRepeats && e.RepeatsOfGuest() >= maxRepeats
+	return ok && e.IsRepeated()
+}
+
+// explainLoop finds that a query is not sent on.
+func explainLoop(x *explain.Step, z *ovn.Forward) {
+	x.Find(explain.Finding{
+		Code: explain.Loop, Text: fmt.Sprintf("a loop: zone %s, named by %s, is forwarded to %v, and the query is from one of these servers, or repeats itself", z.Zone, z.NamedBy, z.Servers),
+		Remedy: "a server of the zone has to know its names by itself, or ask another server for them than a resolver address of its network",
+	})
 }
 
 // breakLoop ends a query that would loop: in hijack mode it goes on to the server that the guest
 // has asked.
-func (h *Handler) breakLoop(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
-	count(ctx, outcomeLoop)
+func (h *Handler) breakLoop(ctx context.Context, z *ovn.Forward, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	if x := explain.Of(ctx); x != nil {
+		explainLoop(x, z) // and it is not counted
+	} else {
+		count(ctx, outcomeLoop)
+	}
 	x, _ := origin.ExchangeFromContext(ctx)
 	if e, ok := x.(exchange); ok {
 		e.SetLooped()

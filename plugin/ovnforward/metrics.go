@@ -11,6 +11,8 @@ import (
 	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/puntdns/puntdns/internal/metricset"
 )
 
 var (
@@ -47,10 +49,10 @@ func count(ctx context.Context, outcome string) {
 
 // Gauges of all Handlers of the process, computed at each scrape.
 var (
-	descUpstreams = prometheus.NewDesc(prometheus.BuildFQName(plugin.Namespace, Name, "upstreams"),
-		"Servers of networks that are in use, by their health: up or down.", []string{"health"}, nil)
-	descRefused = prometheus.NewDesc(prometheus.BuildFQName(plugin.Namespace, Name, "refused_servers"),
-		"Servers that networks name and that are not asked, by the reason; zones and servers are those over max_zones and max_servers.", []string{"reason"}, nil)
+	described = metricset.New(Name)
+
+	descUpstreams = described.Desc("upstreams", "Servers of networks that are in use, by their health: up or down.", "health")
+	descRefused   = described.Desc("refused_servers", "Servers that networks name and that are not asked, by the reason; zones and servers are those over max_zones and max_servers.", "reason")
 )
 
 // handlers are those that are open. handlersMu guards them.
@@ -59,13 +61,10 @@ var (
 	handlers   = map[*Handler]struct{}{}
 )
 
-func init() { prometheus.MustRegister(collector{}) }
+func init() { prometheus.MustRegister(collector{described}) }
 
 // collector is a prometheus.Collector of the Handlers that are open.
-type collector struct{}
-
-// Describe implements prometheus.Collector.
-func (collector) Describe(ch chan<- *prometheus.Desc) { ch <- descUpstreams; ch <- descRefused }
+type collector struct{ *metricset.Set }
 
 // Collect implements prometheus.Collector.
 func (collector) Collect(ch chan<- prometheus.Metric) {

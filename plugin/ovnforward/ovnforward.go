@@ -89,7 +89,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	case class != dns.ClassINET && class != dns.ClassANY, qtype == dns.TypeAXFR, qtype == dns.TypeIXFR:
 		return dns.RcodeRefused, nil
 	case isServer(o, snapshot, z):
-		return h.breakLoop(ctx, w, r)
+		return h.breakLoop(ctx, z, w, r)
 	}
 	f := &forwarder{handler: h, zone: z}
 	w = &explainer{w, r, f}

@@ -40,8 +40,15 @@ type reviewer struct {
 	// told are the servers that were logged and are refused still. Only the goroutine of follow
 	// uses it.
 	told map[refusal]struct{}
-	// refused counts the servers that are refused.
-	refused atomic.Pointer[map[reason]int]
+	// refused are the servers that are refused.
+	refused atomic.Pointer[refusals]
+}
+
+// refusals are servers that are refused, at one time. It is immutable.
+type refusals struct {
+	counts map[reason]int
+	// first is one of them, in words, empty for none.
+	first string
 }
 
 // refusal is a server that is refused.
@@ -105,34 +112,42 @@ func (r *reviewer) stop() {
 // counts returns how many servers are refused, by the reason.
 func (r *reviewer) counts() map[reason]int {
 	if refused := r.refused.Load(); refused != nil {
-		return *refused
+		return refused.counts
 	}
 	return nil
+}
+
+// reasonAgainst returns why a server of a zone is not asked now, by its index.
+func (h *Handler) reasonAgainst(z *ovn.Forward, i int) reason {
+	switch {
+	case z.Rank >= h.maxZones:
+		return reasonZones
+	case i >= h.maxServers:
+		return reasonServers
+	}
+	return h.refuses(z.Servers[i])
 }
 
 // review looks at all servers that networks name.
 func (r *reviewer) review(s *ovn.Snapshot) {
 	h := r.handler
 	named := map[netip.AddrPort]struct{}{}
-	refused, told, all := map[reason]int{}, map[refusal]struct{}{}, 0
+	refused, told, all := &refusals{counts: map[reason]int{}}, map[refusal]struct{}{}, 0
 	for n, z := range s.Forwards() {
 		for i, server := range z.Servers {
-			why := h.refuses(server)
-			switch {
-			case z.Rank >= h.maxZones:
-				why = reasonZones
-			case i >= h.maxServers:
-				why = reasonServers
-			}
+			why := h.reasonAgainst(z, i)
 			if why == permitted {
 				named[server] = struct{}{}
 				continue
 			}
-			refused[why]++
+			refused.counts[why]++
+			of := refusal{n.ID.String(), z.Zone, z.NamedBy, server, why}
 			if all++; all > maxTold {
 				continue
 			}
-			of := refusal{n.ID.String(), z.Zone, z.NamedBy, server, why}
+			if text := of.String(); refused.first == "" || text < refused.first {
+				refused.first = text
+			}
 			told[of] = struct{}{}
 			if _, ok := r.told[of]; !ok {
 				log.Warning(of)
@@ -143,6 +158,6 @@ func (r *reviewer) review(s *ovn.Snapshot) {
 		log.Warningf("more than %d servers that networks name are refused; they are counted but not logged", maxTold)
 	}
 	r.told = told
-	r.refused.Store(&refused)
+	r.refused.Store(refused)
 	h.pool.retain(named)
 }

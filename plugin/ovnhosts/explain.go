@@ -4,6 +4,7 @@ package ovnhosts
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -15,6 +16,9 @@ import (
 
 // maxOtherNetworks bounds the networks that an explanation names.
 const maxOtherNetworks = 8
+
+// maxVariants bounds the longer and shorter names that an explanation names.
+const maxVariants = 4
 
 // explain says what the asker's networks know of a name, and which others know it. That is for the
 // operator only: no guest learns of networks that it is not in.
@@ -38,17 +42,59 @@ func (h *Handler) explain(x *explain.Step, s *ovn.Snapshot, a *asker, qname stri
 			others = append(others, n)
 		}
 	}
-	if found || len(others) == 0 {
+	if found {
 		return
 	}
+	h.findVariants(x, s, a, qname)
 	slices.SortFunc(others, func(a, b *ovn.Network) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), slices.Compare(a.ID[:], b.ID[:]))
 	})
 	for _, n := range others[:min(len(others), maxOtherNetworks)] {
-		x.Findf(explain.OtherNetwork, "%s is known in network %s (%s), which this guest is not in: it is on switch %s", qname, n.Name, n.ID, a.scope.Own.Name)
+		x.Find(explain.Finding{
+			Code: explain.OtherNetwork, Text: fmt.Sprintf("%s is a name of switch %s (%s), and this guest is on switch %s, which does not have it", qname, n.Name, n.ID, a.scope.Own.Name),
+			Remedy: fmt.Sprintf("if the guest belongs on switch %s, bind its interface to a port of that switch; if not, give switch %s a DNS row with the name%s", n.Name, a.scope.Own.Name, h.orRouters()),
+		})
 	}
 	if more := len(others) - maxOtherNetworks; more > 0 {
-		x.Findf(explain.OtherNetwork, "%s is known in %d more networks, which this guest is not in", qname, more)
+		x.Find(explain.Finding{Code: explain.OtherNetwork, Text: fmt.Sprintf("%s is a name of %d more switches, which this guest is not on", qname, more)})
+	}
+}
+
+// orRouters says how else a guest may get the names of another network.
+func (h *Handler) orRouters() string {
+	if h.routers {
+		return ", or join both switches by a router"
+	}
+	return ", or join both switches by a router and set `scope router` in ovnhosts"
+}
+
+// findVariants finds a name that the guest's networks have with a domain behind it, or without the
+// domain that the guest has put there: most guests ask for either, by their search domains.
+func (h *Handler) findVariants(x *explain.Step, s *ovn.Snapshot, a *asker, qname string) {
+	var known []string
+	for _, id := range a.scope.Networks() {
+		n := s.Network(id)
+		if n == nil {
+			continue
+		}
+		for _, name := range n.Names(h.Domain) {
+			_, longer := strings.CutPrefix(name, qname)
+			behind, shorter := strings.CutPrefix(qname, name)
+			shorter = shorter && slices.Contains([]string{a.domain, n.Domain, h.Domain}, behind)
+			if (longer || shorter) && name != "." && !slices.Contains(known, name) {
+				known = append(known, name)
+			}
+		}
+	}
+	slices.SortFunc(known, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	for _, name := range known[:min(len(known), maxVariants)] {
+		f := explain.Finding{Code: explain.SearchDomain, Text: fmt.Sprintf("%s is no name of switch %s, but %s is: the guest has asked without the domain", qname, a.scope.Own.Name, name)}
+		f.Remedy = fmt.Sprintf("give the guest %s as its search domain (domain_name in its DHCP options), or ask for the whole name", strings.TrimSuffix(strings.TrimPrefix(name, qname), "."))
+		if len(name) < len(qname) {
+			f.Text = fmt.Sprintf("%s is no name of switch %s, but %s is: the guest has put a domain behind it", qname, a.scope.Own.Name, name)
+			f.Remedy = "names of DNS rows are known as they are written, without any domain behind them: ask for " + name + ", or write the longer name into the row too"
+		}
+		x.Find(f)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"github.com/coredns/coredns/plugin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/puntdns/puntdns/internal/metricset"
 )
 
 var answers = promauto.NewCounterVec(prometheus.CounterOpts{
@@ -16,27 +18,19 @@ var answers = promauto.NewCounterVec(prometheus.CounterOpts{
 // Gauges of the databases. They are computed at each scrape, since a snapshot ages without
 // an event during an outage.
 var (
-	descUp        = desc("database_up", "1 while the database is connected and its contents are complete, else 0.", "database", "schema")
-	descTimestamp = desc("snapshot_timestamp_seconds", "When the snapshot that answers was made, in Unix time.", "database")
-	descRows      = desc("rows", "What is in the snapshot, by kind.", "database", "kind")
-	descRebuild   = desc("snapshot_rebuild_seconds", "How long it took to make the snapshot from the one before.", "database")
-	descBad       = desc("bad_values_total", "Addresses and names in the databases that could not be read.", "database")
+	described = metricset.New(name)
+
+	descUp        = described.Desc("database_up", "1 while the database is connected and its contents are complete, else 0.", "database", "schema")
+	descTimestamp = described.Desc("snapshot_timestamp_seconds", "When the snapshot that answers was made, in Unix time.", "database")
+	descRows      = described.Desc("rows", "What is in the snapshot, by kind.", "database", "kind")
+	descRebuild   = described.Desc("snapshot_rebuild_seconds", "How long it took to make the snapshot from the one before.", "database")
+	descBad       = described.Desc("bad_values_total", "Addresses and names in the databases that could not be read.", "database")
 )
 
-func desc(metric, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(prometheus.BuildFQName(plugin.Namespace, name, metric), help, labels, nil)
-}
-
-func init() { prometheus.MustRegister(collector{}) }
+func init() { prometheus.MustRegister(collector{described}) }
 
 // collector is a prometheus.Collector of all sources of the process.
-type collector struct{}
-
-func (collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descUp, descTimestamp, descRows, descRebuild, descBad} {
-		ch <- d
-	}
-}
+type collector struct{ *metricset.Set }
 
 func (collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {

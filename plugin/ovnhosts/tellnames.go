@@ -7,6 +7,9 @@ import (
 	"context"
 	"net/url"
 	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/control"
 	"github.com/puntdns/puntdns/internal/control/api"
@@ -103,7 +106,7 @@ func (n *namesOf) find(word string) (kind string, networks []*ovn.Network, name 
 		return "", nil, ""
 	}
 	for network := range n.snapshot.Networks() {
-		if len(network.Sources(name, n.domain)) > 0 {
+		if len(network.Sources(name, n.domain)) > 0 || network.Forwards.Find(name, dns.TypeA) != nil {
 			networks = append(networks, network)
 		}
 	}
@@ -137,6 +140,12 @@ func (n *namesOf) tell(network *ovn.Network, kind, name string) api.NetworkNames
 		Switch: network.Name, Network: network.ID.String(), Domain: network.Domain,
 		Count: len(all), Names: []api.Name{},
 	}
+	for z := range network.Forwards.All() {
+		out.ForwardedZones++
+		if kind == ofPort || kind == ofSwitch || kind == ofName && network.Forwards.Find(name, dns.TypeA) == z {
+			out.Forwards = append(out.Forwards, forwardOf(z))
+		}
+	}
 	switch {
 	case kind == "":
 		return out
@@ -150,9 +159,30 @@ func (n *namesOf) tell(network *ovn.Network, kind, name string) api.NetworkNames
 		for _, k := range network.Known(name, n.domain) {
 			of.Values = append(of.Values, n.value(&k))
 		}
-		out.Names = append(out.Names, of)
+		if len(of.Values) > 0 { // else the name is only forwarded
+			out.Names = append(out.Names, of)
+		}
 	}
 	return out
+}
+
+func forwardOf(z *ovn.Forward) api.Forward {
+	f := api.Forward{Zone: z.Zone, Servers: []string{}, NamedBy: z.NamedBy}
+	for _, server := range z.Servers {
+		f.Servers = append(f.Servers, server.String())
+	}
+	return f
+}
+
+// keysOf returns the begins of the keys that records are from, each once.
+func keysOf(records []string) (keys []string) {
+	for _, text := range records {
+		qtype, _, _ := strings.Cut(text, " ")
+		if key := "dns-" + strings.ToLower(qtype); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 func (n *namesOf) value(k *ovn.Known) api.Value {
@@ -164,6 +194,7 @@ func (n *namesOf) value(k *ovn.Known) api.Value {
 		v.Row, v.Database = ovsdb.UUID(k.Row).String(), n.database
 		if len(k.Records) > 0 {
 			v.Database = ovn.RecordsDatabase
+			v.Keys = keysOf(k.Records)
 		}
 	}
 	if k.Port != nil {

@@ -4,6 +4,7 @@ package ovnhosts
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -22,6 +23,11 @@ func (r *sourceSet) tellStatus(_ context.Context, to *api.Status) {
 	for _, endpoints := range slices.Sorted(maps.Keys(all)) {
 		s := all[endpoints]
 		snapshot := snapshotOf(s, now)
+		if snapshot.BadValues > 0 {
+			to.Warnings = append(to.Warnings, api.Problem{
+				Code: api.CodeBadValues, About: endpoints, Text: fmt.Sprintf("values of the databases that can't be used and were skipped since the start: %d, the last one: %s", snapshot.BadValues, snapshot.LastBad),
+			})
+		}
 		for _, d := range s.Status() {
 			out := api.Database{
 				Name: d.Database, Endpoint: d.Endpoint, Synced: d.Synced, Since: d.Since.Round(0),
@@ -46,7 +52,7 @@ func snapshotOf(s *ovn.Source, now time.Time) api.Snapshot {
 	stats := snapshot.Stats
 	out := api.Snapshot{
 		Settled: snapshot.Settled, Networks: stats.Networks, Ports: stats.Ports, DNSRows: stats.Rows, Names: stats.Names,
-		BadValues: stats.BadValues, RebuildSeconds: stats.Rebuild.Seconds(),
+		BadValues: stats.BadValues, LastBad: stats.LastBad, RebuildSeconds: stats.Rebuild.Seconds(),
 	}
 	if !snapshot.Time.IsZero() {
 		age := now.Sub(snapshot.Time).Seconds()

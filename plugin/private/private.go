@@ -55,11 +55,14 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	}
 	m, of := h.reply(&state)
 	explained := explain.Of(ctx)
-	if explained != nil {
-		explainClass(explained, m, of)
-	}
 	if m == nil {
+		if explained != nil {
+			explained.Notef("no private name")
+		}
 		return h.pass(ctx, state)
+	}
+	if explained != nil {
+		h.explain(explained, &state, m, of)
 	}
 	// A guest that has asked a server of its own choice may have chosen one of its network,
 	// which has these names.
@@ -96,15 +99,6 @@ func (h *Handler) reply(state *request.Request) (*dns.Msg, class) {
 		return authority.Deny(state, dns.RcodeNameError, h.ttl), classSingleLabel
 	}
 	return nil, ""
-}
-
-// explainClass says whether a name is private.
-func explainClass(x *explain.Step, m *dns.Msg, of class) {
-	if m == nil {
-		x.Notef("no private name")
-		return
-	}
-	x.Notef("a private name (%s), which nobody outside is asked for", of)
 }
 
 // outcome is the label of an answer.

@@ -197,6 +197,7 @@ func (q *query) act(f *hit, c *chain) (done bool, err error) {
 		if c != nil {
 			m.Rcode, m.RecursionAvailable = c.msg.Rcode, c.msg.RecursionAvailable
 		}
+		q.answers(f)
 		return true, q.state.W.WriteMsg(m)
 	case rules.NXDomain:
 		m = q.reply(c)
@@ -204,6 +205,7 @@ func (q *query) act(f *hit, c *chain) (done bool, err error) {
 	case rules.NoData:
 		m = q.reply(c)
 	}
+	q.answers(f)
 	return true, q.write(f, m)
 }
 

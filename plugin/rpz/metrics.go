@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/puntdns/puntdns/internal/metricset"
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 	"github.com/puntdns/puntdns/plugin/rpz/source"
 )
@@ -24,29 +25,21 @@ var (
 
 // What is known of the zones, computed at each scrape.
 var (
-	descRules     = desc("rules", "Rules of the zone by their trigger; skipped ones are not supported, bad ones are no rules.", "trigger")
-	descBytes     = desc("rules_bytes", "Memory of the rules for names and of local data, in bytes.")
-	descTimestamp = desc("load_timestamp_seconds", "When the present rules were read, in Unix time; 0 without any.")
-	descChecked   = desc("checked_timestamp_seconds", "When the rules were last known to be those of the file or the primaries, in Unix time; 0 before that.")
-	descDuration  = desc("load_duration_seconds", "How long it took to read the present rules.")
-	descFailures  = desc("load_failures_total", "Files that could not be read, and refreshes from primaries that have failed.")
-	descSerial    = desc("serial", "Serial number of the zone's present version.")
+	described = metricset.New(name, "zone", "place")
+
+	descRules     = described.Desc("rules", "Rules of the zone by their trigger; skipped ones are not supported, bad ones are no rules.", "trigger")
+	descBytes     = described.Desc("rules_bytes", "Memory of the rules for names and of local data, in bytes.")
+	descTimestamp = described.Desc("load_timestamp_seconds", "When the present rules were read, in Unix time; 0 without any.")
+	descChecked   = described.Desc("checked_timestamp_seconds", "When the rules were last known to be those of the file or the primaries, in Unix time; 0 before that.")
+	descDuration  = described.Desc("load_duration_seconds", "How long it took to read the present rules.")
+	descFailures  = described.Desc("load_failures_total", "Files that could not be read, and refreshes from primaries that have failed.")
+	descSerial    = described.Desc("serial", "Serial number of the zone's present version.")
 )
 
-func desc(metric, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(prometheus.BuildFQName(plugin.Namespace, name, metric), help, append([]string{"zone", "place"}, labels...), nil)
-}
-
-func init() { prometheus.MustRegister(collector{}) }
+func init() { prometheus.MustRegister(collector{described}) }
 
 // collector is a prometheus.Collector of all zones of the process.
-type collector struct{}
-
-func (collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRules, descBytes, descTimestamp, descChecked, descDuration, descFailures, descSerial} {
-		ch <- d
-	}
-}
+type collector struct{ *metricset.Set }
 
 func (collector) Collect(ch chan<- prometheus.Metric) {
 	// Those that differ in their key alone would be the same metric.

@@ -27,15 +27,22 @@ const (
 func (q *query) record(f *hit, action string) {
 	explained := explain.Of(q.ctx)
 	if explained != nil {
-		explained.Notef("rule %s of zone %s: %s", f.rule(), f.zone.config.Zone, action) // and it is not counted
+		q.explain(explained, f, action) // and it is not counted
 	} else {
 		matches.WithLabelValues(metrics.WithServer(q.ctx), metrics.WithView(q.ctx), f.zone.config.Zone, action).Inc()
 	}
 	if l, ok := q.ctx.Value(labelsKey{}).(*labels); ok {
-		*l = labels{f.zone.config.Zone, action, f.trigger.String()}
+		*l = labels{zone: f.zone.config.Zone, action: action, trigger: f.trigger.String()}
 	}
 	if h := q.handler; h.lines != nil && explained == nil {
 		h.lines.print(func() string { return q.line(f, action) })
+	}
+}
+
+// answers takes note that a rule makes the answer.
+func (q *query) answers(f *hit) {
+	if l, ok := q.ctx.Value(labelsKey{}).(*labels); ok {
+		l.answer = f.zone.config.Zone
 	}
 }
 
@@ -88,17 +95,18 @@ func (l *hitLog) print(line func() string) {
 	}
 }
 
-// labels are the metadata of a query.
-type labels struct{ zone, action, trigger string }
+// labels are the metadata of a query. answer is the zone whose rule has made the answer.
+type labels struct{ zone, action, trigger, answer string }
 
 type labelsKey struct{}
 
 // Metadata implements metadata.Provider: the zone of the rule that was found last, what is done
-// by it and its trigger; all empty for none.
+// by it and its trigger, and the zone whose rule has made the answer; each empty for none.
 func (*Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
 	l := new(labels)
 	metadata.SetValueFunc(ctx, name+"/zone", func() string { return l.zone })
 	metadata.SetValueFunc(ctx, name+"/action", func() string { return l.action })
 	metadata.SetValueFunc(ctx, name+"/trigger", func() string { return l.trigger })
+	metadata.SetValueFunc(ctx, name+"/answer", func() string { return l.answer })
 	return context.WithValue(ctx, labelsKey{}, l)
 }

@@ -436,19 +436,20 @@ func TestMetadataMetricsAndLog(t *testing.T) {
 	var lines bytes.Buffer
 	golog.SetOutput(&lines)
 	defer golog.SetOutput(os.Stderr)
-	h := open(t, "ZONE\nlog 2", "*.bad.example CNAME .\n24.0.0.0.10.rpz-ip CNAME *.\n")
+	h := open(t, "ZONE\nlog 2", "*.bad.example CNAME .\nfine.bad.example CNAME rpz-passthru.\n24.0.0.0.10.rpz-ip CNAME *.\n")
 	before := count(t, "rpz.", "nxdomain")
 	for _, tt := range []struct{ qname, labels string }{
-		{"x.bad.example.", "rpz. nxdomain qname"},
-		{"other.example.", "rpz. nodata ip"},
-		{"nx.other.example.", "  "},
-		{"y.bad.example.", "rpz. nxdomain qname"},
+		{"x.bad.example.", "rpz. nxdomain qname rpz."},
+		{"other.example.", "rpz. nodata ip rpz."},
+		{"nx.other.example.", "   "},
+		{"y.bad.example.", "rpz. nxdomain qname rpz."},
+		{"fine.bad.example.", "rpz. passthru qname "}, // somebody else answers
 	} {
 		ctx := metadata.ContextWithMetadata(punted(false))
 		ctx = h.Metadata(ctx, request.Request{})
 		ask(t, h, tt.qname, "A", asked{ctx: ctx})
 		var got []string
-		for _, l := range []string{"zone", "action", "trigger"} {
+		for _, l := range []string{"zone", "action", "trigger", "answer"} {
 			got = append(got, metadata.ValueFunc(ctx, "rpz/"+l)())
 		}
 		if s := strings.Join(got, " "); s != tt.labels {
@@ -476,7 +477,7 @@ func TestMetadataMetricsAndLog(t *testing.T) {
 func TestCollector(t *testing.T) {
 	h := open(t, "ZONE", "bad.example CNAME .\n32.1.0.0.10.rpz-ip CNAME .\n32.1.0.0.10.rpz-client-ip CNAME .\nx NS y.\n")
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{})
+	registry.MustRegister(collector{described})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -36,6 +36,10 @@ type Problem struct {
 	About string `json:"about"`
 	// Text says what was found.
 	Text string `json:"text"`
+	// Remedy says what to do about it, and Commands has lines to paste. Findings of an Explanation
+	// have them where there is something to do; puntctl has those of a Status.
+	Remedy   string   `json:"remedy,omitempty"`
+	Commands []string `json:"commands,omitempty"`
 }
 
 // The codes of problems.
@@ -62,6 +66,16 @@ const (
 	CodeNoAddress = "no-address"
 	// CodeNoMeters: limits are not enforced by the switch.
 	CodeNoMeters = "no-meters"
+)
+
+// The codes of warnings.
+const (
+	// CodeReload: the last reload was refused.
+	CodeReload = "reload-refused"
+	// CodeBadValues: values of a database were skipped, as they can't be parsed.
+	CodeBadValues = "bad-values"
+	// CodeRefusedServers: servers that networks name for zones of theirs are not asked.
+	CodeRefusedServers = "refused-servers"
 )
 
 // The causes of a failed connection.

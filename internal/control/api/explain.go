@@ -4,7 +4,8 @@ package api
 
 // PathExplain answers with an [Explanation]. Its parameters are port, which is the name of a logical
 // port, of a local interface, or an address or a MAC address of one guest; name; and, where the
-// defaults will not do, type (A), server (the first resolver address of the guest) and tcp (false).
+// defaults will not do, type (A), server (the first resolver address of the guest), from (the first
+// address of the guest of that family) and tcp (false).
 const PathExplain = "/v1/explain"
 
 // The codes of the findings of an explanation, beside those of problems.
@@ -23,8 +24,18 @@ const (
 	CodeView = "view"
 	// CodeOtherNetwork: a network that the guest is not in knows the name.
 	CodeOtherNetwork = "other-network"
-	// CodeUpstream: an upstream does not answer.
+	// CodeNotAnnounced: DHCP tells the guest to ask other servers.
+	CodeNotAnnounced = "not-announced"
+	// CodeUpstream: an upstream does not answer, or answers with an error.
 	CodeUpstream = "upstream"
+	// CodeLoop: a server that is asked asks the same question here.
+	CodeLoop = "loop"
+	// CodeSearchDomain: the guest's network knows the name with a domain behind it, or without one.
+	CodeSearchDomain = "search-domain"
+	// CodePrivate: the name is private, and nobody outside is asked.
+	CodePrivate = "private"
+	// CodePolicy: a rule of a policy zone (plugin rpz) decides.
+	CodePolicy = "policy"
 	// CodeCached: the guest gets an answer that was stored earlier.
 	CodeCached = "cached"
 	// CodeDeadline: the plugins do not answer in time.
@@ -71,6 +82,8 @@ type Explanation struct {
 	Answer string `json:"answer,omitempty"`
 	// Without is what the guest gets while puntdns does not run.
 	Without string `json:"without_puntdns"`
+	// Unasked is why the query is not one for puntdns, empty if it is: then there are no steps.
+	Unasked string `json:"unasked,omitempty"`
 	// Effects are what the explanation has changed.
 	Effects []string `json:"effects"`
 }
@@ -82,6 +95,11 @@ type ExplainQuestion struct {
 	Type   string `json:"type"`
 	Server string `json:"server"`
 	TCP    bool   `json:"tcp"`
+	// Client is the address that the query is from, with a port, and ClientMAC its MAC address.
+	// Assumed is set where the databases know none of the guest, and others stand in for it.
+	Client    string `json:"client,omitempty"`
+	ClientMAC string `json:"client_mac,omitempty"`
+	Assumed   bool   `json:"assumed,omitempty"`
 }
 
 // GuestFlow is a flow in the switch.
@@ -146,7 +164,8 @@ type Step struct {
 // The verdicts.
 const (
 	VerdictAnswers = "answers"
-	VerdictResumes = "resumes" // the packet goes on to the server that the guest has asked
+	VerdictWould   = "would answer" // were it not for the entry of cache
+	VerdictResumes = "resumes"      // the packet goes on to the server that the guest has asked
 	VerdictPasses  = "passes on"
 	VerdictLeft    = "left out"
 	VerdictReturns = "returns" // it neither answers nor passes on

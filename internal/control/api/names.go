@@ -23,6 +23,22 @@ type NetworkNames struct {
 	Names []Name `json:"names"`
 	// Truncated is set where there are more names than were asked for at most.
 	Truncated bool `json:"truncated,omitempty"`
+	// ForwardedZones counts the zones that the network forwards to DNS servers of its own, and
+	// Forwards has those that were asked for, in the order of their rank: for a name the one that
+	// has it. They are known where ovnforward is in the Corefile.
+	ForwardedZones int       `json:"forwarded_zones"`
+	Forwards       []Forward `json:"forwards,omitempty"`
+}
+
+// Forward is a zone that a network forwards to DNS servers which it names in OVN, by
+// external_ids:dns-forward of its switch or of a router. Names that the network has by itself are not
+// forwarded.
+type Forward struct {
+	Zone string `json:"zone"`
+	// Servers are addresses with ports, in the order of the row.
+	Servers []string `json:"servers"`
+	// NamedBy says which row it is: `switch "red"` or `router "r1"`.
+	NamedBy string `json:"named_by"`
 }
 
 // Name is one name, and all that a network knows of it.
@@ -48,8 +64,10 @@ type Value struct {
 	Addresses  []string `json:"addresses"`
 	// Targets are those of a reverse name.
 	Targets []string `json:"targets,omitempty"`
-	// Records are those of other types, as "MX 10 mail.example.".
+	// Records are those of other types, as "MX 10 mail.example.", and Keys begins of the keys in the
+	// external_ids of the row that they are from, such as "dns-mx".
 	Records []string `json:"records,omitempty"`
+	Keys    []string `json:"keys,omitempty"`
 	// Wins is set for what is answered. Several ports with one hostname win together.
 	Wins bool `json:"wins"`
 	// Unreadable is set for a record without a value that can be read.

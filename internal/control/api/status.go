@@ -9,7 +9,11 @@ type Status struct {
 	// Well is set if there is no problem.
 	Well     bool      `json:"well"`
 	Problems []Problem `json:"problems"`
+	// Warnings are what an operator has to know of, though all that is to be served is served: the
+	// status is well with them. Their codes are those of warnings.
+	Warnings []Problem `json:"warnings"`
 	Process  Process   `json:"process"`
+	Corefile Corefile  `json:"corefile"`
 	// Bridges and Databases are sorted by their names.
 	Bridges   []Bridge   `json:"bridges"`
 	Databases []Database `json:"databases"`
@@ -26,6 +30,24 @@ type Process struct {
 	// Started is when the process began to serve, as far as the control socket knows.
 	Started       time.Time `json:"started"`
 	UptimeSeconds float64   `json:"uptime_seconds"`
+}
+
+// Corefile is the one in force.
+type Corefile struct {
+	// Path is where it was read, and Taken when it came into force. Both are left out before that.
+	Path  string     `json:"path,omitempty"`
+	Taken *time.Time `json:"taken,omitempty"`
+	// Refused is the last reload that was refused, or has failed, since then; left out without one.
+	Refused *RefusedReload `json:"refused,omitempty"`
+}
+
+// RefusedReload is a reload that has changed nothing.
+type RefusedReload struct {
+	Time time.Time `json:"time"`
+	// By is what has asked for it: a signal, or a change of the Corefile that the plugin reload saw.
+	By string `json:"by"`
+	// Reason says what was found and what was expected.
+	Reason string `json:"reason"`
 }
 
 // Bridge is one bridge that the process serves.
@@ -173,8 +195,9 @@ type Snapshot struct {
 	Ports    int `json:"ports"`
 	DNSRows  int `json:"dns_rows"`
 	Names    int `json:"names"`
-	// BadValues counts what could not be parsed since the start.
+	// BadValues counts what could not be parsed since the start, and LastBad says which was the last.
 	BadValues uint64 `json:"bad_values"`
+	LastBad   string `json:"last_bad_value,omitempty"`
 	// RebuildSeconds is how long the last change took.
 	RebuildSeconds float64 `json:"rebuild_seconds"`
 }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package precheck
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/coredns/caddy/caddyfile"
+
+	"github.com/puntdns/puntdns/internal/corefile"
+)
+
+// neverAnswers are the plugins that leave each query to the next one, or answer it for what it is and not
+// by its name. One that is not among them, such as an external plugin, may answer.
+var neverAnswers = []string{
+	"root", "metadata", "cancel", "tls", "timeouts", "reload", "nsid", "bufsize", "bind", "debug", "trace", "ready", "health", "pprof",
+	"prometheus", "errors", "log", "dnstap", "audit", "dns64", "any", "chaos", "loadbalance", "tsig", "rewrite", "acl", "header", "minimal",
+	"rpz", "transfer", "ovnforward", "cache", "loop", "view", "geoip", "dnssec", "ofpunt",
+}
+
+// uselessFallthroughs warns of plugins that leave names to those behind them in a block, where none of
+// these could answer. directives are all, in the order in which a query passes them.
+func uselessFallthroughs(path string, b *caddyfile.ServerBlock, directives []string) (warnings []string) {
+	if resumes(b) {
+		return nil
+	}
+	for i, directive := range directives {
+		at, found := fallthroughOf(path, b.Tokens[directive])
+		if !found || slices.ContainsFunc(directives[i+1:], func(d string) bool { return len(b.Tokens[d]) > 0 && !slices.Contains(neverAnswers, d) }) {
+			continue
+		}
+		warnings = append(warnings, fmt.Sprintf("%s - %s: fallthrough: no plugin behind it in the block answers by a name, so what it does not know gets SERVFAIL, and not NXDOMAIN; expected one there, such as forward, or no fallthrough", at, directive))
+	}
+	return warnings
+}
+
+// resumes reports whether queries that no plugin of a block answers go on to the server that the guest
+// has asked: in hijack mode.
+func resumes(b *caddyfile.ServerBlock) bool {
+	d := caddyfile.NewDispenserTokens("", b.Tokens["ofpunt"])
+	for d.Next() {
+		d.RemainingArgs()
+		for d.NextBlock() {
+			if d.Val() == "address" && slices.Contains(d.RemainingArgs(), "any") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fallthroughOf returns the line of the property fallthrough of the last directive among tokens, which are
+// those of one name, and reports whether that has it.
+func fallthroughOf(path string, tokens []caddyfile.Token) (at corefile.Position, found bool) {
+	d := caddyfile.NewDispenserTokens("", tokens)
+	for d.Next() {
+		found = false
+		d.RemainingArgs()
+		for d.NextBlock() {
+			if d.Val() == "fallthrough" {
+				at, found = corefile.Position{File: cmp.Or(d.File(), path), Line: d.Line()}, true
+			}
+			d.RemainingArgs()
+		}
+	}
+	return at, found
+}

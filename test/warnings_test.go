@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+)
+
+// An operator is told of what was skipped and of a reload that was refused, and that all is served; and
+// where zones and records of a network are from that no DNS row has in records.
+func TestControlWarnings(t *testing.T) {
+	t.Parallel()
+	n := newOverlap(t)
+	socket := filepath.Join(n.Dir, "control.sock")
+	o := &operator{t, n.Lab, socket}
+	text := corefile(n.Lab, `. {
+    ofpunt br-int {
+        openflow $MGMT
+        ovsdb $OVSDB
+        lease $LEASE
+        control unix:`+socket+`
+    }
+    ready `+readyAddr+` {
+        monitor continuously
+    }
+    ovnhosts {
+        southbound $SB
+        northbound $NB
+        fallthrough
+    }
+    ovnforward
+}
+`)
+	s := serve(t, n.Lab, text)
+	// status waits for warnings with these codes. All is well all the while.
+	status := func(codes ...string) (st api.Status) {
+		t.Helper()
+		n.Eventually(fmt.Sprintf("status with warnings %q", codes), func() error {
+			st = api.Status{}
+			exit := o.ask(&st, "status")
+			got := []string{}
+			for _, w := range st.Warnings {
+				got = append(got, w.Code)
+			}
+			return errorUnless(exit == 0 && st.Well && fmt.Sprint(got) == fmt.Sprint(codes), "exit status %d, %+v, %+v", exit, st.Problems, st.Warnings)
+		})
+		return st
+	}
+	first := status()
+	if first.Corefile.Path != s.path || first.Corefile.Taken == nil {
+		t.Errorf("%+v", first.Corefile)
+	}
+
+	row := strings.TrimSpace(n.NBCTL("--bare", "--columns=_uuid", "find", "DNS", `records:red.internal="10.0.1.103"`))
+	n.NBCTL("set", "DNS", row, `external_ids:dns-mx/red.internal="10 mail.example."`)
+	n.NBCTL("set", "Logical_Switch", "red", `external_ids:dns-forward="corp.example=9.9.9.9;near.example=10.9.9.9:53"`)
+	st := status(api.CodeRefusedServers)
+	if !strings.Contains(st.Warnings[0].Text, "not asked: 1, such as: network ") || !strings.Contains(st.Warnings[0].Text, "forwards near.example. to 10.9.9.9:53") {
+		t.Errorf("%+v", st.Warnings)
+	}
+	n.Eventually("names", func() error {
+		out, errs, exit := o.run("names", "red")
+		for _, want := range []string{
+			"MX 10 mail.example.", "Northbound DNS row " + row + ", external_ids dns-mx", "FORWARDED ZONE",
+			"red     corp.example.   9.9.9.9:53   external_ids:dns-forward of switch \"red\"\n", "red     near.example.   10.9.9.9:53  external_ids:dns-forward of switch \"red\"\n",
+		} {
+			if !strings.Contains(out, want) {
+				return fmt.Errorf("exit status %d, want %q:\n%s%s", exit, want, out, errs)
+			}
+		}
+		return nil
+	})
+	if out, _, exit := o.run("names", "www.corp.example"); exit != 0 || !strings.Contains(out, "corp.example.") || strings.Contains(out, "near.example.") {
+		t.Errorf("exit status %d\n%s", exit, out)
+	}
+	n.NBCTL("set", "Logical_Switch", "red", `external_ids:dns-forward="corp.example=9.9.9.9;wrong"`)
+	st = status(api.CodeBadValues)
+	if !strings.Contains(st.Warnings[0].Text, `"wrong" skipped`) {
+		t.Errorf("%+v", st.Warnings)
+	}
+
+	reload := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(s.path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Signal(syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reload(strings.Replace(text, "ovnforward", "ovnforward {\n nonsense\n}", 1))
+	find := func(st *api.Status) (w api.Problem) {
+		for _, w := range st.Warnings {
+			if w.Code == api.CodeReload {
+				return w
+			}
+		}
+		return w
+	}
+	n.Eventually("the refused reload", func() error {
+		st = api.Status{}
+		exit := o.ask(&st, "status")
+		w := find(&st)
+		return errorUnless(exit == 0 && st.Well && strings.Contains(w.Text, "(SIGUSR1) was refused, and the Corefile as taken at ") && strings.Contains(w.Text, `unknown property "nonsense"`) && st.Corefile.Taken.Equal(*first.Corefile.Taken),
+			"exit status %d, %+v, %+v", exit, st.Warnings, st.Corefile)
+	})
+	out, _, _ := o.run("status")
+	t.Logf("puntctl status\n%s", out)
+	reload(text)
+	n.Eventually("a reload that is taken", func() error {
+		st = api.Status{}
+		o.ask(&st, "status")
+		return errorUnless(find(&st).Code == "" && st.Corefile.Refused == nil, "%+v", st.Warnings)
+	})
+	s.endWell()
+}
