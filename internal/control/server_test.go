@@ -171,7 +171,7 @@ func TestSlowClients(t *testing.T) {
 	r := newRig(t)
 	r.timeouts = timeouts{header: 50 * time.Millisecond, idle: 50 * time.Millisecond, answer: time.Second, write: 50 * time.Millisecond}
 	cut := make(chan error, 1)
-	r.Stream("/v1/flood", func(ctx context.Context, _ url.Values, send func(any) error) error {
+	r.Stream("/v1/flood", func(ctx context.Context, _ url.Values, send func(...any) error) error {
 		line := strings.Repeat("x", 64<<10)
 		for {
 			if err := send(line); err != nil {
@@ -270,28 +270,29 @@ func TestAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// A stream sends lines as they come, and ends with the socket.
+// A stream tells that it has begun, sends lines as they come, and says why it ends with the socket.
 func TestStream(t *testing.T) {
 	r := newRig(t)
-	var feed Feed[int]
-	r.Stream("/v1/numbers", func(ctx context.Context, _ url.Values, send func(any) error) error {
-		reader := feed.Listen(2)
-		defer reader.Close()
+	numbers, ended := make(chan []any), make(chan struct{})
+	r.Stream("/v1/numbers", func(ctx context.Context, _ url.Values, send func(...any) error) error {
+		defer close(ended)
+		if err := send(); err != nil {
+			return err
+		}
 		for {
-			n, lost, err := reader.Next(ctx)
-			if err != nil {
-				return err
-			}
-			if err := send([]uint64{uint64(n), lost}); err != nil {
-				return err
+			select {
+			case n := <-numbers:
+				if err := send(n...); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				return ctx.Err()
 			}
 		}
 	})
 	r.open()
 	c := r.dial()
 	_, _ = io.WriteString(c, "GET /v1/numbers HTTP/1.1\r\nHost: x\r\n\r\n")
-	await(t, "a listener", feed.Wanted)
-	feed.Publish(7)
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -300,55 +301,85 @@ func TestStream(t *testing.T) {
 	if response.Header.Get("Content-Type") != "application/x-ndjson" {
 		t.Errorf("%v", response)
 	}
+	numbers <- []any{7, "<8>"}
 	lines := bufio.NewReader(response.Body)
-	if line, err := lines.ReadString('\n'); err != nil || line != "[7,0]\n" {
-		t.Errorf("%q, %v", line, err)
+	for _, want := range []string{"7\n", "\"<8>\"\n"} {
+		if line, err := lines.ReadString('\n'); err != nil || line != want {
+			t.Errorf("%q, %v, want %q", line, err, want)
+		}
 	}
 	if err := r.Use("", false, quiet{t}); err != nil {
 		t.Error(err)
 	}
-	if rest, err := io.ReadAll(lines); err == nil || len(rest) > 0 {
-		t.Errorf("%q, %v, want a cut connection", rest, err)
+	// The connection is closed behind that, be the end of the stream written or not.
+	if rest, _ := io.ReadAll(lines); !strings.HasPrefix(string(rest), `{"error":"the control socket was closed`) {
+		t.Errorf("%q, want why it ends", rest)
 	}
-	await(t, "the end of the stream", func() bool { return !feed.Wanted() })
+	<-ended
 }
 
-func TestFeed(t *testing.T) {
-	var f Feed[string]
-	f.Publish("nobody listens")
-	a, b := f.Listen(2), f.Listen(4)
-	for _, event := range []string{"1", "2", "3"} {
-		f.Publish(event)
+// A stream that ends with an error says so: as the answer if nothing was sent, else as the last line.
+func TestStreamError(t *testing.T) {
+	r := newRig(t)
+	r.Stream("/v1/failing", func(_ context.Context, p url.Values, send func(...any) error) error {
+		if p.Has("late") {
+			_ = send(1)
+		}
+		return NotFound("there is none")
+	})
+	r.open()
+	for path, want := range map[string]string{
+		"/v1/failing":      `404 {"error":"there is none"}` + "\n",
+		"/v1/failing?late": "200 1\n" + `{"error":"there is none"}` + "\n",
+	} {
+		if status, body := r.get(path); fmt.Sprint(status, " ", body) != want {
+			t.Errorf("%s: %d %q, want %q", path, status, body, want)
+		}
 	}
-	read := func(r *Reader[string]) string {
-		event, lost, err := r.Next(t.Context())
-		return fmt.Sprint(event, lost, err)
-	}
-	if got, want := read(a)+read(a)+read(b)+read(b)+read(b), "11<nil>20<nil>10<nil>20<nil>30<nil>"; strings.ReplaceAll(got, " ", "") != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	b.Close()
-	f.Publish("4")
-	if got := read(a); got != "40 <nil>" && got != "4 0 <nil>" {
-		t.Error(got)
-	}
-	if a.Close(); f.Wanted() {
-		t.Error("nobody listens any more")
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, _, err := a.Next(ctx); !errors.Is(err, context.Canceled) {
+}
+
+// A client that does not read its stream does not keep the socket open.
+func TestStreamUnreadAtEnd(t *testing.T) {
+	r := newRig(t)
+	full, cut := make(chan struct{}), make(chan error, 1)
+	r.Stream("/v1/flood", func(_ context.Context, _ url.Values, send func(...any) error) error {
+		line := strings.Repeat("x", 64<<10)
+		for i := 0; ; i++ {
+			if i == 1 {
+				close(full) // or soon
+			}
+			if err := send(line); err != nil {
+				cut <- err
+				return err
+			}
+		}
+	})
+	r.open()
+	_, _ = io.WriteString(r.dial(), "GET /v1/flood HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-full
+	if err := r.Use("", false, quiet{t}); err != nil {
 		t.Error(err)
 	}
+	<-cut
 }
 
-// To publish costs nothing while nobody listens.
-func TestFeedAllocatesNothing(t *testing.T) {
-	var f Feed[[4]uint64]
-	if n := testing.AllocsPerRun(100, func() {
-		f.Publish([4]uint64{})
-	}); n > 0 {
-		t.Errorf("%v allocations", n)
+// A client that goes ends its stream.
+func TestStreamOfClientThatGoes(t *testing.T) {
+	r := newRig(t)
+	ended := make(chan error, 1)
+	r.Stream("/v1/silent", func(ctx context.Context, _ url.Values, send func(...any) error) error {
+		_ = send()
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return ctx.Err()
+	})
+	r.open()
+	c := r.dial()
+	_, _ = io.WriteString(c, "GET /v1/silent HTTP/1.1\r\nHost: x\r\n\r\n")
+	_, _ = c.Read(make([]byte, 100))
+	c.Close()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
 	}
 }
 

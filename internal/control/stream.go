@@ -3,18 +3,25 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/puntdns/puntdns/internal/control/api"
 )
 
 // StreamFunc sends values, each of which becomes a line of JSON, until ctx ends: the client has
-// gone, or the socket is closed. An error of send ends the stream; its own error is the last line,
-// or the answer if nothing was sent yet.
-type StreamFunc func(ctx context.Context, parameters url.Values, send func(any) error) error
+// gone, or the socket is closed. To send none tells the client that the stream has begun. An error of
+// send ends the stream; its own error is the last line, or the answer if nothing was sent yet.
+type StreamFunc func(ctx context.Context, parameters url.Values, send func(...any) error) error
+
+// ErrClosed is the cause of the end of a stream whose socket is closed.
+var ErrClosed = errors.New("the control socket was closed: puntdns ends, or its Corefile has another socket or none")
 
 // Stream adds a path that answers to GET with lines of JSON as they come. A client that takes no
 // line for 20 s is cut off.
@@ -35,11 +42,14 @@ func (s *Server) Stream(path string, f StreamFunc) {
 			return
 		}
 		err := f(r.Context(), r.URL.Query(), l.send)
-		if r.Context().Err() != nil {
+		cause := context.Cause(r.Context())
+		switch {
+		case errors.Is(cause, ErrClosed):
+			l.fail(cause)
+		case cause != nil:
 			// To return would end the stream as one that is complete.
 			panic(http.ErrAbortHandler)
-		}
-		if err != nil {
+		case err != nil:
 			l.fail(err)
 		}
 	})
@@ -49,14 +59,18 @@ func (s *Server) Stream(path string, f StreamFunc) {
 type lines struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	timeout time.Duration // of each line
+	timeout time.Duration // of each send
 	begun   bool
 }
 
-func (l *lines) send(v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
+func (l *lines) send(values ...any) error {
+	var text bytes.Buffer
+	to := json.NewEncoder(&text)
+	to.SetEscapeHTML(false)
+	for _, v := range values {
+		if err := to.Encode(v); err != nil {
+			return err
+		}
 	}
 	if !l.begun {
 		l.w.Header().Set("Content-Type", "application/x-ndjson")
@@ -65,7 +79,7 @@ func (l *lines) send(v any) error {
 	if err := l.control.SetWriteDeadline(time.Now().Add(l.timeout)); err != nil {
 		return err
 	}
-	if _, err := l.w.Write(append(text, '\n')); err != nil {
+	if _, err := l.w.Write(text.Bytes()); err != nil {
 		return err
 	}
 	return l.control.Flush()
@@ -77,5 +91,5 @@ func (l *lines) fail(err error) {
 		writeError(l.w, err)
 		return
 	}
-	_ = l.send(map[string]string{"error": err.Error()}) // the client may be gone
+	_ = l.send(api.Error{Message: err.Error()}) // the client may be gone
 }

@@ -139,14 +139,16 @@ type socket struct {
 	// id is that of its file.
 	id     fileID
 	server *http.Server
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	// streams are the places of the open ones.
+	streams <-chan struct{}
+	cancel  context.CancelCauseFunc
+	done    sync.WaitGroup
 }
 
 // serve answers at a listener until close.
 func (s *Server) serve(l *net.UnixListener, path string) *socket {
-	ctx, cancel := context.WithCancel(context.Background())
-	o := &socket{path: path, cancel: cancel}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	o := &socket{path: path, cancel: cancel, streams: s.streams}
 	o.id, _ = fileIDOf(path) // without it the file is left to the next process
 	o.server = &http.Server{
 		Handler:           s.mux,
@@ -178,7 +180,24 @@ func (o *socket) close() {
 	if o.isThere() {
 		_ = os.Remove(o.path) // the next process replaces it
 	}
-	o.cancel()
+	o.cancel(ErrClosed)
+	o.awaitStreams()
 	_ = o.server.Close() // the listener may be closed already
 	o.done.Wait()
+}
+
+// farewell is how long streams may take for their last line, when the socket is closed.
+const farewell = time.Second
+
+// awaitStreams waits until all streams have ended, but for those whose client does not read.
+func (o *socket) awaitStreams() {
+	t := time.NewTicker(farewell / 200)
+	defer t.Stop()
+	for end := time.After(farewell); len(o.streams) > 0; {
+		select {
+		case <-t.C:
+		case <-end:
+			return
+		}
+	}
 }
