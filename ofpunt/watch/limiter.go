@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package watch
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// minWindow is the shortest time that a limiter counts by: short enough that what it lets through is
+// spread over the second.
+const minWindow = 50 * time.Millisecond
+
+// limiter bounds a rate. What it lets through depends on the time alone, and not on how fast anybody
+// takes it.
+type limiter struct {
+	begun   time.Time
+	window  time.Duration
+	allowed uint64 // in a window, below 1<<32
+	// state has the number of the newest window in its upper half, and how many it has let through
+	// in the lower one.
+	state atomic.Uint64
+}
+
+// newLimiter returns a limiter of so many a second, at least one, from a time on.
+func newLimiter(rate int, begun time.Time) *limiter {
+	l := &limiter{begun: begun, window: max(minWindow, time.Second/time.Duration(rate))}
+	l.allowed = uint64(time.Duration(rate) * l.window / time.Second)
+	return l
+}
+
+// allows reports whether one more may pass at a time. One that comes late counts as of the newest window.
+func (l *limiter) allows(now time.Time) bool {
+	window := uint64(max(0, now.Sub(l.begun))/l.window) + 1 // none has the number 0
+	for {
+		state := l.state.Load()
+		next := state + 1
+		switch {
+		case state>>32 < window:
+			next = window<<32 + 1
+		case state&(1<<32-1) >= l.allowed:
+			return false
+		}
+		if l.state.CompareAndSwap(state, next) {
+			return true
+		}
+	}
+}
