@@ -182,7 +182,7 @@ func newBridge(name string) *bridge {
 
 // puntBridge is what package punt needs of b.
 func (b *bridge) puntBridge() punt.Bridge {
-	return punt.Bridge{Name: b.name, UserData: userData, Tally: b.tally, Refusals: &b.refusals, Ports: &b.ports, Conn: &b.conn, Draining: &b.draining}
+	return punt.Bridge{Name: b.name, UserData: userData, Tally: b.tally, Refusals: &b.refusals, Watch: &watched, Ports: &b.ports, Conn: &b.conn, Draining: &b.draining}
 }
 
 // setServer has s answer from now on. Queries in flight stay with the server before.

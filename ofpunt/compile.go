@@ -95,12 +95,16 @@ func (s *server) compile(blocks []*block) error {
 		addViews(c)
 		s.durations[c.ViewName] = metric.AnswerDuration.WithLabelValues(s.dns.Addr, c.ViewName)
 		if h, ok := c.Handler(name).(*Handler); ok {
-			h.recursive = recurses(c, s.options.hijack())
+			// With what a block sends on, its answers have RA.
+			h.taken.Recursive = recurses(c, s.options.hijack())
+			if h.block != nil {
+				h.taken.Watched = h.block.watched(c.Zone)
+			}
 			for _, a := range s.options.Addresses {
 				h.resolvers = append(h.resolvers, a.Addr())
 			}
 			h.transfers = !s.options.hijack() && c.Handler("transfer") != nil
-			s.recursive = s.recursive || h.recursive
+			s.recursive = s.recursive || h.taken.Recursive
 			s.transfers = s.transfers || h.transfers
 		}
 	}

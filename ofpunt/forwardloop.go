@@ -54,6 +54,9 @@ func (g *loopGuard) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 		if explained != nil {
 			return g.explain(ctx, explained, w, r)
 		}
+		if ok && x.Watched() {
+			ctx = noteUpstream(ctx, x)
+		}
 		return g.Forward.ServeDNS(ctx, w, r)
 	}
 	if explained != nil {

@@ -91,9 +91,9 @@ type Handler struct {
 
 	// labels are those that the block names.
 	labels []label
-	// recursive is set where the block sends on what it does not know, so that its
-	// answers have RA. The punt server sets it before the first query.
-	recursive bool
+	// taken is what a query is told that comes to the block. The punt server sets it before the first
+	// query.
+	taken punt.Block
 	// transfers is set where the block has transfer: other blocks refuse zone transfers. It is
 	// not in hijack mode, as transfer answers over TCP only, which is not punted there. The punt
 	// server sets it before the first query.
@@ -129,7 +129,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 	if !h.beyond {
-		x.SetRecursive(h.recursive)
+		x.SetBlock(&h.taken)
 	}
 	if !h.transfers && isTransfer(r) {
 		x.RefuseTransfer()

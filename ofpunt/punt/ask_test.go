@@ -61,7 +61,7 @@ func TestAsk(t *testing.T) {
 					t.Error("the chain has another context")
 				}
 				if x, ok := FromContext(ctx); ok {
-					x.SetRecursive(false) // a block has taken it
+					x.SetBlock(&Block{}) // a block has taken it
 				}
 				tt.chain(ctx, w, r)
 			}, nil)

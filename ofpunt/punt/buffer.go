@@ -6,7 +6,10 @@ import "sync"
 
 // buffer is the room in which an answer grows from message to frame to
 // packet-out.
-type buffer struct{ answer, frame, message []byte }
+type buffer struct {
+	answer, frame, message []byte
+	rcode                  int // of answer, with the bits that are in its OPT record
+}
 
 // buffers is a pool of them.
 var buffers bufferPool

@@ -4,6 +4,7 @@ package punt
 
 import (
 	"context"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -12,13 +13,14 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
 // Outcomes of an exchange without an answer. They are larger than any rcode in a message
 // (RFC 6891, section 6.1.3).
 const (
-	RcodeResumed = 1<<12 + iota
-	RcodeDropped
+	RcodeResumed = watch.RcodeResumed
+	RcodeDropped = watch.RcodeDropped
 )
 
 // transport has brought the query of an exchange, and sends its answer.
@@ -73,9 +75,10 @@ type Exchange struct {
 	slot                        int
 	ofGuest, ofNetwork, ofLimit *inFlightCount
 
-	// recursive is whether the block of the query offers recursion: 0 as long as the query
-	// has not come to a block, else 1 for no and 2 for yes.
-	recursive atomic.Int32
+	// block is the block that has taken the query, nil as long as none has.
+	block atomic.Pointer[Block]
+	// upstream is the server that a plugin has asked last, nil for none or if nobody watches.
+	upstream atomic.Pointer[netip.AddrPort]
 	// looped is set if forward would ask the guest itself.
 	looped atomic.Bool
 	// done is set by whoever answers, drops or resumes (claim).
@@ -156,26 +159,36 @@ func (x *Exchange) Request() *dns.Msg { return &x.request }
 // Arrived implements origin.Exchange.
 func (x *Exchange) Arrived() time.Time { return x.arrived }
 
-// SetRecursive says that the query has come to a block, and whether that offers recursion.
-func (x *Exchange) SetRecursive(recursive bool) {
-	if recursive {
-		x.recursive.Store(2)
-	} else {
-		x.recursive.Store(1)
-	}
+// Block is a server block of a Corefile. It is immutable.
+type Block struct {
+	// Recursive is set if the block offers recursion.
+	Recursive bool
+	// Watched is what those who watch are told of the block.
+	Watched watch.Block
 }
+
+// SetBlock says that the query has come to a block.
+func (x *Exchange) SetBlock(b *Block) { x.block.Store(b) }
 
 // offersRecursion reports whether the guest may count on recursion: of a query that has not
 // come to its block, whether any block offers it.
 func (x *Exchange) offersRecursion() bool {
-	if r := x.recursive.Load(); r != 0 {
-		return r == 2
+	if b := x.block.Load(); b != nil {
+		return b.Recursive
 	}
 	return x.server.Recursive
 }
 
 // untaken reports whether no block has taken the query.
-func (x *Exchange) untaken() bool { return x.recursive.Load() == 0 }
+func (x *Exchange) untaken() bool { return x.block.Load() == nil }
+
+// SetUpstream implements origin.UpstreamSetter.
+func (x *Exchange) SetUpstream(server netip.AddrPort) {
+	if x.Watched() {
+		kept := server // to be allocated here only
+		x.upstream.Store(&kept)
+	}
+}
 
 // Outcome reports whether the exchange is done, and what has become of it where that is no
 // answer: RcodeResumed or RcodeDropped, else 0.
@@ -246,7 +259,7 @@ func (x *Exchange) resume(reason string) error {
 	}
 	x.unanswered.Store(RcodeResumed)
 	x.setFate(metric.Resumed, reason, 0)
-	x.count(metric.Resumed, reason)
+	x.count(metric.Resumed, reason, RcodeResumed)
 	return nil
 }
 
@@ -257,7 +270,7 @@ func (x *Exchange) pass(result, reason string) {
 		return
 	}
 	if x.claim() {
-		x.count(result, reason)
+		x.count(result, reason, RcodeDropped)
 	}
 }
 
@@ -271,7 +284,7 @@ func (x *Exchange) drop(reason string) {
 // drops counts an exchange that has been claimed as dropped.
 func (x *Exchange) drops(reason string) {
 	x.setFate(metric.Dropped, reason, 0)
-	x.count(metric.Dropped, reason)
+	x.count(metric.Dropped, reason, RcodeDropped)
 }
 
 // refuse answers with an error that no plugin has a say in. In hijack mode the
@@ -303,7 +316,7 @@ func (x *Exchange) replyError(rcode int, result, reason string) {
 		x.drop(metric.ReasonShort)
 		return
 	}
-	b.answer = answer
+	b.answer, b.rcode = answer, rcode
 	if x.transport.overTCP() {
 		b.answer = appendKeepalive(answer, x.promise(asksKeepalive(x.payload)))
 	}
@@ -325,7 +338,7 @@ func (x *Exchange) reply(b *buffer, result, reason string, rcode int) error {
 		x.drops(metric.ReasonConnection)
 		return err
 	}
-	x.count(result, reason)
+	x.count(result, reason, b.rcode)
 	return nil
 }
 
@@ -337,8 +350,12 @@ func (x *Exchange) replyMore(b *buffer) error {
 	return x.transport.send(b, x.arrived.Add(answerDeadline))
 }
 
-// count counts what has become of the exchange.
-func (x *Exchange) count(result, reason string) {
+// count counts what has become of the exchange, and tells those who watch. rcode is that of the answer,
+// or RcodeResumed or RcodeDropped. It is called once.
+func (x *Exchange) count(result, reason string, rcode int) {
+	if x.Watched() {
+		x.publish(result, reason, rcode)
+	}
 	x.from.count(result, reason)
 	if x.transport.overTCP() {
 		x.from.channel.intake.bridge.Tally.TCPQuery(result, reason)

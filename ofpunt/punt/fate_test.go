@@ -24,8 +24,12 @@ func TestFate(t *testing.T) {
 		want origin.Fate // none for one that is not known
 	}{
 		{"nothing", func(*Exchange) {}, origin.Fate{}},
-		{"an answer", func(x *Exchange) { x.SetRecursive(true); write(dns.RcodeNameError)(x) }, origin.Fate{Result: metric.Answered, Reason: metric.ReasonChain}},
-		{"the first of two", func(x *Exchange) { x.SetRecursive(true); write(dns.RcodeSuccess)(x); x.drop(metric.ReasonPanic) }, origin.Fate{Result: metric.Answered, Reason: metric.ReasonChain}},
+		{"an answer", func(x *Exchange) { x.SetBlock(&Block{Recursive: true}); write(dns.RcodeNameError)(x) }, origin.Fate{Result: metric.Answered, Reason: metric.ReasonChain}},
+		{"the first of two", func(x *Exchange) {
+			x.SetBlock(&Block{Recursive: true})
+			write(dns.RcodeSuccess)(x)
+			x.drop(metric.ReasonPanic)
+		}, origin.Fate{Result: metric.Answered, Reason: metric.ReasonChain}},
 		{"a message for log", func(x *Exchange) { write(RcodeDropped)(x) }, origin.Fate{}},
 		{"the deadline", func(x *Exchange) { x.expire(); write(dns.RcodeSuccess)(x) }, origin.Fate{Result: metric.Answered, Reason: metric.ReasonDeadline, Rcode: dns.RcodeServerFailure}},
 		{"a loop", func(x *Exchange) { x.SetLooped(); write(dns.RcodeServerFailure)(x) }, origin.Fate{Result: metric.Refused, Reason: metric.ReasonLoop}},

@@ -14,6 +14,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/refusals"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
+	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
 // answerDeadline is when a query whose chain is silent gets its SERVFAIL: within
@@ -32,7 +33,9 @@ type Bridge struct {
 	Tally    *metric.Tally
 	// Refusals takes note of which guests limits have turned away. It is nil if nobody asks.
 	Refusals *refusals.Ledger
-	Ports    *ports.Owners
+	// Watch is told of each query that has been dealt with. It is nil if nobody can watch.
+	Watch *watch.Feed
+	Ports *ports.Owners
 	// Conn is the newest connection to the switch, nil without one: TCP connections of
 	// guests outlive it.
 	Conn *atomic.Pointer[openflow.Conn]

@@ -256,7 +256,7 @@ func TestNoBlockCounted(t *testing.T) {
 			guestIs(c.intake, "1")
 			serve(c.intake, func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) {
 				if x, _ := FromContext(ctx); tt.taken {
-					x.SetRecursive(false)
+					x.SetBlock(&Block{})
 				}
 				_ = w.WriteMsg(new(dns.Msg).SetRcode(r, tt.rcode&0xf))
 			}, nil)

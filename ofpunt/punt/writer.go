@@ -120,7 +120,7 @@ func (w *writer) WriteMsg(m *dns.Msg) error {
 	if err != nil {
 		return w.fail(err)
 	}
-	b.answer = answer
+	b.answer, b.rcode = answer, m.Rcode
 	if w.more.Load() {
 		return w.x.replyMore(b)
 	}

@@ -148,7 +148,7 @@ func TestWrite(t *testing.T) {
 func TestRecursionOfBlocks(t *testing.T) {
 	c, peer := newChannel(t)
 	c.intake.server.Load().Recursive = true
-	recursive, plain := func(x *Exchange) { x.SetRecursive(true) }, func(x *Exchange) { x.SetRecursive(false) }
+	recursive, plain := func(x *Exchange) { x.SetBlock(&Block{Recursive: true}) }, func(x *Exchange) { x.SetBlock(&Block{}) }
 	tests := []struct {
 		name  string
 		block func(*Exchange)

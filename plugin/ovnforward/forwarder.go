@@ -17,6 +17,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/explain"
+	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
@@ -125,6 +126,7 @@ func (f *forwarder) ask(ctx context.Context, state *request.Request) (m *dns.Msg
 				u.release()
 				continue
 			}
+			origin.SetUpstream(ctx, server)
 			m, err := u.exchange(ctx, state)
 			u.release()
 			explainAttempt(ctx, server, err)

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/coredns/coredns/plugin/forward"
+	"github.com/coredns/coredns/plugin/pkg/dnstest"
+	"github.com/coredns/coredns/plugin/pkg/proxy"
+	"github.com/coredns/coredns/plugin/test"
+	"github.com/miekg/dns"
+	"github.com/opentracing/opentracing-go"
+	"github.com/opentracing/opentracing-go/mocktracer"
+)
+
+// toldUpstreams has the servers that were asked.
+type toldUpstreams []netip.AddrPort
+
+func (all *toldUpstreams) SetUpstream(server netip.AddrPort) { *all = append(*all, server) }
+
+// forward tells whom it asks before it does, and a trace has its spans as without that.
+func TestNoteUpstream(t *testing.T) {
+	for _, traced := range []bool{false, true} {
+		var told toldUpstreams
+		known := -1
+		s := dnstest.NewServer(func(w dns.ResponseWriter, r *dns.Msg) {
+			known = len(told)
+			_ = w.WriteMsg(new(dns.Msg).SetReply(r))
+		})
+		f := forward.New()
+		f.SetProxy(proxy.NewProxy("forward", s.Addr, "dns"))
+		if err := f.OnStartup(); err != nil {
+			t.Fatal(err)
+		}
+		tracer, ctx := mocktracer.New(), context.Background()
+		if traced {
+			ctx = opentracing.ContextWithSpan(ctx, tracer.StartSpan("outer"))
+		}
+		_, err := f.ServeDNS(noteUpstream(ctx, &told), dnstest.NewRecorder(&test.ResponseWriter{}), new(dns.Msg).SetQuestion("a.", dns.TypeA))
+		if _, port, _ := net.SplitHostPort(s.Addr); err != nil || known != 1 || len(told) != 1 || told[0] != netip.MustParseAddrPort("127.0.0.1:"+port) && told[0].String() != s.Addr {
+			t.Errorf("traced %v: told %v, %d of them before the answer, %v", traced, told, known, err)
+		}
+		spans := tracer.FinishedSpans()
+		if n := len(spans); traced != (n == 1) {
+			t.Errorf("%d spans", n)
+		}
+		for _, span := range spans {
+			if span.OperationName != "connect" || span.Tag("peer.address") != s.Addr || span.ParentID == 0 {
+				t.Errorf("%v", span)
+			}
+		}
+		_ = f.OnShutdown()
+		s.Close()
+	}
+}
