@@ -43,24 +43,34 @@ func (c *client) get(ctx context.Context, path string, parameters url.Values, an
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	defer showProgress(c.progress, "asking "+c.path)()
-	u := url.URL{Scheme: "http", Host: "puntdns", Path: path, RawQuery: parameters.Encode()}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	response, err := c.request(ctx, path, parameters)
 	if err != nil {
 		return err
 	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		return &exitError{exitNoProcess, c.explain(err)}
-	}
 	defer response.Body.Close()
 	body := io.LimitReader(response.Body, maxAnswer)
-	if response.StatusCode != http.StatusOK {
-		return c.refused(response.StatusCode, body)
-	}
 	if err := json.NewDecoder(body).Decode(answer); err != nil {
 		return &exitError{exitNoProcess, fmt.Errorf("%s: the answer is not understood: %w; expected that of a puntdns of this version", c.path, err)}
 	}
 	return nil
+}
+
+// request asks at a path, and returns the answer if it is none that refuses.
+func (c *client) request(ctx context.Context, path string, parameters url.Values) (*http.Response, error) {
+	u := url.URL{Scheme: "http", Host: "puntdns", Path: path, RawQuery: parameters.Encode()}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, &exitError{exitNoProcess, c.explain(err)}
+	}
+	if response.StatusCode != http.StatusOK {
+		defer response.Body.Close()
+		return nil, c.refused(response.StatusCode, io.LimitReader(response.Body, maxAnswer))
+	}
+	return response, nil
 }
 
 // refused returns the error for an answer with another status than 200.

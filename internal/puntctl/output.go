@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -31,6 +32,7 @@ func (o *options) write(w io.Writer, answer any, table func(*page)) error {
 	if err != nil {
 		return err
 	}
+	text = safeJSON(text)
 	switch o.format {
 	case formatJSON:
 		text = append(text, '\n')
@@ -39,7 +41,7 @@ func (o *options) write(w io.Writer, answer any, table func(*page)) error {
 			return err
 		}
 	default:
-		p := &page{colours: isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+		p := newPage(w)
 		table(p)
 		text = p.text.Bytes()
 	}
@@ -108,6 +110,29 @@ func numberOf(n int) cell { return cell{text: strconv.Itoa(n)} }
 
 // in returns a cell in a colour.
 func in(c colour, text string) cell { return cell{shell.Printable(text), c} }
+
+// newPage returns a page for an output. Only a terminal gets colours.
+func newPage(w io.Writer) *page {
+	return &page{colours: isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+// safeJSON escapes in JSON what a terminal would take for a command, and YAML does not allow. It stays the
+// same JSON.
+func safeJSON(line []byte) []byte {
+	out := make([]byte, 0, len(line))
+	for _, r := range string(line) {
+		switch {
+		case r == '\n' || r < 0x7f || strconv.IsPrint(r):
+			out = append(out, string(r)...)
+		case r > 0xffff:
+			a, b := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, a, b)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
+}
 
 func (p *page) paint(c cell) string {
 	if !p.colours || c.colour == "" {

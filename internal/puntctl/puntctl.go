@@ -17,6 +17,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -60,7 +61,7 @@ var errUnwell = &exitError{status: exitUnwell}
 
 // Run runs puntctl with arguments, and returns the status to exit with.
 func Run(version string, args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	root := New(version)
 	root.SetArgs(args)
@@ -117,7 +118,7 @@ Exit status:
 	flags.StringVarP(&o.socket, "socket", "s", "", "path of the control socket (default: $"+socketVariable+", else "+api.DefaultSocket+")")
 	flags.StringVarP(&o.format, "output", "o", formatTable, "table, json or yaml")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatTable, formatJSON, formatYAML}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
-	root.AddCommand(statusCommand(o), guestsCommand(o), namesCommand(o), doctorCommand(o), explainCommand(o))
+	root.AddCommand(statusCommand(o), guestsCommand(o), namesCommand(o), doctorCommand(o), explainCommand(o), watchCommand(o), topCommand(o))
 	return root
 }
 

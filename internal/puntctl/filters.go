@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package puntctl
+
+import (
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+)
+
+// filters are the options by which watch and top choose queries.
+type filters struct{ words map[string]*[]string }
+
+// filterHelp stands in the help of both.
+const filterHelp = `Each filter may be given several times, or have several words with commas between them: a query has to
+match one word of each that is given. They are applied in the process.`
+
+// add adds the options to a command.
+func (f *filters) add(cmd *cobra.Command, o *options) {
+	f.words = map[string]*[]string{}
+	for _, option := range []struct{ name, help string }{
+		{api.FilterPort, "queries of a logical port"},
+		{api.FilterSwitch, "queries of the guests of a logical switch"},
+		{api.FilterName, "queries for a domain name, or as *.example.org for all names below one"},
+		{api.FilterType, "queries for a type, such as AAAA or TYPE65"},
+		{api.FilterRcode, "queries that get an rcode, such as NXDOMAIN or 3, or are RESUMED or DROPPED"},
+		{api.FilterBlock, "queries that a server block has taken, by its zone, or its line as in Corefile:7"},
+	} {
+		f.words[option.name] = cmd.Flags().StringSlice(option.name, nil, option.help)
+	}
+	// The options exist.
+	_ = cmd.RegisterFlagCompletionFunc(api.FilterPort, o.completePorts)
+	_ = cmd.RegisterFlagCompletionFunc(api.FilterSwitch, o.completePorts)
+	for option, words := range map[string][]string{
+		api.FilterType:  {"A", "AAAA", "PTR", "SRV", "TXT", "MX", "CNAME", "SOA", "NS", "HTTPS"},
+		api.FilterRcode: {"NOERROR", "NXDOMAIN", "SERVFAIL", "REFUSED", "FORMERR", "NOTIMP", "RESUMED", "DROPPED"},
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(option, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// parameters returns the options as those of a stream.
+func (f *filters) parameters() url.Values {
+	out := url.Values{}
+	for name, words := range f.words {
+		if len(*words) > 0 {
+			out[name] = *words
+		}
+	}
+	return out
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package puntctl
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+)
+
+// maxLine bounds a line of a stream in bytes.
+const maxLine = 4 << 20
+
+// errEnded ends the reading of a stream, which is complete.
+var errEnded = errors.New("the stream is complete")
+
+// stream is the answer of a path that goes on.
+type stream struct {
+	client *client
+	body   io.ReadCloser
+	lines  *bufio.Reader
+}
+
+// open asks at a path that answers with lines. The stream has to be closed; it ends with ctx.
+func (c *client) open(ctx context.Context, path string, parameters url.Values) (*stream, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	late := time.AfterFunc(askTimeout, func() { cancel(context.DeadlineExceeded) })
+	response, err := c.request(ctx, path, parameters)
+	if err != nil || !late.Stop() {
+		cancel(nil)
+		if err == nil {
+			response.Body.Close()
+		}
+		if err == nil || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			err = &exitError{exitNoProcess, c.explain(context.DeadlineExceeded)}
+		}
+		return nil, err
+	}
+	return &stream{c, &cancelled{response.Body, cancel}, bufio.NewReaderSize(response.Body, 64<<10)}, nil
+}
+
+// cancelled is a body whose request ends with it.
+type cancelled struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+}
+
+// Close implements io.Closer.
+func (c *cancelled) Close() error {
+	c.cancel(nil)
+	return c.ReadCloser.Close()
+}
+
+func (s *stream) close() { s.body.Close() }
+
+// next returns the next line, which is valid until the next call. It is io.EOF at the end of a stream
+// that is complete.
+func (s *stream) next() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := s.lines.ReadSlice('\n')
+		if line == nil && err == nil {
+			line = part
+			break
+		}
+		line = append(line, part...)
+		switch {
+		case err == nil:
+		case errors.Is(err, bufio.ErrBufferFull) && len(line) < maxLine:
+			continue
+		case errors.Is(err, io.EOF) && len(line) == 0:
+			return nil, io.EOF
+		case errors.Is(err, bufio.ErrBufferFull):
+			return nil, s.failed(fmt.Errorf("a line of more than %d bytes; expected less", maxLine))
+		default:
+			return nil, s.failed(err)
+		}
+		break
+	}
+	if strings.HasPrefix(string(line[:min(len(line), 9)]), `{"error":`) {
+		var said api.Error
+		if json.Unmarshal(line, &said) == nil {
+			return nil, s.failed(errors.New(said.Message))
+		}
+	}
+	return line, nil
+}
+
+// failed returns the error for a stream that has ended early.
+func (s *stream) failed(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the process has hung up: it has ended, or this client has not read for too long")
+	}
+	return &exitError{exitNoProcess, fmt.Errorf("%s: %w", s.client.path, err)}
+}
+
+// end returns nil for an error of next that is the end of a stream, if it is complete then.
+func (s *stream) end(err error, complete bool) error {
+	switch {
+	case !errors.Is(err, io.EOF):
+		return err
+	case complete:
+		return nil
+	}
+	return s.failed(err)
+}
+
+// more reports whether there is more to read at once.
+func (s *stream) more() bool { return s.lines.Buffered() > 0 }
+
+// raw writes a line of a stream in a format other than a table.
+func (o *options) raw(w io.Writer, line []byte) error {
+	line = safeJSON(line)
+	if o.format == formatYAML {
+		text, err := yamlOf(line)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(append([]byte("---\n"), text...))
+		return err
+	}
+	_, err := w.Write(line)
+	return err
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package puntctl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/puntdns/puntdns/internal/control"
+	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/shell"
+)
+
+func init() { time.Local = time.UTC } // so that times are shown the same everywhere
+
+// streams answers with lines on a control socket, and keeps what it is asked with. It ends the stream
+// behind the lines, or waits for the client to go if the last one is nil.
+func streams(t *testing.T, path string, lines ...any) (socket string, asked chan url.Values) {
+	t.Helper()
+	s := control.New()
+	asked = make(chan url.Values, 10)
+	s.Stream(path, func(ctx context.Context, parameters url.Values, send func(...any) error) error {
+		asked <- parameters
+		if parameters.Get("port") == "nobody" {
+			return &control.Error{Status: http.StatusBadRequest, Err: errors.New("port: expected somebody")}
+		}
+		if err := send(); err != nil {
+			return err
+		}
+		for _, line := range lines {
+			if line == nil {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			if err, ok := line.(error); ok {
+				return err
+			}
+			if err := send(line); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	socket = filepath.Join(t.TempDir(), "control.sock")
+	if err := s.Use(socket, false, silent{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Use("", false, silent{}) })
+	return socket, asked
+}
+
+func someQueries() []any {
+	query := api.WatchLine{
+		Event: api.EventQuery, Time: began, Seconds: 42.13e-6, Bridge: "br-int", Port: "red-vm1", Switch: "red", Network: "0b3c4d5e-0000-4000-8000-000000000001",
+		Client: "10.0.1.11:34567", Server: "169.254.169.254:53", Transport: "udp", Block: "/etc/puntdns/Corefile:17 - .", Name: "db.internal.", Type: "A",
+		Rcode: "NOERROR", Result: "answered", Reason: "chain",
+	}
+	changed := func(f func(*api.WatchLine)) *api.WatchLine {
+		l := query
+		f(&l)
+		return &l
+	}
+	return []any{
+		&query,
+		changed(func(l *api.WatchLine) {
+			l.Seconds, l.Upstream, l.Name, l.Type, l.Labels = .0123, "192.0.2.53:53", "www.example.org.", "AAAA", map[string]string{"ofpunt/external-id/project": "p\u009b31m1"}
+		}),
+		changed(func(l *api.WatchLine) {
+			l.Rcode, l.Reason, l.Result, l.Block, l.Port, l.Server, l.Transport = "SERVFAIL", "overload", "refused", "", "a-port-with-a-long-name\x1b[2J", "[fd00::254]:53", "tcp"
+		}),
+		&api.WatchLine{Event: api.EventMissed, Time: began, OverRate: 4, Lost: 5},
+		changed(func(l *api.WatchLine) { l.Rcode, l.Name, l.Class, l.Type = "REFUSED", `x\027[31m.`, "CH", "TXT" }),
+		&api.WatchLine{Event: api.EventQuery, Time: began, Bridge: "br-int", Transport: "udp", Rcode: "DROPPED", Result: "dropped", Reason: "truncated"},
+		&api.WatchLine{Event: api.EventEnd, Time: began, Shown: 5, OverRate: 6, Lost: 5},
+	}
+}
+
+func someTop() *api.Top {
+	return &api.Top{
+		Time: began, Seconds: 2, Missed: 17,
+		All: api.TopEntry{Queries: 3000, PerSecond: 1500, NoError: 2900, NXDomain: 90, ServFail: 1, Resumed: 9, MedianSeconds: 42e-6, P99Seconds: .00123},
+		Guests: &api.TopTable{Distinct: 2, Exact: true, Entries: []api.TopEntry{
+			{Bridge: "br-int", Port: "red-vm1\x1b[2J", Switch: "red", Queries: 2990, PerSecond: 1495, NoError: 2900, NXDomain: 90, MedianSeconds: 42e-6, P99Seconds: .00123},
+			{Bridge: "br-int", Port: "blue-vm1", Switch: "blue", Queries: 10, PerSecond: 5, ServFail: 1, Resumed: 9, MedianSeconds: 2, P99Seconds: 4},
+		}},
+		Names: &api.TopTable{Distinct: 1024, MissingAtMost: 2, Entries: []api.TopEntry{
+			{Name: "db.internal.", Switch: "red", Queries: 2000, TooHigh: 2, PerSecond: 1000, NoError: 1998, MedianSeconds: 42e-6, P99Seconds: .00123},
+		}},
+		Networks: &api.TopTable{Distinct: 2, Exact: true, Entries: []api.TopEntry{
+			{Switch: "red", Network: "0b3c4d5e-0000-4000-8000-000000000001", Queries: 2990, PerSecond: 1495, NoError: 2990},
+		}},
+		Upstreams: &api.TopTable{Exact: true, Entries: []api.TopEntry{}},
+	}
+}
+
+func TestStreams(t *testing.T) {
+	for _, tc := range []struct {
+		name, path string
+		lines      []any
+		args       string
+		status     int
+		want       string // a part of what is said on stderr; empty for nothing
+	}{
+		{"watch", api.PathWatch, someQueries(), "watch", exitWell, "5 queries shown; not shown: 6 over the rate, 5 lost, as they were not read fast enough (--rate is 1000 a second; a filter shows less)\n"},
+		{"watch-json", api.PathWatch, someQueries(), "watch -o json", exitWell, ""},
+		{"watch-yaml", api.PathWatch, someQueries(), "watch -o yaml", exitWell, ""},
+		{"watch-cut", api.PathWatch, someQueries()[:1], "watch", exitNoProcess, "the process has hung up"},
+		{"watch-closed", api.PathWatch, []any{errors.New("the socket was closed")}, "watch", exitNoProcess, "control.sock: the socket was closed"},
+		{"watch-garbage", api.PathWatch, []any{7}, "watch", exitNoProcess, "a line is not understood"},
+		{"watch-long", api.PathWatch, []any{strings.Repeat("x", maxLine)}, "watch", exitNoProcess, "a line of more than"},
+		{"watch-refused", api.PathWatch, nil, "watch --port nobody", exitUsage, "port: expected somebody"},
+		{"top", api.PathTop, []any{someTop()}, "top --once", exitWell, ""},
+		{"top-by", api.PathTop, []any{someTop(), someTop()}, "top -n 2 --by guests,upstreams", exitWell, ""},
+		{"top-json", api.PathTop, []any{someTop(), someTop()}, "top -o json -n 2", exitWell, ""},
+		{"top-yaml", api.PathTop, []any{someTop()}, "top --once -o yaml", exitWell, ""},
+		{"top-cut", api.PathTop, []any{someTop()}, "top -n 2 -o json", exitNoProcess, "the process has hung up"},
+		{"top-garbage", api.PathTop, []any{"x"}, "top --once", exitNoProcess, "a line is not understood"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			socket, _ := streams(t, tc.path, tc.lines...)
+			var out, errs bytes.Buffer
+			status := Run("1.2.3", append(strings.Fields(tc.args), "--socket", socket), &out, &errs)
+			if status != tc.status || !strings.Contains(errs.String(), tc.want) || tc.want == "" && errs.Len() > 0 {
+				t.Errorf("exit status %d, want %d: %q, want %q", status, tc.status, errs.String(), tc.want)
+			}
+			if tc.status == exitWell {
+				golden(t, tc.name, out.String())
+			}
+			if bytes.ContainsAny(out.Bytes(), "\x1b\u009b") {
+				t.Errorf("a command for the terminal: %q", out.String())
+			}
+			if strings.HasSuffix(tc.args, "-o json") {
+				for line := range strings.Lines(out.String()) {
+					if !json.Valid([]byte(line)) {
+						t.Errorf("%q", line)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestStreamParameters(t *testing.T) {
+	for _, tc := range []struct {
+		args, path string
+		want       url.Values
+	}{
+		{"watch", api.PathWatch, url.Values{"rate": {"1000"}}},
+		{"watch -n 7 --rate 5 --port a --port b,c --switch red --name *.example.org --type A,AAAA --rcode NXDOMAIN --server-block Corefile:7", api.PathWatch, url.Values{
+			"rate": {"5"}, "count": {"7"}, "port": {"a", "b", "c"}, "switch": {"red"}, "name": {"*.example.org"}, "type": {"A", "AAAA"}, "rcode": {"NXDOMAIN"}, "server-block": {"Corefile:7"},
+		}},
+		{"top --once", api.PathTop, url.Values{"interval": {"2"}, "limit": {"20"}, "count": {"1"}}},
+		{"top --interval 5 --limit 3 --count 4 --by names,guests --switch red", api.PathTop, url.Values{"interval": {"5"}, "limit": {"3"}, "count": {"4"}, "by": {"names", "guests"}, "switch": {"red"}}},
+	} {
+		socket, asked := streams(t, tc.path)
+		Run("1.2.3", append(strings.Fields(tc.args), "--socket", socket), io.Discard, io.Discard)
+		if got := <-asked; got.Encode() != tc.want.Encode() {
+			t.Errorf("%s: %s, want %s", tc.args, got.Encode(), tc.want.Encode())
+		}
+	}
+	for args, want := range map[string]string{
+		"watch -n 0":      "count 0: expected 1 or more",
+		"watch more":      `unknown command "more"`,
+		"top --by nobody": `by "nobody": expected guests, names, networks, upstreams`,
+		"watch --rate x":  "invalid argument",
+	} {
+		var errs bytes.Buffer
+		if status := Run("1.2.3", strings.Fields(args), io.Discard, &errs); status != exitUsage || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: exit status %d, %q, want %q", args, status, errs.String(), want)
+		}
+	}
+}
+
+// Ctrl-C ends a stream well, and says what was shown.
+func TestInterrupt(t *testing.T) {
+	for _, tc := range []struct{ args, path, want string }{
+		{"watch", api.PathWatch, "2 queries shown\n"},
+		{"watch -o json", api.PathWatch, ""},
+		{"top -o json", api.PathTop, ""},
+	} {
+		lines := append(someQueries()[:2], nil)
+		socket, _ := streams(t, tc.path, lines...)
+		// It ends itself once it has shown what there is.
+		out := &signalAfter{lines: 2, more: "db.internal"}
+		var errs bytes.Buffer
+		if status := Run("1.2.3", append(strings.Fields(tc.args), "--socket", socket), out, &errs); status != exitWell || errs.String() != tc.want {
+			t.Errorf("%s: exit status %d, %q", tc.args, status, errs.String())
+		}
+	}
+}
+
+// signalAfter is an output that has the process interrupted when it has so many lines behind the first
+// that has a word.
+type signalAfter struct {
+	text  bytes.Buffer
+	lines int
+	more  string
+	sent  bool
+}
+
+func (s *signalAfter) Write(p []byte) (int, error) {
+	s.text.Write(p)
+	if _, rest, found := strings.Cut(s.text.String(), s.more); found && strings.Count(rest, "\n") >= s.lines && !s.sent {
+		s.sent = true
+		_ = unix.Kill(os.Getpid(), unix.SIGINT)
+	}
+	return len(p), nil
+}
+
+func TestBrief(t *testing.T) {
+	for s, want := range map[float64]string{0: "", -1: "", 4.2e-7: "0.42us", 42.13e-6: "42.1us", .000421: "421us", .00123: "1.23ms", .0456: "45.6ms", 2.048: "2.05s", 120: "120s"} {
+		if got := brief(s); got != want {
+			t.Errorf("%v: %s, want %s", s, got, want)
+		}
+	}
+}
+
+func TestShares(t *testing.T) {
+	for _, tt := range []struct {
+		n, sum uint64
+		want   string
+	}{{0, 0, "0%"}, {0, 10, "0%"}, {1, 1000, "<1%"}, {1, 3, "33%"}, {999, 1000, ">99%"}, {1000, 1000, "100%"}} {
+		if got := shareText(tt.n, tt.sum); got != tt.want {
+			t.Errorf("%d of %d: %s, want %s", tt.n, tt.sum, got, tt.want)
+		}
+	}
+}
+
+// JSON stays what it is, and has nothing that a terminal could take for a command.
+func FuzzSafeJSON(f *testing.F) {
+	f.Add("a\x1b[2J\u009b31m\U0001f600\u202e\U000e0001\x7f")
+	f.Fuzz(func(t *testing.T, word string) {
+		line, err := json.Marshal(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		safeLine := safeJSON(line)
+		var before, after string
+		if json.Unmarshal(line, &before) != nil || json.Unmarshal(safeLine, &after) != nil || before != after {
+			t.Errorf("%q became %q", before, after)
+		}
+		if got := shell.Printable(string(safeLine)); got != string(safeLine) {
+			t.Errorf("%q is not safe", safeLine)
+		}
+	})
+}
+
+// terminal is a pseudo-terminal: what is shown on it, and what is pressed there.
+type terminal struct {
+	t              *testing.T
+	screen, device *os.File
+	// unseen is what the screen has shown behind what was waited for.
+	unseen string
+}
+
+func newTerminal(t *testing.T) *terminal {
+	t.Helper()
+	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { screen.Close() })
+	raw, err := screen.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	_ = raw.Control(func(fd uintptr) {
+		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
+			n, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { device.Close() })
+	if err := unix.IoctlSetWinsize(int(device.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 10, Col: 60}); err != nil {
+		t.Fatal(err)
+	}
+	return &terminal{t: t, screen: screen, device: device}
+}
+
+func (m *terminal) mode() unix.Termios {
+	m.t.Helper()
+	mode, err := unix.IoctlGetTermios(int(m.device.Fd()), unix.TCGETS)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return *mode
+}
+
+// shows waits until the screen has shown a text, and returns what it has shown up to there.
+func (m *terminal) shows(want string) (seen string) {
+	m.t.Helper()
+	b := make([]byte, 4096)
+	for {
+		if before, behind, found := strings.Cut(m.unseen, want); found {
+			m.unseen = behind
+			return before + want
+		}
+		_ = m.screen.SetReadDeadline(time.Now().Add(time.Minute))
+		n, err := m.screen.Read(b)
+		if err != nil {
+			m.t.Fatalf("waiting for %q: %v: %q", want, err, m.unseen)
+		}
+		m.unseen += string(b[:n])
+	}
+}
+
+// The screen shows one table, others by keys, and leaves the terminal as it was.
+func TestScreen(t *testing.T) {
+	for _, how := range []string{"q", "interrupt", "end", "closed"} {
+		t.Run(how, func(t *testing.T) {
+			m := newTerminal(t)
+			before := m.mode()
+			lines := []any{someTop(), nil}
+			args := []string{"top", "--count", "2"}
+			switch how {
+			case "end":
+				args, lines = []string{"top", "--count", "1"}, []any{someTop()}
+			case "closed":
+				lines[1] = errors.New("the socket was closed")
+			}
+			socket, _ := streams(t, api.PathTop, lines...)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() {
+				root := New("1.2.3")
+				root.SetArgs(append(args, "--socket", socket))
+				root.SetIn(m.device)
+				root.SetOut(m.device)
+				root.SetErr(io.Discard)
+				ended <- root.ExecuteContext(ctx)
+			}()
+			m.shows(enterScreen)
+			if how == "q" || how == "interrupt" {
+				first := m.shows("blue-vm1")
+				if strings.Contains(first, "db.internal.") || strings.Contains(first, "\x1b[2J") {
+					t.Errorf("%q", first)
+				}
+				if mode := m.mode(); mode.Lflag&unix.ECHO != 0 {
+					t.Error("keys are shown")
+				}
+				for _, key := range []struct{ press, want string }{{"n", "db.internal."}, {"W", "NETWORK"}, {"xu", "UPSTREAM"}, {"g", "GUEST"}} {
+					_, _ = m.screen.WriteString(key.press)
+					m.shows(key.want)
+				}
+			}
+			switch how {
+			case "q":
+				_, _ = m.screen.WriteString("q")
+			case "interrupt":
+				cancel()
+			}
+			m.shows(leaveScreen)
+			if err := <-ended; (err == nil) == (how == "closed") {
+				t.Errorf("%v", err)
+			}
+			if m.mode() != before {
+				t.Error("the terminal is not as it was")
+			}
+		})
+	}
+}
+
+func TestCutLine(t *testing.T) {
+	for _, tt := range []struct {
+		line    string
+		columns int
+		want    string
+	}{
+		{"abc", 3, "abc"}, {"abc", 2, "ab"}, {"é≤x", 2, "é≤"},
+		{"a\x1b[31mbcd\x1b[0m", 2, "a\x1b[31mb\x1b[0m"}, {"\x1b[31ma\x1b[0m", 0, "\x1b[31m\x1b[0m"},
+	} {
+		if got := string(cutLine([]byte(tt.line), tt.columns)); got != tt.want {
+			t.Errorf("%q at %d: %q, want %q", tt.line, tt.columns, got, tt.want)
+		}
+	}
+}
