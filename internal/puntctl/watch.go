@@ -99,6 +99,9 @@ func (w *watcher) run(s *stream) (err error) {
 	if w.format == formatTable {
 		w.columns = append(w.columns, firstWidths...)
 		w.row(headingCells(watchHeading))
+		if err := w.flushPage(); err != nil {
+			return err
+		}
 	}
 	for {
 		if !s.more() {

@@ -186,15 +186,23 @@ func TestStreamParameters(t *testing.T) {
 
 // Ctrl-C ends a stream well, and says what was shown.
 func TestInterrupt(t *testing.T) {
-	for _, tc := range []struct{ args, path, want string }{
-		{"watch", api.PathWatch, "2 queries shown\n"},
-		{"watch -o json", api.PathWatch, ""},
-		{"top -o json", api.PathTop, ""},
+	for _, tc := range []struct {
+		args, path string
+		queries    int
+		// behind and lines are when it is interrupted.
+		behind string
+		lines  int
+		want   string
+	}{
+		{"watch", api.PathWatch, 0, "TIME", 1, "0 queries shown\n"}, // the heading is there before all queries
+		{"watch", api.PathWatch, 2, "db.internal", 2, "2 queries shown\n"},
+		{"watch -o json", api.PathWatch, 2, "db.internal", 2, ""},
+		{"top -o json", api.PathTop, 2, "db.internal", 2, ""},
 	} {
-		lines := append(someQueries()[:2], nil)
+		lines := append(someQueries()[:tc.queries], nil)
 		socket, _ := streams(t, tc.path, lines...)
 		// It ends itself once it has shown what there is.
-		out := &signalAfter{lines: 2, more: "db.internal"}
+		out := &signalAfter{lines: tc.lines, more: tc.behind}
 		var errs bytes.Buffer
 		if status := Run("1.2.3", append(strings.Fields(tc.args), "--socket", socket), out, &errs); status != exitWell || errs.String() != tc.want {
 			t.Errorf("%s: exit status %d, %q", tc.args, status, errs.String())
