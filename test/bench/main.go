@@ -39,11 +39,12 @@ var suites = []struct {
 	{"guests", (*bench).guestChanges},
 	{"lease", (*bench).lease},
 	{"scale", (*bench).scale},
+	{"watch", (*bench).watch},
 	{"before", (*bench).before},
 }
 
 // programs are what this one starts of itself, to have processes of their own.
-var programs = map[string]func(args []string) error{"ceiling": ceiling, "flood": flooder, "ask": asker, "connect": connector}
+var programs = map[string]func(args []string) error{"ceiling": ceiling, "flood": flooder, "ask": asker, "connect": connector, "puntctl": operator}
 
 func main() {
 	if len(os.Args) > 1 {
@@ -62,7 +63,7 @@ func main() {
 	flag.StringVar(&b.coredns, "coredns", "bin/coredns", "`path` of a stock CoreDNS")
 	flag.StringVar(&b.earlier, "before", "", "`path` of another version of puntdns, to be measured beside it in the suite before")
 	flag.StringVar(&out, "out", "docs", "`folder` for benchmarks.md and its pictures")
-	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, tcp, forward, flood, change, guests, lease, scale, before")
+	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, tcp, forward, flood, change, guests, lease, scale, watch, before")
 	flag.IntVar(&b.rounds, "rounds", full.rounds, "how often each is measured; the medians count")
 	flag.DurationVar(&b.length, "length", full.length, "how long each measurement takes")
 	flag.Parse()

@@ -23,6 +23,10 @@ const (
 	pUpstream = "the upstream itself"
 
 	pBefore = "puntdns before"
+
+	pUnwatched = "nobody looks on"
+	pWatch     = "puntctl watch is open"
+	pTop       = "puntctl top is open"
 )
 
 // Measures, each a table of the report.
@@ -62,6 +66,10 @@ const (
 	tLocalMB      = "live heap, a node with 20 ports, MB"
 	tLocalHeap    = "live heap, a node with 20 ports, % of everything"
 	tNewGuest     = "a new guest's network is known, ms"
+
+	tWatch     = "local names while somebody looks on, queries/s"
+	tWatchCPU  = "local names while somebody looks on, processor time of puntdns a query, µs"
+	tWatchLost = "local names while somebody looks on, % that the ring had no room for"
 
 	tBeforeLocal             = "beside another version: local names, queries/s"
 	tBeforeLocalCPU          = "beside another version: local names, processor time a query, µs"

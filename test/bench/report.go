@@ -109,6 +109,8 @@ func (e *extent) bars() []bar {
 		{what: "a node with 20 of 100,000 ports: live heap, % of everything", table: tLocalHeap, of: large, most: 5},
 		{what: "a node with 20 of 100,000 ports: start, s", table: tLocalStart, of: large, most: 1.5},
 		{what: "a node with 20 of 100,000 ports: a new guest's network, ms", table: tNewGuest, of: large, most: 300},
+		{what: "local names, queries/s: with puntctl watch open to without", table: tWatch, of: pWatch, to: pUnwatched, least: .97},
+		{what: "local names, queries/s: with puntctl top open to without", table: tWatch, of: pTop, to: pUnwatched, least: .97},
 		{what: "local names, queries/s: puntdns to another version", table: tBeforeLocal, of: pPuntdns, to: pBefore, least: .97},
 		{what: "local names with metadata, queries/s: puntdns to another version", table: tBeforeMetadata, of: pPuntdns, to: pBefore, least: .97},
 		{what: "outside names from cache, queries/s: puntdns to another version", table: tBeforeCached, of: pPuntdns, to: pBefore, least: .97},
@@ -144,6 +146,7 @@ func (r *report) write(dir string, b *bench) error {
 - **beside a flood**: a guest asks whose own waits for a processor do not count, having a real-time priority; the one that floods sends as fast as it can.
 - **a server in a guest**: the stock one on a port that nobody punts: what the switch and the machine leave of a guest beside a flood.
 - **20 guests, 1000 guests**: two nodes of one real OVN, whose guests are patch ports without a peer, bound by ovn-controller. The records are changed in the Southbound database itself, with ovn-northd stopped: in the guests' network, which has 100 guests at most, and in another one with a single guest on each node.
+- **puntctl watch, puntctl top**: each of them beside one and the same puntdns, in turn with nobody. watch shows 1,000 queries a second and counts the others; what either has no room for is in the table of its own, and each query that was answered is known to them or counted.
 - **another version**: the binary that -before names, in turn with this one.
 - **the upstream itself**: asked without anything between, from where puntdns asks it.
 
