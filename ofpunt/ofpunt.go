@@ -53,7 +53,8 @@
 //
 // What an operator asks by the control socket (package control) is answered on goroutines of its
 // own, by the files tell*.go: from snapshots, and from what the session tells of itself in an atomic
-// pointer (bridge.told). hitCounter.turn lets one of them at a time ask the switch for counters.
+// pointer (bridge.told). hitCounter.turn lets one of them at a time ask the switch for counters. Those
+// who watch queries (tellwatch.go) have a goroutine of the server's each, which reads a ring.
 //
 // No query takes any of them: who answers, the connection and the owners of ports are read
 // from atomic pointers. The order is serving, registry.mu, bridge.mu, chassisClaims.mu, and
