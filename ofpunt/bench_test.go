@@ -3,8 +3,10 @@
 package ofpunt
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
+	"net/url"
 	"syscall"
 	"testing"
 	"time"
@@ -15,6 +17,8 @@ import (
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/control"
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/vswitch"
@@ -101,14 +105,18 @@ func BenchmarkQuery(b *testing.B) {
 		answer int // records
 		limits int // by labels, the last of which is the guest's
 		audit  bool
+		looks  string // the path of a stream that is open, empty for none
 	}{
-		{"known", 'a', 1, 1, 0, false},
-		{"known/batch", 'a', 16, 1, 0, false},
-		{"known/batch/limits", 'a', 16, 1, 100, false},
-		{"forwarded", 'b', 1, 0, 0, false},
-		{"forwarded/batch", 'b', 16, 0, 0, false},
-		{"known/audit", 'a', 1, 1, 0, true},
-		{"known/batch/audit", 'a', 16, 1, 0, true},
+		{"known", 'a', 1, 1, 0, false, ""},
+		{"known/batch", 'a', 16, 1, 0, false, ""},
+		{"known/batch/limits", 'a', 16, 1, 100, false, ""},
+		{"forwarded", 'b', 1, 0, 0, false, ""},
+		{"forwarded/batch", 'b', 16, 0, 0, false, ""},
+		{"known/audit", 'a', 1, 1, 0, true, ""},
+		{"known/batch/audit", 'a', 16, 1, 0, true, ""},
+		{"known/batch/watched by others", 'a', 16, 1, 0, false, api.PathWatch + "?port=another"},
+		{"known/batch/watched", 'a', 16, 1, 0, false, api.PathWatch},
+		{"known/batch/top", 'a', 16, 1, 0, false, api.PathTop},
 	} {
 		b.Run(kind.name, func(b *testing.B) {
 			s, peer := pairSession(b, func() {})
@@ -150,6 +158,7 @@ func BenchmarkQuery(b *testing.B) {
 			}
 			_ = peer.SetReadDeadline(time.Now().Add(10 * time.Minute))
 			round(true)
+			lookOn(b, kind.looks)
 			b.ReportAllocs()
 			before := processorTime(b)
 			for b.Loop() {
@@ -160,6 +169,35 @@ func BenchmarkQuery(b *testing.B) {
 			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N)/16, "cpu-ns/query")
 		})
 	}
+}
+
+// lookOn has somebody read a stream of queries, as far as that is of this process: nothing is encoded.
+func lookOn(b *testing.B, path string) {
+	b.Helper()
+	if path == "" {
+		return
+	}
+	u, err := url.Parse(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	stream := map[string]control.StreamFunc{api.PathWatch: tellQueries, api.PathTop: tellTop}[u.Path]
+	ctx, cancel := context.WithCancel(b.Context())
+	begun, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = stream(ctx, u.Query(), func(values ...any) error { // it ends with ctx
+			if len(values) == 0 {
+				close(begun)
+			}
+			return nil
+		})
+	}()
+	<-begun
+	b.Cleanup(func() {
+		cancel()
+		<-ended
+	})
 }
 
 // BenchmarkMetadata sets the labels of a query and reads those that a block names.
