@@ -13,19 +13,19 @@ import (
 	"testing"
 )
 
-// nfpm is the command that packs, of the version in the Makefile.
-func nfpm(t *testing.T) string {
+// goProgram is the command of a program in Go, of the version in the Makefile's variable.
+func goProgram(t *testing.T, variable string) string {
 	t.Helper()
 	text, err := os.ReadFile("../Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if module, ok := strings.CutPrefix(line, "NFPM := "); ok {
+		if module, ok := strings.CutPrefix(line, variable+" := "); ok {
 			return "go run " + strings.TrimSpace(module)
 		}
 	}
-	t.Fatal("the Makefile names no nfpm")
+	t.Fatalf("the Makefile has no %s", variable)
 	return ""
 }
 
@@ -34,12 +34,12 @@ func makePackage(t *testing.T, format, version, programs string) string {
 	t.Helper()
 	dir := t.TempDir()
 	script := `
-		mkdir -p "$2/$3" "$2/share/man/man8"
+		mkdir -p "$2/$3"
 		cp "$1"/* "$2/$3/"
-		gzip --no-name <../docs/puntdns.8.md >"$2/share/man/man8/puntdns.8.gz"
+		cp -R "$6" "$2/share"
 		exec ./package/package.sh "$4" "$3" "$5" "$2"`
-	cmd := exec.Command("sh", "-euc", script, "sh", programs, dir, runtime.GOARCH, format, version)
-	cmd.Env = append(os.Environ(), "NFPM="+nfpm(t), "SOURCE_DATE_EPOCH=1700000000")
+	cmd := exec.Command("sh", "-euc", script, "sh", programs, dir, runtime.GOARCH, format, version, manual(t))
+	cmd.Env = append(os.Environ(), "NFPM="+goProgram(t, "NFPM"), "SOURCE_DATE_EPOCH="+manualEpoch)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -59,17 +59,18 @@ func command(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// everywhere are the files of both packages, but for those of docs/.
+// everywhere are the files of both packages, but for those of docs/ and the manual pages.
 var everywhere = []string{
 	"-rw-r--r-- /usr/lib/systemd/system/puntdns.service",
 	"-rw-r--r-- /usr/lib/sysusers.d/puntdns.conf",
 	"-rw-r--r-- /usr/lib/tmpfiles.d/puntdns.conf",
+	"-rw-r--r-- /usr/share/bash-completion/completions/puntctl",
 	"-rw-r--r-- /usr/share/doc/puntdns/Corefile.example",
 	"-rw-r--r-- /usr/share/doc/puntdns/README.md",
 	"-rw-r--r-- /usr/share/doc/puntdns/grafana/fleet.json",
 	"-rw-r--r-- /usr/share/doc/puntdns/grafana/node.json",
 	"-rw-r--r-- /usr/share/doc/puntdns/prometheus/puntdns.rules.yaml",
-	"-rw-r--r-- /usr/share/man/man8/puntdns.8.gz",
+	"-rw-r--r-- /usr/share/fish/vendor_completions.d/puntctl.fish",
 	"-rwxr-xr-x /usr/bin/puntctl",
 	"-rwxr-xr-x /usr/bin/puntdns",
 	"-rwxr-xr-x /usr/libexec/puntdns/restart",
@@ -85,7 +86,11 @@ var everywhere = []string{
 // checkFiles compares the files of a package, as "MODE PATH", with everywhere and more.
 func checkFiles(t *testing.T, got []string, more ...string) {
 	t.Helper()
-	want := slices.Sorted(slices.Values(append(slices.Clone(everywhere), more...)))
+	want := append(slices.Clone(everywhere), more...)
+	for _, page := range pages(t) {
+		want = append(want, "-rw-r--r-- /usr/share/man/"+page+".gz")
+	}
+	slices.Sort(want)
 	got = slices.DeleteFunc(got, func(line string) bool { return strings.Contains(line, "/docs/") && strings.HasSuffix(line, ".md") })
 	slices.Sort(got)
 	for _, line := range got {
@@ -134,7 +139,8 @@ func TestPackageDeb(t *testing.T) {
 			t.Errorf("%s is %s", path, mode)
 		}
 	}
-	more := []string{"-rw-r--r-- /usr/share/doc/puntdns/copyright", "-rw-r--r-- /usr/share/doc/puntdns/changelog.gz"}
+	more := []string{"-rw-r--r-- /usr/share/doc/puntdns/copyright", "-rw-r--r-- /usr/share/doc/puntdns/changelog.gz",
+		"-rw-r--r-- /usr/share/zsh/vendor-completions/_puntctl"}
 	for _, unit := range []string{"ovsdb-server", "ovs-vswitchd", "ovn-ovsdb-server-sb", "ovn-ovsdb-server-nb"} {
 		more = append(more, "-rw-r--r-- /usr/lib/systemd/system/"+unit+".service.d/puntdns.conf")
 	}
@@ -183,7 +189,7 @@ func TestPackageRPM(t *testing.T) {
 		}
 	}
 	checkFiles(t, files, "drwxr-xr-x /usr/share/licenses/puntdns", "-rw-r--r-- /usr/share/licenses/puntdns/LICENSE",
-		"-rw-r--r-- /usr/share/doc/puntdns/puntdns-sockets.conf")
+		"-rw-r--r-- /usr/share/doc/puntdns/puntdns-sockets.conf", "-rw-r--r-- /usr/share/zsh/site-functions/_puntctl")
 	run := command(t, "rpm", "--query", "--package", "--scripts", file)
 	for _, name := range []string{"postinstall scriptlet", "preuninstall scriptlet", "postuninstall scriptlet"} {
 		if !strings.Contains(run, name) {

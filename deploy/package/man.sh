@@ -3,8 +3,8 @@
 #
 # man.sh VERSION OUT writes the manual pages into a folder OUT/man: puntdns(8) from
 # docs/puntdns.8.md, and puntdns-PLUGIN(7) from the README of each plugin, which the command MD2MAN
-# translates; and those that puntctl describes itself by, with the completions of shells, which
-# the command GO makes. Their date is SOURCE_DATE_EPOCH.
+# translates; and puntctl(1) with a page for each of its commands, by which it describes itself, with
+# the completions of shells, which the command GO makes. Their date is SOURCE_DATE_EPOCH.
 set -eu
 
 [ $# -eq 2 ] || {
@@ -16,29 +16,34 @@ version=$1 out=$2
 cd "$(dirname "$0")/../.."
 date=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%d)
 
-# page NAME SECTION FILE replaces the title of a Markdown file by that of a manual page. Links
-# within the project become their text: the files of docs/ are in /usr/share/doc/puntdns.
+# page NAME SECTION reads a page in Markdown. Its headings become those of manual pages. Links to the
+# files of docs/ become the paths that these have in a package, and other links within the project
+# their text.
 page() {
 	mkdir -p "$out/man/man$2"
 	{
 		printf '%% "%s" "%s" "%s" "puntdns %s" "puntdns"\n' "$(echo "$1" | tr '[:lower:]' '[:upper:]')" "$2" "$date" "$version"
-		sed -E '1d; s/\[([^]]*)\]\(([^h)][^)]*|h[^t)][^)]*)\)/\1/g' "$3"
+		sed -E 's/^## .*/\U&/; s,\[docs/([^]]*)\]\([^)]*\),/usr/share/doc/puntdns/docs/\1,g; s/\[([^]]*)\]\(([^h)][^)]*|h[^t)][^)]*)\)/\1/g'
 	} | $MD2MAN | awk -f deploy/package/tables.awk | gzip --no-name --best >"$out/man/man$2/$1.$2.gz"
 }
 
-page puntdns 8 docs/puntdns.8.md
-page puntdns-ofpunt 7 ofpunt/README.md
-for readme in plugin/*/README.md; do
-	plugin=${readme#plugin/}
-	page "puntdns-${plugin%/README.md}" 7 "$readme"
+sed 1d docs/puntdns.8.md | page puntdns 8
+readmes="ofpunt/README.md $(echo plugin/*/README.md)"
+plugins=" "
+for readme in $readmes; do
+	plugins="$plugins$(basename "$(dirname "$readme")") "
+done
+for readme in $readmes; do
+	plugin=$(basename "$(dirname "$readme")")
+	awk -v plugin="$plugin" -v own="$plugins" -f deploy/package/page.awk "$readme" | page "puntdns-$plugin" 7
 done
 
 own=$(mktemp -d)
 trap 'rm -rf "$own"' EXIT
 trap 'exit 1' HUP INT TERM
 $GO run ./internal/puntctl/man "$version" "$own"
-gzip --no-name --best "$own"/*.8
-install -D -m 644 --target-directory "$out/man/man8" "$own"/*.8.gz
+gzip --no-name --best "$own"/*.1
+install -D -m 644 --target-directory "$out/man/man1" "$own"/*.1.gz
 install -D -m 644 "$own/puntctl.bash" "$out/bash-completion/completions/puntctl"
 install -D -m 644 "$own/puntctl.fish" "$out/fish/vendor_completions.d/puntctl.fish"
 install -D -m 644 "$own/_puntctl" "$out/zsh/vendor-completions/_puntctl"

@@ -30,7 +30,7 @@ func run(args []string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	header := &doc.GenManHeader{Title: "PUNTCTL", Section: "8", Source: "puntdns " + args[0], Manual: "puntdns"}
+	header := &doc.GenManHeader{Title: "PUNTCTL", Section: "1", Source: "puntdns " + args[0], Manual: "puntdns"}
 	if err := doc.GenManTree(root, header, folder); err != nil {
 		return err
 	}
