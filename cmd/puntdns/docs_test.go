@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 
 	"github.com/puntdns/puntdns/plugins"
+	"github.com/puntdns/puntdns/test/pages"
 )
 
 // Every Corefile in the documentation is one that this binary takes.
@@ -36,51 +38,54 @@ func TestDocumentedCorefiles(t *testing.T) {
 	t.Run("Corefile.example", func(t *testing.T) { check(t, string(example)) })
 	t.Run("Corefile.example, all of it", func(t *testing.T) { check(t, uncommented(withDirectives(string(example)))) })
 
-	for _, doc := range []struct{ file, fence, close string }{
-		{"README.md", "```\n", "```"},
-		{"docs/audit.md", "~~~ corefile\n", "~~~"},
-		{"docs/guests.md", "```\n", "```"},
-		{"docs/labels.md", "~~~ corefile\n", "~~~"},
-		{"docs/openstack.md", "```\n", "```"},
-		{"ofpunt/README.md", "~~~ corefile\n", "~~~"},
-		{"plugin/audit/README.md", "~~~ corefile\n", "~~~"},
-		{"plugin/neutronhosts/README.md", "~~~ corefile\n", "~~~"},
-		{"plugin/ovnforward/README.md", "~~~ corefile\n", "~~~"},
-		{"plugin/ovnhosts/README.md", "~~~ corefile\n", "~~~"},
-		{"plugin/passthrough/README.md", "~~~ corefile\n", "~~~"},
-		{"plugin/private/README.md", "~~~ corefile\n", "~~~"},
-		{"plugin/ready/README.md", "~~~ corefile\n", "~~~"},
-		{"plugin/rpz/README.md", "~~~ corefile\n", "~~~"},
-	} {
-		text, err := os.ReadFile("../../" + doc.file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		for i, part := range strings.Split(string(text), doc.close) {
-			// Between two fences is every second part.
-			block, ok := strings.CutPrefix(doc.close+part, doc.fence)
-			block = strings.ReplaceAll(block, "\n   ", "\n")
-			if !ok || i%2 == 0 || !isCorefile(block) {
-				continue
+	documented := 0
+	for _, page := range readPages(t) {
+		for _, block := range page.Blocks {
+			if corefile, ok := corefileOf(&block); ok {
+				documented++
+				t.Run(fmt.Sprintf("%s:%d", page.Path, block.Line), func(t *testing.T) { check(t, corefile) })
 			}
-			n++
-			t.Run(fmt.Sprintf("%s %d", doc.file, n), func(t *testing.T) { check(t, block) })
 		}
-		if n == 0 {
-			t.Errorf("%s has no Corefile", doc.file)
-		}
+	}
+	if documented < 40 {
+		t.Errorf("%d Corefiles were found on the pages", documented)
 	}
 }
 
-// isCorefile reports whether a block of a document is a Corefile: one that begins with the
-// root zone, after a comment perhaps.
-func isCorefile(block string) bool {
-	first := strings.TrimSpace(block)
-	if strings.HasPrefix(first, "#") {
+// written matches a Corefile that commands write.
+var written = regexp.MustCompile(`(?s)Corefile <<'EOF'\n(.*?\n)EOF\n`)
+
+// corefileOf returns the Corefile of a block: what is marked as one, or begins as one, or is written
+// by commands, or is a plugin with its properties, which is put into a block with what *ofpunt* needs.
+// A description of the syntax is none, nor what a program prints.
+func corefileOf(b *pages.Block) (string, bool) {
+	if m := written.FindStringSubmatch(b.Text); m != nil && b.Language == "sh" {
+		return m[1], true
+	}
+	first := strings.TrimSpace(b.Text)
+	for strings.HasPrefix(first, "#") {
 		_, first, _ = strings.Cut(first, "\n")
 	}
-	return strings.HasPrefix(first, ".")
+	plugin, _, _ := strings.Cut(first, " ")
+	switch {
+	case b.Language == "corefile", b.Language == "" && strings.HasPrefix(first, ". {"):
+		return b.Text, true
+	case b.Language == "" && slices.Contains(plugins.Directives, plugin) && strings.Contains(b.Text, "{\n"):
+		return ". {\n" + b.Text + "\novnhosts\n}\n", true
+	}
+	return "", false
+}
+
+// No Corefile is on a page without being found as one.
+func TestDocumentedCorefilesAreMarked(t *testing.T) {
+	usesBridge := regexp.MustCompile(`(?m)^\s*ofpunt br-`)
+	for _, page := range readPages(t) {
+		for _, b := range page.Blocks {
+			if _, ok := corefileOf(&b); !ok && usesBridge.MatchString(b.Text) {
+				t.Errorf("%s:%d: a Corefile in a block of the language %q; expected corefile", page.Path, b.Line, b.Language)
+			}
+		}
+	}
 }
 
 // wholeDirective matches a directive that Corefile.example has as a whole behind #.

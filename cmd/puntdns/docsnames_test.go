@@ -120,36 +120,3 @@ func TestDocumentedMetrics(t *testing.T) {
 	}
 	compare(t, "reason", found(`Reason\w+ += "([a-z-]+)"`, readDoc(t, "ofpunt/metric/metric.go")), doc)
 }
-
-// Links within the documentation, and paths that it names, lead somewhere.
-func TestDocumentedPaths(t *testing.T) {
-	var docs []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "ofpunt/*.md", "plugin/*/*.md"} {
-		all, err := filepath.Glob("../../" + pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs = append(docs, all...)
-	}
-	exists := func(path string) bool {
-		_, err := os.Stat(path)
-		return err == nil
-	}
-	for _, doc := range docs {
-		b, err := os.ReadFile(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, link := range found(`\]\(([^)#:]+)(?:#[^)]*)?\)`, string(b)) {
-			if !exists(filepath.Join(filepath.Dir(doc), link)) {
-				t.Errorf("%s: no file for the link %s", doc, link)
-			}
-		}
-		for _, path := range found("`((?:cmd|deploy|docs|internal|ofpunt|plugin|plugins|test)/[\\w./-]*)`", string(b)) {
-			// A label of metadata looks like a path, too.
-			if label := regexp.MustCompile(`^ofpunt/(?:[a-z-]+|external-id/.+)$`).MatchString(path); !label && !exists(filepath.Join("../..", path)) {
-				t.Errorf("%s: there is no %s", doc, path)
-			}
-		}
-	}
-}

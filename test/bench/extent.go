@@ -13,8 +13,8 @@ type extent struct {
 	// passes bounds how often a measurement under load goes through its questions;
 	// 0 is no bound.
 	passes int
-	// connections is how many TCP connections are made, in each round, for one query each.
-	connections int
+	// tcpConnections is how many TCP connections are made, in each round, for one query each.
+	tcpConnections int
 	// victimQueries is how many queries the guest beside a flood asks.
 	victimQueries int
 	// changes is how many changes of a record are measured in each round.
@@ -23,6 +23,9 @@ type extent struct {
 	// order, and changeSpan is how long records change there.
 	guests     []int
 	changeSpan time.Duration
+	// openConnections is how many TCP connections guests of one network leave open, which may have
+	// half of all 1,024.
+	openConnections int
 	// datapathFlows are the sizes of the switch's datapath.
 	datapathFlows []int
 	// leaseSpan is how long the switch is watched with each of them.
@@ -40,9 +43,10 @@ type extent struct {
 // full is what `make bench` measures. Its largest database is that of a large cloud,
 // and its leaseSpan has some twenty beats of a lease of 3 s.
 var full = extent{
-	rounds: 5, length: 4 * time.Second, connections: 3000, victimQueries: 1000, changes: 20,
+	rounds: 5, length: 4 * time.Second, tcpConnections: 3000, victimQueries: 1000, changes: 20,
 	guests: []int{20, 1000}, changeSpan: 5 * time.Second,
-	datapathFlows: []int{1000, 10000, 100000}, leaseSpan: 20 * time.Second,
+	openConnections: 500,
+	datapathFlows:   []int{1000, 10000, 100000}, leaseSpan: 20 * time.Second,
 	sizes: []size{{20, 100, 1000}, {100, 100, 1000}, {1000, 100, 1000}}, benchTime: "0.5s",
 	outsideNames: 1000, settling: time.Second,
 }
@@ -50,9 +54,10 @@ var full = extent{
 // smallest runs each line of the suites once. Its figures mean nothing: it tells that
 // the benchmarks still fit what they measure.
 var smallest = extent{
-	rounds: 1, length: 200 * time.Millisecond, passes: 1, connections: 50, victimQueries: 20, changes: 2,
+	rounds: 1, length: 200 * time.Millisecond, passes: 1, tcpConnections: 50, victimQueries: 20, changes: 2,
 	guests: []int{2, 3}, changeSpan: 200 * time.Millisecond,
-	datapathFlows: []int{100}, leaseSpan: time.Second,
+	openConnections: 3,
+	datapathFlows:   []int{100}, leaseSpan: time.Second,
 	sizes: []size{{20, 20, 120}, {21, 20, 120}}, benchTime: "1x",
 	outsideNames: 100, settling: 100 * time.Millisecond,
 }

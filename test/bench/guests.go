@@ -22,9 +22,9 @@ const (
 	otherNetwork = "other"
 )
 
-// guestChanges measures what changed records cost puntdns on a node with few guests and on
-// one with many: records of a network that many of them are in, and of one that a single
-// guest of the node is in.
+// guestChanges measures the memory of puntdns on a node with few guests and on one with many, and
+// what changed records cost there: records of a network that many of them are in, and of one that
+// a single guest of the node is in.
 func (b *bench) guestChanges() {
 	l := lab.New(b.t, lab.Options{Nodes: len(b.guests)})
 	l.AddSwitch(otherNetwork)
@@ -47,6 +47,7 @@ func (b *bench) guestChanges() {
 			name := guestsName(guests)
 			start := func() *lab.Process { return b.serveGuests(l, l.Nodes[i], guests) }
 			b.with(peer{name: name, start: start}, func(p *lab.Process) {
+				b.report.table(tGuestsRSS).put(name, b.memory(p.Pid, "VmRSS"))
 				for _, changed := range []struct {
 					table string
 					row   any

@@ -37,6 +37,7 @@ var suites = []struct {
 	{"flood", (*bench).flood},
 	{"change", (*bench).change},
 	{"guests", (*bench).guestChanges},
+	{"connections", (*bench).connections},
 	{"lease", (*bench).lease},
 	{"scale", (*bench).scale},
 	{"watch", (*bench).watch},
@@ -63,7 +64,7 @@ func main() {
 	flag.StringVar(&b.coredns, "coredns", "bin/coredns", "`path` of a stock CoreDNS")
 	flag.StringVar(&b.earlier, "before", "", "`path` of another version of puntdns, to be measured beside it in the suite before")
 	flag.StringVar(&out, "out", "docs", "`folder` for benchmarks.md and its pictures")
-	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, tcp, forward, flood, change, guests, lease, scale, watch, before")
+	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, tcp, forward, flood, change, guests, connections, lease, scale, watch, before")
 	flag.IntVar(&b.rounds, "rounds", full.rounds, "how often each is measured; the medians count")
 	flag.DurationVar(&b.length, "length", full.length, "how long each measurement takes")
 	flag.Parse()

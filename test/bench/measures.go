@@ -50,6 +50,8 @@ const (
 	tChange       = "a commit in Northbound is in the answers, ms"
 	tChangesOwn   = "200 records a second change in the guests' network, ms of processor time a second"
 	tChangesOther = "200 records a second change in another network, ms of processor time a second"
+	tGuestsRSS    = "resident memory with so many guests on the node, MB"
+	tConnections  = "resident memory with TCP connections that are open, MB"
 	tBeat         = "the switch: a beat of the lease, ms of processor time"
 	tIdle         = "the switch: by itself, ms of processor time a second"
 	tSync         = "first sync, s"

@@ -135,7 +135,8 @@ func (r *report) judge(b bar) (ratio float64, kept, ok bool) {
 // write puts the table and the pictures into a folder.
 func (r *report) write(dir string, b *bench) error {
 	var s strings.Builder
-	fmt.Fprintf(&s, "# Benchmarks\n\nWritten by `make bench`. %s; it took %s.\n\n", machine(b), r.took.Round(time.Second))
+	fmt.Fprintf(&s, "# Benchmarks\n\nWritten by `make bench`, which measured %s. %s; it took %s.\n\n",
+		firstLine(b, b.puntdns, "-version"), machine(b), r.took.Round(time.Second))
 	fmt.Fprintf(&s, `All peers run on one lab in turn, A B C D A B C D, and the medians of %d rounds count (a range of one value is a single measurement); what varies between runs of a shared machine is the figures, less so the ratios.
 
 - **ceiling**: a program that turns each punted query round as it is: what the switch, the connection and the codec allow.
@@ -209,16 +210,19 @@ func figure(v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
+// firstLine returns the first line that a command prints.
+func firstLine(b *bench, argv ...string) string {
+	out, err := exec.Command(argv[0], argv[1:]...).Output()
+	if err != nil {
+		b.t.Fatalf("%v: %v", argv, err)
+	}
+	line, _, _ := strings.Cut(string(out), "\n")
+	return line
+}
+
 // machine describes what it ran on.
 func machine(b *bench) string {
-	version := func(argv ...string) string {
-		out, err := exec.Command(argv[0], argv[1:]...).Output()
-		if err != nil {
-			b.t.Fatalf("%v: %v", argv, err)
-		}
-		line, _, _ := strings.Cut(string(out), "\n")
-		return line
-	}
+	version := func(argv ...string) string { return firstLine(b, argv...) }
 	cpu := "unknown processor"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(text)) {

@@ -63,7 +63,7 @@ func (b *bench) newConnections(n *network, p peer) rate {
 	if _, err := p.asker.Exec(ctx, "sysctl", "-qw", "net.ipv4.ip_local_port_range=1024 65535"); err != nil {
 		b.t.Fatalf("%v", err)
 	}
-	out, err := p.asker.Exec(ctx, self, "connect", net.JoinHostPort(hostPort(p.server)), n.names[0], strconv.Itoa(32), strconv.Itoa(b.connections))
+	out, err := p.asker.Exec(ctx, self, "connect", net.JoinHostPort(hostPort(p.server)), n.names[0], strconv.Itoa(32), strconv.Itoa(b.tcpConnections))
 	if err != nil {
 		b.t.Fatalf("%v", err)
 	}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pages_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/puntdns/puntdns/test/pages"
+)
+
+// What a page has is found wherever it stands: in lists, tables and below other marks.
+func TestParse(t *testing.T) {
+	const page = "# A *page*: `one`, & more\n\n" +
+		"A [link](other.md#there) and `code`\n over ``two ` lines``.\n\n" +
+		"1. In a list:\n\n   ```sh\n   ls \\\n     -l\n   ```\n\n   ```txt\n   total 0\n   ```\n" +
+		"2. More.\n\n" +
+		"~~~ corefile\n. {\n}\n~~~\n\n" +
+		"## Again\n\n## Again\n\n" +
+		"| a | b |\n|---|---|\n| `x \\| y` | [z](#again-1) ![p](p.svg) |\n\n" +
+		"```\nplain\n```\n\nBetween.\n\n```txt\nalone\n```\n"
+	got := pages.Parse("a.md", []byte(page))
+	want := &pages.Page{
+		Path:    "a.md",
+		Anchors: map[string]bool{"a-page-one--more": true, "again": true, "again-1": true},
+		Links:   []pages.Link{{Line: 3, To: "other.md#there"}, {Line: 29, To: "#again-1"}, {Line: 29, To: "p.svg"}},
+		Blocks: []pages.Block{
+			{Line: 9, Language: "sh", Heading: "A page: one, & more", Text: "ls \\\n  -l\n", Prints: "total 0\n"},
+			{Line: 14, Language: "txt", Heading: "A page: one, & more", Text: "total 0\n"},
+			{Line: 19, Language: "corefile", Heading: "A page: one, & more", Text: ". {\n}\n"},
+			{Line: 32, Heading: "Again", Text: "plain\n"},
+			{Line: 38, Language: "txt", Heading: "Again", Text: "alone\n"},
+		},
+		Code: []pages.Code{{Line: 1, Text: "one"}, {Line: 3, Text: "code"}, {Line: 3, Text: "two ` lines"}, {Line: 29, Text: "x | y"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if first := got.Blocks[0].First(); first != `ls \` {
+		t.Errorf("the first line is %q", first)
+	}
+}
+
+// The pages of this project are all found.
+func TestRead(t *testing.T) {
+	all, err := pages.Read("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, p := range all {
+		paths = append(paths, p.Path)
+	}
+	list := strings.Join(paths, " ")
+	for _, path := range []string{"README.md", "docs/design.md", "ofpunt/README.md", "plugin/ovnhosts/README.md"} {
+		if !strings.Contains(" "+list+" ", " "+path+" ") {
+			t.Errorf("no %s among %s", path, list)
+		}
+	}
+}
