@@ -113,9 +113,10 @@ deb rpm: release-files
 reproducible:
 	GO='$(GO)' ./deploy/package/reproducible.sh '$(ARCHES)'
 
-# Installed, upgraded under load, removed and purged on Debian 12 and 13 with systemd, in containers.
+# Installed, upgraded under load, removed and purged on Debian 12 and 13 with systemd, in containers;
+# and as docs/ovn.md and docs/upgrade.md have it, command by command.
 packages-test: lab-deps
-	$(GO) test -tags packages -count 1 -timeout 30m -v -run '^TestPackage$$' ./deploy $(PACKAGESFLAGS)
+	$(GO) test -tags packages -count 1 -timeout 30m -v -run '^(TestPackage|TestNewUser|TestFromHand)$$' ./deploy $(PACKAGESFLAGS)
 
 # Container images from scratch, for each of ARCHES: that of this machine has the name IMAGE, others
 # have -ARCH behind it. DOCKER=podman builds them too.

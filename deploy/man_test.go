@@ -55,9 +55,9 @@ func manual(t *testing.T) string {
 	return folder
 }
 
-// pages are the manual pages that there have to be, as man8/puntdns.8: those of the programs, of
+// manualPages are the manual pages that there have to be, as man8/puntdns.8: those of the programs, of
 // each command of puntctl, and of each plugin of this project.
-func pages(t *testing.T) []string {
+func manualPages(t *testing.T) []string {
 	t.Helper()
 	all := []string{"man8/puntdns.8", "man1/puntctl.1", "man7/puntdns-ofpunt.7"}
 	for _, command := range puntctl.New("").Commands() {
@@ -80,7 +80,7 @@ func pages(t *testing.T) []string {
 // warning, and no page refers to one of ours that there is not.
 func TestManualPages(t *testing.T) {
 	man, lexgrog := need(t, "man"), need(t, "lexgrog")
-	folder, want := manual(t), pages(t)
+	folder, want := manual(t), manualPages(t)
 	var got []string
 	err := filepath.WalkDir(filepath.Join(folder, "man"), func(path string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {

@@ -26,17 +26,24 @@ func TestPackage(t *testing.T) {
 	}
 	for _, suite := range []string{"bookworm", "trixie"} {
 		t.Run(suite, func(t *testing.T) {
-			c := newChassis(t, func(t *testing.T, docker string) string { return releaseImage(t, docker, suite) })
+			c := newChassis(t, packageImage(suite))
 			testPackage(t, c, debs)
 		})
 	}
 }
 
-// releaseImage returns the image of a release of Debian, of a root folder that test/root.sh keeps.
-func releaseImage(t *testing.T, docker, suite string) string {
+// packageImage makes the image of an OVN chassis on a release of Debian.
+func packageImage(suite string) func(t *testing.T, docker string) string {
+	return func(t *testing.T, docker string) string {
+		return releaseImage(t, docker, suite, "package", strings.Split(packages+",acl,ca-certificates,dnsperf", ",")...)
+	}
+}
+
+// releaseImage returns the image of a release of Debian with packages, of a root folder that
+// test/root.sh keeps by that name.
+func releaseImage(t *testing.T, docker, suite, name string, packages ...string) string {
 	t.Helper()
-	args := append([]string{suite, "package"}, strings.Split(packages+",acl,dnsperf", ",")...)
-	out, err := exec.Command("../test/root.sh", args...).Output()
+	out, err := exec.Command("../test/root.sh", append([]string{suite, name}, packages...)...).Output()
 	if err != nil {
 		t.Fatalf("root.sh: %v", err)
 	}
@@ -45,7 +52,7 @@ func releaseImage(t *testing.T, docker, suite string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := fmt.Sprintf("puntdns-test-package-%s:%.12x", suite, sha256.Sum256(recipe))
+	image := fmt.Sprintf("puntdns-test-%s-%s:%.12x", name, suite, sha256.Sum256(recipe))
 	if exec.Command(docker, "image", "inspect", image).Run() != nil {
 		importRoot(t, docker, root, image)
 	}

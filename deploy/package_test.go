@@ -87,7 +87,7 @@ var everywhere = []string{
 func checkFiles(t *testing.T, got []string, more ...string) {
 	t.Helper()
 	want := append(slices.Clone(everywhere), more...)
-	for _, page := range pages(t) {
+	for _, page := range manualPages(t) {
 		want = append(want, "-rw-r--r-- /usr/share/man/"+page+".gz")
 	}
 	slices.Sort(want)

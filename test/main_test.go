@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/puntdns/puntdns/internal/puntctl"
 	"github.com/puntdns/puntdns/test/lab"
 )
 
@@ -42,6 +43,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asGoClient) != "" {
 		goClient(os.Args[1:])
 		return
+	}
+	// By this name it is the program, for shells.
+	if filepath.Base(os.Args[0]) == "puntctl" {
+		os.Exit(puntctl.Run("test", os.Args[1:], os.Stdout, os.Stderr))
 	}
 	code, err := run(m)
 	if err != nil {

@@ -60,3 +60,30 @@ func TestRead(t *testing.T) {
 		}
 	}
 }
+
+// What commands print is compared but for the gaps.
+func TestPrinted(t *testing.T) {
+	for _, tt := range []struct {
+		name, page, output string
+		same               bool
+	}{
+		{"equal", "a\nb\n", "a\nb\n", true},
+		{"another line", "a\nb\n", "a\nc\n", false},
+		{"a line more", "a\n", "a\nb\n", false},
+		{"a line less", "a\nb\n", "a\n", false},
+		{"signs of expressions", "a.*(\n", "a.*(\n", true},
+		{"signs that are none", "a.b\n", "acb\n", false},
+		{"a gap in a line", "from … to b\n", "from a to b\n", true},
+		{"a gap in a line, and another line", "from … to b\n", "from a\n to b\n", false},
+		{"lines left out", "a\n…\nd\n", "a\nb\nc\nd\n", true},
+		{"no lines left out", "a\n…\nd\n", "a\nd\n", true},
+		{"the end left out", "a\n…\n", "a\nb\n", true},
+		{"the wrong end", "a\n…\nd\n", "a\nb\n", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := pages.Printed(tt.page, tt.output); (err == nil) != tt.same {
+				t.Errorf("%q, %q: %v", tt.page, tt.output, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build packages
+
+package deploy
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/puntdns/puntdns/test/pages"
+)
+
+// upstreamOfPages answers in the place of the resolvers that the pages name, which a container without a
+// network can't ask.
+const upstreamOfPages = `. {
+    bind 9.9.9.9 149.112.112.112
+    template IN A {
+        answer "{{ .Name }} 60 IN A 192.0.2.5"
+    }
+}
+`
+
+// readPage returns a page of the documentation.
+func readPage(t *testing.T, path string) *pages.Page {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join("..", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages.Parse(path, source)
+}
+
+// commands returns the blocks of commands of a page below some headings, or all of them.
+func commands(page *pages.Page, headings ...string) (blocks []pages.Block) {
+	for _, b := range page.Blocks {
+		if b.Language == "sh" && (len(headings) == 0 || strings.Contains("\n"+strings.Join(headings, "\n")+"\n", "\n"+b.Heading+"\n")) {
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks
+}
+
+// follow runs blocks in one shell, as somebody does who pastes them one after the other, and compares
+// what each prints with the page.
+func (c *chassis) follow(page *pages.Page, blocks []pages.Block) {
+	c.t.Helper()
+	if len(blocks) == 0 {
+		c.t.Fatalf("%s has no such commands", page.Path)
+	}
+	const end = "---- the end of block "
+	script := "exec 2>/tmp/errors\n"
+	for i, b := range blocks {
+		script += fmt.Sprintf("echo '%s:%d' >>/tmp/errors\n%s\necho '%s%d'\n", page.Path, b.Line, b.Text, end, i)
+	}
+	out, err := c.try(script)
+	for i, b := range blocks {
+		said, rest, whole := strings.Cut(out, fmt.Sprintf("%s%d", end, i))
+		if !whole {
+			errors, _ := c.try("cat /tmp/errors") // for a message only
+			c.t.Fatalf("%s:%d: %v\n%s\n%s\n%s", page.Path, b.Line, err, said, errors, c.journal())
+		}
+		out = strings.TrimPrefix(rest, "\n")
+		if b.Prints == "" {
+			continue
+		}
+		if err := pages.Printed(b.Prints, said); err != nil {
+			c.t.Errorf("%s:%d: %v", page.Path, b.Line, err)
+		}
+	}
+}
+
+// offline has apt-get update do nothing: what the pages install is in the image already.
+func (c *chassis) offline() {
+	c.t.Helper()
+	c.sh(`
+		printf '#!/bin/sh\n[ "$1" = update ] || exec /usr/bin/apt-get "$@"\n' >/usr/local/bin/apt-get
+		chmod 755 /usr/local/bin/apt-get`)
+}
+
+// TestNewUser follows docs/ovn.md from a Debian with no more than the packages that the page installs
+// to a guest that resolves, then the upgrade of docs/upgrade.md, and takes it all away again.
+func TestNewUser(t *testing.T) {
+	page := readPage(t, "docs/ovn.md")
+	install := regexp.MustCompile(`(?m)^apt-get install -y (.*)$`).FindStringSubmatch(commands(page)[0].Text)
+	if install == nil {
+		t.Fatal("docs/ovn.md does not begin with an installation")
+	}
+	// What the container takes, and what the package of puntdns asks for.
+	more := append(strings.Fields(install[1]), "systemd", "systemd-sysv", "dbus", "iproute2", "procps", "acl", "ca-certificates")
+	binaries := build(t, "1.2.3", "1.2.4")
+	debs := []string{makePackage(t, "deb", "1.2.3", binaries[0].binaries(t)), makePackage(t, "deb", "1.2.4", binaries[1].binaries(t))}
+	for _, suite := range []string{"bookworm", "trixie"} {
+		t.Run(suite, func(t *testing.T) {
+			c := &chassis{bootContainer(t, func(t *testing.T, docker string) string {
+				return releaseImage(t, docker, suite, "newuser", more...)
+			}), new(int)}
+			// The units count as started before their databases are there. A container has no module of
+			// the kernel's, and no network.
+			c.eventually("ovn-nbctl init && ovn-sbctl init", "")
+			c.sh("rm -f /usr/sbin/policy-rc.d; ovs-vsctl set Open_vSwitch . external_ids:ovn-bridge-datapath-type=netdev")
+			binaries[0].copyTo(c)
+			c.offline()
+			c.sh("cat >upstream <<'EOF'\n" + upstreamOfPages + "EOF\n" + `
+				ip address add 9.9.9.9/32 dev lo; ip address add 149.112.112.112/32 dev lo
+				systemd-run --quiet --unit upstream /src/bin/puntdns -conf /src/upstream`)
+			deb := func(of int) {
+				c.sh("rm -f puntdns_*.deb")
+				c.copy(debs[of], fmt.Sprintf("puntdns_1.2.%d_%s.deb", 3+of, runtime.GOARCH))
+			}
+			deb(0)
+			c.follow(page, commands(page, "1. OVN and a guest", "2. puntdns", "3. Names", "Your own networks"))
+			for path, heading := range map[string]string{"README.md": "Deploy it", "docs/openstack.md": "From nothing to a guest that resolves"} {
+				other := readPage(t, path)
+				for _, b := range commands(other, heading) {
+					if strings.HasPrefix(b.Text, "puntdns ") {
+						c.sh("systemctl disable --now puntdns") // as before the first start
+						c.follow(other, []pages.Block{b})
+					}
+				}
+			}
+			deb(1)
+			upgrade := readPage(t, "docs/upgrade.md")
+			c.follow(upgrade, commands(upgrade, "Upgrade"))
+			if got := c.sh("puntdns -version"); !strings.HasPrefix(got, "puntdns-1.2.4 ") {
+				t.Errorf("after the upgrade: %s", got)
+			}
+			if got := c.sh("ip netns exec vm1 dig +short db.cloud.internal; man -w puntdns 2>/dev/null || ls /usr/share/man/man7/puntdns-ovnhosts.7.gz"); !strings.HasPrefix(got, "10.0.0.21") {
+				t.Errorf("after the upgrade: %s", got)
+			}
+			c.follow(page, commands(page, "Take it away again"))
+			if got := c.flows(); got != "0" {
+				t.Errorf("%s flows at the end", got)
+			}
+			if got := c.sh("ls -d /etc/puntdns /usr/bin/puntdns /etc/netns/vm1 2>/dev/null || true; ovn-nbctl ls-list; ovn-nbctl lr-list"); got != "" {
+				t.Errorf("left at the end: %s", got)
+			}
+		})
+	}
+}
+
+// TestFromHand installs puntdns by hand and then the package, as docs/upgrade.md has it, while a guest
+// asks.
+func TestFromHand(t *testing.T) {
+	binaries := build(t, "1.2.3", "1.2.4")
+	c := newChassis(t, packageImage("bookworm"))
+	c.sh("rm -f /usr/sbin/policy-rc.d")
+	for _, name := range []string{"puntdns.service", "puntdns.sysusers", "puntdns.tmpfiles", "puntdns-sockets.conf"} {
+		c.copy(name, "deploy/"+name)
+	}
+	binaries[0].copyTo(c)
+	c.copy("../Corefile.example", "Corefile.example")
+	c.sh("mkdir -p /etc/sysusers.d; cat >>Corefile.example <<'EOF'\n" + elsewhere + "\nEOF")
+	c.sh(steps(t, "puntdns on an OVN chassis."))
+	c.served()
+	c.copy(makePackage(t, "deb", "1.2.4", binaries[1].binaries(t)), "puntdns_1.2.4_"+runtime.GOARCH+".deb")
+	page := readPage(t, "docs/upgrade.md")
+	lost := c.load(func() { c.follow(page, commands(page, "From an installation by hand")) })
+	if lost > handOverLoss {
+		t.Errorf("%d queries lost, expected at most %d", lost, handOverLoss)
+	}
+	c.served()
+	if got := c.sh("readlink /proc/$(systemctl show --value --property MainPID puntdns)/exe; systemctl show --value --property FragmentPath puntdns; systemctl is-enabled puntdns"); got !=
+		"/usr/bin/puntdns\n/usr/lib/systemd/system/puntdns.service\nenabled" && got != "/usr/bin/puntdns\n/lib/systemd/system/puntdns.service\nenabled" {
+		t.Errorf("after the installation of the package: %s", got)
+	}
+	c.reboot()
+	c.plug()
+	c.served()
+}
