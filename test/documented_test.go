@@ -5,6 +5,7 @@ package test
 import (
 	"crypto/x509"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/puntdns/puntdns/test/lab"
@@ -53,13 +54,19 @@ func TestDocumentedCorefilesStart(t *testing.T) {
 	}
 }
 
-// starts starts a Corefile and ends it.
+// starts starts a Corefile, and ends it when it has read the local database, if it has a bridge.
 func (in *installation) starts(t *testing.T, name, corefile string) {
 	t.Helper()
 	in.write("Corefile", corefile)
 	p := in.Node.Start(name, []string{"GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=100"}, in.program, "-conf", "/etc/puntdns/Corefile")
-	if err := p.WaitLog(within(t, wait), started); err != nil {
-		t.Fatalf("%v\n%s\n%s", err, p.Log(), corefile)
+	lines := []string{started}
+	if strings.Contains(corefile, "ofpunt ") {
+		lines = append(lines, `Open_vSwitch database \S+ is read`)
+	}
+	for _, line := range lines {
+		if err := p.WaitLog(within(t, wait), line); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, p.Log(), corefile)
+		}
 	}
 	if err := p.Stop(); err != nil {
 		t.Errorf("at the end: %v\n%s", err, p.Log())

@@ -819,7 +819,7 @@ func TestNeutronPortNumber(t *testing.T) {
 	s.endWell()
 }
 
-// The options of Neutron's DNS forwarder, as the README translates them.
+// The options of Neutron's DNS forwarder, as docs/openstack.md translates them.
 func TestNeutronOptions(t *testing.T) {
 	t.Parallel()
 	n := newAgentBridge(t)
