@@ -104,6 +104,8 @@ type bridge struct {
 	current atomic.Pointer[server]
 	// readiness is ready while the connection is up and the flows are in place.
 	readiness readiness
+	// successor is the process that has taken the flows over, if there is one.
+	successor successor
 	// draining is set once the flows are to be withdrawn and no further query is wanted.
 	draining atomic.Bool
 	// placed counts the sessions that have had their flows in place.
@@ -205,8 +207,10 @@ func notify(c chan struct{}) {
 }
 
 // withdrawFlows removes the flows from the switch, so that no further query comes. It waits
-// until they are gone, or ctx ends.
-func (b *bridge) withdrawFlows(ctx context.Context) {
+// until they are gone, for as long as a query may take at most.
+func (b *bridge) withdrawFlows() {
+	ctx, cancel := context.WithTimeout(context.Background(), punt.DrainTimeout)
+	defer cancel()
 	b.draining.Store(true)
 	gone := make(chan struct{})
 	select {

@@ -296,19 +296,21 @@ func (in *instance) stop() error {
 }
 
 // shutDown drains and closes this instance's servers, and the bridges that successor has no
-// server for; nil has none. The flows of a bridge go first, so that no query comes, then the
-// queries in the chains get their answers, and then the connection ends.
+// server for; nil has none. The flows of a bridge go first, so that no query comes, or, where another
+// process has them, not for much longer. Then the queries in the chains get their answers, and then
+// the connection ends.
 func (in *instance) shutDown(successor *instance) {
 	var wg sync.WaitGroup
 	for _, s := range in.servers {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), punt.DrainTimeout)
-			defer cancel()
 			last := successor == nil || !successor.has(s.options.Bridge)
 			b := bridges.get(s.options.Bridge)
 			if b != nil && last {
-				b.withdrawFlows(ctx)
+				b.withdrawFlows()
+				b.answerLastPunts()
 			}
+			ctx, cancel := context.WithTimeout(context.Background(), punt.DrainTimeout)
+			defer cancel()
 			s.drain(ctx)
 			if last {
 				if b != nil {

@@ -5,6 +5,7 @@ package ofpunt
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -16,6 +17,7 @@ import (
 type reporter struct {
 	name      string // of the bridge
 	readiness *readiness
+	successor *successor
 	// placed counts the connections that have had their flows in place.
 	placed *atomic.Int64
 	// rateDropped takes note of packets of guests that the switch has dropped by rate.
@@ -50,12 +52,18 @@ func (r *reporter) report(c flows.Report) {
 		r.readiness.set("")
 	case flows.PuntMissing:
 		r.readiness.set("the punt is not installed in the switch")
+	case flows.Withdrawn:
+		if c.Replaced {
+			r.successor.seen(time.Now())
+		}
 	case flows.Yielded:
+		r.successor.seen(time.Now())
 		r.readiness.set("a process that was started later has taken over")
 		if !c.Still {
 			r.infof("another process has taken over")
 		}
 	case flows.TookOver:
+		r.successor.gone()
 		r.infof("the process that had taken over is gone, taking back")
 	case flows.Lost:
 		r.warningf("%d flows were removed or changed by somebody else", c.Flows)

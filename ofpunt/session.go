@@ -45,7 +45,7 @@ func newSession(b *bridge, conn *openflow.Conn, controllerID uint16) (*session, 
 	s := &session{
 		bridge: b, tally: b.tally, conn: conn, since: time.Now(),
 		desired:      desired{controllerID: controllerID},
-		reporter:     reporter{name: b.name, readiness: &b.readiness, placed: &b.placed, rateDropped: b.rateDropped, unmetered: &b.unmetered},
+		reporter:     reporter{name: b.name, readiness: &b.readiness, successor: &b.successor, placed: &b.placed, rateDropped: b.rateDropped, unmetered: &b.unmetered},
 		loggedErrors: map[string]bool{},
 	}
 	s.flows = flows.NewReconciler(conn, &b.flows, s.reporter.report)

@@ -49,9 +49,6 @@ type (
 // retrySoon wants a retry after a while, a longer one each time in a row.
 type retrySoon struct{}
 
-// withdrawn says that the switch has confirmed that the flows are gone.
-type withdrawn struct{}
-
 // fail ends the connection: it can't be used to install the flows.
 type fail struct{ Err error }
 
@@ -65,7 +62,6 @@ func (readMeterStats) command() {}
 func (sendProbe) command()      {}
 func (renew) command()          {}
 func (retrySoon) command()      {}
-func (withdrawn) command()      {}
 func (fail) command()           {}
 
 func (monitor) request()        {}

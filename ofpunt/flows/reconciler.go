@@ -203,7 +203,6 @@ func (rec *Reconciler) step(events []Event) (r request, retry bool, err error) {
 				} else {
 					rec.report(Renewed{})
 				}
-			case withdrawn:
 			default:
 				rec.report(c)
 			}

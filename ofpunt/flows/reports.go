@@ -32,6 +32,9 @@ type (
 	// connection before. TookOver: that process is gone, and this one owns them again.
 	Yielded  struct{ Still bool }
 	TookOver struct{}
+	// Withdrawn: the switch has confirmed that the flows are gone. Replaced is set if another
+	// process has taken over before that.
+	Withdrawn struct{ Replaced bool }
 	// Lost: somebody else has removed or changed flows of this process.
 	Lost struct{ Flows int }
 	// PuntExpired: its hard timeout has passed without a renewal. PuntRestored: it is
@@ -67,6 +70,7 @@ func (Serving) command()        {}
 func (PuntMissing) command()    {}
 func (Yielded) command()        {}
 func (TookOver) command()       {}
+func (Withdrawn) command()      {}
 func (Lost) command()           {}
 func (PuntExpired) command()    {}
 func (PuntRestored) command()   {}

@@ -42,6 +42,6 @@ func (m *machine) withdraw() request {
 		return barrier{}
 	}
 	m.ended = true
-	m.do(withdrawn{})
+	m.do(Withdrawn{Replaced: replaced})
 	return nil
 }

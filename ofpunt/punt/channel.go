@@ -42,9 +42,13 @@ func (c *Channel) PacketIn(in *openflow.PacketIn, message []byte) {
 		c.intake.bridge.Tally.PacketIn(metric.Dropped, metric.ReasonForeign)
 		return
 	}
-	switch kind := frame.KindOf(in.Data); {
-	case kind == frame.KindProbe && in.InPort == openflow.PortController:
+	kind := frame.KindOf(in.Data)
+	if kind == frame.KindProbe && in.InPort == openflow.PortController {
 		c.probe(in)
+		return
+	}
+	c.intake.arrived.Add(1)
+	switch {
 	case kind == frame.KindARP, kind == frame.KindICMPv6:
 		c.neighbor(in, message)
 	case kind == frame.KindTCP:

@@ -53,6 +53,8 @@ type Intake struct {
 	server atomic.Pointer[Server]
 	// counts are of the queries in flight of all servers.
 	counts *counts
+	// arrived counts the packet-ins of our punts, but for the probes of the lease.
+	arrived atomic.Uint64
 
 	ctx    context.Context // of all goroutines but the workers
 	cancel context.CancelFunc
@@ -83,6 +85,9 @@ func newIntake(b Bridge, stack *tcp.Stack) *Intake {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Intake{bridge: b, workers: newWorkers(), tcp: stack, counts: newCounts(), ctx: ctx, cancel: cancel}
 }
+
+// Arrived returns how many packets have been punted to this process so far, probes apart.
+func (in *Intake) Arrived() uint64 { return in.arrived.Load() }
 
 // Use makes s the current server. Queries that are in flight stay with theirs.
 func (in *Intake) Use(s *Server) {
