@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -150,7 +148,7 @@ func TestControl(t *testing.T) {
 		{"guests", controlGuests},
 		{"names", controlNames},
 		{"who may ask", controlWhoMayAsk},
-		{"many connections", controlManyConnections},
+		{"clients beside a load", controlBesideLoad},
 		{"an interface that is not served", controlUnserved},
 		{"doctor", controlDoctor},
 		{"a database that is away", controlDatabase},
@@ -320,56 +318,6 @@ func controlWhoMayAsk(t *testing.T, c *controlled) {
 		t.Fatal(err)
 	}
 	c.eventually()
-}
-
-// 1,000 connections, of which some send garbage and none reads, take no answer from a guest.
-func controlManyConnections(t *testing.T, c *controlled) {
-	stop, done := make(chan struct{}), make(chan error, 1)
-	var asked int
-	go func() {
-		for ; ; asked++ {
-			select {
-			case <-stop:
-				done <- nil
-				return
-			default:
-			}
-			if r, err := exchange(within(t, wait), c.red, resolver4, "db.internal.", dns.TypeA); err != nil || inShort(r) != "NOERROR 10.0.1.101" {
-				done <- fmt.Errorf("%v, %w", r, err)
-				return
-			}
-		}
-	}()
-	var open []net.Conn
-	refused := 0
-	for i := range 1000 {
-		conn, err := net.Dial("unix", c.socket)
-		if err != nil {
-			refused++ // its queue is full for a moment
-			continue
-		}
-		open = append(open, conn)
-		_, _ = io.WriteString(conn, []string{"", "\x00\xff\r\n\r\n", "GET " + api.PathGuests + " HTTP/1.1\r\nHost: x\r\n\r\n"}[i%3])
-	}
-	for _, conn := range open {
-		conn.Close()
-	}
-	// Until those are dealt with, an operator is turned away like them.
-	c.Eventually("an operator is answered", func() error {
-		if _, errs, status := c.operator.run("status"); status != 0 {
-			return fmt.Errorf("exit status %d, %s", status, errs)
-		}
-		return nil
-	})
-	c.eventually()
-	close(stop)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if asked == 0 {
-		t.Error("no query meanwhile")
-	}
-	t.Logf("%d connections open at once, %d refused by the kernel, %d queries answered meanwhile", len(open), refused, asked)
 }
 
 func controlUnserved(t *testing.T, c *controlled) {

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+)
+
+// One process after the other takes over and the one before ends at once, under load. Each query
+// is answered, though each is asked once.
+func TestHandOverUnderLoad(t *testing.T) {
+	t.Parallel()
+	n := newSurvivor(t)
+	s := launch(t, n.l, n.l.Node, "p0", n.corefile("", "", 9153, 8181))
+	s.ready(200)
+	load := asksSteadily(t, n.vm, "NOERROR 10.0.0.21")
+	for i := range 3 {
+		load.more(n.l, 50)
+		next := launch(t, n.l, n.l.Node, fmt.Sprintf("p%d", i+1), n.corefile("", "", 9154+i, 8182+i))
+		next.metricsAt = fmt.Sprintf("127.0.0.1:%d", 9154+i)
+		next.log("flows are in place")
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+		s = next
+	}
+	load.more(n.l, 50)
+	load.end(n.l)
+}
+
+// The switch may go on punting to the process before the one that has the flows: its datapath is
+// brought up to date some time after a change of the flows. That process answers meanwhile, also
+// when it is to end.
+func TestHandOverBeforeRevalidation(t *testing.T) {
+	t.Parallel()
+	n := newSurvivor(t)
+	first := launch(t, n.l, n.l.Node, "first", n.corefile("", "", 9153, 8181))
+	first.ready(200)
+	load := asksSteadily(t, n.vm, "NOERROR 10.0.0.21")
+	load.more(n.l, 50)
+
+	n.l.Node.AppCtl("ovs-vswitchd", "revalidator/pause")
+	second := launch(t, n.l, n.l.Node, "second", n.corefile("", "", 9154, 8182))
+	second.metricsAt = "127.0.0.1:9154"
+	second.log("flows are in place")
+	if err := first.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	first.log("another process has the flows, waiting until the switch punts nothing to this one")
+	load.more(n.l, 50)
+	select {
+	case <-first.Done():
+		t.Error("the first has ended, and the switch punts to it")
+	default:
+	}
+	n.l.Node.AppCtl("ovs-vswitchd", "revalidator/resume")
+	if err := first.Wait(within(t, wait)); err != nil {
+		t.Error(err)
+	}
+	first.log("[1-9][0-9]+ packets were punted to this process meanwhile")
+	load.more(n.l, 50)
+	load.end(n.l)
+}
