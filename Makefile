@@ -85,22 +85,21 @@ bin/coredns-$(COREDNS):
 	GOBIN=$(CURDIR)/bin CGO_ENABLED=0 $(GO) install github.com/coredns/coredns@$(COREDNS)
 	mv bin/coredns $@
 
-# What packages and images are made of, for each of ARCHES: the programs with a list of what is in
-# them (SBOM), and what is the same for all. The same commit gives the same bytes.
+# What packages and images are made of, for each of ARCHES: the program, which is puntctl too where
+# it is called so, the licences of what is linked and a list of that (SBOM), and what is the same for
+# all. The same commit gives the same bytes.
 ARCHES ?= amd64 arm64
-PROGRAMS := $(notdir $(wildcard cmd/puntdns cmd/puntctl))
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 MD2MAN := github.com/cpuguy83/go-md2man/v2@v2.0.7
 RELEASE ?= bin/release
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 release-files:
-	rm -rf $(RELEASE)/share $(ARCHES:%=$(RELEASE)/%)
-	MD2MAN='$(GO) run $(MD2MAN)' ./deploy/package/man.sh '$(VERSION)' $(RELEASE)/share
+	rm -rf $(RELEASE)/share $(ARCHES:%=$(RELEASE)/%) $(ARCHES:%=$(RELEASE)/licences/%)
+	GO='$(GO)' MD2MAN='$(GO) run $(MD2MAN)' ./deploy/package/man.sh '$(VERSION)' $(RELEASE)/share
 	for arch in $(ARCHES); do \
-		for program in $(PROGRAMS); do \
-			GOARCH=$$arch $(BUILD) -o $(RELEASE)/$$arch/$$program ./cmd/$$program || exit 1; \
-		done; \
-		$(GO) run ./deploy/sbom -version '$(VERSION)' $(RELEASE)/$$arch/* >$(RELEASE)/puntdns_$$arch.cdx.json || exit 1; \
+		GOARCH=$$arch $(BUILD) -o $(RELEASE)/$$arch/puntdns ./cmd/puntdns || exit 1; \
+		$(GO) run ./deploy/licences -out $(RELEASE)/licences/$$arch $(RELEASE)/$$arch/puntdns || exit 1; \
+		$(GO) run ./deploy/sbom -version '$(VERSION)' $(RELEASE)/$$arch/puntdns >$(RELEASE)/puntdns_$$arch.cdx.json || exit 1; \
 	done
 
 # Packages for Debian and its like, and for Fedora and its like, in bin/release.
@@ -116,7 +115,8 @@ reproducible:
 # Installed, upgraded under load, removed and purged on Debian 12 and 13 with systemd, in containers;
 # and as docs/ovn.md and docs/upgrade.md have it, command by command.
 packages-test: lab-deps
-	$(GO) test -tags packages -count 1 -timeout 30m -v -run '^(TestPackage|TestNewUser|TestFromHand)$$' ./deploy $(PACKAGESFLAGS)
+	./test/deps.sh packages
+	$(GO) test -tags packages -count 1 -timeout 30m -v -run '^(TestPackage|TestPackageLintian|TestNewUser|TestFromHand)$$' ./deploy $(PACKAGESFLAGS)
 
 # Container images from scratch, for each of ARCHES: that of this machine has the name IMAGE, others
 # have -ARCH behind it. DOCKER=podman builds them too.
@@ -125,7 +125,9 @@ image: release-files
 	./test/deps.sh image
 	for arch in $(ARCHES); do \
 		if [ $$arch = "$$($(GO) env GOHOSTARCH)" ]; then name='$(IMAGE)'; else name='$(IMAGE)'-$$arch; fi; \
-		./deploy/image.sh $(RELEASE)/$$arch "$$name" '$(VERSION)' $$arch || exit 1; \
+		./deploy/image.sh $(RELEASE) "$$name" '$(VERSION)' $$arch || exit 1; \
+		$(GO) run ./deploy/sbom -version '$(VERSION)' $(RELEASE)/$$arch/puntdns /etc/ssl/certs/ca-certificates.crt \
+			>$(RELEASE)/puntdns-image_$$arch.cdx.json || exit 1; \
 	done
 
 lint: build

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# image.sh FOLDER IMAGE VERSION ARCH puts the static programs of a folder, puntdns and perhaps
-# puntctl, into a container image for that architecture, and prints the image's id. No
-# program of it is run. DOCKER is the program that builds, docker by default; podman does too.
+# image.sh FOLDER IMAGE VERSION ARCH makes a container image for that architecture, and prints the
+# image's id. The folder has the static program, ARCH/puntdns, and what deploy/licences has made of
+# it, licences/ARCH. The program is not run. DOCKER is the program that builds, docker by default;
+# podman does too.
 set -eu
 
 [ $# -eq 4 ] || {
@@ -25,15 +26,15 @@ trap 'exit 1' HUP INT TERM
 umask 022
 root=$context/rootfs
 mkdir -p "$root/etc/puntdns" "$root/etc/ssl/certs"
-install -m 755 "$folder"/* "$root/"
+install -m 755 "$folder/$arch/puntdns" "$root/"
+ln -s puntdns "$root/puntctl"
 install -m 644 "$here/../Corefile.example" "$root/etc/puntdns/Corefile"
 # For `tls` of forward: what this machine trusts.
 install -m 644 /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
-install -m 644 "$here/../LICENSE" "$root/LICENSE"
+mkdir "$root/licenses"
+install -m 644 "$here/../LICENSE" "$folder/licences/$arch/THIRD-PARTY-LICENSES" "$root/licenses/"
+install -m 644 /usr/share/doc/ca-certificates/copyright "$root/licenses/ca-certificates"
 cp "$here/Dockerfile" "$context/"
-# It asks the process by the socket of `control`, so the Corefile needs that line.
-if [ -e "$folder/puntctl" ]; then
-	echo 'HEALTHCHECK CMD ["/puntctl", "status"]' >>"$context/Dockerfile"
-fi
 # The cache of docker's older builder does not tell architectures apart.
-"$docker" build --quiet --no-cache --platform "linux/$arch" --build-arg VERSION="$version" --tag "$image" "$context"
+"$docker" build --quiet --no-cache --platform "linux/$arch" --build-arg VERSION="$version" \
+	--build-arg LICENSES="$(cat "$folder/licences/$arch/SPDX")" --tag "$image" "$context"

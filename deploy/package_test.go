@@ -29,13 +29,19 @@ func goProgram(t *testing.T, variable string) string {
 	return ""
 }
 
-// makePackage makes a package of the programs in a folder, and returns its path.
+// makePackage makes a package of the program in a folder, and returns its path. Its licences are in
+// the folder, or found out.
 func makePackage(t *testing.T, format, version, programs string) string {
 	t.Helper()
 	dir := t.TempDir()
 	script := `
-		mkdir -p "$2/$3"
-		cp "$1"/* "$2/$3/"
+		mkdir -p "$2/$3" "$2/licences"
+		cp "$1/puntdns" "$2/$3/"
+		if [ -e "$1/licences" ]; then
+			cp -R "$1/licences" "$2/licences/$3"
+		else
+			go run ./licences -out "$2/licences/$3" "$1/puntdns"
+		fi
 		cp -R "$6" "$2/share"
 		exec ./package/package.sh "$4" "$3" "$5" "$2"`
 	cmd := exec.Command("sh", "-euc", script, "sh", programs, dir, runtime.GOARCH, format, version, manual(t))
@@ -71,7 +77,6 @@ var everywhere = []string{
 	"-rw-r--r-- /usr/share/doc/puntdns/grafana/node.json",
 	"-rw-r--r-- /usr/share/doc/puntdns/prometheus/puntdns.rules.yaml",
 	"-rw-r--r-- /usr/share/fish/vendor_completions.d/puntctl.fish",
-	"-rwxr-xr-x /usr/bin/puntctl",
 	"-rwxr-xr-x /usr/bin/puntdns",
 	"-rwxr-xr-x /usr/libexec/puntdns/restart",
 	"-rwxr-xr-x /usr/libexec/puntdns/revoke",
@@ -105,12 +110,18 @@ func checkFiles(t *testing.T, got []string, more ...string) {
 	}
 }
 
-// scripts is a folder with programs that stand for the binaries.
-func scripts(t *testing.T) string {
+// script is a folder with a program that stands for the binary, and its licences.
+func script(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"puntctl", "puntdns"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, "licences"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"puntdns": "#!/bin/sh\n", "licences/SPDX": "Apache-2.0 AND MIT\n",
+		"licences/THIRD-PARTY-LICENSES": "all of them\n", "licences/THIRD-PARTY-LICENSES.debian": "those of others\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,7 +131,7 @@ func scripts(t *testing.T) string {
 // TestPackageDeb reads a package for Debian.
 func TestPackageDeb(t *testing.T) {
 	need(t, "dpkg-deb")
-	deb := makePackage(t, "deb", "v1.2.3", scripts(t))
+	deb := makePackage(t, "deb", "v1.2.3", script(t))
 	var files []string
 	for line := range strings.Lines(command(t, "env", "TZ=UTC", "dpkg-deb", "--contents", deb)) {
 		f := strings.Fields(line)
@@ -132,15 +143,15 @@ func TestPackageDeb(t *testing.T) {
 			t.Errorf("%s is of %s", path, at)
 		}
 		// The folders above those of the package come with it.
-		if strings.HasPrefix(mode, "-") || strings.Contains(path, "/puntdns") {
+		if !strings.HasPrefix(mode, "d") || strings.Contains(path, "/puntdns") {
 			files = append(files, mode+" "+path)
 		}
 		if strings.HasPrefix(mode, "d") && mode != "drwxr-xr-x" {
 			t.Errorf("%s is %s", path, mode)
 		}
 	}
-	more := []string{"-rw-r--r-- /usr/share/doc/puntdns/copyright", "-rw-r--r-- /usr/share/doc/puntdns/changelog.gz",
-		"-rw-r--r-- /usr/share/zsh/vendor-completions/_puntctl"}
+	more := []string{"lrwxrwxrwx /usr/bin/puntctl", "-rw-r--r-- /usr/share/doc/puntdns/copyright", "-rw-r--r-- /usr/share/doc/puntdns/changelog.gz",
+		"-rw-r--r-- /usr/share/lintian/overrides/puntdns", "-rw-r--r-- /usr/share/zsh/vendor-completions/_puntctl"}
 	for _, unit := range []string{"ovsdb-server", "ovs-vswitchd", "ovn-ovsdb-server-sb", "ovn-ovsdb-server-nb"} {
 		more = append(more, "-rw-r--r-- /usr/lib/systemd/system/"+unit+".service.d/puntdns.conf")
 	}
@@ -160,6 +171,16 @@ func TestPackageDeb(t *testing.T) {
 			t.Errorf("%s: %q, want %q", field, got, want)
 		}
 	}
+	copyright, err := os.ReadFile(filepath.Join(root, "usr/share/doc/puntdns/copyright"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(copyright, []byte("/usr/share/common-licenses/Apache-2.0.\n")) || !bytes.HasSuffix(copyright, []byte("\nthose of others\n")) {
+		t.Errorf("copyright:\n%s", copyright)
+	}
+	if target, err := os.Readlink(filepath.Join(root, "usr/bin/puntctl")); target != "puntdns" {
+		t.Errorf("puntctl leads to %q, %v", target, err)
+	}
 	unit, err := os.ReadFile(filepath.Join(root, "usr/lib/systemd/system/puntdns.service"))
 	if err != nil {
 		t.Fatal(err)
@@ -173,11 +194,11 @@ func TestPackageDeb(t *testing.T) {
 // TestPackageRPM reads a package for Fedora.
 func TestPackageRPM(t *testing.T) {
 	need(t, "rpm")
-	file := makePackage(t, "rpm", "v1.2.3", scripts(t))
+	file := makePackage(t, "rpm", "v1.2.3", script(t))
 	query := func(format string) string {
 		return command(t, "rpm", "--query", "--package", "--queryformat", format, file)
 	}
-	if got := query("%{NAME} %{VERSION} %{LICENSE} %{BUILDHOST} %{BUILDTIME}"); got != "puntdns 1.2.3 Apache-2.0 localhost 1700000000" {
+	if got := query("%{NAME} %{VERSION} %{LICENSE} %{BUILDHOST} %{BUILDTIME}"); got != "puntdns 1.2.3 Apache-2.0 AND MIT localhost 1700000000" {
 		t.Errorf("its head: %s", got)
 	}
 	var files []string
@@ -188,8 +209,21 @@ func TestPackageRPM(t *testing.T) {
 			t.Errorf("%s belongs to %s and is of %s", f[1], f[2], f[3])
 		}
 	}
-	checkFiles(t, files, "drwxr-xr-x /usr/share/licenses/puntdns", "-rw-r--r-- /usr/share/licenses/puntdns/LICENSE",
+	checkFiles(t, files, "l--------- /usr/bin/puntctl", "drwxr-xr-x /usr/share/licenses/puntdns", "-rw-r--r-- /usr/share/licenses/puntdns/LICENSE",
+		"-rw-r--r-- /usr/share/licenses/puntdns/THIRD-PARTY-LICENSES",
 		"-rw-r--r-- /usr/share/doc/puntdns/puntdns-sockets.conf", "-rw-r--r-- /usr/share/zsh/site-functions/_puntctl")
+	for list, want := range map[string]string{
+		"--licensefiles": "/usr/share/licenses/puntdns/THIRD-PARTY-LICENSES\n", "--docfiles": "/usr/share/man/man8/puntdns.8.gz\n",
+	} {
+		if got := command(t, "rpm", "--query", "--package", list, file); !strings.Contains(got, want) || strings.Contains(got, "/usr/lib") {
+			t.Errorf("%s:\n%s", list, got)
+		}
+	}
+	// Names of Fedora: setfacl is in acl; flock is in util-linux or, on later releases, in another
+	// package.
+	if got := slices.Sorted(strings.FieldsSeq(query("[%{REQUIRES} ]"))); !slices.Equal(got, []string{"/bin/sh", "/usr/bin/flock", "acl", "coreutils", "systemd"}) {
+		t.Errorf("it needs %q", got)
+	}
 	run := command(t, "rpm", "--query", "--package", "--scripts", file)
 	for _, name := range []string{"postinstall scriptlet", "preuninstall scriptlet", "postuninstall scriptlet"} {
 		if !strings.Contains(run, name) {
@@ -223,7 +257,7 @@ func TestPackageVersion(t *testing.T) {
 
 // TestPackageAgain makes each package twice of the same files, and wants the same bytes.
 func TestPackageAgain(t *testing.T) {
-	programs := scripts(t)
+	programs := script(t)
 	for _, format := range []string{"deb", "rpm"} {
 		t.Run(format, func(t *testing.T) {
 			var made [2][]byte

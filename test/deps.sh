@@ -3,10 +3,11 @@
 #
 # Finds or installs what building and testing need, on Debian 12.
 #
-#   deps.sh go       prints the path of a Go that can build this module
-#   deps.sh lab      installs OVN, Open vSwitch and the tools of the tests
-#   deps.sh image    installs what a container image is made of, but no engine
-#   deps.sh machine  installs what an emulated machine is made of and runs by
+#   deps.sh go        prints the path of a Go that can build this module
+#   deps.sh lab       installs OVN, Open vSwitch and the tools of the tests
+#   deps.sh packages  installs what judges packages
+#   deps.sh image     installs what a container image is made of, but no engine
+#   deps.sh machine   installs what an emulated machine is made of and runs by
 #
 # No daemon is started by an installation: the lab runs its own.
 set -eu
@@ -87,10 +88,11 @@ lab_packages() {
 case "${1-}" in
 go) find_go ;;
 lab) lab_packages ;;
+packages) install lintian ;;
 image) install ca-certificates ;;
 machine) install debootstrap e2fsprogs qemu-system-x86 ;;
 *)
-	echo "usage: deps.sh go|lab|image|machine" >&2
+	echo "usage: deps.sh go|lab|packages|image|machine" >&2
 	exit 2
 	;;
 esac

@@ -3,10 +3,12 @@
 package test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -33,9 +35,10 @@ func TestImage(t *testing.T) {
 	labels := runEngine(t, docker, "inspect", "--format",
 		`{{index .Config.Labels "org.opencontainers.image.title"}} {{index .Config.Labels "org.opencontainers.image.version"}} `+
 			`{{index .Config.Labels "org.opencontainers.image.licenses"}} {{index .Config.Labels "org.opencontainers.image.source"}}`, image)
-	if want := "puntdns 1.2.3-test Apache-2.0 https://github.com/puntdns/puntdns"; labels != want {
-		t.Errorf("labels: %q, want %q", labels, want)
+	if want := regexp.MustCompile(`^puntdns 1\.2\.3-test Apache-2\.0 AND .* MPL-2\.0 https://github\.com/puntdns/puntdns$`); !want.MatchString(labels) {
+		t.Errorf("labels: %q, want %s", labels, want)
 	}
+	imageFiles(t, docker, image)
 
 	l := lab.New(t, lab.Options{})
 	l.AddSwitch("red")
@@ -44,17 +47,20 @@ func TestImage(t *testing.T) {
 	vm := l.Node.AddGuest(lab.Guest{Name: "red-vm1", Switch: "red", MAC: "02:00:00:00:00:11",
 		Addrs: lab.Prefixes("10.0.0.11/24", "fd00:10::11/64"), Gateway4: lab.Addr("10.0.0.1"), Gateway6: lab.Addr("fd00:10::1"),
 		PortSecurity: true, Hostname: "vm1"})
-	admit(t, l)
+	southbound := l.Gate("unix:" + filepath.Join(l.Dir, "sbgate.sock"))
+	southbound.Open(l.SB)
+	admit(t, l, southbound.Endpoint)
 
 	// Mounted at the default place.
 	path := l.WriteFile("Corefile", corefile(l, `. {
     ofpunt br-int {
         openflow $MGMT
         ovsdb $OVSDB
+        control unix:/run/puntdns/control.sock
     }
     errors
     ovnhosts {
-        southbound $SB
+        southbound `+southbound.Endpoint+`
     }
 }`))
 	cidfile := filepath.Join(t.TempDir(), "cid")
@@ -65,9 +71,14 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	bare := []string{"--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"}
-	if text := strings.Join(bare, " "); !strings.Contains(string(guide), text) {
-		t.Errorf("the container in docs/operation.md has no %s", text)
+	// Where the control socket is, for the health check.
+	const tmpfs = "/run/puntdns:mode=0750,uid=%[1]s,gid=%[1]s"
+	for _, text := range []string{strings.Join(bare, " "), fmt.Sprintf(tmpfs, "$(id -u puntdns)")[:30]} {
+		if !strings.Contains(string(guide), text) {
+			t.Errorf("the container in docs/operation.md has no %s", text)
+		}
 	}
+	bare = append(bare, "--tmpfs", fmt.Sprintf(tmpfs, strconv.Itoa(imageUser)), "--health-interval", "500ms", "--health-retries", "1")
 	p := l.Node.Start("container", nil, slices.Concat([]string{docker, "run", "--rm", "--cidfile", cidfile, "--network", "none"}, bare, []string{
 		"--env", "PUNTDNS_LAB", "--volume", l.Dir + ":" + l.Dir, "--volume", path + ":/etc/puntdns/Corefile:ro", image,
 	})...)
@@ -94,6 +105,7 @@ func TestImage(t *testing.T) {
 	cid := string(b)
 	pid := runEngine(t, docker, "inspect", "--format", "{{.State.Pid}}", cid)
 	privileges(t, pid)
+	healthy(t, l, docker, cid, southbound)
 	noInternetSockets(t, pid)
 
 	runEngine(t, docker, "stop", "--time", "20", cid)
@@ -140,12 +152,17 @@ func runEngine(t *testing.T, docker string, args ...string) string {
 // returns the name.
 func buildImage(t *testing.T, docker string) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "puntdns")
+	release := t.TempDir()
+	binary := filepath.Join(release, runtime.GOARCH, "puntdns")
 	// The flags of the Makefile, whose packages are in the build cache then.
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=1.2.3-test", "-o", binary, "../cmd/puntdns")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	licences := exec.Command("go", "run", "../deploy/licences", "-out", filepath.Join(release, "licences", runtime.GOARCH), binary)
+	if out, err := licences.CombinedOutput(); err != nil {
+		t.Fatalf("licences: %v\n%s", err, out)
 	}
 	image := "puntdns-test:" + strconv.Itoa(os.Getpid())
 	t.Cleanup(func() {
@@ -153,7 +170,7 @@ func buildImage(t *testing.T, docker string) string {
 			t.Errorf("removing the image: %v\n%s", err, out)
 		}
 	})
-	cmd := exec.Command("../deploy/image.sh", filepath.Dir(binary), image, "1.2.3-test", runtime.GOARCH)
+	cmd := exec.Command("../deploy/image.sh", release, image, "1.2.3-test", runtime.GOARCH)
 	cmd.Env = append(os.Environ(), "DOCKER="+docker)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("image.sh: %v\n%s", err, out)
@@ -161,13 +178,62 @@ func buildImage(t *testing.T, docker string) string {
 	return image
 }
 
+// imageFiles looks at what the image has.
+func imageFiles(t *testing.T, docker, image string) {
+	t.Helper()
+	cid := runEngine(t, docker, "create", "--network", "none", image)
+	out, err := exec.CommandContext(within(t, wait), "sh", "-c", `"$1" export "$2" | tar -t`, "sh", docker, cid).Output()
+	runEngine(t, docker, "rm", cid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"puntdns", "puntctl", "etc/puntdns/Corefile", "etc/ssl/certs/ca-certificates.crt",
+		"licenses/LICENSE", "licenses/THIRD-PARTY-LICENSES", "licenses/ca-certificates",
+	} {
+		if !slices.Contains(strings.Fields(string(out)), want) {
+			t.Errorf("the image has no %s:\n%s", want, out)
+		}
+	}
+	size, err := strconv.Atoi(runEngine(t, docker, "inspect", "--format", "{{.Size}}", image))
+	if err != nil || size >= maxImageSize {
+		t.Errorf("the image has %d bytes, expected fewer than %d; %v", size, maxImageSize, err)
+	}
+}
+
+// maxImageSize is in bytes, uncompressed.
+const maxImageSize = 35_000_000
+
+// healthy waits for what the engine says of the health of a container, while a database is away and
+// when it is back.
+func healthy(t *testing.T, l *lab.Lab, docker, cid string, southbound *lab.Gate) {
+	t.Helper()
+	is := func(want string) {
+		t.Helper()
+		l.Eventually("a container that is "+want, func() error {
+			if got := runEngine(t, docker, "inspect", "--format", "{{.State.Health.Status}} {{json .State.Health.Log}}", cid); !strings.HasPrefix(got, want+" ") {
+				return errors.New(got)
+			}
+			return nil
+		})
+	}
+	is("healthy")
+	southbound.Close()
+	is("unhealthy")
+	southbound.Open(l.SB)
+	is("healthy")
+	if got := runEngine(t, docker, "exec", cid, "/puntctl", "status"); !strings.HasPrefix(got, "well\n") {
+		t.Errorf("puntctl status says\n%s", got)
+	}
+}
+
 // admit lets the user of the image connect where it has to.
-func admit(t *testing.T, l *lab.Lab) {
+func admit(t *testing.T, l *lab.Lab, more ...string) {
 	t.Helper()
 	if err := os.Chmod(l.Dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	for _, endpoint := range []string{l.SB, l.Node.OVSDB, l.Node.OpenFlow} {
+	for _, endpoint := range append([]string{l.SB, l.Node.OVSDB, l.Node.OpenFlow}, more...) {
 		if err := os.Chown(strings.TrimPrefix(endpoint, "unix:"), imageUser, imageUser); err != nil {
 			t.Fatal(err)
 		}

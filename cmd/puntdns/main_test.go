@@ -54,6 +54,23 @@ func run(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
+// The name by which it is called tells which program it is.
+func TestProgramByName(t *testing.T) {
+	for name, want := range map[string]string{
+		"/usr/bin/puntdns": "puntdns-", "puntdns-1.2": "puntdns-", "/puntctl": "puntctl version ", "puntctl": "puntctl version ",
+	} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Args = []string{name, "-version"}
+		if strings.HasSuffix(name, "puntctl") {
+			cmd.Args[1] = "--version"
+		}
+		cmd.Env = environment()
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), want) {
+			t.Errorf("%s: %v: %q, want %q", name, err, out, want)
+		}
+	}
+}
+
 func TestDirectiveOrder(t *testing.T) {
 	if got := strings.Join(plugins.Directives, " "); got != order {
 		t.Errorf("the order is\n%s\nwant\n%s", got, order)

@@ -6,8 +6,9 @@
 #   FORMAT   deb or rpm
 #   ARCH     as Go calls it: amd64 or arm64
 #   VERSION  as git describe prints it
-#   FOLDER   gets the package, and has what is not in the source: the programs in ARCH/, and in
-#            share/ what has its place below /usr/share, such as manual pages
+#   FOLDER   gets the package, and has what is not in the source: the program in ARCH/, what
+#            deploy/licences has made of it in licences/ARCH/, and in share/ what has its place
+#            below /usr/share, such as manual pages
 #
 # NFPM is the command that packs. The same commit gives the same bytes: all times in the package
 # are SOURCE_DATE_EPOCH, in seconds.
@@ -37,9 +38,9 @@ put() {
 	install -D -m "$1" "$2" "$root$3"
 }
 
-for program in "$folder/$arch"/*; do
-	put 755 "$program" "/usr/bin/${program##*/}"
-done
+put 755 "$folder/$arch/puntdns" /usr/bin/puntdns
+ln -s puntdns "$root/usr/bin/puntctl"
+licences=$folder/licences/$arch
 # The comment above the unit is for an installation by hand.
 sed '1,/^\[Unit\]$/ { /^\[Unit\]$/ !d }; s,/usr/local/bin/,/usr/bin/,' "$top/deploy/puntdns.service" >"$root/unit"
 put 644 "$root/unit" /usr/lib/systemd/system/puntdns.service
@@ -62,7 +63,10 @@ for board in "$top"/deploy/grafana/*.json; do
 done
 case $format in
 deb)
-	put 644 "$here/deb/copyright" $doc/copyright
+	cat "$here/deb/copyright" "$licences/THIRD-PARTY-LICENSES.debian" >"$root/copyright"
+	put 644 "$root/copyright" $doc/copyright
+	rm "$root/copyright"
+	put 644 "$here/deb/lintian-overrides" /usr/share/lintian/overrides/puntdns
 	# The history is that of the repository; dpkg's tools want a file of this form.
 	cat >"$root/changelog" <<-EOF
 		puntdns ($version) stable; urgency=medium
@@ -81,7 +85,9 @@ deb)
 	done
 	;;
 rpm)
-	put 644 "$top/LICENSE" /usr/share/licenses/puntdns/LICENSE
+	for text in "$top/LICENSE" "$licences/THIRD-PARTY-LICENSES"; do
+		put 644 "$text" "/usr/share/licenses/puntdns/${text##*/}"
+	done
 	# Fedora's Open vSwitch runs in the group hugetlbfs, to which qemu belongs: its databases must
 	# not be open to the group unless the administrator says so. See docs/sockets.md.
 	put 644 "$top/deploy/puntdns-sockets.conf" $doc/puntdns-sockets.conf
@@ -92,23 +98,33 @@ cp -R "$folder/share/." "$root/usr/share/"
 if [ "$format" = rpm ] && [ -d "$root/usr/share/zsh" ]; then
 	mv "$root/usr/share/zsh/vendor-completions" "$root/usr/share/zsh/site-functions"
 fi
+# mark tells rpm which files are documentation, and which are licences. For a deb there is no mark.
+mark() {
+	if [ "$format" = rpm ]; then
+		sed -e '/dst: "\/usr\/share\/\(doc\|man\)\// s/}}$/}, type: doc}/' -e '/dst: "\/usr\/share\/licenses\// s/}}$/}, type: license}/'
+	else
+		cat
+	fi
+}
+
 chmod -R u=rwX,go=rX "$root"
 
 time=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
 recipe=$(mktemp)
 trap 'rm -rf "$root" "$recipe"' EXIT
 {
-	[ "$format" = deb ] || echo "license: Apache-2.0"
+	[ "$format" = deb ] || echo "license: $(cat "$licences/SPDX")"
 	sed "s,@SCRIPTS@,$here,; s,@TIME@,$time,; s,@ARCH@,$arch,; s,@VERSION@,$version," "$here/nfpm.yaml"
 	# The folders that are the package's own, and the files one by one: rpm lets no package
 	# change the folders of others.
 	echo "contents:"
 	find "$root" -type d -regex "$root/.*/puntdns\(/.*\)?" -printf '  - {dst: "/%P", type: dir, file_info: {mode: 0755}}\n' | sort
-	find "$root" -type f -printf '  - {src: "%p", dst: "/%P", file_info: {mode: 0%m}}\n' | sort
+	find "$root" -type f -printf '  - {src: "%p", dst: "/%P", file_info: {mode: 0%m}}\n' | sort | mark
+	find "$root" -type l -printf '  - {src: "%l", dst: "/%P", type: symlink, file_info: {mode: 0777}}\n' | sort
 } >"$recipe"
 case $format-$arch in
-rpm-amd64) name=puntdns-$version.x86_64.rpm ;;
-rpm-arm64) name=puntdns-$version.aarch64.rpm ;;
+rpm-amd64) name=puntdns-$version-1.x86_64.rpm ;;
+rpm-arm64) name=puntdns-$version-1.aarch64.rpm ;;
 *) name=puntdns_${version}_$arch.deb ;;
 esac
 $NFPM package --config "$recipe" --packager "$format" --target "$folder/$name" >&2

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package linked tells what is linked into a Go program: modules, which of them needs which, and
+// under which licences.
+//
+//	program ──debug/buildinfo──► modules and their versions
+//	        ──go list──────────► packages, and where their source is ──► licence files
+//
+// What the linker has recorded in the program counts. The source is that in the cache of modules,
+// so the program has to be one of this checkout, built by the Go that is found here.
+package linked
+
+import (
+	"bytes"
+	"cmp"
+	"debug/buildinfo"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+)
+
+// Std is the path of the module that stands for Go's standard library.
+const Std = "std"
+
+// Module is a module of which some package is linked.
+type Module struct {
+	// Path is that of go.mod, or Std.
+	Path string
+	// Version is that of go.mod, as v1.2.3, and of Std that of Go, as 1.2.3. It is empty for the
+	// module of the program itself.
+	Version string
+	// Sum is that of go.sum, as h1:BASE64; empty for Std and the module of the program itself.
+	Sum string
+	// Needs are the paths of the modules whose packages those of this one import, sorted, but for
+	// Std, which all of them import.
+	Needs []string
+	// Texts are the licence files of the linked packages and of the folders above them, sorted by
+	// name. One of them at least has a licence.
+	Texts []Text
+}
+
+func (m *Module) String() string {
+	if m.Version == "" {
+		return m.Path
+	}
+	return m.Path + " " + m.Version
+}
+
+// Licences are the SPDX identifiers of the licences of a module, sorted.
+func (m *Module) Licences() []string {
+	ids := map[string]bool{}
+	for _, t := range m.Texts {
+		for _, id := range t.Licences {
+			ids[id] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(ids))
+}
+
+// Expression is the SPDX licence expression (SPDX 2.3, annex D) for all modules together. Where a
+// module lets its user choose among licences, it names all of them.
+func Expression(modules []*Module) string {
+	ids := map[string]bool{}
+	for _, m := range modules {
+		for _, id := range m.Licences() {
+			ids[id] = true
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(ids)), " AND ")
+}
+
+// ErrNoProgram says that a file is no program of Go.
+var ErrNoProgram = errors.New("no program of Go")
+
+// Read returns the modules of a program, its own first, then sorted by path. The error is
+// ErrNoProgram for any other file. Where a module has no licence file, or one with a licence that
+// is not in [Allowed], the error names it.
+func Read(file string) ([]*Module, error) {
+	info, err := buildinfo.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", file, ErrNoProgram, err)
+	}
+	packages, err := list(info)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	modules := recorded(info)
+	if err := compare(modules, packages); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	link(modules, packages)
+	var problems []error
+	for _, m := range modules {
+		if m.Texts, err = texts(m.Path, foldersOf(m, packages)); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %s: %w", file, m, err))
+		}
+	}
+	return modules, errors.Join(problems...)
+}
+
+// recorded returns the modules that the linker has recorded, without texts.
+func recorded(info *debug.BuildInfo) []*Module {
+	all := []*Module{{Path: Std, Version: strings.TrimPrefix(goVersion(info.GoVersion), "go")}}
+	for _, d := range info.Deps {
+		d = cmp.Or(d.Replace, d)
+		all = append(all, &Module{Path: d.Path, Version: d.Version, Sum: d.Sum})
+	}
+	slices.SortFunc(all, func(a, b *Module) int { return strings.Compare(a.Path, b.Path) })
+	return append([]*Module{{Path: info.Main.Path}}, all...)
+}
+
+// goVersion is a version of Go without the experiments that may follow it.
+func goVersion(text string) string {
+	version, _, _ := strings.Cut(text, " ")
+	return version
+}
+
+// pkg is a package as go list prints it.
+type pkg struct {
+	ImportPath string
+	Dir        string
+	Standard   bool
+	Imports    []string
+	ImportMap  map[string]string // the paths in the source whose packages have another one
+	Module     *struct {
+		Path, Version, Dir string
+		Main               bool
+		Replace            *struct{ Path, Version string }
+	}
+	// root is the folder of the module, or of Go.
+	root string
+}
+
+// module is the path of the package's module.
+func (p *pkg) module() string {
+	switch {
+	case p.Standard:
+		return Std
+	case p.Module.Replace != nil:
+		return p.Module.Replace.Path
+	}
+	return p.Module.Path
+}
+
+// list returns the packages of a program by their paths. They are those of the platform and the
+// tags that it was built for.
+func list(info *debug.BuildInfo) (map[string]*pkg, error) {
+	env := os.Environ()
+	args := []string{"list", "-deps", "-json=ImportPath,Dir,Standard,Imports,ImportMap,Module"}
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "-tags":
+			args = append(args, "-tags", s.Value)
+		case s.Key == "GOEXPERIMENT" && strings.Contains(s.Value, "boringcrypto"):
+			return nil, errors.New("built with GOEXPERIMENT=boringcrypto, which links an object file under other licences; expected none")
+		case strings.HasPrefix(s.Key, "GO"), s.Key == "CGO_ENABLED":
+			env = append(env, s.Key+"="+s.Value)
+		}
+	}
+	out, err := run(env, "env", "GOVERSION", "GOROOT")
+	if err != nil {
+		return nil, err
+	}
+	version, root, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if goVersion(version) != goVersion(info.GoVersion) {
+		return nil, fmt.Errorf("built by %s; expected %s, which is found here", info.GoVersion, version)
+	}
+	if out, err = run(env, append(args, info.Path)...); err != nil {
+		return nil, err
+	}
+	all := map[string]*pkg{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		p := &pkg{root: root}
+		if err := d.Decode(p); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		if !p.Standard {
+			p.root = p.Module.Dir
+		}
+		all[p.ImportPath] = p
+	}
+}
+
+// run runs the go command.
+func run(env []string, args ...string) ([]byte, error) {
+	var stderr bytes.Buffer
+	cmd := exec.Command("go", args...)
+	cmd.Env, cmd.Stderr = env, &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, stderr.Bytes())
+	}
+	return out, nil
+}
+
+// compare returns an error where the packages are not of the modules that are recorded: then the
+// source here is not that of the program.
+func compare(modules []*Module, packages map[string]*pkg) error {
+	here := map[string]string{}
+	for _, p := range packages {
+		switch {
+		case p.Standard:
+		case p.Module.Replace != nil:
+			here[p.Module.Replace.Path] = p.Module.Replace.Version
+		default:
+			here[p.Module.Path] = p.Module.Version
+		}
+	}
+	for i, m := range modules {
+		version, ok := here[m.Path]
+		delete(here, m.Path)
+		switch {
+		case m.Path == Std, i == 0 && ok:
+		case !ok:
+			return fmt.Errorf("%s is linked, and go list does not name it; expected a program that was built of this source", m)
+		case version != m.Version:
+			return fmt.Errorf("%s is linked, and go list names %s; expected a program that was built of this source", m, version)
+		}
+	}
+	for path := range here {
+		return fmt.Errorf("go list names %s, which is not linked; expected a program that was built of this source", path)
+	}
+	return nil
+}
+
+// link sets which modules need which.
+func link(modules []*Module, packages map[string]*pkg) {
+	needs := map[string]map[string]bool{}
+	for _, p := range packages {
+		of := p.module()
+		for _, path := range p.Imports {
+			path = cmp.Or(p.ImportMap[path], path)
+			if q := packages[path]; q != nil && q.module() != of && !q.Standard {
+				if needs[of] == nil {
+					needs[of] = map[string]bool{}
+				}
+				needs[of][q.module()] = true
+			}
+		}
+	}
+	for _, m := range modules {
+		m.Needs = slices.Sorted(maps.Keys(needs[m.Path]))
+	}
+}
+
+// folder is one that may have licence files.
+type folder struct {
+	path string
+	// name is that of the folder within the module, "." for that of the module.
+	name string
+}
+
+// foldersOf returns the folders of a module's packages, and those above them within the module,
+// sorted. Of Go these are its own, and what it has in src/vendor of other modules: the licence in
+// crypto/internal/boring is that of an object file which is not linked, see list.
+func foldersOf(m *Module, packages map[string]*pkg) (all []folder) {
+	names := map[string]string{}
+	for _, p := range packages {
+		if p.module() != m.Path {
+			continue
+		}
+		names["."] = p.root
+		name, err := filepath.Rel(p.root, p.Dir)
+		if err != nil || p.Standard && !strings.HasPrefix(name, filepath.Join("src", "vendor")) {
+			continue
+		}
+		for ; name != "."; name = filepath.Dir(name) {
+			names[name] = filepath.Join(p.root, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		all = append(all, folder{names[name], name})
+	}
+	return all
+}
