@@ -94,6 +94,8 @@ var documentedBlocks = []documentedBlock{
 
 	{page: "docs/performance.md", first: "ovs-vsctl --id=@tries create Flow_Table prefixes=ip_src,ip_dst,ipv6_dst -- set Bridge br-int flow_tables:201=@tries"},
 	{page: "docs/puntctl.md", first: "curl -s --unix-socket /run/puntdns/control.sock http://puntdns/v1/status", cases: []documentedCase{{name: "well", says: `"well":\s*true`}}},
+	{page: "docs/puntctl.md", first: "curl -sN --unix-socket /run/puntdns/control.sock 'http://puntdns/v1/watch?switch=red&rcode=SERVFAIL&rcode=DROPPED'", where: nowhere,
+		by: "they go on until somebody ends them; TestWatch reads both streams"},
 	{page: "docs/puntdns.8.md", first: "cp /usr/share/doc/puntdns/Corefile.example /etc/puntdns/Corefile", where: nowhere,
 		by: "an editor waits for somebody; deploy.TestNewUser does the rest, as docs/ovn.md has it"},
 
