@@ -6,6 +6,9 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coredns/coredns/plugin/forward"
@@ -18,17 +21,30 @@ import (
 )
 
 // toldUpstreams has the servers that were asked.
-type toldUpstreams []netip.AddrPort
+type toldUpstreams struct {
+	mu  sync.Mutex
+	all []netip.AddrPort
+}
 
-func (all *toldUpstreams) SetUpstream(server netip.AddrPort) { *all = append(*all, server) }
+func (t *toldUpstreams) SetUpstream(server netip.AddrPort) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all = append(t.all, server)
+}
+
+func (t *toldUpstreams) told() []netip.AddrPort {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.all)
+}
 
 // forward tells whom it asks before it does, and a trace has its spans as without that.
 func TestNoteUpstream(t *testing.T) {
 	for _, traced := range []bool{false, true} {
-		var told toldUpstreams
-		known := -1
+		var upstreams toldUpstreams
+		var known atomic.Int64
 		s := dnstest.NewServer(func(w dns.ResponseWriter, r *dns.Msg) {
-			known = len(told)
+			known.Store(int64(len(upstreams.told())))
 			_ = w.WriteMsg(new(dns.Msg).SetReply(r))
 		})
 		f := forward.New()
@@ -40,9 +56,10 @@ func TestNoteUpstream(t *testing.T) {
 		if traced {
 			ctx = opentracing.ContextWithSpan(ctx, tracer.StartSpan("outer"))
 		}
-		_, err := f.ServeDNS(noteUpstream(ctx, &told), dnstest.NewRecorder(&test.ResponseWriter{}), new(dns.Msg).SetQuestion("a.", dns.TypeA))
-		if _, port, _ := net.SplitHostPort(s.Addr); err != nil || known != 1 || len(told) != 1 || told[0] != netip.MustParseAddrPort("127.0.0.1:"+port) && told[0].String() != s.Addr {
-			t.Errorf("traced %v: told %v, %d of them before the answer, %v", traced, told, known, err)
+		_, err := f.ServeDNS(noteUpstream(ctx, &upstreams), dnstest.NewRecorder(&test.ResponseWriter{}), new(dns.Msg).SetQuestion("a.", dns.TypeA))
+		told := upstreams.told()
+		if _, port, _ := net.SplitHostPort(s.Addr); err != nil || known.Load() != 1 || len(told) != 1 || told[0] != netip.MustParseAddrPort("127.0.0.1:"+port) && told[0].String() != s.Addr {
+			t.Errorf("traced %v: told %v, %d of them before the answer, %v", traced, told, known.Load(), err)
 		}
 		spans := tracer.FinishedSpans()
 		if n := len(spans); traced != (n == 1) {
