@@ -32,10 +32,8 @@ type Conn struct {
 	sending sync.Mutex
 	// mu guards what follows.
 	mu sync.Mutex
-	// batch has the messages that are to be sent together, nil for none. flushing is set while a
-	// call of Send sends them.
-	batch    *[]byte
-	flushing bool
+	// batch has the messages that the call of Send which has begun it is about to send; nil for none.
+	batch *[]byte
 }
 
 func newConn(s *Stack, f *flow, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
@@ -73,100 +71,103 @@ const maxBatch = 8 << 10
 var batches = sync.Pool{New: func() any { b := make([]byte, 0, maxBatch); return &b }}
 
 // Send sends b as a whole; concurrent calls send one after the other. Messages of several calls may
-// leave in one segment: then one of the calls sends them, and the others return at once, as if the
-// send buffer had had room.
+// leave in one segment: then the first of the calls sends them, and the others return at once, as if
+// the send buffer had had room.
 //
 // While 160 KiB are not acknowledged by the peer it blocks, until the deadline, but at least for a
 // second after the calls before it. If there is no room in time, or too many bytes wait for room
 // already, the connection is reset, and the error is [ErrSlow].
 func (c *Conn) Send(b []byte, deadline time.Time) error {
-	if len(b) > maxBatch {
-		return c.send(b, deadline)
-	}
 	switch c.join(b) {
 	case joined:
 		return nil
-	case full:
+	case alone:
+		if err := c.begin(len(b)); err != nil {
+			return err
+		}
+		defer c.sending.Unlock()
 		return c.send(b, deadline)
 	}
 	// Others that are about to send may join: a segment costs the switch and the peer more than
 	// the message in it.
 	runtime.Gosched()
-	var failed error
-	for batch := c.takeBatch(); batch != nil; batch = c.takeBatch() {
-		if err := c.send(*batch, deadline); err != nil {
-			failed = err
-		}
-		*batch = (*batch)[:0]
-		batches.Put(batch)
+	err := c.begin(len(b))
+	batch := c.takeBatch()
+	defer putBatch(batch)
+	if err != nil {
+		return err
 	}
-	return failed
+	defer c.sending.Unlock()
+	return c.send(*batch, deadline)
 }
 
 // joining is what became of a message that was to join others.
 type joining uint8
 
 const (
-	joined joining = iota // whoever sends the others sends it too
-	first                 // the caller is to send it, and those that join it
-	full                  // there is no room
+	joined joining = iota // the call that begins the batch sends it
+	first                 // the caller begins a batch
+	alone                 // there is no room in the batch
 )
 
 // join adds a message to those that are to be sent together.
 func (c *Conn) join(b []byte) joining {
+	if len(b) > maxBatch {
+		return alone
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.batch == nil:
+	if c.batch == nil {
 		c.batch = batches.Get().(*[]byte)
-	case len(*c.batch)+len(b) > maxBatch:
-		return full
+		*c.batch = append(*c.batch, b...)
+		return first
+	}
+	if len(*c.batch)+len(b) > maxBatch {
+		return alone
 	}
 	*c.batch = append(*c.batch, b...)
-	if c.flushing {
-		return joined
-	}
-	c.flushing = true
-	return first
+	return joined
 }
 
-// takeBatch returns the messages that have been joined, nil if there are none: then the next one is
-// the first again.
+// takeBatch returns the messages that have been joined. The next one begins another batch.
 func (c *Conn) takeBatch() *[]byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	batch := c.batch
 	c.batch = nil
-	c.flushing = batch != nil
 	return batch
 }
 
-// send sends b as a whole once the calls before it have ended.
-func (c *Conn) send(b []byte, deadline time.Time) error {
-	unsent := c.stack.unsent
-	if !c.sending.TryLock() {
-		if !unsent.acquire(c.flow.key, len(b)) {
-			return c.slow()
-		}
-		defer unsent.release(c.flow.key, len(b))
-		// Whoever holds the lock has a deadline, and resets the connection after that.
-		c.sending.Lock()
-		defer c.sending.Unlock()
-		rest, err := c.write(b)
-		if err != nil || len(rest) == 0 {
-			return err
-		}
-		return c.writeBy(rest, deadline)
+func putBatch(batch *[]byte) {
+	*batch = (*batch)[:0]
+	batches.Put(batch)
+}
+
+// begin waits until no other call sends, and locks sending. n bytes wait meanwhile, beside those that
+// join them.
+func (c *Conn) begin(n int) error {
+	if c.sending.TryLock() {
+		return nil
 	}
-	defer c.sending.Unlock()
+	if !c.stack.unsent.acquire(c.flow.key, n) {
+		return c.slow()
+	}
+	// Whoever holds the lock has a deadline, and resets the connection after that.
+	c.sending.Lock()
+	c.stack.unsent.release(c.flow.key, n)
+	return nil
+}
+
+// send sends b as a whole. sending is held.
+func (c *Conn) send(b []byte, deadline time.Time) error {
 	rest, err := c.write(b)
 	if err != nil || len(rest) == 0 {
 		return err
 	}
-	if !unsent.acquire(c.flow.key, len(rest)) {
+	if !c.stack.unsent.acquire(c.flow.key, len(rest)) {
 		return c.slow()
 	}
-	defer unsent.release(c.flow.key, len(rest))
+	defer c.stack.unsent.release(c.flow.key, len(rest))
 	return c.writeBy(rest, deadline)
 }
 
