@@ -69,6 +69,7 @@ const (
 	tLocalHeap    = "live heap, a node with 20 ports, % of everything"
 	tNewGuest     = "a new guest's network is known, ms"
 
+	tWatchLoad = "50,000 queries/s are asked while somebody looks on, queries/s"
 	tWatch     = "local names while somebody looks on, queries/s"
 	tWatchCPU  = "local names while somebody looks on, processor time of puntdns a query, µs"
 	tWatchLost = "local names while somebody looks on, % that the ring had no room for"

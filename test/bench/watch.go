@@ -68,8 +68,11 @@ func toldByTop(output string) (all, lost float64) {
 	return all, lost
 }
 
-// watch measures what it costs that somebody looks on: local names at the highest load, with nobody, with
-// watch and with top, in turn and of one process.
+// watchLoad is the load that must go on as if nobody looked on, in queries/s.
+const watchLoad = 50_000
+
+// watch measures what it costs that somebody looks on: local names at watchLoad and at the highest load,
+// with nobody, with watch and with top, in turn and of one process.
 func (b *bench) watch() {
 	n := b.newNetwork()
 	self, err := os.Executable()
@@ -83,7 +86,8 @@ func (b *bench) watch() {
 		{pWatch, []string{"watch"}, "TIME ", toldByWatch},
 		{pTop, []string{"top", "-o", "json", "--interval", "1"}, `"seconds":`, toldByTop},
 	}
-	throughput, cost, lost := b.report.table(tWatch), b.report.table(tWatchCPU), b.report.table(tWatchLost)
+	loaded, lost := b.report.table(tWatchLoad), b.report.table(tWatchLost)
+	throughput, cost := b.report.table(tWatch), b.report.table(tWatchCPU)
 	p := peer{pPuntdns, n.vm.Host, resolver, func() *lab.Process {
 		return b.serve(n.Node.Host, "flows are in place", b.puntdns, "-conf", config)
 	}}
@@ -99,14 +103,16 @@ func (b *bench) watch() {
 				if l.args != nil {
 					reader = b.launch(n.Node.Host, l.begun, append([]string{self, "puntctl", "--socket", socket}, l.args...)...)
 				}
+				steady := b.dnsperf(p.asker, p.server, n.file, 100, watchLoad)
+				loaded.put(l.name, steady.perSecond)
 				begin := b.cpu(proc.Pid)
 				r := b.dnsperf(p.asker, p.server, n.file, 100, 0)
 				took := float64((b.cpu(proc.Pid) - begin).Nanoseconds()) / 1e3 / r.completed
 				throughput.put(l.name, r.perSecond)
 				cost.put(l.name, took)
-				b.say("local names, %s: %.0f queries/s, %.2f µs of processor time each", l.name, r.perSecond, took)
+				b.say("local names, %s: %.0f of %d queries/s, at most %.0f, %.2f µs of processor time each", l.name, steady.perSecond, watchLoad, r.perSecond, took)
 				if reader != nil {
-					lost.put(l.name, b.endLook(&l, reader, r.completed))
+					lost.put(l.name, b.endLook(&l, reader, steady.completed+r.completed))
 				}
 			}
 			slices.Reverse(each)
