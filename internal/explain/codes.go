@@ -12,6 +12,8 @@ const (
 	Loop = "loop"
 	// SearchDomain: the network knows the name with a domain behind it, or without its domain.
 	SearchDomain = "search-domain"
+	// Unreadable: the network has a record of the name, but none with a value that can be read.
+	Unreadable = "unreadable"
 	// Private: the name is private, and nobody outside is asked.
 	Private = "private"
 	// Policy: a rule of a policy zone decides.

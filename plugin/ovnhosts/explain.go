@@ -11,14 +11,12 @@ import (
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
 // maxOtherNetworks bounds the networks that an explanation names.
 const maxOtherNetworks = 8
-
-// maxVariants bounds the longer and shorter names that an explanation names.
-const maxVariants = 4
 
 // explain says what the asker's networks know of a name, and which others know it. That is for the
 // operator only: no guest learns of networks that it is not in.
@@ -38,13 +36,14 @@ func (h *Handler) explain(x *explain.Step, s *ovn.Snapshot, a *asker, qname stri
 		case n == a.scope.Own || len(n.Sources(qname, h.Domain)) == 0:
 		case slices.Contains(scope, n.ID):
 			h.explainKnown(x, n, qname)
-		default:
+		case h.hasName(n, qname):
 			others = append(others, n)
 		}
 	}
 	if found {
 		return
 	}
+	h.findUnreadable(x, s, a, qname)
 	h.findVariants(x, s, a, qname)
 	slices.SortFunc(others, func(a, b *ovn.Network) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), slices.Compare(a.ID[:], b.ID[:]))
@@ -68,33 +67,32 @@ func (h *Handler) orRouters() string {
 	return ", or join both switches by a router and set `scope router` in ovnhosts"
 }
 
-// findVariants finds a name that the guest's networks have with a domain behind it, or without the
-// domain that the guest has put there: most guests ask for either, by their search domains.
-func (h *Handler) findVariants(x *explain.Step, s *ovn.Snapshot, a *asker, qname string) {
-	var known []string
+// hasName reports whether a network has a name with a value that can be read.
+func (h *Handler) hasName(n *ovn.Network, name string) bool {
+	return slices.ContainsFunc(n.Sources(name, h.Domain), func(k names.Known) bool { return k.Wins })
+}
+
+// findUnreadable finds the records of a name without a value that can be read.
+func (h *Handler) findUnreadable(x *explain.Step, s *ovn.Snapshot, a *asker, qname string) {
+	list := "ovn-nbctl list DNS "
+	if h.source.DNSDatabase() != ovn.RecordsDatabase {
+		list = "ovn-sbctl list DNS " // whose external_ids:dns_id is the row in Northbound
+	}
 	for _, id := range a.scope.Networks() {
 		n := s.Network(id)
 		if n == nil {
 			continue
 		}
-		for _, name := range n.Names(h.Domain) {
-			_, longer := strings.CutPrefix(name, qname)
-			behind, shorter := strings.CutPrefix(qname, name)
-			shorter = shorter && slices.Contains([]string{a.domain, n.Domain, h.Domain}, behind)
-			if (longer || shorter) && name != "." && !slices.Contains(known, name) {
-				known = append(known, name)
+		for _, k := range n.Sources(qname, h.Domain) {
+			if !k.Unreadable {
+				continue
 			}
+			row := ovsdb.UUID(k.Row).String()
+			x.Find(explain.Finding{
+				Code: explain.Unreadable, Text: fmt.Sprintf("switch %s has a record of %s in row %s of table DNS, but its value can't be read, so there is no such name", n.Name, qname, row),
+				Remedy: "mend the value: expected IP addresses with spaces or commas between them, or for the reverse name of an address the name that it has", Commands: []string{list + row},
+			})
 		}
-	}
-	slices.SortFunc(known, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	for _, name := range known[:min(len(known), maxVariants)] {
-		f := explain.Finding{Code: explain.SearchDomain, Text: fmt.Sprintf("%s is no name of switch %s, but %s is: the guest has asked without the domain", qname, a.scope.Own.Name, name)}
-		f.Remedy = fmt.Sprintf("give the guest %s as its search domain (domain_name in its DHCP options), or ask for the whole name", strings.TrimSuffix(strings.TrimPrefix(name, qname), "."))
-		if len(name) < len(qname) {
-			f.Text = fmt.Sprintf("%s is no name of switch %s, but %s is: the guest has put a domain behind it", qname, a.scope.Own.Name, name)
-			f.Remedy = "names of DNS rows are known as they are written, without any domain behind them: ask for " + name + ", or write the longer name into the row too"
-		}
-		x.Find(f)
 	}
 }
 

@@ -32,6 +32,9 @@ const (
 	CodeLoop = "loop"
 	// CodeSearchDomain: the guest's network knows the name with a domain behind it, or without one.
 	CodeSearchDomain = "search-domain"
+	// CodeUnreadable: the guest's network has a record of the name, but none with a value that can be
+	// read.
+	CodeUnreadable = "unreadable"
 	// CodePrivate: the name is private, and nobody outside is asked.
 	CodePrivate = "private"
 	// CodePolicy: a rule of a policy zone (plugin rpz) decides.

@@ -3,6 +3,7 @@
 package names
 
 import (
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -108,29 +109,60 @@ func texts(r *RRs) (all []string) {
 // a domain in OVN are there with the domain too, if that is not empty.
 func (d *Directory) Names(domain string) []string {
 	all := map[string]struct{}{}
-	for _, t := range d.tables {
-		for key := range t.names {
-			if name, err := Canonical(key[:len(key)-1]); err == nil {
-				all[name] = struct{}{}
-			}
-		}
-	}
-	for _, t := range d.rrs {
-		for name := range t.names {
-			all[name] = struct{}{}
-		}
-	}
-	for name := range d.hosts.names {
+	for name := range d.EachName(domain) {
 		all[name] = struct{}{}
 	}
-	if domain != "" {
-		for name := range d.hosts.bare {
-			if full, ok := join(name, domain); ok {
-				all[full] = struct{}{}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// EachName yields the names of Names in no order, once for each source, and reports with each whether the
+// source has a value of it that can be read.
+func (d *Directory) EachName(domain string) iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		_ = d.yieldTables(yield) && d.yieldRecords(yield) && d.yieldHosts(domain, yield)
+	}
+}
+
+// yieldTables yields the names of DNS rows, and reports whether to go on.
+func (d *Directory) yieldTables(yield func(string, bool) bool) bool {
+	for _, t := range d.tables {
+		for key, e := range t.names {
+			if name, err := Canonical(key[:len(key)-1]); err == nil && !yield(name, e.usable()) {
+				return false
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(all))
+	return true
+}
+
+// yieldRecords yields the names with records of other types, and reports whether to go on.
+func (d *Directory) yieldRecords(yield func(string, bool) bool) bool {
+	for _, t := range d.rrs {
+		for name := range t.names {
+			if !yield(name, true) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// yieldHosts yields the names of ports, and reports whether to go on.
+func (d *Directory) yieldHosts(domain string, yield func(string, bool) bool) bool {
+	for name, e := range d.hosts.names {
+		if !yield(name, e.usable()) {
+			return false
+		}
+	}
+	if domain == "" {
+		return true
+	}
+	for name, e := range d.hosts.bare {
+		if full, ok := join(name, domain); ok && !yield(full, e.usable()) {
+			return false
+		}
+	}
+	return true
 }
 
 // find returns what ports have of a canonical name, nil for nothing.

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovnhosts
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coredns/coredns/plugin/pkg/dnstest"
+	"github.com/coredns/coredns/plugin/test"
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/explain"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+)
+
+// numberedNames yields so many names below one, from the last to the first, and counts them.
+func numberedNames(below string, many int, count *int) iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		for i := many - 1; i >= 0; i-- {
+			if *count++; !yield(fmt.Sprintf("%s%06d.test.", below, i), true) {
+				return
+			}
+		}
+	}
+}
+
+// However many names begin as the one that is asked for, only the shortest are kept. With all of them
+// kept and compared, this test would not end.
+func TestVariants(t *testing.T) {
+	var v variants
+	looked := 0
+	if left := v.addLonger(numberedNames("app.", 500_000, &looked), "app.", maxScanned); left != 500_000 || looked != 500_000 {
+		t.Errorf("looked at %d names, %d are left", looked, left)
+	}
+	want := variants{"app.000000.test.", "app.000001.test.", "app.000002.test.", "app.000003.test."}
+	if !slices.Equal(v, want) {
+		t.Errorf("%q, want %q", v, want)
+	}
+	looked = 0
+	if left := v.addLonger(numberedNames("app.", 500_000, &looked), "app.", 10); left != 0 || looked != 10 {
+		t.Errorf("looked at %d names, %d are left, want 10 and 0", looked, left)
+	}
+	if left := v.addLonger(numberedNames("app.", 1, &looked), "app.", 0); left != 0 || looked != 10 {
+		t.Errorf("looked at %d names, %d are left, want 10 and 0", looked, left)
+	}
+	for _, name := range []string{"app.", "app.000001.test.", "app.x."} {
+		v.add(name)
+	}
+	if want := (variants{"app.", "app.x.", "app.000000.test.", "app.000001.test."}); !slices.Equal(v, want) {
+		t.Errorf("%q, want %q", v, want)
+	}
+}
+
+// What is found where a name has no answer.
+func TestExplainUnknown(t *testing.T) {
+	s := ovsdbtest.Start(t, "/usr/share/ovn/ovn-nb.ovsschema")
+	s.Transact(t, "OVN_Northbound",
+		insert("DNS", "own", object{"records": pairs(
+			"app.cloud.internal", "10.0.0.21", "web.internal", "10.0.0.22", "bad.internal", "nonsense", "half.cloud.internal", "nonsense",
+		)}),
+		insert("Logical_Switch", "red", object{"name": "red", "dns_records": set(named("own"))}),
+		insert("DNS", "other", object{"records": pairs("theirs.internal", "10.0.1.21", "broken.internal", "nonsense")}),
+		insert("Logical_Switch", "blue", object{"name": "blue", "dns_records": set(named("other"))}),
+	)
+	h := openFrom(t, s, "red", " domain cloud.internal\n monitor all")
+	await(t, h, func(s *ovn.Snapshot) bool {
+		blue := s.NetworkByName("blue")
+		return blue != nil && h.hasName(blue, "theirs.internal.")
+	})
+	awaitRead(t, h)
+	for _, tc := range []struct{ qname, code, text string }{
+		{"none.internal.", "", ""},
+		{"app.", explain.SearchDomain, "app. is no name of switch red, but app.cloud.internal. is: the guest has asked without the domain"},
+		{"web.internal.cloud.internal.", explain.SearchDomain, "web.internal.cloud.internal. is no name of switch red, but web.internal. is: the guest has put a domain behind it"},
+		{"theirs.internal.", explain.OtherNetwork, "theirs.internal. is a name of switch blue"},
+		{"bad.internal.", explain.Unreadable, "switch red has a record of bad.internal. in row "},
+		{"half.", "", ""},
+		{"bad.internal.cloud.internal.", "", ""},
+		{"broken.internal.", "", ""},
+	} {
+		t.Run(tc.qname, func(t *testing.T) {
+			e := explain.New()
+			defer e.End()
+			w := dnstest.NewRecorder(&test.ResponseWriter{})
+			if _, err := h.ServeDNS(e.Context(context.Background()), w, new(dns.Msg).SetQuestion(tc.qname, dns.TypeA)); err != nil {
+				t.Fatal(err)
+			}
+			found := e.Report().Findings
+			if tc.code == "" && len(found) == 0 {
+				return
+			}
+			if len(found) != 1 || found[0].Code != tc.code || !strings.HasPrefix(found[0].Text, tc.text) {
+				t.Errorf("%+v, want %q: %q", found, tc.code, tc.text)
+			}
+		})
+	}
+}
+
+// await waits for a snapshot.
+func await(t *testing.T, h *Handler, is func(*ovn.Snapshot) bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	for {
+		changed := h.source.Changed()
+		if is(h.source.Snapshot()) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatal("it does not come")
+		}
+	}
+}
