@@ -24,38 +24,72 @@ import (
 func (q *asking) judge(v *punt.Verdict, r *explain.Report) {
 	out := q.out
 	resumed := v.Fate.Result == metric.Resumed
-	bad := v.Answer == nil || v.Answer.Rcode != dns.RcodeSuccess || len(v.Answer.Answer) == 0
 	q.judgeAnnounced()
 	if r.Cached != r.Below {
 		out.find(api.CodeCached, fmt.Sprintf("the guest gets what was stored in cache: %s; a new query would get: %s", r.Cached, r.Below),
 			"wait until the entry has expired, or reload: that begins with an empty cache", "systemctl reload puntdns")
 	}
+	var behind []explain.Finding // the answer
 	for _, f := range r.Findings {
-		if !bad {
-			break // what other networks know, and errors on the way, matter without a good answer
+		switch {
+		case isGood(v.Answer): // what other networks know, and errors on the way, matter without a good answer
+		case resumed && (f.Code == explain.Private || f.Code == explain.Loop): // the server that the guest has asked decides
+		case resumed || isDenial(v.Answer) || !slices.Contains(denying, f.Code):
+			q.judgeFound(f)
+		default:
+			behind = append(behind, f)
 		}
-		if f.Code == explain.Private && out.has(api.CodeOtherNetwork, api.CodeSearchDomain, api.CodeCached) {
-			continue // nobody outside is asked for it either
-		}
-		if f.Code == explain.OtherNetwork && out.Guest.Interface != "" {
-			f.Commands = append(slices.Clone(f.Commands), "ovs-vsctl get Interface "+shell.Word(out.Guest.Interface)+" external_ids:iface-id    # the port of the guest's interface")
-		}
-		out.find(f.Code, f.Text, f.Remedy, f.Commands...)
 	}
-	if v.Fate.Reason == metric.ReasonNoBlock {
+	if v.Fate.Reason == metric.ReasonNoBlock && !resumed {
 		out.find(api.CodeNoBlock, "no server block of the Corefile takes the query, so the guest gets "+cmp.Or(out.Rcode, "no answer"), q.blockRemedy())
 	}
-	if bad && !resumed {
-		q.judgeViews(r)
+	if !resumed {
+		if !isGood(v.Answer) {
+			q.judgeViews(r)
+		}
+		if !q.hasCause(v.Answer) {
+			q.judgeAnswer(v, r)
+		}
 	}
-	if !resumed && !out.has(causes...) {
-		q.judgeAnswer(v, r)
+	for _, f := range behind {
+		q.judgeFound(f)
 	}
 }
 
-// causes are the codes of findings that say why the answer is what it is.
-var causes = []string{
-	api.CodeCached, api.CodeOtherNetwork, api.CodeSearchDomain, api.CodePrivate, api.CodePolicy, api.CodeUpstream, api.CodeLoop, api.CodeNoBlock,
+// deciding are the codes of findings that say why the answer is what it is.
+var deciding = []string{api.CodePolicy, api.CodeUpstream, api.CodeLoop, api.CodeNoBlock}
+
+// denying are the codes of findings that say why a name does not exist, or has no record of the type.
+// They don't say why there is an error or no answer: any tenant may have the name in a network of its
+// own, as www.example.org.
+var denying = []string{api.CodeCached, api.CodeOtherNetwork, api.CodeSearchDomain, api.CodeUnreadable, api.CodePrivate}
+
+// hasCause reports whether there is a finding that says why an answer, nil for none, is what it is.
+func (q *asking) hasCause(m *dns.Msg) bool {
+	return q.out.has(deciding...) || isDenial(m) && q.out.has(denying...)
+}
+
+// isGood reports whether an answer has records. It may be nil.
+func isGood(m *dns.Msg) bool {
+	return m != nil && m.Rcode == dns.RcodeSuccess && len(m.Answer) > 0
+}
+
+// isDenial reports whether an answer says that a name does not exist, or that it has no record of the
+// type. It may be nil.
+func isDenial(m *dns.Msg) bool {
+	return m != nil && (m.Rcode == dns.RcodeNameError || m.Rcode == dns.RcodeSuccess && len(m.Answer) == 0)
+}
+
+// judgeFound finds what a plugin has found.
+func (q *asking) judgeFound(f explain.Finding) {
+	out := q.out
+	if f.Code == explain.Private && out.has(denying...) {
+		return // nobody outside is asked for it either
+	}
+	if f.Code == explain.OtherNetwork && out.Guest.Interface != "" {
+		f.Commands = append(slices.Clone(f.Commands), "ovs-vsctl get Interface "+shell.Word(out.Guest.Interface)+" external_ids:iface-id    # the port of the guest's interface")
+	}
+	out.find(f.Code, f.Text, f.Remedy, f.Commands...)
 }
 
 // judgeAnnounced finds that DHCP tells the guest to ask elsewhere, unless the operator says where it

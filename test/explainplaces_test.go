@@ -45,7 +45,7 @@ func TestExplainHijack(t *testing.T) {
 	t.Parallel()
 	n := newOverlap(t)
 	socket := filepath.Join(n.Dir, "control.sock")
-	s := serve(t, n.Lab, pipelineCorefile("address any\n control unix:"+socket, "fallthrough", "passthrough"))
+	s := serve(t, n.Lab, pipelineCorefile("address any\n control unix:"+socket, "fallthrough", "private\n    passthrough"))
 	e := verdict(t, n.Lab, socket, 0, []string{"port red-vm1 asks 8.8.8.8:53 for db.internal. A: NOERROR 10.0.1.101\n"}, "red-vm1", "db.internal", "--server", public4)
 	if e.Trace == nil || !e.Trace.Punted {
 		t.Errorf("%+v", e.Trace)
@@ -57,6 +57,11 @@ func TestExplainHijack(t *testing.T) {
 	e = verdict(t, n.Lab, socket, 0, []string{"puntdns lets it pass on to 8.8.8.8:53, whose answer the guest gets (chain)\n"}, "red-vm1", "www.example.org", "--server", public4)
 	if last := e.Steps[len(e.Steps)-1]; last.Verdict != api.VerdictResumes || e.Result != "resumed" {
 		t.Errorf("%+v", e.Steps)
+	}
+	// A server of the guest's network may have a private name.
+	e = verdict(t, n.Lab, socket, 0, []string{"puntdns lets it pass on to 8.8.8.8:53, whose answer the guest gets (chain)\n"}, "red-vm1", "nas.lan", "--server", public4)
+	if last := e.Steps[len(e.Steps)-1]; last.Plugin != "private" || last.Verdict != api.VerdictResumes || len(e.Findings) > 0 {
+		t.Errorf("%+v, %+v", e.Steps, e.Findings)
 	}
 	e = verdict(t, n.Lab, socket, 0, []string{"puntdns is not asked, as in hijack mode (address any) the switch punts UDP only, so the query goes on to 8.8.8.8:53\n"},
 		"red-vm1", "db.internal", "--server", public4, "--tcp")

@@ -47,6 +47,7 @@ func isRepeated(ctx context.Context) bool {
 
 // explainLoop finds that a query is not sent on.
 func explainLoop(x *explain.Step, z *ovn.Forward) {
+	x.Notef("not asked: the query is from a server of the zone %s, or repeats itself, which is a loop", z.Zone)
 	x.Find(explain.Finding{
 		Code: explain.Loop, Text: fmt.Sprintf("a loop: zone %s, named by %s, is forwarded to %v, and the query is from one of these servers, or repeats itself", z.Zone, z.NamedBy, z.Servers),
 		Remedy: "a server of the zone has to know its names by itself, or ask another server for them than a resolver address of its network",

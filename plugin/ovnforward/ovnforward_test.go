@@ -262,6 +262,12 @@ func TestLoop(t *testing.T) {
 			if got != tt.want || x.looped != tt.looped {
 				t.Errorf("%q, looped %v, want %q, %v", got, x.looped, tt.want, tt.looped)
 			}
+			e := explain.New()
+			defer e.End()
+			r.send(e.Context(ctx), new(dns.Msg).SetQuestion(tt.qname, dns.TypeA), false)
+			if notes := strings.Join(e.Report().Notes, "\n"); strings.Contains(notes, "which is a loop") != tt.looped {
+				t.Errorf("explained: %q", notes)
+			}
 		})
 	}
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/puntdns/puntdns/internal/explain"
 )
 
-// explain says why a name is private, and finds that nobody is asked for it. m is the answer.
+// explain finds why a name is private, and that nobody is asked for it. m is the answer.
 func (h *Handler) explain(x *explain.Step, state *request.Request, m *dns.Msg, of class) {
-	x.Notef("a private name (%s), which nobody outside is asked for", of)
 	if m.Rcode == dns.RcodeSuccess && len(m.Answer) > 0 {
 		return
 	}

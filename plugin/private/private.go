@@ -62,7 +62,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		return h.pass(ctx, state)
 	}
 	if explained != nil {
-		h.explain(explained, &state, m, of)
+		explained.Notef("a private name (%s)", of)
 	}
 	// A guest that has asked a server of its own choice may have chosen one of its network,
 	// which has these names.
@@ -76,7 +76,9 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	if state.QClass() != dns.ClassINET {
 		return dns.RcodeRefused, nil
 	}
-	if explained == nil {
+	if explained != nil {
+		h.explain(explained, &state, m, of)
+	} else {
 		answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), string(of), outcome(m)).Inc()
 	}
 	if err := w.WriteMsg(m); err != nil {

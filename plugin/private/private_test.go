@@ -18,6 +18,7 @@ import (
 	"github.com/coredns/coredns/plugin/test"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
@@ -347,6 +348,15 @@ func TestHijack(t *testing.T) {
 				ctx = origin.NewContext(ctx, tt.origin)
 			}
 			h, u := handler(t, "private")
+			e := explain.New()
+			defer e.End()
+			x := e.Context(ctx)
+			if got := answered(t, x, h, u, "5.0.0.10.in-addr.arpa.", "PTR"); got != tt.want {
+				t.Errorf("explained: %s, want %s", got, tt.want)
+			}
+			if r := e.Report(); (len(r.Findings) > 0) != (tt.want == denied) || !slices.Equal(r.Notes, []string{"a private name (reverse)"}) {
+				t.Errorf("found %+v, notes %q, where the guest gets %s", r.Findings, r.Notes, tt.want)
+			}
 			if got := answered(t, ctx, h, u, "5.0.0.10.in-addr.arpa.", "PTR"); got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
