@@ -217,6 +217,7 @@ func (e *explainers) ask(ctx context.Context, w *wish, out *explanation) (return
 		return nil, control.NotFound("port %s is not served any more", out.Guest.Port)
 	}
 	t.tellFlows(ctx, key, &out.Explanation)
+	out.EntryTable = t.placement().Table
 	in := packetOf(&out.Guest, srv.options.Placement)
 	if key.MAC != ([6]byte{}) {
 		q.mac = key.MAC

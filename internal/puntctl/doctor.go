@@ -101,7 +101,7 @@ func (o *options) diagnose(cmd *cobra.Command, d *diagnosis, args []string, vswi
 	}
 	d.guests(&s, &all)
 	defer showProgress(cmd.ErrOrStderr(), "tracing queries through the switch")()
-	d.traces(ctx, &all, ovsAppctl(vswitchd))
+	d.traces(ctx, &s, &all, ovsAppctl(vswitchd))
 	return nil
 }
 

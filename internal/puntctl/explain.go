@@ -90,14 +90,14 @@ func traceExplained(ctx context.Context, e *api.Explanation, trace tracer) {
 		e.Trace.Error = err.Error()
 		return
 	}
-	t := e.Trace
-	t.Punted, t.Table, t.Flow = readTrace(said)
-	t.Dropped = !t.Punted && strings.Contains(said, "Datapath actions: drop")
+	t, w := e.Trace, readTrace(said)
+	t.Punted, t.Table, t.Flow = w.punted, w.table, w.flow
+	t.Dropped = w.dropped && !w.punted
 	if t.Punted || e.Unasked != "" {
 		return
 	}
 	e.Well = false
-	e.Findings = append([]api.Problem{notPunted(e, &q)}, e.Findings...)
+	e.Findings = append([]api.Problem{notPunted(e, &q, &w)}, e.Findings...)
 }
 
 // explainedQuery returns the query to trace, and reports whether enough is known of it.

@@ -115,12 +115,16 @@ const explainedTree = "port red-vm1 asks 169.254.169.254:53 for db.internal. A: 
 const (
 	tracePunted = "200. priority 10, cookie 0x70646e0000000001\n    controller\nDatapath actions: userspace"
 	// OVN checks port security in table 73, and drops in the one behind that check.
-	traceSecurity  = " 8. metadata=0x1, priority 50, cookie 0x1\n    73. priority 0\n 9. reg0=0x8000/0x8000,metadata=0x1, priority 50, cookie 0x2\n    drop\nDatapath actions: drop"
+	traceSecurity = " 8. metadata=0x1, priority 50, cookie 0x1\n    73. priority 0\n 9. reg0=0x8000/0x8000,metadata=0x1, priority 50, cookie 0x2\n    drop\nDatapath actions: drop"
+	// A query that is not punted is dropped by the lookup of the destination, which is made up.
+	traceExpired   = "29. udp,metadata=0x1, priority 200, cookie 0x70646e0000000001\n    resubmit(,200)\n    200. priority 0, cookie 0x70646e0000000001\n            resubmit(,30)\n" + traceLookup
+	traceLookup    = "36. metadata=0x1, priority 50, cookie 0x3\n37. metadata=0x1, priority 0, cookie 0x4\n    drop\nDatapath actions: drop"
 	traceElsewhere = "37. priority 0\n    resubmit\nDatapath actions: 7"
 	traceDropped   = " 8. reg0=0x1, priority 50, cookie 0x1\n16. udp,metadata=0x1, priority 3000, cookie 0x2\n    drop\nDatapath actions: drop"
 )
 
 func TestExplain(t *testing.T) {
+	entryTable := uint8(29)
 	dead := explained()
 	dead.Well, dead.Findings = false, []api.Problem{{
 		Code: api.CodeUpstream, About: "red-vm1", Text: "upstream 192.0.2.1:53 does not answer", Remedy: "look there", Commands: []string{"dig @192.0.2.1"},
@@ -135,12 +139,17 @@ func TestExplain(t *testing.T) {
 	assumed.Question.Client, assumed.Question.Assumed = "192.0.2.1:50000", true
 	unasked := explained()
 	unasked.Unasked, unasked.Rcode, unasked.Answer, unasked.Result = "the guest has asked another server", "", "", ""
+	placed := explained()
+	placed.Guest.PortKey, placed.EntryTable = 3, &entryTable
 	overTCP := explained()
 	overTCP.Question.TCP = true
 	const (
 		asks  = "port red-vm1 asks 169.254.169.254:53 for db.internal. A: "
 		drops = "the query does not get to puntdns, whose answer would be NOERROR 10.0.1.101\n" +
 			"not well: the switch drops the query of the guest before puntdns gets it: "
+		lookup = "the query does not get to puntdns, whose answer would be NOERROR 10.0.1.101\n" +
+			"not well: the switch does not punt the query; the last flow that it meets is in table 37: metadata=0x1, priority 0, cookie 0x4 [not-punted]\n" +
+			"          the punt has expired, or the flows of puntdns are not there: see puntctl status\n"
 		trace    = "            ovs-appctl ofproto/trace br-int in_port=5,udp,dl_src=02:00:00:00:01:11,dl_dst=0a:00:00:00:00:01,nw_src=10.0.1.11,nw_dst=169.254.169.254,nw_ttl=64,udp_src=50000,udp_dst=53\n"
 		traceTCP = "            ovs-appctl ofproto/trace br-int in_port=5,tcp,dl_src=02:00:00:00:01:11,dl_dst=0a:00:00:00:00:01,nw_src=10.0.1.11,nw_dst=169.254.169.254,nw_ttl=64,tcp_src=50000,tcp_dst=53\n"
 		ovnTrace = "            ovn-trace --ct=new 0b4e7c3e-0000-4000-8000-000000000001 'inport == \"red-vm1\" && eth.src == 02:00:00:00:01:11 && eth.dst == 0a:00:00:00:00:01 && ip4.src == 10.0.1.11 && ip4.dst == 169.254.169.254 && ip.ttl == 64 && udp.src == 50000 && udp.dst == 53'\n"
@@ -167,6 +176,12 @@ func TestExplain(t *testing.T) {
 			"port security drops it, or the port is disabled, in table 9: reg0=0x8000/0x8000,metadata=0x1, priority 50, cookie 0x2; OVN knows no address of the guest, so the trace was made with 192.0.2.1 and 02:00:00:00:01:11 [not-punted]\n" +
 			"          the guest may only use the addresses in port_security of its logical port: add the one that it uses, or have it use one of these; and see that `enabled` is not false; or give the address that the guest has by --from\n" +
 			lflow + replaced.Replace(trace+ovnTrace)},
+		{"dropped by an ACL before the entry flows", placed, traceDropped, []string{"--summary"}, 1, asks + drops +
+			"an ACL or a security group drops it, in table 16: udp,metadata=0x1, priority 3000, cookie 0x2 [not-punted]\n" +
+			"          allow UDP and TCP to port 53 of the resolver address from the guest\n" + lflow + trace + ovnTrace},
+		{"dropped behind a punt that has expired", placed, traceExpired, []string{"--summary"}, 1, asks + lookup + trace + ovnTrace},
+		{"dropped behind a punt that has expired, in an unknown table", ovn, traceExpired, []string{"--summary"}, 1, asks + lookup + trace + ovnTrace},
+		{"dropped behind flows that are missing", placed, traceLookup, []string{"--summary"}, 1, asks + lookup + trace + ovnTrace},
 		{"dropped on another bridge", explained(), traceDropped, []string{"--summary"}, 1, asks + drops +
 			"a flow of another program on the bridge drops it, in table 16: udp,metadata=0x1, priority 3000, cookie 0x2 [not-punted]\n" +
 			"          look for who has made that flow, by its cookie\n" + trace},

@@ -324,11 +324,27 @@ func TestDoctor(t *testing.T) {
 			d, s, all := &diagnosis{}, unwellStatus(), someGuests()
 			d.status(s)
 			d.guests(s, all)
-			d.traces(t.Context(), all, func(_ context.Context, _, flow string) (string, error) { return tc.trace(flow) })
+			d.traces(t.Context(), s, all, func(_ context.Context, _, flow string) (string, error) { return tc.trace(flow) })
 			p := &page{}
 			p.diagnosis(d)
 			golden(t, tc.name, p.text.String())
 		})
+	}
+}
+
+// What is dropped behind the entry flows is not dropped by an ACL: the switch does not punt it.
+func TestDoctorTracesBehind(t *testing.T) {
+	for _, tc := range []struct{ name, trace, want string }{
+		{"before", " 8. priority 50\n28. udp, priority 2002\n    drop\nDatapath actions: drop\n", "an ACL or a security group drops it, in table 28"},
+		{"in the same table", " 8. priority 50\n29. udp, priority 2002\n    drop\nDatapath actions: drop\n", "a flow of another program on the bridge drops it, in table 29"},
+		{"behind", " 8. priority 50\n37. priority 0\n    drop\nDatapath actions: drop\n", "is not punted; the last flow that it meets is in table 37"},
+		{"behind a flow of its own", "29. udp, priority 200, cookie 0x70646e1543e326b7\n30. priority 0\n    drop\nDatapath actions: drop\n", "is not punted; the last flow that it meets is in table 30"},
+	} {
+		d := &diagnosis{}
+		d.traces(t.Context(), wellStatus(), someGuests(), func(context.Context, string, string) (string, error) { return tc.trace, nil })
+		if len(d.Findings) != 2 || !strings.Contains(d.Findings[0].Text, tc.want) {
+			t.Errorf("%s: %+v, want %q", tc.name, d.Findings, tc.want)
+		}
 	}
 }
 
@@ -352,7 +368,7 @@ func TestDoctorWithoutResolverAddress(t *testing.T) {
 // A target of ovs-appctl that does not answer may be another one.
 func TestDoctorNamesTheTarget(t *testing.T) {
 	d := &diagnosis{}
-	d.traces(t.Context(), someGuests(), func(context.Context, string, string) (string, error) {
+	d.traces(t.Context(), wellStatus(), someGuests(), func(context.Context, string, string) (string, error) {
 		return "", errors.New("ovs-appctl: exit status 1 cannot connect to ovs-vswitchd")
 	})
 	if len(d.Findings) != 1 || !strings.Contains(d.Findings[0].Remedy, "or give --vswitchd SOCKET") {

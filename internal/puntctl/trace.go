@@ -41,7 +41,7 @@ func ovsAppctl(target string) tracer {
 }
 
 // traces traces a query of each guest through the switch.
-func (d *diagnosis) traces(ctx context.Context, all *api.Guests, trace tracer) {
+func (d *diagnosis) traces(ctx context.Context, s *api.Status, all *api.Guests, trace tracer) {
 	traced := 0
 	for i := range all.Guests {
 		g := &all.Guests[i]
@@ -63,7 +63,7 @@ func (d *diagnosis) traces(ctx context.Context, all *api.Guests, trace tracer) {
 			d.add(f)
 			return
 		}
-		d.traced(g, &q, said)
+		d.traced(g, &q, said, entryTableOf(s, g.Bridge))
 	}
 }
 
@@ -143,20 +143,56 @@ var tableLine = regexp.MustCompile(`^\s*(\d+)\. (.*)$`)
 // ourCookie is how the cookies of puntdns begin.
 const ourCookie = "cookie 0x70646e"
 
-// readTrace returns whether a packet was punted, and else the last flow that it has met, with its
-// table.
-func readTrace(trace string) (punted bool, table, flow string) {
+// way is that of a packet through the switch, by a trace.
+type way struct {
+	// punted is set if the packet gets to the punt.
+	punted bool
+	// entered is set if it has met a flow of puntdns.
+	entered bool
+	// dropped is set if it goes nowhere. That is so of punted packets, too.
+	dropped bool
+	// table and flow are the last flow that it has met; of a punted packet that is the punt.
+	table, flow string
+}
+
+// readTrace returns the way of a packet.
+func readTrace(trace string) (w way) {
+	w.dropped = strings.Contains(trace, "Datapath actions: drop")
 	for line := range strings.Lines(trace) {
 		m := tableLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
 		if m == nil {
 			continue
 		}
-		table, flow = m[1], m[2]
-		if table == "200" && strings.Contains(flow, ourCookie) && strings.Contains(flow, "priority 10,") {
-			return true, table, flow
+		w.table, w.flow = m[1], m[2]
+		ours := strings.Contains(w.flow, ourCookie)
+		w.entered = w.entered || ours
+		if w.table == "200" && ours && strings.Contains(w.flow, "priority 10,") {
+			w.punted = true
+			return w
 		}
 	}
-	return false, table, flow
+	return w
+}
+
+// isDroppedBefore reports whether a packet is dropped before the table of the entry flows, which is nil
+// where that is not known. One that has come through that table is dropped behind it for other reasons,
+// such as the destination, which a trace makes up.
+func (w *way) isDroppedBefore(entry *uint8) bool {
+	if !w.dropped || w.punted || w.entered {
+		return false
+	}
+	n, err := strconv.Atoi(w.table)
+	return err != nil || entry == nil || n <= int(*entry)
+}
+
+// entryTableOf returns the table of the entry flows of a bridge, nil if it is not known.
+func entryTableOf(s *api.Status, bridge string) *uint8 {
+	for i := range s.Bridges {
+		if b := &s.Bridges[i]; b.Name == bridge {
+			return b.Placement.Table
+		}
+	}
+	return nil
 }
 
 // Tables of OVN's logical ingress pipeline in the switch (ovn/controller/lflow.h): the first two are
@@ -170,11 +206,12 @@ const (
 // flowCookie matches the cookie of a flow in a trace.
 var flowCookie = regexp.MustCompile(`cookie (0x[0-9a-f]+)`)
 
-// whyDropped returns what has dropped a packet in a table, and what to do about that.
-func whyDropped(g *api.Guest, table string) (text, remedy string) {
+// whyDropped returns what has dropped a packet in a table, and what to do about that. entry is the table
+// of the entry flows, nil if it is not known: OVN drops nothing there.
+func whyDropped(g *api.Guest, table string, entry *uint8) (text, remedy string) {
 	n, err := strconv.Atoi(table)
 	switch {
-	case err != nil || g.PortKey == 0:
+	case err != nil || g.PortKey == 0 || entry != nil && n == int(*entry):
 		return "a flow of another program on the bridge drops it", "look for who has made that flow, by its cookie"
 	case n == physicalTable:
 		return "the bridge does not know the port of the guest", "ovn-controller makes that flow once it has bound the port: see its log"
@@ -193,15 +230,15 @@ func droppedCommands(q *query, flow string) (lines []string) {
 }
 
 // notPunted finds that the query of an explanation does not get to the punt.
-func notPunted(e *api.Explanation, q *query) api.Problem {
+func notPunted(e *api.Explanation, q *query, w *way) api.Problem {
 	t := e.Trace
 	p := api.Problem{Code: api.CodeNotPunted, About: e.Guest.Port, Commands: q.lines()}
-	if !t.Dropped {
+	if !w.isDroppedBefore(e.EntryTable) {
 		p.Text = fmt.Sprintf("the switch does not punt the query; the last flow that it meets is in table %s: %s", t.Table, t.Flow)
 		p.Remedy = "the punt has expired, or the flows of puntdns are not there: see puntctl status"
 		return p
 	}
-	why, remedy := whyDropped(&e.Guest, t.Table)
+	why, remedy := whyDropped(&e.Guest, t.Table, e.EntryTable)
 	p.Text = fmt.Sprintf("the switch drops the query of the guest before puntdns gets it: %s, in table %s: %s", why, t.Table, t.Flow)
 	p.Remedy, p.Commands = remedy, droppedCommands(q, t.Flow)
 	if e.Question.Assumed {
@@ -211,21 +248,22 @@ func notPunted(e *api.Explanation, q *query) api.Problem {
 	return p
 }
 
-func (d *diagnosis) traced(g *api.Guest, q *query, trace string) {
+// traced finds what a trace says. entry is the table of the entry flows, nil if it is not known.
+func (d *diagnosis) traced(g *api.Guest, q *query, trace string, entry *uint8) {
 	about := "port " + g.Port
-	punted, table, flow := readTrace(trace)
+	w := readTrace(trace)
 	switch {
-	case punted:
+	case w.punted:
 		d.add(finding{Level: levelOK, About: about, Text: fmt.Sprintf("a query to %s is punted", q.to)})
-	case strings.Contains(trace, "Datapath actions: drop"):
-		why, remedy := whyDropped(g, table)
+	case w.isDroppedBefore(entry):
+		why, remedy := whyDropped(g, w.table, entry)
 		d.add(finding{
-			Level: levelProblem, About: about, Text: fmt.Sprintf("a query to %s is dropped before the punt: %s, in table %s: %s", q.to, why, table, flow),
-			Remedy: remedy, Commands: droppedCommands(q, flow),
+			Level: levelProblem, About: about, Text: fmt.Sprintf("a query to %s is dropped before the punt: %s, in table %s: %s", q.to, why, w.table, w.flow),
+			Remedy: remedy, Commands: droppedCommands(q, w.flow),
 		})
 	default:
 		d.add(finding{
-			Level: levelProblem, About: about, Text: fmt.Sprintf("a query to %s is not punted; the last flow that it meets is in table %s: %s", q.to, table, flow),
+			Level: levelProblem, About: about, Text: fmt.Sprintf("a query to %s is not punted; the last flow that it meets is in table %s: %s", q.to, w.table, w.flow),
 			Remedy: "the punt has expired, or the flows of this process are not there: see puntctl status", Commands: q.lines(),
 		})
 	}

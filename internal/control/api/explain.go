@@ -62,6 +62,8 @@ type Explanation struct {
 	// FlowsError is why it has not told.
 	Flows      []GuestFlow `json:"flows"`
 	FlowsError string      `json:"flows_error,omitempty"`
+	// EntryTable is that of the entry flows, left out as long as it is not known.
+	EntryTable *uint8 `json:"entry_table,omitempty"`
 	// Trace is that of the switch. Puntctl makes it.
 	Trace *Trace `json:"trace,omitempty"`
 	// Labels are those of metadata that the plugins see.
