@@ -93,6 +93,9 @@ func TestCheckGoesOn(t *testing.T) {
 		{"a plugin that needs another one", ". {\n    ofpunt br-int\n    ovnhosts\n    ovnforward\n    cache 0\n}\n", []string{
 			"plugin/ovnforward: CONF:4 - ovnforward: ovnhosts in the same block reads no Northbound", "CONF:5 - plugin/cache: cache TTL",
 		}},
+		{"a plugin that warns", ". {\n    ofpunt br-int\n    ovnhosts {\n        fallthrough\n    }\n    hosts /nowhere/hosts {\n        fallthrough\n    }\n    forward . nonsense\n}\n", []string{
+			"File does not exist: /nowhere/hosts", `CONF:9 - plugin/forward: failed to resolve "nonsense"`,
+		}},
 		{"addresses", ". {\n    ofpunt br-int\n    ovnhosts {\n        tls /no/cert.pem /no/key.pem /no/ca.pem\n        southbound ssl:127.0.0.1:6642\n    }\n    health 127.0.0.1:8181 {\n        lameduck 1s\n    }\n    ready\n}\n", []string{
 			"CONF:4 - ovnhosts: tls: ", `CONF:7 - health: "127.0.0.1:8181" is the address of ready at CONF:10 already`,
 		}},

@@ -59,6 +59,7 @@ func Check(conf *precheck.Source, last string) int {
 	if err == nil {
 		precheck.Warn(in)
 		if err = precheck.WithPosition(in, tryStart(in, last)); err != nil && !isTrial {
+			clog.Discard() // what plugins warn of, the start has logged
 			err = withOthers(err, precheck.SetupErrors(in))
 		}
 	}

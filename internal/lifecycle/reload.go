@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,7 @@ var log = clog.NewWithPlugin("puntdns")
 //	   ofpunt: instance.rollBack: the old servers answer again
 //	   ready: what the old one has closed is opened
 //	   corefile.StartFailed: what the new one has opened is closed
+//	   restartFailed: the status tells it
 //	      │             │
 //	      └──────┬──────┘
 //	             ▼
@@ -75,6 +77,8 @@ type reloader struct {
 	// restarting is set while the plugin *reload* may be starting a Corefile that
 	// has passed its trial, and ends that after restartTimeout.
 	restarting atomic.Pointer[time.Timer]
+	// bySignal is set while restart starts a Corefile. It returns the error.
+	bySignal atomic.Bool
 	// ending is set when the last instance is to be stopped: no reload comes any more.
 	ending atomic.Bool
 
@@ -104,7 +108,7 @@ func newReloader(conf *precheck.Source) *reloader {
 func (r *reloader) started(event caddy.EventName, info any) error {
 	if event == caddy.InstanceStartupEvent {
 		i := info.(*caddy.Instance)
-		i.OnRestartFailed = append(i.OnRestartFailed, r.restartEnded)
+		i.OnRestartFailed = append(i.OnRestartFailed, r.restartFailed)
 		for n, f := range i.OnShutdown {
 			i.OnShutdown[n] = r.tolerant(f)
 		}
@@ -135,6 +139,15 @@ func (r *reloader) tolerant(f func() error) func() error {
 		}()
 		return f()
 	}
+}
+
+// restartFailed is called when a restart has failed. The error of one by the plugin *reload* gets to that
+// plugin alone, which logs and counts it. The error of this function is always nil.
+func (r *reloader) restartFailed() error {
+	if !r.bySignal.Load() {
+		r.note(byPlugin, "it has passed its trial, but its start has failed; the log says why")
+	}
+	return r.restartEnded()
 }
 
 // restartEnded is called when a restart has succeeded or failed. Its error is always nil.
@@ -168,6 +181,9 @@ func (r *reloader) endTrial() {
 	}
 }
 
+// byPlugin is what has begun a reload by the plugin *reload*.
+const byPlugin = "Corefile changed"
+
 // load is caddy's loader: it returns the Corefile for the first start, and then for the
 // plugin *reload*, which ignores those that come with an error. So what is refused is
 // logged here. A Corefile is tried, and refused, once.
@@ -195,7 +211,7 @@ func (r *reloader) load(string) (caddy.Input, error) {
 	}
 	r.tried, r.triedErr = print, err
 	if err != nil {
-		r.logRefusal("Corefile changed", err)
+		r.logRefusal(byPlugin, err)
 		return nil, err
 	}
 	// Should the plugin not start it, the trial ends all the same.
@@ -239,6 +255,8 @@ func (r *reloader) reload() {
 // restart starts a Corefile that has passed its trial. The plugin *reload* does not start
 // one again that has failed here, since triedErr says so. r.mu is held.
 func (r *reloader) restart(in caddy.Input) error {
+	r.bySignal.Store(true)
+	defer r.bySignal.Store(false)
 	next, err := r.current.Load().Restart(in)
 	if err == nil && next == nil {
 		err = errors.New("a plugin has panicked") // which caddy has logged
@@ -253,10 +271,27 @@ func (r *reloader) logRefusal(by string, err error) {
 	log.Errorf("%s: the reload is refused and changes nothing; %s: %v", by, r.inForce(), err)
 }
 
-// failed takes note of a reload that changes nothing.
+// failed counts a reload that changes nothing, and takes note of it.
 func (r *reloader) failed(by string, err error) {
 	failedReloads().Inc()
-	r.refused.Store(&api.RefusedReload{Time: time.Now().Round(0), By: by, Reason: err.Error()})
+	r.note(by, onOneLine(err.Error()))
+}
+
+// note takes note of a reload that changes nothing, for the status. reason is one line.
+func (r *reloader) note(by, reason string) {
+	r.refused.Store(&api.RefusedReload{Time: time.Now().Round(0), By: by, Reason: reason})
+}
+
+// onOneLine returns a text of several lines, as the errors of several plugins are, or of the plugin
+// *view*, as one.
+func onOneLine(text string) string {
+	var all []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // inForce says which Corefile a reload that has failed leaves in force.

@@ -274,3 +274,44 @@ func TestStatusOfReload(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A start that fails behind a trial that has passed is told in the status, too. Of one by the plugin reload
+// nobody but the plugin gets the error; one by a signal is told with its error.
+func TestStatusOfFailedStart(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	_, port, _ := net.SplitHostPort(busy.Addr().String())
+	text := func(port string) caddy.Input {
+		return caddy.CaddyfileInput{ServerTypeName: precheck.ServerType, Contents: []byte(".:" + port + " {\n    bind 127.0.0.1\n    whoami\n}\n")}
+	}
+	i := corefiletest.Start(t, text("0"))
+	r := newTestReloader("Corefile", nil)
+	_ = r.started(caddy.InstanceStartupEvent, i)
+	if err := r.restart(text(port)); err == nil || r.refused.Load() != nil {
+		t.Errorf("%v: told %+v, before the signal's reload has told it", err, r.refused.Load())
+	}
+	if _, err := i.Restart(text(port)); err == nil { // as the plugin does
+		t.Fatal("it has started on a port that is taken")
+	}
+	var s api.Status
+	r.tellStatus(t.Context(), &s)
+	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0].Text, "(Corefile changed) was refused") || !strings.Contains(s.Warnings[0].Text, "its start has failed; the log says why") {
+		t.Errorf("%+v", s.Warnings)
+	}
+	if err := i.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The reason of a refusal is one line: a terminal is shown no control characters.
+func TestReasonOnOneLine(t *testing.T) {
+	r := newTestReloader("Corefile", nil)
+	r.failed("SIGUSR1", errors.New("Corefile:3 - plugin/view: unexpected token EOF (1:7)\n | true ==\n | ......^\n\nCorefile:9 - plugin/cache: cache TTL\n"))
+	const want = "Corefile:3 - plugin/view: unexpected token EOF (1:7); | true ==; | ......^; Corefile:9 - plugin/cache: cache TTL"
+	if got := r.refused.Load().Reason; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
