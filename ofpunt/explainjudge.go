@@ -124,7 +124,7 @@ func (q *asking) judgeAnswer(v *punt.Verdict, r *explain.Report) {
 	case v.Answer == nil:
 		out.find(api.CodeDropped, fmt.Sprintf("the guest gets no answer: %s", noAnswer[cmp.Or(v.Fate.Reason, metric.ReasonUnanswered)]), "see which plugin was the last one, without --summary")
 	case v.Answer.Rcode == dns.RcodeNameError:
-		out.find(api.CodeNoData, fmt.Sprintf("%s does not exist for port %s of switch %s, says %s", q.name, out.Guest.Port, cmp.Or(out.Guest.Switch, "unknown"), whoAnswered(r)), q.nameRemedy())
+		out.find(api.CodeNoData, fmt.Sprintf("%s does not exist for port %s of switch %s, says %s", q.name, out.Guest.Port, cmp.Or(out.Guest.Switch, "unknown"), whoAnswered(r)), q.nameRemedy(r))
 	case v.Answer.Rcode != dns.RcodeSuccess:
 		q.judgeError(v, r)
 	case len(v.Answer.Answer) == 0:
@@ -159,8 +159,12 @@ func (q *asking) judgeError(v *punt.Verdict, r *explain.Report) {
 }
 
 // nameRemedy says what to do about a name that does not exist.
-func (q *asking) nameRemedy() string {
-	return "see that it is spelt right; a name of the guest's network has to be in a DNS row of switch " + cmp.Or(q.out.Guest.Switch, "its") + ", or the hostname of a port there: `puntctl names " + shell.Word(q.out.Guest.Port) + "` lists them"
+func (q *asking) nameRemedy(r *explain.Report) string {
+	remedy := "see that it is spelt right; a name of the guest's network has to be in a DNS row of switch " + cmp.Or(q.out.Guest.Switch, "its") + ", or the hostname of a port there: `puntctl names " + shell.Word(q.out.Guest.Port) + "` lists them"
+	if r.Answered >= 0 && r.Steps[r.Answered].Plugin == "ovnhosts" {
+		remedy += "; for a name outside of OVN, `fallthrough` in ovnhosts has to cover it, or no plugin behind is asked; and without `monitor all`, ovnhosts knows no names of networks that have no guest on this node"
+	}
+	return remedy
 }
 
 // blockRemedy says what takes a query that no block takes.
@@ -183,12 +187,11 @@ func (q *asking) judgeViews(r *explain.Report) {
 		for _, l := range v.Labels {
 			unmet = append(unmet, fmt.Sprintf("%s of this guest is %q", l.Name, l.Value))
 		}
-		takes := "another block takes the query: " + r.Block
+		takes, remedy := "another block takes the query: "+r.Block, "if that block is for this guest, mend the expression, or what the label is made from"
 		if !r.Taken {
-			takes = "no other block takes the query"
+			takes, remedy = "no other block takes the query", remedy+"; if not, "+q.blockRemedy()
 		}
-		q.out.find(api.CodeView, fmt.Sprintf("the block %s does not answer this guest, as its view %s does not match: %s; %s", v.Block, v.Name, strings.Join(unmet, ", "), takes),
-			"if that block is for this guest, mend the expression, or what the label is made from; if not, "+q.blockRemedy())
+		q.out.find(api.CodeView, fmt.Sprintf("the block %s does not answer this guest, as its view %s does not match: %s; %s", v.Block, v.Name, strings.Join(unmet, ", "), takes), remedy)
 	}
 }
 

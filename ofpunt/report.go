@@ -50,6 +50,7 @@ func (r *reporter) report(c flows.Report) {
 		r.placedFlows(c)
 	case flows.Serving:
 		r.readiness.set("")
+		r.successor.gone() // after a reconnection nobody says that it is
 	case flows.PuntMissing:
 		r.readiness.set("the punt is not installed in the switch")
 	case flows.Withdrawn:

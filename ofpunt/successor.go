@@ -38,7 +38,7 @@ func (s *successor) gone() { s.since.Store(nil) }
 // to it still.
 type linger struct {
 	// takenOver is when another process was seen to have the flows, and arrived when the last
-	// packet came; zero for none since the process is to end.
+	// packet came, or may have.
 	takenOver, arrived time.Time
 }
 
@@ -75,10 +75,8 @@ func (b *bridge) answerLastPunts() {
 	if since == nil || b.conn.Load() == nil {
 		return
 	}
-	l := linger{takenOver: *since}
-	if l.over(time.Now()) {
-		return
-	}
+	// Whether packets still came up to now nobody knows, so it looks for a while.
+	l := linger{takenOver: *since, arrived: time.Now()}
 	log.Infof("Bridge %s: another process has the flows, waiting until the switch punts nothing to this one", b.name)
 	late, quiet := l.await(b.punts.Arrived)
 	if !quiet {

@@ -77,6 +77,7 @@ func TestSuccessor(t *testing.T) {
 	}{
 		{"nobody else", []flows.Report{flows.Withdrawn{}}, false},
 		{"seen before the end", []flows.Report{flows.Yielded{}, flows.Withdrawn{Replaced: true}}, true},
+		{"seen, and gone with the switch's flows", []flows.Report{flows.Yielded{}, flows.Serving{}, flows.Withdrawn{}}, false},
 		{"seen at the end", []flows.Report{flows.Withdrawn{Replaced: true}}, true},
 		{"gone again", []flows.Report{flows.Yielded{}, flows.TookOver{}, flows.Withdrawn{}}, false},
 	} {

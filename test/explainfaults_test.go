@@ -205,7 +205,7 @@ func faults(x *explained, loose *lab.Guest) []fault {
 		},
 		{
 			name: "a name of another tenant", args: []string{"blue-vm1", "red.internal"}, status: 1,
-			want: []string{": NXDOMAIN\n", "not well: red.internal. is a name of switch red (", "this guest is on switch blue, which does not have it [other-network]\n", "if not, give switch blue a DNS row with the name, or join both switches by a router"},
+			want: []string{": NXDOMAIN\n", "not well: red.internal. is a name of switch red (", "this guest is on switch blue, which does not have it [other-network]\n", "if both switches are of one tenant, give switch blue a DNS row with the name, or join both switches by a router"},
 		},
 		{
 			name: "a dead upstream", args: []string{"red-vm1", "www.dead.example"}, status: 1,

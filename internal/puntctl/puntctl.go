@@ -61,8 +61,13 @@ var errUnwell = &exitError{status: exitUnwell}
 
 // Run runs puntctl with arguments, and returns the status to exit with.
 func Run(version string, args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup(1) has it
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
+	context.AfterFunc(ctx, stop) // the next signal ends a process whose output blocks
 	root := New(version)
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -206,7 +206,7 @@ func withoutEcho(terminal *os.File) (restore func(), err error) {
 	}
 	changed := *before
 	changed.Lflag &^= unix.ICANON | unix.ECHO
-	changed.Cc[unix.VMIN], changed.Cc[unix.VTIME], changed.Cc[unix.VSUSP] = 1, 0, 0
+	changed.Cc[unix.VMIN], changed.Cc[unix.VTIME], changed.Cc[unix.VSUSP], changed.Cc[unix.VQUIT] = 1, 0, 0, 0
 	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &changed); err != nil {
 		return nil, fmt.Errorf("the terminal: %w", err)
 	}

@@ -3,6 +3,7 @@
 package punt
 
 import (
+	"slices"
 	"time"
 
 	"github.com/puntdns/puntdns/ofpunt/watch"
@@ -12,6 +13,19 @@ import (
 func (x *Exchange) Watched() bool {
 	feed := x.from.channel.intake.bridge.Watch
 	return feed != nil && feed.Wanted()
+}
+
+// maxShared, in bytes, is the length of a message that an event may keep in memory whole. A reader
+// that is slow has thousands of events.
+const maxShared = 512
+
+// keptQuestion returns the question of a message for an event: a part of the message, or a copy.
+func keptQuestion(message []byte) []byte {
+	q := message[headerLen : headerLen+questionLen(message)]
+	if len(message) > maxShared {
+		return slices.Clone(q)
+	}
+	return q
 }
 
 // publish tells those who watch what has become of the exchange. The arguments are those of count.
@@ -25,7 +39,7 @@ func (x *Exchange) publish(result, reason string, rcode int) {
 		Result: result, Reason: reason, Rcode: uint16(rcode),
 	}
 	if len(x.payload) >= headerLen {
-		e.Question = x.payload[headerLen : headerLen+questionLen(x.payload)]
+		e.Question = keptQuestion(x.payload)
 	}
 	if b := x.block.Load(); b != nil {
 		e.Block = &b.Watched

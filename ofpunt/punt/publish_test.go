@@ -197,3 +197,21 @@ func TestUpstreamUnwatched(t *testing.T) {
 		t.Errorf("%v allocations, kept %v", n, x.upstream.Load())
 	}
 }
+
+// An event of a long message does not keep that.
+func TestKeptQuestion(t *testing.T) {
+	short, err := new(dns.Msg).SetQuestion("www.example.org.", dns.TypeA).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name    string
+		message []byte
+		shared  bool
+	}{{"short", short, true}, {"long", append(slices.Clone(short), make([]byte, 60_000)...), false}} {
+		got := keptQuestion(tt.message)
+		if !slices.Equal(got, short[headerLen:]) || (&got[0] == &tt.message[headerLen]) != tt.shared {
+			t.Errorf("%s: %q with room for %d bytes", tt.name, got, cap(got))
+		}
+	}
+}

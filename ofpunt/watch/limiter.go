@@ -24,9 +24,9 @@ type limiter struct {
 
 // newLimiter returns a limiter of so many a second, at least one, from a time on.
 func newLimiter(rate int, begun time.Time) *limiter {
-	l := &limiter{begun: begun, window: max(minWindow, time.Second/time.Duration(rate))}
-	l.allowed = uint64(time.Duration(rate) * l.window / time.Second)
-	return l
+	allowed := max(1, time.Duration(rate)*minWindow/time.Second)
+	window := (time.Second*allowed + time.Duration(rate) - 1) / time.Duration(rate)
+	return &limiter{begun: begun, window: window, allowed: uint64(allowed)}
 }
 
 // allows reports whether one more may pass at a time. One that comes late counts as of the newest window.

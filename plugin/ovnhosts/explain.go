@@ -51,7 +51,7 @@ func (h *Handler) explain(x *explain.Step, s *ovn.Snapshot, a *asker, qname stri
 	for _, n := range others[:min(len(others), maxOtherNetworks)] {
 		x.Find(explain.Finding{
 			Code: explain.OtherNetwork, Text: fmt.Sprintf("%s is a name of switch %s (%s), and this guest is on switch %s, which does not have it", qname, n.Name, n.ID, a.scope.Own.Name),
-			Remedy: fmt.Sprintf("if the guest belongs on switch %s, bind its interface to a port of that switch; if not, give switch %s a DNS row with the name%s", n.Name, a.scope.Own.Name, h.orRouters()),
+			Remedy: fmt.Sprintf("if the guest belongs on switch %s, bind its interface to a port of that switch; if both switches are of one tenant, give switch %s a DNS row with the name%s; if they are of two, that is as it should be", n.Name, a.scope.Own.Name, h.orRouters()),
 		})
 	}
 	if more := len(others) - maxOtherNetworks; more > 0 {
