@@ -209,7 +209,7 @@ func TestPackageRPM(t *testing.T) {
 			t.Errorf("%s belongs to %s and is of %s", f[1], f[2], f[3])
 		}
 	}
-	checkFiles(t, files, "l--------- /usr/bin/puntctl", "drwxr-xr-x /usr/share/licenses/puntdns", "-rw-r--r-- /usr/share/licenses/puntdns/LICENSE",
+	checkFiles(t, files, "drwxr-xr-x /usr/share/fish/vendor_completions.d", "l--------- /usr/bin/puntctl", "drwxr-xr-x /usr/share/licenses/puntdns", "-rw-r--r-- /usr/share/licenses/puntdns/LICENSE",
 		"-rw-r--r-- /usr/share/licenses/puntdns/THIRD-PARTY-LICENSES",
 		"-rw-r--r-- /usr/share/doc/puntdns/puntdns-sockets.conf", "-rw-r--r-- /usr/share/zsh/site-functions/_puntctl")
 	for list, want := range map[string]string{

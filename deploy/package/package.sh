@@ -116,8 +116,9 @@ trap 'rm -rf "$root" "$recipe"' EXIT
 	[ "$format" = deb ] || echo "license: $(cat "$licences/SPDX")"
 	sed "s,@SCRIPTS@,$here,; s,@TIME@,$time,; s,@ARCH@,$arch,; s,@VERSION@,$version," "$here/nfpm.yaml"
 	# The folders that are the package's own, and the files one by one: rpm lets no package
-	# change the folders of others.
+	# change the folders of others. That of fish(1) may have no other owner, and rpm would leave it.
 	echo "contents:"
+	[ "$format" = deb ] || echo '  - {dst: "/usr/share/fish/vendor_completions.d", type: dir, file_info: {mode: 0755}}'
 	find "$root" -type d -regex "$root/.*/puntdns\(/.*\)?" -printf '  - {dst: "/%P", type: dir, file_info: {mode: 0755}}\n' | sort
 	find "$root" -type f -printf '  - {src: "%p", dst: "/%P", file_info: {mode: 0%m}}\n' | sort | mark
 	find "$root" -type l -printf '  - {src: "%l", dst: "/%P", type: symlink, file_info: {mode: 0777}}\n' | sort
