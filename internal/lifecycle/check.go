@@ -41,8 +41,9 @@ const trialOf = "PUNTDNS_TRIAL_OF"
 const tryApartTimeout = 30 * time.Second
 
 // Check says what a start with the Corefile would refuse or warn of, and returns the status
-// to exit with. A start ends with the first error; Check goes on, and tells those of all plugins. It sets up all plugins, and leaves it to the end of the process to clean
-// up behind them. last is the last of the directives.
+// to exit with. A start ends with the first error; Check goes on, and tells those of all plugins.
+// It sets up all plugins, and leaves it to the end of the process to clean up behind them. last is
+// the last of the directives.
 func Check(conf *precheck.Source, last string) int {
 	path, isTrial := os.LookupEnv(trialOf)
 	var in caddy.Input

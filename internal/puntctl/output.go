@@ -157,14 +157,18 @@ func (p *page) linef(format string, args ...any) {
 	p.line(cell{text: shell.Printable(fmt.Sprintf(format, args...))})
 }
 
+func headingCells(heading []string) []cell {
+	cells := make([]cell, len(heading))
+	for i, h := range heading {
+		cells[i] = cell{text: h}
+	}
+	return cells
+}
+
 // table writes rows below a heading, in columns.
 func (p *page) table(heading []string, rows [][]cell) {
 	widths := make([]int, len(heading))
-	first := make([]cell, len(heading))
-	for i, h := range heading {
-		first[i] = cell{text: h}
-	}
-	rows = append([][]cell{first}, rows...)
+	rows = append([][]cell{headingCells(heading)}, rows...)
 	for _, row := range rows {
 		for i, c := range row {
 			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))

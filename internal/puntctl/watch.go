@@ -197,14 +197,6 @@ func (w *watcher) row(cells []cell) {
 	w.page.text.WriteByte('\n')
 }
 
-func headingCells(heading []string) []cell {
-	cells := make([]cell, len(heading))
-	for i, h := range heading {
-		cells[i] = cell{text: h}
-	}
-	return cells
-}
-
 // queryCells returns what is shown of a query.
 func queryCells(l *api.WatchLine) []cell {
 	block, _, _ := strings.Cut(l.Block, " - ")

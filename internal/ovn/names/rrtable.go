@@ -235,7 +235,7 @@ func newRRs(sets []*rrSet) *RRs {
 }
 
 // set sets the records of a name, nil for none, and brings the descendants and the wildcards up
-// to date: the name itself and its ancestors may be wildcards.
+// to date.
 func (t *RRTable) set(name string, r *RRs) {
 	switch _, had := t.names[name]; {
 	case r == nil && had:
@@ -247,19 +247,12 @@ func (t *RRTable) set(name string, r *RRs) {
 	if r != nil {
 		t.names[name] = r
 	}
-	for a := name; a != "."; a = parent(a) {
-		if !isWildcard(a) {
-			continue
+	t.wild.update(name, func(wildcard string) (has *RRs, exists bool) {
+		if r := t.names[wildcard]; r != nil {
+			return r, true
 		}
-		switch r := t.names[a]; {
-		case r != nil:
-			t.wild.set(a, r)
-		case t.below[a] > 0:
-			t.wild.set(a, noRRs)
-		default:
-			t.wild.remove(a)
-		}
-	}
+		return noRRs, t.below[wildcard] > 0
+	})
 }
 
 // exists reports whether a canonical name has records or names below it.

@@ -22,6 +22,22 @@ type wildcards[E any] struct {
 	below descendants
 }
 
+// update brings the wildcards up to date for a name whose records or descendants have changed: the
+// name itself and its ancestors may be wildcards. of returns what a wildcard has, and reports whether
+// there is such a wildcard.
+func (w *wildcards[E]) update(name string, of func(wildcard string) (has E, exists bool)) {
+	for a := name; a != "."; a = parent(a) {
+		if !isWildcard(a) {
+			continue
+		}
+		if has, exists := of(a); exists {
+			w.set(a, has)
+		} else {
+			w.remove(a)
+		}
+	}
+}
+
 // set sets what a wildcard has, by its canonical name.
 func (w *wildcards[E]) set(wildcard string, has E) {
 	if w.at == nil {
@@ -47,22 +63,14 @@ func (w *wildcards[E]) clone() wildcards[E] {
 	return wildcards[E]{maps.Clone(w.at), maps.Clone(w.below)}
 }
 
-// updateWildcards updates wild for a name whose record or descendants have changed:
-// the name itself and its ancestors may be wildcards.
+// updateWildcards updates wild for a name whose record or descendants have changed.
 func (t *Table) updateWildcards(name string) {
-	for a := name; a != "."; a = parent(a) {
-		if !isWildcard(a) {
-			continue
+	t.wild.update(name, func(wildcard string) (has *entry, exists bool) {
+		if e := t.find(wildcard); e != nil {
+			return e, true
 		}
-		switch e := t.find(a); {
-		case e != nil:
-			t.wild.set(a, e)
-		case t.below[a] > 0:
-			t.wild.set(a, noData)
-		default:
-			t.wild.remove(a)
-		}
-	}
+		return noData, t.below[wildcard] > 0
+	})
 }
 
 // closestEncloser returns the longest ancestor of a name that exists (RFC 4592,
