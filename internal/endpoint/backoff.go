@@ -30,8 +30,11 @@ func (b *Backoff) Next() time.Duration {
 func (b *Backoff) Reset() { b.next = 0 }
 
 // Wait sleeps for the next delay. Its error is that of ctx, which ends it early.
-func (b *Backoff) Wait(ctx context.Context) error {
-	t := time.NewTimer(b.Next())
+func (b *Backoff) Wait(ctx context.Context) error { return Sleep(ctx, b.Next()) }
+
+// Sleep sleeps for d. Its error is that of ctx, which ends it early.
+func Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

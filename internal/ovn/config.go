@@ -18,6 +18,8 @@ type Config struct {
 	// TLS is needed if a connection method says ssl.
 	TLS     endpoint.TLSFiles
 	Monitor Monitor
+	// WarmStart needs Southbound.
+	WarmStart WarmStart
 	// Log gets changes of state, once each; nil logs nothing. It is no part of Key.
 	Log Logger
 }
@@ -45,17 +47,22 @@ type silent struct{}
 func (silent) Infof(string, ...any)    {}
 func (silent) Warningf(string, ...any) {}
 
+var errWarmStart = errors.New("expected the southbound database with a saved snapshot, since nothing proves whose the ports of a northbound one still are")
+
 var errNoDatabase = errors.New("expected endpoints of the southbound or the northbound database")
 
 // Key identifies a configuration: those with the same key share a Source.
 func (c Config) Key() string {
-	return fmt.Sprintf("%q %q %q %d", c.Southbound, c.Northbound, c.TLS, c.Monitor)
+	return fmt.Sprintf("%q %q %q %d %q %s", c.Southbound, c.Northbound, c.TLS, c.Monitor, c.WarmStart.Folder, c.WarmStart.MaxAge)
 }
 
 // parse parses and checks the connection methods.
 func (c Config) parse() (sb, nb []endpoint.Endpoint, err error) {
 	if len(c.Southbound)+len(c.Northbound) == 0 {
 		return nil, nil, errNoDatabase
+	}
+	if c.WarmStart.Folder != "" && len(c.Southbound) == 0 {
+		return nil, nil, errWarmStart
 	}
 	if sb, err = parseEndpoints("southbound", c.Southbound); err != nil {
 		return nil, nil, err

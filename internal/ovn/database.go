@@ -46,9 +46,16 @@ type topology interface {
 // has acknowledged. Source.mu guards it, but for client, which is set before the start.
 type connection struct {
 	client *ovsdb.Client
+	// connect makes a client whose receiver has the rows of a position, nil for none.
+	connect func(*ovsdb.Position) *ovsdb.Client
 	// tables are in the order in which they are swept. They are set before the start.
 	tables rows.Tables
-	status DatabaseStatus
+	// mirror has the rows for a file, nil without one. position is which state of the database
+	// they are, and stale is set as long as they are those of a file.
+	mirror   *ovsdb.Mirror
+	position ovsdb.Position
+	stale    bool
+	status   DatabaseStatus
 	// partial is set while the rows are not consistent: from the start or a
 	// Reset to the Commit, and from the first row of an update to its Commit.
 	partial bool

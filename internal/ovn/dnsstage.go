@@ -20,6 +20,7 @@ type flow struct {
 	ingress bool
 	table   int    // Logical_Flow.table_id
 	meter   string // of control plane protection, "" without
+	stage   string // external_ids:stage-name, which conditions are on
 	// The flow is of one datapath or of a group of datapaths. The other one is zero.
 	datapath, group ovsdb.UUID
 }
@@ -33,6 +34,7 @@ func flowColumns() []rows.Column[flow] {
 		}),
 		rows.Integer("table_id", func(f *flow) *int { return &f.table }),
 		rows.String("controller_meter", func(f *flow) *string { return &f.meter }).Optional(), // from OVN 21.09 on
+		rows.Key("external_ids", "stage-name", func(f *flow) *string { return &f.stage }),
 		rows.UUID("logical_datapath", func(f *flow) *ovsdb.UUID { return &f.datapath }).Optional(),
 		rows.UUID("logical_dp_group", func(f *flow) *ovsdb.UUID { return &f.group }).Optional(), // from OVN 21.03 on
 	}

@@ -45,6 +45,8 @@
 //	labels                                what is read for the labels of metadata alone
 //	grace*                                guests that are kept for a grace period, without
 //	                                      a binding
+//	warm*                                 the rows of the last process, in a file (package
+//	                                      saved), and which guests are served by them
 //	snapshot, network, port, status       what callers see
 //	found, unserved                       a lookup that is kept for the plugin; why
 //	                                      interfaces are not served

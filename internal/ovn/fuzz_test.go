@@ -193,6 +193,8 @@ func (p *rowProgram) serve(conn net.Conn) error {
 			reply = `"error":{"error":"unknown database"},"result":null`
 		case req.Method == "get_schema":
 			reply = `"error":null,"result":` + p.schema(database)
+		case req.Method == "monitor_cond_since":
+			reply = `"error":"unknown method","result":null` // as before Open vSwitch 2.12
 		case req.Method == "monitor_cond":
 			var tables map[string][]struct{ Columns []string }
 			if err := json.Unmarshal(req.Params[2], &tables); err != nil {

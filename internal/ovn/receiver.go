@@ -16,6 +16,7 @@ func (r receiver) Reset() {
 	d := r.db.conn()
 	d.partial, d.syncing = true, true
 	d.begun, d.keysAdded = true, false
+	d.mirror.Reset()
 	d.tables.Begin()
 }
 
@@ -24,6 +25,7 @@ func (r receiver) Row(table string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) 
 	defer r.source.mu.Unlock()
 	d := r.db.conn()
 	d.partial = true
+	d.mirror.Apply(table, id, op, row)
 	d.tables.Apply(table, id, op, row)
 	return nil
 }
@@ -41,13 +43,19 @@ func (r receiver) Commit() {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
 	d := r.db.conn()
+	// A connection that has sent only what has changed is in sync by it, too.
+	fresh := d.syncing || !d.status.Synced
 	if d.syncing {
 		d.tables.Sweep()
-		r.db.synced()
 		if len(d.unreadKeys) > 0 && !d.keysAdded {
 			d.unreadKeys, r.source.coverageChanged = nil, true
 		}
 	}
+	if fresh {
+		r.db.synced()
+		r.source.refreshed(d)
+	}
+	d.position, r.source.warm.unsaved = d.client.Position(), true
 	d.partial, d.syncing = false, false
 	r.source.update()
 }

@@ -15,6 +15,7 @@ func (s *Source) SetChassis(name string) {
 	if s.chassis == name {
 		return
 	}
+	s.restore(name)
 	s.chassis = name
 	if s.sb != nil {
 		s.sb.located = false
@@ -69,6 +70,9 @@ func (s *Source) Request(r Requests) (release func()) {
 func (s *Source) request(r Requests, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if n < 0 {
+		s.keepPicture()
+	}
 	if r.Routers {
 		s.requestGroups(n)
 	}
@@ -162,6 +166,7 @@ func (s *Source) SetPorts(owner any, names []string, grace time.Duration) {
 func (s *Source) ForgetPorts(owner any) {
 	s.setPorts(func(known map[any]localPorts) {
 		delete(known, owner)
+		delete(s.warm.confirmed, owner)
 		if len(s.unservedPorts[owner]) > 0 {
 			delete(s.unservedPorts, owner)
 			s.conditionsDirty = true

@@ -216,6 +216,10 @@ type scriptServer struct {
 	began     bool // the initial contents are sent
 	holds     bool
 	held      []json.RawMessage
+	// where has what was asked for last of each table. fills is set from when a client begins to
+	// monitor until it asks for the rows of these conditions, which it does before anything else.
+	where map[string]string
+	fills bool
 }
 
 func newScriptServer(t testing.TB, database, file string) *scriptServer {
@@ -238,7 +242,10 @@ func newScriptServer(t testing.TB, database, file string) *scriptServer {
 	s := &scriptServer{
 		t: t, database: database, listener: listener, synced: make(chan struct{}),
 		schema:  &rowProgram{schemas: map[string]fuzzSchema{database: schema}},
-		sending: map[string]map[string]json.RawMessage{},
+		sending: map[string]map[string]json.RawMessage{}, where: map[string]string{},
+	}
+	if database == southboundName {
+		s.where[tableFlow] = "of the stage of DNS" // from the start
 	}
 	s.changed = sync.NewCond(&s.mu)
 	s.serving.Go(func() {
@@ -315,18 +322,46 @@ func (s *scriptServer) serve(conn net.Conn) {
 			reply = `"error":{"error":"unknown database"},"result":null`
 		case req.Method == "get_schema":
 			reply = `"error":null,"result":` + s.schema.schema(s.database)
+		case req.Method == "monitor_cond_since":
+			reply = `"error":"unknown method","result":null` // as before Open vSwitch 2.12
 		case req.Method == "monitor_cond":
 			s.conn, s.monitorID, s.began, s.held = conn, req.ID, false, nil
+			s.fills = s.hasConditions()
 			reply = ""
-		case req.Method == "monitor_cond_change" && s.holds:
-			s.held = append(s.held, req.ID)
-			reply = ""
+		case req.Method == "monitor_cond_change":
+			s.note(req.Params[2])
+			if s.holds && !s.fills {
+				s.held = append(s.held, req.ID)
+				reply = ""
+			}
+			s.fills = false
 		}
 		if reply != "" {
 			fmt.Fprintf(conn, `{%s,"id":%s}`, reply, req.ID)
 		}
 		s.changed.Broadcast()
 		s.mu.Unlock()
+	}
+}
+
+// hasConditions reports whether rows of any table are asked for by conditions. mu is held.
+func (s *scriptServer) hasConditions() bool {
+	for _, where := range s.where {
+		if where != "[true]" && where != "[false]" {
+			return true
+		}
+	}
+	return false
+}
+
+// note takes note of a change of conditions. mu is held.
+func (s *scriptServer) note(change json.RawMessage) {
+	var tables map[string][]struct{ Where json.RawMessage }
+	if err := json.Unmarshal(change, &tables); err != nil {
+		s.t.Error(err)
+	}
+	for table, requests := range tables {
+		s.where[table] = string(requests[0].Where)
 	}
 }
 
@@ -410,15 +445,20 @@ func (s *scriptServer) render(half bool) string {
 func (s *scriptServer) sync() {
 	s.mu.Lock()
 	connected := s.conn != nil && s.began
-	if connected {
-		fmt.Fprint(s.conn, `{"method":"echo","params":[],"id":"sync"}`)
-	}
+	conn := s.conn
 	s.mu.Unlock()
-	if connected {
+	if !connected {
+		return
+	}
+	// Before the first answer the client has asked for the rows of its conditions, and before the
+	// second it has them.
+	for range 2 {
+		fmt.Fprint(conn, `{"method":"echo","params":[],"id":"sync"}`)
 		select {
 		case <-s.synced:
 		case <-time.After(patience):
 			s.t.Error("the client does not answer")
+			return
 		}
 	}
 }

@@ -5,6 +5,7 @@ package ovn
 import (
 	"context"
 	"crypto/tls"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,9 +51,14 @@ func start(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source {
 	s.cancel = cancel
 	s.world.addDatabases(len(sb) > 0, len(nb) > 0)
 	connect := func(d database, name string, endpoints []endpoint.Endpoint) {
-		d.conn().client = ovsdb.New(ovsdb.Config{
-			Database: name, Endpoints: endpoints, TLS: conf, Tables: d.conn().tables.Requests(), Receiver: receiver{s, d},
-		})
+		c := d.conn()
+		c.connect = func(from *ovsdb.Position) *ovsdb.Client {
+			return ovsdb.New(ovsdb.Config{
+				Database: name, Endpoints: endpoints, TLS: conf, Tables: c.tables.Requests(), Receiver: receiver{s, d},
+				Shuffle: spreadOf(endpoints) > 0, Spread: spreadOf(endpoints), Resume: from,
+			})
+		}
+		c.client = c.connect(nil)
 	}
 	if s.sb != nil {
 		connect(s.sb, southboundName, sb)
@@ -60,18 +66,47 @@ func start(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source {
 	if s.nb != nil {
 		connect(s.nb, northboundName, nb)
 	}
+	if cfg.WarmStart.Folder != "" {
+		s.load(cfg)
+		s.wait.Go(func() { s.keepSaving(ctx) })
+	}
 	for _, d := range s.databases {
-		s.wait.Go(func() {
-			// The only error beside that of ctx is for an incomplete Config.
-			_ = d.conn().client.Run(ctx)
-		})
+		s.wait.Go(func() { s.run(ctx, d.conn()) })
 	}
 	return s
+}
+
+// spread bounds the delay before the first attempt to connect again. A server that ends leaves as
+// many clients as there are nodes.
+const spread = 2 * time.Second
+
+// spreadOf returns the spread for endpoints: none where all are on this machine.
+func spreadOf(endpoints []endpoint.Endpoint) time.Duration {
+	if slices.ContainsFunc(endpoints, func(e endpoint.Endpoint) bool { return e.Network != "unix" }) {
+		return spread
+	}
+	return 0
+}
+
+// run runs the client of a database, once it is known which rows there are already.
+func (s *Source) run(ctx context.Context, c *connection) {
+	if s.warm.begin != nil {
+		select {
+		case <-s.warm.begin:
+		case <-ctx.Done():
+			return
+		}
+	}
+	// The only error beside that of ctx is for an incomplete Config.
+	_ = c.client.Run(ctx)
 }
 
 func (s *Source) stop() {
 	s.mu.Lock()
 	s.closed = true
+	for _, t := range s.warm.timers {
+		t.Stop()
+	}
 	if s.rebuildTimer != nil {
 		s.rebuildTimer.Stop()
 	}
@@ -81,6 +116,7 @@ func (s *Source) stop() {
 	s.mu.Unlock()
 	s.cancel()
 	s.wait.Wait()
+	s.save(true)
 }
 
 // Snapshot returns the present snapshot, never nil.
@@ -101,7 +137,7 @@ func (s *Source) Status() Status {
 	var all Status
 	for _, d := range s.databases {
 		status := d.conn().status
-		status.Server = d.conn().client.Server()
+		status.Server, status.Counts = d.conn().client.Server(), d.conn().client.Counts()
 		all = append(all, status)
 	}
 	return all
@@ -138,7 +174,10 @@ func (s *Source) update() {
 	next := s.build(s.snapshot.Load())
 	took := time.Since(now)
 	next.Time, next.Stats.Rebuild = now.Add(took), took
-	s.notBefore = next.Time.Add(min(3*took, time.Second))
+	if s.anyStale() {
+		next.Time = s.warm.asOf
+	}
+	s.notBefore = now.Add(took).Add(min(3*took, time.Second))
 	s.snapshot.Store(next)
 	changed := make(chan struct{})
 	close(*s.changed.Swap(&changed))

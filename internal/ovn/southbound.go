@@ -114,11 +114,11 @@ func (s *southbound) addPorts(b *portsBuilder) {
 	}
 	for id, d := range s.networks[b.network.ID] {
 		b.out.datapaths = append(b.out.datapaths, d.key)
-		for _, p := range s.portsOf[id] {
+		for row, p := range s.portsOf[id] {
 			l := logicalPort{
 				name: p.name, kind: p.effectiveKind(), datapath: d.key, key: p.key, parent: p.parent, tag: p.tag,
 				service: p.etherType == "802.11ad", hostname: p.canonical, domain: b.network.Domain, addresses: p.addresses.static, macs: p.addresses.macs,
-				local: s.isHere(p) || w.grace.has(p.name, d.key, p.key), ids: p.ids,
+				local: s.isHere(p) && w.vouched(row, p, d.key) || w.grace.has(p.name, d.key, p.key), ids: p.ids,
 			}
 			if w.nb != nil {
 				w.nb.complete(b.network.ID, &l)

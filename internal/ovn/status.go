@@ -29,6 +29,10 @@ type DatabaseStatus struct {
 	Err      error
 	// Since is when Synced last changed, or the Source was started.
 	Since time.Time
+	// Saved is set while its rows are those of a file: when that was written.
+	Saved time.Time
+	// Counts is what its connections have done.
+	Counts ovsdb.Counts
 	// Server is what the last server has said of itself.
 	Server ovsdb.ServerState
 }
@@ -52,6 +56,9 @@ func (s Status) Lacks() (reasons []string) {
 		why := "it is being read"
 		if d.Err != nil {
 			why = d.Err.Error()
+		}
+		if !d.Saved.IsZero() {
+			why += "; answers are from the saved snapshot of " + d.Saved.Format(time.RFC3339)
 		}
 		reasons = append(reasons, d.Database+": not in sync: "+why)
 	}

@@ -31,6 +31,7 @@ type world struct {
 	// Source.SetPorts; plugged are all of them, sorted.
 	interfaces map[any]localPorts
 	plugged    []string
+	warm       warm
 	// unservedPorts are the ports that Source.Unserved asks for, by its owner.
 	unservedPorts map[any][]string
 	grace         grace
@@ -213,6 +214,8 @@ func (w *world) isSettled() bool {
 	case w.sb != nil && !w.sb.located:
 		return false
 	case w.sb == nil && len(w.interfaces) == 0:
+		return false
+	case w.isStale() && w.warm.patient && !w.allVouched():
 		return false
 	}
 	return w.isAcknowledged()

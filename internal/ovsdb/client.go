@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"regexp"
 	"slices"
@@ -57,6 +58,15 @@ type Config struct {
 	// or a change of conditions, during which it answers no echo requests: about 6 s for
 	// 100,000 rows. It bounds each write, too. Default 60 s.
 	ReplyTimeout time.Duration
+	// Resume is the position of rows that the Receiver has from an earlier Client, nil for none.
+	// Conditions are those of its Where up to the first SetConditions.
+	Resume *Position
+	// Shuffle has the endpoints tried in a random order, which stays for the life of the Client,
+	// so that many clients spread over the servers of a cluster.
+	Shuffle bool
+	// Spread bounds a random delay before the first attempt after a connection that was in sync,
+	// so that many clients of a server that has ended do not return at once. Default none.
+	Spread time.Duration
 	// MinBackoff and MaxBackoff bound the delay after all endpoints have failed, see
 	// endpoint.Backoff. Defaults 200 ms and 8 s.
 	MinBackoff, MaxBackoff time.Duration
@@ -94,8 +104,11 @@ type Client struct {
 	// rereads counts the calls of Reread.
 	rereads uint64
 
-	// clusterIndex is serverRow.clusterIndex. Only the goroutine of Run uses it.
+	// clusterIndex is serverRow.clusterIndex. Only the goroutine of Run uses it, and held.
 	clusterIndex map[UUID]int64
+	held         held
+
+	counts counts
 
 	// server is what the last server has said of itself, nil before the first has.
 	server atomic.Pointer[ServerState]
@@ -110,10 +123,15 @@ type clause struct {
 	optional []Condition
 }
 
-func newClause(where []Condition, optional []string) clause {
+func newClause(where []Condition, t TableRequest) clause {
 	text, err := encodeWhere(where)
+	for _, w := range where {
+		if w.Column != "_uuid" && !slices.Contains(t.Columns, w.Column) && !slices.Contains(t.Optional, w.Column) {
+			err = fmt.Errorf("condition on column %q, which is not asked for", w.Column)
+		}
+	}
 	c := clause{json: text, err: err}
-	if slices.ContainsFunc(where, func(w Condition) bool { return slices.Contains(optional, w.Column) }) {
+	if slices.ContainsFunc(where, func(w Condition) bool { return slices.Contains(t.Optional, w.Column) }) {
 		c.optional = slices.Clone(where)
 	}
 	return c
@@ -132,7 +150,20 @@ func New(cfg Config) *Client {
 	cfg.setDefaults()
 	c := &Client{cfg: cfg, where: make(map[string]clause, len(cfg.Tables)), clusterIndex: make(map[UUID]int64)}
 	for _, t := range cfg.Tables {
-		c.where[t.Table] = newClause(t.Where, t.Optional)
+		c.where[t.Table] = newClause(t.Where, t)
+	}
+	if r := cfg.Resume; r != nil {
+		c.held = held{position: *r, whole: true}
+		c.clusterIndex[r.Cluster] = r.Index
+		for table, where := range r.Where {
+			c.where[table] = clause{json: where}
+		}
+	}
+	if cfg.Shuffle {
+		c.cfg.Endpoints = slices.Clone(cfg.Endpoints)
+		rand.Shuffle(len(c.cfg.Endpoints), func(i, j int) {
+			c.cfg.Endpoints[i], c.cfg.Endpoints[j] = c.cfg.Endpoints[j], c.cfg.Endpoints[i]
+		})
 	}
 	return c
 }
@@ -147,7 +178,7 @@ func (c *Client) SetConditions(tables map[string][]Condition) (gen uint64) {
 	encoded := make(map[string]clause, len(tables))
 	for _, t := range c.cfg.Tables {
 		if where, ok := tables[t.Table]; ok {
-			encoded[t.Table] = newClause(where, t.Optional)
+			encoded[t.Table] = newClause(where, t)
 		}
 	}
 	c.mu.Lock()
@@ -240,6 +271,11 @@ func (c *Client) Run(ctx context.Context) error {
 		// contents took does not count: the longer, the more they cost the server.
 		if !synced.IsZero() && time.Since(synced) > c.cfg.MaxBackoff/4 {
 			backoff.Reset()
+		}
+		if !synced.IsZero() && c.cfg.Spread > 0 {
+			if err := endpoint.Sleep(ctx, rand.N(c.cfg.Spread)); err != nil {
+				return err
+			}
 		}
 	}
 }

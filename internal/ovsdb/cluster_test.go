@@ -98,6 +98,9 @@ func (m *member) serve(conn net.Conn) {
 		}
 		result := `[]`
 		switch {
+		case req.Method == "monitor_cond_since":
+			say(`{"id":%s,"error":"unknown method","result":null}`, req.ID)
+			continue
 		case req.Method == "get_schema":
 			result = fakeSchema
 		case strings.HasPrefix(string(req.Params), `["_Server"`):

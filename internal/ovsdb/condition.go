@@ -3,6 +3,7 @@
 package ovsdb
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,6 +15,11 @@ import (
 // "Monitor_cond"). One on a column of TableRequest.Optional is true for no row if the
 // server's schema lacks the column.
 type Condition struct {
+	// Column is one that is asked for (TableRequest), or "_uuid". The server keeps the columns of
+	// rows that change, for all clients that ask for the same ones. Where a change of conditions
+	// adds a column to these, it reads beyond what it has kept, and ends by a segmentation fault:
+	// ovsdb_monitor_track_new_change_set (ovsdb/monitor.c of Open vSwitch 3.1) hands out rows
+	// without that column.
 	Column string
 	// Function is "==", "!=", "includes", "excludes", or for integers "<",
 	// "<=", ">", ">=".
@@ -23,15 +29,32 @@ type Condition struct {
 	Value any
 }
 
+// Conditions for all rows of a table, and for none.
+var (
+	allRows = json.RawMessage("[true]")
+	noRows  = json.RawMessage("[false]")
+)
+
+// withUUID returns conditions that are true for the same rows, and are on _uuid too. A monitor begins
+// with such ones on each table whose conditions may change, so that the server keeps the UUIDs of rows
+// that change from the start, whatever conditions follow and other clients have, see Condition.Column.
+func withUUID(where json.RawMessage) json.RawMessage {
+	const nobody = `[["_uuid","==",["uuid","00000000-0000-0000-0000-000000000000"]]`
+	if bytes.Equal(where, noRows) {
+		return json.RawMessage(nobody + "]")
+	}
+	return append([]byte(nobody+","), where[1:]...)
+}
+
 // encodeWhere returns the "where" of a monitor request, for a server that lacks the
 // missing columns: nil asks for all rows, empty for none.
 func encodeWhere(where []Condition, missing ...string) (json.RawMessage, error) {
 	where = slices.DeleteFunc(slices.Clone(where), func(c Condition) bool { return slices.Contains(missing, c.Column) })
 	switch {
 	case where == nil:
-		return json.RawMessage("[true]"), nil
+		return allRows, nil
 	case len(where) == 0:
-		return json.RawMessage("[false]"), nil
+		return noRows, nil
 	}
 	clauses := make([]any, 0, len(where))
 	for _, c := range where {

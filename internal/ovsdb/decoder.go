@@ -25,6 +25,10 @@ type monitor struct {
 	tables map[string]*table
 	// row gets each row.
 	row func(table string, id UUID, op Op, row *Row) error
+	// begin is called before the rows of a reply to "monitor_cond_since": found says that they
+	// are changes, else they are all there is. It is nil for a monitor that was started by
+	// "monitor_cond".
+	begin func(found bool)
 }
 
 // message is a JSON-RPC 1.0 message without its rows.
@@ -33,12 +37,16 @@ type message struct {
 	id, params, result, err json.RawMessage
 	// rows is the monitor whose rows were in params or result.
 	rows *monitor
+	// last is the transaction that the rows reflect, of an "update3" or of the reply to
+	// "monitor_cond_since", which since says it is. It is zero if the server does not tell.
+	last  UUID
+	since bool
 }
 
 // decoder decodes messages, and delivers rows while it does.
 type decoder struct {
 	*scanner
-	// updates are the monitors whose "update2" may come.
+	// updates are the monitors whose "update2" or "update3" may come.
 	updates []*monitor
 	// initial is the monitor whose initial contents are the next result, nil for none.
 	initial *monitor
@@ -103,7 +111,10 @@ func (d *decoder) result(msg *message) error {
 	if err != nil {
 		return inside(err)
 	}
-	if d.initial == nil || c != '{' {
+	switch {
+	case d.initial != nil && c == '{':
+	case d.initial != nil && c == '[' && d.initial.begin != nil:
+	default:
 		msg.result, err = d.raw(maxResult)
 		return err
 	}
@@ -111,7 +122,50 @@ func (d *decoder) result(msg *message) error {
 		return errTwice
 	}
 	msg.rows = d.initial
+	if c == '[' {
+		return d.sinceResult(msg)
+	}
 	return d.tableUpdates(msg.rows)
+}
+
+// sinceResult reads the result of "monitor_cond_since" (ovsdb-server(7)): [<found>,
+// <last-txn-id>, <table-updates2>].
+func (d *decoder) sinceResult(msg *message) error {
+	if err := d.expect('['); err != nil {
+		return err
+	}
+	text, err := d.scalar()
+	if err != nil {
+		return err
+	}
+	found := string(text) == "true"
+	if !found && string(text) != "false" {
+		return fmt.Errorf("%.40q is not a boolean", text)
+	}
+	if err := d.expect(','); err != nil {
+		return err
+	}
+	if err := d.lastID(msg); err != nil {
+		return err
+	}
+	msg.rows.begin(found)
+	if err := d.tableUpdates(msg.rows); err != nil {
+		return err
+	}
+	return d.expect(']')
+}
+
+// lastID reads <last-txn-id> and the comma behind it.
+func (d *decoder) lastID(msg *message) error {
+	text, err := d.readName()
+	if err != nil {
+		return err
+	}
+	if msg.last, err = parseUUID(text); err != nil {
+		return err
+	}
+	msg.since = true
+	return d.expect(',')
 }
 
 func (d *decoder) params(msg *message) error {
@@ -134,7 +188,7 @@ func (d *decoder) params(msg *message) error {
 		if !more {
 			break
 		}
-		if m := d.monitorOf(all); m != nil && (msg.method == "" || msg.method == "update2") {
+		if m := d.monitorOf(all); m != nil && (msg.method == "" || msg.method == methodUpdate2 || msg.method == methodUpdate3) {
 			return d.updateParams(msg, m)
 		}
 		if all, err = d.appendParam(all, first); err != nil {
@@ -146,12 +200,21 @@ func (d *decoder) params(msg *message) error {
 }
 
 // updateParams reads what follows the id of the monitor in the parameters of an
-// "update2": the rows.
+// "update2", the rows, or of an "update3", the last transaction and the rows.
 func (d *decoder) updateParams(msg *message, m *monitor) error {
 	if msg.rows != nil {
 		return errTwice
 	}
 	msg.rows = m
+	c, err := d.peek()
+	if err != nil {
+		return inside(err)
+	}
+	if c == '"' {
+		if err := d.lastID(msg); err != nil {
+			return err
+		}
+	}
 	if err := d.tableUpdates(m); err != nil {
 		return err
 	}
@@ -173,7 +236,13 @@ func (d *decoder) appendParam(all []byte, first bool) ([]byte, error) {
 	return all, nil
 }
 
-// monitorOf finds the monitor of an "update2" by its parameters so far.
+// The notifications that bring rows.
+const (
+	methodUpdate2 = "update2"
+	methodUpdate3 = "update3"
+)
+
+// monitorOf finds the monitor of a notification by its parameters so far.
 func (d *decoder) monitorOf(params []byte) *monitor {
 	for _, m := range d.updates {
 		if string(params[1:]) == m.id {

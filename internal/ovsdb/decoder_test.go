@@ -39,7 +39,18 @@ func decode(r io.Reader) (events []string) { return decodeRows(r, maxRow) }
 
 // decodeRows is decode with rows of that many bytes at most.
 func decodeRows(r io.Reader, maxRow int) (events []string) {
+	return decodeOf(&monitor{id: mainID, tables: map[string]*table{"T": testTable}}, r, maxRow)
+}
+
+// decodeSince is decode for a monitor that monitor_cond_since has started.
+func decodeSince(r io.Reader) (events []string) {
 	m := &monitor{id: mainID, tables: map[string]*table{"T": testTable}}
+	m.begin = func(found bool) { events = append(events, fmt.Sprint("found ", found)) }
+	rest := decodeOf(m, r, maxRow)
+	return append(events, rest...)
+}
+
+func decodeOf(m *monitor, r io.Reader, maxRow int) (events []string) {
 	d := decoder{maxRow: maxRow, scanner: newScanner(r), updates: []*monitor{m}, initial: m}
 	m.row = func(table string, id UUID, op Op, row *Row) error {
 		var b strings.Builder
@@ -68,7 +79,11 @@ func decodeRows(r io.Reader, maxRow int) (events []string) {
 			}
 			return events
 		}
-		events = append(events, fmt.Sprintf("%s %s %s %s %s %v", msg.method, msg.id, msg.params, msg.result, msg.err, msg.rows != nil))
+		event := fmt.Sprintf("%s %s %s %s %s %v", msg.method, msg.id, msg.params, msg.result, msg.err, msg.rows != nil)
+		if msg.since {
+			event += " " + msg.last.String()
+		}
+		events = append(events, event)
 	}
 }
 
@@ -110,6 +125,47 @@ func TestDecode(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+var sinceMessages = []string{
+	`{"id":2,"result":[false,"` + testID + `",{"T":{"` + testID + `":{"initial":{"i":7}}}}],"error":null}`,
+	` { "result" : [ true , "` + testID + `" , { "T" : { "` + testID + `" : { "delete" : null } } } ] , "id" : 2 } `,
+	`{"id":null,"method":"update3","params":["puntdns","` + testID + `",{"T":{"` + testID + `":{"modify":{"i":8}}}}]}`,
+	`{"params":["puntdns","` + testID + `",{}],"method":"update3","id":null}`,
+	`{"id":2,"result":{"T":{}},"error":null}`,
+	`{"id":2,"result":null,"error":"unknown method"}`,
+	`{"id":2,"result":["x","` + testID + `",{}]}`,
+	`{"id":2,"result":[true,"x",{}]}`,
+	`{"id":2,"result":[true,"` + testID + `",{},{}]}`,
+	`{"id":2,"result":[true,"` + testID + `"]}`,
+	`{"id":null,"method":"update3","params":["puntdns","x",{}]}`,
+}
+
+func TestDecodeSince(t *testing.T) {
+	for i, want := range [][]string{
+		{"found false", "insert T " + testID + ` 1:""/7,`, " 2   null true " + testID},
+		{"found true", "delete T " + testID, " 2    true " + testID},
+		{"modify T " + testID + ` 1:""/8,`, "update3 null    true " + testID},
+		{"update3 null    true " + testID},
+		{" 2   null true"},
+		{` 2  null "unknown method" false`},
+		{"error"},
+		{"error"},
+		{"found true", "error"},
+		{"error"},
+		{"error"},
+	} {
+		if diff := cmp.Diff(want, decodeSince(strings.NewReader(sinceMessages[i]))); diff != "" {
+			t.Errorf("%s: %s", sinceMessages[i], diff)
+		}
+		if diff := cmp.Diff(want, decodeSince(iotest.OneByteReader(strings.NewReader(sinceMessages[i])))); diff != "" {
+			t.Errorf("%s, byte by byte: %s", sinceMessages[i], diff)
+		}
+	}
+	// A monitor that another request has started gets no such result.
+	if got := decode(strings.NewReader(sinceMessages[0])); len(got) != 1 || strings.Contains(got[0], "true") {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -185,14 +241,16 @@ func TestReadError(t *testing.T) {
 }
 
 func FuzzMessage(f *testing.F) {
-	for _, text := range testMessages {
+	for _, text := range append(sinceMessages, testMessages...) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		whole := decode(bytes.NewReader(text))
-		split := decode(iotest.OneByteReader(bytes.NewReader(text)))
-		if diff := cmp.Diff(whole, split); diff != "" {
-			t.Fatal(diff)
+		for _, decode := range []func(io.Reader) []string{decode, decodeSince} {
+			whole := decode(bytes.NewReader(text))
+			split := decode(iotest.OneByteReader(bytes.NewReader(text)))
+			if diff := cmp.Diff(whole, split); diff != "" {
+				t.Fatal(diff)
+			}
 		}
 	})
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ovsdb is a streaming client for the monitors of an OVSDB server (RFC
-// 7047, with monitor_cond, monitor_cond_change and update2 of ovsdb-server(7)). It knows
-// no schema but that of _Server.
+// 7047, with monitor_cond_since, monitor_cond_change and update3 of ovsdb-server(7), and with
+// monitor_cond and update2 where the server has no others). It knows no schema but that of
+// _Server.
 //
 // It has no replica of the database. Rows go to a Receiver one by one as their bytes come
 // in, so that a reply of any size costs one row of memory, and the Receiver stores only
@@ -15,6 +16,17 @@
 //	                                ▲
 //	  SetConditions: a new where ───┤ ends the read that waits
 //	  Reread: the contents anew ────┘
+//
+// # Connections again
+//
+// The servers of a cluster, and relays of it, remember the last 100 transactions. After a cut the
+// client asks for what has changed since the last one that the rows reflect, with the conditions
+// that they reflect; the rows go on without a Reset, and a change of conditions follows. All
+// contents come where the server does not remember it, and where the cut leaves open what the rows
+// reflect: within an update, and between an update and the reply to a change of conditions. See
+// Position, which also has a later process go on from there.
+//
+// # Goroutines
 //
 // Client.Run does all of this on its goroutine, one session after the other, each with the
 // next endpoint; there is no other goroutine. SetConditions may be called from any:

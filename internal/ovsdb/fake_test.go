@@ -72,6 +72,8 @@ func script(answer func(req request, n int) string) func(net.Conn) {
 			switch {
 			case req.Method == "monitor_cond" && string(params[0]) == `"_Server"`:
 				reply = `"error":{"error":"unknown database"},"result":null`
+			case req.Method == "monitor_cond_since":
+				reply = `"error":"unknown method","result":null` // as before Open vSwitch 2.12
 			case req.Method == "get_schema":
 				reply = `"result":` + fakeSchema + `,"error":null`
 			default:
@@ -136,7 +138,7 @@ func TestBadServers(t *testing.T) {
 			return `"method":"update2","params":["puntdns",{}]`
 		}), "before the initial contents"},
 		{"monitor ended", script(func(req request, n int) string {
-			if n == 2 {
+			if n == 3 {
 				return `"result":{},"error":null,"x":[{"y":[1,-2.5e3,null,true,"\"\\"]}],"id":` + string(req.ID) +
 					`}{"method":"monitor_canceled","params":["puntdns"]`
 			}

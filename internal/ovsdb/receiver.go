@@ -29,7 +29,8 @@ func (op Op) String() string {
 // delays the connection and may end it, since the server's echo requests wait for it too.
 type Receiver interface {
 	// Reset comes before the rows of a new connection, and before those that Client.Reread
-	// asks for. They replace everything at the next Commit; until then the rows of the last Commit stay valid.
+	// asks for. It does not come, and the rows are changes, where the server remembers what the
+	// Receiver has. They replace everything at the next Commit; until then the rows of the last Commit stay valid.
 	// Rows without a Commit before a Reset are void.
 	Reset()
 	// Row is one row of the initial contents or of an update. An error ends the

@@ -65,7 +65,8 @@ func TestSameFailureIsReportedOnce(t *testing.T) {
 		}, nil, 30, "remote error: tls: bad certificate"},
 		{"reads no more", "tcp", func(c net.Conn, _ int64) {
 			dec := json.NewDecoder(c)
-			for _, result := range []string{`"error":"unknown database"`, `"result":` + fakeSchema} {
+			// The conditions follow the first contents.
+			for _, result := range []string{`"error":"unknown database"`, `"result":` + fakeSchema, `"error":"unknown method"`, `"result":{}`} {
 				var req request
 				if dec.Decode(&req) != nil {
 					return

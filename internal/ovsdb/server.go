@@ -18,12 +18,19 @@ type serverRow struct {
 	// tell is told of each change; nil for nobody.
 	tell func(ServerState)
 
+	id                 UUID // of the row, zero before it has come
 	present, connected bool
 	model              string
 	leader             bool
 	cid                UUID // of the cluster; zero for a database in none
 	index              int64
 }
+
+// Models of a database that matter here (ovsdb-server(5)).
+const (
+	modelClustered = "clustered"
+	modelRelay     = "relay"
+)
 
 // Columns of serverTables.
 const (
@@ -65,7 +72,14 @@ func (c *Client) Server() ServerState {
 	return ServerState{}
 }
 
-func (r *serverRow) update(_ string, _ UUID, op Op, row *Row) error {
+// update takes a row of the table, which has a few more for other databases.
+func (r *serverRow) update(_ string, id UUID, op Op, row *Row) error {
+	if op == Insert && string(row.Bytes(colName)) == r.database {
+		r.id = id
+	}
+	if id != r.id {
+		return nil
+	}
 	r.present = op != Delete
 	if op == Insert || row.Has(colModel) {
 		r.model = row.String(colModel)
@@ -93,7 +107,7 @@ func (r *serverRow) check() error {
 	switch {
 	case !r.present:
 		return fmt.Errorf("the server has no database %q", r.database)
-	case !r.connected && r.model == "clustered":
+	case !r.connected && r.model == modelClustered:
 		return errors.New("the server is cut off from its cluster")
 	case !r.connected:
 		return fmt.Errorf("the server's %s database is not connected", r.model)

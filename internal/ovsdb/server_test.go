@@ -255,7 +255,7 @@ func TestConditions(t *testing.T) {
 	})
 	t.Run("bad column", func(t *testing.T) {
 		c.SetConditions(map[string][]ovsdb.Condition{"Thing": {{"nothing", "==", 1}}})
-		r.waitDown(t, "monitor_cond", "nothing")
+		r.waitDown(t, `"nothing"`, "not asked for")
 	})
 	t.Run("good again", func(t *testing.T) {
 		r.waitGen(t, c.SetConditions(map[string][]ovsdb.Condition{"Thing": nil}))

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -25,10 +26,15 @@ const (
 	mainID   = `"puntdns"`
 	serverID = `"puntdns-server"`
 	echoID   = `"echo"`
+	// positionID is of the monitor of askPosition and of the request for it, positionEndID of
+	// the request that ends it.
+	positionID    = `"puntdns-position"`
+	positionEndID = `"puntdns-position-end"`
 )
 
 // session is one connection. Only the goroutine of Client.Run uses it: it reads, and
-// writes between reads. At most one request is outstanding beside an echo request.
+// writes between reads. At most one request is outstanding beside echo requests and those of
+// askPosition.
 type session struct {
 	ctx    context.Context
 	client *Client
@@ -46,8 +52,22 @@ type session struct {
 	// synced is set once the initial contents are complete. It is unset while they are read
 	// once more.
 	synced bool
+	// filling is set while the rows of the tables with conditions are read, see readAll. filled is
+	// the last transaction that an update told meanwhile.
+	filling bool
+	filled  UUID
+	// discarding is set while a main monitor runs whose rows are of no use, and is ended.
+	discarding bool
 	// canceling is set while the outstanding request is to end the main monitor.
 	canceling bool
+	// changing is set while the outstanding request is a change of conditions.
+	changing bool
+	// changes bounds the rate of changes of conditions.
+	changes tokens
+	// positionAsked is set while askPosition waits for its reply. positionAt is when it asked
+	// last.
+	positionAsked bool
+	positionAt    time.Time
 	// asked and where are the conditions that were sent last.
 	asked asked
 	where map[string]json.RawMessage
@@ -82,18 +102,16 @@ func (s *session) run() error {
 	}
 }
 
-// watchServer monitors the database's row in _Server, which older servers lack.
+// watchServer monitors the database's row in _Server, which older servers lack. It does so without a
+// condition: index changes with each transaction of a cluster, and an update that goes to all clients
+// alike is composed once (ovsdb_monitor_get_update in ovsdb/monitor.c of Open vSwitch).
 func (s *session) watchServer() error {
 	s.server = &serverRow{
 		database: s.client.cfg.Database, clusterIndex: s.client.clusterIndex,
 		tell: func(now ServerState) { s.client.server.Store(&now) },
 	}
 	m := &monitor{id: serverID, tables: serverTables, row: s.server.update}
-	where, err := encodeWhere([]Condition{{Column: "name", Function: "==", Value: s.client.cfg.Database}})
-	if err != nil {
-		return err
-	}
-	if err := s.startMonitor(m, "_Server", map[string]json.RawMessage{"Database": where}); err != nil {
+	if err := s.startMonitor(m, "_Server", map[string]json.RawMessage{"Database": allRows}); err != nil {
 		var refused *serverError
 		if errors.As(err, &refused) {
 			s.server = nil
@@ -133,7 +151,13 @@ func (s *session) openMain() error {
 	if err != nil {
 		return err
 	}
-	s.main = &monitor{id: mainID, tables: tables, row: c.cfg.Receiver.Row}
+	s.main = &monitor{id: mainID, tables: tables, row: func(table string, id UUID, op Op, row *Row) error {
+		if s.discarding {
+			return nil
+		}
+		s.holdNothing()
+		return c.cfg.Receiver.Row(table, id, op, row)
+	}}
 	if err := s.readMain(); err != nil {
 		return err
 	}
@@ -141,7 +165,8 @@ func (s *session) openMain() error {
 	return nil
 }
 
-// readMain starts the main monitor, which is not running, and delivers its initial contents.
+// readMain starts the main monitor, which is not running, and delivers what the receiver lacks:
+// what has changed since the position that it has, if the server remembers that, else all contents.
 func (s *session) readMain() error {
 	c := s.client
 	now, where, err := c.conditions(s.main.tables)
@@ -149,29 +174,135 @@ func (s *session) readMain() error {
 		return err
 	}
 	s.synced = false
-	c.cfg.Receiver.Reset()
-	if err := s.startMonitor(s.main, c.cfg.Database, where); err != nil {
+	from, fromAsked, ok := s.resumable(now)
+	if ok {
+		// Changes are of the rows that the receiver has. The conditions may follow.
+		resumed, last, err := s.resume(from)
+		if err != nil {
+			return err
+		}
+		if resumed {
+			now, where = fromAsked, from.Where
+			s.finishRead(now, where, last)
+			return nil
+		}
+	}
+	last, err := s.readAll(where)
+	if err != nil {
 		return err
 	}
-	s.asked, s.where, s.synced = now, where, true
-	if s.server != nil {
-		s.server.noteRead()
-	}
-	c.cfg.Receiver.Conditions(now.gen)
-	c.cfg.Receiver.Commit()
+	s.finishRead(now, where, last)
 	return nil
 }
 
-// startMonitor sends monitor_cond and delivers the initial contents.
-func (s *session) startMonitor(m *monitor, database string, where map[string]json.RawMessage) error {
+// finishRead commits what readMain has read.
+func (s *session) finishRead(now asked, where map[string]json.RawMessage, last UUID) {
+	s.asked, s.where, s.synced = now, where, true
+	s.hold(last, now, where)
+	s.positionAt = time.Now()
+	if s.server != nil {
+		s.server.noteRead()
+	}
+	s.client.cfg.Receiver.Conditions(now.gen)
+	s.client.cfg.Receiver.Commit()
+}
+
+// resume starts the main monitor with what has changed since a position, and returns the last
+// transaction. It reports false if the server does not remember the position: then no monitor runs.
+func (s *session) resume(from Position) (resumed bool, last UUID, err error) {
+	s.main.begin = func(found bool) {
+		if resumed, s.discarding = found, !found; found {
+			s.client.counts.resumed.Add(1)
+		}
+	}
+	defer func() { s.discarding = false }()
+	err = s.startMonitor(s.main, s.client.cfg.Database, from.Where, from.Last.String())
+	if err != nil || resumed {
+		return resumed, s.reply.last, err
+	}
+	_, err = s.call("monitor_cancel", json.RawMessage(mainID))
+	return false, UUID{}, err
+}
+
+// readAll starts the main monitor with all contents, and returns the last transaction. A server
+// before Open vSwitch 2.12 has no monitor_cond_since.
+//
+// The monitor begins without the tables that have conditions, and their rows come by a change of
+// conditions. For initial contents the server copies each row of a table before it looks at the
+// conditions (ovsdb_monitor_get_initial in ovsdb/monitor.c of Open vSwitch); for a change it
+// copies none.
+func (s *session) readAll(where map[string]json.RawMessage) (last UUID, err error) {
+	s.reset()
+	s.main.begin = func(bool) {}
+	first, rest := splitConditions(where)
+	err = s.startMonitor(s.main, s.client.cfg.Database, first, UUID{}.String())
+	var refused *serverError
+	if errors.As(err, &refused) && refused.unknownMethod {
+		s.main.begin = nil
+		err = s.startMonitor(s.main, s.client.cfg.Database, first)
+	}
+	if err != nil || len(rest) == 0 {
+		return s.reply.last, err
+	}
+	s.filling, s.filled = true, s.reply.last
+	defer func() { s.filling = false }()
+	s.replyDeadline = time.Now().Add(s.client.cfg.ReplyTimeout)
+	_, err = s.call("monitor_cond_change", json.RawMessage(mainID), json.RawMessage(mainID), changeRequests(rest))
+	return s.filled, err
+}
+
+// reset says that all contents are about to come.
+func (s *session) reset() {
+	s.client.counts.contents.Add(1)
+	s.holdNothing()
+	s.client.cfg.Receiver.Reset()
+}
+
+// splitConditions returns the conditions that a monitor begins with, and those that follow: all but
+// true are false at first.
+func splitConditions(where map[string]json.RawMessage) (first, rest map[string]json.RawMessage) {
+	first, rest = maps.Clone(where), make(map[string]json.RawMessage, len(where))
+	for table, text := range where {
+		if !bytes.Equal(text, allRows) && !bytes.Equal(text, noRows) {
+			first[table], rest[table] = noRows, text
+		}
+	}
+	return first, rest
+}
+
+// changeRequest is what monitor_cond_change has of a table.
+type changeRequest struct {
+	Where json.RawMessage `json:"where"`
+}
+
+func changeRequests(where map[string]json.RawMessage) map[string][]changeRequest {
+	requests := make(map[string][]changeRequest, len(where))
+	for table, text := range where {
+		requests[table] = []changeRequest{{text}}
+	}
+	return requests
+}
+
+// noInitial has a monitor begin without the rows of a table that there are.
+var noInitial = json.RawMessage(`{"initial":false}`)
+
+// startMonitor starts a monitor by monitor_cond, or by monitor_cond_since if there is the id of a
+// transaction, and delivers its rows.
+func (s *session) startMonitor(m *monitor, database string, where map[string]json.RawMessage, last ...string) error {
 	type request struct {
 		Columns []string        `json:"columns"`
 		Where   json.RawMessage `json:"where"`
+		Select  json.RawMessage `json:"select,omitempty"`
 	}
 	requests := make(map[string][]request, len(m.tables))
 	for name, t := range m.tables {
 		// Never null, which would ask for all columns.
-		requests[name] = []request{{append([]string{}, t.names...), where[name]}}
+		r := request{Columns: append([]string{}, t.names...), Where: where[name]}
+		if m == s.main && !bytes.Equal(r.Where, allRows) {
+			// The same for all conditions: monitors that differ in it are two for the server.
+			r.Select, r.Where = noInitial, withUUID(r.Where)
+		}
+		requests[name] = []request{r}
 	}
 	s.dec.initial = m
 	if !slices.Contains(s.dec.updates, m) {
@@ -181,7 +312,11 @@ func (s *session) startMonitor(m *monitor, database string, where map[string]jso
 		// The one row of _Server needs no such deadline: it is small.
 		s.replyDeadline = time.Now().Add(s.client.cfg.ReplyTimeout)
 	}
-	_, err := s.call("monitor_cond", database, json.RawMessage(m.id), requests)
+	method, params := "monitor_cond", []any{database, json.RawMessage(m.id), requests}
+	if len(last) > 0 {
+		method, params = "monitor_cond_since", append(params, last[0])
+	}
+	_, err := s.call(method, params...)
 	s.dec.initial = nil
 	return err
 }
@@ -208,15 +343,16 @@ func (s *session) call(method string, params ...any) (json.RawMessage, error) {
 func (s *session) request(method string, params ...any) error {
 	s.lastID++
 	s.pending = strconv.Itoa(s.lastID)
-	text, err := json.Marshal(map[string]any{
-		"method": method,
-		"params": params,
-		"id":     json.RawMessage(s.pending),
-	})
+	text, err := encodeRequest(method, s.pending, params...)
 	if err != nil {
 		return err
 	}
 	return s.write(text)
+}
+
+// encodeRequest encodes a request; id is JSON.
+func encodeRequest(method, id string, params ...any) ([]byte, error) {
+	return json.Marshal(map[string]any{"method": method, "params": params, "id": json.RawMessage(id)})
 }
 
 // step reads and handles one message.
@@ -234,14 +370,9 @@ func (s *session) step() error {
 // handleRequest handles requests and notifications of the server.
 func (s *session) handleRequest(msg message) error {
 	switch {
-	case msg.method == "update2" && msg.rows == s.main && s.main != nil:
-		// The initial contents come with the reply, and updates only after it.
-		if !s.synced {
-			return errors.New("an update before the initial contents")
-		}
-		s.client.cfg.Receiver.Commit()
-		return nil
-	case msg.method == "update2" && msg.rows != nil:
+	case msg.rows == s.main && s.main != nil && msg.method == s.main.method():
+		return s.handleUpdate(msg)
+	case msg.method == methodUpdate2 && msg.rows != nil && msg.rows != s.main:
 		return s.serverChanged()
 	case msg.rows != nil:
 		return fmt.Errorf("rows in a request of method %q", msg.method)
@@ -259,10 +390,45 @@ func (s *session) handleRequest(msg message) error {
 	return nil
 }
 
-// handleReply handles the reply to the outstanding request, or to an echo request.
-func (s *session) handleReply(msg message) error {
-	if string(msg.id) == echoID && msg.rows == nil {
+// handleUpdate handles an update of the main monitor, whose rows have been delivered.
+func (s *session) handleUpdate(msg message) error {
+	switch {
+	case s.discarding:
 		return nil
+	case s.filling && msg.since == (msg.method == methodUpdate3):
+		s.filled = msg.last
+		return nil // its rows are among those that readMain commits
+	case !s.synced:
+		// The initial contents come with the reply, and updates only after it.
+		return errors.New("an update before the initial contents")
+	case msg.since != (msg.method == methodUpdate3):
+		return fmt.Errorf("%s: parameters of another kind of update", msg.method)
+	}
+	h := &s.client.held
+	h.whole = !s.changing
+	h.position.Last = msg.last
+	s.noteIndex()
+	s.client.cfg.Receiver.Commit()
+	return nil
+}
+
+// method returns the method of the monitor's updates.
+func (m *monitor) method() string {
+	if m.begin != nil {
+		return methodUpdate3
+	}
+	return methodUpdate2
+}
+
+// handleReply handles the reply to the outstanding request, or to one beside it.
+func (s *session) handleReply(msg message) error {
+	if msg.rows == nil {
+		switch string(msg.id) {
+		case echoID, positionEndID:
+			return nil
+		case positionID:
+			return s.positionTold(msg)
+		}
 	}
 	if s.pending == "" || string(msg.id) != s.pending {
 		return fmt.Errorf("a reply to request %.40q, which is not under way", msg.id)
@@ -278,18 +444,25 @@ func (s *session) handleReply(msg message) error {
 		}
 		return s.readMain()
 	}
+	s.changing = false
 	if err := newServerError("monitor_cond_change", msg.err); err != nil {
 		return err
 	}
+	s.hold(s.client.held.position.Last, s.asked, s.where)
 	s.client.cfg.Receiver.Conditions(s.asked.gen)
 	s.client.cfg.Receiver.Commit()
 	return nil
 }
 
+// mayChange reports whether a change of conditions may be sent now.
+func (s *session) mayChange(now time.Time) bool {
+	return s.synced && s.pending == "" && !s.changes.next(now).After(now)
+}
+
 // changeConditions sends what SetConditions has changed since the last time, or begins what
 // Reread asks for. A change waits for the reply to the one before it.
 func (s *session) changeConditions() error {
-	if !s.synced || s.pending != "" || !s.client.changed(s.asked) {
+	if !s.mayChange(time.Now()) || !s.client.changed(s.asked) {
 		return nil
 	}
 	now, where, err := s.client.conditions(s.main.tables)
@@ -301,19 +474,18 @@ func (s *session) changeConditions() error {
 		s.replyDeadline = time.Now().Add(s.client.cfg.ReplyTimeout)
 		return s.request("monitor_cancel", json.RawMessage(mainID))
 	}
-	type request struct {
-		Where json.RawMessage `json:"where"`
-	}
 	// Where it is empty, the request is still sent: Receiver.Conditions follows the reply.
-	requests := map[string][]request{}
+	changed := map[string]json.RawMessage{}
 	for table, text := range where {
 		if !bytes.Equal(text, s.where[table]) {
-			requests[table] = []request{{text}}
+			changed[table] = text
 		}
 	}
-	s.asked, s.where = now, where
+	s.asked, s.where, s.changing = now, where, true
+	s.changes.take(time.Now())
+	s.client.counts.changes.Add(1)
 	s.replyDeadline = time.Now().Add(s.client.cfg.ReplyTimeout)
-	return s.request("monitor_cond_change", json.RawMessage(mainID), json.RawMessage(mainID), requests)
+	return s.request("monitor_cond_change", json.RawMessage(mainID), json.RawMessage(mainID), changeRequests(changed))
 }
 
 // Read implements io.Reader for the decoder. While no bytes come it sends changes of
@@ -324,6 +496,10 @@ func (s *session) Read(p []byte) (int, error) {
 		if err := s.changeConditions(); err != nil {
 			return 0, err
 		}
+		wake, err := s.askPosition()
+		if err != nil {
+			return 0, err
+		}
 		limit := s.client.cfg.ProbeInterval
 		if s.probed && s.synced {
 			limit = s.client.cfg.ProbeTimeout
@@ -332,7 +508,7 @@ func (s *session) Read(p []byte) (int, error) {
 		if s.replyDeadline.After(deadline) {
 			deadline = s.replyDeadline
 		}
-		wait, err := s.armRead(deadline)
+		wait, err := s.armRead(deadline, wake)
 		if err != nil {
 			return 0, err
 		}
@@ -340,6 +516,7 @@ func (s *session) Read(p []byte) (int, error) {
 			continue
 		}
 		n, err := s.conn.Read(p)
+		s.client.counts.read.Add(uint64(n))
 		switch {
 		case n > 0:
 			s.silentSince, s.probed = time.Now(), false
@@ -351,7 +528,7 @@ func (s *session) Read(p []byte) (int, error) {
 		case s.ctx.Err() != nil:
 			return 0, s.ctx.Err()
 		case time.Now().Before(deadline):
-			continue // SetConditions or Reread was called
+			continue // SetConditions or Reread was called, or something is due
 		case s.probed:
 			return 0, errors.New("the server is silent and answers no echo request")
 		}
@@ -362,18 +539,26 @@ func (s *session) Read(p []byte) (int, error) {
 	}
 }
 
-// armRead sets the deadline of the next read. It reports false, and sets none, if
+// armRead sets the deadline of the next read: the one given, or when askPosition is due, zero for
+// never, or when a change of conditions that waits may be sent. It reports false, and sets none, if
 // conditions are to be sent first. The lock makes check and deadline one step, so that no
 // call of SetConditions or Reread comes between them.
-func (s *session) armRead(deadline time.Time) (wait bool, err error) {
+func (s *session) armRead(deadline, position time.Time) (wait bool, err error) {
 	c := s.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := s.ctx.Err(); err != nil {
 		return false, err
 	}
-	if s.synced && s.pending == "" && s.asked != (asked{c.gen, c.rereads}) {
+	now, changed := time.Now(), s.asked != (asked{c.gen, c.rereads})
+	if changed && s.mayChange(now) {
 		return false, nil
+	}
+	if !position.IsZero() && position.Before(deadline) {
+		deadline = position
+	}
+	if next := s.changes.next(now); changed && s.synced && s.pending == "" && next.Before(deadline) {
+		deadline = next
 	}
 	return true, s.conn.SetReadDeadline(deadline)
 }
@@ -390,7 +575,9 @@ func (s *session) write(text []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err = s.conn.Write(text); err != nil {
+	n, err := s.conn.Write(text)
+	s.client.counts.written.Add(uint64(n))
+	if err != nil {
 		return s.writeError(err)
 	}
 	return nil
@@ -429,6 +616,8 @@ func closeError(err error) error {
 // serverError is the server's refusal of a request.
 type serverError struct {
 	method, text string
+	// unknownMethod is set if the server does not have the method.
+	unknownMethod bool
 }
 
 func (e *serverError) Error() string {
@@ -445,11 +634,11 @@ func newServerError(method string, text json.RawMessage) error {
 	if json.Unmarshal(text, &e) != nil && json.Unmarshal(text, &e.Error) != nil {
 		e.Error = string(text)
 	}
-	err := &serverError{method, strconv.Quote(e.Error)}
+	err := &serverError{method: method, text: strconv.Quote(e.Error)}
 	if e.Details != "" {
 		err.text += ": " + e.Details
 	}
-	if e.Error == "unknown method" {
+	if err.unknownMethod = e.Error == "unknown method"; err.unknownMethod {
 		err.text += " (Open vSwitch 2.6 or later is needed)"
 	}
 	return err

@@ -48,3 +48,12 @@ func (id UUID) append(b []byte) []byte {
 
 // Compare orders UUIDs by their bytes, for slices.SortFunc.
 func (id UUID) Compare(other UUID) int { return bytes.Compare(id[:], other[:]) }
+
+// MarshalText implements encoding.TextMarshaler: the form of String.
+func (id UUID) MarshalText() ([]byte, error) { return id.append(nil), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (id *UUID) UnmarshalText(text []byte) (err error) {
+	*id, err = parseUUID(text)
+	return err
+}

@@ -76,9 +76,16 @@ func StartArgs(t testing.TB, args []string, schemas ...string) *Server {
 	return s
 }
 
-// StartCluster runs n servers of one clustered database.
-func StartCluster(t testing.TB, n int, schemaFile string) []*Server {
+// StartCluster runs n servers of one clustered database. The schema is as for Start.
+func StartCluster(t testing.TB, n int, schema string) []*Server {
 	t.Helper()
+	schemaFile := schema
+	if strings.HasPrefix(schema, "{") {
+		schemaFile = filepath.Join(t.TempDir(), "ovsschema")
+		if err := os.WriteFile(schemaFile, []byte(schema), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	name := tool(t, "schema-name", schemaFile)
 	var all []*Server
 	for i := range n {
@@ -94,6 +101,18 @@ func StartCluster(t testing.TB, n int, schemaFile string) []*Server {
 		all = append(all, s)
 	}
 	return all
+}
+
+// StartRelay runs a relay of a database, whose servers are those.
+func StartRelay(t testing.TB, database string, of ...*Server) *Server {
+	t.Helper()
+	endpoints := make([]string, len(of))
+	for i, s := range of {
+		endpoints[i] = s.Endpoint
+	}
+	s := newServer(t, []string{"relay:" + database + ":" + strings.Join(endpoints, ",")})
+	s.Start(t)
+	return s
 }
 
 func newServer(t testing.TB, args []string) *Server {

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package saved
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Write replaces the file at path, or creates it: for its owner alone, and as a whole, even if the
+// machine fails meanwhile.
+func Write(path string, b []byte) (err error) {
+	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(temporary.Name())
+		}
+	}()
+	_, err = temporary.Write(b)
+	if err == nil {
+		err = temporary.Sync()
+	}
+	if closeErr := temporary.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(temporary.Name(), path)
+	}
+	if err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return folder.Sync()
+}
+
+// Probe returns why a file can't be written in a folder, nil if it can.
+func Probe(folder string) error {
+	probe, err := os.CreateTemp(folder, ".probe")
+	if err != nil {
+		return err
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+var (
+	errNoFile = errors.New("it is no regular file")
+	errOwner  = errors.New("it belongs to another user")
+	errMode   = errors.New("others may read or write it, expected mode 0600")
+)
+
+// Read reads the file at path. It is an error if anybody else could have written it. If there is
+// none, the error is os.ErrNotExist.
+func Read(path string) (*File, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.Mode().IsRegular():
+		return nil, errNoFile
+	case !ok || int(owner.Uid) != os.Geteuid():
+		return nil, errOwner
+	case info.Mode().Perm()&0o077 != 0:
+		return nil, errMode
+	case info.Size() > MaxSize:
+		return nil, errTooLarge
+	}
+	b, err := io.ReadAll(io.LimitReader(file, MaxSize+1))
+	if err != nil {
+		return nil, err
+	}
+	return Decode(b)
+}
+
+// Sweep removes what writes that did not come to their end, and other configurations, have left in
+// a folder: files with that prefix which nobody has written for an hour.
+func Sweep(folder, prefix string) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return // Write will tell
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && info.Mode().IsRegular() && strings.HasPrefix(e.Name(), prefix) && time.Since(info.ModTime()) > time.Hour {
+			_ = os.Remove(filepath.Join(folder, e.Name()))
+		}
+	}
+}
+
+// Boot identifies the present boot of the machine.
+func Boot() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// Uptime is the time since the boot, with suspensions. Nobody can set this clock.
+func Uptime() (time.Duration, error) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		return 0, fmt.Errorf("the time since the boot: %w", err)
+	}
+	return time.Duration(ts.Nano()), nil
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package saved
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"crypto/sha256"
+
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// File is what a file has.
+type File struct {
+	// Saved is when the rows were known to be those of the databases, by the wall clock.
+	Saved time.Time
+	// Boot is the boot of the machine, and Uptime the time since it at Saved, with suspensions.
+	Boot   string
+	Uptime time.Duration
+	// Config identifies the databases and what was asked of them, Chassis whose guests they were
+	// read for.
+	Config, Chassis string
+	Databases       []Database
+}
+
+// Database is what one database had.
+type Database struct {
+	Name string
+	// Columns are those of the rows, by table, in their order.
+	Columns  map[string][]string
+	Position ovsdb.Position
+	// Conditions are what the caller has to know of the conditions that the rows reflect.
+	Conditions json.RawMessage
+	// Rows are by table and UUID, for ovsdb.DecodeRow.
+	Rows map[string]map[ovsdb.UUID][]byte `json:"-"`
+}
+
+const (
+	magic   = "puntdns\x00"
+	version = 1
+	// headLen is that of magic, version, the lengths of the two parts and the checksum.
+	headLen = len(magic) + 4 + 8 + 8 + sha256.Size
+	// MaxSize bounds a file, in bytes.
+	MaxSize = 64 << 20
+)
+
+// Errors of Decode and Read.
+var (
+	errForeign   = errors.New("it is no saved snapshot")
+	errVersion   = errors.New("it is of another version of puntdns")
+	errTruncated = errors.New("it is truncated")
+	errChecksum  = errors.New("its checksum is wrong")
+	errRows      = errors.New("its rows can't be read")
+	errTooLarge  = fmt.Errorf("it is larger than %d MiB", MaxSize>>20)
+)
+
+// Encode returns the bytes of a file. It is an error if they are more than MaxSize.
+func Encode(f *File) ([]byte, error) {
+	about, err := json.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	b := append(make([]byte, headLen), about...)
+	for i := range f.Databases {
+		b = appendRows(b, f.Databases[i].Rows)
+	}
+	if len(b) > MaxSize {
+		return nil, errTooLarge
+	}
+	head := append(b[:0], magic...)
+	head = binary.BigEndian.AppendUint32(head, version)
+	head = binary.BigEndian.AppendUint64(head, uint64(len(about)))
+	head = binary.BigEndian.AppendUint64(head, uint64(len(b)-headLen-len(about)))
+	sum := sha256.Sum256(b[headLen:])
+	copy(b[len(head):], sum[:])
+	return b, nil
+}
+
+// Decode reads the bytes of a file. The rows refer to them.
+func Decode(b []byte) (*File, error) {
+	switch {
+	case len(b) < len(magic) || string(b[:len(magic)]) != magic:
+		return nil, errForeign
+	case len(b) > MaxSize:
+		return nil, errTooLarge
+	case len(b) < headLen:
+		return nil, errTruncated
+	}
+	rest := b[len(magic):]
+	if binary.BigEndian.Uint32(rest) != version {
+		return nil, errVersion
+	}
+	about, rows := binary.BigEndian.Uint64(rest[4:]), binary.BigEndian.Uint64(rest[12:])
+	body := b[headLen:]
+	if about > uint64(len(body)) || rows > uint64(len(body)) || about+rows != uint64(len(body)) {
+		return nil, errTruncated
+	}
+	if sum := sha256.Sum256(body); string(sum[:]) != string(rest[20:20+sha256.Size]) {
+		return nil, errChecksum
+	}
+	f := new(File)
+	if err := json.Unmarshal(body[:about], f); err != nil {
+		return nil, fmt.Errorf("%w: %w", errRows, err)
+	}
+	r := reader{b: body[about:]}
+	for i := range f.Databases {
+		f.Databases[i].Rows = r.rows(f.Databases[i].Columns)
+	}
+	if r.bad || len(r.b) > 0 {
+		return nil, errRows
+	}
+	return f, nil
+}
+
+// appendRows appends the rows of a database: the number of tables, then of each the name, the
+// number of rows and each with its UUID and length. All numbers are varints.
+func appendRows(b []byte, tables map[string]map[ovsdb.UUID][]byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(tables)))
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		b = binary.AppendUvarint(b, uint64(len(name)))
+		b = append(b, name...)
+		b = binary.AppendUvarint(b, uint64(len(tables[name])))
+		for id, row := range tables[name] {
+			b = append(b, id[:]...)
+			b = binary.AppendUvarint(b, uint64(len(row)))
+			b = append(b, row...)
+		}
+	}
+	return b
+}
+
+// reader reads what appendRows has written. What is wrong sets bad, and ends it.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) fail() {
+	r.b, r.bad = nil, true
+}
+
+func (r *reader) uvarint() int {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 || v > uint64(len(r.b)) {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[n:]
+	return int(v)
+}
+
+// bytes reads bytes with their length before them.
+func (r *reader) bytes() []byte {
+	n := r.uvarint()
+	if n > len(r.b) {
+		r.fail()
+		return nil
+	}
+	b := r.b[:n:n]
+	r.b = r.b[n:]
+	return b
+}
+
+// rows reads the rows of a database, which has those columns. Each row is read once, so that one
+// that cannot be is found before any is used.
+func (r *reader) rows(columns map[string][]string) map[string]map[ovsdb.UUID][]byte {
+	tables := map[string]map[ovsdb.UUID][]byte{}
+	var row ovsdb.Row
+	for range r.uvarint() {
+		name := string(r.bytes())
+		n := r.uvarint()
+		if _, twice := tables[name]; twice || columns[name] == nil {
+			r.fail()
+		}
+		if r.bad {
+			return nil
+		}
+		table := make(map[ovsdb.UUID][]byte, min(n, len(r.b)/len(ovsdb.UUID{})))
+		tables[name] = table
+		for range n {
+			if len(r.b) < len(ovsdb.UUID{}) {
+				r.fail()
+				return nil
+			}
+			id := ovsdb.UUID(r.b[:len(ovsdb.UUID{})])
+			r.b = r.b[len(id):]
+			b := r.bytes()
+			if r.bad || ovsdb.DecodeRow(b, &row, len(columns[name])) != nil {
+				r.fail()
+				return nil
+			}
+			table[id] = b
+		}
+	}
+	return tables
+}

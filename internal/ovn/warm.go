@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/ovn/rows"
+	"github.com/puntdns/puntdns/internal/ovn/saved"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// A warm start: the rows that the last process had are in a file. A Source makes its first
+// snapshot of them as soon as it knows the chassis, and asks the databases for what has changed
+// since. Until Southbound is in sync, tunnel keys and names of ports may have passed to another
+// tenant while no process was there to see it. So a guest is served only while the flows of
+// ovn-controller in the switch show that they have not:
+//
+//	file ─ load ─► restore, once SetChassis tells the chassis ─► rows, conditions, position
+//	                                                                │
+//	switch ─ flows of table 0 ─► Confirm ─► confirmed ─► guests ◄───┘
+//
+// ovn-controller gives the flow that takes a port's packets in the first 32 bits of the UUID of
+// its Port_Binding as the cookie, and that flow loads the tunnel keys (OVN's
+// controller/physical.c, consider_port_binding). northd gives a port that is deleted, or passes to
+// another switch, another row; a row keeps its datapath as long as it is. So a port whose row and
+// keys are in such a flow is on the network that the file has it on.
+
+// WarmStart says where the rows are kept for the next process.
+type WarmStart struct {
+	// Folder is where the file is, "" for no warm start.
+	Folder string
+	// MaxAge is the age up to which a file is used.
+	MaxAge time.Duration
+}
+
+const (
+	// chassisPatience is how long the databases are not asked, since the chassis is not known
+	// that a file is for.
+	chassisPatience = 2 * time.Second
+	// confirmPatience is how long a snapshot of a file is not settled as guests are not
+	// confirmed: their flows may be about to be read.
+	confirmPatience = 3 * time.Second
+	// minSaveInterval is the least time between two writes of a file.
+	minSaveInterval = 10 * time.Second
+	// saveFactor bounds the share of the time that writes take.
+	saveFactor = 20
+	// mirrorLimit bounds the rows of one database, in bytes: those of two are less than a file.
+	mirrorLimit = saved.MaxSize / 3
+	// filePrefix is that of the names of the files.
+	filePrefix = "ovn-"
+)
+
+// Binding is what a flow of the switch says of the port whose packets it takes in: the first 32
+// bits of the UUID of the Port_Binding, the tunnel keys, and the VLAN ID of the packets, 0 for none:
+// that of a container, whose answers are tagged with it.
+type Binding struct {
+	Cookie, Datapath, Port uint32
+	VLAN                   uint16
+}
+
+// warm is the state of a warm start. Source.mu guards it, but for path and key, which are set
+// before the start.
+type warm struct {
+	path, key, boot string
+	maxAge          time.Duration
+	// file is what was read, until it is used or dropped. begin is closed then, and the clients
+	// start; it is nil if they need not wait.
+	file  *saved.File
+	begin chan struct{}
+	// asOf is when the rows of the file were those of the databases.
+	asOf time.Time
+	// confirmed are the bindings that the switch has, by the caller of Confirm.
+	confirmed map[any]map[Binding]struct{}
+	// patient is set while unconfirmed guests keep the snapshot from being settled.
+	patient bool
+	// timers are those of chassisPatience and confirmPatience.
+	timers []*time.Timer
+
+	// unsaved is set when rows or positions have changed since the last write. savedUptime is
+	// the Uptime of that. failure is why the last write has failed.
+	unsaved     bool
+	savedUptime time.Duration
+	failure     string
+	// parting is what was to be saved when a request was taken back, at partingAt: at the end of
+	// the process all of them are, and less is asked for.
+	parting   *saved.File
+	partingAt time.Time
+}
+
+// fileName returns the name of the file of a configuration.
+func fileName(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return filePrefix + hex.EncodeToString(sum[:8])
+}
+
+// load reads the file of a configuration, before the start.
+func (s *Source) load(cfg Config) {
+	w := &s.world.warm
+	w.path, w.key, w.maxAge = filepath.Join(cfg.WarmStart.Folder, fileName(cfg.Key())), cfg.Key(), cfg.WarmStart.MaxAge
+	if err := saved.Probe(cfg.WarmStart.Folder); err != nil {
+		w.failure = err.Error()
+		s.log.Warningf("%s: not written: %v", w.path, err)
+	}
+	saved.Sweep(cfg.WarmStart.Folder, filePrefix)
+	for _, d := range s.databases {
+		d.conn().mirror = ovsdb.NewMirror(mirrorLimit)
+	}
+	var err error
+	if w.boot, err = saved.Boot(); err != nil {
+		s.log.Warningf("%s: %v: neither used nor written", w.path, err)
+		w.path = ""
+		return
+	}
+	f, err := saved.Read(w.path)
+	if err == nil {
+		err = s.check(f)
+	}
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		s.log.Warningf("%s: not used: %v", w.path, err)
+	default:
+		w.file, w.begin = f, make(chan struct{})
+		w.timers = append(w.timers, time.AfterFunc(chassisPatience, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.drop("the chassis is not known")
+		}))
+	}
+}
+
+// check returns an error if a file is not of this configuration, or no more valid.
+func (s *Source) check(f *saved.File) error {
+	now, err := saved.Uptime()
+	if err != nil {
+		return err
+	}
+	switch age := now - f.Uptime; {
+	case f.Config != s.warm.key:
+		return errors.New("it is of another configuration")
+	case f.Boot != s.warm.boot:
+		return errors.New("the machine has been booted since")
+	case age > s.warm.maxAge || age < 0:
+		return fmt.Errorf("it is %s old, and good for %s", age.Round(time.Second), s.warm.maxAge)
+	case len(f.Databases) != len(s.databases):
+		return errors.New("it has other databases")
+	}
+	for i, d := range s.databases {
+		of := &f.Databases[i]
+		if of.Name != d.conn().status.Database || !sameColumns(of.Columns, d.conn().tables) {
+			return errors.New("it has other tables or columns")
+		}
+	}
+	return nil
+}
+
+// rowColumns returns the columns of tables in the order of their rows.
+func rowColumns(tables rows.Tables) map[string][]string {
+	all := make(map[string][]string, len(tables))
+	for _, r := range tables.Requests() {
+		all[r.Table] = append(append([]string{}, r.Columns...), r.Optional...)
+	}
+	return all
+}
+
+func sameColumns(of map[string][]string, tables rows.Tables) bool {
+	have := rowColumns(tables)
+	a, errA := json.Marshal(of) // sorted by table
+	b, errB := json.Marshal(have)
+	return errA == nil && errB == nil && string(a) == string(b)
+}
+
+// drop starts the clients without the file. mu is held.
+func (s *Source) drop(why string) {
+	w := &s.warm
+	if w.file == nil {
+		return
+	}
+	s.log.Warningf("%s: not used: %s", w.path, why)
+	w.file = nil
+	close(w.begin)
+}
+
+// restore takes the file in, once the chassis is known, and starts the clients. mu is held.
+func (s *Source) restore(chassis string) {
+	w := &s.warm
+	if w.file == nil || chassis == "" || s.closed {
+		return
+	}
+	if w.file.Chassis != chassis {
+		s.drop(fmt.Sprintf("it is of chassis %q", w.file.Chassis))
+		return
+	}
+	if err := s.check(w.file); err != nil { // it may have expired meanwhile
+		s.drop(err.Error())
+		return
+	}
+	sets := make([]conditionSet, len(s.databases))
+	for i := range s.databases {
+		var err error
+		if sets[i], err = decodeConditions(w.file.Databases[i].Conditions); err != nil {
+			s.drop(err.Error())
+			return
+		}
+	}
+	for i, d := range s.databases {
+		s.restoreDatabase(d.conn(), &w.file.Databases[i], sets[i])
+	}
+	w.asOf, w.file, w.patient = w.file.Saved, nil, true
+	s.log.Infof("%s: taken from %s, until the databases are in sync", w.path, w.asOf.Format(time.RFC3339))
+	w.timers = append(w.timers, time.AfterFunc(confirmPatience, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if w.patient {
+			w.patient, s.coverageChanged = false, true
+			s.update()
+		}
+	}))
+	close(w.begin)
+}
+
+func (s *Source) restoreDatabase(c *connection, from *saved.Database, acknowledged conditionSet) {
+	var row ovsdb.Row
+	for _, table := range c.tables {
+		columns := len(from.Columns[table.Name()])
+		for id, b := range from.Rows[table.Name()] {
+			if ovsdb.DecodeRow(b, &row, columns) == nil { // saved.Decode has read it before
+				table.Apply(id, ovsdb.Insert, &row)
+			}
+		}
+	}
+	c.mirror.Set(from.Rows)
+	c.acknowledged = acknowledged
+	c.partial, c.begun, c.keysAdded, c.unreadKeys = false, true, false, nil
+	c.stale, c.position = true, from.Position
+	c.status.Saved = s.warm.file.Saved
+	c.client = c.connect(&from.Position)
+}
+
+// Confirm says which ports the switch takes packets in from, by the flows of ovn-controller: for an
+// owner, such as a bridge, all of them. Until Southbound is in sync after a warm start, guests
+// without such a flow are not served.
+func (s *Source) Confirm(owner any, bindings []Binding) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.isStale() {
+		return
+	}
+	all := make(map[Binding]struct{}, len(bindings))
+	for _, b := range bindings {
+		all[b] = struct{}{}
+	}
+	if had, ok := s.warm.confirmed[owner]; ok && maps.Equal(had, all) {
+		return
+	}
+	if s.warm.confirmed == nil {
+		s.warm.confirmed = make(map[any]map[Binding]struct{})
+	}
+	s.warm.confirmed[owner] = all
+	s.markAllPorts()
+	s.coverageChanged = true
+	s.update()
+}
+
+// NeedsConfirmation reports whether guests are served by a file, so that Confirm matters.
+func (s *Source) NeedsConfirmation() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isStale()
+}
+
+// isStale reports whether the rows of Southbound are those of a file. mu is held.
+func (w *world) isStale() bool { return w.sb != nil && w.sb.stale }
+
+// vouched reports whether a port may be served as a guest: Southbound is in sync, or the switch
+// has the port as it is in the file.
+func (w *world) vouched(id ovsdb.UUID, p *binding, datapath uint32) bool {
+	if !w.isStale() {
+		return true
+	}
+	b := Binding{binary.BigEndian.Uint32(id[:4]), datapath, p.key, p.tag}
+	for _, all := range w.warm.confirmed {
+		if _, ok := all[b]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// allVouched reports whether each guest that has an interface here may be served.
+func (w *world) allVouched() bool {
+	for id, p := range w.sb.ports.All() {
+		if !isGuest(p.effectiveKind()) || !w.sb.isHere(p) || !w.isPlugged(p.name) {
+			continue
+		}
+		if d := w.sb.datapaths.Get(p.datapath); d != nil && !w.vouched(id, p, d.key) {
+			return false
+		}
+	}
+	return true
+}
+
+// SaveFailure returns why the file of the next start can't be written, empty if it can, or none is
+// asked for.
+func (s *Source) SaveFailure() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.warm.failure
+}
+
+// refreshed is called when a database is in sync. mu is held.
+func (s *Source) refreshed(c *connection) {
+	if !c.stale {
+		return
+	}
+	c.stale, c.status.Saved = false, time.Time{}
+	s.coverageChanged = true
+	if !s.isStale() {
+		s.warm.confirmed, s.warm.patient = nil, false
+		s.markAllPorts()
+	}
+}
+
+// anyStale reports whether the rows of any database are those of a file. mu is held.
+func (w *world) anyStale() bool {
+	for _, d := range w.databases {
+		if d.conn().stale {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovsdb
+
+import (
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+)
+
+// Mirror keeps the rows that a Receiver gets, as they came, each as a few bytes that DecodeRow
+// reads. It is for a Receiver that stores only a part of them and wants to save all. It has no
+// lock, and a nil Mirror keeps nothing.
+type Mirror struct {
+	// limit bounds size, the sum of the rows in bytes; over says that it was not enough, and
+	// nothing is kept until Reset.
+	limit, size int
+	over        bool
+	tables      map[string]map[UUID][]byte
+	scratch     Row
+}
+
+// rowOverhead is about what a row takes beside its bytes.
+const rowOverhead = 100
+
+// NewMirror returns a Mirror for that many bytes of rows at most.
+func NewMirror(limit int) *Mirror { return &Mirror{limit: limit, tables: map[string]map[UUID][]byte{}} }
+
+// Reset is for Receiver.Reset: all rows are about to come.
+func (m *Mirror) Reset() {
+	if m != nil {
+		*m = Mirror{limit: m.limit, tables: map[string]map[UUID][]byte{}}
+	}
+}
+
+// Apply is for Receiver.Row.
+func (m *Mirror) Apply(table string, id UUID, op Op, row *Row) {
+	if m == nil || m.over {
+		return
+	}
+	rows := m.tables[table]
+	old, had := rows[id]
+	if had {
+		m.size -= len(old) + rowOverhead
+	}
+	if op == Delete {
+		delete(rows, id)
+		return
+	}
+	if rows == nil {
+		rows = map[UUID][]byte{}
+		m.tables[table] = rows
+	}
+	var next []byte
+	if op == Insert || !had {
+		next = appendRow(nil, row)
+	} else {
+		next = m.merge(old, row)
+	}
+	rows[id] = next
+	if m.size += len(next) + rowOverhead; m.size > m.limit {
+		m.over, m.tables = true, nil
+	}
+}
+
+// Rows returns the rows by table. The bytes must not be altered. It reports whether the Mirror has
+// them: there were not too many.
+func (m *Mirror) Rows() (tables map[string]map[UUID][]byte, ok bool) {
+	if m == nil || m.over {
+		return nil, false
+	}
+	tables = make(map[string]map[UUID][]byte, len(m.tables))
+	for name, rows := range m.tables {
+		tables[name] = maps.Clone(rows)
+	}
+	return tables, true
+}
+
+// Set replaces all rows by some that another Mirror has had.
+func (m *Mirror) Set(tables map[string]map[UUID][]byte) {
+	m.Reset()
+	if m == nil {
+		return
+	}
+	for name, rows := range tables {
+		m.tables[name] = maps.Clone(rows)
+		for _, row := range rows {
+			m.size += len(row) + rowOverhead
+		}
+	}
+}
+
+// A row is its columns that are present, each as its index from 1 on, its width, the number of its
+// elements and their atoms; then 0. An atom is the length of its text, the text and its number. All
+// numbers are varints.
+
+func appendRow(b []byte, r *Row) []byte {
+	for col, c := range r.cells {
+		if c.present {
+			b = r.appendCell(b, col)
+		}
+	}
+	return append(b, 0)
+}
+
+func (r *Row) appendCell(b []byte, col int) []byte {
+	c := r.cells[col]
+	b = appendCellHead(b, col, c.width, c.n)
+	for _, a := range r.atoms[c.first : c.first+c.n*c.width] {
+		b = r.appendAtom(b, a)
+	}
+	return b
+}
+
+func appendCellHead(b []byte, col int, width, n uint32) []byte {
+	b = binary.AppendUvarint(b, uint64(col)+1)
+	b = binary.AppendUvarint(b, uint64(width))
+	return binary.AppendUvarint(b, uint64(n))
+}
+
+func (r *Row) appendAtom(b []byte, a atom) []byte {
+	b = binary.AppendUvarint(b, uint64(a.n))
+	b = append(b, r.bytes(a)...)
+	return binary.AppendVarint(b, a.num)
+}
+
+// merge returns a row after a Modify.
+func (m *Mirror) merge(old []byte, update *Row) []byte {
+	if DecodeRow(old, &m.scratch, len(update.cells)) != nil {
+		return old // it is one of our own making
+	}
+	b := make([]byte, 0, len(old)+64)
+	for col, c := range update.cells {
+		switch {
+		case c.present && !c.diff:
+			b = update.appendCell(b, col)
+		case c.present:
+			b = m.scratch.appendDiff(b, col, update)
+		case m.scratch.cells[col].present:
+			b = m.scratch.appendCell(b, col)
+		}
+	}
+	return append(b, 0)
+}
+
+// atomKey is an atom that can be compared.
+type atomKey struct {
+	text string
+	num  int64
+}
+
+func (r *Row) key(a atom) atomKey { return atomKey{string(r.bytes(a)), a.num} }
+
+// appendDiff appends a column of r after a difference to it, see Row.Diff.
+func (r *Row) appendDiff(b []byte, col int, update *Row) []byte {
+	c, d := r.cells[col], update.cells[col]
+	width := d.width
+	differs := make(map[atomKey]uint32, d.n) // the place of the element in update, by its first atom
+	for i := range d.n {
+		differs[update.key(update.atoms[d.first+i*width])] = i
+	}
+	var elements []byte
+	n := uint32(0)
+	add := func(of *Row, first uint32) {
+		n++
+		for _, a := range of.atoms[first : first+width] {
+			elements = of.appendAtom(elements, a)
+		}
+	}
+	for i := range c.n {
+		first := c.first + i*width
+		place, ok := differs[r.key(r.atoms[first])]
+		if !ok {
+			add(r, first)
+			continue
+		}
+		at := d.first + place*width
+		if width == 2 && r.key(r.atoms[first+1]) != update.key(update.atoms[at+1]) {
+			add(update, at)
+		}
+		delete(differs, r.key(r.atoms[first]))
+	}
+	for i := range d.n {
+		first := d.first + i*width
+		if _, ok := differs[update.key(update.atoms[first])]; ok {
+			add(update, first)
+		}
+	}
+	return append(appendCellHead(b, col, width, n), elements...)
+}
+
+var errRow = errors.New("a saved row that can't be read")
+
+// rowReader reads the bytes of a row.
+type rowReader struct {
+	b   []byte
+	err error
+}
+
+func (r *rowReader) uvarint(limit int) int {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 || v > uint64(limit) {
+		r.b, r.err = nil, errRow
+		return 0
+	}
+	r.b = r.b[n:]
+	return int(v)
+}
+
+func (r *rowReader) varint() int64 {
+	v, n := binary.Varint(r.b)
+	if n <= 0 {
+		r.b, r.err = nil, errRow
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+// DecodeRow reads a row of a table with that many columns, of Mirror.Rows, as that of an Insert.
+func DecodeRow(b []byte, row *Row, columns int) error {
+	row.reset(columns)
+	r := rowReader{b: b}
+	for last := 0; ; {
+		col := r.uvarint(columns)
+		if col == 0 || r.err != nil {
+			break
+		}
+		width, n := r.uvarint(2), r.uvarint(len(r.b)) // an element is two bytes at least
+		if col <= last || width == 0 || n*width > len(r.b) {
+			return errRow
+		}
+		last = col
+		row.cells[col-1] = cell{first: uint32(len(row.atoms)), n: uint32(n), width: uint32(width), present: true}
+		row.atoms = slices.Grow(row.atoms, n*width)
+		for range n * width {
+			length := r.uvarint(len(r.b))
+			if r.err != nil || length > len(r.b) {
+				return errRow
+			}
+			a := atom{off: uint32(len(row.text)), n: uint32(length)}
+			row.text = append(row.text, r.b[:length]...)
+			r.b = r.b[length:]
+			a.num = r.varint()
+			row.atoms = append(row.atoms, a)
+		}
+	}
+	if r.err != nil || len(r.b) > 0 {
+		return errRow
+	}
+	return nil
+}
