@@ -118,6 +118,16 @@ func TestManualPages(t *testing.T) {
 	}
 }
 
+// The page of puntctl says what each of its commands is for.
+func TestManualPageOfCommands(t *testing.T) {
+	text := strings.Join(strings.Fields(shown(t, need(t, "man"), filepath.Join(manual(t), "man", "man1", "puntctl.1.gz"))), " ")
+	for _, c := range puntctl.New("").Commands() {
+		if c.IsAvailableCommand() && !strings.Contains(text, c.Name()+" "+c.Short) {
+			t.Errorf("it has no line %q for %s", c.Short, c.Name())
+		}
+	}
+}
+
 // shown returns what man(1) shows of a page, and wants that it warns of nothing.
 func shown(t *testing.T, man, path string) string {
 	t.Helper()

@@ -124,7 +124,7 @@ func (s *server) add(b *block) error {
 		return fmt.Errorf("%s - ofpunt %s: loop is in this block, which has no socket for its probe; expected a block without loop, or with bind", b, s.options.Bridge)
 	}
 	s.pause = s.pause || s.options.hijack() || c.Handler("passthrough") != nil
-	if f := upstreamsOfBlock(b, c); len(f.addresses) > 0 {
+	if f := upstreamsOfBlock(b, c); len(f.forwards) > 0 {
 		s.upstreams = append(s.upstreams, f)
 	}
 	for _, names := range []string{"ovnhosts", "neutronhosts"} {
@@ -158,6 +158,8 @@ func (s *server) agreedDatabase(blocks []*block) (named nameSource, err error) {
 // needs. named is the ovnhosts that has set them.
 func (s *server) checkDatabase(first *block, named nameSource) error {
 	switch {
+	case s.options.Placement != placement.OVN && s.database.WarmStart.Folder != "":
+		return fmt.Errorf("%s - ofpunt %s: ovnhosts has snapshot, and with placement %s nothing in the switch shows that a saved port is still the same; expected placement ovn, or no snapshot", named.At(), s.options.Bridge, s.options.Placement)
 	case s.options.Placement != placement.OVN:
 	case named == nil:
 		return fmt.Errorf("%s - ofpunt %s: no block of this bridge has ovnhosts, which tells the guests of placement %s; expected it in at least one", first, s.options.Bridge, s.options.Placement)

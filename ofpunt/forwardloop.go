@@ -137,17 +137,18 @@ func (s *server) logLoops(snapshot *ovn.Snapshot) {
 	}
 }
 
-// blockUpstreams are the addresses that the forwards of one block ask.
+// blockUpstreams are what the forwards of one block ask.
 type blockUpstreams struct {
 	block     *block
-	addresses []netip.Addr
+	forwards  []*forward.Forward // in the order of the block
+	addresses []netip.Addr       // those of all of them
 }
 
 // upstreamsOfBlock returns those of a block, by the config of one of its zones.
 func upstreamsOfBlock(b *block, c *dnsserver.Config) (f blockUpstreams) {
 	f.block = b
 	if g, ok := c.Handler("forward").(*loopGuard); ok {
-		f.addresses = g.upstreams
+		f.forwards, f.addresses = forwardsOf(g.Forward), g.upstreams
 	}
 	return f
 }

@@ -187,7 +187,7 @@ func (s *server) bindingProblem() string {
 	switch snapshot := s.source.Snapshot(); {
 	case snapshot.HasKept():
 		return "the bindings of this chassis are gone, its guests are served for the grace"
-	case s.options.Placement == placement.OVN && !snapshot.HasChassis():
+	case s.options.Placement == placement.OVN && !snapshot.HasChassis() && s.synced():
 		return "the Southbound database does not know this chassis"
 	}
 	return ""

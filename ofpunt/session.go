@@ -106,6 +106,9 @@ func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 		if srv.source != nil {
 			changed = srv.source.Changed()
 		}
+		if err := s.confirm(ctx, srv); err != nil {
+			return err
+		}
 		_, changedIDs := srv.externalIDs(s.bridge.ports.View())
 		if err := s.reconcile(ctx, srv); err != nil {
 			return err

@@ -43,6 +43,7 @@ func (r *registry) tellStatus(ctx context.Context, to *api.Status) {
 		t := teller{bridge: b, srv: srv, session: b.told.Load(), view: b.ports.View(), now: time.Now(), reason: b.readiness.reason()}
 		to.Bridges = append(to.Bridges, t.status(ctx))
 		to.Problems = append(to.Problems, t.problems()...)
+		to.Warnings = append(to.Warnings, srv.upstreamWarnings()...)
 	}
 }
 

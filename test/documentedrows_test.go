@@ -99,6 +99,8 @@ var documentedBlocks = []documentedBlock{
 	{page: "docs/puntdns.8.md", first: "cp /usr/share/doc/puntdns/Corefile.example /etc/puntdns/Corefile", where: nowhere,
 		by: "an editor waits for somebody; deploy.TestNewUser does the rest, as docs/ovn.md has it"},
 
+	{page: "docs/scale.md", first: "ovsdb-server --remote=ptcp:16642 --log-file --pidfile --detach relay:OVN_Southbound:tcp:10.1.0.1:6642,tcp:10.1.0.2:6642,tcp:10.1.0.3:6642", where: nowhere,
+		by: "the suite cloud of the benchmarks, and internal/ovn.TestWarmStartBytes, which start relays"},
 	{page: "docs/troubleshooting.md", first: "puntctl doctor", cases: []documentedCase{
 		{name: "well", says: `(?m)^ok`},
 		{name: "an ACL", plant: replaceAll(aclDrops, "PROTOCOL", "udp"), undo: aclGone, says: `port vm1: a query to 169\.254\.169\.254 is dropped before the punt`, fails: true},

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/miekg/dns"
+
 	"github.com/puntdns/puntdns/internal/control/api"
 )
 
@@ -119,5 +121,59 @@ func TestControlWarnings(t *testing.T) {
 		o.ask(&st, "status")
 		return errorUnless(find(&st).Code == "" && st.Corefile.Refused == nil, "%+v", st.Warnings)
 	})
+	s.endWell()
+}
+
+// An operator is told of upstreams that do not answer, of one and of all, as long as they do not.
+func TestControlDownUpstreams(t *testing.T) {
+	t.Parallel()
+	n := newOverlap(t)
+	first, second := n.Upstream("www.example.org. 60 IN A 192.0.2.5"), n.Upstream("www.example.org. 60 IN A 192.0.2.5")
+	o := &operator{t, n.Lab, filepath.Join(n.Dir, "control.sock")}
+	s := serve(t, n.Lab, corefile(n.Lab, `. {
+    ofpunt br-int {
+        openflow $MGMT
+        ovsdb $OVSDB
+        lease $LEASE
+        control unix:`+o.socket+`
+    }
+    ready `+readyAddr+` {
+        monitor continuously
+    }
+    ovnhosts {
+        southbound $SB
+        fallthrough
+    }
+    forward . `+first.Addr+` `+second.Addr+` {
+        policy sequential
+    }
+}
+`))
+	silent := dns.HandlerFunc(func(dns.ResponseWriter, *dns.Msg) {})
+	for _, tt := range []struct {
+		name          string
+		first, second dns.Handler
+		want          string // in the warning; empty for none
+	}{
+		{"both answer", nil, nil, ""},
+		{"the first is silent", silent, nil, "forward asks 2 servers, and of these do not answer: " + first.Addr},
+		{"both are silent", silent, silent, "no server that forward asks answers: " + min(first.Addr, second.Addr) + " " + max(first.Addr, second.Addr)},
+		{"both answer again", nil, nil, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			first.SetHandler(tt.first)
+			second.SetHandler(tt.second)
+			n.Eventually("status", func() error {
+				_, _ = exchange(within(t, wait), n.red, resolver4, "www.example.org.", dns.TypeA) // forward checks those that it has asked
+				var st api.Status
+				exit := o.ask(&st, "status")
+				well := len(st.Warnings) == 0
+				if tt.want != "" {
+					well = len(st.Warnings) == 1 && st.Warnings[0].Code == api.CodeUpstreams && strings.HasSuffix(st.Warnings[0].Text, tt.want)
+				}
+				return errorUnless(exit == 0 && st.Well && well, "exit status %d, %+v, %+v", exit, st.Problems, st.Warnings)
+			})
+		})
+	}
 	s.endWell()
 }

@@ -83,6 +83,10 @@ func warningRemedy(s *api.Status, p *api.Problem) (text string, commands []strin
 		return "mend the Corefile, and reload: puntdns would not start with it as it is", []string{"puntdns -check -conf " + shell.Word(s.Corefile.Path), "systemctl reload puntdns"}
 	case api.CodeBadValues:
 		return "the log has a line for each of them, with its row: mend the row; what else it says is used", []string{"journalctl -u puntdns -g skipped"}
+	case api.CodeUnsaved:
+		return "the folder of `snapshot` in ovnhosts has to be there, belong to the user of puntdns, and have room", nil
+	case api.CodeUpstreams:
+		return "outside names get SERVFAIL while none answers: see that this node has a way to these servers, that they permit its queries, or name others in forward", nil
 	case api.CodeRefusedServers:
 		return "have the network name a server that the node may ask for tenants, or permit it in ovnforward (`allow`, `ports`)", []string{"journalctl -u puntdns -g 'is not asked'"}
 	}

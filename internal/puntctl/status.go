@@ -22,7 +22,8 @@ their state; and its databases. The exit status is 0 only if all is well.
 
 What is not served stands in front as "not well". A warning is about what is served all the same, and
 does not change the exit status: a reload that was refused, so that the Corefile before it stays in
-force; values in a database that can't be used; servers of networks that are not asked.`,
+force; values in a database that can't be used; servers of networks that are not asked; servers that
+forward asks and that do not answer; a snapshot that can't be saved.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var s api.Status

@@ -167,6 +167,7 @@ const (
 type Tally struct {
 	bridge                   string
 	answered, resumed        prometheus.Counter // with ReasonChain
+	taken, answeredOverTCP   prometheus.Counter // with ReasonSegment, and with ReasonChain
 	inFlight, tcpConnections prometheus.Gauge
 	segmentsLost             prometheus.Counter
 	networks                 atomic.Pointer[networks] // nil unless it counts by network
@@ -202,9 +203,12 @@ func NewTally(bridge string) *Tally {
 		bridge:         bridge,
 		answered:       PacketIns.WithLabelValues(bridge, Answered, ReasonChain),
 		resumed:        PacketIns.WithLabelValues(bridge, Resumed, ReasonChain),
+		taken:          PacketIns.WithLabelValues(bridge, Taken, ReasonSegment),
 		inFlight:       InFlight.WithLabelValues(bridge),
 		tcpConnections: TCPConnections.WithLabelValues(bridge),
 		segmentsLost:   TCPSegmentsLost.WithLabelValues(bridge),
+
+		answeredOverTCP: TCPQueries.WithLabelValues(bridge, Answered, ReasonChain),
 	}
 }
 
@@ -216,6 +220,8 @@ func (t *Tally) PacketIn(result, reason string) {
 		t.answered.Inc()
 	case reason == ReasonChain && result == Resumed:
 		t.resumed.Inc()
+	case reason == ReasonSegment && result == Taken:
+		t.taken.Inc()
 	default:
 		PacketIns.WithLabelValues(t.bridge, result, reason).Inc()
 	}
@@ -223,7 +229,11 @@ func (t *Tally) PacketIn(result, reason string) {
 
 // TCPQuery counts a query over TCP.
 func (t *Tally) TCPQuery(result, reason string) {
-	if t == nil {
+	switch {
+	case t == nil:
+		return
+	case reason == ReasonChain && result == Answered:
+		t.answeredOverTCP.Inc()
 		return
 	}
 	TCPQueries.WithLabelValues(t.bridge, result, reason).Inc()

@@ -434,8 +434,12 @@ func TestWriteBestEffort(t *testing.T) {
 		if rest := fill(c.Write); rest < maxQueued/2-len(msg) {
 			t.Errorf("%d bytes found room after %d that leave it", rest, bestEffort)
 		}
-		if err := c.WriteBestEffort(msg); !errors.Is(err, ErrQueueFull) {
-			t.Errorf("in a full queue: %v", err)
+		for name, write := range map[string]func([]byte) error{
+			"WriteBestEffort": c.WriteBestEffort, "WriteBestEffortLater": c.WriteBestEffortLater, "WriteBehind": c.WriteBehind,
+		} {
+			if err := write(msg); !errors.Is(err, ErrQueueFull) {
+				t.Errorf("%s in a full queue: %v", name, err)
+			}
 		}
 		c.Close()
 		<-served

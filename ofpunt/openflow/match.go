@@ -116,3 +116,13 @@ func decodeMatch(b []byte) (Match, int, error) {
 	m, err := decodeOXM(b[4:length])
 	return m, round8(length), err
 }
+
+// VLAN returns the VLAN ID that packets have to have, 0 if none or any.
+func (m Match) VLAN() uint16 {
+	for _, f := range m.Fields() {
+		if vid := VLANID(0); f.class == vid.class && f.id == vid.id && !f.masked {
+			return be.Uint16(f.value[:]) & 0xfff
+		}
+	}
+	return 0
+}

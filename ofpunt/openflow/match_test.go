@@ -101,3 +101,21 @@ func TestString(t *testing.T) {
 		}
 	}
 }
+
+func TestMatchVLAN(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		fields []Field
+		want   uint16
+	}{
+		{"any", []Field{InPort(1)}, 0},
+		{"none", []Field{InPort(1), VLANNone()}, 0},
+		{"one", []Field{InPort(1), VLANID(42)}, 42},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := NewMatch(tt.fields...).VLAN(); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}

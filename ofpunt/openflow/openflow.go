@@ -7,9 +7,9 @@
 //
 //	        ┌─ reader ── next ─► dispatch ─┬─► Handler: packet-ins, flow and port events
 //	        │    │ fill                    └─► call: the reply to a request that waits
-//	switch ─┤    └─ flush: what tasks have queued
+//	switch ─┤    └─ flush: what handlers and tasks have queued
 //	        │
-//	        └─ writer ◄─ queue ◄─ Write, WriteNow, WriteLater, and the requests
+//	        └─ writer ◄─ queue ◄─ Write, WriteNow, WriteLater, WriteBehind, and the requests
 //
 // Decoders never trust a length: each is checked against the bytes at hand
 // before it is used, unknown TLVs are skipped, and nothing is allocated in

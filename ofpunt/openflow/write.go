@@ -23,13 +23,18 @@ func (c *Conn) Write(b []byte) error {
 
 // WriteBestEffort is Write for messages that may be lost: it uses half of the queue only.
 func (c *Conn) WriteBestEffort(b []byte) error {
-	c.queueMu.Lock()
-	queued := len(c.queue)
-	c.queueMu.Unlock()
-	if queued+len(b) > maxQueued/2 {
-		return ErrQueueFull
+	writing, err := c.pushUpTo(maxQueued/2, b)
+	if err == nil && !writing {
+		c.wakeWriter()
 	}
-	return c.Write(b)
+	return err
+}
+
+// WriteBehind is WriteBestEffort for handlers: the reader writes what they have queued in one
+// batch before its next read.
+func (c *Conn) WriteBehind(b []byte) error {
+	_, err := c.pushUpTo(maxQueued/2, b)
+	return err
 }
 
 // WriteNow is Write, but writes to the socket at once if that does not block, which saves
@@ -44,8 +49,13 @@ func (c *Conn) WriteNow(b []byte) error {
 
 // WriteLater is Write for tasks: the reader writes what they have queued in one batch
 // before its next read.
-func (c *Conn) WriteLater(b []byte) error {
-	writing, err := c.push(b)
+func (c *Conn) WriteLater(b []byte) error { return c.writeLater(maxQueued, b) }
+
+// WriteBestEffortLater is WriteLater for messages that may be lost.
+func (c *Conn) WriteBestEffortLater(b []byte) error { return c.writeLater(maxQueued/2, b) }
+
+func (c *Conn) writeLater(most int, b []byte) error {
+	writing, err := c.pushUpTo(most, b)
 	// A reader that runs no task flushes nothing. running is checked after the push, as
 	// the task may end between the two.
 	if err == nil && !writing && c.running.Load() == 0 {
@@ -55,13 +65,16 @@ func (c *Conn) WriteLater(b []byte) error {
 }
 
 // push queues b. It reports whether a goroutine is writing, which then writes b too.
-func (c *Conn) push(b []byte) (writing bool, err error) {
+func (c *Conn) push(b []byte) (writing bool, err error) { return c.pushUpTo(maxQueued, b) }
+
+// pushUpTo is push, where no more than so many bytes may be queued.
+func (c *Conn) pushUpTo(most int, b []byte) (writing bool, err error) {
 	if err := c.Err(); err != nil {
 		return false, err
 	}
 	c.queueMu.Lock()
 	defer c.queueMu.Unlock()
-	if len(c.queue)+len(b) > maxQueued {
+	if len(c.queue)+len(b) > most {
 		return false, ErrQueueFull
 	}
 	c.queue = append(c.queue, b...)

@@ -139,6 +139,37 @@ func TestWriteLater(t *testing.T) {
 	<-served
 }
 
+// What handlers have queued behind is written in one batch before the next read, and no writer is woken.
+func TestWriteBehind(t *testing.T) {
+	c, peer := socketConn(t)
+	const messages = 3
+	if _, err := peer.Write(bytes.Repeat(unhex(t, sentPunt15), messages)); err != nil {
+		t.Fatal(err)
+	}
+	n, last := 0, make(chan struct{})
+	h := Handler{PacketIn: func(*PacketIn, []byte) {
+		n++
+		if err := c.WriteBehind(appendEmpty(nil, V15, typeEchoRequest, uint32(n))); err != nil {
+			t.Error(err)
+		}
+		if n == messages {
+			defer close(last)
+			expectNothing(t, peer)
+			if len(c.wake) != 0 {
+				t.Error("the writer was woken")
+			}
+		}
+	}}
+	served := make(chan error, 1)
+	go func() { served <- c.Serve(h) }()
+	<-last
+	for i := range messages {
+		expectEcho(t, peer, uint32(i+1))
+	}
+	c.Close()
+	<-served
+}
+
 // A slow task delays neither what those before it have written nor what it
 // writes itself.
 func TestWriteLaterBesideLastingTask(t *testing.T) {

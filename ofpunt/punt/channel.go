@@ -21,6 +21,10 @@ type Channel struct {
 	probeBack func(token uint64)
 	// output has the encoded actions of an answer without a tag.
 	output []byte
+	// segments is the packet of the segment that came last, and peers are those of the last ones; of
+	// the reader alone.
+	segments packet
+	peers    peers
 	// pending counts the queries that came by this connection and are in flight.
 	pending atomic.Int64
 }

@@ -24,6 +24,8 @@ type connection struct {
 	conn   *tcp.Conn
 	// open has an element for each query without an answer.
 	open chan struct{}
+	// before counts the queries that had come before the connection was handed over to it: 0 or 1.
+	before int
 	// reader has what was received; of the goroutine that reads alone.
 	reader *bufio.Reader
 
@@ -40,7 +42,10 @@ type connection struct {
 }
 
 func newConnection(in *Intake, conn *tcp.Conn) *connection {
-	return &connection{intake: in, conn: conn, reader: bufio.NewReaderSize(conn, readAhead), open: make(chan struct{}, maxOpen), promised: -1}
+	return &connection{
+		intake: in, conn: conn, reader: bufio.NewReaderSize(conn, readAhead), open: make(chan struct{}, maxOpen),
+		active: time.Now(), promised: -1,
+	}
 }
 
 const (
@@ -69,7 +74,11 @@ func (in *Intake) accept() {
 		if err != nil {
 			return
 		}
-		in.done.Go(newConnection(in, conn).serve)
+		c := newConnection(in, conn)
+		if first, ok := conn.TakeRequest().(*firstFate); ok {
+			first.handOver(c)
+		}
+		in.done.Go(c.serve)
 	}
 }
 
@@ -84,7 +93,7 @@ func (c *connection) serve() {
 			log.Errorf("Recovered from a panic over a TCP connection of bridge %s: %v\n%s", c.intake.bridge.Name, r, debug.Stack())
 		}
 	}()
-	for n := 1; c.next(n); n++ {
+	for n := 1 + c.before; c.next(n); n++ {
 	}
 }
 
@@ -113,13 +122,13 @@ func (c *connection) next(n int) bool {
 		return false
 	}
 	c.query(payload, reserved, n == s.MaxTCPQueries)
+	c.touch()
 	return true
 }
 
 // await waits for the first byte of a query, until the connection has been idle for too
 // long.
 func (c *connection) await(first bool) error {
-	c.touch()
 	for c.reader.Buffered() == 0 {
 		s := c.intake.server.Load()
 		idle := s.ReadTimeout
@@ -238,7 +247,7 @@ func (c *connection) query(payload []byte, reserved int, last bool) {
 		x.payload = payload
 		if reason := s.admission.admit(x, s.ConcurrentGuest); reason != "" {
 			x.countLimit(reason)
-			m.reject(reason)
+			x.rejectMessage(reason)
 			return
 		}
 		// See Channel.query.
@@ -272,9 +281,8 @@ func (m *message) run() {
 	}
 }
 
-// reject deals with a message that was not admitted.
-func (m *message) reject(reason string) {
-	x := &m.exchange
+// rejectMessage deals with a message of a connection that was not admitted.
+func (x *Exchange) rejectMessage(reason string) {
 	defer x.end()
 	if accept(x.payload) != acceptQuery {
 		x.drop(reason)
@@ -297,7 +305,7 @@ func (m *message) send(b *buffer, deadline time.Time) error {
 // atDeadline calls answer on a goroutine of its own: an answer waits for its turn on the
 // connection, and others at their deadline must not.
 func (m *message) atDeadline(answer func()) {
-	if m.acquire() {
+	if acquire(&m.users) {
 		m.connection.intake.done.Go(func() {
 			defer m.release()
 			answer()
@@ -305,24 +313,24 @@ func (m *message) atDeadline(answer func()) {
 	}
 }
 
-// acquire counts in a user, and reports whether there was one still.
-func (m *message) acquire() bool {
-	for {
-		n := m.users.Load()
-		if n == 0 {
-			return false
-		}
-		if m.users.CompareAndSwap(n, n+1) {
-			return true
-		}
-	}
-}
-
-// release counts out a user.
+// release counts out a user. The last of them ends the message.
 func (m *message) release() {
 	if m.users.Add(-1) == 0 {
 		m.connection.conn.Release(m.reserved)
 		m.connection.end()
+	}
+}
+
+// acquire counts in a user, and reports whether there was one still.
+func acquire(users *atomic.Int32) bool {
+	for {
+		n := users.Load()
+		if n == 0 {
+			return false
+		}
+		if users.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
 }
 
@@ -348,8 +356,11 @@ func (c *connection) finish() {
 }
 
 // send sends b.answer. An answer that the guest has no room for waits here, until then.
-func (c *connection) send(b *buffer, until time.Time) error {
+func (c *connection) send(b *buffer, until time.Time) error { return c.conn.Send(b.prefixed(), until) }
+
+// prefixed returns the answer as it is sent over TCP, behind its length.
+func (b *buffer) prefixed() []byte {
 	b.frame = binary.BigEndian.AppendUint16(b.frame[:0], uint16(len(b.answer)))
 	b.frame = append(b.frame, b.answer...)
-	return c.conn.Send(b.frame, until)
+	return b.frame
 }

@@ -83,7 +83,11 @@ func NewIntake(b Bridge) *Intake {
 // newIntake returns an intake without goroutines.
 func newIntake(b Bridge, stack *tcp.Stack) *Intake {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Intake{bridge: b, workers: newWorkers(), tcp: stack, counts: newCounts(), ctx: ctx, cancel: cancel}
+	in := &Intake{bridge: b, workers: newWorkers(), tcp: stack, counts: newCounts(), ctx: ctx, cancel: cancel}
+	if stack != nil {
+		stack.Handle(in.takeFirst, replyTo)
+	}
+	return in
 }
 
 // Arrived returns how many packets have been punted to this process so far, probes apart.

@@ -106,7 +106,10 @@ func (m *message) promise(idle time.Duration) int {
 	if m.last || m.connection.intake.bridge.Draining.Load() || m.connection.conn.Crowded() {
 		idle = 0
 	}
-	units := min(int(idle/keepaliveUnit), math.MaxUint16)
+	units := unitsOf(idle)
 	m.connection.promise(units)
 	return units
 }
+
+// unitsOf returns a timeout in units of keepaliveUnit, as far as the option can say it.
+func unitsOf(idle time.Duration) int { return min(int(idle/keepaliveUnit), math.MaxUint16) }

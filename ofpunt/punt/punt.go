@@ -6,11 +6,12 @@
 // A packet is one packet-in: a frame, and what the switch says of where it came from. One
 // that is paused can be resumed, once. An [Exchange] is one DNS message of a guest and its
 // one answer. A transport stands behind it: the datagram that brought it, which is answered
-// by a packet-out, or the TCP connection that it came by.
+// by a packet-out, or the TCP connection that it came by; or the first query of such a
+// connection, which most often is the only one, and then stands for the whole of it.
 //
 //	Channel.PacketIn
 //	 ├─ UDP ─► Channel.query ─► admission.admit ─► datagram.run ─┐
-//	 ├─ TCP ─► Channel.segment ─► tcp.Stack                      │
+//	 ├─ TCP ─► Channel.segment ─► tcp.Stack ─► Intake.first ─► first.run
 //	 │                               └─► connection.serve ─► connection.query
 //	 │                                                           │
 //	 │            Chains ◄─ Exchange.ask ◄─ Exchange.judge ◄─────┘
@@ -22,10 +23,12 @@
 //
 //   - The reader of a connection to the switch calls [Channel.PacketIn], which must not
 //     block. It answers ARP and takes segments of TCP itself, since nobody has to be waited
-//     for. It also runs datagrams, where the chains answer from memory.
+//     for. It also runs datagrams and first queries of connections, where the chains answer
+//     from memory.
 //   - Workers run all other exchanges, in number bounded by the limits on queries in flight.
-//   - An [Intake] has one goroutine that accepts TCP connections, one for each of them, and
-//     one that answers for chains that take too long (watch).
+//   - An [Intake] has one goroutine that accepts TCP connections, one for each of them that has
+//     brought more than its first query, or is idle, and one that answers for chains that take
+//     too long (watch).
 //   - [Intake.Ask] has the chains answer an operator on one goroutine, which may outlive it.
 //
 // An answer over TCP that the guest has no room for waits in connection.send, that is in
@@ -35,11 +38,12 @@
 //
 //	counts.mu       the free slots, and which guests and networks are counted; readers admit
 //	guestLimits.mu  which limits guests have by their labels; readers look them up
+//	firstFate.mu    whether the connection of a first query goes on
 //	connection.mu   whether the connection ends, and until when it may be idle
 //	Intake.mu       which servers still have queries in flight
 //
-// None is held while another one is taken, or while a chain is asked. An answer over UDP takes
-// none.
+// None is held while a chain is asked, nor while another one is taken, but that connection.mu is taken
+// with firstFate.mu held. An answer over UDP takes none.
 package punt
 
 import clog "github.com/coredns/coredns/plugin/pkg/log"

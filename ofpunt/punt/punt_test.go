@@ -377,7 +377,10 @@ func TestMessageAtDeadline(t *testing.T) {
 		<-release
 	}, nil)
 	query := append(binary.BigEndian.AppendUint16(nil, uint16(len(punttest.Query))), punttest.Query...)
-	send(t, peer, punttest.Punt(punttest.Segment(t, 8, begin(t, peer), punttest.ACK, query)))
+	next := begin(t, peer)
+	// In two segments, or it would be a first.
+	send(t, peer, punttest.Punt(punttest.Segment(t, 8, next, punttest.ACK, query[:5])))
+	send(t, peer, punttest.Punt(punttest.Segment(t, 13, next, punttest.ACK, query[5:])))
 	x := <-entered
 	m := x.transport.(*message)
 	began, end := make(chan struct{}), make(chan struct{})

@@ -107,8 +107,11 @@ func (d *datagram) prepareOnReader() bool {
 
 // TaskLasts takes note that a query has blocked the reader of a connection.
 func TaskLasts(t openflow.Task) {
-	if d, ok := t.(*datagram); ok {
-		d.server.readerBlocked(d.channel.intake.bridge.Name, time.Now())
+	switch t := t.(type) {
+	case *datagram:
+		t.server.readerBlocked(t.channel.intake.bridge.Name, time.Now())
+	case *firstQuery:
+		t.exchange.server.readerBlocked(t.intake.bridge.Name, time.Now())
 	}
 }
 

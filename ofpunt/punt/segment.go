@@ -21,7 +21,8 @@ import (
 //
 // A paused one never goes on: whoever has the address would reset the connection.
 func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
-	p := new(packet)
+	p := &c.segments
+	*p = packet{}
 	p.init(c, c.intake.server.Load(), in, message)
 	defer p.recovered()
 	var t frame.TCP
@@ -43,8 +44,8 @@ func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
 		return
 	}
 	p.limit = p.server.limitOf(p)
-	to := newPeer(p)
-	outcome, exceeded := c.intake.tcp.Deliver(to.key(), p.limit.connections(), to, t.Segment, time.Now())
+	to := c.peers.of(p)
+	outcome, exceeded := c.intake.tcp.Deliver(to.key, p.limit.connections(), to, t.Segment, time.Now())
 	if exceeded == share.OfOwner && p.limit != nil && p.limit.Connections > 0 {
 		c.intake.bridge.Tally.LimitRefused(p.limit.Name, metric.PropertyConnections)
 	}
@@ -74,30 +75,81 @@ type peer struct {
 	// zone is where OVN tracks the connections of the guest; 0 without OVN. Answers have to
 	// be seen there too, or what the guest sends next is none of a connection.
 	zone uint16
+	// key tells the connection from those of others with the same addresses and ports, and
+	// of the guest that had the OpenFlow port before.
+	key tcp.Key
+	// actions are those of what it is sent, encoded for the version of the channel; nil if that
+	// has none of them.
+	actions []byte
 }
 
-func newPeer(p *packet) *peer {
-	to := &peer{sender: p.sender}
+// link is what tells peers of one guest apart that may have the same addresses, and the guest from
+// the one that had the OpenFlow port before.
+type link struct {
+	network origin.Network
+	local   string
+	mac     [6]byte
+	vlan    uint16
+}
+
+// peers are the last ones of a channel: most segments are of the same peer as the one before of their
+// connection, and most connections of the same guest as the one before.
+type peers struct {
+	// at has each at the place of its connection.
+	at   [128]*peer
+	last *peer
+}
+
+// of returns the peer that has sent a packet.
+func (known *peers) of(p *packet) *peer {
+	zone := uint16(0)
 	if p.server.OVN {
-		to.zone = uint16(p.in.Regs[placement.RegZone])
+		zone = uint16(p.in.Regs[placement.RegZone])
+	}
+	at := &known.at[(uint32(p.ends.Src.Port())^p.inPort<<2)%uint32(len(known.at))]
+	if is := *at; is == nil || is.zone != zone || is.sender != p.sender {
+		*at = newPeer(p, zone, known.last)
+		known.last = *at
+	}
+	return *at
+}
+
+// newPeer returns the peer that has sent a packet. It has what it can in common with another one,
+// which may be nil.
+func newPeer(p *packet, zone uint16, other *peer) *peer {
+	to := &peer{sender: p.sender, zone: zone}
+	to.key = tcp.Key{Src: p.ends.Src, Dst: p.ends.Dst}
+	is := to.link()
+	if other != nil && other.guest == p.guest && other.link() == is {
+		to.key.Network, to.key.Owner, to.key.Link = other.key.Network, other.key.Owner, other.key.Link
+	} else {
+		to.key.Network, to.key.Owner, to.key.Link = p.guest.datapath, p.guest, is
+	}
+	if other != nil && other.zone == zone && other.tag == p.tag && other.isTranslated() == to.isTranslated() {
+		to.actions = other.actions
+	} else {
+		to.actions, _ = to.actionsFor(p.channel.conn)
 	}
 	return to
 }
 
-// key tells the connection from those of others with the same addresses and ports, and
-// of the guest that had the OpenFlow port before.
-func (p *peer) key() tcp.Key {
-	type link struct {
-		network origin.Network
-		local   string
-		mac     [6]byte
-		vlan    uint16
-	}
+func (p *peer) link() link {
 	of := link{network: p.origin.Network, mac: p.ends.SrcMAC, vlan: p.origin.VLAN}
 	if p.owner != nil {
 		of.local = p.owner.UUID
 	}
-	return tcp.Key{Network: p.guest.datapath, Owner: p.guest, Link: of, Src: p.ends.Src, Dst: p.ends.Dst}
+	return of
+}
+
+// isTranslated reports whether connection tracking translates the address that the peer has asked.
+func (p *peer) isTranslated() bool { return p.backend != p.ends.Dst }
+
+// actionsFor returns the actions of what the peer is sent by a connection to the switch.
+func (p *peer) actionsFor(conn *openflow.Conn) ([]byte, error) {
+	if p.actions != nil && p.channel.conn.Version() == conn.Version() {
+		return p.actions, nil
+	}
+	return outputActions(conn, p.tag, p.track()...)
 }
 
 // track is what has connection tracking see a segment to the guest, as it has seen those
@@ -106,12 +158,26 @@ func (p *peer) track() []openflow.Action {
 	if p.zone == 0 {
 		return nil
 	}
-	return []openflow.Action{openflow.CT{Zone: p.zone, NAT: p.backend != p.ends.Dst}}
+	return []openflow.Action{openflow.CT{Zone: p.zone, NAT: p.isTranslated()}}
 }
 
 // Send implements tcp.Peer. What leaves the process goes by the connection to the switch
 // that there is now, and only while others have room behind it: TCP sends it again.
-func (p *peer) Send(segment []byte) {
+func (p *peer) Send(segment []byte) { p.send(segment, (*openflow.Conn).WriteBestEffort, false) }
+
+// replyTo is Send in the handler of a packet-in that the segment answers.
+func replyTo(to tcp.Peer, segment []byte) {
+	to.(*peer).send(segment, (*openflow.Conn).WriteBestEffort, true) // there are no others
+}
+
+// sendLater is Send in a task of the reader.
+func sendLater(to tcp.Peer, segment []byte) {
+	to.(*peer).send(segment, (*openflow.Conn).WriteBestEffortLater, false)
+}
+
+// send sends a segment by write, or, if it answers a packet-in of the connection to the switch that there
+// is now, behind that.
+func (p *peer) send(segment []byte, write func(conn *openflow.Conn, message []byte) error, answers bool) {
 	b := buffers.get()
 	defer buffers.put(b)
 	in := p.channel.intake
@@ -128,12 +194,15 @@ func (p *peer) Send(segment []byte) {
 		return // the stack has no segments that are too long, and ends are of one family
 	}
 	b.frame = frame
-	actions, err := outputActions(conn, p.tag, p.track()...)
+	actions, err := p.actionsFor(conn)
 	if err == nil {
 		b.message, err = openflow.AppendPacketOut(b.message[:0], conn.Version(), conn.NextXID(), p.inPort, actions, b.frame)
 	}
+	if answers && conn == p.channel.conn {
+		write = (*openflow.Conn).WriteBehind
+	}
 	if err == nil {
-		err = conn.WriteBestEffort(b.message)
+		err = write(conn, b.message)
 	}
 	if err != nil {
 		in.bridge.Tally.TCPSegmentLost()

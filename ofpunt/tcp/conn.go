@@ -28,6 +28,7 @@ type Conn struct {
 	endpoint tcpip.Endpoint
 	gonet    *gonet.TCPConn
 	close    sync.Once
+	request  any // what Request.Keep was given, nil for none and once it was taken
 	// sending is held while messages are sent, so that no other begins within one.
 	sending sync.Mutex
 	// mu guards what follows.
@@ -37,7 +38,16 @@ type Conn struct {
 }
 
 func newConn(s *Stack, f *flow, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
-	return &Conn{stack: s, flow: f, endpoint: ep, gonet: gonet.NewTCPConn(queue, ep)}
+	return &Conn{stack: s, flow: f, endpoint: ep, gonet: gonet.NewTCPConn(queue, ep), request: f.request}
+}
+
+// TakeRequest returns what Request.Keep was given for the first request of the connection, nil if the
+// handler has taken none: then the first one is still to be read. It is not kept: further calls
+// return nil. There must be no two calls at a time.
+func (c *Conn) TakeRequest() any {
+	v := c.request
+	c.request = nil
+	return v
 }
 
 // Peer returns the peer of the last segment that has come.
@@ -105,9 +115,9 @@ func (c *Conn) Send(b []byte, deadline time.Time) error {
 type joining uint8
 
 const (
-	joined joining = iota // the call that begins the batch sends it
-	first                 // the caller begins a batch
-	alone                 // there is no room in the batch
+	joined  joining = iota // the call that begins the batch sends it
+	leading                // the caller begins a batch
+	alone                  // there is no room in the batch
 )
 
 // join adds a message to those that are to be sent together.
@@ -120,7 +130,7 @@ func (c *Conn) join(b []byte) joining {
 	if c.batch == nil {
 		c.batch = batches.Get().(*[]byte)
 		*c.batch = append(*c.batch, b...)
-		return first
+		return leading
 	}
 	if len(*c.batch)+len(b) > maxBatch {
 		return alone
@@ -219,10 +229,12 @@ func (c *Conn) Release(n int) {
 
 // Crowded reports whether the owner or the network has room for few further connections:
 // a quarter of what it may have, or less.
-func (c *Conn) Crowded() bool {
-	c.stack.mu.Lock()
-	defer c.stack.mu.Unlock()
-	return c.flow.counts.crowded()
+func (c *Conn) Crowded() bool { return c.stack.crowded(c.flow) }
+
+func (s *Stack) crowded(f *flow) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f.counts.crowded()
 }
 
 // Close closes the connection. What was sent before still gets to the peer. But if the

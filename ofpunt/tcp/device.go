@@ -45,13 +45,7 @@ func (d *device) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
 		b := view.AsSlice()
 		// gVisor sends packets of no flow, too, as for multicast listener discovery.
 		if ip := header.IPv6(b); len(b) >= header.IPv6MinimumSize+header.TCPMinimumSize && ip.NextHeader() == uint8(header.TCPProtocolNumber) {
-			if f := d.stack.flow(idOf(ip.DestinationAddress())); f != nil {
-				t := header.TCP(b[header.IPv6MinimumSize:])
-				if t.Flags().Contains(header.TCPFlagSyn | header.TCPFlagAck) {
-					f.urgent.begins(t.AckNumber())
-				}
-				f.peer().Send(t)
-			}
+			d.stack.sendOf(idOf(ip.DestinationAddress()), header.TCP(b[header.IPv6MinimumSize:]))
 		}
 		view.Release()
 	}

@@ -15,12 +15,14 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 
 	"github.com/puntdns/puntdns/ofpunt/share"
+	"github.com/puntdns/puntdns/ofpunt/tcp/light"
 )
 
 // flow is one connection, from its SYN until gVisor has no state of it any more.
 type flow struct {
-	key     Key
-	id      uint64 // of the made-up address, from 1 on
+	key Key
+	id  uint64 // of the made-up address, from 1 on
+	// created is when it began, or was handed over to gVisor. Stack.mu guards it, as what is below.
 	created time.Time
 	// lastPeer is that of the last segment.
 	lastPeer atomic.Pointer[Peer]
@@ -28,6 +30,18 @@ type flow struct {
 	urgent urgent
 
 	// Stack.mu guards all below.
+
+	kind kind
+	// light is valid while kind is isLight, handover while that is isHandedOver.
+	light    light.Conn
+	handover *handover
+	// request is what Request.Keep was given, nil for none and once conn has it.
+	request any
+	// deciding is set while the handler decides whether it takes a request of the light flow.
+	deciding bool
+	// shift is by how much the sequence numbers of ours that the peer knows are above gVisor's: 0
+	// unless the flow was light. It does not change while kind is isWhole.
+	shift uint32
 
 	lastSegment time.Time // when it came
 	conn        *Conn     // that of Accept, nil before
@@ -69,34 +83,64 @@ const (
 //
 // The owner may have most open connections from now on. Those that are open stay, if there are
 // more. If there is no room for a further one, exceeded says whose limit that is.
-func (s *Stack) Deliver(key Key, most int, peer Peer, segment []byte, now time.Time) (outcome Outcome, exceeded share.Bound) {
+func (s *Stack) Deliver(key Key, most int, peer Peer, segment []byte, now time.Time) (Outcome, share.Bound) {
 	t := header.TCP(segment)
 	begins := t.Flags()&(header.TCPFlagSyn|header.TCPFlagAck|header.TCPFlagRst|header.TCPFlagFin) == header.TCPFlagSyn
 	if begins {
 		s.removeClosed(key)
 	}
-	f, outcome, exceeded := s.find(key, most, peer, t.Flags(), begins, now)
-	if outcome == Reset || outcome == Full {
-		sendReset(peer, t)
-	}
+	f, then, evicted, outcome, exceeded := s.receive(key, most, peer, t, begins, now)
+	s.abort(evicted)
 	if f == nil {
+		if outcome == Reset || outcome == Full {
+			sendReset(peer, t)
+		}
 		return outcome, exceeded
 	}
-	if t.Flags().Contains(header.TCPFlagUrg) {
-		f.urgent.note(t)
+	if then.send.Flags != 0 {
+		send(peer, then.send, s.reply)
 	}
-	s.deliver(f.id, segment)
+	s.begin(f, then)
+	switch then.segment {
+	case toGVisor:
+		s.deliver(f, t)
+	case toHandler:
+		if s.handler(Request{s, f, peer}, t.Payload()) {
+			s.decided(f)
+		} else {
+			s.decline(f, t, now)
+		}
+	}
 	return outcome, share.None
 }
 
-// removeClosed removes the flow of a key whose connection is in TIME-WAIT or closed: the
-// peer begins another one with the same ports, which must not be mistaken for it.
-func (s *Stack) removeClosed(key Key) {
+// receive finds the flow of a segment, which may begin one, and takes the segment. The flow is nil
+// if there is none.
+func (s *Stack) receive(key Key, most int, peer Peer, t header.TCP, begins bool, now time.Time) (f *flow, then effect, evicted []*flow, outcome Outcome, exceeded share.Bound) {
 	s.mu.Lock()
-	f := s.flows[key]
-	had := f != nil && f.conn != nil
-	s.mu.Unlock()
-	if !had {
+	defer s.mu.Unlock()
+	f, outcome, exceeded = s.admit(s.flows[key], key, most, peer, t, begins, now, &evicted)
+	if f != nil {
+		then = s.take(f, t, outcome == Begun, now)
+	}
+	return f, then, evicted, outcome, exceeded
+}
+
+// withConn returns the flow of a key, if it has a connection, or nil.
+func (s *Stack) withConn(key Key) *flow {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.flows[key]; f != nil && f.conn != nil {
+		return f
+	}
+	return nil
+}
+
+// removeClosed removes the flow of a key if its connection is in TIME-WAIT or closed: the peer begins
+// another one with the same ports, which must not be mistaken for it.
+func (s *Stack) removeClosed(key Key) {
+	f := s.withConn(key)
+	if f == nil {
 		return
 	}
 	ep := s.endpoint(f)
@@ -115,34 +159,25 @@ func (s *Stack) removeClosed(key Key) {
 	}
 }
 
-// find returns the flow of a segment, a new one where the segment begins one. Where memory
-// is needed for that, the oldest ended connections are evicted.
-func (s *Stack) find(key Key, most int, peer Peer, flags header.TCPFlags, begins bool, now time.Time) (f *flow, outcome Outcome, exceeded share.Bound) {
-	var evicted []*flow
-	defer func() { s.abort(evicted) }()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f = s.flows[key]
+// admit returns the flow of a segment: f, which is that of its key, or a new one where the segment
+// begins one. Where memory is needed for that, the oldest ended connections are evicted. Stack.mu
+// is held.
+func (s *Stack) admit(f *flow, key Key, most int, peer Peer, t header.TCP, begins bool, now time.Time, evicted *[]*flow) (_ *flow, outcome Outcome, exceeded share.Bound) {
 	outcome = Delivered
 	switch {
 	case s.closed:
 		return nil, Ignored, share.None
 	case f != nil:
 		f.counts[ofOwner].most = most
-	case flags.Contains(header.TCPFlagRst):
+	case t.Flags().Contains(header.TCPFlagRst):
 		return nil, Ignored, share.None
 	case !begins:
 		return nil, Reset, share.None
 	default:
 		in := s.countsOf(key)
 		in[ofOwner].most = most
-		defer func() {
-			s.dropEmpty(key)
-			for _, f := range evicted {
-				s.dropEmpty(f.key)
-			}
-		}()
 		if full, bound := in.full(); full != nil {
+			s.dropEmpty(key)
 			if full.changes(now) {
 				return nil, Dropped, bound
 			}
@@ -150,16 +185,22 @@ func (s *Stack) find(key Key, most int, peer Peer, flags header.TCPFlags, begins
 		}
 		for in.tooMany() {
 			f := in.oldestEnded()
-			evicted = append(evicted, f)
+			*evicted = append(*evicted, f)
 			s.remove(f, now)
 		}
 		s.nextID++
 		f = &flow{key: key, id: s.nextID, created: now, counts: in}
-		s.flows[key], s.byID[f.id] = f, f
+		s.flows[key] = f
 		f.open(now)
+		for _, f := range *evicted {
+			s.dropEmpty(f.key)
+		}
 		outcome = Begun
 	}
-	f.lastPeer.Store(&peer)
+	if last := f.lastPeer.Load(); last == nil || *last != peer {
+		now := peer // to be allocated here only
+		f.lastPeer.Store(&now)
+	}
 	f.lastSegment = now
 	return f, outcome, share.None
 }
@@ -176,6 +217,10 @@ func (s *Stack) remove(f *flow, now time.Time) {
 // abort ends the endpoints of flows that were removed. Stack.mu must not be held.
 func (s *Stack) abort(flows []*flow) {
 	for _, f := range flows {
+		if f.kind == isLight { // as it stays once it has ended
+			send(f.peer(), f.light.Abort(), Peer.Send)
+			continue
+		}
 		ep := s.endpoint(f)
 		if ep != nil && tcp.EndpointState(ep.State()) != tcp.StateTimeWait {
 			ep.Abort() // which sends a reset to the peer
@@ -195,13 +240,7 @@ func (s *Stack) forget(f *flow) {
 	s.remove(f, time.Now())
 	s.dropEmpty(f.key)
 	delete(s.byID, f.id)
-}
-
-// flow returns the flow of an id, or nil.
-func (s *Stack) flow(id uint64) *flow {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.byID[id]
+	s.dropHandover(f)
 }
 
 // endpoint returns gVisor's endpoint of a flow, or nil. Stack.mu must not be held.
@@ -229,13 +268,23 @@ func (s *Stack) accepted(ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	if err != nil {
 		return nil
 	}
+	c := s.bind(idOf(remote.Addr), ep, queue)
+	if c != nil {
+		s.endHandover(c.flow)
+	}
+	return c
+}
+
+// bind makes the connection of the flow with that id, nil if that is gone.
+func (s *Stack) bind(id uint64, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.byID[idOf(remote.Addr)]
+	f := s.byID[id]
 	if f == nil || s.flows[f.key] != f { // evicted, and about to be aborted
 		return nil
 	}
 	f.conn = newConn(s, f, ep, queue)
+	f.request = nil
 	if f.hasEnded() {
 		f.open(time.Now())
 	}
@@ -245,28 +294,50 @@ func (s *Stack) accepted(ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 // Sweep ends handshakes and closed connections at their timeouts, and forgets the flows
 // of those that have ended. It is to be called several times a second.
 func (s *Stack) Sweep(now time.Time) {
-	type state struct {
-		f                  *flow
-		accepted           bool
-		lastSegment, ended time.Time
-	}
-	s.mu.Lock()
-	all := make([]state, 0, len(s.flows))
-	for _, f := range s.flows {
-		all = append(all, state{f, f.conn != nil, f.lastSegment, f.endedAt})
-	}
-	s.mu.Unlock()
+	all := s.states()
+	s.sweepLight(now)
 	for _, is := range all {
+		late := !is.accepted && now.Sub(is.created) >= handshakeTimeout
 		switch ep := s.endpoint(is.f); {
+		case ep == nil && late:
+			s.forgetLate(is.f)
 		case ep == nil:
 			// A SYN that gVisor has not looked at yet has no endpoint either.
 			if is.accepted || now.Sub(is.lastSegment) >= synDelay {
 				s.forgetIdle(is.f, is.lastSegment)
 			}
-		case !is.accepted && now.Sub(is.f.created) >= handshakeTimeout,
-			!is.ended.IsZero() && now.Sub(is.ended) >= closeTimeout:
+		case late, !is.ended.IsZero() && now.Sub(is.ended) >= closeTimeout:
 			ep.Abort() // the next Sweep forgets the flow
 		}
+	}
+}
+
+// state is that of a flow at the time of Sweep.
+type state struct {
+	f                           *flow
+	accepted                    bool
+	created, lastSegment, ended time.Time
+}
+
+// states are those of all flows of gVisor.
+func (s *Stack) states() []state {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]state, 0, len(s.byID))
+	for _, f := range s.flows {
+		if f.kind != isLight {
+			all = append(all, state{f, f.conn != nil, f.created, f.lastSegment, f.endedAt})
+		}
+	}
+	return all
+}
+
+// forgetLate forgets a flow of which gVisor has made no connection in time, whatever its peer sends.
+func (s *Stack) forgetLate(f *flow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.conn == nil {
+		s.forget(f)
 	}
 }
 

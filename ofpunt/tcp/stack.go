@@ -3,31 +3,42 @@
 // Package tcp terminates TCP connections whose segments come one by one, from many peers
 // of whom several may have the same addresses and ports. It knows nothing of the
 // frames that carry the segments, nor of the protocol above TCP. The implementation of
-// TCP is gVisor's.
+// TCP is gVisor's, but for connections that bring one request, get one response and are closed:
+// package light has these, if there is a handler for their requests ([Stack.Handle]).
 //
-//	segment, Key, Peer                                   Accept, Conn.Read, Conn.Send
-//	   │                                                              ▲ │
-//	   ▼                                                              │ ▼
-//	Stack.Deliver ─► flow: by Key ─► made-up IPv6 packet ─► device ─► gVisor
-//	                   ▲                                                │
-//	   Peer.Send ◄─────┴─ by made-up address ◄── device.WritePackets ◄──┘
+//	segment, Key, Peer                                     Accept, Conn.Read, Conn.Send
+//	   │                                                                ▲ │
+//	   ▼                                                                │ ▼
+//	Stack.Deliver ─► flow: by Key ─┬► made-up IPv6 packet ─► device ─► gVisor
+//	                   ▲           │      ▲                               │
+//	                   │           │      └ handover, if that is not all  │
+//	                   │           └► light.Conn ◄─► handler, Request     │
+//	   Peer.Send ◄─────┴─ by made-up address ◄── device.WritePackets ◄────┘
 //
 // A connection is known by its [Key]. gVisor gets each with an IPv6 address of its own
 // that is made up for it, so it can't mix two of them up, whatever the family of the
 // real addresses.
 //
-// All is bounded: connections of one owner, of one network and in all, how long one may
-// be half open, and what is sent and not yet acknowledged.
+// A flow begins light, and is handed over to gVisor as soon as it is more than one request and one
+// response of a segment each: handover.go says how. It is never taken back. What the peer was
+// promised in the handshake is what gVisor would have promised.
 //
-// Goroutines are those of gVisor, which also call Peer.Send, and those of the callers.
-// Stack.mu guards flows and their counts. It is not held while gVisor is called, since
-// gVisor calls WritePackets with locks of its own held, and that takes Stack.mu.
+// All is bounded: connections of one owner, of one network and in all, how long one may be half
+// open, and what is sent and not yet acknowledged. A light connection has a response of one segment
+// at most, and one that is handed over holds a window of what the peer sends.
+//
+// Goroutines are those of gVisor, which also call Peer.Send, one that a timer starts while a light
+// connection owes an acknowledgement, and those of the callers. Stack.mu guards flows and their
+// counts. It is not held while gVisor is called, since gVisor calls WritePackets with locks of its
+// own held, and that takes Stack.mu. Nor is it held while a Peer or the handler is called.
 package tcp
 
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"sync"
@@ -40,6 +51,8 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 	"gvisor.dev/gvisor/pkg/waiter"
+
+	"github.com/puntdns/puntdns/ofpunt/tcp/light"
 )
 
 // Limits of a [Stack], in connections.
@@ -56,12 +69,13 @@ const (
 	// sendBuffer, in bytes, has room for the largest DNS message and some more. A message
 	// for which there is no room waits, see Conn.Send.
 	sendBuffer = 160 << 10
-	// receiveBuffer, in bytes, is the window of the peer. Queries are small.
-	receiveBuffer = 16 << 10
+	// receiveBuffer, in bytes, is of what the peer sends; gVisor makes half of it the window.
+	// Queries are small.
+	receiveBuffer = 2 * light.Window
 	// mtu, in bytes, is that of the made-up link. Without the made-up IPv6 header of 40
 	// bytes it leaves segments of up to 1,360 bytes, which fit into the 1,442 of an
 	// overlay on Ethernet with IPv6 as well as with IPv4.
-	mtu = 1400
+	mtu = light.MSS + header.TCPMinimumSize + header.IPv6MinimumSize
 	// maxUnsent, in bytes, is how much may wait for room in send buffers, of all
 	// connections.
 	maxUnsent = 16 << 20
@@ -74,14 +88,11 @@ const (
 	minSendTimeout = time.Second
 	// userTimeout is how long a peer may leave segments unacknowledged (RFC 9293, section
 	// 3.8.3).
-	userTimeout = 10 * time.Second
+	userTimeout = light.UserTimeout
 	// closeTimeout bounds how long a connection that was closed may take to end.
 	closeTimeout = 10 * time.Second
 	// synDelay is how long gVisor may take to process a SYN.
 	synDelay = time.Second
-	// minMSS, in bytes, is that of a peer without the option (RFC 9293, section
-	// 3.7.1). A lower one would turn an answer into thousands of segments.
-	minMSS = 536
 	// timeWait is short, since a made-up address is not used again.
 	timeWait = time.Second
 )
@@ -129,6 +140,16 @@ type Stack struct {
 	networks map[any]*count
 	all      count
 
+	// handler and reply are those of Handle, which is called before Deliver.
+	handler func(r Request, payload []byte) bool
+	reply   func(to Peer, segment []byte)
+	// random makes the first sequence numbers of light connections. mu guards it.
+	random *rand.ChaCha8
+	// acks sends what acknowledgements light connections owe. It runs while acksRun is set, which
+	// mu guards.
+	acks    *time.Timer
+	acksRun bool
+
 	// unsent are the bytes that wait for room in send buffers.
 	unsent *budget
 	// reserved are the bytes of Conn.Reserve.
@@ -143,6 +164,8 @@ func New() (*Stack, error) {
 		acceptQueue: new(waiter.Queue), unsent: newBudget(maxUnsent), reserved: newBudget(maxReserved),
 	}
 	s.device = &device{stack: s}
+	s.acks = time.AfterFunc(time.Hour, s.sendAcks)
+	s.acks.Stop()
 	s.gvisor = stack.New(stack.Options{
 		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv6.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol},
@@ -154,8 +177,8 @@ func New() (*Stack, error) {
 	return s, nil
 }
 
-// options are of all connections.
-func options() []tcpip.SettableTransportProtocolOption {
+// settings are of all connections.
+func settings() []tcpip.SettableTransportProtocolOption {
 	send := tcpip.TCPSendBufferSizeRangeOption{Min: sendBuffer, Default: sendBuffer, Max: sendBuffer}
 	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: receiveBuffer, Default: receiveBuffer, Max: receiveBuffer}
 	moderate, wait, linger, retries := tcpip.TCPModerateReceiveBufferOption(false), tcpip.TCPTimeWaitTimeoutOption(timeWait),
@@ -164,7 +187,7 @@ func options() []tcpip.SettableTransportProtocolOption {
 }
 
 func (s *Stack) listen() error {
-	for _, o := range options() {
+	for _, o := range settings() {
 		if err := s.gvisor.SetTransportProtocolOption(tcp.ProtocolNumber, o); err != nil {
 			return fmt.Errorf("setting %T: %s", o, err)
 		}
@@ -234,20 +257,27 @@ func (s *Stack) Close() {
 		return
 	}
 	close(s.done)
+	s.closeLight()
 	s.listener.Close()
 	s.gvisor.Destroy()
 }
 
 // deliver hands a segment of a flow to gVisor.
-func (s *Stack) deliver(id uint64, segment []byte) {
+func (s *Stack) deliver(f *flow, segment header.TCP) {
+	if segment.Flags().Contains(header.TCPFlagUrg) {
+		f.urgent.note(segment)
+	}
 	b := make([]byte, header.IPv6MinimumSize+len(segment))
 	header.IPv6(b).Encode(&header.IPv6Fields{
 		PayloadLength: uint16(len(segment)), TransportProtocol: header.TCPProtocolNumber, HopLimit: 64,
-		SrcAddr: address(id), DstAddr: localAddress,
+		SrcAddr: address(f.id), DstAddr: localAddress,
 	})
 	t := header.TCP(b[header.IPv6MinimumSize:])
 	copy(t, segment)
 	t.SetDestinationPort(port)
+	if f.shift != 0 {
+		shiftAcks(t, f.shift)
+	}
 	if t.Flags().Contains(header.TCPFlagSyn) {
 		rewriteOptions(t)
 	}
@@ -258,26 +288,50 @@ func (s *Stack) deliver(id uint64, segment []byte) {
 
 // rewriteOptions replaces the timestamps option of a SYN by NOPs: once it is negotiated,
 // gVisor drops segments without it (RFC 7323, section 3.2), and a middlebox may remove it
-// from some. And it raises an MSS that is below minMSS.
+// from some. And it raises an MSS that is below light.MinMSS.
 func rewriteOptions(t header.TCP) {
-	const end, nop = header.TCPOptionEOL, header.TCPOptionNOP
-	for o := t.Options(); len(o) > 0 && o[0] != end; {
-		if o[0] == nop {
-			o = o[1:]
-			continue
-		}
-		if len(o) < 2 || o[1] < 2 || int(o[1]) > len(o) {
-			return
-		}
-		n := int(o[1])
+	for o := range options(t) {
 		switch {
 		case o[0] == header.TCPOptionTS:
-			for i := range n {
-				o[i] = nop
+			for i := range o {
+				o[i] = header.TCPOptionNOP
 			}
-		case o[0] == header.TCPOptionMSS && n == header.TCPOptionMSSLength:
-			binary.BigEndian.PutUint16(o[2:], max(binary.BigEndian.Uint16(o[2:]), minMSS))
+		case o[0] == header.TCPOptionMSS && len(o) == header.TCPOptionMSSLength:
+			binary.BigEndian.PutUint16(o[2:], max(binary.BigEndian.Uint16(o[2:]), light.MinMSS))
 		}
-		o = o[n:]
+	}
+}
+
+// shiftAcks lowers the acknowledgements of a segment, those of SACK blocks (RFC 2018, section 3) too.
+func shiftAcks(t header.TCP, by uint32) {
+	t.SetAckNumber(t.AckNumber() - by)
+	for o := range options(t) {
+		if o[0] != header.TCPOptionSACK {
+			continue
+		}
+		for edges := o[2:]; len(edges) >= 4; edges = edges[4:] {
+			binary.BigEndian.PutUint32(edges, binary.BigEndian.Uint32(edges)-by)
+		}
+	}
+}
+
+// options are the options of a segment but for NOPs, with kind and length, up to the first one that
+// is broken.
+func options(t header.TCP) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for o := t.Options(); len(o) > 0 && o[0] != header.TCPOptionEOL; {
+			if o[0] == header.TCPOptionNOP {
+				o = o[1:]
+				continue
+			}
+			if len(o) < 2 || o[1] < 2 || int(o[1]) > len(o) {
+				return
+			}
+			n := int(o[1])
+			if !yield(o[:n]) {
+				return
+			}
+			o = o[n:]
+		}
 	}
 }

@@ -5,6 +5,7 @@ package tcp_test
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -24,7 +25,27 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// beginLight is set while connections of newStack begin light. All that holds for those that begin
+// with gVisor holds for them as well.
+var beginLight bool
+
+// twice runs all tests with connections that begin with gVisor, and with those that begin light.
+type twice struct{ *testing.M }
+
+func (m twice) Run() (code int) {
+	if f := flag.Lookup("test.fuzz"); f != nil && f.Value.String() != "" {
+		return m.M.Run()
+	}
+	for _, beginLight = range []bool{false, true} {
+		if code = m.M.Run(); code != 0 {
+			fmt.Printf("where connections begin light: %v\n", beginLight)
+			return code
+		}
+	}
+	return 0
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(twice{m}) }
 
 // patience is for what comes at once on a machine that is not busy.
 const patience = 20 * time.Second
@@ -46,6 +67,9 @@ func newStack(t *testing.T) *tcp.Stack {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
+	if beginLight {
+		s.Handle(func(tcp.Request, []byte) bool { return false }, tcp.Peer.Send)
+	}
 	return s
 }
 
@@ -169,8 +193,12 @@ func (c *client) connect() *tcp.Conn {
 	return accept(c.t, c.stack)
 }
 
+// accept returns the next connection. One that began light is handed over once it is idle.
 func accept(t *testing.T, s *tcp.Stack) *tcp.Conn {
 	t.Helper()
+	if beginLight {
+		s.Sweep(time.Now().Add(500 * time.Millisecond))
+	}
 	conn, err := s.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -1187,18 +1215,35 @@ func TestClose(t *testing.T) {
 }
 
 // FuzzDeliver sends one connection whatever there is: two bytes of flags and length
-// before each segment, the first of which is a proper SYN.
+// before each segment, the first of which is a proper SYN. One stack has it begin with gVisor,
+// the other one light.
 func FuzzDeliver(f *testing.F) {
-	s, err := tcp.New()
-	if err != nil {
-		f.Fatal(err)
+	var stacks [2]*tcp.Stack
+	for i := range stacks {
+		s, err := tcp.New()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Cleanup(s.Close)
+		stacks[i] = s
+		go serveEach(s, func(conn *tcp.Conn) {
+			_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+			_, _ = io.Copy(io.Discard, struct{ io.Reader }{conn})
+		})
 	}
-	f.Cleanup(s.Close)
-	go serveEach(s, func(conn *tcp.Conn) {
-		_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-		_, _ = io.Copy(io.Discard, struct{ io.Reader }{conn})
-	})
+	stacks[1].Handle(func(r tcp.Request, payload []byte) bool {
+		if payload[0]&1 == 0 {
+			return false
+		}
+		_ = r.Send(payload, time.Now(), tcp.Peer.Send) // the connection may be closed by then
+		if payload[0]&2 == 0 {
+			_ = r.Send(payload, time.Now(), tcp.Peer.Send)
+		}
+		r.Done()
+		return true
+	}, tcp.Peer.Send)
 	f.Add([]byte{byte(ack), 0, byte(data), 3, 'a', 'b', 'c', byte(fin | ack), 0}, []byte{2, 4, 5, 80}, uint32(5))
+	f.Add([]byte{byte(data), 1, 'b', byte(ack), 0, byte(data), 3, 'a', 'b', 'c', byte(fin | ack), 0}, []byte{2, 4, 5, 80}, uint32(5))
 	f.Add([]byte{byte(rst), 0}, []byte{8, 10, 0, 0, 0, 5, 0, 0, 0, 0, 1, 1}, uint32(0))
 	f.Add([]byte{byte(syn), 0, byte(synAck), 0}, []byte{5, 10, 0, 0, 0, 5, 0, 0, 0, 0, 1, 1}, uint32(1<<31))
 	var n uint16
@@ -1206,32 +1251,37 @@ func FuzzDeliver(f *testing.F) {
 		if len(options) > 40 {
 			return
 		}
+		options = append(bytes.Clone(options), make([]byte, -len(options)&3)...)
 		n++
-		c := &client{t: t, stack: s, got: make(chan header.TCP, 1<<16), window: 1000, next: jump}
-		c.key = tcp.Key{Network: n % 8, Owner: n, Src: netip.AddrPortFrom(guest4.Addr(), n|1), Dst: resolver4}
-		for c.options = options; len(c.options)%4 != 0; {
-			c.options = append(c.options, 0)
-		}
-		c.put(syn, "")
-		for len(script) >= 2 {
-			flags, length := header.TCPFlags(script[0]), min(int(script[1]), len(script)-2)
-			select {
-			case b := <-c.got:
-				if int(b.DataOffset()) < header.TCPMinimumSize || int(b.DataOffset()) > len(b) {
-					t.Fatalf("sent a header of %d in %d bytes", b.DataOffset(), len(b))
-				}
-				c.seen = b.SequenceNumber() + 1
-			default:
-			}
-			c.put(flags, string(script[2:2+length]))
-			script = script[2+length:]
-		}
-		// Whoever may come next is not shut out by what this one has left.
-		s.Sweep(time.Now().Add(time.Minute))
-		if left := s.Connections(); left > tcp.MaxConnections {
-			t.Fatalf("%d connections", left)
+		for _, s := range stacks {
+			deliverScript(t, s, n, script, options, jump)
 		}
 	})
+}
+
+// deliverScript sends one connection what FuzzDeliver has.
+func deliverScript(t *testing.T, s *tcp.Stack, n uint16, script, options []byte, jump uint32) {
+	c := &client{t: t, stack: s, got: make(chan header.TCP, 1<<16), most: tcp.MaxOfOwner, window: 1000, next: jump, options: options}
+	c.key = tcp.Key{Network: n % 8, Owner: n, Src: netip.AddrPortFrom(guest4.Addr(), n|1), Dst: resolver4}
+	c.put(syn, "")
+	for len(script) >= 2 {
+		flags, length := header.TCPFlags(script[0]), min(int(script[1]), len(script)-2)
+		select {
+		case b := <-c.got:
+			if int(b.DataOffset()) < header.TCPMinimumSize || int(b.DataOffset()) > len(b) {
+				t.Fatalf("sent a header of %d in %d bytes", b.DataOffset(), len(b))
+			}
+			c.seen = b.SequenceNumber() + 1
+		default:
+		}
+		c.put(flags, string(script[2:2+length]))
+		script = script[2+length:]
+	}
+	// Whoever may come next is not shut out by what this one has left.
+	s.Sweep(time.Now().Add(time.Minute))
+	if left := s.Connections(); left > tcp.MaxConnections {
+		t.Fatalf("%d connections", left)
+	}
 }
 
 // A SYN that comes while others are swept begins a connection, though its flow would

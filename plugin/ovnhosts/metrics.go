@@ -24,6 +24,11 @@ var (
 	descTimestamp = described.Desc("snapshot_timestamp_seconds", "When the snapshot that answers was made, in Unix time.", "database")
 	descRows      = described.Desc("rows", "What is in the snapshot, by kind.", "database", "kind")
 	descRebuild   = described.Desc("snapshot_rebuild_seconds", "How long it took to make the snapshot from the one before.", "database")
+	descSaved     = described.Desc("snapshot_saved", "1 while what is known of the database is the saved snapshot of the process before, else 0.", "database", "schema")
+	descRead      = described.Desc("database_read_bytes_total", "Bytes that the database has sent.", "database", "schema")
+	descWritten   = described.Desc("database_written_bytes_total", "Bytes that were sent to the database.", "database", "schema")
+	descSyncs     = described.Desc("database_syncs_total", "How often the database has come into sync, by what it has sent: contents (all of them) or changes (what had changed since).", "database", "schema", "sent")
+	descChanges   = described.Desc("database_condition_changes_total", "Requests for other rows than before.", "database", "schema")
 	descBad       = described.Desc("bad_values_total", "Addresses and names in the databases that could not be read.", "database")
 )
 
@@ -43,6 +48,19 @@ func (collector) Collect(ch chan<- prometheus.Metric) {
 				up = 1
 			}
 			gauge(descUp, up, database, d.Database)
+			fromFile := 0.
+			if !d.Saved.IsZero() {
+				fromFile = 1
+			}
+			gauge(descSaved, fromFile, database, d.Database)
+			counter := func(desc *prometheus.Desc, v uint64, labels ...string) {
+				ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(v), append([]string{database, d.Database}, labels...)...)
+			}
+			counter(descRead, d.Counts.BytesRead)
+			counter(descWritten, d.Counts.BytesWritten)
+			counter(descSyncs, d.Counts.Contents, "contents")
+			counter(descSyncs, d.Counts.Resumed, "changes")
+			counter(descChanges, d.Counts.ConditionChanges)
 		}
 		snapshot := s.Snapshot()
 		if !snapshot.Time.IsZero() {

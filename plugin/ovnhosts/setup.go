@@ -3,9 +3,12 @@
 package ovnhosts
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
@@ -130,6 +133,9 @@ func parse(c *caddy.Controller) (*Handler, error) {
 	if len(h.config.Southbound)+len(h.config.Northbound) == 0 {
 		h.config.Southbound = []string{endpoint.OVNSocket("ovnsb_db.sock").String()}
 	}
+	if h.config.WarmStart.Folder != "" && len(h.config.Southbound) == 0 {
+		return nil, h.directive.Errorf("snapshot", "expected southbound too: by northbound alone nothing proves whose a port still is")
+	}
 	return h, nil
 }
 
@@ -171,6 +177,10 @@ var properties = map[string]func(*Handler, []string) error{
 		}
 		return err
 	},
+	"snapshot": func(h *Handler, args []string) (err error) {
+		h.config.WarmStart, err = warmStart(args)
+		return err
+	},
 	"scope": func(h *Handler, args []string) error {
 		v, err := corefile.Choice(args, "switch", "router")
 		h.routers = v == "router"
@@ -183,6 +193,24 @@ var properties = map[string]func(*Handler, []string) error{
 		}
 		return err
 	},
+}
+
+// defaultMaxAge is the age up to which a saved snapshot is used. A restart, an upgrade and some failed
+// starts take less.
+const defaultMaxAge = 5 * time.Minute
+
+// warmStart parses a folder, and the greatest age of what is in it.
+func warmStart(args []string) (w ovn.WarmStart, err error) {
+	if len(args) == 0 || len(args) > 2 || !filepath.IsAbs(args[0]) {
+		return w, errors.New("expected FOLDER [MAX_AGE], the folder from the root on")
+	}
+	w = ovn.WarmStart{Folder: filepath.Clean(args[0]), MaxAge: defaultMaxAge}
+	if len(args) == 2 {
+		if w.MaxAge, err = time.ParseDuration(args[1]); err != nil || w.MaxAge < time.Second || w.MaxAge > time.Hour {
+			return w, fmt.Errorf("age %q: expected a duration from 1s to 1h", args[1])
+		}
+	}
+	return w, nil
 }
 
 // endpoints parses connection methods to dial, and returns them in their canonical form.

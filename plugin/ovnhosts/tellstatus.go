@@ -28,6 +28,9 @@ func (r *sourceSet) tellStatus(_ context.Context, to *api.Status) {
 				Code: api.CodeBadValues, About: endpoints, Text: fmt.Sprintf("values of the databases that can't be used and were skipped since the start: %d, the last one: %s", snapshot.BadValues, snapshot.LastBad),
 			})
 		}
+		if failure := s.SaveFailure(); failure != "" {
+			to.Warnings = append(to.Warnings, api.Problem{Code: api.CodeUnsaved, About: endpoints, Text: "the snapshot is not saved, so a restart has to read all: " + failure})
+		}
 		for _, d := range s.Status() {
 			out := api.Database{
 				Name: d.Database, Endpoint: d.Endpoint, Synced: d.Synced, Since: d.Since.Round(0),
@@ -38,6 +41,9 @@ func (r *sourceSet) tellStatus(_ context.Context, to *api.Status) {
 				text := "it is being read"
 				if d.Err != nil {
 					text = d.Err.Error()
+				}
+				if !d.Saved.IsZero() {
+					text += "; answers are from the saved snapshot of " + d.Saved.Format(time.RFC3339)
 				}
 				to.Problems = append(to.Problems, api.Problem{Code: api.CodeDatabase, About: d.Database, Text: "not in sync: " + text})
 			}

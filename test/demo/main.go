@@ -96,6 +96,9 @@ func start(t *lab.Program, binary string) *demo {
 	return d
 }
 
+// socket is the path of the control socket.
+func (d *demo) socket() string { return filepath.Join(d.l.Dir, "control.sock") }
+
 // corefile is the configuration of puntdns. The log is where the demo
 // learns who has answered.
 func (d *demo) corefile() string {
@@ -103,6 +106,7 @@ func (d *demo) corefile() string {
     ofpunt %s {
         openflow %s
         ovsdb %s
+        control unix:%s
     }
     metadata
     errors
@@ -120,5 +124,5 @@ func (d *demo) corefile() string {
     cache 30
     forward . %s
 }
-`, lab.Bridge, d.l.Node.OpenFlow, d.l.Node.OVSDB, metricsAddr, readyAddr, d.l.SB, d.l.NB, d.upstream.Addr)
+`, lab.Bridge, d.l.Node.OpenFlow, d.l.Node.OVSDB, d.socket(), metricsAddr, readyAddr, d.l.SB, d.l.NB, d.upstream.Addr)
 }

@@ -76,6 +76,10 @@ const (
 	CodeBadValues = "bad-values"
 	// CodeRefusedServers: servers that networks name for zones of theirs are not asked.
 	CodeRefusedServers = "refused-servers"
+	// CodeUnsaved: the snapshot for the next start can't be written.
+	CodeUnsaved = "unsaved"
+	// CodeUpstreams: servers that forward asks do not answer.
+	CodeUpstreams = "upstreams"
 )
 
 // The causes of a failed connection.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -30,6 +31,7 @@ func run(args []string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
+	root.Long += "\n\n" + commands(root)
 	header := &doc.GenManHeader{Title: "PUNTCTL", Section: "1", Source: "puntdns " + args[0], Manual: "puntdns"}
 	if err := doc.GenManTree(root, header, folder); err != nil {
 		return err
@@ -40,6 +42,18 @@ func run(args []string) error {
 		}
 	}
 	return nil
+}
+
+// commands lists what puntctl can do, for its own page: cobra names the pages of the commands there, and
+// says nothing of them.
+func commands(root *cobra.Command) string {
+	lines := []string{"Commands:"}
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			lines = append(lines, fmt.Sprintf("  %-8s %s", c.Name(), c.Short))
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // completions returns what writes the completions of each shell, by the names of the files.

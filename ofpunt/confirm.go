@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"context"
+
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// confirm tells the databases which ports ovn-controller has in the switch, as long as their rows
+// are those of the last process (ovn.Source.Confirm). It is called before the flows of
+// this process are planned, and at each beat then.
+func (s *session) confirm(ctx context.Context, srv *server) error {
+	if srv.options.Placement != placement.OVN || srv.source == nil || !srv.source.NeedsConfirmation() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	all, err := s.conn.FlowStats(ctx, openflow.FlowStatsRequest{Table: physicalTable})
+	if err != nil {
+		return err
+	}
+	srv.source.Confirm(srv, bindingsOf(all))
+	return nil
+}
+
+// physicalTable is the table in which ovn-controller takes packets in from ports (OVN's lib/lflow.h,
+// OFTABLE_PHY_TO_LOG).
+const physicalTable = 0
+
+// bindingsOf returns what flows of that table say of ports.
+func bindingsOf(all []openflow.FlowStats) (bindings []ovn.Binding) {
+	for i := range all {
+		f := &all[i]
+		datapath, port, ok := openflow.Loaded(f.Instructions, placement.RegInPort)
+		if ok && f.Cookie>>32 == 0 && datapath>>32 == 0 {
+			bindings = append(bindings, ovn.Binding{Cookie: uint32(f.Cookie), Datapath: uint32(datapath), Port: port, VLAN: f.Match.VLAN()})
+		}
+	}
+	return bindings
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package light
+
+import (
+	"encoding/binary"
+
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+)
+
+// Segment is one that is to be sent. The zero value is none.
+type Segment struct {
+	Flags    header.TCPFlags
+	Seq, Ack uint32
+	// Payload is not to be changed.
+	Payload []byte
+	// syn has the options of a SYN, of which there are optionsLen bytes.
+	syn        [maxOptions]byte
+	optionsLen uint8
+}
+
+// maxOptions, in bytes, are those of a SYN-ACK: MSS, window scale, SACK permitted, and NOPs.
+const maxOptions = 12
+
+// Append appends the segment to dst, without ports and checksum.
+func (s *Segment) Append(dst []byte) []byte {
+	const words = 4 // bytes
+	dst = append(dst, 0, 0, 0, 0)
+	dst = binary.BigEndian.AppendUint32(dst, s.Seq)
+	dst = binary.BigEndian.AppendUint32(dst, s.Ack)
+	window := uint16(Window)
+	if s.Flags&rst != 0 {
+		window = 0
+	}
+	dst = append(dst, (header.TCPMinimumSize+s.optionsLen)/words<<4, byte(s.Flags), byte(window>>8), byte(window), 0, 0, 0, 0)
+	dst = append(dst, s.syn[:s.optionsLen]...)
+	return append(dst, s.Payload...)
+}
+
+// synAck is our SYN. Its options are those that the whole implementation would answer the SYN of
+// the client with.
+func (c *Conn) synAck() Segment {
+	s := Segment{Flags: syn | ack, Seq: c.first, Ack: c.next}
+	n := header.EncodeMSSOption(MSS, s.syn[:])
+	if c.sack {
+		n += header.EncodeNOP(s.syn[n:])
+		n += header.EncodeNOP(s.syn[n:])
+		n += header.EncodeSACKPermittedOption(s.syn[n:])
+	}
+	if c.scale >= 0 {
+		n += header.EncodeNOP(s.syn[n:])
+		n += header.EncodeWSOption(0, s.syn[n:])
+	}
+	s.optionsLen = uint8(n)
+	return s
+}
+
+// acknowledgement is a mere one.
+func (c *Conn) acknowledgement() Segment {
+	return Segment{Flags: ack, Seq: c.unsent, Ack: c.next}
+}
+
+// outstanding is what the client has not acknowledged, in one segment, or a mere acknowledgement.
+func (c *Conn) outstanding() Segment {
+	if !c.established {
+		return c.acknowledgement()
+	}
+	s := c.acknowledgement()
+	if c.una == c.unsent {
+		return s
+	}
+	s.Seq = c.una
+	if c.response != nil {
+		s.Flags |= psh
+		s.Payload = c.response[c.una-c.responseAt:]
+	}
+	if c.sentFin {
+		s.Flags |= fin
+	}
+	return s
+}
