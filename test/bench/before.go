@@ -48,7 +48,7 @@ func (b *bench) before() {
 		throughput, cost := b.report.table(c.rate), b.report.table(c.cost)
 		for range b.rounds {
 			for _, v := range versions {
-				p := peer{v.name, n.vm.Host, resolver, func() *lab.Process {
+				p := peer{name: v.name, asker: n.vm.Host, server: resolver, start: func() *lab.Process {
 					return b.serve(n.Node.Host, "flows are in place", v.binary, "-conf", config)
 				}}
 				b.with(p, func(proc *lab.Process) {

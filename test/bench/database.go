@@ -18,10 +18,11 @@ import (
 // section 4.1.3): a tool like ovn-nbctl takes longer to start than what is
 // measured.
 type database struct {
-	b    *bench
-	name string
-	conn net.Conn
-	r    *json.Decoder
+	b        *bench
+	name     string
+	conn     net.Conn
+	r        *json.Decoder
+	patience time.Duration // of a reply
 }
 
 func (b *bench) open(endpoint, name string) *database {
@@ -29,7 +30,14 @@ func (b *bench) open(endpoint, name string) *database {
 	if err != nil {
 		b.t.Fatalf("%v", err)
 	}
-	return &database{b: b, name: name, conn: conn, r: json.NewDecoder(bufio.NewReader(conn))}
+	return &database{b: b, name: name, conn: conn, r: json.NewDecoder(bufio.NewReader(conn)), patience: time.Minute}
+}
+
+// openPatient opens Southbound on a server that may be busy for long.
+func (b *bench) openPatient(endpoint string) *database {
+	d := b.open(endpoint, "OVN_Southbound")
+	d.patience = patienceOfCloud
+	return d
 }
 
 func (d *database) close() { _ = d.conn.Close() }
@@ -43,7 +51,7 @@ func (d *database) transact(ops ...map[string]any) []json.RawMessage {
 	if err := json.NewEncoder(d.conn).Encode(map[string]any{"method": "transact", "params": params, "id": 1}); err != nil {
 		d.b.t.Fatalf("%s: %v", d.name, err)
 	}
-	if err := d.conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := d.conn.SetReadDeadline(time.Now().Add(d.patience)); err != nil {
 		d.b.t.Fatalf("%s: %v", d.name, err)
 	}
 	for {

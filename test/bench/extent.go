@@ -2,7 +2,13 @@
 
 package main
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // extent is how much the suites measure.
 type extent struct {
@@ -36,6 +42,13 @@ type extent struct {
 	benchTime string
 	// outsideNames is how many names are asked for that are not OVN's.
 	outsideNames int
+	// cloudSize is the database of the suite cloud, cloudNodes how many clients it has in turn, in
+	// ascending order, cloudCold how many of ovn-controller's shape begin with nothing, and
+	// cloudSpan is how long each situation is measured.
+	cloudSize  cloudSize
+	cloudNodes []int
+	cloudCold  int
+	cloudSpan  time.Duration
 	// settling is how long the switch may take for what new flows cost it once.
 	settling time.Duration
 }
@@ -49,6 +62,7 @@ var full = extent{
 	datapathFlows:   []int{1000, 10000, 100000}, leaseSpan: 20 * time.Second,
 	sizes: []size{{20, 100, 1000}, {100, 100, 1000}, {1000, 100, 1000}}, benchTime: "0.5s",
 	outsideNames: 1000, settling: time.Second,
+	cloudSize: cloudSize{nodes: 1000, flows: 3, fewest: 20, most: 100}, cloudNodes: []int{30, 100}, cloudCold: 20, cloudSpan: 10 * time.Second,
 }
 
 // smallest runs each line of the suites once. Its figures mean nothing: it tells that
@@ -60,7 +74,25 @@ var smallest = extent{
 	datapathFlows:   []int{100}, leaseSpan: time.Second,
 	sizes: []size{{20, 20, 120}, {21, 20, 120}}, benchTime: "1x",
 	outsideNames: 100, settling: 100 * time.Millisecond,
+	cloudSize: cloudSize{nodes: 10, flows: 2, fewest: 20, most: 100}, cloudNodes: []int{2, 4}, cloudCold: 2, cloudSpan: 1200 * time.Millisecond,
 }
 
 // large is the largest database.
 func (e *extent) large() size { return e.sizes[len(e.sizes)-1] }
+
+// setNodes sets cloudNodes to a list, unless that is empty.
+func (e *extent) setNodes(list string) error {
+	if list == "" {
+		return nil
+	}
+	e.cloudNodes = nil
+	for word := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 1 || n > e.cloudSize.nodes {
+			return fmt.Errorf("%q: expected a number from 1 to %d", word, e.cloudSize.nodes)
+		}
+		e.cloudNodes = append(e.cloudNodes, n)
+	}
+	slices.Sort(e.cloudNodes)
+	return nil
+}

@@ -59,7 +59,7 @@ func (b *bench) flood() {
 			{pNativeFlood, "", resolver, true},
 		} {
 			text := strings.Replace(n.corefile(), "rate off", kind.rate, 1)
-			p := peer{kind.name, victim.Host, kind.server, func() *lab.Process {
+			p := peer{name: kind.name, asker: victim.Host, server: kind.server, start: func() *lab.Process {
 				return b.serve(n.Node.Host, "flows are in place", b.puntdns, "-conf", n.WriteFile("Corefile", text))
 			}}
 			if kind.rate == "" {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,6 +27,61 @@ type rate struct {
 	perSecond float64
 	completed float64
 	lost      float64
+	spent     float64 // processor time of the generator for a query, in µs
+}
+
+// generator makes the load.
+type generator struct {
+	name string
+	// run asks from inside a guest, or from the node, as fast as outstanding queries allow.
+	run func(b *bench, h *lab.Host, server, questions string, outstanding int) rate
+}
+
+var generators = []generator{
+	{gDnsperf, func(b *bench, h *lab.Host, server, questions string, outstanding int) rate {
+		return b.dnsperf(h, server, questions, outstanding, 0)
+	}},
+	{gOwn, (*bench).generate},
+}
+
+// loadTables are those of what is measured under load. Each has a row for each peer and generator.
+type loadTables struct {
+	rate string // queries/s
+	// Processor time for a query, in µs: of the server, of ovs-vswitchd, of the generator.
+	server, vswitchd, generator string
+}
+
+// underLoad has each generator ask a peer, whose process is proc, nil without one.
+func (b *bench) underLoad(n *lab.Node, p peer, proc *lab.Process, questions string, outstanding int, t loadTables) {
+	of := map[string]int{t.vswitchd: n.Daemon("ovs-vswitchd").Pid}
+	switch {
+	case proc != nil:
+		of[t.server] = proc.Pid
+	case p.daemon != "":
+		of[t.server] = n.Daemon(p.daemon).Pid
+	}
+	for _, g := range generators {
+		if p.ready != nil {
+			p.ready()
+		}
+		before := map[string]time.Duration{}
+		for table, pid := range of {
+			before[table] = b.cpu(pid)
+		}
+		r := g.run(b, p.asker, p.server, questions, outstanding)
+		row := by(p.name, g.name)
+		// The order of the tables is that of their names here.
+		rates, costs := b.report.table(t.rate), []string{t.server, t.vswitchd}
+		rates.put(row, r.perSecond)
+		for _, table := range costs {
+			tab := b.report.table(table)
+			if pid := of[table]; pid != 0 && r.completed > 0 {
+				tab.put(row, float64((b.cpu(pid)-before[table]).Nanoseconds())/1e3/r.completed)
+			}
+		}
+		b.report.table(t.generator).put(row, r.spent)
+		b.say("%s, %s: %.0f queries/s, %.0f lost", t.rate, row, r.perSecond, r.lost)
+	}
 }
 
 // dnsperf asks from inside a guest as fast as outstanding queries allow, or at
@@ -39,18 +96,47 @@ func (b *bench) dnsperf(h *lab.Host, server, questions string, outstanding int, 
 	if perSecond > 0 {
 		argv = append(argv, "-Q", strconv.Itoa(perSecond))
 	}
-	argv = append(argv, more...)
+	return b.rateOf(b.measured(h, append(argv, more...)...))
+}
+
+// measured runs a program that measures for as long as a measurement takes, and returns what it
+// prints.
+func (b *bench) measured(h *lab.Host, argv ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), b.length+time.Minute)
 	defer cancel()
-	out, err := h.Exec(ctx, argv...)
+	self, err := os.Executable()
 	if err != nil {
 		b.t.Fatalf("%v", err)
 	}
-	return rate{
+	out, err := h.Exec(ctx, append([]string{self, "timed"}, argv...)...)
+	if err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	return out
+}
+
+// timed is a program of its own that runs another one, and prints how much processor time that has had.
+func timed(argv []string) error {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	// The lab ends this process with its group.
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	spent := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	fmt.Printf("Processor time: %d us\n", spent.Microseconds())
+	return nil
+}
+
+// rateOf reads what dnsperf and our generator print, and timed.
+func (b *bench) rateOf(out string) rate {
+	r := rate{
 		perSecond: b.figure(out, `Queries per second:\s+([\d.]+)`),
 		completed: b.figure(out, `Queries completed:\s+(\d+)`),
 		lost:      b.figure(out, `Queries lost:\s+(\d+)`),
 	}
+	r.spent = b.figure(out, `Processor time: (\d+) us`) / max(r.completed, 1)
+	return r
 }
 
 // hostPort splits the address of a server.
@@ -100,6 +186,9 @@ func (b *bench) latencies(h *lab.Host, server string, names []string, perSecond 
 	return took, n - len(took)
 }
 
+// patience is how long a stub resolver waits for an answer (resolv.conf(5), timeout).
+const patience = 5 * time.Second
+
 // pace asks n times by a connection, 65,536 at most, at a steady pace, and returns how
 // long each answer took, sorted.
 func pace(conn net.Conn, names []string, n, perSecond int) (took []time.Duration, err error) {
@@ -143,7 +232,7 @@ func pace(conn net.Conn, names []string, n, perSecond int) (took []time.Duration
 			return nil, err
 		}
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(2 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
 	<-done
 	slices.Sort(took)
 	return took, nil

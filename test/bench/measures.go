@@ -2,6 +2,8 @@
 
 package main
 
+import "strings"
+
 // Peers.
 const (
 	pPuntdns   = "puntdns"
@@ -19,6 +21,10 @@ const (
 	pNativeQuiet = "OVN's own DNS, alone"
 	pNativeFlood = "OVN's own DNS, beside the flood"
 
+	pNeutron  = "Neutron's forwarder"
+	pDnsmasq  = "dnsmasq in a guest"
+	pResolved = "systemd-resolved in the guest"
+
 	pRelay    = "CoreDNS, no switch"
 	pUpstream = "the upstream itself"
 
@@ -29,12 +35,24 @@ const (
 	pTop       = "puntctl top is open"
 )
 
+// Generators.
+const (
+	gDnsperf = "dnsperf"
+	gOwn     = "own generator"
+)
+
+// by is the row of a peer that a generator has asked.
+func by(peer, generator string) string { return peer + ", " + generator }
+
 // Measures, each a table of the report.
 const (
 	tCode         = "code, ns"
 	tAllocs       = "code, allocations"
 	tLocal        = "local names, queries/s"
-	tCPU          = "processor time a query, µs"
+	tCPU          = "local names, processor time a query, µs"
+	tLocalEqual   = "local names, all of one priority, queries/s"
+	tLocalSwitch  = "local names, processor time of ovs-vswitchd a query, µs"
+	tLocalLoad    = "local names, processor time of the generator a query, µs"
 	tTCPOpen      = "local names over TCP, 8 connections kept open, queries/s"
 	tTCPOpenCPU   = "local names over TCP, 8 connections kept open, processor time a query, µs"
 	tTCPNew       = "local names over TCP, a connection a query, queries/s"
@@ -43,6 +61,12 @@ const (
 	tP99          = "latency at 2,000 queries/s, p99 µs"
 	tForward50    = "outside names, 50 outstanding, queries/s"
 	tForward500   = "outside names, 500 outstanding, queries/s"
+	tCached       = "outside names from a cache, queries/s"
+	tSteady       = "outside names, 50 a second, median ms"
+	tSteady99     = "outside names, 50 a second, p99 ms"
+	tDead         = "outside names, 20 a second, the first of two upstreams is silent, median ms"
+	tDead99       = "outside names, 20 a second, the first of two upstreams is silent, p99 ms"
+	tDeadLost     = "outside names, 20 a second, the first of two upstreams is silent, % lost"
 	tVictim       = "a guest that asks 100 a second, median µs"
 	tVictim99     = "a guest that asks 100 a second, p99 µs"
 	tVictimLost   = "a guest that asks 100 a second, % lost"
@@ -74,6 +98,33 @@ const (
 	tWatchCPU  = "local names while somebody looks on, processor time of puntdns a query, µs"
 	tWatchLost = "local names while somebody looks on, % that the ring had no room for"
 
+	tCloudCPU        = "Southbound in churn: processor time of the server, ms a second"
+	tCloudProbe      = "Southbound in churn: the server answers an echo, worst ms"
+	tCloudNodeCPU    = "Southbound in churn: processor time of a node, ms a second"
+	tCloudBytes      = "Southbound in churn: to a node, bytes a second"
+	tCloudRecord     = "Southbound in churn: a commit of a record is in the answers, median ms"
+	tCloudRecord99   = "Southbound in churn: a commit of a record is in the answers, p99 ms"
+	tCloudGuest      = "Southbound in churn: a new guest is known on its node, median ms"
+	tCloudGuest99    = "Southbound in churn: a new guest is known on its node, p99 ms"
+	tCloudRequest    = "Southbound: processor time of the server for one request of a node, ms"
+	tCloudRSS        = "Southbound: resident memory of the server, MB"
+	tCloudRSSEach    = "Southbound: resident memory of the server for each client, KB"
+	tCloudStart      = "Southbound, clients start at once: the last is in sync, s"
+	tCloudStartCPU   = "Southbound, clients start at once: processor time of the server for each, ms"
+	tCloudStartProbe = "Southbound, clients start at once: the server answers an echo, worst ms"
+	tCloudStartKB    = "Southbound, clients start at once: to each, KB"
+	tCloudNodeMB     = "Southbound: resident memory of a simulated node, MB"
+	tCloudMove       = "live migrations at once: the guest is known at its destination, median ms"
+	tCloudMove99     = "live migrations at once: the guest is known at its destination, p99 ms"
+	tCloudMoveCPU    = "live migrations at once: processor time of the server for each, ms"
+	tCloudMoveProbe  = "live migrations at once: the server answers an echo, worst ms"
+	tCloudBack       = "all cut off at once: back in sync, median s"
+	tCloudBackLast   = "all cut off at once: back in sync, the last, s"
+	tCloudBackCPU    = "all cut off at once: processor time of the server for each, ms"
+	tCloudBackKB     = "all cut off at once: to each, KB"
+	tCloudBackProbe  = "all cut off at once: the server answers an echo, worst ms"
+	tCloudKept       = "all cut off at once: nodes that kept all guests meanwhile, %"
+
 	tBeforeLocal             = "beside another version: local names, queries/s"
 	tBeforeLocalCPU          = "beside another version: local names, processor time a query, µs"
 	tBeforeMetadata          = "beside another version: local names with metadata, queries/s"
@@ -83,3 +134,15 @@ const (
 	tBeforeCachedMetadata    = "beside another version: outside names from cache with metadata, queries/s"
 	tBeforeCachedMetadataCPU = "beside another version: outside names from cache with metadata, processor time a query, µs"
 )
+
+// Tables of loads of outside names.
+var (
+	forward50     = forwardTables(tForward50)
+	forward500    = forwardTables(tForward500)
+	forwardCached = forwardTables(tCached)
+)
+
+func forwardTables(rate string) loadTables {
+	what := strings.TrimSuffix(rate, "queries/s")
+	return loadTables{rate, what + "processor time a query, µs", what + "processor time of ovs-vswitchd a query, µs", what + "processor time of the generator a query, µs"}
+}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -19,6 +20,10 @@ type report struct {
 	tables []*table
 	spread map[string][]time.Duration // latencies by peer
 	took   time.Duration
+	// newest has the versions of the rows of the other root, empty without such rows. leftOut are
+	// rows that could not be measured.
+	newest  string
+	leftOut []string
 }
 
 // table is one measure of several peers, or at several sizes, a value for each
@@ -36,6 +41,11 @@ func (t *table) put(peer string, v float64) {
 		t.peers = append(t.peers, peer)
 	}
 	t.values[peer] = append(t.values[peer], v)
+}
+
+// here reports whether the table has a row that is not of the other root.
+func (t *table) here() bool {
+	return slices.ContainsFunc(t.peers, func(p string) bool { return !strings.HasSuffix(p, newest("")) })
 }
 
 func (t *table) median(peer string) float64 { return median(t.values[peer]) }
@@ -76,22 +86,19 @@ func (r *report) distribution(peer string, took []time.Duration) {
 type bar struct {
 	what, table, of, to string // of / to is the ratio; to may be empty: then of alone counts
 	most, least         float64
+	// elsewhere is set if its rows are of the other root.
+	elsewhere bool
+	part      string // of the suite cloud that has it; may be empty
 }
 
 // bars are those of the project.
 func (e *extent) bars() []bar {
 	large := e.large().String()
 	few, many := guestsName(e.guests[0]), guestsName(e.guests[len(e.guests)-1])
-	return []bar{
-		{what: "local names, queries/s: puntdns to the ceiling", table: tLocal, of: pPuntdns, to: pCeiling, least: .9},
-		{what: "local names, queries/s: puntdns to OVN's own DNS", table: tLocal, of: pPuntdns, to: pNative, least: 1.3},
-		{what: "local names, queries/s: puntdns to CoreDNS on a socket", table: tLocal, of: pPuntdns, to: pStock, least: 1},
+	fewest, most := strconv.Itoa(slices.Min(e.cloudNodes)), strconv.Itoa(slices.Max(e.cloudNodes))
+	return append(loadBars(), []bar{
 		{what: "2,000 queries/s, median: puntdns to OVN's own DNS", table: tMedian, of: pPuntdns, to: pNative, most: 1},
 		{what: "2,000 queries/s, p99: puntdns to OVN's own DNS", table: tP99, of: pPuntdns, to: pNative, most: 1},
-		{what: "500 outstanding to a 10 ms upstream: puntdns to the blocking forwarder", table: tForward500, of: pPuntdns, to: pBlocking, least: 100},
-		{what: "50 outstanding to a 10 ms upstream: puntdns, queries/s", table: tForward50, of: pPuntdns, least: 4750},
-		{what: "50 outstanding to a 10 ms upstream: puntdns to the upstream itself", table: tForward50, of: pPuntdns, to: pUpstream, least: .95},
-		{what: "processor time a query: puntdns to CoreDNS on a socket", table: tCPU, of: pPuntdns, to: pStock, most: .7},
 		{what: "TCP, 8 connections kept open: puntdns to CoreDNS on a socket", table: tTCPOpen, of: pPuntdns, to: pStock, least: 1},
 		{what: "TCP, a connection a query: puntdns to the ceiling", table: tTCPNew, of: pPuntdns, to: pCeiling, least: .9},
 		{what: "decode a packet-in, ns", table: tCode, of: "PacketInDecode/1.5", most: 100},
@@ -111,11 +118,50 @@ func (e *extent) bars() []bar {
 		{what: "a node with 20 of 100,000 ports: a new guest's network, ms", table: tNewGuest, of: large, most: 300},
 		{what: "50,000 queries/s are asked: with puntctl watch open to without", table: tWatchLoad, of: pWatch, to: pUnwatched, least: .97},
 		{what: "50,000 queries/s are asked: with puntctl top open to without", table: tWatchLoad, of: pTop, to: pUnwatched, least: .97},
+		{what: most + " nodes of puntdns beside as many ovn-controller, processor time of the Southbound server: to ovn-controller alone", table: tCloudCPU, of: most + " puntdns and " + most + " ovn-controller, " + inBatches.name, to: most + " ovn-controller, " + inBatches.name, most: 1.3, part: "server"},
+		{what: most + " nodes of puntdns, processor time of the Southbound server: to as many ovn-controller", table: tCloudCPU, of: most + " puntdns, " + inBatches.name, to: most + " ovn-controller, " + inBatches.name, most: 1.3, part: "server"},
+		{what: "relays, processor time of the main server: " + most + " nodes to " + fewest, table: tCloudCPU, of: most + " puntdns at two relays, " + inBatches.name, to: fewest + " puntdns at two relays, " + inBatches.name, most: 1.1, part: "relays"},
+		{what: "the leader of three servers is killed, " + most + " nodes: the last is back, s", table: tCloudBackLast, of: most + " puntdns, leader of three killed", most: 30, part: "cluster"},
+		{what: "the leader of three servers is killed: nodes that kept all guests, %", table: tCloudKept, of: most + " puntdns, leader of three killed", least: 100, part: "cluster"},
 		{what: "local names, queries/s: puntdns to another version", table: tBeforeLocal, of: pPuntdns, to: pBefore, least: .97},
 		{what: "local names with metadata, queries/s: puntdns to another version", table: tBeforeMetadata, of: pPuntdns, to: pBefore, least: .97},
 		{what: "outside names from cache, queries/s: puntdns to another version", table: tBeforeCached, of: pPuntdns, to: pBefore, least: .97},
 		{what: "outside names from cache with metadata, queries/s: puntdns to another version", table: tBeforeCachedMetadata, of: pPuntdns, to: pBefore, least: .97},
+	}...)
+}
+
+// loadBars are those of what both generators ask. The newest peers are not on every machine.
+func loadBars() (all []bar) {
+	for _, g := range generators {
+		for _, b := range []bar{
+			{what: "local names, queries/s: puntdns to the ceiling", table: tLocal, of: pPuntdns, to: pCeiling, least: .9},
+			{what: "local names, queries/s: puntdns to OVN's own DNS", table: tLocal, of: pPuntdns, to: pNative, least: 1.3},
+			{what: "local names, queries/s: puntdns to CoreDNS on a socket", table: tLocal, of: pPuntdns, to: pStock, least: 1},
+			{what: "processor time a query: puntdns to CoreDNS on a socket", table: tCPU, of: pPuntdns, to: pStock, most: .7},
+			{what: "500 outstanding to a 10 ms upstream: puntdns to the blocking forwarder", table: tForward500, of: pPuntdns, to: pBlocking, least: 100},
+			{what: "50 outstanding to a 10 ms upstream: puntdns, queries/s", table: tForward50, of: pPuntdns, least: 4750},
+			{what: "50 outstanding to a 10 ms upstream: puntdns to the upstream itself", table: tForward50, of: pPuntdns, to: pUpstream, least: .97},
+			{what: "50 outstanding to a 10 ms upstream: puntdns to the ceiling", table: tForward50, of: pPuntdns, to: pCeiling, least: .97},
+		} {
+			b.what, b.of = b.what+" ("+g.name+")", by(b.of, g.name)
+			if b.to != "" {
+				b.to = by(b.to, g.name)
+			}
+			all = append(all, b)
+			switch {
+			case b.to == by(pNative, g.name):
+				b.what = "newest OVN: " + b.what
+			case b.to == by(pBlocking, g.name):
+				b.what = strings.Replace(b.what, "the blocking forwarder", pNeutron, 1)
+				b.to = by(pNeutron, g.name)
+			default:
+				continue
+			}
+			b.of, b.to, b.elsewhere = newest(b.of), newest(b.to), true
+			all = append(all, b)
+		}
 	}
+	return all
 }
 
 // judge returns the ratio of a bar, and whether it is kept; ok is false if it was
@@ -139,26 +185,36 @@ func (r *report) write(dir string, b *bench) error {
 		firstLine(b, b.puntdns, "-version"), machine(b), r.took.Round(time.Second))
 	fmt.Fprintf(&s, `All peers run on one lab in turn, A B C D A B C D, and the medians of %d rounds count (a range of one value is a single measurement); what varies between runs of a shared machine is the figures, less so the ratios.
 
-- **ceiling**: a program that turns each punted query round as it is: what the switch, the connection and the codec allow.
-- **OVN's own DNS**: queries without EDNS, the only ones that it answers.
+- **ceiling**, of local names: a program that turns each punted query round as it is: what the switch, the connection and the codec allow.
+- **all of one priority**: the load takes its share of the processors from the switch, OVN and puntdns, as busy guests would that nobody puts behind the node's daemons. In the other tables these daemons stand before guests and load, as their start scripts and our unit have it.
+- **OVN's own DNS**: queries without EDNS, the only ones that it answers before 23.03.3.
 - **CoreDNS on a socket**: the stock one with *hosts*, *cache* and *prometheus* in a guest of the same bridge.
+- **dnsperf, own generator**: who makes the load, by 4 sockets and with as many queries outstanding. dnsperf sends one by one, and is what others measure with. Our own generator sends as many as it may by one system call and looks at no more of an answer than its id: bursts, as many guests at once make them. What each takes of the processors is in a table of its own. Processor time of OVN's own DNS is that of ovn-controller.
+- **ceiling**, of outside names: a program that passes each punted query on to the upstream by one socket, without looking at it, and its answer back: what the switch, the connection and a socket leave of a forwarder.
 - **blocking forwarder**: an os-ken application with one handler that waits for the upstream, as Neutron's agent has it.
+- **Neutron's forwarder**: the extension dns_forwarder of Neutron's Open vSwitch agent itself, without the rest of the agent.
+- **dnsmasq in a guest**: another guest of the switch asks it, as in a network with a server of the tenant's own. **systemd-resolved in the guest** is asked by the guest that it runs in, without the switch between. Both ask an upstream in another guest of the switch, which thinks as long as the other one. Where they have a cache, it is of the size that they come with. Without one, dnsmasq may have 10,000 queries outstanding in the place of 150.
+- **newest**: on other versions%s, in the root folder of another Debian: the peers of these releases, and puntdns on the same switch.
 - **CoreDNS, no switch**: the stock one with *forward* on a socket of the node, asked from there: what the plugin allows.
 - **beside a flood**: a guest asks whose own waits for a processor do not count, having a real-time priority; the one that floods sends as fast as it can.
 - **a server in a guest**: the stock one on a port that nobody punts: what the switch and the machine leave of a guest beside a flood.
 - **20 guests, 1000 guests**: two nodes of one real OVN, whose guests are patch ports without a peer, bound by ovn-controller. The records are changed in the Southbound database itself, with ovn-northd stopped: in the guests' network, which has 100 guests at most, and in another one with a single guest on each node.
 - **puntctl watch, puntctl top**: each of them beside one and the same puntdns, in turn with nobody. watch shows 1,000 queries a second and counts the others; what either has no room for is in the table of its own, and each query that was answered is known to them or counted.
 - **another version**: the binary that -before names, in turn with this one.
+- **Southbound, puntdns**: nodes as the databases see them, in one process: each with its connection, its chassis and 20 to 100 ports, of five tenants. **ovn-controller**: connections with the tables, columns and conditions of ovn-controller, whose contents nobody looks at. 100 ports change a second, and a record; one claim in ten brings a network that the node had not.
 - **the upstream itself**: asked without anything between, from where puntdns asks it.
 
 puntdns runs with *errors*, *prometheus*, *ready*, *ovnhosts*, *cache* and *forward*; once more with *metadata*, which *view*, *log*, *rewrite* and *template* need to tell who asks. Outside names are measured without *ovnhosts* and *cache*.
 
-`, b.rounds)
+`, b.rounds, r.newestVersions())
+	for _, what := range r.leftOut {
+		fmt.Fprintf(&s, "Left out: %s.\n\n", what)
+	}
 	s.WriteString("## Against the bars\n| measure | measured | bar | |\n|---|---|---|---|\n")
 	for _, bar := range b.bars() {
 		ratio, kept, ok := r.judge(bar)
 		if !ok {
-			if len(r.measured(bar.table).peers) > 0 {
+			if !bar.elsewhere && r.measured(bar.table).here() && strings.Contains(b.cloudParts, bar.part) {
 				return fmt.Errorf("%s: %q has no row for it", bar.what, bar.table)
 			}
 			continue
@@ -195,6 +251,14 @@ puntdns runs with *errors*, *prometheus*, *ready*, *ovnhosts*, *cache* and *forw
 	}
 	errs = append(errs, os.WriteFile(filepath.Join(dir, "benchmarks.md"), []byte(strings.TrimRight(s.String(), "\n")+"\n"), 0o644))
 	return errors.Join(errs...)
+}
+
+// newestVersions are those of the other root, for a sentence.
+func (r *report) newestVersions() string {
+	if r.newest == "" {
+		return ""
+	}
+	return " (" + r.newest + ")"
 }
 
 // figure writes a number with three digits that count.

@@ -35,6 +35,22 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// What was measured in another root stands beside what was measured here, and is told apart.
+func TestMerge(t *testing.T) {
+	r := &report{}
+	r.table(tLocal).put(pNative, 10)
+	r.merge(&measured{Versions: "ovn 26", Tables: []measuredTable{
+		{tLocal, []string{pNative}, map[string][]float64{pNative: {30, 20}}},
+		{tForward50, []string{pPuntdns}, map[string][]float64{pPuntdns: {1}}},
+	}})
+	if got := r.measured(tLocal); got.median(pNative) != 10 || got.median(newest(pNative)) != 25 || !got.here() {
+		t.Errorf("%+v", got)
+	}
+	if r.measured(tForward50).here() {
+		t.Error("a table of the other root alone counts as measured here")
+	}
+}
+
 func TestMedian(t *testing.T) {
 	for _, tt := range []struct {
 		values []float64

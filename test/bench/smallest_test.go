@@ -48,7 +48,7 @@ func TestSuites(t *testing.T) {
 	// puntdns has the plugins that the stock CoreDNS is asked for.
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	bench := exec.CommandContext(ctx, self, "-smallest", "-puntdns", puntdns, "-coredns", puntdns, "-before", puntdns, "-out", dir)
+	bench := exec.CommandContext(ctx, self, "-smallest", "-puntdns", puntdns, "-coredns", puntdns, "-before", puntdns, "-root", "", "-out", dir)
 	// The race detector waits for a second before each end, of which there are dozens.
 	bench.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=100")
 	// It ends its lab at SIGTERM as at its end.
@@ -61,7 +61,7 @@ func TestSuites(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, b := range smallest.bars() {
-		if !strings.Contains(string(text), "| "+b.what+" |") {
+		if !b.elsewhere && !strings.Contains(string(text), "| "+b.what+" |") {
 			t.Errorf("%q was not judged", b.what)
 		}
 	}

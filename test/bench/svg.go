@@ -17,7 +17,7 @@ type picture struct{ name, title, svg string }
 
 const (
 	width, height = 720, 320
-	left, right   = 170, 40
+	left, right   = 260, 40
 	top, bottom   = 50, 50
 )
 
@@ -26,7 +26,7 @@ var colours = []string{"#1f77b4", "#7f7f7f", "#ff7f0e", "#2ca02c", "#d62728"}
 // drawing is an SVG document in the making.
 type drawing struct{ strings.Builder }
 
-func newDrawing(title string) *drawing {
+func newDrawing(title string, height int) *drawing {
 	d := &drawing{}
 	fmt.Fprintf(d, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">`, width, height)
 	fmt.Fprintf(d, `<rect width="100%%" height="100%%" fill="white"/>`)
@@ -46,7 +46,9 @@ func (d *drawing) done() string { return d.String() + "</svg>\n" }
 
 // bars draws the medians of a table, with the range of the rounds.
 func barsOf(t *table) string {
-	d := newDrawing(t.name)
+	const row = 34 // for each, in the height of the picture
+	height := max(height, top+20+row*len(t.peers))
+	d := newDrawing(t.name, height)
 	most := 0.
 	for _, p := range t.peers {
 		most = max(most, slices.Max(t.values[p]))
@@ -95,7 +97,7 @@ type point struct{ x, y float64 }
 
 // diagram draws a line for each series.
 func diagram(title, xName string, names []string, series [][]point, linearY bool) string {
-	d := newDrawing(title)
+	d := newDrawing(title, height)
 	var xs, ys []float64
 	for _, s := range series {
 		for _, p := range s {

@@ -88,7 +88,7 @@ func (b *bench) watch() {
 	}
 	loaded, lost := b.report.table(tWatchLoad), b.report.table(tWatchLost)
 	throughput, cost := b.report.table(tWatch), b.report.table(tWatchCPU)
-	p := peer{pPuntdns, n.vm.Host, resolver, func() *lab.Process {
+	p := peer{name: pPuntdns, asker: n.vm.Host, server: resolver, start: func() *lab.Process {
 		return b.serve(n.Node.Host, "flows are in place", b.puntdns, "-conf", config)
 	}}
 	b.with(p, func(proc *lab.Process) {

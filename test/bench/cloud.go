@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/puntdns/puntdns/test/lab"
+)
+
+// cloud measures what many nodes cost the Southbound server, on each version of Open vSwitch
+// that there is.
+type cloud struct {
+	b       *bench
+	lab     *lab.Lab
+	version *openvswitch
+	size    cloudSize
+	layout  *cloudLayout
+	// database is the file of a server of a cluster by itself, which servers get copies of.
+	database string
+}
+
+func (b *bench) cloud() {
+	for _, root := range b.roots() {
+		c := &cloud{b: b, lab: lab.New(b.t, lab.Options{Plain: true}), version: &openvswitch{root: root}, size: b.cloudSize}
+		c.layout = newCloudLayout(c.size)
+		words := strings.Fields(c.tool("sbin", "ovsdb-server", "--version"))
+		c.version.version = strings.NewReplacer("(", "", ")", "").Replace(strings.Join(words[1:4], " "))
+		c.build()
+		for _, part := range []struct {
+			name string
+			run  func()
+		}{{"requests", c.requests}, {"server", c.oneServer}, {"relays", c.relays}, {"cluster", c.cluster}} {
+			if strings.Contains(b.cloudParts, part.name) {
+				part.run()
+			}
+		}
+		b.t.End()
+	}
+}
+
+// roots returns where the versions of Open vSwitch are: installed, and in the other root if that is
+// asked for.
+func (b *bench) roots() []string {
+	if !strings.Contains(b.cloudParts, "newest") {
+		return []string{""}
+	}
+	root, err := b.makeRoot()
+	if err != nil {
+		b.t.Fatalf("bench: %v", err)
+	}
+	return []string{"", root}
+}
+
+// peer names a situation. That of another release has its name at the end.
+func (c *cloud) peer(format string, args ...any) string {
+	name := fmt.Sprintf(format, args...)
+	if c.version.root != "" {
+		name += ", " + c.version.version
+	}
+	return name
+}
+
+func (c *cloud) put(table, peer string, v float64) {
+	c.b.report.table(table).put(peer, v)
+	c.b.say("%s, %s: %s", table, peer, figure(v))
+}
+
+// putQuantiles puts the median and the 99th percentile, if there is any value: few clients may
+// have nothing to do with what has changed.
+func (c *cloud) putQuantiles(table, table99, peer string, values []float64) {
+	if len(values) > 0 {
+		c.put(table, peer, quantileOf(values, .5))
+		c.put(table99, peer, quantileOf(values, .99))
+	}
+}
+
+// build makes the database.
+func (c *cloud) build() {
+	began := time.Now()
+	schema, err := os.ReadFile(c.version.schema())
+	if err != nil {
+		c.b.t.Fatalf("%v", err)
+	}
+	alone := filepath.Join(c.lab.Dir, "cloud.alone")
+	if err := writeCloud(alone, schema, c.layout); err != nil {
+		c.b.t.Fatalf("%v", err)
+	}
+	c.database = filepath.Join(c.lab.Dir, "cloud.db")
+	c.tool("bin", "ovsdb-tool", "create-cluster", c.database, alone, "unix:"+filepath.Join(c.lab.Dir, "m1.raft"))
+	_ = os.Remove(alone)
+	bound := c.layout.ports - len(c.layout.free)
+	c.b.say("%s: %d nodes, %d switches, %d ports of which %d are bound, %d logical flows; written in %.0f s", c.version.version,
+		c.size.nodes, c.layout.switches, c.layout.ports, bound, c.layout.ports*c.size.flows+cloudGroupFlows, time.Since(began).Seconds())
+}
+
+// copyOf is a copy of the database.
+func (c *cloud) copyOf(name string) string {
+	path := filepath.Join(c.lab.Dir, name+".db")
+	_ = os.Remove(path)
+	if err := copyFile(c.database, path); err != nil {
+		c.b.t.Fatalf("%v", err)
+	}
+	return path
+}
+
+func copyFile(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, 0o644)
+}
+
+// steady has a database change for a while and puts what that costs a server. It returns
+// the server's processor time.
+func (c *cloud) steady(s *cloudServer, ch *churn, peer string, shape churnShape) {
+	peer = c.peer("%s, %s", peer, shape.name)
+	var before int64
+	if ch.nodes != nil {
+		before = c.b.bytesRead(ch.nodes.pid)
+	}
+	cpu, began, p := c.b.cpu(s.proc.Pid), time.Now(), s.probe()
+	s.longestPoll()
+	var nodesCPU time.Duration
+	if ch.nodes != nil {
+		nodesCPU = c.b.cpu(ch.nodes.pid)
+	}
+	rate := ch.run(shape, c.b.cloudSpan)
+	took := time.Since(began).Seconds()
+	c.put(tCloudCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/took)
+	c.put(tCloudProbe, peer, millis(p.end()))
+	if rate < .95*changesASecond {
+		c.b.say("%s: the server took %.0f changes a second", peer, rate)
+	}
+	if ch.nodes == nil {
+		return
+	}
+	c.put(tCloudNodeCPU, peer, millis(c.b.cpu(ch.nodes.pid)-nodesCPU)/took/float64(ch.nodes.count))
+	c.put(tCloudBytes, peer, float64(c.b.bytesRead(ch.nodes.pid)-before)/took/float64(ch.nodes.count))
+	records, guests, missing := ch.latencies()
+	if missing > 0 {
+		c.b.say("%s: %d changes had not come after 30 s", peer, missing)
+	}
+	c.putQuantiles(tCloudRecord, tCloudRecord99, peer, records)
+	c.putQuantiles(tCloudGuest, tCloudGuest99, peer, guests)
+}
+
+// bytesRead is what a process has read, from its connections above all.
+func (b *bench) bytesRead(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		b.t.Fatalf("%v", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "rchar: "); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+			if err != nil {
+				b.t.Fatalf("%v", err)
+			}
+			return n
+		}
+	}
+	b.t.Fatalf("no rchar of process %d", pid)
+	return 0
+}
+
+// oneServer measures a server that all clients are connected to.
+func (c *cloud) oneServer() {
+	s := c.startServer("alone", c.copyOf("alone"))
+	defer s.stop()
+	c.put(tCloudRSS, c.peer("nobody"), c.b.memory(s.proc.Pid, "VmRSS"))
+	ch := c.newChurn(s, nil)
+	c.steady(s, ch, "nobody", inBatches)
+	c.steady(s, ch, "nobody", oneByOne)
+	for _, n := range c.b.cloudNodes {
+		last := n == slices.Max(c.b.cloudNodes)
+		nodes := c.connect(s, n, fmt.Sprintf("%d puntdns", n))
+		ch.nodes = nodes
+		c.steady(s, ch, fmt.Sprintf("%d puntdns", n), inBatches)
+		if last {
+			c.steady(s, ch, fmt.Sprintf("%d puntdns", n), oneByOne)
+			c.migrate(s, ch)
+			c.cutOff(s, nodes, fmt.Sprintf("%d puntdns", n))
+			ch.reopen(s)
+		}
+		controllers := c.startClients("cloudcontrollers", n, s.socket)
+		controllers.ask("settle")
+		ch.controllers = controllers
+		c.steady(s, ch, fmt.Sprintf("%d puntdns and %d ovn-controller", n, n), inBatches)
+		if last {
+			c.steady(s, ch, fmt.Sprintf("%d puntdns and %d ovn-controller", n, n), oneByOne)
+		}
+		nodes.end()
+		ch.nodes = nil
+		c.steady(s, ch, fmt.Sprintf("%d ovn-controller", n), inBatches)
+		if last {
+			c.steady(s, ch, fmt.Sprintf("%d ovn-controller", n), oneByOne)
+		}
+		ch.controllers = nil
+		controllers.end()
+	}
+	c.coldControllers(s)
+}
+
+// connect starts nodes and returns when they are in sync.
+func (c *cloud) connect(s *cloudServer, n int, peer string) *clients {
+	cpu, p := c.b.cpu(s.proc.Pid), s.probe()
+	s.longestPoll()
+	before := c.b.memory(s.proc.Pid, "VmRSS")
+	nodes := c.startClients("cloudnodes", n, s.socket)
+	a := nodes.ask("settle")
+	peer = c.peer("%s", peer)
+	c.put(tCloudStart, peer, slices.Max(a.Seconds))
+	c.put(tCloudStartCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/float64(n))
+	c.put(tCloudStartProbe, peer, millis(p.end()))
+	c.put(tCloudStartKB, peer, float64(c.b.bytesRead(nodes.pid))/1e3/float64(n))
+	c.put(tCloudRSSEach, peer, (c.b.memory(s.proc.Pid, "VmRSS")-before)*1e3/float64(n))
+	nodes.ask("collected garbage")
+	c.put(tCloudNodeMB, peer, c.b.memory(nodes.pid, "VmRSS")/float64(n))
+	if a.Missing > 0 {
+		c.b.t.Fatalf("%d of %d nodes are not in sync", a.Missing, n)
+	}
+	return nodes
+}
+
+// coldControllers measures what a client shaped like ovn-controller costs that has nothing yet.
+func (c *cloud) coldControllers(s *cloudServer) {
+	n := c.b.cloudCold
+	cpu := c.b.cpu(s.proc.Pid)
+	controllers := c.startClients("cloudcontrollers", n, "cold", s.socket)
+	defer controllers.end()
+	a := controllers.ask("settle")
+	peer := c.peer("%d ovn-controller", n)
+	c.put(tCloudStart, peer, slices.Max(a.Seconds))
+	c.put(tCloudStartCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/float64(n))
+	c.put(tCloudStartKB, peer, float64(c.b.bytesRead(controllers.pid))/1e3/float64(n))
+}
+
+// migrate has a port of each node that there is a client for go to another one, at once and in a
+// second.
+func (c *cloud) migrate(s *cloudServer, ch *churn) {
+	l := c.layout
+	chosen := l.chosen(ch.nodes.count)
+	for k, shape := range []string{"in one transaction", "in as many transactions"} {
+		ch.forget()
+		var ops []map[string]any
+		first := ch.lastID
+		for i, from := range chosen {
+			to := chosen[(i+len(chosen)/2)%len(chosen)]
+			if len(l.at[from]) <= k {
+				continue
+			}
+			port := l.at[from][k]
+			ch.lastID++
+			ch.changed[ch.lastID] = time.Time{}
+			ch.nodes.tell(order{Do: "plug", Node: to, Name: cloudPort(port)})
+			ch.nodes.tell(order{Do: "expect guest", ID: ch.lastID, Node: to, Name: cloudPort(port)})
+			ops = append(ops, updateRow("Port_Binding", cloudUUID(kPort, port), map[string]any{
+				"requested_chassis": ref(kChassis, from), "requested_additional_chassis": ref(kChassis, to), "additional_chassis": ref(kChassis, to),
+			}))
+		}
+		peer := c.peer("%d, %s", len(ops), shape)
+		cpu, p := c.b.cpu(s.proc.Pid), s.probe()
+		began := time.Now()
+		if k == 0 {
+			ch.commit(ops...)
+		} else {
+			for i, op := range ops {
+				time.Sleep(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(len(ops)))))
+				ch.d.transact(op)
+				ch.changed[first+i+1] = time.Now()
+			}
+		}
+		_, guests, missing := ch.latencies()
+		if missing > 0 {
+			c.b.say("%s: %d were not known after 30 s", peer, missing)
+		}
+		c.putQuantiles(tCloudMove, tCloudMove99, peer, guests)
+		c.put(tCloudMoveCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/float64(len(ops)))
+		c.put(tCloudMoveProbe, peer, millis(p.end()))
+	}
+}
+
+// cutOff has a server end all connections at once.
+func (c *cloud) cutOff(s *cloudServer, nodes *clients, peer string) {
+	nodes.ask("mark")
+	cpu, before := c.b.cpu(s.proc.Pid), c.b.bytesRead(nodes.pid)
+	c.appctl(s, "ovsdb-server/reconnect")
+	p := s.probe()
+	a := nodes.ask("back")
+	peer = c.peer("%s, connections cut", peer)
+	c.back(peer, a, nodes)
+	c.put(tCloudBackCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/float64(nodes.count))
+	c.put(tCloudBackKB, peer, float64(c.b.bytesRead(nodes.pid)-before)/1e3/float64(nodes.count))
+	c.put(tCloudBackProbe, peer, millis(p.end()))
+}
+
+func (c *cloud) back(peer string, a answer, nodes *clients) {
+	c.put(tCloudBack, peer, quantileOf(a.Seconds, .5))
+	c.put(tCloudBackLast, peer, slices.Max(a.Seconds))
+	c.put(tCloudKept, peer, 100*float64(nodes.count-a.Lost)/float64(nodes.count))
+}
+
+// relays measures a server whose clients are connected to two relays.
+func (c *cloud) relays() {
+	s := c.startServer("main", c.copyOf("main"))
+	defer s.stop()
+	var sockets []string
+	for _, name := range []string{"relay1", "relay2"} {
+		r := c.startServer(name, "relay:OVN_Southbound:unix:"+s.socket)
+		defer r.stop()
+		sockets = append(sockets, r.socket)
+	}
+	ch := c.newChurn(s, nil)
+	for _, n := range c.b.cloudNodes {
+		cpu := c.b.cpu(s.proc.Pid)
+		nodes := c.startClients("cloudnodes", n, sockets...)
+		a := nodes.ask("settle")
+		peer := fmt.Sprintf("%d puntdns at two relays", n)
+		c.put(tCloudStart, c.peer("%s", peer), slices.Max(a.Seconds))
+		c.put(tCloudStartCPU, c.peer("%s", peer), millis(c.b.cpu(s.proc.Pid)-cpu)/float64(n))
+		ch.nodes = nodes
+		c.steady(s, ch, peer, inBatches)
+		ch.nodes = nil
+		nodes.end()
+	}
+}
+
+// cluster measures three servers whose leader is killed.
+func (c *cloud) cluster() {
+	var servers []*cloudServer
+	for i := range 3 {
+		name := fmt.Sprintf("m%d", i+1)
+		path := filepath.Join(c.lab.Dir, name+".db")
+		if i == 0 {
+			path = c.copyOf(name)
+		} else {
+			raft := func(i int) string { return "unix:" + filepath.Join(c.lab.Dir, fmt.Sprintf("m%d.raft", i+1)) }
+			_ = os.Remove(path)
+			c.tool("bin", "ovsdb-tool", "join-cluster", path, "OVN_Southbound", raft(i), raft(0))
+		}
+		servers = append(servers, c.startServer(name, path))
+		defer servers[i].stop()
+	}
+	n := slices.Max(c.b.cloudNodes)
+	peer := c.peer("%d puntdns, leader of three killed", n)
+	nodes := c.startClients("cloudnodes", n, servers[0].socket, servers[1].socket, servers[2].socket)
+	defer nodes.end()
+	a := nodes.ask("settle")
+	c.put(tCloudStart, c.peer("%d puntdns at three servers", n), slices.Max(a.Seconds))
+	leader := slices.IndexFunc(servers, func(s *cloudServer) bool {
+		return strings.Contains(c.appctl(s, "cluster/status", "OVN_Southbound"), "Role: leader")
+	})
+	nodes.ask("mark")
+	servers[leader].stop()
+	a = nodes.ask("ready")
+	c.back(peer, a, nodes)
+}

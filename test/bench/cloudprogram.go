@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+)
+
+// order is a line that a program of simulated clients reads, answer one that it writes.
+type order struct {
+	Do   string
+	ID   int    // of what is expected
+	Node int    // whose
+	Port int    // of a claim
+	Name string // of a port, or of a record
+	// Switch and Address are of a record.
+	Switch  int
+	Address string
+}
+
+type answer struct {
+	// Seconds has for each client how long it took.
+	Seconds []float64
+	// Lost is how many clients have had fewer guests than they should.
+	Lost int
+	// Shown has, for each order that expects something, when it was in a snapshot, in Unix
+	// nanoseconds, Missing how often it was not.
+	Shown   map[int][]int64
+	Missing int
+}
+
+// clients is a program of simulated clients.
+type clients struct {
+	b     *bench
+	pid   int
+	count int
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	w     *json.Encoder
+	r     *json.Decoder
+}
+
+// startClients starts a program for count nodes.
+func (c *cloud) startClients(program string, count int, sockets ...string) *clients {
+	self, err := os.Executable()
+	if err != nil {
+		c.b.t.Fatalf("%v", err)
+	}
+	size, err := json.Marshal([]int{c.size.nodes, c.size.flows, c.size.fewest, c.size.most})
+	if err != nil {
+		c.b.t.Fatalf("%v", err)
+	}
+	p := &clients{b: c.b, count: count}
+	p.cmd = exec.Command(self, append([]string{program, string(size), strconv.Itoa(count), c.lab.Dir}, sockets...)...)
+	p.cmd.Stderr = os.Stderr
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		c.b.t.Fatalf("%v", err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		c.b.t.Fatalf("%v", err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		c.b.t.Fatalf("%v", err)
+	}
+	// It ends where its input does.
+	c.b.t.Cleanup(p.end)
+	p.pid = p.cmd.Process.Pid
+	p.w, p.r = json.NewEncoder(p.in), json.NewDecoder(bufio.NewReader(out))
+	return p
+}
+
+func (p *clients) tell(o order) {
+	if err := p.w.Encode(o); err != nil {
+		p.b.t.Fatalf("simulated clients: %v", err)
+	}
+}
+
+func (p *clients) ask(do string) (a answer) {
+	p.tell(order{Do: do})
+	if err := p.r.Decode(&a); err != nil {
+		p.b.t.Fatalf("simulated clients: %s: %v", do, err)
+	}
+	return a
+}
+
+func (p *clients) end() {
+	if p.cmd == nil {
+		return
+	}
+	_ = p.in.Close()
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+	p.cmd = nil
+}
+
+// serveOrders reads the arguments of a program of simulated clients, and gives each order to
+// do, until its input ends.
+func serveOrders(args []string, start func(l *cloudLayout, nodes []int, dir string, sockets []string) (do func(order) *answer, err error)) error {
+	var size []int
+	if err := json.Unmarshal([]byte(args[0]), &size); err != nil {
+		return err
+	}
+	count, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	l := newCloudLayout(cloudSize{size[0], size[1], size[2], size[3]})
+	do, err := start(l, l.chosen(count), args[2], slices.Clone(args[3:]))
+	if err != nil {
+		return err
+	}
+	r, w := json.NewDecoder(bufio.NewReader(os.Stdin)), json.NewEncoder(os.Stdout)
+	for {
+		var o order
+		if err := r.Decode(&o); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if a := do(o); a != nil {
+			if err := w.Encode(a); err != nil {
+				return err
+			}
+		}
+	}
+}
