@@ -20,11 +20,11 @@ func BenchmarkPublish(b *testing.B) {
 		{"unwatched", nil},
 		{"no match", func(f *Feed) *Reader {
 			filter, _ := ParseFilter(url.Values{"name": {"*.example.com"}})
-			return f.listen(filter, 16, 0)
+			return f.listen(filter, 16, nil)
 		}},
-		{"over the rate", func(f *Feed) *Reader { return f.listen(&Filter{}, linesRoom, 1) }},
-		{"taken", func(f *Feed) *Reader { return f.listen(&Filter{}, topRoom, 0) }},
-		{"no room", func(f *Feed) *Reader { return f.listen(&Filter{}, 1, 0) }},
+		{"over the rate", func(f *Feed) *Reader { return f.listen(&Filter{}, linesRoom, newLimiter(1, time.Now())) }},
+		{"taken", func(f *Feed) *Reader { return f.listen(&Filter{}, topRoom, nil) }},
+		{"no room", func(f *Feed) *Reader { return f.listen(&Filter{}, 1, nil) }},
 	} {
 		b.Run(tt.name, func(b *testing.B) {
 			var feed Feed

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Feed carries events to all who listen. The zero value is ready, and safe for concurrent use.
@@ -53,13 +52,10 @@ func (r *Reader) publish(e *Event) {
 	}
 }
 
-// listen returns a new reader of the events that match, with room for so many. A rate above 0 bounds how
-// many it gets a second. It is to be closed.
-func (f *Feed) listen(filter *Filter, room, rate int) *Reader {
-	r := &Reader{feed: f, filter: filter, ring: newRing(room)}
-	if rate > 0 {
-		r.limiter = newLimiter(rate, time.Now())
-	}
+// listen returns a new reader of the events that match and that the limiter lets through, which is nil for
+// all of them. The reader has room for so many, and is to be closed.
+func (f *Feed) listen(filter *Filter, room int, limiter *limiter) *Reader {
+	r := &Reader{feed: f, filter: filter, limiter: limiter, ring: newRing(room)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.replace(append(slices.Clone(f.all()), r))

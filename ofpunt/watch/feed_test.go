@@ -15,7 +15,7 @@ func TestRing(t *testing.T) {
 	const writers, events = 4, 20_000
 	for _, room := range []int{1, 3, 64, 1 << 17} {
 		var feed Feed
-		r := feed.listen(&Filter{}, room, 0)
+		r := feed.listen(&Filter{}, room, nil)
 		var done sync.WaitGroup
 		for w := range writers {
 			done.Go(func() {
@@ -82,7 +82,7 @@ func TestFeed(t *testing.T) {
 	if feed.Wanted() {
 		t.Error("nobody listens")
 	}
-	all, red, other := feed.listen(&Filter{}, 8, 0), feed.listen(&Filter{switches: []string{"red"}}, 8, 0), feed.listen(&Filter{switches: []string{"other"}}, 8, 0)
+	all, red, other := feed.listen(&Filter{}, 8, nil), feed.listen(&Filter{switches: []string{"red"}}, 8, nil), feed.listen(&Filter{switches: []string{"other"}}, 8, nil)
 	for _, sw := range []string{"red", "blue", "red"} {
 		feed.Publish(&Event{Switch: sw})
 	}
@@ -121,9 +121,9 @@ func TestPublishAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, publish); n > 0 {
 		t.Errorf("%v allocations while nobody listens", n)
 	}
-	defer feed.listen(&Filter{}, 4, 0).Close()
-	defer feed.listen(&Filter{ports: []string{"b"}}, 4, 0).Close()
-	defer feed.listen(&Filter{}, 4, 1).Close()
+	defer feed.listen(&Filter{}, 4, nil).Close()
+	defer feed.listen(&Filter{ports: []string{"b"}}, 4, nil).Close()
+	defer feed.listen(&Filter{}, 4, newLimiter(1, noon)).Close()
 	if n := testing.AllocsPerRun(100, publish); n > 0 {
 		t.Errorf("%v allocations", n)
 	}

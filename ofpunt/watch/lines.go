@@ -49,7 +49,7 @@ func NewLines(feed *Feed, parameters url.Values, now time.Time) (*Lines, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &Lines{reader: feed.listen(filter, linesRoom, rate), count: uint64(count), toldAt: now}, nil
+	return &Lines{reader: feed.listen(filter, linesRoom, newLimiter(rate, now)), count: uint64(count), toldAt: now}, nil
 }
 
 // parseNumber returns a parameter within bounds, otherwise if it is not given.

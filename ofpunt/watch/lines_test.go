@@ -40,10 +40,10 @@ func TestLine(t *testing.T) {
 	feed.Publish(&Event{Arrived: noon, Bridge: "br-int", Rcode: RcodeDropped, Result: "dropped", Reason: "short"})
 	feed.Publish(&Event{Arrived: noon, Bridge: "br-int", Rcode: RcodeResumed, Result: "resumed", Reason: "chain", Question: question(t, ".", 65280)})
 	lines, done := l.Next(noon)
-	want := `{"event":"query","time":"2026-11-23T12:00:00Z","duration_seconds":0.000042,"bridge":"br-int","port":"red-vm1","switch":"red","network":"01000000-0000-0000-0000-000000000000","labels":{"ofpunt/external-id/project":"p1"},"client":"10.0.1.11:34567","server":"169.254.169.254:53","transport":"udp","server_block":"/etc/puntdns/Corefile:7 - example.org .","name":"Db.Example.org.","type":"A","rcode":"NOERROR","result":"answered","reason":"chain"}
-{"event":"query","time":"2026-11-23T12:00:00Z","duration_seconds":0.000042,"bridge":"br-int","port":"red-vm1","switch":"red","network":"01000000-0000-0000-0000-000000000000","client":"10.0.1.11:34567","server":"169.254.169.254:53","transport":"tcp","server_block":"/etc/puntdns/Corefile:7 - example.org .","name":"a\\027[2J.","type":"HTTPS","class":"CH","rcode":"BADVERS","result":"answered","reason":"chain","upstream":"[2001:db8::1]:53"}
-{"event":"query","time":"2026-11-23T12:00:00Z","bridge":"br-int","transport":"udp","rcode":"DROPPED","result":"dropped","reason":"short"}
-{"event":"query","time":"2026-11-23T12:00:00Z","bridge":"br-int","transport":"udp","name":".","type":"TYPE65280","rcode":"RESUMED","result":"resumed","reason":"chain"}
+	want := `{"event":"query","time":"2024-05-06T12:00:00Z","duration_seconds":0.000042,"bridge":"br-int","port":"red-vm1","switch":"red","network":"01000000-0000-0000-0000-000000000000","labels":{"ofpunt/external-id/project":"p1"},"client":"10.0.1.11:34567","server":"169.254.169.254:53","transport":"udp","server_block":"/etc/puntdns/Corefile:7 - example.org .","name":"Db.Example.org.","type":"A","rcode":"NOERROR","result":"answered","reason":"chain"}
+{"event":"query","time":"2024-05-06T12:00:00Z","duration_seconds":0.000042,"bridge":"br-int","port":"red-vm1","switch":"red","network":"01000000-0000-0000-0000-000000000000","client":"10.0.1.11:34567","server":"169.254.169.254:53","transport":"tcp","server_block":"/etc/puntdns/Corefile:7 - example.org .","name":"a\\027[2J.","type":"HTTPS","class":"CH","rcode":"BADVERS","result":"answered","reason":"chain","upstream":"[2001:db8::1]:53"}
+{"event":"query","time":"2024-05-06T12:00:00Z","bridge":"br-int","transport":"udp","rcode":"DROPPED","result":"dropped","reason":"short"}
+{"event":"query","time":"2024-05-06T12:00:00Z","bridge":"br-int","transport":"udp","name":".","type":"TYPE65280","rcode":"RESUMED","result":"resumed","reason":"chain"}
 `
 	if got := text(t, lines...); got != want || done {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

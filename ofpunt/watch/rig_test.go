@@ -39,7 +39,7 @@ var someBlock = &Block{
 	},
 }
 
-var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+var noon = time.Date(2024, 5, 6, 12, 0, 0, 0, time.UTC)
 
 // someEvent is a query of red-vm1 that was answered.
 func someEvent(t testing.TB) *Event {

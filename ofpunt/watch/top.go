@@ -187,7 +187,7 @@ func NewTop(feed *Feed, parameters url.Values, now time.Time) (*Top, error) {
 		kinds = api.TopKinds
 	}
 	t.tables = newTables(kinds)
-	t.reader = feed.listen(filter, topRoom, 0)
+	t.reader = feed.listen(filter, topRoom, nil)
 	return t, nil
 }
 
