@@ -4,6 +4,7 @@ package ofpunt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -18,8 +19,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// newServer compiles the blocks of one bridge. For blocks that disagree it returns an error that
-// names the lines of both.
+// newServer compiles the blocks of one bridge. Its error has all that is wrong with them. Of blocks
+// that disagree it names the lines of both.
 func newServer(blocks []*block) (*server, error) {
 	options, err := agreedOptions(blocks)
 	if err != nil {
@@ -30,30 +31,16 @@ func newServer(blocks []*block) (*server, error) {
 	if err := s.compile(blocks); err != nil {
 		return nil, err
 	}
-	if err := checkZones(blocks); err != nil {
-		return nil, err
-	}
+	all := []error{checkZones(blocks)}
 	for _, b := range blocks {
-		if err := s.add(b); err != nil {
-			return nil, err
-		}
+		all = append(all, s.add(b))
 	}
 	named, err := s.agreedDatabase(blocks)
-	if err != nil {
-		return nil, err
-	}
 	if s.hasOVNHosts = named != nil; !s.hasOVNHosts {
-		if err := checkLabelsWithoutDatabase(blocks); err != nil {
-			return nil, err
-		}
-		if err := checkLimitsWithoutDatabase(blocks); err != nil {
-			return nil, err
-		}
+		all = append(all, checkLabelsWithoutDatabase(blocks), checkLimitsWithoutDatabase(blocks))
 	}
-	if err := s.checkDatabase(blocks[0], named); err != nil {
-		return nil, err
-	}
-	if err := s.checkAddresses(blocks, named); err != nil {
+	all = append(all, err, s.checkDatabase(blocks[0], named), s.checkAddresses(blocks, named))
+	if err := errors.Join(all...); err != nil {
 		return nil, err
 	}
 	s.punts = punt.NewServer(s.puntConfig())
@@ -62,6 +49,7 @@ func newServer(blocks []*block) (*server, error) {
 
 // agreedOptions returns the properties of the bridge. Blocks that give none agree with any.
 func agreedOptions(blocks []*block) (bridgeOptions, error) {
+	var all []error
 	said := blocks[0]
 	for _, b := range blocks[1:] {
 		switch {
@@ -69,11 +57,11 @@ func agreedOptions(blocks []*block) (bridgeOptions, error) {
 		case !said.directive.HasProperties():
 			said = b
 		case !reflect.DeepEqual(said.options, b.options):
-			return bridgeOptions{}, fmt.Errorf("%s - ofpunt %s: other properties than at %s (%s), expected the same or none",
-				b, b.options.Bridge, said, strings.Join(corefile.Differences(said.directive, b.directive), ", "))
+			all = append(all, fmt.Errorf("%s - ofpunt %s: other properties than at %s (%s), expected the same or none",
+				b, b.options.Bridge, said, strings.Join(corefile.Differences(said.directive, b.directive), ", ")))
 		}
 	}
-	return said.options, nil
+	return said.options, errors.Join(all...)
 }
 
 // compile makes the chains of the blocks.
@@ -139,8 +127,9 @@ func (s *server) add(b *block) error {
 func (b *block) config() *dnsserver.Config { return b.configs[0] }
 
 // agreedDatabase sets which databases have the names and guests of the bridge. It returns the
-// first ovnhosts of the blocks, nil if none has it.
+// first ovnhosts of the blocks, nil if none has it, also beside the errors of those that read others.
 func (s *server) agreedDatabase(blocks []*block) (named nameSource, err error) {
+	var all []error
 	for _, b := range blocks {
 		n, ok := b.config().Handler("ovnhosts").(nameSource)
 		switch {
@@ -148,10 +137,10 @@ func (s *server) agreedDatabase(blocks []*block) (named nameSource, err error) {
 		case named == nil:
 			named, s.database = n, n.Database()
 		case !reflect.DeepEqual(s.database, n.Database()):
-			return nil, fmt.Errorf("%s - ofpunt %s: ovnhosts reads other databases than at %s, expected the same on one bridge", n.At(), s.options.Bridge, named.At())
+			all = append(all, fmt.Errorf("%s - ofpunt %s: ovnhosts reads other databases than at %s, expected the same on one bridge", n.At(), s.options.Bridge, named.At()))
 		}
 	}
-	return named, nil
+	return named, errors.Join(all...)
 }
 
 // checkDatabase returns an error if the databases don't tell the guests that the placement

@@ -5,6 +5,7 @@ package ofpunt
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,12 +80,12 @@ func (in *instance) finishParsing() error {
 		return err
 	}
 	for _, b := range in.blocks {
-		// The zones of a block get the plugins of its first one.
-		c := b.configs[0]
 		o, err := in.cacheOptions(b)
 		if err != nil {
-			return err
+			continue // build tells it, with what else is wrong
 		}
+		// The zones of a block get the plugins of its first one.
+		c := b.configs[0]
 		c.Plugin = insertOwnHandlers(c.Plugin, o)
 	}
 	return nil
@@ -130,17 +131,16 @@ func (in *instance) checkBlocks() error {
 		return err
 	}
 	warnOfSockets(corefile.Path(), blocks)
+	var all []error
 	for _, b := range in.blocks {
 		if b.index >= len(blocks) {
 			continue
 		}
 		b.block = blocks[b.index]
 		b.warnOfTransfers(corefile.Path())
-		if err := b.readLabels(corefile.Path(), blocks[b.index]); err != nil {
-			return err
-		}
+		all = append(all, b.readLabels(corefile.Path(), blocks[b.index]))
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 // warnOfSockets warns of blocks that CoreDNS opens sockets on all addresses for, beside those
@@ -176,26 +176,25 @@ func (in *instance) corefile() caddy.Input {
 }
 
 // build makes the punt servers. It is the first stage of OnStartup, since plugins read the
-// compiled chains in their own stages.
+// compiled chains in their own stages. Its error has all that is wrong with the blocks.
 func (in *instance) build() error {
 	if !in.parsed {
 		b := in.blocks[0]
 		return fmt.Errorf("%s - ofpunt %s: this program would serve nobody: no stage behind that of all plugins has the bridges taken over; expected a program whose main calls puntdns.Run (docs/extending.md of puntdns)", b, b.options.Bridge)
 	}
-	for _, b := range in.blocks {
-		if err := b.checkTLS(); err != nil {
-			return err
-		}
-		if slices.ContainsFunc(in.servers, func(s *server) bool { return s.options.Bridge == b.options.Bridge }) {
+	var all []error
+	for i, b := range in.blocks {
+		all = append(all, b.checkTLS())
+		if slices.ContainsFunc(in.blocks[:i], func(of *block) bool { return of.options.Bridge == b.options.Bridge }) {
 			continue
 		}
 		s, err := newServer(in.blocksOf(b.options.Bridge))
-		if err != nil {
-			return err
+		if err == nil {
+			in.servers = append(in.servers, s)
 		}
-		in.servers = append(in.servers, s)
+		all = append(all, err)
 	}
-	return in.checkControl()
+	return errors.Join(append(all, in.checkControl())...)
 }
 
 // takeOver has this instance's servers answer for the bridges. It is the last stage of

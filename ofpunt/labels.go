@@ -3,6 +3,7 @@
 package ofpunt
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -197,13 +198,12 @@ func labelNames() []string {
 func (b *block) readLabels(file string, block caddyfile.ServerBlock) error {
 	b.file, b.labelUses = file, labelUses(block)
 	b.labels, b.comparedNames = namedLabels(block), comparedNames(block)
+	var all []error
 	for _, u := range b.labelUses {
-		if err := b.refuseLabel(u, wrongLabel(u, block)); err != nil {
-			return err
-		}
+		all = append(all, b.refuseLabel(u, wrongLabel(u, block)))
 	}
 	b.warnOfLiterals(block)
-	return nil
+	return errors.Join(all...)
 }
 
 // refuseLabel returns an error for a view by a label that is wrong, and warns of other plugins
@@ -223,17 +223,16 @@ func (b *block) refuseLabel(u labelUse, wrong string) error {
 // checkLabelsWithoutDatabase does so for labels that only the OVN databases have values for, if
 // the bridge reads none.
 func checkLabelsWithoutDatabase(blocks []*block) error {
+	var all []error
 	for _, b := range blocks {
 		for _, u := range b.labelUses {
 			if u.label != networkLabel && u.label != routerLabel {
 				continue
 			}
-			if err := b.refuseLabel(u, "is empty without an OVN database; expected ovnhosts in a block of this bridge"); err != nil {
-				return err
-			}
+			all = append(all, b.refuseLabel(u, "is empty without an OVN database; expected ovnhosts in a block of this bridge"))
 		}
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 // namedLabels returns the labels that a block names, in whatever directive but ofpunt, whose limits

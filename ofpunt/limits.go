@@ -3,6 +3,7 @@
 package ofpunt
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -169,14 +170,15 @@ func (b *block) checkLimits() error {
 // checkLimitsWithoutDatabase returns an error for a limit by a label that only the OVN databases
 // have values for, if the bridge reads none.
 func checkLimitsWithoutDatabase(blocks []*block) error {
+	var all []error
 	for _, b := range blocks {
 		for i := range b.options.Limits {
 			if l := &b.options.Limits[i]; l.Label == networkLabel || l.Label == routerLabel {
-				return b.limitErrorf(l, "the label is empty without an OVN database; expected ovnhosts in a block of this bridge")
+				all = append(all, b.limitErrorf(l, "the label is empty without an OVN database; expected ovnhosts in a block of this bridge"))
 			}
 		}
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 // limitErrorf returns an error about a limit of the block, with its line.

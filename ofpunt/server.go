@@ -4,6 +4,7 @@ package ofpunt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -150,6 +151,7 @@ func addViews(c *dnsserver.Config) {
 // checkZones refuses two blocks that would take the same queries: CoreDNS does
 // so only for those that have a socket.
 func checkZones(blocks []*block) error {
+	var all []error
 	taken := map[string]*block{}
 	for _, b := range blocks {
 		for _, c := range b.configs {
@@ -157,12 +159,13 @@ func checkZones(blocks []*block) error {
 				continue
 			}
 			if other, ok := taken[c.Zone]; ok {
-				return fmt.Errorf("%s - ofpunt %s: zone %q is served without a view at %s already, expected another zone or a view", b, b.options.Bridge, c.Zone, other)
+				all = append(all, fmt.Errorf("%s - ofpunt %s: zone %q is served without a view at %s already, expected another zone or a view", b, b.options.Bridge, c.Zone, other))
+				continue
 			}
 			taken[c.Zone] = b
 		}
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 // duration returns the histogram of the answers of a view.

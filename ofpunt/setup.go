@@ -3,6 +3,7 @@
 package ofpunt
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/coredns/caddy"
@@ -71,25 +72,21 @@ func TakeOverAfter(directive string) {
 
 // CheckAfter takes the place of TakeOverAfter in a process that only checks a
 // Corefile: after the last of the directives it compiles the servers, and calls end
-// with those that have sockets. Nothing is started where end returns an error.
-func CheckAfter(directive string, end func([]caddy.Server) error) {
+// with those that have sockets, and with all that is wrong so far. Nothing is started where end
+// returns an error.
+func CheckAfter(directive string, end func(servers []caddy.Server, wrong error) error) {
 	caddy.RegisterParsingCallback("dns", directive, func(ctx caddy.Context) error {
 		_, in := lastStage.take(ctx)
+		var all []error
 		if in != nil {
-			if err := in.finishParsing(); err != nil {
-				return err
-			}
+			all = append(all, in.finishParsing())
 		}
 		servers, err := ctx.MakeServers()
-		if err != nil {
-			return err
-		}
+		all = append(all, err)
 		if in != nil {
-			if err := in.build(); err != nil {
-				return err
-			}
+			all = append(all, in.build())
 		}
-		return end(servers)
+		return end(servers, errors.Join(all...))
 	})
 }
 

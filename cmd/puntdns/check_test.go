@@ -96,6 +96,14 @@ func TestCheckGoesOn(t *testing.T) {
 		{"a plugin that warns", ". {\n    ofpunt br-int\n    ovnhosts {\n        fallthrough\n    }\n    hosts /nowhere/hosts {\n        fallthrough\n    }\n    forward . nonsense\n}\n", []string{
 			"File does not exist: /nowhere/hosts", `CONF:9 - plugin/forward: failed to resolve "nonsense"`,
 		}},
+		{"what the blocks mean together", ". {\n    ofpunt br-int {\n        control unix:/nowhere/control.sock\n    }\n    ovnhosts\n    loop\n    health 127.0.0.1:8181 {\n        lameduck 1s\n    }\n    ready\n}\n. {\n    ofpunt br-int\n    ovnhosts {\n        northbound tcp:127.0.0.1:1\n    }\n}\nb.test {\n    ofpunt br2\n}\n", []string{
+			`CONF:13 - ofpunt br-int: zone "." is served without a view at CONF:2 already`, "CONF:2 - ofpunt br-int: loop is in this block",
+			"CONF:14 - ofpunt br-int: ovnhosts reads other databases than at CONF:5", "CONF:19 - ofpunt br2: no block of this bridge has ovnhosts",
+			"CONF:3 - ofpunt br-int: control: /nowhere: ", `CONF:7 - health: "127.0.0.1:8181" is the address of ready at CONF:10 already`,
+		}},
+		{"blocks that disagree, and a view", ". {\n    ofpunt br-int {\n        rate off\n    }\n    ovnhosts\n}\na.test {\n    ofpunt br-int {\n        rate 10\n    }\n    metadata\n    view v {\n        expr metadata('ofpunt/nothing') == 'a' || metadata('ofpunt/wrong') == 'b'\n    }\n}\nb.test {\n    ofpunt br-int {\n        rate 20\n    }\n}\n", []string{
+			"the label ofpunt/nothing", "the label ofpunt/wrong", "CONF:8 - ofpunt br-int: other properties than at CONF:2", "CONF:17 - ofpunt br-int: other properties than at CONF:2",
+		}},
 		{"addresses", ". {\n    ofpunt br-int\n    ovnhosts {\n        tls /no/cert.pem /no/key.pem /no/ca.pem\n        southbound ssl:127.0.0.1:6642\n    }\n    health 127.0.0.1:8181 {\n        lameduck 1s\n    }\n    ready\n}\n", []string{
 			"CONF:4 - ovnhosts: tls: ", `CONF:7 - health: "127.0.0.1:8181" is the address of ready at CONF:10 already`,
 		}},

@@ -8,13 +8,13 @@ package lifecycle
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +41,7 @@ const trialOf = "PUNTDNS_TRIAL_OF"
 const tryApartTimeout = 30 * time.Second
 
 // Check says what a start with the Corefile would refuse or warn of, and returns the status
-// to exit with. A start ends with the first error; Check goes on, and tells those of all plugins.
+// to exit with. A start ends with the first error of a plugin; Check goes on, and tells those of all.
 // It sets up all plugins, and leaves it to the end of the process to clean up behind them. last is
 // the last of the directives.
 func Check(conf *precheck.Source, last string) int {
@@ -59,10 +59,12 @@ func Check(conf *precheck.Source, last string) int {
 	}
 	if err == nil {
 		precheck.Warn(in)
-		if err = precheck.WithPosition(in, tryStart(in, last)); err != nil && !isTrial {
+		var setUp bool
+		if setUp, err = tryStart(in, last); err != nil && !setUp && !isTrial {
 			clog.Discard() // what plugins warn of, the start has logged
-			err = withOthers(err, precheck.SetupErrors(in))
+			err = cmp.Or(errors.Join(precheck.SetupErrors(in)...), err)
 		}
+		err = precheck.WithPosition(in, err)
 	}
 	switch {
 	case err == nil && !isTrial:
@@ -74,39 +76,19 @@ func Check(conf *precheck.Source, last string) int {
 	return 0
 }
 
-// withOthers returns the error of a start with those of plugins that it did not come to. Where one of
-// these is the error of the start, it stands as that, with its place: a start may not know which of
-// several directives has failed.
-func withOthers(first error, all []error) error {
-	isOne := func(err error) bool { return lastPart(err) == lastPart(first) }
-	if !slices.ContainsFunc(all, isOne) {
-		all = append([]error{first}, all...)
-	}
-	return errors.Join(all...)
-}
-
-// lastPart returns what an error says without the place before it.
-func lastPart(err error) string {
-	text := err.Error()
-	if i := strings.Index(text, "plugin/"); i >= 0 {
-		return text[i:]
-	}
-	return text
-}
-
 // errTried ends the reading of a Corefile that is right.
 var errTried = errors.New("tried")
 
 // tryStart does what a start does up to the first stage of OnStartup, and looks
 // whether its addresses can be had. What it has set up can't be taken back: plugins
-// such as *ready* have variables of the process that their setup changes.
-func tryStart(in caddy.Input, last string) error {
-	ofpunt.CheckAfter(last, func(servers []caddy.Server) error {
+// such as *ready* have variables of the process that their setup changes. setUp reports whether all
+// plugins could be set up: then the error has all that is wrong with them together, else it is that of
+// the first one.
+func tryStart(in caddy.Input, last string) (setUp bool, err error) {
+	ofpunt.CheckAfter(last, func(servers []caddy.Server, wrong error) error {
+		setUp = true
 		blocks, err := precheck.ParseBlocks(in)
-		if err != nil {
-			return err
-		}
-		var all []error
+		all := []error{wrong, err}
 		for i := range blocks {
 			all = append(all, checkFiles(in.Path(), &blocks[i]))
 		}
@@ -116,10 +98,10 @@ func tryStart(in caddy.Input, last string) error {
 		}
 		return errTried
 	})
-	if _, err := caddy.Start(in); !errors.Is(err, errTried) {
-		return err
+	if _, err = caddy.Start(in); errors.Is(err, errTried) {
+		err = nil
 	}
-	return nil
+	return setUp, err
 }
 
 // checkFiles does what the first stage of OnStartup does for our plugins in a block that read
