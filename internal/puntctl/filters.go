@@ -3,11 +3,14 @@
 package puntctl
 
 import (
+	"fmt"
 	"net/url"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/shell"
 )
 
 // filters are the options by which watch and top choose queries.
@@ -15,7 +18,8 @@ type filters struct{ words map[string]*[]string }
 
 // filterHelp stands in the help of both.
 const filterHelp = `Each filter may be given several times, or have several words with commas between them: a query has to
-match one word of each that is given. They are applied in the process.`
+match one word of each that is given. They are applied in the process. A port or a switch that no guest has
+at present is said on standard error.`
 
 // add adds the options to a command.
 func (f *filters) add(cmd *cobra.Command, o *options) {
@@ -39,6 +43,27 @@ func (f *filters) add(cmd *cobra.Command, o *options) {
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(option, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
+}
+
+// warn says which ports and switches no guest has at present: that may be a wrong word, or a guest that is
+// still to come, so the stream goes on. It is of use only if the guests are known, so errors say nothing.
+func (f *filters) warn(cmd *cobra.Command, o *options) {
+	ports, switches := *f.words[api.FilterPort], *f.words[api.FilterSwitch]
+	var all api.Guests
+	if len(ports)+len(switches) == 0 || o.client(cmd).get(cmd.Context(), api.PathGuests, nil, &all) != nil || len(all.Errors) > 0 {
+		return
+	}
+	p := newPage(cmd.ErrOrStderr())
+	of := func(option string, words []string, has func(*api.Guest) string) {
+		for _, word := range words {
+			if !slices.ContainsFunc(all.Guests, func(g api.Guest) bool { return has(&g) == word }) {
+				p.line(in(yellow, "warning:"), said(fmt.Sprintf("--%s %s: no guest here has this %s at present; its queries are shown once one has (`puntctl guests` lists all)", option, shell.Word(word), option)))
+			}
+		}
+	}
+	of(api.FilterPort, ports, func(g *api.Guest) string { return g.Port })
+	of(api.FilterSwitch, switches, func(g *api.Guest) string { return g.Switch })
+	_, _ = cmd.ErrOrStderr().Write(p.text.Bytes()) // there is nobody else to tell
 }
 
 // parameters returns the options as those of a stream.

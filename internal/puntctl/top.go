@@ -43,6 +43,7 @@ and Ctrl-C end it. Elsewhere, and with --once, the tables are written one below 
 			if err != nil {
 				return err
 			}
+			f.warn(cmd, o)
 			return t.run(cmd, parameters)
 		},
 	}

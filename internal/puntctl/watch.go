@@ -51,6 +51,7 @@ It ends after --count queries, or by Ctrl-C.`,
 				return unlessInterrupted(cmd, err)
 			}
 			defer s.close()
+			f.warn(cmd, o)
 			w := &watcher{options: o, out: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10), page: newPage(cmd.OutOrStdout())}
 			err = unlessInterrupted(cmd, w.run(s))
 			if o.format == formatTable {

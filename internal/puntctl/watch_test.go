@@ -31,7 +31,12 @@ func init() { time.Local = time.UTC } // so that times are shown the same everyw
 // behind the lines, or waits for the client to go if the last one is nil.
 func streams(t *testing.T, path string, lines ...any) (socket string, asked chan url.Values) {
 	t.Helper()
-	s := control.New()
+	return streamsOf(t, control.New(), path, lines...)
+}
+
+// streamsOf does so on a control socket that has other answers, too.
+func streamsOf(t *testing.T, s *control.Server, path string, lines ...any) (socket string, asked chan url.Values) {
+	t.Helper()
 	asked = make(chan url.Values, 10)
 	s.Stream(path, func(ctx context.Context, parameters url.Values, send func(...any) error) error {
 		asked <- parameters
@@ -181,6 +186,33 @@ func TestStreamParameters(t *testing.T) {
 		var errs bytes.Buffer
 		if status := Run("1.2.3", strings.Fields(args), io.Discard, &errs); status != exitUsage || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: exit status %d, %q, want %q", args, status, errs.String(), want)
+		}
+	}
+}
+
+// A port or a switch that no guest has is said at once, and the stream goes on.
+func TestStreamOfNobody(t *testing.T) {
+	for _, tc := range []struct {
+		args, path string
+		lines      []any
+		want       string // on stderr, what watch says at its end left out
+	}{
+		{"watch", api.PathWatch, someQueries(), ""},
+		{"watch --port blue-vm1 --switch red", api.PathWatch, someQueries(), ""},
+		{"watch --port blue-vm1,vm\x1b9 --switch blu", api.PathWatch, someQueries(),
+			"warning: --port 'vm?9': no guest here has this port at present; its queries are shown once one has (`puntctl guests` lists all)\n" +
+				"warning: --switch blu: no guest here has this switch at present; its queries are shown once one has (`puntctl guests` lists all)\n"},
+		{"watch -o json --switch blu", api.PathWatch, someQueries(), "warning: --switch blu: no guest"},
+		{"top --once --port red", api.PathTop, []any{someTop()}, "warning: --port red: no guest"},
+	} {
+		s := control.New()
+		s.Answer(api.PathGuests, func(context.Context, url.Values) (any, error) { return someGuests(), nil })
+		socket, _ := streamsOf(t, s, tc.path, tc.lines...)
+		var out, errs bytes.Buffer
+		status := Run("1.2.3", append(strings.Fields(tc.args), "--socket", socket), &out, &errs)
+		said, _, _ := strings.Cut(errs.String(), "5 queries shown")
+		if status != exitWell || out.Len() == 0 || !strings.HasPrefix(said, tc.want) || tc.want == "" && said != "" {
+			t.Errorf("%s: exit status %d, %q, want %q", tc.args, status, errs.String(), tc.want)
 		}
 	}
 }
