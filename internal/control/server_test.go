@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,30 @@ func TestAnswers(t *testing.T) {
 	var s api.Status
 	if _, body := r.get(api.PathStatus); json.Unmarshal([]byte(body), &s) != nil || s.Well || len(s.Problems) != 1 || s.Process.PID != os.Getpid() {
 		t.Errorf("%+v", s)
+	}
+}
+
+// What a problem may come of stands before it, in whatever order the owners tell theirs.
+func TestOrderOfProblems(t *testing.T) {
+	r := newRig(t)
+	for _, codes := range [][]string{{api.CodeNotServed, api.CodeUnserved}, {api.CodeDatabase}, {api.CodeSwitch, api.CodeBinding}} {
+		r.AddStatus(func(_ context.Context, to *api.Status) {
+			for _, code := range codes {
+				to.Problems = append(to.Problems, api.Problem{Code: code})
+			}
+		})
+	}
+	r.open()
+	var s api.Status
+	if _, body := r.get(api.PathStatus); json.Unmarshal([]byte(body), &s) != nil {
+		t.Fatalf("%q", body)
+	}
+	var got []string
+	for _, p := range s.Problems {
+		got = append(got, p.Code)
+	}
+	if want := []string{api.CodeSwitch, api.CodeDatabase, api.CodeNotServed, api.CodeUnserved, api.CodeBinding}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
