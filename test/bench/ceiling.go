@@ -3,15 +3,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"net/netip"
-	"os"
-	"os/signal"
 	"slices"
 	"strconv"
-	"syscall"
 
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -36,16 +30,7 @@ func ceiling(args []string) error {
 			return err
 		}
 	}
-	nc, err := net.Dial("unix", args[0])
-	if err != nil {
-		return err
-	}
-	const id = 0x7e57
-	conn, err := openflow.NewConn(context.Background(), nc, openflow.Options{ControllerID: id})
-	if err != nil {
-		return err
-	}
-	actions, err := openflow.AppendActions(nil, conn.Version(), openflow.Output{Port: openflow.PortInPort})
+	conn, err := connectCeiling(args[0], 0x7e57)
 	if err != nil {
 		return err
 	}
@@ -83,32 +68,13 @@ func ceiling(args []string) error {
 		if reply, err = udp.AppendDatagram(reply[:0], udp.Payload, false); err != nil {
 			return
 		}
-		if message, err = openflow.AppendPacketOut(message[:0], conn.Version(), conn.NextXID(), p.InPort, actions, reply); err == nil {
+		if message, err = openflow.AppendPacketOut(message[:0], conn.Version(), conn.NextXID(), p.InPort, conn.back, reply); err == nil {
 			_ = conn.Write(message) // a full queue is a lost answer, as for puntdns
 		}
 	}
 	served := make(chan error, 1)
 	go func() { served <- conn.Serve(openflow.Handler{PacketIn: turn}) }()
 
-	service := placement.Service{
-		Addresses: []netip.AddrPort{netip.MustParseAddrPort(resolver + ":53")}, ControllerID: id, UserData: []byte("ceiling"), Cookie: id,
-	}
-	plan := placement.PlanOVN(&service, uint8(n[0]), slices.Values([]placement.Guest{{Datapath: uint32(n[1]), Port: uint32(n[2])}}))
-	if err := conn.Apply(context.Background(), slices.Concat(plan.Private, []openflow.FlowMod{plan.Punt}, plan.Entry)); err != nil {
-		return err
-	}
-	fmt.Println("flows are in place")
-	end := make(chan os.Signal, 1)
-	signal.Notify(end, syscall.SIGTERM)
-	select {
-	case err := <-served:
-		return err
-	case <-end:
-	}
-	var gone []openflow.FlowMod
-	for _, f := range slices.Concat(plan.Entry, plan.Private, []openflow.FlowMod{plan.Punt}) {
-		f.Command, f.CookieMask, f.Actions = openflow.DeleteStrict, ^uint64(0), nil
-		gone = append(gone, f)
-	}
-	return conn.Apply(context.Background(), gone)
+	plan := placement.PlanOVN(&conn.service, uint8(n[0]), slices.Values([]placement.Guest{{Datapath: uint32(n[1]), Port: uint32(n[2])}}))
+	return conn.hold(&plan, served)
 }

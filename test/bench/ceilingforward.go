@@ -3,17 +3,12 @@
 package main
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"net"
-	"net/netip"
-	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
 
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -36,52 +31,23 @@ func forwardingCeiling(args []string) error {
 	if err != nil {
 		return err
 	}
-	nc, err := net.Dial("unix", args[0])
+	conn, err := connectCeiling(args[0], 0x7e58)
 	if err != nil {
 		return err
 	}
-	const id = 0x7e58
-	conn, err := openflow.NewConn(context.Background(), nc, openflow.Options{ControllerID: id})
-	if err != nil {
-		return err
-	}
-	actions, err := openflow.AppendActions(nil, conn.Version(), openflow.Output{Port: openflow.PortInPort})
-	if err != nil {
-		return err
-	}
-	f := &passedOn{conn: conn, upstream: upstream, actions: actions}
+	f := &passedOn{conn: conn, upstream: upstream}
 	served := make(chan error, 2)
 	go func() { served <- conn.Serve(openflow.Handler{PacketIn: f.query}) }()
 	go func() { served <- f.answers() }()
 
-	service := placement.Service{
-		Addresses: []netip.AddrPort{netip.MustParseAddrPort(resolver + ":53")}, ControllerID: id, UserData: []byte("ceiling"), Cookie: id,
-	}
-	plan := placement.PlanLocal(&service, 0, 102, slices.Values([]placement.LocalGuest{{InPort: uint32(port)}}))
-	flows := slices.Concat(plan.Private, []openflow.FlowMod{plan.Punt}, plan.Entry)
-	if err := conn.Apply(context.Background(), flows); err != nil {
-		return err
-	}
-	fmt.Println("flows are in place")
-	end := make(chan os.Signal, 1)
-	signal.Notify(end, syscall.SIGTERM)
-	select {
-	case err := <-served:
-		return err
-	case <-end:
-	}
-	slices.Reverse(flows)
-	for i := range flows {
-		flows[i].Command, flows[i].CookieMask, flows[i].Actions = openflow.DeleteStrict, ^uint64(0), nil
-	}
-	return conn.Apply(context.Background(), flows)
+	plan := placement.PlanLocal(&conn.service, 0, 102, slices.Values([]placement.LocalGuest{{InPort: uint32(port)}}))
+	return conn.hold(&plan, served)
 }
 
 // passedOn has the queries that the upstream was asked.
 type passedOn struct {
-	conn     *openflow.Conn
+	conn     *ceilingConn
 	upstream net.Conn
-	actions  []byte
 
 	mu    sync.Mutex
 	asked [1 << 16]askedUpstream // by the id that the upstream has; guarded by mu
@@ -127,7 +93,7 @@ func (f *passedOn) answers() error {
 		if reply, err = q.ends.AppendDatagram(reply[:0], answer[:n], true); err != nil {
 			continue
 		}
-		if message, err = openflow.AppendPacketOut(message[:0], f.conn.Version(), f.conn.NextXID(), q.inPort, f.actions, reply); err == nil {
+		if message, err = openflow.AppendPacketOut(message[:0], f.conn.Version(), f.conn.NextXID(), q.inPort, f.conn.back, reply); err == nil {
 			_ = f.conn.WriteNow(message)
 		}
 	}
