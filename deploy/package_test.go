@@ -275,6 +275,44 @@ func TestPackageAgain(t *testing.T) {
 	}
 }
 
+// TestPurge runs what dpkg runs at a purge, on a root of its own: the files of saved snapshots go, and what
+// the operator has put beside them stays.
+func TestPurge(t *testing.T) {
+	need(t, "find")
+	root := t.TempDir()
+	const saved = "/var/lib/puntdns/ovn-0123456789abcdef"
+	own := []string{"/etc/puntdns/Corefile", "/var/log/puntdns/audit.json", saved, saved + ".new12", "/var/lib/puntdns/.probe7"}
+	zones := []string{"/var/lib/puntdns/feed.rpz", "/var/lib/puntdns/ovn-example.rpz", "/var/lib/puntdns/zones/" + filepath.Base(saved)}
+	text, err := os.ReadFile("package/deb/postrm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	purge := strings.NewReplacer(" /etc/", " "+root+"/etc/", " /var/", " "+root+"/var/", " /run/", " "+root+"/run/").Replace(string(text))
+	for _, left := range [][]string{zones, nil} {
+		for _, path := range append(slices.Clone(own), left...) {
+			path = filepath.Join(root, path)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		command(t, "sh", "-c", purge, "postrm", "purge")
+		got := strings.ReplaceAll(command(t, "find", root, "-path", "*puntdns*", "-type", "f"), root, "")
+		if got := slices.Sorted(strings.FieldsSeq(got)); !slices.Equal(got, left) {
+			t.Errorf("files after the purge: %q, want %q", got, left)
+		}
+		_, err := os.Stat(filepath.Join(root, "/var/lib/puntdns"))
+		if there := err == nil; there != (left != nil) {
+			t.Errorf("the folder is there: %t, with %q in it", there, left)
+		}
+		if err := os.RemoveAll(filepath.Join(root, "/var/lib/puntdns")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestPackageScripts has shellcheck(1) read what is run as root on the chassis, and what makes it.
 func TestPackageScripts(t *testing.T) {
 	shellcheck := need(t, "shellcheck")
