@@ -22,9 +22,11 @@ build:
 plugins:
 	$(GO) generate ./plugins
 
-# The manual pages of puntctl and the completions of shells, which puntctl describes itself by.
+# All manual pages, for man -M bin/share/man, and the completions of shells, as packages have them.
+MAN = GO='$(GO)' MD2MAN='$(GO) run $(MD2MAN)' ./deploy/package/man.sh '$(VERSION)'
 man:
-	$(GO) run ./internal/puntctl/man '$(VERSION)' bin/man
+	rm -rf bin/share
+	$(MAN) bin/share
 
 lab-deps:
 	./test/deps.sh lab
@@ -96,7 +98,7 @@ RELEASE ?= bin/release
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 release-files:
 	rm -rf $(RELEASE)/share $(ARCHES:%=$(RELEASE)/%) $(ARCHES:%=$(RELEASE)/licences/%)
-	GO='$(GO)' MD2MAN='$(GO) run $(MD2MAN)' ./deploy/package/man.sh '$(VERSION)' $(RELEASE)/share
+	$(MAN) $(RELEASE)/share
 	for arch in $(ARCHES); do \
 		GOARCH=$$arch $(BUILD) -o $(RELEASE)/$$arch/puntdns ./cmd/puntdns || exit 1; \
 		$(GO) run ./deploy/licences -out $(RELEASE)/licences/$$arch $(RELEASE)/$$arch/puntdns || exit 1; \
