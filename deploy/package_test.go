@@ -6,11 +6,15 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/puntdns/puntdns/test/pages"
 )
 
 // goProgram is the command of a program in Go, of the version in the Makefile's variable.
@@ -65,7 +69,7 @@ func command(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// everywhere are the files of both packages, but for those of docs/ and the manual pages.
+// everywhere are the files of both packages, but for the pages of the documentation and the manual pages.
 var everywhere = []string{
 	"-rw-r--r-- /usr/lib/systemd/system/puntdns.service",
 	"-rw-r--r-- /usr/lib/sysusers.d/puntdns.conf",
@@ -83,7 +87,6 @@ var everywhere = []string{
 	"drwxr-xr-x /etc/puntdns",
 	"drwxr-xr-x /usr/libexec/puntdns",
 	"drwxr-xr-x /usr/share/doc/puntdns",
-	"drwxr-xr-x /usr/share/doc/puntdns/docs",
 	"drwxr-xr-x /usr/share/doc/puntdns/grafana",
 	"drwxr-xr-x /usr/share/doc/puntdns/prometheus",
 }
@@ -96,7 +99,8 @@ func checkFiles(t *testing.T, got []string, more ...string) {
 		want = append(want, "-rw-r--r-- /usr/share/man/"+page+".gz")
 	}
 	slices.Sort(want)
-	got = slices.DeleteFunc(got, func(line string) bool { return strings.Contains(line, "/docs/") && strings.HasSuffix(line, ".md") })
+	page := regexp.MustCompile(`^(drwxr-xr-x|-rw-r--r--) /usr/share/doc/puntdns/(docs(/[a-z0-9.-]+\.svg)?|docs/[A-Za-z0-9.-]+\.md|plugin|(ofpunt|plugin/[a-z]+)(/README\.md)?)$`)
+	got = slices.DeleteFunc(got, page.MatchString)
 	slices.Sort(got)
 	for _, line := range got {
 		if !slices.Contains(want, line) {
@@ -106,6 +110,52 @@ func checkFiles(t *testing.T, got []string, more ...string) {
 	for _, line := range want {
 		if !slices.Contains(got, line) {
 			t.Errorf("it lacks %s", line)
+		}
+	}
+}
+
+// checkLinks wants each page of the repository that operators read below a folder, and each link of these
+// to lead to a file and a heading there, or out of it.
+func checkLinks(t *testing.T, folder string) {
+	t.Helper()
+	all, err := pages.Read(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchors := map[string]map[string]bool{}
+	for _, p := range all {
+		anchors[p.Path] = p.Anchors
+	}
+	for _, pattern := range []string{"README.md", "docs/*.md", "ofpunt/README.md", "plugin/*/README.md"} {
+		want, err := filepath.Glob(filepath.Join("..", pattern))
+		if err != nil || len(want) == 0 {
+			t.Fatalf("%s: no pages: %v", pattern, err)
+		}
+		for _, page := range want {
+			if anchors[strings.TrimPrefix(page, "../")] == nil {
+				t.Errorf("it lacks %s", page)
+			}
+		}
+	}
+	for _, p := range all {
+		for _, l := range p.Links {
+			file, anchor, _ := strings.Cut(l.To, "#")
+			if ours, ok := strings.CutPrefix(file, "https://github.com/puntdns/puntdns/blob/main/"); ok {
+				if _, err := os.Stat(filepath.Join("..", ours)); err != nil {
+					t.Errorf("%s:%d: the repository has no file for the link %s", p.Path, l.Line, l.To)
+				}
+				continue
+			}
+			if strings.Contains(file, ":") || file == "" {
+				continue
+			}
+			file = path.Join(path.Dir(p.Path), file)
+			switch _, err := os.Stat(filepath.Join(folder, file)); {
+			case err != nil:
+				t.Errorf("%s:%d: the package has no file for the link %s", p.Path, l.Line, l.To)
+			case anchor != "" && !anchors[file][anchor]:
+				t.Errorf("%s:%d: %s has no heading for the link %s", p.Path, l.Line, file, l.To)
+			}
 		}
 	}
 }
@@ -171,6 +221,7 @@ func TestPackageDeb(t *testing.T) {
 			t.Errorf("%s: %q, want %q", field, got, want)
 		}
 	}
+	checkLinks(t, filepath.Join(root, "usr/share/doc/puntdns"))
 	copyright, err := os.ReadFile(filepath.Join(root, "usr/share/doc/puntdns/copyright"))
 	if err != nil {
 		t.Fatal(err)

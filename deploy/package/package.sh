@@ -53,9 +53,16 @@ install -d -m 755 "$root/etc/puntdns"
 
 doc=/usr/share/doc/puntdns
 put 644 "$top/Corefile.example" $doc/Corefile.example
-put 644 "$top/README.md" $doc/README.md
-for page in "$top"/docs/*.md; do
-	put 644 "$page" "$doc/docs/${page##*/}"
+pages=$(cd "$top" && echo README.md ofpunt/README.md plugin/*/README.md docs/*.md)
+pictures=$(cd "$top" && echo docs/*.svg)
+for page in $pages; do
+	awk -v page="$page" -v shipped=" $pages $pictures Corefile.example " -v repository=https://github.com/puntdns/puntdns/blob/main/ \
+		-f "$here/links.awk" "$top/$page" >"$root/page"
+	put 644 "$root/page" "$doc/$page"
+done
+rm "$root/page"
+for picture in $pictures; do
+	put 644 "$top/$picture" "$doc/$picture"
 done
 put 644 "$top/deploy/prometheus/puntdns.rules.yaml" $doc/prometheus/puntdns.rules.yaml
 for board in "$top"/deploy/grafana/*.json; do
