@@ -305,8 +305,8 @@ func TestAddresslessLevels(t *testing.T) {
 	s.bridge.current.Store(after)
 	s.bridge.served.set(after, 0)
 	s.desired.withoutAddress = map[string]addressless{"a": {guests: 3}, "b": {guests: 2}}
-	s.reportUnserved(after)
-	s.reportUnserved(after)
+	s.reportNobodyServed(after)
+	s.reportNobodyServed(after)
 	const want = "the Corefile that was reloaded serves no guest here, before: 5; dhcp of address gives none of 5 a resolver address; expected one that the databases have, or an IP beside it\n"
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("the log has\n%s\nwant %s", out.String(), want)

@@ -91,8 +91,9 @@ var errOptions = errors.New("the connection's options have changed")
 func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 	defer s.flows.Stop()
 	every := leaseBeat(options.Lease)
-	beat := time.NewTicker(every)
+	beat, look := time.NewTicker(every), time.NewTicker(min(every, lookInterval))
 	defer beat.Stop()
+	defer look.Stop()
 	for {
 		srv := s.bridge.current.Load()
 		if !srv.options.sameConnection(options) {
@@ -101,6 +102,7 @@ func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 		if now := leaseBeat(srv.options.Lease); now != every {
 			every = now
 			beat.Reset(every)
+			look.Reset(min(every, lookInterval))
 		}
 		var changed <-chan struct{}
 		if srv.source != nil {
@@ -130,8 +132,10 @@ func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 		case <-s.flows.Wake():
 		case <-changed:
 		case <-changedIDs:
-		case <-beat.C:
+		case <-look.C:
 			s.reportUnserved(s.bridge.current.Load()) // srv may have been closed meanwhile
+		case <-beat.C:
+			s.reportNobodyServed(s.bridge.current.Load())
 			if err := s.flows.Handle(ctx, flows.Beat{}); err != nil {
 				return err
 			}

@@ -5,12 +5,17 @@ package ofpunt
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
+
+// lookInterval is the time between two looks for interfaces that are not served, unless beats are more
+// frequent. The second look that finds one has Southbound asked for its port; the next has the answer.
+const lookInterval = 2 * time.Second
 
 // unservedPorts are the logical ports that have an interface on the bridge and are not served.
 // The goroutine of the session has them.
@@ -131,8 +136,8 @@ func (s *server) lookForUnbound(view *ports.View) {
 	}
 }
 
-// reportUnserved logs and counts the interfaces that are not served.
-func (s *session) reportUnserved(srv *server) {
+// reportNobodyServed logs, at a beat, that the bridge has no guests though it should have some.
+func (s *session) reportNobodyServed(srv *server) {
 	view := s.bridge.ports.View()
 	if view == nil || view.Absent() || s.flows.Yielding() {
 		return
@@ -143,6 +148,14 @@ func (s *session) reportUnserved(srv *server) {
 	}
 	if before := s.bridge.served.beat(); before > 0 {
 		log.Warningf("Bridge %s: the Corefile that was reloaded serves no guest here, before: %d; %s", s.bridge.name, before, whyNone(&srv.options, s.desired.withoutAddress))
+	}
+}
+
+// reportUnserved logs and counts the interfaces that are not served.
+func (s *session) reportUnserved(srv *server) {
+	view := s.bridge.ports.View()
+	if view == nil || view.Absent() || s.flows.Yielding() || !srv.settled() {
+		return
 	}
 	u, gauge := &s.bridge.unserved, metric.Unserved.WithLabelValues(s.bridge.name)
 	if srv.source == nil {

@@ -209,3 +209,30 @@ func TestServedGuests(t *testing.T) {
 		}
 	}
 }
+
+// However long the lease is, a session looks soon for interfaces that are not served.
+func TestLookWithoutBeat(t *testing.T) {
+	s, _ := pairSession(t, func() {})
+	options := &s.bridge.current.Load().options
+	options.Lease = time.Hour
+	s.bridge.ports.Set(ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{Name: "tap-a", OFPort: 1, IfaceID: "a"}}}, nil))
+	s.bridge.unserved = unservedPorts{logged: map[string]string{"a": "unknown"}} // which a look of a server without databases forgets
+	gauge := metric.Unserved.WithLabelValues(s.bridge.name)
+	gauge.Set(1)
+	s.flows = flows.NewReconciler(&reloadingSwitch{reload: func() {}}, &s.bridge.flows, s.reporter.report)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ended := make(chan error)
+	go func() { ended <- s.run(ctx, options) }()
+	var m dto.Metric
+	for gauge.Write(&m) == nil && m.Gauge.GetValue() != 0 && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond) // a gauge tells nobody
+	}
+	if ctx.Err() != nil {
+		t.Error("it has not looked")
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
