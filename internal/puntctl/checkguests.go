@@ -53,7 +53,6 @@ func (d *diagnosis) dhcp(g *api.Guest) {
 	}
 	told := addressesIn(g.DHCP.DNSServer)
 	asked := slices.DeleteFunc(slices.Clone(told), func(a netip.Addr) bool { return !slices.Contains(resolvers, a) })
-	set := "ovn-nbctl set DHCP_Options " + shell.Word(g.DHCP.Row) + " "
 	if len(asked) == 0 {
 		text := "DHCP tells it no dns_server"
 		if len(told) > 0 {
@@ -62,7 +61,7 @@ func (d *diagnosis) dhcp(g *api.Guest) {
 		d.add(finding{
 			Level: levelProblem, About: "port " + g.Port, Text: text + "; its resolver addresses are " + strings.Join(g.Resolvers, " "),
 			Remedy:   "announce a resolver address, or have puntdns answer at what DHCP announces (`address dhcp` in ofpunt)",
-			Commands: []string{set + `options:dns_server='"{` + resolvers[0].String() + `}"'`},
+			Commands: []string{setOptions(g.DHCP) + `options:dns_server='"{` + resolvers[0].String() + `}"'`},
 		})
 		asked = resolvers[:1]
 	}
@@ -70,11 +69,15 @@ func (d *diagnosis) dhcp(g *api.Guest) {
 		if reason := noRoute(g.DHCP, a); reason != "" {
 			d.add(finding{
 				Level: levelProblem, About: "port " + g.Port, Text: fmt.Sprintf("it has no route to %s: %s", a, reason),
-				Remedy:   "give it one; a client that is told classless_static_route takes no router besides (RFC 3442), so its default route has to be there too",
-				Commands: setRoute(set, g.DHCP, a),
+				Remedy: routeRemedy, Commands: setRoute(g.DHCP, a),
 			})
 		}
 	}
+}
+
+// setOptions is the begin of the line that sets DHCP options.
+func setOptions(dhcp *api.DHCP) string {
+	return "ovn-nbctl set DHCP_Options " + shell.Word(dhcp.Row) + " "
 }
 
 // resolversOf returns the IPv4 resolver addresses of a guest at port 53.
@@ -124,10 +127,13 @@ func noRoute(dhcp *api.DHCP, a netip.Addr) string {
 	return "its DHCP options have neither router nor classless_static_route"
 }
 
+// routeRemedy is what to do about a guest without a route.
+const routeRemedy = "give it one; a client that is told classless_static_route takes no router besides (RFC 3442), so its default route has to be there too"
+
 // setRoute returns the line that gives a route to an address: on-link, which puntdns answers ARP for,
 // or by the router where there is one. There is none if a route that is there can't be read: a
 // tenant may have written it.
-func setRoute(set string, dhcp *api.DHCP, a netip.Addr) []string {
+func setRoute(dhcp *api.DHCP, a netip.Addr) []string {
 	routes := words(dhcp.Routes)
 	hop := "0.0.0.0"
 	if router := addressesIn(dhcp.Router); len(router) > 0 {
@@ -144,7 +150,7 @@ func setRoute(set string, dhcp *api.DHCP, a netip.Addr) []string {
 		}
 		pairs = append(pairs, routes[i]+","+routes[i+1])
 	}
-	return []string{set + `options:classless_static_route='"{` + strings.Join(pairs, ", ") + `}"'`}
+	return []string{setOptions(dhcp) + `options:classless_static_route='"{` + strings.Join(pairs, ", ") + `}"'`}
 }
 
 // isDestination reports whether a word is an IP address or a prefix.

@@ -55,6 +55,7 @@ Exit status:
 				return err
 			}
 			traceExplained(cmd.Context(), &e, ovsAppctl(vswitchd))
+			routeExplained(&e)
 			show := func(p *page) { p.explanation(&e, drawing(cmd.OutOrStdout())) }
 			if summary {
 				show = func(p *page) { p.explainSummary(&e) }
@@ -98,6 +99,27 @@ func traceExplained(ctx context.Context, e *api.Explanation, trace tracer) {
 	}
 	e.Well = false
 	e.Findings = append([]api.Problem{notPunted(e, &q, &w)}, e.Findings...)
+}
+
+// routeExplained finds that DHCP gives the guest no route to the server that it asks. In hijack mode that
+// is any server.
+func routeExplained(e *api.Explanation) {
+	g := &e.Guest
+	server, err := netip.ParseAddrPort(e.Question.Server)
+	if err != nil || !server.Addr().Is4() || e.Unasked != "" || g.DHCP == nil || len(resolversOf(g)) == 0 {
+		return
+	}
+	reason := noRoute(g.DHCP, server.Addr())
+	if reason == "" {
+		return
+	}
+	e.Well = false
+	e.Findings = append([]api.Problem{{
+		Code: api.CodeNoRoute, About: g.Port,
+		Text:     fmt.Sprintf("DHCP gives the guest no route to %s: %s; unless it was given one by hand, its query never leaves it", server.Addr(), reason),
+		Remedy:   routeRemedy,
+		Commands: setRoute(g.DHCP, server.Addr()),
+	}}, e.Findings...)
 }
 
 // explainedQuery returns the query to trace, and reports whether enough is known of it.

@@ -445,7 +445,7 @@ func TestRoutes(t *testing.T) {
 			continue
 		}
 		after := tc.dhcp
-		lines := setRoute("", &tc.dhcp, a)
+		lines := setRoute(&tc.dhcp, a)
 		if len(lines) != 1 {
 			t.Errorf("%+v: the remedy is %q", tc.dhcp, lines)
 			continue

@@ -26,6 +26,8 @@ const (
 	CodeOtherNetwork = "other-network"
 	// CodeNotAnnounced: DHCP tells the guest to ask other servers.
 	CodeNotAnnounced = "not-announced"
+	// CodeNoRoute: DHCP gives the guest no route to the server that it asks. Puntctl finds it.
+	CodeNoRoute = "no-route"
 	// CodeUpstream: an upstream does not answer, or answers with an error.
 	CodeUpstream = "upstream"
 	// CodeLoop: a server that is asked asks the same question here.
