@@ -339,19 +339,7 @@ func bytesOf(ctx context.Context, g *lab.Guest, m *dns.Msg, resolver string) ([]
 	if err != nil {
 		return nil, err
 	}
-	conn, err := g.Dial(ctx, "udp", net.JoinHostPort(resolver, "53"))
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	if _, err := conn.Write(query); err != nil {
-		return nil, err
-	}
-	b := make([]byte, 1<<16)
-	n, err := conn.Read(b)
-	return b[:n], err
+	return exchangeBytes(ctx, g, query, net.JoinHostPort(resolver, "53"))
 }
 
 // testFrames looks at the answers as they reach the guest's interface.

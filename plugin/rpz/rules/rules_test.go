@@ -4,6 +4,7 @@ package rules_test
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -21,6 +22,32 @@ const head = "$TTL 60\n@ SOA ns.rpz. hostmaster.rpz. 7 3600 600 86400 60\n@ NS n
 func read(t testing.TB, text string) *rules.Rules {
 	t.Helper()
 	r, err := rules.Read(strings.NewReader(head+text), "rpz.", "rpz.zone")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// rulesOf returns the rules of a zone with these records behind its SOA record.
+func rulesOf(t testing.TB, records iter.Seq[dns.RR]) *rules.Rules {
+	t.Helper()
+	b, err := rules.NewBuilder("rpz.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	soa, err := dns.NewRR("rpz. 60 SOA ns.rpz. hostmaster.rpz. 7 3600 600 86400 60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Add(soa); err != nil {
+		t.Fatal(err)
+	}
+	for rr := range records {
+		if err := b.Add(rr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := b.Rules()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,21 +305,7 @@ func TestRecordsWithoutData(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := rules.NewBuilder("rpz.")
-			if err != nil {
-				t.Fatal(err)
-			}
-			soa, _ := dns.NewRR("rpz. 60 SOA ns.rpz. hostmaster.rpz. 7 3600 600 86400 60")
-			for _, rr := range []dns.RR{soa, rr} {
-				if err := b.Add(rr); err != nil {
-					t.Fatal(err)
-				}
-			}
-			r, err := b.Rules()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s := r.Stats; s.Names != tt.rules || s.Bad != 1-tt.rules {
+			if s := rulesOf(t, slices.Values([]dns.RR{rr})).Stats; s.Names != tt.rules || s.Bad != 1-tt.rules {
 				t.Errorf("%+v, want %d rules", s, tt.rules)
 			}
 		})
@@ -342,28 +355,13 @@ func TestTarget(t *testing.T) {
 // as many domains, which takes twice the places.
 func million(t testing.TB, owner string) *rules.Rules {
 	t.Helper()
-	b, err := rules.NewBuilder("rpz.")
-	if err != nil {
-		t.Fatal(err)
-	}
-	soa, err := dns.NewRR("rpz. 60 SOA ns.rpz. hostmaster.rpz. 7 3600 600 86400 60")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Add(soa); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 1_000_000 {
-		rr := &dns.CNAME{Hdr: dns.RR_Header{Name: fmt.Sprintf(owner, i), Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: 60}, Target: "."}
-		if err := b.Add(rr); err != nil {
-			t.Fatal(err)
+	return rulesOf(t, func(yield func(dns.RR) bool) {
+		for i := range 1_000_000 {
+			if !yield(&dns.CNAME{Hdr: dns.RR_Header{Name: fmt.Sprintf(owner, i), Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: 60}, Target: "."}) {
+				return
+			}
 		}
-	}
-	r, err := b.Rules()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	})
 }
 
 func heap() uint64 {
@@ -523,21 +521,8 @@ func FuzzTrigger(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, owner string) {
-		b, err := rules.NewBuilder("rpz.")
-		if err != nil {
-			t.Fatal(err)
-		}
-		soa, _ := dns.NewRR("rpz. 60 SOA ns.rpz. hostmaster.rpz. 7 3600 600 86400 60")
 		rr := &dns.CNAME{Hdr: dns.RR_Header{Name: owner + "rpz.", Rrtype: dns.TypeCNAME, Class: dns.ClassINET}, Target: "."}
-		for _, rr := range []dns.RR{soa, rr} {
-			if err := b.Add(rr); err != nil {
-				t.Fatal(err)
-			}
-		}
-		r, err := b.Rules()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := rulesOf(t, slices.Values([]dns.RR{rr}))
 		s := r.Stats
 		if got := s.Names + s.Addresses + s.Bad + s.Skipped[rules.ClientIP] + s.Skipped[rules.NSIP] + s.Skipped[rules.NSDName]; got > 1 {
 			t.Errorf("%+v", s)
