@@ -179,13 +179,15 @@ func externalSnapshot(t *testing.T, macs ...string) *ovn.Snapshot {
 	}
 	t.Cleanup(source.Release)
 	source.SetChassis("hv1")
-	for deadline := time.After(20 * time.Second); !source.Snapshot().Settled; {
-		changed := source.Changed()
+	for deadline := time.After(20 * time.Second); ; {
+		changed := source.Changed() // before the look, or a change between the two is missed
+		if s := source.Snapshot(); s.Settled {
+			return s
+		}
 		select {
 		case <-changed:
 		case <-deadline:
 			t.Fatalf("not settled: %+v", source.Status())
 		}
 	}
-	return source.Snapshot()
 }
