@@ -14,7 +14,8 @@ from os_ken.lib import hub
 from os_ken.lib.packet import ethernet, ipv4, packet, udp
 from os_ken.ofproto import ofproto_v1_3
 
-RESOLVER = "169.254.169.254"
+import puntflow
+
 UPSTREAM = (os.environ["UPSTREAM_HOST"], int(os.environ["UPSTREAM_PORT"]))
 
 
@@ -23,20 +24,7 @@ class Forwarder(app_manager.OSKenApp):
 
     @set_ev_cls(ofp_event.EventOFPSwitchFeatures, CONFIG_DISPATCHER)
     def connected(self, event):
-        datapath = event.msg.datapath
-        proto, parser = datapath.ofproto, datapath.ofproto_parser
-
-        def add(priority, match, actions):
-            apply = parser.OFPInstructionActions(proto.OFPIT_APPLY_ACTIONS, actions)
-            datapath.send_msg(parser.OFPFlowMod(datapath=datapath, priority=priority, match=match, instructions=[apply]))
-
-        add(0, parser.OFPMatch(), [parser.OFPActionOutput(proto.OFPP_NORMAL)])
-        add(
-            102,
-            parser.OFPMatch(eth_type=0x0800, ip_proto=17, ipv4_dst=RESOLVER, udp_dst=53),
-            [parser.OFPActionOutput(proto.OFPP_CONTROLLER, proto.OFPCML_NO_BUFFER)],
-        )
-        print("switch is connected", flush=True)
+        puntflow.install(event.msg.datapath, ofproto_v1_3.OFPCML_NO_BUFFER)
 
     @set_ev_cls(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
     def punted(self, event):

@@ -18,7 +18,7 @@ from os_ken.lib import hub
 from os_ken.ofproto import ofproto_v1_3
 from oslo_config import cfg
 
-RESOLVER = "169.254.169.254"
+import puntflow
 
 
 class Flows(app_manager.OSKenApp):
@@ -26,20 +26,7 @@ class Flows(app_manager.OSKenApp):
 
     @set_ev_cls(ofp_event.EventOFPSwitchFeatures, CONFIG_DISPATCHER)
     def connected(self, event):
-        datapath = event.msg.datapath
-        proto, parser = datapath.ofproto, datapath.ofproto_parser
-
-        def add(priority, match, actions):
-            apply = parser.OFPInstructionActions(proto.OFPIT_APPLY_ACTIONS, actions)
-            datapath.send_msg(parser.OFPFlowMod(datapath=datapath, priority=priority, match=match, instructions=[apply]))
-
-        add(0, parser.OFPMatch(), [parser.OFPActionOutput(proto.OFPP_NORMAL)])
-        add(
-            102,
-            parser.OFPMatch(eth_type=0x0800, ip_proto=17, ipv4_dst=RESOLVER, udp_dst=53),
-            [parser.OFPActionOutput(proto.OFPP_CONTROLLER, 0)],
-        )
-        print("switch is connected", flush=True)
+        puntflow.install(event.msg.datapath, 0)
 
 
 class Agent:

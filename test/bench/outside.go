@@ -24,6 +24,11 @@ var blocking string
 //go:embed neutronforwarder.py
 var neutronForwarder string
 
+// puntFlow is a module of both, puntflow.
+//
+//go:embed puntflow.py
+var puntFlow string
+
 //go:embed resolved.sh
 var resolvedScript string
 
@@ -116,6 +121,7 @@ func (o *outside) neutron(upstreams ...string) []peer {
 
 // controller is a program in Python that is a controller of the bridge.
 func (o *outside) controller(name, text string, env ...string) peer {
+	o.WriteFile("puntflow.py", puntFlow)
 	script := o.WriteFile(strings.ReplaceAll(name, " ", "-")+".py", text)
 	return peer{name: name, asker: o.vm.Host, server: resolver, start: func() *lab.Process {
 		argv := append([]string{"env"}, env...)
