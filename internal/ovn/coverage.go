@@ -17,8 +17,9 @@ type coverage struct {
 	// lead to networks not known yet, and those of routers that networks say something of. See
 	// northbound.wantRouters for those of Northbound beside Southbound.
 	farPorts []portRef
-	// ports are those of guests that Southbound is asked for by name, sorted, see portsByName.
-	ports []string
+	// ports are those of guests that Southbound is asked for by name, sorted, see portsByName and
+	// awaited. parents are those of them whose containers are asked for, too.
+	ports, parents []string
 	// routers is set if the rows that join networks are asked for.
 	routers bool
 	// named are the datapaths of which only the row is asked for, sorted.
@@ -65,7 +66,18 @@ func (c coverage) equals(other coverage) bool {
 		}
 	}
 	return len(c.rows) == len(other.rows) && slices.Equal(c.farPorts, other.farPorts) &&
-		slices.Equal(c.ports, other.ports) && c.routers == other.routers && slices.Equal(c.named, other.named)
+		slices.Equal(c.ports, other.ports) && slices.Equal(c.parents, other.parents) &&
+		c.routers == other.routers && slices.Equal(c.named, other.named)
+}
+
+// suffices reports whether c asks for what another coverage of the same tables asks for and for
+// nothing more, but for ports by name.
+func (c coverage) suffices(other coverage) bool {
+	if !includes(c.ports, other.ports, cmp.Compare) || !includes(c.parents, other.parents, cmp.Compare) {
+		return false
+	}
+	other.ports, other.parents = c.ports, c.parents
+	return c.equals(other)
 }
 
 // includes reports whether c asks for all that another coverage of the same tables asks for.
@@ -76,7 +88,7 @@ func (c coverage) includes(other coverage) bool {
 		}
 	}
 	return includes(c.farPorts, other.farPorts, comparePortRefs) &&
-		includes(c.ports, other.ports, cmp.Compare) && (c.routers || !other.routers) &&
+		includes(c.ports, other.ports, cmp.Compare) && includes(c.parents, other.parents, cmp.Compare) && (c.routers || !other.routers) &&
 		includes(c.named, other.named, ovsdb.UUID.Compare)
 }
 
@@ -109,6 +121,12 @@ func byText(column string, values []string) []ovsdb.Condition {
 		all = append(all, ovsdb.Condition{Column: column, Function: "==", Value: v})
 	}
 	return all
+}
+
+// sortedNames sorts in place, and drops repetitions.
+func sortedNames(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // sortedSet sorts in place, and drops repetitions.

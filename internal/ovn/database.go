@@ -20,7 +20,7 @@ type database interface {
 	// synced is called when a new connection has sent all rows.
 	synced()
 	// setConditions asks for the rows that are wanted now.
-	setConditions()
+	setConditions(now time.Time)
 	// covers reports whether the conditions acknowledged give all rows of a network.
 	covers(id origin.Network) bool
 }
@@ -89,9 +89,11 @@ type conditionSet struct {
 	coverage coverage
 }
 
-// equals reports whether two sets are the same but for their numbers.
-func (c conditionSet) equals(other conditionSet) bool {
-	return slices.Equal(c.others, other.others) && c.coverage.equals(other.coverage)
+// suffices reports whether the database need not be asked for another set after c: what c asks
+// for beside it are ports by name. Such a clause costs a server little, and a change of conditions
+// has it look at all rows of a table, so it goes with the next one.
+func (c conditionSet) suffices(other conditionSet) bool {
+	return slices.Equal(c.others, other.others) && c.coverage.suffices(other.coverage)
 }
 
 // includes reports whether all rows of another set are among those of c. It may say no
@@ -106,11 +108,11 @@ func newConnection(name string) connection {
 
 func (c *connection) conn() *connection { return c }
 
-// set sets the conditions, unless they are those set last. It may change the order of others.
+// set sets the conditions, unless those set last suffice. It may change the order of others.
 func (c *connection) set(cover coverage, others []string, conditions map[string][]ovsdb.Condition) {
 	slices.Sort(others)
 	next := conditionSet{others: slices.Compact(others), coverage: cover}
-	if c.latest.gen > 0 && c.latest.equals(next) {
+	if c.latest.gen > 0 && c.latest.suffices(next) {
 		return
 	}
 	next.gen = c.client.SetConditions(conditions)

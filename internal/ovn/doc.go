@@ -48,6 +48,7 @@
 //	warm*                                 the rows of the last process, in a file (package
 //	                                      saved), and which guests are served by them
 //	snapshot, network, port, status       what callers see
+//	awaited                               ports that are asked for by their interfaces
 //	found, unserved                       a lookup that is kept for the plugin; why
 //	                                      interfaces are not served
 //

@@ -82,9 +82,7 @@ func (w *world) keepGuests(prev *Snapshot, now time.Time) (again time.Time) {
 	}
 	rows := w.sb.rowsOf(g.kept)
 	for _, k := range g.kept {
-		if until := w.decide(k, rows, now); !until.IsZero() && (again.IsZero() || until.Before(again)) {
-			again = until
-		}
+		again = earlier(again, w.decide(k, rows, now))
 	}
 	w.logGrace(before)
 	return again

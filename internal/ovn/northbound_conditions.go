@@ -4,6 +4,7 @@ package ovn
 
 import (
 	"maps"
+	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
@@ -23,7 +24,7 @@ type northboundWant struct {
 // setConditions asks for the switches that Southbound wants, or for those that have a
 // port here or that requests refer to, and what is joined to them; for their ports; and for what
 // those refer to. Without monitor local everything is read.
-func (n *northbound) setConditions() {
+func (n *northbound) setConditions(time.Time) {
 	if !n.world.local {
 		n.setRouterConditions()
 		return

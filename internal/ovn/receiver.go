@@ -34,7 +34,7 @@ func (r receiver) Conditions(gen uint64) {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
 	if r.db.conn().acknowledge(gen) {
-		r.source.coverageChanged = true
+		r.source.coverageChanged, r.source.conditionsDirty = true, true
 		r.source.touchAllNodes()
 	}
 }
@@ -64,4 +64,8 @@ func (r receiver) State(state ovsdb.State) {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
 	r.db.conn().status.set(state, r.source.log)
+	if state.Synced {
+		r.source.conditionsDirty = true // now it is known which interfaces have no port
+		r.source.update()
+	}
 }

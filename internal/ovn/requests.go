@@ -157,7 +157,7 @@ func (s *Source) requestOfPorts(users *int, n int) {
 // bridge: all owners together have all of them. Where Northbound is read alone
 // they are the guests, and no snapshot is settled before the first call. Where
 // Southbound is read, a guest whose binding vanishes is kept for the grace while it has
-// its interface.
+// its interface, and a port that this chassis has beside several others is known by its interface.
 func (s *Source) SetPorts(owner any, names []string, grace time.Duration) {
 	s.setPorts(func(known map[any]localPorts) { known[owner] = localPorts{names, grace} })
 }
@@ -179,17 +179,13 @@ func (s *Source) setPorts(edit func(map[any]localPorts)) {
 	defer s.mu.Unlock()
 	before := len(s.interfaces)
 	edit(s.interfaces)
-	names := slices.Compact(slices.Sorted(func(yield func(string) bool) {
-		for _, some := range s.interfaces {
-			for _, name := range some.names {
-				if !yield(name) {
-					return
-				}
-			}
-		}
-	}))
+	var names []string
+	for _, some := range s.interfaces {
+		names = append(names, some.names...)
+	}
+	names = sortedNames(names)
 	if s.sb != nil {
-		s.plugged = names
+		s.plug(names, s.clock())
 		s.update()
 		return
 	}
@@ -199,7 +195,7 @@ func (s *Source) setPorts(edit func(map[any]localPorts)) {
 	for _, name := range append(slices.Clone(s.plugged), names...) {
 		s.nb.markPortNamed(name)
 	}
-	s.plugged = names
+	s.plug(names, s.clock())
 	s.conditionsDirty = true
 	s.unsettle()
 	s.update()

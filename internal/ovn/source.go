@@ -34,10 +34,11 @@ type Source struct {
 	// made before notBefore.
 	rebuildTimer *time.Timer
 	notBefore    time.Time
-	// graceTimer calls update when the next grace ends; nil if there is none.
-	graceTimer *time.Timer
-	clock      func() time.Time // of the grace: time.Now but in tests
-	closed     bool
+	// dueTimer calls update when the next grace ends, or southbound.awaitAgain comes; nil if there
+	// is neither.
+	dueTimer *time.Timer
+	clock    func() time.Time // of the grace and of interfaces: time.Now but in tests
+	closed   bool
 }
 
 // start starts the goroutines of the clients, one for each database. stop ends them.
@@ -110,8 +111,8 @@ func (s *Source) stop() {
 	if s.rebuildTimer != nil {
 		s.rebuildTimer.Stop()
 	}
-	if s.graceTimer != nil {
-		s.graceTimer.Stop()
+	if s.dueTimer != nil {
+		s.dueTimer.Stop()
 	}
 	s.mu.Unlock()
 	s.cancel()
@@ -157,12 +158,14 @@ func (s *Source) update() {
 			return // its Commit calls update again
 		}
 	}
-	again := s.keepGuests(s.snapshot.Load(), s.clock())
-	s.resetGraceTimer(again)
-	s.setConditions()
+	at := s.clock()
+	again := s.keepGuests(s.snapshot.Load(), at)
+	s.setConditions(at)
 	if s.sb != nil {
+		again = earlier(again, s.sb.awaitAgain)
 		s.sb.applyCoPP()
 	}
+	s.resetDueTimer(again)
 	if !s.isDirty() {
 		return
 	}
@@ -196,14 +199,22 @@ func (s *Source) updateAfter(wait time.Duration) {
 	})
 }
 
-// resetGraceTimer has update called at a time; zero is for never. mu is held.
-func (s *Source) resetGraceTimer(at time.Time) {
-	if s.graceTimer != nil {
-		s.graceTimer.Stop()
-		s.graceTimer = nil
+// earlier returns the earlier of two times, of which zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// resetDueTimer has update called at a time; zero is for never. mu is held.
+func (s *Source) resetDueTimer(at time.Time) {
+	if s.dueTimer != nil {
+		s.dueTimer.Stop()
+		s.dueTimer = nil
 	}
 	if !at.IsZero() {
-		s.graceTimer = time.AfterFunc(at.Sub(s.clock()), func() {
+		s.dueTimer = time.AfterFunc(at.Sub(s.clock()), func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.update()

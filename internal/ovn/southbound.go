@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn/rows"
@@ -35,8 +36,11 @@ type southbound struct {
 
 	// self is the row of the local chassis, zero if there is none. located is set once
 	// there was a row with the name world.chassis.
-	self         ovsdb.UUID
-	located      bool
+	self    ovsdb.UUID
+	located bool
+	// awaitAgain is when the ports of more interfaces may have to be asked for by name, zero for
+	// never, see awaited.
+	awaitAgain   time.Time
 	chassisNamed rows.Index[string, chassis]
 	// networks has the datapaths of a network: one, but while northd replaces it.
 	networks rows.Index[origin.Network, datapath]

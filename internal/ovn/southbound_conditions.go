@@ -5,6 +5,7 @@ package ovn
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
@@ -13,7 +14,7 @@ import (
 // setConditions asks for what the networks that are wanted consist of: those of the
 // guests here, those named, and what is joined to them. The local chassis is known by
 // its name, and its ports are asked for by the chassis.
-func (s *southbound) setConditions() {
+func (s *southbound) setConditions(now time.Time) {
 	meters, conditions := s.coppConditions()
 	if !s.world.local {
 		// All rows of the other tables are read.
@@ -22,12 +23,19 @@ func (s *southbound) setConditions() {
 		}
 		return
 	}
+	cover, others := s.addWanted(conditions, now)
+	s.set(cover, append(others, "meters "+meters), conditions)
+}
+
+// addWanted adds the conditions for what is wanted of the networks. others identify those that are
+// not in the coverage.
+func (s *southbound) addWanted(conditions map[string][]ovsdb.Condition, now time.Time) (cover coverage, others []string) {
 	w := s.world
 	own := s.wantedDatapaths()
 	want := own
 	// The rows of guests that are kept may come back with other UUIDs, and those of
 	// ports that are no guests here are not read otherwise.
-	cover := coverage{routers: w.groups.users > 0, ports: w.portsByName()}
+	cover = coverage{routers: w.groups.users > 0}
 	if cover.routers {
 		want, cover.farPorts = reach(s, own)
 	}
@@ -35,19 +43,21 @@ func (s *southbound) setConditions() {
 		s.wantRouters(&cover, own, want)
 	}
 	cover.rows = map[string][]ovsdb.UUID{tableDatapath: want}
+	cover.parents, s.awaitAgain = s.awaited(want, now)
+	cover.ports = sortedNames(append(w.portsByName(), cover.parents...))
 	refs := w.wanted.sorted()
 	keys := w.grace.datapaths()
 	conditions[tablePort] = byUUID("datapath", "==", want, s.portConditions(cover)...)
 	conditions[tableDatapath] = byUUID("_uuid", "==", want, slices.Concat(datapathConditions(refs, keys), byUUID("_uuid", "==", cover.named))...)
 	conditions[tableDNS] = byUUID("datapaths", "includes", want)
-	others := []string{"chassis " + s.self.String(), "meters " + meters}
+	others = []string{s.ownChassis()}
 	for _, r := range refs {
 		others = append(others, "network "+r.String())
 	}
 	for _, key := range keys {
 		others = append(others, fmt.Sprint("key ", key))
 	}
-	s.set(cover, others, conditions)
+	return cover, others
 }
 
 // wantedDatapaths are those of guests here, and those that requests refer to, sorted.
@@ -86,13 +96,21 @@ func (s *southbound) wantRouters(cover *coverage, of, whole []ovsdb.UUID) {
 	cover.named = sortedSet(cover.named)
 }
 
-// portConditions ask for the ports that are wanted whatever datapath they are on.
+// portConditions ask for the ports that are wanted whatever datapath they are on. Each clause on a
+// port is "==", those of setConditions too: then a server looks a row up in a hash table for each
+// column. With a single clause of another kind it tries all clauses for each row of the table at a
+// change of conditions, and for each row that changes (ovsdb_condition_from_json in ovsdb/condition.c
+// of Open vSwitch).
+//
+// A port that migrates here has one further chassis, so the whole column is that. One that goes to
+// several at once is found by its interface, see awaited.
 func (s *southbound) portConditions(cover coverage) (all []ovsdb.Condition) {
 	if s.self != (ovsdb.UUID{}) {
-		all = append(byUUID("chassis", "includes", []ovsdb.UUID{s.self}),
-			ovsdb.Condition{Column: "additional_chassis", Function: "includes", Value: s.self})
+		here := []ovsdb.UUID{s.self}
+		all = append(byUUID("chassis", "==", here), byUUID("additional_chassis", "==", here)...)
 	}
 	all = append(all, byText("logical_port", cover.ports)...)
+	all = append(all, byText("parent_port", cover.parents)...)
 	if cover.routers {
 		all = append(all, ovsdb.Condition{Column: "type", Function: "==", Value: kindLocalnet})
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// maxUnserved bounds the ports of one call of Unserved: each is one more condition that the
-// server evaluates for each row that changes.
+// maxUnserved bounds the ports of one call of Unserved: each is one more condition.
 const maxUnserved = 64
 
 // Unserved returns why logical ports that have an interface here are no guests of this
@@ -19,7 +18,7 @@ const maxUnserved = 64
 // where that is read alone: there each port that exists is a guest. Left out are ports whose rows
 // the database has not sent yet, ports of types that are no guests, such as localport, and
 // those beyond the first 64. The rows of the ports of the last call of each owner are read
-// from then on, so another call may return more; a call without names ends that. It
+// from then on, so another call may return more; after a call without names no more are asked for. It
 // returns nil while that database is not synced, and for an owner that has no
 // SetPorts in force: a call that comes after its ForgetPorts asks for nothing.
 func (s *Source) Unserved(owner any, names []string) map[string]string {
@@ -53,8 +52,7 @@ func (w *world) portsByName() []string {
 	for _, names := range w.unservedPorts {
 		all = append(all, names...)
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	return sortedNames(all)
 }
 
 // unserved returns for each of the ports why it is no guest here. Those whose rows the

@@ -18,6 +18,7 @@ type savedConditions struct {
 	Rows    map[string][]ovsdb.UUID
 	Far     []savedPortRef
 	Ports   []string
+	Parents []string `json:",omitempty"`
 	Routers bool
 	Named   []ovsdb.UUID
 }
@@ -28,7 +29,7 @@ type savedPortRef struct {
 }
 
 func encodeConditions(c conditionSet) (json.RawMessage, error) {
-	out := savedConditions{Others: c.others, Rows: c.coverage.rows, Ports: c.coverage.ports, Routers: c.coverage.routers, Named: c.coverage.named}
+	out := savedConditions{Others: c.others, Rows: c.coverage.rows, Ports: c.coverage.ports, Parents: c.coverage.parents, Routers: c.coverage.routers, Named: c.coverage.named}
 	for _, p := range c.coverage.farPorts {
 		out.Far = append(out.Far, savedPortRef{p.name, p.id})
 	}
@@ -41,7 +42,7 @@ func decodeConditions(text json.RawMessage) (conditionSet, error) {
 	if err := json.Unmarshal(text, &in); err != nil {
 		return conditionSet{}, fmt.Errorf("its conditions can't be read: %w", err)
 	}
-	c := conditionSet{gen: 1, others: in.Others, coverage: coverage{rows: in.Rows, ports: in.Ports, routers: in.Routers, named: in.Named}}
+	c := conditionSet{gen: 1, others: in.Others, coverage: coverage{rows: in.Rows, ports: in.Ports, parents: in.Parents, routers: in.Routers, named: in.Named}}
 	for _, p := range in.Far {
 		c.coverage.farPorts = append(c.coverage.farPorts, portRef{p.Name, p.ID})
 	}

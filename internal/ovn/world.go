@@ -28,9 +28,10 @@ type world struct {
 	chassis string
 	wanted  wanted
 	// interfaces are the ports that have an interface here, by the owner of
-	// Source.SetPorts; plugged are all of them, sorted.
+	// Source.SetPorts; plugged are all of them, sorted, and pluggedAt is since when.
 	interfaces map[any]localPorts
 	plugged    []string
+	pluggedAt  map[string]time.Time
 	warm       warm
 	// unservedPorts are the ports that Source.Unserved asks for, by its owner.
 	unservedPorts map[any][]string
@@ -181,13 +182,14 @@ func (w *world) isDirty() bool {
 
 // setConditions asks the databases for the rows that are wanted now. Those rows may make
 // more wanted: a port its network, a network its ports.
-func (w *world) setConditions() {
-	if !w.conditionsDirty {
+func (w *world) setConditions(now time.Time) {
+	due := w.sb != nil && !w.sb.awaitAgain.IsZero() && !now.Before(w.sb.awaitAgain)
+	if !w.conditionsDirty && !due {
 		return
 	}
 	w.conditionsDirty = false
 	for _, d := range w.databases {
-		d.setConditions()
+		d.setConditions(now)
 	}
 }
 

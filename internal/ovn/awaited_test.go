@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// awaitedRig has the chassis hv1, hv2 and hv3, three networks with a guest each, of which that of
+// green is a container of red's, and the node hv2 with a clock.
+type awaitedRig struct {
+	*graceRig
+}
+
+func newAwaitedRig(t *testing.T) *awaitedRig {
+	r := &awaitedRig{&graceRig{rig: newRig(t), now: time.Now(), log: &notes{}}}
+	var ops []any
+	for i := range 3 {
+		ops = append(ops,
+			rawJSON(fmt.Sprintf(`{"op":"insert","table":"Encap","uuid-name":"e%d","row":{"type":"geneve","ip":"127.0.0.%d","chassis_name":"hv%d"}}`, i, i+1, i+1)),
+			rawJSON(fmt.Sprintf(`{"op":"insert","table":"Chassis","uuid":%q,"row":{"name":"hv%d","encaps":["named-uuid","e%d"]}}`, rowID(i+1), i+1, i)))
+	}
+	for i, name := range []string{"red", "blue", "green"} {
+		parent := ""
+		if name == "green" {
+			parent = `,"parent_port":"vm-red","tag":7`
+		}
+		ops = append(ops,
+			rawJSON(fmt.Sprintf(`{"op":"insert","table":"Datapath_Binding","uuid":%q,"row":{"tunnel_key":%d,"external_ids":["map",[["name",%q],["logical-switch",%q]]]}}`, rowID(100+i), i+1, name, rowID(200+i))),
+			rawJSON(fmt.Sprintf(`{"op":"insert","table":"Port_Binding","row":{"logical_port":"vm-%s","datapath":["uuid",%q],"tunnel_key":1,"mac":"02:00:00:00:00:01 10.0.0.%d","chassis":["uuid",%q]%s}}`, name, rowID(100+i), i+1, rowID(1), parent)),
+			rawJSON(fmt.Sprintf(`{"op":"insert","table":"Port_Binding","row":{"logical_port":"next-%s","datapath":["uuid",%q],"tunnel_key":2,"mac":"02:00:00:00:00:02 10.0.1.%d"}}`, name, rowID(100+i), i+1)))
+	}
+	r.server.Transact(t, southboundName, ops...)
+	c := r.config(true, false)
+	c.Log = r.log
+	r.source = r.acquire(c)
+	r.source.mu.Lock()
+	r.source.clock = func() time.Time { return r.now }
+	r.source.mu.Unlock()
+	r.source.SetChassis("hv2")
+	return r
+}
+
+// claim has chassis claim ports, one and others beside it.
+func (r *awaitedRig) claim(ports string, chassis int, additional ...int) {
+	r.t.Helper()
+	var all []string
+	for _, n := range additional {
+		all = append(all, fmt.Sprintf(`["uuid",%q]`, rowID(n)))
+	}
+	for _, port := range strings.Fields(ports) {
+		r.server.Transact(r.t, southboundName, rawJSON(fmt.Sprintf(
+			`{"op":"update","table":"Port_Binding","where":[["logical_port","==",%q]],"row":{"chassis":["uuid",%q],"additional_chassis":["set",[%s]]}}`,
+			port, rowID(chassis), strings.Join(all, ","))))
+	}
+}
+
+// changes returns how often the conditions have been changed.
+func (r *awaitedRig) changes() uint64 {
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	return r.source.sb.latest.gen
+}
+
+// knows waits until the rows of ports are known.
+func (r *awaitedRig) knows(ports ...string) {
+	r.t.Helper()
+	r.until(fmt.Sprint("known: ", ports), func() bool {
+		r.source.mu.Lock()
+		defer r.source.mu.Unlock()
+		n := 0
+		for _, p := range r.source.sb.ports.All() {
+			if slices.Contains(ports, p.name) {
+				n++
+			}
+		}
+		return n == len(ports) && r.source.isAcknowledged()
+	})
+}
+
+// A guest that ovn-controller claims causes no change of conditions where its network is known, and
+// one where it is not, however long its interface stands.
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	r := newAwaitedRig(t)
+	r.plug("vm-red")
+	r.claim("vm-red", 2)
+	r.are("vm-red", "", "")
+	before := r.changes()
+
+	r.plug("next-red", "vm-red")
+	r.claim("next-red", 2)
+	r.are("next-red vm-red", "", "")
+	r.pass(time.Minute)
+	r.plug("vm-red")
+	r.claim("next-red", 1)
+	r.are("vm-red", "", "")
+	r.pass(time.Minute)
+	if got := r.changes(); got != before {
+		t.Errorf("%d changes of conditions for a guest of a network that is known, want none", got-before)
+	}
+
+	r.plug("vm-blue", "vm-red")
+	r.claim("vm-blue", 2)
+	r.are("vm-blue vm-red", "", "")
+	r.pass(time.Minute)
+	if got := r.changes(); got != before+1 {
+		t.Errorf("%d changes of conditions for a guest of a network that is not known, want 1", got-before)
+	}
+}
+
+// A guest that migrates here is served, though nothing of its network is known: one that has this
+// chassis beside the one that it comes from at once, whether or not an interface is told of, and one
+// that has several beside it when its interface has stood for a while, with its containers.
+func TestMigrationFromAnUnknownNetwork(t *testing.T) {
+	t.Parallel()
+	r := newAwaitedRig(t)
+	r.claim("vm-blue", 1, 2)
+	r.are("vm-blue", "", "")
+	before := r.changes()
+
+	r.claim("vm-red vm-green", 1, 2, 3)
+	r.plug("vm-blue", "vm-red")
+	r.pass(claimPatience - 1)
+	if got := r.changes(); got != before {
+		t.Errorf("%d changes of conditions before the interface has stood for a while", got-before)
+	}
+	r.pass(1)
+	r.are("vm-blue vm-green vm-red", "", "")
+
+	// It stays where it has come to. What has been asked for it goes with the next change.
+	before = r.changes()
+	r.claim("vm-red vm-green vm-blue", 2)
+	r.knows("vm-red", "vm-green", "vm-blue", "next-red", "next-green", "next-blue")
+	r.are("vm-blue vm-green vm-red", "", "")
+	if got := r.changes(); got != before {
+		t.Errorf("%d changes of conditions at the end of a migration, want none", got-before)
+	}
+	r.plug("vm-red")
+	r.claim("vm-blue", 1)
+	r.are("vm-green vm-red", "", "")
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	if c := r.source.sb.latest.coverage; len(c.ports)+len(c.parents) > 0 {
+		t.Errorf("asked for by name still: %q, containers of %q", c.ports, c.parents)
+	}
+}
+
+// An interface whose port is elsewhere, or is none, is asked for once, by all owners together, and
+// while there is no chassis not at all.
+func TestInterfaceWithoutPort(t *testing.T) {
+	t.Parallel()
+	r := newAwaitedRig(t)
+	r.claim("vm-red", 2)
+	r.are("vm-red", "", "")
+	before := r.changes()
+	r.plug("vm-blue", "vm-red")
+	r.source.SetPorts("other", []string{"typo", "vm-blue"}, 0)
+	r.pass(claimPatience)
+	r.knows("vm-blue")
+	for range 3 {
+		r.pass(time.Minute)
+		r.source.ForgetPorts("other")
+		r.source.SetPorts("other", []string{"vm-blue"}, 0)
+	}
+	if got := r.changes(); got != before+1 {
+		t.Errorf("%d changes of conditions for interfaces without a port here, want 1", got-before)
+	}
+	r.source.SetChassis("")
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	if c := r.source.sb.latest.coverage; len(c.parents) > 0 {
+		t.Errorf("without a chassis asked for %q", c.parents)
+	}
+}
+
+// Each clause on Port_Binding is "==", whatever is asked for.
+func TestPortClauses(t *testing.T) {
+	t.Parallel()
+	r := newAwaitedRig(t)
+	t.Cleanup(r.source.Request(Requests{
+		Routers: true, RouterNames: true, Gateways: true, DNSServers: true, ExternalIDs: []string{"k"}, Network: SwitchRef{Name: "blue"},
+	}))
+	r.server.Transact(t, southboundName,
+		rawJSON(fmt.Sprintf(`{"op":"insert","table":"Port_Binding","row":{"logical_port":"red-r","type":"patch","options":["map",[["peer","r-red"]]],"datapath":["uuid",%q],"tunnel_key":9}}`, rowID(100))))
+	r.plug("next-red", "vm-green", "vm-red")
+	r.claim("vm-red", 2)
+	r.knows("vm-red", "red-r", "vm-blue")
+	r.pass(claimPatience)
+	r.knows("vm-green")
+	r.source.SetPorts("br", []string{"next-red", "vm-green", "vm-red"}, time.Minute)
+	r.source.Unserved("br", []string{"next-red"})
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	r.source.grace.kept = map[string]*keptGuest{"kept": {port: &Port{Name: "kept"}}}
+	conditions := map[string][]ovsdb.Condition{}
+	r.source.sb.addWanted(conditions, r.now)
+	r.source.grace.kept = nil
+	columns := map[string]int{}
+	for _, c := range conditions[tablePort] {
+		columns[c.Column]++
+		if c.Function != "==" {
+			t.Errorf("%s %s", c.Column, c.Function)
+		}
+	}
+	want := []string{"additional_chassis", "chassis", "datapath", "logical_port", "parent_port", "type"}
+	if got := slices.Sorted(maps.Keys(columns)); !slices.Equal(got, want) {
+		t.Errorf("conditions on %q, want %q", got, want)
+	}
+	// The port of the interface without a guest, the kept one, that of Unserved, the router's port.
+	if columns["logical_port"] != 4 {
+		t.Errorf("%d conditions on logical_port, want 4: %v", columns["logical_port"], conditions[tablePort])
+	}
+}
