@@ -23,10 +23,10 @@ type member struct {
 	name     string
 	endpoint string
 
-	mu      sync.Mutex
-	cid     string
-	index   int64
-	changed chan struct{} // closed when index is another
+	mu    sync.Mutex
+	cid   string
+	index int64
+	told  int64 // the index that it has told last
 	// cut ends the connections.
 	cut chan struct{}
 }
@@ -37,27 +37,49 @@ const (
 )
 
 func newMember(t *testing.T, name, cid string, index int64) *member {
-	m := &member{name: name, cid: cid, index: index, changed: make(chan struct{}), cut: make(chan struct{})}
+	m := &member{name: name, cid: cid, index: index, cut: make(chan struct{})}
 	m.endpoint = fake(t, m.serve)
 	return m
 }
 
-func (m *member) state() (index int64, cid string, changed, cut chan struct{}) {
+func (m *member) state() (cid string, cut chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.index, m.cid, m.changed, m.cut
+	return m.cid, m.cut
 }
 
-// set changes what it says, to those who are connected too.
+// set changes what it says to those who ask.
 func (m *member) set(cid string, index int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cid, m.index = cid, index
-	close(m.changed)
-	m.changed = make(chan struct{})
 }
 
-// hangUp ends the connections that stand, after the last word.
+// tell returns the index to one who asks.
+func (m *member) tell() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.told = m.index
+	return m.told
+}
+
+// awaitTold waits until a client has asked for the index.
+func (m *member) awaitTold(t *testing.T, index int64) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		m.mu.Lock()
+		told := m.told
+		m.mu.Unlock()
+		switch {
+		case told == index:
+			return
+		case time.Now().After(end):
+			t.Fatalf("index %d was asked for last, want %d", told, index)
+		}
+	}
+}
+
+// hangUp ends the connections that stand.
 func (m *member) hangUp() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,28 +89,16 @@ func (m *member) hangUp() {
 
 func (m *member) serve(conn net.Conn) {
 	const row = "00112233-4455-6677-8899-aabbccddeeff"
-	var writing sync.Mutex
-	say := func(format string, args ...any) {
-		writing.Lock()
-		defer writing.Unlock()
-		fmt.Fprintf(conn, format, args...)
-	}
-	index, cid, changed, cut := m.state()
+	say := func(format string, args ...any) { fmt.Fprintf(conn, format, args...) }
+	cid, cut := m.state()
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() {
-		for hungUp := false; !hungUp; {
-			select {
-			case <-changed:
-			case <-cut:
-				hungUp = true
-			case <-ended:
-				return
-			}
-			index, _, changed, _ = m.state()
-			say(`{"method":"update2","id":null,"params":["puntdns-server",{"Database":{"%s":{"modify":{"index":%d}}}}]}`, row, index)
+		select {
+		case <-cut:
+			conn.Close()
+		case <-ended:
 		}
-		conn.Close()
 	}()
 	dec := json.NewDecoder(conn)
 	for {
@@ -103,8 +113,10 @@ func (m *member) serve(conn net.Conn) {
 			continue
 		case req.Method == "get_schema":
 			result = fakeSchema
+		case req.Method == "transact":
+			result = fmt.Sprintf(`[{"rows":[{"index":%d}]}]`, m.tell())
 		case strings.HasPrefix(string(req.Params), `["_Server"`):
-			result = fmt.Sprintf(`{"Database":{"%s":{"initial":{"name":"Things","model":"clustered","connected":true,"cid":["uuid","%s"],"index":%d}}}}`, row, cid, index)
+			result = fmt.Sprintf(`{"Database":{"%s":{"initial":{"name":"Things","model":"clustered","connected":true,"cid":["uuid","%s"]}}}}`, row, cid)
 		case req.Method == "monitor_cond":
 			result = fmt.Sprintf(`{"Thing":{"%s":{"initial":{"name":"%s"}}}}`, row, m.name)
 		}
@@ -141,8 +153,9 @@ func TestBehind(t *testing.T) {
 	first.hangUp()
 	shows("second")
 
-	// What came while connected counts.
+	// What came while connected counts, as of when the server was last asked.
 	second.set(cidA, 9)
+	second.awaitTold(t, 9)
 	first.set(cidA, 8)
 	second.hangUp()
 	refused(first)

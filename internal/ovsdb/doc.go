@@ -24,7 +24,8 @@
 // that they reflect; the rows go on without a Reset, and a change of conditions follows. All
 // contents come where the server does not remember it, and where the cut leaves open what the rows
 // reflect: within an update, and between an update and the reply to a change of conditions. See
-// Position, which also has a later process go on from there.
+// Position, which also has a later process go on from there. A server that is behind what was read of
+// its cluster is left, as far as that is known; it is asked for at intervals, see asking.
 //
 // # Goroutines
 //

@@ -86,25 +86,31 @@ func FuzzServerError(f *testing.F) {
 func FuzzServerRow(f *testing.F) {
 	const row = `{"id":1,"result":{"Database":{"` + testID + `":{"initial":`
 	for _, text := range []string{
-		row + `{"name":"D","model":"clustered","connected":true,"cid":["uuid","` + testID + `"],"index":7}}}}}`,
-		row + `{"name":"D","model":"standalone","connected":true,"cid":["set",[]],"index":["set",[]]}}}}}` +
-			`{"id":null,"method":"update2","params":["puntdns-server",{"Database":{"` + testID + `":{"modify":{"connected":false,"index":-1}}}}]}`,
+		row + `{"name":"D","model":"clustered","connected":true,"cid":["uuid","` + testID + `"]}}}}}`,
+		row + `{"name":"D","model":"standalone","connected":true,"cid":["set",[]]}}}}}` +
+			`{"id":null,"method":"update2","params":["puntdns-server",{"Database":{"` + testID + `":{"modify":{"connected":false}}}}]}`,
 		row + `{"name":"D","model":"clustered","connected":false}}}}}`,
 		row + `{"name":"D","model":"standalone","connected":true}}}}}` +
 			`{"id":null,"method":"update2","params":["puntdns-server",{"Database":{"` + testID + `":{"modify":{"connected":false}}}}]}`,
-		row + `{"model":["set",["a","b"]],"connected":["set",[true,false]],"index":9223372036854775807}}}}}` +
+		row + `{"model":["set",["a","b"]],"connected":["set",[true,false]]}}}}}` +
 			`{"id":null,"method":"update2","params":["puntdns-server",{"Database":{"` + testID + `":{"delete":null}}}]}`,
-		row + `{"index":99999999999999999999}}}}}`,
+		row + `{"connected":99999999999999999999}}}}}`,
 	} {
-		f.Add([]byte(text))
+		for _, result := range []string{
+			`[{"rows":[{"index":7}]}]`, `[{"rows":[{"index":["set",[]]}]}]`, `[{"rows":[{"index":-1}]}]`, `[{"rows":[]}]`,
+			`[{"error":"not owner"}]`, `[{"rows":[{"index":99999999999999999999}]}]`,
+		} {
+			f.Add([]byte(text), []byte(result))
+		}
 	}
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Fuzz(func(t *testing.T, text, result []byte) {
 		r := &serverRow{database: "D", clusterIndex: map[UUID]int64{}}
 		m := &monitor{id: serverID, tables: serverTables, row: r.update}
 		d := decoder{maxRow: maxRow, scanner: newScanner(bytes.NewReader(text)), updates: []*monitor{m}, initial: m}
 		for {
 			_, err := d.next()
-			if ok := r.check() == nil; ok != (r.present && r.connected && r.index >= r.clusterIndex[r.cid]) {
+			r.takeIndex(result)
+			if ok := r.check() == nil; ok != (r.present && r.connected && (!r.indexTold || r.index >= r.clusterIndex[r.cid])) {
 				t.Fatalf("%+v: %v", r, r.check())
 			}
 			if err != nil {

@@ -116,38 +116,81 @@ func TestNoHistory(t *testing.T) {
 func TestPositionFollowsOthers(t *testing.T) {
 	t.Parallel()
 	servers := ovsdbtest.StartCluster(t, 2, thingSchema)
-	leader, follower := servers[0], servers[1]
+	leader := servers[0]
+	relay := ovsdbtest.StartRelay(t, "Things", servers...)
 	fill(t, leader)
 	leader.Transact(t, "Things", insert("mine", nil))
-	r := newReplica()
-	c := start(t, r, func(cfg *ovsdb.Config) {
-		thing := thingTable
-		thing.Where = []ovsdb.Condition{{Column: "name", Function: "==", Value: "mine"}}
-		cfg.Tables = []ovsdb.TableRequest{thing}
-	}, follower.Endpoint)
-	r.waitSynced(t)
-	for i := range 160 {
-		leader.Transact(t, "Things", insert(fmt.Sprint("other ", i), nil))
-		if i%40 == 39 {
-			// Each commit without a row is a transaction that has been asked for.
-			commits := 0
-			r.wait(t, "the last transaction", func() bool {
-				commits = 0
-				for _, e := range r.events {
-					if e == "commit" {
-						commits++
-					}
+	for name, endpoint := range map[string]string{"follower": servers[1].Endpoint, "relay": relay.Endpoint} {
+		t.Run(name, func(t *testing.T) {
+			through, cut := cuttable(t, endpoint)
+			r := newReplica()
+			c := start(t, r, func(cfg *ovsdb.Config) {
+				thing := thingTable
+				thing.Where = []ovsdb.Condition{{Column: "name", Function: "==", Value: "mine"}}
+				cfg.Tables = []ovsdb.TableRequest{thing}
+			}, through)
+			r.waitSynced(t)
+			before, began := c.Counts().BytesRead, time.Now()
+			const count = 160
+			for i := range count {
+				leader.Transact(t, "Things", insert(fmt.Sprint("other ", i), nil))
+				if i%40 == 39 {
+					// Each commit without a row is a transaction that has been asked for.
+					r.wait(t, "the last transaction", func() bool {
+						commits := 0
+						for _, e := range r.events {
+							if e == "commit" {
+								commits++
+							}
+						}
+						return commits > 1+i/40
+					})
 				}
-				return commits > 1+i/40
-			})
-		}
+			}
+			// What the transactions of others cost is the requests, of which there are two a second at
+			// most, and not a message each.
+			most := (uint64(time.Since(began)/(500*time.Millisecond)) + 1) * 500
+			if got := c.Counts().BytesRead - before; got > most {
+				t.Errorf("%d bytes were read during %d transactions of others in %s", got, count, time.Since(began))
+			}
+			cut()
+			r.wait(t, "an outage, and sync again", func() bool { return c.Counts().Resumed+c.Counts().Contents == 2 && r.state.Synced })
+			if got := c.Counts(); got.Resumed != 1 || got.Contents != 1 {
+				t.Errorf("%+v, want that the second connection brings changes only", got)
+			}
+		})
 	}
-	follower.Stop(t)
-	r.wait(t, "an outage", func() bool { return !r.state.Synced })
-	follower.Start(t)
-	r.waitSynced(t)
-	if got := c.Counts(); got.Resumed != 1 || got.Contents != 1 {
-		t.Errorf("%+v, want that the second connection brings changes only", got)
+}
+
+// cuttable passes connections on to an endpoint until cut ends those that stand.
+func cuttable(t *testing.T, to string) (through string, cut func()) {
+	t.Helper()
+	var mu sync.Mutex
+	var stand []net.Conn
+	through = fake(t, func(client net.Conn) {
+		server, err := net.Dial("unix", strings.TrimPrefix(to, "unix:"))
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		stand = append(stand, client)
+		mu.Unlock()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, _ = io.Copy(server, client)
+			server.Close()
+		})
+		_, _ = io.Copy(client, server)
+		client.Close()
+		wg.Wait()
+	})
+	return through, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, conn := range stand {
+			conn.Close()
+		}
+		stand = nil
 	}
 }
 

@@ -3,6 +3,7 @@
 package ovsdb
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -12,8 +13,8 @@ import (
 // what was read of that cluster before.
 type serverRow struct {
 	database string
-	// clusterIndex is the highest index of the Raft log that was read of each cluster,
-	// on this or an earlier connection.
+	// clusterIndex is the highest index of the Raft log that is known to have been read of each
+	// cluster, on this or an earlier connection.
 	clusterIndex map[UUID]int64
 	// tell is told of each change; nil for nobody.
 	tell func(ServerState)
@@ -23,7 +24,10 @@ type serverRow struct {
 	model              string
 	leader             bool
 	cid                UUID // of the cluster; zero for a database in none
-	index              int64
+	// index is that of the Raft log which the server had read when it was last asked, see takeIndex;
+	// indexTold is set once it has told one.
+	index     int64
+	indexTold bool
 }
 
 // Models of a database that matter here (ovsdb-server(5)).
@@ -38,22 +42,22 @@ const (
 	colModel
 	colConnected
 	colCID
-	colIndex
 	colLeader
 )
 
+// serverTables are without index, which changes with each transaction of a cluster: all clients would
+// be sent all of them. It is asked for, see indexQuery.
 var serverTables = map[string]*table{"Database": {
 	name:  "Database",
-	names: []string{"name", "model", "connected", "cid", "index", "leader"},
+	names: []string{"name", "model", "connected", "cid", "leader"},
 	columns: map[string]column{
 		"name":      {index: colName, key: kindString},
 		"model":     {index: colModel, key: kindString},
 		"connected": {index: colConnected, key: kindBoolean},
 		"cid":       {index: colCID, key: kindUUID},
-		"index":     {index: colIndex, key: kindInteger},
 		"leader":    {index: colLeader, key: kindBoolean},
 	},
-	width: 6,
+	width: 5,
 }}
 
 // ServerState is what a server says of its part in a database (ovsdb-server(5), table Database).
@@ -88,10 +92,9 @@ func (r *serverRow) update(_ string, id UUID, op Op, row *Row) error {
 		r.connected = row.Bool(colConnected)
 	}
 	if op == Insert || row.Has(colCID) {
-		r.cid = row.UUID(colCID)
-	}
-	if op == Insert || row.Has(colIndex) {
-		r.index = row.Int(colIndex)
+		if cid := row.UUID(colCID); cid != r.cid {
+			r.cid, r.index, r.indexTold = cid, 0, false
+		}
 	}
 	if op == Insert || row.Has(colLeader) {
 		r.leader = row.Bool(colLeader)
@@ -111,7 +114,7 @@ func (r *serverRow) check() error {
 		return errors.New("the server is cut off from its cluster")
 	case !r.connected:
 		return fmt.Errorf("the server's %s database is not connected", r.model)
-	case r.index < r.clusterIndex[r.cid]:
+	case r.indexTold && r.index < r.clusterIndex[r.cid]:
 		return errors.New("the server is behind what was read of its cluster before")
 	}
 	return nil
@@ -120,3 +123,22 @@ func (r *serverRow) check() error {
 // noteRead notes that the rows up to index have been delivered, or soon will be. A
 // database that is in no cluster has no index.
 func (r *serverRow) noteRead() { r.clusterIndex[r.cid] = max(r.clusterIndex[r.cid], r.index) }
+
+// indexQuery returns the parameters of a "transact" that reads index.
+func (r *serverRow) indexQuery() []any {
+	return []any{"_Server", map[string]any{
+		"op": "select", "table": "Database", "columns": []string{"index"},
+		"where": []any{[]any{"name", "==", r.database}},
+	}}
+}
+
+// takeIndex takes the result of indexQuery. A server that is in no cluster has no index.
+func (r *serverRow) takeIndex(result json.RawMessage) {
+	var operations []struct {
+		Rows []struct{ Index int64 }
+	}
+	// What has another form has no index: a set without an element, or an error.
+	if json.Unmarshal(result, &operations) == nil && len(operations) == 1 && len(operations[0].Rows) == 1 {
+		r.index, r.indexTold = operations[0].Rows[0].Index, true
+	}
+}

@@ -27,9 +27,10 @@ const (
 	serverID = `"puntdns-server"`
 	echoID   = `"echo"`
 	// positionID is of the monitor of askPosition and of the request for it, positionEndID of
-	// the request that ends it.
+	// the request that ends it, indexID of that for the index.
 	positionID    = `"puntdns-position"`
 	positionEndID = `"puntdns-position-end"`
+	indexID       = `"puntdns-index"`
 )
 
 // session is one connection. Only the goroutine of Client.Run uses it: it reads, and
@@ -64,10 +65,7 @@ type session struct {
 	changing bool
 	// changes bounds the rate of changes of conditions.
 	changes tokens
-	// positionAsked is set while askPosition waits for its reply. positionAt is when it asked
-	// last.
-	positionAsked bool
-	positionAt    time.Time
+	asking  asking
 	// asked and where are the conditions that were sent last.
 	asked asked
 	where map[string]json.RawMessage
@@ -102,22 +100,29 @@ func (s *session) run() error {
 	}
 }
 
-// watchServer monitors the database's row in _Server, which older servers lack. It does so without a
-// condition: index changes with each transaction of a cluster, and an update that goes to all clients
-// alike is composed once (ovsdb_monitor_get_update in ovsdb/monitor.c of Open vSwitch).
+// watchServer monitors the database's row in _Server, which older servers lack, and asks for its
+// index. It does so without a condition: an update that goes to all clients alike is composed once
+// (ovsdb_monitor_get_update in ovsdb/monitor.c of Open vSwitch).
 func (s *session) watchServer() error {
 	s.server = &serverRow{
 		database: s.client.cfg.Database, clusterIndex: s.client.clusterIndex,
 		tell: func(now ServerState) { s.client.server.Store(&now) },
 	}
 	m := &monitor{id: serverID, tables: serverTables, row: s.server.update}
+	var refused *serverError
 	if err := s.startMonitor(m, "_Server", map[string]json.RawMessage{"Database": allRows}); err != nil {
-		var refused *serverError
 		if errors.As(err, &refused) {
 			s.server = nil
 			return nil
 		}
 		return err
+	}
+	if s.server.model == modelClustered {
+		result, err := s.call("transact", s.server.indexQuery()...)
+		if err != nil && !errors.As(err, &refused) {
+			return err
+		}
+		s.server.takeIndex(result)
 	}
 	return s.server.check()
 }
@@ -199,7 +204,7 @@ func (s *session) readMain() error {
 func (s *session) finishRead(now asked, where map[string]json.RawMessage, last UUID) {
 	s.asked, s.where, s.synced = now, where, true
 	s.hold(last, now, where)
-	s.positionAt = time.Now()
+	s.asking.begin(time.Now(), s.server)
 	if s.server != nil {
 		s.server.noteRead()
 	}
@@ -407,6 +412,7 @@ func (s *session) handleUpdate(msg message) error {
 	h := &s.client.held
 	h.whole = !s.changing
 	h.position.Last = msg.last
+	s.asking.told = time.Now()
 	s.noteIndex()
 	s.client.cfg.Receiver.Commit()
 	return nil
@@ -426,6 +432,8 @@ func (s *session) handleReply(msg message) error {
 		switch string(msg.id) {
 		case echoID, positionEndID:
 			return nil
+		case indexID:
+			return s.indexTold(msg)
 		case positionID:
 			return s.positionTold(msg)
 		}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovsdb
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+)
+
+// A server tells the last transaction only with rows, and those of other nodes are left out by
+// conditions. So it is asked for, often enough that it is not among those that the server has forgotten
+// when the connection is cut. And the index of the Raft log is asked for, to know a server that is
+// behind: a monitor of it would bring each transaction of the whole cloud to each client.
+//
+// The index is known as of the last request. Another server may lack what came after that, and is
+// taken: then it does not know the last transaction either, sends all contents, and the rows go back
+// by at most maxIndexAge until it has caught up.
+const (
+	// wantedTransactions is how many there are to be between two requests. The servers of a cluster
+	// and relays remember 100, fewer if these are larger than the database (ovsdb_txn_history_run in
+	// ovsdb/transaction.c of Open vSwitch), and it takes a while to connect again.
+	wantedTransactions = 35
+	// minAskInterval and maxAskInterval bound the time between two requests, firstAskInterval is
+	// that before the first. After a quiet time up to maxAskInterval may pass before it is known how
+	// many transactions there are now.
+	minAskInterval   = 500 * time.Millisecond
+	firstAskInterval = time.Second
+	maxAskInterval   = 10 * time.Second
+	// maxIndexAge is when a server is asked though it tells of transactions with rows.
+	maxIndexAge = 30 * time.Second
+)
+
+// asking says when the server is asked for the last transaction and for its index.
+type asking struct {
+	// outstanding counts the replies that have not come. remembered is what the one before has said:
+	// whether the server knew the transaction that was told before.
+	outstanding int
+	remembered  bool
+	// told is when the last transaction was last told, with rows or by a reply, and at when it was
+	// asked for.
+	told, at time.Time
+	// interval is how long after told it is asked for.
+	interval time.Duration
+	// index is that of the Raft log at indexAt, when the transactions were counted last.
+	index   int64
+	indexAt time.Time
+}
+
+// begin is for when all rows have come.
+func (a *asking) begin(now time.Time, server *serverRow) {
+	*a = asking{outstanding: a.outstanding, remembered: true, told: now, at: now, interval: firstAskInterval, indexAt: now}
+	if server != nil {
+		a.index = server.index
+	}
+}
+
+// due returns when the server is to be asked.
+func (a *asking) due(clustered bool) time.Time {
+	due := a.told.Add(a.interval)
+	if latest := a.at.Add(maxIndexAge); clustered && latest.Before(due) {
+		return latest
+	}
+	return due
+}
+
+// answered is called for each reply. At the last one it sets the interval by how many transactions
+// there were since the last time: by the index where the server has one. Else by trial: a relay has
+// none.
+func (a *asking) answered(now time.Time, index int64) {
+	if a.outstanding--; a.outstanding > 0 {
+		return
+	}
+	interval := a.interval * 5 / 4
+	if n := index - a.index; n > 0 {
+		interval = min(maxAskInterval, time.Duration(float64(now.Sub(a.indexAt))*wantedTransactions/float64(n)))
+	}
+	if !a.remembered {
+		interval = min(interval, a.interval/4)
+	}
+	a.interval = min(max(interval, minAskInterval), maxAskInterval)
+	a.index, a.indexAt = index, now
+}
+
+// askPosition asks for the last transaction and for the index, if that is due. Else it returns when it
+// will be, if nothing happens before; zero for never.
+//
+// The request is for a monitor without rows, which ends at once. The server sends what is
+// outstanding of the main monitor before it takes the next request
+// (ovsdb_jsonrpc_session_run), so the transaction and the index that it tells are ones that the rows
+// reflect.
+func (s *session) askPosition() (due time.Time, err error) {
+	if !s.synced || s.canceling || s.server == nil || s.asking.outstanding > 0 {
+		return time.Time{}, nil
+	}
+	h, clustered := &s.client.held, s.server.model == modelClustered
+	// A standalone server remembers none, and one before Open vSwitch 2.12 tells none.
+	tells := h.whole && s.main.begin != nil && (clustered || s.server.model == modelRelay)
+	if !tells && !clustered {
+		return time.Time{}, nil
+	}
+	now := time.Now()
+	if due = s.asking.due(clustered); now.Before(due) {
+		return due, nil
+	}
+	s.asking.at, s.asking.remembered = now, true
+	var text []byte
+	if clustered {
+		s.asking.outstanding++
+		if text, err = encodeRequest("transact", indexID, s.server.indexQuery()...); err != nil {
+			return time.Time{}, err
+		}
+	}
+	if tells {
+		s.asking.outstanding++
+		ask, err := s.positionRequests(h.position.Last)
+		if err != nil {
+			return time.Time{}, err
+		}
+		text = append(text, ask...)
+	} else {
+		s.asking.told = now
+	}
+	return time.Time{}, s.write(text)
+}
+
+// positionRequests returns the requests for the last transaction, which also tell whether the server
+// remembers another one.
+func (s *session) positionRequests(last UUID) ([]byte, error) {
+	no := map[string]bool{"initial": false, "insert": false, "delete": false, "modify": false}
+	table := slices.Min(slices.Collect(maps.Keys(s.main.tables))) // the same for all clients
+	requests := map[string]any{table: []any{map[string]any{"columns": []string{}, "where": []bool{false}, "select": no}}}
+	begin, err := encodeRequest("monitor_cond_since", positionID, s.client.cfg.Database, json.RawMessage(positionID), requests, last.String())
+	if err != nil {
+		return nil, err
+	}
+	end, err := encodeRequest("monitor_cancel", positionEndID, json.RawMessage(positionID))
+	return append(begin, end...), err
+}
+
+// indexTold takes the reply to indexQuery.
+func (s *session) indexTold(msg message) error {
+	if newServerError("transact", msg.err) == nil {
+		s.server.takeIndex(msg.result)
+	}
+	s.asking.answered(time.Now(), s.server.index)
+	return s.serverChanged()
+}
+
+// positionTold takes the reply to the request for the last transaction.
+func (s *session) positionTold(msg message) error {
+	if err := newServerError("monitor_cond_since", msg.err); err != nil {
+		return err
+	}
+	var result []json.RawMessage
+	var text string
+	var found bool
+	if json.Unmarshal(msg.result, &result) != nil || len(result) != 3 ||
+		json.Unmarshal(result[0], &found) != nil || json.Unmarshal(result[1], &text) != nil {
+		return errors.New("monitor_cond_since: the reply names no transaction")
+	}
+	last, err := ParseUUID(text)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	h := &s.client.held
+	s.asking.told, s.asking.remembered = now, found || h.position.Last == (UUID{})
+	s.asking.answered(now, s.server.index)
+	if h.whole && s.synced && h.position.Last != last {
+		h.position.Last = last
+		s.noteIndex()
+		s.client.cfg.Receiver.Commit()
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovsdb
+
+import (
+	"testing"
+	"time"
+)
+
+// The interval follows the transactions that there were: counted by the index, else by trial.
+func TestAskInterval(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name             string
+		interval, passed time.Duration
+		transactions     int64
+		remembered       bool
+		want             time.Duration
+	}{
+		{"ten a second", time.Second, time.Second, 10, true, 3500 * time.Millisecond},
+		{"a hundred a second", 10 * time.Second, 10 * time.Second, 1000, false, minAskInterval},
+		{"thousands a second", time.Second, time.Second, 5000, false, minAskInterval},
+		{"one a minute", time.Second, time.Minute, 1, true, maxAskInterval},
+		{"none", time.Second, time.Second, 0, true, 1250 * time.Millisecond},
+		{"none for long", maxAskInterval, maxAskInterval, 0, true, maxAskInterval},
+		{"a relay that has forgotten", 8 * time.Second, 8 * time.Second, 0, false, 2 * time.Second},
+		{"a small database that has forgotten", 8 * time.Second, 8 * time.Second, 35, false, 2 * time.Second},
+		{"an index that goes back", time.Second, time.Second, -5, true, 1250 * time.Millisecond},
+	} {
+		now := time.Now()
+		a := asking{outstanding: 2, remembered: tt.remembered, interval: tt.interval, index: 7, indexAt: now}
+		a.answered(now.Add(tt.passed), 7+tt.transactions)
+		if a.interval != tt.interval {
+			t.Errorf("%s: %s before the last reply", tt.name, a.interval)
+		}
+		if a.answered(now.Add(tt.passed), 7+tt.transactions); a.interval != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, a.interval, tt.want)
+		}
+	}
+}
+
+// A server that tells of transactions with rows is asked for its index all the same, a relay is not.
+func TestAskDue(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	a := asking{told: now.Add(time.Minute), at: now, interval: maxAskInterval}
+	if got := a.due(true).Sub(now); got != maxIndexAge {
+		t.Errorf("of a cluster: in %s, want %s", got, maxIndexAge)
+	}
+	if got := a.due(false).Sub(now); got != time.Minute+maxAskInterval {
+		t.Errorf("of a relay: in %s, want %s", got, time.Minute+maxAskInterval)
+	}
+}
