@@ -15,7 +15,7 @@ func (r receiver) Reset() {
 	defer r.source.mu.Unlock()
 	d := r.db.conn()
 	d.partial, d.syncing = true, true
-	d.begun, d.keysAdded = true, false
+	d.begun, d.keysAdded, d.unsaved = true, false, true
 	d.mirror.Reset()
 	d.tables.Begin()
 }
@@ -24,7 +24,7 @@ func (r receiver) Row(table string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) 
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
 	d := r.db.conn()
-	d.partial = true
+	d.partial, d.unsaved = true, true
 	d.mirror.Apply(table, id, op, row)
 	d.tables.Apply(table, id, op, row)
 	return nil
@@ -33,7 +33,10 @@ func (r receiver) Row(table string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) 
 func (r receiver) Conditions(gen uint64) {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
-	if r.db.conn().acknowledge(gen) {
+	d := r.db.conn()
+	if d.acknowledge(gen) {
+		// The position that has these conditions comes with the Commit.
+		d.partial, d.unsaved = true, true
 		r.source.coverageChanged, r.source.conditionsDirty = true, true
 		r.source.touchAllNodes()
 	}
@@ -55,7 +58,7 @@ func (r receiver) Commit() {
 		r.db.synced()
 		r.source.refreshed(d)
 	}
-	d.position, r.source.warm.unsaved = d.client.Position(), true
+	d.position = d.client.Position()
 	d.partial, d.syncing = false, false
 	r.source.update()
 }

@@ -86,9 +86,7 @@ type warm struct {
 	// timers are those of chassisPatience and confirmPatience.
 	timers []*time.Timer
 
-	// unsaved is set when rows or positions have changed since the last write. savedUptime is
-	// the Uptime of that. failure is why the last write has failed.
-	unsaved     bool
+	// savedUptime is the Uptime of the last write. failure is why that has failed.
 	savedUptime time.Duration
 	failure     string
 	// parting is what was to be saved when a request was taken back, at partingAt: at the end of
@@ -107,10 +105,7 @@ func fileName(key string) string {
 func (s *Source) load(cfg Config) {
 	w := &s.world.warm
 	w.path, w.key, w.maxAge = filepath.Join(cfg.WarmStart.Folder, fileName(cfg.Key())), cfg.Key(), cfg.WarmStart.MaxAge
-	if err := saved.Probe(cfg.WarmStart.Folder); err != nil {
-		w.failure = err.Error()
-		s.log.Warningf("%s: not written: %v", w.path, err)
-	}
+	s.noteSaved(saved.Probe(cfg.WarmStart.Folder))
 	saved.Sweep(cfg.WarmStart.Folder, filePrefix)
 	for _, d := range s.databases {
 		d.conn().mirror = ovsdb.NewMirror(mirrorLimit)

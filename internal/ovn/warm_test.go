@@ -3,6 +3,7 @@
 package ovn
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/puntdns/puntdns/internal/ovn/saved"
+	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 )
 
@@ -93,11 +95,17 @@ func TestWarmStart(t *testing.T) {
 				s := w.start()
 				forget := s.Request(Requests{Routers: true, ExternalIDs: []string{"a", "b"}})
 				eventually(t, s, settled("b1 b2 c1 p1"))
-				r.until("the same twice", func() bool { // northd may still be at work
-					before := dump(s.Snapshot())
-					time.Sleep(200 * time.Millisecond)
-					return before == dump(s.Snapshot())
-				})
+				// northd has followed the bindings, and the Source has read all that northd has written:
+				// a second one is told the same.
+				r.nbctl("--wait=sb sync")
+				fresh := c
+				fresh.WarmStart.MaxAge = time.Second // for a Source of its own
+				second := r.acquire(fresh)
+				second.SetPorts("br", w.ports, time.Minute)
+				second.SetChassis("hv1")
+				second.Request(Requests{Routers: true, ExternalIDs: []string{"a", "b"}})
+				all := dump(eventually(t, second, settled("b1 b2 c1 p1")))
+				eventually(t, s, func(s *Snapshot) string { return cmp.Diff(all, dump(s)) })
 				want, flows := dump(s.Snapshot()), bindings(s)
 				// As at the end of a process: what it asks for is taken back first.
 				forget()
@@ -131,14 +139,13 @@ func TestWarmStart(t *testing.T) {
 					}
 				}
 				r.server.Signal(t, syscall.SIGCONT)
-				eventually(t, next, func(snapshot *Snapshot) string {
-					for _, d := range next.Status() {
-						if !d.Synced || !d.Saved.IsZero() {
-							return fmt.Sprintf("%+v", d)
-						}
+				r.until("in sync", func() bool { return next.Status().Ready() })
+				eventually(t, next, func(snapshot *Snapshot) string { return cmp.Diff(want, dump(snapshot)) })
+				for _, d := range next.Status() {
+					if !d.Saved.IsZero() {
+						t.Errorf("%+v, want that it tells of no file", d)
 					}
-					return cmp.Diff(want, dump(snapshot))
-				})
+				}
 			})
 		}
 	}
@@ -306,6 +313,116 @@ func TestWarmStartRefuses(t *testing.T) {
 	}
 }
 
+// The file is written where rows or conditions have changed, and not since a position has moved: that
+// does at each look in a cluster where others change something.
+func TestSaveOnChange(t *testing.T) {
+	t.Parallel()
+	servers, r, c, here := largeRig(t, 1)
+	slices.Sort(here)
+	w := newWarmRig(r, c, here...)
+	s := w.start()
+	defer w.release()
+	eventually(t, s, settled(strings.Join(here, " ")))
+	r.until("in sync", func() bool { return s.Status().Ready() })
+	position := func() ovsdb.Position {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.sb.position
+	}
+	written := func() bool {
+		t.Helper()
+		_ = os.Remove(w.file())
+		s.save(false)
+		_, err := os.Stat(w.file())
+		return err == nil
+	}
+	if !written() || written() {
+		t.Error("want that the file is written once")
+	}
+	before := position()
+	servers[0].Transact(t, southboundName, rawJSON(`{"op":"update","table":"Port_Binding","where":[["logical_port","==","p15-7"]],"row":{"mac":"02:00:00:00:00:01 10.9.9.9"}}`))
+	r.until("the position moves", func() bool { return position().Last != before.Last })
+	if written() {
+		t.Error("written, though only the position has moved")
+	}
+	servers[0].Transact(t, southboundName, rawJSON(`{"op":"update","table":"Port_Binding","where":[["logical_port","==","p3-7"]],"row":{"options":["map",[["hostname","changed"]]]}}`))
+	eventually(t, s, lookups("net3 changed. = 10.3.0.7"))
+	if !written() {
+		t.Error("not written, though a row has changed")
+	}
+	s.mu.Lock()
+	s.warm.maxAge = 0
+	s.mu.Unlock()
+	if !written() {
+		t.Error("not written, though the file is too old soon")
+	}
+}
+
+// The process that ends leaves a file alone that the next one has written with newer rows.
+func TestSaveBesideNewer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	(&graceRig{rig: r}).fill(1, 1, 2, 1)
+	for _, tt := range []struct {
+		name   string
+		newer  time.Duration
+		stands bool
+	}{{"newer", time.Hour, true}, {"older", -time.Hour, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWarmRig(&rig{t, r.server}, r.config(true, false), "red-vm1")
+			s := w.start()
+			eventually(t, s, settled("blue-box blue-vm1 blue-vm2 red-box red-vm1 red-vm2"))
+			s.save(false)
+			f, err := saved.Read(w.file())
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Uptime += tt.newer
+			there, err := saved.Encode(f)
+			if err == nil {
+				err = saved.Write(w.file(), there)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.release()
+			left, err := os.ReadFile(w.file())
+			if stands := bytes.Equal(left, there); err != nil || stands != tt.stands {
+				t.Errorf("the file stands: %v, %v", stands, err)
+			}
+		})
+	}
+}
+
+// Conditions are saved with the position that reflects them.
+func TestSaveBetweenConditionsAndCommit(t *testing.T) {
+	t.Parallel()
+	c := Config{Southbound: []string{"unix:" + t.TempDir() + "/sb"}}
+	s := start(c, mustEndpoints(t, c.Southbound), nil, nil)
+	defer s.stop()
+	saves := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.sb.position.Columns = map[string][]string{}
+		_, ok := s.sb.picture()
+		return ok
+	}
+	s.sb.partial = false
+	s.sb.unacknowledged = []conditionSet{{gen: 1}}
+	if !saves() {
+		t.Error("nothing to save before")
+	}
+	r := receiver{s, s.sb}
+	r.Conditions(1)
+	if saves() {
+		t.Error("saved with the position before the conditions")
+	}
+	r.Commit()
+	if !saves() {
+		t.Error("nothing to save behind the Commit")
+	}
+}
+
 // A folder that can't be written is told of from the start on.
 func TestWarmStartFolder(t *testing.T) {
 	t.Parallel()
@@ -387,12 +504,9 @@ func TestWarmStartBytes(t *testing.T) {
 			s.Confirm("br", flows)
 			eventually(t, s, settled(strings.Join(here, " ")))
 			first := time.Since(begun)
-			eventually(t, s, func(snapshot *Snapshot) string {
-				if wrong := lookups("net3 changed. = 10.3.0.7")(snapshot); wrong != "" || !s.Status().Ready() {
-					return wrong + fmt.Sprint(s.Status())
-				}
-				return settled(strings.Join(here, " "))(snapshot)
-			})
+			eventually(t, s, lookups("net3 changed. = 10.3.0.7"))
+			r.until("in sync", func() bool { return s.Status().Ready() })
+			eventually(t, s, settled(strings.Join(here, " ")))
 			status := s.Status()[0]
 			t.Logf("cold %d bytes, warm %d; first answers after %s, in sync after %s", cold, status.Counts.BytesRead, first, time.Since(begun))
 			if status.Counts.Resumed != 1 || status.Counts.Contents != 0 {

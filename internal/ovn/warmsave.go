@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/ovn/saved"
@@ -73,35 +74,75 @@ func (s *Source) save(last bool) {
 	if time.Since(s.warm.partingAt) > partingTime {
 		s.warm.parting = nil // a reload has taken requests back
 	}
-	f := s.warm.parting
+	f, path, err := s.warm.parting, s.warm.path, error(nil)
 	if !last || f == nil {
-		f = s.picture(last)
+		f, err = s.picture(last)
 	}
-	path, before := s.warm.path, s.warm.failure
+	if f != nil {
+		s.noteWriting(f)
+	}
 	s.mu.Unlock()
-	if f == nil {
+	if f == nil && err == nil || last && f != nil && isOlder(f, path) {
 		return
 	}
-	b, err := saved.Encode(f)
 	if err == nil {
-		err = saved.Write(path, b)
-	}
-	failure := ""
-	if err != nil {
-		failure = err.Error()
+		err = write(f, path)
 	}
 	s.mu.Lock()
-	s.warm.failure = failure
+	defer s.mu.Unlock()
+	if s.noteSaved(err); err != nil {
+		s.markUnsaved()
+	}
+}
+
+func write(f *saved.File, path string) error {
+	b, err := saved.Encode(f)
 	if err != nil {
-		s.warm.unsaved = true
+		return err
 	}
-	s.mu.Unlock()
+	return saved.Write(path, b)
+}
+
+// isOlder reports whether a file has newer rows than f. So it may be at the end of a process that was
+// not in sync, or had asked for less since: the next one runs beside it for a while, and may have
+// written.
+func isOlder(f *saved.File, path string) bool {
+	there, err := saved.Read(path)
+	return err == nil && there.Boot == f.Boot && there.Config == f.Config && there.Chassis == f.Chassis && there.Uptime > f.Uptime
+}
+
+// noteSaved notes how a write has ended, and logs it if it is another end than that of the one before.
+// mu is held, or it is before the start.
+func (s *Source) noteSaved(err error) {
+	w, before := &s.warm, s.warm.failure
+	if w.failure = ""; err != nil {
+		w.failure = err.Error()
+	}
 	switch {
-	case failure != "" && before == "":
-		s.log.Warningf("%s: not written: %v", path, err)
-	case failure == "" && before != "":
-		s.log.Infof("%s: written again", path)
+	case err != nil && before == "":
+		s.log.Warningf("%s: not written: %v", w.path, err)
+	case err == nil && before != "":
+		s.log.Infof("%s: written again", w.path)
 	}
+}
+
+// noteWriting notes that f is about to be written, and markUnsaved that it was not. mu is held.
+func (s *Source) noteWriting(f *saved.File) {
+	s.warm.savedUptime = f.Uptime
+	for _, d := range s.databases {
+		d.conn().unsaved = false
+	}
+}
+
+func (s *Source) markUnsaved() {
+	for _, d := range s.databases {
+		d.conn().unsaved = true
+	}
+}
+
+// isUnsaved reports whether rows or conditions have changed since the last write. mu is held.
+func (s *Source) isUnsaved() bool {
+	return slices.ContainsFunc(s.databases, func(d database) bool { return d.conn().unsaved })
 }
 
 // partingTime is how long a picture of keepPicture is good for the last write.
@@ -113,28 +154,45 @@ func (s *Source) keepPicture() {
 	if w.path == "" || w.parting != nil && time.Since(w.partingAt) <= partingTime {
 		return
 	}
-	unsaved, uptime := w.unsaved, w.savedUptime
-	w.unsaved = true
-	w.parting, w.partingAt = s.picture(true), time.Now()
-	w.unsaved, w.savedUptime = unsaved, uptime
+	w.parting, w.partingAt = nil, time.Now()
+	if f, _ := s.pictureWithoutRows(); f != nil {
+		w.parting, _ = s.addRows(f) // what is wrong with it the next write tells
+	}
 }
 
-// picture returns what is to be written, nil for nothing: the rows are not consistent, are those
-// of a file themselves, or are in the file already, which will be good for a while. mu is held.
-func (s *Source) picture(last bool) *saved.File {
+// picture returns what is to be written, nil for nothing: there is none, or the rows and conditions are
+// in the file already, which will be good for a while.
+//
+// A position that has moved by itself is written with the next change, or with a quarter of the age up
+// to which the file is good, and at the regular end. A process that was killed may so leave a position
+// that the servers have forgotten: the next one answers from the file all the same, and has the rows
+// sent anew. That is rare, and to write the file with each position would be a write each 10 s on
+// each node. mu is held.
+func (s *Source) picture(last bool) (*saved.File, error) {
+	f, err := s.pictureWithoutRows()
+	w := &s.warm
+	if f == nil || !s.isUnsaved() && f.Uptime-w.savedUptime < w.maxAge/4 && (!last || f.Uptime <= w.savedUptime) {
+		return nil, err
+	}
+	return s.addRows(f)
+}
+
+// pictureWithoutRows returns what is known now, nil for nothing: the rows are not consistent, or are
+// those of a file themselves. mu is held.
+func (s *Source) pictureWithoutRows() (*saved.File, error) {
 	w := &s.warm
 	if w.path == "" || s.chassis == "" || s.anyStale() {
-		return nil
+		return nil, nil
 	}
 	now, err := saved.Uptime()
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	f := &saved.File{Saved: time.Now(), Boot: w.boot, Uptime: now, Config: w.key, Chassis: s.chassis}
 	for _, d := range s.databases {
 		out, ok := d.conn().picture()
 		if !ok {
-			return nil
+			return nil, nil
 		}
 		f.Databases = append(f.Databases, out)
 		// In an outage the rows are those of its beginning.
@@ -143,21 +201,18 @@ func (s *Source) picture(last bool) *saved.File {
 			f.Saved = since
 		}
 	}
-	if !w.unsaved && f.Uptime-w.savedUptime < w.maxAge/4 && (!last || f.Uptime <= w.savedUptime) {
-		return nil
-	}
+	return f, nil
+}
+
+// addRows adds the rows to what pictureWithoutRows has returned. mu is held.
+func (s *Source) addRows(f *saved.File) (*saved.File, error) {
 	for i, d := range s.databases {
 		var ok bool
 		if f.Databases[i].Rows, ok = d.conn().mirror.Rows(); !ok {
-			if w.failure == "" {
-				w.failure = "too many rows"
-				s.log.Warningf("%s: not written: %s has more than %d MiB of rows", w.path, f.Databases[i].Name, mirrorLimit>>20)
-			}
-			return nil
+			return nil, fmt.Errorf("%s has more than %d MiB of rows", f.Databases[i].Name, mirrorLimit>>20)
 		}
 	}
-	w.unsaved, w.savedUptime = false, f.Uptime
-	return f
+	return f, nil
 }
 
 // picture returns a database without its rows. It reports whether the rows are a state of it.

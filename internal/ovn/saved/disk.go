@@ -17,27 +17,13 @@ import (
 
 // Write replaces the file at path, or creates it: for its owner alone, and as a whole, even if the
 // machine fails meanwhile.
-func Write(path string, b []byte) (err error) {
-	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new") // 0600
+func Write(path string, b []byte) error {
+	temporary, err := writeNew(filepath.Dir(path), filepath.Base(path)+".new", b)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(temporary.Name())
-		}
-	}()
-	_, err = temporary.Write(b)
-	if err == nil {
-		err = temporary.Sync()
-	}
-	if closeErr := temporary.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
+	if err := os.Rename(temporary, path); err != nil {
+		_ = os.Remove(temporary)
 		return err
 	}
 	folder, err := os.Open(filepath.Dir(path))
@@ -50,11 +36,28 @@ func Write(path string, b []byte) (err error) {
 
 // Probe returns why a file can't be written in a folder, nil if it can.
 func Probe(folder string) error {
-	probe, err := os.CreateTemp(folder, ".probe")
+	probe, err := writeNew(folder, ".probe", nil)
 	if err != nil {
 		return err
 	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+	return os.Remove(probe)
+}
+
+// writeNew writes a new file of a folder, for its owner alone, and returns its path. Its name begins as
+// given.
+func writeNew(folder, name string, b []byte) (path string, err error) {
+	f, err := os.CreateTemp(folder, name) // 0600
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return f.Name(), err
 }
 
 var (
