@@ -115,29 +115,58 @@ func (s *session) askPosition() (due time.Time, err error) {
 	}
 	if tells {
 		s.asking.outstanding++
-		ask, err := s.positionRequests(h.position.Last)
+		ask, err := encodeRequest("monitor_cond_since", positionID, s.positionParams(h.position.Last)...)
 		if err != nil {
 			return time.Time{}, err
 		}
-		text = append(text, ask...)
+		end, err := encodeRequest("monitor_cancel", positionEndID, json.RawMessage(positionID))
+		if err != nil {
+			return time.Time{}, err
+		}
+		text = slices.Concat(text, ask, end)
 	} else {
 		s.asking.told = now
 	}
 	return time.Time{}, s.write(text)
 }
 
-// positionRequests returns the requests for the last transaction, which also tell whether the server
-// remembers another one.
-func (s *session) positionRequests(last UUID) ([]byte, error) {
+// positionParams returns the parameters of the request for the last transaction, which also tells
+// whether the server remembers another one.
+func (s *session) positionParams(last UUID) []any {
 	no := map[string]bool{"initial": false, "insert": false, "delete": false, "modify": false}
 	table := slices.Min(slices.Collect(maps.Keys(s.main.tables))) // the same for all clients
 	requests := map[string]any{table: []any{map[string]any{"columns": []string{}, "where": []bool{false}, "select": no}}}
-	begin, err := encodeRequest("monitor_cond_since", positionID, s.client.cfg.Database, json.RawMessage(positionID), requests, last.String())
-	if err != nil {
-		return nil, err
+	return []any{s.client.cfg.Database, json.RawMessage(positionID), requests, last.String()}
+}
+
+// parsePosition parses the result of such a request.
+func parsePosition(text json.RawMessage) (remembered bool, last UUID, err error) {
+	var result []json.RawMessage
+	var id string
+	if json.Unmarshal(text, &result) != nil || len(result) != 3 ||
+		json.Unmarshal(result[0], &remembered) != nil || json.Unmarshal(result[1], &id) != nil {
+		return false, UUID{}, errors.New("monitor_cond_since: the reply names no transaction")
 	}
-	end, err := encodeRequest("monitor_cancel", positionEndID, json.RawMessage(positionID))
-	return append(begin, end...), err
+	last, err = ParseUUID(id)
+	return remembered, last, err
+}
+
+// remembers asks whether the server remembers a transaction, before the main monitor runs.
+func (s *session) remembers(last UUID) (bool, error) {
+	text, err := s.call("monitor_cond_since", s.positionParams(last)...)
+	var refused *serverError
+	if errors.As(err, &refused) && refused.unknownMethod {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	remembered, _, err := parsePosition(text)
+	if err != nil {
+		return false, err
+	}
+	_, err = s.call("monitor_cancel", json.RawMessage(positionID))
+	return remembered, err
 }
 
 // indexTold takes the reply to indexQuery.
@@ -154,20 +183,13 @@ func (s *session) positionTold(msg message) error {
 	if err := newServerError("monitor_cond_since", msg.err); err != nil {
 		return err
 	}
-	var result []json.RawMessage
-	var text string
-	var found bool
-	if json.Unmarshal(msg.result, &result) != nil || len(result) != 3 ||
-		json.Unmarshal(result[0], &found) != nil || json.Unmarshal(result[1], &text) != nil {
-		return errors.New("monitor_cond_since: the reply names no transaction")
-	}
-	last, err := ParseUUID(text)
+	remembered, last, err := parsePosition(msg.result)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
 	h := &s.client.held
-	s.asking.told, s.asking.remembered = now, found || h.position.Last == (UUID{})
+	s.asking.told, s.asking.remembered = now, remembered || h.position.Last == (UUID{})
 	s.asking.answered(now, s.server.index)
 	if h.whole && s.synced && h.position.Last != last {
 		h.position.Last = last

@@ -371,6 +371,10 @@ func TestResumedConditions(t *testing.T) {
 					case req.Method == "monitor_cond_since":
 						var tables map[string][]struct{ Where json.RawMessage }
 						_ = json.Unmarshal(params[2], &tables)
+						if string(params[1]) == `"puntdns-position"` {
+							fmt.Fprintf(conn, `{"id":%s,"result":[true,"%s",{}],"error":null}`, req.ID, txn2)
+							continue
+						}
 						if n == 1 {
 							fmt.Fprintf(conn, `{"id":%s,"result":[false,"%s",{}],"error":null}`, req.ID, txn1)
 							continue
@@ -378,6 +382,8 @@ func TestResumedConditions(t *testing.T) {
 						asked.add(fmt.Sprintf("%s %s", tables["Thing"][0].Where, params[3]))
 						found := string(params[3]) != `"`+zero+`"`
 						fmt.Fprintf(conn, `{"id":%s,"result":[%v,"%s",{}],"error":null}`, req.ID, found, txn2)
+					case req.Method == "monitor_cancel":
+						fmt.Fprintf(conn, `{"id":%s,"result":{},"error":null}`, req.ID)
 					case req.Method == "monitor_cond_change" && n == 1 && !filled:
 						filled = true
 						fmt.Fprintf(conn, `{"id":null,"method":"update3","params":["puntdns","%s",{"Thing":{"%s":{"insert":{"name":"before"}}}}]}`, txn1, id)
@@ -448,6 +454,33 @@ func TestBeginBesideResumed(t *testing.T) {
 	}
 	s.Transact(t, "Things", insert("c", object{"num": 7}))
 	resumed.wait(t, "a row that comes", func() bool { return len(resumed.things) == 2 })
+}
+
+// A server that has forgotten where the rows are sends all contents, once.
+func TestForgottenSendsOnce(t *testing.T) {
+	t.Parallel()
+	s := ovsdbtest.StartCluster(t, 1, thingSchema)[0]
+	fill(t, s)
+	var c *ovsdb.Client
+	var from ovsdb.Position
+	ready := make(chan struct{})
+	r := newReplica()
+	r.onCommit = func() {
+		<-ready
+		from = c.Position()
+	}
+	c = start(t, r, nil, s.Endpoint)
+	close(ready)
+	r.waitSynced(t)
+	r.mu.Lock()
+	from.Last[0] ^= 1
+	r.mu.Unlock()
+	later := newReplica()
+	again := start(t, later, func(cfg *ovsdb.Config) { cfg.Resume = &from }, s.Endpoint)
+	later.waitSynced(t)
+	if got, first := again.Counts(), c.Counts(); got.Contents != 1 || got.BytesRead > first.BytesRead*5/4 {
+		t.Errorf("%+v, the first time %+v", got, first)
+	}
 }
 
 // A Client that is told what rows its Receiver has goes on from there.

@@ -214,7 +214,13 @@ func (s *session) finishRead(now asked, where map[string]json.RawMessage, last U
 
 // resume starts the main monitor with what has changed since a position, and returns the last
 // transaction. It reports false if the server does not remember the position: then no monitor runs.
+//
+// It asks first whether the server remembers: one that does not would send the contents of the tables
+// that have no conditions, which readAll has sent again. It may forget between the two requests.
 func (s *session) resume(from Position) (resumed bool, last UUID, err error) {
+	if remembered, err := s.remembers(from.Last); err != nil || !remembered {
+		return false, UUID{}, err
+	}
 	s.main.begin = func(found bool) {
 		if resumed, s.discarding = found, !found; found {
 			s.client.counts.resumed.Add(1)
