@@ -155,7 +155,7 @@ func TestChangesAreMerged(t *testing.T) {
 		if i == 0 {
 			r.waitGen(t, gen)
 		}
-		time.Sleep(10 * time.Millisecond) // the next guest
+		s.Transact(t, "Things", update("00", object{"flag": i%2 == 0})) // the next guest, a while later
 	}
 	r.waitGen(t, gen)
 	n, most := c.Counts().ConditionChanges, 9+uint64(time.Since(began)/(100*time.Millisecond))

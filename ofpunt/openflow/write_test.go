@@ -106,68 +106,50 @@ func TestWriteNow(t *testing.T) {
 	}
 }
 
-// What the tasks of one read write goes in one go after the last, without the writer.
-func TestWriteLater(t *testing.T) {
-	c, peer := socketConn(t)
-	const messages = 3
-	if _, err := peer.Write(bytes.Repeat(unhex(t, sentPunt15), messages)); err != nil {
-		t.Fatal(err)
-	}
-	n, last := 0, make(chan struct{})
-	h := Handler{PacketIn: func(*PacketIn, []byte) {
-		c.Then(numbered{n, func() {
-			n++
-			if err := c.WriteLater(appendEmpty(nil, V15, typeEchoRequest, uint32(n))); err != nil {
-				t.Error(err)
+// What the tasks of one read write goes in one go after the last, and what handlers have queued behind
+// goes before the next read: no writer is woken.
+func TestWriteAfterRead(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		write func(*Conn, []byte) error
+		// do has a handler do its n-th piece of work.
+		do func(c *Conn, n int, work func())
+	}{
+		{"WriteLater", (*Conn).WriteLater, func(c *Conn, n int, work func()) { c.Then(numbered{n, work}) }},
+		{"WriteBehind", (*Conn).WriteBehind, func(_ *Conn, _ int, work func()) { work() }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, peer := socketConn(t)
+			const messages = 3
+			if _, err := peer.Write(bytes.Repeat(unhex(t, sentPunt15), messages)); err != nil {
+				t.Fatal(err)
 			}
-			if n == messages {
-				defer close(last)
-				expectNothing(t, peer)
-				if len(c.wake) != 0 {
-					t.Error("the writer was woken")
-				}
+			n, last := 0, make(chan struct{})
+			h := Handler{PacketIn: func(*PacketIn, []byte) {
+				tt.do(c, n, func() {
+					n++
+					if err := tt.write(c, appendEmpty(nil, V15, typeEchoRequest, uint32(n))); err != nil {
+						t.Error(err)
+					}
+					if n == messages {
+						defer close(last)
+						expectNothing(t, peer)
+						if len(c.wake) != 0 {
+							t.Error("the writer was woken")
+						}
+					}
+				})
+			}}
+			served := make(chan error, 1)
+			go func() { served <- c.Serve(h) }()
+			<-last
+			for i := range messages {
+				expectEcho(t, peer, uint32(i+1))
 			}
-		}})
-	}}
-	served := make(chan error, 1)
-	go func() { served <- c.Serve(h) }()
-	<-last
-	for i := range messages {
-		expectEcho(t, peer, uint32(i+1))
+			c.Close()
+			<-served
+		})
 	}
-	c.Close()
-	<-served
-}
-
-// What handlers have queued behind is written in one batch before the next read, and no writer is woken.
-func TestWriteBehind(t *testing.T) {
-	c, peer := socketConn(t)
-	const messages = 3
-	if _, err := peer.Write(bytes.Repeat(unhex(t, sentPunt15), messages)); err != nil {
-		t.Fatal(err)
-	}
-	n, last := 0, make(chan struct{})
-	h := Handler{PacketIn: func(*PacketIn, []byte) {
-		n++
-		if err := c.WriteBehind(appendEmpty(nil, V15, typeEchoRequest, uint32(n))); err != nil {
-			t.Error(err)
-		}
-		if n == messages {
-			defer close(last)
-			expectNothing(t, peer)
-			if len(c.wake) != 0 {
-				t.Error("the writer was woken")
-			}
-		}
-	}}
-	served := make(chan error, 1)
-	go func() { served <- c.Serve(h) }()
-	<-last
-	for i := range messages {
-		expectEcho(t, peer, uint32(i+1))
-	}
-	c.Close()
-	<-served
 }
 
 // A slow task delays neither what those before it have written nor what it

@@ -94,6 +94,10 @@ func TestParseRefuses(t *testing.T) {
 		{"ttl", "ovnhosts {\n ttl -1\n}", "expected whole seconds"},
 		{"scope", "ovnhosts {\n scope world\n}", "expected switch or router"},
 		{"zero as default switch", "ovnhosts {\n default_switch 00000000-0000-0000-0000-000000000000\n}", "no row has this UUID"},
+		{"snapshot", "ovnhosts {\n snapshot\n}", "expected FOLDER [MAX_AGE]"},
+		{"snapshot in the present folder", "ovnhosts {\n snapshot var\n}", "expected FOLDER [MAX_AGE], the folder from the root on"},
+		{"snapshot for too long", "ovnhosts {\n snapshot /var 2h\n}", "expected a duration from 1s to 1h"},
+		{"snapshot of Northbound", "ovnhosts {\n northbound unix:/nb\n snapshot /var\n}", "expected southbound too"},
 		{"default switch", "ovnhosts {\n default_switch\n}", "expected the name or the UUID of a logical switch"},
 	}
 	for _, tt := range tests {
