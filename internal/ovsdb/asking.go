@@ -15,9 +15,9 @@ import (
 // when the connection is cut. And the index of the Raft log is asked for, to know a server that is
 // behind: a monitor of it would bring each transaction of the whole cloud to each client.
 //
-// The index is known as of the last request. Another server may lack what came after that, and is
-// taken: then it does not know the last transaction either, sends all contents, and the rows go back
-// by at most maxIndexAge until it has caught up.
+// The index is known as of the last request, and each update since tells of one more. Where another
+// server has read that far and does not know the last transaction, it may lack it all the same: see
+// serverRow.mayLack. It is left for the next one then, for a while, as it may just have forgotten.
 const (
 	// wantedTransactions is how many there are to be between two requests. The servers of a cluster
 	// and relays remember 100, fewer if these are larger than the database (ovsdb_txn_history_run in
@@ -31,6 +31,8 @@ const (
 	maxAskInterval   = 10 * time.Second
 	// maxIndexAge is when a server is asked though it tells of transactions with rows.
 	maxIndexAge = 30 * time.Second
+	// maxBehind is how long servers are left that may be behind, and nothing proves that they are.
+	maxBehind = 30 * time.Second
 )
 
 // asking says when the server is asked for the last transaction and for its index.
@@ -151,22 +153,37 @@ func parsePosition(text json.RawMessage) (remembered bool, last UUID, err error)
 	return remembered, last, err
 }
 
-// remembers asks whether the server remembers a transaction, before the main monitor runs.
-func (s *session) remembers(last UUID) (bool, error) {
+// checkLast asks, before the main monitor runs, whether the server remembers the last transaction of an
+// earlier connection. One that does not would send the contents of the tables that have no conditions,
+// which readAll has sent again; and it may be behind: then it is an error, for maxBehind at most.
+func (s *session) checkLast() error {
+	last := s.client.held.position.Last
+	if last == (UUID{}) {
+		return nil
+	}
 	text, err := s.call("monitor_cond_since", s.positionParams(last)...)
 	var refused *serverError
 	if errors.As(err, &refused) && refused.unknownMethod {
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
-	remembered, _, err := parsePosition(text)
-	if err != nil {
-		return false, err
+	if s.remembers, _, err = parsePosition(text); err != nil {
+		return err
 	}
-	_, err = s.call("monitor_cancel", json.RawMessage(positionID))
-	return remembered, err
+	if _, err = s.call("monitor_cancel", json.RawMessage(positionID)); err != nil {
+		return err
+	}
+	if c := s.client; !s.remembers && s.server != nil && s.server.cid == c.held.position.Cluster && s.server.mayLack() {
+		if c.behindSince.IsZero() {
+			c.behindSince = time.Now()
+		}
+		if time.Since(c.behindSince) < maxBehind {
+			return errBehind
+		}
+	}
+	return nil
 }
 
 // indexTold takes the reply to indexQuery.

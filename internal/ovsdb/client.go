@@ -107,6 +107,9 @@ type Client struct {
 	// clusterIndex is serverRow.clusterIndex. Only the goroutine of Run uses it, and held.
 	clusterIndex map[UUID]int64
 	held         held
+	// behindSince is when a server was first left since it may lack what was read, zero if none was
+	// since the last sync. Only the goroutine of Run uses it.
+	behindSince time.Time
 
 	counts counts
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,11 +28,16 @@ type member struct {
 	cid   string
 	index int64
 	told  int64 // the index that it has told last
+	// since is set if it has monitor_cond_since, and knows if it then knows each transaction; leader
+	// if it is the leader.
+	since, knows, leader bool
 	// cut ends the connections.
 	cut chan struct{}
 }
 
 const (
+	txnA = "11111111-0000-4000-8000-000000000000"
+	txnB = "22222222-0000-4000-8000-000000000000"
 	cidA = "aaaaaaaa-0000-4000-8000-000000000000"
 	cidB = "bbbbbbbb-0000-4000-8000-000000000000"
 )
@@ -61,6 +67,13 @@ func (m *member) tell() int64 {
 	defer m.mu.Unlock()
 	m.told = m.index
 	return m.told
+}
+
+// forget has awaitTold wait for another one who asks.
+func (m *member) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.told = 0
 }
 
 // awaitTold waits until a client has asked for the index.
@@ -108,6 +121,12 @@ func (m *member) serve(conn net.Conn) {
 		}
 		result := `[]`
 		switch {
+		case req.Method == "monitor_cond_since" && m.is(&m.since):
+			found := m.is(&m.knows)
+			result = fmt.Sprintf(`[%v,"%s",{}]`, found, txnA)
+			if !found {
+				result = fmt.Sprintf(`[false,"%s",{"Thing":{"%s":{"initial":{"name":"%s"}}}}]`, txnA, row, m.name)
+			}
 		case req.Method == "monitor_cond_since":
 			say(`{"id":%s,"error":"unknown method","result":null}`, req.ID)
 			continue
@@ -116,11 +135,103 @@ func (m *member) serve(conn net.Conn) {
 		case req.Method == "transact":
 			result = fmt.Sprintf(`[{"rows":[{"index":%d}]}]`, m.tell())
 		case strings.HasPrefix(string(req.Params), `["_Server"`):
-			result = fmt.Sprintf(`{"Database":{"%s":{"initial":{"name":"Things","model":"clustered","connected":true,"cid":["uuid","%s"]}}}}`, row, cid)
+			result = fmt.Sprintf(`{"Database":{"%s":{"initial":{"name":"Things","model":"clustered","connected":true,"cid":["uuid","%s"],"leader":%v}}}}`, row, cid, m.is(&m.leader))
 		case req.Method == "monitor_cond":
 			result = fmt.Sprintf(`{"Thing":{"%s":{"initial":{"name":"%s"}}}}`, row, m.name)
 		}
 		say(`{"id":%s,"error":null,"result":%s}`, req.ID, result)
+		if strings.Contains(result, `"initial":{"name":"first"`) && m.is(&m.since) {
+			say(`{"id":null,"method":"update3","params":["puntdns","%s",{"Thing":{"%s":{"modify":{"name":"changed"}}}}]}`, txnB, row)
+		}
+	}
+}
+
+// is returns one of the fields of m.
+func (m *member) is(field *bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return *field
+}
+
+// The index that a server tells may lag behind the updates that it has sent before. That is no reason
+// to leave it.
+func TestIndexLagsBehindUpdates(t *testing.T) {
+	t.Parallel()
+	m := newMember(t, "first", cidA, 5)
+	m.since = true
+	r := newReplica()
+	start(t, r, func(cfg *ovsdb.Config) {
+		fakeTables(cfg)
+		cfg.ProbeInterval = time.Minute
+		cfg.Receiver = plain{r}
+	}, m.endpoint)
+	r.wait(t, "an update", func() bool {
+		for _, th := range r.things {
+			return r.state.Synced && th.Name == "changed"
+		}
+		return false
+	})
+	for range 2 { // the second time it has taken the first reply
+		m.forget()
+		m.awaitTold(t, 5)
+	}
+	if events := r.takeEvents(); slices.ContainsFunc(events, func(e string) bool { return strings.HasPrefix(e, "down") }) {
+		t.Errorf("%q", events)
+	}
+}
+
+// A server that does not know the last transaction is left while it may lack it: it has not read so
+// many others that it has forgotten it, and it is not the leader.
+func TestMayLack(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name          string
+		index         int64
+		knows, leader bool
+		refused       bool
+	}{
+		{"it is as far as the index", 5, false, false, true},
+		{"it is as far by the updates", 6, false, false, true},
+		{"it knows the last transaction", 6, true, false, false},
+		{"it is the leader", 6, false, true, false},
+		{"just before it may have forgotten", 105, false, false, true},
+		{"it may have forgotten", 106, false, false, false},
+		{"the leader is not as far as the updates", 5, false, true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			first, second := newMember(t, "first", cidA, 5), newMember(t, "second", cidA, tt.index)
+			first.since, second.since, second.knows, second.leader = true, true, tt.knows, tt.leader
+			r := newReplica()
+			start(t, r, func(cfg *ovsdb.Config) {
+				fakeTables(cfg)
+				cfg.ProbeInterval = time.Minute
+				cfg.Receiver = plain{r}
+			}, first.endpoint, second.endpoint)
+			r.wait(t, "an update", func() bool {
+				for _, th := range r.things {
+					return r.state.Synced && th.Name == "changed"
+				}
+				return false
+			})
+			first.hangUp()
+			if !tt.refused {
+				r.wait(t, "the second", func() bool { return r.state.Synced && r.state.Endpoint == second.endpoint })
+				return
+			}
+			r.wait(t, "it is refused", func() bool {
+				return slices.ContainsFunc(r.events, func(event string) bool {
+					return strings.Contains(event, second.endpoint) && strings.Contains(event, "behind what was read")
+				})
+			})
+			// It has caught up.
+			second.mu.Lock()
+			second.knows, second.index = true, 7
+			second.mu.Unlock()
+			first.since = false
+			first.set(cidA, 1)
+			r.wait(t, "the second", func() bool { return r.state.Synced && r.state.Endpoint == second.endpoint })
+		})
 	}
 }
 

@@ -110,8 +110,11 @@ func FuzzServerRow(f *testing.F) {
 		for {
 			_, err := d.next()
 			r.takeIndex(result)
-			if ok := r.check() == nil; ok != (r.present && r.connected && (!r.indexTold || r.index >= r.clusterIndex[r.cid])) {
+			if ok := r.check() == nil; ok != (r.present && r.connected) {
 				t.Fatalf("%+v: %v", r, r.check())
+			}
+			if behind := r.index < r.clusterIndex[r.cid]; r.isBehind() != (behind && r.indexTold) {
+				t.Fatalf("%+v: behind %v", r, r.isBehind())
 			}
 			if err != nil {
 				return

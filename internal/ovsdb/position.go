@@ -62,12 +62,11 @@ func (s *session) hold(last UUID, now asked, where map[string]json.RawMessage) {
 	s.noteIndex()
 }
 
-// noteIndex notes how far the server had read its log when it was last asked: the rows are that new at
-// least.
+// noteIndex notes how far the server had read its log at least, as far as that is known.
 func (s *session) noteIndex() {
 	if s.server != nil {
 		h := &s.client.held
-		h.position.Cluster, h.position.Index = s.server.cid, s.server.index
+		h.position.Cluster, h.position.Index = s.server.cid, s.server.read()
 	}
 }
 

@@ -25,9 +25,10 @@ type serverRow struct {
 	leader             bool
 	cid                UUID // of the cluster; zero for a database in none
 	// index is that of the Raft log which the server had read when it was last asked, see takeIndex;
-	// indexTold is set once it has told one.
+	// indexTold is set once it has told one. updates counts the transactions that it has told since.
 	index     int64
 	indexTold bool
+	updates   int64
 }
 
 // Models of a database that matter here (ovsdb-server(5)).
@@ -93,7 +94,7 @@ func (r *serverRow) update(_ string, id UUID, op Op, row *Row) error {
 	}
 	if op == Insert || row.Has(colCID) {
 		if cid := row.UUID(colCID); cid != r.cid {
-			r.cid, r.index, r.indexTold = cid, 0, false
+			r.cid, r.index, r.indexTold, r.updates = cid, 0, false, 0
 		}
 	}
 	if op == Insert || row.Has(colLeader) {
@@ -114,15 +115,33 @@ func (r *serverRow) check() error {
 		return errors.New("the server is cut off from its cluster")
 	case !r.connected:
 		return fmt.Errorf("the server's %s database is not connected", r.model)
-	case r.indexTold && r.index < r.clusterIndex[r.cid]:
-		return errors.New("the server is behind what was read of its cluster before")
 	}
 	return nil
 }
 
-// noteRead notes that the rows up to index have been delivered, or soon will be. A
-// database that is in no cluster has no index.
-func (r *serverRow) noteRead() { r.clusterIndex[r.cid] = max(r.clusterIndex[r.cid], r.index) }
+// isBehind reports whether the server is behind what was read of its cluster on earlier connections. On
+// the present one the index that it tells may lag a little behind what it has sent.
+func (r *serverRow) isBehind() bool { return r.indexTold && r.index < r.clusterIndex[r.cid] }
+
+var errBehind = errors.New("the server is behind what was read of its cluster before")
+
+// remembered is how many transactions a server of a cluster remembers.
+const remembered = 100
+
+// mayLack reports whether a server that does not know the last transaction that was read of its cluster
+// may lack it, as it is isolated or has not caught up. Else it has forgotten it, and then it has read
+// so many others. The leader lacks none. One that has forgotten sooner than after remembered others,
+// since these were large, is taken for one that lacks it.
+func (r *serverRow) mayLack() bool {
+	return r.model == modelClustered && !r.leader && r.indexTold && r.index < r.clusterIndex[r.cid]+remembered
+}
+
+// read returns the index up to which the rows have been delivered, or soon will be, at least: each
+// transaction that was told of after the index is one more.
+func (r *serverRow) read() int64 { return r.index + r.updates }
+
+// noteRead notes what read returns. A database that is in no cluster has no index.
+func (r *serverRow) noteRead() { r.clusterIndex[r.cid] = max(r.clusterIndex[r.cid], r.read()) }
 
 // indexQuery returns the parameters of a "transact" that reads index.
 func (r *serverRow) indexQuery() []any {
@@ -139,6 +158,6 @@ func (r *serverRow) takeIndex(result json.RawMessage) {
 	}
 	// What has another form has no index: a set without an element, or an error.
 	if json.Unmarshal(result, &operations) == nil && len(operations) == 1 && len(operations[0].Rows) == 1 {
-		r.index, r.indexTold = operations[0].Rows[0].Index, true
+		r.index, r.indexTold, r.updates = operations[0].Rows[0].Index, true, 0
 	}
 }

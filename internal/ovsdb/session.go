@@ -57,6 +57,8 @@ type session struct {
 	// the last transaction that an update told meanwhile.
 	filling bool
 	filled  UUID
+	// remembers is set if the server remembers the last transaction of an earlier connection.
+	remembers bool
 	// discarding is set while a main monitor runs whose rows are of no use, and is ended.
 	discarding bool
 	// canceling is set while the outstanding request is to end the main monitor.
@@ -124,7 +126,13 @@ func (s *session) watchServer() error {
 		}
 		s.server.takeIndex(result)
 	}
-	return s.server.check()
+	if err := s.server.check(); err != nil {
+		return err
+	}
+	if s.server.isBehind() {
+		return errBehind
+	}
+	return nil
 }
 
 // serverChanged is called after an update of the row in _Server.
@@ -163,9 +171,13 @@ func (s *session) openMain() error {
 		s.holdNothing()
 		return c.cfg.Receiver.Row(table, id, op, row)
 	}}
+	if err := s.checkLast(); err != nil {
+		return err
+	}
 	if err := s.readMain(); err != nil {
 		return err
 	}
+	s.client.behindSince = time.Time{}
 	s.onSync()
 	return nil
 }
@@ -180,7 +192,7 @@ func (s *session) readMain() error {
 	}
 	s.synced = false
 	from, fromAsked, ok := s.resumable(now)
-	if ok {
+	if ok && s.remembers {
 		// Changes are of the rows that the receiver has. The conditions may follow.
 		resumed, last, err := s.resume(from)
 		if err != nil {
@@ -215,12 +227,8 @@ func (s *session) finishRead(now asked, where map[string]json.RawMessage, last U
 // resume starts the main monitor with what has changed since a position, and returns the last
 // transaction. It reports false if the server does not remember the position: then no monitor runs.
 //
-// It asks first whether the server remembers: one that does not would send the contents of the tables
-// that have no conditions, which readAll has sent again. It may forget between the two requests.
+// It may forget what checkLast has asked for.
 func (s *session) resume(from Position) (resumed bool, last UUID, err error) {
-	if remembered, err := s.remembers(from.Last); err != nil || !remembered {
-		return false, UUID{}, err
-	}
 	s.main.begin = func(found bool) {
 		if resumed, s.discarding = found, !found; found {
 			s.client.counts.resumed.Add(1)
@@ -417,6 +425,10 @@ func (s *session) handleUpdate(msg message) error {
 	}
 	h := &s.client.held
 	h.whole = !s.changing
+	if s.server != nil && msg.last != h.position.Last {
+		s.server.updates++
+		s.server.noteRead()
+	}
 	h.position.Last = msg.last
 	s.asking.told = time.Now()
 	s.noteIndex()
