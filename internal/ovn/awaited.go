@@ -10,9 +10,10 @@ import (
 )
 
 // claimPatience is how long the port of an interface is left to come by its chassis before it is
-// asked for by its name. ovn-controller claims a port within milliseconds, and to ask for it costs
-// the server a look at all ports.
-const claimPatience = time.Second
+// asked for by its name. ovn-controller claims a port within milliseconds, but a server that is busy
+// with many guests at once takes seconds to tell of it, and to be asked for each of them by name would
+// add a look at all ports for each.
+const claimPatience = 10 * time.Second
 
 // plug sets the ports that have an interface here, sorted.
 func (w *world) plug(names []string, now time.Time) {
