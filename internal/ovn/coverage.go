@@ -58,28 +58,6 @@ func (c coverage) hasPort(name string) bool {
 	return ok
 }
 
-// equals reports whether two coverages of the same tables are the same.
-func (c coverage) equals(other coverage) bool {
-	for table, ids := range c.rows {
-		if !slices.Equal(ids, other.rows[table]) {
-			return false
-		}
-	}
-	return len(c.rows) == len(other.rows) && slices.Equal(c.farPorts, other.farPorts) &&
-		slices.Equal(c.ports, other.ports) && slices.Equal(c.parents, other.parents) &&
-		c.routers == other.routers && slices.Equal(c.named, other.named)
-}
-
-// suffices reports whether c asks for what another coverage of the same tables asks for and for
-// nothing more, but for ports by name.
-func (c coverage) suffices(other coverage) bool {
-	if !includes(c.ports, other.ports, cmp.Compare) || !includes(c.parents, other.parents, cmp.Compare) {
-		return false
-	}
-	other.ports, other.parents = c.ports, c.parents
-	return c.equals(other)
-}
-
 // includes reports whether c asks for all that another coverage of the same tables asks for.
 func (c coverage) includes(other coverage) bool {
 	for table, ids := range other.rows {
@@ -102,6 +80,15 @@ func includes[E any](set, other []E, compare func(a, b E) int) bool {
 		set = set[n+1:]
 	}
 	return true
+}
+
+// size is how many rows and ports are asked for.
+func (c coverage) size() int {
+	n := len(c.farPorts) + len(c.ports) + len(c.parents) + len(c.named)
+	for _, ids := range c.rows {
+		n += len(ids)
+	}
+	return n
 }
 
 // byUUID returns conditions for the rows of those UUIDs, none for none, behind others.

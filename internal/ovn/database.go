@@ -80,6 +80,9 @@ type connection struct {
 	// acknowledged are the conditions that the rows reflect; the zero conditionSet if none
 	// were acknowledged.
 	acknowledged conditionSet
+	// excessEnd is when the conditions are to be changed even if those set last still suffice, zero
+	// for never.
+	excessEnd time.Time
 }
 
 // conditionSet is one change of conditions.
@@ -91,11 +94,23 @@ type conditionSet struct {
 	coverage coverage
 }
 
-// suffices reports whether the database need not be asked for another set after c: what c asks
-// for beside it are ports by name. Such a clause costs a server little, and a change of conditions
-// has it look at all rows of a table, so it goes with the next one.
+const (
+	// minExcess is how much may be asked for that is not wanted any more, in rows and ports, and
+	// so may a part in excessPart of what is wanted. A network counts as one row.
+	minExcess  = 4
+	excessPart = 4
+	// excessTime is how long that may be asked for.
+	excessTime = time.Hour
+)
+
+// suffices reports whether the database need not be asked for another set after c: c asks for all
+// that is in it, and for little beside it. A change of conditions has the server look at all rows of a
+// table, so what is not wanted any more goes with the next one that something is wanted by. Rows of
+// networks without a guest here change no answer, as they would not where all are read.
 func (c conditionSet) suffices(other conditionSet) bool {
-	return slices.Equal(c.others, other.others) && c.coverage.suffices(other.coverage)
+	wanted := other.coverage.size()
+	return slices.Equal(c.others, other.others) && c.coverage.routers == other.coverage.routers && c.coverage.includes(other.coverage) &&
+		c.coverage.size()-wanted <= max(minExcess, wanted/excessPart)
 }
 
 // includes reports whether all rows of another set are among those of c. It may say no
@@ -111,12 +126,22 @@ func newConnection(name string) connection {
 func (c *connection) conn() *connection { return c }
 
 // set sets the conditions, unless those set last suffice. It may change the order of others.
-func (c *connection) set(cover coverage, others []string, conditions map[string][]ovsdb.Condition) {
+func (c *connection) set(cover coverage, others []string, conditions map[string][]ovsdb.Condition, now time.Time) {
 	slices.Sort(others)
 	next := conditionSet{others: slices.Compact(others), coverage: cover}
 	if c.latest.gen > 0 && c.latest.suffices(next) {
-		return
+		switch {
+		case c.latest.coverage.size() == cover.size():
+			c.excessEnd = time.Time{}
+			return
+		case c.excessEnd.IsZero():
+			c.excessEnd = now.Add(excessTime)
+			return
+		case now.Before(c.excessEnd):
+			return
+		}
 	}
+	c.excessEnd = time.Time{}
 	next.gen = c.client.SetConditions(conditions)
 	c.latest = next
 	c.unacknowledged = append(c.unacknowledged, c.latest)

@@ -75,6 +75,11 @@ func TestLocal(t *testing.T) {
 	eventually(t, s, lookups("blue vm9. = 10.0.0.90"))
 	are("bare blue", "b1 b2 c1 p1")
 	r.sbctl("lsp-unbind p1")
+	are("bare blue", "b1 b2 c1")
+	s.mu.Lock()
+	s.clock = func() time.Time { return time.Now().Add(excessTime) }
+	s.update()
+	s.mu.Unlock()
 	are("blue", "b1 b2 c1")
 	r.sbctl("lsp-bind b9 hv1")
 	are("blue", "b1 b2 b9 c1")

@@ -24,9 +24,9 @@ type northboundWant struct {
 // setConditions asks for the switches that Southbound wants, or for those that have a
 // port here or that requests refer to, and what is joined to them; for their ports; and for what
 // those refer to. Without monitor local everything is read.
-func (n *northbound) setConditions(time.Time) {
+func (n *northbound) setConditions(now time.Time) {
 	if !n.world.local {
-		n.setRouterConditions()
+		n.setRouterConditions(now)
 		return
 	}
 	want := northboundWant{cover: coverage{rows: make(map[string][]ovsdb.UUID)}, all: true}
@@ -51,7 +51,7 @@ func (n *northbound) setConditions(time.Time) {
 	if n.world.sb != nil {
 		maps.Copy(conditions, routerConditions(want.cover))
 	}
-	n.set(want.cover, want.others, conditions)
+	n.set(want.cover, want.others, conditions, now)
 }
 
 // southboundSwitches are the switches of the datapaths that Southbound wants.

@@ -5,6 +5,7 @@ package ovn
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn/names"
@@ -115,7 +116,7 @@ func routerConditions(cover coverage) map[string][]ovsdb.Condition {
 }
 
 // setRouterConditions asks for all routers or for none, where all else is read as a whole.
-func (n *northbound) setRouterConditions() {
+func (n *northbound) setRouterConditions(now time.Time) {
 	if n.world.sb == nil || n.latest.gen == 0 && n.world.forwardUsers == 0 {
 		return // they are read as a whole, or nobody has asked for them
 	}
@@ -123,7 +124,7 @@ func (n *northbound) setRouterConditions() {
 	if n.asksForRouters() {
 		where = nil
 	}
-	n.set(coverage{routers: n.asksForRouters()}, nil, map[string][]ovsdb.Condition{tableRouter: where, tableRouterPort: where})
+	n.set(coverage{routers: n.asksForRouters()}, nil, map[string][]ovsdb.Condition{tableRouter: where, tableRouterPort: where}, now)
 }
 
 // coversRouters reports whether the rows of all routers are read that a switch is attached to.

@@ -34,7 +34,7 @@ type Source struct {
 	// made before notBefore.
 	rebuildTimer *time.Timer
 	notBefore    time.Time
-	// dueTimer calls update when the next grace ends, or southbound.awaitAgain comes; nil if there
+	// dueTimer calls update when the next grace ends, or conditionsDue comes; nil if there
 	// is neither.
 	dueTimer *time.Timer
 	clock    func() time.Time // of the grace and of interfaces: time.Now but in tests
@@ -162,10 +162,9 @@ func (s *Source) update() {
 	again := s.keepGuests(s.snapshot.Load(), at)
 	s.setConditions(at)
 	if s.sb != nil {
-		again = earlier(again, s.sb.awaitAgain)
 		s.sb.applyCoPP()
 	}
-	s.resetDueTimer(again)
+	s.resetDueTimer(earlier(again, s.conditionsDue()))
 	if !s.isDirty() {
 		return
 	}

@@ -19,12 +19,12 @@ func (s *southbound) setConditions(now time.Time) {
 	if !s.world.local {
 		// All rows of the other tables are read.
 		if meters != "" || s.latest.gen > 0 {
-			s.set(coverage{}, []string{meters}, conditions)
+			s.set(coverage{}, []string{meters}, conditions, now)
 		}
 		return
 	}
 	cover, others := s.addWanted(conditions, now)
-	s.set(cover, append(others, "meters "+meters), conditions)
+	s.set(cover, append(others, "meters "+meters), conditions, now)
 }
 
 // addWanted adds the conditions for what is wanted of the networks. others identify those that are

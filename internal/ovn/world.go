@@ -183,14 +183,25 @@ func (w *world) isDirty() bool {
 // setConditions asks the databases for the rows that are wanted now. Those rows may make
 // more wanted: a port its network, a network its ports.
 func (w *world) setConditions(now time.Time) {
-	due := w.sb != nil && !w.sb.awaitAgain.IsZero() && !now.Before(w.sb.awaitAgain)
-	if !w.conditionsDirty && !due {
+	due := w.conditionsDue()
+	if !w.conditionsDirty && (due.IsZero() || now.Before(due)) {
 		return
 	}
 	w.conditionsDirty = false
 	for _, d := range w.databases {
 		d.setConditions(now)
 	}
+}
+
+// conditionsDue is when the conditions may have to be changed though no row has, zero for never.
+func (w *world) conditionsDue() (due time.Time) {
+	if w.sb != nil {
+		due = w.sb.awaitAgain
+	}
+	for _, d := range w.databases {
+		due = earlier(due, d.conn().excessEnd)
+	}
+	return due
 }
 
 // isComplete reports whether each database covers the network.

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"testing"
+
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// A network whose last guest has gone is asked for until conditions change for another one, or an hour
+// has passed.
+func TestNetworkWithoutGuests(t *testing.T) {
+	t.Parallel()
+	r := newAwaitedRig(t)
+	networksAre := func(want string) {
+		t.Helper()
+		r.until("networks "+want, func() bool { return networks(r.source.Snapshot()) == want })
+	}
+	r.claim("vm-red", 2)
+	networksAre("red")
+	before := r.changes()
+	changedTo := func(want uint64) {
+		t.Helper()
+		if got := r.changes() - before; got != want {
+			t.Errorf("%d changes of conditions, want %d", got, want)
+		}
+	}
+
+	r.claim("vm-red", 1)
+	r.are("", "", "")
+	networksAre("red")
+	r.claim("vm-red", 2)
+	r.are("vm-red", "", "")
+	r.claim("vm-red", 1)
+	r.are("", "", "")
+	changedTo(0)
+
+	r.claim("vm-blue", 2)
+	r.are("vm-blue", "", "")
+	networksAre("blue")
+	changedTo(1)
+
+	r.claim("vm-blue", 1)
+	r.are("", "", "")
+	r.pass(excessTime - 1)
+	networksAre("blue")
+	changedTo(1)
+	r.pass(1)
+	networksAre("")
+	changedTo(2)
+}
+
+func TestSuffices(t *testing.T) {
+	set := func(chassis string, networks ...int) conditionSet {
+		c := conditionSet{others: []string{chassis}, coverage: coverage{rows: map[string][]ovsdb.UUID{}}}
+		for _, n := range networks {
+			c.coverage.rows[tableDatapath] = append(c.coverage.rows[tableDatapath], ovsdb.UUID{byte(n)})
+		}
+		return c
+	}
+	upTo := func(n int) (all []int) {
+		for i := range n {
+			all = append(all, i+1)
+		}
+		return all
+	}
+	routers := set("hv1", 1)
+	routers.coverage.routers = true
+	for _, tt := range []struct {
+		name        string
+		asked, next conditionSet
+		want        bool
+	}{
+		{"the same", set("hv1", 1, 2), set("hv1", 1, 2), true},
+		{"another network", set("hv1", 1, 2), set("hv1", 3), false},
+		{"a network more", set("hv1", 1, 2), set("hv1", 1, 2, 3), false},
+		{"a network less", set("hv1", 1, 2), set("hv1", 2), true},
+		{"the last network", set("hv1", 1), set("hv1"), true},
+		{"as many less as may be", set("hv1", upTo(5)...), set("hv1", 1), true},
+		{"too many less", set("hv1", upTo(6)...), set("hv1", 1), false},
+		{"as many of 40 less as may be", set("hv1", upTo(50)...), set("hv1", upTo(40)...), true},
+		{"too many of 40 less", set("hv1", upTo(51)...), set("hv1", upTo(40)...), false},
+		{"another chassis", set("hv1", 1), set("hv2", 1), false},
+		{"routers more", set("hv1", 1), routers, false},
+		{"routers less", routers, set("hv1", 1), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.asked.suffices(tt.next); got != tt.want {
+				t.Error(got)
+			}
+		})
+	}
+}
