@@ -36,13 +36,18 @@ func (b *bench) cloud() {
 		for _, part := range []struct {
 			name string
 			run  func()
-		}{{"requests", c.requests}, {"server", c.oneServer}, {"relays", c.relays}, {"cluster", c.cluster}} {
+		}{{"requests", c.requests}, {"bars", c.barsOfServer}, {"server", c.oneServer}, {"relays", c.relays}, {"cluster", c.cluster}} {
 			if strings.Contains(b.cloudParts, part.name) {
 				part.run()
 			}
 		}
 		b.t.End()
 	}
+}
+
+// hasPart reports whether a part of the suite is run. bars is of server what bars need.
+func (b *bench) hasPart(part string) bool {
+	return strings.Contains(b.cloudParts, part) || part == "server" && strings.Contains(b.cloudParts, "bars")
 }
 
 // roots returns where the versions of Open vSwitch are: installed, and in the other root if that is
@@ -118,38 +123,64 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, text, 0o644)
 }
 
-// steady has a database change for a while and puts what that costs a server. It returns
-// the server's processor time.
+// steady has a database change for a while and puts what that costs a server. What counts is all
+// that it does for these changes, whether it keeps up or not: the figures are for as many changes as
+// a second of the churn has.
 func (c *cloud) steady(s *cloudServer, ch *churn, peer string, shape churnShape) {
 	peer = c.peer("%s, %s", peer, shape.name)
-	var before int64
-	if ch.nodes != nil {
-		before = c.b.bytesRead(ch.nodes.pid)
-	}
-	cpu, began, p := c.b.cpu(s.proc.Pid), time.Now(), s.probe()
-	s.longestPoll()
+	var before, changed int64
 	var nodesCPU time.Duration
 	if ch.nodes != nil {
-		nodesCPU = c.b.cpu(ch.nodes.pid)
+		before, nodesCPU = c.b.bytesRead(ch.nodes.pid), c.b.cpu(ch.nodes.pid)
 	}
-	rate := ch.run(shape, c.b.cloudSpan)
-	took := time.Since(began).Seconds()
-	c.put(tCloudCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/took)
+	for _, of := range ch.clients() {
+		changed -= of.ask("changes").Changes
+	}
+	c.awaitIdle(s)
+	cpu, p := c.b.cpu(s.proc.Pid), s.probe()
+	changes, rate := ch.run(shape, c.b.cloudSpan)
+	c.awaitIdle(s)
+	seconds := float64(changes) / changesASecond
+	c.put(tCloudCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/seconds)
 	c.put(tCloudProbe, peer, millis(p.end()))
-	if rate < .95*changesASecond {
-		c.b.say("%s: the server took %.0f changes a second", peer, rate)
+	c.put(tCloudRate, peer, rate)
+	for _, of := range ch.clients() {
+		changed += of.ask("changes").Changes
 	}
+	c.put(tCloudChanges, peer, float64(changed)/seconds)
 	if ch.nodes == nil {
 		return
 	}
-	c.put(tCloudNodeCPU, peer, millis(c.b.cpu(ch.nodes.pid)-nodesCPU)/took/float64(ch.nodes.count))
-	c.put(tCloudBytes, peer, float64(c.b.bytesRead(ch.nodes.pid)-before)/took/float64(ch.nodes.count))
+	c.put(tCloudNodeCPU, peer, millis(c.b.cpu(ch.nodes.pid)-nodesCPU)/seconds/float64(ch.nodes.count))
+	c.put(tCloudBytes, peer, float64(c.b.bytesRead(ch.nodes.pid)-before)/seconds/float64(ch.nodes.count))
 	records, guests, missing := ch.latencies()
 	if missing > 0 {
 		c.b.say("%s: %d changes had not come after 30 s", peer, missing)
 	}
 	c.putQuantiles(tCloudRecord, tCloudRecord99, peer, records)
 	c.putQuantiles(tCloudGuest, tCloudGuest99, peer, guests)
+}
+
+// ratios puts what n nodes cost a server beside what as many ovn-controller do.
+func (c *cloud) ratios(n int) {
+	t := c.b.report.measured(tCloudCPU)
+	for _, shape := range []churnShape{inBatches, oneByOne} {
+		of := func(peer string) (float64, bool) {
+			peer = c.peer("%s, %s", peer, shape.name)
+			return t.median(peer), len(t.values[peer]) > 0
+		}
+		nobody, measured := of("nobody")
+		alone, ok := of(fmt.Sprintf("%d ovn-controller", n))
+		if !ok || !measured {
+			continue
+		}
+		for _, clients := range []string{fmt.Sprintf("%d puntdns", n), fmt.Sprintf("%d puntdns and %d ovn-controller", n, n)} {
+			if v, ok := of(clients); ok {
+				c.put(tCloudRatio, c.peer("%s, %s", clients, shape.name), v/alone)
+				c.put(tCloudRatioLess, c.peer("%s, %s", clients, shape.name), (v-nobody)/(alone-nobody))
+			}
+		}
+	}
 }
 
 // bytesRead is what a process has read, from its connections above all.
@@ -173,40 +204,82 @@ func (b *bench) bytesRead(pid int) int64 {
 
 // oneServer measures a server that all clients are connected to.
 func (c *cloud) oneServer() {
-	s := c.startServer("alone", c.copyOf("alone"))
+	c.serve("alone", func(s *cloudServer, ch *churn, n int) {
+		last := n == slices.Max(c.b.cloudNodes)
+		shapes := []churnShape{inBatches}
+		if last {
+			shapes = append(shapes, oneByOne)
+		}
+		c.clientsOf(s, ch, n, shapes, func() {
+			if last {
+				c.restart(s, ch, n)
+				c.migrate(s, ch)
+				c.cutOff(s, ch.nodes, fmt.Sprintf("%d puntdns", n))
+				ch.reopen(s)
+			}
+		})
+		if last {
+			c.coldControllers(s)
+		}
+	})
+}
+
+// barsOfServer measures of it what the bars need.
+func (c *cloud) barsOfServer() {
+	c.serve("bars", func(s *cloudServer, ch *churn, n int) {
+		c.clientsOf(s, ch, n, []churnShape{inBatches, oneByOne}, func() {
+			c.restart(s, ch, n)
+			c.cutOff(s, ch.nodes, fmt.Sprintf("%d puntdns", n))
+			ch.reopen(s)
+		})
+	})
+}
+
+// serve starts a server and measures it with nobody, and with each number of nodes.
+func (c *cloud) serve(name string, with func(s *cloudServer, ch *churn, n int)) {
+	s := c.startServer(name, c.copyOf(name))
 	defer s.stop()
 	c.put(tCloudRSS, c.peer("nobody"), c.b.memory(s.proc.Pid, "VmRSS"))
 	ch := c.newChurn(s, nil)
 	c.steady(s, ch, "nobody", inBatches)
 	c.steady(s, ch, "nobody", oneByOne)
 	for _, n := range c.b.cloudNodes {
-		last := n == slices.Max(c.b.cloudNodes)
-		nodes := c.connect(s, n, fmt.Sprintf("%d puntdns", n))
-		ch.nodes = nodes
-		c.steady(s, ch, fmt.Sprintf("%d puntdns", n), inBatches)
-		if last {
-			c.steady(s, ch, fmt.Sprintf("%d puntdns", n), oneByOne)
-			c.migrate(s, ch)
-			c.cutOff(s, nodes, fmt.Sprintf("%d puntdns", n))
-			ch.reopen(s)
-		}
-		controllers := c.startClients("cloudcontrollers", n, s.socket)
-		controllers.ask("settle")
-		ch.controllers = controllers
-		c.steady(s, ch, fmt.Sprintf("%d puntdns and %d ovn-controller", n, n), inBatches)
-		if last {
-			c.steady(s, ch, fmt.Sprintf("%d puntdns and %d ovn-controller", n, n), oneByOne)
-		}
-		nodes.end()
-		ch.nodes = nil
-		c.steady(s, ch, fmt.Sprintf("%d ovn-controller", n), inBatches)
-		if last {
-			c.steady(s, ch, fmt.Sprintf("%d ovn-controller", n), oneByOne)
-		}
-		ch.controllers = nil
-		controllers.end()
+		with(s, ch, n)
+		c.ratios(n)
+		c.put(tCloudRSS, c.peer("%d puntdns, and %d ovn-controller", n, n), c.b.memory(s.proc.Pid, "VmRSS"))
 	}
-	c.coldControllers(s)
+}
+
+// clientsOf measures a server with n nodes of puntdns, with as many ovn-controller beside them, and with
+// these alone. With the nodes alone it measures more, too.
+func (c *cloud) clientsOf(s *cloudServer, ch *churn, n int, shapes []churnShape, more func()) {
+	steady := func(peer string) {
+		for _, shape := range shapes {
+			c.steady(s, ch, peer, shape)
+		}
+	}
+	ch.nodes = c.connect(s, n, fmt.Sprintf("%d puntdns", n))
+	ch.introduce(ch.nodes)
+	steady(fmt.Sprintf("%d puntdns", n))
+	more()
+	ch.controllers = c.connectControllers(s, n, "warm")
+	ch.introduce(ch.controllers)
+	steady(fmt.Sprintf("%d puntdns and %d ovn-controller", n, n))
+	ch.nodes.end()
+	ch.nodes = nil
+	steady(fmt.Sprintf("%d ovn-controller", n))
+	ch.controllers.end()
+	ch.controllers = nil
+}
+
+// connectControllers starts clients shaped like ovn-controller: warm ones were connected until now.
+func (c *cloud) connectControllers(s *cloudServer, n int, how string) *clients {
+	controllers := c.startClients("cloudcontrollers", n, strconv.Itoa(int(c.b.cloudController)), how, s.socket)
+	a := controllers.ask("settle")
+	if how == "cold" {
+		c.put(tCloudStart, c.peer("%d ovn-controller", n), slices.Max(a.Seconds))
+	}
+	return controllers
 }
 
 // connect starts nodes and returns when they are in sync.
@@ -234,11 +307,9 @@ func (c *cloud) connect(s *cloudServer, n int, peer string) *clients {
 func (c *cloud) coldControllers(s *cloudServer) {
 	n := c.b.cloudCold
 	cpu := c.b.cpu(s.proc.Pid)
-	controllers := c.startClients("cloudcontrollers", n, "cold", s.socket)
+	controllers := c.connectControllers(s, n, "cold")
 	defer controllers.end()
-	a := controllers.ask("settle")
 	peer := c.peer("%d ovn-controller", n)
-	c.put(tCloudStart, peer, slices.Max(a.Seconds))
 	c.put(tCloudStartCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/float64(n))
 	c.put(tCloudStartKB, peer, float64(c.b.bytesRead(controllers.pid))/1e3/float64(n))
 }
@@ -313,20 +384,30 @@ func (c *cloud) relays() {
 	s := c.startServer("main", c.copyOf("main"))
 	defer s.stop()
 	var sockets []string
+	all := []*cloudServer{s}
 	for _, name := range []string{"relay1", "relay2"} {
 		r := c.startServer(name, "relay:OVN_Southbound:unix:"+s.socket)
 		defer r.stop()
-		sockets = append(sockets, r.socket)
+		sockets, all = append(sockets, r.socket), append(all, r)
 	}
+	c.awaitIdle(all...)
+	cpu := c.b.cpu(s.proc.Pid)
+	// The first transaction of each table has the server forget the contents that it has sent to the
+	// relays.
 	ch := c.newChurn(s, nil)
+	c.awaitIdle(all...)
+	c.put(tCloudFirst, c.peer("two relays"), millis(c.b.cpu(s.proc.Pid)-cpu))
+	c.steady(s, ch, "two relays, nobody", inBatches)
 	for _, n := range c.b.cloudNodes {
 		cpu := c.b.cpu(s.proc.Pid)
 		nodes := c.startClients("cloudnodes", n, sockets...)
 		a := nodes.ask("settle")
+		c.awaitIdle(all...)
 		peer := fmt.Sprintf("%d puntdns at two relays", n)
 		c.put(tCloudStart, c.peer("%s", peer), slices.Max(a.Seconds))
 		c.put(tCloudStartCPU, c.peer("%s", peer), millis(c.b.cpu(s.proc.Pid)-cpu)/float64(n))
 		ch.nodes = nodes
+		ch.introduce(nodes)
 		c.steady(s, ch, peer, inBatches)
 		ch.nodes = nil
 		nodes.end()

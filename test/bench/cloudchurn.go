@@ -19,6 +19,9 @@ type churn struct {
 	ports []churnPort
 	next  int
 
+	// claims counts all claims, away those by a node that has no other port of the tenant.
+	claims, away int
+
 	lastID  int
 	changed map[int]time.Time // when it was committed, by the ID of what is expected
 	records map[int]bool      // which of these are records
@@ -50,19 +53,50 @@ const (
 	changesASecond = 100
 	// churnPorts is how many ports change in turn.
 	churnPorts = 200
+	// churnSteps is how many changes make a port what it was. With churnPorts times as many all
+	// ports are: these are what ten seconds have, so that windows of that length are alike.
+	churnSteps = 5
 	// elsewhere is how many claims are by a node that has no other port of the tenant, one in
-	// so many.
-	elsewhere = 10
+	// so many, and elsewhereStride how far one such node is from that before. It has no
+	// divisor in common with the number of nodes, so that each has its turn.
+	elsewhere       = 10
+	elsewhereStride = 381
 )
 
 func (c *cloud) newChurn(s *cloudServer, nodes *clients) *churn {
 	ch := &churn{c: c, d: c.b.openPatient("unix:" + s.socket), nodes: nodes}
 	for i := range min(churnPorts, len(c.layout.free)) {
-		// Ports of all tenants, in all states.
+		// Ports of all tenants.
 		ch.ports = append(ch.ports, churnPort{port: c.layout.free[i*len(c.layout.free)/churnPorts], step: 0})
 	}
 	ch.forget()
+	ch.spread()
 	return ch
+}
+
+// spread has ports in all states, so that each second of the churn has changes of all kinds.
+func (ch *churn) spread() {
+	for i := range ch.ports {
+		var ops []map[string]any
+		for range i % churnSteps {
+			ch.next = i
+			ops = append(ops, ch.change()...)
+		}
+		if len(ops) > 0 {
+			ch.commit(ops...)
+		}
+	}
+	ch.next = 0
+	ch.forget()
+}
+
+// introduce tells clients that have just started of the ports that the churn has bound to their nodes.
+func (ch *churn) introduce(to *clients) {
+	for _, p := range ch.ports {
+		if p.step == 1 || p.step == 2 {
+			to.tell(order{Do: "plug", Node: p.node, Port: p.port, Name: cloudPort(p.port)})
+		}
+	}
 }
 
 // reopen connects once more, after all connections were cut.
@@ -112,8 +146,9 @@ func (ch *churn) change() (ops []map[string]any) {
 	case 0: // ovn-controller claims it
 		nodes := l.nodesOfTenant(l.tenantOf(l.switchOf(p.port)))
 		p.node = nodes[ch.random(len(nodes))]
-		if ch.random(elsewhere) == 0 {
-			p.node = ch.random(l.nodes)
+		if ch.claims++; ch.claims%elsewhere == 0 {
+			ch.away++
+			p.node = ch.away * elsewhereStride % l.nodes
 		}
 		ch.expectGuest(p)
 		ops = append(ops, updateRow("Port_Binding", ch.row(p), map[string]any{"chassis": ref(kChassis, p.node), "encap": ref(kEncap, p.node), "up": true}))
@@ -143,16 +178,24 @@ func (ch *churn) change() (ops []map[string]any) {
 		flood["mutations"] = []any{[]any{"ports", "insert", []string{"uuid", ch.row(p)}}}
 		ops = append(ops, flood)
 	}
-	p.step = (p.step + 1) % 5
+	p.step = (p.step + 1) % churnSteps
 	return ops
+}
+
+// clients returns those that follow the churn.
+func (ch *churn) clients() (all []*clients) {
+	for _, of := range []*clients{ch.nodes, ch.controllers} {
+		if of != nil {
+			all = append(all, of)
+		}
+	}
+	return all
 }
 
 // tell gives an order to all clients.
 func (ch *churn) tell(o order) {
-	for _, to := range []*clients{ch.nodes, ch.controllers} {
-		if to != nil {
-			to.tell(o)
-		}
+	for _, to := range ch.clients() {
+		to.tell(o)
 	}
 }
 
@@ -199,26 +242,26 @@ func (ch *churn) commit(ops ...map[string]any) {
 	}
 }
 
-// run changes ports and records for a while, and returns how many changes a second there
-// were: fewer than asked for if the server does not keep up.
-func (ch *churn) run(shape churnShape, length time.Duration) (perSecond float64) {
+// run makes the changes of ports and records of a while, and returns how many of ports there were and
+// how many it made a second: fewer than asked for if the server does not keep up.
+func (ch *churn) run(shape churnShape, length time.Duration) (changes int, perSecond float64) {
 	began := time.Now()
 	ch.forget()
-	records := 0
-	for time.Since(began) < length {
+	changes = max(1, int(length.Seconds()*changesASecond))
+	for records := 0; ch.done < changes; {
 		var ops []map[string]any
 		for range shape.each {
 			ops = append(ops, ch.change()...)
 		}
 		ch.commit(ops...)
-		if int(time.Since(began).Seconds()) >= records {
+		if ch.done/changesASecond >= records {
 			records++
 			ch.record()
 		}
 		due := began.Add(time.Duration(ch.done) * time.Second / changesASecond)
 		time.Sleep(time.Until(due))
 	}
-	return float64(ch.done) / time.Since(began).Seconds()
+	return ch.done, float64(ch.done) / time.Since(began).Seconds()
 }
 
 // latencies returns how long what was expected took to be in the snapshots from its commit on, in ms:

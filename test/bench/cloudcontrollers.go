@@ -9,13 +9,16 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 // A client shaped like ovn-controller asks for the tables, columns and conditions that
-// controller/ovn-controller.c of OVN asks for, update_sb_monitors above all, and reads what comes
-// without looking at it: only what it costs the server counts.
+// controller/ovn-controller.c of OVN asks for, and reads what comes without looking at it: only
+// what it costs the server counts.
 
 // unread are columns that ovn-controller leaves out: external_ids of most tables.
 var unread = map[string][]string{
@@ -31,33 +34,68 @@ var unreadTables = []string{"Connection"}
 type simulatedController struct {
 	conn    net.Conn
 	replied chan []byte
-	// ports are those of the node, and where the conditions that were sent last.
-	ports  []int
-	where  map[string]string
-	schema map[string][]string
-	// changes has the ports after each change, for follow.
-	changes chan []int
+	schema  map[string][]string
+	// where are the conditions that were sent last. They and state belong to one goroutine.
+	where map[string]string
+	state *controllerState
+	// changes counts the requests that have changed them.
+	changes *atomic.Int64
+
+	mu     sync.Mutex // guards events
+	events []plugEvent
+	wake   chan struct{} // there are events
 }
 
-// follow changes the conditions, as ovn-controller does when the first port of a network comes, or the
-// last one goes. Changes that come while one is outstanding are merged.
-func (c *simulatedController) follow(l *cloudLayout, node int) error {
-	for ports := range c.changes {
-		for len(c.changes) > 0 {
-			ports = <-c.changes
+// plugEvent is an interface that comes or goes.
+type plugEvent struct {
+	port    int
+	plugged bool
+}
+
+func (c *simulatedController) tell(e plugEvent) {
+	c.mu.Lock()
+	c.events = append(c.events, e)
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// follow changes the conditions after each event, as ovn-controller does. What changes while a request
+// is outstanding is merged, as lib/ovsdb-cs.c of Open vSwitch does: ovsdb_cs_send_cond_change waits for
+// the reply, which the server sends after the rows.
+func (c *simulatedController) follow() error {
+	for range c.wake {
+		c.mu.Lock()
+		events := c.events
+		c.events = nil
+		c.mu.Unlock()
+		for _, e := range events {
+			if e.plugged {
+				c.state.plug(e.port)
+			} else {
+				c.state.unplug(e.port)
+			}
 		}
-		changed, err := c.changedConditions(l.controllerConditions(node, ports))
-		if err != nil {
-			return err
-		}
-		if len(changed) == 0 {
-			continue
-		}
-		if _, err := c.call("monitor_cond_change", "c", "c", changed); err != nil {
-			return err
+		for again := true; again; again = c.state.answered() {
+			if err := c.update(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// update asks the server for the conditions, if any is another one than before.
+func (c *simulatedController) update() error {
+	changed, err := c.changedConditions(c.state.conditions())
+	if err != nil || len(changed) == 0 {
+		return err
+	}
+	c.changes.Add(1)
+	_, err = c.call("monitor_cond_change", "c", "c", changed)
+	return err
 }
 
 // changedConditions returns the requests for those that are others than before.
@@ -80,45 +118,6 @@ func (c *simulatedController) changedConditions(where map[string][]any) (map[str
 }
 
 func clauseOf(column, function string, value any) []any { return []any{column, function, value} }
-
-// controllerConditions are those of a node that has some ports.
-func (l *cloudLayout) controllerConditions(node int, ports []int) map[string][]any {
-	chassis := ref(kChassis, node)
-	name := cloudNode(node)
-	none := []any{"set", []any{}}
-	byDatapath := map[string][]any{}
-	pb := []any{
-		clauseOf("type", "==", "patch"), clauseOf("type", "==", "chassisredirect"), clauseOf("type", "==", "external"),
-		clauseOf("chassis", "==", chassis), clauseOf("requested_chassis", "==", chassis),
-		clauseOf("options", "includes", ovsMap([2]string{"l2gateway-chassis", name})),
-		clauseOf("options", "includes", ovsMap([2]string{"l3gateway-chassis", name})),
-		clauseOf("options", "includes", ovsMap([2]string{"ipv6_ra_send_periodic", "true"})),
-		clauseOf("parent_port", "!=", none),
-	}
-	switches, routers := l.ovnDatapaths(ports)
-	var fdb, dns []any
-	add := func(id []string, key int) {
-		pb = append(pb, clauseOf("datapath", "==", id))
-		byDatapath["Logical_Flow"] = append(byDatapath["Logical_Flow"], clauseOf("logical_datapath", "==", id))
-		for _, table := range []string{"MAC_Binding", "Multicast_Group", "IP_Multicast", "ECMP_Nexthop", "Advertised_Route", "Advertised_MAC_Binding"} {
-			byDatapath[table] = append(byDatapath[table], clauseOf("datapath", "==", id))
-		}
-		fdb, dns = append(fdb, clauseOf("dp_key", "==", key)), append(dns, clauseOf("datapaths", "includes", []any{"set", []any{id}}))
-	}
-	for _, sw := range switches {
-		add(ref(kSwitch, sw), sw+1)
-	}
-	for _, t := range routers {
-		add(ref(kRouter, t), l.switches+t+1)
-	}
-	byDatapath["Logical_Flow"] = append(byDatapath["Logical_Flow"], clauseOf("logical_dp_group", "!=", none))
-	byDatapath["Port_Binding"], byDatapath["FDB"], byDatapath["DNS"] = pb, fdb, dns
-	byDatapath["Controller_Event"] = []any{clauseOf("chassis", "==", chassis)}
-	byDatapath["IGMP_Group"] = []any{clauseOf("chassis", "==", chassis)}
-	byDatapath["Chassis_Private"] = []any{clauseOf("name", "==", name)}
-	byDatapath["Chassis_Template_Var"] = []any{clauseOf("chassis", "==", name)}
-	return byDatapath
-}
 
 // controllerRequest is the parameter of monitor_cond_since with some conditions.
 func controllerRequest(schema map[string][]string, conditions map[string][]any) map[string]any {
@@ -272,25 +271,24 @@ func schemaOf(socket string) (tables map[string][]string, last string, err error
 type simulatedControllers struct {
 	byNumber map[int]*simulatedController
 	began    time.Time
+	changes  atomic.Int64
 	// took has the end of the first request of each.
 	took chan error
 }
 
 // controllersProgram is the program of many clients shaped like ovn-controller. It answers
-// "settle" once all have the reply to their first request. The word "cold" before the sockets has
-// them ask for all contents.
+// "settle" once all have the reply to their first request. Before the sockets stand the release
+// and "cold", if they are to ask for all contents, or "warm".
 func controllersProgram(args []string) error {
-	return serveOrders(args, func(l *cloudLayout, numbers []int, _ string, sockets []string) (func(order) *answer, error) {
-		cold := sockets[0] == "cold"
-		if cold {
-			sockets = sockets[1:]
-		}
-		schema, last, err := schemaOf(sockets[0])
+	return serveOrders(args, func(l *cloudLayout, numbers []int, _ string, words []string) (func(order) *answer, error) {
+		release, err := strconv.Atoi(words[0])
 		if err != nil {
 			return nil, err
 		}
-		if cold {
-			last = noTransaction
+		cold, sockets := words[1] == "cold", words[2:]
+		schema, last, err := schemaOf(sockets[0])
+		if err != nil {
+			return nil, err
 		}
 		all := &simulatedControllers{byNumber: make(map[int]*simulatedController), began: time.Now(), took: make(chan error, len(numbers))}
 		for i, number := range numbers {
@@ -299,38 +297,48 @@ func controllersProgram(args []string) error {
 				return nil, err
 			}
 			all.byNumber[number] = c
-			c.ports, c.schema, c.where, c.changes = slices.Clone(l.at[number]), schema, make(map[string]string), make(chan []int, 1000)
+			c.schema, c.where, c.wake = schema, make(map[string]string), make(chan struct{}, 1)
+			c.state, c.changes = newControllerState(l, controllerRelease(release), number), &all.changes
 			go func() {
-				where := l.controllerConditions(number, l.at[number])
-				if err := c.begin(where, last); err != nil {
-					all.took <- err
-					return
+				err := c.begin(cold, last)
+				all.took <- err
+				if err == nil {
+					// An error is that of a server that has ended.
+					_ = c.follow()
 				}
-				all.took <- nil
-				// An error is that of a server that has ended.
-				_ = c.follow(l, number)
 			}()
 		}
 		return all.do, nil
 	})
 }
 
-// begin starts the monitors. lib/ovsdb-cs.c of Open vSwitch has one of _Server beside that of the
-// database.
-func (c *simulatedController) begin(where map[string][]any, last string) error {
+// begin starts the monitors: as one that was connected until now, or as a process that has just
+// started, which asks for more when it knows its chassis, and for the datapaths once the ports
+// of its interfaces have come. lib/ovsdb-cs.c of Open vSwitch has a monitor of _Server beside that
+// of the database.
+func (c *simulatedController) begin(cold bool, last string) error {
 	server := map[string]any{"Database": []any{map[string]any{"columns": []string{"name", "model", "connected", "leader", "schema", "cid", "index"}}}}
 	if _, err := c.call("monitor_cond_since", "_Server", "s", server, noTransaction); err != nil {
+		return err
+	}
+	where := c.state.conditions()
+	if cold {
+		c.state.forget()
+		where, last = c.state.release.firstConditions(), noTransaction
+	}
+	if _, err := c.changedConditions(where); err != nil {
 		return err
 	}
 	if _, err := c.call("monitor_cond_since", "OVN_Southbound", "c", controllerRequest(c.schema, where), last); err != nil {
 		return err
 	}
-	for table, clauses := range where {
-		text, err := json.Marshal(clauses)
-		if err != nil {
+	if !cold {
+		return nil
+	}
+	for again := true; again; again = c.state.answered() {
+		if err := c.update(); err != nil {
 			return err
 		}
-		c.where[table] = string(text)
 	}
 	return nil
 }
@@ -339,11 +347,11 @@ func (s *simulatedControllers) do(o order) *answer {
 	c := s.byNumber[o.Node]
 	switch {
 	case o.Do == "plug" && c != nil:
-		c.ports = append(c.ports, o.Port)
-		c.changes <- slices.Clone(c.ports)
+		c.tell(plugEvent{o.Port, true})
 	case o.Do == "unplug" && c != nil:
-		c.ports = slices.DeleteFunc(c.ports, func(p int) bool { return p == o.Port })
-		c.changes <- slices.Clone(c.ports)
+		c.tell(plugEvent{o.Port, false})
+	case o.Do == "changes":
+		return &answer{Changes: s.changes.Load()}
 	case o.Do == "settle":
 		a := &answer{}
 		for range s.byNumber {

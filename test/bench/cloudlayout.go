@@ -81,32 +81,6 @@ func (l *cloudLayout) switchOf(port int) int { return port / cloudSwitchPorts }
 func (l *cloudLayout) tenantOf(sw int) int   { return sw / cloudTenantSwitches }
 func (l *cloudLayout) hasRouter(t int) bool  { return t%cloudRouterEvery == 0 }
 
-// ovnDatapaths returns the switches that ports are on, and with them the tenants with routers
-// that join these, whose switches ovn-controller reads too.
-func (l *cloudLayout) ovnDatapaths(ports []int) (switches, routers []int) {
-	seenSwitch, seenTenant := make(map[int]bool), make(map[int]bool)
-	for _, p := range ports {
-		sw := l.switchOf(p)
-		t := l.tenantOf(sw)
-		if !l.hasRouter(t) {
-			if !seenSwitch[sw] {
-				seenSwitch[sw] = true
-				switches = append(switches, sw)
-			}
-			continue
-		}
-		if seenTenant[t] {
-			continue
-		}
-		seenTenant[t] = true
-		routers = append(routers, t)
-		for i := range cloudTenantSwitches {
-			switches = append(switches, t*cloudTenantSwitches+i)
-		}
-	}
-	return switches, routers
-}
-
 // chosen returns the nodes that n clients are for: spread over all.
 func (l *cloudLayout) chosen(n int) (nodes []int) {
 	for i := range n {

@@ -176,6 +176,12 @@ func (s *simulatedNodes) do(o order) *answer {
 	case "collected garbage":
 		debug.FreeOSMemory()
 		return &answer{}
+	case "changes":
+		a := &answer{}
+		for _, n := range s.byNumber {
+			a.Changes += int64(n.source.Status()[0].Counts.ConditionChanges)
+		}
+		return a
 	case "settle":
 		return s.await(s.began, func(n *simulatedNode) bool { return n.source.Snapshot().Settled && n.source.Status().Ready() })
 	case "mark":

@@ -33,6 +33,8 @@ type answer struct {
 	// nanoseconds, Missing how often it was not.
 	Shown   map[int][]int64
 	Missing int
+	// Changes is how often the clients have changed their conditions.
+	Changes int64
 }
 
 // clients is a program of simulated clients.
@@ -52,12 +54,8 @@ func (c *cloud) startClients(program string, count int, sockets ...string) *clie
 	if err != nil {
 		c.b.t.Fatalf("%v", err)
 	}
-	size, err := json.Marshal([]int{c.size.nodes, c.size.flows, c.size.fewest, c.size.most})
-	if err != nil {
-		c.b.t.Fatalf("%v", err)
-	}
 	p := &clients{b: c.b, count: count}
-	p.cmd = exec.Command(self, append([]string{program, string(size), strconv.Itoa(count), c.lab.Dir}, sockets...)...)
+	p.cmd = exec.Command(self, append([]string{program, c.size.argument(), strconv.Itoa(count), c.lab.Dir}, sockets...)...)
 	p.cmd.Stderr = os.Stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		c.b.t.Fatalf("%v", err)
@@ -103,15 +101,14 @@ func (p *clients) end() {
 // serveOrders reads the arguments of a program of simulated clients, and gives each order to
 // do, until its input ends.
 func serveOrders(args []string, start func(l *cloudLayout, nodes []int, dir string, sockets []string) (do func(order) *answer, err error)) error {
-	var size []int
-	if err := json.Unmarshal([]byte(args[0]), &size); err != nil {
+	l, err := parseLayout(args[0])
+	if err != nil {
 		return err
 	}
 	count, err := strconv.Atoi(args[1])
 	if err != nil {
 		return err
 	}
-	l := newCloudLayout(cloudSize{size[0], size[1], size[2], size[3]})
 	do, err := start(l, l.chosen(count), args[2], slices.Clone(args[3:]))
 	if err != nil {
 		return err

@@ -67,6 +67,46 @@ func (c *cloud) startServer(name, from string) *cloudServer {
 	return s
 }
 
+// A server is idle that uses less than idleShare of processor time in each idleSample: that is what
+// connections cost that nothing is sent to.
+const (
+	idleSample = 100 * time.Millisecond
+	idleShare  = 8 * time.Millisecond
+	// idleSamples is how many of them have to be like that in a row.
+	idleSamples = 3
+)
+
+// awaitIdle waits until servers have done all that they were told.
+func (c *cloud) awaitIdle(servers ...*cloudServer) {
+	began := time.Now()
+	for quiet := 0; quiet < idleSamples; {
+		before := c.cpuOf(servers)
+		time.Sleep(idleSample)
+		if slices.Max(c.since(servers, before)) < idleShare {
+			quiet++
+			continue
+		}
+		quiet = 0
+		if time.Since(began) > patienceOfCloud {
+			c.b.t.Fatalf("a server was busy for %s", patienceOfCloud)
+		}
+	}
+}
+
+func (c *cloud) cpuOf(servers []*cloudServer) (all []time.Duration) {
+	for _, s := range servers {
+		all = append(all, c.b.cpu(s.proc.Pid))
+	}
+	return all
+}
+
+func (c *cloud) since(servers []*cloudServer, before []time.Duration) (all []time.Duration) {
+	for i, now := range c.cpuOf(servers) {
+		all = append(all, now-before[i])
+	}
+	return all
+}
+
 // tool runs a program to its end.
 func (c *cloud) tool(dir, program string, args ...string) string {
 	argv := c.version.command(dir, program, args...)

@@ -44,11 +44,13 @@ type extent struct {
 	outsideNames int
 	// cloudSize is the database of the suite cloud, cloudNodes how many clients it has in turn, in
 	// ascending order, cloudCold how many of ovn-controller's shape begin with nothing, and
-	// cloudSpan is how long each situation is measured.
+	// cloudSpan is for how long each situation has changes, as far as the server keeps up.
 	cloudSize  cloudSize
 	cloudNodes []int
 	cloudCold  int
 	cloudSpan  time.Duration
+	// cloudController is the ovn-controller whose shape its clients have.
+	cloudController controllerRelease
 	// settling is how long the switch may take for what new flows cost it once.
 	settling time.Duration
 }

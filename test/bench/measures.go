@@ -35,6 +35,13 @@ const (
 	pTop       = "puntctl top is open"
 )
 
+// Starts of one node.
+const (
+	pCold      = "with nothing"
+	pWarm      = "with a saved snapshot"
+	pWarmChurn = "with a saved snapshot, in churn"
+)
+
 // Generators.
 const (
 	gDnsperf = "dnsperf"
@@ -98,7 +105,12 @@ const (
 	tWatchCPU  = "local names while somebody looks on, processor time of puntdns a query, µs"
 	tWatchLost = "local names while somebody looks on, % that the ring had no room for"
 
-	tCloudCPU        = "Southbound in churn: processor time of the server, ms a second"
+	tCloudCPU        = "Southbound in churn: processor time of the server for a second of it, ms"
+	tCloudRatio      = "Southbound in churn: processor time of the server, to ovn-controller alone"
+	tCloudRatioLess  = "Southbound in churn: processor time of the server less that with nobody, to ovn-controller alone"
+	tCloudRate       = "Southbound in churn: changes a second that the server took, of 100"
+	tCloudFirst      = "Southbound: processor time of the server for the first 40 transactions after others have read all, ms"
+	tCloudChanges    = "Southbound in churn: changes of conditions a second"
 	tCloudProbe      = "Southbound in churn: the server answers an echo, worst ms"
 	tCloudNodeCPU    = "Southbound in churn: processor time of a node, ms a second"
 	tCloudBytes      = "Southbound in churn: to a node, bytes a second"
@@ -114,6 +126,10 @@ const (
 	tCloudStartProbe = "Southbound, clients start at once: the server answers an echo, worst ms"
 	tCloudStartKB    = "Southbound, clients start at once: to each, KB"
 	tCloudNodeMB     = "Southbound: resident memory of a simulated node, MB"
+	tCloudOneAnswer  = "one node starts among others: it answers for all guests, ms"
+	tCloudOneSync    = "one node starts among others: in sync, ms"
+	tCloudOneKB      = "one node starts among others: sent to it, KB"
+	tCloudOneCPU     = "one node starts among others: processor time of the server, ms"
 	tCloudMove       = "live migrations at once: the guest is known at its destination, median ms"
 	tCloudMove99     = "live migrations at once: the guest is known at its destination, p99 ms"
 	tCloudMoveCPU    = "live migrations at once: processor time of the server for each, ms"
