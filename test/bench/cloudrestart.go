@@ -155,8 +155,12 @@ func (n *oneNode) stop(c *cloud) {
 	}
 }
 
-// restartRounds is how often the node is started again, in each situation.
-const restartRounds = 5
+const (
+	// restartRounds is how often the node is started again, in each situation.
+	restartRounds = 5
+	// restartDown is how long it is not there in churn: something changes meanwhile.
+	restartDown = time.Second
+)
 
 // restart measures a node that starts with nothing, and again from its saved snapshot, while others
 // are connected: while nothing changes, and in churn.
@@ -179,22 +183,23 @@ func (c *cloud) restart(s *cloudServer, ch *churn, n int) {
 		return node
 	}
 	node := start(pCold)
-	again := func(peer string) {
+	again := func(peer string, down time.Duration) {
 		for range restartRounds {
 			node.stop(c)
+			time.Sleep(down)
 			node = start(peer)
 			if !node.told.Resumed {
 				c.b.say("%s: the server has sent all contents", peer)
 			}
 		}
 	}
-	again(pWarm)
+	again(pWarm, 0)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		ch.run(inBatches, c.b.cloudSpan)
 	}()
-	again(pWarmChurn)
+	again(pWarmChurn, restartDown)
 	<-done
 	node.stop(c)
 	ch.latencies()
