@@ -109,7 +109,7 @@ const (
 	tCloudRatio      = "Southbound in churn: processor time of the server, to ovn-controller alone"
 	tCloudRatioLess  = "Southbound in churn: processor time of the server less that with nobody, to ovn-controller alone"
 	tCloudRate       = "Southbound in churn: changes a second that the server took, of 100"
-	tCloudFirst      = "Southbound: processor time of the server for the first 40 transactions after others have read all, ms"
+	tCloudFirst      = "Southbound: processor time of the server for a transaction after its start, ms"
 	tCloudChanges    = "Southbound in churn: changes of conditions a second"
 	tCloudProbe      = "Southbound in churn: the server answers an echo, worst ms"
 	tCloudNodeCPU    = "Southbound in churn: processor time of a node, ms a second"
