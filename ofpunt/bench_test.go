@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"net"
 	"net/url"
 	"syscall"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/coredns/coredns/plugin/metadata"
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
 
 	"github.com/puntdns/puntdns/internal/control"
 	"github.com/puntdns/puntdns/internal/control/api"
@@ -168,6 +170,101 @@ func BenchmarkQuery(b *testing.B) {
 			}
 			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N)/16, "cpu-ns/query")
 		})
+	}
+}
+
+// BenchmarkConnection takes TCP connections of one query for a known name, from the SYN to the last
+// acknowledgement, over a pair of sockets: 16 at a time, in batches of the switch.
+func BenchmarkConnection(b *testing.B) {
+	for _, batch := range []int{1, 4, 16} {
+		b.Run(fmt.Sprintf("batch %d", batch), func(b *testing.B) {
+			s, peer := pairSession(b, func() {})
+			s.bridge.serve(namedServer(b, "br-bench", "", false))
+			v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: "port-1"}}}, nil)
+			v.SetDrained()
+			s.bridge.ports.Set(v)
+			_ = peer.SetReadDeadline(time.Now().Add(10 * time.Minute))
+			g := &connectingGuest{b: b, peer: peer, batch: batch, room: make([]byte, 1<<18)}
+			g.connections()
+			b.ReportAllocs()
+			before := processorTime(b)
+			for b.Loop() {
+				for range 16 / batch {
+					g.connections()
+				}
+			}
+			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N)/16, "cpu-ns/connection")
+		})
+	}
+}
+
+// connectingGuest is a guest that asks each query by a connection of its own, some at a time.
+type connectingGuest struct {
+	b     *testing.B
+	peer  net.Conn
+	batch int
+	port  uint16
+	burst []byte
+	room  []byte
+	// next are what the connections acknowledge, by their port less the first.
+	next [16]uint32
+}
+
+// connections makes connections, asks by each of them, and closes them.
+func (g *connectingGuest) connections() {
+	query := append([]byte{0, byte(len(punttest.Query))}, punttest.Query...)
+	asked := 8 + uint32(len(query))
+	g.port += 16
+	if g.port < 2000 {
+		g.port = 2000
+	}
+	g.segments(7, punttest.SYN, nil)
+	g.send(true)
+	g.segments(8, punttest.ACK, nil)
+	g.segments(8, punttest.ACK, query)
+	g.send(true)
+	g.segments(asked, punttest.ACK, nil)
+	g.segments(asked, punttest.ACK|punttest.FIN, nil)
+	g.send(true)
+	g.segments(asked+1, punttest.ACK, nil)
+	g.send(false)
+}
+
+// segments has a segment of each connection sent.
+func (g *connectingGuest) segments(sequence uint32, flags byte, payload []byte) {
+	for i := range g.batch {
+		frame := punttest.SegmentFrom(g.b, g.port+uint16(i), sequence, g.next[i], flags, payload)
+		g.burst = append(g.burst, punttest.Punt(frame)...)
+	}
+}
+
+// send sends what there is to be sent, and takes what is sent to each connection if it is answered.
+func (g *connectingGuest) send(answered bool) {
+	if _, err := g.peer.Write(g.burst); err != nil {
+		g.b.Fatal(err)
+	}
+	g.burst = g.burst[:0]
+	for left := g.batch; left > 0 && answered; {
+		n, err := g.peer.Read(g.room)
+		if err != nil {
+			g.b.Fatal(err)
+		}
+		for m := g.room[:n]; len(m) >= 8; m = m[binary.BigEndian.Uint16(m[2:]):] {
+			left--
+			to, err := punttest.SegmentIn(m)
+			if err != nil {
+				g.b.Fatal(err)
+			}
+			s := header.TCP(to.Segment)
+			if s.Flags().Contains(header.TCPFlagRst) {
+				g.b.Fatalf("a reset")
+			}
+			length := uint32(len(s.Payload()))
+			if s.Flags().Intersects(header.TCPFlagSyn | header.TCPFlagFin) {
+				length++
+			}
+			g.next[to.Dst.Port()-g.port] = s.SequenceNumber() + length
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,9 @@ type Options struct {
 	// Timeout bounds the handshake, the further silence after an echo request, and
 	// each write. The default is 5 s.
 	Timeout time.Duration
+	// Yield has the goroutines run that have got work of a batch of messages, see
+	// [Conn.Handed]. The default is runtime.Gosched.
+	Yield func()
 }
 
 // Handler has the functions for what the switch sends on its own. The reader calls them,
@@ -74,7 +78,7 @@ type Conn struct {
 	timeout  time.Duration
 	xid      atomic.Uint32
 
-	// Only the reader uses these, except for running and readEnd.
+	// Only the reader uses these, except for running, handed and readEnd.
 	buf         []byte
 	start, end  int       // what is not handled yet of buf
 	readAt      time.Time // when buf was last filled, zero before Serve
@@ -85,6 +89,8 @@ type Conn struct {
 	currentTask Task          // the last that was started
 	tasks       uint64        // how many were started
 	running     atomic.Uint64 // the number of the task that the reader runs, 0 without one
+	handed      atomic.Bool   // another goroutine has got work since the last read; see Handed
+	yield       func()        // that of Options
 	readEnd     chan error    // gets the error of the last reader
 
 	// queueMu guards the fields up to drained.
@@ -117,6 +123,7 @@ func NewConn(ctx context.Context, nc net.Conn, o Options) (*Conn, error) {
 		timeout:  o.Timeout,
 		buf:      make([]byte, readBuffer),
 		readEnd:  make(chan error, 1),
+		yield:    o.Yield,
 		wake:     make(chan struct{}, 1),
 		applying: make(chan struct{}, 1),
 		monitors: map[uint32]bool{},
@@ -127,6 +134,9 @@ func NewConn(ctx context.Context, nc net.Conn, o Options) (*Conn, error) {
 	}
 	if c.timeout <= 0 {
 		c.timeout = 5 * time.Second
+	}
+	if c.yield == nil {
+		c.yield = runtime.Gosched
 	}
 	if len(o.Versions) == 0 {
 		o.Versions = []Version{V15, V13}
@@ -249,6 +259,9 @@ func (c *Conn) dispatch(msg []byte, h *Handler) error {
 	}
 	if hd.version != c.version && hd.typ != typeError {
 		return malformed("message of type %d in %v, not %v", hd.typ, hd.version, c.version)
+	}
+	if hd.typ != typeExperimenter {
+		c.Handed() // a reply or an event is for another goroutine
 	}
 	switch hd.typ {
 	case typeExperimenter:

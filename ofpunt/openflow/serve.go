@@ -4,7 +4,6 @@ package openflow
 
 import (
 	"errors"
-	"runtime"
 	"time"
 )
 
@@ -62,6 +61,11 @@ func (c *Conn) ReadAt() time.Time { return c.readAt }
 // it goes on while another goroutine becomes the reader. Only a handler may call it.
 func (c *Conn) Then(t Task) { c.nextTask = t }
 
+// Handed says that the calling handler or task has left work to another goroutine: that runs before the
+// reader reads on behind a batch of messages. Where a batch has left nothing to others, to let them run
+// would only cost the time of Go's scheduler. Only a handler or a task may call it.
+func (c *Conn) Handed() { c.handed.Store(true) }
+
 // read is the reader.
 func (c *Conn) read() {
 	if err := c.serve(); !errors.Is(err, errReplaced) {
@@ -84,10 +88,10 @@ func (c *Conn) serve() error {
 			continue
 		}
 		c.flush()
-		if messages > 1 {
+		if c.handed.Swap(false) && messages > 1 {
 			// The goroutines that got the messages run first. More come meanwhile, for
 			// one read.
-			runtime.Gosched()
+			c.yield()
 		}
 		messages = 0
 		if err := c.fill(); err != nil {

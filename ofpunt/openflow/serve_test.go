@@ -95,6 +95,68 @@ func TestTasks(t *testing.T) {
 	}
 }
 
+// The reader lets other goroutines run behind a batch of messages if one of these was left to another
+// goroutine, by a handler or a task, and else reads on.
+func TestYield(t *testing.T) {
+	const probe = 1 // the message that is left, from 0
+	nothing := func(*Conn, int) {}
+	handed := func(c *Conn, n int) {
+		if n == probe {
+			c.Handed()
+		}
+	}
+	for _, tt := range []struct {
+		name          string
+		packetIns     int
+		barrier       bool // a reply to a request comes behind them
+		handler, task func(c *Conn, n int)
+		want          int
+	}{
+		{"nothing was left", 3, false, nothing, nothing, 0},
+		{"by a handler", 3, false, handed, nothing, 1},
+		{"by a task", 3, false, nothing, handed, 1},
+		{"of one message", 1, false, func(c *Conn, _ int) { c.Handed() }, nothing, 0},
+		{"a reply, which is for who waits for it", 1, true, nothing, nothing, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, nc := newFake(t, V15)
+				go func() {
+					s.handshake()
+					for range 2 {
+						burst := bytes.Repeat(unhex(t, sentPunt15), tt.packetIns)
+						if tt.barrier {
+							burst = append(burst, appendEmpty(nil, V15, typeBarrierReply, 1)...)
+						}
+						s.send(burst)
+						time.Sleep(time.Second)
+					}
+				}()
+				yields, n := 0, 0
+				c, err := NewConn(t.Context(), nc, Options{EchoInterval: 24 * time.Hour, Yield: func() { yields++ }})
+				if err != nil {
+					t.Fatal(err)
+				}
+				served := make(chan error, 1)
+				go func() {
+					served <- c.Serve(Handler{PacketIn: func(*PacketIn, []byte) {
+						i := n % tt.packetIns
+						n++
+						tt.handler(c, i)
+						c.Then(numbered{i, func() { tt.task(c, i) }})
+					}})
+				}()
+				time.Sleep(time.Minute)
+				c.Close()
+				<-served
+				if want := 2 * tt.want; yields != want || n != 2*tt.packetIns {
+					t.Errorf("others ran %d times behind two batches, want %d; %d messages", yields, want, n)
+				}
+			})
+		})
+	}
+}
+
 // A connection ends though a task goes on.
 func TestTaskOutlivesConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

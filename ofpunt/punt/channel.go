@@ -74,8 +74,14 @@ type probe struct {
 // probe takes a probe of the lease on the reader's goroutine.
 func (c *Channel) probe(in *openflow.PacketIn) {
 	if token, ok := frame.ParseProbe(in.Data); ok {
-		c.intake.workers.serve(&probe{c, c.intake.server.Load(), time.Now(), token})
+		c.leave(&probe{c, c.intake.server.Load(), time.Now(), token})
 	}
+}
+
+// leave leaves to a worker what the reader is not to do by itself.
+func (c *Channel) leave(t task) {
+	c.intake.workers.serve(t)
+	c.conn.Handed()
 }
 
 // run tells the lease that the probe is back, unless the chains are stuck.

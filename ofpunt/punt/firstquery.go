@@ -85,7 +85,7 @@ func (f *firstQuery) start() {
 		c.conn.Then(f)
 		return
 	}
-	f.intake.workers.serve(f)
+	c.leave(f)
 }
 
 // Run implements openflow.Task: the reader runs f as long as nobody else has to be asked.
@@ -95,7 +95,7 @@ func (f *firstQuery) Run() {
 	f.judge()
 	if x.ready.Load() && !f.isFound() {
 		f.runByReader.Store(false)
-		f.intake.workers.serve((*judged)(f))
+		x.from.channel.leave((*judged)(f))
 		return
 	}
 	f.ask()

@@ -77,7 +77,7 @@ func (d *datagram) start() {
 		conn.Then(d)
 		return
 	}
-	d.channel.intake.workers.serve(d)
+	d.channel.leave(d)
 }
 
 // Run implements openflow.Task: the reader runs d as long as nobody else has to be asked.
@@ -85,7 +85,7 @@ func (d *datagram) Run() {
 	d.runByReader.Store(true)
 	if !d.prepareOnReader() {
 		d.runByReader.Store(false)
-		d.channel.intake.workers.serve((*prepared)(d))
+		d.channel.leave((*prepared)(d))
 		return
 	}
 	d.ask()

@@ -5,10 +5,12 @@ package punt
 import (
 	"bytes"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/puntdns/puntdns/ofpunt/punttest"
+	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
 
 // answers reads so many messages and returns the number of writes that they came by.
@@ -49,6 +51,67 @@ func TestReaderIsRelieved(t *testing.T) {
 	}
 	answers(t, peer, 1)
 	await(t, "done by a worker", func() bool { return c.intake.workers.waiting.Load() != 0 })
+}
+
+// Behind a batch of which something was left to others, the reader has them run; one that it has dealt with
+// by itself it reads on behind.
+func TestReaderYields(t *testing.T) {
+	const other = "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01b\x00\x00\x01\x00\x01"
+	otherFrame := punttest.QueryFrame()
+	otherFrame[len(otherFrame)-6] = 'b'
+	datagrams := func(frame []byte) func(uint32) []byte {
+		return func(uint32) []byte { return bytes.Repeat(punttest.Punt(frame), 2) }
+	}
+	segments := func(payload []byte) func(uint32) []byte {
+		return func(next uint32) []byte {
+			mere := punttest.Punt(punttest.Segment(t, 8, next, punttest.ACK, nil))
+			return append(mere, punttest.Punt(punttest.Segment(t, 8, next, punttest.ACK, payload))...)
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		batch func(next uint32) []byte
+		want  int32
+	}{
+		{"queries for a known name", datagrams(punttest.QueryFrame()), 0},
+		{"queries for another one, which workers answer", datagrams(otherFrame), 1},
+		{"the query of a connection, for a known name", segments(overTCP(punttest.Query)), 0},
+		{"the query of a connection, for another one", segments(overTCP(other)), 1},
+		{"a part of a query, which gVisor gets", segments(overTCP(other)[:5]), 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := int32(-1)
+			for range 100 { // on a busy machine the reader may leave some to workers
+				if got = yieldsBehind(t, tt.batch); got == tt.want {
+					return
+				}
+			}
+			t.Errorf("others ran %d times, want %d", got, tt.want)
+		})
+	}
+}
+
+// yieldsBehind is how often the reader lets others run behind a batch of messages, which is told what the
+// segments of a connection acknowledge.
+func yieldsBehind(t *testing.T, batch func(next uint32) []byte) int32 {
+	t.Helper()
+	var yields atomic.Int32
+	conn, peer := punttest.ConnectYielding(t, func() { yields.Add(1) })
+	stack, err := tcp.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newChannelOn(t, conn, func() {}, stack)
+	guestIs(c.intake, "1")
+	serve(c.intake, reply, func(c *Config) { c.FromMemory = true })
+	next := begin(t, peer)
+	send(t, peer, batch(next))
+	// What is read behind the batch has its answer behind those of the batch, which are none for gVisor.
+	send(t, peer, punttest.Punt(arpFrame()))
+	for isARP := false; !isARP; {
+		isARP = bytes.Contains(packetOut(t, peer), []byte{8, 6, 0, 1, 8, 0, 6, 4, 0, 2})
+	}
+	return yields.Load()
 }
 
 // A query that blocks a reader sends those after it to workers, for a while.

@@ -85,6 +85,12 @@ func newChannel(t testing.TB) (c *Channel, peer net.Conn) {
 func newChannelOf(t testing.TB, before func(), stack *tcp.Stack) (c *Channel, peer net.Conn) {
 	t.Helper()
 	conn, peer := punttest.Connect(t)
+	return newChannelOn(t, conn, before, stack), peer
+}
+
+// newChannelOn is newChannelOf on a connection.
+func newChannelOn(t testing.TB, conn *openflow.Conn, before func(), stack *tcp.Stack) *Channel {
+	t.Helper()
 	var newest atomic.Pointer[openflow.Conn]
 	newest.Store(conn)
 	in := newIntake(Bridge{
@@ -108,7 +114,7 @@ func newChannelOf(t testing.TB, before func(), stack *tcp.Stack) (c *Channel, pe
 		<-served
 		in.Close()
 	})
-	return c, peer
+	return c
 }
 
 // tcpChannel is a channel of a bridge that ends TCP, with one guest at in_port 5.

@@ -53,6 +53,9 @@ func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
 	case tcp.Begun:
 		c.intake.countConnections()
 		p.end(metric.Taken, metric.ReasonSegment)
+	case tcp.Passed:
+		c.conn.Handed()
+		p.end(metric.Taken, metric.ReasonSegment)
 	case tcp.Delivered:
 		p.end(metric.Taken, metric.ReasonSegment)
 	case tcp.Reset:

@@ -27,9 +27,15 @@ const Query = "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x00\x00\x01
 // of either end arrives as one message.
 func Connect(t testing.TB) (conn *openflow.Conn, peer net.Conn) {
 	t.Helper()
+	return ConnectYielding(t, nil)
+}
+
+// ConnectYielding is Connect with the Yield of openflow.Options.
+func ConnectYielding(t testing.TB, yield func()) (conn *openflow.Conn, peer net.Conn) {
+	t.Helper()
 	end, peer := testio.Pair(t, syscall.SOCK_SEQPACKET)
 	go ShakeHands(peer)
-	conn, err := openflow.NewConn(t.Context(), end, openflow.Options{EchoInterval: time.Hour})
+	conn, err := openflow.NewConn(t.Context(), end, openflow.Options{EchoInterval: time.Hour, Yield: yield})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,12 +136,18 @@ const (
 	ACK = 0x10
 )
 
-// Segment returns a frame with a segment of the guest to the resolver address.
+// Segment returns a frame with a segment of the guest to the resolver address, from its port 5000.
 func Segment(t testing.TB, sequence, ack uint32, flags byte, payload []byte) []byte {
+	t.Helper()
+	return SegmentFrom(t, 5000, sequence, ack, flags, payload)
+}
+
+// SegmentFrom is Segment from another port.
+func SegmentFrom(t testing.TB, port uint16, sequence, ack uint32, flags byte, payload []byte) []byte {
 	t.Helper()
 	toGuest := frame.Ends{
 		SrcMAC: [6]byte{2, 0, 'd', 'n', 's', 0x35}, DstMAC: [6]byte{2, 0, 0, 0, 0, 0x11},
-		Src: netip.MustParseAddrPort("169.254.169.254:53"), Dst: netip.MustParseAddrPort("10.0.0.11:5000"),
+		Src: netip.MustParseAddrPort("169.254.169.254:53"), Dst: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.11"), port),
 	}
 	s := binary.BigEndian.AppendUint32(make([]byte, 4), sequence)
 	s = append(binary.BigEndian.AppendUint32(s, ack), 5<<4, flags, 0xff, 0xff, 0, 0, 0, 0)

@@ -61,8 +61,10 @@ type Outcome uint8
 
 // Outcomes of [Stack.Deliver].
 const (
-	// Delivered: it is of a connection.
+	// Delivered: it is of a connection, and has been dealt with.
 	Delivered Outcome = iota
+	// Passed: it is of a connection that gVisor has or gets, whose goroutines deal with it.
+	Passed
 	// Begun: it begins a connection.
 	Begun
 	// Reset: it is of no connection, and the peer was sent a reset.
@@ -101,15 +103,21 @@ func (s *Stack) Deliver(key Key, most int, peer Peer, segment []byte, now time.T
 		send(peer, then.send, s.reply)
 	}
 	s.begin(f, then)
+	passed := then.segment == isHeld
 	switch then.segment {
 	case toGVisor:
 		s.deliver(f, t)
+		passed = true
 	case toHandler:
 		if s.handler(Request{s, f, peer}, t.Payload()) {
 			s.decided(f)
 		} else {
 			s.decline(f, t, now)
+			passed = true
 		}
+	}
+	if passed && outcome == Delivered {
+		outcome = Passed
 	}
 	return outcome, share.None
 }

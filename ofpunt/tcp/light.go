@@ -158,6 +158,7 @@ type destination uint8
 const (
 	toNobody destination = iota
 	toGVisor
+	isHeld // until gVisor takes it
 	toHandler
 )
 
@@ -177,7 +178,7 @@ func (s *Stack) take(f *flow, t header.TCP, begins bool, now time.Time) effect {
 		return effect{segment: toGVisor}
 	case isHandedOver:
 		f.handover.hold(t)
-		return effect{}
+		return effect{segment: isHeld}
 	}
 	if f.deciding && t.Flags()&header.TCPFlagRst == 0 {
 		return effect{} // it could not be taken back, if the request is not taken
@@ -192,6 +193,7 @@ func (s *Stack) take(f *flow, t header.TCP, begins bool, now time.Time) effect {
 		then.segment = toHandler
 	case then.syn != nil:
 		f.handover.hold(t)
+		then.segment = isHeld
 	case f.light.OwesAck():
 		s.runAcks()
 	}

@@ -102,6 +102,40 @@ func TestLight(t *testing.T) {
 	}
 }
 
+// The caller is told which segments gVisor has got, whose goroutines have work then.
+func TestLightOutcome(t *testing.T) {
+	s, requests := lightStack(t)
+	light, first, second := newClient(t, s, "red", guest4, resolver4), newClient(t, s, "blue", guest4, resolver4), newClient(t, s, "green", guest4, resolver4)
+	for _, step := range []struct {
+		name  string
+		c     *client
+		flags header.TCPFlags
+		text  string
+		want  tcp.Outcome
+	}{
+		{"a SYN", light, syn, "", tcp.Begun},
+		{"the end of the handshake", light, ack, "", tcp.Delivered},
+		{"a request", light, data, "query", tcp.Delivered},
+		{"a FIN", light, fin | ack, "", tcp.Delivered},
+		{"a SYN", first, syn, "", tcp.Begun},
+		{"what is no request", first, data, "x", tcp.Passed},
+		{"what comes while the connection is handed over, or behind that", first, data, "y", tcp.Passed},
+		{"a SYN", second, syn, "", tcp.Begun},
+		{"a request", second, data, "query", tcp.Delivered},
+		{"a second one", second, data, "query", tcp.Passed},
+	} {
+		if step.flags&ack != 0 && step.c.seen == 0 {
+			step.c.mustTake(synAck)
+		}
+		if got := step.c.put(step.flags, step.text); got != step.want {
+			t.Errorf("%s: outcome %d, want %d", step.name, got, step.want)
+		}
+		if step.text == "query" && step.want == tcp.Delivered {
+			defer (<-requests).Done()
+		}
+	}
+}
+
 // A request without an answer is acknowledged before the client sends it again.
 func TestLightLateAnswer(t *testing.T) {
 	s, requests := lightStack(t)
