@@ -243,7 +243,7 @@ func (c *Conn) Close() {
 	c.close.Do(func() {
 		c.endpoint.Close()
 		c.stack.mu.Lock()
-		if c.flow.conn == c && c.stack.flows[c.flow.key] == c.flow {
+		if c.flow.conn == c && !c.flow.removed {
 			c.flow.end(time.Now())
 		}
 		c.stack.mu.Unlock()

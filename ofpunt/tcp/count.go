@@ -3,7 +3,6 @@
 package tcp
 
 import (
-	"container/list"
 	"time"
 
 	"github.com/puntdns/puntdns/ofpunt/share"
@@ -21,24 +20,55 @@ type count struct {
 	open int
 	// ended has the flows of the others, the one that was closed first in front. They need
 	// memory until the peer has acknowledged our FIN, and in TIME-WAIT.
-	ended list.List
+	ended endedFlows
 	// changed is when a connection last began or was closed.
 	changed time.Time
 }
 
 // all returns how many connections need memory.
-func (c *count) all() int { return c.open + c.ended.Len() }
+func (c *count) all() int { return c.open + c.ended.n }
 
 // changes reports whether a connection has begun or was closed lately, so that there may be
 // room when a peer sends its SYN again.
 func (c *count) changes(now time.Time) bool { return now.Sub(c.changed) < synRetry }
 
-// oldestEnded returns the connection that was closed first, nil if none was.
-func (c *count) oldestEnded() *flow {
-	if e := c.ended.Front(); e != nil {
-		return e.Value.(*flow)
+// endedFlows is a list of flows that one count has. The flows are linked with each other, as an element of
+// a list for each of three counts would be an allocation for each connection.
+type endedFlows struct {
+	first, last *flow
+	n           int
+}
+
+// link links a flow with its neighbours in the list of one of its counts.
+type link struct{ before, behind *flow }
+
+// push puts a flow at the end of a list, which is that of count i of the flow.
+func (l *endedFlows) push(f *flow, i int) {
+	f.links[i] = link{before: l.last}
+	if l.last == nil {
+		l.first = f
+	} else {
+		l.last.links[i].behind = f
 	}
-	return nil
+	l.last = f
+	l.n++
+}
+
+// remove takes a flow out of the list.
+func (l *endedFlows) remove(f *flow, i int) {
+	is := f.links[i]
+	if is.before == nil {
+		l.first = is.behind
+	} else {
+		is.before.links[i].behind = is.behind
+	}
+	if is.behind == nil {
+		l.last = is.before
+	} else {
+		is.behind.links[i].before = is.before
+	}
+	f.links[i] = link{}
+	l.n--
 }
 
 // counts are those that a flow counts in: of its owner, its network, and all.
@@ -114,8 +144,8 @@ func (in counts) tooMany() bool { return in.limitOfAll().Exceeded(in.all(), 1) !
 // it has any, else one of its network, else any.
 func (in counts) oldestEnded() *flow {
 	for _, c := range in {
-		if f := c.oldestEnded(); f != nil {
-			return f
+		if c.ended.first != nil {
+			return c.ended.first
 		}
 	}
 	return nil
@@ -124,9 +154,8 @@ func (in counts) oldestEnded() *flow {
 // open counts a flow as open: a new one, or one that has ended and begins again.
 func (f *flow) open(now time.Time) {
 	for i, c := range f.counts {
-		if f.ended[i] != nil {
-			c.ended.Remove(f.ended[i])
-			f.ended[i] = nil
+		if f.hasEnded() {
+			c.ended.remove(f, i)
 		}
 		c.open++
 		c.changed = now
@@ -142,7 +171,7 @@ func (f *flow) end(now time.Time) {
 	f.endedAt = now
 	for i, c := range f.counts {
 		c.open--
-		f.ended[i] = c.ended.PushBack(f)
+		c.ended.push(f, i)
 		c.changed = now
 	}
 }
@@ -150,9 +179,8 @@ func (f *flow) end(now time.Time) {
 // uncount removes a flow from its counts.
 func (f *flow) uncount(now time.Time) {
 	for i, c := range f.counts {
-		if f.ended[i] != nil {
-			c.ended.Remove(f.ended[i])
-			f.ended[i] = nil
+		if f.hasEnded() {
+			c.ended.remove(f, i)
 		} else {
 			c.open--
 		}

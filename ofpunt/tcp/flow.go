@@ -3,7 +3,6 @@
 package tcp
 
 import (
-	"container/list"
 	"sync/atomic"
 	"time"
 
@@ -47,8 +46,10 @@ type flow struct {
 	conn        *Conn     // that of Accept, nil before
 	endedAt     time.Time // when this end has closed it, zero before
 	counts      counts    // those that the flow is in
-	// ended are the elements of the flow in count.ended, nil before it has ended.
-	ended [len(counts{})]*list.Element
+	// links are those of count.ended, if the flow has ended.
+	links [len(counts{})]link
+	// removed is set once the flow is not that of its key any more.
+	removed bool
 }
 
 func (f *flow) peer() Peer { return *f.lastPeer.Load() }
@@ -216,7 +217,8 @@ func (s *Stack) admit(f *flow, key Key, most int, peer Peer, t header.TCP, begin
 // remove removes a flow from its key and its counts, which may be empty then. Stack.mu is
 // held. Segments of gVisor are still sent to the peer, until abort or forget.
 func (s *Stack) remove(f *flow, now time.Time) {
-	if s.flows[f.key] == f {
+	if !f.removed {
+		f.removed = true
 		delete(s.flows, f.key)
 		f.uncount(now)
 	}
@@ -288,7 +290,7 @@ func (s *Stack) bind(id uint64, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.byID[id]
-	if f == nil || s.flows[f.key] != f { // evicted, and about to be aborted
+	if f == nil || f.removed { // evicted, and about to be aborted
 		return nil
 	}
 	f.conn = newConn(s, f, ep, queue)

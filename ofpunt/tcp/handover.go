@@ -182,7 +182,7 @@ func (s *Stack) endHandover(f *flow) {
 func (s *Stack) nextOfHandover(f *flow) (unsent []byte, held [][]byte, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.kind != isHandedOver || s.flows[f.key] != f {
+	if f.kind != isHandedOver || f.removed {
 		return nil, nil, true
 	}
 	h := f.handover

@@ -97,7 +97,7 @@ type way struct {
 func (s *Stack) respond(f *flow, b []byte, now time.Time) way {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.flows[f.key] != f {
+	if s.closed || f.removed {
 		return way{err: net.ErrClosed}
 	}
 	switch f.kind {
@@ -137,7 +137,7 @@ func (r Request) Done() { r.stack.do(r.flow, r.stack.dealtWith(r.flow, time.Now(
 func (s *Stack) dealtWith(f *flow, now time.Time) effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.kind != isLight || s.flows[f.key] != f {
+	if f.kind != isLight || f.removed {
 		return effect{}
 	}
 	return s.step(f, f.light.Done(now), now)
@@ -215,7 +215,7 @@ func (s *Stack) decline(f *flow, t header.TCP, now time.Time) { s.do(f, s.untake
 func (s *Stack) untake(f *flow, t header.TCP, now time.Time) effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.kind != isLight || s.flows[f.key] != f {
+	if f.kind != isLight || f.removed {
 		return effect{}
 	}
 	f.light.Untake(t)
