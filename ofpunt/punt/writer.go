@@ -67,7 +67,7 @@ func (w *writer) RemoteAddr() net.Addr { return w.addr(&w.remote) }
 // addr is a in the type that tells plugins the transport.
 func (w *writer) addr(a *udpAddr) net.Addr {
 	if w.overTCP {
-		return &net.TCPAddr{IP: a.IP, Port: a.Port}
+		return (*net.TCPAddr)(&a.UDPAddr) // the fields are the same
 	}
 	return &a.UDPAddr
 }

@@ -179,3 +179,23 @@ func TestRecursionOfBlocks(t *testing.T) {
 		})
 	}
 }
+
+// The type of the addresses tells plugins the transport. They ask for them many times a query, so that
+// allocates nothing.
+func TestAddrs(t *testing.T) {
+	for _, overTCP := range []bool{false, true} {
+		w := &newExchange(t, &recordingTransport{tcp: overTCP}, false).writer
+		wantNetwork := "udp"
+		if overTCP {
+			wantNetwork = "tcp"
+		}
+		for want, addr := range map[string]func() net.Addr{"10.0.0.11:5000": w.RemoteAddr, "169.254.169.254:53": w.LocalAddr} {
+			if got := addr(); got.String() != want || got.Network() != wantNetwork {
+				t.Errorf("%s of %s, want %s of %s", got, got.Network(), want, wantNetwork)
+			}
+			if n := testing.AllocsPerRun(100, func() { addr() }); n != 0 {
+				t.Errorf("%s: %v allocations", wantNetwork, n)
+			}
+		}
+	}
+}
