@@ -4,6 +4,7 @@ package punt
 
 import (
 	"time"
+	"unique"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/ofpunt/frame"
@@ -45,7 +46,7 @@ func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
 	}
 	p.limit = p.server.limitOf(p)
 	to := c.peers.of(p)
-	outcome, exceeded := c.intake.tcp.Deliver(to.key, p.limit.connections(), to, t.Segment, time.Now())
+	outcome, exceeded := c.intake.tcp.Deliver(to.key, p.limit.connections(), to, t.Segment, c.readAt())
 	if exceeded == share.OfOwner && p.limit != nil && p.limit.Connections > 0 {
 		c.intake.bridge.Tally.LimitRefused(p.limit.Name, metric.PropertyConnections)
 	}
@@ -69,6 +70,15 @@ func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
 	case tcp.Ignored:
 		p.end(metric.Dropped, metric.ReasonSegment)
 	}
+}
+
+// readAt returns when the message was read that the reader deals with: to ask for the time once a read is
+// enough.
+func (c *Channel) readAt() time.Time {
+	if at := c.conn.ReadAt(); !at.IsZero() {
+		return at
+	}
+	return time.Now() // it came during the handshake
 }
 
 // peer is the guest at the other end of a TCP connection, by its last segment and what the
@@ -98,8 +108,8 @@ type link struct {
 // peers are the last ones of a channel: most segments are of the same peer as the one before of their
 // connection, and most connections of the same guest as the one before.
 type peers struct {
-	// at has each at the place of its connection.
-	at   [128]*peer
+	// at has each at the place of its connection. Few of some dozens that are open share one.
+	at   [512]*peer
 	last *peer
 }
 
@@ -126,7 +136,8 @@ func newPeer(p *packet, zone uint16, other *peer) *peer {
 	if other != nil && other.guest == p.guest && other.link() == is {
 		to.key.Network, to.key.Owner, to.key.Link = other.key.Network, other.key.Owner, other.key.Link
 	} else {
-		to.key.Network, to.key.Owner, to.key.Link = p.guest.datapath, p.guest, is
+		// The key is hashed for each segment, and a handle is hashed faster than what it stands for.
+		to.key.Network, to.key.Owner, to.key.Link = p.guest.datapath, p.guest, unique.Make(is)
 	}
 	if other != nil && other.zone == zone && other.tag == p.tag && other.isTranslated() == to.isTranslated() {
 		to.actions = other.actions

@@ -3,6 +3,7 @@
 package punt
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
@@ -63,6 +65,32 @@ func segmentTo(t *testing.T, peer net.Conn, patience time.Duration) (s frame.TCP
 		t.Fatalf("%v: %x, %d bytes", err, m[:n], n)
 	}
 	return s, true
+}
+
+// The time of a segment is that of its read, and now for one that came before any read.
+func TestReadAt(t *testing.T) {
+	conn, peer := punttest.Connect(t)
+	t.Cleanup(func() { conn.Close() })
+	c := &Channel{conn: conn}
+	if now := time.Now(); c.readAt().Before(now) {
+		t.Errorf("%s for what came during the handshake, want now", c.readAt())
+	}
+	served, taken, times := make(chan error, 1), make(chan struct{}), []time.Time{}
+	go func() {
+		served <- conn.Serve(openflow.Handler{PacketIn: func(*openflow.PacketIn, []byte) {
+			times = append(times, c.readAt())
+			if len(times) == 2 {
+				close(taken)
+			}
+		}})
+	}()
+	send(t, peer, bytes.Repeat(punttest.Punt(punttest.Segment(t, 7, 0, punttest.SYN, nil)), 2))
+	<-taken
+	conn.Close()
+	<-served
+	if !times[0].Equal(times[1]) {
+		t.Errorf("two segments of one read have %s and %s", times[0], times[1])
+	}
 }
 
 // A segment that is not taken goes no further, though the switch holds it: the one who
