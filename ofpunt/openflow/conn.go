@@ -81,7 +81,7 @@ type Conn struct {
 	// Only the reader uses these, except for running, handed and readEnd.
 	buf         []byte
 	start, end  int       // what is not handled yet of buf
-	readAt      time.Time // when buf was last filled, zero before Serve
+	readAt      time.Time // when fill last filled buf, zero before Serve
 	early       [][]byte  // packet-ins that came during the handshake
 	pin         PacketIn  // the last one that was decoded
 	handler     Handler
@@ -213,6 +213,19 @@ func (c *Conn) next() ([]byte, error) {
 	}
 	c.start += h.length
 	return b[:h.length:h.length], nil
+}
+
+// fillNow reads what there is into the buffer, and does not block. It reports whether that was anything. ReadAt
+// stays, as all that is written in one go is of one read for those who bound how long the reader may be busy.
+func (c *Conn) fillNow() bool {
+	if !c.nc.canTry() {
+		return false
+	}
+	c.end = copy(c.buf, c.buf[c.start:c.end])
+	c.start = 0
+	n := c.nc.tryRead(c.buf[c.end:])
+	c.end += n
+	return n > 0
 }
 
 // fill reads more into the buffer. After EchoInterval without bytes it sends an echo

@@ -52,8 +52,9 @@ func (c *Conn) watchReader() error {
 	}
 }
 
-// ReadAt returns when the message was read that the calling handler or task is for; nobody
-// else may call it. It is zero for a message that came during the handshake.
+// ReadAt returns when the message was read that the calling handler or task is for, or the first of those
+// whose replies leave together with its own; nobody else may call it. It is zero for a message that came
+// during the handshake.
 func (c *Conn) ReadAt() time.Time { return c.readAt }
 
 // Then has the reader run t as soon as the calling handler has returned: for work that
@@ -73,9 +74,13 @@ func (c *Conn) read() {
 	}
 }
 
+// maxReads is how often the reader reads on before it writes what it has queued. Under load the switch has
+// sent more by the time that a batch is dealt with, and takes messages that come together at less cost.
+const maxReads = 3
+
 // serve handles messages until the connection ends or the reader is replaced.
 func (c *Conn) serve() error {
-	for messages := 0; ; {
+	for messages, reads := 0, 0; ; {
 		msg, err := c.upcoming()
 		if err != nil {
 			return err
@@ -87,13 +92,18 @@ func (c *Conn) serve() error {
 			messages++
 			continue
 		}
+		// What was left to others need not wait, nor does a message that comes alone.
+		if messages > 1 && reads < maxReads && !c.handed.Load() && c.fillNow() {
+			reads++
+			continue
+		}
 		c.flush()
 		if c.handed.Swap(false) && messages > 1 {
 			// The goroutines that got the messages run first. More come meanwhile, for
 			// one read.
 			c.yield()
 		}
-		messages = 0
+		messages, reads = 0, 0
 		if err := c.fill(); err != nil {
 			return err
 		}

@@ -5,11 +5,14 @@ package openflow
 import (
 	"bytes"
 	"fmt"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/puntdns/puntdns/internal/testio"
 )
 
 // numbered is a task with the number of its message.
@@ -153,6 +156,69 @@ func TestYield(t *testing.T) {
 					t.Errorf("others ran %d times behind two batches, want %d; %d messages", yields, want, n)
 				}
 			})
+		})
+	}
+}
+
+// Behind a batch that the reader has dealt with by itself it reads on before it writes, so that what has come
+// meanwhile is answered by the same write. It does so a few times, so that no answer waits for long.
+func TestReadsOn(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		size    int // messages of a batch
+		batches int // of which each comes while the last message of the one before is handled
+		handed  bool
+		want    []int // messages of each write
+	}{
+		{"what comes meanwhile", 2, 2, false, []int{4}},
+		{"as often as it may", 2, 1 + maxReads, false, []int{2 * (1 + maxReads)}},
+		{"more than that", 2, 2 + maxReads, false, []int{2 * (1 + maxReads), 2}},
+		{"messages that come alone", 1, 3, false, []int{1, 1, 1}},
+		{"something is left to others", 2, 2, true, []int{2, 2}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			nc, peer := testio.Pair(t, syscall.SOCK_SEQPACKET)
+			c := &Conn{
+				nc: newSocket(nc), version: V15, echo: time.Hour, timeout: 20 * time.Second, buf: make([]byte, readBuffer),
+				readEnd: make(chan error, 1), wake: make(chan struct{}, 1), done: make(chan struct{}), yield: func() {},
+			}
+			c.startWriter()
+			batch := bytes.Repeat(unhex(t, sentPunt15), tt.size)
+			send := func() {
+				if _, err := peer.Write(batch); err != nil {
+					t.Error(err)
+				}
+			}
+			served, n := make(chan error, 1), 0
+			go func() {
+				served <- c.Serve(Handler{PacketIn: func(*PacketIn, []byte) {
+					if n++; n%tt.size == 0 && n/tt.size < tt.batches {
+						send()
+					}
+					if tt.handed {
+						c.Handed()
+					}
+					if err := c.WriteBehind(appendEmpty(nil, V15, typeEchoRequest, 1)); err != nil {
+						t.Error(err)
+					}
+				}})
+			}()
+			send()
+			var got []int
+			_ = peer.SetReadDeadline(time.Now().Add(20 * time.Second))
+			for left, b := tt.size*tt.batches, make([]byte, 1<<16); left > 0; {
+				n, err := peer.Read(b)
+				if err != nil {
+					t.Fatalf("%v, %d answers are missing", err, left)
+				}
+				got = append(got, n/headerLen)
+				left -= n / headerLen
+			}
+			c.Close()
+			<-served
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("messages of each write (-want +got):\n%s", diff)
+			}
 		})
 	}
 }

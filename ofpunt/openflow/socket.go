@@ -24,6 +24,7 @@ type socket struct {
 	// would be an allocation.
 	in, out          transfer
 	read, write, try func(fd uintptr) bool
+	tryIn            func(fd uintptr) bool
 }
 
 // transfer is a system call and its result.
@@ -41,6 +42,7 @@ func newSocket(nc net.Conn) *socket {
 	s.read = func(fd uintptr) bool { return s.in.do(syscall.SYS_READ, fd) }
 	s.write = func(fd uintptr) bool { return s.out.do(syscall.SYS_WRITE, fd) }
 	s.try = func(fd uintptr) bool { s.write(fd); return true }
+	s.tryIn = func(fd uintptr) bool { s.read(fd); return true }
 	return s
 }
 
@@ -111,5 +113,13 @@ func (s *socket) canTry() bool { return s.raw != nil }
 func (s *socket) tryWrite(b []byte) int {
 	s.out.b = b
 	n, _ := s.out.result("write", s.raw.Write(s.try))
+	return n
+}
+
+// tryRead reads what there is without blocking, and returns how many bytes that is: 0 at the end too, which
+// comes with the next Read, as a permanent error does.
+func (s *socket) tryRead(b []byte) int {
+	s.in.b = b
+	n, _ := s.in.result("read", s.raw.Read(s.tryIn))
 	return n
 }

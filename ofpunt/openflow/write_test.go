@@ -35,7 +35,7 @@ func socketConn(t *testing.T) (*Conn, net.Conn) {
 	t.Cleanup(func() { peer.Close() })
 	c := &Conn{
 		nc: newSocket(nc), version: V15, echo: time.Hour, timeout: 20 * time.Second, buf: make([]byte, readBuffer),
-		readEnd: make(chan error, 1), wake: make(chan struct{}, 1), done: make(chan struct{}),
+		readEnd: make(chan error, 1), wake: make(chan struct{}, 1), done: make(chan struct{}), yield: runtime.Gosched,
 	}
 	c.startWriter()
 	t.Cleanup(func() { c.Close() })
