@@ -37,6 +37,10 @@ func ceiling(args []string) error {
 	var udp frame.UDP
 	var tcp frame.TCP
 	var reply, message []byte
+	write := func(message []byte) {
+		_ = conn.Write(message) // a full queue is a lost answer, as for puntdns
+		conn.Handed()           // the writer has it
+	}
 	turnTCP := func(p *openflow.PacketIn) {
 		if tcp.Decode(p.Data) != nil {
 			return
@@ -53,7 +57,7 @@ func ceiling(args []string) error {
 			return
 		}
 		if message, err = openflow.AppendPacketOut(message[:0], conn.Version(), conn.NextXID(), p.InPort, actions, reply); err == nil {
-			_ = conn.Write(message)
+			write(message)
 		}
 	}
 	turn := func(p *openflow.PacketIn, _ []byte) {
@@ -69,7 +73,7 @@ func ceiling(args []string) error {
 			return
 		}
 		if message, err = openflow.AppendPacketOut(message[:0], conn.Version(), conn.NextXID(), p.InPort, conn.back, reply); err == nil {
-			_ = conn.Write(message) // a full queue is a lost answer, as for puntdns
+			write(message)
 		}
 	}
 	served := make(chan error, 1)
