@@ -19,10 +19,10 @@ import (
 // server has read that far and does not know the last transaction, it may lack it all the same: see
 // serverRow.mayLack. It is left for the next one then, for a while, as it may just have forgotten.
 const (
-	// wantedTransactions is how many there are to be between two requests. The servers of a cluster
+	// maxBetweenAsks is how many transactions there are to be between two requests. The servers of a cluster
 	// and relays remember 100, fewer if these are larger than the database (ovsdb_txn_history_run in
 	// ovsdb/transaction.c of Open vSwitch), and it takes a while to connect again.
-	wantedTransactions = 35
+	maxBetweenAsks = 35
 	// minAskInterval and maxAskInterval bound the time between two requests, firstAskInterval is
 	// that before the first. After a quiet time up to maxAskInterval may pass before it is known how
 	// many transactions there are now.
@@ -37,8 +37,8 @@ const (
 
 // asking says when the server is asked for the last transaction and for its index.
 type asking struct {
-	// outstanding counts the replies that have not come. remembered is what the one before has said:
-	// whether the server knew the transaction that was told before.
+	// outstanding counts the replies that have not come. remembered is set unless the last reply has
+	// said that the server does not know the transaction that was told before.
 	outstanding int
 	remembered  bool
 	// told is when the last transaction was last told, with rows or by a reply, and at when it was
@@ -77,7 +77,7 @@ func (a *asking) answered(now time.Time, index int64) {
 	}
 	interval := a.interval * 5 / 4
 	if n := index - a.index; n > 0 {
-		interval = min(maxAskInterval, time.Duration(float64(now.Sub(a.indexAt))*wantedTransactions/float64(n)))
+		interval = min(maxAskInterval, time.Duration(float64(now.Sub(a.indexAt))*maxBetweenAsks/float64(n)))
 	}
 	if !a.remembered {
 		interval = min(interval, a.interval/4)

@@ -31,6 +31,8 @@ type member struct {
 	// since is set if it has monitor_cond_since, and knows if it then knows each transaction; leader
 	// if it is the leader.
 	since, knows, leader bool
+	// onChange is what it sends before the reply to a change of conditions. It is set before the start.
+	onChange string
 	// cut ends the connections.
 	cut chan struct{}
 }
@@ -136,6 +138,8 @@ func (m *member) serve(conn net.Conn) {
 			result = fmt.Sprintf(`[{"rows":[{"index":%d}]}]`, m.tell())
 		case strings.HasPrefix(string(req.Params), `["_Server"`):
 			result = fmt.Sprintf(`{"Database":{"%s":{"initial":{"name":"Things","model":"clustered","connected":true,"cid":["uuid","%s"],"leader":%v}}}}`, row, cid, m.is(&m.leader))
+		case req.Method == "monitor_cond_change":
+			say("%s", m.onChange)
 		case req.Method == "monitor_cond":
 			result = fmt.Sprintf(`{"Thing":{"%s":{"initial":{"name":"%s"}}}}`, row, m.name)
 		}
@@ -303,4 +307,30 @@ func TestSilentFromTheStart(t *testing.T) {
 		cfg.Receiver = plain{r}
 	}, silent, good.endpoint)
 	r.waitSynced(t)
+}
+
+// An update that tells of a change of conditions may name another transaction than the one before though
+// none has happened: the server may have forgotten all. It is no sign that the server has read on.
+func TestConditionsAreNoTransaction(t *testing.T) {
+	t.Parallel()
+	const row = "00112233-4455-6677-8899-aabbccddeeff"
+	m := newMember(t, "other", cidA, 5)
+	m.since, m.leader = true, true
+	m.onChange = fmt.Sprintf(`{"id":null,"method":"update3","params":["puntdns","%s",{"Thing":{"%s":{"insert":{"name":"x"}}}}]}`, ovsdb.UUID{}, row)
+	r := newReplica()
+	c := start(t, r, func(cfg *ovsdb.Config) {
+		fakeTables(cfg)
+		cfg.Tables[0].Where = []ovsdb.Condition{}
+		cfg.ProbeInterval = time.Minute
+		cfg.Receiver = plain{r}
+	}, m.endpoint)
+	r.waitSynced(t)
+	r.waitGen(t, c.SetConditions(map[string][]ovsdb.Condition{"Thing": {{Column: "name", Function: "==", Value: "x"}}}))
+	r.takeEvents()
+	m.hangUp()
+	r.waitDown(t, "")
+	r.waitSynced(t)
+	if events := r.takeEvents(); slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, "behind") }) {
+		t.Errorf("%q", events)
+	}
 }

@@ -13,8 +13,8 @@ import (
 // what was read of that cluster before.
 type serverRow struct {
 	database string
-	// clusterIndex is the highest index of the Raft log that is known to have been read of each
-	// cluster, on this or an earlier connection.
+	// clusterIndex is the index of the Raft log up to which each cluster has been read at least, on
+	// this or an earlier connection.
 	clusterIndex map[UUID]int64
 	// tell is told of each change; nil for nobody.
 	tell func(ServerState)
@@ -125,15 +125,15 @@ func (r *serverRow) isBehind() bool { return r.indexTold && r.index < r.clusterI
 
 var errBehind = errors.New("the server is behind what was read of its cluster before")
 
-// remembered is how many transactions a server of a cluster remembers.
-const remembered = 100
+// historyLength is how many transactions a server of a cluster remembers.
+const historyLength = 100
 
 // mayLack reports whether a server that does not know the last transaction that was read of its cluster
 // may lack it, as it is isolated or has not caught up. Else it has forgotten it, and then it has read
-// so many others. The leader lacks none. One that has forgotten sooner than after remembered others,
+// so many others. The leader lacks none. One that has forgotten sooner than after historyLength others,
 // since these were large, is taken for one that lacks it.
 func (r *serverRow) mayLack() bool {
-	return r.model == modelClustered && !r.leader && r.indexTold && r.index < r.clusterIndex[r.cid]+remembered
+	return r.model == modelClustered && !r.leader && r.indexTold && r.index < r.clusterIndex[r.cid]+historyLength
 }
 
 // read returns the index up to which the rows have been delivered, or soon will be, at least: each

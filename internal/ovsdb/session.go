@@ -425,7 +425,7 @@ func (s *session) handleUpdate(msg message) error {
 	}
 	h := &s.client.held
 	h.whole = !s.changing
-	if s.server != nil && msg.last != h.position.Last {
+	if s.server != nil && !s.changing { // else it may tell of the change of conditions alone
 		s.server.updates++
 		s.server.noteRead()
 	}
