@@ -96,7 +96,8 @@ type conditionSet struct {
 
 const (
 	// minExcess is how much may be asked for that is not wanted any more, in rows and ports, and
-	// so may a part in excessPart of what is wanted. A network counts as one row.
+	// so may a part in excessPart of what is wanted. A network of Southbound counts as one row, and
+	// each of its routers as one or two more where something is told of these.
 	minExcess  = 4
 	excessPart = 4
 	// excessTime is how long that may be asked for.
@@ -106,7 +107,8 @@ const (
 // suffices reports whether the database need not be asked for another set after c: c asks for all
 // that is in it, and for little beside it. A change of conditions has the server look at all rows of a
 // table, so what is not wanted any more goes with the next one that something is wanted by. Rows of
-// networks without a guest here change no answer, as they would not where all are read.
+// networks without a guest here change no answer, as they would not where all are read. The rows of
+// routers are of all tenants, so they go at once.
 func (c conditionSet) suffices(other conditionSet) bool {
 	wanted := other.coverage.size()
 	return slices.Equal(c.others, other.others) && c.coverage.routers == other.coverage.routers && c.coverage.includes(other.coverage) &&

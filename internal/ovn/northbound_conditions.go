@@ -52,6 +52,20 @@ func (n *northbound) setConditions(now time.Time) {
 		maps.Copy(conditions, routerConditions(want.cover))
 	}
 	n.set(want.cover, want.others, conditions, now)
+	if !want.all {
+		n.dropUnasked()
+	}
+}
+
+// dropUnasked notes that the switches that are not asked for any more are not complete.
+func (n *northbound) dropUnasked() {
+	for id := range n.switches.All() {
+		_, complete := n.world.complete[origin.Network(id)]
+		if complete && !n.latest.coverage.has(tableSwitch, id) {
+			delete(n.world.complete, origin.Network(id))
+			n.world.markDirtySwitch(id, true)
+		}
+	}
 }
 
 // southboundSwitches are the switches of the datapaths that Southbound wants.
@@ -123,17 +137,13 @@ func (want *northboundWant) wantSwitchOf(port ovsdb.UUID) {
 	want.switches = append(want.switches, ovsdb.Condition{Column: "ports", Function: "includes", Value: port})
 }
 
-// wantReferences wants what the wanted switches refer to, and their ports. A switch that
-// is not wanted any more is not complete.
+// wantReferences wants what the wanted switches refer to, and their ports.
 func (n *northbound) wantReferences(want *northboundWant) {
 	cover := want.cover.rows
 	for id, s := range n.switches.All() {
 		if want.all || contains(cover[tableSwitch], id) {
 			cover[tableSwitchPort] = append(cover[tableSwitchPort], s.ports...)
 			cover[tableDNS] = append(cover[tableDNS], s.dnsRows...)
-		} else if _, ok := n.world.complete[origin.Network(id)]; ok {
-			delete(n.world.complete, origin.Network(id))
-			n.world.markDirtySwitch(id, true)
 		}
 	}
 	for _, p := range n.ports.All() {

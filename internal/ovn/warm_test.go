@@ -394,6 +394,37 @@ func TestSaveBesideNewer(t *testing.T) {
 	}
 }
 
+// What is there before a process gives up requests at its end is written, though time passes in between.
+func TestSaveBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	(&graceRig{rig: r}).fill(1, 1, 2, 1)
+	w := newWarmRig(&rig{t, r.server}, r.config(true, false), "red-vm1")
+	s := w.start()
+	release := s.Request(Requests{Routers: true})
+	eventually(t, s, settled("blue-box blue-vm1 blue-vm2 red-box red-vm1 red-vm2"))
+	r.until("routers are asked for", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.sb.acknowledged.coverage.routers
+	})
+	release()
+	r.until("routers are asked for no more", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return !s.sb.acknowledged.coverage.routers
+	})
+	s.save(false)
+	w.release()
+	f, err := saved.Read(w.file())
+	if err != nil || len(f.Databases) == 0 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	if c, err := decodeConditions(f.Databases[0].Conditions); err != nil || !c.coverage.routers {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
 // Conditions are saved with the position that reflects them.
 func TestSaveBetweenConditionsAndCommit(t *testing.T) {
 	t.Parallel()

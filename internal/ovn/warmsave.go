@@ -67,22 +67,26 @@ func (s *Source) keepSaving(ctx context.Context) {
 	}
 }
 
-// save writes the file if there is something new; if last is set also if only time has passed. It
-// takes mu for as long as it takes to list the rows, not to encode or write them.
+// save writes the file if there is something new; if last is set also if only time has passed. While a
+// picture of keepPicture is good, it only writes that one, as the last. It takes mu for as long as it takes to list the rows, not to encode or write them.
 func (s *Source) save(last bool) {
 	s.mu.Lock()
 	if time.Since(s.warm.partingAt) > partingTime {
 		s.warm.parting = nil // a reload has taken requests back
 	}
 	f, path, err := s.warm.parting, s.warm.path, error(nil)
-	if !last || f == nil {
+	if f != nil && !last {
+		s.mu.Unlock() // the end may be near, which writes what was there before rows were given up
+		return
+	}
+	if f == nil {
 		f, err = s.picture(last)
 	}
 	if f != nil {
 		s.noteWriting(f)
 	}
 	s.mu.Unlock()
-	if f == nil && err == nil || last && f != nil && isOlder(f, path) {
+	if f == nil && err == nil || f != nil && isOlder(f, path) {
 		return
 	}
 	if err == nil {
@@ -103,9 +107,8 @@ func write(f *saved.File, path string) error {
 	return saved.Write(path, b)
 }
 
-// isOlder reports whether a file has newer rows than f. So it may be at the end of a process that was
-// not in sync, or had asked for less since: the next one runs beside it for a while, and may have
-// written.
+// isOlder reports whether a file has newer rows than f. So it may be where a process is not in sync, or
+// is about to end: the next one runs beside it for a while, and may have written.
 func isOlder(f *saved.File, path string) bool {
 	there, err := saved.Read(path)
 	return err == nil && there.Boot == f.Boot && there.Config == f.Config && there.Chassis == f.Chassis && there.Uptime > f.Uptime
