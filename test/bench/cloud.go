@@ -124,22 +124,26 @@ func copyFile(from, to string) error {
 }
 
 // steady has a database change for a while and puts what that costs a server. What counts is all
-// that it does for these changes, whether it keeps up or not: the figures are for as many changes as
-// a second of the churn has.
+// that it does until its clients know these changes, whether it keeps up or not: the figures are for as
+// many changes as a second of the churn has.
 func (c *cloud) steady(s *cloudServer, ch *churn, peer string, shape churnShape) {
 	peer = c.peer("%s, %s", peer, shape.name)
 	var before, changed int64
 	var nodesCPU time.Duration
-	if ch.nodes != nil {
-		before, nodesCPU = c.b.bytesRead(ch.nodes.pid), c.b.cpu(ch.nodes.pid)
-	}
 	for _, of := range ch.clients() {
 		changed -= of.ask("changes").Changes
 	}
 	c.awaitIdle(s)
+	if ch.nodes != nil {
+		before, nodesCPU = c.b.bytesRead(ch.nodes.pid), c.b.cpu(ch.nodes.pid)
+	}
 	cpu, p := c.b.cpu(s.proc.Pid), s.probe()
 	changes, rate := ch.run(shape, c.b.cloudSpan)
-	c.awaitIdle(s)
+	// A server sends a transaction to all before it takes the next one. What is left are conditions
+	// that follow a claim.
+	for _, of := range ch.clients() {
+		of.ask("caught up")
+	}
 	seconds := float64(changes) / changesASecond
 	c.put(tCloudCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/seconds)
 	c.put(tCloudProbe, peer, millis(p.end()))
@@ -159,6 +163,14 @@ func (c *cloud) steady(s *cloudServer, ch *churn, peer string, shape churnShape)
 	}
 	c.putQuantiles(tCloudRecord, tCloudRecord99, peer, records)
 	c.putQuantiles(tCloudGuest, tCloudGuest99, peer, guests)
+}
+
+// idle puts what clients cost a server while nothing changes, some time after it has.
+func (c *cloud) idle(s *cloudServer, peer string) {
+	c.awaitIdle(s)
+	cpu, began := c.b.cpu(s.proc.Pid), time.Now()
+	time.Sleep(c.b.cloudSpan / 2)
+	c.put(tCloudIdle, c.peer("%s", peer), millis(c.b.cpu(s.proc.Pid)-cpu)/time.Since(began).Seconds())
 }
 
 // ratios puts what n nodes cost a server beside what as many ovn-controller do.
@@ -256,6 +268,7 @@ func (c *cloud) serve(name string, with func(s *cloudServer, ch *churn, n int)) 
 // these alone. With the nodes alone it measures more, too.
 func (c *cloud) clientsOf(s *cloudServer, ch *churn, n int, shapes []churnShape, more func()) {
 	steady := func(peer string) {
+		c.idle(s, peer)
 		for _, shape := range shapes {
 			c.steady(s, ch, peer, shape)
 		}

@@ -41,8 +41,9 @@ type simulatedController struct {
 	// changes counts the requests that have changed them.
 	changes *atomic.Int64
 
-	mu     sync.Mutex // guards events
+	mu     sync.Mutex // guards events and busy
 	events []plugEvent
+	busy   bool          // some are not yet in the conditions that the server has
 	wake   chan struct{} // there are events
 }
 
@@ -54,7 +55,7 @@ type plugEvent struct {
 
 func (c *simulatedController) tell(e plugEvent) {
 	c.mu.Lock()
-	c.events = append(c.events, e)
+	c.events, c.busy = append(c.events, e), true
 	c.mu.Unlock()
 	select {
 	case c.wake <- struct{}{}:
@@ -83,8 +84,17 @@ func (c *simulatedController) follow() error {
 				return err
 			}
 		}
+		c.mu.Lock()
+		c.busy = len(c.events) > 0
+		c.mu.Unlock()
 	}
 	return nil
+}
+
+func (c *simulatedController) isBusy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.busy
 }
 
 // update asks the server for the conditions, if any is another one than before.
@@ -352,6 +362,13 @@ func (s *simulatedControllers) do(o order) *answer {
 		c.tell(plugEvent{o.Port, false})
 	case o.Do == "changes":
 		return &answer{Changes: s.changes.Load()}
+	case o.Do == "caught up":
+		for _, c := range s.byNumber {
+			for end := time.Now().Add(patienceOfCloud); c.isBusy() && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		return &answer{}
 	case o.Do == "settle":
 		a := &answer{}
 		for range s.byNumber {

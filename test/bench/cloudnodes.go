@@ -176,6 +176,9 @@ func (s *simulatedNodes) do(o order) *answer {
 	case "collected garbage":
 		debug.FreeOSMemory()
 		return &answer{}
+	case "caught up":
+		s.caughtUp()
+		return &answer{}
 	case "changes":
 		a := &answer{}
 		for _, n := range s.byNumber {
@@ -253,16 +256,7 @@ func (s *simulatedNodes) await(began time.Time, is func(*simulatedNode) bool) *a
 // collect returns what was expected, and forgets it.
 func (s *simulatedNodes) collect() *answer {
 	a := &answer{Shown: make(map[int][]int64)}
-	// What has not come by then is missing.
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if !slices.ContainsFunc(s.all(), func(n *simulatedNode) bool {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			return len(n.expected) > 0
-		}) {
-			break
-		}
-	}
+	s.caughtUp()
 	for _, n := range s.byNumber {
 		n.mu.Lock()
 		a.Missing += len(n.expected)
@@ -273,6 +267,19 @@ func (s *simulatedNodes) collect() *answer {
 		n.mu.Unlock()
 	}
 	return a
+}
+
+// caughtUp waits for what was expected. What has not come when it returns is missing.
+func (s *simulatedNodes) caughtUp() {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if !slices.ContainsFunc(s.all(), func(n *simulatedNode) bool {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return len(n.expected) > 0
+		}) {
+			return
+		}
+	}
 }
 
 func (s *simulatedNodes) all() (all []*simulatedNode) {

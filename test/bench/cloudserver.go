@@ -71,7 +71,7 @@ func (c *cloud) startServer(name, from string) *cloudServer {
 // connections cost 13 ms that nothing is sent to, and what there is to do makes it use all.
 const (
 	idleSample = 100 * time.Millisecond
-	idleShare  = 30 * time.Millisecond
+	idleShare  = 50 * time.Millisecond
 	// idleSamples is how many of them have to be like that in a row.
 	idleSamples = 3
 )

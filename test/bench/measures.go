@@ -106,6 +106,7 @@ const (
 	tWatchLost = "local names while somebody looks on, % that the ring had no room for"
 
 	tCloudCPU        = "Southbound in churn: processor time of the server for a second of it, ms"
+	tCloudIdle       = "Southbound, nothing changes: processor time of the server, ms a second"
 	tCloudRatio      = "Southbound in churn: processor time of the server, to ovn-controller alone"
 	tCloudRatioLess  = "Southbound in churn: processor time of the server less that with nobody, to ovn-controller alone"
 	tCloudRate       = "Southbound in churn: changes a second that the server took, of 100"
