@@ -26,7 +26,7 @@ const (
 	// minAskInterval and maxAskInterval bound the time between two requests, firstAskInterval is
 	// that before the first. After a quiet time up to maxAskInterval may pass before it is known how
 	// many transactions there are now.
-	minAskInterval   = 500 * time.Millisecond
+	minAskInterval   = time.Second
 	firstAskInterval = time.Second
 	maxAskInterval   = 10 * time.Second
 	// maxIndexAge is when a server is asked though it tells of transactions with rows.
@@ -76,8 +76,11 @@ func (a *asking) answered(now time.Time, index int64) {
 		return
 	}
 	interval := a.interval * 5 / 4
-	if n := index - a.index; n > 0 {
+	switch n := index - a.index; {
+	case n > 0:
 		interval = min(maxAskInterval, time.Duration(float64(now.Sub(a.indexAt))*maxBetweenAsks/float64(n)))
+	case n == 0 && index > 0:
+		interval = a.interval * 2
 	}
 	if !a.remembered {
 		interval = min(interval, a.interval/4)

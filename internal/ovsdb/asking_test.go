@@ -15,25 +15,31 @@ func TestAskInterval(t *testing.T) {
 		interval, passed time.Duration
 		transactions     int64
 		remembered       bool
+		relay            bool // it has no index
 		want             time.Duration
 	}{
-		{"ten a second", time.Second, time.Second, 10, true, 3500 * time.Millisecond},
-		{"a hundred a second", 10 * time.Second, 10 * time.Second, 1000, false, minAskInterval},
-		{"thousands a second", time.Second, time.Second, 5000, false, minAskInterval},
-		{"one a minute", time.Second, time.Minute, 1, true, maxAskInterval},
-		{"none", time.Second, time.Second, 0, true, 1250 * time.Millisecond},
-		{"none for long", maxAskInterval, maxAskInterval, 0, true, maxAskInterval},
-		{"a relay that has forgotten", 8 * time.Second, 8 * time.Second, 0, false, 2 * time.Second},
-		{"a small database that has forgotten", 8 * time.Second, 8 * time.Second, 35, false, 2 * time.Second},
-		{"an index that goes back", time.Second, time.Second, -5, true, 1250 * time.Millisecond},
+		{"ten a second", time.Second, time.Second, 10, true, false, 3500 * time.Millisecond},
+		{"a hundred a second", 10 * time.Second, 10 * time.Second, 1000, false, false, minAskInterval},
+		{"thousands a second", time.Second, time.Second, 5000, false, false, minAskInterval},
+		{"one a minute", time.Second, time.Minute, 1, true, false, maxAskInterval},
+		{"none", time.Second, time.Second, 0, true, false, 2 * time.Second},
+		{"a relay that remembers", time.Second, time.Second, 0, true, true, 1250 * time.Millisecond},
+		{"none for long", maxAskInterval, maxAskInterval, 0, true, false, maxAskInterval},
+		{"a relay that has forgotten", 8 * time.Second, 8 * time.Second, 0, false, true, 2 * time.Second},
+		{"a small database that has forgotten", 8 * time.Second, 8 * time.Second, 35, false, false, 2 * time.Second},
+		{"an index that goes back", time.Second, time.Second, -5, true, false, 1250 * time.Millisecond},
 	} {
 		now := time.Now()
-		a := asking{outstanding: 2, remembered: tt.remembered, interval: tt.interval, index: 7, indexAt: now}
-		a.answered(now.Add(tt.passed), 7+tt.transactions)
+		index := int64(7)
+		if tt.relay {
+			index = 0
+		}
+		a := asking{outstanding: 2, remembered: tt.remembered, interval: tt.interval, index: index, indexAt: now}
+		a.answered(now.Add(tt.passed), index+tt.transactions)
 		if a.interval != tt.interval {
 			t.Errorf("%s: %s before the last reply", tt.name, a.interval)
 		}
-		if a.answered(now.Add(tt.passed), 7+tt.transactions); a.interval != tt.want {
+		if a.answered(now.Add(tt.passed), index+tt.transactions); a.interval != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, a.interval, tt.want)
 		}
 	}
