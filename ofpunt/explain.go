@@ -292,8 +292,8 @@ func macOf(g *api.Guest) (mac [6]byte, ok bool) {
 	return [6]byte(parsed), true
 }
 
-// defaultServer returns where a guest asks: its first resolver address of a family that it has, or
-// what DHCP tells it where any address is one.
+// defaultServer returns where a guest asks, of a family that it has if there is one: the first resolver
+// address that DHCP tells it, else its first one, or what DHCP tells it where any address is one.
 func defaultServer(g *api.Guest) (server netip.AddrPort) {
 	var all []netip.AddrPort
 	for _, r := range g.Resolvers {
@@ -301,11 +301,13 @@ func defaultServer(g *api.Guest) (server netip.AddrPort) {
 			all = append(all, a)
 		}
 	}
-	if len(all) == 0 {
-		for _, a := range announced(g) {
-			all = append(all, netip.AddrPortFrom(a, placement.DNSPort))
+	var told []netip.AddrPort
+	for _, a := range announced(g) {
+		if a := netip.AddrPortFrom(a, placement.DNSPort); len(all) == 0 || slices.Contains(all, a) {
+			told = append(told, a)
 		}
 	}
+	all = slices.Concat(told, all)
 	for _, a := range all {
 		for _, own := range g.Addresses {
 			if o, err := netip.ParseAddr(own); err == nil && o.Is4() == a.Addr().Is4() {

@@ -121,6 +121,8 @@ func TestDefaultServer(t *testing.T) {
 		want string
 	}{
 		{"the first of a family that it has", api.Guest{Resolvers: []string{"169.254.169.254:53", "[fd00::254]:53"}, Addresses: []string{"fd00::1"}}, "[fd00::254]:53"},
+		{"that of DHCP before others", api.Guest{Resolvers: []string{"169.254.169.254:53", "10.0.0.2:53"}, Addresses: []string{"10.0.0.1"}, DHCP: &api.DHCP{DNSServer: "{9.9.9.9, 10.0.0.2}"}}, "10.0.0.2:53"},
+		{"DHCP tells none that is one", api.Guest{Resolvers: []string{"169.254.169.254:53"}, Addresses: []string{"10.0.0.1"}, DHCP: &api.DHCP{DNSServer: "9.9.9.9"}}, "169.254.169.254:53"},
 		{"no address", api.Guest{Resolvers: []string{"169.254.169.254:5353"}}, "169.254.169.254:5353"},
 		{"any, by DHCP", api.Guest{Resolvers: []string{"any"}, Addresses: []string{"10.0.0.1"}, DHCP: &api.DHCP{DNSServer: "{10.0.0.2, 10.0.0.3}"}}, "10.0.0.2:53"},
 		{"any", api.Guest{Resolvers: []string{"any"}, Addresses: []string{"10.0.0.1"}}, "invalid AddrPort"},

@@ -72,7 +72,7 @@ Exit status:
 	flags := cmd.Flags()
 	flags.BoolVar(&tcp, "tcp", false, "ask over TCP")
 	flags.BoolVar(&summary, "summary", false, "show the answer and what is not well, and not the way")
-	flags.StringVar(&server, "server", "", "the address, with or without a port, that the guest asks (default: its first resolver address)")
+	flags.StringVar(&server, "server", "", "the address, with or without a port, that the guest asks (default: its first resolver address that DHCP announces, else its first one)")
 	flags.StringVar(&from, "from", "", "the address that the guest asks from (default: the first that OVN knows)")
 	flags.StringVar(&vswitchd, "vswitchd", "ovs-vswitchd", "target of ovs-appctl(8)")
 	return cmd
@@ -101,8 +101,9 @@ func traceExplained(ctx context.Context, e *api.Explanation, trace tracer) {
 	e.Findings = append([]api.Problem{notPunted(e, &q, &w)}, e.Findings...)
 }
 
-// routeExplained finds that DHCP gives the guest no route to the server that it asks. In hijack mode that
-// is any server.
+// routeExplained finds that DHCP gives the guest no route to the server that it asks. That leaves Well
+// alone, as nobody here knows whether the guest has its route by DHCP, by hand or by its image. In hijack
+// mode nothing is looked for.
 func routeExplained(e *api.Explanation) {
 	g := &e.Guest
 	server, err := netip.ParseAddrPort(e.Question.Server)
@@ -113,13 +114,12 @@ func routeExplained(e *api.Explanation) {
 	if reason == "" {
 		return
 	}
-	e.Well = false
-	e.Findings = append([]api.Problem{{
+	e.Findings = append(e.Findings, api.Problem{
 		Code: api.CodeNoRoute, About: g.Port,
-		Text:     fmt.Sprintf("DHCP gives the guest no route to %s: %s; unless it was given one by hand, its query never leaves it", server.Addr(), reason),
+		Text:     fmt.Sprintf("DHCP gives the guest no route to %s: %s; unless it was given one by hand or by its image, its query never leaves it", server.Addr(), reason),
 		Remedy:   routeRemedy,
 		Commands: setRoute(g.DHCP, server.Addr()),
-	}}, e.Findings...)
+	})
 }
 
 // explainedQuery returns the query to trace, and reports whether enough is known of it.
@@ -184,7 +184,11 @@ func (p *page) explainSummary(e *api.Explanation) {
 	p.line(in(verdictColour(e), outcomeOf(e)))
 	for i := range e.Findings {
 		f := &e.Findings[i]
-		p.line(in(red, "not well:"), said(f.Text), said("["+f.Code+"]"))
+		level := in(red, "not well:")
+		if f.Code == api.CodeNoRoute {
+			level = in(yellow, "warning:")
+		}
+		p.line(level, said(f.Text), said("["+f.Code+"]"))
 		p.remedy("          ", f.Remedy, f.Commands)
 	}
 }

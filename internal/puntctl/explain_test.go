@@ -196,8 +196,8 @@ func TestExplain(t *testing.T) {
 		{"not punted over TCP", overTCP, traceElsewhere, []string{"--summary"}, 1, asks + "the query does not get to puntdns, whose answer would be NOERROR 10.0.1.101\n" +
 			"not well: the switch does not punt the query; the last flow that it meets is in table 37: priority 0 [not-punted]\n" +
 			"          the punt has expired, or the flows of puntdns are not there: see puntctl status\n" + traceTCP},
-		{"no route", told(api.DHCP{}, nil), tracePunted, []string{"--summary"}, 1, asks + "NOERROR 10.0.1.101\n" +
-			"not well: DHCP gives the guest no route to 169.254.169.254: its DHCP options have neither router nor classless_static_route; unless it was given one by hand, its query never leaves it [no-route]\n" +
+		{"no route", told(api.DHCP{}, nil), tracePunted, []string{"--summary"}, 0, asks + "NOERROR 10.0.1.101\n" +
+			"warning: DHCP gives the guest no route to 169.254.169.254: its DHCP options have neither router nor classless_static_route; unless it was given one by hand or by its image, its query never leaves it [no-route]\n" +
 			"          give it one; a client that is told classless_static_route takes no router besides (RFC 3442), so its default route has to be there too\n" +
 			"            ovn-nbctl set DHCP_Options 0b4e7c3e-0000-4000-8000-00000000000d options:classless_static_route='\"{169.254.169.254/32,0.0.0.0}\"'\n"},
 		{"a route by the router", told(api.DHCP{Router: "10.0.1.1"}, nil), tracePunted, []string{"--summary"}, 0, asks + "NOERROR 10.0.1.101\n"},

@@ -26,7 +26,8 @@ const (
 	CodeOtherNetwork = "other-network"
 	// CodeNotAnnounced: DHCP tells the guest to ask other servers.
 	CodeNotAnnounced = "not-announced"
-	// CodeNoRoute: DHCP gives the guest no route to the server that it asks. Puntctl finds it.
+	// CodeNoRoute: DHCP gives the guest no route to the server that it asks. puntctl finds it, and it
+	// leaves Well alone: the guest may have a route by hand or by its image.
 	CodeNoRoute = "no-route"
 	// CodeUpstream: an upstream does not answer, or answers with an error.
 	CodeUpstream = "upstream"
@@ -55,7 +56,7 @@ const (
 
 // Explanation is the way of one query of one guest. Nothing of it was sent.
 type Explanation struct {
-	// Well is set if there is no finding.
+	// Well is set if there is no finding other than CodeNoRoute.
 	Well     bool            `json:"well"`
 	Findings []Problem       `json:"findings"`
 	Question ExplainQuestion `json:"question"`
