@@ -14,7 +14,7 @@ import (
 )
 
 // lookInterval is the time between two looks for interfaces that are not served, unless beats are more
-// frequent. The second look that finds one has Southbound asked for its port; the next has the answer.
+// frequent. ovn.Source says nothing of a port whose interface has been there for less than 10 s.
 const lookInterval = 2 * time.Second
 
 // unservedPorts are the logical ports that have an interface on the bridge and are not served.

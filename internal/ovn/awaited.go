@@ -31,6 +31,12 @@ func (w *world) plug(names []string, now time.Time) {
 	w.conditionsDirty = true
 }
 
+// isFresh reports whether a port has an interface here, and its chassis may still be about to claim it.
+func (w *world) isFresh(name string, now time.Time) bool {
+	since, ok := w.pluggedAt[name]
+	return ok && now.Before(since.Add(claimPatience))
+}
+
 // awaited returns the ports that have had an interface here for claimPatience and that no condition
 // brings on the chassis or on the datapaths that are wanted: such a port may be on its way here and
 // to further chassis at once, and so may its containers, which have no interface. again is when that

@@ -182,6 +182,32 @@ func TestInterfaceWithoutPort(t *testing.T) {
 	}
 }
 
+// An interface that has just been plugged is not asked for by its name, also where it is said to be
+// not served, and nothing is said of it: its chassis may be about to claim it.
+func TestUnservedFresh(t *testing.T) {
+	t.Parallel()
+	r := newAwaitedRig(t)
+	r.claim("vm-red", 2)
+	r.are("vm-red", "", "")
+	r.plug("typo", "vm-red")
+	before := r.changes()
+	ports := []string{"typo"}
+	r.pass(claimPatience - 1)
+	if said := r.source.Unserved("br", ports); len(said) > 0 {
+		t.Errorf("said of an interface that has just been plugged: %q", said)
+	}
+	if got := r.changes(); got != before {
+		t.Errorf("%d changes of conditions for an interface that has just been plugged, want none", got-before)
+	}
+	r.pass(1)
+	r.until("it is told of", func() bool {
+		return r.source.Unserved("br", ports)["typo"] == "Southbound has no logical port of this name"
+	})
+	if got := r.changes(); got != before+1 {
+		t.Errorf("%d changes of conditions for an interface without a port, want 1", got-before)
+	}
+}
+
 // Each clause on Port_Binding is "==", whatever is asked for.
 func TestPortClauses(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,8 @@ const maxUnserved = 64
 // chassis, by name (ovn-sb(5), Port_Binding logical_port). It asks Southbound, and Northbound
 // where that is read alone: there each port that exists is a guest. Left out are ports whose rows
 // the database has not sent yet, ports of types that are no guests, such as localport, and
-// those beyond the first 64. The rows of the ports of the last call of each owner are read
+// those beyond the first 64. Southbound is not asked for a port whose interface SetPorts has told of
+// less than 10 s ago, and nothing is said of it: see claimPatience. The rows of the ports of the last call of each owner are read
 // from then on, so another call may return more; after a call without names no more are asked for. It
 // returns nil while that database is not synced, and for an owner that has no
 // SetPorts in force: a call that comes after its ForgetPorts asks for nothing.
@@ -28,10 +29,11 @@ func (s *Source) Unserved(owner any, names []string) map[string]string {
 		return nil
 	}
 	names = slices.Sorted(slices.Values(names))
-	names = names[:min(len(names), maxUnserved)]
 	if s.sb == nil {
-		return s.nb.unserved(names)
+		return s.nb.unserved(names[:min(len(names), maxUnserved)])
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return s.isFresh(name, s.clock()) })
+	names = names[:min(len(names), maxUnserved)]
 	if !slices.Equal(names, s.unservedPorts[owner]) {
 		if s.unservedPorts[owner] = names; len(names) == 0 {
 			delete(s.unservedPorts, owner)
