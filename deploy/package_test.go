@@ -4,6 +4,7 @@ package deploy
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path"
@@ -12,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/puntdns/puntdns/test/pages"
@@ -338,8 +340,21 @@ func TestPurge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	purge := strings.NewReplacer(" /etc/", " "+root+"/etc/", " /var/", " "+root+"/var/", " /run/", " "+root+"/run/").Replace(string(text))
-	for _, left := range [][]string{zones, nil} {
+	purge := strings.NewReplacer(" /etc/", " "+root+"/etc/", " /var/", " "+root+"/var/", " /run/", " "+root+"/run/", "-user puntdns", "-user 65534").Replace(string(text))
+	purge = "getent() { :; }; userdel() { :; }; groupdel() { :; }\n" + purge // no user of this machine is asked for or goes
+	isRoot := os.Geteuid() == 0
+	for _, tt := range []struct {
+		left     []string
+		symbolic bool // the folder of the state is a symbolic link
+		stays    bool
+	}{{left: zones, stays: true}, {}, {left: zones, symbolic: true, stays: true}, {symbolic: true, stays: true}} {
+		left := tt.left
+		if tt.symbolic {
+			elsewhere := filepath.Join(root, "/srv/puntdns")
+			if err := errors.Join(os.MkdirAll(elsewhere, 0o700), os.Symlink(elsewhere, filepath.Join(root, "/var/lib/puntdns"))); err != nil {
+				t.Fatal(err)
+			}
+		}
 		for _, path := range append(slices.Clone(own), left...) {
 			path = filepath.Join(root, path)
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -349,16 +364,32 @@ func TestPurge(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if isRoot && len(left) > 0 {
+			// The first one is the service's, the second one that of another user.
+			if err := errors.Join(os.Chown(filepath.Join(root, left[0]), 65534, 65534), os.Chown(filepath.Join(root, left[1]), 4242, 4242)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		command(t, "sh", "-c", purge, "postrm", "purge")
+		for i, path := range left {
+			info, err := os.Stat(filepath.Join(root, path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := info.Sys().(*syscall.Stat_t).Uid; isRoot && got != []uint32{0, 4242, 0}[i] {
+				t.Errorf("%s is of user %d", path, got)
+			}
+		}
 		got := strings.ReplaceAll(command(t, "find", root, "-path", "*puntdns*", "-type", "f"), root, "")
+		got = strings.ReplaceAll(got, "/srv/puntdns", "/var/lib/puntdns")
 		if got := slices.Sorted(strings.FieldsSeq(got)); !slices.Equal(got, left) {
 			t.Errorf("files after the purge: %q, want %q", got, left)
 		}
 		_, err := os.Stat(filepath.Join(root, "/var/lib/puntdns"))
-		if there := err == nil; there != (left != nil) {
+		if there := err == nil; there != tt.stays {
 			t.Errorf("the folder is there: %t, with %q in it", there, left)
 		}
-		if err := os.RemoveAll(filepath.Join(root, "/var/lib/puntdns")); err != nil {
+		if err := errors.Join(os.RemoveAll(filepath.Join(root, "/var/lib/puntdns")), os.RemoveAll(filepath.Join(root, "/srv"))); err != nil {
 			t.Fatal(err)
 		}
 	}
