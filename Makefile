@@ -23,10 +23,10 @@ plugins:
 	$(GO) generate ./plugins
 
 # All manual pages, for man -M bin/share/man, and the completions of shells, as packages have them.
-MAN = GO='$(GO)' MD2MAN='$(GO) run $(MD2MAN)' ./deploy/package/man.sh '$(VERSION)'
+WRITE_MAN = GO='$(GO)' MD2MAN='$(GO) run $(MD2MAN)' ./deploy/package/man.sh '$(VERSION)'
 man:
 	rm -rf bin/share
-	$(MAN) bin/share
+	$(WRITE_MAN) bin/share
 
 lab-deps:
 	./test/deps.sh lab
@@ -98,7 +98,7 @@ RELEASE ?= bin/release
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 release-files:
 	rm -rf $(RELEASE)/share $(ARCHES:%=$(RELEASE)/%) $(ARCHES:%=$(RELEASE)/licences/%)
-	$(MAN) $(RELEASE)/share
+	$(WRITE_MAN) $(RELEASE)/share
 	for arch in $(ARCHES); do \
 		GOARCH=$$arch $(BUILD) -o $(RELEASE)/$$arch/puntdns ./cmd/puntdns || exit 1; \
 		$(GO) run ./deploy/licences -out $(RELEASE)/licences/$$arch $(RELEASE)/$$arch/puntdns || exit 1; \

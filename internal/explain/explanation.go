@@ -57,7 +57,7 @@ type Step struct {
 	of     *Explanation
 	parent *Step // nil for the root
 	plugin string
-	// begun is when the plugin got the query, from the begin of the explanation on, and took its time
+	// begun is when the plugin got the query, from the beginning of the explanation on, and took its time
 	// with all behind it. The lock of the Explanation guards both.
 	begun, took time.Duration
 	ended, left bool

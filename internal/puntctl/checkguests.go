@@ -75,7 +75,7 @@ func (d *diagnosis) dhcp(g *api.Guest) {
 	}
 }
 
-// setOptions is the begin of the line that sets DHCP options.
+// setOptions is the beginning of the line that sets DHCP options.
 func setOptions(dhcp *api.DHCP) string {
 	return "ovn-nbctl set DHCP_Options " + shell.Word(dhcp.Row) + " "
 }

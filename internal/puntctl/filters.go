@@ -45,25 +45,33 @@ func (f *filters) add(cmd *cobra.Command, o *options) {
 	}
 }
 
-// warn says which ports and switches no guest has at present: that may be a wrong word, or a guest that is
-// still to come, so the stream goes on. It is of use only if the guests are known, so errors say nothing.
+// warn writes which ports and switches no guest has at present.
 func (f *filters) warn(cmd *cobra.Command, o *options) {
+	p := newPage(cmd.ErrOrStderr())
+	for _, text := range f.absent(cmd, o) {
+		p.line(in(yellow, "warning:"), said(text))
+	}
+	_, _ = cmd.ErrOrStderr().Write(p.text.Bytes()) // there is nobody else to tell
+}
+
+// absent says which ports and switches no guest has at present: that may be a wrong word, or a guest that is
+// still to come, so the stream goes on. If the guests can't be asked for, it says nothing.
+func (f *filters) absent(cmd *cobra.Command, o *options) (warnings []string) {
 	ports, switches := *f.words[api.FilterPort], *f.words[api.FilterSwitch]
 	var all api.Guests
 	if len(ports)+len(switches) == 0 || o.client(cmd).get(cmd.Context(), api.PathGuests, nil, &all) != nil || len(all.Errors) > 0 {
-		return
+		return nil
 	}
-	p := newPage(cmd.ErrOrStderr())
 	of := func(option string, words []string, has func(*api.Guest) string) {
 		for _, word := range words {
 			if !slices.ContainsFunc(all.Guests, func(g api.Guest) bool { return has(&g) == word }) {
-				p.line(in(yellow, "warning:"), said(fmt.Sprintf("--%s %s: no guest here has this %s at present; its queries are shown once one has (`puntctl guests` lists all)", option, shell.Word(word), option)))
+				warnings = append(warnings, fmt.Sprintf("--%s %s: no guest here has this %s at present; its queries are shown once one has (`puntctl guests` lists all)", option, shell.Word(word), option))
 			}
 		}
 	}
 	of(api.FilterPort, ports, func(g *api.Guest) string { return g.Port })
 	of(api.FilterSwitch, switches, func(g *api.Guest) string { return g.Switch })
-	_, _ = cmd.ErrOrStderr().Write(p.text.Bytes()) // there is nobody else to tell
+	return warnings
 }
 
 // parameters returns the options as those of a stream.

@@ -38,11 +38,14 @@ type screen struct {
 	kind string
 	last *api.Top
 	told int
+	// warnings are shown above the table.
+	warnings []string
 }
 
 // live shows a stream of top on a screen that changes, until a key or ctx ends it.
-func (t *topper) live(cmd *cobra.Command, stream *stream) error {
-	s := &screen{topper: t, stream: stream, out: cmd.OutOrStdout().(*os.File), kind: t.kinds()[0]} // it is a terminal
+// Warnings stand above it, as stderr may be the same terminal.
+func (t *topper) live(cmd *cobra.Command, stream *stream, warnings []string) error {
+	s := &screen{topper: t, stream: stream, out: cmd.OutOrStdout().(*os.File), kind: t.kinds()[0], warnings: warnings} // it is a terminal
 	ctx, cancel := context.WithCancel(cmd.Context())
 	keys, restore, err := keysOf(ctx, cmd.InOrStdin())
 	if err != nil {
@@ -142,6 +145,9 @@ func keysOf(ctx context.Context, input io.Reader) (keys <-chan byte, restore fun
 // draw draws the screen.
 func (s *screen) draw() {
 	p := newPage(s.out)
+	for _, text := range s.warnings {
+		p.line(in(yellow, "warning:"), said(text))
+	}
 	switch {
 	case s.last == nil:
 		p.linef("counting for %d s", s.interval)

@@ -43,8 +43,7 @@ and Ctrl-C end it. Elsewhere, and with --once, the tables are written one below 
 			if err != nil {
 				return err
 			}
-			f.warn(cmd, o)
-			return t.run(cmd, parameters)
+			return t.run(cmd, parameters, &f)
 		},
 	}
 	f.add(cmd, o)
@@ -84,7 +83,7 @@ func (t *topper) parameters(f *filters) (url.Values, error) {
 	return p, nil
 }
 
-func (t *topper) run(cmd *cobra.Command, parameters url.Values) error {
+func (t *topper) run(cmd *cobra.Command, parameters url.Values, f *filters) error {
 	out := cmd.OutOrStdout()
 	s, err := t.client(cmd).open(cmd.Context(), api.PathTop, parameters)
 	if err != nil {
@@ -92,8 +91,9 @@ func (t *topper) run(cmd *cobra.Command, parameters url.Values) error {
 	}
 	defer s.close()
 	if t.format == formatTable && !t.once && isTerminal(out) {
-		return unlessInterrupted(cmd, t.live(cmd, s))
+		return unlessInterrupted(cmd, t.live(cmd, s, f.absent(cmd, t.options)))
 	}
+	f.warn(cmd, t.options)
 	for told := 0; ; told++ {
 		line, err := s.next()
 		if err == nil {

@@ -422,6 +422,37 @@ func TestScreen(t *testing.T) {
 	}
 }
 
+// The screen shows a warning, which on stderr it would hide.
+func TestScreenOfNobody(t *testing.T) {
+	m := newTerminal(t)
+	s := control.New()
+	s.Answer(api.PathGuests, func(context.Context, url.Values) (any, error) { return someGuests(), nil })
+	socket, _ := streamsOf(t, s, api.PathTop, someTop(), nil)
+	ended := make(chan error, 1)
+	go func() {
+		root := New("1.2.3")
+		root.SetArgs([]string{"top", "--port", "red", "--socket", socket})
+		root.SetIn(m.device)
+		root.SetOut(m.device)
+		root.SetErr(m.device)
+		ended <- root.ExecuteContext(t.Context())
+	}()
+	if before := m.shows(enterScreen); strings.Contains(before, "--port red") {
+		t.Errorf("before the screen: %q", before)
+	}
+	m.shows("--port red: no guest here has this port")
+	m.shows("blue-vm1")
+	_, _ = m.screen.WriteString("n")
+	if seen := m.shows("db.internal."); !strings.Contains(seen, "--port red: no guest here has this port") {
+		t.Errorf("not with another table: %q", seen)
+	}
+	_, _ = m.screen.WriteString("q")
+	m.shows(leaveScreen)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCutLine(t *testing.T) {
 	for _, tt := range []struct {
 		line    string
