@@ -8,7 +8,6 @@ package lifecycle
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +61,7 @@ func Check(conf *precheck.Source, last string) int {
 		var setUp bool
 		if setUp, err = tryStart(in, last); err != nil && !setUp && !isTrial {
 			clog.Discard() // what plugins warn of, the start has logged
-			err = cmp.Or(errors.Join(precheck.SetupErrors(in)...), err)
+			err = withSetups(err, precheck.SetupErrors(in))
 		}
 		err = precheck.WithPosition(in, err)
 	}
@@ -74,6 +73,17 @@ func Check(conf *precheck.Source, last string) int {
 		return 1
 	}
 	return 0
+}
+
+// withSetups returns the errors of the setups of all plugins with that of the start, which is mostly the
+// first of them. Where it is none of them, as they were set up a second time, it is what keeps the start
+// from taking the Corefile, so it stands first.
+func withSetups(start error, setups []error) error {
+	all := errors.Join(setups...)
+	if all != nil && strings.Contains(all.Error(), start.Error()) {
+		return all
+	}
+	return errors.Join(start, all)
 }
 
 // errTried ends the reading of a Corefile that is right.
