@@ -146,7 +146,7 @@ func TestOrderOfProblems(t *testing.T) {
 	for _, p := range s.Problems {
 		got = append(got, p.Code)
 	}
-	if want := []string{api.CodeSwitch, api.CodeDatabase, api.CodeNotServed, api.CodeUnserved, api.CodeBinding}; !slices.Equal(got, want) {
+	if want := []string{api.CodeSwitch, api.CodeDatabase, api.CodeNotServed, api.CodeBinding, api.CodeUnserved}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -30,8 +30,10 @@ func rank(p *api.Problem) int {
 		return 0
 	case api.CodeDatabase:
 		return 1
+	case api.CodeNotServed, api.CodeBinding:
+		return 2
 	}
-	return 2
+	return 3
 }
 
 // makeStatus answers PathStatus.
