@@ -22,24 +22,17 @@ import (
 // newServer compiles the blocks of one bridge. Its error has all that is wrong with them. Of blocks
 // that disagree it names the lines of both.
 func newServer(blocks []*block) (*server, error) {
-	options, err := agreedOptions(blocks)
-	if err != nil {
-		return nil, err
-	}
+	options, disagreed := agreedOptions(blocks)
 	s := &server{options: options, blocks: blocks, limits: newLimitIndex(options.Limits), durations: map[string]prometheus.Observer{}}
 	addLimitRequests(&s.labelRequests, options.Limits)
 	if err := s.compile(blocks); err != nil {
-		return nil, err
+		return nil, errors.Join(disagreed, err)
 	}
-	all := []error{checkZones(blocks)}
+	all := []error{disagreed, checkZones(blocks)}
 	for _, b := range blocks {
 		all = append(all, s.add(b))
 	}
-	named, err := s.agreedDatabase(blocks)
-	if s.hasOVNHosts = named != nil; !s.hasOVNHosts {
-		all = append(all, checkLabelsWithoutDatabase(blocks), checkLimitsWithoutDatabase(blocks))
-	}
-	all = append(all, err, s.checkDatabase(blocks[0], named), s.checkAddresses(blocks, named))
+	all = append(all, s.checkDatabases(blocks))
 	if err := errors.Join(all...); err != nil {
 		return nil, err
 	}
@@ -47,7 +40,24 @@ func newServer(blocks []*block) (*server, error) {
 	return s, nil
 }
 
-// agreedOptions returns the properties of the bridge. Blocks that give none agree with any.
+// checkDatabases sets which databases the bridge has, and returns all that is wrong with them, but an
+// ovnhosts that is missing once, whatever would need it.
+func (s *server) checkDatabases(blocks []*block) error {
+	named, disagreed := s.agreedDatabase(blocks)
+	s.hasOVNHosts = named != nil
+	lacking := s.checkDatabase(blocks[0], named)
+	all := []error{disagreed, lacking}
+	if s.hasOVNHosts || lacking == nil {
+		all = append(all, s.checkAddresses(blocks, named))
+	}
+	if !s.hasOVNHosts && lacking == nil {
+		all = append(all, checkLabelsWithoutDatabase(blocks), checkLimitsWithoutDatabase(blocks))
+	}
+	return errors.Join(all...)
+}
+
+// agreedOptions returns the properties of the bridge, beside its errors those of the first block that gives
+// any. Blocks that give none agree with any.
 func agreedOptions(blocks []*block) (bridgeOptions, error) {
 	var all []error
 	said := blocks[0]

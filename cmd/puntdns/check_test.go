@@ -104,6 +104,12 @@ func TestCheckGoesOn(t *testing.T) {
 		{"blocks that disagree, and a view", ". {\n    ofpunt br-int {\n        rate off\n    }\n    ovnhosts\n}\na.test {\n    ofpunt br-int {\n        rate 10\n    }\n    metadata\n    view v {\n        expr metadata('ofpunt/nothing') == 'a' || metadata('ofpunt/wrong') == 'b'\n    }\n}\nb.test {\n    ofpunt br-int {\n        rate 20\n    }\n}\n", []string{
 			"the label ofpunt/nothing", "the label ofpunt/wrong", "CONF:8 - ofpunt br-int: other properties than at CONF:2", "CONF:17 - ofpunt br-int: other properties than at CONF:2",
 		}},
+		{"blocks that disagree, and a zone twice", ". {\n    ofpunt br-int {\n        rate off\n    }\n    ovnhosts\n}\n. {\n    ofpunt br-int {\n        rate 10\n    }\n}\n", []string{
+			"CONF:8 - ofpunt br-int: other properties than at CONF:2", `CONF:8 - ofpunt br-int: zone "." is served without a view at CONF:2 already`,
+		}},
+		{"no ovnhosts, which much needs", ". {\n    ofpunt br-int {\n        address dhcp\n        limit ofpunt/network 0b3c4d5e-0000-4000-8000-000000000001 {\n            rate 10\n        }\n    }\n    metadata\n    log . \"{/ofpunt/network}\"\n}\n", []string{
+			"CONF:2 - ofpunt br-int: no block of this bridge has ovnhosts",
+		}},
 		{"addresses", ". {\n    ofpunt br-int\n    ovnhosts {\n        tls /no/cert.pem /no/key.pem /no/ca.pem\n        southbound ssl:127.0.0.1:6642\n    }\n    health 127.0.0.1:8181 {\n        lameduck 1s\n    }\n    ready\n}\n", []string{
 			"CONF:4 - ovnhosts: tls: ", `CONF:7 - health: "127.0.0.1:8181" is the address of ready at CONF:10 already`,
 		}},
