@@ -3,6 +3,7 @@
 package kubernetes
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -11,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/puntdns/puntdns/test/pages"
 )
 
 // expected are what the overlays differ in: whom the sockets belong to, and where they are.
@@ -117,6 +120,51 @@ func TestVolumes(t *testing.T) {
 		}
 		if dir := filepath.Dir("/etc/puntdns/Corefile"); !slices.ContainsFunc(m.container(t).VolumeMounts, func(v corev1.VolumeMount) bool { return v.MountPath == dir }) {
 			t.Errorf("nothing is mounted at %s", dir)
+		}
+	})
+}
+
+// The documented patch gives each overlay a folder for the snapshot, and takes nothing away.
+func TestDocumentedPatch(t *testing.T) {
+	const page = "../../docs/kubernetes.md"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patches []string
+	for _, b := range pages.Parse(page, text).Blocks {
+		if b.Language == "yaml" {
+			patches = append(patches, b.Text)
+		}
+	}
+	if len(patches) != 1 {
+		t.Fatalf("%d blocks of yaml, want 1", len(patches))
+	}
+	eachOverlay(t, func(t *testing.T, overlay string, m *manifests) {
+		folder := t.TempDir()
+		base, err := filepath.Abs("overlays/" + overlay)
+		if err == nil {
+			base, err = filepath.Rel(folder, base)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{
+			"kustomization.yaml": "resources:\n  - " + base + "\npatches:\n  - path: state.yaml\n",
+			"state.yaml":         patches[0],
+		} {
+			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		patched := renderFolder(t, folder)
+		mounts, volumes := patched.container(t).VolumeMounts, patched.daemonSet.Spec.Template.Spec.Volumes
+		if len(mounts) != len(m.container(t).VolumeMounts)+1 || len(volumes) != len(m.daemonSet.Spec.Template.Spec.Volumes)+1 {
+			t.Errorf("mounts %+v, volumes %+v; want one more of each", mounts, volumes)
+		}
+		mounted := slices.IndexFunc(mounts, func(v corev1.VolumeMount) bool { return v.MountPath == "/var/lib/puntdns" && !v.ReadOnly })
+		if mounted < 0 || !slices.ContainsFunc(volumes, func(v corev1.Volume) bool { return v.Name == mounts[mounted].Name && v.EmptyDir != nil }) {
+			t.Errorf("mounts %+v, volumes %+v; want a folder for the snapshot", mounts, volumes)
 		}
 	})
 }

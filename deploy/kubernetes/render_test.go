@@ -42,7 +42,13 @@ func overlays(t *testing.T) (names []string) {
 // render builds an overlay, as kubectl apply -k does.
 func render(t *testing.T, overlay string) *manifests {
 	t.Helper()
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "overlays/"+overlay)
+	return renderFolder(t, "overlays/"+overlay)
+}
+
+// renderFolder builds what is in a folder.
+func renderFolder(t *testing.T, folder string) *manifests {
+	t.Helper()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
