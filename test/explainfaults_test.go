@@ -268,7 +268,7 @@ func faults(x *explained, loose *lab.Guest) []fault {
 		},
 		{
 			name: "DHCP tells another server", plant: plantDHCP, args: []string{"red-vm1", "db.internal"}, status: 1,
-			want: []string{": NOERROR 10.0.1.101\n", "warning: DHCP gives the guest no route to 169.254.169.254: its DHCP options have neither router nor classless_static_route", "[no-route]\n", "not well: DHCP tells the guest to ask 9.9.9.9, and none of that is a resolver address of it, which are 169.254.169.254:53 [fd00::254]:53", "[not-announced]\n", "announce a resolver address", "ovn-nbctl list DHCP_Options "},
+			want: []string{": NOERROR 10.0.1.101\n", "not well: DHCP tells the guest to ask 9.9.9.9, and none of that is a resolver address of it, which are 169.254.169.254:53 [fd00::254]:53", "[not-announced]\n", "announce a resolver address", "ovn-nbctl list DHCP_Options ", "warning: DHCP gives the guest no route to 169.254.169.254: its DHCP options have neither router nor classless_static_route", "[no-route]\n"},
 		},
 		{
 			name: "a loop", args: []string{"red-vm1", "www.looped.example"}, status: 1,
