@@ -36,7 +36,7 @@ func (b *bench) cloud() {
 		for _, part := range []struct {
 			name string
 			run  func()
-		}{{"requests", c.requests}, {"bars", c.barsOfServer}, {"server", c.oneServer}, {"relays", c.relays}, {"cluster", c.cluster}} {
+		}{{"requests", c.requests}, {"bars", c.barsOfServer}, {"server", c.oneServer}, {"migrations", c.migrations}, {"relays", c.relays}, {"cluster", c.cluster}} {
 			if strings.Contains(b.cloudParts, part.name) {
 				part.run()
 			}
@@ -159,7 +159,7 @@ func (c *cloud) steady(s *cloudServer, ch *churn, peer string, shape churnShape)
 	c.put(tCloudBytes, peer, float64(c.b.bytesRead(ch.nodes.pid)-before)/seconds/float64(ch.nodes.count))
 	records, guests, missing := ch.latencies()
 	if missing > 0 {
-		c.b.say("%s: %d changes had not come after 30 s", peer, missing)
+		c.b.say("%s: %d changes had not come after %s", peer, missing, patienceOfChange)
 	}
 	c.putQuantiles(tCloudRecord, tCloudRecord99, peer, records)
 	c.putQuantiles(tCloudGuest, tCloudGuest99, peer, guests)
@@ -366,11 +366,25 @@ func (c *cloud) migrate(s *cloudServer, ch *churn) {
 		}
 		_, guests, missing := ch.latencies()
 		if missing > 0 {
-			c.b.say("%s: %d were not known after 30 s", peer, missing)
+			c.b.say("%s: %d were not known after %s", peer, missing, patienceOfChange)
 		}
 		c.putQuantiles(tCloudMove, tCloudMove99, peer, guests)
 		c.put(tCloudMoveCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/float64(len(ops)))
 		c.put(tCloudMoveProbe, peer, millis(p.end()))
+	}
+}
+
+// migrations measures guests that migrate at once, without all else.
+func (c *cloud) migrations() {
+	s := c.startServer("migrations", c.copyOf("migrations"))
+	defer s.stop()
+	ch := c.newChurn(s, nil)
+	for _, n := range c.b.cloudNodes {
+		ch.nodes = c.connect(s, n, fmt.Sprintf("%d puntdns", n))
+		ch.introduce(ch.nodes)
+		c.migrate(s, ch)
+		ch.nodes.end()
+		ch.nodes = nil
 	}
 }
 

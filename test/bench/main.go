@@ -77,7 +77,7 @@ func main() {
 	flag.BoolVar(&b.elsewhere, "elsewhere", false, "this runs in such a root: what is measured is printed, nothing is written")
 	flag.StringVar(&out, "out", "", "`folder` for benchmarks.md and its pictures, which is made if need be (default docs, with -only bin/bench)")
 	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, tcp, forward, peers, flood, change, guests, connections, lease, scale, watch, cloud, before")
-	flag.StringVar(&b.cloudParts, "parts", "requests,server,relays,cluster", "comma-separated `parts` of the suite cloud; bars is of server what the bars need, for a great number of nodes; with newest among them, also with the ovsdb-server of -root")
+	flag.StringVar(&b.cloudParts, "parts", "requests,server,relays,cluster", "comma-separated `parts` of the suite cloud; bars is of server what the bars need, and migrations are those of server, for a great number of nodes; with newest among them, also with the ovsdb-server of -root")
 	controller := flag.String("controller", "newest", "`release` of OVN whose ovn-controller the suite cloud has clients in the shape of: newest or 23.03")
 	nodes := flag.String("nodes", "", "comma-separated `numbers` of nodes of the suite cloud, instead of those of its extent")
 	flag.IntVar(&b.rounds, "rounds", full.rounds, "how often each is measured; the medians count")
