@@ -5,7 +5,6 @@ package punt
 import (
 	"bytes"
 	"encoding/binary"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,7 +69,7 @@ func (in *Intake) takeFirst(request tcp.Request, payload []byte) bool {
 		now := in.server.Load()
 		if s == now {
 			from.channel.pending.Add(1)
-			f.start()
+			from.channel.start(f, x)
 			return true
 		}
 		s.admission.release(x)
@@ -78,22 +77,12 @@ func (in *Intake) takeFirst(request tcp.Request, payload []byte) bool {
 	}
 }
 
-// start is that of datagram.
-func (f *firstQuery) start() {
-	c, now := f.exchange.from.channel, f.exchange.arrived
-	if now.Sub(c.conn.ReadAt()) < readerTime && f.exchange.server.mayRunOnReader(now) {
-		c.conn.Then(f)
-		return
-	}
-	c.leave(f)
-}
-
 // Run implements openflow.Task: the reader runs f as long as nobody else has to be asked.
 func (f *firstQuery) Run() {
 	f.runByReader.Store(true)
 	x := &f.exchange
 	f.judge()
-	if x.ready.Load() && !f.isFound() {
+	if x.ready.Load() && !x.isFound() {
 		f.runByReader.Store(false)
 		x.from.channel.leave((*judged)(f))
 		return
@@ -105,13 +94,6 @@ func (f *firstQuery) Run() {
 type judged firstQuery
 
 func (j *judged) run() { (*firstQuery)(j).ask() }
-
-// isFound reports whether the databases know the name.
-func (f *firstQuery) isFound() (is bool) {
-	x := &f.exchange
-	defer func() { x.panicked(recover()) }()
-	return x.server.Find(&x.from.origin, strings.ToLower(x.request.Question[0].Name), &x.found)
-}
 
 func (f *firstQuery) run() {
 	f.judge()

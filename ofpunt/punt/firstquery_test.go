@@ -130,16 +130,21 @@ func TestFirst(t *testing.T) {
 	}
 }
 
-// A first query counts for the limits as those of a connection do, and gets the same error.
-func TestFirstOverLimit(t *testing.T) {
-	c, peer := tcpChannel(t)
-	by, release := make(chan transport, 1), make(chan struct{})
-	srv := serve(c.intake, func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) {
+// holds is a chain that says by which transport a query has come, and answers once release is closed.
+func holds(by chan<- transport, release <-chan struct{}) chain {
+	return func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) {
 		x, _ := FromContext(ctx)
 		by <- x.transport
 		<-release
 		_ = w.WriteMsg(new(dns.Msg).SetReply(r))
-	}, func(c *Config) { c.ConcurrentGuest = 1 })
+	}
+}
+
+// A first query counts for the limits as those of a connection do, and gets the same error.
+func TestFirstOverLimit(t *testing.T) {
+	c, peer := tcpChannel(t)
+	by, release := make(chan transport, 1), make(chan struct{})
+	srv := serve(c.intake, holds(by, release), func(c *Config) { c.ConcurrentGuest = 1 })
 	turned := func() int {
 		return told(t, metric.TCPQueries.WithLabelValues(bridgeName, metric.Refused, metric.ReasonPortLimit))
 	}
@@ -167,12 +172,7 @@ func TestFirstOverLimit(t *testing.T) {
 func TestFirstIsHandedOver(t *testing.T) {
 	c, peer := tcpChannel(t)
 	by, release := make(chan transport, 3), make(chan struct{})
-	srv := serve(c.intake, func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) {
-		x, _ := FromContext(ctx)
-		by <- x.transport
-		<-release
-		_ = w.WriteMsg(new(dns.Msg).SetReply(r))
-	}, func(c *Config) { c.MaxTCPQueries = 3 })
+	srv := serve(c.intake, holds(by, release), func(c *Config) { c.MaxTCPQueries = 3 })
 	c.intake.done.Go(c.intake.accept)
 	query := overTCP(queryOPT + "\x04\x00\x0b\x00\x00")
 	next := begin(t, peer)

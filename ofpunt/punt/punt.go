@@ -11,7 +11,7 @@
 //
 //	Channel.PacketIn
 //	 ├─ UDP ─► Channel.query ─► admission.admit ─► datagram.run ─┐
-//	 ├─ TCP ─► Channel.segment ─► tcp.Stack ─► Intake.first ─► first.run
+//	 ├─ TCP ─► Channel.segment ─► tcp.Stack ─► Intake.takeFirst ─► firstQuery.run
 //	 │                               └─► connection.serve ─► connection.query
 //	 │                                                           │
 //	 │            Chains ◄─ Exchange.ask ◄─ Exchange.judge ◄─────┘

@@ -40,7 +40,7 @@ func (c *Channel) query(in *openflow.PacketIn, message []byte) {
 		d = d.forServer(now)
 	}
 	c.pending.Add(1)
-	d.start()
+	c.start(d, &d.exchange)
 }
 
 // datagram is a UDP packet, and the transport of the one exchange that it brings.
@@ -68,16 +68,21 @@ func (d *datagram) forServer(s *Server) *datagram {
 // itself: the work of some hundred.
 const readerTime = time.Millisecond
 
-// start has a worker run d; or the reader, where the chains answer from memory and the
+// startable is a query that the reader or a worker may run.
+type startable interface {
+	openflow.Task
+	task
+}
+
+// start has a worker run a query; or the reader, where the chains answer from memory and the
 // reader has not been busy for long: to wake a worker is a sixth of the processor time of a
 // query.
-func (d *datagram) start() {
-	conn, now := d.channel.conn, d.exchange.arrived
-	if now.Sub(conn.ReadAt()) < readerTime && d.server.mayRunOnReader(now) {
-		conn.Then(d)
+func (c *Channel) start(q startable, x *Exchange) {
+	if x.arrived.Sub(c.conn.ReadAt()) < readerTime && x.server.mayRunOnReader(x.arrived) {
+		c.conn.Then(q)
 		return
 	}
-	d.channel.leave(d)
+	c.leave(q)
 }
 
 // Run implements openflow.Task: the reader runs d as long as nobody else has to be asked.
@@ -99,10 +104,14 @@ func (p *prepared) run() { (*datagram)(p).ask() }
 // prepareOnReader prepares d. It reports whether the reader can do the rest without blocking:
 // there is no chain to ask, or the databases know the name.
 func (d *datagram) prepareOnReader() bool {
-	x := &d.exchange
 	d.prepare()
+	return !d.exchange.ready.Load() || d.exchange.isFound()
+}
+
+// isFound reports whether the databases know the name.
+func (x *Exchange) isFound() (is bool) {
 	defer func() { x.panicked(recover()) }()
-	return !x.ready.Load() || x.server.Find(&d.origin, strings.ToLower(x.request.Question[0].Name), &x.found)
+	return x.server.Find(&x.from.origin, strings.ToLower(x.request.Question[0].Name), &x.found)
 }
 
 // TaskLasts takes note that a query has blocked the reader of a connection.
