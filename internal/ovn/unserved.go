@@ -18,9 +18,9 @@ const maxUnserved = 64
 // where that is read alone: there each port that exists is a guest. Left out are ports whose rows
 // the database has not sent yet, ports of types that are no guests, such as localport, and
 // those beyond the first 64. Southbound is not asked for a port whose interface SetPorts has told of
-// less than 10 s ago, and nothing is said of it: see claimPatience. The rows of the ports of the last call of each owner are read
-// from then on, so another call may return more; after a call without names no more are asked for. It
-// returns nil while that database is not synced, and for an owner that has no
+// less than 10 s ago, and nothing is said of it: see claimPatience. The rows of the ports of the last
+// call of each owner are read from then on, so another call may return more; after a call without names
+// no more are asked for. It returns nil while that database is not synced, and for an owner that has no
 // SetPorts in force: a call that comes after its ForgetPorts asks for nothing.
 func (s *Source) Unserved(owner any, names []string) map[string]string {
 	s.mu.Lock()

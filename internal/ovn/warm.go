@@ -6,12 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/ovn/rows"
@@ -169,10 +169,7 @@ func rowColumns(tables rows.Tables) map[string][]string {
 }
 
 func sameColumns(of map[string][]string, tables rows.Tables) bool {
-	have := rowColumns(tables)
-	a, errA := json.Marshal(of) // sorted by table
-	b, errB := json.Marshal(have)
-	return errA == nil && errB == nil && string(a) == string(b)
+	return maps.EqualFunc(of, rowColumns(tables), slices.Equal)
 }
 
 // drop starts the clients without the file. mu is held.
@@ -328,10 +325,5 @@ func (s *Source) refreshed(c *connection) {
 
 // anyStale reports whether the rows of any database are those of a file. mu is held.
 func (w *world) anyStale() bool {
-	for _, d := range w.databases {
-		if d.conn().stale {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.databases, func(d database) bool { return d.conn().stale })
 }

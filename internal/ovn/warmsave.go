@@ -68,7 +68,8 @@ func (s *Source) keepSaving(ctx context.Context) {
 }
 
 // save writes the file if there is something new; if last is set also if only time has passed. While a
-// picture of keepPicture is good, it only writes that one, as the last. It takes mu for as long as it takes to list the rows, not to encode or write them.
+// picture of keepPicture is good, it only writes that one, as the last. It takes mu for as long as it
+// takes to list the rows, not to encode or write them.
 func (s *Source) save(last bool) {
 	s.mu.Lock()
 	if time.Since(s.warm.partingAt) > partingTime {
