@@ -57,6 +57,22 @@ func answer(t *testing.T, r tcp.Request, text string) {
 	}
 }
 
+// sends sends on a connection.
+func sends(t *testing.T, conn *tcp.Conn, text string) {
+	t.Helper()
+	if err := conn.Send([]byte(text), time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gets fails unless just that comes to the client.
+func (c *client) gets(want string) {
+	c.t.Helper()
+	if got := c.receive(len(want)); string(got) != want {
+		c.t.Errorf("%q came, want %q", got, want)
+	}
+}
+
 // silent fails if anything has been sent to the client.
 func (c *client) silent(when string) {
 	c.t.Helper()
@@ -255,12 +271,8 @@ func TestHandedOver(t *testing.T) {
 				t.Errorf("request %v is still there", kept)
 			}
 			says(t, conn, "second")
-			if err := conn.Send([]byte("answer 2"), time.Now().Add(patience)); err != nil {
-				t.Fatal(err)
-			}
-			if got := c.receive(len("answer 2")); string(got) != "answer 2" {
-				t.Errorf("%q came", got)
-			}
+			sends(t, conn, "answer 2")
+			c.gets("answer 2")
 		}},
 		{"a second request, behind an answer that is lost", func(t *testing.T, s *tcp.Stack, c *client, requests chan tcp.Request) {
 			r := c.asks(requests)
@@ -271,12 +283,8 @@ func TestHandedOver(t *testing.T) {
 			conn := accept(t, s)
 			defer conn.Close()
 			says(t, conn, "second")
-			if err := conn.Send([]byte(", more"), time.Now().Add(patience)); err != nil {
-				t.Fatal(err)
-			}
-			if got := c.receive(len("answer, more")); string(got) != "answer, more" {
-				t.Errorf("%q came", got)
-			}
+			sends(t, conn, ", more")
+			c.gets("answer, more")
 		}},
 		{"several requests at once, before the answer", func(t *testing.T, s *tcp.Stack, c *client, requests chan tcp.Request) {
 			r := c.asks(requests)
@@ -287,9 +295,7 @@ func TestHandedOver(t *testing.T) {
 			says(t, conn, "secondthird")
 			answer(t, r, "answer")
 			r.Done()
-			if got := c.receive(len("answer")); string(got) != "answer" {
-				t.Errorf("%q came", got)
-			}
+			c.gets("answer")
 		}},
 		{"a long answer", func(t *testing.T, s *tcp.Stack, c *client, requests chan tcp.Request) {
 			r := c.asks(requests)
@@ -343,9 +349,7 @@ func TestHandedOver(t *testing.T) {
 			defer accept(t, s).Close()
 			c.window = 100
 			c.mustPut(ack, "")
-			if got := c.receive(len("answer")); string(got) != "answer" {
-				t.Errorf("%q came", got)
-			}
+			c.gets("answer")
 		}},
 		{"out of order", func(t *testing.T, s *tcp.Stack, c *client, _ chan tcp.Request) {
 			c.mustPut(syn, "")
