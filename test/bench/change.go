@@ -35,7 +35,7 @@ func (b *bench) change() {
 						"op": "update", "table": "DNS", "where": []any{[]any{"_uuid", "==", []string{"uuid", row}}},
 						"row": map[string]any{"records": ovsMap([2]string{"changing.example.internal", address})},
 					})
-					all = append(all, float64(b.follows(n.vm, "changing.example.internal.", address).Microseconds())/1e3)
+					all = append(all, milliseconds(b.follows(n.vm, "changing.example.internal.", address)))
 				}
 				t.put(p.name, median(all))
 				b.say("a commit in Northbound, %s: answered after %.1f ms", p.name, median(all))

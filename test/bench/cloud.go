@@ -145,8 +145,8 @@ func (c *cloud) steady(s *cloudServer, ch *churn, peer string, shape churnShape)
 		of.ask("caught up")
 	}
 	seconds := float64(changes) / changesASecond
-	c.put(tCloudCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/seconds)
-	c.put(tCloudProbe, peer, millis(p.end()))
+	c.put(tCloudCPU, peer, milliseconds(c.b.cpu(s.proc.Pid)-cpu)/seconds)
+	c.put(tCloudProbe, peer, milliseconds(p.end()))
 	c.put(tCloudRate, peer, rate)
 	for _, of := range ch.clients() {
 		changed += of.ask("changes").Changes
@@ -155,7 +155,7 @@ func (c *cloud) steady(s *cloudServer, ch *churn, peer string, shape churnShape)
 	if ch.nodes == nil {
 		return
 	}
-	c.put(tCloudNodeCPU, peer, millis(c.b.cpu(ch.nodes.pid)-nodesCPU)/seconds/float64(ch.nodes.count))
+	c.put(tCloudNodeCPU, peer, milliseconds(c.b.cpu(ch.nodes.pid)-nodesCPU)/seconds/float64(ch.nodes.count))
 	c.put(tCloudBytes, peer, float64(c.b.bytesRead(ch.nodes.pid)-before)/seconds/float64(ch.nodes.count))
 	records, guests, missing := ch.latencies()
 	if missing > 0 {
@@ -170,7 +170,7 @@ func (c *cloud) idle(s *cloudServer, peer string) {
 	c.awaitIdle(s)
 	cpu, began := c.b.cpu(s.proc.Pid), time.Now()
 	time.Sleep(c.b.cloudSpan / 2)
-	c.put(tCloudIdle, c.peer("%s", peer), millis(c.b.cpu(s.proc.Pid)-cpu)/time.Since(began).Seconds())
+	c.put(tCloudIdle, c.peer("%s", peer), milliseconds(c.b.cpu(s.proc.Pid)-cpu)/time.Since(began).Seconds())
 }
 
 // ratios puts what n nodes cost a server beside what as many ovn-controller do.
@@ -306,8 +306,8 @@ func (c *cloud) connect(s *cloudServer, n int, peer string) *clients {
 	a := nodes.ask("settle")
 	peer = c.peer("%s", peer)
 	c.put(tCloudStart, peer, slices.Max(a.Seconds))
-	c.put(tCloudStartCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/float64(n))
-	c.put(tCloudStartProbe, peer, millis(p.end()))
+	c.put(tCloudStartCPU, peer, milliseconds(c.b.cpu(s.proc.Pid)-cpu)/float64(n))
+	c.put(tCloudStartProbe, peer, milliseconds(p.end()))
 	c.put(tCloudStartKB, peer, float64(c.b.bytesRead(nodes.pid))/1e3/float64(n))
 	c.put(tCloudRSSEach, peer, (c.b.memory(s.proc.Pid, "VmRSS")-before)*1e3/float64(n))
 	nodes.ask("collected garbage")
@@ -325,7 +325,7 @@ func (c *cloud) coldControllers(s *cloudServer) {
 	controllers := c.connectControllers(s, n, "cold")
 	defer controllers.end()
 	peer := c.peer("%d ovn-controller", n)
-	c.put(tCloudStartCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/float64(n))
+	c.put(tCloudStartCPU, peer, milliseconds(c.b.cpu(s.proc.Pid)-cpu)/float64(n))
 	c.put(tCloudStartKB, peer, float64(c.b.bytesRead(controllers.pid))/1e3/float64(n))
 }
 
@@ -369,8 +369,8 @@ func (c *cloud) migrate(s *cloudServer, ch *churn) {
 			c.b.say("%s: %d were not known after %s", peer, missing, patienceOfChange)
 		}
 		c.putQuantiles(tCloudMove, tCloudMove99, peer, guests)
-		c.put(tCloudMoveCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/float64(len(ops)))
-		c.put(tCloudMoveProbe, peer, millis(p.end()))
+		c.put(tCloudMoveCPU, peer, milliseconds(c.b.cpu(s.proc.Pid)-cpu)/float64(len(ops)))
+		c.put(tCloudMoveProbe, peer, milliseconds(p.end()))
 	}
 }
 
@@ -397,9 +397,9 @@ func (c *cloud) cutOff(s *cloudServer, nodes *clients, peer string) {
 	a := nodes.ask("back")
 	peer = c.peer("%s, connections cut", peer)
 	c.back(peer, a, nodes)
-	c.put(tCloudBackCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu)/float64(nodes.count))
+	c.put(tCloudBackCPU, peer, milliseconds(c.b.cpu(s.proc.Pid)-cpu)/float64(nodes.count))
 	c.put(tCloudBackKB, peer, float64(c.b.bytesRead(nodes.pid)-before)/1e3/float64(nodes.count))
-	c.put(tCloudBackProbe, peer, millis(p.end()))
+	c.put(tCloudBackProbe, peer, milliseconds(p.end()))
 }
 
 func (c *cloud) back(peer string, a answer, nodes *clients) {
@@ -430,7 +430,7 @@ func (c *cloud) relays() {
 		c.awaitIdle(all...)
 		peer := fmt.Sprintf("%d puntdns at two relays", n)
 		c.put(tCloudStart, c.peer("%s", peer), slices.Max(a.Seconds))
-		c.put(tCloudStartCPU, c.peer("%s", peer), millis(c.b.cpu(s.proc.Pid)-cpu)/float64(n))
+		c.put(tCloudStartCPU, c.peer("%s", peer), milliseconds(c.b.cpu(s.proc.Pid)-cpu)/float64(n))
 		ch.nodes = nodes
 		ch.introduce(nodes)
 		c.steady(s, ch, peer, inBatches)
@@ -447,7 +447,7 @@ func (c *cloud) firstTransactions(s *cloudServer, peer string) {
 		cpu := c.b.cpu(s.proc.Pid)
 		d.transact(byRowMutate("DNS", cloudUUID(kDNS, 0), recordName(0, 0), "192.0.2.1"))
 		c.awaitIdle(s)
-		c.put(tCloudFirst, c.peer("%s, %s", peer, which), millis(c.b.cpu(s.proc.Pid)-cpu))
+		c.put(tCloudFirst, c.peer("%s, %s", peer, which), milliseconds(c.b.cpu(s.proc.Pid)-cpu))
 	}
 }
 

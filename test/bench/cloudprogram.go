@@ -50,28 +50,34 @@ type clients struct {
 
 // startClients starts a program for count nodes.
 func (c *cloud) startClients(program string, count int, sockets ...string) *clients {
-	self, err := os.Executable()
-	if err != nil {
-		c.b.t.Fatalf("%v", err)
-	}
 	p := &clients{b: c.b, count: count}
-	p.cmd = exec.Command(self, append([]string{program, c.size.argument(), strconv.Itoa(count), c.lab.Dir}, sockets...)...)
-	p.cmd.Stderr = os.Stderr
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		c.b.t.Fatalf("%v", err)
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		c.b.t.Fatalf("%v", err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		c.b.t.Fatalf("%v", err)
-	}
+	var out io.Reader
+	p.cmd, p.in, out = c.startProgram(append([]string{program, c.size.argument(), strconv.Itoa(count), c.lab.Dir}, sockets...)...)
 	// It ends where its input does.
 	c.b.t.Cleanup(p.end)
 	p.pid = p.cmd.Process.Pid
 	p.w, p.r = json.NewEncoder(p.in), json.NewDecoder(bufio.NewReader(out))
 	return p
+}
+
+// startProgram starts this program as one of its own, with pipes to its input and from its output.
+func (c *cloud) startProgram(args ...string) (cmd *exec.Cmd, in io.WriteCloser, out io.Reader) {
+	self, err := os.Executable()
+	if err != nil {
+		c.b.t.Fatalf("%v", err)
+	}
+	cmd = exec.Command(self, args...)
+	cmd.Stderr = os.Stderr
+	if in, err = cmd.StdinPipe(); err != nil {
+		c.b.t.Fatalf("%v", err)
+	}
+	if out, err = cmd.StdoutPipe(); err != nil {
+		c.b.t.Fatalf("%v", err)
+	}
+	if err := cmd.Start(); err != nil {
+		c.b.t.Fatalf("%v", err)
+	}
+	return cmd, in, out
 }
 
 func (p *clients) tell(o order) {

@@ -95,7 +95,7 @@ func (c *cloud) requests() {
 				cpu = c.b.cpu(s.proc.Pid)
 				call("monitor_cond_change", "c", "c", changeOf(r.change))
 			}
-			c.put(tCloudRequest, c.peer("%s", r.name), millis(c.b.cpu(s.proc.Pid)-cpu))
+			c.put(tCloudRequest, c.peer("%s", r.name), milliseconds(c.b.cpu(s.proc.Pid)-cpu))
 			_ = conn.conn.Close()
 			time.Sleep(50 * time.Millisecond) // what the server does at the end
 		}

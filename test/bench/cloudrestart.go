@@ -60,7 +60,7 @@ func oneNodeProgram(args []string) error {
 		s.Confirm(&cfg, bindings)
 	}
 	var told nodeStarted
-	since := func() float64 { return millis(time.Since(began)) }
+	since := func() float64 { return milliseconds(time.Since(began)) }
 	for ; !l.answersAll(s.Snapshot(), number); time.Sleep(time.Millisecond) {
 		if time.Since(began) > patienceOfCloud {
 			return fmt.Errorf("node %d has no answers", number)
@@ -121,23 +121,9 @@ type oneNode struct {
 
 // startNode starts a node of its own and returns when it is in sync.
 func (c *cloud) startNode(s *cloudServer, number int, folder string) *oneNode {
-	self, err := os.Executable()
-	if err != nil {
-		c.b.t.Fatalf("%v", err)
-	}
 	n := &oneNode{}
-	n.cmd = exec.Command(self, "cloudnode", c.size.argument(), strconv.Itoa(number), folder, s.socket, strconv.FormatInt(time.Now().UnixNano(), 10))
-	n.cmd.Stderr = os.Stderr
-	if n.in, err = n.cmd.StdinPipe(); err != nil {
-		c.b.t.Fatalf("%v", err)
-	}
-	out, err := n.cmd.StdoutPipe()
-	if err != nil {
-		c.b.t.Fatalf("%v", err)
-	}
-	if err := n.cmd.Start(); err != nil {
-		c.b.t.Fatalf("%v", err)
-	}
+	var out io.Reader
+	n.cmd, n.in, out = c.startProgram("cloudnode", c.size.argument(), strconv.Itoa(number), folder, s.socket, strconv.FormatInt(time.Now().UnixNano(), 10))
 	c.b.t.Cleanup(func() { _ = n.cmd.Process.Kill() })
 	if err := json.NewDecoder(out).Decode(&n.told); err != nil {
 		c.b.t.Fatalf("node %d: %v", number, err)
@@ -178,7 +164,7 @@ func (c *cloud) restart(s *cloudServer, ch *churn, n int) {
 		c.put(tCloudOneSync, peer, node.told.Sync)
 		c.put(tCloudOneKB, peer, float64(node.told.Read)/1e3)
 		if quiet {
-			c.put(tCloudOneCPU, peer, millis(c.b.cpu(s.proc.Pid)-cpu))
+			c.put(tCloudOneCPU, peer, milliseconds(c.b.cpu(s.proc.Pid)-cpu))
 		}
 		return node
 	}

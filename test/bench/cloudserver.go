@@ -191,14 +191,7 @@ func (p *probe) end() time.Duration {
 	return <-p.worst
 }
 
-// millis is a duration in ms.
-func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
-
 // quantileOf is a quantile of values in any order, NaN-free: 0 for none.
 func quantileOf(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	values = slices.Sorted(slices.Values(values))
-	return values[min(len(values)-1, int(q*float64(len(values))))]
+	return quantile(slices.Sorted(slices.Values(values)), q)
 }

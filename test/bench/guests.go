@@ -124,5 +124,5 @@ func (b *bench) changeCost(d *database, row any, p *lab.Process) float64 {
 	if took > b.changeSpan*11/10 {
 		b.say("%d records took %s to change", n, took)
 	}
-	return float64((b.cpu(p.Pid) - before).Microseconds()) / 1e3 / took.Seconds()
+	return milliseconds(b.cpu(p.Pid)-before) / took.Seconds()
 }

@@ -248,8 +248,8 @@ func (b *bench) cpu(pid int) time.Duration {
 	return t
 }
 
-// quantile of a sorted series.
-func quantile(sorted []time.Duration, q float64) time.Duration {
+// quantile of a sorted series, 0 for an empty one.
+func quantile[T time.Duration | float64](sorted []T, q float64) T {
 	if len(sorted) == 0 {
 		return 0
 	}

@@ -125,7 +125,7 @@ func (b *bench) scaleAt(s size) {
 	for i := range b.changes {
 		address := fmt.Sprintf("192.0.2.%d", i+1)
 		d.setRecord(0, 1+i, address)
-		after = append(after, float64(b.follows(l.vm, recordName(0, 1+i)+".", address).Microseconds())/1e3)
+		after = append(after, milliseconds(b.follows(l.vm, recordName(0, 1+i)+".", address)))
 	}
 	put(tChanged, median(after), "%.2f")
 	put(tChangedMost, slices.Max(after), "%.2f")
@@ -157,7 +157,7 @@ func (b *bench) scaleAt(s size) {
 	l.Node.VSCTL("set", "Interface", l.spare.NodePort, "external_ids:iface-id="+guest)
 	for range b.rounds {
 		d.bind(guest, chassis)
-		put(tNewGuest, float64(b.follows(l.spare, recordName(s.switches-1, 0)+".", recordZero(s.switches-1)).Microseconds())/1e3, "%.0f")
+		put(tNewGuest, milliseconds(b.follows(l.spare, recordName(s.switches-1, 0)+".", recordZero(s.switches-1))), "%.0f")
 		d.bind(guest, nil)
 		b.awaitFlows(l, flows)
 	}
@@ -187,8 +187,8 @@ func (b *bench) underChange(l *scaleLab, d *database, s size, put func(string, f
 	busy, lost := b.latencies(l.vm.Host, resolver, names, 2000)
 	close(end)
 	done.Wait()
-	put(tWorstQuiet, float64(quantile(quiet, 1).Microseconds())/1e3, "%.2f")
-	put(tWorstBusy, float64(quantile(busy, 1).Microseconds())/1e3, "%.2f")
+	put(tWorstQuiet, milliseconds(quantile(quiet, 1)), "%.2f")
+	put(tWorstBusy, milliseconds(quantile(busy, 1)), "%.2f")
 	put(tLost, float64(lost), "%.0f")
 }
 
