@@ -84,9 +84,22 @@ func TestControlWarnings(t *testing.T) {
 	}
 	n.NBCTL("set", "Logical_Switch", "red", `external_ids:dns-forward="corp.example=9.9.9.9;wrong"`)
 	st = status(api.CodeBadValues)
-	if !strings.Contains(st.Warnings[0].Text, `"wrong" skipped`) {
+	if !strings.Contains(st.Warnings[0].Text, `skipped: 1, such as: OVN_Northbound: switch "red": external_ids:dns-forward: "wrong" skipped`) {
 		t.Errorf("%+v", st.Warnings)
 	}
+	// What is mended is no longer told of, be it all or one of two.
+	n.NBCTL("set", "DNS", row, `external_ids:dns-mx/red.internal="ten mail.example."`)
+	n.Eventually("two bad values", func() error {
+		warnings := status(api.CodeBadValues).Warnings
+		return errorUnless(strings.Contains(warnings[0].Text, "skipped: 2, such as: "), "%+v", warnings)
+	})
+	n.NBCTL("set", "Logical_Switch", "red", `external_ids:dns-forward="corp.example=9.9.9.9"`)
+	n.Eventually("one bad value", func() error {
+		warnings := status(api.CodeBadValues).Warnings
+		return errorUnless(strings.Contains(warnings[0].Text, "skipped: 1, such as: OVN_Northbound: DNS "+row), "%+v", warnings)
+	})
+	n.NBCTL("set", "DNS", row, `external_ids:dns-mx/red.internal="10 mail.example."`)
+	status()
 
 	reload := func(text string) {
 		t.Helper()

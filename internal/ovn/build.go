@@ -36,7 +36,7 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	next.Stats.Names += w.dnsRecords - next.dnsRecords
 	next.dnsRecords = w.dnsRecords
 	next.Stats.Rows = w.dnsRows
-	next.Stats.BadValues, next.Stats.LastBad = w.badCount, w.lastBad
+	next.Stats.BadValues = w.badCount
 	clear(w.dirty)
 	w.coverageChanged, w.stageDirty = false, false
 	return &next
@@ -94,6 +94,8 @@ func (b *snapshotBuilder) replaceDirty() {
 		}
 		if n != nil {
 			built = append(built, n)
+		} else {
+			b.world.bad.dropRow(badOfNetwork(id))
 		}
 		if !samePorts(old, n) {
 			*b.portsVersion++
@@ -155,7 +157,8 @@ func (b *snapshotBuilder) add(n *Network) {
 
 // portsOf builds the ports of a network.
 func (w *world) portsOf(n *Network) *ports {
-	b := newPortsBuilder(n, w.bad)
+	bad := w.beginBad(badOfNetwork(n.ID), badPlace{column: "ports"})
+	b := newPortsBuilder(n, bad)
 	if w.dnsServerUsers > 0 {
 		b.withDNSServers()
 	}
@@ -164,7 +167,7 @@ func (w *world) portsOf(n *Network) *ports {
 		b.addGateways(w.topology.gateways(n.ID))
 	}
 	for rows, ports := range b.dhcp {
-		servers := w.nb.dnsServers(rows)
+		servers := w.nb.dnsServers(rows, bad)
 		for _, p := range ports {
 			p.DNSServers = servers
 		}
@@ -182,9 +185,7 @@ func (w *world) network(id origin.Network, old *Network, withPorts bool) *Networ
 	}
 	if w.nb != nil {
 		n.Domain = w.nb.domain(id)
-		if w.forwardUsers > 0 {
-			n.Forwards = w.nb.forwards(id, old)
-		}
+		n.Forwards = w.nb.forwards(id, old)
 	}
 	if old != nil && !withPorts {
 		n.ports = old.ports

@@ -129,9 +129,10 @@ func (s *southbound) applyCoPP() {
 // readCoPP returns the meter of each datapath that has one. While northd replaces a
 // flow, two may be of one datapath: the stricter one counts.
 func (s *southbound) readCoPP() map[ovsdb.UUID]Meter {
+	bad := s.world.beginBad(badRow{database: southboundName, table: tableMeter}, badPlace{column: "unit"})
 	byName := make(map[string]Meter, s.copp.meters.Len())
 	for id, m := range s.copp.meters.All() {
-		if limit, ok := s.readMeter(id, m); ok {
+		if limit, ok := s.readMeter(id, m, bad); ok {
 			byName[m.name] = limit
 		}
 	}
@@ -157,9 +158,9 @@ func (s *southbound) readCoPP() map[ovsdb.UUID]Meter {
 
 // readMeter returns the band of a meter that drops first, and reports whether there is
 // one.
-func (s *southbound) readMeter(id ovsdb.UUID, m *meter) (limit Meter, ok bool) {
+func (s *southbound) readMeter(id ovsdb.UUID, m *meter, bad func(text string)) (limit Meter, ok bool) {
 	if m.unit != "pktps" {
-		s.world.bad(fmt.Sprintf("%s: Meter %s: %.80q is in %.80q and no packet rate: it sets no rate for DNS packets here", southboundName, id, m.name, m.unit))
+		bad(fmt.Sprintf("%s: Meter %s: %.80q is in %.80q and no packet rate: it sets no rate for DNS packets here", southboundName, id, m.name, m.unit))
 		return Meter{}, false
 	}
 	for _, id := range m.bands {

@@ -68,6 +68,16 @@ func TestCoPP(t *testing.T) {
 	for _, step := range steps {
 		r.nbctl(step.command)
 		is(step.name, step.blue, step.red, step.bad, readers)
+		// In packets again, the meter is none that can't be used.
+		present := 0
+		if step.name == "not in packets" {
+			present = 1
+		}
+		for _, of := range readers {
+			if got := of.s.BadValues(); got.Count != present {
+				t.Errorf("%s, %s: the bad values are %+v, want %d", step.name, of.name, got, present)
+			}
+		}
 		// One that reads only now has the same when it is settled.
 		late := r.acquire(Config{Southbound: []string{r.server.Endpoint, "unix:/nonexistent/" + strings.ReplaceAll(step.name, " ", "-")}, Monitor: Local})
 		late.SetChassis("hv1")

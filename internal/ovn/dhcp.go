@@ -28,7 +28,7 @@ type dhcpRows struct{ v4, v6 ovsdb.UUID }
 func (w *world) dhcpColumns() []rows.Column[dhcpOptions] {
 	return []rows.Column[dhcpOptions]{
 		rows.Key("options", "domain_name", func(d *dhcpOptions) *string { return &d.raw }).Then(func(id ovsdb.UUID, d *dhcpOptions) {
-			d.domain = parseDomainName(d.raw, w.reporter(northboundName, tableDHCP, id))
+			d.domain = parseDomainName(d.raw, w.reporter(northboundName, tableDHCP, id, "options:domain_name"))
 		}),
 		rows.Key("options", "dns_server", func(d *dhcpOptions) *string { return &d.rawServers }),
 		rows.String("cidr", func(d *dhcpOptions) *string { return &d.cidr }),
@@ -56,13 +56,13 @@ func (n *northbound) dhcpChanged(id ovsdb.UUID, old, next *dhcpOptions) {
 // dnsServers returns the DNS servers of ports with those DHCP options: of each row those of
 // its family, which alone OVN's DHCP can give. They are parsed here, so that nobody is told of
 // bad ones who does not ask for any.
-func (n *northbound) dnsServers(of dhcpRows) (all []netip.Addr) {
+func (n *northbound) dnsServers(of dhcpRows, bad func(text string)) (all []netip.Addr) {
 	add := func(row ovsdb.UUID, isFamily func(netip.Addr) bool) {
 		d := n.dhcp.Get(row)
 		if d == nil {
 			return
 		}
-		for _, a := range parseDNSServers(d.rawServers, n.world.reporter(northboundName, tableDHCP, row)) {
+		for _, a := range parseDNSServers(d.rawServers, reportOf(northboundName, tableDHCP, row, bad)) {
 			if isFamily(a) && !slices.Contains(all, a) {
 				all = append(all, a)
 			}

@@ -31,7 +31,7 @@ func (w *world) dnsColumns(database string) []rows.Column[dnsRow] {
 			if !records.Diff && r.table.Has(records) {
 				return fresh
 			}
-			r.table = r.table.Update(records, w.reporter(database, tableDNS, id))
+			r.table = r.table.Update(records, w.reportsOfKeys(database, tableDNS, id, "records", records.Diff))
 			return true
 		}),
 	}

@@ -25,7 +25,7 @@ func (w *world) northboundDNSColumns() []rows.Column[dnsRow] {
 			return false
 		}
 		had := r.rrs
-		r.rrs = had.Update(records, w.reporter(northboundName, tableDNS, id)).WithOwned(r.owned == "true").WithRow(id)
+		r.rrs = had.Update(records, w.reportsOfKeys(northboundName, tableDNS, id, "external_ids", records.Diff)).WithOwned(r.owned == "true").WithRow(id)
 		return r.rrs != had
 	}), ownedColumn())
 }
@@ -50,6 +50,7 @@ func (w *world) addRRs(n *Network) {
 	if w.nb == nil {
 		return
 	}
+	bad := w.beginBad(badOfNetwork(n.ID), badPlace{"external_ids", "dns-cname"})
 	all := w.nb.rrRows(n.ID)
 	if len(all) == 0 {
 		return
@@ -60,17 +61,17 @@ func (w *world) addRRs(n *Network) {
 	}
 	n.Directory = n.Directory.WithRRs(tables)
 	for _, r := range all {
-		w.reportAliases(n, r)
+		w.reportAliases(n, r, bad)
 	}
 }
 
 // reportAliases reports the CNAME records of a row that do not count in a network, since the
 // names have other data there.
-func (w *world) reportAliases(n *Network, r *dnsRow) {
+func (w *world) reportAliases(n *Network, r *dnsRow, bad func(text string)) {
 	for name := range r.rrs.Aliases() {
 		a, _ := n.Lookup(name, n.Domain)
 		if name == n.Domain || len(a.V4)+len(a.V6)+len(a.PTR) > 0 {
-			w.bad(fmt.Sprintf("%s: %s %s: the CNAME record of %.80q skipped on switch %.80q: the name has other records there (RFC 2181, section 10.1)",
+			bad(fmt.Sprintf("%s: %s %s: the CNAME record of %.80q skipped on switch %.80q: the name has other records there (RFC 2181, section 10.1)",
 				northboundName, tableDNS, r.id, name, n.Name))
 		}
 	}

@@ -19,7 +19,7 @@ type logicalSwitch struct {
 
 func (w *world) switchColumns() []rows.Column[logicalSwitch] {
 	parse := func(id ovsdb.UUID, s *logicalSwitch) {
-		bad := w.reporter(northboundName, tableSwitch, id)
+		bad := w.reporter(northboundName, tableSwitch, id, "dns_domain")
 		if s.domain = parseDomainName(s.config, bad); s.domain == "" {
 			s.domain = parseDomainName(s.ids, bad)
 		}

@@ -56,10 +56,10 @@ func newNorthbound(w *world) *northbound {
 		attached: make(rows.Index[string, switchPort]),
 	}
 	where := w.firstConditions()
-	n.switches = rows.NewTable(tableSwitch, where, n.switchChanged, w.switchColumns()...)
-	n.ports = rows.NewTable(tableSwitchPort, where, n.portChanged, w.switchPortColumns()...)
-	n.dhcp = rows.NewTable(tableDHCP, where, n.dhcpChanged, w.dhcpColumns()...)
-	n.dns = rows.NewTable(tableDNS, where, n.dnsChanged, w.northboundDNSColumns()...)
+	n.switches = rows.NewTable(tableSwitch, where, dropsBad(w, northboundName, tableSwitch, n.switchChanged), w.switchColumns()...)
+	n.ports = rows.NewTable(tableSwitchPort, where, dropsBad(w, northboundName, tableSwitchPort, n.portChanged), w.switchPortColumns()...)
+	n.dhcp = rows.NewTable(tableDHCP, where, dropsBad(w, northboundName, tableDHCP, n.dhcpChanged), w.dhcpColumns()...)
+	n.dns = rows.NewTable(tableDNS, where, dropsBad(w, northboundName, tableDNS, n.dnsChanged), w.northboundDNSColumns()...)
 	var routersWhere []ovsdb.Condition
 	if w.sb != nil {
 		routersWhere = []ovsdb.Condition{} // none until setRouterConditions or setConditions

@@ -20,25 +20,31 @@ import (
 // forwards returns what a network forwards, nil for nothing. It is that of old, an earlier version
 // of the network, where the rows say the same.
 func (n *northbound) forwards(id origin.Network, old *Network) *Forwards {
-	s := n.switches.Get(ovsdb.UUID(id))
-	if s == nil {
-		return nil
-	}
-	var rows []forwardRow
-	if s.forward != "" {
-		rows = append(rows, forwardRow{fmt.Sprintf("switch %.80q", s.name), s.forward})
-	}
-	for _, r := range n.forwardRouters(s) {
-		rows = append(rows, forwardRow{fmt.Sprintf("router %.80q", r.name), r.forward})
-	}
+	rows := n.forwardRows(id)
 	if f := forwardsOf(old); f != nil && slices.Equal(f.rows, rows) {
 		return f
 	}
+	bad := n.world.beginBad(badOfNetwork(id), badPlace{"external_ids", forwardKey})
 	return newForwards(id, rows, func(row forwardRow) names.Report {
 		return func(where, value string, err error) {
-			n.world.bad(fmt.Sprintf("%s: %s: external_ids:%s: %.80q skipped: %v", northboundName, row.namedBy, where, value, err))
+			bad(fmt.Sprintf("%s: %s: external_ids:%s: %.80q skipped: %v", northboundName, row.namedBy, where, value, err))
 		}
 	})
+}
+
+// forwardRows returns the rows that say what a network forwards, none unless somebody asks for that.
+func (n *northbound) forwardRows(id origin.Network) (all []forwardRow) {
+	s := n.switches.Get(ovsdb.UUID(id))
+	if s == nil || n.world.forwardUsers == 0 {
+		return nil
+	}
+	if s.forward != "" {
+		all = append(all, forwardRow{fmt.Sprintf("switch %.80q", s.name), s.forward})
+	}
+	for _, r := range n.forwardRouters(s) {
+		all = append(all, forwardRow{fmt.Sprintf("router %.80q", r.name), r.forward})
+	}
+	return all
 }
 
 // forwardRouters returns the routers that a switch is attached to and that forward zones, in the

@@ -59,10 +59,9 @@ type Stats struct {
 	// Networks, Ports, Rows (of table DNS) and Names count what is in the snapshot. A name
 	// of a DNS row counts once, however many networks have the row.
 	Networks, Ports, Rows, Names int
-	// BadValues counts the addresses and names that could not be parsed since the
-	// Source started. LastBad says which was the last one, empty for none.
+	// BadValues counts the values that could not be used since the Source started, see
+	// Source.BadValues for those of the present.
 	BadValues uint64
-	LastBad   string
 	// Rebuild is how long it took to make this snapshot from the one before.
 	Rebuild time.Duration
 }

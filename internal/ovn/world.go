@@ -3,12 +3,10 @@
 package ovn
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
@@ -59,11 +57,12 @@ type world struct {
 	// renamed are the names that other networks may have now than in the last snapshot.
 	renamed map[string]struct{}
 
-	// badReported has the texts about bad values that were logged. badCount counts all.
+	// badReported has the texts about bad values that were logged, since the start. badCount counts
+	// all.
 	badReported map[string]struct{}
 	badCount    uint64
-	// lastBad is the text about the last bad value.
-	lastBad string
+	// bad are those of the present.
+	bad badValues
 	// dnsRows and dnsRecords are for Stats.
 	dnsRows, dnsRecords int
 }
@@ -78,9 +77,6 @@ type localPorts struct {
 	grace time.Duration
 }
 
-// maxReports bounds how many bad values are remembered and logged.
-const maxReports = 1000
-
 func (w *world) init(local bool, log Logger) {
 	if log == nil {
 		log = silent{}
@@ -89,7 +85,7 @@ func (w *world) init(local bool, log Logger) {
 		log: log, local: local,
 		wanted: newWanted(), interfaces: make(map[any]localPorts), unservedPorts: make(map[any][]string),
 		dirty: make(map[origin.Network]bool), complete: make(map[origin.Network]struct{}),
-		renamed: make(map[string]struct{}), badReported: make(map[string]struct{}),
+		renamed: make(map[string]struct{}), badReported: make(map[string]struct{}), bad: newBadValues(),
 		coverageChanged: true, conditionsDirty: true,
 	}
 }
@@ -115,34 +111,6 @@ func (w *world) addDatabases(southbound, northbound bool) {
 		if w.databases = append(w.databases, w.nb); w.topology == nil {
 			w.topology = w.nb
 		}
-	}
-}
-
-// bad counts a value that can't be parsed, and logs it the first time.
-func (w *world) bad(text string) {
-	if _, seen := w.badReported[text]; seen {
-		return
-	}
-	w.badCount++
-	w.lastBad = text
-	if len(w.badReported) >= maxReports {
-		return
-	}
-	w.badReported[text] = struct{}{}
-	w.log.Warningf("%s", text)
-	if len(w.badReported) == maxReports {
-		w.log.Warningf("that makes %d values that cannot be read; more are counted but not logged", maxReports)
-	}
-}
-
-// reporter returns the function that reports bad values of one row.
-func (w *world) reporter(database, table string, id ovsdb.UUID) names.Report {
-	return func(where, value string, err error) {
-		of := ""
-		if value != "" { // else it is the name that is wrong, or there is none
-			of = fmt.Sprintf(": value %.80q", value)
-		}
-		w.bad(fmt.Sprintf("%s: %s %s: %.80q%s skipped: %v", database, table, id, where, of, err))
 	}
 }
 

@@ -95,7 +95,7 @@ func unwellStatus() *api.Status {
 	s.Databases[0].Synced, s.Databases[0].Failure = false, &api.Failure{Cause: api.CauseTimeout, Text: "dial tcp 10.1.0.1:6642: i/o timeout"}
 	s.Warnings = []api.Problem{
 		{Code: api.CodeReload, About: "/etc/puntdns/Corefile", Text: "the reload at 2026-11-23 02:00:00 (SIGUSR1) was refused, and the Corefile as taken at 2026-11-23 01:02:03 stays in force: Corefile:3 - plugin/cache: cache TTL"},
-		{Code: api.CodeBadValues, About: "unix:sb.sock", Text: "values of the databases that can't be used and were skipped since the start: 1, the last one: a"},
+		{Code: api.CodeBadValues, About: "unix:sb.sock", Text: "values of the databases that can't be used and are skipped: 1, such as: a"},
 		{Code: api.CodeRefusedServers, About: "ovnforward", Text: "servers that networks name for zones of theirs and that are not asked: 1, such as: b"},
 	}
 	s.Problems = []api.Problem{

@@ -82,7 +82,7 @@ func warningRemedy(s *api.Status, p *api.Problem) (text string, commands []strin
 	case api.CodeReload:
 		return "mend the Corefile, and reload: puntdns would not start with it as it is", []string{"puntdns -check -conf " + shell.Word(s.Corefile.Path), "systemctl reload puntdns"}
 	case api.CodeBadValues:
-		return "the log has a line for each of them, with its row: mend the row; what else it says is used", []string{"journalctl -u puntdns -g skipped"}
+		return "mend the rows that have them; what else these say is used. The log has a line for each, with its row", []string{"journalctl -u puntdns -g skipped"}
 	case api.CodeUnsaved:
 		return "the folder of `snapshot` in ovnhosts has to be there, belong to the user of puntdns, and have room", nil
 	case api.CodeUpstreams:

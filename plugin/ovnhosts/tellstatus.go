@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/control"
@@ -25,7 +26,7 @@ func (r *sourceSet) tellStatus(_ context.Context, to *api.Status) {
 		snapshot := snapshotOf(s, now)
 		if snapshot.BadValues > 0 {
 			to.Warnings = append(to.Warnings, api.Problem{
-				Code: api.CodeBadValues, About: endpoints, Text: fmt.Sprintf("values of the databases that can't be used and were skipped since the start: %d, the last one: %s", snapshot.BadValues, snapshot.LastBad),
+				Code: api.CodeBadValues, About: endpoints, Text: fmt.Sprintf("values of the databases that can't be used and are skipped: %d, such as: %s", snapshot.BadValues, strings.Join(snapshot.FirstBad, "; ")),
 			})
 		}
 		if failure := s.SaveFailure(); failure != "" {
@@ -54,11 +55,11 @@ func (r *sourceSet) tellStatus(_ context.Context, to *api.Status) {
 
 // snapshotOf sums the snapshot of a source up.
 func snapshotOf(s *ovn.Source, now time.Time) api.Snapshot {
-	snapshot := s.Snapshot()
+	snapshot, bad := s.Snapshot(), s.BadValues()
 	stats := snapshot.Stats
 	out := api.Snapshot{
 		Settled: snapshot.Settled, Networks: stats.Networks, Ports: stats.Ports, DNSRows: stats.Rows, Names: stats.Names,
-		BadValues: stats.BadValues, LastBad: stats.LastBad, RebuildSeconds: stats.Rebuild.Seconds(),
+		BadValues: bad.Count, FirstBad: bad.First, RebuildSeconds: stats.Rebuild.Seconds(),
 	}
 	if !snapshot.Time.IsZero() {
 		age := now.Sub(snapshot.Time).Seconds()

@@ -72,7 +72,7 @@ const (
 const (
 	// CodeReload: the last reload was refused.
 	CodeReload = "reload-refused"
-	// CodeBadValues: values of a database were skipped, as they can't be parsed.
+	// CodeBadValues: values of a database are skipped, as they can't be used.
 	CodeBadValues = "bad-values"
 	// CodeRefusedServers: servers that networks name for zones of theirs are not asked.
 	CodeRefusedServers = "refused-servers"

@@ -24,7 +24,7 @@ func records(diff bool, lines ...string) Records {
 	}}
 }
 
-func ignore(string, string, error) {}
+var ignore = Reports{Begin: func(string) {}, Bad: func(string, string, error) {}}
 
 // row compiles records.
 func row(lines ...string) *Table { return new(Table).Update(records(false, lines...), ignore) }
@@ -163,11 +163,11 @@ func FuzzUpdate(f *testing.F) {
 	f.Add("a.b.*.c 10.0.0.1\n*.c x\nA.b.*.c ::1\n*.c x\n*.C 10.0.0.1 10.0.0.2")
 	f.Add("1.0.0.10.in-addr.arpa a.test\n1.0.0.10.IN-addr.arpa b..c\n..\n.. 1\n.. 1")
 	f.Fuzz(func(t *testing.T, text string) {
-		table, have := &Table{}, map[string]string{}
+		table, have, told, toldAtOnce := &Table{}, map[string]string{}, standing{}, standing{}
 		for _, line := range strings.Split(text, "\n") {
 			k, v, _ := strings.Cut(line, " ")
 			before, structure := table, fmt.Sprint(reflect.ValueOf(*table))
-			table = table.Update(records(true, line), ignore)
+			table = table.Update(records(true, line), told.reports())
 			if fmt.Sprint(reflect.ValueOf(*before)) != structure {
 				t.Fatalf("%q has altered the table before", line)
 			}
@@ -185,7 +185,10 @@ func FuzzUpdate(f *testing.F) {
 		if !table.Has(whole) || table.Len() != len(have) {
 			t.Fatalf("the table has not %q", lines)
 		}
-		fresh := new(Table).Update(whole, ignore)
+		fresh := new(Table).Update(whole, toldAtOnce.reports())
+		if !reflect.DeepEqual(told, toldAtOnce) {
+			t.Fatalf("by differences it can't read %q, at once %q", told, toldAtOnce)
+		}
 		for name := range table.below {
 			if table.below[name] != fresh.below[name] {
 				t.Fatalf("%q has %d names below it, want %d", name, table.below[name], fresh.below[name])

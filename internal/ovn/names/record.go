@@ -14,6 +14,15 @@ import (
 // and why. An empty value is for a name that can't be read itself, and for itself.
 type Report func(where, value string, err error)
 
+// Reports is told what the keys of a row say that can't be read.
+type Reports struct {
+	// Begin is called before a key is read, and when it is removed: what Bad was told of that key
+	// before no longer holds.
+	Begin func(key string)
+	// Bad is about the key of the last Begin.
+	Bad Report
+}
+
 var errAddressForName = errors.New("expected a domain name, not an address")
 
 // Words splits a value at commas and white space, in any mix.

@@ -3,6 +3,7 @@
 package names
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,6 +15,23 @@ type complaints []string
 
 func (c *complaints) report(where, value string, err error) {
 	*c = append(*c, value)
+}
+
+// standing collects what holds of what was reported, by key.
+type standing map[string][]string
+
+// reports returns the Reports that collect.
+func (s standing) reports() Reports {
+	of := ""
+	return Reports{
+		Begin: func(key string) {
+			of = key
+			delete(s, key)
+		},
+		Bad: func(where, value string, err error) {
+			s[of] = append(s[of], fmt.Sprintf("%s %s %v", where, value, err))
+		},
+	}
 }
 
 // show is an answer in one line.

@@ -32,9 +32,9 @@ func pairs(diff bool, kv ...string) Records {
 
 // rrRow compiles keys and values, which have to be readable.
 func rrRow(t testing.TB, kv ...string) *RRTable {
-	return (*RRTable)(nil).Update(pairs(false, kv...), func(where, value string, err error) {
+	return (*RRTable)(nil).Update(pairs(false, kv...), Reports{ignore.Begin, func(where, value string, err error) {
 		t.Errorf("%s: %q: %v", where, value, err)
-	})
+	}})
 }
 
 func TestParseRRs(t *testing.T) {
@@ -179,7 +179,7 @@ func TestCompose(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for range 2 {
 				bad := 0
-				table := (*RRTable)(nil).Update(pairs(false, tt.kv...), func(string, string, error) { bad++ })
+				table := (*RRTable)(nil).Update(pairs(false, tt.kv...), Reports{ignore.Begin, func(string, string, error) { bad++ }})
 				got := ""
 				if table != nil {
 					got = show(Answer{RRs: table.names["a."]})
@@ -289,12 +289,12 @@ func FuzzRRTable(f *testing.F) {
 	f.Add("dns-srv/_s._t.a 1 2 3 .\ndns-srv/_s._t.a \\# 7 00010002000300\ndns-txt/ x\ndns-cname/a $INCLUDE /etc/passwd\ndns-mx/a ( 10 b")
 	f.Fuzz(func(t *testing.T, text string) {
 		var table *RRTable
-		have := map[string]string{}
+		have, told, toldAtOnce := map[string]string{}, standing{}, standing{}
 		for _, line := range strings.Split(text, "\n") {
 			k, v, _ := strings.Cut(line, " ")
 			v = strings.ReplaceAll(v, "|", "\n")
 			before, structure := table, pictureOfRRs(table)
-			table = table.Update(pairs(true, k, v), ignore)
+			table = table.Update(pairs(true, k, v), told.reports())
 			if got := pictureOfRRs(before); got != structure {
 				t.Fatalf("%q has altered the table before", line)
 			}
@@ -314,9 +314,12 @@ func FuzzRRTable(f *testing.F) {
 		if !table.Has(whole) {
 			t.Fatalf("the table has not %q", kv)
 		}
-		fresh := (*RRTable)(nil).Update(whole, ignore)
+		fresh := (*RRTable)(nil).Update(whole, toldAtOnce.reports())
 		if got, want := pictureOfRRs(table), pictureOfRRs(fresh); got != want {
 			t.Fatalf("by differences\n%s\nat once\n%s", got, want)
+		}
+		if !reflect.DeepEqual(told, toldAtOnce) {
+			t.Fatalf("by differences it can't read %q, at once %q", told, toldAtOnce)
 		}
 		if table != nil {
 			checkRRs(t, table)

@@ -97,8 +97,10 @@ func (t *RRTable) WithRow(row [16]byte) *RRTable {
 
 // Update returns the table after an update of a column with keys of the form dns-TYPE/NAME,
 // nil if it has none of them. Other keys are left alone. It takes time in proportion to the
-// table, but parses only the records that are passed.
-func (t *RRTable) Update(records Records, bad Report) *RRTable {
+// table, but parses only the records that are passed. Records that are no difference take the
+// place of all that were reported before. What a name's keys say together is reported under a
+// key of its own, which isRRKey does not hold for.
+func (t *RRTable) Update(records Records, to Reports) *RRTable {
 	var next *RRTable
 	if records.Diff && t != nil {
 		next = t.clone()
@@ -113,19 +115,19 @@ func (t *RRTable) Update(records Records, bad Report) *RRTable {
 	for k, v := range records.Pairs {
 		if isRRKey(k) {
 			changed = true
-			if name := next.toggle(string(k), v, bad); name != "" {
+			if name := next.toggle(string(k), v, to); name != "" {
 				touched[name] = struct{}{}
 			}
 		}
 	}
-	switch {
-	case records.Diff && !changed:
+	if records.Diff && !changed {
 		return t
-	case len(next.sets) == 0:
-		return nil
 	}
 	for name := range touched {
-		next.compose(name, bad)
+		next.compose(name, to)
+	}
+	if len(next.sets) == 0 {
+		return nil
 	}
 	return next
 }
@@ -143,7 +145,8 @@ func (t *RRTable) clone() *RRTable {
 
 // toggle removes a key that the table has with this value, and sets it otherwise. It returns
 // the canonical name that the key is of, "" if it can't be read.
-func (t *RRTable) toggle(key string, v []byte, bad Report) (name string) {
+func (t *RRTable) toggle(key string, v []byte, to Reports) (name string) {
+	to.Begin(key)
 	hash := maphash.Bytes(valueSeed, v)
 	if have := t.sets[key]; have != nil && have.hash == hash {
 		delete(t.sets, key)
@@ -153,10 +156,10 @@ func (t *RRTable) toggle(key string, v []byte, bad Report) (name string) {
 	set := &rrSet{hash: hash}
 	rrtype, name, err := parseRRKey(key)
 	if err != nil {
-		bad(key, "", err)
+		to.Bad(key, "", err)
 	} else {
 		set.rrtype, set.name = rrtype, name
-		set.rrs = parseRRs(key, rrtype, string(v), bad)
+		set.rrs = parseRRs(key, rrtype, string(v), to.Bad)
 		t.addKey(name, key)
 	}
 	t.sets[key] = set
@@ -198,7 +201,8 @@ func isLower(s string) bool {
 
 // compose sets what a name has by its keys. Of several keys of one type the first that can be
 // read counts.
-func (t *RRTable) compose(name string, bad Report) {
+func (t *RRTable) compose(name string, to Reports) {
+	to.Begin("name/" + name)
 	var sets []*rrSet
 	alias := ""
 	for _, key := range t.keys[name] {
@@ -212,7 +216,7 @@ func (t *RRTable) compose(name string, bad Report) {
 		}
 	}
 	if alias != "" && len(sets) > 1 {
-		bad(alias, "", errAliasData)
+		to.Bad(alias, "", errAliasData)
 		sets = slices.DeleteFunc(sets, func(s *rrSet) bool { return s.rrtype == dns.TypeCNAME })
 	}
 	slices.SortFunc(sets, func(a, b *rrSet) int { return cmp.Compare(a.rrtype, b.rrtype) })

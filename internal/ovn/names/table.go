@@ -73,8 +73,9 @@ func (t *Table) WithOwned(owned bool) *Table {
 }
 
 // Update returns the table after an update of the records. It takes time in
-// proportion to the table, but parses only the records that are passed.
-func (t *Table) Update(records Records, bad Report) *Table {
+// proportion to the table, but parses only the records that are passed. Records that are no
+// difference take the place of all that were reported before.
+func (t *Table) Update(records Records, to Reports) *Table {
 	old, next := t, &Table{row: t.row, owned: t.owned}
 	if records.Diff {
 		next.names, next.aliases = maps.Clone(t.names), maps.Clone(t.aliases)
@@ -87,7 +88,7 @@ func (t *Table) Update(records Records, bad Report) *Table {
 	}
 	touched := make([]string, 0, records.Count)
 	for k, v := range records.Pairs {
-		if name := next.toggle(k, v, bad); name != "" {
+		if name := next.toggle(k, v, to); name != "" {
 			touched = append(touched, name)
 		}
 	}
@@ -97,8 +98,9 @@ func (t *Table) Update(records Records, bad Report) *Table {
 
 // toggle removes a record that the table has with this value, and sets it
 // otherwise. It returns the record's canonical name, "" if it has none.
-func (t *Table) toggle(k, v []byte, bad Report) string {
+func (t *Table) toggle(k, v []byte, to Reports) string {
 	key := string(k) + "."
+	to.Begin(key[:len(k)])
 	name, err := Canonical(key[:len(k)])
 	switch {
 	case err != nil:
@@ -116,9 +118,9 @@ func (t *Table) toggle(k, v []byte, bad Report) string {
 	}
 	e := &entry{}
 	if err != nil {
-		bad(string(k), "", err)
+		to.Bad(string(k), "", err)
 	} else {
-		e = parseRecord(name, string(v), bad)
+		e = parseRecord(name, string(v), to.Bad)
 	}
 	e.hash = hash
 	t.names[key] = e
