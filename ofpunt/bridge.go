@@ -18,6 +18,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/process"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -92,7 +93,7 @@ func (b *bridge) whyNotReady() string {
 	s := b.current.Load()
 	why := b.readiness.reason()
 	if why == "" && !s.synced() {
-		why = "a database is not in sync"
+		why = process.OutOfSync
 	}
 	return cmp.Or(why, s.bindingProblem())
 }

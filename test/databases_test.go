@@ -19,6 +19,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/process"
 	"github.com/puntdns/puntdns/test/lab"
 )
 
@@ -202,6 +203,10 @@ func TestDatabasesOutage(t *testing.T) {
 			answers(t, n.red, name, want)
 		}
 		s.stays(503)
+		// The program that restarts the service looks for this in the status.
+		if _, body, err := n.Node.HTTPGet(within(t, wait), "http://"+readyAddr+"/ready"); err != nil || !strings.Contains(body, "ofpunt: bridge br-int: "+process.OutOfSync+"\n") {
+			t.Errorf("ready says %q (%v), want %q", body, err, process.OutOfSync)
+		}
 		if now := s.metric(snapshotTime); now != made {
 			t.Errorf("%s was %v and is %v, without a database", snapshotTime, made, now)
 		}

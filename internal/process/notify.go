@@ -10,8 +10,13 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// serving is the status of a process that serves: deploy/package/restart waits for this text.
-const serving = "serving"
+// deploy/package/restart looks for these texts in the status that TellStatus tells.
+const (
+	// Serving is the status of a process that serves.
+	Serving = "serving"
+	// OutOfSync is the reason of a bridge that is served from what was read of the databases before.
+	OutOfSync = "a database is not in sync"
+)
 
 // How often the reasons are asked for: until the process serves for the first time, which a restart
 // waits for, and later.
@@ -30,7 +35,7 @@ func TellStatus(ctx context.Context, notReady func() []string) {
 	for {
 		message := "STATUS=" + strings.Join(notReady(), "; ")
 		if message == "STATUS=" {
-			message = daemon.SdNotifyReady + "\nSTATUS=" + serving
+			message = daemon.SdNotifyReady + "\nSTATUS=" + Serving
 			interval = statusInterval
 		}
 		if message != told {
