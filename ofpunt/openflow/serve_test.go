@@ -190,8 +190,15 @@ func TestReadsOn(t *testing.T) {
 				}
 			}
 			served, n := make(chan error, 1), 0
+			var readAt []int // messages with each time of a read
+			var last time.Time
 			go func() {
 				served <- c.Serve(Handler{PacketIn: func(*PacketIn, []byte) {
+					if at := c.ReadAt(); at.Equal(last) {
+						readAt[len(readAt)-1]++
+					} else {
+						readAt, last = append(readAt, 1), at
+					}
 					if n++; n%tt.size == 0 && n/tt.size < tt.batches {
 						send()
 					}
@@ -218,6 +225,10 @@ func TestReadsOn(t *testing.T) {
 			<-served
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("messages of each write (-want +got):\n%s", diff)
+			}
+			// What is answered together has one time, by which the reader knows how long it has been busy.
+			if diff := cmp.Diff(tt.want, readAt); diff != "" {
+				t.Errorf("messages with each time of a read (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -43,6 +43,12 @@ func TestEndedFlows(t *testing.T) {
 			f.open(now)
 			open = append(open, f)
 		}
+		// One that has gone would keep others in memory.
+		for _, f := range open {
+			if f.links != [3]link{} {
+				t.Fatal("an open flow is linked with those that have ended")
+			}
+		}
 		for i, c := range map[int]*count{ofOwner: owners[random.IntN(2)], ofNetwork: all} {
 			var want, got []*flow
 			for _, f := range ended {

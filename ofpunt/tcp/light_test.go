@@ -150,6 +150,27 @@ func TestLightOutcome(t *testing.T) {
 			defer (<-requests).Done()
 		}
 	}
+	conn, err := s.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	of := first
+	if conn.Peer() == tcp.Peer(second) {
+		of = second
+	}
+	if got := of.put(data, "z"); got != tcp.Passed {
+		t.Errorf("a segment of a connection that gVisor has: outcome %d, want %d", got, tcp.Passed)
+	}
+	// Without a handler of requests each connection is gVisor's from the beginning.
+	plain, err := tcp.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(plain.Close)
+	if got := newClient(t, plain, "red", guest4, resolver4).put(syn, ""); got != tcp.Begun {
+		t.Errorf("a SYN for gVisor: outcome %d, want %d", got, tcp.Begun)
+	}
 }
 
 // A request without an answer is acknowledged before the client sends it again.
@@ -600,22 +621,31 @@ func TestNoMemoryToHandOver(t *testing.T) {
 	s, requests := lightStack(t)
 	const size = 60000 // bytes
 	var all []tcp.Request
-	var first, last *client
+	var clients []*client
+	began := time.Now()
 	for err := error(nil); err == nil; {
-		last = newClient(t, s, "red", netip.AddrPortFrom(guest4.Addr(), uint16(1000+len(all))), resolver4)
-		if first == nil {
-			first = last
-		}
-		r := last.asks(requests)
+		c := newClient(t, s, "red", netip.AddrPortFrom(guest4.Addr(), uint16(1000+len(all))), resolver4)
+		r := c.asks(requests)
 		if err = r.Send(make([]byte, size), time.Now().Add(patience), tcp.Peer.Send); err == nil {
-			all = append(all, r)
+			all, clients = append(all, r), append(clients, c)
 			err = r.Send(make([]byte, size), time.Now().Add(patience), tcp.Peer.Send)
 		}
 		if err != nil && !errors.Is(err, tcp.ErrSlow) {
 			t.Fatal(err)
 		}
 	}
-	for r := all[0]; r.Send(make([]byte, 1000), time.Now().Add(patience), tcp.Peer.Send) == nil; {
+	// What is left is less than that. The send buffer of each has room for 40 more of these, so none of
+	// them waits.
+	var without *client // the one that finds no memory
+	for i := 0; without == nil; i++ {
+		for n := 0; n < 40 && without == nil; n++ {
+			if err := all[i].Send(make([]byte, 1000), time.Now().Add(patience), tcp.Peer.Send); err != nil {
+				without = clients[i]
+			}
+		}
+	}
+	if took := time.Since(began); took > patience {
+		t.Errorf("it has waited, for %s", took)
 	}
 	before := s.Connections()
 	c := newClient(t, s, "red", guest4, resolver4)
@@ -631,7 +661,12 @@ func TestNoMemoryToHandOver(t *testing.T) {
 		t.Errorf("%d connections, want %d", got, before)
 	}
 	go serveEach(s, func(conn *tcp.Conn) { <-t.Context().Done() })
-	first.mustBeReset()
+	for reset := false; !reset; {
+		b := without.take()
+		if reset = b.Flags()&rst != 0; len(b.Payload()) > 0 {
+			t.Fatal("it gets a part of the answer that it can't get as a whole")
+		}
+	}
 }
 
 // A connection that gVisor has none of in time ends, whatever its peer still sends.
