@@ -8,6 +8,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
 // confirm tells the databases which ports ovn-controller has in the switch, as long as their rows
@@ -23,7 +24,11 @@ func (s *session) confirm(ctx context.Context, srv *server) error {
 	if err != nil {
 		return err
 	}
-	srv.source.Confirm(srv, bindingsOf(all))
+	view := s.bridge.ports.View()
+	if view == nil {
+		return nil // whose interface has a port number is not known
+	}
+	srv.source.Confirm(srv, bindingsOf(all, view))
 	return nil
 }
 
@@ -31,13 +36,20 @@ func (s *session) confirm(ctx context.Context, srv *server) error {
 // OFTABLE_PHY_TO_LOG).
 const physicalTable = 0
 
-// bindingsOf returns what flows of that table say of ports.
-func bindingsOf(all []openflow.FlowStats) (bindings []ovn.Binding) {
+// bindingsOf returns what flows of that table say of ports, and the interfaces of those in a view.
+func bindingsOf(all []openflow.FlowStats, view *ports.View) (bindings []ovn.Binding) {
+	interfaces := make(map[uint32]string, len(view.Interfaces))
+	for i := range view.Interfaces {
+		interfaces[view.Interfaces[i].OFPort] = view.Interfaces[i].IfaceID
+	}
 	for i := range all {
 		f := &all[i]
 		datapath, port, ok := openflow.Loaded(f.Instructions, placement.RegInPort)
 		if ok && f.Cookie>>32 == 0 && datapath>>32 == 0 {
-			bindings = append(bindings, ovn.Binding{Cookie: uint32(f.Cookie), Datapath: uint32(datapath), Port: port, VLAN: f.Match.VLAN()})
+			bindings = append(bindings, ovn.Binding{
+				Cookie: uint32(f.Cookie), Datapath: uint32(datapath), Port: port,
+				VLAN: f.Match.VLAN(), Interface: interfaces[f.Match.InPort()],
+			})
 		}
 	}
 	return bindings

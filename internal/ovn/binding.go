@@ -57,6 +57,14 @@ func (w *world) bindingColumns() []rows.Column[binding] {
 
 func (p *binding) effectiveKind() string { return effectiveKind(p.kind, p.owner, p.function) }
 
+// iface returns the logical port whose interface the guest has, as Port.iface does.
+func (p *binding) iface() string {
+	if p.parent != "" && p.tag != 0 {
+		return p.parent
+	}
+	return p.name
+}
+
 // isOn reports whether a chassis has the port: alone, or with others while it migrates
 // (ovn-sb(5), Port_Binding additional_chassis).
 func (p *binding) isOn(chassis ovsdb.UUID) bool {

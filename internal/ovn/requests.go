@@ -186,6 +186,9 @@ func (s *Source) setPorts(edit func(map[any]localPorts)) {
 	names = sortedNames(names)
 	if s.sb != nil {
 		s.plug(names, s.clock())
+		if s.awaitsConfirmation() {
+			s.unsettle()
+		}
 		s.update()
 		return
 	}

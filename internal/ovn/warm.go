@@ -62,10 +62,12 @@ const (
 
 // Binding is what a flow of the switch says of the port whose packets it takes in: the first 32
 // bits of the UUID of the Port_Binding, the tunnel keys, and the VLAN ID of the packets, 0 for none:
-// that of a container, whose answers are tagged with it.
+// that of a container, whose answers are tagged with it. Interface is external_ids:iface-id of the
+// Interface that the packets come from.
 type Binding struct {
 	Cookie, Datapath, Port uint32
 	VLAN                   uint16
+	Interface              string
 }
 
 // warm is the state of a warm start. Source.mu guards it, but for path and key, which are set
@@ -280,13 +282,19 @@ func (w *world) vouched(id ovsdb.UUID, p *binding, datapath uint32) bool {
 	if !w.isStale() {
 		return true
 	}
-	b := Binding{binary.BigEndian.Uint32(id[:4]), datapath, p.key, p.tag}
+	b := Binding{binary.BigEndian.Uint32(id[:4]), datapath, p.key, p.tag, p.iface()}
 	for _, all := range w.warm.confirmed {
 		if _, ok := all[b]; ok {
 			return true
 		}
 	}
 	return false
+}
+
+// awaitsConfirmation reports whether a snapshot of a file may lack guests as Confirm is yet to be called for
+// them. Before SetPorts and Confirm it is not known which there are.
+func (w *world) awaitsConfirmation() bool {
+	return w.isStale() && w.warm.patient && (len(w.interfaces) == 0 || len(w.warm.confirmed) == 0 || !w.allVouched())
 }
 
 // allVouched reports whether each guest that has an interface here may be served.

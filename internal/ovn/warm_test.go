@@ -63,7 +63,7 @@ func bindings(s *Source) (all []Binding) {
 	defer s.mu.Unlock()
 	for id, p := range s.sb.ports.All() {
 		if d := s.sb.datapaths.Get(p.datapath); d != nil && s.sb.isHere(p) {
-			all = append(all, Binding{binary.BigEndian.Uint32(id[:4]), d.key, p.key, p.tag})
+			all = append(all, Binding{binary.BigEndian.Uint32(id[:4]), d.key, p.key, p.tag, p.iface()})
 		}
 	}
 	return all
@@ -189,11 +189,13 @@ func TestWarmStartKeysReused(t *testing.T) {
 		want  string
 	}{
 		{"no flows", nil, ""},
-		{"another row, the same keys", []Binding{{vm1.Cookie ^ 1, vm1.Datapath, vm1.Port, 0}}, ""},
-		{"the same row, another network", []Binding{{vm1.Cookie, 2, vm1.Port, 0}}, ""},
-		{"the same row, another key", []Binding{{vm1.Cookie, vm1.Datapath, 2, 0}}, ""},
-		{"the row of another port", []Binding{{find(1, 2).Cookie, vm1.Datapath, vm1.Port, 0}}, ""},
-		{"another VLAN", []Binding{{vm1.Cookie, vm1.Datapath, vm1.Port, 42}}, ""},
+		{"another row, the same keys", []Binding{{vm1.Cookie ^ 1, vm1.Datapath, vm1.Port, 0, vm1.Interface}}, ""},
+		{"the same row, another network", []Binding{{vm1.Cookie, 2, vm1.Port, 0, vm1.Interface}}, ""},
+		{"the same row, another key", []Binding{{vm1.Cookie, vm1.Datapath, 2, 0, vm1.Interface}}, ""},
+		{"the row of another port", []Binding{{find(1, 2).Cookie, vm1.Datapath, vm1.Port, 0, vm1.Interface}}, ""},
+		{"another VLAN", []Binding{{vm1.Cookie, vm1.Datapath, vm1.Port, 42, vm1.Interface}}, ""},
+		{"the interface of another port", []Binding{{vm1.Cookie, vm1.Datapath, vm1.Port, 0, "red-vm2"}}, ""},
+		{"no interface", []Binding{{vm1.Cookie, vm1.Datapath, vm1.Port, 0, ""}}, ""},
 		{"all the same", []Binding{vm1}, "red-vm1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -220,6 +222,56 @@ func TestWarmStartKeysReused(t *testing.T) {
 			w.release()
 		})
 	}
+}
+
+// A snapshot of a file is settled when the switch has confirmed the guests, and not before it is known
+// which interfaces there are: else a process that takes over would have no guest at first. Bridges tell one
+// after the other.
+func TestWarmStartSettles(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	g := &graceRig{rig: r}
+	g.fill(1, 1, 2, 1)
+	w := newWarmRig(r, r.config(true, false), "red-vm1", "blue-vm1")
+	s := w.start()
+	s.SetPorts("other", []string{"red-vm2"}, time.Minute)
+	eventually(t, s, settled("blue-box blue-vm1 blue-vm2 red-box red-vm1 red-vm2"))
+	var first, second []Binding
+	for _, b := range bindings(s) {
+		if b.Interface == "red-vm2" {
+			second = append(second, b)
+		} else {
+			first = append(first, b)
+		}
+	}
+	w.release()
+	r.server.Signal(t, syscall.SIGSTOP)
+	defer r.server.Signal(t, syscall.SIGCONT)
+	next, err := Acquire(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Release()
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"chassis", func() { next.SetChassis("hv1") }},
+		{"interfaces of a bridge", func() { next.SetPorts("br", w.ports, time.Minute) }},
+	} {
+		step.do()
+		if got := next.Snapshot(); got.Settled {
+			t.Errorf("settled behind the %s, with guests %q", step.name, guests(got))
+		}
+	}
+	next.Confirm("br", first)
+	eventually(t, next, settled("blue-box blue-vm1 blue-vm2 red-box red-vm1"))
+	next.SetPorts("other", []string{"red-vm2"}, time.Minute)
+	if next.Snapshot().Settled {
+		t.Error("settled before the second bridge has confirmed its guest")
+	}
+	next.Confirm("other", second)
+	eventually(t, next, settled("blue-box blue-vm1 blue-vm2 red-box red-vm1 red-vm2"))
 }
 
 // A file that is not of this machine, boot, configuration and chassis, that is old or damaged,

@@ -196,7 +196,7 @@ func (w *world) isSettled() bool {
 		return false
 	case w.sb == nil && len(w.interfaces) == 0:
 		return false
-	case w.isStale() && w.warm.patient && !w.allVouched():
+	case w.awaitsConfirmation():
 		return false
 	}
 	return w.isAcknowledged()

@@ -119,10 +119,27 @@ func decodeMatch(b []byte) (Match, int, error) {
 
 // VLAN returns the VLAN ID that packets have to have, 0 if none or any.
 func (m Match) VLAN() uint16 {
-	for _, f := range m.Fields() {
-		if vid := VLANID(0); f.class == vid.class && f.id == vid.id && !f.masked {
-			return be.Uint16(f.value[:]) & 0xfff
-		}
+	if value, ok := m.exact(VLANID(0)); ok {
+		return be.Uint16(value) & 0xfff
 	}
 	return 0
+}
+
+// InPort returns the OpenFlow port that packets have to come from, 0 if any.
+func (m Match) InPort() uint32 {
+	if value, ok := m.exact(InPort(0)); ok {
+		return be.Uint32(value)
+	}
+	return 0
+}
+
+// exact returns the value that the field of that kind has to have. It reports whether there is one,
+// without a mask.
+func (m Match) exact(kind Field) (value []byte, ok bool) {
+	for _, f := range m.Fields() {
+		if f.class == kind.class && f.id == kind.id && !f.masked {
+			return f.value[:], true
+		}
+	}
+	return nil, false
 }

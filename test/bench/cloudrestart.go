@@ -91,7 +91,10 @@ func (l *cloudLayout) bindingOf(p int) ovn.Binding {
 	if err != nil {
 		panic(err) // cloudUUID makes no other
 	}
-	return ovn.Binding{Cookie: binary.BigEndian.Uint32(first), Datapath: uint32(l.switchOf(p) + 1), Port: uint32(p%cloudSwitchPorts + 1)}
+	return ovn.Binding{
+		Cookie: binary.BigEndian.Uint32(first), Datapath: uint32(l.switchOf(p) + 1), Port: uint32(p%cloudSwitchPorts + 1),
+		Interface: cloudPort(p),
+	}
 }
 
 // answersAll reports whether a snapshot has each guest of a node, and a record of its network.
