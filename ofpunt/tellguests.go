@@ -270,11 +270,15 @@ func (t *guestTeller) whyUnserved(i *vswitch.Interface) (reason string, expected
 	if t.snapshot == nil {
 		return "it was plugged a moment ago", true
 	}
-	if p := t.snapshot.PortByName(i.IfaceID); p != nil && (p.Local || t.srv.options.Placement != placement.OVN) {
+	switch p := t.snapshot.PortByName(i.IfaceID); {
+	case p == nil:
+	case p.Local || t.srv.options.Placement != placement.OVN:
 		if t.srv.options.isAddressless(t.snapshot, p) {
 			return t.noAddress(), false
 		}
 		return "it was plugged a moment ago", true
+	case t.srv.source.NeedsConfirmation():
+		return "Southbound is not in sync, and the flows of ovn-controller do not confirm that the port is as in the saved snapshot, at this interface", false
 	}
 	return "its logical port is of a type that is no guest, such as a localport, or its row has not been read yet", true
 }

@@ -372,7 +372,13 @@ func TestWarmStartInterfacesSwapped(t *testing.T) {
 	if w.ask(&guests, "guests"); len(guests.Guests) > 0 {
 		t.Errorf("served are %+v", guests.Guests)
 	}
-	t.Logf("not served: %+v", guests.Unserved)
+	for _, port := range []string{"red-vm1", "blue-vm1"} {
+		if !slices.ContainsFunc(guests.Unserved, func(u api.Unserved) bool {
+			return u.Port == port && !u.Expected && strings.Contains(u.Reason, "do not confirm")
+		}) {
+			t.Errorf("of %s it is not told that it is not confirmed: %+v", port, guests.Unserved)
+		}
+	}
 	// Each has its own again: the switch confirms that at the next look.
 	bind("red-vm1", "blue-vm1")
 	w.comesTo(w.red, "db.internal.", "NOERROR 30 10.0.1.101")
