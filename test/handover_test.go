@@ -4,23 +4,49 @@ package test
 
 import (
 	"fmt"
+	"path/filepath"
 	"syscall"
 	"testing"
 )
 
 // One process after the other takes over and the one before ends at once, under load. Each query
-// is answered, though each is asked once.
+// is answered, though each is asked once. With a saved snapshot the next process begins with that.
 func TestHandOverUnderLoad(t *testing.T) {
 	t.Parallel()
-	n := newSurvivor(t)
-	s := launch(t, n.l, n.l.Node, "p0", n.corefile("", "", 9153, 8181))
+	t.Run("from the databases", func(t *testing.T) {
+		t.Parallel()
+		n := newSurvivor(t)
+		n.handOver(t, launch(t, n.l, n.l.Node, "p0", n.corefile("", "", 9153, 8181)), "", "")
+	})
+	t.Run("from a saved snapshot", func(t *testing.T) {
+		t.Parallel()
+		n := newSurvivor(t)
+		folder := t.TempDir()
+		snapshot := "snapshot " + folder
+		s := launch(t, n.l, n.l.Node, "p0", n.corefile("", snapshot, 9153, 8181))
+		n.l.Eventually("a saved snapshot", func() error {
+			if all, err := filepath.Glob(filepath.Join(folder, "ovn-????????????????")); err != nil || len(all) != 1 {
+				return fmt.Errorf("files %q, %w", all, err)
+			}
+			return nil
+		})
+		n.handOver(t, s, snapshot, takenFrom)
+	})
+}
+
+// handOver has other processes take over from s, one after the other.
+func (n survivor) handOver(t *testing.T, s *server, ovnhosts, logs string) {
 	s.ready(200)
 	load := asksSteadily(t, n.vm, "NOERROR 10.0.0.21")
 	for i := range 3 {
 		load.more(n.l, 50)
-		next := launch(t, n.l, n.l.Node, fmt.Sprintf("p%d", i+1), n.corefile("", "", 9154+i, 8182+i))
+		next := launch(t, n.l, n.l.Node, fmt.Sprintf("p%d", i+1), n.corefile("", ovnhosts, 9154+i, 8182+i))
 		next.metricsAt = fmt.Sprintf("127.0.0.1:%d", 9154+i)
 		next.log("flows are in place")
+		if times := next.told("flows are in place, .*guests: 0"); times != 0 {
+			t.Errorf("it has taken over without guests\n%s", next.Log())
+		}
+		next.log(logs)
 		if err := s.Stop(); err != nil {
 			t.Error(err)
 		}
