@@ -77,13 +77,23 @@ func (c *cloud) put(table, peer string, v float64) {
 	c.b.say("%s, %s: %s", table, peer, figure(v))
 }
 
-// putQuantiles puts the median and the 99th percentile, if there is any value: few clients may
-// have nothing to do with what has changed.
-func (c *cloud) putQuantiles(table, table99, peer string, values []float64) {
-	if len(values) > 0 {
-		c.put(table, peer, quantileOf(values, .5))
-		c.put(table99, peer, quantileOf(values, .99))
+// fewestSamples is how many values a quantile is of at least: fewer say nothing about others.
+const fewestSamples = 5
+
+// putQuantile puts a quantile, unless there are too few values: few clients may have little to do with
+// what has changed.
+func (c *cloud) putQuantile(table, peer string, values []float64, q float64) {
+	if len(values) < fewestSamples {
+		c.b.say("%s, %s: left out, samples: %d", table, peer, len(values))
+		return
 	}
+	c.put(table, peer, quantileOf(values, q))
+}
+
+// putQuantiles puts the median and the 99th percentile.
+func (c *cloud) putQuantiles(table, table99, peer string, values []float64) {
+	c.putQuantile(table, peer, values, .5)
+	c.putQuantile(table99, peer, values, .99)
 }
 
 // build makes the database.
@@ -403,7 +413,7 @@ func (c *cloud) cutOff(s *cloudServer, nodes *clients, peer string) {
 }
 
 func (c *cloud) back(peer string, a answer, nodes *clients) {
-	c.put(tCloudBack, peer, quantileOf(a.Seconds, .5))
+	c.putQuantile(tCloudBack, peer, a.Seconds, .5)
 	c.put(tCloudBackLast, peer, slices.Max(a.Seconds))
 	c.put(tCloudKept, peer, 100*float64(nodes.count-a.Lost)/float64(nodes.count))
 }

@@ -204,12 +204,12 @@ func (r *report) write(dir string, b *bench) error {
 - **20 guests, 1000 guests**: two nodes of one real OVN, whose guests are patch ports without a peer, bound by ovn-controller. The records are changed in the Southbound database itself, with ovn-northd stopped: in the guests' network, which has 100 guests at most, and in another one with a single guest on each node.
 - **puntctl watch, puntctl top**: each of them beside one and the same puntdns, in turn with nobody. watch shows 1,000 queries a second and counts the others; what either has no room for is in the table of its own, and each query that was answered is known to them or counted.
 - **another version**: the binary that -before names, in turn with this one.
-- **Southbound, puntdns**: nodes as the databases see them, in one process: each with its connection, its chassis and 20 to 100 ports, of five tenants. **ovn-controller**: connections with the tables, columns and conditions of ovn-controller, whose contents nobody looks at. 100 ports change a second, and a record; one claim in ten brings a network that the node had not. What ten seconds of it cost the server counts, however long it takes.
+- **Southbound, puntdns**: nodes as the databases see them, in one process: each with its connection, its chassis and 20 to 100 ports, of five tenants. **ovn-controller**: connections with the tables, columns and conditions of ovn-controller, whose contents nobody looks at. 100 ports change a second, and a record; one claim in ten brings a network that the node had not. What ten seconds of it cost the server counts, however long it takes. A median or p99 of fewer than %d values is left out.
 - **the upstream itself**: asked without anything between, from where puntdns asks it.
 
 puntdns runs with *errors*, *prometheus*, *ready*, *ovnhosts*, *cache* and *forward*; once more with *metadata*, which *view*, *log*, *rewrite* and *template* need to tell who asks. Outside names are measured without *ovnhosts* and *cache*.
 
-`, b.rounds, r.newestVersions())
+`, b.rounds, r.newestVersions(), fewestSamples)
 	for _, what := range r.leftOut {
 		fmt.Fprintf(&s, "Left out: %s.\n\n", what)
 	}
