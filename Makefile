@@ -75,7 +75,8 @@ demo: lab-deps build
 	$(GO) run ./test/demo -puntdns bin/puntdns
 
 # The peers of the benchmarks and puntdns side by side, into docs/benchmarks.md. It
-# wants a machine of its own and takes an hour. BENCHFLAGS='-only local
+# wants a machine of its own. The run of that page took 21 minutes, before the suites tcp, peers,
+# connections, watch and cloud were there; with them it takes longer. BENCHFLAGS='-only local
 # -rounds 1 -out /tmp' is a short look. The suite peers makes a root folder of Debian sid;
 # where that can't be made, or with -root '', its rows are left out, and the page says so.
 BENCHFLAGS ?=
