@@ -4,7 +4,7 @@
 // same resolver address the same questions and get their own answers. Its exit
 // status is 0 only if every answer is right.
 //
-// With KEEP=1 in the environment everything stays up, held by a process in the
+// With KEEP=1 in the environment, or anything but 0, everything stays up, held by a process in the
 // background, and the demo prints how to use and end it.
 package main
 
@@ -23,7 +23,7 @@ func main() {
 	binary := flag.String("puntdns", "bin/puntdns", "`path` of the binary to show")
 	flag.Parse()
 	switch {
-	case os.Getenv("KEEP") == "":
+	case !isOn(os.Getenv("KEEP")):
 		os.Exit(run(*binary))
 	case os.Getenv(holderEnv) == "":
 		os.Exit(runInBackground())
@@ -31,6 +31,9 @@ func main() {
 		hold(*binary)
 	}
 }
+
+// isOn reports whether a variable of the environment switches something on.
+func isOn(value string) bool { return value != "" && value != "0" }
 
 // run shows everything, ends it and returns the exit status.
 func run(binary string) int {
