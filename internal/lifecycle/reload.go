@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,6 +75,8 @@ type reloader struct {
 	current atomic.Pointer[caddy.Instance]
 	// since is when current was started, in Unix seconds.
 	since atomic.Int64
+	// serves identifies what current was started with; nil until the first one is.
+	serves atomic.Pointer[fingerprint]
 	// restarting is set while the plugin *reload* may be starting a Corefile that
 	// has passed its trial, and ends that after restartTimeout.
 	restarting atomic.Pointer[time.Timer]
@@ -114,6 +117,11 @@ func (r *reloader) started(event caddy.EventName, info any) error {
 		}
 		r.current.Store(i)
 		r.since.Store(time.Now().Unix())
+		// Now, as its text does not tell a later change of what it imports.
+		if in := i.Caddyfile(); in != nil {
+			print := fingerprintOf(in, nil)
+			r.serves.Store(&print)
+		}
 		r.refused.Store(nil)
 		return r.restartEnded()
 	}
@@ -199,10 +207,7 @@ func (r *reloader) load(string) (caddy.Input, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	print := fingerprintOf(in, err)
-	if print != r.tried && err == nil && print == fingerprintOf(serving.Caddyfile(), nil) {
-		r.tried, r.triedErr = print, nil
-		r.refused.Store(nil) // the file is again what is in force
-	}
+	r.forgetIfServed(print)
 	if print == r.tried {
 		return in, r.triedErr
 	}
@@ -217,6 +222,29 @@ func (r *reloader) load(string) (caddy.Input, error) {
 	// Should the plugin not start it, the trial ends all the same.
 	r.restarting.Store(time.AfterFunc(restartTimeout, func() { _ = r.restartEnded() }))
 	return in, nil
+}
+
+// forgetIfServed forgets the Corefile that was tried last, and its refusal, if the file was changed
+// since, and is what is in force. It keeps the refusal of a Corefile that has not changed, which was
+// refused for something else. print is of the file now. r.mu is held.
+func (r *reloader) forgetIfServed(print fingerprint) {
+	if serves := r.serves.Load(); print != r.tried && serves != nil && print == *serves {
+		r.tried, r.triedErr = print, nil
+		r.refused.Store(nil)
+	}
+}
+
+// reviewRefusal looks whether the file of a refused reload is again what is in force, since without the
+// plugin *reload* nobody else does. It does not wait for a reload that is under way, which will tell.
+func (r *reloader) reviewRefusal() {
+	if r.refused.Load() == nil || !r.mu.TryLock() {
+		return
+	}
+	defer r.mu.Unlock()
+	// Nothing else, such as a pipe, can be read twice.
+	if info, err := os.Stat(r.conf.String()); err == nil && info.Mode().IsRegular() {
+		r.forgetIfServed(fingerprintOf(r.conf.Read()))
+	}
 }
 
 // restartTimeout is more than a start takes whose Corefile has passed its trial.

@@ -264,12 +264,61 @@ func TestStatusOfReload(t *testing.T) {
 	}
 	check("the file is what is in force", "")
 	write("")
+	r.reload()
+	check("an empty file", "(SIGUSR1) was refused")
+	write(good)
+	check("the file is what is in force, without the plugin reload", "")
+	r.tried = fingerprintOf(i.Caddyfile(), nil)
+	r.failed("SIGUSR1", errors.New("a peer is away"))
+	check("what is in force was refused itself", "a peer is away")
+	write("")
 	if _, err := r.load(precheck.ServerType); err == nil {
 		t.Fatal("an empty file was taken")
 	}
 	check("an empty file that the plugin reload saw", "(Corefile changed) was refused")
 	_ = r.started(caddy.InstanceStartupEvent, i)
 	check("another Corefile", "")
+	if err := i.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file that the Corefile imports is part of it: what it becomes is tried and refused, and is not
+// taken for what is in force.
+func TestReloadOfImported(t *testing.T) {
+	dir := t.TempDir()
+	path, imported := filepath.Join(dir, "Corefile"), filepath.Join(dir, "imported")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const good = "whoami\n"
+	text := ".:0 {\n    bind 127.0.0.1\n    import " + imported + "\n}\n"
+	write(path, text)
+	write(imported, good)
+	i := corefiletest.Start(t, caddy.CaddyfileInput{Filepath: path, Contents: []byte(text), ServerTypeName: precheck.ServerType})
+	r := newTestReloader(precheck.Source(path), nil)
+	_ = r.started(caddy.InstanceStartupEvent, i)
+	// A trial would start this test once more; with an end that has come it fails at once.
+	r.cancel()
+	const tried = "the process ends"
+	for _, wrong := range []string{"nonsense\n", "nonsense again\n"} {
+		write(imported, wrong)
+		if _, err := r.load(precheck.ServerType); err == nil || !strings.Contains(err.Error(), tried) {
+			t.Errorf("%q: %v, want it tried", wrong, err)
+		}
+		var s api.Status
+		if r.tellStatus(t.Context(), &s); s.Corefile.Refused == nil {
+			t.Errorf("%q: the status tells no refusal", wrong)
+		}
+	}
+	write(imported, good)
+	var s api.Status
+	if r.tellStatus(t.Context(), &s); s.Corefile.Refused != nil {
+		t.Errorf("the file is what is in force: %+v", s.Corefile.Refused)
+	}
 	if err := i.Stop(); err != nil {
 		t.Error(err)
 	}

@@ -16,6 +16,7 @@ func (r *reloader) tellStatus(_ context.Context, to *api.Status) {
 	if r.current.Load() == nil {
 		return
 	}
+	r.reviewRefusal()
 	taken := time.Unix(r.since.Load(), 0)
 	to.Corefile = api.Corefile{Path: r.conf.String(), Taken: &taken, Refused: r.refused.Load()}
 	if f := to.Corefile.Refused; f != nil {
