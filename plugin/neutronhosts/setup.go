@@ -62,6 +62,7 @@ func (h *Handler) close() error {
 func (h *Handler) warn(has func(directive string) bool) {
 	if !has("ofpunt") {
 		log.Warningf("%s - %s: without ofpunt in the block nobody's network is known, and it answers nothing", h.directive.At, h.directive)
+		return
 	}
 	for _, after := range h.Unreached(h.Zones, has) {
 		log.Warningf("%s - %s: it takes every name of . and has no fallthrough: of a network that has a file nothing reaches %s behind it", h.directive.At, h.directive, after)

@@ -78,6 +78,9 @@ func (h *Handler) close() error {
 // warn logs a warning about plugins behind this one that no query gets to. has
 // reports whether the server block has a directive.
 func (h *Handler) warn(has func(directive string) bool) {
+	if !has("ofpunt") && h.defaultSwitch.IsZero() {
+		return // each query goes to the next plugin
+	}
 	for _, after := range h.Unreached(h.Zones, has) {
 		log.Warningf("%s - %s: it takes every name of . and has no fallthrough: nothing reaches %s behind it", h.directive.At, h.directive, after)
 	}
