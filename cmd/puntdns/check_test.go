@@ -166,6 +166,11 @@ func TestCheckWarns(t *testing.T) {
 		{"neutronhosts with a path that is a file", ". {\n    ofpunt br-int {\n        placement neutron\n    }\n    neutronhosts {\n        path /etc/passwd\n    }\n}\n",
 			[]string{"CONF:6 - neutronhosts: path: /etc/passwd: not a folder; expected dhcp_confs of Neutron's DHCP agent"}},
 		{"neutronhosts with a path that comes later", ". {\n    ofpunt br-int {\n        placement neutron\n    }\n    neutronhosts {\n        path /no/dhcp\n    }\n}\n", nil},
+		{"a folder of snapshot that is missing", ". {\n    ofpunt br-int\n    ovnhosts {\n        snapshot /nowhere/saved\n    }\n}\n",
+			[]string{"CONF:4 - ovnhosts: snapshot: /nowhere/saved: no such file or directory; nothing is saved there"}},
+		{"a folder of snapshot that is a file", ". {\n    ofpunt br-int\n    ovnhosts {\n        snapshot CONF 1m\n    }\n}\n",
+			[]string{"CONF:4 - ovnhosts: snapshot: CONF: not a folder; nothing is saved there"}},
+		{"a folder of snapshot", ". {\n    ofpunt br-int\n    ovnhosts {\n        snapshot DIR\n    }\n}\n", nil},
 		{"a port without a socket", ".:1053 {\n    ofpunt br-int\n    ovnhosts\n}\n", []string{"CONF:2 - ofpunt br-int: without bind the block has no socket"}},
 		{"an IPv6 address that ends like a port", ". {\n    ofpunt br-int {\n        arp on\n        address 10.0.0.1:5353 fd00::254:5353 [fd00::253:5353]:53\n    }\n    ovnhosts\n}\n",
 			[]string{`CONF:4 - ofpunt br-int: address: "fd00::254:5353" is an IPv6 address without a port; expected [fd00::254]:5353 if the last number is one, else [fd00::254:5353]:53`}},
@@ -198,7 +203,7 @@ func TestCheckWarns(t *testing.T) {
 			dir := t.TempDir()
 			path, imported := filepath.Join(dir, "Corefile"), filepath.Join(dir, "imported")
 			for file, text := range map[string]string{
-				path:           strings.ReplaceAll(tc.text, "IMPORTED", imported),
+				path:           strings.NewReplacer("IMPORTED", imported, "CONF", path, "DIR", dir).Replace(tc.text),
 				imported:       "ovnhosts {\n    southbound unix:{$PUNTDNS_NOTHING}/sb.sock\n}\n",
 				imported + "2": "whoami\n",
 			} {
@@ -209,6 +214,9 @@ func TestCheckWarns(t *testing.T) {
 			out, err := run(t, "-check", "-conf", path)
 			if err != nil || strings.Count(out, "[WARNING]") != len(tc.want) {
 				t.Errorf("%v: %q, want exit status 0 and %d warnings", err, out, len(tc.want))
+			}
+			if all, err := os.ReadDir(dir); err != nil || len(all) != 3 {
+				t.Errorf("%v: %v, want nothing left behind", err, all)
 			}
 			for _, want := range tc.want {
 				if want = strings.NewReplacer("CONF", path, "IMPORTED", imported).Replace(want); !strings.Contains(out, want) {

@@ -18,6 +18,7 @@ import (
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/saved"
 )
 
 func init() { plugin.Register(name, setup) }
@@ -87,14 +88,20 @@ func (h *Handler) warn(has func(directive string) bool) {
 }
 
 // Check does what a start does with the ovnhosts directive of one server block, up to the
-// opening of the databases: it returns the same errors, and logs the same warnings. has
-// reports whether the block has another directive.
+// opening of the databases: it returns the same errors, and logs the same warnings, and one of a
+// folder of snapshot that can't be written, which a start finds when it opens them. has reports
+// whether the block has another directive.
 func Check(c *caddy.Controller, has func(directive string) bool) error {
 	h, err := parseAndCheck(c)
 	if err != nil {
 		return err
 	}
 	h.warn(has)
+	if folder := h.config.WarmStart.Folder; folder != "" {
+		if err := saved.CheckFolder(folder); err != nil {
+			log.Warning(h.directive.Errorf("snapshot", "%w; nothing is saved there as it is now; expected a folder that the user of the process may write to (puntdns.service makes /var/lib/puntdns when it starts)", err))
+		}
+	}
 	return nil
 }
 

@@ -43,6 +43,29 @@ func Probe(folder string) error {
 	return os.Remove(probe)
 }
 
+// CheckFolder returns why this user can't write a file in a folder, nil if nothing is known that speaks
+// against it. Unlike Probe it writes nothing, so it does not find a file system that is full.
+func CheckFolder(folder string) error {
+	info, err := os.Stat(folder)
+	if err == nil && !info.IsDir() {
+		return fmt.Errorf("%s: not a folder", folder)
+	}
+	if err == nil {
+		err = unix.Access(folder, unix.W_OK|unix.X_OK)
+	}
+	var inPath *os.PathError
+	if errors.As(err, &inPath) {
+		err = inPath.Err
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%s: %w for user %d", folder, err, os.Geteuid())
+	}
+	return fmt.Errorf("%s: %w", folder, err)
+}
+
 // writeNew writes a new file of a folder, for its owner alone, and returns its path. Its name begins as
 // given.
 func writeNew(folder, name string, b []byte) (path string, err error) {

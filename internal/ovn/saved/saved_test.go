@@ -5,9 +5,12 @@ package saved_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,6 +65,55 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if _, err := saved.Read(path + "x"); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// What is known of a folder without a write is what a write then meets.
+func TestCheckFolder(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, folder, want string }{
+		{"a folder", dir, ""},
+		{"a missing one", filepath.Join(dir, "missing"), filepath.Join(dir, "missing") + ": no such file or directory"},
+		{"a file", file, file + ": not a folder"},
+		{"below a file", filepath.Join(file, "below"), filepath.Join(file, "below") + ": not a directory"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := ""
+			if err := saved.CheckFolder(tt.folder); err != nil {
+				got = err.Error()
+			}
+			if probed := saved.Probe(tt.folder); got != tt.want || (probed != nil) != (got != "") {
+				t.Errorf("%q, want %q; a write: %v", got, tt.want, probed)
+			}
+		})
+	}
+	closed := filepath.Join(dir, "closed")
+	if err := errors.Join(os.Mkdir(closed, 0o555), os.Chmod(filepath.Dir(dir), 0o755)); err != nil { // MkdirTemp's is 0700
+		t.Fatal(err)
+	}
+	user, result := os.Geteuid(), make(chan error, 2)
+	go func() {
+		// No other goroutine gets a thread that has become another user: it ends with this one.
+		runtime.LockOSThread()
+		if user == 0 {
+			user = 64123
+			if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(user), uintptr(user), uintptr(user)); e != 0 {
+				t.Error(e)
+			}
+		}
+		result <- saved.Probe(closed)
+		result <- saved.CheckFolder(closed)
+	}()
+	probed, err := <-result, <-result
+	if want := fmt.Sprintf("%s: permission denied for user %d", closed, user); probed == nil || err == nil || err.Error() != want {
+		t.Errorf("%v, want %q; a write: %v", err, want, probed)
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 2 {
+		t.Errorf("%v, %v", all, err)
 	}
 }
 
