@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"syscall"
 	"time"
 
@@ -77,7 +78,7 @@ func (c *client) request(ctx context.Context, path string, parameters url.Values
 func (c *client) refused(status int, body io.Reader) error {
 	var said api.Error
 	if err := json.NewDecoder(body).Decode(&said); err != nil || said.Message == "" {
-		said.Message = http.StatusText(status)
+		return &exitError{exitNoProcess, fmt.Errorf("%s: the answer is %d %s, and does not say why: it is not of puntdns; expected %s", c.path, status, http.StatusText(status), controlSocket)}
 	}
 	switch status {
 	case http.StatusNotFound:
@@ -88,8 +89,15 @@ func (c *client) refused(status int, body io.Reader) error {
 	return &exitError{exitNoProcess, fmt.Errorf("%s: %s", c.path, said.Message)}
 }
 
+// controlSocket says what is expected of a path where something else is.
+const controlSocket = "the PATH of `control unix:PATH` in the Corefile of a puntdns that runs"
+
 // explain says what to do about a socket that nobody answers at.
 func (c *client) explain(err error) error {
+	var inURL *url.Error
+	if errors.As(err, &inURL) {
+		err = inURL.Err // that of the request means nothing to an operator
+	}
 	var op *net.OpError
 	if errors.As(err, &op) {
 		err = op
@@ -97,15 +105,25 @@ func (c *client) explain(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: there is no such socket; expected a puntdns that runs with `control unix:%s` in its Corefile, or --socket PATH", c.path, c.path)
+	case errors.Is(err, syscall.ECONNREFUSED) && !isSocket(c.path):
+		return fmt.Errorf("%s: it is no socket; expected %s", c.path, controlSocket)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%s: its process has ended; expected a puntdns that runs", c.path)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s: this user may not ask there; expected root, or the user that runs puntdns", c.path)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: no answer has come in %s; expected a process that is not stopped or overloaded", c.path, askTimeout)
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("%s: %w", c.path, err)
 	}
 	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: %w: the process has hung up; expected fewer connections, or a process that does not end", c.path, err)
+		return fmt.Errorf("%s: %w: the process has hung up without an answer: it is no puntdns, or it ends, or has too many connections; expected %s", c.path, err, controlSocket)
 	}
-	return fmt.Errorf("%s: %w", c.path, err)
+	return fmt.Errorf("%s: %w; expected %s", c.path, err, controlSocket)
+}
+
+// isSocket reports whether there is a Unix socket at a path, or it can't be known.
+func isSocket(path string) bool {
+	info, err := os.Stat(path)
+	return err != nil || info.Mode()&fs.ModeSocket != 0
 }

@@ -209,22 +209,14 @@ func TestExitStatus(t *testing.T) {
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	l.Close()
-	garbage := filepath.Join(dir, "garbage.sock")
-	if l, err = net.Listen("unix", garbage); err != nil {
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = c.Read(make([]byte, 1000))
-			_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n]{}["))
-			c.Close()
-		}
-	}()
+	garbage := saying(t, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n]{}[")
+	mute := saying(t, "") // as ovsdb-server is to a request that is no JSON
+	other := saying(t, "SSH-2.0-OpenSSH\r\n")
+	lost := saying(t, "HTTP/1.1 404 Not Found\r\nContent-Length: 14\r\n\r\npage not found")
 	well := process(t, map[string]any{api.PathStatus: wellStatus(), api.PathNames: someNames(), api.PathGuests: someGuests()})
 	for _, tc := range []struct {
 		args   string
@@ -240,6 +232,13 @@ func TestExitStatus(t *testing.T) {
 		{"status -o xml", exitUsage, `output "xml": expected table, json or yaml`},
 		{"status -s " + filepath.Join(dir, "none.sock"), exitNoProcess, "there is no such socket; expected a puntdns that runs with"},
 		{"status -s " + dead, exitNoProcess, "its process has ended"},
+		{"status -s " + file, exitNoProcess, file + ": it is no socket; expected the PATH of `control unix:PATH` in the Corefile of a puntdns that runs"},
+		{"status -s " + dir, exitNoProcess, dir + ": it is no socket; expected the PATH"},
+		{"status -s " + file + "/x", exitNoProcess, "not a directory; expected the PATH"},
+		{"status -s " + mute, exitNoProcess, mute + ": EOF: the process has hung up without an answer: it is no puntdns, or"},
+		{"watch -s " + mute, exitNoProcess, mute + ": EOF: the process has hung up without an answer: it is no puntdns, or"},
+		{"status -s " + other, exitNoProcess, `malformed HTTP response "SSH-2.0-OpenSSH"; expected the PATH`},
+		{"status -s " + lost, exitNoProcess, lost + ": the answer is 404 Not Found, and does not say why: it is not of puntdns; expected the PATH"},
 		{"status -s " + garbage, exitNoProcess, "the answer is not understood"},
 		{"doctor -s " + dead, exitNoProcess, "does it run?        systemctl status puntdns"},
 		{"names nobody -s " + well, exitUnwell, `there is no "nobody"`},
@@ -254,6 +253,29 @@ func TestExitStatus(t *testing.T) {
 	if status := Run("1.2.3", []string{"status"}, &bytes.Buffer{}, &bytes.Buffer{}); status != exitWell {
 		t.Errorf("with %s: exit status %d", socketVariable, status)
 	}
+}
+
+// saying returns a socket that says a text to each request, and hangs up.
+func saying(t *testing.T, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1000))
+			_, _ = c.Write([]byte(text))
+			c.Close()
+		}
+	}()
+	return path
 }
 
 func TestColours(t *testing.T) {
