@@ -142,12 +142,15 @@ func (s *server) agreedDatabase(blocks []*block) (named nameSource, err error) {
 	var all []error
 	for _, b := range blocks {
 		n, ok := b.config().Handler("ovnhosts").(nameSource)
-		switch {
-		case !ok:
-		case named == nil:
+		if !ok {
+			continue
+		}
+		if named == nil {
 			named, s.database = n, n.Database()
-		case !reflect.DeepEqual(s.database, n.Database()):
-			all = append(all, fmt.Errorf("%s - ofpunt %s: ovnhosts reads other databases than at %s, expected the same on one bridge", n.At(), s.options.Bridge, named.At()))
+			continue
+		}
+		if in := s.database.Differences(n.Database()); len(in) > 0 {
+			all = append(all, fmt.Errorf("%s - ofpunt %s: ovnhosts differs from the one at %s in what it reads (%s), expected the same on one bridge", n.At(), s.options.Bridge, named.At(), strings.Join(in, ", ")))
 		}
 	}
 	return named, errors.Join(all...)

@@ -109,7 +109,7 @@ func TestBlocksThatDisagree(t *testing.T) {
 		{"other properties", one + "\na. {\n ofpunt br-int {\n lease 3s\n }\n ovnhosts {\n $SB\n }\n}\n",
 			[]string{"Corefile:2", "Corefile:12", "other properties", "lease", "expected the same or none"}},
 		{"other databases", one + "\na. {\n ofpunt br-int\n ovnhosts {\n southbound unix:/elsewhere\n }\n}\n",
-			[]string{"Corefile:13 - ofpunt", "than at Corefile:6", "other databases"}},
+			[]string{"Corefile:13 - ofpunt", "differs from the one at Corefile:6", "(southbound)"}},
 		{"snapshot with placement neutron", strings.Replace(one, "$SOCKETS\n }\n ovnhosts {", "$SOCKETS\n placement neutron\n }\n ovnhosts {\n snapshot /var/lib/puntdns", 1),
 			[]string{"Corefile:7 - ofpunt br-int", "ovnhosts has snapshot", "placement neutron", "expected placement ovn, or no snapshot"}},
 		{"snapshot with placement table", strings.Replace(one, "$SOCKETS\n }\n ovnhosts {", "$SOCKETS\n placement table 60 200\n }\n ovnhosts {\n snapshot /var/lib/puntdns", 1),

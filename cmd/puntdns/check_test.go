@@ -98,7 +98,7 @@ func TestCheckGoesOn(t *testing.T) {
 		}},
 		{"what the blocks mean together", ". {\n    ofpunt br-int {\n        control unix:/nowhere/control.sock\n    }\n    ovnhosts\n    loop\n    health 127.0.0.1:8181 {\n        lameduck 1s\n    }\n    ready\n}\n. {\n    ofpunt br-int\n    ovnhosts {\n        northbound tcp:127.0.0.1:1\n    }\n}\nb.test {\n    ofpunt br2\n}\n", []string{
 			`CONF:13 - ofpunt br-int: zone "." is served without a view at CONF:2 already`, "CONF:2 - ofpunt br-int: loop is in this block",
-			"CONF:14 - ofpunt br-int: ovnhosts reads other databases than at CONF:5", "CONF:19 - ofpunt br2: no block of this bridge has ovnhosts",
+			"CONF:14 - ofpunt br-int: ovnhosts differs from the one at CONF:5 in what it reads (southbound, northbound), expected the same on one bridge", "CONF:19 - ofpunt br2: no block of this bridge has ovnhosts",
 			"CONF:3 - ofpunt br-int: control: /nowhere: ", `CONF:7 - health: "127.0.0.1:8181" is the address of ready at CONF:10 already`,
 		}},
 		{"blocks that disagree, and a view", ". {\n    ofpunt br-int {\n        rate off\n    }\n    ovnhosts\n}\na.test {\n    ofpunt br-int {\n        rate 10\n    }\n    metadata\n    view v {\n        expr metadata('ofpunt/nothing') == 'a' || metadata('ofpunt/wrong') == 'b'\n    }\n}\nb.test {\n    ofpunt br-int {\n        rate 20\n    }\n}\n", []string{

@@ -276,7 +276,7 @@ other.test {
         southbound SB
         monitor all
     }
-}`, "ovnhosts reads other databases.*expected the same"},
+}`, `ovnhosts differs from the one at .* in what it reads \(monitor\), expected the same`},
 }
 
 // ofpuntLine is a Corefile with an ofpunt directive in it.

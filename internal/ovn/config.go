@@ -5,6 +5,7 @@ package ovn
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 )
@@ -54,6 +55,29 @@ var errNoDatabase = errors.New("expected endpoints of the southbound or the nort
 // Key identifies a configuration: those with the same key share a Source.
 func (c Config) Key() string {
 	return fmt.Sprintf("%q %q %q %d %q %s", c.Southbound, c.Northbound, c.TLS, c.Monitor, c.WarmStart.Folder, c.WarmStart.MaxAge)
+}
+
+// Differences returns the properties of ovnhosts in which two configurations differ, in the order in
+// which it documents them. Those of two configurations with one key are none.
+func (c Config) Differences(other Config) (all []string) {
+	tls, otherTLS := c.TLS, other.TLS
+	tls.ServerName, otherTLS.ServerName = "", ""
+	for _, p := range []struct {
+		property string
+		same     bool
+	}{
+		{"southbound", slices.Equal(c.Southbound, other.Southbound)},
+		{"northbound", slices.Equal(c.Northbound, other.Northbound)},
+		{"monitor", c.Monitor == other.Monitor},
+		{"tls", tls == otherTLS},
+		{"tls_servername", c.TLS.ServerName == other.TLS.ServerName},
+		{"snapshot", c.WarmStart == other.WarmStart},
+	} {
+		if !p.same {
+			all = append(all, p.property)
+		}
+	}
+	return all
 }
 
 // parse parses and checks the connection methods.
