@@ -333,7 +333,7 @@ func blockNode(e *api.Explanation) *node {
 }
 
 func pluginsNode(e *api.Explanation) *node {
-	root := newNode(said("plugins: "+seconds(e.Seconds)), said("("+cmp.Or(e.Result, "none")+", "+cmp.Or(e.Reason, "none")+")"))
+	root := newNode(said("plugins: "+micros(e.Seconds)), said("("+cmp.Or(e.Result, "none")+", "+cmp.Or(e.Reason, "none")+")"))
 	for _, text := range e.Notes {
 		root.addf("%s", text)
 	}

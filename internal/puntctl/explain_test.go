@@ -73,7 +73,7 @@ func explained() *api.Explanation {
 			{Plugin: "cache", Verdict: api.VerdictLeft, Notes: []string{"has no entry"}},
 			{Plugin: "ovnhosts", Verdict: api.VerdictAnswers, Seconds: 42e-6, Notes: []string{"row 1 of table DNS: 10.0.1.101", "a name of a tenant \x1b[31m"}},
 		},
-		Result: "answered", Reason: "chain", Seconds: 0.0011, Rcode: "NOERROR",
+		Result: "answered", Reason: "chain", Seconds: 118e-6, Rcode: "NOERROR",
 		Answer:  ";; opcode: QUERY, status: NOERROR, id: 1\n\n;; QUESTION SECTION:\n;db.internal.\tIN\t A\n\n;; ANSWER SECTION:\ndb.internal.\t5\tIN\tA\t10.0.1.101\n",
 		Without: "OVN's own DNS answers 10.0.1.101", Effects: []string{"nothing"},
 	}
@@ -95,7 +95,7 @@ const explainedTree = "port red-vm1 asks 169.254.169.254:53 for db.internal. A: 
 	"|  `- labels\n" +
 	"|     |- ofpunt/switch = red\n" +
 	"|     `- ofpunt/router = (empty)\n" +
-	"|- plugins: 1ms (answered, chain)\n" +
+	"|- plugins: 118us (answered, chain)\n" +
 	"|  |- errors, log left out\n" +
 	"|  |- cache left out\n" +
 	"|  |  `- has no entry\n" +
