@@ -52,6 +52,33 @@ func TestDocumentedCorefiles(t *testing.T) {
 	}
 }
 
+// The manual page has each option of the program, and no other.
+func TestDocumentedOptions(t *testing.T) {
+	page, err := os.ReadFile("../../docs/puntdns.8.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, options, _ := strings.Cut(string(page), "\n## Options\n")
+	options, _, _ = strings.Cut(options, "\n## ")
+	usage, err := run(t, "-help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := func(text, pattern string) (all []string) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+			if !strings.HasPrefix(m[1], "-test.") { // those of the test that stands in for the program
+				all = append(all, m[1])
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	documented, known := find(options, `\*\*(-[a-z.-]+)\*\*`), find(usage, `(?m)^  (-[a-z.-]+)`)
+	if !slices.Equal(documented, known) || len(known) < 9 {
+		t.Errorf("documented are %q, known %q", documented, known)
+	}
+}
+
 // written matches a Corefile that commands write.
 var written = regexp.MustCompile(`(?s)Corefile <<'EOF'\n(.*?\n)EOF\n`)
 
