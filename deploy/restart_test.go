@@ -58,6 +58,7 @@ func TestRestart(t *testing.T) {
 		{name: "a database is away", status: away, said: "the old process goes on", fails: true},
 		{name: "a database is away, and another bridge is not served", status: "bridge br-ex: the switch is not connected yet; " + away, said: "the old process goes on", fails: true},
 		{name: "a database is away for a moment", status: strings.Repeat(away+"\n", 5) + process.Serving, done: handover},
+		{name: "a database goes away behind the first look", status: process.Serving + "\n" + away + "\n" + process.Serving, done: handover},
 		{name: "a database was away when the process has ended", status: away, file: "inactive", done: plain},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
