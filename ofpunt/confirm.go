@@ -12,21 +12,21 @@ import (
 )
 
 // confirm tells the databases which ports ovn-controller has in the switch, as long as their rows
-// are those of the last process (ovn.Source.Confirm). It is called before the flows of
-// this process are planned, and at each beat then.
+// are those of the last process (ovn.Source.Confirm). It is called each time before
+// the flows of this process are planned.
 func (s *session) confirm(ctx context.Context, srv *server) error {
 	if srv.options.Placement != placement.OVN || srv.source == nil || !srv.source.NeedsConfirmation() {
 		return nil
+	}
+	view := s.bridge.ports.View()
+	if view == nil {
+		return nil // whose interface has a port number is not known
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	all, err := s.conn.FlowStats(ctx, openflow.FlowStatsRequest{Table: physicalTable})
 	if err != nil {
 		return err
-	}
-	view := s.bridge.ports.View()
-	if view == nil {
-		return nil // whose interface has a port number is not known
 	}
 	srv.source.Confirm(srv, bindingsOf(all, view))
 	return nil
@@ -42,6 +42,7 @@ func bindingsOf(all []openflow.FlowStats, view *ports.View) (bindings []ovn.Bind
 	for i := range view.Interfaces {
 		interfaces[view.Interfaces[i].OFPort] = view.Interfaces[i].IfaceID
 	}
+	delete(interfaces, 0) // those that have no number yet
 	for i := range all {
 		f := &all[i]
 		datapath, port, ok := openflow.Loaded(f.Instructions, placement.RegInPort)

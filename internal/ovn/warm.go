@@ -291,16 +291,19 @@ func (w *world) vouched(id ovsdb.UUID, p *binding, datapath uint32) bool {
 	return false
 }
 
-// awaitsConfirmation reports whether a snapshot of a file may lack guests as Confirm is yet to be called for
-// them. Before SetPorts and Confirm it is not known which there are.
+// awaitsConfirmation reports whether a snapshot of a file may soon have more guests: Confirm will be called,
+// or Southbound be in sync. Before SetPorts it is not known which guests have an interface.
 func (w *world) awaitsConfirmation() bool {
-	return w.isStale() && w.warm.patient && (len(w.interfaces) == 0 || len(w.warm.confirmed) == 0 || !w.allVouched())
+	return w.isStale() && w.warm.patient && (len(w.interfaces) == 0 || !w.allVouched())
 }
 
-// allVouched reports whether each guest that has an interface here may be served.
+// allVouched reports whether each guest of this chassis may be served. A VIF without an interface here
+// is none. External and virtual ports have no interface, and no flow vouches for them: a process before
+// this one may serve them, until Southbound is in sync.
 func (w *world) allVouched() bool {
 	for id, p := range w.sb.ports.All() {
-		if !isGuest(p.effectiveKind()) || !w.sb.isHere(p) || !w.isPlugged(p.name) {
+		kind := p.effectiveKind()
+		if !isGuest(kind) || !w.sb.isHere(p) || kind == "" && !w.isPlugged(p.iface()) {
 			continue
 		}
 		if d := w.sb.datapaths.Get(p.datapath); d != nil && !w.vouched(id, p, d.key) {
