@@ -25,8 +25,8 @@ const (
 type BadValues struct {
 	// Count is how many there are.
 	Count int
-	// First are texts about a few of them, those that have been bad for longest first. They say which
-	// rows have them.
+	// First are texts about a few of them, in the order in which they were read. They say which rows
+	// have them.
 	First []string
 }
 
@@ -60,7 +60,7 @@ type badPlace struct{ column, key string }
 
 // badOfPlace are the bad values of a place.
 type badOfPlace struct {
-	texts []string
+	texts map[string]struct{}
 	more  int // without a text
 }
 
@@ -87,19 +87,22 @@ func (b *badValues) add(row badRow, place badPlace, text string) {
 	}
 	of := places[place]
 	if of == nil {
-		of = new(badOfPlace)
+		of = &badOfPlace{texts: make(map[string]struct{})}
 		places[place] = of
 	}
-	known := b.texts[text]
+	known, here := b.texts[text], false
+	if known != nil {
+		_, here = of.texts[text]
+	}
 	switch {
-	case known != nil && slices.Contains(of.texts, text):
+	case here:
 	case known != nil:
 		known.places++
-		of.texts = append(of.texts, text)
+		of.texts[text] = struct{}{}
 	case len(b.texts) < maxReports:
 		b.added++
 		b.texts[text] = &badText{1, b.added}
-		of.texts = append(of.texts, text)
+		of.texts[text] = struct{}{}
 	default:
 		b.more++
 		of.more++
@@ -114,7 +117,7 @@ func (b *badValues) drop(row badRow, place badPlace) {
 		return
 	}
 	b.more -= of.more
-	for _, text := range of.texts {
+	for text := range of.texts {
 		if known := b.texts[text]; known.places > 1 {
 			known.places--
 		} else {
@@ -203,6 +206,7 @@ func (w *world) addBad(row badRow, place badPlace, text string) {
 		return
 	}
 	w.badCount++
+	w.lastBad = text
 	if len(w.badReported) >= maxReports {
 		return
 	}

@@ -137,6 +137,7 @@ func TestBadValuesThatAreNotRead(t *testing.T) {
 		if !x.local || !x.northbound || x.alone {
 			continue
 		}
+		eventually(t, x.source, settled("a1"))
 		before := x.source.BadValues().Count
 		forwards := x.source.Request(Requests{Forwards: true})
 		r.badValuesAre("forwards", x.source, "wrong")
@@ -149,7 +150,7 @@ func TestBadValuesThatAreNotRead(t *testing.T) {
 		for _, sw := range []string{"b", "c", "d", "e", "f", "g"} {
 			releases = append(releases, x.source.Request(Requests{Network: SwitchRef{Name: sw}}))
 		}
-		// Each has a domain and a record of its own, and a bad address in another row.
+		// Each has a domain that is none, and a record with two words that are no addresses.
 		r.until("networks", func() bool { return x.source.BadValues().Count == 18 })
 		for _, release := range releases {
 			release()

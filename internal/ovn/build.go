@@ -36,7 +36,7 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	next.Stats.Names += w.dnsRecords - next.dnsRecords
 	next.dnsRecords = w.dnsRecords
 	next.Stats.Rows = w.dnsRows
-	next.Stats.BadValues = w.badCount
+	next.Stats.BadValues, next.Stats.LastBad = w.badCount, w.lastBad
 	clear(w.dirty)
 	w.coverageChanged, w.stageDirty = false, false
 	return &next

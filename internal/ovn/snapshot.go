@@ -60,8 +60,9 @@ type Stats struct {
 	// of a DNS row counts once, however many networks have the row.
 	Networks, Ports, Rows, Names int
 	// BadValues counts the values that could not be used since the Source started, see
-	// Source.BadValues for those of the present.
+	// Source.BadValues for those of the present. LastBad says which was the last one, empty for none.
 	BadValues uint64
+	LastBad   string
 	// Rebuild is how long it took to make this snapshot from the one before.
 	Rebuild time.Duration
 }

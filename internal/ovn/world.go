@@ -61,6 +61,8 @@ type world struct {
 	// all.
 	badReported map[string]struct{}
 	badCount    uint64
+	// lastBad is the text about the last of them.
+	lastBad string
 	// bad are those of the present.
 	bad badValues
 	// dnsRows and dnsRecords are for Stats.

@@ -24,9 +24,9 @@ func (r *sourceSet) tellStatus(_ context.Context, to *api.Status) {
 	for _, endpoints := range slices.Sorted(maps.Keys(all)) {
 		s := all[endpoints]
 		snapshot := snapshotOf(s, now)
-		if snapshot.BadValues > 0 {
+		if snapshot.PresentBad > 0 {
 			to.Warnings = append(to.Warnings, api.Problem{
-				Code: api.CodeBadValues, About: endpoints, Text: fmt.Sprintf("values of the databases that can't be used and are skipped: %d, such as: %s", snapshot.BadValues, strings.Join(snapshot.FirstBad, "; ")),
+				Code: api.CodeBadValues, About: endpoints, Text: fmt.Sprintf("values of the databases that can't be used and are skipped: %d, such as: %s", snapshot.PresentBad, strings.Join(snapshot.FirstBad, "; ")),
 			})
 		}
 		if failure := s.SaveFailure(); failure != "" {
@@ -59,7 +59,7 @@ func snapshotOf(s *ovn.Source, now time.Time) api.Snapshot {
 	stats := snapshot.Stats
 	out := api.Snapshot{
 		Settled: snapshot.Settled, Networks: stats.Networks, Ports: stats.Ports, DNSRows: stats.Rows, Names: stats.Names,
-		BadValues: bad.Count, FirstBad: bad.First, RebuildSeconds: stats.Rebuild.Seconds(),
+		BadValues: stats.BadValues, LastBad: stats.LastBad, PresentBad: bad.Count, FirstBad: bad.First, RebuildSeconds: stats.Rebuild.Seconds(),
 	}
 	if !snapshot.Time.IsZero() {
 		age := now.Sub(snapshot.Time).Seconds()

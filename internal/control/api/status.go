@@ -195,10 +195,13 @@ type Snapshot struct {
 	Ports    int `json:"ports"`
 	DNSRows  int `json:"dns_rows"`
 	Names    int `json:"names"`
-	// BadValues counts the values of the databases that can't be used at present, and FirstBad says
-	// which a few of them are.
-	BadValues int      `json:"bad_values"`
-	FirstBad  []string `json:"first_bad_values,omitempty"`
+	// BadValues counts the values of the databases that could not be used since the start, and LastBad
+	// says which was the last.
+	BadValues uint64 `json:"bad_values"`
+	LastBad   string `json:"last_bad_value,omitempty"`
+	// PresentBad counts those that can't be used at present, and FirstBad says which a few of them are.
+	PresentBad int      `json:"present_bad_values"`
+	FirstBad   []string `json:"first_bad_values,omitempty"`
 	// RebuildSeconds is how long the last change took.
 	RebuildSeconds float64 `json:"rebuild_seconds"`
 }
