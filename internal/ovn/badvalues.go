@@ -90,10 +90,8 @@ func (b *badValues) add(row badRow, place badPlace, text string) {
 		of = &badOfPlace{texts: make(map[string]struct{})}
 		places[place] = of
 	}
-	known, here := b.texts[text], false
-	if known != nil {
-		_, here = of.texts[text]
-	}
+	known := b.texts[text]
+	_, here := of.texts[text]
 	switch {
 	case here:
 	case known != nil:
