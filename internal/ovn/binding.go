@@ -58,12 +58,7 @@ func (w *world) bindingColumns() []rows.Column[binding] {
 func (p *binding) effectiveKind() string { return effectiveKind(p.kind, p.owner, p.function) }
 
 // iface returns the logical port whose interface the guest has, as Port.iface does.
-func (p *binding) iface() string {
-	if p.parent != "" && p.tag != 0 {
-		return p.parent
-	}
-	return p.name
-}
+func (p *binding) iface() string { return ifaceOf(p.name, p.parent, p.tag) }
 
 // isOn reports whether a chassis has the port: alone, or with others while it migrates
 // (ovn-sb(5), Port_Binding additional_chassis).

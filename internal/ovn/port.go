@@ -48,12 +48,16 @@ type Port struct {
 }
 
 // IsContainer reports whether the port is that of a container in a VM.
-func (p *Port) IsContainer() bool { return p.Parent != "" && p.Tag != 0 }
+func (p *Port) IsContainer() bool { return isContainer(p.Parent, p.Tag) }
+
+func isContainer(parent string, tag uint16) bool { return parent != "" && tag != 0 }
 
 // iface returns the logical port whose interface the guest has: for a container its VM's.
-func (p *Port) iface() string {
-	if p.IsContainer() {
-		return p.Parent
+func (p *Port) iface() string { return ifaceOf(p.Name, p.Parent, p.Tag) }
+
+func ifaceOf(name, parent string, tag uint16) string {
+	if isContainer(parent, tag) {
+		return parent
 	}
-	return p.Name
+	return name
 }
