@@ -224,6 +224,15 @@ func TestWarmStartKeysReused(t *testing.T) {
 	}
 }
 
+// waitsForConfirmation has a Source wait without end: a busy machine may take longer than confirmPatience.
+func waitsForConfirmation(s *Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, timer := range s.world.warm.timers {
+		timer.Stop()
+	}
+}
+
 // A snapshot of a file is settled when the switch has confirmed the guests, and not before it is known
 // which interfaces there are: else a process that takes over would have no guest at first. Bridges tell one
 // after the other.
@@ -260,11 +269,7 @@ func TestWarmStartSettles(t *testing.T) {
 		{"interfaces of a bridge", func() { next.SetPorts("br", w.ports, time.Minute) }},
 	} {
 		step.do()
-		next.mu.Lock()
-		for _, timer := range next.world.warm.timers { // a busy machine may take longer than they do
-			timer.Stop()
-		}
-		next.mu.Unlock()
+		waitsForConfirmation(next)
 		if got := next.Snapshot(); got.Settled {
 			t.Errorf("settled behind the %s, with guests %q", step.name, guests(got))
 		}
@@ -297,11 +302,7 @@ func TestWarmStartAwaitsVirtual(t *testing.T) {
 	defer r.server.Signal(t, syscall.SIGCONT)
 	next := w.start()
 	defer w.release()
-	next.mu.Lock()
-	for _, timer := range next.world.warm.timers {
-		timer.Stop()
-	}
-	next.mu.Unlock()
+	waitsForConfirmation(next)
 	next.Confirm("br", flows)
 	eventually(t, next, func(s *Snapshot) string { return cmp.Diff("blue-box blue-vm1 blue-vm2 red-box red-vm1", guests(s)) })
 	if next.Snapshot().Settled {
