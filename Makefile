@@ -3,14 +3,16 @@
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.0.0-dev)
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# The lab's tests start daemons; the system tests have the machine for themselves. They
-# reach the product by its binary, which no cache of results sees.
-TESTFLAGS ?= -race -count 1 -timeout 60m -parallel 6
+# The system tests reach the product by its binary, which no cache of results sees.
+TESTFLAGS ?= -count 1 -timeout 60m -parallel 6
 
 # Found, or fetched on a fresh Debian, when a recipe first needs it.
 GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see above))
 
-.PHONY: all build plugins test matrix kernel neutron soak demo bench image lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
+# deploy is a module of its own, so that the product's go.mod lacks what only deploy requires.
+MODULES = . deploy
+
+.PHONY: all build plugins test test-release mutations matrix kernel neutron soak demo bench image lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
 all: build
 
 # The binaries of the distribution: static, so that they run from an empty image.
@@ -31,13 +33,47 @@ man:
 lab-deps:
 	./test/deps.sh lab
 
-# Every test, the ones on the real OVN included. Those that take longest go first. The race
-# detector would wait for a second before the end of each process.
-test: lab-deps build
-	@export CGO_ENABLED=1 GORACE="atexit_sleep_ms=100 $$GORACE"; failed=0; \
-	$(GO) test $(TESTFLAGS) -p 2 ./deploy ./test/bench ./test/lab $$($(GO) list ./... | grep -v '/test$$') || failed=1; \
-	./test/suite.sh $(GO) $(TESTFLAGS) || failed=1; \
+# Tests are compiled as the binaries are, so that both share what is compiled; make lint runs vet.
+# RACE=1 has the race detector in tests and program. The detector would wait for a second before the
+# end of each process.
+RACE ?=
+ifeq ($(RACE),)
+TESTENV = CGO_ENABLED=0
+TESTMODE = -trimpath -vet=off
+UNDER_TEST = bin/puntdns
+else
+TESTENV = CGO_ENABLED=1 GORACE="atexit_sleep_ms=100 $$GORACE"
+TESTMODE = -race
+UNDER_TEST = bin/race/puntdns
+endif
+SYSTEM_TESTS = PUNTDNS='$(CURDIR)/$(UNDER_TEST)' ./test/suite.sh
+
+# Every test but those of test-release, on the real OVN too.
+test: lab-deps $(UNDER_TEST)
+	@export $(TESTENV); failed=0; \
+	$(GO) test $(TESTMODE) $(TESTFLAGS) -p 2 $$($(GO) list ./... | grep -Ev '/puntdns/(test|test/bench)$$') || failed=1; \
+	$(SYSTEM_TESTS) $(GO) $(TESTMODE) $(TESTFLAGS) || failed=1; \
 	exit $$failed
+
+# What takes long and seldom breaks: the image, programs that others build, what deploy has, each line
+# of the benchmarks once, the soak for a moment, and guests that fill the machine.
+test-release: lab-deps $(UNDER_TEST)
+	@export $(TESTENV); failed=0; \
+	$(GO) test -C deploy $(TESTMODE) $(TESTFLAGS) -p 2 ./... || failed=1; \
+	$(GO) test $(TESTMODE) $(TESTFLAGS) ./test/bench || failed=1; \
+	$(SYSTEM_TESTS) release $(GO) $(TESTMODE) $(TESTFLAGS) || failed=1; \
+	exit $$failed
+
+.PHONY: bin/puntdns bin/race/puntdns
+bin/puntdns: build
+bin/race/puntdns:
+	CGO_ENABLED=1 $(GO) build -race -o $@ ./cmd/puntdns
+
+# Mistakes planted in the product, each of which some test has to catch: see test/mutations.
+# MUTATIONFLAGS='-only cache' are those with that in their names.
+MUTATIONFLAGS ?=
+mutations: lab-deps
+	$(GO) run ./test/mutations $(MUTATIONFLAGS)
 
 # The demo and the system tests on each release of OVN that a Debian has, and a few on
 # the kernel's datapath; test/core.txt says which tests. MATRIX=short takes a part of them.
@@ -63,8 +99,7 @@ NEUTRON_PACKAGES := neutron-common neutron-api neutron-rpc-server neutron-openvs
 	neutron-ovn-metadata-agent neutron-ovn-maintenance-worker neutron-dhcp-agent \
 	ovn-central ovn-host openvswitch-switch rabbitmq-server mariadb-server python3-pymysql \
 	python3-openstackclient uwsgi-plugin-python3 haproxy udhcpc bind9-dnsutils iproute2 ethtool procps
-neutron: lab-deps
-	CGO_ENABLED=1 $(GO) build -race -o bin/race/puntdns ./cmd/puntdns
+neutron: lab-deps bin/race/puntdns
 	CGO_ENABLED=1 $(GO) test -race -tags neutron -c -o bin/neutron.test ./test/neutron
 	root=$$(./test/root.sh sid neutron $(NEUTRON_PACKAGES)) && \
 	./test/inroot.sh "$$root" env -C test/neutron PUNTDNS='$(CURDIR)/bin/race/puntdns' KEEP='$(KEEP)' \
@@ -74,11 +109,10 @@ neutron: lab-deps
 demo: lab-deps build
 	$(GO) run ./test/demo -puntdns bin/puntdns
 
-# The peers of the benchmarks and puntdns side by side, into docs/benchmarks.md. It
-# wants a machine of its own. The run of that page took 21 minutes, before the suites tcp, peers,
-# connections, watch and cloud were there; with them it takes longer. BENCHFLAGS='-only local
-# -rounds 1 -out /tmp' is a short look. The suite peers makes a root folder of Debian sid;
-# where that can't be made, or with -root '', its rows are left out, and the page says so.
+# Peers and puntdns in turn, into test/bench/results. It wants a machine of its own for half an hour and
+# more. The suite peers makes a root folder of Debian sid; without it, or with -root '', the page says that
+# its rows are missing. A suite that fails is named on the page; the others go on, and the exit status is 1.
+# docs/performance.md has more.
 BENCHFLAGS ?=
 # The stock CoreDNS is of the version in go.mod.
 COREDNS := $(shell sed -n 's,^.*github.com/coredns/coredns ,,p' go.mod)
@@ -102,8 +136,8 @@ release-files:
 	$(WRITE_MAN) $(RELEASE)/share
 	for arch in $(ARCHES); do \
 		GOARCH=$$arch $(BUILD) -o $(RELEASE)/$$arch/puntdns ./cmd/puntdns || exit 1; \
-		$(GO) run ./deploy/licences -out $(RELEASE)/licences/$$arch $(RELEASE)/$$arch/puntdns || exit 1; \
-		$(GO) run ./deploy/sbom -version '$(VERSION)' $(RELEASE)/$$arch/puntdns >$(RELEASE)/puntdns_$$arch.cdx.json || exit 1; \
+		$(GO) run -C deploy ./licences -out '$(abspath $(RELEASE))'/licences/$$arch '$(abspath $(RELEASE))'/$$arch/puntdns || exit 1; \
+		$(GO) run -C deploy ./sbom -version '$(VERSION)' '$(abspath $(RELEASE))'/$$arch/puntdns >$(RELEASE)/puntdns_$$arch.cdx.json || exit 1; \
 	done
 
 # Packages for Debian and its like, and for Fedora and its like, in bin/release.
@@ -120,7 +154,7 @@ reproducible:
 # and as docs/ovn.md and docs/upgrade.md have it, command by command.
 packages-test: lab-deps
 	./test/deps.sh packages
-	$(GO) test -tags packages -count 1 -timeout 30m -v -run '^(TestPackage|TestPackageLintian|TestNewUser|TestFromHand)$$' ./deploy $(PACKAGESFLAGS)
+	$(GO) test -C deploy -tags packages -count 1 -timeout 30m -v -run '^(TestPackage|TestPackageLintian|TestNewUser|TestFromHand)$$' . $(PACKAGESFLAGS)
 
 # Container images from scratch, for each of ARCHES: that of this machine has the name IMAGE, others
 # have -ARCH behind it. DOCKER=podman builds them too.
@@ -130,20 +164,25 @@ image: release-files
 	for arch in $(ARCHES); do \
 		if [ $$arch = "$$($(GO) env GOHOSTARCH)" ]; then name='$(IMAGE)'; else name='$(IMAGE)'-$$arch; fi; \
 		./deploy/image.sh $(RELEASE) "$$name" '$(VERSION)' $$arch || exit 1; \
-		$(GO) run ./deploy/sbom -version '$(VERSION)' $(RELEASE)/$$arch/puntdns /etc/ssl/certs/ca-certificates.crt \
+		$(GO) run -C deploy ./sbom -version '$(VERSION)' '$(abspath $(RELEASE))'/$$arch/puntdns /etc/ssl/certs/ca-certificates.crt \
 			>$(RELEASE)/puntdns-image_$$arch.cdx.json || exit 1; \
 	done
 
+# The linter keeps what it found by absolute path, and so may report files of another checkout: each
+# checkout has a cache of its own.
+lint: export GOLANGCI_LINT_CACHE = $(CURDIR)/bin/lint
 lint: build
 	@test -z "$$(gofmt -l *.go cmd deploy internal ofpunt plugin plugins test | tee /dev/stderr)"
-	$(GO) vet -tags neutron,packages ./...
-	$(GO) run $(STATICCHECK) -tags neutron,packages ./...
-	$(GO) run $(GOLANGCI_LINT) run ./...
+	for module in $(MODULES); do \
+		$(GO) vet -C $$module -tags neutron,packages ./... || exit 1; \
+		$(GO) run -C $$module $(STATICCHECK) -tags neutron,packages ./... || exit 1; \
+		$(GO) run -C $$module $(GOLANGCI_LINT) run ./... || exit 1; \
+	done
 
 # Known vulnerabilities in what is linked, where their database can be reached.
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 vuln:
-	$(GO) run $(GOVULNCHECK) ./...
+	for module in $(MODULES); do $(GO) run -C $$module $(GOVULNCHECK) ./... || exit 1; done
 
 # A minute of each fuzz target.
 FUZZTIME ?= 60s

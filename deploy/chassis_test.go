@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/puntdns/puntdns/test/pages"
 )
 
 // chassis is a container that is an OVN chassis with one guest.
@@ -92,7 +94,8 @@ func build(t *testing.T, versions ...string) []*built {
 	}
 	go func() {
 		for i, b := range all {
-			cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+versions[i], "-o", b.dir+"/", "../cmd/puntdns", "../cmd/puntctl")
+			cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+versions[i], "-o", b.dir+"/", "./cmd/puntdns", "./cmd/puntctl")
+			cmd.Dir = ".."
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				b.err = fmt.Errorf("go build: %w\n%s", err, out)
@@ -126,7 +129,7 @@ func (b *built) copyTo(c *chassis) {
 func TestChassis(t *testing.T) {
 	binaries := build(t, "1.2.3", "1.2.4")
 	c := newChassis(t, chassisImage)
-	for _, name := range []string{"puntdns.service", "puntdns.sysusers", "puntdns.tmpfiles", "puntdns-sockets.conf"} {
+	for _, name := range []string{"puntdns.service", "puntdns.sysusers", "puntdns.tmpfiles", "puntdns-sockets.path", "puntdns-sockets.service"} {
 		c.copy(name, "deploy/"+name)
 	}
 	binaries[0].copyTo(c)
@@ -160,7 +163,28 @@ func TestChassis(t *testing.T) {
 		c := c.of(t)
 		c.sh("ovs-vsctl del-br br-int")
 		c.plug()
-		c.sh("systemctl restart puntdns")
+		c.served()
+	})
+
+	t.Run("a read-only copy of the database", func(t *testing.T) {
+		c := c.of(t)
+		unit, commands := copyOfDatabase(t)
+		c.sh("cp /etc/puntdns/Corefile /tmp/right; cp /etc/tmpfiles.d/puntdns.conf /tmp/rules")
+		c.sh("sed -i '0,/ofpunt br-int {/s//&\\novsdb unix:\\/run\\/puntdns-ovsdb\\/db.sock/' /etc/puntdns/Corefile; grep -q puntdns-ovsdb /etc/puntdns/Corefile; sed -i /db.sock/d /etc/tmpfiles.d/puntdns.conf")
+		// Those of OVN stay as they are.
+		c.sh("grep 'ovn.ns.b_db' /tmp/rules >>/etc/tmpfiles.d/puntdns.conf; cat >/etc/systemd/system/puntdns-ovsdb.service <<'EOF'\n" + unit + "EOF")
+		c.sh(commands)
+		c.served()
+		const insert = `'["Open_vSwitch",{"op":"insert","table":"Manager","row":{"target":"punix:/tmp/x"}}]'`
+		for socket, want := range map[string]string{"/run/openvswitch/db.sock": "Permission denied", "/run/puntdns-ovsdb/db.sock": "not allowed"} {
+			if got := c.sh("runuser -u puntdns -- ovsdb-client transact unix:" + socket + " " + insert + " 2>&1 || true"); !strings.Contains(got, want) {
+				t.Errorf("a write by %s: %s, want %q", socket, got, want)
+			}
+		}
+		c.sh("systemctl restart ovsdb-server")
+		c.plug()
+		c.served()
+		c.sh("systemctl disable --now puntdns-ovsdb; rm /etc/systemd/system/puntdns-ovsdb.service; cp /tmp/right /etc/puntdns/Corefile; cp /tmp/rules /etc/tmpfiles.d/puntdns.conf; systemctl daemon-reload; systemctl restart puntdns")
 		c.served()
 	})
 
@@ -223,6 +247,24 @@ func TestChassis(t *testing.T) {
 			t.Errorf("units after the removal: %s", got)
 		}
 	})
+}
+
+// copyOfDatabase returns the unit of docs/security.md that serves a copy of the Open_vSwitch database, and
+// the commands behind it.
+func copyOfDatabase(t *testing.T) (unit, commands string) {
+	t.Helper()
+	for _, b := range pages.Load(t, "..", "docs/security.md").Blocks {
+		switch {
+		case b.Language == "ini" && strings.Contains(b.Text, "ovsdb-server"):
+			unit = b.Text
+		case b.Language == "sh" && strings.Contains(b.Text, "puntdns-ovsdb"):
+			commands = b.Text
+		}
+	}
+	if unit == "" || commands == "" {
+		t.Fatal("docs/security.md has no such unit, or no commands")
+	}
+	return unit, commands
 }
 
 // added are the lines of after that before does not have. The user and its group

@@ -6,8 +6,6 @@ package deploy
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -26,51 +24,41 @@ const upstreamOfPages = `. {
 }
 `
 
-// readPage returns a page of the documentation.
-func readPage(t *testing.T, path string) *pages.Page {
+// commands returns the blocks of commands of some sections, each named as PAGE#ANCHOR.
+func commands(t *testing.T, sections ...string) (all []pages.Block) {
 	t.Helper()
-	source, err := os.ReadFile(filepath.Join("..", path))
-	if err != nil {
-		t.Fatal(err)
+	for _, section := range sections {
+		_, blocks := pages.Section(t, "..", section, "sh")
+		all = append(all, blocks...)
 	}
-	return pages.Parse(path, source)
-}
-
-// commands returns the blocks of commands of a page below some headings, or all of them.
-func commands(page *pages.Page, headings ...string) (blocks []pages.Block) {
-	for _, b := range page.Blocks {
-		if b.Language == "sh" && (len(headings) == 0 || strings.Contains("\n"+strings.Join(headings, "\n")+"\n", "\n"+b.Heading+"\n")) {
-			blocks = append(blocks, b)
-		}
-	}
-	return blocks
+	return all
 }
 
 // follow runs blocks in one shell, as somebody does who pastes them one after the other, and compares
 // what each prints with the page.
-func (c *chassis) follow(page *pages.Page, blocks []pages.Block) {
+func (c *chassis) follow(blocks []pages.Block) {
 	c.t.Helper()
 	if len(blocks) == 0 {
-		c.t.Fatalf("%s has no such commands", page.Path)
+		c.t.Fatal("no commands")
 	}
 	const end = "---- the end of block "
 	script := "exec 2>/tmp/errors\n"
 	for i, b := range blocks {
-		script += fmt.Sprintf("echo '%s:%d' >>/tmp/errors\n%s\necho '%s%d'\n", page.Path, b.Line, b.Text, end, i)
+		script += fmt.Sprintf("echo '%s %d' >>/tmp/errors\n%s\necho '%s%d'\n", b.Section, b.Number, b.Text, end, i)
 	}
 	out, err := c.try(script)
 	for i, b := range blocks {
 		said, rest, whole := strings.Cut(out, fmt.Sprintf("%s%d", end, i))
 		if !whole {
 			errors, _ := c.try("cat /tmp/errors") // for a message only
-			c.t.Fatalf("%s:%d: %v\n%s\n%s\n%s", page.Path, b.Line, err, said, errors, c.journal())
+			c.t.Fatalf("%s, block %d: %v\n%s\n%s\n%s", b.Section, b.Number, err, said, errors, c.journal())
 		}
 		out = strings.TrimPrefix(rest, "\n")
 		if b.Prints == "" {
 			continue
 		}
 		if err := pages.Printed(b.Prints, said); err != nil {
-			c.t.Errorf("%s:%d: %v", page.Path, b.Line, err)
+			c.t.Errorf("%s, block %d: %v", b.Section, b.Number, err)
 		}
 	}
 }
@@ -86,10 +74,11 @@ func (c *chassis) offline() {
 // TestNewUser follows docs/ovn.md from a Debian with no more than the packages that the page installs
 // to a guest that resolves, then the upgrade of docs/upgrade.md, and takes it all away again.
 func TestNewUser(t *testing.T) {
-	page := readPage(t, "docs/ovn.md")
-	install := regexp.MustCompile(`(?m)^apt-get install -y (.*)$`).FindStringSubmatch(commands(page)[0].Text)
+	const begin = "docs/ovn.md#1-ovn-and-a-guest"
+	text, _ := pages.Section(t, "..", begin, "sh")
+	install := regexp.MustCompile(`(?m)^apt-get install -y (.*)$`).FindStringSubmatch(text)
 	if install == nil {
-		t.Fatal("docs/ovn.md does not begin with an installation")
+		t.Fatalf("no installation in %s", begin)
 	}
 	// What the container takes, and what the package of puntdns asks for.
 	more := append(strings.Fields(install[1]), "systemd", "systemd-sysv", "dbus", "iproute2", "procps", "acl", "ca-certificates")
@@ -114,26 +103,22 @@ func TestNewUser(t *testing.T) {
 				c.copy(debs[of], fmt.Sprintf("puntdns_1.2.%d_%s.deb", 3+of, runtime.GOARCH))
 			}
 			deb(0)
-			c.follow(page, commands(page, "1. OVN and a guest", "2. puntdns", "3. Names", "Your own networks"))
-			for path, heading := range map[string]string{"README.md": "Deploy it", "docs/openstack.md": "From nothing to a guest that resolves"} {
-				other := readPage(t, path)
-				for _, b := range commands(other, heading) {
-					if strings.HasPrefix(b.Text, "puntdns ") {
-						c.sh("systemctl disable --now puntdns") // as before the first start
-						c.follow(other, []pages.Block{b})
-					}
+			c.follow(commands(t, begin, "docs/ovn.md#2-puntdns", "docs/ovn.md#3-names", "docs/ovn.md#your-own-networks"))
+			for _, b := range commands(t, "README.md#install", "docs/openstack.md#from-nothing-to-a-guest-that-resolves") {
+				if strings.HasPrefix(b.Text, "puntdns ") {
+					c.sh("systemctl disable --now puntdns") // as before the first start
+					c.follow([]pages.Block{b})
 				}
 			}
 			deb(1)
-			upgrade := readPage(t, "docs/upgrade.md")
-			c.follow(upgrade, commands(upgrade, "Upgrade"))
+			c.follow(commands(t, "docs/upgrade.md#upgrade"))
 			if got := c.sh("puntdns -version"); !strings.HasPrefix(got, "puntdns-1.2.4 ") {
 				t.Errorf("after the upgrade: %s", got)
 			}
 			if got := c.sh("ip netns exec vm1 dig +short db.cloud.internal; man -w puntdns 2>/dev/null || ls /usr/share/man/man7/puntdns-ovnhosts.7.gz"); !strings.HasPrefix(got, "10.0.0.21") {
 				t.Errorf("after the upgrade: %s", got)
 			}
-			c.follow(page, commands(page, "Take it away again"))
+			c.follow(commands(t, "docs/ovn.md#take-it-away-again"))
 			if got := c.flows(); got != "0" {
 				t.Errorf("%s flows at the end", got)
 			}
@@ -150,7 +135,7 @@ func TestFromHand(t *testing.T) {
 	binaries := build(t, "1.2.3", "1.2.4")
 	c := newChassis(t, packageImage("bookworm"))
 	c.sh("rm -f /usr/sbin/policy-rc.d")
-	for _, name := range []string{"puntdns.service", "puntdns.sysusers", "puntdns.tmpfiles", "puntdns-sockets.conf"} {
+	for _, name := range []string{"puntdns.service", "puntdns.sysusers", "puntdns.tmpfiles", "puntdns-sockets.path", "puntdns-sockets.service"} {
 		c.copy(name, "deploy/"+name)
 	}
 	binaries[0].copyTo(c)
@@ -159,8 +144,7 @@ func TestFromHand(t *testing.T) {
 	c.sh(steps(t, "puntdns on an OVN chassis."))
 	c.served()
 	c.copy(makePackage(t, "deb", "1.2.4", binaries[1].binaries(t)), "puntdns_1.2.4_"+runtime.GOARCH+".deb")
-	page := readPage(t, "docs/upgrade.md")
-	lost := c.load(func() { c.follow(page, commands(page, "From an installation by hand")) })
+	lost := c.load(func() { c.follow(commands(t, "docs/upgrade.md#from-an-installation-by-hand")) })
 	if lost > 0 {
 		t.Errorf("%d queries lost, expected none", lost)
 	}

@@ -7,8 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,25 +19,19 @@ import (
 	"github.com/puntdns/puntdns/test/lab"
 )
 
-// Umasks of the daemons: as a unit has it by default, and by the drop-in.
+// Umasks of the daemons: as a unit has it by default, and one that leaves the group's bits.
 const (
-	usualUmask  = 0o022
-	dropInUmask = 0o002
+	usualUmask = 0o022
+	groupUmask = 0o002
 )
 
-// TestSockets applies puntdns.tmpfiles and connects, as the user that it names
-// and as another, to sockets that are made as Open vSwitch makes them.
+// TestSockets applies puntdns.tmpfiles and connects, as the user that it names and as another, to
+// sockets that are made as Open vSwitch makes them. Nothing else in their folders is the user's, whatever
+// the umask of the daemons.
 func TestSockets(t *testing.T) {
 	tmpfiles := need(t, "systemd-tmpfiles")
 	if os.Geteuid() != 0 {
 		lab.Lack(t, "no root, to act as other users")
-	}
-	dropIn, err := os.ReadFile("puntdns-sockets.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m := regexp.MustCompile(`(?m)^UMask=(\d+)$`).FindSubmatch(dropIn); m == nil || string(m[1]) != "0002" {
-		t.Errorf("UMask= of puntdns-sockets.conf: %q, this test goes by 0002", m)
 	}
 	text, err := os.ReadFile("puntdns.tmpfiles")
 	if err != nil {
@@ -59,42 +53,68 @@ func TestSockets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	apply := func() {
+		t.Helper()
+		file := filepath.Join(root, "puntdns.conf")
+		if err := os.WriteFile(file, []byte(rules), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(tmpfiles, "--create", "--root="+root, file).CombinedOutput(); err != nil || len(out) > 0 {
+			t.Fatalf("systemd-tmpfiles: %v\n%s", err, out)
+		}
+	}
+	apply() // before the daemons have started
 	listen(t, filepath.Join(ovs, "db.sock"), usualUmask)
+	listen(t, filepath.Join(ovs, "br-int.mgmt"), usualUmask)
 	listen(t, filepath.Join(ovs, "vswitchd.ctl"), usualUmask)
 	listen(t, filepath.Join(ovn, "ovnsb_db.sock"), usualUmask)
 	neutron := closedFolder(t, root)
-	file := filepath.Join(root, "puntdns.conf")
-	if err := os.WriteFile(file, []byte(rules), 0o644); err != nil {
-		t.Fatal(err)
+	apply()
+	for _, later := range []string{"later.mgmt", "later.ctl", "later.snoop"} {
+		listen(t, filepath.Join(ovs, later), groupUmask)
 	}
-	if out, err := exec.Command(tmpfiles, "--create", "--root="+root, file).CombinedOutput(); err != nil || len(out) > 0 {
-		t.Fatalf("systemd-tmpfiles: %v\n%s", err, out)
-	}
-	listen(t, filepath.Join(ovs, "br-int.mgmt"), dropInUmask)
-	listen(t, filepath.Join(ovs, "br-ex.mgmt"), usualUmask)
-	listen(t, filepath.Join(ovn, "ovnnb_db.sock"), dropInUmask)
-
-	for _, tc := range []struct {
+	pid := filepath.Join(ovs, "ovs-vswitchd.pid")
+	writePID(t, pid)
+	type way struct {
 		name, path string
 		may        bool
-	}{
-		{"there before", filepath.Join(ovs, "db.sock"), true},
-		{"there before, of OVN", filepath.Join(ovn, "ovnsb_db.sock"), true},
-		{"made later with the drop-in", filepath.Join(ovs, "br-int.mgmt"), true},
-		{"made later with the drop-in, of OVN", filepath.Join(ovn, "ovnnb_db.sock"), true},
-		{"made later without the drop-in", filepath.Join(ovs, "br-ex.mgmt"), false},
-		{"no business of puntdns", filepath.Join(ovs, "vswitchd.ctl"), false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			err := connectAs(user, tc.path)
-			if tc.may && err != nil || !tc.may && !errors.Is(err, syscall.EACCES) {
-				t.Errorf("puntdns connects: %v, want that it may: %v", err, tc.may)
-			}
-			if err := connectAs(other, tc.path); !errors.Is(err, syscall.EACCES) {
-				t.Errorf("somebody else connects: %v, want %v", err, syscall.EACCES)
-			}
-		})
 	}
+	check := func(when string, ways ...way) {
+		for _, tc := range ways {
+			t.Run(when+": "+tc.name, func(t *testing.T) {
+				err := connectAs(user, tc.path)
+				if tc.may && err != nil || !tc.may && !errors.Is(err, syscall.EACCES) {
+					t.Errorf("puntdns connects: %v, want that it may: %v", err, tc.may)
+				}
+				if err := connectAs(other, tc.path); !errors.Is(err, syscall.EACCES) {
+					t.Errorf("somebody else connects: %v, want %v", err, syscall.EACCES)
+				}
+			})
+		}
+	}
+	always := []way{
+		{"the database of the switch", filepath.Join(ovs, "db.sock"), true},
+		{"a bridge", filepath.Join(ovs, "br-int.mgmt"), true},
+		{"a database of OVN", filepath.Join(ovn, "ovnsb_db.sock"), true},
+		{"a control socket", filepath.Join(ovs, "vswitchd.ctl"), false},
+		{"a control socket made later", filepath.Join(ovs, "later.ctl"), false},
+		{"another socket of a bridge", filepath.Join(ovs, "later.snoop"), false},
+	}
+	check("made later", append(always, way{"a bridge made later", filepath.Join(ovs, "later.mgmt"), false})...)
+	apply()
+	check("applied again", append(always, way{"a bridge made later", filepath.Join(ovs, "later.mgmt"), true})...)
+	t.Run("pid files", func(t *testing.T) {
+		err := as(user, func() error {
+			f, err := os.OpenFile(pid, os.O_WRONLY, 0)
+			if err == nil {
+				f.Close()
+			}
+			return err
+		})
+		if !errors.Is(err, syscall.EACCES) {
+			t.Errorf("puntdns writes one: %v, want %v", err, syscall.EACCES)
+		}
+	})
 	t.Run("files of Neutron's DHCP agent", func(t *testing.T) {
 		err := as(user, func() error {
 			_, err := os.ReadDir(filepath.Dir(filepath.Dir(neutron)))
@@ -111,6 +131,18 @@ func TestSockets(t *testing.T) {
 			t.Errorf("somebody else reads: %v, want %v", err, syscall.EACCES)
 		}
 	})
+}
+
+// writePID makes a pid file as Open vSwitch does: fopen(3) asks for 0666 (lib/daemon-unix.c). With a default
+// entry on the folder the umask would not count.
+func writePID(t *testing.T, path string) {
+	t.Helper()
+	old := unix.Umask(groupUmask)
+	err := os.WriteFile(path, []byte("1\n"), 0o666)
+	unix.Umask(old)
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // closedFolder makes the folders of Neutron's DHCP agent, closed to others but for what the
@@ -185,4 +217,49 @@ func as(id int, f func() error) error {
 	}
 	defer unix.Setfsuid(uid)
 	return f()
+}
+
+// TestRevoke runs what takes the access back, with a setfacl that writes down what it is to do: the sockets,
+// and what versions before have given beside them by default entries of the folders.
+func TestRevoke(t *testing.T) {
+	root, programs := t.TempDir(), t.TempDir()
+	text, err := os.ReadFile("puntdns.tmpfiles")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := strings.NewReplacer("/run/", root+"/run/", "/var/lib/", root+"/var/lib/").Replace(string(text))
+	done := filepath.Join(programs, "done")
+	for name, script := range map[string]string{
+		"getent": "", "systemd-tmpfiles": "cat <<'EOF'\n" + rules + "\nEOF\n", "setfacl": "echo \"$*\" >>" + done + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(programs, name), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"run/openvswitch/db.sock", "run/openvswitch/br-int.mgmt", "run/openvswitch/ovs-vswitchd.pid", "run/ovn/ovn-northd.ctl", "var/lib/neutron/dhcp/n/x", "var/lib/other/x"} {
+		path = filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("sh", "package/revoke")
+	cmd.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got, err := os.ReadFile(done)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := slices.Compact(slices.Sorted(strings.Lines(strings.ReplaceAll(string(got), root, ""))))
+	want := []string{
+		"--remove default:user:puntdns /run/openvswitch\n", "--remove default:user:puntdns /run/ovn\n",
+		"--remove default:user:puntdns /var/lib/neutron\n", "--remove default:user:puntdns /var/lib/neutron/dhcp\n", "--remove default:user:puntdns /var/lib/neutron/dhcp/n\n",
+		"--remove user:puntdns /run/openvswitch\n", "--remove user:puntdns /run/openvswitch/br-int.mgmt\n", "--remove user:puntdns /run/openvswitch/db.sock\n",
+		"--remove user:puntdns /run/openvswitch/ovs-vswitchd.pid\n", "--remove user:puntdns /run/ovn\n", "--remove user:puntdns /run/ovn/ovn-northd.ctl\n",
+		"--remove user:puntdns /var/lib/neutron\n", "--remove user:puntdns /var/lib/neutron/dhcp\n", "--remove user:puntdns /var/lib/neutron/dhcp/n\n",
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("it has done\n%s\nwant\n%s", strings.Join(lines, ""), strings.Join(want, ""))
+	}
 }

@@ -41,23 +41,22 @@ func TestUnit(t *testing.T) {
 	if err := os.WriteFile(unit, []byte(strings.ReplaceAll(string(text), binary, "/bin/true ")), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// The drop-in is no unit by itself; any service will do to verify it.
-	dropIn, err := os.ReadFile("puntdns-sockets.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(unit+".d", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(unit+".d", "sockets.conf"), dropIn, 0o644); err != nil {
-		t.Fatal(err)
+	path := filepath.Join(filepath.Dir(unit), "puntdns-sockets.path")
+	for _, file := range []string{path, strings.TrimSuffix(path, ".path") + ".service"} {
+		text, err := os.ReadFile(filepath.Base(file))
+		if err == nil {
+			err = os.WriteFile(file, text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, tc := range []struct {
 		name  string
 		args  []string
 		quiet bool
 	}{
-		{"verify", []string{"verify", "--man=no", unit}, true},
+		{"verify", []string{"verify", "--man=no", unit, path}, true},
 		// In tenths: PrivateNetwork= and a few others cannot be had.
 		{"security", []string{"security", "--offline=true", "--threshold=20", unit}, false},
 	} {
@@ -92,6 +91,7 @@ func TestUnitPrivileges(t *testing.T) {
 		"AmbientCapabilities":     nil,
 		"NoNewPrivileges":         {"yes"},
 		"PermissionsStartOnly":    nil,
+		"Wants":                   {"puntdns-sockets.path"},
 		"ExecStartPre":            {"+/usr/bin/systemd-tmpfiles --create puntdns.conf"},
 		"ProtectSystem":           {"strict"},
 		"ProtectHome":             {"yes"},

@@ -63,6 +63,8 @@ type guestList struct {
 	// addressless are the logical ports in withoutAddress: an external one may be several
 	// guests to the switch, one for each of its MAC addresses and localnet ports.
 	addressless map[*ovn.Port]struct{}
+	// left has, by network, the addresses of all guests that a workload has.
+	left map[*ovn.Network][]netip.Addr
 	// networks are those of guests, if the metrics are to be by network; else nil.
 	networks map[metric.Network]struct{}
 	// shared has the own addresses of guests that have the same.
@@ -80,7 +82,7 @@ func newGuestList(o *bridgeOptions, snapshot *ovn.Snapshot) *guestList {
 	l := &guestList{
 		options: o, limits: newLimitIndex(o.Limits), snapshot: snapshot,
 		withoutAddress: map[string]addressless{}, addressless: map[*ovn.Port]struct{}{},
-		shared: map[sharedAddresses][]netip.AddrPort{},
+		shared: map[sharedAddresses][]netip.AddrPort{}, left: map[*ovn.Network][]netip.Addr{},
 	}
 	if o.NetworkMetrics {
 		l.networks = make(map[metric.Network]struct{})
@@ -103,6 +105,9 @@ func (l *guestList) add(g flows.Guest, of *origin.Origin, p *ovn.Port, isOwned f
 		}
 		return
 	}
+	if p != nil {
+		g.Left = l.leftTo(l.snapshot.Network(p.Network))
+	}
 	g.Owned = o.owned(g.Addresses, isOwned)
 	l.guests = append(l.guests, g)
 	if l.networks != nil {
@@ -124,6 +129,21 @@ func (l *guestList) addresses(p *ovn.Port) []netip.AddrPort {
 	return all
 }
 
+// leftTo returns the default resolver addresses that a workload of a network has, in a list that
+// guests share: the workload may be a tenant's own DNS server.
+func (l *guestList) leftTo(n *ovn.Network) []netip.Addr {
+	left, known := l.left[n]
+	if !known && n != nil && !l.options.AddressGiven {
+		for _, a := range l.options.Addresses {
+			if n.HasWorkload(a.Addr()) && !slices.Contains(left, a.Addr()) {
+				left = append(left, a.Addr())
+			}
+		}
+		l.left[n] = left
+	}
+	return left
+}
+
 // addressless are the guests of one network that have no resolver address.
 type addressless struct {
 	guests int
@@ -135,9 +155,23 @@ type addressless struct {
 // maxMachines bounds the addresses of a line of the log.
 const maxMachines = 4
 
+// nameOf names a network in the log.
+func nameOf(network origin.Network, name string) string { return fmt.Sprintf("%q (%s)", name, network) }
+
+// leftByNetwork returns the addresses that are left to workloads, by network.
+func (l *guestList) leftByNetwork() map[string]string {
+	all := map[string]string{}
+	for n, left := range l.left {
+		if len(left) > 0 {
+			all[nameOf(n.ID, n.Name)] = joinAddresses(left)
+		}
+	}
+	return all
+}
+
 // addAddressless counts a guest that has no resolver address.
 func (l *guestList) addAddressless(p *ovn.Port) {
-	network := fmt.Sprintf("%q (%s)", p.SwitchName, p.Network)
+	network := nameOf(p.Network, p.SwitchName)
 	of := l.withoutAddress[network]
 	of.guests++
 	if n := l.snapshot.Network(p.Network); n != nil && l.options.DHCP {
@@ -193,29 +227,24 @@ func joinAddresses(all []netip.Addr) string {
 	return strings.Join(texts, ", ")
 }
 
-// addresslessNetworks are the networks that have guests here without a resolver address, with
-// the reason that was logged. The goroutine of the session has them.
-type addresslessNetworks map[string]string
+// networkLog has the last text logged about each network. The goroutine of the session uses it.
+type networkLog map[string]string
 
-// update takes the guests of now, by network, and returns the lines to log of the networks
-// whose guests are not served, or for another reason than before, and of those that have none
-// any more.
-func (a *addresslessNetworks) update(o *bridgeOptions, now map[string]addressless) (unserved, served []string) {
-	logged := addresslessNetworks{}
+// update takes the present text of each network. It returns the networks whose text differs from
+// the logged one, and the networks that have none any more, both sorted.
+func (l *networkLog) update(now map[string]string) (begun, ended []string) {
 	for _, network := range slices.Sorted(maps.Keys(now)) {
-		of := now[network]
-		logged[network] = of.why(o)
-		if (*a)[network] != logged[network] {
-			unserved = append(unserved, fmt.Sprintf("switch %s: its guests are not served, as %s; guests: %d", network, logged[network], of.guests))
+		if text, logged := (*l)[network]; !logged || text != now[network] {
+			begun = append(begun, network)
 		}
 	}
-	for _, network := range slices.Sorted(maps.Keys(*a)) {
+	for _, network := range slices.Sorted(maps.Keys(*l)) {
 		if _, still := now[network]; !still {
-			served = append(served, fmt.Sprintf("switch %s: no guest is without a resolver address any more", network))
+			ended = append(ended, network)
 		}
 	}
-	*a = logged
-	return unserved, served
+	*l = now
+	return begun, ended
 }
 
 // reportAddressless logs and counts the guests that have no resolver address.
@@ -223,15 +252,32 @@ func (s *session) reportAddressless(o *bridgeOptions) {
 	if s.flows.Yielding() {
 		return
 	}
-	now := s.desired.withoutAddress
-	unserved, served := s.bridge.addressless.update(o, now)
-	for _, line := range unserved {
-		log.Warningf("Bridge %s: %s", s.bridge.name, line)
+	now, why := s.desired.withoutAddress, map[string]string{}
+	for network, of := range now {
+		why[network] = of.why(o)
 	}
-	for _, line := range served {
-		log.Infof("Bridge %s: %s", s.bridge.name, line)
+	begun, ended := s.bridge.addressless.update(why)
+	for _, network := range begun {
+		log.Warningf("Bridge %s: switch %s: its guests are not served, as %s; guests: %d", s.bridge.name, network, why[network], now[network].guests)
+	}
+	for _, network := range ended {
+		log.Infof("Bridge %s: switch %s: no guest is without a resolver address any more", s.bridge.name, network)
 	}
 	metric.WithoutAddress.WithLabelValues(s.bridge.name).Set(float64(countAddressless(now)))
+}
+
+// reportLeft logs the resolver addresses that are left to workloads.
+func (s *session) reportLeft() {
+	if s.flows.Yielding() {
+		return
+	}
+	begun, ended := s.bridge.left.update(s.desired.left)
+	for _, network := range begun {
+		log.Infof("Bridge %s: switch %s: a port of the network has %s, so what guests ask there is not punted", s.bridge.name, network, s.desired.left[network])
+	}
+	for _, network := range ended {
+		log.Infof("Bridge %s: switch %s: no resolver address is left to a port any more", s.bridge.name, network)
+	}
 }
 
 // countAddressless returns how many guests of all networks have no resolver address.

@@ -4,21 +4,20 @@ package ofpunt
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	clog "github.com/coredns/coredns/plugin/pkg/log"
 
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
-	"github.com/puntdns/puntdns/internal/testio"
+	"github.com/puntdns/puntdns/internal/testkit"
+	"github.com/puntdns/puntdns/internal/testkit/golden"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -83,30 +82,27 @@ func (x *tenants) transact(ops ...string) {
 // awaits waits until the guests and their addresses are those: a line for each.
 func (x *tenants) awaits(want ...string) []flows.Guest {
 	x.t.Helper()
-	for deadline := time.After(20 * time.Second); ; {
-		changed := x.server.source.Changed()
+	var guests []flows.Guest
+	testkit.OnChange(x.t, x.server.source, "the guests are\n"+strings.Join(want, "\n"), func() error {
 		l := listGuests(&x.server.options, x.view, x.server.source.Snapshot())
-		guests, without := l.guests, l.withoutAddress
+		guests = l.guests
 		var got []string
 		for _, g := range guests {
 			got = append(got, fmt.Sprint(g.Port, g.Addresses, g.Owned))
 		}
-		for _, network := range slices.Sorted(maps.Keys(without)) {
-			line := fmt.Sprint(strings.Fields(network)[0], " ", without[network].guests)
-			if machines := without[network].machines; len(machines) > 0 {
+		for _, network := range slices.Sorted(maps.Keys(l.withoutAddress)) {
+			line := fmt.Sprint(strings.Fields(network)[0], " ", l.withoutAddress[network].guests)
+			if machines := l.withoutAddress[network].machines; len(machines) > 0 {
 				line += fmt.Sprint(" ", machines)
 			}
 			got = append(got, line)
 		}
-		if slices.Equal(got, want) {
-			return guests
+		if !slices.Equal(got, want) {
+			return errors.New(strings.Join(got, "\n"))
 		}
-		select {
-		case <-changed:
-		case <-deadline:
-			x.t.Fatalf("the guests are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-	}
+		return nil
+	})
+	return guests
 }
 
 // owns checks which addresses a port of a guest's network has.
@@ -175,13 +171,12 @@ func TestWhyUnservedAddressless(t *testing.T) {
 	snapshot := x.server.source.Snapshot()
 	session := &sessionState{withoutAddress: listGuests(&x.server.options, x.view, snapshot).withoutAddress}
 	told := guestTeller{teller: teller{bridge: &bridge{name: "br-tenants"}, srv: x.server, session: session, view: x.view}, snapshot: snapshot}
-	const moment, none = "it was plugged a moment ago", "it has no resolver address: the databases give it none (address dhcp)"
-	for port, want := range map[string]string{"red-a": moment, "blue-b": moment, "bare-a": none} {
+	reasons := ""
+	for _, port := range []string{"red-a", "blue-b", "bare-a"} {
 		reason, expected := told.whyUnserved(&vswitch.Interface{Name: "tap", IfaceID: port, OFPort: 99})
-		if reason != want || expected != (want == moment) {
-			t.Errorf("%s: %q, expected %v; want %q", port, reason, expected, want)
-		}
+		reasons += fmt.Sprintf("%s (expected %v): %s\n", port, expected, reason)
 	}
+	golden.Check(t, reasons)
 }
 
 // Each of the properties gives its own addresses, and with others none is given twice.
@@ -245,58 +240,66 @@ func TestTellAddressless(t *testing.T) {
 	}
 }
 
-// The state of a network is logged when it changes, and once.
-func TestAddresslessNetworks(t *testing.T) {
-	dhcp, both := &bridgeOptions{DHCP: true}, &bridgeOptions{DHCP: true, Gateways: true}
-	machine := []netip.Addr{netip.MustParseAddr("10.0.0.53")}
-	var a addresslessNetworks
+// What holds of a network is logged when it changes, and once.
+func TestNetworkLog(t *testing.T) {
+	var l networkLog
 	for _, step := range []struct {
-		options *bridgeOptions
-		now     map[string]addressless
-		want    string
+		now          map[string]string
+		begun, ended []string
 	}{
-		{both, map[string]addressless{}, ""},
-		{both, map[string]addressless{"b": {guests: 1}, "a": {guests: 3}},
-			"switch a: its guests are not served, as dhcp and gateway of address give them no resolver address; guests: 3|" +
-				"switch b: its guests are not served, as dhcp and gateway of address give them no resolver address; guests: 1"},
-		{both, map[string]addressless{"b": {guests: 2}, "a": {guests: 3}}, ""},
-		{both, map[string]addressless{"b": {guests: 2}}, "good: switch a: no guest is without a resolver address any more"},
-		{both, nil, "good: switch b: no guest is without a resolver address any more"},
-		{dhcp, map[string]addressless{"b": {guests: 2, machines: machine}},
-			"switch b: its guests are not served, as dhcp of address gives them no resolver address (DHCP announces 10.0.0.53, left to the port that has the address); guests: 2"},
-		{dhcp, map[string]addressless{"b": {guests: 1, machines: machine}}, ""},
-		{dhcp, map[string]addressless{"b": {guests: 1}}, "switch b: its guests are not served, as dhcp of address gives them no resolver address; guests: 1"},
+		{map[string]string{}, nil, nil},
+		{map[string]string{"b": "one", "a": "one"}, []string{"a", "b"}, nil},
+		{map[string]string{"b": "one", "a": "one"}, nil, nil},
+		{map[string]string{"b": "another"}, []string{"b"}, []string{"a"}},
+		{map[string]string{"b": "another"}, nil, nil},
+		{nil, nil, []string{"b"}},
 	} {
-		got, good := a.update(step.options, step.now)
-		for _, line := range good {
-			got = append(got, "good: "+line)
+		if begun, ended := l.update(step.now); !slices.Equal(begun, step.begun) || !slices.Equal(ended, step.ended) {
+			t.Errorf("%v: %v and %v, want %v and %v", step.now, begun, ended, step.begun, step.ended)
 		}
-		if text := strings.Join(got, "|"); text != step.want {
-			t.Errorf("%v: got %s, want %s", step.now, text, step.want)
+	}
+}
+
+// A tenant's own server at a resolver address of all guests is left to its network. Another tenant
+// has the resolver address, and so has a network where a router or a localport has the address.
+func TestAddressesLeftToWorkloads(t *testing.T) {
+	x := newTenants(t, func(o *bridgeOptions) { o.Addresses = defaultOptions("br-tenants").Addresses })
+	const red, blue = 10, 20
+	for _, step := range []struct{ name, row, left string }{
+		{"a workload", `"addresses":"02:00:00:00:02:54 fd00::254"`, "[fd00::254]"},
+		{"a localport", `"addresses":"02:00:00:00:02:54 fd00::254","type":"localport"`, "[]"},
+		{"a workload again", `"addresses":"02:00:00:00:02:54 fd00::254","type":""`, "[fd00::254]"},
+		{"another address", `"addresses":"02:00:00:00:02:54 fd00::253"`, "[]"},
+	} {
+		if step.name == "a workload" {
+			x.transact(`{"op":"insert","table":"Logical_Switch_Port","uuid-name":"ns","row":{"name":"ns",`+step.row+`}}`,
+				`{"op":"mutate","table":"Logical_Switch","where":[["name","==","blue"]],"mutations":[["ports","insert",["named-uuid","ns"]]]}`)
+		} else {
+			x.transact(`{"op":"update","table":"Logical_Switch_Port","where":[["name","==","ns"]],"row":{` + step.row + `}}`)
 		}
+		testkit.OnChange(t, x.server.source, step.name, func() error {
+			got := map[uint32]string{}
+			for _, g := range listGuests(&x.server.options, x.view, x.server.source.Snapshot()).guests {
+				got[g.Port] = fmt.Sprint(g.Left)
+			}
+			if got[blue] != step.left || got[red] != "[]" {
+				return fmt.Errorf("%v, want %s", got, step.left)
+			}
+			return nil
+		})
 	}
 }
 
 // That guests have lost their addresses is a warning, that they have some again is none. A
 // reload that leaves nobody served tells that the addresses are why.
 func TestAddresslessLevels(t *testing.T) {
-	var out testio.Log
-	clog.SetOutput(&out)
-	defer clog.SetOutput(os.Stderr)
+	out := testkit.CaptureLog(t)
 	s, _ := pairSession(t, func() {})
 	o := &bridgeOptions{DHCP: true}
 	s.desired.withoutAddress = map[string]addressless{"a": {guests: 3}}
 	s.reportAddressless(o)
 	s.desired.withoutAddress = nil
 	s.reportAddressless(o)
-	for _, want := range []string{
-		"[WARNING] plugin/ofpunt: Bridge br-reader: switch a: its guests are not served, as dhcp of address gives them no resolver address; guests: 3\n",
-		"[INFO] plugin/ofpunt: Bridge br-reader: switch a: no guest is without a resolver address any more\n",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the log has\n%s\nwant %s", out.String(), want)
-		}
-	}
 
 	before, after := s.bridge.current.Load(), chainServer(t)
 	after.options.DHCP, after.options.Addresses = true, nil
@@ -307,23 +310,20 @@ func TestAddresslessLevels(t *testing.T) {
 	s.desired.withoutAddress = map[string]addressless{"a": {guests: 3}, "b": {guests: 2}}
 	s.reportNobodyServed(after)
 	s.reportNobodyServed(after)
-	const want = "the Corefile that was reloaded serves no guest here, before: 5; dhcp of address gives none of 5 a resolver address; expected one that the databases have, or an IP beside it\n"
-	if !strings.Contains(out.String(), want) {
-		t.Errorf("the log has\n%s\nwant %s", out.String(), want)
-	}
+	lines := regexp.MustCompile(`\[(?:WARNING|INFO)\] .*(?:switch a:|: 5;).*`).FindAllString(out.String(), -1)
+	golden.Check(t, strings.Join(lines, "\n"), (&addressless{}).why(o), "WHY")
 }
 
 // The reason is the same in whatever order the guests of a network come, or it would be logged
 // again.
 func TestAddresslessWhy(t *testing.T) {
-	const want = "dhcp of address gives them no resolver address (DHCP announces 10.0.0.1, 10.0.0.2, 10.0.0.3, 10.0.0.4, left to the port that has the address)"
+	reasons := map[string]bool{}
 	for _, order := range [][]byte{{1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1}, {5, 1, 6, 3, 3, 2, 4, 1}} {
 		var a addressless
 		for _, last := range order {
 			a.addMachine(netip.AddrFrom4([4]byte{10, 0, 0, last}))
 		}
-		if got := a.why(&bridgeOptions{DHCP: true}); got != want {
-			t.Errorf("%v: %s, want %s", order, got, want)
-		}
+		reasons[a.why(&bridgeOptions{DHCP: true})] = true
 	}
+	golden.Check(t, strings.Join(slices.Sorted(maps.Keys(reasons)), "\n"))
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
@@ -83,17 +84,8 @@ func namedServer(b *testing.B, bridge, properties string, audited bool) *server 
 	}
 	b.Cleanup(s.close)
 	s.source.SetPorts(s, []string{"port-1"}, time.Minute)
-	for deadline := time.After(30 * time.Second); ; {
-		changed := s.source.Changed()
-		if p := s.source.Snapshot().PortByName("port-1"); p != nil {
-			return s
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			b.Fatal("the network does not come")
-		}
-	}
+	testkit.OnChange(b, s.source, "the network", func() bool { return s.source.Snapshot().PortByName("port-1") != nil })
+	return s
 }
 
 // BenchmarkQuery takes UDP queries from the packet-in to the packet-out, over a pair of

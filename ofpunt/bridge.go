@@ -91,12 +91,15 @@ func (r *registry) notReady() (reasons []string) {
 // whyNotReady says why the bridge is not served, empty if it is.
 func (b *bridge) whyNotReady() string {
 	s := b.current.Load()
-	why := b.readiness.reason()
+	why := b.waiting()
 	if why == "" && !s.synced() {
 		why = process.OutOfSync
 	}
 	return cmp.Or(why, s.bindingProblem())
 }
+
+// waiting returns why the bridge is not served, apart from the databases of names; empty if it is.
+func (b *bridge) waiting() string { return cmp.Or(b.stall.reason(), b.readiness.reason()) }
 
 // bridge is one Open vSwitch bridge, and the goroutine that connects to it (run).
 type bridge struct {
@@ -122,9 +125,10 @@ type bridge struct {
 	unserved unservedPorts
 	// served has the number of guests before and after a reload.
 	served servedGuests
-	// addressless are the networks whose guests have no resolver address; the session's
-	// goroutine has it.
-	addressless addresslessNetworks
+	// addressless are the networks whose guests have no resolver address, left the networks where
+	// workloads have resolver addresses, and functions the networks with ports of network functions. The
+	// goroutine of the session uses them.
+	addressless, left, functions networkLog
 	// ports tells who owns the OpenFlow ports of the bridge now.
 	ports ports.Owners
 	// flows is what the next session has to know of the last one's flows; the session's
@@ -139,6 +143,13 @@ type bridge struct {
 	told         atomic.Pointer[sessionState]
 	failure      atomic.Pointer[error]
 	localFailure atomic.Pointer[error]
+	// stall is whether the switch waits for the local ovsdb-server. asking is set while a barrier
+	// finds out whether the switch answers.
+	stall  stall
+	asking atomic.Bool
+	// loggedFailure is the last reason without a connection that was logged; the goroutine of run
+	// has it.
+	loggedFailure string
 	// hits are the counters of the flows.
 	hits hitCounter
 	// unmetered is why limits are not enforced, empty if they are; the session's goroutine has it.
@@ -164,9 +175,15 @@ type bridge struct {
 // to every connection that has the id. Ids below 1024 are left to others; 0 is
 // ovn-controller's.
 func newControllerID() uint16 {
-	var b [2]byte
+	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails, crypto/rand
-	return max(binary.BigEndian.Uint16(b[:]), 1024)
+	return controllerIDOf(binary.BigEndian.Uint64(b[:]))
+}
+
+// controllerIDOf returns the id of a random number. Each id from 1024 on is as likely as any other.
+func controllerIDOf(n uint64) uint16 {
+	const first = 1024
+	return uint16(first + n%(1<<16-first))
 }
 
 // newBridge returns a bridge that connects once it has a server.
@@ -185,7 +202,7 @@ func newBridge(name string) *bridge {
 
 // puntBridge is what package punt needs of b.
 func (b *bridge) puntBridge() punt.Bridge {
-	return punt.Bridge{Name: b.name, UserData: userData, Tally: b.tally, Refusals: &b.refusals, Watch: &watched, Ports: &b.ports, Conn: &b.conn, Draining: &b.draining}
+	return punt.Bridge{Name: b.name, Tally: b.tally, Refusals: &b.refusals, Watch: &watched, Ports: &b.ports, Conn: &b.conn, Draining: &b.draining}
 }
 
 // setServer has s answer from now on. Queries in flight stay with the server before.
@@ -306,7 +323,7 @@ func (b *bridge) run(ctx context.Context) {
 		}
 	}
 	backoff := endpoint.Backoff{Min: minRetry, Max: maxRetry}
-	logged, refusing := "", false
+	refusing := false
 	for ctx.Err() == nil {
 		options := b.current.Load().options
 		// A switch that accepts the connection but refuses the flows is retried with
@@ -315,25 +332,18 @@ func (b *bridge) run(ctx context.Context) {
 		err := b.connect(ctx, &options, func() {
 			up = true
 			b.failure.Store(nil)
+			b.setStall(func(s *stall) { s.silent = false })
 			metric.Connected.WithLabelValues(b.name).Set(1)
 			if !refusing {
 				log.Infof("Bridge %s: connected to %s", b.name, options.OpenFlow)
 			}
 		})
 		err = sayHang(err)
-		b.tellEnd(err)
+		b.disconnected(err)
 		refusing = up && b.placed.Load() == placed && !errors.Is(err, errOptions)
-		metric.Connected.WithLabelValues(b.name).Set(0)
-		b.zeroFlowMetrics()
-		switch {
-		case err != nil:
-			b.readiness.set(err.Error())
-		default:
-			b.readiness.set("the connection to the switch has ended")
-		}
 		if b.placed.Load() != placed {
 			backoff.Reset()
-			logged = ""
+			b.loggedFailure = ""
 		}
 		if errors.Is(err, errOptions) {
 			continue
@@ -341,11 +351,32 @@ func (b *bridge) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil && err.Error() != logged {
-			logged = err.Error()
-			log.Warningf("Bridge %s: %v", b.name, err)
-		}
+		b.logFailure(err)
 		b.backOff(ctx, backoff.Next())
+	}
+}
+
+// disconnected shows that there is no connection, and why: err is nil if the last one has ended
+// in order.
+func (b *bridge) disconnected(err error) {
+	b.tellEnd(err)
+	if b.ctx.Err() == nil && !errors.Is(err, errOptions) {
+		b.setStall(func(s *stall) { s.silent = isHang(err) })
+	}
+	metric.Connected.WithLabelValues(b.name).Set(0)
+	b.zeroFlowMetrics()
+	if err != nil {
+		b.readiness.set(err.Error())
+	} else {
+		b.readiness.set("the connection to the switch has ended")
+	}
+}
+
+// logFailure logs why there is no connection, if that is new. setStall has logged a stall.
+func (b *bridge) logFailure(err error) {
+	if err != nil && err.Error() != b.loggedFailure && b.stall.reason() == "" {
+		b.loggedFailure = err.Error()
+		log.Warningf("Bridge %s: %v", b.name, err)
 	}
 }
 

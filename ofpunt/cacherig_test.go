@@ -16,6 +16,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
@@ -129,9 +130,6 @@ func short(m *dns.Msg) string {
 	if m == nil {
 		return "no answer"
 	}
-	s := dns.RcodeToString[m.Rcode]
-	for _, rr := range m.Answer {
-		s += " " + strings.ReplaceAll(strings.TrimPrefix(rr.String(), rr.Header().String()), `"`, "")
-	}
-	return s
+	words := append([]string{dns.RcodeToString[m.Rcode]}, testkit.Data(m.Answer)...)
+	return strings.ReplaceAll(strings.Join(words, " "), `"`, "")
 }

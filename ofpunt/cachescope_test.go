@@ -11,6 +11,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // With a scope no asker can tell by the time of an answer what those beyond the scope have asked.
@@ -77,13 +78,13 @@ func TestCacheShare(t *testing.T) {
 	var asked atomic.Int64
 	rig.upstream = upstreamAnswer(&asked)
 	flood := func(who asker, n int, name string) (unstored float64) {
-		before := counted(t, "coredns_ofpunt_cache_unstored_total", "reason", "share")
+		before := testkit.Sum(t, "coredns_ofpunt_cache_unstored_total", "reason", "share")
 		for i := range n {
 			if got := rig.lookup(who, fmt.Sprintf("%s%d.test.", name, i), dns.TypeA); got != "NOERROR 192.0.2.1" {
 				t.Fatal(got)
 			}
 		}
-		return counted(t, "coredns_ofpunt_cache_unstored_total", "reason", "share") - before
+		return testkit.Sum(t, "coredns_ofpunt_cache_unstored_total", "reason", "share") - before
 	}
 	if got := flood(red1, 5000, "red"); got != 5000-1024 {
 		t.Errorf("%v answers of the first network were not stored, want all but half of 2,048", got)
@@ -105,9 +106,9 @@ func TestCacheShare(t *testing.T) {
 	rig.upstream = func(context.Context, dns.ResponseWriter, *dns.Msg) (int, error) {
 		return dns.RcodeServerFailure, errFailed
 	}
-	before := counted(t, "coredns_ofpunt_cache_unstored_total", "reason", "share")
+	before := testkit.Sum(t, "coredns_ofpunt_cache_unstored_total", "reason", "share")
 	rig.lookup(red1, "failed.test.", dns.TypeA)
-	if got := counted(t, "coredns_ofpunt_cache_unstored_total", "reason", "share") - before; got != 1 {
+	if got := testkit.Sum(t, "coredns_ofpunt_cache_unstored_total", "reason", "share") - before; got != 1 {
 		t.Errorf("%v failures were not stored, want 1", got)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/coredns/caddy/caddyfile"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/parser"
+
+	"github.com/puntdns/puntdns/internal/escape"
 )
 
 // comparedNames returns the names that the views of a block compare with the label of the
@@ -50,8 +52,13 @@ func (c *comparisons) Visit(node *ast.Node) {
 			literals = list.Nodes
 		}
 		for _, l := range literals {
-			if text, ok := l.(*ast.StringNode); ok && text.Value != "" {
-				c.names = append(c.names, text.Value)
+			text, ok := l.(*ast.StringNode)
+			if !ok || text.Value == "" {
+				continue
+			}
+			// The label has a name with its escapes.
+			if name, ok := escape.Original(text.Value); ok {
+				c.names = append(c.names, name)
 			}
 		}
 	}

@@ -25,6 +25,7 @@ func TestComparedNames(t *testing.T) {
 		{"the label itself", "'ofpunt/switch' == 'red'", nil},
 		{"two labels", "metadata('ofpunt/switch') == metadata('ofpunt/port')", nil},
 		{"nothing", "metadata('ofpunt/switch') == ''", nil},
+		{"a name with escapes", `metadata('ofpunt/switch') in ['a\\\\b\\u202e', 'a\\q']`, []string{"a\\b\u202e"}},
 		{"a part of the name", "metadata('ofpunt/switch') startsWith 'red'", nil},
 		{"what view refuses", "metadata('ofpunt/switch' ==", nil},
 	} {

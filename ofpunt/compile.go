@@ -121,7 +121,7 @@ func (s *server) add(b *block) error {
 	if len(c.ListenHosts) == 0 && c.Handler("loop") != nil {
 		return fmt.Errorf("%s - ofpunt %s: loop is in this block, which has no socket for its probe; expected a block without loop, or with bind", b, s.options.Bridge)
 	}
-	s.pause = s.pause || s.options.hijack() || c.Handler("passthrough") != nil
+	s.resumes = s.resumes || s.options.hijack() || c.Handler("passthrough") != nil
 	if f := upstreamsOfBlock(b, c); len(f.forwards) > 0 {
 		s.upstreams = append(s.upstreams, f)
 	}
@@ -199,6 +199,9 @@ func (s *server) puntConfig() punt.Config {
 	}
 	if s.hasOVNHosts {
 		c.Owns = s.owns
+		if !o.AddressGiven {
+			c.HasWorkload = s.hasWorkload
+		}
 	}
 	if len(o.Limits) > 0 {
 		c.Limits, c.FindLimit, c.PortsVersion = puntLimits(o.Limits), s.findLimit, s.portsVersion

@@ -16,32 +16,22 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// connectTimeout bounds dialling, and the OpenFlow handshake.
+// connectTimeout bounds dialling. A handshake that takes longer is reported as failed.
 const connectTimeout = 5 * time.Second
 
 // connect runs one session, from dialling to its end, and returns why it ended. It calls up
 // when the handshake is done. After errOptions the connection is drained in the background,
 // while another takes its place.
 func (b *bridge) connect(ctx context.Context, options *bridgeOptions, up func()) error {
-	nc, err := b.dialOrAccept(ctx, options)
-	if err != nil {
-		return err
-	}
 	id := options.ControllerID
 	if id == 0 {
 		id = b.controllerID
 	}
-	handshake, cancel := context.WithTimeout(ctx, connectTimeout)
-	conn, err := openflow.NewConn(handshake, nc, openflow.Options{ControllerID: id})
-	cancel()
+	conn, err := b.reach(ctx, options, id)
 	if err != nil {
-		return fmt.Errorf("%s: %w", options.OpenFlow, err)
-	}
-	s, err := newSession(b, conn, id)
-	if err != nil {
-		conn.Close()
 		return err
 	}
+	s := newSession(b, conn, id)
 	up()
 	b.conn.Store(conn)
 
@@ -79,10 +69,15 @@ func (b *bridge) connect(ctx context.Context, options *bridgeOptions, up func())
 // sayHang puts that a switch hangs in front of the error that has ended its connection: what
 // was under way then says less.
 func sayHang(err error) error {
-	if errors.Is(err, openflow.ErrNoEcho) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+	if isHang(err) {
 		return fmt.Errorf("the switch does not answer: %w", err)
 	}
 	return err
+}
+
+// isHang reports whether err is that the switch has not answered in time.
+func isHang(err error) bool {
+	return errors.Is(err, openflow.ErrNoEcho) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // retire drains a session that a reload replaces. If no other has come up by then, the bridge
@@ -111,34 +106,39 @@ func (s *session) linger(ctx context.Context, options *bridgeOptions) {
 	_ = s.conn.Barrier(ctx) // the last answers have to reach the switch
 }
 
-// dialOrAccept connects to the switch, or waits until it connects, unless the connection gets
-// other options meanwhile: that is errOptions.
-func (b *bridge) dialOrAccept(ctx context.Context, options *bridgeOptions) (net.Conn, error) {
+// reach makes the OpenFlow connection: it connects to the switch, or waits until the switch
+// connects. The error is errOptions if the Corefile gives the connection other options meanwhile.
+func (b *bridge) reach(ctx context.Context, options *bridgeOptions, id uint16) (*openflow.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type result struct {
-		nc  net.Conn
-		err error
+		conn *openflow.Conn
+		err  error
 	}
-	reached := make(chan result, 1)
+	reached, silent := make(chan result, 1), make(chan error, 1)
 	go func() {
-		if nc := acceptedInTrial.take(acceptKey{options.OpenFlow, options.TLS}); nc != nil {
-			reached <- result{nc, nil}
+		nc, err := dialOrAccept(ctx, options)
+		if err != nil {
+			reached <- result{nil, err}
 			return
 		}
-		nc, err := open(ctx, options.OpenFlow, &options.TLS)
-		reached <- result{nc, err}
+		conn, err := shakeHands(ctx, nc, options.OpenFlow, id, connectTimeout, func(err error) { silent <- err })
+		reached <- result{conn, err}
 	}()
 	abort := func() {
 		cancel()
-		if r := <-reached; r.nc != nil {
-			r.nc.Close()
+		if r := <-reached; r.conn != nil {
+			r.conn.Close()
 		}
 	}
 	for {
 		select {
 		case r := <-reached:
-			return r.nc, r.err
+			return r.conn, r.err
+		case err := <-silent:
+			err = sayHang(err)
+			b.disconnected(err)
+			b.logFailure(err)
 		case gone := <-b.withdraw:
 			close(gone)
 		case <-b.wake:
@@ -148,6 +148,38 @@ func (b *bridge) dialOrAccept(ctx context.Context, options *bridgeOptions) (net.
 			}
 		}
 	}
+}
+
+// shakeHands makes the OpenFlow connection on nc, which leads to e. On a Unix socket it waits for
+// a silent switch until ctx ends, and calls silent once, after patience: the kernel closes the
+// socket when the switch ends. Further connections would fill the backlog of the switch, where
+// ovn-controller needs room. Over a network the switch's host may be gone, so the error comes
+// after patience.
+func shakeHands(ctx context.Context, nc net.Conn, e endpoint.Endpoint, id uint16, patience time.Duration, silent func(error)) (*openflow.Conn, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(patience, func() {
+		err := fmt.Errorf("no OpenFlow handshake within %v: %w", patience, os.ErrDeadlineExceeded)
+		if e.Network == "unix" && !e.Listen {
+			silent(fmt.Errorf("%s: %w", e, err))
+		} else {
+			cancel(err)
+		}
+	})
+	defer late.Stop()
+	conn, err := openflow.NewConn(ctx, nc, openflow.Options{ControllerID: id})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e, err)
+	}
+	return conn, nil
+}
+
+// dialOrAccept connects to the switch, or waits until the switch connects.
+func dialOrAccept(ctx context.Context, options *bridgeOptions) (net.Conn, error) {
+	if nc := acceptedInTrial.take(acceptKey{options.OpenFlow, options.TLS}); nc != nil {
+		return nc, nil
+	}
+	return open(ctx, options.OpenFlow, &options.TLS)
 }
 
 // open connects to an endpoint, or accepts one connection there if it is to listen; files are

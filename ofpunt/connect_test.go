@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -55,6 +56,53 @@ func TestConnectionLostDuringRequest(t *testing.T) {
 	}
 }
 
+// A switch that accepts a connection and says nothing is waited for where the kernel says when
+// it ends, on the one connection: each further one would fill its backlog.
+func TestSilentSwitch(t *testing.T) {
+	for _, tt := range []struct {
+		name, network, address string
+		waits                  bool
+	}{
+		{"a Unix socket", "unix", filepath.Join(t.TempDir(), "mgmt"), true},
+		{"a network", "tcp", "127.0.0.1:0", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, err := net.Listen(tt.network, tt.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			nc, err := net.Dial(tt.network, l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			peer, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer peer.Close()
+			told := make(chan error, 2)
+			conn, err := shakeHands(t.Context(), nc, endpoint.Endpoint{Network: tt.network, Address: tt.address}, 1, time.Millisecond, func(err error) {
+				told <- err
+				go punttest.ShakeHands(peer)
+			})
+			if !tt.waits {
+				if !isHang(err) || len(told) > 0 {
+					t.Errorf("%v, and silence was told %d times, want an error that is a hang", err, len(told))
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+			if n, err := len(told), <-told; n != 1 || !isHang(err) {
+				t.Errorf("silence was told %d times, %v, want once, as a hang", n, err)
+			}
+		})
+	}
+}
+
 func TestExplain(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -68,8 +116,9 @@ func TestExplain(t *testing.T) {
 		{"another connection is wanted", errOptions, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := sayHang(fmt.Errorf("reading what the meters have dropped: %w", tt.err))
-			if !errors.Is(err, tt.err) || strings.HasPrefix(err.Error(), "the switch does not answer: reading") != tt.hangs {
+			plain := fmt.Errorf("reading: %w", tt.err)
+			err := sayHang(plain)
+			if !errors.Is(err, plain) || (err.Error() != plain.Error()) != tt.hangs {
 				t.Errorf("%v", err)
 			}
 		})

@@ -25,6 +25,9 @@ type desired struct {
 	// withoutAddress has, by network, the guests that are left out of guests, as they have
 	// no resolver address.
 	withoutAddress map[string]addressless
+	// left has, by network, the resolver addresses that are left to workloads, and functions the
+	// ports of network functions.
+	left, functions map[string]string
 	// networks are those of guests, if metrics count by network; else nil.
 	networks map[metric.Network]struct{}
 }
@@ -71,7 +74,7 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 		return w
 	}
 	if srv.chassisConflict.Load() != nil {
-		srv.applyView(view) // the other bridge may be gone
+		claims.retry(srv)
 		if err := srv.chassisConflict.Load(); err != nil {
 			w.Unready = (*err).Error()
 			return w
@@ -92,7 +95,11 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 		d.madeOf = of
 		srv.logLoops(snapshot)
 		l := listGuests(o, view, snapshot)
-		d.guests, d.withoutAddress, d.networks = l.guests, l.withoutAddress, l.networks
+		d.guests, d.withoutAddress, d.networks, d.left = l.guests, l.withoutAddress, l.networks, l.leftByNetwork()
+		d.functions = nil
+		if o.Placement == placement.OVN {
+			d.functions = functionPorts(snapshot)
+		}
 	}
 	w.Guests = d.guests
 	return w
@@ -122,9 +129,8 @@ func (srv *server) service(controllerID uint16) placement.Service {
 		Addresses:    srv.options.Addresses,
 		Hijack:       srv.options.hijack(),
 		Neighbors:    srv.options.ARP,
-		Pause:        srv.pause,
+		Resumable:    srv.resumes,
 		ControllerID: controllerID,
-		UserData:     userData,
 		Lease:        uint16(srv.options.Lease / time.Second),
 	}
 }

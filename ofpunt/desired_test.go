@@ -11,6 +11,8 @@ import (
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+	"github.com/puntdns/puntdns/internal/testkit"
+	"github.com/puntdns/puntdns/internal/testkit/golden"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -69,18 +71,7 @@ func countGuests(s *ovn.Snapshot) (n int) {
 // until waits for a snapshot.
 func (s *southbound) until(right func(*ovn.Snapshot) bool) {
 	s.t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
-		changed := s.server.source.Changed()
-		if right(s.server.source.Snapshot()) {
-			return
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			s.t.Fatal("no such snapshot")
-		}
-	}
+	testkit.OnChange(s.t, s.server.source, "a snapshot", func() bool { return right(s.server.source.Snapshot()) })
 }
 
 // change changes a record.
@@ -114,14 +105,7 @@ func TestDesiredAfterChange(t *testing.T) {
 			t.Errorf("guest %v: owned are %v", g.GuestKey, g.Owned)
 		}
 	}
-	for name, view := range map[string]*ports.View{
-		"the local Open_vSwitch database has not been read":          nil,
-		"the local Open_vSwitch database has no bridge of this name": ports.NewView(vswitch.View{}, nil),
-	} {
-		if got := d.want(s.server, view).Unready; got != name {
-			t.Errorf("unready for %q, want %q", got, name)
-		}
-	}
+	golden.Check(t, fmt.Sprintf("not read: %s\nno bridge: %s", d.want(s.server, nil).Unready, d.want(s.server, ports.NewView(vswitch.View{}, nil)).Unready))
 }
 
 // obedientSwitch refuses nothing, and has OVN's DNS stage where it is looked for.

@@ -205,7 +205,7 @@ func (e *explainers) ask(ctx context.Context, w *wish, out *explanation) (return
 	}
 	srv, session := b.current.Load(), b.told.Load()
 	if srv == nil || session == nil {
-		return nil, control.NotFound("bridge %s: %s", b.name, cmp.Or(b.readiness.reason(), "it is not served"))
+		return nil, control.NotFound("bridge %s: %s", b.name, cmp.Or(b.waiting(), "it is not served"))
 	}
 	q := &asking{wish: w, serverGiven: w.server.IsValid(), srv: srv, out: out}
 	if err := q.choose(); err != nil {
@@ -353,7 +353,7 @@ func (q *asking) run(b *bridge, in openflow.PacketIn) (returned <-chan struct{},
 	x := explain.New()
 	begun := time.Now()
 	v := b.punts.Ask(q.srv.punts, &punt.Question{
-		In: in, TCP: q.tcp, Paused: q.srv.pause && !q.tcp, Answered: x.Answer,
+		In: in, TCP: q.tcp, Resumable: q.srv.resumes && !q.tcp, Answered: x.Answer,
 		Context: x.Context(&serverContext{context.Background(), q.srv}),
 		Looped: func(by *origin.Origin) {
 			x.Find(explain.Finding{
@@ -408,8 +408,8 @@ func (q *asking) tell(v *punt.Verdict, r explain.Report) {
 func (q *asking) tellLabels(o *origin.Origin) {
 	seen := map[string]bool{}
 	add := func(all []label) {
-		for _, l := range all {
-			if !seen[l.name] {
+		for i := range all {
+			if l := &all[i]; !seen[l.name] {
 				seen[l.name] = true
 				q.out.Labels = append(q.out.Labels, api.Label{Name: l.name, Value: l.value(o)})
 			}

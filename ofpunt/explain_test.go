@@ -4,9 +4,11 @@ package ofpunt
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -28,12 +30,12 @@ func TestParseWish(t *testing.T) {
 		{"port=vm1&name=a&server=[fd00::1]:5353", wish{port: "vm1", name: "a.", qtype: dns.TypeA, server: netip.MustParseAddrPort("[fd00::1]:5353")}, ""},
 		{"port=vm1&name=a&server=fd00::1", wish{port: "vm1", name: "a.", qtype: dns.TypeA, server: netip.MustParseAddrPort("[fd00::1]:53")}, ""},
 		{"port=vm1&name=.", wish{port: "vm1", name: ".", qtype: dns.TypeA}, ""},
-		{"name=a", wish{}, "port is empty"},
-		{"port=vm1", wish{}, `name "": expected a domain name`},
-		{"port=vm1&name=a..b", wish{}, `name "a..b": expected a domain name`},
-		{"port=vm1&name=" + strings.Repeat("a", 64), wish{}, "expected a domain name"},
-		{"port=vm1&name=" + strings.Repeat("a.", 200), wish{}, "expected a domain name"},
-		{"port=vm1&name=10.0.0.1", wish{}, "1.0.0.10.in-addr.arpa. with type PTR"},
+		{"name=a", wish{}, `^port`},
+		{"port=vm1", wish{}, `^name ""`},
+		{"port=vm1&name=a..b", wish{}, `^name "a\.\.b"`},
+		{"port=vm1&name=" + strings.Repeat("a", 64), wish{}, `^name "a+"`},
+		{"port=vm1&name=" + strings.Repeat("a.", 200), wish{}, `^name "[a.]+"`},
+		{"port=vm1&name=10.0.0.1", wish{}, `^name "10.0.0.1" .* 1.0.0.10.in-addr.arpa. .*PTR`},
 		{"port=vm1&name=a&type=XYZ", wish{}, `type "XYZ"`},
 		{"port=vm1&name=a&server=x", wish{}, `server "x"`},
 		{"port=vm1&name=a&tcp=maybe", wish{}, `tcp "maybe"`},
@@ -48,7 +50,7 @@ func TestParseWish(t *testing.T) {
 				t.Errorf("%+v, %v, want %+v", w, err, tt.want)
 			}
 			var of *control.Error
-			if tt.err != "" && (!errors.As(err, &of) || of.Status != http.StatusBadRequest || !strings.Contains(err.Error(), tt.err)) {
+			if tt.err != "" && (!errors.As(err, &of) || of.Status != http.StatusBadRequest || !regexp.MustCompile(tt.err).MatchString(err.Error())) {
 				t.Errorf("%v, want %q", err, tt.err)
 			}
 		})
@@ -96,14 +98,15 @@ func TestFindGuest(t *testing.T) {
 		{"sriov", "sriov", ""},
 		{"ghost", "", ""},
 		{"tap5", "", ""},
-		{"10.0.0.1", "", "is ambiguous: port red-vm1 of switch red on br-int, port blue-vm1 of switch blue on br-int have it"},
-		{"nobody", "", "no guest of this node has"},
-		{"", "", "no guest of this node has"},
+		{"10.0.0.1", "", `^400 "10\.0\.0\.1" .*red-vm1 .* red .* br-int, .*blue-vm1 .* blue .* br-int`},
+		{"nobody", "", `^404 "nobody"`},
+		{"", "", `^404 ""`},
 	} {
 		g, unserved, err := findGuest(all, tt.word)
+		var of *control.Error
 		switch {
 		case tt.err != "":
-			if err == nil || !strings.Contains(err.Error(), tt.err) {
+			if !errors.As(err, &of) || !regexp.MustCompile(tt.err).MatchString(fmt.Sprintf("%d %v", of.Status, err)) {
 				t.Errorf("%q: %v, want %q", tt.word, err, tt.err)
 			}
 		case err != nil:

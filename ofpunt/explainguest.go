@@ -126,6 +126,7 @@ func (t *guestTeller) tellFlows(ctx context.Context, key flows.GuestKey, out *ap
 		f := &h.flows[i]
 		told := api.GuestFlow{Table: f.Table, Priority: f.Priority, Match: cmp.Or(f.Match.String(), "any"), Packets: f.Packets}
 		asker, neighbor := readAsker(f.Match, kind)
+		limit := f.Table == placement.PuntTable
 		switch {
 		case isPunt(f):
 			told.For, punt = "punt", punt+1
@@ -133,6 +134,8 @@ func (t *guestTeller) tellFlows(ctx context.Context, key flows.GuestKey, out *ap
 			told.For = "onward"
 		case asker != of:
 			continue
+		case limit:
+			told.For = "limit"
 		case neighbor:
 			told.For, own = "neighbor", own+1
 		default:

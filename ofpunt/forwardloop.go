@@ -132,7 +132,7 @@ func (s *server) logLoops(snapshot *ovn.Snapshot) {
 			if s.options.hijack() {
 				what = "its own queries are not forwarded, they go on to their destination"
 			}
-			log.Warningf("%s - ofpunt %s: forward asks %s, which is %s of switch %s on this bridge: %s", b.block, s.options.Bridge, a, p.Name, p.SwitchName, what)
+			log.Warningf("%s - ofpunt %s: forward asks %s, which is port %q of switch %s on this bridge: %s", b.block, s.options.Bridge, a, p.Name, nameOf(p.Network, p.SwitchName), what)
 		}
 	}
 }

@@ -142,11 +142,17 @@ func localGuest(o *bridgeOptions, i *vswitch.Interface, snapshot *ovn.Snapshot) 
 		g.MAC = [6]byte(mac)
 	}
 	if snapshot != nil {
-		if p = snapshot.PortByName(i.IfaceID); p == nil {
+		if p = snapshot.PortByName(i.IfaceID); !o.serves(p) {
 			return g, nil, false
 		}
 	}
 	return g, p, true
+}
+
+// serves reports whether a port of a snapshot, nil for none, may be a guest. The chassis that it is bound to
+// counts with placement ovn only.
+func (o *bridgeOptions) serves(p *ovn.Port) bool {
+	return p != nil && (p.Local || o.Placement != placement.OVN)
 }
 
 // ownedBy returns what reports whether a port of the network has an address; nil for no

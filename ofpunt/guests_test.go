@@ -8,12 +8,12 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -160,6 +160,12 @@ func TestExternalGuestWithoutAddress(t *testing.T) {
 // externalSnapshot is a network with external ports that the chassis has, with those columns mac.
 func externalSnapshot(t *testing.T, macs ...string) *ovn.Snapshot {
 	t.Helper()
+	return externalSource(t, macs...).Snapshot()
+}
+
+// externalSource has the externalSnapshot.
+func externalSource(t *testing.T, macs ...string) *ovn.Source {
+	t.Helper()
 	database := ovsdbtest.Start(t, "/usr/share/ovn/ovn-sb.ovsschema")
 	port := func(id, kind string, key int, mac string) any {
 		return json.RawMessage(fmt.Sprintf(`{"op":"insert","table":"Port_Binding","uuid-name":%q,"row":{"logical_port":%q,"type":%q,"tunnel_key":%d,"datapath":["named-uuid","sw"],"chassis":["named-uuid","hv"],"mac":%s}}`, id, id, kind, key, mac))
@@ -179,15 +185,6 @@ func externalSnapshot(t *testing.T, macs ...string) *ovn.Snapshot {
 	}
 	t.Cleanup(source.Release)
 	source.SetChassis("hv1")
-	for deadline := time.After(20 * time.Second); ; {
-		changed := source.Changed() // before the look, or a change between the two is missed
-		if s := source.Snapshot(); s.Settled {
-			return s
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatalf("not settled: %+v", source.Status())
-		}
-	}
+	testkit.OnChange(t, source, "settled", func() bool { return source.Snapshot().Settled })
+	return source
 }

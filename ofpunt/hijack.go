@@ -26,7 +26,7 @@ func (resumeUnanswered) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *d
 	switch {
 	case err != nil:
 		return code, plugin.Error(name, err)
-	case !handled: // the punt was not paused: the mode has just changed
+	case !handled: // the query was punted in service mode: the mode has just changed
 		return dns.RcodeServerFailure, nil
 	}
 	return code, nil

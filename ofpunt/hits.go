@@ -13,8 +13,8 @@ import (
 )
 
 // hitCounter asks the switch for the counters of the flows of this process. It asks when an operator
-// does, and no more often than once a second, or in twenty times the time that it took: on a node
-// with thousands of guests it is some megabytes.
+// does, and no more often than countInterval says: on a node with thousands of guests the counters are
+// some megabytes.
 type hitCounter struct {
 	// turn has its one mark while nobody asks; who has taken it has what follows.
 	turn chan struct{}
@@ -42,11 +42,21 @@ func newHitCounter() hitCounter {
 	return c
 }
 
-// Times between two questions to the switch.
 const (
-	minCountTime = time.Second
-	countFactor  = 20
+	minCountTime  = time.Second
+	countFactor   = 20
+	failureFactor = 2
 )
+
+// countInterval returns the least time from the begin of a request for the counters to the next one.
+// It grows with the time that the request took. It grows less where the switch gave no answer, since
+// the error is repeated until the next request.
+func countInterval(took time.Duration, answered bool) time.Duration {
+	if answered {
+		return max(minCountTime, countFactor*took)
+	}
+	return max(minCountTime, failureFactor*took)
+}
 
 var errNoFlows = errors.New("there is no connection to the switch, or no flow of this process in it")
 
@@ -74,17 +84,17 @@ func (b *bridge) count(ctx context.Context) (*flowHits, error) {
 		says, err = conn.Description(ctx)
 	}
 	took := time.Since(begun)
-	c.next, c.conn, c.cookie = begun.Add(max(minCountTime, countFactor*took)), conn, cookie
+	c.next, c.conn, c.cookie = begun.Add(countInterval(took, err == nil)), conn, cookie
 	if c.last, c.err = nil, sayHang(err); err == nil {
 		c.last = &flowHits{begun.Add(took), all, says}
 	}
 	return c.last, c.err
 }
 
-// isPunt and isPassed report whether a flow is the punt, or what a packet that is not punted meets
+// isPunt and isPassed report whether a flow is the leased one, or what a packet that is not punted meets
 // behind it.
 func isPunt(f *openflow.FlowStats) bool {
-	return f.Table == placement.PrivateTable && f.Priority == placement.PriorityPunt
+	return f.Table == placement.PrivateTable && f.Priority == placement.PriorityLease
 }
 func isPassed(f *openflow.FlowStats) bool {
 	return f.Table == placement.PrivateTable && f.Priority == placement.PriorityOnward
@@ -94,7 +104,7 @@ func isPassed(f *openflow.FlowStats) bool {
 // counts: the first of two flows of IPv6 without OVN does not.
 func isEntry(f *openflow.FlowStats, kind placement.Kind) bool {
 	switch f.Table {
-	case placement.PrivateTable:
+	case placement.PrivateTable, placement.PuntTable:
 		return false
 	case placement.AddressTable:
 		return f.Priority != placement.PriorityOnward

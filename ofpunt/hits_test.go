@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net/netip"
 	"slices"
@@ -23,7 +24,7 @@ import (
 
 // installed returns the flows of a plan as the switch tells them, each with one packet.
 func installed(p placement.Plan, idle time.Duration) (all []openflow.FlowStats) {
-	for _, f := range slices.Concat(p.Private, []openflow.FlowMod{p.Punt}, p.Entry) {
+	for _, f := range slices.Concat(p.Private, []openflow.FlowMod{p.Lease}, p.Guests) {
 		all = append(all, openflow.FlowStats{Table: f.Table, Priority: f.Priority, Cookie: f.Cookie, Match: f.Match, Packets: 1, Idle: idle})
 	}
 	return all
@@ -164,5 +165,46 @@ func TestCountIsKept(t *testing.T) {
 			cancel()
 			ask("one who gives up", 5)
 		})
+	}
+}
+
+// The load of requests on a switch is bounded, and an error is not repeated for long.
+func TestCountInterval(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		took     time.Duration
+		answered bool
+		want     time.Duration
+	}{
+		{"at once", time.Millisecond, true, time.Second},
+		{"many guests", 200 * time.Millisecond, true, 4 * time.Second},
+		{"refused at once", time.Millisecond, false, time.Second},
+		{"not in time", countTimeout, false, 2 * countTimeout},
+	} {
+		if got := countInterval(tt.took, tt.answered); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A switch that has not answered in time is asked again as soon after that as it was waited for.
+func TestCountAfterTimeout(t *testing.T) {
+	conn, peer := punttest.Connect(t)
+	var served sync.WaitGroup
+	served.Go(func() { _ = conn.Serve(openflow.Handler{}) }) // until it is closed
+	served.Go(func() { _, _ = io.Copy(io.Discard, peer) })
+	t.Cleanup(func() { conn.Close(); peer.Close(); served.Wait() })
+	b := &bridge{hits: newHitCounter()}
+	b.conn.Store(conn)
+	b.told.Store(&sessionState{flows: flows.State{Cookie: 1}})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	if _, err := b.count(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	took := time.Since(begun)
+	if wait := time.Until(b.hits.next); wait > max(minCountTime, took) {
+		t.Errorf("after %s without an answer the switch is not asked for another %s", took, wait)
 	}
 }

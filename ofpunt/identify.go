@@ -83,13 +83,24 @@ func (s *server) hasAddress(in *openflow.PacketIn, owner *vswitch.Interface, a n
 
 // owns is punt.Config.Owns: it reports whether a port of the sender's network has an address.
 func (s *server) owns(in *openflow.PacketIn, owner *vswitch.Interface, a netip.Addr) bool {
-	snapshot := s.source.Snapshot()
-	p := s.portOf(snapshot, in, owner)
-	if p == nil {
-		return false
-	}
-	n := snapshot.Network(p.Network)
+	n := s.networkOf(in, owner)
 	return n != nil && n.Owns(a)
+}
+
+// hasWorkload is punt.Config.HasWorkload: it reports whether a workload of the sender's network has
+// an address.
+func (s *server) hasWorkload(in *openflow.PacketIn, owner *vswitch.Interface, a netip.Addr) bool {
+	n := s.networkOf(in, owner)
+	return n != nil && n.HasWorkload(a)
+}
+
+// networkOf returns the network of the sender of a packet, nil if that is not known.
+func (s *server) networkOf(in *openflow.PacketIn, owner *vswitch.Interface) *ovn.Network {
+	snapshot := s.source.Snapshot()
+	if p := s.portOf(snapshot, in, owner); p != nil {
+		return snapshot.Network(p.Network)
+	}
+	return nil
 }
 
 // portOf returns the logical port of the sender of a packet, nil if it is not known.

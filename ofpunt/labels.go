@@ -16,15 +16,21 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/caddy/caddyfile"
 
+	"github.com/puntdns/puntdns/internal/escape"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
 // label is a label of metadata. Its name is whole, so that no query has to put it together.
 type label struct {
-	name  string
-	value func(*origin.Origin) string
+	name string
+	// raw returns what the switch and the databases say.
+	raw func(*origin.Origin) string
 }
+
+// value returns the value of the label for a query. Tenants choose some values, and plugins write
+// them into logs: so what can't be printed is escaped.
+func (l *label) value(o *origin.Origin) string { return escape.Value(l.raw(o)) }
 
 // labels are those that need no key.
 var labels = [...]label{

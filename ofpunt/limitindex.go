@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/puntdns/puntdns/internal/escape"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 )
@@ -91,8 +92,9 @@ func addLimitRequests(r *ovn.Requests, limits []limit) {
 	)
 	for i := range limits {
 		l := &limits[i]
-		if named = append(named, labelNamed(l.Label)); l.Label == switchLabel {
-			compared = append(compared, l.Value)
+		named = append(named, labelNamed(l.Label))
+		if name, ok := escape.Original(l.Value); ok && l.Label == switchLabel {
+			compared = append(compared, name)
 		}
 	}
 	addLabelRequests(r, named, compared)

@@ -52,12 +52,7 @@ func (s *server) applyView(view *ports.View) {
 	if view == nil || s.source == nil {
 		return
 	}
-	if err := claims.claim(s, s.chassis(view)); err != nil {
-		s.chassisConflict.Store(&err)
-		return
-	}
-	s.chassisConflict.Store(nil)
-	s.source.SetPorts(s, view.IfaceIDs(), s.options.Grace)
+	claims.claim(s, s.chassis(view), view.IfaceIDs())
 }
 
 // logChassis logs the name of the chassis if it is another one than before. The caller holds
@@ -99,8 +94,10 @@ func (b *bridge) followLocal(ctx context.Context, o *bridgeOptions) error {
 	}, func(err error) {
 		b.ports.SetDatabaseUp(err == nil)
 		b.localFailure.Store(nil)
+		b.setStall(func(s *stall) { s.away = isAway(err) })
 		if err != nil {
 			b.localFailure.Store(&err)
+			b.done.Go(b.askSwitch)
 			metric.LocalDatabaseUp.WithLabelValues(b.name).Set(0)
 			log.Warningf("Bridge %s: local Open_vSwitch database %s: %v", b.name, o.OVSDB, err)
 		} else {

@@ -29,31 +29,31 @@ func TestZoneTransfersByBlock(t *testing.T) {
 	}
 	file := " file " + zone + " corp.test {\n reload 0\n }\n"
 	const service, hijack = "", "\n address any"
-	const tcp, paused = true, true
+	const tcp, resumable = true, true
 	answered, refused, resumed := metric.Answered+" "+metric.ReasonChain, metric.Refused+" "+metric.ReasonTransfer, metric.Resumed+" "+metric.ReasonTransfer
 	for _, tt := range []struct {
-		name, mode  string
-		guest, zone string
-		qtype       uint16
-		tcp, paused bool
-		rcode, soas int // rcode -1 for no answer
-		fate        string
-		forwarded   int
+		name, mode     string
+		guest, zone    string
+		qtype          uint16
+		tcp, resumable bool
+		rcode, soas    int // rcode -1 for no answer
+		fate           string
+		forwarded      int
 	}{
 		{"its zone", service, "red", "corp.test.", dns.TypeAXFR, tcp, false, 0, 2, answered, 0},
 		{"no transfer", service, "red", "other.test.", dns.TypeA, tcp, false, 0, 0, answered, 1},
 		{"another zone", service, "red", "other.test.", dns.TypeAXFR, tcp, false, dns.RcodeRefused, 0, answered, 0},
 		{"another zone, IXFR", service, "red", "other.test.", dns.TypeIXFR, tcp, false, dns.RcodeRefused, 0, answered, 0},
 		{"another zone, UDP", service, "red", "other.test.", dns.TypeAXFR, false, false, dns.RcodeRefused, 0, answered, 0},
-		{"its zone, hijack", hijack, "red", "corp.test.", dns.TypeIXFR, false, paused, -1, 0, resumed, 0},
-		{"another zone, hijack", hijack, "red", "other.test.", dns.TypeAXFR, false, paused, -1, 0, resumed, 0},
+		{"its zone, hijack", hijack, "red", "corp.test.", dns.TypeIXFR, false, resumable, -1, 0, resumed, 0},
+		{"another zone, hijack", hijack, "red", "other.test.", dns.TypeAXFR, false, resumable, -1, 0, resumed, 0},
 		{"block without", service, "blue", "corp.test.", dns.TypeAXFR, tcp, false, dns.RcodeRefused, 0, refused, 0},
 		{"block without, IXFR", service, "blue", "other.test.", dns.TypeIXFR, tcp, false, dns.RcodeRefused, 0, refused, 0},
 		{"block without, UDP", service, "blue", "other.test.", dns.TypeAXFR, false, false, dns.RcodeRefused, 0, refused, 0},
 		{"block without, no transfer", service, "blue", "other.test.", dns.TypeA, false, false, 0, 0, answered, 1},
-		{"block without, hijack", hijack, "blue", "other.test.", dns.TypeAXFR, false, paused, -1, 0, resumed, 0},
-		{"block without, hijack, not paused", hijack, "blue", "other.test.", dns.TypeAXFR, tcp, false, dns.RcodeRefused, 0, refused, 0},
-		{"no block, hijack", hijack, "green", "other.test.", dns.TypeAXFR, false, paused, -1, 0, resumed, 0},
+		{"block without, hijack", hijack, "blue", "other.test.", dns.TypeAXFR, false, resumable, -1, 0, resumed, 0},
+		{"block without, hijack, not resumable", hijack, "blue", "other.test.", dns.TypeAXFR, tcp, false, dns.RcodeRefused, 0, refused, 0},
+		{"no block, hijack", hijack, "green", "other.test.", dns.TypeAXFR, false, resumable, -1, 0, resumed, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			block := func(tenant, more string) string {
@@ -86,7 +86,7 @@ func TestZoneTransfersByBlock(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := b.punts.Ask(s.punts, &punt.Question{
-				In: openflow.PacketIn{InPort: 5, Data: frame}, TCP: tt.tcp, Paused: tt.paused,
+				In: openflow.PacketIn{InPort: 5, Data: frame}, TCP: tt.tcp, Resumable: tt.resumable,
 				Context: &serverContext{t.Context(), s}, Answered: func() {},
 			})
 			<-got.Done

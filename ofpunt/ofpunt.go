@@ -41,12 +41,14 @@
 // Each bridge has these goroutines: run makes the sessions, and within one it is the owner of
 // the flows (session.run): it alone calls the Reconciler, desired and reporter. The reader of
 // the connection calls session.handler, which must not block. followLocal reads the local
-// database. For each view of it awaitDrained waits for a barrier, and for each session that a
-// reload replaces, retire waits until it is drained.
+// database. For each view of it awaitDrained waits for a barrier. When the database goes away,
+// askSwitch waits for a barrier, too. For each session that a reload replaces, retire waits until
+// it is drained.
 //
 //	registry.mu       which bridges there are
 //	serving           which instance has them; held during takeOver, rollBack and stop
 //	bridge.mu         who reads the local database, and what was logged of it
+//	stall.mu          whether the switch waits for the local ovsdb-server
 //	chassisClaims.mu  which chassis a source of names is read for
 //	acceptedConns.mu  connections that switches have made during a trial
 //	stage.mu          the callback that is to be added behind those of all plugins
@@ -58,7 +60,7 @@
 //
 // No query takes any of them: who answers, the connection and the owners of ports are read
 // from atomic pointers. The order is serving, registry.mu, bridge.mu, chassisClaims.mu, and
-// then the lock of an ovn.Source.
+// then the lock of an ovn.Source. Under stall.mu no other is taken.
 package ofpunt
 
 import (

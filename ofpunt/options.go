@@ -36,7 +36,10 @@ type bridgeOptions struct {
 	// Addresses are the resolver addresses of all guests. DHCP is set if the DNS servers
 	// that OVN's DHCP announces to a guest are some too, Gateways if the routers' addresses
 	// on its network are. Without any of the three every address is one (hijack mode).
-	Addresses      []netip.AddrPort
+	Addresses []netip.AddrPort
+	// AddressGiven is set if the Corefile has the property. Else Addresses are the default, and
+	// left alone on networks where a workload has one.
+	AddressGiven   bool
 	DHCP, Gateways bool
 	ARP            bool
 	// ControllerID is 0 for a random one.
@@ -242,6 +245,7 @@ func parseAddresses(o *bridgeOptions, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("%s", want)
 	}
+	o.AddressGiven = true
 	if slices.Contains(args, "any") {
 		if len(args) != 1 {
 			return fmt.Errorf("%v: any stands alone, as each address is in it; %s", args, want)

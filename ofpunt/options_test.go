@@ -4,6 +4,7 @@ package ofpunt
 
 import (
 	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/internal/testkit/golden"
 )
 
 func TestParseBlock(t *testing.T) {
@@ -31,12 +34,13 @@ func TestParseBlock(t *testing.T) {
 		})},
 		{"chassis", "ofpunt br-int {\n chassis hv1\n}", with(func(o *bridgeOptions) { o.Chassis = "hv1" })},
 		{"control", "ofpunt br-int {\n control unix:/run/puntdns/control.sock\n}", with(func(o *bridgeOptions) { o.Control = "/run/puntdns/control.sock" })},
-		{"hijack", "ofpunt br-int {\n address any\n}", with(func(o *bridgeOptions) { o.Addresses = nil })},
+		{"hijack", "ofpunt br-int {\n address any\n}", with(func(o *bridgeOptions) { o.AddressGiven, o.Addresses = true, nil })},
 		{"addresses", "ofpunt br-int {\n address 10.0.0.2 [fd00::2]:5353\n}", with(func(o *bridgeOptions) {
-			o.Addresses = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53"), netip.MustParseAddrPort("[fd00::2]:5353")}
+			o.AddressGiven, o.Addresses = true, []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53"), netip.MustParseAddrPort("[fd00::2]:5353")}
 		})},
-		{"DNS servers of DHCP", "ofpunt br-int {\n address dhcp\n}", with(func(o *bridgeOptions) { o.Addresses, o.DHCP = []netip.AddrPort{}, true })},
+		{"DNS servers of DHCP", "ofpunt br-int {\n address dhcp\n}", with(func(o *bridgeOptions) { o.AddressGiven, o.Addresses, o.DHCP = true, []netip.AddrPort{}, true })},
 		{"gateways and an address", "ofpunt br-int {\n address gateway 10.0.0.2 dhcp\n}", with(func(o *bridgeOptions) {
+			o.AddressGiven = true
 			o.Addresses, o.DHCP, o.Gateways = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53")}, true, true
 		})},
 		{"numbers", "ofpunt br-int {\n controller_id 7\n lease 30s\n max_concurrent 10 3\n}", with(func(o *bridgeOptions) {
@@ -75,66 +79,142 @@ func TestParseBlock(t *testing.T) {
 }
 
 func TestParseBlockRefuses(t *testing.T) {
-	tests := []struct{ name, line, want string }{
-		{"property", "colour red", `unknown property "colour"`},
-		{"twice", "arp on\n arp off", `"arp" is given twice`},
-		{"openflow without words", "openflow", "openflow: expected one of unix:PATH"},
-		{"openflow method", "openflow http:x:1", `unknown method "http"`},
-		{"ovsdb listening", "ovsdb ptcp:6640", "expected an endpoint to connect to"},
-		{"placement", "placement here", "expected ovn"},
-		{"no control", "control", "control: []: expected unix:PATH with an absolute path"},
-		{"control by TCP", "control tcp:127.0.0.1:80", `control: "tcp:127.0.0.1:80": expected unix:PATH with an absolute path`},
-		{"a relative control", "control unix:control.sock", "expected unix:PATH with an absolute path"},
-		{"no chassis", "chassis", "chassis: []: expected the name"},
-		{"two chassis", "chassis a b", "expected the name of the chassis"},
-		{"no address", "address", "expected IP[:PORT]..., dhcp, gateway, or any"},
-		{"any and another", "address any 10.0.0.1", "any stands alone"},
-		{"any and dhcp", "address dhcp any", "any stands alone"},
-		{"dhcp twice", "address dhcp 10.0.0.1 dhcp", `"dhcp" is given twice`},
-		{"gateway with a port", "address gateway:5353", `"gateway:5353": expected IP[:PORT]..., dhcp`},
-		{"address", "address ten", `"ten": expected IP[:PORT]..., dhcp, gateway, or any`},
-		{"multicast", "address 224.0.0.251", "expected a unicast address"},
-		{"loopback", "address 127.0.0.53", "expected a unicast address"},
-		{"zone", "address fe80::1%eth0", "expected a plain IPv4 or IPv6 address"},
-		{"mapped", "address ::ffff:10.0.0.1", "expected a plain IPv4 or IPv6 address"},
-		{"port 0", "address 10.0.0.1:0", "expected a port from 1 to 65535"},
-		{"address twice", "address 10.0.0.1 10.0.0.1:53", "given twice"},
-		{"arp", "arp maybe", "expected on or off"},
-		{"controller 0", "controller_id 0", "expected a number from 1 to 65535"},
-		{"grace too long", "grace 25h", "grace: \"25h\": expected one duration from 0 to 24h"},
-		{"grace without a unit", "grace 60", "expected one duration from 0 to 24h"},
-		{"grace in the past", "grace -1s", "expected one duration from 0 to 24h"},
-		{"grace of two", "grace 1s 2s", "expected one duration from 0 to 24h"},
-		{"lease too short", "lease 1s", "expected 0 or whole seconds from 3s"},
-		{"lease in parts", "lease 3500ms", "expected 0 or whole seconds"},
-		{"lease", "lease soon", "expected 0 or whole seconds"},
-		{"limit", "max_concurrent 0", "expected N [PER_PORT]"},
-		{"limit of a machine that is still to be built", "max_concurrent 9000000000000000", "numbers from 1 to 65536"},
-		{"limits", "max_concurrent 1 2", "PER_PORT at most N"},
-		{"rate 0", "rate 0", "expected off or QPS [BURST]"},
-		{"rate of bits", "rate 10kbps", "expected off or QPS [BURST]"},
-		{"rate without words", "rate", "expected off or QPS [BURST]"},
-		{"burst of less than a millisecond", "rate 100000 99", "BURST of at least 100"},
-		{"burst", "rate 10 9000000", "numbers from 1 to 1048576"},
-		{"overload", "overload explode", "expected servfail or drop"},
-		{"tls", "tls cert", "expected CERT KEY CA"},
+	// The sentences of another package are compared with what that package returns.
+	choice := func(words []string, some ...string) error {
+		_, err := corefile.Choice(words, some...)
+		return err
+	}
+	method := func(word string) error {
+		_, err := endpoint.Parse(word)
+		return err
+	}
+	tests := []struct {
+		name, line string
+		want       error // what follows the property; nil if the sentence is one of ofpunt
+	}{
+		{"openflow without words", "openflow", nil},
+		{"openflow with two words", "openflow unix:/a unix:/b", nil},
+		{"openflow of no method", "openflow br-int.mgmt", method("br-int.mgmt")},
+		{"openflow of another method", "openflow http:x:1", method("http:x:1")},
+		{"ovsdb without words", "ovsdb", nil},
+		{"ovsdb to listen on", "ovsdb ptcp:6640", nil},
+		{"placement without words", "placement", nil},
+		{"placement of another kind", "placement here", nil},
+		{"placement ovn with a table", "placement ovn 30", nil},
+		{"placement table without one", "placement table", nil},
+		{"placement table out of range", "placement table 256", nil},
+		{"placement table, priority out of range", "placement table 60 65536", nil},
+		{"no control", "control", nil},
+		{"control by TCP", "control tcp:127.0.0.1:80", nil},
+		{"a relative control", "control unix:control.sock", nil},
+		{"no chassis", "chassis", nil},
+		{"two chassis", "chassis a b", nil},
+		{"no address", "address", nil},
+		{"any and another", "address any 10.0.0.1", nil},
+		{"any and dhcp", "address dhcp any", nil},
+		{"dhcp twice", "address dhcp 10.0.0.1 dhcp", nil},
+		{"gateway with a port", "address gateway:5353", nil},
+		{"address", "address ten", nil},
+		{"multicast", "address 224.0.0.251", nil},
+		{"multicast of IPv6", "address ff02::fb", nil},
+		{"loopback", "address 127.0.0.53", nil},
+		{"zone", "address fe80::1%eth0", nil},
+		{"mapped", "address ::ffff:10.0.0.1", nil},
+		{"port 0", "address 10.0.0.1:0", nil},
+		{"address twice", "address 10.0.0.1 10.0.0.1:53", nil},
+		{"arp without words", "arp", choice(nil, "on", "off")},
+		{"arp of another word", "arp maybe", choice([]string{"maybe"}, "on", "off")},
+		{"controller_id 0", "controller_id 0", nil},
+		{"controller_id too large", "controller_id 65536", nil},
+		{"grace too long", "grace 25h", nil},
+		{"grace without a unit", "grace 60", nil},
+		{"grace in the past", "grace -1s", nil},
+		{"grace of two", "grace 1s 2s", nil},
+		{"lease too short", "lease 1s", nil},
+		{"lease too long", "lease 65536s", nil},
+		{"lease in parts", "lease 3500ms", nil},
+		{"lease without a unit", "lease 15", nil},
+		{"lease", "lease soon", nil},
+		{"max_concurrent without words", "max_concurrent", nil},
+		{"max_concurrent 0", "max_concurrent 0", nil},
+		{"max_concurrent of a machine that is still to be built", "max_concurrent 9000000000000000", nil},
+		{"max_concurrent of a port above all", "max_concurrent 1 2", nil},
+		{"rate 0", "rate 0", nil},
+		{"rate of a word", "rate fast", nil},
+		{"rate of bits", "rate 10kbps", nil},
+		{"rate without words", "rate", nil},
+		{"burst of less than a millisecond", "rate 100000 99", nil},
+		{"burst", "rate 10 9000000", nil},
+		{"overload of another word", "overload explode", choice([]string{"explode"}, "servfail", "drop")},
+		{"cache_scope without words", "cache_scope", choice(nil, "shared", "network", "port")},
+		{"cache_scope of another word", "cache_scope tenant", choice([]string{"tenant"}, "shared", "network", "port")},
+		{"cache_share 0", "cache_share 0", nil},
+		{"cache_share too large", "cache_share 101", nil},
+		{"cache_share with a sign", "cache_share 25%", nil},
+		{"metrics without words", "metrics", choice(nil, "network")},
+		{"metrics of another word", "metrics guest", choice([]string{"guest"}, "network")},
+		{"tls", "tls cert", corefile.TLSParsers(nil)["tls"]([]string{"cert"})},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := parseBlock(caddy.NewTestController("dns", "ofpunt br-int {\n "+tt.line+"\n}"))
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("got %v, want %q", err, tt.want)
+			if tt.want == nil {
+				checkRefusal(t, err)
+				return
 			}
-			// The file and line are what the user looks for first.
-			if !strings.Contains(err.Error(), "Testfile:") {
-				t.Errorf("no file and line in %q", err)
+			property, _, _ := strings.Cut(tt.line, " ")
+			if want := "Testfile:2 - Error during parsing: " + property + ": " + tt.want.Error(); err == nil || err.Error() != want {
+				t.Errorf("%v, want %s", err, want)
 			}
 		})
 	}
-	for _, input := range []string{"ofpunt", "ofpunt a b", "ofpunt a\nofpunt b"} {
-		if _, err := parseBlock(caddy.NewTestController("dns", input)); err == nil {
-			t.Errorf("%q was taken", input)
+	for _, tt := range []struct{ name, input string }{
+		{"no bridge", "ofpunt"},
+		{"two bridges", "ofpunt br-int br-ex"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := parseBlock(caddy.NewTestController("dns", tt.input))
+			checkRefusal(t, err)
+		})
+	}
+	// What package corefile refuses for every plugin.
+	for input, want := range map[string]string{
+		"ofpunt br-int {\n colour red\n}":       `^Testfile:2 .*"colour".*\[address arp `,
+		"ofpunt br-int {\n arp on\n arp off\n}": `^Testfile:3 .*"arp"`,
+		"ofpunt br-int\nofpunt br-ex":           `^Testfile:2 .*ofpunt`,
+	} {
+		if _, err := parseBlock(caddy.NewTestController("dns", input)); err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
+			t.Errorf("%q: %v, want %s", input, err, want)
 		}
+	}
+}
+
+// checkRefusal compares an error with that of the test in testdata/messages.golden.
+func checkRefusal(t *testing.T, err error) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("taken")
+	}
+	golden.Check(t, err.Error(), endpoint.Forms, "{endpoint.Forms}")
+}
+
+// The files of TLS are looked at once the directive is read.
+func TestCheckTLS(t *testing.T) {
+	for _, tt := range []struct{ name, properties, want string }{
+		{"openflow", "openflow ssl:127.0.0.1:6653", `^Testfile:2 - ofpunt br-int: openflow: "ssl:127.0.0.1:6653"`},
+		{"ovsdb", "lease 0\n ovsdb ssl:127.0.0.1:6640", `^Testfile:3 - ofpunt br-int: ovsdb: "ssl:127.0.0.1:6640"`},
+		{"no file", "tls /no/cert.pem /no/key.pem /no/ca.pem", `^Testfile:2 - ofpunt br-int: tls: .*/no/cert.pem`},
+		{"a name and no files", "tls_servername ovs.example", `^Testfile:2 - ofpunt br-int: tls_servername: "ovs.example"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b, err := parseBlock(caddy.NewTestController("dns", "ofpunt br-int {\n "+tt.properties+"\n}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.checkTLS(); err == nil || !regexp.MustCompile(tt.want).MatchString(err.Error()) {
+				t.Errorf("%v, want %s", err, tt.want)
+			}
+		})
 	}
 }
 

@@ -12,10 +12,11 @@ import (
 
 // insertOwnHandlers returns the plugins of a block with handlers of our own between them:
 //
-//	ofpunt, metadata ... unobserved, log, outcome ... Normalize, rewrite ... Above, cache, Below ... Unstored, whoami
+//	ofpunt, metadata ... unobserved, log, outcome ... hop, Normalize, rewrite ... Above, cache, Below ... Unstored, whoami
 //
 // There is an outcome where there is log or prometheus, an unobserved before each run of plugins
-// that tell of queries, and the others, which are of package tenantcache, where there is cache.
+// that tell of queries, a hop before the first plugin that may send a query on, and the others, which
+// are of package tenantcache, where there is cache.
 // wrapplugins.go wraps each forward and tsig, and puts a noTransfers behind transfer, and hijack.go adds the
 // end of the chain.
 func insertOwnHandlers(plugins []plugin.Plugin, o tenantcache.Options) []plugin.Plugin {
@@ -29,6 +30,9 @@ func insertOwnHandlers(plugins []plugin.Plugin, o tenantcache.Options) []plugin.
 	before := func(i int, p plugin.Plugin) { inserted[i] = append(inserted[i], p) }
 
 	plugins = slices.Clone(plugins)
+	if i := slices.Index(names, "prometheus"); i >= 0 && i+1 < len(names) {
+		plugins[i] = followedBy(plugins[i], names[i+1])
+	}
 	for _, run := range observersAmong(names) {
 		u := &unobservedRun{names: names[run.first:run.end]}
 		before(run.first, u.enter)
@@ -37,6 +41,10 @@ func insertOwnHandlers(plugins []plugin.Plugin, o tenantcache.Options) []plugin.
 	observer := max(slices.Index(names, "log"), slices.Index(names, "prometheus"))
 	if observer >= 0 {
 		before(observer+1, func(next plugin.Handler) plugin.Handler { return newOutcome(next) })
+	}
+	if i := slices.IndexFunc(names, mayForward); i >= 0 {
+		isRewritten := slices.Contains(names, "rewrite")
+		before(i, func(next plugin.Handler) plugin.Handler { return &hop{next, isRewritten} })
 	}
 	if cache := slices.Index(names, "cache"); cache >= 0 {
 		first := cache
@@ -59,3 +67,24 @@ func insertOwnHandlers(plugins []plugin.Plugin, o tenantcache.Options) []plugin.
 	}
 	return append(all, inserted[len(plugins)]...)
 }
+
+// followedBy returns *prometheus* with a handler behind it that has the name of the plugin behind it
+// in the block: *prometheus* counts each answer for the name of the handler behind it, which may be
+// one of our own.
+func followedBy(prometheus plugin.Plugin, behind string) plugin.Plugin {
+	return func(next plugin.Handler) plugin.Handler {
+		if next != nil {
+			next = named{next, behind}
+		}
+		return prometheus(next)
+	}
+}
+
+// named is a handler by another name.
+type named struct {
+	plugin.Handler
+	name string
+}
+
+// Name implements plugin.Handler.
+func (n named) Name() string { return n.name }

@@ -49,14 +49,16 @@ func end(f func(w dns.ResponseWriter, r *dns.Msg)) plugin.Plugin {
 
 func TestInsertOwnHandlers(t *testing.T) {
 	for _, tt := range []struct{ name, plugins, want string }{
-		{"all", "ofpunt prometheus log dnstap rewrite ovnhosts cache forward", "ofpunt + prometheus log + dnstap + rewrite ovnhosts + cache + forward"},
-		{"no rewrite", "ofpunt errors ovnhosts cache forward", "ofpunt + errors ovnhosts + + cache + forward"},
-		{"no cache", "ofpunt prometheus errors rewrite ovnhosts forward", "ofpunt + prometheus + errors rewrite ovnhosts forward"},
-		{"nothing", "ofpunt ovnhosts forward", "ofpunt ovnhosts forward"},
+		{"all", "ofpunt prometheus log dnstap rewrite ovnhosts cache forward", "ofpunt + prometheus log + dnstap + + rewrite ovnhosts + cache + forward"},
+		{"no rewrite", "ofpunt errors ovnhosts cache forward", "ofpunt + errors ovnhosts + + + cache + forward"},
+		{"no cache", "ofpunt prometheus errors rewrite ovnhosts forward", "ofpunt + prometheus + errors + rewrite ovnhosts forward"},
+		{"forward alone", "ofpunt ovnhosts forward", "ofpunt ovnhosts + forward"},
+		{"servers of networks", "ofpunt ovnhosts ovnforward cache forward", "ofpunt ovnhosts + ovnforward + + cache + forward"},
+		{"nothing", "ofpunt ovnhosts template", "ofpunt ovnhosts template"},
 		{"the last", "ofpunt log", "ofpunt + log +"},
-		{"whoami", "ofpunt ovnhosts cache forward whoami", "ofpunt ovnhosts + + cache + forward + whoami"},
+		{"whoami", "ofpunt ovnhosts cache forward whoami", "ofpunt ovnhosts + + + cache + forward + whoami"},
 		{"whoami without cache", "ofpunt ovnhosts whoami", "ofpunt ovnhosts whoami"},
-		{"cache the last", "ofpunt cache", "ofpunt + + cache +"},
+		{"cache the last", "ofpunt cache", "ofpunt + + + cache +"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var plugins []plugin.Plugin

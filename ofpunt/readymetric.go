@@ -3,27 +3,16 @@
 package ofpunt
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/puntdns/puntdns/internal/metricset"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 )
 
-func init() { prometheus.MustRegister(readyCollector{&bridges}) }
-
-// readyCollector is a prometheus.Collector. Whether a bridge is ready depends on the databases and
-// their bindings, too, so it is looked up at each scrape.
-type readyCollector struct{ of *registry }
-
-// Describe implements prometheus.Collector.
-func (c readyCollector) Describe(ch chan<- *prometheus.Desc) { ch <- metric.DescReady }
-
-// Collect implements prometheus.Collector.
-func (c readyCollector) Collect(ch chan<- prometheus.Metric) {
-	for _, b := range c.of.all() {
-		ready := 0.
-		if b.whyNotReady() == "" {
-			ready = 1
+// Whether a bridge is ready depends on databases and their bindings too, so each scrape looks.
+func init() {
+	metric.Bridges.OnScrape(func(to metricset.Scrape) {
+		for _, b := range bridges.all() {
+			to.Put(metric.Ready, metricset.Flag(b.whyNotReady() == ""), b.name)
+			to.Put(metric.Stalled, metricset.Flag(b.stall.reason() != ""), b.name)
 		}
-		ch <- prometheus.MustNewConstMetric(metric.DescReady, prometheus.GaugeValue, ready, b.name)
-	}
+	})
 }

@@ -27,6 +27,13 @@ import (
 // new to it.
 const trialTimeout = 10 * time.Second
 
+// What a trial fails with.
+var (
+	errProcessEnds = errors.New("the process ends")
+	errNoSwitch    = errors.New("no switch has connected")
+	errNotRead     = errors.New("the databases have not told everything")
+)
+
 // Try returns an error unless a reload to a Corefile would keep what works now: a reload must
 // not lose answers. Where the current Corefile has read its databases completely, or is
 // connected to its switch, the new one has to be able to do so too; a bridge in the place of
@@ -171,7 +178,7 @@ func (s *server) try(ctx context.Context, abandoned string) error {
 		err = s.tryReplacement(ctx, b)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
-		return fmt.Errorf("ofpunt %s: the process ends", s.options.Bridge)
+		return fmt.Errorf("ofpunt %s: %w", s.options.Bridge, errProcessEnds)
 	}
 	return err
 }
@@ -214,7 +221,7 @@ func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 		if lacks == "" {
 			lacks, expected = "there is more to read", "some that are read within that time"
 		}
-		return fmt.Errorf("ofpunt %s: the databases have not told everything within %s, as those of the Corefile before have: %s; expected %s", s.options.Bridge, trialTimeout, lacks, expected)
+		return fmt.Errorf("ofpunt %s: %w within %s, as those of the Corefile before have: %s; expected %s", s.options.Bridge, errNotRead, trialTimeout, lacks, expected)
 	}
 	return nil
 }
@@ -295,7 +302,7 @@ func (o *bridgeOptions) tryEndpoint(ctx context.Context, e endpoint.Endpoint) er
 	conn, err := open(ctx, e, &o.TLS)
 	switch {
 	case err != nil && e.Listen && ctx.Err() != nil:
-		return fmt.Errorf("%s: no switch has connected within %s", e, trialTimeout)
+		return fmt.Errorf("%s: %w within %s", e, errNoSwitch, trialTimeout)
 	case err != nil:
 		return err
 	case e.Listen:

@@ -51,7 +51,7 @@ func (r *reporter) report(c flows.Report) {
 	case flows.Serving:
 		r.readiness.set("")
 		r.successor.gone() // after a reconnection nobody says that it is
-	case flows.PuntMissing:
+	case flows.LeaseMissing:
 		r.readiness.set("the punt is not installed in the switch")
 	case flows.Withdrawn:
 		if c.Replaced {
@@ -68,10 +68,10 @@ func (r *reporter) report(c flows.Report) {
 		r.infof("the process that had taken over is gone, taking back")
 	case flows.Lost:
 		r.warningf("%d flows were removed or changed by somebody else", c.Flows)
-	case flows.PuntExpired:
+	case flows.LeaseExpired:
 		metric.LeaseExpiries.WithLabelValues(r.name).Inc()
 		r.warningf("the punt has expired, as it was not renewed in time: no query is punted until it is installed again")
-	case flows.PuntRestored:
+	case flows.LeaseRestored:
 		r.infof("the punt is installed again")
 	case flows.ProbeTook:
 		metric.ProbeDuration.WithLabelValues(r.name).Observe(c.Time.Seconds())

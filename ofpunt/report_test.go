@@ -7,8 +7,7 @@ import (
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 )
@@ -35,11 +34,7 @@ func TestLeaseRenewedMetric(t *testing.T) {
 				metric.ProbeDuration.DeleteLabelValues(r.name)
 			})
 			r.report(tt.report)
-			var m dto.Metric
-			if err := renewed.Write(&m); err != nil {
-				t.Fatal(err)
-			}
-			if at := m.Gauge.GetValue(); (at > 0) != tt.moves {
+			if at := testkit.Value(t, renewed); (at > 0) != tt.moves {
 				t.Errorf("renewed at %v, want it set: %v", at, tt.moves)
 			}
 		})

@@ -26,13 +26,10 @@ func pairSession(t testing.TB, before func()) (s *session, peer net.Conn) {
 	b.punts = punt.NewIntake(b.puntBridge())
 	b.conn.Store(conn)
 	b.serve(chainServer(t))
-	s, err := newSession(b, conn, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = newSession(b, conn, 1)
 	h := s.handler()
 	punted := h.PacketIn
-	h.PacketIn = func(p *openflow.PacketIn, msg []byte) { before(); punted(p, msg) }
+	h.PacketIn = func(p *openflow.PacketIn) { before(); punted(p) }
 	served := make(chan error, 1)
 	go func() { served <- conn.Serve(h) }()
 	t.Cleanup(func() {

@@ -29,9 +29,8 @@ type server struct {
 	configs  []*dnsserver.Config // of the blocks
 	blocks   []*block
 	database ovn.Config
-	// pause is set if the switch is to pause what it punts, so that a query that nobody
-	// answers can be resumed.
-	pause bool
+	// resumes is set if queries that nobody answers go on to their destination.
+	resumes bool
 
 	// recursive is set if a block offers recursion; transfers if one has the plugin for
 	// zone transfers.
@@ -189,7 +188,7 @@ func (s *server) bindingProblem() string {
 	}
 	switch snapshot := s.source.Snapshot(); {
 	case snapshot.HasKept():
-		return "the bindings of this chassis are gone, its guests are served for the grace"
+		return "the bindings of this chassis are gone, or have a former name of it; its guests are served for the grace"
 	case s.options.Placement == placement.OVN && !snapshot.HasChassis() && s.synced():
 		return "the Southbound database does not know this chassis"
 	}

@@ -13,10 +13,6 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// userData marks the packet-ins of our punts. The cookie does not: that of a paused packet-in
-// is another flow's.
-var userData = []byte("puntdns\x01")
-
 // requestTimeout bounds a request to the switch. ovs-vswitchd may be busy for a
 // second with other work.
 const requestTimeout = 10 * time.Second
@@ -34,6 +30,8 @@ type session struct {
 	// desired says which flows there should be; reporter logs and counts what comes of it.
 	desired  desired
 	reporter reporter
+	// announcer announces the resolver addresses in the physical networks of external ports.
+	announcer announcer
 	// since is when the connection was opened.
 	since time.Time
 	// loggedErrors are the names of the switch's errors that were logged; the reader's.
@@ -41,17 +39,17 @@ type session struct {
 }
 
 // newSession returns the session of a connection whose handshake is done.
-func newSession(b *bridge, conn *openflow.Conn, controllerID uint16) (*session, error) {
+func newSession(b *bridge, conn *openflow.Conn, controllerID uint16) *session {
 	s := &session{
 		bridge: b, tally: b.tally, conn: conn, since: time.Now(),
 		desired:      desired{controllerID: controllerID},
+		announcer:    newAnnouncer(),
 		reporter:     reporter{name: b.name, readiness: &b.readiness, successor: &b.successor, placed: &b.placed, rateDropped: b.rateDropped, unmetered: &b.unmetered},
 		loggedErrors: map[string]bool{},
 	}
 	s.flows = flows.NewReconciler(conn, &b.flows, s.reporter.report)
-	var err error
-	s.punts, err = b.punts.NewChannel(conn, s.flows.ProbeBack)
-	return s, err
+	s.punts = b.punts.NewChannel(conn, s.flows.ProbeBack)
+	return s
 }
 
 // handler is what the reader of the connection calls.
@@ -90,6 +88,7 @@ var errOptions = errors.New("the connection's options have changed")
 // run keeps the flows in place until the connection or ctx ends, or the options change.
 func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 	defer s.flows.Stop()
+	defer s.announcer.timer.Stop()
 	every := leaseBeat(options.Lease)
 	beat, look := time.NewTicker(every), time.NewTicker(min(every, lookInterval))
 	defer beat.Stop()
@@ -115,6 +114,7 @@ func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 		if err := s.reconcile(ctx, srv); err != nil {
 			return err
 		}
+		s.announce(time.Now(), srv)
 		s.tell(srv)
 		select {
 		case <-ctx.Done():
@@ -132,6 +132,7 @@ func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 		case <-s.flows.Wake():
 		case <-changed:
 		case <-changedIDs:
+		case <-s.announcer.timer.C:
 		case <-look.C:
 			s.reportUnserved(s.bridge.current.Load()) // srv may have been closed meanwhile
 		case <-beat.C:
@@ -164,6 +165,8 @@ func (s *session) reconcile(ctx context.Context, srv *server) error {
 	if view := s.bridge.ports.View(); view != nil && !view.Absent() && srv.settled() {
 		s.bridge.served.set(srv, len(s.desired.guests))
 		s.reportAddressless(&srv.options)
+		s.reportLeft()
+		s.reportFunctions()
 	}
 	return err
 }

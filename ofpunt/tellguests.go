@@ -186,6 +186,11 @@ func (t *guestTeller) addPort(out *api.Guest, p *ovn.Port) {
 	for _, a := range p.Addresses {
 		out.Addresses = append(out.Addresses, a.String())
 	}
+	if n := t.snapshot.Network(p.Network); n != nil {
+		for _, f := range n.FunctionPorts() {
+			out.FunctionPorts = append(out.FunctionPorts, api.FunctionPort{Port: f.Name, PortKey: f.Key})
+		}
+	}
 	if d, ok := t.dhcp[p.Name]; ok {
 		out.DHCP = &api.DHCP{Row: d.Row, CIDR: d.CIDR, Router: d.Router, Routes: d.Routes, DNSServer: d.DNSServer, DomainName: d.DomainName}
 	}
@@ -214,9 +219,12 @@ func (t *guestTeller) resolvers(g *flows.Guest) (all []string) {
 	if o.hijack() {
 		return []string{"any"}
 	}
+	all = []string{}
 	for _, list := range [][]netip.AddrPort{o.Addresses, g.Addresses} {
 		for _, a := range list {
-			all = append(all, a.String())
+			if !slices.Contains(g.Left, a.Addr()) {
+				all = append(all, a.String())
+			}
 		}
 	}
 	return all
@@ -272,7 +280,7 @@ func (t *guestTeller) whyUnserved(i *vswitch.Interface) (reason string, expected
 	}
 	switch p := t.snapshot.PortByName(i.IfaceID); {
 	case p == nil:
-	case p.Local || t.srv.options.Placement != placement.OVN:
+	case t.srv.options.serves(p):
 		if t.srv.options.isAddressless(t.snapshot, p) {
 			return t.noAddress(), false
 		}

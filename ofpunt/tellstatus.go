@@ -40,7 +40,7 @@ func (r *registry) tellStatus(ctx context.Context, to *api.Status) {
 		if srv == nil {
 			continue
 		}
-		t := teller{bridge: b, srv: srv, session: b.told.Load(), view: b.ports.View(), now: time.Now(), reason: b.readiness.reason()}
+		t := teller{bridge: b, srv: srv, session: b.told.Load(), view: b.ports.View(), now: time.Now(), reason: b.waiting(), stalled: b.stall.reason()}
 		to.Bridges = append(to.Bridges, t.status(ctx))
 		to.Problems = append(to.Problems, t.problems()...)
 		to.Warnings = append(to.Warnings, srv.upstreamWarnings()...)
@@ -54,8 +54,9 @@ type teller struct {
 	session *sessionState // nil without a connection
 	view    *ports.View   // nil before the local database was read
 	now     time.Time
-	// reason is why the bridge is not served, empty if it is.
-	reason string
+	// reason is why the bridge is not served, empty if it is. stalled is the reason of a stall,
+	// empty without one.
+	reason, stalled string
 }
 
 func (t *teller) status(ctx context.Context) api.Bridge {
@@ -221,6 +222,25 @@ func (t *teller) problems() (all []api.Problem) {
 	add := func(code, text string) {
 		all = append(all, api.Problem{Code: code, About: t.bridge.name, Text: text})
 	}
+	if t.stalled != "" {
+		add(api.CodeStalled, t.stalled)
+	} else {
+		all = t.connectionProblems()
+	}
+	if err := t.srv.chassisConflict.Load(); err != nil && t.reason != (*err).Error() {
+		add(api.CodeBinding, (*err).Error())
+	}
+	if text := t.srv.bindingProblem(); text != "" && text != t.reason {
+		add(api.CodeBinding, text)
+	}
+	return append(all, t.guestProblems()...)
+}
+
+// connectionProblems returns what is not well with the switch or the local database.
+func (t *teller) connectionProblems() (all []api.Problem) {
+	add := func(code, text string) {
+		all = append(all, api.Problem{Code: code, About: t.bridge.name, Text: text})
+	}
 	switch {
 	case t.session == nil:
 		add(api.CodeSwitch, t.reason)
@@ -241,13 +261,7 @@ func (t *teller) problems() (all []api.Problem) {
 	case t.session != nil && t.reason != "" && len(all) == 0:
 		add(api.CodeNotServed, t.reason)
 	}
-	if err := t.srv.chassisConflict.Load(); err != nil && t.reason != (*err).Error() {
-		add(api.CodeBinding, (*err).Error())
-	}
-	if text := t.srv.bindingProblem(); text != "" && text != t.reason {
-		add(api.CodeBinding, text)
-	}
-	return append(all, t.guestProblems()...)
+	return all
 }
 
 // guestProblems returns what is not well with guests.

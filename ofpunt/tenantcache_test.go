@@ -17,43 +17,17 @@ import (
 	"github.com/coredns/coredns/plugin/cache"
 	"github.com/coredns/coredns/plugin/metadata"
 	"github.com/miekg/dns"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/puntdns/puntdns/internal/cachekey"
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
-
-// counted returns the sum of a metric over all label values that are given.
-func counted(t testing.TB, name string, labels ...string) (sum float64) {
-	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != name {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			fits := 0
-			for _, l := range m.GetLabel() {
-				if i := slices.Index(labels, l.GetName()); i >= 0 && i%2 == 0 && labels[i+1] == l.GetValue() {
-					fits++
-				}
-			}
-			if fits == len(labels)/2 {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	return sum
-}
 
 // hits counts hits and misses of the caches in this process from now on.
 func hits(t testing.TB) func() (hits, misses float64) {
 	of := func() (float64, float64) {
-		return counted(t, "coredns_cache_hits_total"), counted(t, "coredns_cache_misses_total")
+		return testkit.Sum(t, "coredns_cache_hits_total"), testkit.Sum(t, "coredns_cache_misses_total")
 	}
 	h, m := of()
 	return func() (float64, float64) { a, b := of(); return a - h, b - m }

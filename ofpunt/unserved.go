@@ -27,12 +27,12 @@ type unservedPorts struct {
 	logged map[string]string
 }
 
-// look compares the interfaces of the bridge with the guests, and returns the lines to
-// log of those whose state has changed.
-func (u *unservedPorts) look(view *ports.View, snapshot *ovn.Snapshot, why func(names []string) map[string]string) (lines []string) {
+// look compares the interfaces of the bridge with the guests, and returns the lines to log of the interfaces
+// whose state has changed. why is ovn.Source.Unserved: what it has no entry for keeps its state.
+func (u *unservedPorts) look(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot, why func(names []string) map[string]string) (lines []string) {
 	var now []string
 	for _, name := range view.IfaceIDs() {
-		if p := snapshot.PortByName(name); p == nil || !p.Local {
+		if !o.serves(snapshot.PortByName(name)) {
 			now = append(now, name)
 		}
 	}
@@ -46,6 +46,10 @@ func (u *unservedPorts) look(view *ports.View, snapshot *ovn.Snapshot, why func(
 		iface := &view.Interfaces[i]
 		reason, ok := reasons[iface.IfaceID]
 		if !ok || u.logged[iface.IfaceID] == reason {
+			continue
+		}
+		if reason == "" {
+			delete(u.logged, iface.IfaceID) // it can't be a guest any more
 			continue
 		}
 		u.logged[iface.IfaceID] = reason
@@ -164,7 +168,7 @@ func (s *session) reportUnserved(srv *server) {
 		return
 	}
 	why := func(names []string) map[string]string { return srv.source.Unserved(srv, names) }
-	for _, line := range u.look(view, srv.source.Snapshot(), why) {
+	for _, line := range u.look(&srv.options, view, srv.source.Snapshot(), why) {
 		log.Warningf("Bridge %s: %s", s.bridge.name, line)
 	}
 	gauge.Set(float64(len(u.logged)))

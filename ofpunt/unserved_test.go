@@ -4,16 +4,18 @@ package ofpunt
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"runtime"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -33,36 +35,73 @@ func TestUnservedPorts(t *testing.T) {
 		want    []string
 	}{
 		{[]string{"a"}, map[string]string{"a": "unknown"}, nil, nil},
-		{[]string{"a", "b"}, map[string]string{"a": "unknown"}, []string{"a"}, []string{`interface tap-a of logical port "a" is not served: unknown`}},
-		{[]string{"a", "b"}, map[string]string{"a": "unknown", "b": "elsewhere"}, []string{"a", "b"}, []string{`interface tap-b of logical port "b" is not served: elsewhere`}},
-		{[]string{"a", "b"}, map[string]string{"a": "elsewhere", "b": "elsewhere"}, []string{"a", "b"}, []string{`interface tap-a of logical port "a" is not served: elsewhere`}},
+		{[]string{"a", "b"}, map[string]string{"a": "unknown"}, []string{"a"}, []string{`tap-a "a" unknown`}},
+		{[]string{"a", "b"}, map[string]string{"a": "unknown", "b": "elsewhere"}, []string{"a", "b"}, []string{`tap-b "b" elsewhere`}},
+		{[]string{"a", "b"}, map[string]string{"a": "elsewhere", "b": "elsewhere"}, []string{"a", "b"}, []string{`tap-a "a" elsewhere`}},
 		{[]string{"b"}, map[string]string{"b": "elsewhere"}, []string{"b"}, nil},
 		{[]string{"a", "b"}, map[string]string{"b": "elsewhere"}, []string{"b"}, nil},
-		{[]string{"a", "b"}, map[string]string{"a": "elsewhere", "b": "elsewhere"}, []string{"a", "b"}, []string{`interface tap-a of logical port "a" is not served: elsewhere`}},
+		{[]string{"a", "b"}, map[string]string{"a": "elsewhere", "b": "elsewhere"}, []string{"a", "b"}, []string{`tap-a "a" elsewhere`}},
+		// The database is away, and back: the port has become one that is no guest.
+		{[]string{"a"}, nil, []string{"a"}, nil},
+		{[]string{"a"}, map[string]string{"a": ""}, []string{"a"}, nil},
+		{[]string{"a"}, map[string]string{"a": "elsewhere"}, []string{"a"}, []string{`tap-a "a" elsewhere`}},
 		{nil, nil, nil, nil},
 	} {
 		var v vswitch.View
 		for n, port := range step.ports {
 			v.Interfaces = append(v.Interfaces, vswitch.Interface{Name: "tap-" + port, IfaceID: port, OFPort: uint32(n + 1)})
 		}
-		lines := u.look(ports.NewView(v, nil), &ovn.Snapshot{}, func(names []string) map[string]string {
+		lines := u.look(&bridgeOptions{Placement: placement.OVN}, ports.NewView(v, nil), &ovn.Snapshot{}, func(names []string) map[string]string {
 			if !slices.Equal(names, step.asked) {
 				t.Errorf("look %d asks of %q, expected %q", i, names, step.asked)
 			}
 			reasons := map[string]string{}
 			for _, name := range names {
-				if r := step.reasons[name]; r != "" {
+				if r, known := step.reasons[name]; known {
 					reasons[name] = r
 				}
 			}
 			return reasons
 		})
+		for n, line := range lines {
+			lines[n] = strings.Join(regexp.MustCompile(`tap-\w|"\w"|\w+$`).FindAllString(line, -1), " ")
+		}
 		if d := cmp.Diff(step.want, lines); d != "" {
 			t.Errorf("look %d: %s", i, d)
 		}
 	}
 	if len(u.logged) > 0 {
 		t.Errorf("still counted: %v", u.logged)
+	}
+}
+
+// A port that is bound to another chassis is not served with placement ovn. With placement table it is, and no
+// reason is asked for.
+func TestUnservedElsewhere(t *testing.T) {
+	for kind, want := range map[placement.Kind][]string{placement.OVN: {"p1"}, placement.Table: nil} {
+		t.Run(string(kind), func(t *testing.T) {
+			s := newSouthbound(t, 2, func(s *server) { s.options.Placement = kind })
+			s.database.Transact(t, "OVN_Southbound",
+				json.RawMessage(`{"op":"insert","table":"Encap","uuid-name":"en","row":{"type":"geneve","ip":"192.0.2.2","chassis_name":"hv2"}}`),
+				json.RawMessage(`{"op":"insert","table":"Chassis","uuid-name":"ch","row":{"name":"hv2","encaps":["named-uuid","en"]}}`),
+				json.RawMessage(`{"op":"update","table":"Port_Binding","where":[["logical_port","==","p1"]],"row":{"chassis":["named-uuid","ch"]}}`))
+			s.until(func(now *ovn.Snapshot) bool { return now.PortByName("p1") != nil && !now.PortByName("p1").Local })
+			var d desired
+			if guests := d.want(s.server, s.view).Guests; len(guests) != 2-len(want) {
+				t.Errorf("%d guests", len(guests))
+			}
+			var u unservedPorts
+			var asked []string
+			for range 2 {
+				u.look(&s.server.options, s.view, s.server.source.Snapshot(), func(names []string) map[string]string {
+					asked = names
+					return nil
+				})
+			}
+			if !slices.Equal(asked, want) {
+				t.Errorf("reasons are asked for %q, want %q", asked, want)
+			}
+		})
 	}
 }
 
@@ -119,9 +158,8 @@ func TestUnservedWithoutDatabases(t *testing.T) {
 	gauge := metric.Unserved.WithLabelValues(s.bridge.name)
 	gauge.Set(1)
 	s.reportUnserved(s.bridge.current.Load())
-	var m dto.Metric
-	if err := gauge.Write(&m); err != nil || m.Gauge.GetValue() != 0 {
-		t.Errorf("the gauge is %v: %v", m.Gauge.GetValue(), err)
+	if got := testkit.Value(t, gauge); got != 0 {
+		t.Errorf("the gauge is %v", got)
 	}
 	if u := &s.bridge.unserved; len(u.suspects)+len(u.logged) > 0 {
 		t.Errorf("remembered still: %+v", u)
@@ -173,13 +211,10 @@ func TestBeatAfterReload(t *testing.T) {
 	defer cancel()
 	ended := make(chan error)
 	go func() { ended <- s.run(ctx, &before.options) }()
-	for after.noneBound.Load() == nil && ctx.Err() == nil {
-		runtime.Gosched()
-	}
-	told := after.noneBound.Load() != nil
+	testkit.Eventually(t, "the new server is told of", func() bool { return after.noneBound.Load() != nil })
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) || !told {
-		t.Errorf("nothing is told of the new server, or %v", err)
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 	if before.unboundSeen {
 		t.Error("the old server was looked at")
@@ -224,13 +259,7 @@ func TestLookWithoutBeat(t *testing.T) {
 	defer cancel()
 	ended := make(chan error)
 	go func() { ended <- s.run(ctx, options) }()
-	var m dto.Metric
-	for gauge.Write(&m) == nil && m.Gauge.GetValue() != 0 && ctx.Err() == nil {
-		time.Sleep(10 * time.Millisecond) // a gauge tells nobody
-	}
-	if ctx.Err() != nil {
-		t.Error("it has not looked")
-	}
+	testkit.Eventually(t, "a look", func() bool { return testkit.Value(t, gauge) == 0 })
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)

@@ -59,10 +59,7 @@ func TestShutDownDeliversLastAnswers(t *testing.T) {
 	bridges.mu.Lock()
 	bridges.m = map[string]*bridge{b.name: b}
 	bridges.mu.Unlock()
-	s, err := newSession(b, conn, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newSession(b, conn, 1)
 	served := make(chan error, 1)
 	go func() { served <- conn.Serve(s.handler()) }()
 	if _, err := peer.Write(punttest.Punt(punttest.QueryFrame())); err != nil {

@@ -359,7 +359,7 @@ func TestAlerts(t *testing.T) {
 	l, m := r.l, r.m
 
 	m.raises("PuntdnsGuestOverLimit", once(func() { r.send(r.red1, "db.internal.", 300) }))
-	r.s.log(`\[WARNING\] plugin/ofpunt: Bridge br-int: port "` + r.red1.Port + `" of switch "red" was refused \d+ packets over rate`)
+	r.s.log(logOverRate, r.red1.Port)
 	m.raises("PuntdnsTCPAtLimit", once(func() { r.connect(r.red2, 12) }))
 	m.raises("PuntdnsOverload", once(func() {
 		r.send(r.red2, "held", 12)
@@ -372,7 +372,7 @@ func TestAlerts(t *testing.T) {
 		})
 		close(r.held)
 	}))
-	r.s.log(`port "red-vm[23]" of switch "red" was refused \d+ queries by overload`)
+	r.s.log(logOverload)
 	m.raises("PuntdnsDeadlines", once(func() { r.send(r.red2, "silent", 10) }))
 	m.raises("PuntdnsUpstreamDown", once(r.upstream.Close))
 	r.upstream = l.Node.ServeDNS(r.upstream.Addr)
@@ -388,6 +388,9 @@ func TestAlerts(t *testing.T) {
 	r.sb.Open(l.SB)
 	m.raises("PuntdnsLocalDatabaseDown", once(r.ovs.Close))
 	r.ovs.Open(l.Node.OVSDB)
+	m.raises("PuntdnsSwitchStalled", once(func() { l.Node.Kill("ovsdb-server") }))
+	l.Node.Revive("ovsdb-server")
+	r.s.reaches(0, "coredns_ofpunt_switch_stalled", "bridge", lab.Bridge)
 	m.raises("PuntdnsNotConnected", once(r.mgmt.Close))
 	r.mgmt.Open(l.Node.OpenFlow)
 	r.s.ready(200)

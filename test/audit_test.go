@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -249,10 +248,8 @@ func TestAuditOfTenants(t *testing.T) {
 			}
 		}
 	}
-	r := &reloaded{l: n.Lab}
-	reload := func() error { return s.Signal(syscall.SIGUSR1) }
 	for i, more := range []string{"mac", "query_flags records", ""} {
-		r.change(s, text(more), "Reloading complete", reload)
+		s.reload(text(more))
 		before := s.metric("coredns_audit_lines_written_total")
 		n.Eventually("further lines", func() error {
 			if now := s.metric("coredns_audit_lines_written_total"); now < before+20 {
@@ -261,7 +258,7 @@ func TestAuditOfTenants(t *testing.T) {
 			return nil
 		})
 		if i == 1 {
-			r.change(s, strings.Replace(text(""), path, filepath.Join(n.Dir, "none", "audit.json"), 1), "expected a folder that this user may write to", reload)
+			s.logsAfter(func() { s.rewrite(t, strings.Replace(text(""), path, filepath.Join(n.Dir, "none", "audit.json"), 1)) }, "expected a folder that this user may write to")
 		}
 	}
 	close(stop)

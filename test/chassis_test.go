@@ -6,9 +6,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/test/lab"
 )
 
@@ -21,19 +21,17 @@ func TestChassisName(t *testing.T) {
 	n := newSurvivor(t)
 	s := start(t, n.l, n.corefile("", "", 9153, 8181))
 	s.ready(200)
-	s.log(`the chassis is "node1"`)
-	n.l.WriteFile("Corefile.puntdns", corefile(n.l, n.corefile("chassis hv-none", "", 9153, 8181)))
-	if err := s.Signal(syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
+	chassis := func(want string) {
+		t.Helper()
+		s.operator().shows("the chassis "+want, func(st *api.Status) bool { return st.Bridges[0].Chassis == want })
 	}
+	chassis("node1")
+	s.rewrite(t, corefile(n.l, n.corefile("chassis hv-none", "", 9153, 8181)))
 	n.l.Eventually("a chassis that is not there is refused", func() error {
 		if got := briefly(n.vm.Dig("db.internal", "@169.254.169.254", "+time=5")); got != ofSurvivor {
 			t.Fatalf("while a chassis is looked for that is not there: %s", got)
 		}
-		if s.told(`the Southbound database has no chassis "hv-none"`) == 0 {
-			return errors.New("not yet")
-		}
-		return nil
+		return errorUnless(s.told(logNoChassis, "hv-none") > 0, "not yet")
 	})
 	override := filepath.Join(n.l.Node.Dir, "system-id-override")
 	n.l.Node.Kill("ovn-controller")
@@ -55,11 +53,8 @@ func TestChassisName(t *testing.T) {
 				t.Fatal(err)
 			}
 			controller := n.l.Node.Start("controller-"+tt.chassis, nil, append([]string{"ovn-controller"}, append(tt.args, n.l.Node.OVSDB)...)...)
-			n.l.WriteFile("Corefile.puntdns", corefile(n.l, n.corefile(tt.properties, "", 9153, 8181)))
-			if err := s.Signal(syscall.SIGUSR1); err != nil {
-				t.Fatal(err)
-			}
-			s.log(`the chassis is "` + tt.chassis + `"`)
+			s.rewrite(t, corefile(n.l, n.corefile(tt.properties, "", 9153, 8181)))
+			chassis(tt.chassis)
 			// One that comes now is known by its chassis only.
 			guest := aclGuest(n.l, "red", 0, 20+i)
 			n.l.Eventually("served", func() error {

@@ -3,6 +3,7 @@
 package test
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"testing"
@@ -89,6 +90,7 @@ func TestContainers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				logged := s.told(tt.line)
 				if err := raw.Send(f); err != nil {
 					t.Fatal(err)
 				}
@@ -114,7 +116,12 @@ func TestContainers(t *testing.T) {
 				if got.Tag != tt.tag || got.DstMAC != tt.mac || got.Dst != turned.Dst {
 					t.Errorf("the answer has tag %+v and goes to %x %v", got.Tag, got.DstMAC, got.Dst)
 				}
-				s.log(tt.line)
+				l.Eventually("the line of the query", func() error {
+					if got := s.told(tt.line); got != logged+1 {
+						return fmt.Errorf("%d lines match %s, want %d\n%s", got, tt.line, logged+1, s.Log())
+					}
+					return nil
+				})
 			})
 		}
 	}

@@ -10,11 +10,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
@@ -49,6 +51,40 @@ type operator struct {
 	t      *testing.T
 	l      *lab.Lab
 	socket string
+}
+
+var controlSocket = regexp.MustCompile(`(?m)^\s*control unix:(\S+)`)
+
+// operator asks the process by the control socket of its Corefile.
+func (s *server) operator() *operator {
+	s.t.Helper()
+	text, err := os.ReadFile(s.path)
+	m := controlSocket.FindSubmatch(text)
+	if err != nil || m == nil {
+		s.t.Fatalf("no control socket (%v):\n%s", err, text)
+	}
+	return &operator{s.t, s.l, string(m[1])}
+}
+
+// connectedSince returns when the connection to the first bridge was opened, zero without one that serves.
+func (s *server) connectedSince() (since time.Time) {
+	s.t.Helper()
+	var st api.Status
+	if s.operator().ask(&st, "status"); st.Bridges[0].Serving && st.Bridges[0].Connection.Up {
+		since = *st.Bridges[0].Connection.Since
+	}
+	return since
+}
+
+// shows waits until the status of the process is as ok wants it. The control socket may come late.
+func (o *operator) shows(what string, ok func(*api.Status) bool) {
+	o.t.Helper()
+	o.l.Eventually(what, func() error {
+		var s api.Status
+		out, errs, _ := o.run("status", "-o", "json")
+		err := json.Unmarshal([]byte(out), &s)
+		return errorUnless(err == nil && ok(&s), "%v: %s%s", err, out, errs)
+	})
 }
 
 // run runs puntctl, and returns what it says and its exit status.
@@ -176,8 +212,8 @@ func controlWell(t *testing.T, c *controlled) {
 	if b.Name != "br-int" || !b.Serving || b.Chassis != "node1" || !b.Connection.Up || !strings.HasPrefix(b.Connection.Switch, "Open vSwitch ") {
 		t.Errorf("%+v", b)
 	}
-	if f := b.Flows; f.Expected != privateFlows+2*guestFlows || f.Counted == nil || f.Counted.Flows != f.Expected {
-		t.Errorf("%+v, want %d", f, privateFlows+2*guestFlows)
+	if f := b.Flows; f.Expected != privateFlows+2*(guestFlows+rateFlows) || f.Counted == nil || f.Counted.Flows != f.Expected {
+		t.Errorf("%+v, want %d", f, privateFlows+2*(guestFlows+rateFlows))
 	}
 	// The flow that is named is OVN's, and the cookie is that of our flows.
 	if b.Placement.Table == nil || !strings.Contains(c.Node.OFCTL("dump-flows", "br-int", fmt.Sprintf("table=%d,cookie=%s/-1", *b.Placement.Table, b.Flows.Cookie)), "priority=200") {
@@ -218,7 +254,7 @@ func controlGuests(t *testing.T, c *controlled) {
 	c.Eventually("the switch has counted", func() error {
 		now = api.Guests{}
 		c.ask(&now, "guests", "red-vm1")
-		if h := now.Guests[0].Hits; h == nil || h.Queries < before.Guests[0].Hits.Queries+3 || h.Flows != guestFlows ||
+		if h := now.Guests[0].Hits; h == nil || h.Queries < before.Guests[0].Hits.Queries+3 || h.Flows != guestFlows+rateFlows ||
 			h.LastQuerySecondsAgo == nil || *h.LastQuerySecondsAgo > wait.Seconds() {
 			return fmt.Errorf("%+v", h)
 		}
@@ -422,35 +458,33 @@ func controlLease(t *testing.T, c *controlled) {
 }
 
 func controlReloads(t *testing.T, c *controlled) {
-	r := &reloaded{l: c.Lab}
-	reload := func() error { return c.server.Signal(syscall.SIGUSR1) }
 	before, err := os.Stat(c.socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	moved := filepath.Join(c.Dir, "moved.sock")
 	for _, tc := range []struct{ properties, log string }{
-		{"control unix:" + c.socket + "\n        grace 50s", "Reloading complete"},
+		{"control unix:" + c.socket + "\n        grace 50s", logReload},
 		{"control unix:" + filepath.Join(c.Dir, "none", "control.sock"), "expected a folder that this user may write to"},
 		{"control unix:" + strings.TrimPrefix(c.SB, "unix:"), "listens there; expected a path of this process's own"},
 	} {
-		r.change(c.server, c.corefile(tc.properties), tc.log, reload)
+		c.server.logsAfter(func() { c.server.rewrite(t, c.corefile(tc.properties)) }, tc.log)
 		if now, err := os.Stat(c.socket); err != nil || !os.SameFile(before, now) {
 			t.Errorf("%s: %v", tc.properties, err)
 		}
 		c.eventually()
 	}
-	r.change(c.server, c.corefile("control unix:"+moved), "Reloading complete", reload)
+	c.server.reload(c.corefile("control unix:" + moved))
 	if _, err := os.Stat(c.socket); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket before: %v", err)
 	}
 	at := &operator{t, c.Lab, moved}
 	at.eventually()
-	r.change(c.server, c.corefile(""), "Reloading complete", reload)
+	c.server.reload(c.corefile(""))
 	if _, err := os.Stat(moved); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the property: %v", err)
 	}
-	r.change(c.server, c.corefile("control unix:"+c.socket), "Reloading complete", reload)
+	c.server.reload(c.corefile("control unix:" + c.socket))
 	c.eventually()
 }
 
@@ -459,13 +493,13 @@ func controlTakeOver(t *testing.T, c *controlled) {
 	text := c.corefile("control unix:" + c.socket)
 	text = replaceAll(text, readyAddr, "127.0.0.1:8182", metricsAddr, "127.0.0.1:9154")
 	second := launch(t, c.Lab, c.Node, "second", text)
-	second.log("process " + strconv.Itoa(c.server.Pid) + " .* listens there; expected .*; it is opened once that process is gone")
+	second.log(logSocketHeld, strconv.Itoa(c.server.Pid))
 	s := c.eventually(api.CodeOtherProcess)
 	if s.Process.PID != c.server.Pid || !s.Bridges[0].Flows.OtherProcess {
 		t.Errorf("%+v", s)
 	}
 	c.server.endWell()
-	second.log("Control socket: .*, the process before has gone")
+	second.log(logSocketOpened)
 	if s := c.eventually(); s.Process.PID != second.Pid {
 		t.Errorf("%+v", s.Process)
 	}

@@ -54,10 +54,13 @@ func TestCoreFlags(t *testing.T) {
 		{"core on the kernel's datapath", list, "core", "system", "-test.run=^(TestD|TestC)$\n"},
 		{"core on the newest release", list, "core", "netdev newest", "-test.skip=^(TestA|TestB)$\n"},
 		{"short", list, "short", "netdev", "-test.run=^(TestB|TestC)$\n"},
+		{"core on an older release", list + "not-older TestC is of a later one\n", "core", "netdev older", "-test.skip=^(TestA|TestC)$\n"},
+		{"short on the newest release alone", list + "short-newest TestD\n", "short", "netdev newest", "-test.run=^(TestD|TestC)$\n"},
 		{"short on the newest release", list, "short", "netdev newest", "-test.run=^(TestC)$\n"},
 		{"short on the kernel's datapath", list, "short", "system", "-test.run=^(TestC)$\n"},
+		{"tests of the release", list + "release TestD takes long\n", "core", "netdev", "-test.skip=^(TestA|TestD)$\n"},
 		{"unknown test", list + "short TestE\n", "core", "netdev", "no test is called TestE"},
-		{"unknown word", list + "maybe TestC\n", "core", "netdev", "maybe: expected not, not-newest,"},
+		{"unknown word", list + "maybe TestC\n", "core", "netdev", "maybe: expected release, not,"},
 		{"no reason", list + "not TestC\n", "core", "netdev", "TestC is left out without a reason"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -73,7 +76,7 @@ func TestCoreFlags(t *testing.T) {
 	}
 	t.Setenv(prebuilt, puntdns)
 	for _, form := range []string{"core", "short"} {
-		for _, traits := range []string{lab.Userspace, lab.Userspace + " newest", lab.Kernel} {
+		for _, traits := range []string{lab.Userspace, lab.Userspace + " newest", lab.Userspace + " older", lab.Kernel} {
 			if got, err := coreScript(t, "", "flags", form, traits, self); err != nil || !strings.HasPrefix(got, "-test.") {
 				t.Errorf("core.txt, %s on %s: %q, %v", form, traits, got, err)
 			}
@@ -113,6 +116,34 @@ func TestCoreReport(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, err := coreScript(t, "", "report", file); err != nil || got != tc.want {
+				t.Errorf("%q, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// The tests that run once more are those that a crash of Open vSwitch has failed, if nothing else has.
+func TestCoreCrashed(t *testing.T) {
+	t.Parallel()
+	const crash = "        assertion failed in conn_update_state()\n"
+	for _, tc := range []struct{ name, log, want string }{
+		{"beside a test that passes", "=== RUN   TestA\n=== RUN   TestB\n=== NAME  TestA\n" + crash + "--- FAIL: TestA (0.00s)\n=== NAME  TestB\n--- PASS: TestB (0.00s)\nFAIL\n", "TestA\n"},
+		{"in a part", "=== RUN   TestA\n=== RUN   TestA/one\n" + crash + "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/one (0.00s)\nFAIL\n", "TestA\n"},
+		{"beside a failure", "=== RUN   TestA\n" + crash + "--- FAIL: TestA (0.00s)\n=== RUN   TestB\n--- FAIL: TestB (0.00s)\nFAIL\n", ""},
+		{"a part beside a failure", "=== RUN   TestA\n=== RUN   TestA/one\n" + crash + "=== RUN   TestA/two\n    a_test.go:1: wrong\n--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/one (0.00s)\n    --- FAIL: TestA/two (0.00s)\nFAIL\n", ""},
+		{"under all parts", "=== RUN   TestA\n=== RUN   TestA/one\n=== NAME  TestA\n" + crash + "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/one (0.00s)\nFAIL\n", "TestA\n"},
+		{"without -v", "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/one (0.00s)\n" + crash + "    --- FAIL: TestA/two (0.00s)\n        a_test.go:1: wrong\nFAIL\n", ""},
+		{"without -v, in a part", "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/one (0.00s)\n" + crash + "FAIL\n", "TestA\n"},
+		{"a panic", "=== RUN   TestA\n" + crash + "--- FAIL: TestA (0.00s)\npanic: oh\n", ""},
+		{"a race", "=== RUN   TestA\n" + crash + "WARNING: DATA RACE\n--- FAIL: TestA (0.00s)\nFAIL\n", ""},
+		{"of a test that passes", "=== RUN   TestA\n" + crash + "=== RUN   TestB\n--- FAIL: TestB (0.00s)\n--- PASS: TestA (0.00s)\nFAIL\n", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "log")
+			if err := os.WriteFile(file, []byte(tc.log), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := coreScript(t, "", "crashed", file); err != nil || got != tc.want {
 				t.Errorf("%q, %v, want %q", got, err, tc.want)
 			}
 		})

@@ -19,6 +19,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/test/lab"
 )
 
@@ -201,7 +202,7 @@ b.test c.test {
     ready `+readyAddr+`
 }`)
 		s.ready(200)
-		want := []string{"tcp 127.0.0.1:53", "tcp " + readyAddr, "udp 127.0.0.1:53"}
+		want := []string{"tcp 127.0.0.1:53", "tcp " + readyAddr, "tcp " + metricsAddr, "udp 127.0.0.1:53"}
 		if got := openSockets(t, s); !slices.Equal(got, want) {
 			t.Errorf("sockets %q, want %q", got, want)
 		}
@@ -344,15 +345,6 @@ func TestCorefileReload(t *testing.T) {
 	}()
 	defer stop()
 
-	reload := func(t *testing.T, text string) {
-		t.Helper()
-		if err := os.WriteFile(s.path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Signal(syscall.SIGUSR1); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for i, tc := range []struct {
 		name, text, failure string
 		ttl                 uint32
@@ -373,18 +365,13 @@ func TestCorefileReload(t *testing.T) {
 				}
 				defer pc.Close()
 			}
-			failures := strings.Count(s.Log(), "the reload is refused")
-			reload(t, tc.text)
 			if tc.failure == "" {
+				s.rewrite(t, tc.text)
 				l.Eventually("the new Corefile", func() error { return has(tc.ttl) })
 			} else {
-				l.Eventually("the reload to fail", func() error {
-					if got := strings.Count(s.Log(), "the reload is refused"); got != failures+1 {
-						return fmt.Errorf("%d reloads failed, want %d", got, failures+1)
-					}
-					return nil
-				})
-				s.log(`the reload is refused and changes nothing; .*Corefile.reloaded as taken at [0-9: -]{19} stays in force: .*` + tc.failure)
+				failures := s.told(logReloadRefused)
+				s.logsAfter(func() { s.rewrite(t, tc.text) }, logReloadRefused+`.*Corefile.reloaded as taken at [0-9: -]{19} stays in force: .*`+tc.failure)
+				s.toldTimes(t, failures+1, logReloadRefused)
 				if err := has(tc.ttl); err != nil {
 					t.Error(err)
 				}
@@ -448,9 +435,9 @@ func TestCorefileWrongBridge(t *testing.T) {
 	n := newSurvivor(t)
 	right := n.corefile("", "", 9153, 8181)
 	s := start(t, n.l, strings.Replace(right, "ofpunt br-int", "ofpunt br-itn", 1))
-	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-itn: the local Open_vSwitch database has no bridge of this name`)
-	s.log(`Bridge br-itn: waiting: the local Open_vSwitch database has no bridge of this name`)
 	s.ready(503)
+	s.log(logNoBridge, "br-itn")
+	s.operator().eventually(api.CodeNoBridge)
 	expect := func(want string) {
 		t.Helper()
 		n.l.Eventually(want, func() error {
@@ -468,10 +455,7 @@ func TestCorefileWrongBridge(t *testing.T) {
 	if flows := flowLines(n.l.Node.OFCTL("--no-stats", "dump-flows", lab.Bridge, ourCookie)); len(flows) > 0 {
 		t.Errorf("flows: %s", flows)
 	}
-	n.l.WriteFile("Corefile.puntdns", corefile(n.l, right))
-	if err := s.Signal(syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
+	s.rewrite(t, corefile(n.l, right))
 	expect(ofSurvivor)
 	s.ready(200)
 	s.endWell()
@@ -502,10 +486,7 @@ func TestCorefileEndsOnTrial(t *testing.T) {
 					t.Cleanup(func() { conn.Close() })
 				}
 			}()
-			n.l.WriteFile("Corefile.puntdns", corefile(n.l, wrong))
-			if err := s.Signal(syscall.SIGUSR1); err != nil {
-				t.Fatal(err)
-			}
+			s.rewrite(t, corefile(n.l, wrong))
 			select {
 			case <-asked:
 			case <-time.After(wait):
@@ -558,10 +539,7 @@ func TestCorefileLosesBridge(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			wrong := strings.Replace(strings.Replace(right, "ofpunt br-int", "ofpunt "+tt.bridge, 1), "openflow $MGMT", tt.openflow, 1)
-			n.l.WriteFile("Corefile.puntdns", corefile(n.l, wrong))
-			if err := s.Signal(syscall.SIGUSR1); err != nil {
-				t.Fatal(err)
-			}
+			s.rewrite(t, corefile(n.l, wrong))
 			s.log(tt.want)
 			ask()
 			s.ready(200)

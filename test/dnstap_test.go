@@ -144,15 +144,38 @@ silent.example {
 		}
 	}
 
-	// It hangs, ...
+	// It hangs for a while, and has all messages in the end, ...
 	c.start()
 	s = serve(t, n.Lab, text)
+	before := len(a.asked)
 	all()
 	if err := c.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	all()
-	// ... goes, ...
+	if got := s.metric("coredns_audit_dnstap_dropped_total"); got != 0 {
+		t.Errorf("%v messages are lost while the collector hangs", got)
+	}
+	if err := c.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	s.endWell()
+	responses := 0
+	for _, d := range c.stop(t) {
+		if d.GetMessage().GetType() == dnstap.Message_CLIENT_RESPONSE {
+			responses++
+		}
+	}
+	if want := len(a.asked) - before; responses != want {
+		t.Errorf("a collector that hung has %d answers, want %d", responses, want)
+	}
+	// ... hangs, and goes, ...
+	c.start()
+	s = serve(t, n.Lab, text)
+	if err := c.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	all()
 	_ = c.Kill() // its status says that it was killed
 	n.Eventually("messages that were lost", func() error {
 		all() // the socket takes some before it tells

@@ -4,119 +4,33 @@ package test
 
 import (
 	"fmt"
-	"io/fs"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/puntdns/puntdns/test/docs"
 	"github.com/puntdns/puntdns/test/lab"
 	"github.com/puntdns/puntdns/test/pages"
 )
-
-// commandBlocks returns the blocks of commands of all pages, by page and first line.
-func commandBlocks(t *testing.T) map[string]pages.Block {
-	t.Helper()
-	all := map[string]pages.Block{}
-	for _, page := range readPages(t) {
-		for _, b := range page.Blocks {
-			if b.Language != "sh" {
-				continue
-			}
-			key := page.Path + ": " + b.First()
-			if _, twice := all[key]; twice {
-				t.Fatalf("%s:%d: a second block begins with %q", page.Path, b.Line, b.First())
-			}
-			all[key] = b
-		}
-	}
-	return all
-}
-
-// Each block of commands has a row that says who runs it, and each row has a block, a test that there
-// is, or a reason. What no test runs is read by the shell.
-func TestDocumentedCommandsAreRun(t *testing.T) {
-	t.Parallel()
-	blocks, tests := commandBlocks(t), testsOf(t)
-	seen := map[string]bool{}
-	for _, row := range documentedBlocks {
-		key := row.page + ": " + row.first
-		if _, ok := blocks[key]; !ok || seen[key] {
-			t.Errorf("no block, or a second row, for %s", key)
-		}
-		seen[key] = true
-		switch {
-		case row.where == inLab && row.by != "", row.where != inLab && (row.by == "" || row.cases != nil):
-			t.Errorf("%s: expected cases for one that is run in the lab, and else a test or a reason", key)
-		case row.where == elsewhere && !tests[row.by]:
-			t.Errorf("%s: there is no test %s", key, row.by)
-		}
-		for _, name := range regexp.MustCompile(`[a-z/]+\.Test\w+`).FindAllString(row.by, -1) {
-			if !tests[name] {
-				t.Errorf("%s: there is no test %s", key, name)
-			}
-		}
-	}
-	for key, b := range blocks {
-		if !seen[key] {
-			t.Errorf("nobody runs %s", key)
-		}
-		if out, err := exec.Command("sh", "-n", "-c", b.Text).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", key, err, out)
-		}
-	}
-}
-
-// testsOf returns the names of all tests, each behind its folder.
-func testsOf(t *testing.T) map[string]bool {
-	t.Helper()
-	all := map[string]bool{}
-	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		source, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		folder, err := filepath.Rel("..", filepath.Dir(path))
-		for _, m := range function.FindAllStringSubmatch(string(source), -1) {
-			all[folder+"."+m[1]] = true
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
 
 // The commands of the pages do what the pages say, on a node where everything is in its usual place.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	in := installForCommands(t)
-	blocks := commandBlocks(t)
 	// What the pages leave to who reads them: the identifiers of rows, and a plugin of kubectl.
 	variables := "UUID=" + in.sh("ovn-nbctl --bare --columns=_uuid list DHCP_Options") + "\n" +
 		"kubectl() { shift 2; ovn-nbctl \"$@\"; }\n"
-	for _, row := range documentedBlocks {
-		if row.where != inLab {
+	all := readPages(t)
+	for _, row := range docs.AllCommands {
+		if row.Where != docs.InLab {
 			continue
 		}
-		block, cases := blocks[row.page+": "+row.first], row.cases
-		if cases == nil {
-			cases = []documentedCase{{name: "as it is"}}
-		}
-		for _, tc := range cases {
-			t.Run(fmt.Sprintf("%s:%d/%s", row.page, block.Line, tc.name), func(t *testing.T) {
-				of := *in
-				of.t = t
-				of.check(variables, &block, &tc)
-			})
+		for _, page := range all {
+			for _, block := range page.Blocks {
+				if row.Has(&block) {
+					in.checkAll(variables, &block, row.Cases)
+				}
+			}
 		}
 	}
 }
@@ -155,34 +69,46 @@ func installForCommands(t *testing.T) *installation {
 	return in
 }
 
-// chassisCorefile is the first one of docs/corefile.md.
+// chassisCorefile is the first one of docs/corefile.md for a chassis.
 func chassisCorefile(t *testing.T) string {
 	t.Helper()
-	for _, page := range readPages(t) {
-		if page.Path == "docs/corefile.md" {
-			return page.Blocks[0].Text
-		}
+	_, blocks := pages.Section(t, "..", "docs/corefile.md#for-a-chassis", "corefile")
+	if len(blocks) == 0 {
+		t.Fatal("no Corefile in the section")
 	}
-	t.Fatal("no docs/corefile.md")
-	return ""
+	return blocks[0].Text
+}
+
+// checkAll runs the commands of a block in all its cases.
+func (in *installation) checkAll(variables string, block *pages.Block, cases []docs.Case) {
+	if cases == nil {
+		cases = []docs.Case{{Name: "as it is"}}
+	}
+	for _, tc := range cases {
+		in.t.Run(fmt.Sprintf("%s/%d/%s", block.Section, block.Number, tc.Name), func(t *testing.T) {
+			of := *in
+			of.t = t
+			of.check(variables, block, &tc)
+		})
+	}
 }
 
 // check runs the commands of a block in one state of the node.
-func (in *installation) check(variables string, block *pages.Block, tc *documentedCase) {
+func (in *installation) check(variables string, block *pages.Block, tc *docs.Case) {
 	in.t.Helper()
-	if tc.plant != "" {
-		in.sh(variables + tc.plant)
+	if tc.Plant != "" {
+		in.sh(variables + tc.Plant)
 	}
-	says := regexp.MustCompile(tc.says)
+	says := regexp.MustCompile(tc.Says)
 	var out string
 	var err error
 	for deadline := within(in.t, wait); ; time.Sleep(50 * time.Millisecond) { // until it is known everywhere
 		out, err = in.try(variables + block.Text)
-		if (err != nil) == tc.fails && says.MatchString(out) {
+		if (err != nil) == tc.Fails && says.MatchString(out) {
 			break
 		}
 		if deadline.Err() != nil {
-			in.t.Fatalf("%v, expected a failure: %t, and %s in\n%s", err, tc.fails, tc.says, out)
+			in.t.Fatalf("%v, expected a failure: %t, and %s in\n%s", err, tc.Fails, tc.Says, out)
 		}
 	}
 	if block.Prints != "" {
@@ -190,7 +116,7 @@ func (in *installation) check(variables string, block *pages.Block, tc *document
 			in.t.Error(err)
 		}
 	}
-	if tc.undo != "" {
-		in.sh(variables + tc.undo)
+	if tc.Undo != "" {
+		in.sh(variables + tc.Undo)
 	}
 }

@@ -66,6 +66,7 @@ looped.example {
     }
     rpz {
         zone block.rpz file POLICY
+        required
     }
     cache
     private
@@ -181,7 +182,13 @@ func faults(x *explained, loose *lab.Guest) []fault {
 	return []fault{
 		{name: "none", args: []string{"red-vm1", "db.internal"}, want: []string{"port red-vm1 asks 169.254.169.254:53 for db.internal. A: NOERROR 10.0.1.101\n"}, never: "not well"},
 		{
-			name: "an ACL that drops queries", plant: plantACL, args: []string{"red-vm1", "db.internal"}, status: 1,
+			name: "an ACL that rejects queries", plant: plantACL("reject"), args: []string{"red-vm1", "db.internal"}, status: 1,
+			want:  []string{"not well: the switch drops the query of the guest before puntdns gets it: an ACL or a security group drops or rejects it, in table ", "[not-punted]\n", "ovn-sbctl lflow-list "},
+			never: "has expired",
+			more:  showsACL,
+		},
+		{
+			name: "an ACL that drops queries", plant: plantACL("drop"), args: []string{"red-vm1", "db.internal"}, status: 1,
 			want: []string{
 				"the query does not get to puntdns, whose answer would be NOERROR 10.0.1.101\n",
 				"not well: the switch drops the query of the guest before puntdns gets it: an ACL or a security group drops it, in table ", "[not-punted]\n",
@@ -285,14 +292,16 @@ func faults(x *explained, loose *lab.Guest) []fault {
 	}
 }
 
-func plantACL(x *explained) func() {
-	acl := []string{"red", "from-lport", "2000", "udp.dst == 53"}
-	x.NBCTL(append(append([]string{"acl-add"}, acl...), "drop")...)
-	x.Sync()
-	return func() {
-		x.NBCTL(append([]string{"acl-del"}, acl...)...)
+func plantACL(verdict string) func(x *explained) func() {
+	return func(x *explained) func() {
+		acl := []string{"red", "from-lport", "2000", "udp.dst == 53"}
+		x.NBCTL(append(append([]string{"acl-add"}, acl...), verdict)...)
 		x.Sync()
-		x.wellAgain()
+		return func() {
+			x.NBCTL(append([]string{"acl-del"}, acl...)...)
+			x.Sync()
+			x.wellAgain()
+		}
 	}
 }
 

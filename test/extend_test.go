@@ -19,6 +19,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/test/lab"
+	"github.com/puntdns/puntdns/test/pages"
 )
 
 // The programs of docs/extending.md are built as it says, from modules of their own.
@@ -80,13 +81,12 @@ func (m module) golang(cgo string, args ...string) {
 // its lines for plugin.cfg.
 func documentedFiles(t *testing.T) (files map[string]string, lines []string) {
 	t.Helper()
-	text := readFile(t, "../docs/extending.md")
 	files = map[string]string{}
-	for _, m := range regexp.MustCompile("(?s)```go\n// (\\S+)\n(.*?)```").FindAllStringSubmatch(text, -1) {
-		files[m[1]] = m[2]
-	}
-	for _, m := range regexp.MustCompile(`(?m)^([a-z]+:github.com/puntdns/\S+)$`).FindAllStringSubmatch(text, -1) {
-		lines = append(lines, m[1])
+	for _, b := range pages.Load(t, "..", "docs/extending.md").Blocks {
+		if m := regexp.MustCompile(`^// (\S+)\n`).FindStringSubmatch(b.Text); m != nil && b.Language == "go" {
+			files[m[1]] = b.Text[len(m[0]):]
+		}
+		lines = append(lines, regexp.MustCompile(`(?m)^[a-z]+:github.com/puntdns/\S+$`).FindAllString(b.Text, -1)...)
 	}
 	if len(files) != 2 || len(lines) != 2 {
 		t.Fatalf("docs/extending.md has the files %v and the lines %q, want two of each", files, lines)

@@ -145,7 +145,7 @@ func testExternal(t *testing.T, tag int) {
 		expect(t, hosts[2], silent, "@"+resolver6, "+time=1", "+tries=1", "db.internal")
 	})
 	t.Run("a host with the address of another", func(t *testing.T) {
-		// Nobody outside of OVN checks it: docs/threat-model.md.
+		// Nobody outside of OVN checks it: docs/security.md.
 		raw := hosts[0].Raw()
 		defer raw.Close()
 		m := new(dns.Msg).SetQuestion("spoofed.internal.", dns.TypeA)
@@ -155,33 +155,62 @@ func testExternal(t *testing.T, tag int) {
 		}
 		servers[0].log(`asked spoofed\.internal\. A by red-host2 on red`)
 	})
-	t.Run("moves to another chassis", func(t *testing.T) {
-		n.prefer(l.Nodes[1], l.Nodes[0])
-		residesOn(l, "red-host1", l.Nodes[1])
-		residesOn(l, "red-host2", l.Nodes[1])
-		l.Eventually("flows of the chassis before", func() error {
-			if n := len(flowLines(l.Nodes[0].OFCTL("dump-flows", lab.Bridge, ourCookie))); n != privateFlows {
-				return fmt.Errorf("%d flows", n)
+	// The neighbour entries do not age from here on, so a query reaches a chassis only if the
+	// physical network has learnt that the MAC address of the resolver addresses is there.
+	for _, h := range hosts[:2] {
+		for _, address := range resolvers {
+			if _, err := h.Exec(within(t, wait), "ip", "neigh", "replace", address, "lladdr", resolverMAC, "nud", "permanent", "dev", lab.Iface); err != nil {
+				t.Fatal(err)
 			}
-			return nil
-		})
-		for _, h := range hosts[:2] {
-			l.Eventually("the next chassis answers "+h.Name, func() error {
-				// The physical network has learnt where the resolver address is. A host
-				// asks again when its neighbour entry is old.
-				if _, err := h.Exec(within(t, wait), "ip", "neigh", "flush", "dev", "eth0"); err != nil {
-					return err
-				}
-				for _, address := range resolvers {
-					if got := briefly(h.Dig("@"+address, "+time=1", "+tries=1", "db.internal")); got != known {
-						return errors.New(got)
-					}
+		}
+	}
+	// A machine that OVN does not know has a resolver address, and another such machine asks it.
+	const known4 = "NOERROR 30 192.0.2.9"
+	other := n.host(4, "10.0.1.34/24")
+	if _, err := other.Exec(within(t, wait), "ip", "addr", "add", resolver4+"/32", "dev", lab.Iface); err != nil {
+		t.Fatal(err)
+	}
+	other.ServeDNS(resolver4+":53", "db.internal. 30 A 192.0.2.9")
+	l.Eventually("the other machine answers", func() error {
+		// The kernel may just be giving up its search for a neighbour.
+		if got := briefly(hosts[2].Dig("@"+resolver4, "+time=1", "+tries=1", "db.internal")); got != known4 {
+			return errors.New(got)
+		}
+		return nil
+	})
+	announced := func(i int) float64 { return servers[i].metric("coredns_ofpunt_announcements_total") }
+	if first, second := announced(0), announced(1); first == 0 || second != 0 {
+		t.Errorf("%v announcements of the chassis that has the ports, %v of the other one", first, second)
+	}
+	for _, to := range []int{1, 0} {
+		t.Run("moves to "+l.Nodes[to].Name, func(t *testing.T) {
+			n.prefer(l.Nodes[to], l.Nodes[1-to])
+			residesOn(l, "red-host1", l.Nodes[to])
+			residesOn(l, "red-host2", l.Nodes[to])
+			l.Eventually("flows of the chassis before", func() error {
+				if n := len(flowLines(l.Nodes[1-to].OFCTL("dump-flows", lab.Bridge, ourCookie))); n != privateFlows {
+					return fmt.Errorf("%d flows", n)
 				}
 				return nil
 			})
-		}
-		asks(t, 1)
-	})
+			before := announced(1 - to)
+			for _, h := range hosts[:2] {
+				l.Eventually("the next chassis answers "+h.Name, func() error {
+					for _, address := range resolvers {
+						if got := briefly(h.Dig("@"+address, "+time=1", "+tries=1", "db.internal")); got != known {
+							return errors.New(got)
+						}
+					}
+					return nil
+				})
+			}
+			expect(t, hosts[2], known4, "@"+resolver4, "db.internal")
+			asks(t, to)
+			if got := announced(1 - to); got != before {
+				t.Errorf("%v announcements of the chassis before after it has lost the ports", got-before)
+			}
+		})
+	}
 	for _, s := range servers {
 		s.endWell()
 	}

@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
+	"net/netip"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -22,18 +21,18 @@ type forwarding struct {
 	*server
 	t        *testing.T
 	upstream *lab.DNSServer
+	// outside is a host with the servers of tenants.
+	outside *lab.Host
 }
 
 // newForwarding starts the node, whose upstream knows all names of the test.
 func newForwarding(t *testing.T) *forwarding {
 	t.Helper()
 	f := &forwarding{overlap: newOverlap(t), t: t}
-	// The node has a route to itself for these networks, and addresses in none of them. So it
-	// is connected to 9.9.0.0/24 only.
-	for _, line := range []string{"route add local 10.1.0.0/16 dev lo", "route add local 10.2.0.0/16 dev lo", "addr add 9.9.0.1/24 dev lo"} {
-		if _, err := f.Node.Exec(within(t, wait), append([]string{"ip"}, strings.Fields(line)...)...); err != nil {
-			t.Fatal(err)
-		}
+	// The node is connected to 9.9.0.0/24, has routes to the other networks, and owns 10.1.8.0/24.
+	f.outside = f.Node.Outside(netip.MustParsePrefix("9.9.0.0/24"), "10.1.0.0/16", "10.2.0.0/16")
+	if _, err := f.Node.Exec(within(t, wait), "ip", "route", "add", "local", "10.1.8.0/24", "dev", "lo"); err != nil {
+		t.Fatal(err)
 	}
 	f.upstream = f.Upstream()
 	f.upstream.SetHandler(dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
@@ -79,8 +78,8 @@ func (f *forwarding) corefile(properties string) string {
 `
 }
 
-// names starts a server on the node that has the same names as all others, and says which it is.
-func (f *forwarding) names(addr string) *lab.DNSServer {
+// names starts a server on a host that has the same names as all others, and says which it is.
+func (f *forwarding) names(on *lab.Host, addr string) *lab.DNSServer {
 	f.t.Helper()
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -90,7 +89,7 @@ func (f *forwarding) names(addr string) *lab.DNSServer {
 	for range 20 {
 		long += fmt.Sprintf(" %q", strings.Repeat("x", 100))
 	}
-	return f.Node.ServeDNS(addr,
+	return on.ServeDNS(addr,
 		fmt.Sprintf("www.corp.example. 600 IN A %s", host), fmt.Sprintf("x.internal. 600 IN A %s", host), fmt.Sprintf("db.internal. 600 IN A %s", host),
 		fmt.Sprintf("9.8.7.10.in-addr.arpa. 600 IN PTR is-%s.example.", strings.ReplaceAll(host, ".", "-")), "long.corp.example. 600 IN TXT"+long)
 }
@@ -118,9 +117,9 @@ func (f *forwarding) expect(g *lab.Guest, name string, qtype uint16, want string
 func TestForwarding(t *testing.T) {
 	t.Parallel()
 	f := newForwarding(t)
-	red, blue := f.names("10.1.0.53:53"), f.names("10.1.0.63:5353")
-	f.names("10.1.0.54:53")
-	router := f.names("10.1.0.83:53")
+	red, blue := f.names(f.outside, "10.1.0.53:53"), f.names(f.outside, "10.1.0.63:5353")
+	f.names(f.outside, "10.1.0.54:53")
+	router := f.names(f.outside, "10.1.0.83:53")
 	f.set("Logical_Switch", "red", "corp.example=10.1.0.53;10.in-addr.arpa=10.1.0.53;internal=10.1.0.53")
 	f.set("Logical_Switch", "blue", "corp.example=10.1.0.63:5353;10.in-addr.arpa=10.1.0.63:5353;wrong")
 	f.expect(f.red, "www.corp.example.", dns.TypeA, "NOERROR 10.1.0.53")
@@ -241,14 +240,18 @@ func TestForwarding(t *testing.T) {
 
 // refused checks that servers which a tenant must not name get no packet, and the names no answer.
 func (f *forwarding) refused(t *testing.T) {
-	refusals := []struct{ addr, reason string }{
-		{"127.0.0.53:53", "node"}, {"9.9.0.1:53", "node"}, {"9.9.0.2:53", "connected"}, {"10.2.0.53:53", "special"},
-		{"10.1.9.53:53", "denied"}, {"10.1.0.53:54", "port"},
+	refusals := []struct {
+		on           *lab.Host
+		addr, reason string
+	}{
+		{f.Node.Host, "127.0.0.53:53", "node"}, {f.Node.Host, "9.9.0.1:53", "node"}, {f.Node.Host, "10.1.8.53:53", "node"},
+		{f.outside, "9.9.0.2:53", "connected"}, {f.outside, "10.2.0.53:53", "special"},
+		{f.outside, "10.1.9.53:53", "denied"}, {f.outside, "10.1.0.53:54", "port"},
 	}
 	var servers []*lab.DNSServer
 	text := ""
 	for i, r := range refusals {
-		servers = append(servers, f.names(r.addr))
+		servers = append(servers, f.names(r.on, r.addr))
 		text += fmt.Sprintf("refused%d.example=%s;", i, r.addr)
 	}
 	f.set("Logical_Switch", "red", text+"mapped.example=[::ffff:10.2.0.53]:53;resolver.example="+resolver4+";corp.example=10.1.0.53")
@@ -266,7 +269,7 @@ func (f *forwarding) refused(t *testing.T) {
 		}
 	}
 	f.Eventually("they are counted", func() error {
-		for reason, want := range map[string]float64{"node": 2, "connected": 1, "special": 2, "denied": 1, "port": 1, "unusable": 1} {
+		for reason, want := range map[string]float64{"node": 3, "connected": 1, "special": 2, "denied": 1, "port": 1, "unusable": 1} {
 			if got := f.metric("coredns_ovnforward_refused_servers", "reason", reason); got != want {
 				return fmt.Errorf("%s: %v, want %v", reason, got, want)
 			}
@@ -292,16 +295,10 @@ func (f *forwarding) refused(t *testing.T) {
 
 // hijacked checks that a forwarded zone has precedence over the server that a guest asks.
 func (f *forwarding) hijacked(t *testing.T) {
-	if err := os.WriteFile(f.path, []byte(corefile(f.Lab, f.corefile("address any"))), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Signal(syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
-	f.log("Reloading complete")
+	f.reload(corefile(f.Lab, f.corefile("address any")))
 	f.Eventually("another server's query is answered", func() error {
 		// What is asked before the flows are there goes on to that server, which does not exist.
-		r, err := exchange(within(t, soon), f.blue, "198.51.100.1", "www.corp.example.", dns.TypeA)
+		r, err := exchange(within(t, wait/10), f.blue, "198.51.100.1", "www.corp.example.", dns.TypeA)
 		if err == nil && inShort(r) != "NOERROR 10.1.0.63" {
 			err = errors.New(inShort(r))
 		}

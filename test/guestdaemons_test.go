@@ -4,7 +4,6 @@ package test
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -42,9 +41,7 @@ func (d guestDaemon) run(t *testing.T, n *resolving, g *lab.Guest, o daemonOptio
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], "FILE", file)
 	}
-	// The log of an earlier one would tell of this one.
-	name := d.name + filepath.Base(filepath.Dir(dir))
-	p := g.Start(name, nil, append([]string{installed(t, n.Lab, d.name)}, args...)...)
+	p := g.Start(d.name, nil, append([]string{installed(t, n.Lab, d.name)}, args...)...)
 	t.Cleanup(func() { _ = p.Stop() })
 	if err := p.WaitLog(within(t, wait), d.running); err != nil {
 		t.Fatal(err)

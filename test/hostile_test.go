@@ -505,12 +505,11 @@ func TestHostileProbe(t *testing.T) {
 			return nil
 		})
 	}()
+	n.leased(t)
 	if err := s.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if took := n.untilAnswer(t, fromOVN); took > shortLease+soon {
-		t.Errorf("the punt has expired only after %s, the lease is %s", took, shortLease)
-	}
+	n.untilAnswer(t, fromOVN)
 	if err := s.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

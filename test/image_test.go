@@ -66,19 +66,16 @@ func TestImage(t *testing.T) {
 	cidfile := filepath.Join(t.TempDir(), "cid")
 	// With the lab's mark in its environment the container ends with the lab,
 	// even if this process is killed.
-	guide, err := os.ReadFile("../docs/operation.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	bare := []string{"--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"}
+	options := []string{"--cap-drop ALL", "--security-opt no-new-privileges", "--read-only"}
 	// Where the control socket is, for the health check.
 	const tmpfs = "/run/puntdns:mode=0750,uid=%[1]s,gid=%[1]s"
-	for _, text := range []string{strings.Join(bare, " "), fmt.Sprintf(tmpfs, "$(id -u puntdns)")[:30]} {
-		if !strings.Contains(string(guide), text) {
-			t.Errorf("the container in docs/operation.md has no %s", text)
+	guide := readFile(t, "../docs/operation.md")
+	for _, option := range append(slices.Clone(options), fmt.Sprintf(tmpfs, "$(id -u puntdns)")[:30]) {
+		if !strings.Contains(guide, option) {
+			t.Errorf("the container in docs/operation.md has no %s", option)
 		}
 	}
-	bare = append(bare, "--tmpfs", fmt.Sprintf(tmpfs, strconv.Itoa(imageUser)), "--health-interval", "500ms", "--health-retries", "1")
+	bare := append(strings.Fields(strings.Join(options, " ")), "--tmpfs", fmt.Sprintf(tmpfs, strconv.Itoa(imageUser)), "--health-interval", "500ms", "--health-retries", "1")
 	p := l.Node.Start("container", nil, slices.Concat([]string{docker, "run", "--rm", "--cidfile", cidfile, "--network", "none"}, bare, []string{
 		"--env", "PUNTDNS_LAB", "--volume", l.Dir + ":" + l.Dir, "--volume", path + ":/etc/puntdns/Corefile:ro", image,
 	})...)
@@ -160,7 +157,7 @@ func buildImage(t *testing.T, docker string) string {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	licences := exec.Command("go", "run", "../deploy/licences", "-out", filepath.Join(release, "licences", runtime.GOARCH), binary)
+	licences := exec.Command("go", "run", "-C", "../deploy", "./licences", "-out", filepath.Join(release, "licences", runtime.GOARCH), binary)
 	if out, err := licences.CombinedOutput(); err != nil {
 		t.Fatalf("licences: %v\n%s", err, out)
 	}

@@ -55,9 +55,7 @@ func inPod(t *testing.T, l *lab.Lab, h *lab.Host, overlay, name string, user int
 	p := h.Start(name, env, "unshare", "--mount", "sh", "-c", readOnly, "sh", sockets,
 		"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs",
 		binary, "-conf", l.WriteFile("Corefile."+overlay, string(text)))
-	if err := p.WaitLog(within(t, wait), "flows are in place"); err != nil {
-		t.Fatalf("%v\n%s", err, p.Log())
-	}
+	waitServing(t, l, h, p, "127.0.0.1:9153")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid))
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -263,7 +262,6 @@ func TestLabelsReloadUnderLoad(t *testing.T) {
 	}
 	const bySwitch = "metadata('ofpunt/switch') == 'TENANT'"
 	s := serve(t, n.Lab, by(bySwitch, ""))
-	r := &reloaded{l: n.Lab}
 	for g, want := range map[*lab.Guest]string{n.red: "NOERROR 192.0.2.1", n.blue: "NOERROR 192.0.2.2"} {
 		for _, resolver := range resolvers {
 			q := questions(t, g, resolver)
@@ -310,7 +308,7 @@ func TestLabelsReloadUnderLoad(t *testing.T) {
 		by("metadata('ofpunt/external-id/a-b.c_d') == 'p-TENANT-x'", "monitor all"),
 		by("metadata('ofpunt/router') == 'r-TENANT'", "northbound $NB"),
 	} {
-		r.change(s, corefile, "Reloading complete", func() error { return s.Signal(syscall.SIGUSR1) })
+		s.reload(corefile)
 	}
 	s.ready(200)
 }

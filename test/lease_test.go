@@ -60,8 +60,8 @@ func TestLeaseOfManyFlows(t *testing.T) {
 	if got := briefly(n.vm.Dig("db.internal", "@"+resolver4)); got != ofSurvivor {
 		t.Error(got)
 	}
-	s.toldTimes(t, 0, "the punt has expired")
-	s.toldTimes(t, 0, "did not come back")
+	s.toldTimes(t, 0, logLeaseExpired)
+	s.toldTimes(t, 0, logProbeMissed)
 }
 
 // How many flows the datapath has, and how many it may have.

@@ -80,17 +80,7 @@ func TestLimits(t *testing.T) {
 
 	reload := func(properties ...string) {
 		t.Helper()
-		n.l.WriteFile("Corefile.puntdns", corefile(n.l, text(properties...)))
-		before := s.told("Reloading complete")
-		if err := s.Signal(syscall.SIGUSR1); err != nil {
-			t.Fatal(err)
-		}
-		n.l.Eventually("reload", func() error {
-			if s.told("Reloading complete") == before {
-				return errors.New("not complete")
-			}
-			return nil
-		})
+		s.reload(corefile(n.l, text(properties...)))
 	}
 	t.Run("queries in the chain", func(t *testing.T) {
 		s.t = t
@@ -282,17 +272,7 @@ func TestLimitOfConnections(t *testing.T) {
 
 	reload := func(limit int) {
 		t.Helper()
-		before := s.told("Reloading complete")
-		n.l.WriteFile("Corefile.puntdns", corefile(n.l, text(limit)))
-		if err := s.Signal(syscall.SIGUSR1); err != nil {
-			t.Fatal(err)
-		}
-		n.l.Eventually("reload", func() error {
-			if s.told("Reloading complete") == before {
-				return errors.New("not complete")
-			}
-			return nil
-		})
+		s.reload(corefile(n.l, text(limit)))
 	}
 	reload(5)
 	asked(conns)

@@ -58,7 +58,7 @@ func TestForwardToGuest(t *testing.T) {
 	t.Run("hijack", func(t *testing.T) {
 		known.SetHandler(passedOn(guest, "10.0.0.12"))
 		s := serve(t, n.Lab, pipelineCorefile("address any", "fallthrough", "forward . "+known.Addr))
-		s.log(`ofpunt br-int: forward asks 10\.0\.0\.13, which is red-dns of switch red on this bridge: its own queries are not forwarded`)
+		s.log(logForwardHijack, "10.0.0.13", "red-dns")
 		n.punts(t, s, 2, func() { expect(t, n.vm, "NOERROR 77 192.0.2.9", "@"+public4, "www.example.org") })
 		n.punts(t, s, 1, func() { expect(t, guest, "NOERROR 77 192.0.2.10", "@10.0.0.12", "own.example.org") })
 		n.punts(t, s, 1, func() { expect(t, guest, fromPuntdns, "@10.0.0.12", "db.internal") })
@@ -88,7 +88,7 @@ func TestForwardToGuest(t *testing.T) {
 	t.Run("service", func(t *testing.T) {
 		known.SetHandler(passedOn(guest, resolver4))
 		s := serve(t, n.Lab, pipelineCorefile("", "fallthrough", "cache\nforward . "+known.Addr))
-		s.log(`ofpunt br-int: forward asks 10\.0\.0\.13, which is red-dns of switch red on this bridge: what it asks while`)
+		s.log(logForwardLoop, "10.0.0.13", "red-dns")
 		before := known.Count("www.example.org")
 		n.punts(t, s, 2, func() { expect(t, n.vm, "SERVFAIL", "@"+resolver4, "www.example.org") })
 		if got := known.Count("www.example.org") - before; got != 1 {

@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,13 +25,13 @@ import (
 // wait bounds what a test waits for: far more than it takes, for a busy machine.
 var wait = lab.Scaled(30 * time.Second)
 
-// soon bounds what takes a fraction of a second on a machine with nothing else to do, and
-// the shortest lease (3 s) or longer if it goes wrong. How long it takes is for make bench.
-var soon = lab.Scaled(2500 * time.Millisecond)
-
 // shortLease is the shortest that ofpunt takes, on a machine of usual speed: on a slow one it
 // would expire, for the beats come too late. In a Corefile it is LEASE.
 var shortLease = lab.Scaled(3 * time.Second)
+
+// rareBeats is a property of ofpunt: beats are further apart than any test waits. So what puntdns does
+// within a test's wait is the effect of an event, and not found at a beat.
+const rareBeats = "lease 3600s"
 
 // puntdns is the binary under test, with the race detector in it: a race there
 // ends a test as one here does.
@@ -91,28 +93,40 @@ const (
 	metricsAddr = "127.0.0.1:9153"
 )
 
-// Our flows: those of the private table, and those of each guest, for each resolver address
+// Our flows: those that all guests share, and those of each guest, for each resolver address
 // UDP, TCP, and ARP or neighbour solicitations. With OVN there is what a load balancer has
 // rewritten, too: two for IPv4, for older and newer releases, and one for IPv6. Without OVN
 // what is matched by an IPv6 address stands in a table of its own: one flow leads there from
-// each kind of packet, and one from there back for what is not ours.
+// each kind of packet, and one from there back for what is not ours. A guest with a rate has a
+// punt of its own beside these.
 const (
-	privateFlows      = 3
+	privateFlows      = 4
 	plainPrivateFlows = privateFlows + 1
 	guestFlows        = 2*3 + 3
 	plainGuestFlows   = 2*3 + 3
+	rateFlows         = 1
 )
 
-// corefile fills the endpoints of the lab and of its first node into a Corefile:
-// SB, NB, MGMT and OVSDB; and LEASE.
+// isPrivate reports whether an OpenFlow table has neither entry flows nor flows of others.
+func isPrivate(table string) bool { return table == "200" || table == "202" }
+
+// corefile fills the endpoints of the lab and of its first node into a Corefile: SB, NB, MGMT, OVSDB and
+// CONTROL; and LEASE. A Corefile with *ready* and without metrics gets metrics, since tests wait on them.
 func corefile(l *lab.Lab, text string) string { return corefileOf(l, l.Node, text) }
 
 func corefileOf(l *lab.Lab, n *lab.Node, text string) string {
-	return strings.NewReplacer(
+	text = strings.NewReplacer(
 		"$SB", l.SB, "$NB", l.NB, "$MGMT", n.OpenFlow, "$OVSDB", n.OVSDB,
+		"$CONTROL", "unix:"+filepath.Join(n.Dir, "control.sock"),
 		"$LEASE", fmt.Sprintf("%.fs", shortLease.Seconds()),
 	).Replace(text)
+	if at := readyLine.FindStringIndex(text); at != nil && !prometheusLine.MatchString(text) {
+		text = text[:at[0]] + "    prometheus " + metricsAddr + "\n" + text[at[0]:]
+	}
+	return text
 }
+
+var readyLine = regexp.MustCompile(`(?m)^\s*ready `)
 
 // server is a running puntdns.
 type server struct {
@@ -122,8 +136,6 @@ type server struct {
 	node      *lab.Node
 	path      string // of its Corefile
 	metricsAt string // where it has its metrics
-	// earlier is how much of the log is of processes of that name before this one.
-	earlier int
 }
 
 // start runs puntdns with a Corefile on the first node, and does not wait.
@@ -142,10 +154,7 @@ func launch(t *testing.T, l *lab.Lab, n *lab.Node, name, text string) *server {
 func launchBinary(t *testing.T, l *lab.Lab, n *lab.Node, binary, name, text string) *server {
 	t.Helper()
 	s := &server{t: t, l: l, node: n, path: l.WriteFile("Corefile."+name, corefileOf(l, n, text)), metricsAt: metricsAddr}
-	if before, err := os.ReadFile(filepath.Join(n.Dir, name+".log")); err == nil {
-		s.earlier = len(before)
-	}
-	s.Process = n.Start(name, []string{"GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=100"}, binary, "-conf", s.path)
+	s.Process = n.Start(name, []string{"GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=0"}, binary, "-conf", s.path)
 	t.Cleanup(func() {
 		// A subtest may have had the server last.
 		if s.t = t; !t.Failed() {
@@ -163,17 +172,12 @@ func serve(t *testing.T, l *lab.Lab, text string) *server {
 	return s
 }
 
-// ready waits for an answer of the ready plugin. That listens a moment before it
-// knows whom to ask, and says 200 meanwhile; the log tells when that is over.
+// ready waits for an answer of the plugin ready. The plugin listens a moment before it knows whom to ask,
+// and says 200 meanwhile; the metric does not.
 func (s *server) ready(status int) {
 	s.t.Helper()
 	if status == 200 {
-		s.l.Eventually("flows of "+s.Name, func() error {
-			if log := s.Log()[s.earlier:]; !strings.Contains(log, "flows are in place") {
-				return errors.New(log)
-			}
-			return nil
-		})
+		s.serves()
 	}
 	if err := s.node.WaitHTTP(within(s.t, wait), "http://"+readyAddr+"/ready", status); err != nil {
 		s.t.Fatalf("ready: %v\n%s", err, s.Log())
@@ -199,10 +203,32 @@ func (s *server) metrics() string {
 	}
 }
 
-// log waits until the log has a line that matches.
-func (s *server) log(expr string) {
+// serves waits until the metrics say that all bridges are served.
+func (s *server) serves() {
 	s.t.Helper()
-	if err := s.WaitLog(within(s.t, wait), expr); err != nil {
-		s.t.Fatalf("waiting for %q in the log: %v\n%s", expr, err, s.Log())
-	}
+	waitServing(s.t, s.l, s.node.Host, s.Process, s.metricsAt)
+}
+
+var readyMetric = regexp.MustCompile(`(?m)^coredns_ofpunt_ready\{.*\} (\d)$`)
+
+// waitServing waits until the metrics of a puntdns on a host say that all bridges are served.
+func waitServing(t *testing.T, l *lab.Lab, h *lab.Host, p *lab.Process, metricsAt string) {
+	t.Helper()
+	ctx := within(t, wait)
+	l.Eventually("guests are served by "+p.Name, func() error {
+		select {
+		case <-p.Done():
+			t.Fatalf("%s has ended\n%s", p.Name, p.Log())
+		default:
+		}
+		_, text, err := h.HTTPGet(ctx, "http://"+metricsAt+"/metrics")
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, p.Log())
+		}
+		bridges := readyMetric.FindAllStringSubmatch(text, -1)
+		if len(bridges) == 0 || slices.ContainsFunc(bridges, func(b []string) bool { return b[1] != "1" }) {
+			return fmt.Errorf("%q\n%s", bridges, p.Log())
+		}
+		return nil
+	})
 }

@@ -91,7 +91,7 @@ func TestMetadataOVN(t *testing.T) {
 	if got := briefly(agent.Dig("db.internal", "@"+metadata4, "+noedns", "+time=5")); got != ofNative {
 		t.Errorf("the agent's port, which is left to OVN's own DNS: %s", got)
 	}
-	s.log("guests: 1")
+	s.reaches(1, "coredns_ofpunt_guests")
 	s.endWell()
 }
 
@@ -135,7 +135,7 @@ func TestMetadataNeutron(t *testing.T) {
 			t.Errorf("%s: the neighbour is %q, want %s: %v", g.Name, out, want, err)
 		}
 	}
-	s.log("guests: 2")
+	s.reaches(2, "coredns_ofpunt_guests")
 
 	// A machine may be plugged in by the switch's own device; then its port is named.
 	l.Node.VSCTL("set", "Interface", tap, "external_ids:vm-uuid=00000000-0000-0000-0000-00000000000a")

@@ -42,6 +42,7 @@ func TestMigration(t *testing.T) {
         openflow $MGMT
         ovsdb $OVSDB
         rate off
+        `+rareBeats+`
     }
     ovnhosts {
         southbound $SB
@@ -68,7 +69,7 @@ func TestMigration(t *testing.T) {
 			t.Fatal(err)
 		}
 		for {
-			// A query that came before its flow is lost; another follows soon.
+			// A query that came before its flow is lost; another follows.
 			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 			r, err := exchange(ctx, g, resolver4, "db.internal.", dns.TypeA)
 			cancel()
@@ -79,11 +80,7 @@ func TestMigration(t *testing.T) {
 				t.Fatalf("round %d: not answered on %s: %v, %v", round, l.Nodes[here].Name, r, err)
 			}
 		}
-		if took := time.Since(bound); took > soon {
-			t.Errorf("round %d: answered on %s only after %s", round, l.Nodes[here].Name, took)
-		} else {
-			t.Logf("round %d: answered on %s after %s", round, l.Nodes[here].Name, took)
-		}
+		t.Logf("round %d: answered on %s after %s", round, l.Nodes[here].Name, time.Since(bound))
 		before := [2]float64{answeredOn(here), answeredOn(there)}
 		const n = 10
 		for range n {

@@ -66,7 +66,7 @@ func TestNeighbourFloods(t *testing.T) {
 				if err := paceFor(d, perSecond, func(int) error { return q.ask("db.internal.", dns.TypeA, ofSurvivor) }); err != nil {
 					t.Error(err)
 				}
-				return q.finish(5 * time.Second)
+				return q.finish(wait)
 			}
 			quiet := asks(2 * time.Second)
 			t.Logf("quiet: %s", quiet)
@@ -106,9 +106,6 @@ func TestNeighbourFloods(t *testing.T) {
 				t.Errorf("%d queries have no answer and %d more than one, and the switch has dropped %d packet-ins", loaded.lost, loaded.twice, most)
 			}
 			// How much slower, a benchmark tells: the machine is not the test's alone.
-			if p99 := loaded.within(.99); p99 > 3*time.Second {
-				t.Errorf("99 %% of the answers beside a flood took up to %s", p99)
-			}
 			// The meter's bucket is full at the beginning; a tenth for its clock.
 			if punts > limit+limit/10 {
 				t.Errorf("%d packets of the flood were punted in %s, want at most %d", punts, took, limit)
@@ -263,17 +260,18 @@ func TestNeighbourAsksTheDead(t *testing.T) {
 		if refused < number*3/4 || refused > number-room {
 			t.Errorf("%d of %d queries were over the limit of %d", refused, number, room)
 		}
-		// Those within the limit take 2 s at least.
-		if took := dead.within(.9 * float64(refused) / number); took > 2*time.Second {
-			t.Errorf("of the errors for queries over the limit 90 %% took up to %s", took)
+		// Those within the limit wait for their deadline.
+		deadline := dead.within(1)
+		if took := dead.within(.9 * float64(refused) / number); took > deadline/2 {
+			t.Errorf("of the errors for queries over the limit 90 %% took up to %s, and those for others up to %s", took, deadline)
 		}
 		for i, q := range blue {
 			who := []string{"blue, a name of its network", "blue, a name of its upstream"}[i]
 			f := q.finish(wait)
 			t.Logf("%s: %s", who, f)
 			f.clean(t, who)
-			if last := f.within(1); last > 2*time.Second {
-				t.Errorf("%s: an answer took %s", who, last)
+			if took := f.within(.9); took > deadline/2 {
+				t.Errorf("%s: 90 %% of the answers took up to %s, with a deadline of %s", who, took, deadline)
 			}
 		}
 
@@ -383,7 +381,7 @@ func TestNeighboursFillTheirShare(t *testing.T) {
 				{n.blue, "db.internal.", "NOERROR 10.0.2.99"},
 				{n.blue, "www.example.org.", "NOERROR 192.0.2.1"},
 			} {
-				patience := soon
+				patience := wait
 				if tt.want == "no reply" {
 					patience = 500 * time.Millisecond
 				}
@@ -446,14 +444,13 @@ func TestNeighbourWaitsForKnownName(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for who, q := range map[string]*questioner{"red": red, "blue": blue} {
-		f := q.finish(wait)
-		t.Logf("%s: %s", who, f)
-		f.clean(t, who)
-		if last := f.within(1); who == "blue" && last > 1500*time.Millisecond {
-			t.Errorf("blue: an answer took %s", last)
-		}
+	ofRed, ofBlue := red.finish(wait), blue.finish(wait)
+	t.Logf("red: %s\nblue: %s", ofRed, ofBlue)
+	ofRed.clean(t, "red")
+	ofBlue.clean(t, "blue")
+	if took, waited := ofBlue.within(.9), ofRed.within(0); took > waited/2 {
+		t.Errorf("90 %% of blue's answers took up to %s, and red waits for %s", took, waited)
 	}
-	s.toldTimes(t, 0, "a query kept the reader")
+	s.toldTimes(t, 0, logReaderKept)
 	s.endWell()
 }

@@ -165,17 +165,14 @@ func TestNeutronOnOVN(t *testing.T) {
 	right := pipelineCorefile("lease $LEASE", "", "")
 	s := serve(t, l, right)
 	s.reaches(1, "coredns_ofpunt_guests", "bridge", lab.Bridge)
-	reload := func(text string) { survivor{l: l}.changeOf(s, corefile(l, text)) }
+	reload := func(text string) { s.reload(corefile(l, text)) }
 	reload(right) // which takes nobody away
 
 	reload(pipelineCorefile("placement neutron\n lease $LEASE", "", ""))
-	const (
-		taken = `Bridge br-int: the Corefile that was reloaded serves no guest here, before: 1`
-		told  = "nobody is served: Neutron's Open vSwitch agent has bound none of the 1 interfaces with an iface-id; expected placement ovn with ovnhosts"
-	)
-	s.log(`\[WARNING\] plugin/ofpunt: ` + taken)
-	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-int: ` + told)
+	const told = "nobody is served: Neutron's Open vSwitch agent has bound none of the 1 interfaces with an iface-id; expected placement ovn with ovnhosts"
 	s.ready(503)
+	s.log(logGuestsGone)
+	s.log(logNobodyServed, told)
 	if _, text, err := l.Node.HTTPGet(within(t, wait), "http://"+readyAddr+"/ready"); err != nil || !strings.Contains(text, told) {
 		t.Errorf("ready says %q, %v", text, err)
 	}
@@ -183,11 +180,8 @@ func TestNeutronOnOVN(t *testing.T) {
 	reload(right)
 	s.ready(200)
 	expect(t, vm, "NOERROR 30 10.0.1.50", "@"+resolver4, "db.internal")
-	for _, line := range []string{taken, told} {
-		if n := strings.Count(s.Log(), line); n != 1 {
-			t.Errorf("told %d times: %s\n%s", n, line, s.Log())
-		}
-	}
+	s.toldTimes(t, 1, logGuestsGone)
+	s.toldTimes(t, 1, logNobodyServed, told)
 	s.endWell()
 }
 
@@ -301,7 +295,7 @@ func (n agentBridge) ours() []string {
 
 // private reports whether a flow of ours is in a table where nobody else has any.
 func private(flow string) bool {
-	return strings.Contains(flow, "table=200,") || strings.Contains(flow, "table=201,")
+	return strings.Contains(flow, "table=200,") || strings.Contains(flow, "table=201,") || strings.Contains(flow, "table=202,")
 }
 
 // revalidated waits until the switch does what its flow tables say: what it has
@@ -340,7 +334,7 @@ func (a *agent) end() {
 	<-a.done
 }
 
-func (a *agent) packetIn(p *openflow.PacketIn, _ []byte) {
+func (a *agent) packetIn(p *openflow.PacketIn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	port := -1
@@ -451,8 +445,8 @@ func TestNeutronControllers(t *testing.T) {
 				n.addFlows(agentFlows...)
 			}
 			n.Eventually("flows", func() error {
-				if got := len(n.ours()); got != plainPrivateFlows+2*plainGuestFlows {
-					return fmt.Errorf("%d flows of ours, want %d", got, plainPrivateFlows+2*plainGuestFlows)
+				if got := len(n.ours()); got != plainPrivateFlows+2*(plainGuestFlows+rateFlows) {
+					return fmt.Errorf("%d flows of ours, want %d", got, plainPrivateFlows+2*(plainGuestFlows+rateFlows))
 				}
 				return nil
 			})
@@ -529,18 +523,18 @@ func (a *agent) cleanUp(t *testing.T, inTable bool) (deleted int) {
 	return deleted
 }
 
-// After a start of the agent, and after its clean-up, the guests are served again
-// within a second, and what has happened is told once.
+// After a start of the agent, and after its clean-up, the guests are served again, and what has
+// happened is told once.
 func TestNeutronCleanUp(t *testing.T) {
 	t.Parallel()
 	for _, placement := range []string{"neutron", "table 60 102"} {
 		t.Run(placement, func(t *testing.T) {
 			n := newAgentBridge(t)
-			s := serve(t, n.Lab, agentText(placement))
+			s := serve(t, n.Lab, agentText(placement+"\n"+rareBeats))
 			askWho(t, n.red, resolver4)
 			ours := n.ours()
-			if len(ours) != plainPrivateFlows+2*plainGuestFlows {
-				t.Fatalf("%d flows, want %d:\n%s", len(ours), plainPrivateFlows+2*plainGuestFlows, strings.Join(ours, "\n"))
+			if len(ours) != plainPrivateFlows+2*(plainGuestFlows+rateFlows) {
+				t.Fatalf("%d flows, want %d:\n%s", len(ours), plainPrivateFlows+2*(plainGuestFlows+rateFlows), strings.Join(ours, "\n"))
 			}
 			entries := 0
 			for _, f := range ours {
@@ -570,7 +564,6 @@ func TestNeutronCleanUp(t *testing.T) {
 				t.Run(harm.name, func(t *testing.T) {
 					before := s.mendings()
 					harm.f()
-					done := time.Now()
 					for _, g := range []*lab.Guest{n.red, n.blue} {
 						n.Eventually("served again", func() error {
 							ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -578,9 +571,6 @@ func TestNeutronCleanUp(t *testing.T) {
 							_, err := exchange(ctx, g, resolver6, "who.example.", dns.TypeTXT)
 							return err
 						})
-					}
-					if took := time.Since(done); took > soon {
-						t.Errorf("served again only after %s", took)
 					}
 					revalidated(n.Node)
 					askWho(t, n.red, resolver4)
@@ -674,7 +664,7 @@ func TestNeutronOSKen(t *testing.T) {
 			if _, err := n.red.Exec(within(t, wait), "ip", "neigh", "replace", "10.0.0.12", "lladdr", n.blue.MAC, "dev", lab.Iface); err != nil {
 				t.Fatal(err)
 			}
-			s := serve(t, n.Lab, agentText(placement))
+			s := serve(t, n.Lab, agentText(placement+"\n"+rareBeats))
 			askWho(t, n.red, resolver4)
 			ours := n.ours()
 			a := n.Node.Start("os-ken", nil, debianPython, "-m", "os_ken.cmd.manager",
@@ -684,7 +674,6 @@ func TestNeutronOSKen(t *testing.T) {
 			if err := a.WaitLog(within(t, wait), `(?s)agent: connected.*agent: cleaned.*agent: cleaned`); err != nil {
 				t.Fatal(err)
 			}
-			cleaned := time.Now()
 			for _, g := range []*lab.Guest{n.red, n.blue} {
 				n.Eventually("served again", func() error {
 					ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -692,9 +681,6 @@ func TestNeutronOSKen(t *testing.T) {
 					_, err := exchange(ctx, g, resolver4, "who.example.", dns.TypeTXT)
 					return err
 				})
-			}
-			if took := time.Since(cleaned); took > soon {
-				t.Errorf("served again only %s after the clean-up", took)
 			}
 			n.Eventually("the flows are as before", func() error {
 				if got := n.ours(); !slices.Equal(got, ours) {
@@ -924,13 +910,15 @@ func TestNeutronOptions(t *testing.T) {
 		for i, tt := range upstreamCases {
 			for j, g := range []*lab.Guest{n.red, n.blue} {
 				wg.Go(func() {
+					// An answer comes 4.5 s after the query at the latest, on a busy machine later.
+					const patience = 10 * time.Second
 					// The second round finds upstreams that are known to be dead.
 					for round := range 2 {
 						asked := time.Now()
 						r, err := exchange(ctx, g, resolvers[(j+round)%2], "www."+upstreamZone(i)+".", dns.TypeA)
 						took := time.Since(asked)
-						if err != nil || inShort(r) != tt.want || took > 5*time.Second {
-							wrong.add(fmt.Sprintf("%s: round %d: %v in %s, want %s in 5 s: %v", tt.name, round, r, took, tt.want, err))
+						if err != nil || inShort(r) != tt.want || took > lab.Scaled(patience) {
+							wrong.add(fmt.Sprintf("%s: round %d: %v in %s, want %s in %s: %v", tt.name, round, r, took, tt.want, patience, err))
 						}
 					}
 				})

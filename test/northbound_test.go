@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -111,6 +110,7 @@ func estateCorefile(placement, databases, behind string) string {
         openflow $MGMT
         ovsdb $OVSDB
         placement ` + placement + `
+        control $CONTROL
         rate off
     }
     metadata
@@ -433,7 +433,7 @@ func TestNorthboundFollow(t *testing.T) {
 	for _, placement := range []string{"neutron", "table 0 102"} {
 		t.Run(placement, func(t *testing.T) {
 			n := newEstate(t, true)
-			text := estateCorefile(placement, "northbound $NB", "fallthrough\n}\n hosts {\n 192.0.2.1 who.example\n fallthrough\n}")
+			text := estateCorefile(placement+"\n"+rareBeats, "northbound $NB", "fallthrough\n}\n hosts {\n 192.0.2.1 who.example\n fallthrough\n}")
 			s := serve(t, n.Lab, text)
 			red := n.guests["red"]
 			knows(t, red, resolvers...)
@@ -455,11 +455,7 @@ func TestNorthboundFollow(t *testing.T) {
 			}
 			becomes := func(what string, g *lab.Guest, name, want string) {
 				t.Helper()
-				began := time.Now()
 				n.Eventually(what, func() error { return served(g, name, want) })
-				if took := time.Since(began); took > soon {
-					t.Errorf("%s: only after %s", what, took)
-				}
 			}
 
 			// Something else that is new to the bridge has been seen by then.
@@ -547,7 +543,6 @@ func TestNorthboundOutage(t *testing.T) {
 	before()
 
 	gate.Close()
-	s.log(`OVN_Northbound: not in sync: ` + regexp.QuoteMeta(gate.Endpoint))
 	s.reaches(0, "coredns_ovnhosts_database_up")
 	s.ready(503)
 	n.NBCTL("destroy", "DNS", n.row, "--", "lsp-del", "red-leased", "--", "ls-del", "blue")
@@ -594,12 +589,12 @@ func TestNorthboundStart(t *testing.T) {
 		t.Run("local database last, monitor "+monitor, func(t *testing.T) {
 			late := filepath.Join(t.TempDir(), "db.sock")
 			s := launch(t, n.Lab, n.Node, "late-"+monitor, strings.NewReplacer("$OVSDB", "unix:"+late, "northbound $NB", "northbound $NB\n monitor "+monitor).Replace(text))
-			s.log("OVN_Northbound: in sync")
-			s.log("Bridge br-int: connected to")
-			s.log("Bridge br-int: waiting: ")
 			s.ready(503)
-			if log := s.Log(); strings.Contains(log, "flows are in place") {
-				t.Errorf("flows are in place, and no guest is known:\n%s", log)
+			s.reaches(1, "coredns_ovnhosts_database_up")
+			s.reaches(1, "coredns_ofpunt_connected")
+			s.log(logWaiting)
+			if got := s.metric("coredns_ofpunt_flow_installs_total"); got != 0 {
+				t.Errorf("%v flows are installed, and no guest is known", got)
 			}
 			appear(t, n.Node.OVSDB, late)
 			s.ready(200)
@@ -633,9 +628,10 @@ func TestNorthboundStart(t *testing.T) {
 		}()
 		for i := range 5 {
 			next := launch(t, n.Lab, n.Node, fmt.Sprintf("next%d", i),
-				strings.NewReplacer(metricsAddr, fmt.Sprintf("127.0.0.1:%d", 9200+i), readyAddr, fmt.Sprintf("127.0.0.1:%d", 8200+i)).Replace(text))
-			next.log("flows are in place")
-			first.log("another process has taken over")
+				strings.NewReplacer(metricsAddr, fmt.Sprintf("127.0.0.1:%d", 9200+i), readyAddr, fmt.Sprintf("127.0.0.1:%d", 8200+i), "$CONTROL", fmt.Sprint("$CONTROL.", i)).Replace(text))
+			next.metricsAt = fmt.Sprintf("127.0.0.1:%d", 9200+i)
+			next.serves()
+			first.yields()
 			if err := first.Stop(); err != nil {
 				t.Error(err)
 			}

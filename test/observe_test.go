@@ -106,11 +106,6 @@ func TestObserveStart(t *testing.T) {
 	vm := aclGuest(l, "red", 1, 1)
 	l.Sync()
 
-	const (
-		switchLog = `\[WARNING\] plugin/ofpunt: Bridge br-int: unix:%s.*no such file`
-		localLog  = `\[WARNING\] plugin/ofpunt: Bridge br-int: local Open_vSwitch database unix:%s.*no such file`
-		namesLog  = `\[WARNING\] plugin/ovnhosts: OVN_Southbound: not in sync.*%s.*no such file`
-	)
 	for _, tc := range []struct {
 		name string
 		// what comes late, in this order: the switch, the local database and
@@ -143,9 +138,6 @@ func TestObserveStart(t *testing.T) {
     errors
 }`)
 			s.ready(503)
-			for what, expr := range map[string]string{"switch": switchLog, "local": localLog, "names": namesLog} {
-				s.log(fmt.Sprintf(expr, regexp.QuoteMeta(late[what])))
-			}
 			_, body, err := l.Node.HTTPGet(within(t, wait), "http://"+readyAddr+"/ready")
 			for _, want := range []string{"ofpunt: bridge br-int: unix:" + late["switch"], "ovnhosts: OVN_Southbound: not in sync: unix:" + late["names"]} {
 				if err != nil || !strings.Contains(body, want) {
@@ -155,22 +147,30 @@ func TestObserveStart(t *testing.T) {
 			s.reaches(0, "coredns_ofpunt_connected", "bridge", "br-int")
 			s.reaches(0, "coredns_ofpunt_local_database_up", "bridge", "br-int")
 			s.reaches(0, "coredns_ovnhosts_database_up")
+			absent := [][]string{
+				{logSwitchFails, "unix:" + late["switch"], "no such file"},
+				{logLocalFails, "unix:" + late["local"], "no such file"},
+				{logNotSynced, "OVN_Southbound", "unix:" + late["names"], "no such file"},
+			}
+			for _, a := range absent {
+				s.log(a[0], a[1:]...)
+			}
 			for i, what := range tc.order {
 				s.stays(503)
 				s.alive()
 				switch what {
 				case "switch":
 					appear(t, l.Node.OpenFlow, late[what])
-					s.log(`\[INFO\] plugin/ofpunt: Bridge br-int: connected to unix:` + regexp.QuoteMeta(late[what]))
 					s.reaches(1, "coredns_ofpunt_connected", "bridge", "br-int")
+					s.log(logSwitchUp, "unix:"+late[what])
 				case "local":
 					appear(t, l.Node.OVSDB, late[what])
-					s.log(`\[INFO\] plugin/ofpunt: Bridge br-int: local Open_vSwitch database unix:` + regexp.QuoteMeta(late[what]))
 					s.reaches(1, "coredns_ofpunt_local_database_up", "bridge", "br-int")
+					s.log(logLocalUp, "unix:"+late[what])
 				case "names":
 					appear(t, l.SB, late[what])
-					s.log(`\[INFO\] plugin/ovnhosts: OVN_Southbound: in sync with unix:` + regexp.QuoteMeta(late[what]))
 					s.reaches(1, "coredns_ovnhosts_database_up")
+					s.log(logSynced, "OVN_Southbound", "unix:"+late[what])
 				}
 				if i < len(tc.order)-1 {
 					s.stays(503)
@@ -181,10 +181,8 @@ func TestObserveStart(t *testing.T) {
 				t.Errorf("%s\n%s", r, r.Out)
 			}
 			// A state is told once, however many tries it took.
-			for what, expr := range map[string]string{"switch": switchLog, "local": localLog, "names": namesLog} {
-				if n := len(regexp.MustCompile(fmt.Sprintf(expr, regexp.QuoteMeta(late[what]))).FindAllString(s.Log(), -1)); n != 1 {
-					t.Errorf("the log tells %d times that %s is not there\n%s", n, what, s.Log())
-				}
+			for _, a := range absent {
+				s.toldTimes(t, 1, a[0], a[1:]...)
 			}
 			s.endWell()
 		})
@@ -218,15 +216,13 @@ func TestObserveHungSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Signal(syscall.SIGCONT) }) // it is to end with the lab
-	const hangs = "the switch does not answer: "
-	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-int: ` + hangs)
 	s.ready(503)
 	_, body, err := s.node.HTTPGet(within(t, wait), "http://"+readyAddr+"/ready")
-	if err != nil || !strings.Contains(body, "ofpunt: bridge br-int: "+hangs) {
+	if hangs := logged("ofpunt: bridge br-int: "+logSwitchHangs, ""); err != nil || !regexp.MustCompile(hangs).MatchString(body) {
 		t.Errorf("ready says %q (%v)", body, err)
 	}
 	// So does the next connection, which the switch does not take up.
-	s.log(`Bridge br-int: ` + hangs + `unix:`)
+	s.log(logSwitchHangs, "unix:")
 	if err := p.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
@@ -525,15 +521,13 @@ func TestObserveGuests(t *testing.T) {
 	s.reaches(1, "coredns_ofpunt_guests", "bridge", "br-int")
 	id := l.Node.VSCTL("get", "Interface", vm.NodePort, "external_ids:iface-id")
 	l.Node.VSCTL("set", "Interface", vm.NodePort, "external_ids:iface-id=mistyped")
-	s.log(`\[INFO\] plugin/ofpunt: Bridge br-int: guests: 0, before: 1`)
-	s.log(`\[WARNING\] plugin/ofpunt: Bridge br-int: interface ` + vm.NodePort + ` of logical port "mistyped" is not served: Southbound has no logical port of this name`)
 	s.reaches(0, "coredns_ofpunt_guests", "bridge", "br-int")
 	s.reaches(1, "coredns_ofpunt_interfaces_unserved", "bridge", "br-int")
+	s.log(logGuests, "0", "1")
+	s.log(logUnserved, vm.NodePort, "mistyped")
 	l.Node.VSCTL("set", "Interface", vm.NodePort, "external_ids:iface-id="+strings.TrimSpace(id))
-	s.log(`\[INFO\] plugin/ofpunt: Bridge br-int: guests: 1, before: 0`)
 	s.reaches(0, "coredns_ofpunt_interfaces_unserved", "bridge", "br-int")
-	if n := strings.Count(s.Log(), "is not served"); n != 1 {
-		t.Errorf("told %d times\n%s", n, s.Log())
-	}
+	s.log(logGuests, "1", "0")
+	s.toldTimes(t, 1, logUnservedAny)
 	s.endWell()
 }

@@ -3,13 +3,10 @@
 package test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -22,112 +19,6 @@ import (
 
 	"github.com/puntdns/puntdns/test/lab"
 )
-
-// portSetup makes ports of many kinds on the switch red. northd chooses addresses
-// from 10.0.1.200 on, and of IPv6 by the MAC.
-var portSetup = []string{
-	"set Logical_Switch red other_config:subnet=10.0.1.0/24 other_config:exclude_ips=10.0.1.1..10.0.1.199 other_config:ipv6_prefix=fd00:1::",
-	"lsp-add red red-two -- lsp-set-addresses red-two 02:00:00:00:01:62~10.0.1.62~fd00:1::62 02:00:00:00:01:63~10.0.1.63",
-	"lsp-add red red-some -- lsp-set-addresses red-some 02:00:00:00:01:64~10.0.1.64 02:00:00:00:01:65~dynamic",
-	"lsp-add red red-bare",
-	"lsp-add red red-mac -- lsp-set-addresses red-mac 02:00:00:00:01:66",
-	"lsp-add red red-known -- lsp-set-addresses red-known unknown 02:00:00:00:01:67~10.0.1.67",
-	"lsp-add red red-local -- lsp-set-type red-local localport -- lsp-set-addresses red-local 02:00:00:00:01:68~10.0.1.68",
-	"lsp-add red red-net -- lsp-set-type red-net localnet -- lsp-set-addresses red-net unknown 02:00:00:00:01:69~10.0.1.69 -- set Logical_Switch_Port red-net options:network_name=physical",
-	"lsp-add red red-vip -- lsp-set-type red-vip virtual -- lsp-set-addresses red-vip 02:00:00:00:01:88~10.0.1.88" +
-		" -- set Logical_Switch_Port red-vip options:virtual-ip=10.0.1.88 options:virtual-parents=red-p1,red-p2",
-}
-
-// portQuestions have the answers with both databases read, and those with
-// Southbound alone where that knows less.
-var portQuestions = []struct{ name, qname, qtype, want, southbound string }{
-	{"address of IPAM", "ipam.", "A", "NOERROR 10.0.1.201", nxdomain},
-	{"IPv6 address of IPAM", "ipam.cloud.internal.", "AAAA", "NOERROR fd00:1::ff:fe00:171", nxdomain},
-	{"back from an address of IPAM", reverseName("10.0.1.201"), "PTR", "NOERROR ipam.cloud.internal.", nxdomain},
-	{"fixed address and one of IPAM", "some.", "A", "NOERROR 10.0.1.64 10.0.1.200", "NOERROR 10.0.1.64"},
-	{"addresses of two MACs", "two.", "A", "NOERROR 10.0.1.62 10.0.1.63", ""},
-	{"of two MACs, in the other family", "two.", "AAAA", "NOERROR fd00:1::62", ""},
-	{"back from the second MAC's", reverseName("10.0.1.63"), "PTR", "NOERROR two.cloud.internal.", ""},
-	{"no addresses", "bare.", "A", nxdomain, ""},
-	{"MAC alone", "mac.cloud.internal.", "A", nxdomain, ""},
-	{"unknown", "wild.", "A", nxdomain, ""},
-	{"unknown beside an address", "known.", "A", "NOERROR 10.0.1.67", ""},
-	{"virtual, without a parent", "vip.", "A", "NOERROR 10.0.1.88", ""},
-	{"virtual, with the domain", "vip.cloud.internal.", "A", "NOERROR 10.0.1.88", ""},
-	{"back from a virtual one's", reverseName("10.0.1.88"), "PTR", "NOERROR vip.cloud.internal.", ""},
-	{"switched off", "off.", "A", nxdomain, "NOERROR 10.0.1.73"},
-	{"back from one switched off", reverseName("10.0.1.73"), "PTR", nxdomain, "NOERROR off.cloud.internal."},
-	{"localport", "local.", "A", nxdomain, ""},
-	{"back from a localport's", reverseName("10.0.1.68"), "PTR", nxdomain, ""},
-	{"localnet", "net.", "A", nxdomain, ""},
-	{"router", "r-red.", "A", nxdomain, ""},
-	{"back from a router's", reverseName("10.0.1.1"), "PTR", nxdomain, ""},
-}
-
-// Which ports have names, and which guests may ask.
-func TestPorts(t *testing.T) {
-	t.Parallel()
-	l := lab.New(t, lab.Options{})
-	aclSwitch(l, "red", 1)
-	for _, command := range portSetup {
-		var args []string
-		for _, word := range strings.Fields(command) {
-			args = append(args, strings.ReplaceAll(word, "~", " "))
-		}
-		l.NBCTL(args...)
-	}
-	l.Sync() // so that the first address of the pool is taken
-	guest := func(name, mac, address string, spec lab.Guest) *lab.Guest {
-		spec.Name, spec.Switch, spec.MAC = name, "red", mac
-		spec.Addrs, spec.Gateway4 = lab.Prefixes(address+"/24"), lab.Addr("10.0.1.1")
-		return l.Node.AddGuest(spec)
-	}
-	ipam := guest("red-ipam", "02:00:00:00:01:71", "10.0.1.201", lab.Guest{Addresses: "02:00:00:00:01:71 dynamic"})
-	wild := guest("red-wild", "02:00:00:00:01:72", "10.0.1.72", lab.Guest{Addresses: "unknown"})
-	off := guest("red-off", "02:00:00:00:01:73", "10.0.1.73", lab.Guest{PortSecurity: true, Settings: []string{"enabled=false"}})
-	for _, port := range strings.Fields(l.NBCTL("--bare", "--columns=name", "list", "Logical_Switch_Port")) {
-		l.NBCTL("set", "Logical_Switch_Port", port, "options:hostname="+strings.TrimPrefix(port, "red-"))
-	}
-	l.Sync()
-
-	for _, tc := range []struct{ name, northbound string }{{"both databases", "northbound $NB"}, {"Southbound alone", ""}} {
-		t.Run(tc.name, func(t *testing.T) {
-			s := serve(t, l, pipelineCorefile("", tc.northbound+"\n        domain cloud.internal", ""))
-			for _, q := range portQuestions {
-				want := q.want
-				if tc.northbound == "" && q.southbound != "" {
-					want = q.southbound
-				}
-				if r := wild.Dig("@"+resolver4, q.qname, q.qtype); r.String() != want {
-					t.Errorf("%s: %s, want %s\n%s", q.name, r, want, r.Out)
-				}
-			}
-			if r := ipam.Dig("@"+resolver4, "two."); r.String() != "NOERROR 10.0.1.62 10.0.1.63" {
-				t.Errorf("a guest with an address of IPAM asks: %s\n%s", r, r.Out)
-			}
-			// Who is switched off does not get as far as a punt: the next one is the
-			// only one.
-			before := s.metric("coredns_ofpunt_packet_ins_total")
-			if r := off.Dig("@"+resolver4, "two.", "+time=1"); r.Err == nil {
-				t.Errorf("a guest that is switched off asks: %s", r)
-			}
-			if r := wild.Dig("@"+resolver4, "two."); r.String() != "NOERROR 10.0.1.62 10.0.1.63" {
-				t.Errorf("another asks: %s\n%s", r, r.Out)
-			}
-			s.reaches(before+1, "coredns_ofpunt_packet_ins_total")
-
-			l.NBCTL("--wait=hv", "lsp-set-enabled", "red-off", "enabled")
-			l.Eventually("a guest that is switched on", func() error {
-				if r := off.Dig("@"+resolver4, "off."); r.String() != "NOERROR 10.0.1.73" {
-					return errors.New(r.String())
-				}
-				return nil
-			})
-			l.NBCTL("--wait=hv", "lsp-set-enabled", "red-off", "disabled")
-			s.endWell()
-		})
-	}
-}
 
 // A virtual port has the name of its address, whichever of its parents holds that;
 // who asks from the address is the parent.
@@ -211,38 +102,6 @@ func TestVirtualPort(t *testing.T) {
 			}
 		})
 	}
-	s.endWell()
-}
-
-// A port may go from the switch and not from its database, as when the kernel loses
-// the tap of a VM that is killed. The userspace switch has it back at once.
-func TestPortVanishes(t *testing.T) {
-	t.Parallel()
-	l := lab.New(t, lab.Options{})
-	aclSwitch(l, "red", 1)
-	l.AddDNS(map[string]string{"db.internal": "10.0.1.50"}, "red")
-	stays, goes := aclGuest(l, "red", 1, 1), aclGuest(l, "red", 1, 2)
-	l.Sync()
-	s := serve(t, l, pipelineCorefile("", "", ""))
-	const want = "NOERROR 30 10.0.1.50"
-	expect(t, goes, want, "@"+resolver4, "db.internal")
-	l.Node.AppCtl("ovs-vswitchd", "dpctl/del-if", l.Datapath+"@ovs-"+l.Datapath, goes.NodePort)
-	l.Eventually("the port is deleted", func() error {
-		log, err := os.ReadFile(filepath.Join(l.Node.Dir, "ovs-vswitchd.log"))
-		if err == nil && !bytes.Contains(log, []byte("deleted interface "+goes.NodePort)) {
-			err = errors.New("not so far")
-		}
-		return err
-	})
-	expect(t, stays, want, "@"+resolver4, "db.internal")
-	expect(t, stays, want, "@"+resolver6, "db.internal")
-	s.alive()
-	l.Eventually("the port is served again", func() error {
-		if got := briefly(goes.Dig("@"+resolver4, "db.internal")); got != want {
-			return errors.New(got)
-		}
-		return nil
-	})
 	s.endWell()
 }
 
@@ -376,7 +235,7 @@ func (n *reuse) plug(a *asker, request ...string) string {
 func (n *reuse) unplug(a *asker) { n.Node.VSCTL("del-port", lab.Bridge, a.NodePort) }
 
 // When a number passes on. What puntdns has not heard of by then it can't heed: an answer may
-// reach the next guest (docs/threat-model.md), though none that this one has asked for.
+// reach the next guest (docs/security.md), though none that this one has asked for.
 const (
 	heard   = iota // once puntdns has no guest at it
 	atOnce         // as soon as the switch has it free
@@ -439,7 +298,7 @@ func (n *reuse) signal(t *testing.T, sig os.Signal) {
 }
 
 // freshNumber checks that the switch gives a number to another port only on request, as
-// docs/threat-model.md has it.
+// docs/security.md has it.
 func (n *reuse) freshNumber(t *testing.T) {
 	t.Helper()
 	for i := range 4 {

@@ -85,6 +85,7 @@ var strangeQuestions = []strangeQuestion{
 
 	// Classes. CoreDNS refuses others than IN unless forward is there.
 	{"class CH", strangeQuery(strangeKnown, strangeSet(inClass, dns.ClassCHAOS)), "REFUSED rd ? vm1.red. CH A", strangeForeign, "REFUSED rd ? vm1.red. CH A"},
+	{"class CH with EDNS DO", strangeQuery(strangeKnown, strangeSet(inClass, dns.ClassCHAOS), strangeEDNS(1232, 0, 0x8000)), "REFUSED rd ? vm1.red. CH A OPT 1232 flags 8000", strangeForeign, "REFUSED rd ? vm1.red. CH A OPT 1232 flags 8000"},
 	{"class CH of version.bind", strangeQuery("version.bind.", strangeSet(inClass, dns.ClassCHAOS), strangeSet(inType, dns.TypeTXT)), "NXDOMAIN aa rd ? version.bind. CH TXT SOA bind.", strangeElsewhere, "REFUSED rd ? version.bind. CH TXT"},
 	{"class HS", strangeQuery(strangeKnown, strangeSet(inClass, dns.ClassHESIOD)), "REFUSED rd ? vm1.red. HS A", strangeForeign, "REFUSED rd ? vm1.red. HS A"},
 	{"class NONE", strangeQuery(strangeKnown, strangeSet(inClass, dns.ClassNONE)), "FORMERR rd ? vm1.red. NONE A", strangeNoClass, ""},
@@ -120,6 +121,7 @@ var strangeQuestions = []strangeQuestion{
 	// EDNS.
 	{"EDNS", strangeQuery(strangeKnown, strangeEDNS(1232, 0, 0)), strangeRight + " OPT 1232", strangeAnswered, ""},
 	{"EDNS version 1", strangeQuery(strangeKnown, strangeEDNS(1232, 1, 0)), "BADVERS rd ? vm1.red. A OPT 1232", strangeForeign, ""},
+	{"EDNS version 1 with DO", strangeQuery(strangeKnown, strangeEDNS(1232, 1, 0x8000)), "BADVERS rd ? vm1.red. A OPT 1232 flags 8000", strangeForeign, ""},
 	{"EDNS version 255 for an unknown name", strangeQuery(strangeUnknown, strangeEDNS(1232, 255, 0)), "BADVERS rd ? www.example.org. A OPT 1232", strangeForeign, ""},
 	{"EDNS version 1 with an option", strangeQuery(strangeKnown, strangeEDNS(1232, 1, 0, strangeOption)), "BADVERS rd ? vm1.red. A OPT 1232", strangeForeign, ""},
 	{"EDNS option", strangeQuery(strangeKnown, strangeEDNS(1232, 0, 0, strangeOption)), strangeRight + " OPT 1232", strangeAnswered, ""},
@@ -128,6 +130,7 @@ var strangeQuestions = []strangeQuestion{
 	{"EDNS cut off", strangePut(append(strangeQuery(strangeKnown), 0, 0, 41, 4, 0xd0, 0, 0, 0, 0, 0), 11, 1), "FORMERR rd ? vm1.red. A", strangeMalformed, ""},
 	{"EDNS DO", strangeQuery(strangeKnown, strangeEDNS(1232, 0, 0x8000)), strangeRight + " OPT 1232 flags 8000", strangeAnswered, ""},
 	{"EDNS DO for an unknown name", strangeQuery(strangeUnknown, strangeEDNS(1232, 0, 0x8000)), "NOERROR aa rd ? www.example.org. A = 192.0.2.1 OPT 1232 flags 8000", strangeUpstream, "NXDOMAIN aa rd ? www.example.org. A SOA org. OPT 1232 flags 8000"},
+	{"EDNS DO before what is missing", strangePut(strangeQuery(strangeKnown, strangeEDNS(1232, 0, 0x8000)), 11, 2), "FORMERR rd ? vm1.red. A OPT 1232 flags 8000", strangeMalformed, ""},
 	{"EDNS flag 0x0040", strangeQuery(strangeKnown, strangeEDNS(1232, 0, 0x40)), strangeRight + " OPT 1232", strangeAnswered, ""},
 	{"EDNS flag 0x4000", strangeQuery(strangeKnown, strangeEDNS(1232, 0, 0x4000)), strangeRight + " OPT 1232", strangeAnswered, ""},
 	{"EDNS all flags but DO", strangeQuery(strangeMany, strangeEDNS(512, 0, 0x7fff)), "NOERROR aa tc rd ? many.red. A = 10.0.2.1 of 29 OPT 1232", strangeAnswered, ""},
@@ -160,9 +163,11 @@ var strangeQuestions = []strangeQuestion{
 	{"type MAILA", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeMAILA)), "NOTIMP rd ? vm1.red. MAILA", strangeNoData, ""},
 	{"type MAILB", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeMAILB)), "NOTIMP rd ? vm1.red. MAILB", strangeNoData, ""},
 	{"type TSIG with EDNS", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeTSIG), strangeEDNS(4096, 0, 0)), "FORMERR rd ? vm1.red. TSIG OPT 1232", strangeNoData, ""},
+	{"type TSIG with EDNS DO", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeTSIG), strangeEDNS(4096, 0, 0xffff)), "FORMERR rd ? vm1.red. TSIG OPT 1232 flags 8000", strangeNoData, ""},
 	{"type TSIG with EDNS version 1", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeTSIG), strangeEDNS(4096, 1, 0)), "BADVERS rd ? vm1.red. TSIG OPT 1232", strangeForeign, ""},
 	{"type NXNAME of an unknown name", strangeQuery(strangeUnknown, strangeSet(inType, 128)), "FORMERR rd ? www.example.org. NXNAME", strangeNoData, ""}, // RFC 9824, section 3.4
 	{"type AXFR", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeAXFR)), "REFUSED rd ? vm1.red. AXFR", strangeTransfer, ""},
+	{"type AXFR with EDNS DO", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeAXFR), strangeEDNS(1232, 0, 0x8000)), "REFUSED rd ? vm1.red. AXFR OPT 1232 flags 8000", strangeTransfer, ""},
 	{"type AXFR of an unknown name", strangeQuery(strangeUnknown, strangeSet(inType, dns.TypeAXFR)), "REFUSED rd ? www.example.org. AXFR", strangeTransfer, ""},
 	{"type IXFR", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeIXFR), strangeRecords(0, 1, 0)), "REFUSED rd ? vm1.red. IXFR", strangeTransfer, ""},
 	{"type DS", strangeQuery(strangeKnown, strangeSet(inType, dns.TypeDS)), "NOERROR aa rd ? vm1.red. DS SOA red.", strangeAnswered, ""},
@@ -318,7 +323,8 @@ func strangeAnswer(b []byte) string {
 	return strings.Join(words, " ")
 }
 
-// What becomes of each message, in the modes that puntdns has.
+// What becomes of each message, in the modes that puntdns has. One resolver family a mode is enough: the
+// message does not know which family brought it.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	n := newRouted(t)
@@ -330,23 +336,17 @@ func TestQuestions(t *testing.T) {
 
 	t.Run("service", func(t *testing.T) {
 		s := serve(t, n.Lab, pipelineCorefile("", domain+"fallthrough", "forward . "+upstream.Addr))
-		for _, resolver := range resolvers {
-			t.Run(resolver, func(t *testing.T) { testQuestionsService(t, n, s, resolver, upstream) })
-		}
+		testQuestionsService(t, n, s, resolver4, upstream)
 		s.endWell()
 	})
 	t.Run("service alone", func(t *testing.T) {
 		s := serve(t, n.Lab, pipelineCorefile("", domain, ""))
-		for _, resolver := range resolvers {
-			t.Run(resolver, func(t *testing.T) { testQuestionsService(t, n, s, resolver, nil) })
-		}
+		testQuestionsService(t, n, s, resolver6, nil)
 		s.endWell()
 	})
 	t.Run("hijack", func(t *testing.T) {
 		s := serve(t, n.Lab, pipelineCorefile(modes[1].properties, domain+modes[1].fall, modes[1].behind))
-		for _, server := range []string{"10.0.0.12", "fd00:10::12"} {
-			t.Run(server, func(t *testing.T) { testQuestionsHijack(t, n, s, server) })
-		}
+		testQuestionsHijack(t, n, s, "10.0.0.12")
 		s.endWell()
 	})
 }

@@ -60,8 +60,8 @@ var phrases = map[string][]string{
 		"rewrite cname exact target.example.org. db.internal.",
 	},
 	"rpz": {
-		"rpz {\n zone $TENANT.rpz file $DIR/$TENANT.rpz\n }",
-		"rpz {\n zone first.rpz file $DIR/first.rpz policy log\n zone $TENANT.rpz file $DIR/$TENANT.rpz\n log 5\n }",
+		"rpz {\n zone $TENANT.rpz file $DIR/$TENANT.rpz\n required\n }",
+		"rpz {\n zone first.rpz file $DIR/first.rpz policy log\n zone $TENANT.rpz file $DIR/$TENANT.rpz\n required\n log 5\n }",
 	},
 	"secondary": {"secondary second.example {\n transfer from $UP\n }"},
 	"template": {

@@ -134,11 +134,18 @@ func TestRate(t *testing.T) {
 	}
 
 	reload := func(t *testing.T, properties string) {
-		n.l.WriteFile("Corefile.puntdns", corefile(n.l, n.corefile(properties, "", 9153, 8181)))
-		if err := s.Signal(syscall.SIGUSR1); err != nil {
-			t.Fatal(err)
-		}
+		s.rewrite(t, corefile(n.l, n.corefile(properties, "", 9153, 8181)))
 	}
+	t.Run("hijack mode", func(t *testing.T) {
+		reload(t, "lease $LEASE\n rate 1 45\n address any") // a bucket that is full
+		n.l.Eventually("the flows of hijack mode", func() error {
+			if f := n.l.Node.OFCTL("dump-flows", lab.Bridge, ourCookie); strings.Contains(f, "nw_dst=169.254.169.254") {
+				return fmt.Errorf("%s", f)
+			}
+			return nil
+		})
+		limited(t, 50)
+	})
 	t.Run("another rate", func(t *testing.T) {
 		reload(t, "lease $LEASE\n rate 1 60")
 		n.l.Eventually("the meters are changed", func() error {
@@ -202,19 +209,19 @@ func TestRateHandOver(t *testing.T) {
 	meter("the first's", 40)
 	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease $LEASE\n rate 1 50", "", 9154, 8182))
 	second.metricsAt = "127.0.0.1:9154"
-	second.log("flows are in place")
-	first.log("another process has taken over")
+	second.serves()
+	first.yields()
 	meter("the second's", 50)
 	second.undisturbed(t)
 	if err := second.Stop(); err != nil {
 		t.Error(err)
 	}
-	first.log("is gone, taking back")
+	first.well()
 	meter("the first's again", 40)
 
 	third := launch(t, n.l, n.l.Node, "third", n.corefile("lease $LEASE\n rate 1 60", "", 9155, 8183))
 	third.metricsAt = "127.0.0.1:9155"
-	third.log("flows are in place")
+	third.serves()
 	if err := first.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -299,13 +306,10 @@ func TestRateDefault(t *testing.T) {
 			}
 		})
 	}
-	s.toldTimes(t, 1, "and no packet rate")
+	s.toldTimes(t, 1, logNoRate)
 
 	t.Run("hijack mode", func(t *testing.T) {
-		n.l.WriteFile("Corefile.puntdns", corefile(n.l, text("address any")))
-		if err := s.Signal(syscall.SIGUSR1); err != nil {
-			t.Fatal(err)
-		}
+		s.rewrite(t, corefile(n.l, text("address any")))
 		are(t, "10000 256", "600 70")
 		n.l.NBCTL("--wait=sb", "clear", "Logical_Switch", "red", "copp")
 		are(t, "10000 256", "10000 256")
@@ -341,6 +345,7 @@ func TestRateOfTheSwitch(t *testing.T) {
 	through(0)
 	s := start(t, n.l, strings.Replace(n.corefile("rate 1000", "", 9153, 8181), "$MGMT", gate.Endpoint, 1))
 	s.ready(200)
+	since := s.connectedSince()
 	for i, tt := range []struct {
 		name   string
 		most   uint32
@@ -352,14 +357,12 @@ func TestRateOfTheSwitch(t *testing.T) {
 	} {
 		if i > 0 {
 			through(tt.most)
+			// The flows of the connection before it are there still.
+			n.l.Eventually(tt.name+": connection", func() error {
+				return errorUnless(s.connectedSince().After(since), "connected since %s", since)
+			})
+			since = s.connectedSince()
 		}
-		// The flows of the connection before it are there still.
-		n.l.Eventually(tt.name+": connection", func() error {
-			if got := s.told("flows are in place"); got < i+1 {
-				return fmt.Errorf("flows were put in place %d times", got)
-			}
-			return nil
-		})
 		n.l.Eventually(tt.name+": meters and answers", func() error {
 			got := briefly(n.vm.Dig("db.internal", "@169.254.169.254", "+time=1"))
 			if m := standingMeters(n.l); got != ofSurvivor || !slices.Equal(m, tt.meters) {
@@ -369,9 +372,9 @@ func TestRateOfTheSwitch(t *testing.T) {
 		})
 	}
 	s.ready(200)
-	s.toldTimes(t, 1, "rate is not enforced: its datapath has no meters")
-	s.toldTimes(t, 1, "rate is not enforced")
-	s.toldTimes(t, 1, "rate is enforced again")
+	s.toldTimes(t, 1, logNoMeters)
+	s.toldTimes(t, 1, logUnmetered)
+	s.toldTimes(t, 1, logMetered)
 	s.endWell()
 }
 

@@ -88,8 +88,8 @@ func TestUpgradeToNextRelease(t *testing.T) {
 			first := s
 			s = launch(t, l, node, fmt.Sprint("next", i), n.corefile("", "", 9154+i, 8182+i))
 			s.metricsAt = fmt.Sprintf("127.0.0.1:%d", 9154+i)
-			s.log("flows are in place")
-			first.log("another process has taken over")
+			s.serves()
+			first.yields()
 			if err := first.Stop(); err != nil {
 				t.Error(err)
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/precheck"
 	"github.com/puntdns/puntdns/test/lab"
 )
 
@@ -173,19 +174,12 @@ func (n *reloaded) inForce(r reload) {
 // is done with it.
 func (n *reloaded) change(s *server, text, done string, tell func() error) {
 	s.t.Helper()
-	s.alive()
-	before := strings.Count(s.Log(), done)
-	n.l.WriteFile("Corefile.puntdns", text)
-	if err := tell(); err != nil {
-		s.t.Fatal(err)
-	}
-	n.l.Eventually(done, func() error {
-		s.alive()
-		if strings.Count(s.Log(), done) == before {
-			return fmt.Errorf("not reloaded:\n%s", s.Log())
+	s.logsAfter(func() {
+		n.l.WriteFile(filepath.Base(s.path), text)
+		if err := tell(); err != nil {
+			s.t.Fatal(err)
 		}
-		return nil
-	})
+	}, "%s", done)
 }
 
 // changes are of the way to the switch, the flows, the databases, the limits.
@@ -224,7 +218,7 @@ func (n *reloaded) wrong(plugin string) []wrongCorefile {
 	}
 	if plugin == "" {
 		// *reload* does not say that it could not read a file.
-		all = append(all, wrongCorefile{"nothing", "# to be written\n", "no server block"})
+		all = append(all, wrongCorefile{"nothing", "# to be written\n", precheck.ErrNoBlock.Error()})
 	}
 	return all
 }
@@ -257,7 +251,7 @@ func testReloadUnderLoad(t *testing.T, n *reloaded, plugin string, changes []rel
 	}
 	n.nothingLost(t, 2000, func() {
 		for _, r := range changes {
-			n.change(s, n.corefile(r, plugin), "Reloading complete", tell)
+			n.change(s, n.corefile(r, plugin), logReload, tell)
 			s.ready(200)
 			n.inForce(r)
 		}
@@ -275,7 +269,7 @@ func testReloadUnderLoad(t *testing.T, n *reloaded, plugin string, changes []rel
 			}
 		}
 		// It is in the way of nothing that comes after it.
-		n.change(s, n.corefile(reload{cache: "45"}, plugin), "Reloading complete", tell)
+		n.change(s, n.corefile(reload{cache: "45"}, plugin), logReload, tell)
 		s.ready(200)
 	})
 	s.endWell()
@@ -311,7 +305,7 @@ func TestReloadBesideFlood(t *testing.T) {
 			}
 		})
 		r := reload{name: "controller id", properties: fmt.Sprintf("controller_id %d", 70+id%2), flow: fmt.Sprintf("controller(id=%d,", 70+id%2)}
-		n.change(s, n.corefile(r, ""), "Reloading complete", func() error { return s.Signal(syscall.SIGUSR1) })
+		s.reload(n.corefile(r, ""))
 		n.inForce(r)
 		flooding.Wait()
 	}

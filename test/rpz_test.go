@@ -93,6 +93,7 @@ func TestRPZ(t *testing.T) {
     }
     rpz {
         zone ` + view + `.rpz file ` + zone + `
+        required
         log
     }
     cache
@@ -158,7 +159,7 @@ func TestRPZHijack(t *testing.T) {
 	// The addresses of the first zone wait for an answer that never comes by.
 	addresses := policy(t, n.Lab, "addresses.rpz", "24.0.2.0.192.rpz-ip CNAME .\n")
 	names := policy(t, n.Lab, "names.rpz", "drop.example CNAME rpz-drop.\nbad.example CNAME .\n")
-	s := serve(t, n.Lab, pipelineCorefile("address any", "fallthrough", "rpz {\n zone addresses.rpz file "+addresses+"\n zone names.rpz file "+names+"\n }"))
+	s := serve(t, n.Lab, pipelineCorefile("address any", "fallthrough", "rpz {\n zone addresses.rpz file "+addresses+"\n zone names.rpz file "+names+"\n required\n }"))
 	s.expectDrop(n.vm, "10.0.0.12", "drop.example.")
 	for name, want := range map[string]string{"bad.example.": "NXDOMAIN", "other.example.": "NOERROR 192.0.2.3"} {
 		if r, err := exchange(within(t, wait), n.vm, "10.0.0.12", name, dns.TypeA); err != nil || inShort(r) != want {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -63,17 +62,7 @@ func TestSoak(t *testing.T) {
 		})
 		guest.Remove()
 
-		reloads := strings.Count(s.Log(), "Reloading complete")
-		n.l.WriteFile("Corefile.puntdns", corefile(n.l, text(i)))
-		if err := s.Signal(syscall.SIGUSR1); err != nil {
-			t.Fatal(err)
-		}
-		n.l.Eventually("reloaded", func() error {
-			if strings.Count(s.Log(), "Reloading complete") == reloads {
-				return fmt.Errorf("not yet")
-			}
-			return nil
-		})
+		s.reload(corefile(n.l, text(i)))
 		s.ready(200)
 		if i%5 == 4 {
 			n.l.Restart("sb")

@@ -3,41 +3,34 @@
 #
 # Runs the system tests, and once more those that a crash of Open vSwitch has failed.
 #
-#   suite.sh GO FLAG...
+#   suite.sh GO FLAG...          all but those of the release
+#   suite.sh release GO FLAG...  those of the release, see core.txt
 #
-# Debian 12's Open vSwitch 3.1.0 aborts now and then in its userspace conntrack, on a busy
-# machine more often: an assertion in conn_update_state() meets the connection of an address
-# translation that another thread has just ended. Whatever test runs on that switch fails. Such
-# tests are run once more, and the output says so. Any other failure is one.
+# The output says which tests are run once more; core.sh tells crashes from failures.
 set -eu
+chosen=-skip words='not-newest not-older release'
+if [ "$1" = release ]; then
+	chosen=-run words=release
+	shift
+fi
 go=$1
 shift
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# There is one release here, so none later than it: make matrix runs these.
-alone=$(awk '$1 == "not-newest" { print $2 }' "$(dirname "$0")/core.txt" | paste -sd '|')
+# What needs a later release of OVN, there or here, make matrix runs.
+listed=$(awk -v words="$words" '
+	BEGIN { for (i = split(words, word, " "); i > 0; i--) of[word[i]] }
+	$1 in of { print $2 }' "$(dirname "$0")/core.txt" | paste -sd '|')
 
-if "$go" test -skip "^($alone)\$" "$@" ./test >"$out" 2>&1; then
+if "$go" test $chosen "^($listed)\$" "$@" ./test >"$out" 2>&1; then
 	cat "$out"
 	exit
 fi
 cat "$out"
 
-# The names of the tests that failed, if each of them lost its switch; nothing otherwise.
-crashed=$(awk '
-	/^--- FAIL: / { test = $3; failed[test] = 1; next }
-	/^(ok|FAIL|---|===)/ { test = ""; next }
-	/conn_update_state/ { crashed[test] = 1 }
-	/^panic: |WARNING: DATA RACE/ { other = 1 }
-	END {
-		for (test in failed) {
-			if (!(test in crashed)) other = 1
-			names = names (names == "" ? "" : "|") test
-		}
-		if (!other) print names
-	}' "$out")
+crashed=$("$(dirname "$0")/core.sh" crashed "$out")
 [ -n "$crashed" ] || exit 1
 echo "suite.sh: Open vSwitch has aborted under these tests, which are run once more: $crashed"
 "$go" test "$@" -run "^($crashed)\$" ./test

@@ -713,7 +713,7 @@ func TestTCPReload(t *testing.T) {
 		{name: "another way to the switch", openflow: "unix:" + n.link},
 		{name: "cache", cache: "60"},
 	} {
-		n.change(s, n.corefile(r, ""), "Reloading complete", func() error { return s.Signal(syscall.SIGUSR1) })
+		s.reload(n.corefile(r, ""))
 		s.ready(200)
 		if r.flow != "" {
 			n.inForce(r)

@@ -4,31 +4,24 @@ package test
 
 import (
 	"fmt"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/test/lab"
+	"github.com/puntdns/puntdns/test/pages"
 )
 
 // recordCommands are the commands of "Other Records" in the README of ovnhosts: those that
 // make the records of the switch red, and those that remove one.
 func recordCommands(t *testing.T) (set, remove string) {
 	t.Helper()
-	readme, err := os.ReadFile("../plugin/ovnhosts/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(readme), "\n## Other Records\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	blocks := regexp.MustCompile(`(?s)~~~ sh\n(.*?)~~~`).FindAllStringSubmatch(section, -1)
+	_, blocks := pages.Section(t, "..", "plugin/ovnhosts/README.md#other-records", "sh")
 	if len(blocks) != 2 {
 		t.Fatalf("%d blocks of commands, want 2", len(blocks))
 	}
-	return blocks[0][1], blocks[1][1]
+	return blocks[0].Text, blocks[1].Text
 }
 
 // shell runs commands as an operator does, and returns what they print.

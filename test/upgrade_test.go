@@ -43,6 +43,7 @@ func TestUpgradeMovesTheStage(t *testing.T) {
     ofpunt br-int {
         openflow $MGMT
         ovsdb $OVSDB
+        control $CONTROL
     }
     ovnhosts {
         southbound $SB
@@ -65,10 +66,18 @@ func TestUpgradeMovesTheStage(t *testing.T) {
 	if n := ours(29); n != guestFlows {
 		t.Errorf("%d entry flows in table 29, want %d", n, guestFlows)
 	}
+	stage := func(want uint8) {
+		t.Helper()
+		if p := s.operator().eventually().Bridges[0].Placement; p.StageTable == nil || *p.StageTable != want {
+			t.Errorf("%+v, want OVN's DNS stage in table %d", p, want)
+		}
+	}
+	stage(30)
 
 	// The database first, as it is with northd: the flows stay until the switch
 	// has the new stage.
 	l.SBCTL("destroy", "Logical_Flow", old)
+	s.ready(503)
 	if err := answered(); err != nil {
 		t.Errorf("between the database and the switch: %v", err)
 	}
@@ -84,5 +93,6 @@ func TestUpgradeMovesTheStage(t *testing.T) {
 	if onward := l.Node.OFCTL("dump-flows", lab.Bridge, "table=200"); !strings.Contains(onward, "resubmit(,37)") || strings.Contains(onward, "resubmit(,30)") {
 		t.Errorf("the way on is not to table 37:\n%s", onward)
 	}
-	s.log(`flows are in place, OVN's DNS stage is table 30`)
+	s.ready(200)
+	stage(37)
 }

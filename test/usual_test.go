@@ -90,11 +90,10 @@ func (n usual) run(t *testing.T, c *usualCorefile) {
 	n.ask(t, c, false)
 
 	s.rewrite(t, replaced(t, text, n.fill(c.wrong[0], dir), n.fill(c.wrong[1], dir)))
-	s.log(`the reload is refused and changes nothing; .* stays in force: .*` + c.wrong[2])
+	s.log(logReloadRefused + ".* stays in force: .*" + c.wrong[2])
 	n.ask(t, c, false)
 
-	s.rewrite(t, replaced(t, text, n.fill(c.right[0], dir), n.fill(c.right[1], dir)))
-	s.log("Reloading complete")
+	s.reload(replaced(t, text, n.fill(c.right[0], dir), n.fill(c.right[1], dir)))
 	n.ask(t, c, true)
 	s.endWell()
 }
@@ -128,6 +127,12 @@ func (s *server) rewrite(t *testing.T, text string) {
 	if err := s.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// reload has another Corefile read, and waits until it is in force.
+func (s *server) reload(text string) {
+	s.t.Helper()
+	s.logsAfter(func() { s.rewrite(s.t, text) }, logReload)
 }
 
 // ask asks all questions of a Corefile, twice, for the cache's sake.

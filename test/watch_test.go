@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -388,10 +387,10 @@ func watchPuntctl(t *testing.T, w *watched) {
 	t.Logf("puntctl top\n%s", text)
 }
 
-// One that does not read takes no answer from anybody, and is told how many queries it has missed.
+// One that does not read takes no answer from anybody, and is told of each query that it is not shown.
+// How many are lost depends on the room in the socket; TestUnreadStream in ofpunt has some lost.
 func watchUnread(t *testing.T, w *watched) {
 	s := w.watchAt(api.PathWatch + "?rate=10000&name=db.internal&port=blue-vm1")
-	// More than there is room for in the socket, the process and the ring.
 	const all = 8000
 	q := questions(t, w.blue, resolver4)
 	for i := range all {
@@ -411,7 +410,7 @@ func watchUnread(t *testing.T, w *watched) {
 		}
 		over, lost = over+l.OverRate, lost+l.Lost
 	}
-	if shown+over+lost != all || lost == 0 {
+	if shown+over+lost != all {
 		t.Errorf("%d shown, %d over the rate, %d lost, of %d", shown, over, lost, all)
 	}
 	t.Logf("%d shown, %d over the rate, %d lost", shown, over, lost)
@@ -421,9 +420,7 @@ func watchUnread(t *testing.T, w *watched) {
 func watchReload(t *testing.T, w *watched) {
 	s := w.watchAt(api.PathWatch + "?name=db.internal")
 	first := w.questions()[:1]
-	reload := func(text string) {
-		(&reloaded{l: w.Lab}).change(w.server, text, "Reloading complete", func() error { return w.server.Signal(syscall.SIGUSR1) })
-	}
+	reload := w.server.reload
 	w.ask(first)
 	reload("# a comment\n" + w.corefile(w.socket))
 	w.ask(first)

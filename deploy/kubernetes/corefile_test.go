@@ -65,7 +65,9 @@ func TestCorefiles(t *testing.T) {
 		lab.Lack(t, "this needs root, for a network of its own")
 	}
 	binary := filepath.Join(t.TempDir(), "puntdns")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/puntdns").CombinedOutput(); err != nil {
+	cmd := exec.Command("go", "build", "-o", binary, "./cmd/puntdns")
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	services := func(dns, upstream, southbound string) []string {

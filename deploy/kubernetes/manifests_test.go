@@ -126,13 +126,8 @@ func TestVolumes(t *testing.T) {
 
 // The documented patch gives each overlay a folder for the snapshot, and takes nothing away.
 func TestDocumentedPatch(t *testing.T) {
-	const page = "../../docs/kubernetes.md"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var patches []string
-	for _, b := range pages.Parse(page, text).Blocks {
+	for _, b := range pages.Load(t, "../..", "docs/kubernetes.md").Blocks {
 		if b.Language == "yaml" {
 			patches = append(patches, b.Text)
 		}

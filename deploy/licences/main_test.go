@@ -16,7 +16,9 @@ import (
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "puntctl")
-	if out, err := exec.Command("go", "build", "-o", program, "../../cmd/puntctl").CombinedOutput(); err != nil {
+	cmd := exec.Command("go", "build", "-o", program, "./cmd/puntctl")
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	if err := run(dir, []string{program}); err != nil {

@@ -165,7 +165,7 @@ func list(info *debug.BuildInfo) (map[string]*pkg, error) {
 			env = append(env, s.Key+"="+s.Value)
 		}
 	}
-	out, err := run(env, "env", "GOVERSION", "GOROOT")
+	out, err := run("", env, "env", "GOVERSION", "GOROOT")
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,11 @@ func list(info *debug.BuildInfo) (map[string]*pkg, error) {
 	if goVersion(version) != goVersion(info.GoVersion) {
 		return nil, fmt.Errorf("built by %s; expected %s, which is found here", info.GoVersion, version)
 	}
-	if out, err = run(env, append(args, info.Path)...); err != nil {
+	// The program's own go.mod says which versions are linked, not the go.mod of this package.
+	if out, err = run("", env, "list", "-m", "-f", "{{.Dir}}", info.Main.Path); err != nil {
+		return nil, err
+	}
+	if out, err = run(strings.TrimSpace(string(out)), env, append(args, info.Path)...); err != nil {
 		return nil, err
 	}
 	all := map[string]*pkg{}
@@ -191,11 +195,11 @@ func list(info *debug.BuildInfo) (map[string]*pkg, error) {
 	}
 }
 
-// run runs the go command.
-func run(env []string, args ...string) ([]byte, error) {
+// run runs the go command in a folder, where an empty one is the current.
+func run(dir string, env []string, args ...string) ([]byte, error) {
 	var stderr bytes.Buffer
 	cmd := exec.Command("go", args...)
-	cmd.Env, cmd.Stderr = env, &stderr
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, env, &stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, stderr.Bytes())

@@ -45,6 +45,8 @@ licences=$folder/licences/$arch
 sed '1,/^\[Unit\]$/ { /^\[Unit\]$/ !d }; s,/usr/local/bin/,/usr/bin/,' "$top/deploy/puntdns.service" >"$root/unit"
 put 644 "$root/unit" /usr/lib/systemd/system/puntdns.service
 rm "$root/unit"
+put 644 "$top/deploy/puntdns-sockets.path" /usr/lib/systemd/system/puntdns-sockets.path
+put 644 "$top/deploy/puntdns-sockets.service" /usr/lib/systemd/system/puntdns-sockets.service
 put 644 "$top/deploy/puntdns.sysusers" /usr/lib/sysusers.d/puntdns.conf
 put 644 "$top/deploy/puntdns.tmpfiles" /usr/lib/tmpfiles.d/puntdns.conf
 put 755 "$here/restart" /usr/libexec/puntdns/restart
@@ -54,7 +56,7 @@ install -d -m 755 "$root/etc/puntdns"
 doc=/usr/share/doc/puntdns
 put 644 "$top/Corefile.example" $doc/Corefile.example
 pages=$(cd "$top" && echo README.md ofpunt/README.md plugin/*/README.md docs/*.md)
-pictures=$(cd "$top" && echo docs/*.svg)
+pictures=$(cd "$top" && echo test/bench/results/*.svg)
 for page in $pages; do
 	awk -v page="$page" -v shipped=" $pages $pictures Corefile.example " -v repository=https://github.com/puntdns/puntdns/blob/main/ \
 		-f "$here/links.awk" "$top/$page" >"$root/page"
@@ -85,19 +87,11 @@ deb)
 	gzip --no-name --best "$root/changelog"
 	put 644 "$root/changelog.gz" $doc/changelog.gz
 	rm "$root/changelog.gz"
-	# Debian's units run as root:root, so the group's bit of a socket lets in nobody but puntdns,
-	# by its own entry.
-	for unit in ovsdb-server ovs-vswitchd ovn-ovsdb-server-sb ovn-ovsdb-server-nb; do
-		put 644 "$top/deploy/puntdns-sockets.conf" "/usr/lib/systemd/system/$unit.service.d/puntdns.conf"
-	done
 	;;
 rpm)
 	for text in "$top/LICENSE" "$licences/THIRD-PARTY-LICENSES"; do
 		put 644 "$text" "/usr/share/licenses/puntdns/${text##*/}"
 	done
-	# Fedora's Open vSwitch runs in the group hugetlbfs, to which qemu belongs: its databases must
-	# not be open to the group unless the administrator says so. See docs/sockets.md.
-	put 644 "$top/deploy/puntdns-sockets.conf" $doc/puntdns-sockets.conf
 	;;
 esac
 cp -R "$folder/share/." "$root/usr/share/"

@@ -22,7 +22,9 @@ import (
 func puntctl(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "puntctl")
-	if out, err := exec.Command("go", "build", "-o", file, "../../cmd/puntctl").CombinedOutput(); err != nil {
+	cmd := exec.Command("go", "build", "-o", file, "./cmd/puntctl")
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	return file

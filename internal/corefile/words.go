@@ -3,8 +3,10 @@
 package corefile
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -24,4 +26,20 @@ func Choice(words []string, some ...string) (string, error) {
 		err = fmt.Errorf("%q: expected %s", word, want)
 	}
 	return word, err
+}
+
+var errSize = errors.New("expected a whole number with KiB, MiB or GiB")
+
+// ParseSize returns the number of bytes that a word stands for, such as 64KiB.
+func ParseSize(word string) (int64, error) {
+	for unit, bytes := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
+		if digits, ok := strings.CutSuffix(word, unit); ok {
+			n, err := strconv.ParseUint(digits, 10, 32)
+			if err != nil {
+				return 0, errSize
+			}
+			return int64(n) * bytes, nil
+		}
+	}
+	return 0, errSize
 }

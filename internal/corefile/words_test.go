@@ -29,3 +29,18 @@ func TestChoice(t *testing.T) {
 		})
 	}
 }
+
+func TestParseSize(t *testing.T) {
+	for _, tt := range []struct {
+		word string
+		want int64
+		ok   bool
+	}{
+		{"64KiB", 64 << 10, true}, {"1MiB", 1 << 20, true}, {"4GiB", 4 << 30, true}, {"0KiB", 0, true},
+		{"64", 0, false}, {"64kib", 0, false}, {"-1MiB", 0, false}, {"1.5GiB", 0, false}, {"MiB", 0, false}, {"99999999999GiB", 0, false},
+	} {
+		if got, err := ParseSize(tt.word); got != tt.want || (err == nil) != tt.ok {
+			t.Errorf("%s: %d, %v", tt.word, got, err)
+		}
+	}
+}

@@ -6,7 +6,7 @@
 // between retries. It does not know which protocol a connection is for.
 //
 // It starts no goroutine. The only lock is that of the TLS files, which are read again
-// when they change.
+// when they change. Package-wide state is which sockets access was asked for (EnsureAccess).
 package endpoint
 
 import (
@@ -200,7 +200,7 @@ func (e Endpoint) String() string {
 // errNoTLS is a mistake in the configuration, not of the peer.
 var errNoTLS = errors.New("TLS needs a certificate, a key and a CA certificate")
 
-// Dial connects, TLS handshake included, before ctx ends. cfg is used for TLS endpoints
+// Dial connects, TLS handshake included, before ctx ends, with EnsureAccess first. cfg is used for TLS endpoints
 // only. Its errors begin with the endpoint; one about permissions is that of
 // ExplainPermission.
 func (e Endpoint) Dial(ctx context.Context, cfg *tls.Config) (net.Conn, error) {
@@ -210,6 +210,7 @@ func (e Endpoint) Dial(ctx context.Context, cfg *tls.Config) (net.Conn, error) {
 	case e.TLS && cfg == nil:
 		return nil, fmt.Errorf("%s: %w", e, errNoTLS)
 	}
+	e.EnsureAccess(ctx)
 	var conn net.Conn
 	var err error
 	if e.TLS {

@@ -28,7 +28,7 @@ func (e Endpoint) ExplainPermission(err error) error {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		owner = fmt.Sprintf(" of %s:%s", userName(int(st.Uid)), groupName(int(st.Gid)))
 	}
-	return fmt.Errorf("%w: the socket is %s%s, and user %s may not write it; expected w for it, as `setfacl -m u:%s:rw,m::rw %s` gives until the socket is made anew, and deploy/puntdns.tmpfiles with the socket's folder for good",
+	return fmt.Errorf("%w: the socket is %s%s, and user %s may not write it; expected w for it, as `setfacl -m u:%s:rw,m::rw %s` gives until the socket is made anew, and deploy/puntdns.tmpfiles with the path of the socket for good",
 		err, info.Mode(), owner, who, who, e.Address)
 }
 

@@ -16,6 +16,26 @@ import (
 // dialPath in the environment has this test binary dial the socket and print the error.
 const dialPath = "PUNTDNS_TEST_DIAL"
 
+// runnableByOthers returns a folder that is open to other users, and a copy of this binary there: t.TempDir
+// and the folder of the binary are closed to them.
+func runnableByOthers(t *testing.T) (dir, self string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "endpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	self = filepath.Join(dir, "self")
+	binary, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(self, binary, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return dir, self
+}
+
 func TestExplainPermission(t *testing.T) {
 	if path := os.Getenv(dialPath); path != "" {
 		_, err := Endpoint{Network: "unix", Address: path}.Dial(t.Context(), nil)
@@ -24,18 +44,8 @@ func TestExplainPermission(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("expected root, to act as another user")
 	}
-	dir, err := os.MkdirTemp("", "explain")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	// The binary is below a folder that is closed to others.
-	self := filepath.Join(dir, "self")
-	binary, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(self, binary, 0o755), os.Mkdir(filepath.Join(dir, "closed"), 0o700)); err != nil {
+	dir, self := runnableByOthers(t)
+	if err := os.Mkdir(filepath.Join(dir, "closed"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {

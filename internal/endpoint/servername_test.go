@@ -4,6 +4,7 @@ package endpoint_test
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ func TestServerName(t *testing.T) {
 	ca := endpointtest.NewCA(t)
 	certificates := map[string]*tls.Certificate{}
 	load := func(name string, hosts ...string) {
-		f := ca.Issue(t, t.TempDir(), name, hosts...)
+		f := ca.Issue(t, t.TempDir(), name, func(c *x509.Certificate) { c.DNSNames = hosts })
 		c, err := tls.LoadX509KeyPair(f.Cert, f.Key)
 		if err != nil {
 			t.Fatal(err)

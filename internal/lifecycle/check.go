@@ -39,6 +39,9 @@ const trialOf = "PUNTDNS_TRIAL_OF"
 // files, hosts and zones, but on a busy machine.
 const tryApartTimeout = 30 * time.Second
 
+// errEnds is of a trial that the end of the process cuts off.
+var errEnds = errors.New("the process ends")
+
 // Check says what a start with the Corefile would refuse or warn of, and returns the status
 // to exit with. A start ends with the first error of a plugin; Check goes on, and tells those of all.
 // It sets up all plugins, and leaves it to the end of the process to clean up behind them. last is
@@ -149,7 +152,7 @@ func tryApart(ctx context.Context, in caddy.Input) error {
 	case err == nil:
 		return nil
 	case errors.Is(context.Cause(ctx), context.Canceled):
-		return errors.New("the process ends")
+		return errEnds
 	case errors.As(err, &exit) && exit.ExitCode() == 1 && text != "":
 		return errors.New(text)
 	case errors.As(err, &exit): // a panic, or out of time or memory

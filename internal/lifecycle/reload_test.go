@@ -22,6 +22,7 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/corefile/corefiletest"
 	"github.com/puntdns/puntdns/internal/precheck"
+	"github.com/puntdns/puntdns/internal/testkit/golden"
 	"github.com/puntdns/puntdns/plugin/ovnhosts"
 	"github.com/puntdns/puntdns/plugins"
 )
@@ -161,13 +162,13 @@ func TestFailedStartClosesAll(t *testing.T) {
 	}
 	dir := t.TempDir()
 	failing := text(port, fmt.Sprintf("neutronhosts {\n path %s\n}\novnhosts {\n southbound unix:%s\n}\nready %s", dir, filepath.Join(dir, "sb"), free.Addr()))
+	none := new(ovnhosts.Handler).NotReady()
 	closed := func(t *testing.T) {
 		t.Helper()
 		if all := addnhosts.All(); len(all) > 0 {
 			t.Errorf("neutronhosts: %s is followed", all[0].Dir())
 		}
-		const none = "the plugins are being started"
-		if got := new(ovnhosts.Handler).NotReady(); !slices.Equal(got, []string{none}) {
+		if got := new(ovnhosts.Handler).NotReady(); !slices.Equal(got, none) {
 			t.Errorf("ovnhosts: %q, want %q", got, none)
 		}
 		if r, err := http.Get("http://" + free.Addr().String() + "/ready"); err == nil {
@@ -191,10 +192,7 @@ func TestFailedStartClosesAll(t *testing.T) {
 		}
 		// One that succeeds keeps what it has opened, also when the next one fails.
 		dir := t.TempDir()
-		next, err := i.Restart(text("0", fmt.Sprintf("neutronhosts {\n path %s\n}", dir)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		next := corefiletest.Reload(t, i, text("0", fmt.Sprintf("neutronhosts {\n path %s\n}", dir)))
 		if _, err := next.Restart(failing); err == nil {
 			t.Fatal("it has started")
 		}
@@ -244,20 +242,23 @@ func TestStatusOfReload(t *testing.T) {
 		t.Errorf("before the start: %+v", s.Corefile)
 	}
 	_ = r.started(caddy.InstanceStartupEvent, i)
-	check := func(what, refused string) {
+	check := func(what, by string) {
 		t.Helper()
 		s := told()
-		if s.Corefile.Path != path || s.Corefile.Taken == nil || (s.Corefile.Refused != nil) != (refused != "") || len(s.Warnings) != min(1, len(refused)) || len(s.Problems) > 0 {
+		if s.Corefile.Path != path || s.Corefile.Taken == nil || (s.Corefile.Refused != nil) != (by != "") || len(s.Warnings) != min(1, len(by)) || len(s.Problems) > 0 {
 			t.Fatalf("%s: %+v, %+v", what, s.Corefile, s.Warnings)
 		}
-		if refused != "" && (!strings.Contains(s.Warnings[0].Text, refused) || !strings.Contains(s.Warnings[0].Text, "stays in force") || s.Warnings[0].Code != api.CodeReload) {
-			t.Errorf("%s: %+v, want %q", what, s.Warnings, refused)
+		if by == "" {
+			return
+		}
+		if r := s.Corefile.Refused; r.By != by || s.Warnings[0].Code != api.CodeReload || !strings.Contains(s.Warnings[0].Text, "("+by+")") || !strings.HasSuffix(s.Warnings[0].Text, ": "+r.Reason) {
+			t.Errorf("%s: %+v, %+v, want it by %s", what, r, s.Warnings, by)
 		}
 	}
 	check("started", "")
 	write("")
 	r.reload() // of an empty file
-	check("an empty file", "(SIGUSR1) was refused")
+	check("an empty file", "SIGUSR1")
 	write(good)
 	if _, err := r.load(precheck.ServerType); err != nil {
 		t.Fatal(err)
@@ -265,17 +266,20 @@ func TestStatusOfReload(t *testing.T) {
 	check("the file is what is in force", "")
 	write("")
 	r.reload()
-	check("an empty file", "(SIGUSR1) was refused")
+	check("an empty file", "SIGUSR1")
 	write(good)
 	check("the file is what is in force, without the plugin reload", "")
 	r.tried = fingerprintOf(i.Caddyfile(), nil)
 	r.failed("SIGUSR1", errors.New("a peer is away"))
-	check("what is in force was refused itself", "a peer is away")
+	check("what is in force was refused itself", "SIGUSR1")
+	if got := told().Corefile.Refused.Reason; got != "a peer is away" {
+		t.Errorf("refused for %q", got)
+	}
 	write("")
 	if _, err := r.load(precheck.ServerType); err == nil {
 		t.Fatal("an empty file was taken")
 	}
-	check("an empty file that the plugin reload saw", "(Corefile changed) was refused")
+	check("an empty file that the plugin reload saw", byPlugin)
 	_ = r.started(caddy.InstanceStartupEvent, i)
 	check("another Corefile", "")
 	if err := i.Stop(); err != nil {
@@ -303,10 +307,9 @@ func TestReloadOfImported(t *testing.T) {
 	_ = r.started(caddy.InstanceStartupEvent, i)
 	// A trial would start this test once more; with an end that has come it fails at once.
 	r.cancel()
-	const tried = "the process ends"
 	for _, wrong := range []string{"nonsense\n", "nonsense again\n"} {
 		write(imported, wrong)
-		if _, err := r.load(precheck.ServerType); err == nil || !strings.Contains(err.Error(), tried) {
+		if _, err := r.load(precheck.ServerType); !errors.Is(err, errEnds) {
 			t.Errorf("%q: %v, want it tried", wrong, err)
 		}
 		var s api.Status
@@ -347,9 +350,10 @@ func TestStatusOfFailedStart(t *testing.T) {
 	}
 	var s api.Status
 	r.tellStatus(t.Context(), &s)
-	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0].Text, "(Corefile changed) was refused") || !strings.Contains(s.Warnings[0].Text, "its start has failed; the log says why") {
-		t.Errorf("%+v", s.Warnings)
+	if len(s.Warnings) != 1 || s.Corefile.Refused == nil || s.Corefile.Refused.By != byPlugin {
+		t.Fatalf("%+v, %+v", s.Corefile, s.Warnings)
 	}
+	golden.Check(t, s.Corefile.Refused.Reason)
 	if err := i.Stop(); err != nil {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/coredns/caddy"
 )
@@ -80,7 +81,7 @@ func (r *reloader) shutDown(by string) (code int) {
 	instance := r.current.Load()
 	r.ending.Store(true)
 	caddy.EmitEvent(caddy.ShutdownEvent, by)
-	for _, f := range lastCallbacks(instance) {
+	for _, f := range lastCallbacks(instance, lastDnstap) {
 		if err := f(); err != nil {
 			log.Errorf("%s: shutdown: %v", by, err)
 			code = 4
@@ -96,13 +97,16 @@ func (r *reloader) shutDown(by string) (code int) {
 // lastCallbacks returns the callbacks of the end of an instance, in order. caddy would
 // call all of OnShutdown first, but *health* sleeps in its OnFinalShutdown for its
 // lameduck, during which everything is still served. So OnShutdown comes after that. The
-// callback of *ready* comes before it: its address is closed meanwhile.
-func lastCallbacks(i *caddy.Instance) []func() error {
+// callback of *ready* comes before it: its address is closed meanwhile. *dnstap* ends its writers in
+// OnFinalShutdown, after the last query of a guest. Its collectors have dnstapTimeout to take what is queued.
+func lastCallbacks(i *caddy.Instance, dnstapTimeout time.Duration) []func() error {
 	lameduck := 0
 	for n, f := range i.OnFinalShutdown {
 		if strings.Contains(runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name(), "/plugin/health.") {
 			lameduck = n + 1
 		}
 	}
-	return slices.Concat(i.OnFinalShutdown[:lameduck], i.OnShutdown, i.OnFinalShutdown[lameduck:])
+	queued, ended := dnstapCallbacks(dnstapTimeout)
+	return slices.Concat(i.OnFinalShutdown[:lameduck], i.OnShutdown,
+		[]func() error{queued}, i.OnFinalShutdown[lameduck:], []func() error{ended})
 }

@@ -3,48 +3,26 @@
 package metricset_test
 
 import (
-	"fmt"
-	"slices"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/puntdns/puntdns/internal/metricset"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
-// collector has a metric with a label of the set and one of its own, and one without the latter.
-type collector struct {
-	*metricset.Set
-	rows, up *prometheus.Desc
-}
-
-func (c collector) Collect(ch chan<- prometheus.Metric) {
-	ch <- prometheus.MustNewConstMetric(c.rows, prometheus.GaugeValue, 2, "sb", "ports")
-	ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, 1, "sb")
-}
-
 func TestSet(t *testing.T) {
-	s := metricset.New("tested", "database")
-	c := collector{s, s.Desc("rows", "Rows.", "kind"), s.Desc("up", "Up.")}
-	r := prometheus.NewPedanticRegistry() // it refuses a metric that was not described
-	if err := r.Register(c); err != nil {
-		t.Fatal(err)
+	s := metricset.New("tested")
+	rows, syncs := s.ScrapedGauge("rows", "Rows.", "database", "kind"), s.ScrapedCounter("syncs_total", "Syncs.", "database")
+	read := s.Collector(func(to metricset.Scrape) {
+		to.Put(rows, 2, "sb", "ports")
+		to.Put(syncs, metricset.Flag(true), "sb")
+	})
+	want := []testkit.Series{
+		{Name: "coredns_tested_rows", Help: "Rows.", Labels: map[string]string{"database": "sb", "kind": "ports"}, Value: 2},
+		{Name: "coredns_tested_syncs_total", Help: "Syncs.", Labels: map[string]string{"database": "sb"}, Value: 1},
 	}
-	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			text := f.GetName() + ", " + f.GetHelp()
-			for _, l := range m.GetLabel() {
-				text += fmt.Sprintf(" %s=%s", l.GetName(), l.GetValue())
-			}
-			got = append(got, fmt.Sprint(text, " ", m.GetGauge().GetValue()))
-		}
-	}
-	if want := []string{"coredns_tested_rows, Rows. database=sb kind=ports 2", "coredns_tested_up, Up. database=sb 1"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	if diff := cmp.Diff(want, testkit.Collect(t, read)); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -85,7 +85,7 @@ type Attributes interface {
 	ExternalID(key string) string
 }
 
-// Resumer gives a paused packet back to the pipeline of the switch. Its error
+// Resumer gives a punted packet back to the pipeline of the switch. Its error
 // says that the packet was answered or resumed before, or that it can't be sent to
 // the switch.
 type Resumer interface{ Resume() error }

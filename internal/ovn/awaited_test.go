@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // awaitedRig has the chassis hv1, hv2 and hv3, three networks with a guest each, of which that of
@@ -20,7 +21,7 @@ type awaitedRig struct {
 }
 
 func newAwaitedRig(t *testing.T) *awaitedRig {
-	r := &awaitedRig{&graceRig{rig: newRig(t), now: time.Now(), log: &notes{}}}
+	r := &awaitedRig{&graceRig{rig: newRig(t), now: time.Now(), log: &testkit.Lines{}}}
 	var ops []any
 	for i := range 3 {
 		ops = append(ops,
@@ -72,7 +73,7 @@ func (r *awaitedRig) changes() uint64 {
 // knows waits until the rows of ports are known.
 func (r *awaitedRig) knows(ports ...string) {
 	r.t.Helper()
-	r.until(fmt.Sprint("known: ", ports), func() bool {
+	testkit.Eventually(r.t, fmt.Sprint("known: ", ports), func() bool {
 		r.source.mu.Lock()
 		defer r.source.mu.Unlock()
 		n := 0
@@ -200,7 +201,7 @@ func TestUnservedFresh(t *testing.T) {
 		t.Errorf("%d changes of conditions for an interface that has just been plugged, want none", got-before)
 	}
 	r.pass(1)
-	r.until("it is told of", func() bool {
+	testkit.Eventually(r.t, "it is told of", func() bool {
 		return r.source.Unserved("br", ports)["typo"] == "Southbound has no logical port of this name"
 	})
 	if got := r.changes(); got != before+1 {

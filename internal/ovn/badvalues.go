@@ -5,6 +5,7 @@ package ovn
 import (
 	"cmp"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
 
@@ -38,12 +39,12 @@ func (s *Source) BadValues() BadValues {
 }
 
 // badValues are the values that can't be used at present, by where they stand. What is read there
-// anew takes their place. Only maxReports texts are kept. What is beyond these is counted by its
-// place, and a place is less than what is kept of its value in any case.
+// anew takes their place. Only maxReports texts are stored. Of the other texts a place stores hashes, which
+// are smaller than the values in the rows.
 type badValues struct {
 	rows  map[badRow]map[badPlace]*badOfPlace
 	texts map[string]*badText
-	// more counts those of all places that have no text.
+	// more counts the hashes of all places.
 	more int
 	// added counts the texts that were ever kept.
 	added uint64
@@ -61,8 +62,32 @@ type badPlace struct{ column, key string }
 // badOfPlace are the bad values of a place.
 type badOfPlace struct {
 	texts map[string]struct{}
-	more  int // without a text
+	// hashes are of the texts that are not stored. The map is nil until there is one.
+	hashes map[uint64]struct{}
 }
+
+// has reports whether a text is about one of the values. A nil badOfPlace has none.
+func (p *badOfPlace) has(text string) bool {
+	if p == nil {
+		return false
+	}
+	_, here := p.texts[text]
+	if !here && len(p.hashes) > 0 {
+		_, here = p.hashes[hashOf(text)]
+	}
+	return here
+}
+
+func (p *badOfPlace) addHash(text string) {
+	if p.hashes == nil {
+		p.hashes = make(map[uint64]struct{})
+	}
+	p.hashes[hashOf(text)] = struct{}{}
+}
+
+var badSeed = maphash.MakeSeed()
+
+func hashOf(text string) uint64 { return maphash.String(badSeed, text) }
 
 // badText is a text about a bad value. Several places may have it: networks that share a row.
 type badText struct {
@@ -78,8 +103,9 @@ func newBadValues() badValues {
 // badOfNetwork is the badRow for what is derived for a network.
 func badOfNetwork(id origin.Network) badRow { return badRow{table: "network", id: ovsdb.UUID(id)} }
 
-// add adds a value to a place.
-func (b *badValues) add(row badRow, place badPlace, text string) {
+// add adds a value to a place. It reports whether the value is new, as far as texts and the hashes of this
+// place tell.
+func (b *badValues) add(row badRow, place badPlace, text string) bool {
 	places := b.rows[row]
 	if places == nil {
 		places = make(map[badPlace]*badOfPlace)
@@ -90,31 +116,33 @@ func (b *badValues) add(row badRow, place badPlace, text string) {
 		of = &badOfPlace{texts: make(map[string]struct{})}
 		places[place] = of
 	}
-	known := b.texts[text]
-	_, here := of.texts[text]
-	switch {
-	case here:
-	case known != nil:
+	if of.has(text) {
+		return false
+	}
+	if known := b.texts[text]; known != nil {
 		known.places++
 		of.texts[text] = struct{}{}
-	case len(b.texts) < maxReports:
+		return false
+	}
+	if len(b.texts) < maxReports {
 		b.added++
 		b.texts[text] = &badText{1, b.added}
 		of.texts[text] = struct{}{}
-	default:
+	} else {
 		b.more++
-		of.more++
+		of.addHash(text)
 	}
+	return true
 }
 
-// drop forgets the values of a place.
-func (b *badValues) drop(row badRow, place badPlace) {
+// drop forgets the values of a place, and returns them, nil for none.
+func (b *badValues) drop(row badRow, place badPlace) *badOfPlace {
 	places := b.rows[row]
 	of := places[place]
 	if of == nil {
-		return
+		return nil
 	}
-	b.more -= of.more
+	b.more -= len(of.hashes)
 	for text := range of.texts {
 		if known := b.texts[text]; known.places > 1 {
 			known.places--
@@ -125,17 +153,24 @@ func (b *badValues) drop(row badRow, place badPlace) {
 	if delete(places, place); len(places) == 0 {
 		delete(b.rows, row)
 	}
+	return of
 }
 
-// dropColumn forgets the values of all keys of a column, and dropRow those of a row.
-func (b *badValues) dropColumn(row badRow, column string) {
+// dropColumn forgets the values of all keys of a column, and returns them, nil for none.
+func (b *badValues) dropColumn(row badRow, column string) (dropped map[badPlace]*badOfPlace) {
 	for place := range b.rows[row] {
-		if place.column == column {
-			b.drop(row, place)
+		if place.column != column {
+			continue
 		}
+		if dropped == nil {
+			dropped = make(map[badPlace]*badOfPlace)
+		}
+		dropped[place] = b.drop(row, place)
 	}
+	return dropped
 }
 
+// dropRow forgets the values of a row.
 func (b *badValues) dropRow(row badRow) {
 	for place := range b.rows[row] {
 		b.drop(row, place)
@@ -159,8 +194,8 @@ func (b *badValues) addPlaces(first []string) []string {
 			if len(first) == firstBad {
 				return first
 			}
-			if of.more > 0 {
-				first = append(first, fmt.Sprintf("%s: %d skipped", nameOfBad(row, place), of.more))
+			if len(of.hashes) > 0 {
+				first = append(first, fmt.Sprintf("%s: %d skipped", nameOfBad(row, place), len(of.hashes)))
 			}
 		}
 	}
@@ -193,13 +228,16 @@ func dropsBad[R any](w *world, database, table string, changed func(id ovsdb.UUI
 // beginBad is called before a place is read. It forgets what was bad there, and returns the
 // function that adds what is.
 func (w *world) beginBad(row badRow, place badPlace) func(text string) {
-	w.bad.drop(row, place)
-	return func(text string) { w.addBad(row, place, text) }
+	before := w.bad.drop(row, place)
+	return func(text string) { w.addBad(row, place, before, text) }
 }
 
-// addBad adds a value that can't be used. It counts and logs those that are bad for the first time.
-func (w *world) addBad(row badRow, place badPlace, text string) {
-	w.bad.add(row, place, text)
+// addBad adds a value that can't be used. It counts and logs a value that is bad for the first time, so
+// a value that was bad at the last reading of the place, before, is neither counted nor logged.
+func (w *world) addBad(row badRow, place badPlace, before *badOfPlace, text string) {
+	if isNew := w.bad.add(row, place, text); !isNew || before.has(text) {
+		return
+	}
 	if _, seen := w.badReported[text]; seen {
 		return
 	}
@@ -225,15 +263,17 @@ func (w *world) reporter(database, table string, id ovsdb.UUID, column string) n
 // difference.
 func (w *world) reportsOfKeys(database, table string, id ovsdb.UUID, column string, diff bool) names.Reports {
 	row, place := badRow{database, table, id}, badPlace{column: column}
+	var ofColumn map[badPlace]*badOfPlace
 	if !diff {
-		w.bad.dropColumn(row, column)
+		ofColumn = w.bad.dropColumn(row, column)
 	}
+	var before *badOfPlace // of the key
 	return names.Reports{
 		Begin: func(key string) {
 			place.key = key
-			w.bad.drop(row, place)
+			before = cmp.Or(w.bad.drop(row, place), ofColumn[place])
 		},
-		Bad: reportOf(database, table, id, func(text string) { w.addBad(row, place, text) }),
+		Bad: reportOf(database, table, id, func(text string) { w.addBad(row, place, before, text) }),
 	}
 }
 

@@ -3,10 +3,15 @@
 package ovn
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // badValuesAre waits until the values that a Source can't use are those: each text has one of what is wanted.
@@ -27,7 +32,7 @@ func (r *rig) badValuesAre(name string, s *Source, want ...string) {
 			r.t.Logf("%s: got %+v", name, got)
 		}
 	}()
-	r.until(fmt.Sprintf("%s: bad values %q", name, want), right)
+	testkit.Eventually(r.t, fmt.Sprintf("%s: bad values %q", name, want), right)
 }
 
 // TestBadValues: each way of reading tells what it can't use at present. A value that is mended, or
@@ -151,7 +156,7 @@ func TestBadValuesThatAreNotRead(t *testing.T) {
 			releases = append(releases, x.source.Request(Requests{Network: SwitchRef{Name: sw}}))
 		}
 		// Each has a domain that is none, and a record with two words that are no addresses.
-		r.until("networks", func() bool { return x.source.BadValues().Count == 18 })
+		testkit.Eventually(r.t, "networks", func() bool { return x.source.BadValues().Count == 18 })
 		for _, release := range releases {
 			release()
 		}
@@ -173,12 +178,12 @@ func TestBadValuesAreBounded(t *testing.T) {
 	insert := rawJSON(`{"op":"insert","table":"DNS","row":{"datapaths":["uuid","` + dp + `"],"records":["map",[` + strings.Join(records, ",") + `]]}}`)
 	r.server.Transact(t, "OVN_Southbound", insert)
 	c := r.config(true, false)
-	var log notes
+	var log testkit.Lines
 	c.Monitor, c.Log = All, &log
 	s := r.acquire(c)
 	is := func(count int, first string) {
 		t.Helper()
-		r.until(fmt.Sprint(count, " bad values"), func() bool { return s.BadValues().Count == count })
+		testkit.Eventually(r.t, fmt.Sprint(count, " bad values"), func() bool { return s.BadValues().Count == count })
 		got := s.BadValues().First
 		if len(got) != min(count, firstBad) || slices.ContainsFunc(got, func(text string) bool { return !strings.Contains(text, first) }) {
 			t.Errorf("%d bad values, of which the first %q lack %q", count, got, first)
@@ -207,7 +212,7 @@ func TestBadValuesAreBounded(t *testing.T) {
 	s.mu.Lock()
 	left := len(s.world.bad.rows)
 	s.mu.Unlock()
-	if logged := log.count("skipped"); left != 0 || logged != maxReports {
+	if logged := log.Count("skipped"); left != 0 || logged != maxReports {
 		t.Errorf("%d rows are left, and %d lines logged", left, logged)
 	}
 	// There is room for texts again.
@@ -230,4 +235,61 @@ func TestBadValuesMendedInOutage(t *testing.T) {
 	r.inOutage(s, sbFile, `["OVN_Southbound",{"op":"update","table":"DNS","where":[["_uuid","==",["uuid","`+row+`"]]],"row":{"records":["map",[["y","10.0.0.301"]]]}},`+
 		`{"op":"delete","table":"DNS","where":[["_uuid","==",["uuid","`+gone+`"]]]}]`)
 	r.badValuesAre("after", s, "10.0.0.301")
+}
+
+// A value that is bad still when its place is read again is counted once, whether or not its text is stored.
+func TestBadValuesCountOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		others int // bad values elsewhere
+	}{{"first", 0}, {"all texts are used", maxReports}, {"some texts are used", maxReports - 1}} {
+		t.Run(tt.name, func(t *testing.T) {
+			var w world
+			w.init(true, nil)
+			other := w.beginBad(badRow{table: "other"}, badPlace{})
+			for i := range tt.others {
+				other(fmt.Sprint("other ", i))
+			}
+			row, keys := badRow{southboundName, tableDNS, ovsdb.UUID{}}, []string{"a", "b"}
+			network := badOfNetwork(origin.Network{1})
+			readNetwork := func(texts ...string) {
+				report := w.beginBad(network, badPlace{column: "ports"})
+				for _, text := range texts {
+					report(text)
+				}
+			}
+			readKeys := func(diff bool, value string) {
+				reports := w.reportsOfKeys(row.database, row.table, row.id, "records", diff)
+				for _, key := range keys {
+					reports.Begin(key)
+					reports.Bad(key, value, errors.New("wrong"))
+				}
+			}
+			for _, step := range []struct {
+				name string
+				read func()
+				want int // values counted since the start
+			}{
+				{"a network", func() { readNetwork("x", "x", "y") }, 2},
+				{"built again", func() { readNetwork("x", "y") }, 2},
+				{"one is mended", func() { readNetwork("y") }, 2},
+				{"another is bad", func() { readNetwork("y", "z") }, 3},
+				{"a row", func() { readKeys(false, "1") }, 5},
+				{"sent again", func() { readKeys(false, "1") }, 5},
+				{"keys are sent again", func() { readKeys(true, "1") }, 5},
+				{"the keys have other values", func() { readKeys(true, "2") }, 7},
+				{"the whole row again", func() { readKeys(false, "2") }, 7},
+			} {
+				step.read()
+				if got := int(w.badCount) - tt.others; got != step.want {
+					t.Errorf("%s: %d values are counted, want %d", step.name, got, step.want)
+				}
+			}
+			w.bad.dropRow(row)
+			w.bad.dropRow(network)
+			if got := w.bad.sum(); got.Count != tt.others {
+				t.Errorf("left: %d values, want %d", got.Count, tt.others)
+			}
+		})
+	}
 }

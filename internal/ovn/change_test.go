@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // insertSwitch is what northd would make of a switch, without a Northbound.
@@ -29,7 +31,7 @@ func TestRecords(t *testing.T) {
 	r := newRig(t)
 	dp := r.insertSwitch("a", uuidA, 1)
 	dns := r.sbctl("create DNS datapaths=" + dp + ` records={vm1="10.0.0.1",vm2="10.0.0.1~10.0.0.300"}`)
-	var log notes
+	var log testkit.Lines
 	c := r.config(true, false)
 	c.Monitor, c.Log = All, &log
 	s := r.acquire(c)
@@ -105,14 +107,14 @@ func TestRecords(t *testing.T) {
 			})
 		})
 	}
-	if got := log.count("10.0.0.300"); got != 1 {
-		t.Errorf("a bad value was logged %d times: %q", got, log.lines)
+	if got := log.Count("10.0.0.300"); got != 1 {
+		t.Errorf("a bad value was logged %d times: %q", got, log.All())
 	}
-	if got := log.count("a..b"); got != 1 {
-		t.Errorf("a bad key was logged %d times: %q", got, log.lines)
+	if got := log.Count("a..b"); got != 1 {
+		t.Errorf("a bad key was logged %d times: %q", got, log.All())
 	}
 	if got := s.Snapshot().Stats.BadValues; got != 4 {
-		t.Errorf("%d bad values, want 4: %q", got, log.lines)
+		t.Errorf("%d bad values, want 4: %q", got, log.All())
 	}
 }
 
@@ -126,7 +128,7 @@ func (r *rig) fresh(c Config) *Snapshot {
 	}
 	s := start(c, sb, nb, nil)
 	defer s.stop()
-	r.until("a new source is ready", func() bool { return s.Status().Ready() })
+	testkit.Eventually(r.t, "a new source is ready", func() bool { return s.Status().Ready() })
 	return s.Snapshot()
 }
 
@@ -220,7 +222,7 @@ func TestOutage(t *testing.T) {
 			r := newRig(t)
 			r.startNorthd()
 			r.build(twoTenants)
-			var log notes
+			var log testkit.Lines
 			c := r.config(true, true)
 			c.Monitor, c.Log = monitor, &log
 			s := r.acquire(c)
@@ -229,7 +231,7 @@ func TestOutage(t *testing.T) {
 			before := eventually(t, s, lookups(always+withNorthbound))
 
 			r.server.Stop(t)
-			r.until("the outage is noticed", func() bool { return !s.Status().Ready() })
+			testkit.Eventually(r.t, "the outage is noticed", func() bool { return !s.Status().Ready() })
 			if s.Snapshot() != before {
 				t.Error("the snapshot has changed in the outage")
 			}
@@ -246,14 +248,14 @@ func TestOutage(t *testing.T) {
 				blue vm1.blue.test. =
 				red vm1. = 10.0.0.42
 				red vm1.ovn.org. =`))
-			r.until("it is ready", func() bool { return s.Status().Ready() })
+			testkit.Eventually(r.t, "it is ready", func() bool { return s.Status().Ready() })
 			// northd puts back what went from Southbound only.
 			eventually(t, s, lookups("blue box. = 10.0.0.6"))
 			if snapshot.NetworkByName("red") == nil {
 				t.Error("red is gone")
 			}
-			if n := log.count("in sync with"); n != 4 {
-				t.Errorf("%d lines of syncs, want 4: %q", n, log.lines)
+			if n := log.Count("in sync with"); n != 4 {
+				t.Errorf("%d lines of syncs, want 4: %q", n, log.All())
 			}
 			if monitor == All {
 				eventually(t, s, func(s *Snapshot) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 )
@@ -55,6 +56,12 @@ var errNoDatabase = errors.New("expected endpoints of the southbound or the nort
 // Key identifies a configuration: those with the same key share a Source.
 func (c Config) Key() string {
 	return fmt.Sprintf("%q %q %q %d %q %s", c.Southbound, c.Northbound, c.TLS, c.Monitor, c.WarmStart.Folder, c.WarmStart.MaxAge)
+}
+
+// Endpoints names the databases in metrics and in the status. Configurations may differ in other properties
+// and have the same endpoints.
+func (c Config) Endpoints() string {
+	return strings.Join(slices.Concat(c.Southbound, c.Northbound), ",")
 }
 
 // Differences returns the properties of ovnhosts in which two configurations differ, in the order in

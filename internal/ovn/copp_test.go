@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // TestCoPP: the meter of DNS packets that northd gives a switch is known, and follows
@@ -93,7 +95,7 @@ func TestCoPP(t *testing.T) {
 		}
 	}
 	for _, of := range readers {
-		r.until("no row is kept that nothing refers to", func() bool {
+		testkit.Eventually(r.t, "no row is kept that nothing refers to", func() bool {
 			of.s.mu.Lock()
 			defer of.s.mu.Unlock()
 			c := &of.s.sb.copp

@@ -61,6 +61,9 @@ type connection struct {
 	// partial is set while the rows are not consistent: from the start or a
 	// Reset to the Commit, and from the first row of an update to its Commit.
 	partial bool
+	// whole is set once the rows were consistent. interrupted is set from the end of the connection
+	// that left such rows partial to the next rows.
+	whole, interrupted bool
 	// syncing is set from a Reset to its Commit: the rows known are marked as
 	// unseen, and those that do not come by the Commit are removed.
 	syncing bool
@@ -119,6 +122,13 @@ func (c conditionSet) suffices(other conditionSet) bool {
 // where they are.
 func (c conditionSet) includes(other conditionSet) bool {
 	return includes(c.others, other.others, cmp.Compare) && c.coverage.includes(other.coverage)
+}
+
+// holdsBack reports whether update has to wait for the rows, as they are partial. Interrupted rows
+// hold back only in the topology: a Northbound that ends within an update must not stop what
+// Southbound says of guests.
+func (c *connection) holdsBack(isTopology bool) bool {
+	return c.partial && (isTopology || !c.interrupted)
 }
 
 func newConnection(name string) connection {

@@ -94,6 +94,8 @@ func parseDNSServers(value string, bad names.Report) (all []netip.Addr) {
 		case err != nil:
 		case a.Is4In6() || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback() || a == broadcast:
 			err = fmt.Errorf("%s is no unicast address that a guest can ask", a)
+		case slices.Contains(all, a):
+			continue
 		case len(all) == maxDNSServers:
 			err = fmt.Errorf("there are more than %d", maxDNSServers)
 		}
@@ -101,9 +103,7 @@ func parseDNSServers(value string, bad names.Report) (all []netip.Addr) {
 			bad("dns_server", word, err)
 			continue
 		}
-		if !slices.Contains(all, a) {
-			all = append(all, a)
-		}
+		all = append(all, a)
 	}
 	return all
 }

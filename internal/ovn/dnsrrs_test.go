@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // TestRRs: each way of reading that reads Northbound follows the records of DNS rows there that
@@ -22,7 +24,7 @@ func TestRRs(t *testing.T) {
 	row := r.nbctl(`-- --id=@d create DNS records={"db.red.test"="10.0.0.2"} external_ids={"ls_name"="red"} -- add Logical_Switch red dns_records @d`)
 	r.nbctl("--wait=sb sync")
 	r.sbctl("lsp-bind red1 hv1 -- lsp-bind blue1 hv1")
-	said := new(notes)
+	said := new(testkit.Lines)
 	var readings []*joinedReading
 	for _, x := range r.joinedReadings([]string{"red1", "blue1"}) {
 		x.source.mu.Lock()
@@ -91,11 +93,11 @@ func TestRRs(t *testing.T) {
 		`CNAME record of "vm1.red.test." skipped on switch "red"`: 4,
 		`switch "blue"`:                                           0,
 	} {
-		if got := said.count(text); got != want {
+		if got := said.Count(text); got != want {
 			t.Errorf("%d lines about %s, want %d", got, text, want)
 		}
 	}
 	if t.Failed() {
-		t.Log(strings.Join(said.lines, "\n"))
+		t.Log(strings.Join(said.All(), "\n"))
 	}
 }

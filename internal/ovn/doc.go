@@ -55,7 +55,7 @@
 // # Goroutines and locks
 //
 // Each database has a goroutine, that of its ovsdb.Client, which delivers rows to a
-// receiver. Timers start others: for a snapshot that was delayed, and for the end of a
+// receiver. Another goroutine reads and writes the file of a warm start. Timers start others: for a snapshot that was delayed, and for the end of a
 // grace. All of them, and the callers of a Source, hold Source.mu while they use rows,
 // conditions or marks.
 //

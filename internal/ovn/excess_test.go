@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // A network whose last guest has gone is asked for until conditions change for another one, or an hour
@@ -15,7 +16,7 @@ func TestNetworkWithoutGuests(t *testing.T) {
 	r := newAwaitedRig(t)
 	networksAre := func(want string) {
 		t.Helper()
-		r.until("networks "+want, func() bool { return networks(r.source.Snapshot()) == want })
+		testkit.Eventually(r.t, "networks "+want, func() bool { return networks(r.source.Snapshot()) == want })
 	}
 	r.claim("vm-red", 2)
 	networksAre("red")

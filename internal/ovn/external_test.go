@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // TestExternal: the host of an external port is known on the chassis that has the port, by
@@ -39,7 +40,7 @@ func TestExternal(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := r.config(true, tt.nb)
 			c.Monitor = tt.monitor
-			told := new(notes)
+			told := new(testkit.Lines)
 			c.Log = told
 			s := r.acquire(c)
 			s.SetChassis("hv1")
@@ -66,8 +67,8 @@ func TestExternal(t *testing.T) {
 				`external port "x3" is not served: it has no MAC address`,
 				`external port "x1" is not served by localnet port "ln3": ethtype 802.11ad, expected 802.11q`,
 			} {
-				if got := told.count(why); got != 1 {
-					t.Errorf("the log says %d times: %s\n%q", got, why, told.lines)
+				if got := told.Count(why); got != 1 {
+					t.Errorf("the log says %d times: %s\n%q", got, why, told.All())
 				}
 			}
 		})
@@ -83,7 +84,7 @@ func TestExternalSameMAC(t *testing.T) {
 		r.sbctl(fmt.Sprintf(`create Port_Binding logical_port=%s tunnel_key=%d type=external datapath=%s mac="02:00:00:00:00:11~10.0.0.1%d","02:00:00:00:00:11~fd00::1%d"`, name, i+1, sw, i, i))
 		r.sbctl("lsp-bind " + name + " hv1")
 	}
-	told := new(notes)
+	told := new(testkit.Lines)
 	c := r.config(true, false)
 	c.Log = told
 	s := r.acquire(c)
@@ -106,8 +107,8 @@ func TestExternalSameMAC(t *testing.T) {
 		if strings.Contains(why, `"x1" is`) {
 			want = 0
 		}
-		if got := told.count(why); got != want {
-			t.Errorf("the log says %d times, not %d: %s\n%q", got, want, why, told.lines)
+		if got := told.Count(why); got != want {
+			t.Errorf("the log says %d times, not %d: %s\n%q", got, want, why, told.All())
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // A guest whose binding vanishes is kept: it is served for a grace period while it has its
-// interface, as routes are in a graceful restart of BGP (RFC 4724). There are three cases:
+// interface, as routes are in a graceful restart of BGP (RFC 4724). There are four cases:
 //
 //   - ovn-controller has ended regularly. It deletes its bindings and its Chassis row
 //     in one transaction (OVN's controller/binding.c, binding_cleanup) and leaves
@@ -24,8 +24,12 @@ import (
 //   - The port is requested here and bound nowhere. That is so for some milliseconds
 //     in a live migration, where the source releases the port after the destination
 //     has claimed it.
+//   - This chassis has another name. ovn-controller then inserts a Chassis row and claims
+//     the ports for it. Southbound refuses that row while the row of the former name has
+//     the same encapsulation (index of Encap in ovn-sb.ovsschema), so an operator has to
+//     delete the former row. Until then the ports stay bound to the former row.
 //
-// While the Chassis row exists, a binding that vanishes was removed on purpose. A kept
+// While the Chassis row of this name exists, a binding that vanishes was removed on purpose. A kept
 // guest has the tunnel keys that the switch still has for it. When Southbound gives
 // those keys to another port, the grace ends at once.
 //
@@ -49,8 +53,9 @@ type grace struct {
 
 // keptGuest is a guest without a binding.
 type keptGuest struct {
-	port  *Port     // as it was last bound
-	since time.Time // when the binding was first missing
+	port    *Port      // as it was last bound
+	chassis ovsdb.UUID // the row of Chassis that it was bound to
+	since   time.Time  // when the binding was first missing
 	// requested is set for a port that OVN is about to bind here. It is not counted, as
 	// that is the regular course of a migration.
 	requested bool
@@ -77,7 +82,7 @@ func (w *world) keepGuests(prev *Snapshot, now time.Time) (again time.Time) {
 	}
 	for _, p := range candidates {
 		if g.kept[p.Name] == nil {
-			g.kept[p.Name] = &keptGuest{port: p, since: now, undecided: true}
+			g.kept[p.Name] = &keptGuest{port: p, chassis: prev.chassis, since: now, undecided: true}
 		}
 	}
 	rows := w.sb.rowsOf(g.kept)
@@ -126,11 +131,14 @@ func (w *world) logGrace(before int) {
 	switch now := g.count(); {
 	case before == 0 && now > 0:
 		clear(g.outcomes)
-		longest := time.Duration(0)
+		why, longest := "the bindings of this chassis are gone", time.Duration(0)
 		for _, k := range g.kept {
 			longest = max(longest, w.graceOf(k.port.iface()))
+			if of := w.sb.chassis.Get(k.chassis); of != nil && of.name != w.chassis && !k.requested {
+				why = fmt.Sprintf("this chassis is %q, and its guests are bound to chassis %q", w.chassis, of.name)
+			}
 		}
-		w.log.Warningf("%s: the bindings of this chassis are gone: guests kept as they were while their interfaces stand, for up to %s: %d", southboundName, longest, now)
+		w.log.Warningf("%s: %s: guests kept as they were while their interfaces stand, for up to %s: %d", southboundName, why, longest, now)
 	case before > 0 && now == 0:
 		text := ""
 		for _, v := range slices.Sorted(maps.Keys(g.outcomes)) {

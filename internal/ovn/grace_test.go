@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 func TestJudge(t *testing.T) {
@@ -18,6 +20,10 @@ func TestJudge(t *testing.T) {
 	}{
 		{"there is a row without a chassis", evidence{where: unbound, plugged: true}, keep},
 		{"the database is empty", evidence{where: unknown, plugged: true}, keep},
+		{"this chassis was renamed", evidence{where: former, plugged: true}, keep},
+		{"renamed, and without an interface", evidence{where: former}, unplugged},
+		{"renamed, and another has its keys", evidence{where: former, plugged: true, keysReused: true}, replaced},
+		{"renamed, and the grace is over", evidence{where: former, plugged: true, timedOut: true}, expired},
 		{"bound here", evidence{where: here, plugged: true}, boundAgain},
 		{"bound here at the last moment", evidence{where: here, plugged: true, timedOut: true}, boundAgain},
 		{"bound elsewhere", evidence{where: elsewhere, plugged: true}, moved},
@@ -41,7 +47,7 @@ type graceRig struct {
 	*rig
 	source *Source
 	now    time.Time
-	log    *notes
+	log    *testkit.Lines
 }
 
 // fill writes a database: two networks by their tunnel keys, the ports bound to a
@@ -76,7 +82,7 @@ func (r *graceRig) fill(generation, red, blue, chassis int) {
 
 func (r *graceRig) chassisOps(number int) []any {
 	return []any{
-		rawJSON(fmt.Sprintf(`{"op":"insert","table":"Encap","uuid-name":"e","row":{"type":"geneve","ip":"127.0.0.1","chassis_name":"hv%d"}}`, number)),
+		rawJSON(fmt.Sprintf(`{"op":"insert","table":"Encap","uuid-name":"e","row":{"type":"geneve","ip":"127.0.0.%d","chassis_name":"hv%d"}}`, number, number)),
 		rawJSON(fmt.Sprintf(`{"op":"insert","table":"Chassis","uuid":%q,"row":{"name":"hv%d","encaps":["named-uuid","e"]}}`, rowID(number), number%10)),
 	}
 }
@@ -171,8 +177,8 @@ func TestGrace(t *testing.T) {
 			r.are(everyone, "", "")
 			r.pass(time.Hour)
 			r.are(everyone, "", "")
-			if begun, over := r.log.count("bindings of this chassis are gone"), r.log.count("no guest is kept any more, bound again: 6"); begun != 1 || over != 1 {
-				t.Errorf("the log tells %d times of the beginning, %d of the end: %q", begun, over, r.log.lines)
+			if begun, over := r.log.Count("bindings of this chassis are gone"), r.log.Count("no guest is kept any more, bound again: 6"); begun != 1 || over != 1 {
+				t.Errorf("the log tells %d times of the beginning, %d of the end: %q", begun, over, r.log.All())
 			}
 		}},
 		{"each by itself", func(t *testing.T, r *graceRig) {
@@ -196,8 +202,8 @@ func TestGrace(t *testing.T) {
 			r.pass(time.Second)
 			s := r.are("", "", "")
 			asks(t, s, 2, 3, "")
-			if over := r.log.count("no guest is kept any more, bound elsewhere: 1, deleted: 1, without an interface: 3, not bound in time: 1"); over != 1 {
-				t.Errorf("the log: %q", r.log.lines)
+			if over := r.log.Count("no guest is kept any more, bound elsewhere: 1, deleted: 1, without an interface: 3, not bound in time: 1"); over != 1 {
+				t.Errorf("the log: %q", r.log.All())
 			}
 		}},
 		{"removed on purpose", func(t *testing.T, r *graceRig) {
@@ -218,8 +224,8 @@ func TestGrace(t *testing.T) {
 			r.are(everyone, "", "")
 			r.plug("red-vm2", "blue-vm1", "blue-vm2")
 			r.are("blue-box blue-vm1 blue-vm2 red-box red-vm2", "", "")
-			if len(r.log.lines) > 1 { // in sync
-				t.Errorf("the log: %q", r.log.lines)
+			if len(r.log.All()) > 1 { // in sync
+				t.Errorf("the log: %q", r.log.All())
 			}
 		}},
 		{"emptied", func(t *testing.T, r *graceRig) {
@@ -280,12 +286,37 @@ func TestGrace(t *testing.T) {
 			r.server.Transact(t, southboundName, rawJSON(`{"op":"delete","table":"Port_Binding","where":[["logical_port","==","red-vm1"]]}`))
 			r.are("blue-box blue-vm1 blue-vm2 red-box red-vm2", "blue-box blue-vm1 blue-vm2 red-box red-vm2", "")
 		}},
+		{"renamed, and never claimed", func(t *testing.T, r *graceRig) {
+			r.server.Transact(t, southboundName, r.chassisOps(2)...)
+			r.source.SetChassis("hv2")
+			s := r.are(everyone, everyone, "red db.test. = 10.0.0.1")
+			asks(t, s, 1, 1, "red-vm1")
+			r.pass(59 * time.Second)
+			r.are(everyone, everyone, "")
+			r.pass(time.Second)
+			s = r.are("", "", "")
+			asks(t, s, 1, 1, "")
+			if begun, over := r.log.Count(`this chassis is "hv2", and its guests are bound to chassis "hv1"`), r.log.Count("no guest is kept any more, not bound in time: 6"); begun != 1 || over != 1 {
+				t.Errorf("the log tells %d times of the beginning, %d of the end: %q", begun, over, r.log.All())
+			}
+		}},
+		{"renamed, and a stranger's network for the key", func(t *testing.T, r *graceRig) {
+			r.server.Transact(t, southboundName, r.chassisOps(2)...)
+			r.source.SetChassis("hv2")
+			r.are(everyone, everyone, "")
+			// Southbound holds the key of a network for one row only.
+			r.server.Transact(t, southboundName, rawJSON(`{"op":"update","table":"Datapath_Binding","where":[["tunnel_key","==",1]],"row":{"tunnel_key":9}}`),
+				rawJSON(fmt.Sprintf(`{"op":"insert","table":"Datapath_Binding","row":{"tunnel_key":1,"external_ids":["map",[["name","green"],["logical-switch",%q]]]}}`, uuidC)))
+			s := r.are("blue-box blue-vm1 blue-vm2", "blue-box blue-vm1 blue-vm2", "")
+			asks(t, s, 1, 1, "")
+			asks(t, s, 9, 1, "")
+		}},
 	} {
 		for _, monitor := range []Monitor{Local, All} {
 			for _, joined := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/monitor %d, joined %v", tt.name, monitor, joined), func(t *testing.T) {
 					t.Parallel()
-					r := &graceRig{rig: newRig(t), now: time.Now(), log: &notes{}}
+					r := &graceRig{rig: newRig(t), now: time.Now(), log: &testkit.Lines{}}
 					r.fill(1, 1, 2, 1)
 					c := r.config(true, false)
 					c.Monitor, c.Log = monitor, r.log
@@ -303,6 +334,97 @@ func TestGrace(t *testing.T) {
 					tt.run(t, r)
 				})
 			}
+		}
+	}
+}
+
+// A chassis that gets another name while its guests are served.
+func TestGraceRenamed(t *testing.T) {
+	t.Parallel()
+	const begin = twoNetworks + `
+			sb insert Port_Binding r2 logical_port=r2 datapath=@red tunnel_key=2 chassis=@c1
+			sb tells
+			chassis hv1
+			plug r1 r2 b1
+			has guests=r1,r2 kept=0 settled=true`
+	for _, tt := range []struct{ name, script string }{
+		{"ovn-controller inserts a row once the former is deleted", begin + `
+			chassis hv9
+			has guests=r1,r2 kept=2
+			sb delete Chassis c1
+			sb modify Port_Binding r1 chassis=
+			sb modify Port_Binding r2 chassis=
+			sb tells
+			has guests=r1,r2 kept=2
+			sb insert Chassis c9 name=hv9
+			sb tells
+			has guests=r1,r2 kept=2
+			sb modify Port_Binding r1 chassis=@c9
+			sb tells
+			has guests=r1,r2 kept=1
+			sb modify Port_Binding r2 chassis=@c9
+			sb tells
+			has guests=r1,r2 kept=0 settled=true`},
+		{"ovn-controller inserts a row beside the former", begin + `
+			sb insert Chassis c9 name=hv9
+			sb tells
+			chassis hv9
+			has guests=r1,r2 kept=2 settled=true
+			sb modify Port_Binding r1 chassis=@c9
+			sb modify Port_Binding r2 chassis=@c9
+			sb tells
+			has guests=r1,r2 kept=0`},
+		{"the row is renamed before this chassis", begin + `
+			sb modify Chassis c1 name=hv9
+			sb tells
+			has guests=r1,r2 kept=2
+			chassis hv9
+			has guests=r1,r2 kept=0 settled=true`},
+		{"the row is renamed after this chassis", begin + `
+			chassis hv9
+			has guests=r1,r2 kept=2
+			sb modify Chassis c1 name=hv9
+			sb tells
+			has guests=r1,r2 kept=0 settled=true`},
+		{"the former name comes back", begin + `
+			chassis hv9
+			has guests=r1,r2 kept=2
+			chassis hv1
+			has guests=r1,r2 kept=0 settled=true`},
+		{"twice", begin + `
+			chassis hv8
+			chassis hv9
+			has guests=r1,r2 kept=2
+			sb insert Chassis c9 name=hv9
+			sb modify Port_Binding r1 chassis=@c9
+			sb modify Port_Binding r2 chassis=@c9
+			sb tells
+			has guests=r1,r2 kept=0 settled=true`},
+		{"one moves to a third chassis", begin + `
+			chassis hv9
+			has guests=r1,r2 kept=2
+			sb modify Port_Binding r1 chassis=@c2
+			sb tells
+			has guests=r2 kept=1`},
+		{"one is deleted", begin + `
+			chassis hv9
+			has guests=r1,r2 kept=2
+			sb delete Port_Binding r1
+			sb tells
+			has guests=r2 kept=1`},
+		{"one loses its interface", begin + `
+			plug r2 b1
+			chassis hv9
+			has guests=r2 kept=1`},
+		{"a port of the former chassis that was no guest before", begin + `
+			chassis hv9
+			has guests=r1,r2 kept=2
+			sb modify Port_Binding b1 chassis=@c1
+			sb tells
+			has guests=r1,r2 kept=2`},
+	} {
+		for _, monitor := range []Monitor{Local, All} {
+			t.Run(fmt.Sprintf("%s, monitor %d", tt.name, monitor), func(t *testing.T) { runScript(t, monitor, tt.script) })
 		}
 	}
 }

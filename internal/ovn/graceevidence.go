@@ -7,10 +7,11 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// candidates returns the guests of the present snapshot whose binding may have vanished.
+// candidates returns the guests of the present snapshot whose binding may have vanished: all of them
+// once the local chassis is another row, or none.
 func (s *southbound) candidates(prev *Snapshot) []*Port {
 	var all []*Port
-	if prev.chassis != (ovsdb.UUID{}) && s.chassis.Get(prev.chassis) == nil {
+	if prev.chassis != (ovsdb.UUID{}) && prev.chassis != s.self {
 		for _, n := range prev.networks.All() {
 			all = append(all, n.ports.guests...)
 		}
@@ -66,13 +67,14 @@ func (s *southbound) evidenceOf(k *keptGuest, rows keptRows) evidence {
 	owner, used := rows.keys[pipelineKey(p.DatapathKey, p.Key)]
 	network, known := rows.networks[p.DatapathKey]
 	return evidence{
-		where: s.whereIs(p, rows.byName[p.Name]), plugged: s.world.isPlugged(p.iface()),
+		where: s.whereIs(k, rows.byName[p.Name]), plugged: s.world.isPlugged(p.iface()),
 		keysReused: used && owner != p.Name || known && network != p.Network,
 	}
 }
 
-// whereIs returns where a port is by its row, nil for none.
-func (s *southbound) whereIs(p *Port, row *binding) whereabouts {
+// whereIs returns where a guest is by its row, nil for none.
+func (s *southbound) whereIs(k *keptGuest, row *binding) whereabouts {
+	p := k.port
 	if row == nil {
 		switch {
 		case len(s.networks[p.Network]) > 0:
@@ -94,6 +96,8 @@ func (s *southbound) whereIs(p *Port, row *binding) whereabouts {
 			return here
 		}
 		return unknown
+	case row.isOn(k.chassis):
+		return former
 	case row.chassis != (ovsdb.UUID{}) || len(row.additional) > 0:
 		return elsewhere
 	}

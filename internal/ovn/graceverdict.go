@@ -8,6 +8,7 @@ type whereabouts uint8
 const (
 	unbound   whereabouts = iota // there is a row, without a chassis
 	here                         // bound here, and its network is complete
+	former                       // bound to the Chassis row that it was served by, which has another name than this chassis now
 	elsewhere                    // bound to another chassis, or on another switch
 	absent                       // there is no row, and the conditions would cover it
 	unknown                      // the database is empty, or has not sent the rows yet

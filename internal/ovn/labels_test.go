@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // labelReadings has each way of reading the databases, for the chassis hv1 with the interfaces of
@@ -160,7 +162,7 @@ func TestLabels(t *testing.T) {
 	}
 	for _, reading := range readings {
 		if reading.local && !reading.alone {
-			r.until("rows of routers are gone", func() bool {
+			testkit.Eventually(r.t, "rows of routers are gone", func() bool {
 				reading.source.mu.Lock()
 				defer reading.source.mu.Unlock()
 				return reading.source.sb.datapaths.Len() == 3
@@ -235,7 +237,7 @@ func TestLabelsInOutage(t *testing.T) {
 	}
 	settled(true)
 	r.server.Stop(t)
-	r.until("the outage is noticed", func() bool { return !s.Status().Ready() })
+	testkit.Eventually(r.t, "the outage is noticed", func() bool { return !s.Status().Ready() })
 	for _, tt := range []struct {
 		name string
 		Requests

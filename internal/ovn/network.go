@@ -43,11 +43,24 @@ func (n *Network) Owns(addr netip.Addr) bool {
 	return ok || n.ports.metadata && IsMetadata(addr)
 }
 
+// HasWorkload reports whether a port of the switch has an address and is neither a router's nor a
+// localport: a DNS server at the address is the tenant's own.
+func (n *Network) HasWorkload(addr netip.Addr) bool { return n.ports.owners[addr.Unmap()] }
+
 // Gateways returns the addresses of the routers on the switch, IPv4 first, sorted: those that
 // their ports have been given, not the link-local ones that OVN makes of a MAC. There are none
 // unless Requests.Gateways asks for them, and none on a switch with more than 32. The routers
 // of Neutron for which the network is the external one are left out.
 func (n *Network) Gateways() []netip.Addr { return n.ports.gateways }
+
+// FunctionPort is a logical port by which packets of guests go through a network function.
+type FunctionPort struct {
+	Name string
+	Key  uint32 // Port_Binding.tunnel_key, 0 without Southbound
+}
+
+// FunctionPorts returns the ports of network functions on the switch (options:is-nf), sorted by name.
+func (n *Network) FunctionPorts() []FunctionPort { return n.ports.functions }
 
 // IsMetadata reports whether the address is that of the metadata service of clouds
 // (neutron-lib, METADATA_V4_IP and METADATA_V6_IP).

@@ -164,6 +164,9 @@ func TestNorthd(t *testing.T) {
 			if snapshot.PortByName("f1") != nil || snapshot.PortByName("f2") == nil {
 				t.Error("a port of a network function counts as a guest, or one that is none does not")
 			}
+			if f := snapshot.NetworkByName("red").FunctionPorts(); len(f) != 1 || f[0].Name != "f1" || (f[0].Key != 0) != tt.sb || len(blue.FunctionPorts()) != 0 {
+				t.Errorf("ports of network functions: %+v", f)
+			}
 			table, cookies, ok := snapshot.DNSStage()
 			if ok != tt.sb {
 				t.Errorf("stage: %v", ok)

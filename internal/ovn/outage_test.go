@@ -12,6 +12,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // inOutage changes a database while the server is away: it comes back with less
@@ -19,10 +20,10 @@ import (
 func (r *rig) inOutage(s *Source, file, transaction string) {
 	r.t.Helper()
 	r.server.Stop(r.t)
-	r.until("the outage is noticed", func() bool { return !s.Status().Ready() })
+	testkit.Eventually(r.t, "the outage is noticed", func() bool { return !s.Status().Ready() })
 	r.offline(file, transaction)
 	r.server.Start(r.t)
-	r.until("it is ready", func() bool { return s.Status().Ready() })
+	testkit.Eventually(r.t, "it is ready", func() bool { return s.Status().Ready() })
 }
 
 // rows are the UUIDs of the rows kept of each table that has some.

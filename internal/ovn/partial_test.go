@@ -191,6 +191,45 @@ func TestPartialRows(t *testing.T) {
 			sb tells
 			has networks=red guests= settled=true # what was told in the half is void
 			looks up red db.test. =`},
+		{"Northbound breaks off, and Southbound goes on", All, twoNetworks + northboundRows + `
+			chassis hv1
+			sb tells
+			nb tells
+			has networks=blue,red guests=r1
+			nb breaks
+			nb insert Logical_Switch red name=red
+			nb tells half
+			sb modify Port_Binding r1 chassis=@c2
+			sb modify Port_Binding b1 chassis=@c1
+			sb tells
+			has networks=blue,red guests=b1
+			` + northboundRows + `
+			nb tells
+			sb modify Port_Binding r1 chassis=@c1
+			sb tells
+			has networks=blue,red guests=b1,r1 settled=true`},
+		{"Northbound breaks off before it was whole", All, twoNetworks + northboundRows + `
+			chassis hv1
+			sb tells
+			nb tells half
+			has networks= guests=
+			` + northboundRows + `
+			nb tells
+			has networks=blue,red guests=r1 settled=true`},
+		{"Southbound breaks off, and Northbound goes on", All, twoNetworks + northboundRows + `
+			chassis hv1
+			sb tells
+			nb tells
+			has networks=blue,red guests=r1
+			sb breaks
+			sb insert Chassis c1 name=hv1
+			sb tells half
+			nb modify Logical_Switch_Port lsp-r1 options=hostname:vm1,hostname:vm9
+			nb tells
+			has networks=blue,red guests=r1
+			` + twoNetworks + `
+			sb tells
+			has networks=blue,red guests=r1 settled=true`},
 		{"the same contents again", All, twoNetworks + `
 			chassis hv1
 			sb tells

@@ -4,6 +4,7 @@ package ovn
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/puntdns/puntdns/internal/origin"
@@ -22,13 +23,17 @@ type ports struct {
 	// datapaths are the tunnel keys of the switch: one, except while northd
 	// replaces its Datapath_Binding.
 	datapaths []uint32
-	owners    map[netip.Addr]struct{} // addresses of all ports, guests or not
+	// owners has the addresses of all ports, guests or not, and whether a workload has one:
+	// a port that isMachine reports.
+	owners map[netip.Addr]bool
 	// machines are the addresses of ports that are neither a router's nor a localport; nil
 	// unless Port.DNSServers is asked for.
 	machines map[netip.Addr]struct{}
 	gateways []netip.Addr // see Network.Gateways
-	metadata bool         // a port serves the metadata addresses, see Network.Owns
-	hosts    *names.Hosts
+	// functions are sorted by name.
+	functions []FunctionPort
+	metadata  bool // a port serves the metadata addresses, see Network.Owns
+	hosts     *names.Hosts
 }
 
 // pipelineKey joins metadata and register 14.
@@ -123,7 +128,7 @@ type portsBuilder struct {
 func newPortsBuilder(n *Network, bad func(text string)) *portsBuilder {
 	return &portsBuilder{
 		network: n, hosts: names.NewHostsBuilder(), localnets: make(map[uint32][]localnetPort), bad: bad,
-		out: &ports{byKey: make(map[uint64]*Port), owners: make(map[netip.Addr]struct{})},
+		out: &ports{byKey: make(map[uint64]*Port), owners: make(map[netip.Addr]bool)},
 	}
 }
 
@@ -135,13 +140,16 @@ func (b *portsBuilder) withDNSServers() {
 
 func (b *portsBuilder) add(l logicalPort) {
 	for _, a := range l.addresses {
-		b.out.owners[a] = struct{}{}
+		b.out.owners[a] = b.out.owners[a] || isMachine(l.kind)
 		if b.out.machines != nil && isMachine(l.kind) {
 			b.out.machines[a] = struct{}{}
 		}
 	}
 	if l.kind == kindLocalport || l.kind == kindService {
 		b.out.metadata = true
+	}
+	if l.kind == kindFunction {
+		b.out.functions = append(b.out.functions, FunctionPort{l.name, l.key})
 	}
 	if l.kind == kindLocalnet && l.key != 0 {
 		b.localnets[l.datapath] = append(b.localnets[l.datapath], localnetPort{Localnet{l.name, l.key, l.tag}, l.service})
@@ -185,12 +193,15 @@ func (b *portsBuilder) addGateways(all []netip.Addr) {
 	}
 	b.out.gateways = all
 	for _, a := range all {
-		b.out.owners[a] = struct{}{}
+		if !b.out.owners[a] { // a workload may have it too
+			b.out.owners[a] = false
+		}
 	}
 }
 
 func (b *portsBuilder) done() *ports {
 	b.addExternal()
+	slices.SortFunc(b.out.functions, func(a, b FunctionPort) int { return strings.Compare(a.Name, b.Name) })
 	b.out.hosts = b.hosts.Done()
 	return b.out
 }

@@ -16,8 +16,8 @@ func portsPicture(s *Snapshot) string {
 	for p := range s.Guests() {
 		n := s.Network(p.Network)
 		var owners []string
-		for a := range n.ports.owners {
-			owners = append(owners, a.String())
+		for a, workload := range n.ports.owners {
+			owners = append(owners, fmt.Sprint(a, workload))
 		}
 		slices.Sort(owners)
 		var foreign []netip.Addr // the DNS servers that are none of the tenant's

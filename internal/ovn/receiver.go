@@ -14,7 +14,7 @@ func (r receiver) Reset() {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
 	d := r.db.conn()
-	d.partial, d.syncing = true, true
+	d.partial, d.syncing, d.interrupted = true, true, false
 	d.begun, d.keysAdded, d.unsaved = true, false, true
 	d.mirror.Reset()
 	d.tables.Begin()
@@ -24,7 +24,7 @@ func (r receiver) Row(table string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) 
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
 	d := r.db.conn()
-	d.partial, d.unsaved = true, true
+	d.partial, d.unsaved, d.interrupted = true, true, false
 	d.mirror.Apply(table, id, op, row)
 	d.tables.Apply(table, id, op, row)
 	return nil
@@ -36,7 +36,7 @@ func (r receiver) Conditions(gen uint64) {
 	d := r.db.conn()
 	if d.acknowledge(gen) {
 		// The position that has these conditions comes with the Commit.
-		d.partial, d.unsaved = true, true
+		d.partial, d.unsaved, d.interrupted = true, true, false
 		r.source.coverageChanged, r.source.conditionsDirty = true, true
 		r.source.touchAllNodes()
 	}
@@ -59,8 +59,17 @@ func (r receiver) Commit() {
 		r.source.refreshed(d)
 	}
 	d.position = d.client.Position()
-	d.partial, d.syncing = false, false
+	d.partial, d.syncing, d.whole = false, false, true
 	r.source.update()
+}
+
+func (r receiver) Ended() {
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	if d := r.db.conn(); d.partial && d.whole && !d.interrupted {
+		d.interrupted = true
+		r.source.update()
+	}
 }
 
 func (r receiver) State(state ovsdb.State) {

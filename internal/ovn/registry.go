@@ -29,7 +29,7 @@ func Acquire(cfg Config) (*Source, error) {
 			}
 		}
 		s := start(cfg, sb, nb, conf)
-		s.key = cfg.Key()
+		totals.begin(s)
 		return s, nil
 	})
 }
@@ -37,7 +37,8 @@ func Acquire(cfg Config) (*Source, error) {
 // Release undoes one Acquire. The last one ends the connections, and returns when all
 // goroutines have ended.
 func (s *Source) Release() {
-	if sources.Release(s.key, s) {
+	if sources.Release(s.config.Key(), s) {
 		s.stop()
+		totals.end(s)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
@@ -49,6 +50,58 @@ func TestParseDNSServers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzParseDNSServers parses any constant. Each of its words is an address that a guest can ask, or is
+// reported; a constant of the addresses alone has the same.
+func FuzzParseDNSServers(f *testing.F) {
+	for _, value := range []string{
+		"9.9.9.9", "{9.9.9.9, fd00::254}", "{9.9.9.9 9.9.9.9", "{}", "}", "{{1.1.1.1}}", `"{9.9.9.9}"`, "fe80::1%eth0,::ffff:9.9.9.9", "255.255.255.255 ::1 0.0.0.0 ff02::1",
+		"{" + strings.Repeat("10.0.0.1 ", maxDNSServers+1) + "}", "1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5,1.1.1.6,1.1.1.7,1.1.1.8,1.1.1.9,1.1.1.10,1.1.1.11,1.1.1.12,1.1.1.13,1.1.1.14,1.1.1.15,1.1.1.16,1.1.1.17,1.1.1.1",
+	} {
+		f.Add(value)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		var bad []string
+		all := parseDNSServers(value, func(option, word string, err error) {
+			if option != "dns_server" || err == nil {
+				t.Errorf("%s %q: %v", option, word, err)
+			}
+			bad = append(bad, word)
+		})
+		if len(all) > maxDNSServers {
+			t.Errorf("%d addresses", len(all))
+		}
+		var words []string
+		for i, a := range all {
+			if !a.IsValid() || a.Zone() != "" || a.Is4In6() || !a.IsGlobalUnicast() && !a.IsLinkLocalUnicast() || slices.Contains(all[:i], a) {
+				t.Errorf("%s in %s", a, all)
+			}
+			words = append(words, a.String())
+		}
+		list, braces := strings.CutPrefix(strings.TrimSpace(value), "{")
+		if inner, ends := strings.CutSuffix(list, "}"); braces && !ends {
+			if len(all) != 0 || !slices.Equal(bad, []string{value}) {
+				t.Errorf("%s, and %q is reported, though the end is missing", all, bad)
+			}
+			return
+		} else if braces {
+			list = inner
+		}
+		given := names.Words(list)
+		for _, word := range given {
+			if a, err := netip.ParseAddr(word); (err != nil || !slices.Contains(all, a)) != slices.Contains(bad, word) {
+				t.Errorf("%q of %q: the addresses are %s, and %q is reported", word, value, all, bad)
+			}
+		}
+		if len(all)+len(bad) > len(given) {
+			t.Errorf("%s and %q of %q", all, bad, given)
+		}
+		again := parseDNSServers("{"+strings.Join(words, ", ")+"}", func(_, word string, err error) { t.Errorf("%q: %v", word, err) })
+		if !slices.Equal(again, all) {
+			t.Errorf("%s is read again as %s", all, again)
+		}
+	})
 }
 
 func TestParseNetworks(t *testing.T) {

@@ -5,17 +5,15 @@ package ovn
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +25,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // patience is how long a database or northd may take beside all the others.
@@ -104,25 +103,11 @@ func (r *rig) startNorthd() {
 	r.t.Helper()
 	cmd := exec.Command("ovn-northd", "--no-chdir", "-vconsole:warn", "-vfile:off", "-vsyslog:off",
 		"--unixctl="+filepath.Join(r.server.Dir, "northd.ctl"), "--ovnnb-db="+r.server.Endpoint, "--ovnsb-db="+r.server.Endpoint)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started, done := make(chan error), make(chan struct{})
-	go func() {
-		// The signal comes when the thread that forked ends, not the process.
-		runtime.LockOSThread()
-		defer close(done)
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	northd, err := testkit.StartDaemon(cmd)
+	if err != nil {
 		r.t.Fatalf("ovn-northd: %v", err)
 	}
-	r.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-done
-	})
+	r.t.Cleanup(northd.Kill)
 }
 
 // nbctl runs ovn-nbctl; commands are separated by "--".
@@ -159,21 +144,22 @@ func (r *rig) acquire(c Config) *Source {
 // eventually waits for a snapshot that wrong has no complaint about.
 func eventually(t testing.TB, s *Source, wrong func(*Snapshot) string) *Snapshot {
 	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	for {
-		changed := s.Changed()
-		snapshot := s.Snapshot()
-		complaint := wrong(snapshot)
-		if complaint == "" {
-			return snapshot
+	var snapshot *Snapshot
+	found := false
+	defer func() {
+		if !found {
+			t.Logf("%s\n%+v", dump(snapshot), s.Status())
 		}
-		select {
-		case <-changed:
-		case <-deadline.C:
-			t.Fatalf("%s\n%s\n%+v", complaint, dump(snapshot), s.Status())
+	}()
+	testkit.OnChange(t, s, "a snapshot", func() error {
+		snapshot = s.Snapshot()
+		if complaint := wrong(snapshot); complaint != "" {
+			return errors.New(complaint)
 		}
-	}
+		return nil
+	})
+	found = true
+	return snapshot
 }
 
 // lookups checks lines of the form "SWITCH NAME = ANSWER", where NAME may have
@@ -224,7 +210,7 @@ func dump(s *Snapshot) string {
 		line("%s directory %s", id, structure)
 		addresses := map[netip.Addr]bool{}
 		for a := range n.ports.owners {
-			line("%s owner %s %v", id, a, n.Owns(a))
+			line("%s owner %s %v %v", id, a, n.Owns(a), n.HasWorkload(a))
 		}
 		for _, name := range known {
 			for _, name := range []string{name, name + domain} {
@@ -358,34 +344,6 @@ func networks(s *Snapshot) string {
 	return strings.Join(all, " ")
 }
 
-// notes is a Logger.
-type notes struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (n *notes) Infof(format string, args ...any)    { n.add(format, args) }
-func (n *notes) Warningf(format string, args ...any) { n.add(format, args) }
-
-func (n *notes) add(format string, args []any) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.lines = append(n.lines, fmt.Sprintf(format, args...))
-}
-
-// count is how many lines have the text.
-func (n *notes) count(text string) int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	c := 0
-	for _, line := range n.lines {
-		if strings.Contains(line, text) {
-			c++
-		}
-	}
-	return c
-}
-
 func networkID(t testing.TB, s string) origin.Network {
 	t.Helper()
 	id, err := parseNetwork(s)
@@ -424,19 +382,3 @@ func mustEndpoints(t testing.TB, list []string) []endpoint.Endpoint {
 
 // rawJSON is an operation as it stands.
 func rawJSON(s string) json.RawMessage { return json.RawMessage(s) }
-
-// until polls what has no event.
-func (r *rig) until(what string, ok func() bool) {
-	r.t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-deadline.C:
-			r.t.Fatalf("not in time: %s", what)
-		case <-tick.C:
-		}
-	}
-}

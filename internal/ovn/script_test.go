@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // A script takes a Source through what its databases tell, without any daemon: each
@@ -52,13 +53,13 @@ type script struct {
 	source  *Source
 	servers map[string]*scriptServer
 	release func()
-	log     *notes
+	log     *testkit.Lines
 }
 
 // runScript runs a script. The databases are those that it mentions.
 func runScript(t *testing.T, monitor Monitor, text string) {
 	t.Helper()
-	x := &script{t: t, log: new(notes), servers: map[string]*scriptServer{}}
+	x := &script{t: t, log: new(testkit.Lines), servers: map[string]*scriptServer{}}
 	c := Config{Monitor: monitor, Log: x.log}
 	if strings.Contains(text, "sb ") {
 		x.servers["sb"] = newScriptServer(t, southboundName, "/usr/share/ovn/ovn-sb.ovsschema")
@@ -151,9 +152,9 @@ func (x *script) fact(name string) string {
 	case "scoped":
 		return fmt.Sprint(s.HasRouterScopes())
 	case "told":
-		return fmt.Sprintf("%d missing %d there", x.log.count("no logical switch "), x.log.count("a logical switch "))
+		return fmt.Sprintf("%d missing %d there", x.log.Count("no logical switch "), x.log.Count("a logical switch "))
 	case "logged":
-		return fmt.Sprintf("%d ambiguous %d unique", x.log.count("logical switches are named"), x.log.count("just one logical switch")+x.log.count("may go by that name"))
+		return fmt.Sprintf("%d ambiguous %d unique", x.log.Count("logical switches are named"), x.log.Count("just one logical switch")+x.log.Count("may go by that name"))
 	case "ref":
 		ref, err := ParseSwitchRef(x.label(arg))
 		if err != nil {
@@ -184,7 +185,9 @@ func (x *script) quiesce() {
 		quiet := true
 		for _, d := range x.source.databases {
 			server := x.servers[map[string]string{southboundName: "sb", northboundName: "nb"}[d.conn().status.Database]]
-			quiet = quiet && (server.awaits(len(d.conn().unacknowledged)))
+			c := d.conn()
+			broken := c.partial && c.whole && !c.interrupted // and the Source is about to notice it
+			quiet = quiet && !broken && server.awaits(len(c.unacknowledged))
 		}
 		x.source.mu.Unlock()
 		if quiet {

@@ -18,9 +18,9 @@ import (
 // the last snapshot stays, until the contents of a new connection are
 // complete. Its methods may be called from any goroutine.
 type Source struct {
-	key    string
+	config Config
 	cancel context.CancelFunc
-	wait   sync.WaitGroup // the goroutines of the clients
+	wait   sync.WaitGroup // the goroutines of startGoroutines
 
 	snapshot atomic.Pointer[Snapshot]
 	// changed is closed when the snapshot is replaced, and another takes its place.
@@ -41,15 +41,20 @@ type Source struct {
 	closed   bool
 }
 
-// start starts the goroutines of the clients, one for each database. stop ends them.
+// start returns a Source whose goroutines run. stop ends them.
 func start(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source {
-	s := &Source{clock: time.Now}
+	s := newSource(cfg, sb, nb, conf)
+	s.startGoroutines()
+	return s
+}
+
+// newSource returns a Source without goroutines.
+func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source {
+	s := &Source{config: cfg, clock: time.Now}
 	s.snapshot.Store(&Snapshot{})
 	changed := make(chan struct{})
 	s.changed.Store(&changed)
 	s.world.init(cfg.Monitor == Local, cfg.Log)
-	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
 	s.world.addDatabases(len(sb) > 0, len(nb) > 0)
 	connect := func(d database, name string, endpoints []endpoint.Endpoint) {
 		c := d.conn()
@@ -68,13 +73,24 @@ func start(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source {
 		connect(s.nb, northboundName, nb)
 	}
 	if cfg.WarmStart.Folder != "" {
-		s.load(cfg)
-		s.wait.Go(func() { s.keepSaving(ctx) })
+		s.prepareWarmStart()
+	}
+	return s
+}
+
+// startGoroutines starts a goroutine for the client of each database, and one for the file of a warm start.
+func (s *Source) startGoroutines() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	if s.warm.path != "" {
+		s.wait.Go(func() {
+			s.load()
+			s.keepSaving(ctx)
+		})
 	}
 	for _, d := range s.databases {
 		s.wait.Go(func() { s.run(ctx, d.conn()) })
 	}
-	return s
 }
 
 // spread bounds the delay before the first attempt to connect again. A server that ends leaves as
@@ -153,9 +169,9 @@ func (s *Source) update() {
 	if s.closed {
 		return
 	}
-	for _, d := range s.databases {
-		if d.conn().partial {
-			return // its Commit calls update again
+	for i, d := range s.databases {
+		if d.conn().holdsBack(i == 0) {
+			return // its Commit, or the end of its connection, calls update again
 		}
 	}
 	at := s.clock()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 func TestAcquire(t *testing.T) {
@@ -15,7 +16,7 @@ func TestAcquire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Log = &notes{}
+	c.Log = &testkit.Lines{}
 	b, err := Acquire(c)
 	if err != nil || b != a {
 		t.Fatalf("the same configuration: got %p, %v; want %p", b, err, a)

@@ -50,19 +50,23 @@ func (s Status) Ready() bool {
 // Lacks returns, for each database that is not synced, why it is not, Southbound first.
 func (s Status) Lacks() (reasons []string) {
 	for _, d := range s {
-		if d.Synced {
-			continue
+		if !d.Synced {
+			reasons = append(reasons, d.Database+": "+d.Lack())
 		}
-		why := "it is being read"
-		if d.Err != nil {
-			why = d.Err.Error()
-		}
-		if !d.Saved.IsZero() {
-			why += "; answers are from the saved snapshot of " + d.Saved.Format(time.RFC3339)
-		}
-		reasons = append(reasons, d.Database+": not in sync: "+why)
 	}
 	return reasons
+}
+
+// Lack returns why a database that is not synced is not.
+func (d *DatabaseStatus) Lack() string {
+	why := "it is being read"
+	if d.Err != nil {
+		why = d.Err.Error()
+	}
+	if !d.Saved.IsZero() {
+		why += "; answers are from the saved snapshot of " + d.Saved.Format(time.RFC3339)
+	}
+	return "not in sync: " + why
 }
 
 // set sets the status to a state of the client, and logs it.

@@ -15,13 +15,13 @@ const maxUnserved = 64
 
 // Unserved returns why logical ports that have an interface here are no guests of this
 // chassis, by name (ovn-sb(5), Port_Binding logical_port). It asks Southbound, and Northbound
-// where that is read alone: there each port that exists is a guest. Left out are ports whose rows
-// the database has not sent yet, ports of types that are no guests, such as localport, and
-// those beyond the first 64. Southbound is not asked for a port whose interface SetPorts has told of
-// less than 10 s ago, and nothing is said of it: see claimPatience. The rows of the ports of the last
-// call of each owner are read from then on, so another call may return more; after a call without names
-// no more are asked for. It returns nil while that database is not synced, and for an owner that has no
-// SetPorts in force: a call that comes after its ForgetPorts asks for nothing.
+// where that is read alone: there each port that exists is a guest. The reason is empty for a port that is a
+// guest, and for one of a type that can't be, such as localport. A port without an entry is not known: the
+// database has not sent its row yet or is not synced, or 64 others are before it. Southbound is not asked for
+// a port whose interface SetPorts has told of less than 10 s ago, see claimPatience. The rows of the ports of
+// the last call of each owner are read from then on, so another call may return more; after a call without
+// names no more are asked for. An owner that has no SetPorts in force gets nil: a call that comes after its
+// ForgetPorts asks for nothing.
 func (s *Source) Unserved(owner any, names []string) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,9 +57,11 @@ func (w *world) portsByName() []string {
 	return sortedNames(all)
 }
 
-// unserved returns for each of the ports why it is no guest here. Those whose rows the
-// database has not sent, and those that are served, are left out.
+// unserved returns for each of the ports why it is no guest here, see Source.Unserved.
 func (s *southbound) unserved(names []string) map[string]string {
+	if len(names) == 0 {
+		return nil // there may be many ports to look at
+	}
 	rows := make(map[string]*binding, len(names))
 	for _, p := range s.ports.All() {
 		if _, wanted := slices.BinarySearch(names, p.name); wanted {
@@ -71,9 +73,7 @@ func (s *southbound) unserved(names []string) map[string]string {
 		if s.world.local && !s.acknowledged.coverage.hasPort(name) {
 			continue
 		}
-		if reason := s.whyUnserved(rows[name]); reason != "" {
-			reasons[name] = reason
-		}
+		reasons[name] = s.whyUnserved(rows[name])
 	}
 	return reasons
 }
@@ -94,6 +94,7 @@ func (n *northbound) unserved(names []string) map[string]string {
 			reasons[name] = "Northbound has no logical port of this name"
 			continue
 		}
+		reasons[name] = ""
 		of, known := n.switchOf[p.id]
 		if isGuest(effectiveKind(p.kind, p.owner, p.function)) && (!known || !n.world.isComplete(origin.Network(of))) {
 			reasons[name] = "its network has not been read"

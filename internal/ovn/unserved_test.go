@@ -3,8 +3,11 @@
 package ovn
 
 import (
+	"maps"
 	"slices"
 	"testing"
+
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // Nothing is asked for of an owner before its SetPorts and after its ForgetPorts.
@@ -42,7 +45,7 @@ func TestUnserved(t *testing.T) {
 			r.startNorthd()
 			r.nbctl("ls-add red -- lsp-add red r1 -- lsp-add red r2 -- lsp-add red meta -- lsp-set-type meta localport")
 			r.sbctl("chassis-add hv1 geneve 127.0.0.1 -- chassis-add hv2 geneve 127.0.0.2")
-			r.until("northd has written the ports", func() bool {
+			testkit.Eventually(r.t, "northd has written the ports", func() bool {
 				return r.sbctl("--bare --columns=logical_port find Port_Binding logical_port=meta") == "meta"
 			})
 			c := r.config(true, false)
@@ -52,9 +55,10 @@ func TestUnserved(t *testing.T) {
 			s.SetPorts(t, nil, 0)
 			says := func(port, want string) {
 				t.Helper()
-				r.until(port+": "+want, func() bool {
+				testkit.Eventually(r.t, port+": "+want, func() bool {
 					reasons := s.Unserved(t, []string{port, "meta", "typo"})
-					return reasons[port] == want && reasons["meta"] == "" && reasons["typo"] == "Southbound has no logical port of this name"
+					meta, known := reasons["meta"]
+					return reasons[port] == want && meta == "" && known && reasons["typo"] == "Southbound has no logical port of this name"
 				})
 			}
 			says("r1", "it is bound to no chassis")
@@ -64,6 +68,12 @@ func TestUnserved(t *testing.T) {
 			says("r1", "")
 			r.nbctl("lsp-del r2")
 			says("r2", "Southbound has no logical port of this name")
+			// A port that becomes one that is no guest has an entry without a reason.
+			r.nbctl("--wait=sb lsp-set-type r1 localport")
+			testkit.Eventually(r.t, "r1 is no guest", func() bool {
+				reason, known := s.Unserved(t, []string{"r1"})["r1"]
+				return known && reason == ""
+			})
 			// Nobody asks for them any more.
 			s.Unserved(t, nil)
 			s.mu.Lock()
@@ -92,17 +102,22 @@ func TestUnservedByNorthbound(t *testing.T) {
 			ports := []string{"r1", "meta", "typo"}
 			s.SetPorts(t, ports, 0)
 			const missing = "Northbound has no logical port of this name"
-			r.until("one is told of", func() bool {
-				reasons := s.Unserved(t, ports)
-				return reasons["typo"] == missing && len(reasons) == 1
+			testkit.Eventually(r.t, "one is told of", func() bool {
+				return maps.Equal(s.Unserved(t, ports), map[string]string{"typo": missing, "r1": "", "meta": ""})
 			})
 			r.nbctl("lsp-del r1 -- lsp-add red typo")
-			r.until("the other is told of", func() bool {
-				reasons := s.Unserved(t, ports)
-				return reasons["r1"] == missing && len(reasons) == 1
+			testkit.Eventually(r.t, "the other is told of", func() bool {
+				return maps.Equal(s.Unserved(t, ports), map[string]string{"r1": missing, "typo": "", "meta": ""})
 			})
 			r.server.Stop(t)
-			r.until("none while it is away", func() bool { return len(s.Unserved(t, ports)) == 0 })
+			testkit.Eventually(r.t, "none while it is away", func() bool { return len(s.Unserved(t, ports)) == 0 })
 		})
+	}
+}
+
+// Without names the ports, which may be many, are not looked at: here there is no table of them.
+func TestUnservedNone(t *testing.T) {
+	if reasons := new(southbound).unserved(nil); len(reasons) > 0 {
+		t.Errorf("got %q", reasons)
 	}
 }

@@ -20,12 +20,12 @@ import (
 )
 
 // A warm start: the rows that the last process had are in a file. A Source makes its first
-// snapshot of them as soon as it knows the chassis, and asks the databases for what has changed
-// since. Until Southbound is in sync, tunnel keys and names of ports may have passed to another
+// snapshot of them as soon as it has read the file and knows the chassis, and asks the databases for what has
+// changed since. Until Southbound is in sync, tunnel keys and names of ports may have passed to another
 // tenant while no process was there to see it. So a guest is served only while the flows of
 // ovn-controller in the switch show that they have not:
 //
-//	file ─ load ─► restore, once SetChassis tells the chassis ─► rows, conditions, position
+//	file ─ load ─► restore, once SetChassis has told the chassis ─► rows, conditions, position
 //	                                                                │
 //	switch ─ flows of table 0 ─► Confirm ─► confirmed ─► guests ◄───┘
 //
@@ -44,6 +44,8 @@ type WarmStart struct {
 }
 
 const (
+	// readPatience is how long the databases are not asked, since the file has not been read.
+	readPatience = 10 * time.Second
 	// chassisPatience is how long the databases are not asked, since the chassis is not known
 	// that a file is for.
 	chassisPatience = 2 * time.Second
@@ -70,22 +72,24 @@ type Binding struct {
 	Interface              string
 }
 
-// warm is the state of a warm start. Source.mu guards it, but for path and key, which are set
+// warm is the state of a warm start. Source.mu guards it, but for path, key, boot and begin, which are set
 // before the start.
 type warm struct {
 	path, key, boot string
 	maxAge          time.Duration
-	// file is what was read, until it is used or dropped. begin is closed then, and the clients
-	// start; it is nil if they need not wait.
-	file  *saved.File
-	begin chan struct{}
+	// begin is closed when the clients start, and waiting is set until then: the file is being read, or
+	// the chassis is not known. begin is nil if they need not wait.
+	begin   chan struct{}
+	waiting bool
+	// file is what was read, until it is used or dropped.
+	file *saved.File
 	// asOf is when the rows of the file were those of the databases.
 	asOf time.Time
 	// confirmed are the bindings that the switch has, by the caller of Confirm.
 	confirmed map[any]map[Binding]struct{}
 	// patient is set while unconfirmed guests keep the snapshot from being settled.
 	patient bool
-	// timers are those of chassisPatience and confirmPatience.
+	// timers are those of readPatience, chassisPatience and confirmPatience.
 	timers []*time.Timer
 
 	// savedUptime is the Uptime of the last write. failure is why that has failed.
@@ -103,12 +107,10 @@ func fileName(key string) string {
 	return filePrefix + hex.EncodeToString(sum[:8])
 }
 
-// load reads the file of a configuration, before the start.
-func (s *Source) load(cfg Config) {
-	w := &s.world.warm
+// prepareWarmStart has the clients wait for load. It is called before the start.
+func (s *Source) prepareWarmStart() {
+	w, cfg := &s.warm, s.config
 	w.path, w.key, w.maxAge = filepath.Join(cfg.WarmStart.Folder, fileName(cfg.Key())), cfg.Key(), cfg.WarmStart.MaxAge
-	s.noteSaved(saved.Probe(cfg.WarmStart.Folder))
-	saved.Sweep(cfg.WarmStart.Folder, filePrefix)
 	for _, d := range s.databases {
 		d.conn().mirror = ovsdb.NewMirror(mirrorLimit)
 	}
@@ -118,21 +120,50 @@ func (s *Source) load(cfg Config) {
 		w.path = ""
 		return
 	}
+	w.begin, w.waiting = make(chan struct{}), true
+	s.dropAfter(readPatience, func() bool { return w.file == nil }, "it has not been read yet")
+}
+
+// dropAfter starts the clients without the file after a time, if they wait still and the condition holds. mu
+// is held, or it is before the start.
+func (s *Source) dropAfter(patience time.Duration, condition func() bool, why string) {
+	s.warm.timers = append(s.warm.timers, time.AfterFunc(patience, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if condition() {
+			s.drop(why)
+		}
+	}))
+}
+
+// load reads the file. The disk may hang, so mu is not held meanwhile, and other Sources do not wait.
+func (s *Source) load() {
+	w := &s.warm
+	folder := filepath.Dir(w.path)
+	failure := saved.Probe(folder)
+	saved.Sweep(folder, filePrefix)
 	f, err := saved.Read(w.path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noteSaved(failure)
+	if !w.waiting || s.closed {
+		return
+	}
 	if err == nil {
 		err = s.check(f)
 	}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
+		s.drop("")
 	case err != nil:
-		s.log.Warningf("%s: not used: %v", w.path, err)
+		s.drop(err.Error())
+	case s.chassis == "":
+		w.file = f
+		s.dropAfter(chassisPatience, func() bool { return true }, "the chassis is not known")
 	default:
-		w.file, w.begin = f, make(chan struct{})
-		w.timers = append(w.timers, time.AfterFunc(chassisPatience, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.drop("the chassis is not known")
-		}))
+		w.file = f
+		s.restore(s.chassis)
+		s.update()
 	}
 }
 
@@ -174,15 +205,25 @@ func sameColumns(of map[string][]string, tables rows.Tables) bool {
 	return maps.EqualFunc(of, rowColumns(tables), slices.Equal)
 }
 
-// drop starts the clients without the file. mu is held.
+// startClients starts the clients, once. Source.mu is held.
+func (w *warm) startClients() {
+	if w.waiting {
+		w.waiting, w.file = false, nil
+		close(w.begin)
+	}
+}
+
+// drop starts the clients without the file, if they wait still. It logs why, unless that is empty. mu is held.
 func (s *Source) drop(why string) {
 	w := &s.warm
-	if w.file == nil {
+	if !w.waiting {
 		return
 	}
-	s.log.Warningf("%s: not used: %s", w.path, why)
-	w.file = nil
-	close(w.begin)
+	if why != "" {
+		s.log.Warningf("%s: not used: %s", w.path, why)
+	}
+	w.confirmed = nil
+	w.startClients()
 }
 
 // restore takes the file in, once the chassis is known, and starts the clients. mu is held.
@@ -210,7 +251,7 @@ func (s *Source) restore(chassis string) {
 	for i, d := range s.databases {
 		s.restoreDatabase(d.conn(), &w.file.Databases[i], sets[i])
 	}
-	w.asOf, w.file, w.patient = w.file.Saved, nil, true
+	w.asOf, w.patient = w.file.Saved, true
 	s.log.Infof("%s: taken from %s, until the databases are in sync", w.path, w.asOf.Format(time.RFC3339))
 	w.timers = append(w.timers, time.AfterFunc(confirmPatience, func() {
 		s.mu.Lock()
@@ -220,7 +261,7 @@ func (s *Source) restore(chassis string) {
 			s.update()
 		}
 	}))
-	close(w.begin)
+	w.startClients()
 }
 
 func (s *Source) restoreDatabase(c *connection, from *saved.Database, acknowledged conditionSet) {
@@ -235,7 +276,7 @@ func (s *Source) restoreDatabase(c *connection, from *saved.Database, acknowledg
 	}
 	c.mirror.Set(from.Rows)
 	c.acknowledged = acknowledged
-	c.partial, c.begun, c.keysAdded, c.unreadKeys = false, true, false, nil
+	c.partial, c.whole, c.begun, c.keysAdded, c.unreadKeys = false, true, true, false, nil
 	c.stale, c.position = true, from.Position
 	c.status.Saved = s.warm.file.Saved
 	c.client = c.connect(&from.Position)
@@ -247,7 +288,7 @@ func (s *Source) restoreDatabase(c *connection, from *saved.Database, acknowledg
 func (s *Source) Confirm(owner any, bindings []Binding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.isStale() {
+	if !s.needsConfirmation() {
 		return
 	}
 	all := make(map[Binding]struct{}, len(bindings))
@@ -261,17 +302,23 @@ func (s *Source) Confirm(owner any, bindings []Binding) {
 		s.warm.confirmed = make(map[any]map[Binding]struct{})
 	}
 	s.warm.confirmed[owner] = all
+	if s.warm.waiting {
+		return // restore uses it
+	}
 	s.markAllPorts()
 	s.coverageChanged = true
 	s.update()
 }
 
-// NeedsConfirmation reports whether guests are served by a file, so that Confirm matters.
+// NeedsConfirmation reports whether guests are served by a file, or may soon be, so that Confirm matters.
 func (s *Source) NeedsConfirmation() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.isStale()
+	return s.needsConfirmation()
 }
+
+// needsConfirmation is NeedsConfirmation. mu is held.
+func (w *world) needsConfirmation() bool { return w.isStale() || w.warm.waiting }
 
 // isStale reports whether the rows of Southbound are those of a file. mu is held.
 func (w *world) isStale() bool { return w.sb != nil && w.sb.stale }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -21,19 +22,20 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/saved"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // warmRig starts one Source after the other with the same file.
 type warmRig struct {
 	*rig
 	config  Config
-	log     *notes
+	log     *testkit.Lines
 	ports   []string
 	release func()
 }
 
 func newWarmRig(r *rig, config Config, ports ...string) *warmRig {
-	w := &warmRig{rig: r, config: config, log: &notes{}, ports: ports}
+	w := &warmRig{rig: r, config: config, log: &testkit.Lines{}, ports: ports}
 	w.config.WarmStart = WarmStart{Folder: r.t.TempDir(), MaxAge: time.Hour}
 	w.config.Log = w.log
 	return w
@@ -139,7 +141,7 @@ func TestWarmStart(t *testing.T) {
 					}
 				}
 				r.server.Signal(t, syscall.SIGCONT)
-				r.until("in sync", func() bool { return next.Status().Ready() })
+				testkit.Eventually(r.t, "in sync", func() bool { return next.Status().Ready() })
 				eventually(t, next, func(snapshot *Snapshot) string { return cmp.Diff(want, dump(snapshot)) })
 				for _, d := range next.Status() {
 					if !d.Saved.IsZero() {
@@ -224,8 +226,20 @@ func TestWarmStartKeysReused(t *testing.T) {
 	}
 }
 
+// loaded waits until a Source has read its file, or knows that there is none.
+func (r *rig) loaded(s *Source) {
+	r.t.Helper()
+	testkit.Eventually(r.t, "the file is read", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return !s.warm.waiting || s.warm.file != nil
+	})
+}
+
 // waitsForConfirmation has a Source wait without end: a busy machine may take longer than confirmPatience.
-func waitsForConfirmation(s *Source) {
+func (r *rig) waitsForConfirmation(s *Source) {
+	r.t.Helper()
+	r.loaded(s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, timer := range s.world.warm.timers {
@@ -269,7 +283,7 @@ func TestWarmStartSettles(t *testing.T) {
 		{"interfaces of a bridge", func() { next.SetPorts("br", w.ports, time.Minute) }},
 	} {
 		step.do()
-		waitsForConfirmation(next)
+		r.waitsForConfirmation(next)
 		if got := next.Snapshot(); got.Settled {
 			t.Errorf("settled behind the %s, with guests %q", step.name, guests(got))
 		}
@@ -302,7 +316,7 @@ func TestWarmStartAwaitsVirtual(t *testing.T) {
 	defer r.server.Signal(t, syscall.SIGCONT)
 	next := w.start()
 	defer w.release()
-	waitsForConfirmation(next)
+	r.waitsForConfirmation(next)
 	next.Confirm("br", flows)
 	eventually(t, next, func(s *Snapshot) string { return cmp.Diff("blue-box blue-vm1 blue-vm2 red-box red-vm1", guests(s)) })
 	if next.Snapshot().Settled {
@@ -391,13 +405,13 @@ func TestWarmStartRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			os.Remove(w.file())
 			tt.place()
-			w.log = &notes{}
+			w.log = &testkit.Lines{}
 			w.config.Log = w.log
 			s := w.start()
 			defer w.release()
 			eventually(t, s, settled(all))
-			if got := w.log.count("not used: "); got != min(len(tt.want), 1) || w.log.count(tt.want) < got {
-				t.Errorf("the log has %q", w.log.lines)
+			if got := w.log.Count("not used: "); got != min(len(tt.want), 1) || w.log.Count(tt.want) < got {
+				t.Errorf("the log has %q", w.log.All())
 			}
 		})
 	}
@@ -413,7 +427,7 @@ func TestSaveOnChange(t *testing.T) {
 	s := w.start()
 	defer w.release()
 	eventually(t, s, settled(strings.Join(here, " ")))
-	r.until("in sync", func() bool { return s.Status().Ready() })
+	testkit.Eventually(r.t, "in sync", func() bool { return s.Status().Ready() })
 	position := func() ovsdb.Position {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -431,7 +445,7 @@ func TestSaveOnChange(t *testing.T) {
 	}
 	before := position()
 	servers[0].Transact(t, southboundName, rawJSON(`{"op":"update","table":"Port_Binding","where":[["logical_port","==","p15-7"]],"row":{"mac":"02:00:00:00:00:01 10.9.9.9"}}`))
-	r.until("the position moves", func() bool { return position().Last != before.Last })
+	testkit.Eventually(r.t, "the position moves", func() bool { return position().Last != before.Last })
 	if written() {
 		t.Error("written, though only the position has moved")
 	}
@@ -484,6 +498,26 @@ func TestSaveBesideNewer(t *testing.T) {
 	}
 }
 
+// Whether a file is older is found without its rows, which may be many: here they can't be read.
+func TestIsOlderReadsNoRows(t *testing.T) {
+	t.Parallel()
+	f := &saved.File{Uptime: 2, Databases: []saved.Database{{Columns: map[string][]string{"DNS": {}}, Rows: map[string]map[ovsdb.UUID][]byte{"DNS": {}}}}}
+	b, err := saved.Encode(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)-1] ^= 1
+	path := filepath.Join(t.TempDir(), "f")
+	if err := saved.Write(path, b); err != nil {
+		t.Fatal(err)
+	}
+	for uptime, want := range map[time.Duration]bool{1: true, 2: false, 3: false} {
+		if got := isOlder(&saved.File{Uptime: uptime}, path); got != want {
+			t.Errorf("%d beside 2: %v", uptime, got)
+		}
+	}
+}
+
 // What is there before a process gives up requests at its end is written, though time passes in between.
 func TestSaveBeforeTheEnd(t *testing.T) {
 	t.Parallel()
@@ -493,13 +527,13 @@ func TestSaveBeforeTheEnd(t *testing.T) {
 	s := w.start()
 	release := s.Request(Requests{Routers: true})
 	eventually(t, s, settled("blue-box blue-vm1 blue-vm2 red-box red-vm1 red-vm2"))
-	r.until("routers are asked for", func() bool {
+	testkit.Eventually(r.t, "routers are asked for", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.sb.acknowledged.coverage.routers
 	})
 	release()
-	r.until("routers are asked for no more", func() bool {
+	testkit.Eventually(r.t, "routers are asked for no more", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return !s.sb.acknowledged.coverage.routers
@@ -528,8 +562,10 @@ func TestSaveBetweenConditionsAndCommit(t *testing.T) {
 		_, ok := s.sb.picture()
 		return ok
 	}
+	s.mu.Lock()
 	s.sb.partial = false
 	s.sb.unacknowledged = []conditionSet{{gen: 1}}
+	s.mu.Unlock()
 	if !saves() {
 		t.Error("nothing to save before")
 	}
@@ -562,11 +598,108 @@ func TestWarmStartFolder(t *testing.T) {
 			w.config.WarmStart.Folder = tt.folder
 			s := w.start()
 			t.Cleanup(w.release)
-			if got := s.SaveFailure(); (got != "") != tt.fails || w.log.count("not written") != 0 != tt.fails {
-				t.Errorf("got %q, the log has %q", got, w.log.lines)
+			r.loaded(s)
+			if got := s.SaveFailure(); (got != "") != tt.fails || w.log.Count("not written") != 0 != tt.fails {
+				t.Errorf("got %q, the log has %q", got, w.log.All())
 			}
 		})
 	}
+}
+
+// hungLog hangs at the first warning until the test lets go, as a disk may.
+type hungLog struct {
+	testkit.Lines
+	hangs, resume chan struct{}
+	once          sync.Once
+}
+
+func (l *hungLog) Warningf(format string, args ...any) {
+	l.Lines.Warningf(format, args...)
+	l.once.Do(func() {
+		close(l.hangs)
+		<-l.resume
+	})
+}
+
+// A Source whose folder hangs does not stop others from being acquired and released. The log stands in for
+// the disk: the warning that the folder can't be written is logged where the folder is looked at.
+func TestAcquireBesideHungFolder(t *testing.T) {
+	t.Parallel()
+	log := &hungLog{hangs: make(chan struct{}), resume: make(chan struct{})}
+	c := Config{Southbound: []string{"unix:" + t.TempDir() + "/sb"}, WarmStart: WarmStart{Folder: "/dev/null", MaxAge: time.Hour}, Log: log}
+	acquired := make(chan *Source)
+	go func() {
+		s, err := Acquire(c)
+		if err != nil {
+			t.Error(err)
+		}
+		acquired <- s
+	}()
+	<-log.hangs
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s, err := Acquire(Config{Southbound: []string{"unix:" + t.TempDir() + "/sb"}})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		s.Release()
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Error("another Source waits for the folder")
+	}
+	close(log.resume)
+	<-done
+	(<-acquired).Release()
+}
+
+// A file that is read after the clients have started, since the disk hung, is not used: the rows are newer.
+func TestWarmStartReadLate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	(&graceRig{rig: r}).fill(1, 1, 2, 1)
+	w := newWarmRig(r, r.config(true, false), "red-vm1")
+	const all = "blue-box blue-vm1 blue-vm2 red-box red-vm1 red-vm2"
+	s := w.start()
+	eventually(t, s, settled(all))
+	s.save(false)
+	s.load()
+	if s.NeedsConfirmation() || s.Snapshot().PortByName("red-vm1") == nil {
+		t.Error("the file is used")
+	}
+	w.release()
+}
+
+// While the file is read, the switch may confirm guests, and the chassis may become known. The result is that of
+// any other order.
+func TestWarmStartReadLast(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	(&graceRig{rig: r}).fill(1, 1, 2, 1)
+	w := newWarmRig(r, r.config(true, false), "red-vm1", "blue-vm1")
+	s := w.start()
+	eventually(t, s, settled("blue-box blue-vm1 blue-vm2 red-box red-vm1 red-vm2"))
+	flows := bindings(s)
+	w.release()
+	r.server.Signal(t, syscall.SIGSTOP)
+	defer r.server.Signal(t, syscall.SIGCONT)
+	sb, nb, err := w.config.parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := newSource(w.config, sb, nb, nil)
+	next.SetPorts("br", w.ports, time.Minute)
+	next.SetChassis("hv1")
+	if !next.NeedsConfirmation() {
+		t.Error("no confirmation is asked for while the file is read")
+	}
+	next.Confirm("br", flows)
+	next.startGoroutines()
+	defer next.stop()
+	eventually(t, next, settled("blue-box blue-vm1 blue-vm2 red-box red-vm1 red-vm2"))
 }
 
 // largeRig is a cluster with five thousand ports in 20 networks. Ten of these have a guest here.
@@ -626,7 +759,7 @@ func TestWarmStartBytes(t *testing.T) {
 			eventually(t, s, settled(strings.Join(here, " ")))
 			first := time.Since(begun)
 			eventually(t, s, lookups("net3 changed. = 10.3.0.7"))
-			r.until("in sync", func() bool { return s.Status().Ready() })
+			testkit.Eventually(r.t, "in sync", func() bool { return s.Status().Ready() })
 			eventually(t, s, settled(strings.Join(here, " ")))
 			status := s.Status()[0]
 			t.Logf("cold %d bytes, warm %d; first answers after %s, in sync after %s", cold, status.Counts.BytesRead, first, time.Since(begun))

@@ -111,7 +111,7 @@ func write(f *saved.File, path string) error {
 // isOlder reports whether a file has newer rows than f. So it may be where a process is not in sync, or
 // is about to end: the next one runs beside it for a while, and may have written.
 func isOlder(f *saved.File, path string) bool {
-	there, err := saved.Read(path)
+	there, err := saved.ReadAbout(path)
 	return err == nil && there.Boot == f.Boot && there.Config == f.Config && there.Chassis == f.Chassis && there.Uptime > f.Uptime
 }
 

@@ -268,6 +268,7 @@ func (c *Client) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		c.cfg.Receiver.Ended()
 		states.failed(e.String(), err)
 		// The backoff grows for a server whose connections sync and end at once. A
 		// quarter of the greatest delay in sync is enough to reset it. How long the

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // member is a fake server of a clustered database that has one row, named after
@@ -81,17 +82,11 @@ func (m *member) forget() {
 // awaitTold waits until a client has asked for the index.
 func (m *member) awaitTold(t *testing.T, index int64) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	testkit.Eventually(t, fmt.Sprintf("index %d is asked for", index), func() bool {
 		m.mu.Lock()
-		told := m.told
-		m.mu.Unlock()
-		switch {
-		case told == index:
-			return
-		case time.Now().After(end):
-			t.Fatalf("index %d was asked for last, want %d", told, index)
-		}
-	}
+		defer m.mu.Unlock()
+		return m.told == index
+	})
 }
 
 // hangUp ends the connections that stand.

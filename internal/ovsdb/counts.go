@@ -15,6 +15,15 @@ type Counts struct {
 	ConditionChanges uint64
 }
 
+// Plus returns the sums of two Counts.
+func (c Counts) Plus(d Counts) Counts {
+	return Counts{
+		BytesRead: c.BytesRead + d.BytesRead, BytesWritten: c.BytesWritten + d.BytesWritten,
+		Contents: c.Contents + d.Contents, Resumed: c.Resumed + d.Resumed,
+		ConditionChanges: c.ConditionChanges + d.ConditionChanges,
+	}
+}
+
 // counts is Counts while it counts.
 type counts struct {
 	read, written, contents, resumed, changes atomic.Uint64

@@ -43,6 +43,8 @@ type Receiver interface {
 	// Commit ends the initial contents, an update, or a change of conditions:
 	// the rows are consistent.
 	Commit()
+	// Ended is called at the end of each connection, and of each attempt to connect.
+	Ended()
 	// State is called on change only: after the first Commit of a connection, when
 	// it ends, and when an endpoint fails in another way than it did before.
 	State(s State)

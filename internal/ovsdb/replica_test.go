@@ -221,6 +221,8 @@ func (r *replica) Commit() {
 	r.wakeLocked()
 }
 
+func (r *replica) Ended() {}
+
 func (r *replica) State(s ovsdb.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

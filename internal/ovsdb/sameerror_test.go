@@ -17,6 +17,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/endpoint/endpointtest"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // One failure is reported once, though it shows at another step of each try.
@@ -108,12 +109,7 @@ func TestSameFailureIsReportedOnce(t *testing.T) {
 				}
 			}, tt.method+":"+l.Addr().String())
 			r.waitDown(t, tt.want)
-			for end := time.Now().Add(time.Minute); n.Load() < tt.tries && time.Now().Before(end); {
-				time.Sleep(time.Millisecond)
-			}
-			if n.Load() < tt.tries {
-				t.Errorf("only %d tries", n.Load())
-			}
+			testkit.Eventually(t, fmt.Sprint(tt.tries, " tries"), func() bool { return n.Load() >= tt.tries })
 			got := slices.DeleteFunc(r.takeEvents(), func(event string) bool { return event == "reset" })
 			if len(got) != 1 {
 				t.Errorf("reported %q", got)

@@ -31,6 +31,9 @@ const Stdin = "stdin"
 func (f *Source) String() string     { return string(*f) }
 func (f *Source) Set(s string) error { *f = Source(s); return nil }
 
+// ErrNoBlock is the error of a Corefile without a server block.
+var ErrNoBlock = errors.New("no server block; expected at least one")
+
 // Read reads the Corefile. It is an error if there is none, or no server block in it, as
 // while an editor writes it anew: CoreDNS would then serve a default on port 53, which
 // must not happen by accident on a node.
@@ -54,7 +57,7 @@ func (f *Source) Read() (caddy.Input, error) {
 	}
 	in := caddy.CaddyfileInput{Contents: contents, Filepath: path, ServerTypeName: ServerType}
 	if blocks, err := ParseBlocks(in); err == nil && len(blocks) == 0 {
-		return nil, fmt.Errorf("%s: no server block; expected at least one", path)
+		return nil, fmt.Errorf("%s: %w", path, ErrNoBlock)
 	}
 	return in, nil
 }

@@ -6,7 +6,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
-	"time"
+
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 func TestGCPercent(t *testing.T) {
@@ -37,16 +38,11 @@ func TestPaceGC(t *testing.T) {
 	t.Setenv("GOGC", "")
 	PaceGC()
 	live := make([]byte, 256<<20)
-	for deadline := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
+	testkit.Eventually(t, "less than 30 percent with 256 MB alive", func() bool {
 		runtime.GC()
 		percent := debug.SetGCPercent(1)
 		debug.SetGCPercent(percent)
-		if percent < 30 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d percent with 256 MB alive", percent)
-		}
-	}
+		return percent < 30
+	})
 	runtime.KeepAlive(live)
 }

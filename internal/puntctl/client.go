@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/escape"
 )
 
 // askTimeout bounds one question. The process gives up after 10 s itself.
@@ -80,13 +81,14 @@ func (c *client) refused(status int, body io.Reader) error {
 	if err := json.NewDecoder(body).Decode(&said); err != nil || said.Message == "" {
 		return &exitError{exitNoProcess, fmt.Errorf("%s: the answer is %d %s, and does not say why: it is not of puntdns; expected %s", c.path, status, http.StatusText(status), controlSocket)}
 	}
+	text := escape.Line(said.Message)
 	switch status {
 	case http.StatusNotFound:
-		return &exitError{exitUnwell, errors.New(said.Message)}
+		return &exitError{exitUnwell, errors.New(text)}
 	case http.StatusBadRequest:
-		return errors.New(said.Message)
+		return errors.New(text)
 	}
-	return &exitError{exitNoProcess, fmt.Errorf("%s: %s", c.path, said.Message)}
+	return &exitError{exitNoProcess, fmt.Errorf("%s: %s", c.path, text)}
 }
 
 // controlSocket says what is expected of a path where something else is.

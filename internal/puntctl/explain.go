@@ -91,8 +91,12 @@ func traceExplained(ctx context.Context, e *api.Explanation, trace tracer) {
 		e.Trace.Error = err.Error()
 		return
 	}
-	t, w := e.Trace, readTrace(said)
-	t.Punted, t.Table, t.Flow = w.punted, w.table, w.flow
+	t, w := e.Trace, readTrace(said, e.EntryTable)
+	if w.isBalanced(&e.Guest, e.EntryTable) {
+		t.Error = fmt.Sprintf("%s, in %s", balanced, w.before)
+		return
+	}
+	t.Punted, t.Table, t.Flow = w.punted, strconv.Itoa(w.last.table), w.last.flow
 	t.Dropped = w.dropped && !w.punted
 	if t.Punted || e.Unasked != "" {
 		return

@@ -14,6 +14,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/puntctl"
+	"github.com/puntdns/puntdns/internal/testkit/golden"
 )
 
 // process is a control socket that answers as it is told.
@@ -79,39 +80,6 @@ func explained() *api.Explanation {
 	}
 }
 
-const explainedTree = "port red-vm1 asks 169.254.169.254:53 for db.internal. A: NOERROR 10.0.1.101\n" +
-	"|- guest: port red-vm1, switch red (0b4e7c3e-0000-4000-8000-000000000001)\n" +
-	"|  |- bridge br-int, interface tap1, in_port 5, VLAN 0\n" +
-	"|  |- addresses 10.0.1.11 fd00:1::11, MAC 02:00:00:00:01:11\n" +
-	"|  `- resolver addresses 169.254.169.254:53\n" +
-	"|- switch\n" +
-	"|  |- table 29, priority 200, query: 7 packets, metadata=0x1,reg14=0x2,udp\n" +
-	"|  |- table 200, priority 10, punt: 70 packets, any\n" +
-	"|  `- a trace of the query comes to the punt\n" +
-	"|- server block: Corefile:9 - .\n" +
-	"|  |- view gold of Corefile:2 - gold.example does not match\n" +
-	"|  |  |- metadata('ofpunt/switch') == 'gold': false\n" +
-	"|  |  `- ofpunt/switch = \"red\"\n" +
-	"|  `- labels\n" +
-	"|     |- ofpunt/switch = red\n" +
-	"|     `- ofpunt/router = (empty)\n" +
-	"|- plugins: 118us (answered, chain)\n" +
-	"|  |- errors, log left out\n" +
-	"|  |- cache left out\n" +
-	"|  |  `- has no entry\n" +
-	"|  `- ovnhosts answers 42us\n" +
-	"|     |- row 1 of table DNS: 10.0.1.101\n" +
-	"|     `- a name of a tenant ?[31m\n" +
-	"|- answer\n" +
-	"|  |- ;; opcode: QUERY, status: NOERROR, id: 1\n" +
-	"|  |- ;; QUESTION SECTION:\n" +
-	"|  |- ;db.internal. IN  A\n" +
-	"|  |- ;; ANSWER SECTION:\n" +
-	"|  `- db.internal. 5 IN A 10.0.1.101\n" +
-	"|- without puntdns: OVN's own DNS answers 10.0.1.101\n" +
-	"`- what this has changed\n" +
-	"   `- nothing\n"
-
 const (
 	tracePunted = "200. priority 10, cookie 0x70646e0000000001\n    controller\nDatapath actions: userspace"
 	// OVN checks port security in table 73, and drops in the one behind that check.
@@ -119,9 +87,26 @@ const (
 	// A query that is not punted is dropped by the lookup of the destination, which is made up.
 	traceExpired   = "29. udp,metadata=0x1, priority 200, cookie 0x70646e0000000001\n    resubmit(,200)\n    200. priority 0, cookie 0x70646e0000000001\n            resubmit(,30)\n" + traceLookup
 	traceLookup    = "36. metadata=0x1, priority 50, cookie 0x3\n37. metadata=0x1, priority 0, cookie 0x4\n    drop\nDatapath actions: drop"
+	traceMissing   = "29. metadata=0x1, priority 0, cookie 0x5\n" + traceLookup
 	traceElsewhere = "37. priority 0\n    resubmit\nDatapath actions: 7"
-	traceDropped   = " 8. reg0=0x1, priority 50, cookie 0x1\n16. udp,metadata=0x1, priority 3000, cookie 0x2\n    drop\nDatapath actions: drop"
+	// An ACL that rejects has ovn-controller answer, and a trace goes no further than a load balancer.
+	traceRejected = " 8. reg0=0x1, priority 50, cookie 0x1\n16. udp,metadata=0x1, priority 3000, cookie 0x2\n    controller(userdata=00.00.00.16)\nDatapath actions: userspace(pid=0,controller(reason=1))"
+	// In releases after 23.03 the flow of the ACL leaves a verdict for a flow that all ACLs share.
+	traceVerdict = "16. udp,reg0=0x200/0x200,metadata=0x1,tp_dst=53, priority 3000, cookie 0x2\n    set_field:0x4000000000000/0x4000000000000->xreg4\n    resubmit(,17)\n17. metadata=0x1, priority 0, cookie 0x3\n    resubmit(,18)\n" +
+		"18. reg8=0x40000/0x40000,metadata=0x1, priority 1000, cookie 0x4\n    set_field:0/0x4000000000000->xreg4\n    controller(userdata=00.00.00.16)\nDatapath actions: userspace(pid=0,controller(reason=1))"
+	traceBalanced = " 8. reg0=0x1, priority 50, cookie 0x1\n20. udp,metadata=0x1,nw_dst=169.254.169.254, priority 120, cookie 0x2\n    group:1\n     -> no live bucket\nDatapath actions: hash(l4(0)),recirc(0x2)"
+	traceDropped  = " 8. reg0=0x1, priority 50, cookie 0x1\n16. udp,metadata=0x1, priority 3000, cookie 0x2\n    drop\nDatapath actions: drop"
 )
+
+// recorded returns a trace of Open vSwitch 4.0.0 with OVN 26.03.1: the testdata of that name.
+func recorded(t *testing.T, name string) string {
+	t.Helper()
+	trace, err := os.ReadFile(filepath.Join("testdata", "trace-"+name+".txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(trace)
+}
 
 func TestExplain(t *testing.T) {
 	entryTable := uint8(29)
@@ -141,6 +126,12 @@ func TestExplain(t *testing.T) {
 	unasked.Unasked, unasked.Rcode, unasked.Answer, unasked.Result = "the guest has asked another server", "", "", ""
 	placed := explained()
 	placed.Guest.PortKey, placed.EntryTable = 3, &entryTable
+	through := func(ports ...api.FunctionPort) *api.Explanation {
+		e, entryTable := explained(), uint8(36) // as in the traces
+		e.Guest.PortKey, e.Guest.FunctionPorts, e.EntryTable = 3, ports, &entryTable
+		return e
+	}
+	functionPorts := []api.FunctionPort{{Port: "red-fn1", PortKey: 4}, {Port: "red-fn2", PortKey: 5}}
 	overTCP := explained()
 	overTCP.Question.TCP = true
 	told := func(dhcp api.DHCP, change func(*api.Explanation)) *api.Explanation {
@@ -151,68 +142,47 @@ func TestExplain(t *testing.T) {
 		}
 		return e
 	}
-	const (
-		asks  = "port red-vm1 asks 169.254.169.254:53 for db.internal. A: "
-		drops = "the query does not get to puntdns, whose answer would be NOERROR 10.0.1.101\n" +
-			"not well: the switch drops the query of the guest before puntdns gets it: "
-		lookup = "the query does not get to puntdns, whose answer would be NOERROR 10.0.1.101\n" +
-			"not well: the switch does not punt the query; the last flow that it meets is in table 37: metadata=0x1, priority 0, cookie 0x4 [not-punted]\n" +
-			"          the punt has expired, or the flows of puntdns are not there: see puntctl status\n"
-		trace    = "            ovs-appctl ofproto/trace br-int in_port=5,udp,dl_src=02:00:00:00:01:11,dl_dst=0a:00:00:00:00:01,nw_src=10.0.1.11,nw_dst=169.254.169.254,nw_ttl=64,udp_src=50000,udp_dst=53\n"
-		traceTCP = "            ovs-appctl ofproto/trace br-int in_port=5,tcp,dl_src=02:00:00:00:01:11,dl_dst=0a:00:00:00:00:01,nw_src=10.0.1.11,nw_dst=169.254.169.254,nw_ttl=64,tcp_src=50000,tcp_dst=53\n"
-		ovnTrace = "            ovn-trace --ct=new 0b4e7c3e-0000-4000-8000-000000000001 'inport == \"red-vm1\" && eth.src == 02:00:00:00:01:11 && eth.dst == 0a:00:00:00:00:01 && ip4.src == 10.0.1.11 && ip4.dst == 169.254.169.254 && ip.ttl == 64 && udp.src == 50000 && udp.dst == 53'\n"
-		lflow    = "            ovn-sbctl lflow-list 0b4e7c3e-0000-4000-8000-000000000001 0x2    # the logical flow\n"
-	)
-	replaced := strings.NewReplacer("nw_src=10.0.1.11", "nw_src=192.0.2.1", "ip4.src == 10.0.1.11", "ip4.src == 192.0.2.1")
 	for _, tc := range []struct {
 		name   string
 		says   *api.Explanation
 		trace  string
 		args   []string
 		status int
-		want   string
 	}{
-		{"tree", explained(), tracePunted, nil, 0, explainedTree},
-		{"summary", explained(), tracePunted, []string{"--summary"}, 0, asks + "NOERROR 10.0.1.101\n"},
-		{"dead upstream", dead, tracePunted, []string{"--summary"}, 1, asks + "SERVFAIL\nnot well: upstream 192.0.2.1:53 does not answer [upstream]\n          look there\n            dig @192.0.2.1\n"},
-		{"resumed", resumed, tracePunted, []string{"--summary"}, 0, asks + "puntdns lets it pass on to 169.254.169.254:53, whose answer the guest gets (chain)\n"},
-		{"not asked", unasked, traceDropped, []string{"--summary"}, 0, asks + "puntdns is not asked, as the guest has asked another server\n"},
-		{"dropped by an ACL", ovn, traceDropped, []string{"--summary"}, 1, asks + drops +
-			"an ACL or a security group drops it, in table 16: udp,metadata=0x1, priority 3000, cookie 0x2 [not-punted]\n" +
-			"          allow UDP and TCP to port 53 of the resolver address from the guest\n" + lflow + trace + ovnTrace},
-		{"dropped by port security", assumed, traceSecurity, []string{"--summary"}, 1, asks + drops +
-			"port security drops it, or the port is disabled, in table 9: reg0=0x8000/0x8000,metadata=0x1, priority 50, cookie 0x2; OVN knows no address of the guest, so the trace was made with 192.0.2.1 and 02:00:00:00:01:11 [not-punted]\n" +
-			"          the guest may only use the addresses in port_security of its logical port: add the one that it uses, or have it use one of these; and see that `enabled` is not false; or give the address that the guest has by --from\n" +
-			lflow + replaced.Replace(trace+ovnTrace)},
-		{"dropped by an ACL before the entry flows", placed, traceDropped, []string{"--summary"}, 1, asks + drops +
-			"an ACL or a security group drops it, in table 16: udp,metadata=0x1, priority 3000, cookie 0x2 [not-punted]\n" +
-			"          allow UDP and TCP to port 53 of the resolver address from the guest\n" + lflow + trace + ovnTrace},
-		{"dropped behind a punt that has expired", placed, traceExpired, []string{"--summary"}, 1, asks + lookup + trace + ovnTrace},
-		{"dropped behind a punt that has expired, in an unknown table", ovn, traceExpired, []string{"--summary"}, 1, asks + lookup + trace + ovnTrace},
-		{"dropped behind flows that are missing", placed, traceLookup, []string{"--summary"}, 1, asks + lookup + trace + ovnTrace},
-		{"dropped on another bridge", explained(), traceDropped, []string{"--summary"}, 1, asks + drops +
-			"a flow of another program on the bridge drops it, in table 16: udp,metadata=0x1, priority 3000, cookie 0x2 [not-punted]\n" +
-			"          look for who has made that flow, by its cookie\n" + trace},
-		{"not punted over TCP", overTCP, traceElsewhere, []string{"--summary"}, 1, asks + "the query does not get to puntdns, whose answer would be NOERROR 10.0.1.101\n" +
-			"not well: the switch does not punt the query; the last flow that it meets is in table 37: priority 0 [not-punted]\n" +
-			"          the punt has expired, or the flows of puntdns are not there: see puntctl status\n" + traceTCP},
-		{"no route", told(api.DHCP{}, nil), tracePunted, []string{"--summary"}, 0, asks + "NOERROR 10.0.1.101\n" +
-			"warning: DHCP gives the guest no route to 169.254.169.254: its DHCP options have neither router nor classless_static_route; unless it was given one by hand or by its image, its query never leaves it [no-route]\n" +
-			"          give it one; a client that is told classless_static_route takes no router besides (RFC 3442), so its default route has to be there too\n" +
-			"            ovn-nbctl set DHCP_Options 0b4e7c3e-0000-4000-8000-00000000000d options:classless_static_route='\"{169.254.169.254/32,0.0.0.0}\"'\n"},
-		{"a route by the router", told(api.DHCP{Router: "10.0.1.1"}, nil), tracePunted, []string{"--summary"}, 0, asks + "NOERROR 10.0.1.101\n"},
-		{"a query that is not for puntdns", told(api.DHCP{}, func(e *api.Explanation) { e.Unasked = "another" }), tracePunted, []string{"--summary"}, 0, asks + "puntdns is not asked, as another\n"},
-		{"any server", told(api.DHCP{}, func(e *api.Explanation) { e.Guest.Resolvers = []string{"any"} }), tracePunted, []string{"--summary"}, 0, asks + "NOERROR 10.0.1.101\n"},
-		{"no ovs-appctl", explained(), "", []string{"--summary"}, 0, asks + "NOERROR 10.0.1.101\n"},
+		{"tree", explained(), tracePunted, nil, 0},
+		{"summary", explained(), tracePunted, []string{"--summary"}, 0},
+		{"dead upstream", dead, tracePunted, []string{"--summary"}, 1},
+		{"resumed", resumed, tracePunted, []string{"--summary"}, 0},
+		{"not asked", unasked, traceDropped, []string{"--summary"}, 0},
+		{"dropped by an ACL", ovn, traceDropped, []string{"--summary"}, 1},
+		{"dropped by port security", assumed, traceSecurity, []string{"--summary"}, 1},
+		{"dropped by an ACL before the entry flows", placed, traceDropped, []string{"--summary"}, 1},
+		{"rejected by an ACL", placed, traceRejected, []string{"--summary"}, 1},
+		{"rejected by the verdict of an ACL", placed, traceVerdict, []string{"--summary"}, 1},
+		{"through a network function", through(functionPorts...), recorded(t, "network-function"), []string{"--summary"}, 1},
+		{"to a port that is not known", through(), recorded(t, "network-function"), []string{"--summary"}, 1},
+		{"through a network function that is not active", through(functionPorts...), recorded(t, "inactive-function"), []string{"--summary"}, 1},
+		{"to a load balancer", placed, traceBalanced, []string{"--summary"}, 0},
+		{"dropped behind a punt that has expired", placed, traceExpired, []string{"--summary"}, 1},
+		{"dropped behind a punt that has expired, in an unknown table", ovn, traceExpired, []string{"--summary"}, 1},
+		{"dropped behind flows that are missing", placed, traceMissing, []string{"--summary"}, 1},
+		{"dropped on another bridge", explained(), traceDropped, []string{"--summary"}, 1},
+		{"not punted over TCP", overTCP, traceElsewhere, []string{"--summary"}, 1},
+		{"no route", told(api.DHCP{}, nil), tracePunted, []string{"--summary"}, 0},
+		{"a route by the router", told(api.DHCP{Router: "10.0.1.1"}, nil), tracePunted, []string{"--summary"}, 0},
+		{"a query that is not for puntdns", told(api.DHCP{}, func(e *api.Explanation) { e.Unasked = "another" }), tracePunted, []string{"--summary"}, 0},
+		{"any server", told(api.DHCP{}, func(e *api.Explanation) { e.Guest.Resolvers = []string{"any"} }), tracePunted, []string{"--summary"}, 0},
+		{"no ovs-appctl", explained(), "", []string{"--summary"}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			appctl(t, tc.trace)
 			socket := process(t, api.PathExplain, http.StatusOK, tc.says)
 			var out, errs bytes.Buffer
 			status := puntctl.Run("test", append([]string{"-s", socket, "explain", "red-vm1", "db.internal"}, tc.args...), &out, &errs)
-			if status != tc.status || out.String() != tc.want || errs.Len() > 0 {
-				t.Errorf("exit status %d, want %d, %s\n%s\nwant\n%s", status, tc.status, &errs, &out, tc.want)
+			if status != tc.status || errs.Len() > 0 {
+				t.Errorf("exit status %d, want %d, %s\n%s", status, tc.status, &errs, &out)
 			}
+			golden.Check(t, out.String())
 		})
 	}
 }

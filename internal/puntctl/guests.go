@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/escape"
 )
 
 func guestsCommand(o *options) *cobra.Command {
@@ -44,7 +45,8 @@ func selectGuests(all *api.Guests, word string) bool {
 	return len(all.Guests)+len(all.Unserved) > 0
 }
 
-// completePorts completes the names of ports and switches. Errors complete nothing.
+// completePorts completes the names of ports and switches, but those that a terminal may act on. Errors
+// complete nothing.
 func (o *options) completePorts(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var all api.Guests
 	if len(args) > 0 || o.client(cmd).get(cmd.Context(), api.PathGuests, nil, &all) != nil {
@@ -55,7 +57,7 @@ func (o *options) completePorts(cmd *cobra.Command, args []string, _ string) ([]
 		words = append(words, g.Port, g.Switch)
 	}
 	slices.Sort(words)
-	return slices.Compact(words), cobra.ShellCompDirectiveNoFileComp
+	return slices.DeleteFunc(slices.Compact(words), escape.NeedsEscape), cobra.ShellCompDirectiveNoFileComp
 }
 
 func (p *page) guests(all *api.Guests) {

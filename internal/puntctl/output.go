@@ -11,12 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/puntdns/puntdns/internal/shell"
+	"github.com/puntdns/puntdns/internal/escape"
 )
 
 // The formats of the option output.
@@ -32,10 +31,9 @@ func (o *options) write(w io.Writer, answer any, table func(*page)) error {
 	if err != nil {
 		return err
 	}
-	text = safeJSON(text)
 	switch o.format {
 	case formatJSON:
-		text = append(text, '\n')
+		text = append(escape.JSON(text), '\n')
 	case formatYAML:
 		if text, err = yamlOf(text); err != nil {
 			return err
@@ -49,10 +47,11 @@ func (o *options) write(w io.Writer, answer any, table func(*page)) error {
 	return err
 }
 
-// yamlOf turns JSON, which is YAML too, into what YAML looks like. The fields stay in their order.
+// yamlOf turns JSON, which is YAML too once what YAML forbids is escaped, into what YAML looks like. The
+// fields stay in their order.
 func yamlOf(text []byte) ([]byte, error) {
 	var root yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil {
+	if err := yaml.Unmarshal(escape.YAML(text), &root); err != nil {
 		return nil, err
 	}
 	plain(&root)
@@ -62,13 +61,17 @@ func yamlOf(text []byte) ([]byte, error) {
 	if err := e.Encode(&root); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), nil
+	return escape.YAML(b.Bytes()), nil
 }
 
 // plain takes the style of JSON from a node: braces, and quotation marks where they are not needed.
 func plain(n *yaml.Node) {
 	n.Style = 0
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+	switch {
+	case n.Kind != yaml.ScalarNode || n.Tag != "!!str":
+	case escape.NeedsEscape(n.Value):
+		n.Style = yaml.DoubleQuotedStyle
+	default:
 		n.SetString(n.Value)
 	}
 	for _, c := range n.Content {
@@ -102,36 +105,18 @@ func said(text string) cell {
 	if text == "" {
 		text = "-"
 	}
-	return cell{text: shell.Printable(text)}
+	return cell{text: escape.Line(text)}
 }
 
 // numberOf returns a cell with a number.
 func numberOf(n int) cell { return cell{text: strconv.Itoa(n)} }
 
 // in returns a cell in a colour.
-func in(c colour, text string) cell { return cell{shell.Printable(text), c} }
+func in(c colour, text string) cell { return cell{escape.Line(text), c} }
 
 // newPage returns a page for an output. Only a terminal gets colours.
 func newPage(w io.Writer) *page {
 	return &page{colours: isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
-}
-
-// safeJSON escapes in JSON what a terminal would take for a command, and YAML does not allow. It stays the
-// same JSON.
-func safeJSON(line []byte) []byte {
-	out := make([]byte, 0, len(line))
-	for _, r := range string(line) {
-		switch {
-		case r == '\n' || r < 0x7f || strconv.IsPrint(r):
-			out = append(out, string(r)...)
-		case r > 0xffff:
-			a, b := utf16.EncodeRune(r)
-			out = fmt.Appendf(out, `\u%04x\u%04x`, a, b)
-		default:
-			out = fmt.Appendf(out, `\u%04x`, r)
-		}
-	}
-	return out
 }
 
 func (p *page) paint(c cell) string {
@@ -154,7 +139,7 @@ func (p *page) line(cells ...cell) {
 
 // linef writes a line, in no colour.
 func (p *page) linef(format string, args ...any) {
-	p.line(cell{text: shell.Printable(fmt.Sprintf(format, args...))})
+	p.line(cell{text: escape.Line(fmt.Sprintf(format, args...))})
 }
 
 func headingCells(heading []string) []cell {

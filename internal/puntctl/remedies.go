@@ -49,6 +49,8 @@ func remedy(s *api.Status, p *api.Problem) (text string, commands []string) {
 		if b := bridgeOf(s, p.About); b != nil {
 			return connectionRemedy(b.LocalDatabase.Failure, b.LocalDatabase.Endpoint, "ovsdb-server", "")
 		}
+	case api.CodeStalled:
+		return "start ovsdb-server, and see why it has ended: ovs-vswitchd goes on by itself within 8 s of its return", []string{"systemctl start ovsdb-server", "journalctl -u ovsdb-server -n 20", "ovs-vsctl --timeout=5 show"}
 	case api.CodeDatabase:
 		for i := range s.Databases {
 			if db := &s.Databases[i]; db.Name == p.About {
@@ -65,7 +67,7 @@ func remedy(s *api.Status, p *api.Problem) (text string, commands []string) {
 	case api.CodeLease:
 		return "the switch is too busy, or stopped: queries go to their destination until it answers", []string{"ovs-appctl -t ovs-vswitchd upcall/show", "top -b -n 1 -p $(pidof ovs-vswitchd)"}
 	case api.CodeBinding:
-		return "the chassis that this process looks for has to be the one that ovn-controller has registered and bound the ports to", []string{
+		return "the chassis that this process looks for has to be the one that ovn-controller has registered and bound the ports to; after a change of its name, delete the row of the former name by ovn-sbctl chassis-del", []string{
 			"ovs-vsctl get Open_vSwitch . external_ids:system-id", "ovn-sbctl --columns=name,hostname list Chassis", "systemctl status ovn-controller",
 		}
 	case api.CodeNoAddress:
@@ -85,6 +87,8 @@ func warningRemedy(s *api.Status, p *api.Problem) (text string, commands []strin
 		return "mend the rows that have them; what else these say is used. The log has a line for each, with its row", []string{"journalctl -u puntdns -g skipped"}
 	case api.CodeUnsaved:
 		return "the folder of `snapshot` in ovnhosts has to be there, belong to the user of puntdns, and have room", nil
+	case api.CodePolicyZone:
+		return "mend the file, which is read again when it changes, or see that the primaries of the zone can be reached; or raise the limit that the text names", []string{"journalctl -u puntdns -g plugin/rpz -n 20"}
 	case api.CodeUpstreams:
 		return "outside names get SERVFAIL while none answers: see that this node has a way to these servers, that they permit its queries, or name others in forward", nil
 	case api.CodeRefusedServers:
@@ -117,10 +121,10 @@ func connectionRemedy(f *api.Failure, endpoint, peer, look string) (text string,
 	}
 	switch f.Cause {
 	case api.CausePermission:
-		return "the user of puntdns needs the permission to write to that socket: install deploy/puntdns.tmpfiles and deploy/puntdns-sockets.conf, see docs/sockets.md",
+		return "the user of puntdns needs the permission to write to that socket: install deploy/puntdns.tmpfiles and deploy/puntdns-sockets.path, see docs/security.md",
 			append(commands, "systemd-tmpfiles --create puntdns.conf")
 	case api.CauseMissing:
-		return peer + " does not run, or has its sockets in another folder: see docs/sockets.md", commands
+		return peer + " does not run, or has its sockets in another folder: see docs/security.md", commands
 	case api.CauseRefused:
 		if isUnix {
 			return peer + " has ended and left its socket", commands

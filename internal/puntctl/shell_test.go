@@ -12,16 +12,16 @@ import (
 
 // No command that is to be pasted has a word that a tenant has written and a shell understands.
 func TestCommandsOfTenants(t *testing.T) {
-	const hostile = "x';touch$IFS/tmp/y;'"
+	const word = "x';touch$IFS/tmp/y;'"
 	d := &diagnosis{}
 	d.guests(&api.Status{}, &api.Guests{
 		Guests: []api.Guest{{
-			Port: hostile, Resolvers: []string{"169.254.169.254:53"},
-			DHCP: &api.DHCP{Row: "0b3c4d5e-0000-4000-8000-000000000001", DNSServer: "169.254.169.254", Routes: "{" + hostile + ",10.0.0.1}"},
+			Port: word, Resolvers: []string{"169.254.169.254:53"},
+			DHCP: &api.DHCP{Row: "0b3c4d5e-0000-4000-8000-000000000001", DNSServer: "169.254.169.254", Routes: "{" + word + ",10.0.0.1}"},
 		}},
-		Unserved: []api.Unserved{{Interface: hostile, Port: hostile, Reason: "none"}},
+		Unserved: []api.Unserved{{Interface: word, Port: word, Reason: "none"}},
 	})
-	q := &query{guest: &api.Guest{Bridge: "br-int", Network: hostile, Port: hostile, PortKey: 1, MACs: []string{"02:00:00:00:00:01"}}, mac: "02:00:00:00:00:01"}
+	q := &query{guest: &api.Guest{Bridge: "br-int", Network: word, Port: word, PortKey: 1, MACs: []string{"02:00:00:00:00:01"}}, mac: "02:00:00:00:00:01"}
 	lines := q.lines() // of an invalid address, which is no matter here
 	for _, f := range d.Findings {
 		lines = append(lines, f.Commands...)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/escape"
 )
 
 // maxLine bounds a line of a stream in bytes.
@@ -88,7 +89,7 @@ func (s *stream) next() ([]byte, error) {
 	if strings.HasPrefix(string(line[:min(len(line), 9)]), `{"error":`) {
 		var said api.Error
 		if json.Unmarshal(line, &said) == nil {
-			return nil, s.failed(errors.New(said.Message))
+			return nil, s.failed(errors.New(escape.Line(said.Message)))
 		}
 	}
 	return line, nil
@@ -118,7 +119,6 @@ func (s *stream) more() bool { return s.lines.Buffered() > 0 }
 
 // raw writes a line of a stream in a format other than a table.
 func (o *options) raw(w io.Writer, line []byte) error {
-	line = safeJSON(line)
 	if o.format == formatYAML {
 		text, err := yamlOf(line)
 		if err != nil {
@@ -127,6 +127,6 @@ func (o *options) raw(w io.Writer, line []byte) error {
 		_, err = w.Write(append([]byte("---\n"), text...))
 		return err
 	}
-	_, err := w.Write(line)
+	_, err := w.Write(escape.JSON(line))
 	return err
 }

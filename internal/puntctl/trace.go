@@ -143,47 +143,130 @@ var tableLine = regexp.MustCompile(`^\s*(\d+)\. (.*)$`)
 // ourCookie is how the cookies of puntdns begin.
 const ourCookie = "cookie 0x70646e"
 
+// setOutport matches the action by which a flow of OVN chooses the port that a packet leaves by.
+var setOutport = regexp.MustCompile(`^\s*set_field:(0x[0-9a-f]+)->reg15$`)
+
+// toGroup matches the action by which a flow of OVN gives a packet to a load balancer. A trace ends there.
+var toGroup = regexp.MustCompile(`^\s*group:\d`)
+
+// setVerdict matches the action by which the flow of an ACL leaves a verdict in reg8, which is a half of xreg4.
+// OVN after 23.03 drops and rejects two tables later, by a flow that all ACLs share and that matches reg8.
+var setVerdict = regexp.MustCompile(`^\s*set_field:0x[0-9a-f]+(/0x[0-9a-f]+)?->(xreg4|reg8)$`)
+
+// hop is a flow that a packet meets.
+type hop struct {
+	table int
+	flow  string
+}
+
+func (h hop) String() string { return fmt.Sprintf("table %d: %s", h.table, h.flow) }
+
 // way is that of a packet through the switch, by a trace.
 type way struct {
 	// punted is set if the packet gets to the punt.
 	punted bool
-	// entered is set if it has met a flow of puntdns.
+	// entered is set if the packet has met a flow of puntdns.
 	entered bool
-	// dropped is set if it goes nowhere. That is so of punted packets, too.
+	// dropped is set if the packet goes nowhere. That is so of punted packets, too.
 	dropped bool
-	// table and flow are the last flow that it has met; of a punted packet that is the punt.
-	table, flow string
+	// last is the last flow that the packet has met; of a punted packet that is the punt.
+	last hop
+	// before is the last flow that the packet has met up to the table of the entry flows, or last
+	// where that table is not known.
+	before hop
+	// acl is the flow of the ACL by whose verdict before has acted, or before.
+	acl hop
+	// outport is the tunnel key of the port that before has sent the packet to, 0 for none.
+	outport uint32
+	// balanced is set if before has given the packet to a load balancer.
+	balanced bool
 }
 
-// readTrace returns the way of a packet.
-func readTrace(trace string) (w way) {
-	w.dropped = strings.Contains(trace, "Datapath actions: drop")
+// readTrace returns the way of a packet. entry is the table of the entry flows, nil if it is not known.
+func readTrace(trace string, entry *uint8) way {
+	r := traceReader{entry: entry}
+	r.dropped = strings.Contains(trace, "Datapath actions: drop")
 	for line := range strings.Lines(trace) {
-		m := tableLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		line = strings.TrimRight(line, "\n")
+		m := tableLine.FindStringSubmatch(line)
 		if m == nil {
+			r.action(line)
 			continue
 		}
-		w.table, w.flow = m[1], m[2]
-		ours := strings.Contains(w.flow, ourCookie)
-		w.entered = w.entered || ours
-		if w.table == "200" && ours && strings.Contains(w.flow, "priority 10,") {
-			w.punted = true
-			return w
+		table, err := strconv.Atoi(m[1])
+		if err != nil {
+			continue
+		}
+		if r.meets(hop{table, m[2]}); r.punted {
+			break
 		}
 	}
-	return w
+	return r.way
 }
 
-// isDroppedBefore reports whether a packet is dropped before the table of the entry flows, which is nil
-// where that is not known. One that has come through that table is dropped behind it for other reasons,
-// such as the destination, which a trace makes up.
-func (w *way) isDroppedBefore(entry *uint8) bool {
-	if !w.dropped || w.punted || w.entered {
-		return false
-	}
-	n, err := strconv.Atoi(w.table)
-	return err != nil || entry == nil || n <= int(*entry)
+type traceReader struct {
+	way
+	entry  *uint8
+	passed bool // the table of the entry flows: what follows may be another bridge or pipeline
+	judged hop  // the last flow that has left a verdict
 }
+
+// meets reads the line of a flow.
+func (r *traceReader) meets(h hop) {
+	r.last = h
+	if r.entry == nil || !r.passed && h.table <= int(*r.entry) {
+		r.before, r.acl, r.outport, r.balanced = h, h, 0, false
+		if strings.Contains(h.flow, "reg8=") && r.judged.flow != "" {
+			r.acl = r.judged
+		}
+	}
+	r.passed = r.passed || r.entry != nil && h.table == int(*r.entry)
+	ours := strings.Contains(h.flow, ourCookie)
+	r.entered = r.entered || ours
+	r.punted = h.table == 200 && ours && strings.Contains(h.flow, "priority 10,")
+}
+
+// action reads the line of an action of the last flow.
+func (r *traceReader) action(line string) {
+	r.balanced = r.balanced || toGroup.MatchString(line)
+	if set := setOutport.FindStringSubmatch(line); set != nil && r.outport == 0 {
+		key, _ := strconv.ParseUint(set[1], 0, 32)
+		r.outport = uint32(key)
+	}
+	if setVerdict.MatchString(line) && r.before.table > lastSecurityTable {
+		r.judged = r.before
+	}
+}
+
+// isStopped reports whether a packet is kept from the table of the entry flows, which is nil where that
+// is not known. A packet that has come through that table is dropped behind it for other reasons, such as
+// the destination, which a trace makes up.
+func (w *way) isStopped(g *api.Guest, entry *uint8) bool {
+	switch {
+	case w.punted || w.entered:
+		return false
+	case entry == nil:
+		return w.dropped
+	case w.dropped && w.last == w.before:
+		return true
+	}
+	// OVN's pipeline has a flow for each packet in each table.
+	return g.PortKey != 0 && w.before.flow != "" && w.before.table < int(*entry)
+}
+
+// stoppedBy returns the flow that an operator has to look at.
+func (w *way) stoppedBy() hop {
+	if w.outport != 0 {
+		return w.before
+	}
+	return w.acl
+}
+
+// isBalanced reports whether a packet gets to a load balancer before the table of the entry flows.
+func (w *way) isBalanced(g *api.Guest, entry *uint8) bool { return w.balanced && w.isStopped(g, entry) }
+
+// balanced is the reason why a packet can't be traced further.
+const balanced = "it goes to a load balancer of OVN, where a trace ends"
 
 // entryTableOf returns the table of the entry flows of a bridge, nil if it is not known.
 func entryTableOf(s *api.Status, bridge string) *uint8 {
@@ -206,23 +289,50 @@ const (
 // flowCookie matches the cookie of a flow in a trace.
 var flowCookie = regexp.MustCompile(`cookie (0x[0-9a-f]+)`)
 
-// whyDropped returns what has dropped a packet in a table, and what to do about that. entry is the table
-// of the entry flows, nil if it is not known: OVN drops nothing there.
-func whyDropped(g *api.Guest, table string, entry *uint8) (text, remedy string) {
-	n, err := strconv.Atoi(table)
+// allowDNS is what to do about an ACL that keeps queries from the entry flows, and bypass what to add
+// where the ACL may have a network function.
+const (
+	allowDNS = "allow UDP and TCP to port 53 of the resolver address from the guest"
+	bypass   = " by an ACL of a higher priority, which has no network_function_group"
+)
+
+// whyStopped returns what keeps a packet from the entry flows, and what to do about that. entry is the
+// table of the entry flows, nil if it is not known: OVN drops nothing there.
+func whyStopped(g *api.Guest, w *way, entry *uint8) (text, remedy string) {
+	table := w.before.table
 	switch {
-	case err != nil || g.PortKey == 0 || entry != nil && n == int(*entry):
+	case g.PortKey == 0 || entry != nil && table == int(*entry):
 		return "a flow of another program on the bridge drops it", "look for who has made that flow, by its cookie"
-	case n == physicalTable:
+	case w.outport != 0:
+		return whySent(g, w.outport)
+	case table == physicalTable:
 		return "the bridge does not know the port of the guest", "ovn-controller makes that flow once it has bound the port: see its log"
-	case n >= firstIngressTable && n <= lastSecurityTable:
+	case table >= firstIngressTable && table <= lastSecurityTable:
 		return "port security drops it, or the port is disabled", "the guest may only use the addresses in port_security of its logical port: add the one that it uses, or have it use one of these; and see that `enabled` is not false"
 	}
-	return "an ACL or a security group drops it", "allow UDP and TCP to port 53 of the resolver address from the guest"
+	text, remedy = "an ACL or a security group drops it", allowDNS
+	if !w.dropped {
+		text = "an ACL or a security group drops or rejects it"
+	}
+	if len(g.FunctionPorts) > 0 {
+		text, remedy = text+", or sends it through a network function that is not active", remedy+bypass
+	}
+	return text, remedy
 }
 
-// droppedCommands returns lines that show what has dropped a packet.
-func droppedCommands(q *query, flow string) (lines []string) {
+// whySent returns why OVN sends a packet to a port instead of to the entry flows. The logical flow of
+// [stoppedCommands] names the port and the stage.
+func whySent(g *api.Guest, outport uint32) (text, remedy string) {
+	for _, f := range g.FunctionPorts {
+		if f.PortKey == outport {
+			return fmt.Sprintf("an ACL sends it through a network function, by port %q", f.Port), allowDNS + bypass
+		}
+	}
+	return "OVN sends it to another port, as to that of a network function", allowDNS + bypass
+}
+
+// stoppedCommands returns lines that show the flow by which a packet is kept from the entry flows.
+func stoppedCommands(q *query, flow string) (lines []string) {
 	if m := flowCookie.FindStringSubmatch(flow); m != nil && q.guest.PortKey != 0 {
 		lines = append(lines, "ovn-sbctl lflow-list "+shell.Word(q.guest.Network)+" "+m[1]+"    # the logical flow")
 	}
@@ -231,16 +341,19 @@ func droppedCommands(q *query, flow string) (lines []string) {
 
 // notPunted finds that the query of an explanation does not get to the punt.
 func notPunted(e *api.Explanation, q *query, w *way) api.Problem {
-	t := e.Trace
 	p := api.Problem{Code: api.CodeNotPunted, About: e.Guest.Port, Commands: q.lines()}
-	if !w.isDroppedBefore(e.EntryTable) {
-		p.Text = fmt.Sprintf("the switch does not punt the query; the last flow that it meets is in table %s: %s", t.Table, t.Flow)
+	if !w.isStopped(&e.Guest, e.EntryTable) {
+		p.Text = fmt.Sprintf("the switch does not punt the query; the last flow that it meets is in %s", w.last)
 		p.Remedy = "the punt has expired, or the flows of puntdns are not there: see puntctl status"
 		return p
 	}
-	why, remedy := whyDropped(&e.Guest, t.Table, e.EntryTable)
-	p.Text = fmt.Sprintf("the switch drops the query of the guest before puntdns gets it: %s, in table %s: %s", why, t.Table, t.Flow)
-	p.Remedy, p.Commands = remedy, droppedCommands(q, t.Flow)
+	why, remedy := whyStopped(&e.Guest, w, e.EntryTable)
+	does := "drops the query of the guest before puntdns gets it"
+	if w.outport != 0 {
+		does = "does not punt the query of the guest"
+	}
+	p.Text = fmt.Sprintf("the switch %s: %s, in %s", does, why, w.stoppedBy())
+	p.Remedy, p.Commands = remedy, stoppedCommands(q, w.stoppedBy().flow)
 	if e.Question.Assumed {
 		p.Text += fmt.Sprintf("; OVN knows no address of the guest, so the trace was made with %s and %s", q.from, q.mac)
 		p.Remedy += "; or give the address that the guest has by --from"
@@ -251,19 +364,25 @@ func notPunted(e *api.Explanation, q *query, w *way) api.Problem {
 // traced finds what a trace says. entry is the table of the entry flows, nil if it is not known.
 func (d *diagnosis) traced(g *api.Guest, q *query, trace string, entry *uint8) {
 	about := "port " + g.Port
-	w := readTrace(trace)
+	w := readTrace(trace, entry)
 	switch {
 	case w.punted:
 		d.add(finding{Level: levelOK, About: about, Text: fmt.Sprintf("a query to %s is punted", q.to)})
-	case w.isDroppedBefore(entry):
-		why, remedy := whyDropped(g, w.table, entry)
+	case w.isBalanced(g, entry):
+		d.add(finding{Level: levelNote, About: about, Text: fmt.Sprintf("a query to %s can't be traced: %s, in %s", q.to, balanced, w.before), Commands: q.lines()})
+	case w.isStopped(g, entry):
+		why, remedy := whyStopped(g, &w, entry)
+		is := "dropped before the punt"
+		if w.outport != 0 {
+			is = "not punted"
+		}
 		d.add(finding{
-			Level: levelProblem, About: about, Text: fmt.Sprintf("a query to %s is dropped before the punt: %s, in table %s: %s", q.to, why, w.table, w.flow),
-			Remedy: remedy, Commands: droppedCommands(q, w.flow),
+			Level: levelProblem, About: about, Text: fmt.Sprintf("a query to %s is %s: %s, in %s", q.to, is, why, w.stoppedBy()),
+			Remedy: remedy, Commands: stoppedCommands(q, w.stoppedBy().flow),
 		})
 	default:
 		d.add(finding{
-			Level: levelProblem, About: about, Text: fmt.Sprintf("a query to %s is not punted; the last flow that it meets is in table %s: %s", q.to, w.table, w.flow),
+			Level: levelProblem, About: about, Text: fmt.Sprintf("a query to %s is not punted; the last flow that it meets is in %s", q.to, w.last),
 			Remedy: "the punt has expired, or the flows of this process are not there: see puntctl status", Commands: q.lines(),
 		})
 	}

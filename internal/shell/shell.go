@@ -5,15 +5,15 @@
 package shell
 
 import (
-	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/puntdns/puntdns/internal/escape"
 )
 
-// Word returns a value as one word of a POSIX shell (XCU, section 2.2). What can't be printed
-// is replaced.
+// Word returns a value as one word of a POSIX shell (XCU, section 2.2). What can't be printed is
+// escaped, and the word is then not the value: such a shell has no escapes.
 func Word(value string) string {
-	value = Printable(value)
+	value = escape.Line(value)
 	if value != "" && strings.Trim(value, unquoted) == "" {
 		return value
 	}
@@ -23,17 +23,6 @@ func Word(value string) string {
 // unquoted are the characters that mean nothing to a shell.
 const unquoted = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:@%+=,"
 
-// OVNString returns a value as a string of OVN's expressions and of ovs-vsctl(8), in quotation marks.
-func OVNString(value string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(Printable(value)) + `"`
-}
-
-// Printable replaces what a terminal would take for a command.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !strconv.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
-}
+// OVNString returns a value as a string of OVN's expressions (ovn-sb(5), "Logical_Flow TABLE") and of
+// ovs-vsctl(8), which are strings of JSON.
+func OVNString(value string) string { return string(escape.AppendJSON(nil, value)) }

@@ -4,7 +4,6 @@ package shell
 
 import (
 	"os/exec"
-	"strings"
 	"testing"
 )
 
@@ -18,7 +17,20 @@ func TestWord(t *testing.T) {
 			t.Errorf("%q: the shell has %q, %v", value, out, err)
 		}
 	}
-	if got := Word("a\x1b[31m\n"); strings.ContainsAny(got, "\x1b\n") {
-		t.Errorf("%q has control characters", got)
+	if got := Word("a\x1b[31m\n\u202e"); got != `'a\x1b[31m\n\u202e'` {
+		t.Errorf("%q has no escapes", got)
+	}
+}
+
+// A string of OVN's is one of JSON, so it has the whole value.
+func TestOVNString(t *testing.T) {
+	for value, want := range map[string]string{
+		"":                 `""`,
+		`a "b" \n`:         `"a \"b\" \\n"`,
+		"a\n\x1b[2J\u202e": `"a\u000a\u001b[2J\u202e"`,
+	} {
+		if got := OVNString(value); got != want {
+			t.Errorf("%q: %s, want %s", value, got, want)
+		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/puntdns/puntdns/internal/testio"
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/test/lab"
 )
 
@@ -23,7 +23,7 @@ func TestFile(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
 	path := filepath.Join(t.TempDir(), "audit.json")
 	for run := range 2 {
-		first, second := acquire(t, path, Config{Queue: 16 << 20}, new(testio.Lines)), acquire(t, path, Config{Queue: 16 << 20}, new(testio.Lines))
+		first, second := acquire(t, path, Config{Queue: 16 << 20}, new(testkit.Lines)), acquire(t, path, Config{Queue: 16 << 20}, new(testkit.Lines))
 		var wg sync.WaitGroup
 		for g := range 8 {
 			l := []*Lease{first, second}[g%2]
@@ -66,16 +66,16 @@ func TestFile(t *testing.T) {
 // Under many rotations no line is lost, doubled or cut in two.
 func TestRotationBySize(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.json")
-	log := new(testio.Lines)
+	log := new(testkit.Lines)
 	l := acquire(t, path, Config{Queue: 64 << 20, Rotation: Rotation{Size: 8 << 10, Keep: -1}}, log)
 	const queries = 20000
 	for i := range queries {
 		l.Append(members(i))
 		if i%500 == 0 {
-			await(t, "an empty queue", func() bool { s, _ := statsOf(path); return s.Queued == 0 })
+			testkit.Eventually(t, "an empty queue", func() bool { s, _ := statsOf(path); return s.Queued == 0 })
 		}
 	}
-	await(t, "an empty queue", func() bool { s, _ := statsOf(path); return s.Queued == 0 })
+	testkit.Eventually(t, "an empty queue", func() bool { s, _ := statsOf(path); return s.Queued == 0 })
 	s, _ := statsOf(path)
 	l.Release()
 	old := rotatedFiles(path)
@@ -115,7 +115,7 @@ func TestKeep(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			f := &file{path: filepath.Join(dir, "audit.json"), log: new(testio.Lines), rotation: func() Rotation { return tt.r }}
+			f := &file{path: filepath.Join(dir, "audit.json"), log: new(testkit.Lines), rotation: func() Rotation { return tt.r }}
 			f.prune(now)
 			var left []string
 			for _, name := range []string{"hour", "day.gz", "week"} {
@@ -140,7 +140,7 @@ func TestRotationByAge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.json")
 	rotated := 0
 	f := &file{
-		path: path, log: new(testio.Lines), rotated: func() { rotated++ },
+		path: path, log: new(testkit.Lines), rotated: func() { rotated++ },
 		rotation: func() Rotation { return Rotation{Age: time.Hour, Keep: -1} },
 	}
 	defer f.close()
@@ -205,14 +205,14 @@ func TestFileOfOthers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "audit.json")
-			log := new(testio.Lines)
+			log := new(testkit.Lines)
 			l := acquire(t, path, Config{}, log)
 			put := func(n int) {
 				s, _ := statsOf(path)
 				l.Append(members(n))
-				await(t, "a line", func() bool { now, _ := statsOf(path); return now.Written > s.Written })
+				testkit.Eventually(t, "a line", func() bool { now, _ := statsOf(path); return now.Written > s.Written })
 			}
-			await(t, "the first line", func() bool { s, _ := statsOf(path); return s.Written == 1 })
+			testkit.Eventually(t, "the first line", func() bool { s, _ := statsOf(path); return s.Written == 1 })
 			put(0)
 			if err := tt.change(path); err != nil {
 				t.Fatal(err)
@@ -239,7 +239,7 @@ func TestFileOfOthers(t *testing.T) {
 // Two writers of a file, as two processes have them, rotate it without losing a line.
 func TestTwoProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.json")
-	to, log := Target{"file", path}, new(testio.Lines)
+	to, log := Target{"file", path}, new(testkit.Lines)
 	c := Config{Queue: 16 << 20, Rotation: Rotation{Size: 4 << 10, Keep: -1}}
 	var all []*Writer
 	for range 2 {
@@ -255,7 +255,7 @@ func TestTwoProcesses(t *testing.T) {
 		all[i%2].queue.append(members(i))
 		if i%100 == 0 {
 			for _, w := range all {
-				await(t, "an empty queue", func() bool { return w.queue.size.Load() == 0 })
+				testkit.Eventually(t, "an empty queue", func() bool { return w.queue.size.Load() == 0 })
 			}
 		}
 	}
@@ -297,7 +297,7 @@ func TestHalfLine(t *testing.T) {
 			if err := os.WriteFile(path, []byte(tt.before), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			f := &file{path: path, log: new(testio.Lines), rotation: func() Rotation { return Rotation{} }}
+			f := &file{path: path, log: new(testkit.Lines), rotation: func() Rotation { return Rotation{} }}
 			if err := f.open(); err != nil {
 				t.Fatal(err)
 			}
@@ -332,20 +332,20 @@ func TestPartOfAWrite(t *testing.T) {
 	if err := os.WriteFile(filler, make([]byte, 32<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	log := new(testio.Lines)
+	log := new(testkit.Lines)
 	l := acquire(t, path, Config{Queue: 1 << 20}, log)
 	const n = 1500 // some 50 KiB
 	for i := range n {
 		l.Append(members(i))
 	}
-	await(t, "a full disk", func() bool { s, _ := statsOf(path); return !s.Up && s.Errors > 1 })
+	testkit.Eventually(t, "a full disk", func() bool { s, _ := statsOf(path); return !s.Up && s.Errors > 1 })
 	if all := decoded(t, read(t, path)); len(all) < 500 || len(all) >= n {
 		t.Errorf("%d lines on the full disk", len(all))
 	}
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "all lines", func() bool { s, _ := statsOf(path); return s.Up && s.Written == n+1 })
+	testkit.Eventually(t, "all lines", func() bool { s, _ := statsOf(path); return s.Up && s.Written == n+1 })
 	l.Release()
 	checkNumbers(t, decoded(t, read(t, path)), n)
 	if log.Count("not written") != 1 || log.Count("written again") != 1 || len(log.All()) != 2 {
@@ -361,7 +361,7 @@ func TestPruneOnFullDisk(t *testing.T) {
 	if err := os.WriteFile(old, make([]byte, 32<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	to, log := Target{"file", path}, new(testio.Lines)
+	to, log := Target{"file", path}, new(testkit.Lines)
 	c := Config{Queue: 1 << 20, Rotation: Rotation{Age: 1000 * time.Hour, Keep: -1}}
 	l, err := acquireFrom(to, c, log, func(to Target, c Config, log Logger) *Writer {
 		w := newPatientWriter(to, c, log)
@@ -376,10 +376,10 @@ func TestPruneOnFullDisk(t *testing.T) {
 	for i := range n {
 		l.Append(members(i))
 	}
-	await(t, "a full disk", func() bool { s, _ := statsOf(path); return !s.Up })
+	testkit.Eventually(t, "a full disk", func() bool { s, _ := statsOf(path); return !s.Up })
 	c.Rotation.KeepAge = time.Minute
 	acquire(t, path, c, log)
-	await(t, "all lines", func() bool { s, _ := statsOf(path); return s.Up && s.Written == n+1 })
+	testkit.Eventually(t, "all lines", func() bool { s, _ := statsOf(path); return s.Up && s.Written == n+1 })
 	checkNumbers(t, decoded(t, read(t, path)), n)
 }
 
@@ -390,13 +390,13 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Symlink("/dev/full", path); err != nil {
 		t.Fatal(err)
 	}
-	log := new(testio.Lines)
+	log := new(testkit.Lines)
 	l := acquire(t, path, Config{Queue: 8 << 10}, log)
 	const n = 1000
 	for i := range n {
 		l.Append(members(i))
 	}
-	await(t, "two errors", func() bool { s, _ := statsOf(path); return s.Errors >= 2 })
+	testkit.Eventually(t, "two errors", func() bool { s, _ := statsOf(path); return s.Errors >= 2 })
 	s, _ := statsOf(path)
 	if s.Up || s.Written != 0 || s.Dropped == 0 || s.Queued > 8<<10 {
 		t.Errorf("%+v on a full disk", s)
@@ -407,7 +407,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Rename(path+".new", path); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "lines", func() bool { s, _ := statsOf(path); return s.Up && s.Queued == 0 })
+	testkit.Eventually(t, "lines", func() bool { s, _ := statsOf(path); return s.Up && s.Queued == 0 })
 	l.Append(members(n))
 	l.Release()
 	var seq, lost uint64
@@ -438,7 +438,7 @@ func TestFullDisk(t *testing.T) {
 func TestRotationFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.json")
-	log := new(testio.Lines)
+	log := new(testkit.Lines)
 	f := &file{path: path, log: log, rotated: func() { t.Error("it is rotated") }, rotation: func() Rotation { return Rotation{Size: 20} }}
 	defer f.close()
 	if err := f.open(); err != nil {
@@ -475,7 +475,7 @@ func TestHalfLineOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	newFile := func(timeout time.Duration) *file {
-		return &file{path: path, log: new(testio.Lines), lockTimeout: timeout, rotation: func() Rotation { return Rotation{} }}
+		return &file{path: path, log: new(testkit.Lines), lockTimeout: timeout, rotation: func() Rotation { return Rotation{} }}
 	}
 	t.Run("which has the lock for good", func(t *testing.T) {
 		f := newFile(0)
@@ -520,7 +520,7 @@ func TestPartOfAWriteToAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	f := &file{path: path, log: new(testio.Lines), timeouts: &timeouts{write: 10 * time.Millisecond}}
+	f := &file{path: path, log: new(testkit.Lines), timeouts: &timeouts{write: 10 * time.Millisecond}}
 	defer f.close()
 	p := []byte(strings.Repeat("{\"seq\":1,\"n\":100}\n", 20000)) // more than a pipe holds
 	n, err := f.write(t.Context(), p)
@@ -563,7 +563,7 @@ func TestOldFileStays(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	log := new(testio.Lines)
+	log := new(testkit.Lines)
 	f := &file{path: path, log: log, rotation: func() Rotation { return Rotation{Size: 1} }}
 	f.prune(now)
 	f.prune(now)

@@ -63,15 +63,6 @@ func checkNumbers(t testing.TB, all []line, n int) {
 	}
 }
 
-func await(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(wait); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited %s for: %s", wait, what)
-		}
-	}
-}
-
 // newPatientWriter makes a writer whose target may be as slow as a busy machine.
 func newPatientWriter(t Target, c Config, log Logger) *Writer {
 	w := newWriter(t, c, log)

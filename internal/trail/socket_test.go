@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/puntdns/puntdns/internal/testio"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // collect sends the lines of the connections to ln into the channel, one connection after the
@@ -78,7 +78,7 @@ func TestCollectorComesAndGoes(t *testing.T) {
 				address = ln.Addr().String()
 				ln.Close()
 			}
-			log := new(testio.Lines)
+			log := new(testkit.Lines)
 			target := network + ":" + address
 			l := acquireGone(t, target, log)
 			lines := make(chan line, 1000)
@@ -87,7 +87,7 @@ func TestCollectorComesAndGoes(t *testing.T) {
 			for range 3 {
 				l.Append(members(n))
 				n++
-				await(t, "no connection", func() bool { s, _ := statsOf(target); return !s.Up })
+				testkit.Eventually(t, "no connection", func() bool { s, _ := statsOf(target); return !s.Up })
 				ln, err := net.Listen(network, address)
 				if err != nil {
 					t.Fatal(err)
@@ -126,14 +126,14 @@ func TestCollectorHangs(t *testing.T) {
 	}
 	defer ln.Close()
 	const limit = 256 << 10
-	l := acquire(t, "unix:"+address, Config{Queue: limit}, new(testio.Lines))
+	l := acquire(t, "unix:"+address, Config{Queue: limit}, new(testkit.Lines))
 	c, err := func() (net.Conn, error) { l.Append(members(0)); return ln.Accept() }()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	n := 1
-	await(t, "a full queue", func() bool {
+	testkit.Eventually(t, "a full queue", func() bool {
 		for range 1000 {
 			l.Append(members(n))
 			n++
@@ -184,7 +184,7 @@ func TestCollectorHangs(t *testing.T) {
 
 // The end of the last lease does not wait for a collector that is not there.
 func TestEndWithoutCollector(t *testing.T) {
-	log := new(testio.Lines)
+	log := new(testkit.Lines)
 	l := acquireGone(t, "unix:"+filepath.Join(t.TempDir(), "none"), log)
 	l.Append(members(0))
 	before := Abandoned()

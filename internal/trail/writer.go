@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/internal/escape"
 )
 
 const (
@@ -163,7 +164,7 @@ func (w *Writer) start() {
 	host, _ := os.Hostname() // else the trail has no name of the host
 	b := appendEvent(nil, "start", time.Now())
 	b = fmt.Appendf(b, `,"version":%d,"host":`, Version)
-	b = AppendString(b, host)
+	b = escape.AppendJSON(b, host)
 	b = append(b, `,"pid":`...)
 	b = append(strconv.AppendInt(b, int64(os.Getpid()), 10), '}')
 	w.queue.append(b)

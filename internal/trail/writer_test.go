@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/puntdns/puntdns/internal/testio"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // The configuration of the last lease is in force; when that ends, as in a reload that fails, the
@@ -25,8 +25,8 @@ func TestConfigOfLeases(t *testing.T) {
 		}
 		return w.queue.limit
 	}
-	first := acquire(t, path, Config{Queue: 1000}, new(testio.Lines))
-	second := acquire(t, path, Config{Queue: 2000}, new(testio.Lines))
+	first := acquire(t, path, Config{Queue: 1000}, new(testkit.Lines))
+	second := acquire(t, path, Config{Queue: 2000}, new(testkit.Lines))
 	if got := limit(); got != 2000 {
 		t.Errorf("%d, want that of the second", got)
 	}
@@ -34,7 +34,7 @@ func TestConfigOfLeases(t *testing.T) {
 	if got := limit(); got != 1000 {
 		t.Errorf("%d, want that of the first again", got)
 	}
-	third := acquire(t, path, Config{Queue: 3000}, new(testio.Lines))
+	third := acquire(t, path, Config{Queue: 3000}, new(testkit.Lines))
 	first.Release()
 	if got := limit(); got != 3000 {
 		t.Errorf("%d, want that of the third", got)
@@ -49,7 +49,7 @@ func TestConfigOfLeases(t *testing.T) {
 }
 
 func TestAcquireFails(t *testing.T) {
-	_, err := Acquire(Target{"file", filepath.Join(t.TempDir(), "none", "audit.json")}, Config{}, new(testio.Lines))
+	_, err := Acquire(Target{"file", filepath.Join(t.TempDir(), "none", "audit.json")}, Config{}, new(testkit.Lines))
 	if err == nil || !strings.Contains(err.Error(), "expected a file that this user may write to") {
 		t.Error(err)
 	}
@@ -86,7 +86,7 @@ func TestOpenHangs(t *testing.T) {
 	to, s := Target{"file", path}, newBlocked()
 	leases := make(chan *Lease)
 	go func() {
-		l, _ := acquireFrom(to, Config{Queue: 1000}, new(testio.Lines), func(to Target, c Config, log Logger) *Writer {
+		l, _ := acquireFrom(to, Config{Queue: 1000}, new(testkit.Lines), func(to Target, c Config, log Logger) *Writer {
 			w := newPatientWriter(to, c, log)
 			w.sink = s
 			return w
@@ -97,7 +97,7 @@ func TestOpenHangs(t *testing.T) {
 	if n := len(All()); n != 0 {
 		t.Errorf("%d writers", n)
 	}
-	first := acquire(t, path, Config{}, new(testio.Lines))
+	first := acquire(t, path, Config{}, new(testkit.Lines))
 	close(s.free)
 	second := <-leases
 	if first.writer != second.writer || len(All()) != 1 {
@@ -108,7 +108,7 @@ func TestOpenHangs(t *testing.T) {
 
 // A disk that hangs in a write does not keep a process from its end.
 func TestEndHangs(t *testing.T) {
-	s, log := newBlocked(), new(testio.Lines)
+	s, log := newBlocked(), new(testkit.Lines)
 	w := newWriter(Target{"file", "/audit.json"}, Config{Queue: 1 << 20}, log)
 	w.sink = s
 	w.timeouts.flush, w.timeouts.hang = time.Millisecond, time.Millisecond
@@ -129,7 +129,7 @@ func TestEndHangs(t *testing.T) {
 
 // No line allocates, but for new chunks.
 func TestAppendAllocates(t *testing.T) {
-	l := acquire(t, filepath.Join(t.TempDir(), "audit.json"), Config{Queue: 64 << 20}, new(testio.Lines))
+	l := acquire(t, filepath.Join(t.TempDir(), "audit.json"), Config{Queue: 64 << 20}, new(testkit.Lines))
 	m := members(1)
 	if n := testing.AllocsPerRun(10000, func() { l.Append(m) }); n > 0 {
 		t.Errorf("%v allocations a line", n)
@@ -137,7 +137,7 @@ func TestAppendAllocates(t *testing.T) {
 }
 
 func BenchmarkAppend(b *testing.B) {
-	l := acquire(b, "/dev/null", Config{Queue: 1 << 30}, new(testio.Lines))
+	l := acquire(b, "/dev/null", Config{Queue: 1 << 30}, new(testkit.Lines))
 	m := []byte(`"event":"query","name":"` + strings.Repeat("x", 400) + `"}`)
 	b.ReportAllocs()
 	for b.Loop() {

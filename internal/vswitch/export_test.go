@@ -16,6 +16,9 @@ func WatchProbing(ctx context.Context, e endpoint.Endpoint, cfg *tls.Config, bri
 	return w.watch(ctx, e, cfg)
 }
 
+// NewBackoff is newBackoff.
+var NewBackoff = newBackoff
+
 // Same is isSame but for the UUIDs of the rows, which the server makes up.
 func Same(a, b Interface) bool {
 	a.UUID, b.UUID = "", ""

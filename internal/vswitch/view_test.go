@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 )
 
@@ -181,11 +182,7 @@ func TestExternalIDs(t *testing.T) {
 	}
 	version, changed := v.ExternalIDsVersion()
 	vsctl(t, s, "set", "Interface", "tap1", "external_ids:a=c", "external_ids:d=e")
-	for deadline := time.Now().Add(30 * time.Second); i.ExternalID("a") != "c" || i.ExternalID("d") != "e"; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("got %q, %q", i.ExternalID("a"), i.ExternalID("d"))
-		}
-	}
+	testkit.Eventually(t, "external_ids", func() bool { return i.ExternalID("a") == "c" && i.ExternalID("d") == "e" })
 	select {
 	case <-changed:
 	case <-time.After(30 * time.Second):

@@ -42,8 +42,10 @@ const (
 	// probeInterval is the time between probes: libovsdb alone can miss a lost server.
 	probeInterval = 5 * time.Second
 
+	// ovs-vswitchd goes on within 1 to 8 s of the return of its ovsdb-server. puntdns must have
+	// reconnected before that.
 	minRetry = 200 * time.Millisecond
-	maxRetry = 8 * time.Second
+	maxRetry = time.Second
 )
 
 var (
@@ -64,11 +66,14 @@ func Watch(ctx context.Context, e endpoint.Endpoint, cfg *tls.Config, bridge str
 	return w.watch(ctx, e, cfg)
 }
 
+// newBackoff returns the delays between two sessions.
+func newBackoff() endpoint.Backoff { return endpoint.Backoff{Min: minRetry, Max: maxRetry} }
+
 func (w *watcher) watch(ctx context.Context, e endpoint.Endpoint, cfg *tls.Config) error {
 	if err := w.configure(e, cfg); err != nil {
 		return fmt.Errorf("%s database %s: %w", database, e, err)
 	}
-	backoff := endpoint.Backoff{Min: minRetry, Max: maxRetry}
+	backoff := newBackoff()
 	for {
 		complete, err := w.session(ctx)
 		if ctx.Err() != nil {
@@ -139,6 +144,7 @@ func (w *watcher) session(ctx context.Context) (complete time.Time, err error) {
 	}
 	defer c.Close()
 	changed := make(chan struct{}, 1)
+	w.endpoint.EnsureAccess(ctx)
 	rows, err := connect(ctx, c, changed)
 	if err != nil {
 		// libovsdb wraps the text of an error, and not the error.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -52,6 +53,67 @@ func TestRestart(t *testing.T) {
 	vsctl(t, s, strings.Fields("set Open_vSwitch . external_ids:system-id=hv2 -- add-br br-int")...)
 	if diff := cmp.Diff(*view("hv2", local), o.view(t), sansUUID); diff != "" {
 		t.Fatalf("other content (-want +got):\n%s", diff)
+	}
+}
+
+// TestReplica reads a copy of the database that another ovsdb-server keeps, as docs/security.md has it:
+// the copy follows changes and a restart of the database, and takes no write.
+func TestReplica(t *testing.T) {
+	t.Parallel()
+	s := ovsdbtest.Start(t, schema)
+	vsctl(t, s, strings.Fields("set Open_vSwitch . external_ids:system-id=hv1 -- add-br br-int -- add-port br-int tap1")...)
+	replica := ovsdbtest.StartArgs(t, []string{"--sync-from=" + s.Endpoint}, schema)
+	views := make(chan vswitch.View, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- vswitch.Watch(ctx, parse(t, replica.Endpoint), nil, "br-int", func(v vswitch.View) { views <- v }, func(error) {})
+	}()
+	defer func() {
+		cancel()
+		<-done
+	}()
+	local := vswitch.Interface{Name: "br-int", Port: "br-int", Type: "internal"}
+	tap := func(name string) vswitch.Interface { return vswitch.Interface{Name: name, Port: name} }
+	// The client may be there before the copy is whole.
+	until := func(what string, want *vswitch.View) {
+		t.Helper()
+		for late := time.After(time.Minute); ; {
+			select {
+			case got := <-views:
+				if cmp.Diff(*want, got, sansUUID) == "" {
+					return
+				}
+				t.Logf("%s: so far %+v", what, got)
+			case <-late:
+				t.Fatalf("%s: not within a minute", what)
+			}
+		}
+	}
+	until("first", view("hv1", local, tap("tap1")))
+	vsctl(t, s, strings.Fields("add-port br-int tap2")...)
+	until("another port", view("hv1", local, tap("tap1"), tap("tap2")))
+	write := `["Open_vSwitch",{"op":"insert","table":"Manager","row":{"target":"punix:/tmp/x"}}]`
+	if out, err := exec.Command("ovsdb-client", "transact", replica.Endpoint, write).CombinedOutput(); err != nil || !strings.Contains(string(out), "not allowed") {
+		t.Errorf("a write is answered %s, %v", out, err)
+	}
+	s.Stop(t)
+	s.Start(t)
+	vsctl(t, s, strings.Fields("add-port br-int tap3")...)
+	until("a port added behind a restart", view("hv1", local, tap("tap1"), tap("tap2"), tap("tap3")))
+}
+
+// The database is asked for again at least once a second, however long it was away:
+// ovs-vswitchd may be back in that time, with other ports.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	b := vswitch.NewBackoff()
+	for waited := time.Duration(0); waited < time.Minute; {
+		d := b.Next()
+		if d <= 0 || d > time.Second {
+			t.Fatalf("after %v the next session waits for %v", waited, d)
+		}
+		waited += d
 	}
 }
 

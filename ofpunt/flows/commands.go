@@ -42,8 +42,8 @@ type (
 	// sendProbe sends a probe through the switch; probeBack follows if it comes back.
 	// One that can't be sent counts as lost.
 	sendProbe struct{ Token uint64 }
-	// renew restarts the hard timeout of the punt.
-	renew struct{ Punt openflow.FlowMod }
+	// renew restarts the hard timeout of the lease flow.
+	renew struct{ Lease openflow.FlowMod }
 )
 
 // retrySoon wants a retry after a while, a longer one each time in a row.

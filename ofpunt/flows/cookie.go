@@ -22,7 +22,7 @@ func generationOf(cookie uint64) uint64   { return cookie &^ cookieMask }
 func cookieOf(generation uint64) uint64   { return cookieMark | generation }
 func isOf(cookie, generation uint64) bool { return cookie == cookieOf(generation) }
 
-// releasedGeneration is that of a punt whose process withdraws: nobody has to wait whether
+// releasedGeneration is that of a lease flow whose process withdraws: nobody has to wait whether
 // that process comes back.
 const releasedGeneration = 0
 

@@ -32,7 +32,7 @@ func (m *machine) pipeline() (of pipeline, r request, ok bool) {
 			return of, nil, false
 		}
 	}
-	for _, table := range of.entryTables() {
+	for _, table := range of.tables() {
 		if !m.monitored[table] {
 			return of, monitor{table}, false
 		}
@@ -48,7 +48,7 @@ func (w *Want) stageUnknown() string {
 	case len(w.Stage.Cookies) == 0:
 		return "the Southbound database has no logical flow of ls_in_dns_lookup"
 	default:
-		return fmt.Sprintf("no flow of logical table %d is in the switch", w.Stage.TableID)
+		return fmt.Sprintf("the switch has no flow of logical table %d, so ovn-controller has not installed its flows or they were deleted; if this lasts, restart ovn-controller", w.Stage.TableID)
 	}
 }
 
@@ -57,9 +57,13 @@ func (m *machine) distribute() {
 	if m.distribution == m.meters.version && sameGuests(m.distributed, m.want.Guests) {
 		return
 	}
-	if !m.meters.assign(m.want.Guests) && !m.short {
-		m.short = true
+	switch enough := m.meters.assign(m.want.Guests); {
+	case !enough && m.memory.limits != limitsShort:
+		m.memory.limits = limitsShort
 		m.do(MetersShort{m.meters.last - m.meters.first + 1})
+	case enough && m.memory.limits == limitsShort:
+		m.memory.limits = limitsEnforced
+		m.do(MetersEnforced{})
 	}
 	m.distributed, m.distribution = m.want.Guests, m.meters.version
 }
@@ -67,12 +71,12 @@ func (m *machine) distribute() {
 // change is the next change that brings the switch nearer to the plan, nil if it has the
 // plan. A barrier comes before each.
 func (m *machine) change() request {
-	now := versions{m.plan.version, m.observed.version, m.meters.version, m.puntWanted(), m.want.Settled, true}
+	now := versions{m.plan.version, m.observed.version, m.meters.version, m.leaseWanted(), m.want.Settled, true}
 	if now == m.placed {
 		return nil
 	}
 	if now != m.todoAt {
-		m.todo, m.todoAt = m.difference(now.punt, now.settled), now
+		m.todo, m.todoAt = m.difference(now.lease, now.settled), now
 	}
 	if m.todo == nil {
 		m.placed = now
@@ -90,28 +94,28 @@ func (m *machine) afterBarrier(r request) request {
 	return r
 }
 
-// puntWanted reports whether the punt should be installed. A process that is stuck lets it
+// leaseWanted reports whether the lease flow should be installed. A process that is stuck lets it
 // expire.
-func (m *machine) puntWanted() bool {
-	return m.plan.punt != nil && (!m.lease.overdue || m.observed.hasPunt(m.generation()))
+func (m *machine) leaseWanted() bool {
+	return m.plan.lease != nil && (!m.lease.overdue || m.observed.hasLease(m.generation()))
 }
 
 // difference compares the plan with what is observed. It returns the first change that is
 // missing, nil if none is: meters that flows name, flows, then meters that no flow names any
 // more. A flow that somebody else has removed is missing like a new one, so it is put back.
 // Nothing is removed before the plan is settled.
-func (m *machine) difference(punt, settled bool) request {
+func (m *machine) difference(lease, settled bool) request {
 	if mods := m.meters.missing(); len(mods) > 0 {
 		return modMeters{mods}
 	}
-	m.adding = m.plan.missing(&m.observed, punt)
+	m.adding = m.plan.missing(&m.observed, lease)
 	mods := make([]openflow.FlowMod, 0, len(m.adding))
 	for _, f := range m.adding {
 		mods = append(mods, f.mod)
 	}
 	if settled {
 		// Until then the plan may be a part only of what is wanted.
-		mods = append(mods, m.observed.superfluous(func(f *flow) bool { return !m.plan.wants(f.key, punt) })...)
+		mods = append(mods, m.observed.superfluous(func(f *flow) bool { return !m.plan.wants(f.key, lease) })...)
 	}
 	if len(mods) > 0 {
 		return apply{mods}
@@ -126,10 +130,10 @@ func (m *machine) difference(punt, settled bool) request {
 
 // inPlace reports what has come about now that the switch has the plan.
 func (m *machine) inPlace() {
-	hasPunt := m.observed.hasPunt(m.generation())
-	if m.observed.expired && hasPunt {
+	hasLease := m.observed.hasLease(m.generation())
+	if m.observed.expired && hasLease {
 		m.observed.expired, m.reportedExpired = false, false
-		m.do(PuntRestored{})
+		m.do(LeaseRestored{})
 	}
 	m.lostFlows = 0
 	p := Placed{First: !m.placedBefore, Again: m.placedBefore && m.status == waiting, Guests: len(m.plan.order), Before: m.guests, Flows: len(m.observed.flows)}
@@ -141,8 +145,8 @@ func (m *machine) inPlace() {
 	}
 	m.placedBefore, m.guests, m.flows = true, p.Guests, p.Flows
 	now := serving
-	if m.plan.punt != nil && !hasPunt {
-		now = puntMissing
+	if m.plan.lease != nil && !hasLease {
+		now = leaseMissing
 	}
 	if m.status == now {
 		return
@@ -151,7 +155,7 @@ func (m *machine) inPlace() {
 	if now == serving {
 		m.do(Serving{})
 	} else {
-		m.do(PuntMissing{})
+		m.do(LeaseMissing{})
 	}
 }
 
@@ -159,8 +163,8 @@ func (m *machine) inPlace() {
 // without.
 func (m *machine) refuseMeters(why error) {
 	m.meters.refused = true
-	if !m.memory.unmetered {
-		m.memory.unmetered = true
+	if m.memory.limits != limitsRefused {
+		m.memory.limits = limitsRefused
 		m.do(MetersRefused{why})
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package flows decides what should be installed in a switch, observes what is, and changes the
-// difference: the flows of package placement, the meters that limit guests, and the punt's
+// difference: the flows of package placement, the meters that limit guests, and the lease flow's
 // lease. It knows nothing of DNS, of Corefiles and of databases.
 //
 //	owner ──Desired, Beat, Withdraw──► Reconciler ──event──► machine
@@ -38,7 +38,7 @@
 //
 // A flow that somebody else removes or changes is put back: observed.update counts it as lost,
 // machine.difference finds it missing. Which of several processes owns the flows is decided by
-// generations (ownership). The punt has a hard timeout; it is renewed when a probe has come
+// generations (ownership). The lease flow has a hard timeout; it is renewed when a probe has come
 // back through the switch (lease), and it is left to expire otherwise.
 //
 // The plan is updated guest by guest, and compared with what is installed only where one of the
@@ -46,7 +46,7 @@
 //
 // # Flows of earlier processes
 //
-// The flow monitors tell of those in the private table and in those of the entry flows. For each
+// The flow monitors report those in the private table, the lease flows and the entry flows. For each
 // generation that is found so, the switch is asked for all flows with that whole cookie, of
 // which Open vSwitch has an index (ofproto/ofproto.c, collect_rules_loose): what a process has
 // put into the table of a stage that has moved since is found at no cost. A mask on the cookie would have

@@ -19,8 +19,8 @@ type flowKey struct {
 func keyOf(f *openflow.FlowMod) flowKey          { return flowKey{f.Table, f.Priority, f.Match.Key()} }
 func keyOfUpdate(u *openflow.FlowUpdate) flowKey { return flowKey{u.Table, u.Priority, u.Match.Key()} }
 
-// puntKey is the key of the leased flow.
-var puntKey = flowKey{placement.PrivateTable, placement.PriorityPunt, openflow.NewMatch().Key()}
+// leaseKey is the key of the lease flow: the switch punts nothing without it.
+var leaseKey = flowKey{placement.PrivateTable, placement.PriorityLease, openflow.NewMatch().Key()}
 
 // flow is a flow that should be installed, or one that is. It is immutable.
 type flow struct {
@@ -34,8 +34,7 @@ type flow struct {
 func newFlow(f openflow.FlowMod) *flow {
 	b := binary.BigEndian.AppendUint16(nil, f.IdleTimeout)
 	b = binary.BigEndian.AppendUint16(b, f.HardTimeout)
-	// Version 1.5 encodes every action, so there is no error.
-	b, _ = openflow.AppendActions(b, openflow.V15, f.Actions...)
+	b = openflow.AppendActions(b, openflow.V15, f.Actions...)
 	return &flow{keyOf(&f), f, string(b)}
 }
 

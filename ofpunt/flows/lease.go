@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// lease decides whether the punt may go on. Each beat sends a probe through the switch;
-// the punt is renewed when the probe has come back through the reader of the connection
+// lease decides whether the lease flow may go on. Each beat sends a probe through the switch;
+// the lease flow is renewed when the probe has come back through the reader of the connection
 // and a worker. A process that is dead, stopped or stuck renews nothing, and the switch
 // stops punting when the lease is over.
 type lease struct {

@@ -16,11 +16,20 @@ import (
 // value is that of a process which is new to the bridge. One machine uses it at a time.
 type Memory struct {
 	ownership ownership
-	// unmetered is set while it was reported that limits are not enforced.
-	unmetered bool
+	// limits is what was reported last about the meters.
+	limits limits
 	// swept counts the tables that were searched for flows of dead processes.
 	swept int
 }
+
+// limits is whether the switch enforces the limits of guests.
+type limits uint8
+
+const (
+	limitsEnforced limits = iota
+	limitsRefused         // it takes no meter
+	limitsShort           // it has too few meters
+)
 
 // machine decides what is to be done about the flows of one bridge, by one connection. It
 // is not safe for concurrent use.
@@ -43,7 +52,7 @@ type machine struct {
 
 	want     *Want
 	observed observed
-	// leased is when the punt was installed or renewed last, and probed when a probe has come
+	// leased is when the lease flow was installed or renewed last, and probed when a probe has come
 	// back last; zero for never.
 	leased, probed time.Time
 	meters         meters
@@ -81,25 +90,25 @@ type machine struct {
 	// another process has taken over: they are not put back.
 	lostFlows int
 
-	// withdrawing is set once the flows are to be withdrawn, releasedPunt once the punt has
+	// withdrawing is set once the flows are to be withdrawn, releasedLease once the lease flow has
 	// been given releasedGeneration, and ended once the flows are withdrawn, or the
 	// connection has failed.
-	withdrawing, releasedPunt, ended bool
+	withdrawing, releasedLease, ended bool
 
 	// What was reported: placedBefore once flows have been in place on this connection,
-	// short once there were too few meters, reportedExpired until the punt is installed again.
-	// reason is valid in the status waiting; guests and flows are how many are installed.
-	placedBefore, short, reportedExpired bool
-	status                               status
-	reason                               string
-	guests, flows                        int
+	// reportedExpired until the lease flow is installed again. reason is valid in the status
+	// waiting; guests and flows are how many are installed.
+	placedBefore, reportedExpired bool
+	status                        status
+	reason                        string
+	guests, flows                 int
 }
 
 // versions identify what a comparison of wanted and observed flows is of: while they are
 // the same, so is its result.
 type versions struct {
 	plan, observed, meters uint64
-	punt, settled, valid   bool
+	lease, settled, valid  bool
 }
 
 // reading is what flows are read for.
@@ -124,7 +133,7 @@ const (
 	waiting
 	yielding
 	serving
-	puntMissing
+	leaseMissing
 )
 
 // newMachine returns the machine for a new connection. It makes no decision before it is told
@@ -132,7 +141,7 @@ const (
 func newMachine(memory *Memory, random *rand.Rand) *machine {
 	return &machine{
 		memory: memory, random: random,
-		observed: newObserved(), meters: newMeters(),
+		observed: newObserved(), meters: newMeters(random.Uint32()),
 		monitored: map[uint8]bool{}, traced: map[uint64]bool{},
 	}
 }

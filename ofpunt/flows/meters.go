@@ -14,13 +14,17 @@ import (
 // meters are the switch's limits on what guests may send, one meter for each. A limit in
 // this process would come too late: the switch has one short queue of packet-ins for all.
 //
-// A meter takes the flows that name it with it when it is deleted. So meters are made
-// before the flows and deleted after them, and lost flows have the meters read again.
+// The switch looks a meter up when a flow that names it is added (ofproto/ofproto.c,
+// ofproto_check_ofpacts), and keeps the flow when the meter is deleted. So meters are added before
+// the flows and deleted after them, and after a meter was added its flows are added again.
 type meters struct {
 	// refused is set where the switch has no meters, or takes none of ours.
 	refused bool
 	// first and last bound the ids that are puntdns's; both are 0 if refused.
 	first, last uint32
+	// offset is where this machine begins to take ids. It is random: until a process has seen
+	// that it was replaced, it may change the meters of its ids.
+	offset uint32
 	// known is unset while it is unknown what is installed in the switch.
 	known bool
 	// version changes with what is assigned.
@@ -46,9 +50,9 @@ const maxMeters = 1 << 16
 // 5.8 it says that there were more.
 const maxMeterID = 0xffff0000
 
-func newMeters() meters {
+func newMeters(offset uint32) meters {
 	return meters{
-		installed: map[uint32]openflow.MeterConfig{}, assigned: map[GuestKey]uint32{}, limits: map[uint32]Limit{},
+		offset: offset, installed: map[uint32]openflow.MeterConfig{}, assigned: map[GuestKey]uint32{}, limits: map[uint32]Limit{},
 		dropped: map[uint32]uint64{},
 	}
 }
@@ -72,7 +76,7 @@ func (m *meters) load(most uint32, all []openflow.MeterConfig) {
 	}
 }
 
-// invalidate has the meters read again: somebody else may have deleted some.
+// invalidate has the meters read again: another program may have deleted some.
 func (m *meters) invalidate() { m.known = false }
 
 // abandon leaves all meters to another process, which may delete them or use their ids.
@@ -89,16 +93,17 @@ func (m *meters) assign(guests []Guest) (enough bool) {
 	before, taken := m.assigned, inUse(m.assigned)
 	m.assigned, m.limits = make(map[GuestKey]uint32, len(before)), make(map[uint32]Limit, len(before))
 	m.version++
-	next, enough := m.last, true
+	ids, tried, enough := m.last-m.first+1, uint32(0), true
 	for i := range guests {
 		g := &guests[i]
 		if g.Limit.Rate == 0 || m.last == 0 {
 			continue
 		}
 		id, ok := before[g.GuestKey]
-		for ; !ok && next >= m.first; next-- {
+		for ; !ok && tried < ids; tried++ {
 			// One that is installed already may be another process's, and flows may still
 			// name it.
+			next := m.last - (m.offset%ids+tried)%ids
 			if _, installed := m.installed[next]; !installed && !taken[next] {
 				id, ok = next, true
 			}
@@ -138,7 +143,7 @@ func (m *meters) missing() []openflow.MeterMod {
 }
 
 // superfluous are the changes that delete the meters which no guest has, those of earlier
-// processes included. No flow may name them any more, since it would go with its meter.
+// processes included. They are deleted after the flows that name them.
 func (m *meters) superfluous() []openflow.MeterMod {
 	var mods []openflow.MeterMod
 	used := inUse(m.assigned)
@@ -159,41 +164,44 @@ func configOf(m *openflow.MeterMod) openflow.MeterConfig {
 	return openflow.MeterConfig{ID: m.ID, Rate: m.Rate, Burst: m.Burst}
 }
 
-// applied takes in changes that the switch has carried out.
+// applied takes in changes that the switch has carried out. Guests that had to go without a meter
+// may get one of the ids that were deleted.
 func (m *meters) applied(mods []openflow.MeterMod) {
 	for i := range mods {
 		if mod := &mods[i]; mod.Command == openflow.Delete {
 			delete(m.installed, mod.ID)
 			delete(m.dropped, mod.ID)
+			m.version++
 		} else {
 			m.installed[mod.ID] = configOf(mod)
 		}
 	}
 }
 
-// Names of the errors about a meter that somebody else has made or deleted.
+// Names of the errors about a meter that another program has made or deleted.
 const (
 	meterExists  = "OFPMMFC_METER_EXISTS"
 	unknownMeter = "OFPMMFC_UNKNOWN_METER"
 )
 
-// blame reports whether an error of the switch is about meters: then they are to be read
-// again. Flows are refused for a meter that has gone meanwhile. A meter may be refused for
-// good: then refused is set, and limits are not enforced by this connection any more.
-func (m *meters) blame(err error, flows bool) (blamed, refused bool) {
+// blame reports whether the switch has refused a change of meters: then they are read again. A
+// meter may be refused for good: then refused is set, and limits are not enforced by this
+// connection any more.
+func (m *meters) blame(err error) (blamed, refused bool) {
 	var e *openflow.SwitchError
 	if !errors.As(err, &e) || !strings.HasPrefix(e.Name(), "OFPMMFC_") {
 		return false, false
 	}
 	m.invalidate()
-	if n := e.Name(); flows || n == meterExists || n == unknownMeter {
+	if n := e.Name(); n == meterExists || n == unknownMeter {
 		return true, false
 	}
 	m.refused = true
 	return true, true
 }
 
-// count tells how many packets of guests were dropped since the last count.
+// count returns how many packets of guests were dropped since the last count. It has the meters
+// read again if one is missing.
 //
 // A process that has not heard yet that it was replaced may make meters after its successor
 // has read them. One that is unknown at two beats in a row is no meter of a process that is
@@ -203,10 +211,12 @@ func (m *meters) count(all []openflow.MeterStats) (dropped Dropped) {
 	for guest, id := range m.assigned {
 		used[id] = guest
 	}
-	before := m.unknown
+	before, found := m.unknown, 0
 	m.unknown = false
 	for _, s := range all {
-		if _, ok := m.installed[s.ID]; !ok && s.ID >= m.first && s.ID <= m.last {
+		if _, ok := m.installed[s.ID]; ok {
+			found++
+		} else if s.ID >= m.first && s.ID <= m.last {
 			m.unknown = true
 		}
 		guest, ok := used[s.ID]
@@ -218,7 +228,7 @@ func (m *meters) count(all []openflow.MeterStats) (dropped Dropped) {
 		}
 		m.dropped[s.ID] = s.Dropped
 	}
-	if before && m.unknown {
+	if before && m.unknown || found < len(m.installed) {
 		m.unknown = false
 		m.invalidate()
 	}

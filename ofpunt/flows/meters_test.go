@@ -30,27 +30,25 @@ func TestMetersRefused(t *testing.T) {
 	tests := []struct {
 		name string
 		err  error
-		flow bool // the error is about a flow
 		// again tells whether it is to be tried again, stays whether the guest keeps
 		// its meter.
 		again, stays bool
 	}{
-		{"gone meanwhile", meterNotKnown, false, true, true},
-		{"a flow names one that is gone", meterInvalid, true, true, true},
-		{"the switch has no more", noMoreMeters, false, true, false},
-		{"the switch takes none of ours", meterInvalid, false, true, false},
-		{"something else", noSuchTable, true, false, true},
-		{"the connection is gone", errEnded, false, false, true},
+		{"gone meanwhile", meterNotKnown, true, true},
+		{"the switch has no more", noMoreMeters, true, false},
+		{"the switch takes none of ours", meterInvalid, true, false},
+		{"something else", noSuchTable, false, true},
+		{"the connection is gone", errEnded, false, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m := newMeters()
+			m := newMeters(0)
 			m.load(most, nil)
 			guest := limitedGuest(1, 1, 10, 10)
 			if ids, _ := assigned(&m, guest); ids[0] != most {
 				t.Fatalf("the first guest has meter %d, want %d", ids[0], most)
 			}
-			if again, refused := m.blame(tt.err, tt.flow); again != tt.again || refused == tt.stays || m.known == tt.again {
+			if again, refused := m.blame(tt.err); again != tt.again || refused == tt.stays || m.known == tt.again {
 				t.Errorf("again %v, refused %v, known %v", again, refused, m.known)
 			}
 			m.load(most, nil)
@@ -67,7 +65,7 @@ func TestMetersRefused(t *testing.T) {
 
 // There may be fewer meters than guests.
 func TestMetersShort(t *testing.T) {
-	m := newMeters()
+	m := newMeters(0)
 	m.load(4, []openflow.MeterConfig{{ID: 1}, {ID: 3}})
 	// 3 stands, and the lower half is others'.
 	ids, enough := assigned(&m, limitedGuest(1, 0, 10, 10), limitedGuest(1, 1, 10, 10), limitedGuest(1, 2, 10, 10))
@@ -79,7 +77,7 @@ func TestMetersShort(t *testing.T) {
 // Open vSwitch refuses ids above 0xffff0000, and yet says on some kernels that there
 // are more.
 func TestMetersOfOldKernel(t *testing.T) {
-	m := newMeters()
+	m := newMeters(0)
 	m.load(0xffffffff, nil)
 	ids, _ := assigned(&m, limitedGuest(1, 0, 10, 10), limitedGuest(1, 1, 10, 10), limitedGuest(1, 2, 10, 10))
 	if d := gocmp.Diff([]uint32{0xffff0000, 0xfffeffff, 0xfffefffe}, ids); d != "" {
@@ -89,7 +87,7 @@ func TestMetersOfOldKernel(t *testing.T) {
 
 // Each guest has the limit of its network, and the last one that it was given.
 func TestMetersOfNetworks(t *testing.T) {
-	m := newMeters()
+	m := newMeters(0)
 	m.load(100, nil)
 	free := limitedGuest(3, 1, 0, 0)
 	for _, guests := range [][]Guest{
@@ -113,7 +111,7 @@ func TestMetersOfNetworks(t *testing.T) {
 
 // Drops are counted of guests' meters only, and from anew where a meter was made again.
 func TestMetersCount(t *testing.T) {
-	m := newMeters()
+	m := newMeters(0)
 	m.load(100, nil)
 	assigned(&m, limitedGuest(1, 1, 10, 10))
 	for i, tt := range []struct{ dropped, want uint64 }{{5, 5}, {7, 2}, {7, 0}, {3, 0}, {4, 1}} {
@@ -125,7 +123,7 @@ func TestMetersCount(t *testing.T) {
 
 // Drops are told apart by guest, and by the names of limits, which guests may share. A name changes no meter.
 func TestMetersCountByLimit(t *testing.T) {
-	m := newMeters()
+	m := newMeters(0)
 	m.load(100, nil)
 	named := func(port uint32, name string) Guest {
 		g := limitedGuest(1, port, 10, 10)

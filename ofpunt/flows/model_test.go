@@ -61,7 +61,7 @@ func newModel(t *testing.T, seed uint64) *model {
 			Kind: placement.OVN, Settled: true, Limited: true, Beat: modelBeat,
 			Service: placement.Service{
 				Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")},
-				Neighbors: true, ControllerID: 77, UserData: []byte{1}, Lease: 15,
+				Neighbors: true, ControllerID: 77, Lease: 15,
 			},
 		},
 	}
@@ -137,8 +137,10 @@ func (m *model) disturb() {
 	case n < 965:
 		m.moveStage(22 + m.r.IntN(3))
 		m.note("the stage is %d", m.want.Stage.TableID)
-	case n < 970:
+	case n < 968:
 		m.want.Settled = !m.want.Settled
+	case n < 970:
+		m.restoreStage()
 	case n < 978 && len(m.processes) < 3:
 		m.begin()
 	case n < 984 && len(m.processes) > 1:
@@ -215,7 +217,7 @@ func (m *model) changeGuests() {
 // harm is what somebody else does to the switch.
 func (m *model) harm() {
 	half := func(*openflow.FlowMod) bool { return m.r.IntN(2) == 0 }
-	switch m.r.IntN(5) {
+	switch m.r.IntN(6) {
 	case 0:
 		m.note("some of our flows are deleted")
 		m.sw.remove(func(f *openflow.FlowMod) bool { return ours(f.Cookie) && half(f) })
@@ -233,6 +235,9 @@ func (m *model) harm() {
 				m.sw.change(nil, f)
 			}
 		}
+	case 5:
+		m.note("all flows of OVN and puntdns are deleted, for a while")
+		m.sw.remove(func(f *openflow.FlowMod) bool { return f.Cookie != others })
 	case 4:
 		m.note("flows are overwritten")
 		for _, key := range m.sw.keys() {
@@ -249,6 +254,7 @@ func (m *model) harm() {
 func (m *model) quiet() {
 	m.note("quiet")
 	m.want.Settled = true
+	m.restoreStage()
 	clear(m.stalled)
 	for range 400 {
 		for range 20 {
@@ -292,12 +298,16 @@ func (m *model) check() {
 	of.service.Cookie = cookieOf(owner.machine.generation())
 	fresh.update(of, m.want.Guests, &owner.machine.meters)
 	want := maps.Clone(fresh.flows)
-	if fresh.punt != nil {
-		want[puntKey] = fresh.punt
+	if fresh.lease != nil {
+		want[leaseKey] = fresh.lease
 	}
 	foreign := false
 	for _, key := range m.sw.keys() {
-		f := m.sw.flows[key].mod
+		standing := m.sw.flows[key]
+		f := standing.mod
+		if meterOf(&f) != 0 && !m.sw.isMetered(&standing) {
+			m.t.Errorf("stands, and its meter does not limit it: %v", f)
+		}
 		foreign = foreign || f.Cookie == others
 		if !ours(f.Cookie) {
 			continue

@@ -23,10 +23,10 @@ type observed struct {
 	collision bool
 	// lost counts the flows of this process that somebody else has removed or changed.
 	lost int
-	// released is set once the process of the punt has released it, until another punt is
+	// released is set once the process of the lease flow has released it, until another lease flow is
 	// installed: the released one may be gone before anybody has looked.
 	released bool
-	// expired is set once the punt of this process has expired, until it is installed again.
+	// expired is set once the lease flow of this process has expired, until it is installed again.
 	expired bool
 }
 
@@ -39,7 +39,7 @@ func (s *observed) set(f *flow) {
 	s.flows[f.key] = f
 	g := generationOf(f.mod.Cookie)
 	s.generations[g]++
-	if f.key == puntKey {
+	if f.key == leaseKey {
 		s.released = g == releasedGeneration
 	}
 	s.highest = max(s.highest, g)
@@ -94,7 +94,7 @@ func (s *observed) update(u *openflow.FlowUpdate, own uint64) bool {
 		switch {
 		case mine && !timedOut(u):
 			s.lost++
-		case mine && key == puntKey:
+		case mine && key == leaseKey:
 			s.expired = true
 		}
 		return true
@@ -128,29 +128,39 @@ func timedOut(u *openflow.FlowUpdate) bool {
 	return u.Reason == hardTimeout
 }
 
-// punt is the leased flow that is installed, of whatever process, or the release of it. An entry
-// flow that a dead process left says nothing; its punt would have expired.
-func (s *observed) punt() observedPunt {
-	if f := s.flows[puntKey]; f != nil {
-		return observedPunt{true, generationOf(f.mod.Cookie)}
+// lease is the lease flow that is installed, of whatever process, or the release of it. An entry
+// flow that a dead process left says nothing; its lease flow would have expired.
+func (s *observed) lease() observedLease {
+	if f := s.flows[leaseKey]; f != nil {
+		return observedLease{true, generationOf(f.mod.Cookie)}
 	}
-	return observedPunt{s.released, releasedGeneration}
+	return observedLease{s.released, releasedGeneration}
 }
 
-// hasPunt reports whether the leased flow of a generation is installed.
-func (s *observed) hasPunt(generation uint64) bool {
-	f := s.flows[puntKey]
+// hasLease reports whether the lease flow of a generation is installed.
+func (s *observed) hasLease(generation uint64) bool {
+	f := s.flows[leaseKey]
 	return f != nil && isOf(f.mod.Cookie, generation)
 }
 
-// knownPunt returns the leased flow of a generation if it is installed and its actions are
+// knownLease returns the lease flow of a generation if it is installed and its actions are
 // known, else nil. They are not known of one from before the connection, and to change that
 // one would remove its actions.
-func (s *observed) knownPunt(generation uint64) *flow {
-	if f := s.flows[puntKey]; s.hasPunt(generation) && len(f.mod.Actions) > 0 {
+func (s *observed) knownLease(generation uint64) *flow {
+	if f := s.flows[leaseKey]; s.hasLease(generation) && len(f.mod.Actions) > 0 {
 		return f
 	}
 	return nil
+}
+
+// rebind has flows added again whose meters were added just now: those that stand name what the
+// switch had before.
+func (s *observed) rebind(named []*flow) {
+	for _, f := range named {
+		if had := s.flows[f.key]; had != nil {
+			s.set(had.changed())
+		}
+	}
 }
 
 // applied takes in changes that the switch has carried out.
@@ -184,6 +194,8 @@ func (s *observed) superfluous(unwanted func(*flow) bool) []openflow.FlowMod {
 // ours.
 func depth(table uint8) int {
 	switch table {
+	case placement.PuntTable:
+		return 3
 	case placement.PrivateTable:
 		return 2
 	case placement.AddressTable:

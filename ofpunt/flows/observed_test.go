@@ -15,7 +15,7 @@ func TestLost(t *testing.T) {
 	const table = 29
 	mod := openflow.FlowMod{Table: table, Priority: 100, Match: openflow.NewMatch(), Cookie: cookieMark | 2}
 	ours := newFlow(mod)
-	punt := newFlow(openflow.FlowMod{Table: placement.PrivateTable, Priority: placement.PriorityPunt, Match: openflow.NewMatch(), Cookie: cookieMark | 2})
+	lease := newFlow(openflow.FlowMod{Table: placement.PrivateTable, Priority: placement.PriorityLease, Match: openflow.NewMatch(), Cookie: cookieMark | 2})
 	update := func(e openflow.FlowEvent, f *flow, cookie uint64, reason uint16) openflow.FlowUpdate {
 		return openflow.FlowUpdate{Event: e, Table: f.key.table, Priority: f.key.priority, Match: openflow.NewMatch(), Cookie: cookie, Reason: reason}
 	}
@@ -32,14 +32,14 @@ func TestLost(t *testing.T) {
 		{"somebody else's cookie", update(openflow.FlowAdded, ours, 7, 0), 1, false, true, true},
 		{"other actions", update(openflow.FlowModified, ours, mod.Cookie, 0), 1, false, true, true},
 		{"an earlier process's, from before the monitor", update(openflow.FlowInitial, ours, cookieMark|1, 0), 0, false, true, true},
-		{"the punt has expired", update(openflow.FlowRemoved, punt, mod.Cookie, 1), 0, true, false, true},
+		{"the lease flow has expired", update(openflow.FlowRemoved, lease, mod.Cookie, 1), 0, true, false, true},
 		{"another flow of somebody else", openflow.FlowUpdate{Event: openflow.FlowAdded, Table: table, Priority: 7}, 0, true, true, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newObserved()
 			s.set(ours)
-			s.set(punt)
+			s.set(lease)
 			if got := s.update(&tt.update, 2); got != tt.relevant {
 				t.Errorf("about a flow of ours: %v", got)
 			}
@@ -59,9 +59,12 @@ func TestLost(t *testing.T) {
 
 // Flows are one to the comparison if the switch would do the same by them.
 func TestSame(t *testing.T) {
+	punt := func(id uint16, data byte, meter uint32) openflow.Action {
+		return openflow.Controller2{ControllerID: id, UserData: []byte{data}, Meter: meter}
+	}
 	of := func(change func(*openflow.FlowMod)) *flow {
 		f := openflow.FlowMod{Table: 200, Priority: 10, Cookie: 7, HardTimeout: 15, Actions: []openflow.Action{
-			openflow.Meter{ID: 3}, openflow.Controller2{ControllerID: 1, UserData: []byte{1}}, openflow.Resubmit{Table: 30},
+			punt(1, 1, 3), openflow.Resubmit{Table: 30},
 		}}
 		change(&f)
 		return newFlow(f)
@@ -74,16 +77,28 @@ func TestSame(t *testing.T) {
 		{"the same", func(*openflow.FlowMod) {}, true},
 		{"another cookie", func(f *openflow.FlowMod) { f.Cookie++ }, false},
 		{"another timeout", func(f *openflow.FlowMod) { f.HardTimeout++ }, false},
-		{"another meter", func(f *openflow.FlowMod) { f.Actions[0] = openflow.Meter{ID: 4} }, false},
-		{"another controller", func(f *openflow.FlowMod) { f.Actions[1] = openflow.Controller2{ControllerID: 2, UserData: []byte{1}} }, false},
-		{"other user data", func(f *openflow.FlowMod) { f.Actions[1] = openflow.Controller2{ControllerID: 1, UserData: []byte{2}} }, false},
-		{"another table", func(f *openflow.FlowMod) { f.Actions[2] = openflow.Resubmit{Table: 31} }, false},
-		{"an action less", func(f *openflow.FlowMod) { f.Actions = f.Actions[:2] }, false},
+		{"another meter", func(f *openflow.FlowMod) { f.Actions[0] = punt(1, 1, 4) }, false},
+		{"another controller", func(f *openflow.FlowMod) { f.Actions[0] = punt(2, 1, 3) }, false},
+		{"other user data", func(f *openflow.FlowMod) { f.Actions[0] = punt(1, 2, 3) }, false},
+		{"another table", func(f *openflow.FlowMod) { f.Actions[1] = openflow.Resubmit{Table: 31} }, false},
+		{"an action less", func(f *openflow.FlowMod) { f.Actions = f.Actions[:1] }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := of(func(*openflow.FlowMod) {}).same(of(tt.change)); got != tt.want {
 				t.Errorf("same: %v", got)
 			}
 		})
+	}
+}
+
+// A flow that another process has installed meanwhile is not removed in the place of an earlier one.
+func TestRemoval(t *testing.T) {
+	for _, installed := range []uint64{cookieOf(1), cookieOf(2), 7} {
+		sw := newFakeSwitch(epoch)
+		sw.change(nil, openflow.FlowMod{Command: openflow.Add, Table: 29, Priority: 100, Cookie: installed})
+		sw.change(nil, bareFlow(29, 100, cookieOf(1), openflow.Match{}).removal())
+		if want := installed != cookieOf(1); (len(sw.flows) == 1) != want {
+			t.Errorf("cookie %#x: %d flows are left", installed, len(sw.flows))
+		}
 	}
 }

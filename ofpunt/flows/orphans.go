@@ -23,7 +23,7 @@ func (m *machine) trace() request {
 	// This process's own may be where they were on the connection before.
 	generations := append(slices.Sorted(maps.Keys(m.observed.generations)), m.generation())
 	for _, g := range generations {
-		// Nothing is done about those of a later process, and a released punt is one flow.
+		// Nothing is done about those of a later process, and a released lease flow is a single flow.
 		if g <= m.generation() && g != releasedGeneration && !m.traced[g] {
 			m.reading = reading{purpose: forTrace, generation: g}
 			return readFlows{openflow.TableAll, cookieOf(g), exactMask}

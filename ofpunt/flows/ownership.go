@@ -8,7 +8,7 @@ import (
 )
 
 // ownership decides which of several processes owns the flows of a bridge. They can't talk to
-// each other: each sees in the switch whose punt is installed. The rule is that of a term number
+// each other: each sees in the switch whose lease flow is installed. The rule is that of a term number
 // in consensus protocols: the highest generation owns the flows, whoever sees a higher one
 // than its own yields, and whoever takes over does so with a generation above all that it
 // has seen. So a process that was replaced puts nothing back, however late it learns that.
@@ -17,7 +17,7 @@ type ownership struct {
 	generation uint64
 	// yielding is set while another process owns the flows.
 	yielding bool
-	// takeOverAt is when a process that yields takes over unless a punt is installed again, zero
+	// takeOverAt is when a process that yields takes over unless a lease flow is installed again, zero
 	// while one does.
 	takeOverAt time.Time
 }
@@ -34,24 +34,24 @@ const (
 	takeOver
 )
 
-// observedPunt is the punt that the switch has, of whatever process.
-type observedPunt struct {
+// observedLease is the lease flow that the switch has, of whatever process.
+type observedLease struct {
 	installed  bool
 	generation uint64
 }
 
-// step decides by the punt that is installed now, and by the highest generation of any flow that
-// has ever been seen: that of a later process may have come and gone unnoticed. A punt that
+// step decides by the lease flow that is installed now, and by the highest generation of any flow that
+// has ever been seen: that of a later process may have come and gone unnoticed. A lease flow that
 // is gone may have expired because its process is slow, or have been deleted with all other
 // flows: its process gets delay to put it back.
-func (t *ownership) step(now time.Time, punt observedPunt, highest uint64, delay time.Duration, random *rand.Rand) verdict {
+func (t *ownership) step(now time.Time, lease observedLease, highest uint64, delay time.Duration, random *rand.Rand) verdict {
 	switch t.yielding = highest > t.generation; {
 	case !t.yielding:
 		return own
-	case punt.installed && punt.generation > t.generation:
+	case lease.installed && lease.generation > t.generation:
 		t.takeOverAt = time.Time{}
 		return yield
-	case punt.installed && punt.generation == releasedGeneration:
+	case lease.installed && lease.generation == releasedGeneration:
 	case t.takeOverAt.IsZero():
 		t.takeOverAt = now.Add(delay)
 		return yield
@@ -63,7 +63,7 @@ func (t *ownership) step(now time.Time, punt observedPunt, highest uint64, delay
 	return takeOver
 }
 
-// takeOverDelay is how long a process waits for another that has lost its punt: longer than
+// takeOverDelay is how long a process waits for another that has lost its lease flow: longer than
 // that one takes to look at its own flows again. It is random, so that of several processes
 // that wait one is first.
 func takeOverDelay(beat time.Duration, random *rand.Rand) time.Duration {
@@ -79,14 +79,14 @@ func (m *machine) owns() bool {
 	}
 	if s.expired && !m.reportedExpired {
 		m.reportedExpired = true
-		m.do(PuntExpired{})
+		m.do(LeaseExpired{})
 	}
 	if s.collision && s.highest == t.generation {
 		m.beginGeneration()
 	}
 	s.collision = false
 	before := t.yielding
-	switch t.step(m.now, s.punt(), s.highest, takeOverDelay(m.want.Beat, m.random), m.random) {
+	switch t.step(m.now, s.lease(), s.highest, takeOverDelay(m.want.Beat, m.random), m.random) {
 	case yield:
 		if m.status != yielding {
 			m.status, m.guests, m.flows = yielding, 0, 0
@@ -94,7 +94,7 @@ func (m *machine) owns() bool {
 		}
 		s.expired, m.reportedExpired, s.lost, m.lostFlows = false, false, 0, 0
 		m.meters.abandon()
-		if !s.punt().installed {
+		if !s.lease().installed {
 			m.do(retrySoon{})
 		}
 		return false
@@ -107,7 +107,10 @@ func (m *machine) owns() bool {
 		m.do(Lost{s.lost})
 		m.lostFlows += s.lost
 		s.lost = 0
-		m.meters.invalidate() // a flow goes with its meter, so that may be why
+		// Who removes these flows may remove meters and OVN's own flows too, as ovn-controller
+		// and `ovs-ofctl del-flows` do.
+		m.meters.invalidate()
+		m.stage.forget()
 	}
 	return true
 }

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// What a process does as it sees punts come and go.
+// What a process does as it sees lease flows come and go.
 func TestOwnership(t *testing.T) {
 	const delay = 5 * time.Second
 	began, random := epoch.Add(time.Hour), rand.New(rand.NewPCG(1, 1))
-	of := func(generation uint64) observedPunt { return observedPunt{true, generation} }
-	gone := observedPunt{}
+	of := func(generation uint64) observedLease { return observedLease{true, generation} }
+	gone := observedLease{}
 	type look struct {
 		after time.Duration
-		punt  observedPunt
+		lease observedLease
 		want  verdict
 	}
 	tests := []struct {
@@ -24,7 +24,7 @@ func TestOwnership(t *testing.T) {
 		looks []look
 	}{
 		{"alone", []look{{0, gone, own}, {0, of(10), own}}},
-		{"its own punt has expired", []look{{0, of(10), own}, {time.Minute, gone, own}}},
+		{"its own lease flow has expired", []look{{0, of(10), own}, {time.Minute, gone, own}}},
 		{"over an earlier process", []look{{0, of(9), own}}},
 		{"a later process", []look{{0, of(10), own}, {0, of(11), yield}, {time.Hour, of(11), yield}}},
 		{"a later process that is late to renew", []look{
@@ -47,8 +47,8 @@ func TestOwnership(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			process, now, highest := ownership{generation: 10}, began, uint64(10)
 			for i, l := range tt.looks {
-				now, highest = now.Add(l.after), max(highest, l.punt.generation)
-				if got := process.step(now, l.punt, highest, delay, random); got != l.want {
+				now, highest = now.Add(l.after), max(highest, l.lease.generation)
+				if got := process.step(now, l.lease, highest, delay, random); got != l.want {
 					t.Fatalf("look %d: %v, want %v", i, got, l.want)
 				}
 				if l.want == takeOver && process.generation <= highest {
@@ -59,11 +59,11 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-// bridgeModel is a switch as processes see it: who has the punt, until when, and what is
+// bridgeModel is a switch as processes see it: who has the lease flow, until when, and what is
 // still to be told to each.
 type bridgeModel struct {
 	now     time.Time
-	punt    observedPunt
+	lease   observedLease
 	until   time.Time
 	highest uint64
 	told    []*processModel
@@ -73,27 +73,27 @@ type bridgeModel struct {
 type processModel struct {
 	ownership
 	wakes time.Time
-	// punt is as the process has last been told.
-	punt observedPunt
-	// replaced is the generation that has overwritten the process's punt, 0 if none has.
+	// lease is as the process has last been told.
+	lease observedLease
+	// replaced is the generation that has overwritten the process's lease flow, 0 if none has.
 	replaced uint64
 }
 
 const modelLease = 3 * time.Second
 
-// set is a flow mod of the punt.
+// set is a flow mod of the lease flow.
 func (b *bridgeModel) set(generation uint64) {
 	for _, p := range b.told {
-		if b.punt.installed && p.generation == b.punt.generation && generation != p.generation {
+		if b.lease.installed && p.generation == b.lease.generation && generation != p.generation {
 			p.replaced = generation
 		}
 	}
-	b.punt, b.until = observedPunt{true, generation}, b.now.Add(modelLease)
+	b.lease, b.until = observedLease{true, generation}, b.now.Add(modelLease)
 	b.highest = max(b.highest, generation)
 }
 
 // Processes that are stopped at any time for as long as they like hand over: none of them
-// puts back what a later one has overwritten, and in the end one has the punt.
+// puts back what a later one has overwritten, and in the end one has the lease flow.
 func TestOwnershipOfSlowProcesses(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -101,8 +101,8 @@ func TestOwnershipOfSlowProcesses(t *testing.T) {
 		look := func(p *processModel) {
 			beat := modelLease / 3
 			// A barrier has come back: all that was before it has been told.
-			p.punt = b.punt
-			switch p.step(b.now, p.punt, b.highest, takeOverDelay(beat, r), r) {
+			p.lease = b.lease
+			switch p.step(b.now, p.lease, b.highest, takeOverDelay(beat, r), r) {
 			case yield:
 				return
 			case takeOver:
@@ -115,7 +115,7 @@ func TestOwnershipOfSlowProcesses(t *testing.T) {
 					t.Fatalf("seed %d: %d goes on after it was replaced by %d", seed, p.generation, p.replaced)
 				}
 			}
-			if p.punt.installed && p.punt.generation == p.generation {
+			if p.lease.installed && p.lease.generation == p.generation {
 				b.set(p.generation) // renewed
 				return
 			}
@@ -123,14 +123,14 @@ func TestOwnershipOfSlowProcesses(t *testing.T) {
 		}
 		for step := range 4000 {
 			b.now = b.now.Add(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
-			if b.punt.installed && b.now.After(b.until) {
-				b.punt = observedPunt{}
+			if b.lease.installed && b.now.After(b.until) {
+				b.lease = observedLease{}
 			}
 			if step%1000 == 0 && len(b.told) < 3 {
 				b.told = append(b.told, &processModel{ownership: ownership{generation: nextGeneration(b.now, b.highest, r)}})
 			}
 			if r.IntN(500) == 0 {
-				b.punt = observedPunt{} // somebody deletes all flows
+				b.lease = observedLease{} // somebody deletes all flows
 			}
 			for _, p := range b.told {
 				if b.now.Before(p.wakes) {

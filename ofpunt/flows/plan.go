@@ -16,14 +16,14 @@ import (
 type plan struct {
 	of      pipeline
 	private []*flow
-	punt    *flow
+	lease   *flow
 	// guests has the flows of each guest, and order the guests in the order in which
 	// their flows are installed.
 	guests map[GuestKey]*guestFlows
 	order  []GuestKey
 	// list is what guests was made of.
 	list []Guest
-	// flows are all of them but the punt.
+	// flows are all of them except the lease flow, which is lease.
 	flows map[flowKey]*flow
 	// meters is the version of the distribution of meters that the plan is of.
 	meters uint64
@@ -47,15 +47,15 @@ func (p *pipeline) equal(o *pipeline) bool {
 	return p.kind == o.kind && p.table == o.table && p.priority == o.priority && sameService(&p.service, &o.service)
 }
 
-// entryTables returns the tables of the entry flows.
-func (p *pipeline) entryTables() []uint8 {
+// tables returns the tables of the flows, without the private table.
+func (p *pipeline) tables() []uint8 {
 	switch {
 	case p.empty():
 		return nil
 	case p.kind == placement.OVN:
-		return []uint8{p.table - 1}
+		return []uint8{placement.PuntTable, p.table - 1}
 	default:
-		return []uint8{p.table, placement.AddressTable}
+		return []uint8{placement.PuntTable, placement.AddressTable, p.table}
 	}
 }
 
@@ -65,6 +65,7 @@ func (p *pipeline) empty() bool { return p.kind == placement.OVN && p.table == 0
 type guestFlows struct {
 	guest Guest
 	meter uint32
+	// flows begin with the one that names the meter, unless that is 0.
 	flows []*flow
 }
 
@@ -76,7 +77,7 @@ func (p *plan) update(of pipeline, guests []Guest, m *meters) {
 	}
 	p.version++
 	if !samePipeline {
-		of.service.Addresses, of.service.UserData = slices.Clone(of.service.Addresses), slices.Clone(of.service.UserData)
+		of.service.Addresses = slices.Clone(of.service.Addresses)
 		*p = plan{of: of, version: p.version, planned: p.planned, guests: map[GuestKey]*guestFlows{}, flows: map[flowKey]*flow{}}
 		p.planPrivate()
 	}
@@ -131,35 +132,49 @@ func (p *plan) planPrivate() {
 		p.private = append(p.private, f)
 		p.flows[f.key] = f
 	}
-	p.punt = newFlow(placed.Punt)
+	p.lease = newFlow(placed.Lease)
 }
 
-// guest plans the entry flows of one guest.
+// guest plans the flows of one guest.
 func (p *pipeline) guest(g *Guest, meter uint32) []*flow {
 	owned := func(a netip.Addr) bool { return slices.Contains(g.Owned, a) }
-	var entry []openflow.FlowMod
+	var mods []openflow.FlowMod
 	if p.kind == placement.OVN {
-		one := placement.Guest{Datapath: g.Datapath, Port: g.Port, MAC: g.MAC, Meter: meter, Addresses: g.Addresses, Owned: owned}
-		entry = placement.PlanOVN(&p.service, p.table, slices.Values([]placement.Guest{one})).Entry
+		one := placement.Guest{Datapath: g.Datapath, Port: g.Port, MAC: g.MAC, Meter: meter, Addresses: g.Addresses, Left: g.Left, Owned: owned}
+		mods = placement.PlanOVN(&p.service, p.table, slices.Values([]placement.Guest{one})).Guests
 	} else {
-		one := placement.LocalGuest{InPort: g.Port, Meter: meter, MAC: g.MAC, Addresses: g.Addresses, Owned: owned}
-		entry = placement.PlanLocal(&p.service, p.table, p.priority, slices.Values([]placement.LocalGuest{one})).Entry
+		one := placement.LocalGuest{InPort: g.Port, Meter: meter, MAC: g.MAC, Addresses: g.Addresses, Left: g.Left, Owned: owned}
+		mods = placement.PlanLocal(&p.service, p.table, p.priority, slices.Values([]placement.LocalGuest{one})).Guests
 	}
-	flows := make([]*flow, len(entry))
-	for i := range entry {
-		flows[i] = newFlow(entry[i])
+	flows := make([]*flow, len(mods))
+	for i := range mods {
+		flows[i] = newFlow(mods[i])
 	}
 	return flows
 }
 
-// wants reports whether a flow of that key should be installed; the punt if punt is set.
-func (p *plan) wants(key flowKey, punt bool) bool {
-	return p.flows[key] != nil || punt && key == puntKey
+// metered returns the flows that name a meter which mods add.
+func (p *plan) metered(mods []openflow.MeterMod) (flows []*flow) {
+	added := make(map[uint32]bool, len(mods))
+	for i := range mods {
+		added[mods[i].ID] = mods[i].Command == openflow.Add
+	}
+	for _, g := range p.guests {
+		if added[g.meter] {
+			flows = append(flows, g.flows[0])
+		}
+	}
+	return flows
+}
+
+// wants reports whether a flow of that key should be installed; the lease flow only if lease is set.
+func (p *plan) wants(key flowKey, lease bool) bool {
+	return p.flows[key] != nil || lease && key == leaseKey
 }
 
 // missing are the flows of the plan that are not installed as they should be, in the order in
 // which they are harmless: each leads only to what comes before it.
-func (p *plan) missing(s *observed, punt bool) []*flow {
+func (p *plan) missing(s *observed, lease bool) []*flow {
 	var all []*flow
 	add := func(f *flow) {
 		if had := s.flows[f.key]; had == nil || !had.same(f) {
@@ -169,8 +184,8 @@ func (p *plan) missing(s *observed, punt bool) []*flow {
 	for _, f := range p.private {
 		add(f)
 	}
-	if punt {
-		add(p.punt)
+	if lease {
+		add(p.lease)
 	}
 	for _, key := range p.order {
 		for _, f := range p.guests[key].flows {

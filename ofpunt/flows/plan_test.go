@@ -19,7 +19,7 @@ func manyGuests(n int) *Want {
 		Settled: true, Kind: placement.OVN, Beat: 5 * time.Second, Limited: true, Stage: Stage{22, []uint32{0xaa}},
 		Service: placement.Service{
 			Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53"), netip.MustParseAddrPort("[fd00::254]:53")},
-			Neighbors: true, ControllerID: 77, UserData: []byte{1}, Lease: 15,
+			Neighbors: true, ControllerID: 77, Lease: 15,
 		},
 	}
 	for i := range n {
@@ -74,6 +74,10 @@ func TestPlanned(t *testing.T) {
 		{"an address of a guest's network", func(w *Want) {
 			w.Guests = slices.Clone(w.Guests)
 			w.Guests[3].Owned = []netip.Addr{w.Service.Addresses[0].Addr()}
+		}, 1},
+		{"a resolver address that a workload has", func(w *Want) {
+			w.Guests = slices.Clone(w.Guests)
+			w.Guests[3].Left = []netip.Addr{w.Service.Addresses[0].Addr()}
 		}, 1},
 		{"another limit", func(w *Want) {
 			w.Guests = slices.Clone(w.Guests)

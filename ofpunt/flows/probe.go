@@ -10,7 +10,7 @@ import (
 // done once a beat is due from then on.
 func (m *machine) beat() {
 	m.stage.again()
-	if !m.placedBefore && !m.observed.hasPunt(m.generation()) || len(m.observed.flows) == 0 || m.memory.ownership.yielding || m.withdrawing || m.want == nil {
+	if !m.placedBefore && !m.observed.hasLease(m.generation()) || len(m.observed.flows) == 0 || m.memory.ownership.yielding || m.withdrawing || m.want == nil {
 		m.lease.cancel()
 		return
 	}
@@ -23,7 +23,7 @@ func (m *machine) beat() {
 	m.tablesDue = tablesPerBeat
 }
 
-// probeBack renews the punt, if the probe is the outstanding one.
+// probeBack renews the lease flow, if the probe is the outstanding one.
 func (m *machine) probeBack(token uint64) {
 	sent := m.lease.sent
 	back, recovered := m.lease.returned(token)
@@ -35,11 +35,11 @@ func (m *machine) probeBack(token uint64) {
 	if recovered {
 		m.do(ProbesBack{})
 	}
-	punt := m.observed.knownPunt(m.generation())
-	if punt == nil || m.want == nil || m.want.Service.Lease == 0 || m.memory.ownership.yielding || m.withdrawing {
+	lease := m.observed.knownLease(m.generation())
+	if lease == nil || m.want == nil || m.want.Service.Lease == 0 || m.memory.ownership.yielding || m.withdrawing {
 		return
 	}
-	f := punt.mod
+	f := lease.mod
 	// A strict modify restarts the hard timeout and leaves the flow's counters alone. Only
 	// our own: a process that came later has another cookie.
 	f.Command, f.CookieMask = openflow.ModifyStrict, exactMask

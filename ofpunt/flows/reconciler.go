@@ -90,7 +90,7 @@ type State struct {
 	Cookie uint64
 	// Yielding is set while another process owns the flows.
 	Yielding bool
-	// Leased is when the punt was installed or renewed last, zero if it is not installed. Probed
+	// Leased is when the lease flow was installed or renewed last, zero if it is not installed. Probed
 	// is when a probe has come back last, zero for never. Overdue is set while one does not.
 	Leased, Probed time.Time
 	Overdue        bool
@@ -102,7 +102,7 @@ func (rec *Reconciler) State() State {
 	s := State{Yielding: m.Yielding(), Probed: m.probed, Overdue: m.lease.overdue}
 	if g := m.generation(); g != 0 {
 		s.Cookie = cookieOf(g)
-		if m.observed.hasPunt(g) {
+		if m.observed.hasLease(g) {
 			s.Leased = m.leased
 		}
 	}
@@ -198,7 +198,7 @@ func (rec *Reconciler) step(events []Event) (r request, retry bool, err error) {
 					return nil, false, fmt.Errorf("probing the switch: %w", err)
 				}
 			case renew:
-				if err := rec.renew(&c.Punt); err != nil {
+				if err := rec.renew(&c.Lease); err != nil {
 					rec.report(RenewFailed{err})
 				} else {
 					rec.report(Renewed{})
@@ -263,10 +263,7 @@ func (rec *Reconciler) probe(token uint64) error {
 	rec.returned.Store(false)
 	rec.sent = token
 	rec.token.Store(token)
-	actions, err := openflow.AppendActions(nil, rec.sw.Version(), openflow.Resubmit{Table: placement.PrivateTable})
-	if err != nil {
-		return err
-	}
+	actions := openflow.AppendActions(nil, rec.sw.Version(), openflow.Resubmit{Table: placement.PrivateTable})
 	data := frame.AppendProbe(nil, token)
 	msg, err := openflow.AppendPacketOut(nil, rec.sw.Version(), rec.sw.NextXID(), openflow.PortController, actions, data)
 	if err != nil {
@@ -278,9 +275,9 @@ func (rec *Reconciler) probe(token uint64) error {
 	return nil
 }
 
-// renew sends the renewal of the punt's lease.
-func (rec *Reconciler) renew(punt *openflow.FlowMod) error {
-	msg, err := openflow.AppendFlowMod(nil, rec.sw.Version(), rec.sw.NextXID(), punt)
+// renew sends the renewal of the lease.
+func (rec *Reconciler) renew(lease *openflow.FlowMod) error {
+	msg, err := openflow.AppendFlowMod(nil, rec.sw.Version(), rec.sw.NextXID(), lease)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (c *conn) Write(b []byte) error {
 func wanted() flows.Desired {
 	return flows.Desired{Want: &flows.Want{
 		Settled: true, Kind: placement.Table, Table: 60, Priority: 102, Beat: 5 * time.Second,
-		Service: placement.Service{Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")}, ControllerID: 7, UserData: []byte{1}, Lease: 15},
+		Service: placement.Service{Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")}, ControllerID: 7, Lease: 15},
 		Guests:  []flows.Guest{{GuestKey: flows.GuestKey{Port: 3}}},
 	}}
 }
@@ -92,7 +92,7 @@ func probed(t *testing.T, c *conn) uint64 {
 
 const packetOut, flowMod = 13, 14
 
-// Only the outstanding probe counts, and once. It renews the punt.
+// Only the outstanding probe counts, and once. It renews the lease flow.
 func TestProbeToken(t *testing.T) {
 	r, c, reports := placed(t)
 	came := func() bool {
@@ -140,7 +140,7 @@ func TestProbeToken(t *testing.T) {
 }
 
 // A probe for which the connection has no room is one that does not come back: the
-// connection goes on, and the punt is not renewed. Any other error ends it.
+// connection goes on, and the lease flow is not renewed. Any other error ends it.
 func TestProbeWithoutRoom(t *testing.T) {
 	r, c, reports := placed(t)
 	c.writeErr = openflow.ErrQueueFull
@@ -180,7 +180,7 @@ func TestRenewFails(t *testing.T) {
 	}
 }
 
-// A probe that comes back does not say by itself that the punt is renewed.
+// A probe that comes back does not say by itself that the lease flow is renewed.
 func TestProbeWithoutRenewal(t *testing.T) {
 	forGood := wanted()
 	forGood.Want.Service.Lease = 0
@@ -188,7 +188,7 @@ func TestProbeWithoutRenewal(t *testing.T) {
 		event  flows.Event
 		refuse error
 	}{
-		"a punt for good":       {event: forGood},
+		"a lease flow for good": {event: forGood},
 		"flows to be withdrawn": {event: flows.Withdraw{}},
 		"a renewal that fails":  {event: wanted(), refuse: openflow.ErrQueueFull},
 	} {
@@ -216,7 +216,7 @@ func TestProbeWithoutRenewal(t *testing.T) {
 // What the switch tells before the reply to a request is taken in before it.
 func TestToldBeforeReply(t *testing.T) {
 	r, c, reports := placed(t)
-	removed := openflow.FlowUpdate{Event: openflow.FlowRemoved, Table: placement.PrivateTable, Priority: placement.PriorityPunt, Cookie: 1, Reason: 2}
+	removed := openflow.FlowUpdate{Event: openflow.FlowRemoved, Table: placement.PrivateTable, Priority: placement.PriorityLease, Cookie: 1, Reason: 2}
 	barriers := 0
 	c.before = func(request string) {
 		if request != "barrier" {

@@ -84,14 +84,12 @@ func (m *machine) repliedApply(r apply, err error) {
 	m.deferred, m.stale, m.todoAt = nil, 0, versions{}
 	if err != nil {
 		m.observe(deferred)
-		if !m.blameMeters(err, true) {
-			m.failed(err, "installing flows")
-		}
+		m.failed(err, "installing flows")
 		return
 	}
 	m.observed.applied(r.Mods, m.adding)
 	for _, f := range m.adding {
-		if f.key == puntKey {
+		if f.key == leaseKey {
 			m.leased = m.now
 		}
 	}
@@ -120,22 +118,28 @@ func (m *machine) repliedApply(r apply, err error) {
 func (m *machine) repliedMeters(r modMeters, err error) {
 	m.todoAt = versions{}
 	if err != nil {
-		if !m.blameMeters(err, false) {
+		// Some of them may have been made before one was refused.
+		m.observed.rebind(m.plan.metered(r.Mods))
+		if !m.blameMeters(err) {
 			m.failed(err, "changing meters")
 		}
 		return
 	}
 	m.meters.applied(r.Mods)
-	if m.memory.unmetered && r.Mods[0].Command != openflow.Delete {
-		m.memory.unmetered = false
+	if r.Mods[0].Command == openflow.Delete {
+		return
+	}
+	m.observed.rebind(m.plan.metered(r.Mods))
+	if m.memory.limits == limitsRefused {
+		m.memory.limits = limitsEnforced
 		m.do(MetersEnforced{})
 	}
 }
 
 // blameMeters reports whether an error is about meters. Then they are read again, and what
 // failed is retried soon.
-func (m *machine) blameMeters(err error, flows bool) bool {
-	blamed, refused := m.meters.blame(err, flows)
+func (m *machine) blameMeters(err error) bool {
+	blamed, refused := m.meters.blame(err)
 	if !blamed {
 		return false
 	}

@@ -24,10 +24,10 @@ type (
 		// Guests is how many are served, Before how many were; Flows how many are installed.
 		Guests, Before, Flows int
 	}
-	// Serving: the punt is installed, or nothing is to be punted; PuntMissing: it is not,
+	// Serving: the lease flow is installed, or nothing is to be punted; LeaseMissing: it is not,
 	// though all else is.
-	Serving     struct{}
-	PuntMissing struct{}
+	Serving      struct{}
+	LeaseMissing struct{}
 	// Yielded: another process owns the flows; Still is set if that was so on the
 	// connection before. TookOver: that process is gone, and this one owns them again.
 	Yielded  struct{ Still bool }
@@ -37,12 +37,12 @@ type (
 	Withdrawn struct{ Replaced bool }
 	// Lost: somebody else has removed or changed flows of this process.
 	Lost struct{ Flows int }
-	// PuntExpired: its hard timeout has passed without a renewal. PuntRestored: it is
+	// LeaseExpired: its hard timeout has passed without a renewal. LeaseRestored: it is
 	// installed again.
-	PuntExpired  struct{}
-	PuntRestored struct{}
+	LeaseExpired  struct{}
+	LeaseRestored struct{}
 	// ProbeTook: a probe has come back. ProbeMissed: one has not come back by the next
-	// beat; the punt is not renewed until ProbesBack.
+	// beat; the lease flow is not renewed until ProbesBack.
 	ProbeTook   struct{ Time time.Duration }
 	ProbeMissed struct{ Beat time.Duration }
 	ProbesBack  struct{}
@@ -58,7 +58,7 @@ type (
 		ByGuest map[GuestKey]uint64
 		ByLimit map[string]uint64
 	}
-	// Renewed: the renewal of the punt was sent. RenewFailed: it could not be.
+	// Renewed: the renewal of the lease flow was sent. RenewFailed: it could not be.
 	Renewed     struct{}
 	RenewFailed struct{ Err error }
 )
@@ -67,13 +67,13 @@ func (Waiting) command()        {}
 func (Installed) command()      {}
 func (Placed) command()         {}
 func (Serving) command()        {}
-func (PuntMissing) command()    {}
+func (LeaseMissing) command()   {}
 func (Yielded) command()        {}
 func (TookOver) command()       {}
 func (Withdrawn) command()      {}
 func (Lost) command()           {}
-func (PuntExpired) command()    {}
-func (PuntRestored) command()   {}
+func (LeaseExpired) command()   {}
+func (LeaseRestored) command()  {}
 func (ProbeTook) command()      {}
 func (ProbeMissed) command()    {}
 func (ProbesBack) command()     {}

@@ -41,30 +41,38 @@ var update = flag.Bool("update", false, "write what the scripts in testdata give
 //	pass TIME
 //	wipe all|table N|P     ovs-ofctl del-flows, of everything, a table, or the flows of P
 //	wipe meters            ovs-ofctl del-meters
-//	overwrite punt|entries by somebody else, with a cookie of nobody's
-//	modify punt|entries    ovs-ofctl mod-flows, which keeps the cookie
-//	collision              another process adds the punt with the cookie that it has
+//	overwrite lease|entries by somebody else, with a cookie of nobody's
+//	modify lease|entries    ovs-ofctl mod-flows, which keeps the cookie
+//	collision              another process adds the lease flow with the cookie that it has
+//	meter ID               another program adds a meter of that id
 //	switch meters=N        has ids up to N; switch refuses meters; switch takes meters
 //	slowly                 from now on requests and updates wait for these two:
 //	serve P                the switch carries out the request of P
 //	hear P [late]          P gets all that the switch has sent; late: replies last
 //	show                   what stands
 func TestScripts(t *testing.T) {
+	for _, file := range scripts(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".script"), func(t *testing.T) { runScript(t, file, nil) })
+	}
+}
+
+func scripts(t *testing.T) []string {
+	t.Helper()
 	files, err := filepath.Glob("testdata/*.script")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%q, %v", files, err)
 	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".script"), func(t *testing.T) { runScript(t, file) })
-	}
+	return files
 }
 
-func runScript(t *testing.T, file string) {
+// runScript runs a script, with a bridge of Open vSwitch beside the fake unless bridge is nil.
+func runScript(t *testing.T, file string, bridge *realBridge) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := script{t: t, sw: newFakeSwitch(epoch.Add(time.Hour)), processes: map[string]*process{}, wants: map[string]Want{}, names: map[uint64]string{}}
+	s.sw.real = bridge
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimRight(line, "\n")
 		if strings.HasPrefix(line, ">") {
@@ -73,6 +81,9 @@ func runScript(t *testing.T, file string) {
 		s.out = append(s.out, line)
 		if line != "" && !strings.HasPrefix(line, "#") {
 			s.run(strings.Fields(line))
+			if bridge != nil {
+				bridge.compare(s.sw, line)
+			}
 		}
 	}
 	got := strings.Join(s.out, "\n") + "\n"
@@ -161,9 +172,13 @@ func (s *script) run(words []string) {
 		for p.hear() {
 		}
 	case "collision":
-		s.sw.change(nil, s.sw.flows[puntKey].mod)
+		s.sw.change(nil, s.sw.flows[leaseKey].mod)
 	case "switch":
 		s.sets(words[1:])
+	case "meter":
+		if err := s.sw.modMeters(nil, []openflow.MeterMod{{ID: uint32(s.number(word(1))), Rate: 5}}); err != nil {
+			s.t.Fatal(err)
+		}
 	case "show":
 		s.show()
 	default:
@@ -196,7 +211,7 @@ func (s *script) want(p *process, words []string) {
 			Stage: Stage{22, []uint32{0xaa}},
 			Service: placement.Service{
 				Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")},
-				Neighbors: true, ControllerID: 77, UserData: []byte{1}, Lease: 15,
+				Neighbors: true, ControllerID: 77, Lease: 15,
 			},
 		}
 	}
@@ -290,11 +305,11 @@ func (s *script) wipe(words []string) {
 	}
 }
 
-// spoil is what somebody else does to the punt, or the entry flows.
+// spoil is what somebody else does to the lease flow, or the entry flows.
 func (s *script) spoil(how, what string) {
 	for _, key := range s.sw.keys() {
 		f := s.sw.flows[key].mod
-		if !ours(f.Cookie) || (key == puntKey) != (what == "punt") || what == "entries" && f.Table == placement.PrivateTable {
+		if !ours(f.Cookie) || (key == leaseKey) != (what == "lease") || what == "entries" && f.Table == placement.PrivateTable {
 			continue
 		}
 		f.Actions = nil
@@ -337,19 +352,24 @@ func (s *script) generation(g uint64) string {
 func (s *script) flow(f *openflow.FlowMod) string {
 	what := "private"
 	switch {
-	case keyOf(f) == puntKey:
-		what = "punt"
+	case keyOf(f) == leaseKey:
+		what = "lease"
 	case f.Table == placement.AddressTable && f.Priority == 0:
 		what = "private"
+	case f.Table == placement.PuntTable && f.Priority == 0:
+		what = "punt of all"
 	case f.Table != placement.PrivateTable:
 		what = fmt.Sprintf("entry in %d", f.Table)
+		if f.Table == placement.PuntTable {
+			what = "punt"
+		}
 		for _, field := range f.Match.Fields() {
 			if text := field.String(); strings.HasPrefix(text, "reg14=") || strings.HasPrefix(text, "in_port=") {
 				_, number, _ := strings.Cut(text, "=")
 				what += fmt.Sprintf(" of guest %d", s.number(number))
 			}
 		}
-		if m, ok := meterOf(f); ok {
+		if m := meterOf(f); m != 0 {
 			what += fmt.Sprintf(" with meter %d", m)
 		}
 	}
@@ -422,7 +442,7 @@ func (s *script) command(p *process, c command) {
 	case sendProbe:
 		say("probe")
 	case renew:
-		say("renew the punt of %s", s.generation(generationOf(c.Punt.Cookie)))
+		say("renew the lease of %s", s.generation(generationOf(c.Lease.Cookie)))
 	case retrySoon:
 		say("retry soon")
 	case fail:
@@ -435,8 +455,12 @@ func (s *script) command(p *process, c command) {
 func (s *script) show() {
 	var lines []string
 	for _, key := range s.sw.keys() {
-		f := s.sw.flows[key].mod
-		lines = append(lines, s.flow(&f))
+		standing := s.sw.flows[key]
+		line := s.flow(&standing.mod)
+		if meterOf(&standing.mod) != 0 && !s.sw.isMetered(&standing) {
+			line += ", unlimited"
+		}
+		lines = append(lines, line)
 	}
 	slices.Sort(lines)
 	for _, l := range several(lines) {

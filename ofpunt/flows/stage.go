@@ -28,6 +28,9 @@ func (s *Stage) equal(o *Stage) bool {
 	return s.TableID == o.TableID && slices.Equal(s.Cookies, o.Cookies)
 }
 
+// forget has the switch asked again before anything is placed.
+func (s *stageFinder) forget() { *s = stageFinder{} }
+
 // again has the switch asked anew.
 func (s *stageFinder) again() { s.asked = 0 }
 

@@ -5,6 +5,7 @@ package flows
 import (
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"time"
 
@@ -22,19 +23,25 @@ var (
 
 // fakeSwitch does with flows, meters and flow monitors what Open vSwitch does.
 type fakeSwitch struct {
-	now      time.Time
-	flows    map[flowKey]standingFlow
-	meters   map[uint32]openflow.MeterConfig
+	now    time.Time
+	flows  map[flowKey]standingFlow
+	meters map[uint32]openflow.MeterConfig
+	// added counts the meters that were added. made is which of them has an id.
+	added    int
+	made     map[uint32]int
 	maxMeter uint32
 	dropped  uint64 // by each meter
 	// refusesMeters is the answer to changes of meters, nil to carry them out.
 	refusesMeters error
 	conns         []*fakeConn
+	// real, if set, does the same as this switch.
+	real *realBridge
 }
 
 type standingFlow struct {
 	mod   openflow.FlowMod
 	until time.Time // zero for good
+	meter int       // which of the meters that were added it names, 0 for none
 }
 
 // fakeConn is a connection to it. What the switch has said and the process not heard is in
@@ -42,24 +49,34 @@ type standingFlow struct {
 type fakeConn struct {
 	monitored map[uint8]bool
 	queue     []Event
+	real      *realConn // nil without a real switch
 }
 
 func newFakeSwitch(now time.Time) *fakeSwitch {
-	return &fakeSwitch{now: now, flows: map[flowKey]standingFlow{}, meters: map[uint32]openflow.MeterConfig{}, maxMeter: 1 << 18}
+	return &fakeSwitch{now: now, flows: map[flowKey]standingFlow{}, meters: map[uint32]openflow.MeterConfig{}, made: map[uint32]int{}, maxMeter: 1 << 18}
 }
 
 func (s *fakeSwitch) connect() *fakeConn {
 	c := &fakeConn{monitored: map[uint8]bool{}}
 	s.conns = append(s.conns, c)
+	if s.real != nil {
+		c.real = s.real.connect(c)
+	}
 	return c
 }
 
 func (s *fakeSwitch) disconnect(c *fakeConn) {
 	s.conns = slices.DeleteFunc(s.conns, func(o *fakeConn) bool { return o == c })
+	if s.real != nil {
+		s.real.disconnect(c)
+	}
 }
 
 func (c *fakeConn) tell(u openflow.FlowUpdate) {
 	c.queue = append(c.queue, flowUpdates{[]openflow.FlowUpdate{u}})
+	if c.real != nil {
+		c.real.expected = append(c.real.expected, u)
+	}
 }
 
 // notify tells the monitors of a change by one of the connections, or by somebody else.
@@ -84,6 +101,9 @@ func (s *fakeSwitch) pass(d time.Duration) {
 			s.notify(nil, openflow.FlowRemoved, &f.mod, 1)
 		}
 	}
+	if s.real != nil {
+		s.real.pass(s, d)
+	}
 }
 
 // keys are those of the flows in an order that is the same each time.
@@ -96,25 +116,37 @@ func (s *fakeSwitch) keys() []flowKey {
 	return keys
 }
 
-// change carries out a flow mod.
-func (s *fakeSwitch) change(by *fakeConn, f openflow.FlowMod) {
+// change carries out flow mods of a connection, nil for somebody else's.
+func (s *fakeSwitch) change(by *fakeConn, mods ...openflow.FlowMod) {
+	for _, f := range mods {
+		s.changeOne(by, f)
+	}
+	if s.real != nil {
+		s.real.apply(by, mods)
+	}
+}
+
+func (s *fakeSwitch) changeOne(by *fakeConn, f openflow.FlowMod) {
 	key := keyOf(&f)
 	had, ok := s.flows[key]
-	set := func(event openflow.FlowEvent) {
-		now := standingFlow{mod: f}
+	// A modification without a change restarts the timeout and sends monitors no event.
+	set := func(event openflow.FlowEvent, changed bool) {
+		now := standingFlow{mod: f, meter: s.made[meterOf(&f)]}
 		if f.HardTimeout > 0 {
 			now.until = s.now.Add(time.Duration(f.HardTimeout) * time.Second)
 		}
 		now.mod.Command, now.mod.CookieMask = openflow.Add, 0
 		s.flows[key] = now
-		s.notify(by, event, &f, 0)
+		if changed {
+			s.notify(by, event, &f, 0)
+		}
 	}
 	switch f.Command {
 	case openflow.Add:
-		set(openflow.FlowAdded)
+		set(openflow.FlowAdded, true)
 	case openflow.ModifyStrict:
 		if ok && had.mod.Cookie&f.CookieMask == f.Cookie&f.CookieMask {
-			set(openflow.FlowModified)
+			set(openflow.FlowModified, !reflect.DeepEqual(had.mod.Actions, f.Actions))
 		}
 	case openflow.DeleteStrict:
 		if ok && had.mod.Cookie&f.CookieMask == f.Cookie&f.CookieMask {
@@ -126,33 +158,40 @@ func (s *fakeSwitch) change(by *fakeConn, f openflow.FlowMod) {
 
 // remove removes the flows that which reports, as ovs-ofctl del-flows does.
 func (s *fakeSwitch) remove(which func(*openflow.FlowMod) bool) {
+	var mods []openflow.FlowMod
 	for _, key := range s.keys() {
-		if f := s.flows[key]; which(&f.mod) {
-			delete(s.flows, key)
-			s.notify(nil, openflow.FlowRemoved, &f.mod, 2)
+		if f := s.flows[key].mod; which(&f) {
+			f.Command = openflow.DeleteStrict
+			mods = append(mods, f)
 		}
 	}
+	s.change(nil, mods...)
 }
 
-// removeMeters removes meters, and the flows that name them.
+// removeMeters removes meters, and leaves the flows that name them.
 func (s *fakeSwitch) removeMeters(which func(id uint32) bool) {
+	var mods []openflow.MeterMod
 	for id := range s.meters {
 		if which(id) {
-			delete(s.meters, id)
+			mods = append(mods, openflow.MeterMod{Command: openflow.Delete, ID: id})
 		}
 	}
-	s.remove(func(f *openflow.FlowMod) bool {
-		m, ok := meterOf(f)
-		return ok && which(m)
-	})
+	s.modMeters(nil, mods)
 }
 
-func meterOf(f *openflow.FlowMod) (id uint32, ok bool) {
-	if len(f.Actions) == 0 {
-		return 0, false
+// meterOf returns the meter that a flow names, 0 for none.
+func meterOf(f *openflow.FlowMod) uint32 {
+	for _, a := range f.Actions {
+		if c, ok := a.(openflow.Controller2); ok {
+			return c.Meter
+		}
 	}
-	m, ok := f.Actions[0].(openflow.Meter)
-	return m.ID, ok
+	return 0
+}
+
+// isMetered reports whether the meter that a flow names limits it.
+func (s *fakeSwitch) isMetered(f *standingFlow) bool {
+	return f.meter != 0 && f.meter == s.made[meterOf(&f.mod)]
 }
 
 // serve carries out a request of a connection, whose done goes into its queue.
@@ -166,6 +205,9 @@ func (s *fakeSwitch) serve(c *fakeConn, r request) {
 			}
 		}
 		c.monitored[r.Table] = true
+		if s.real != nil {
+			s.real.monitor(c, r.Table)
+		}
 	case readFlows:
 		for _, key := range s.keys() {
 			if f := s.flows[key].mod; (r.Table == openflow.TableAll || r.Table == f.Table) && f.Cookie&r.Mask == r.Cookie&r.Mask {
@@ -173,16 +215,7 @@ func (s *fakeSwitch) serve(c *fakeConn, r request) {
 			}
 		}
 	case apply:
-		for i := range r.Mods {
-			if m, ok := meterOf(&r.Mods[i]); ok && r.Mods[i].Command == openflow.Add && s.meters[m].ID == 0 {
-				d.Err = meterInvalid
-			}
-		}
-		if d.Err == nil {
-			for i := range r.Mods {
-				s.change(c, r.Mods[i])
-			}
-		}
+		s.change(c, r.Mods...)
 	case readMeters:
 		d.MaxMeter = s.maxMeter
 		for _, m := range s.meters {
@@ -190,7 +223,7 @@ func (s *fakeSwitch) serve(c *fakeConn, r request) {
 		}
 	case modMeters:
 		if d.Err = s.refusesMeters; d.Err == nil {
-			d.Err = s.modMeters(r.Mods)
+			d.Err = s.modMeters(c, r.Mods)
 		}
 	case readMeterStats:
 		for id := range s.meters {
@@ -200,20 +233,30 @@ func (s *fakeSwitch) serve(c *fakeConn, r request) {
 	c.queue = append(c.queue, d)
 }
 
-func (s *fakeSwitch) modMeters(mods []openflow.MeterMod) (err error) {
+func (s *fakeSwitch) modMeters(by *fakeConn, mods []openflow.MeterMod) (err error) {
 	for _, m := range mods {
 		_, ok := s.meters[m.ID]
 		switch {
-		case m.Command == openflow.Delete && ok:
-			s.removeMeters(func(id uint32) bool { return id == m.ID })
 		case m.Command == openflow.Delete:
+			delete(s.meters, m.ID)
+			delete(s.made, m.ID)
 		case m.Command == openflow.Modify && !ok:
 			err = meterNotKnown
 		case m.Command == openflow.Add && ok:
 			err = &openflow.SwitchError{Version: openflow.V15, Type: 12, Code: 1}
 		default:
+			if m.Burst == 0 {
+				m.Burst = m.Rate
+			}
 			s.meters[m.ID] = configOf(&m)
+			if m.Command == openflow.Add {
+				s.added++
+				s.made[m.ID] = s.added
+			}
 		}
+	}
+	if s.real != nil {
+		s.real.modMeters(by, mods, err)
 	}
 	return err
 }
@@ -259,7 +302,7 @@ func (p *process) step(e Event) {
 		case sendProbe:
 			p.token, p.probes = c.Token, true
 		case renew:
-			p.sw.change(p.conn, c.Punt)
+			p.sw.change(p.conn, c.Lease)
 		case retrySoon:
 			p.retry = true
 		case fail:

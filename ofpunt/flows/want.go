@@ -3,7 +3,6 @@
 package flows
 
 import (
-	"bytes"
 	"net/netip"
 	"slices"
 	"time"
@@ -61,6 +60,9 @@ type Guest struct {
 	// Addresses are resolver addresses of this guest, none of which is in
 	// Service.Addresses. Guests may share the slice.
 	Addresses []netip.AddrPort
+	// Left are addresses of Service.Addresses that are not this guest's: a workload of its
+	// network has them. Guests may share the slice.
+	Left []netip.Addr
 	// Owned are the resolver addresses, those of all guests included, that a port of the
 	// guest's network has: ARP and neighbour solicitations for them are not punted.
 	Owned []netip.Addr
@@ -86,7 +88,7 @@ type Limit struct {
 }
 
 func (g *Guest) equal(o *Guest) bool {
-	return g.GuestKey == o.GuestKey && g.Limit == o.Limit && slices.Equal(g.Addresses, o.Addresses) && slices.Equal(g.Owned, o.Owned)
+	return g.GuestKey == o.GuestKey && g.Limit == o.Limit && slices.Equal(g.Addresses, o.Addresses) && slices.Equal(g.Left, o.Left) && slices.Equal(g.Owned, o.Owned)
 }
 
 // sameGuests reports whether two lists have the same guests in the same order. It costs
@@ -107,6 +109,6 @@ func sameGuests(a, b []Guest) bool {
 }
 
 func sameService(a, b *placement.Service) bool {
-	return slices.Equal(a.Addresses, b.Addresses) && a.Hijack == b.Hijack && a.Neighbors == b.Neighbors && a.Pause == b.Pause &&
-		a.ControllerID == b.ControllerID && bytes.Equal(a.UserData, b.UserData) && a.Lease == b.Lease && a.Cookie == b.Cookie
+	return slices.Equal(a.Addresses, b.Addresses) && a.Hijack == b.Hijack && a.Neighbors == b.Neighbors && a.Resumable == b.Resumable &&
+		a.ControllerID == b.ControllerID && a.Lease == b.Lease && a.Cookie == b.Cookie
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// withdraw is the next request of a process that withdraws its flows: it releases its punt,
+// withdraw is the next request of a process that withdraws its flows: it releases its lease flow,
 // removes its flows and those of processes before it, then its meters. Those of a process
 // that took over stay.
 func (m *machine) withdraw() request {
@@ -15,12 +15,12 @@ func (m *machine) withdraw() request {
 	}
 	generation := m.generation()
 	replaced := m.observed.highest > generation
-	if !m.releasedPunt && !replaced {
-		if f := m.observed.knownPunt(generation); f != nil {
+	if !m.releasedLease && !replaced {
+		if f := m.observed.knownLease(generation); f != nil {
 			if !m.fresh {
 				return barrier{}
 			}
-			m.releasedPunt = true
+			m.releasedLease = true
 			mod := f.mod
 			// It goes with the other flows in a moment, or by itself.
 			mod.Command, mod.HardTimeout, mod.Cookie = openflow.Add, 1, cookieOf(releasedGeneration)

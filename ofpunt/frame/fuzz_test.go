@@ -15,7 +15,7 @@ var allFrames = [][]byte{
 	udp4Frame, udp4Tagged, udp4Options, udp4Odd, udp4Padded, udp4Empty, udp4FFFF,
 	udp6Frame, udp6Tagged, udp6Headers, udp6FFFF,
 	tcp4Frame, tcp4Reply, tcp4Tagged, tcp4Odd, tcp6Frame,
-	arp, arpTagged, ns, nsOption, nsTagged, arpReply, nsReply,
+	arp, arpTagged, ns, nsOption, nsTagged, arpReply, nsReply, announcement, announcementTagged,
 }
 
 // listed fails unless err is one of the refusals that a metric has labels for.

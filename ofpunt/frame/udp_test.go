@@ -211,14 +211,21 @@ func TestUDPRefused(t *testing.T) {
 
 		{"UDP header cut off", edited(udp4Frame, at(16, 0, 27), sum4), frame.UDPLength},
 		{"IPv6 without content", edited(udp6Frame, at(18, 0, 0)), frame.UDPLength},
+		{"UDP length 0", edited(udp4Frame, at(38, 0, 0)), frame.UDPLength},
 		{"UDP length below 8", edited(udp4Frame, at(38, 0, 7)), frame.UDPLength},
+		{"UDP length one too long", edited(udp4Frame, at(39, udp4Frame[39]+1)), frame.UDPLength},
 		{"UDP length beyond IP", edited(udp4Padded, at(38, 0, 12)), frame.UDPLength},
 		{"IPv6 UDP length 0", edited(udp6Frame, at(58, 0, 0)), frame.UDPLength},
+		{"IPv6 UDP length below 8", edited(udp6Frame, at(58, 0, 7)), frame.UDPLength},
+		{"IPv6 UDP length one too long", edited(udp6Frame, at(59, udp6Frame[59]+1)), frame.UDPLength},
+		{"IPv6 UDP length beyond IP", edited(append(bytes.Clone(udp6Frame), 0, 0, 0, 0), at(59, udp6Frame[59]+4)), frame.UDPLength},
+		{"IPv6 length within the datagram", edited(udp6Frame, at(19, udp6Frame[19]-1)), frame.UDPLength},
 		{"UDP checksum", edited(udp4Frame, at(70, 2)), frame.UDPChecksum},
 		{"UDP checksum in IPv6", edited(udp6Frame, at(90, 2)), frame.UDPChecksum},
 		{"addresses that the checksum does not cover", edited(udp6Frame, at(37, 5)), frame.UDPChecksum},
 		{"no checksum in IPv6", edited(udp6Frame, at(60, 0, 0)), frame.UDPChecksum},
 		{"source port 0", v4(at(34, 0, 0)), frame.Port},
+		{"IPv6 source port 0", v6(at(54, 0, 0)), frame.Port},
 		{"destination port 0", v6(at(56, 0, 0)), frame.Port},
 	}
 	for _, tt := range tests {

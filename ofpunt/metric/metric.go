@@ -10,107 +10,69 @@ import (
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/puntdns/puntdns/internal/metricset"
 )
 
-const subsystem = "ofpunt"
+var series = metricset.New("ofpunt")
 
 // The metrics. Help says what each counts.
 var (
-	PacketIns = promauto.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "packet_ins_total",
-		Help: "Packet-ins by what became of them: answered, resumed, refused, dropped or taken, and why.",
-	}, []string{"bridge", "result", "reason"})
-	AnswerDuration = promauto.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "answer_duration_seconds",
-		Help:    "Time from a packet-in to its answer or resume.",
-		Buckets: append([]float64{.00005, .0001}, plugin.TimeBuckets...),
-	}, []string{"server", "view"})
-	InFlight = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "in_flight",
-		Help: "Queries in a plugin chain.",
-	}, []string{"bridge"})
-	Flows = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "flows",
-		Help: "Flows of this process that are installed in the switch.",
-	}, []string{"bridge"})
-	Guests = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "guests",
-		Help: "Guests whose queries are punted.",
-	}, []string{"bridge"})
-	Unserved = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "interfaces_unserved",
-		Help: "Interfaces of the bridge with the name of a logical port that is no guest of this chassis; the log says why.",
-	}, []string{"bridge"})
-	WithoutAddress = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "guests_without_address",
-		Help: "Guests that have no resolver address, as none is configured and their network has none; the log names the networks.",
-	}, []string{"bridge"})
-	Kept = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "guests_kept",
-		Help: "Guests whose binding has vanished and that are served for the grace, as their interfaces are still there.",
-	}, []string{"bridge"})
-	FlowInstalls = promauto.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "flow_installs_total",
-		Help: "Flows installed: new ones, and lost ones put back.",
-	}, []string{"bridge", "reason"})
-	RateDrops = promauto.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "rate_drops_total",
-		Help: "Packets of guests that the switch dropped by rate, as of the last beat of the lease.",
-	}, []string{"bridge"})
-	LimitRefused = promauto.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "limit_refused_total",
-		Help: "What guests were refused by a limit of their own, by the property of it: packets over rate, queries over max_concurrent, SYNs over tcp_connections.",
-	}, []string{"bridge", "limit", "property"})
-	Connected = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "connected",
-		Help: "1 while the OpenFlow connection to the bridge is up, else 0.",
-	}, []string{"bridge"})
-	LocalDatabaseUp = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "local_database_up",
-		Help: "1 while the local Open_vSwitch database is connected and read, else 0.",
-	}, []string{"bridge"})
-	TCPQueries = promauto.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "tcp_queries_total",
-		Help: "Queries over TCP by what became of them: answered, refused or dropped, and why.",
-	}, []string{"bridge", "result", "reason"})
-	TCPSegmentsLost = promauto.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "tcp_segments_lost_total",
-		Help: "TCP segments to guests that found no room in the queue to the switch; those with data are sent again.",
-	}, []string{"bridge"})
-	TCPConnections = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "tcp_connections",
-		Help: "TCP connections with guests, those that begin or end included.",
-	}, []string{"bridge"})
-	SwitchErrors = promauto.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "switch_errors_total",
-		Help: "OpenFlow errors of the switch about packet-outs, resumes and renewals, by name.",
-	}, []string{"bridge", "error"})
-	CacheUnstored = promauto.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "cache_unstored_total",
-		Help: "Answers that the plugin cache was not to store, and why: asker, lookup or share.",
-	}, []string{"server", "view", "reason"})
-	LeaseExpiries = promauto.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "lease_expiries_total",
-		Help: "How often the punt has expired in the switch, as it was not renewed in time.",
-	}, []string{"bridge"})
-	LeaseRenewed = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "lease_renewed_timestamp_seconds",
-		Help: "When the lease of the punt was last renewed, in Unix time; with lease 0, when a probe last came back.",
-	}, []string{"bridge"})
-	ProbeDuration = promauto.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: plugin.Namespace, Subsystem: subsystem, Name: "probe_duration_seconds",
-		Help:    "Time that a probe takes through the switch and a worker back to its sender.",
-		Buckets: plugin.TimeBuckets,
-	}, []string{"bridge"})
+	PacketIns = series.Counter("packet_ins_total",
+		"Packet-ins by what became of them: answered, resumed, refused, dropped or taken, and why.", "bridge", "result", "reason")
+	AnswerDuration = series.Histogram("answer_duration_seconds",
+		"Time from a packet-in to its answer or resume.",
+		append([]float64{.00005, .0001}, plugin.TimeBuckets...), "server", "view")
+	InFlight = series.Gauge("in_flight",
+		"Queries in a plugin chain.", "bridge")
+	Flows = series.Gauge("flows",
+		"Flows of this process that are installed in the switch.", "bridge")
+	Guests = series.Gauge("guests",
+		"Guests whose queries are punted.", "bridge")
+	Unserved = series.Gauge("interfaces_unserved",
+		"Interfaces of the bridge with the name of a logical port that is no guest of this chassis; the log says why.", "bridge")
+	WithoutAddress = series.Gauge("guests_without_address",
+		"Guests that have no resolver address, as none is configured and their network has none; the log names the networks.", "bridge")
+	Kept = series.Gauge("guests_kept",
+		"Guests whose binding has vanished and that are served for the grace, as their interfaces are still there.", "bridge")
+	FlowInstalls = series.Counter("flow_installs_total",
+		"Flows installed: new ones, and lost ones put back.", "bridge", "reason")
+	RateDrops = series.Counter("rate_drops_total",
+		"Packets of guests that the switch dropped by rate, as of the last beat of the lease.", "bridge")
+	LimitRefused = series.Counter("limit_refused_total",
+		"What guests were refused by a limit of their own, by the property of it: packets over rate, queries over max_concurrent, SYNs over tcp_connections.", "bridge", "limit", "property")
+	Announcements = series.Counter("announcements_total",
+		"Announcements of the MAC address of the resolver addresses that were sent to physical networks of external ports.", "bridge")
+	Connected = series.Gauge("connected",
+		"1 while the OpenFlow connection to the bridge is up, else 0.", "bridge")
+	LocalDatabaseUp = series.Gauge("local_database_up",
+		"1 while the local Open_vSwitch database is connected and read, else 0.", "bridge")
+	TCPQueries = series.Counter("tcp_queries_total",
+		"Queries over TCP by what became of them: answered, refused or dropped, and why.", "bridge", "result", "reason")
+	TCPSegmentsLost = series.Counter("tcp_segments_lost_total",
+		"TCP segments to guests that found no room in the queue to the switch; those with data are sent again.", "bridge")
+	TCPConnections = series.Gauge("tcp_connections",
+		"TCP connections with guests, those that begin or end included.", "bridge")
+	SwitchErrors = series.Counter("switch_errors_total",
+		"OpenFlow errors of the switch about packet-outs, resumes and renewals, by name.", "bridge", "error")
+	CacheUnstored = series.Counter("cache_unstored_total",
+		"Answers that the plugin cache was not to store, and why: asker, lookup or share.", "server", "view", "reason")
+	LeaseExpiries = series.Counter("lease_expiries_total",
+		"How often the punt has expired in the switch, as it was not renewed in time.", "bridge")
+	LeaseRenewed = series.Gauge("lease_renewed_timestamp_seconds",
+		"When the lease of the punt was last renewed, in Unix time; with lease 0, when a probe last came back.", "bridge")
+	ProbeDuration = series.Histogram("probe_duration_seconds",
+		"Time that a probe takes through the switch and a worker back to its sender.",
+		plugin.TimeBuckets, "bridge")
 )
 
-// DescReady is of a metric that is computed at each scrape.
-var DescReady = desc("ready", "1 while the guests of the bridge are served and the databases are in sync, else 0; the plugin ready says why.", "bridge")
+// Bridges are the metrics of bridges that the plugin reads at each scrape.
+var (
+	Bridges = metricset.New("ofpunt")
 
-func desc(metric, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(prometheus.BuildFQName(plugin.Namespace, subsystem, metric), help, labels, nil)
-}
+	Ready   = Bridges.ScrapedGauge("ready", "1 while the guests of the bridge are served and the databases are in sync, else 0; the plugin ready says why.", "bridge")
+	Stalled = Bridges.ScrapedGauge("switch_stalled", "1 while the switch does nothing because the local ovsdb-server is away, else 0.", "bridge")
+)
 
 // Values of the label property: those of a limit, as in a Corefile.
 const (

@@ -5,8 +5,7 @@ package metric_test
 import (
 	"testing"
 
-	dto "github.com/prometheus/client_model/go"
-
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 )
 
@@ -18,8 +17,8 @@ func TestTally(t *testing.T) {
 			tally.PacketIn(result, reason)
 			tally.TCPQuery(result, reason)
 			for name, v := range map[string]float64{
-				"packet-ins":  value(t, metric.PacketIns.WithLabelValues("br-tally", result, reason)),
-				"TCP queries": value(t, metric.TCPQueries.WithLabelValues("br-tally", result, reason)),
+				"packet-ins":  testkit.Value(t, metric.PacketIns.WithLabelValues("br-tally", result, reason)),
+				"TCP queries": testkit.Value(t, metric.TCPQueries.WithLabelValues("br-tally", result, reason)),
 			} {
 				if v != 1 {
 					t.Errorf("%s: %s for %s: %v, want 1", name, result, reason, v)
@@ -27,13 +26,4 @@ func TestTally(t *testing.T) {
 			}
 		}
 	}
-}
-
-func value(t *testing.T, c interface{ Write(*dto.Metric) error }) float64 {
-	t.Helper()
-	var m dto.Metric
-	if err := c.Write(&m); err != nil {
-		t.Fatal(err)
-	}
-	return m.Counter.GetValue()
 }

@@ -7,7 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/puntdns/puntdns/internal/escape"
+	"github.com/puntdns/puntdns/internal/metricset"
 )
 
 // Network is a tenant network in the labels network and switch.
@@ -33,15 +34,15 @@ var (
 )
 
 var (
-	descNetworkQueries = desc("network_queries_total",
+	networkQueries = series.ScrapedCounter("network_queries_total",
 		"Queries of the guests of a network, over UDP and TCP, by what became of them: answered, resumed, refused or dropped.",
 		"bridge", "network", "switch", "result")
-	descNetworkRefused = desc("network_refused_total",
+	networkRefused = series.ScrapedCounter("network_refused_total",
 		"What the guests of a network were refused by limits, by the property: packets over rate, queries over max_concurrent or lost to overload, SYNs over tcp_connections.",
 		"bridge", "network", "switch", "property")
 )
 
-func init() { prometheus.MustRegister(&networkTallies) }
+func init() { series.OnScrape(scrapeNetworks) }
 
 // networkCounts counts for one network.
 type networkCounts struct {
@@ -57,7 +58,7 @@ type networks map[Network]*networkCounts
 func (t *Tally) SetNetworks(all map[Network]struct{}) {
 	if all == nil {
 		t.networks.Store(nil)
-		networkTallies.tallies.Delete(t.bridge)
+		networkTallies.Delete(t.bridge)
 		return
 	}
 	before, now := t.networks.Load(), make(networks, len(all))
@@ -70,7 +71,7 @@ func (t *Tally) SetNetworks(all map[Network]struct{}) {
 		}
 	}
 	t.networks.Store(&now)
-	networkTallies.tallies.Store(t.bridge, t)
+	networkTallies.Store(t.bridge, t)
 }
 
 // NetworkQuery counts a query of a guest of that network by its result. It takes no lock.
@@ -103,34 +104,24 @@ func (t *Tally) NetworkRefused(n Network, property string, count uint64) {
 	}
 }
 
-// networkTallies are those that count by network.
-var networkTallies networkCollector
+// networkTallies are the tallies (*Tally) that count by network, by bridge.
+var networkTallies sync.Map
 
-// networkCollector is a prometheus.Collector. The series of a network are those of the guests
-// that are here now, so they are made at each scrape.
-type networkCollector struct{ tallies sync.Map } // *Tally by bridge
-
-// Describe implements prometheus.Collector.
-func (*networkCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- descNetworkQueries
-	ch <- descNetworkRefused
-}
-
-// Collect implements prometheus.Collector.
-func (c *networkCollector) Collect(ch chan<- prometheus.Metric) {
-	for _, t := range c.tallies.Range {
+// scrapeNetworks reads the networks that have guests now.
+func scrapeNetworks(to metricset.Scrape) {
+	for _, t := range networkTallies.Range {
 		t := t.(*Tally)
 		of := t.networks.Load()
 		if of == nil {
 			continue
 		}
 		for n, counts := range *of {
-			id := n.id()
+			id, name := n.id(), escape.Value(n.Switch)
 			for i, result := range networkResults {
-				ch <- prometheus.MustNewConstMetric(descNetworkQueries, prometheus.CounterValue, float64(counts.results[i].Load()), t.bridge, id, n.Switch, result)
+				to.Put(networkQueries, float64(counts.results[i].Load()), t.bridge, id, name, result)
 			}
 			for i, property := range networkProperties {
-				ch <- prometheus.MustNewConstMetric(descNetworkRefused, prometheus.CounterValue, float64(counts.refused[i].Load()), t.bridge, id, n.Switch, property)
+				to.Put(networkRefused, float64(counts.refused[i].Load()), t.bridge, id, name, property)
 			}
 		}
 	}

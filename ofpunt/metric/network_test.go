@@ -3,11 +3,14 @@
 package metric_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 )
 
@@ -15,25 +18,11 @@ import (
 // in all.
 func networkLines(t *testing.T, bridge string) (text string, series int) {
 	t.Helper()
-	all, err := prometheus.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var lines []string
-	for _, f := range all {
-		if !strings.HasPrefix(f.GetName(), "coredns_ofpunt_network_") {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			of := map[string]string{}
-			for _, l := range m.GetLabel() {
-				of[l.GetName()] = l.GetValue()
-			}
-			if of["bridge"] != bridge {
-				continue
-			}
-			if series++; m.GetCounter().GetValue() > 0 {
-				lines = append(lines, strings.Join([]string{of["switch"], of["network"], of["result"] + of["property"], m.GetCounter().String()}, " "))
+	for _, s := range testkit.Gather(t, prometheus.DefaultGatherer) {
+		if of := s.Labels; strings.HasPrefix(s.Name, "coredns_ofpunt_network_") && of["bridge"] == bridge {
+			if series++; s.Value > 0 {
+				lines = append(lines, fmt.Sprint(of["switch"], " ", of["network"], " ", of["result"]+of["property"], " ", s.Value))
 			}
 		}
 	}
@@ -61,10 +50,10 @@ func TestNetworks(t *testing.T) {
 	}{
 		{"off", nil, 0, ""},
 		{"two networks", map[metric.Network]struct{}{red: {}, blue: {}}, 16,
-			"blue  refused value:1\nred ab000000-0000-0000-0000-000000000001 answered value:1\nblue  rate value:7"},
-		{"one has left", map[metric.Network]struct{}{red: {}}, 8, "red ab000000-0000-0000-0000-000000000001 answered value:2"},
+			"blue  refused 1\nred ab000000-0000-0000-0000-000000000001 answered 1\nblue  rate 7"},
+		{"one has left", map[metric.Network]struct{}{red: {}}, 8, "red ab000000-0000-0000-0000-000000000001 answered 2"},
 		{"it is back", map[metric.Network]struct{}{red: {}, blue: {}}, 16,
-			"blue  refused value:1\nred ab000000-0000-0000-0000-000000000001 answered value:3\nblue  rate value:7"},
+			"blue  refused 1\nred ab000000-0000-0000-0000-000000000001 answered 3\nblue  rate 7"},
 		{"no guest", map[metric.Network]struct{}{}, 0, ""},
 		{"off again", nil, 0, ""},
 	} {
@@ -77,6 +66,27 @@ func TestNetworks(t *testing.T) {
 		if series != step.series {
 			t.Errorf("%s: %d series, want %d", step.name, series, step.series)
 		}
+	}
+}
+
+// The name of a switch is a tenant's choice: a scrape shows it without what a terminal acts on, and
+// names that differ have series of their own.
+func TestNetworkNames(t *testing.T) {
+	tally := metric.NewTally("br-names")
+	t.Cleanup(func() { tally.SetNetworks(nil) })
+	networks := map[metric.Network]struct{}{}
+	for _, name := range []string{"a\nb", `a\nb`, "a\u202eb", "a\xffb"} {
+		networks[metric.Network{Switch: name}] = struct{}{}
+	}
+	tally.SetNetworks(networks)
+	for n := range networks {
+		tally.NetworkQuery(n, metric.Answered)
+	}
+	got, _ := networkLines(t, "br-names")
+	lines := slices.Sorted(strings.SplitSeq(got, "\n"))
+	want := []string{`a\\nb  answered 1`, `a\nb  answered 1`, `a\u202eb  answered 1`, `a\xffb  answered 1`}
+	if !slices.Equal(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
 	}
 }
 

@@ -3,7 +3,6 @@
 package openflow
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,7 +23,6 @@ const (
 	actPopVLAN      = 18
 	actSetField     = 25
 	actCopyField    = 28 // 1.5
-	actMeter        = 29 // 1.5
 	actExperimenter = 0xffff
 
 	nxastRegMove       = 6 // up to 1.4
@@ -39,12 +37,13 @@ const (
 type Output struct{ Port uint32 }
 
 // Controller2 sends the packet, as a packet-in, to the connections that have
-// the controller id (NXAST_CONTROLLER2). With Pause the switch stops there and
-// goes on when it gets the packet-in back (see AppendResume).
+// the controller id (NXAST_CONTROLLER2).
 type Controller2 struct {
 	ControllerID uint16
 	UserData     []byte // comes back in the packet-in; Open vSwitch takes less than 252 bytes
-	Pause        bool
+	// Meter is the id of the meter that limits the packet-ins, 0 for none. The switch looks it
+	// up when a flow is added, and adds one with an unknown meter as if it had none.
+	Meter uint32
 }
 
 // Resubmit looks the packet up in another table and goes on with the next
@@ -88,22 +87,12 @@ type CT struct {
 	NAT       bool
 }
 
-// Meter drops the packet when the meter's rate is exceeded. It must be the
-// first action, since 1.3 knows it only as an instruction that comes before
-// all actions.
-type Meter struct{ ID uint32 }
-
-var errMeterFirst = errors.New("meter must be the first action of a flow")
-
 // AppendActions encodes actions, for AppendPacketOut.
-func AppendActions(b []byte, v Version, actions ...Action) ([]byte, error) {
+func AppendActions(b []byte, v Version, actions ...Action) []byte {
 	for _, a := range actions {
-		if _, ok := a.(Meter); ok && v < V15 {
-			return b, fmt.Errorf("%v: %v has no meter action", a, v)
-		}
 		b = a.append(b, v)
 	}
-	return b, nil
+	return b
 }
 
 func appendNicira(b []byte, length, subtype uint16) []byte {
@@ -137,7 +126,7 @@ func (a Output) append(b []byte, _ Version) []byte {
 const (
 	controller2ID       = 1
 	controller2UserData = 3
-	controller2Pause    = 4
+	controller2Meter    = 5
 )
 
 func (a Controller2) append(b []byte, _ Version) []byte {
@@ -154,8 +143,9 @@ func (a Controller2) append(b []byte, _ Version) []byte {
 		b = append(b, a.UserData...)
 		b = pad8(b, prop)
 	}
-	if a.Pause {
-		b = append(b, 0, controller2Pause, 0, 4, 0, 0, 0, 0)
+	if a.Meter != 0 {
+		b = append(b, 0, controller2Meter, 0, 8)
+		b = be.AppendUint32(b, a.Meter)
 	}
 	return endAction(b, start)
 }
@@ -230,11 +220,6 @@ func (a CT) append(b []byte, _ Version) []byte {
 	return endAction(b, start)
 }
 
-func (a Meter) append(b []byte, v Version) []byte {
-	b = append(b, 0, actMeter, 0, 8)
-	return be.AppendUint32(b, a.ID)
-}
-
 func (a Output) String() string { return "output:" + portName(a.Port) }
 
 func (a Controller2) String() string {
@@ -243,8 +228,8 @@ func (a Controller2) String() string {
 		s += fmt.Sprintf(",userdata=% x", a.UserData)
 		s = strings.ReplaceAll(s, " ", ".")
 	}
-	if a.Pause {
-		s += ",pause"
+	if a.Meter != 0 {
+		s += fmt.Sprintf(",meter_id=%d", a.Meter)
 	}
 	return s + ")"
 }
@@ -289,5 +274,3 @@ func (a CT) String() string {
 	}
 	return "ct(zone=" + zone + ")"
 }
-
-func (a Meter) String() string { return fmt.Sprintf("meter:%d", a.ID) }

@@ -25,8 +25,8 @@ type Options struct {
 	// EchoInterval is the silence after which the switch is sent an echo request.
 	// The default is 5 s.
 	EchoInterval time.Duration
-	// Timeout bounds the handshake, the further silence after an echo request, and
-	// each write. The default is 5 s.
+	// Timeout bounds the further silence after an echo request, and each write. The
+	// default is 5 s.
 	Timeout time.Duration
 	// Yield has the goroutines run that have got work of a batch of messages, see
 	// [Conn.Handed]. The default is runtime.Gosched.
@@ -37,9 +37,8 @@ type Options struct {
 // one at a time, except for SlowTask. They must not block, nor wait for a reply from the
 // switch. Those that are nil are not called.
 type Handler struct {
-	// PacketIn gets a packet-in and the message that it was decoded from,
-	// which AppendResume takes. Both are valid during the call only.
-	PacketIn func(p *PacketIn, msg []byte)
+	// PacketIn gets a packet-in, whose slices are valid during the call only.
+	PacketIn func(p *PacketIn)
 	// FlowUpdate gets the events of flow monitors.
 	FlowUpdate func(u FlowUpdate)
 	// PortStatus gets ports that are added and deleted.
@@ -115,7 +114,7 @@ type Conn struct {
 // NewConn makes the OpenFlow connection on nc, which it owns from then on: on an error it
 // closes nc. When it returns, the version is negotiated and the switch
 // has accepted the format and the controller id of packet-ins. If the switch refuses one,
-// the error wraps a *SwitchError.
+// the error wraps a *SwitchError. ctx alone bounds how long NewConn waits for the switch.
 func NewConn(ctx context.Context, nc net.Conn, o Options) (*Conn, error) {
 	c := &Conn{
 		nc:       newSocket(nc),
@@ -245,6 +244,9 @@ func (c *Conn) fill() error {
 			return nil
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return fmt.Errorf("openflow: reading: %w", err)
+		case asked && c.fillNow(): // see unread
+			c.readAt = time.Now()
+			return nil
 		case asked:
 			return fmt.Errorf("openflow: %w within %v", ErrNoEcho, c.timeout)
 		}
@@ -338,7 +340,7 @@ func (c *Conn) experimenter(hd header, msg []byte, h *Handler) error {
 				h.Malformed(err)
 			}
 		} else if h.PacketIn != nil {
-			h.PacketIn(&c.pin, msg)
+			h.PacketIn(&c.pin)
 		}
 		return nil
 	}

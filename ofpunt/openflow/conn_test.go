@@ -139,14 +139,16 @@ func TestHandshakeFails(t *testing.T) {
 			s.read()
 			s.send([]byte{6, 0, 0, 7, 0, 0, 0, 0})
 		}, "header with length 7"},
-		{"silence", func(s *fakeSwitch) { s.read() }, "timeout"},
+		{"silence", func(s *fakeSwitch) { s.read() }, "deadline exceeded"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, nc := newFake(t, V15)
 				go test.script(s)
-				c, err := NewConn(t.Context(), nc, Options{ControllerID: 7})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				c, err := NewConn(ctx, nc, Options{ControllerID: 7})
 				if err == nil {
 					c.Close()
 					t.Fatal("the handshake succeeded")
@@ -211,7 +213,7 @@ func TestHandshakeKeepsPunts(t *testing.T) {
 		served := make(chan error)
 		go func() {
 			served <- c.Serve(Handler{
-				PacketIn: func(p *PacketIn, _ []byte) { calls = append(calls, string(p.UserData)) },
+				PacketIn: func(p *PacketIn) { calls = append(calls, string(p.UserData)) },
 			})
 		}()
 		synctest.Wait()
@@ -228,12 +230,7 @@ func TestServe(t *testing.T) {
 		var calls []string
 		say := func(format string, args ...any) { calls = append(calls, fmt.Sprintf(format, args...)) }
 		h := Handler{
-			PacketIn: func(p *PacketIn, msg []byte) {
-				if !bytes.Equal(msg, unhex(t, sentPunt15)) {
-					t.Errorf("message % x", msg)
-				}
-				say("packet-in for %s", p.UserData)
-			},
+			PacketIn:    func(p *PacketIn) { say("packet-in for %s", p.UserData) },
 			FlowUpdate:  func(u FlowUpdate) { say("flow %v %v", u.Event, u.Match) },
 			PortStatus:  func(s PortStatus) { say("port %s, gone %v", s.Port.Name, s.Gone) },
 			SwitchError: func(e *SwitchError) { say("%v", e) },
@@ -326,6 +323,32 @@ func TestEcho(t *testing.T) {
 			t.Errorf("lived for %v, want %v", lived, want)
 		}
 	})
+}
+
+// A reply counts that is read a moment after the deadline, as by a process that was stopped for longer.
+func TestReplyAfterDeadline(t *testing.T) {
+	for _, tt := range []struct {
+		late time.Duration // after the deadline
+		err  error
+	}{{unread / 2, nil}, {2 * unread, context.DeadlineExceeded}} {
+		synctest.Test(t, func(t *testing.T) {
+			c, served := connectFake(t, V15, Handler{}, func(s *fakeSwitch) {
+				xid := s.readType(typeBarrier)
+				time.Sleep(time.Second + tt.late)
+				s.send(s.message(typeBarrierReply, xid))
+				for s.read() != nil {
+				}
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := c.Barrier(ctx); !errors.Is(err, tt.err) {
+				t.Errorf("a reply %v late: %v, want %v", tt.late, err, tt.err)
+			}
+			time.Sleep(tt.late)
+			c.Close()
+			<-served
+		})
+	}
 }
 
 // TestSlowSwitch: a switch that reads nothing costs bounded memory and the

@@ -71,6 +71,7 @@ const (
 const (
 	nxmReg0    = 0 // to 15
 	nxmTunID   = 16
+	nxmPktMark = 33
 	nxmCTState = 105
 	nxmCTZone  = 106
 	nxmCTMark  = 107
@@ -122,6 +123,9 @@ func Reg(n int, v uint32) Field {
 func RegMasked(n int, v, mask uint32) Field {
 	return Reg(n, v).withMask(be.AppendUint32(nil, mask))
 }
+
+// PktMark matches the mark of the packet. The kernel's datapath keeps it in the socket buffer.
+func PktMark(v uint32) Field { return field(classNXM1, nxmPktMark, be.AppendUint32(nil, v)) }
 
 // InPort matches the port that the packet came from.
 func InPort(port uint32) Field {
@@ -347,6 +351,8 @@ func (f Field) Name() string {
 		return basicNames[f.id]
 	case f.class == classNXM1 && f.id < 16:
 		return "reg" + strconv.Itoa(int(f.id))
+	case f.class == classNXM1 && f.id == nxmPktMark:
+		return "pkt_mark"
 	case f.class == classNXM1 && f.id == nxmCTState:
 		return "ct_state"
 	case f.class == classNXM1 && f.id == nxmCTZone:

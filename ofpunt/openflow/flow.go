@@ -59,11 +59,8 @@ type FlowMod struct {
 	Actions     []Action
 }
 
-// Instruction types (OpenFlow 1.5.1, 7.2.5).
-const (
-	instrApplyActions = 4
-	instrMeter        = 6 // up to 1.4
-)
+// instrApplyActions is an instruction type (OpenFlow 1.5.1, 7.2.5).
+const instrApplyActions = 4
 
 // AppendFlowMod encodes f as a FLOW_MOD message. On an error b is returned as
 // it was.
@@ -83,25 +80,10 @@ func AppendFlowMod(b []byte, v Version, xid uint32, f *FlowMod) ([]byte, error) 
 	b = append(b, 0, 0) // importance
 	b = f.Match.append(b)
 
-	actions := f.Actions
-	for i, a := range actions {
-		if _, ok := a.(Meter); ok && i > 0 {
-			return b[:start], fmt.Errorf("%v: %w", f, errMeterFirst)
-		}
-	}
-	if len(actions) > 0 && v < V15 {
-		if m, ok := actions[0].(Meter); ok {
-			b = append(b, 0, instrMeter, 0, 8)
-			b = be.AppendUint32(b, m.ID)
-			actions = actions[1:]
-		}
-	}
-	if len(actions) > 0 {
+	if len(f.Actions) > 0 {
 		instr := len(b)
 		b = append(b, 0, instrApplyActions, 0, 0, 0, 0, 0, 0)
-		for _, a := range actions {
-			b = a.append(b, v)
-		}
+		b = AppendActions(b, v, f.Actions...)
 		be.PutUint16(b[instr+2:], uint16(len(b)-instr))
 	}
 	b, err := endMessage(b, start)

@@ -17,9 +17,6 @@ const maxEarly = 64
 // The order matters: a connection to a bridge's management socket gets no
 // packet-in before its miss_send_len is set, so that comes last.
 func (c *Conn) handshake(ctx context.Context, o Options) error {
-	if err := c.nc.SetDeadline(time.Now().Add(c.timeout)); err != nil {
-		return err
-	}
 	stop := context.AfterFunc(ctx, func() { _ = c.nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 

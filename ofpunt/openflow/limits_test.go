@@ -22,9 +22,6 @@ func TestEncodeRefuses(t *testing.T) {
 	}{
 		{"long user data", flow(V15, Controller2{UserData: long}), ErrTooLong},
 		{"long frame", func(b []byte) ([]byte, error) { return AppendPacketOut(b, V15, 1, 1, nil, long) }, ErrTooLong},
-		{"meter behind another action", flow(V15, Output{1}, Meter{1}), errMeterFirst},
-		{"meter behind another action in 1.3", flow(V13, Output{1}, Meter{1}), errMeterFirst},
-		{"meter in a 1.3 packet-out", func(b []byte) ([]byte, error) { return AppendActions(b, V13, Meter{1}) }, nil},
 		{"long bundle member", func(b []byte) ([]byte, error) {
 			f := &FlowMod{Actions: []Action{Controller2{UserData: long[:maxMessage-100]}}}
 			if _, err := AppendFlowMod(nil, V13, 1, f); err != nil {

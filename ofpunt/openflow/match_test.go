@@ -83,11 +83,11 @@ func TestString(t *testing.T) {
 		{FlowMod{Command: DeleteStrict, Table: 3, Priority: 4, Match: NewMatch(Reg(1, 2))}, "delete_strict table=3,priority=4,cookie=0x0,reg1=0x2"},
 		{
 			FlowMod{Command: ModifyStrict, Table: 3, IdleTimeout: 1, HardTimeout: 2, Actions: []Action{
-				Meter{7}, Controller2{ControllerID: 9, UserData: []byte{1, 0xab}, Pause: true}, Resubmit{Table: 4}, Resubmit{Table: 4, InPort: 5},
+				Controller2{ControllerID: 9, UserData: []byte{1, 0xab}, Meter: 7}, Resubmit{Table: 4}, Resubmit{Table: 4, InPort: 5},
 				PushVLAN{}, SetVLAN{9}, PopVLAN{}, SetField{RegMasked(1, 2, 3)}, Move{Src: Reg(1, 0), Dst: Reg(2, 0), SrcOfs: 4, Bits: 8},
 				CT{Zone: 5}, CT{ZoneField: Reg(13, 0), NAT: true}, Output{PortInPort}, Output{12},
 			}},
-			"modify_strict table=3,priority=0,cookie=0x0,idle_timeout=1,hard_timeout=2,actions=meter:7,controller(id=9,userdata=01.ab,pause),resubmit(,4),resubmit(5,4),push_vlan:0x8100,set_field:4105->vlan_vid,pop_vlan,set_field:0x2/0x3->reg1,move:reg1[4..11]->reg2[0..7],ct(zone=5),ct(zone=reg13[0..15],nat),output:IN_PORT,output:12",
+			"modify_strict table=3,priority=0,cookie=0x0,idle_timeout=1,hard_timeout=2,actions=controller(id=9,userdata=01.ab,meter_id=7),resubmit(,4),resubmit(5,4),push_vlan:0x8100,set_field:4105->vlan_vid,pop_vlan,set_field:0x2/0x3->reg1,move:reg1[4..11]->reg2[0..7],ct(zone=5),ct(zone=reg13[0..15],nat),output:IN_PORT,output:12",
 		},
 		{MeterMod{ID: 7, Rate: 5, Burst: 6}, "add meter=7,pktps,band=type=drop,rate=5,burst_size=6"},
 		{MeterMod{Command: Delete, ID: 7}, "delete meter=7"},

@@ -109,7 +109,6 @@ const (
 
 	nxtSetPacketInFormat = 16
 	nxtSetControllerID   = 20
-	nxtResume            = 28
 	nxtPacketIn2         = 30
 
 	onfFlowMonitor        = 1870 // multipart subtype
@@ -247,8 +246,6 @@ func messageName(b []byte) string {
 			return "NXT_SET_PACKET_IN_FORMAT"
 		case vendor == experimenterNicira && subtype == nxtSetControllerID:
 			return "NXT_SET_CONTROLLER_ID"
-		case vendor == experimenterNicira && subtype == nxtResume:
-			return "NXT_RESUME"
 		case vendor == experimenterONF && subtype == onfBundleControl:
 			return "BUNDLE_CONTROL"
 		case vendor == experimenterONF && subtype == onfBundleAdd:

@@ -84,7 +84,7 @@ func TestApply(t *testing.T) {
 		mods := []openflow.FlowMod{
 			{Table: 29, Priority: 200, Cookie: testCookie, Match: udp53, Actions: []openflow.Action{openflow.Resubmit{Table: 200}}},
 			{Table: 200, Priority: 10, Cookie: testCookie, HardTimeout: 15, Flags: openflow.ResetCounts, Actions: []openflow.Action{
-				openflow.Controller2{ControllerID: testID, UserData: []byte("dns"), Pause: true},
+				openflow.Controller2{ControllerID: testID, UserData: []byte("dns"), Meter: 7},
 				openflow.Resubmit{Table: 30},
 			}},
 			{Table: 201, Priority: 3, Cookie: testCookie, Match: openflow.NewMatch(openflow.RegMasked(10, 0x20, 0x30), openflow.VLANID(7)), Actions: []openflow.Action{
@@ -106,7 +106,7 @@ func TestApply(t *testing.T) {
 		// ovs-ofctl sorts the flows of a bridge by table.
 		want := []string{
 			"cookie=0x70756e7400000001, table=29, priority=200,udp,reg14=0x3,metadata=0x5,nw_dst=169.254.169.254,tp_dst=53 actions=resubmit(,200)",
-			"cookie=0x70756e7400000001, table=200, hard_timeout=15, reset_counts priority=10 actions=controller(id=4242,userdata=64.6e.73,pause),resubmit(,30)",
+			"cookie=0x70756e7400000001, table=200, hard_timeout=15, reset_counts priority=10 actions=controller(id=4242,userdata=64.6e.73,meter_id=7),resubmit(,30)",
 			"cookie=0x70756e7400000001, table=201, priority=3,reg10=0x20/0x30,dl_vlan=7 actions=pop_vlan,push_vlan:0x8100,set_field:4108->vlan_vid,set_field:0x10/0x30->reg0,set_field:0x9->reg1,move:NXM_NX_REG14[3..7]->NXM_NX_REG2[1..5],IN_PORT",
 			"cookie=0x70756e7400000001, table=202, priority=1,ip actions=ct(zone=NXM_NX_REG13[0..15]),ct(zone=77,nat)",
 			"table=203, priority=0 actions=drop",
@@ -169,8 +169,8 @@ func TestApplyRefused(t *testing.T) {
 			Table: 29, Priority: 1, Flags: openflow.CheckOverlap, Match: openflow.NewMatch(openflow.EthType(0x800)),
 		}, "add table=29,priority=1,cookie=0x0,eth_type=0x800,actions=drop: OFPFMFC_OVERLAP"},
 		{"because of an action", openflow.FlowMod{
-			Table: 30, Actions: []openflow.Action{openflow.Meter{ID: 99}},
-		}, "actions=meter:99: OFPMMFC_INVALID_METER"},
+			Table: 30, Actions: []openflow.Action{openflow.CT{}},
+		}, "actions=ct(zone=0): OFPBAC_MATCH_INCONSISTENT"},
 	}
 	eachVersion(t, "re", func(t *testing.T, o *ovs, bridge string, opts openflow.Options) {
 		var stray []error
@@ -231,22 +231,13 @@ func TestApplyLarge(t *testing.T) {
 	})
 }
 
-// punted is a packet-in with a life of its own.
-type punted struct {
-	openflow.PacketIn
-	msg []byte
-}
-
 // collectPunts returns a handler that sends packet-ins to a channel and takes
 // everything that is wrong for a failure.
-func collectPunts(t *testing.T, punts chan<- punted) openflow.Handler {
+func collectPunts(t *testing.T, punts chan<- openflow.PacketIn) openflow.Handler {
 	return openflow.Handler{
-		PacketIn: func(_ *openflow.PacketIn, msg []byte) {
-			own := punted{msg: bytes.Clone(msg)}
-			if err := own.Decode(own.msg); err != nil {
-				t.Error(err)
-			}
-			punts <- own
+		PacketIn: func(p *openflow.PacketIn) {
+			p.Own()
+			punts <- *p
 		},
 		SwitchError: func(e *openflow.SwitchError) { t.Error(e) },
 		Malformed:   func(err error) { t.Error(err) },
@@ -263,10 +254,7 @@ var query = []byte{
 
 func (l *link) packetOut(t *testing.T, actions ...openflow.Action) {
 	t.Helper()
-	encoded, err := openflow.AppendActions(nil, l.Version(), actions...)
-	if err != nil {
-		t.Error(err)
-	}
+	encoded := openflow.AppendActions(nil, l.Version(), actions...)
 	b, err := openflow.AppendPacketOut(nil, l.Version(), l.NextXID(), openflow.PortController, encoded, query)
 	if err != nil {
 		t.Error(err)
@@ -278,10 +266,10 @@ func (l *link) packetOut(t *testing.T, actions ...openflow.Action) {
 
 func TestPunt(t *testing.T) {
 	eachVersion(t, "pu", func(t *testing.T, o *ovs, bridge string, opts openflow.Options) {
-		punts := make(chan punted, 16)
+		punts := make(chan openflow.PacketIn, 16)
 		c := o.connect(t, bridge, opts, collectPunts(t, punts))
 		// Another connection with another id must not get the packet.
-		others := make(chan punted, 16)
+		others := make(chan openflow.PacketIn, 16)
 		other := o.connect(t, bridge, openflow.Options{ControllerID: testID + 1}, collectPunts(t, others))
 
 		userData := []byte("\x00\x01who")
@@ -305,11 +293,11 @@ func TestPunt(t *testing.T) {
 		if !bytes.Equal(got.UserData, userData) {
 			t.Errorf("user data %q, want %q", got.UserData, userData)
 		}
-		if got.InPort != openflow.PortController || got.Metadata != 0x1_0000_0005 || got.Regs[14] != 3 || got.Regs[12] != 8 || got.Regs[13] != 9 || got.RegsPresent != 1<<14|1<<12|1<<13 {
-			t.Errorf("in_port %#x, metadata %#x, registers %v (%#x)", got.InPort, got.Metadata, got.Regs, got.RegsPresent)
+		if got.InPort != openflow.PortController || got.Metadata != 0x1_0000_0005 || got.Regs[14] != 3 || got.Regs[12] != 8 || got.Regs[13] != 9 {
+			t.Errorf("in_port %#x, metadata %#x, registers %v", got.InPort, got.Metadata, got.Regs)
 		}
-		if got.Cookie != testCookie || got.Table != 200 || got.Paused() {
-			t.Errorf("cookie %#x, table %d, paused %v", got.Cookie, got.Table, got.Paused())
+		if got.Cookie != testCookie || got.Table != 200 {
+			t.Errorf("cookie %#x, table %d", got.Cookie, got.Table)
 		}
 		if err := other.Barrier(short(t)); err != nil {
 			t.Fatal(err)
@@ -320,29 +308,25 @@ func TestPunt(t *testing.T) {
 	})
 }
 
-func TestPauseAndResume(t *testing.T) {
+// A punted packet goes on in another table with all that the pipeline had set.
+func TestResume(t *testing.T) {
 	eachVersion(t, "pa", func(t *testing.T, o *ovs, bridge string, opts openflow.Options) {
-		punts := make(chan punted, 16)
-		refusals := make(chan *openflow.SwitchError, 16)
-		h := collectPunts(t, punts)
-		h.SwitchError = func(e *openflow.SwitchError) { refusals <- e }
-		c := o.connect(t, bridge, opts, h)
-		punt := func(data string, pause bool) openflow.Action {
-			return openflow.Controller2{ControllerID: testID, UserData: []byte(data), Pause: pause}
+		punts := make(chan openflow.PacketIn, 16)
+		c := o.connect(t, bridge, opts, collectPunts(t, punts))
+		punt := func(data string) []openflow.Action {
+			return []openflow.Action{openflow.Controller2{ControllerID: testID, UserData: []byte(data)}}
 		}
-		if err := c.Apply(short(t), []openflow.FlowMod{
-			{Table: 200, Actions: []openflow.Action{punt("first", true), openflow.Resubmit{Table: 30}}},
-			{Table: 30, Actions: []openflow.Action{punt("second", false)}},
-		}); err != nil {
+		if err := c.Apply(short(t), []openflow.FlowMod{{Table: 200, Actions: punt("first")}, {Table: 30, Actions: punt("second")}}); err != nil {
 			t.Fatal(err)
 		}
-		c.packetOut(t, openflow.SetField{Field: openflow.Reg(14, 3)}, openflow.Resubmit{Table: 200})
+		actions := []openflow.Action{openflow.SetField{Field: openflow.Metadata(0x1_0000_0005)}, openflow.SetField{Field: openflow.PktMark(0x8000_0001)}}
+		for n := range 16 {
+			actions = append(actions, openflow.SetField{Field: openflow.Reg(n, uint32(n+1))})
+		}
+		c.packetOut(t, append(actions, openflow.Resubmit{Table: 200})...)
 
 		first := receive(t, punts)
-		if string(first.UserData) != "first" || !first.Paused() || first.Regs[14] != 3 {
-			t.Fatalf("paused packet-in %+v", first)
-		}
-		resume, err := openflow.AppendResume(nil, first.msg, c.NextXID())
+		resume, err := first.AppendResume(nil, c.Version(), c.NextXID(), 30)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -350,24 +334,13 @@ func TestPauseAndResume(t *testing.T) {
 			t.Fatal(err)
 		}
 		second := receive(t, punts)
-		if string(second.UserData) != "second" || second.Paused() || second.Regs[14] != 3 || !bytes.Equal(second.Data, query) {
-			t.Errorf("packet-in after the resume %+v", second)
+		if string(first.UserData) != "first" || first.Metadata != 0x1_0000_0005 || first.PktMark != 0x8000_0001 || first.Regs[0] != 1 || first.Regs[15] != 16 {
+			t.Errorf("packet-in %+v", first)
 		}
-
-		// The errors of messages that nobody waits for tell what they are about.
-		stale := bytes.Clone(first.msg)
-		i := bytes.Index(stale, first.Continuation)
-		stale[i+4+4+4] ^= 0xff // in the UUID of the bridge
-		xid := c.NextXID()
-		if resume, err = openflow.AppendResume(nil, stale, xid); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Write(resume); err != nil {
-			t.Fatal(err)
-		}
-		e := receive(t, refusals)
-		if e.XID != xid || e.Request != "NXT_RESUME" || e.Name() != "NXR_STALE" {
-			t.Errorf("error of a stale resume: %v (xid %d, want %d)", e, e.XID, xid)
+		want := first
+		want.UserData, want.Table = []byte("second"), 30
+		if diff := cmp.Diff(want, second, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			t.Errorf("packet-in after the resume (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -425,7 +398,7 @@ func TestMonitorFlows(t *testing.T) {
 // TestRequestsAtOnce mixes requests of several goroutines with punts.
 func TestRequestsAtOnce(t *testing.T) {
 	eachVersion(t, "at", func(t *testing.T, o *ovs, bridge string, opts openflow.Options) {
-		punts := make(chan punted, 1000)
+		punts := make(chan openflow.PacketIn, 1000)
 		h := collectPunts(t, punts)
 		updates := 0
 		h.FlowUpdate = func(openflow.FlowUpdate) { updates++ }
@@ -481,10 +454,9 @@ func TestModMeters(t *testing.T) {
 		if strings.Contains(meters, "meter=8") {
 			t.Errorf("meter 8 is still there:\n%s", meters)
 		}
-		if err := c.Apply(short(t), []openflow.FlowMod{{Table: 3, Actions: []openflow.Action{openflow.Meter{ID: 7}, openflow.Resubmit{Table: 4}}}}); err != nil {
+		if err := c.Apply(short(t), []openflow.FlowMod{{Table: 3, Actions: []openflow.Action{openflow.Controller2{ControllerID: testID, Meter: 7}}}}); err != nil {
 			t.Fatal(err)
 		}
-		mustContain(t, o.flows(t, bridge), "actions=meter:7,resubmit(,4)")
 
 		most, err := c.MaxMeter(short(t))
 		if err != nil || most < 7 {

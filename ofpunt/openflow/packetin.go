@@ -4,6 +4,7 @@ package openflow
 
 import (
 	"bytes"
+	"fmt"
 	"net/netip"
 )
 
@@ -11,19 +12,17 @@ import (
 // include/openflow/nicira-ext.h). Its slices are parts of the message that it was
 // decoded from.
 type PacketIn struct {
-	Data         []byte     // the frame
-	FullLen      uint32     // of the frame in bytes; more than len(Data) if it was cut
-	InPort       uint32     // 0 if the message does not tell
-	Metadata     uint64     // 0 unless the pipeline has set it
-	TunID        uint64     // tunnel key; 0 if the packet came through none
-	Regs         [16]uint32 // 0 where the pipeline has not set it
-	RegsPresent  uint16     // bit n: the message had register n
-	Cookie       uint64     // of the flow; of the outermost one for a paused packet
-	Table        uint8      // of the flow; 0 for a paused packet
-	Reason       uint8      // OFPR_*: 0 a flow of priority 0 without a match, 1 another, 5 a packet-out (1.5 only)
-	CT           CTTuple    // of connection tracking
-	UserData     []byte     // from Controller2
-	Continuation []byte     // opaque; nil unless paused
+	Data     []byte     // the frame
+	FullLen  uint32     // of the frame in bytes; more than len(Data) if it was cut
+	InPort   uint32     // 0 if the message does not tell
+	Metadata uint64     // 0 unless the pipeline has set it
+	PktMark  uint32     // 0 unless the pipeline has set it
+	Regs     [16]uint32 // 0 where the pipeline has not set it
+	Cookie   uint64     // of the flow
+	Table    uint8      // of the flow
+	Reason   uint8      // OFPR_*: 0 a flow of priority 0 without a match, 1 another, 5 a packet-out (1.5 only)
+	CT       CTTuple    // of connection tracking
+	UserData []byte     // from Controller2
 }
 
 // CTTuple is what connection tracking says of a packet: its state, and where the first
@@ -48,19 +47,15 @@ const (
 	CTDstNAT      = 0x80 // the destination has been rewritten
 )
 
-// Paused reports whether the switch waits for the packet to be resumed.
-func (p *PacketIn) Paused() bool { return p.Continuation != nil }
-
 // Properties of NXT_PACKET_IN2 (enum nx_packet_in2_prop_type).
 const (
-	pinPacket       = 0
-	pinFullLen      = 1
-	pinTableID      = 3
-	pinCookie       = 4
-	pinReason       = 5
-	pinMetadata     = 6
-	pinUserData     = 7
-	pinContinuation = 8
+	pinPacket   = 0
+	pinFullLen  = 1
+	pinTableID  = 3
+	pinCookie   = 4
+	pinReason   = 5
+	pinMetadata = 6
+	pinUserData = 7
 )
 
 const (
@@ -137,8 +132,6 @@ func (p *PacketIn) decodeProperties(b []byte) error {
 			}
 		case pinUserData:
 			p.UserData = v
-		case pinContinuation:
-			p.Continuation = v
 		}
 	}
 	return nil
@@ -162,25 +155,8 @@ func badPropertyLen(b []byte) error {
 	return malformed("packet-in: property %d with length %d in %d bytes", be.Uint16(b), be.Uint16(b[2:]), len(b))
 }
 
-// Own returns a copy of msg, the message that p was decoded from, and makes the slices of p
-// parts of that copy: msg is valid during the call of a handler only.
-func (p *PacketIn) Own(msg []byte) []byte {
-	msg = bytes.Clone(msg)
-	for b := msg[niciraHeaderLen:]; len(b) > 0; {
-		n := int(be.Uint16(b[2:])) // Decode has looked at all of them
-		v := b[4:n:n]
-		switch be.Uint16(b) {
-		case pinPacket:
-			p.Data = v
-		case pinUserData:
-			p.UserData = v
-		case pinContinuation:
-			p.Continuation = v
-		}
-		b = b[min(round8(n), len(b)):]
-	}
-	return msg
-}
+// Own copies the slices of p, which are valid during the call of the packet-in's handler only.
+func (p *PacketIn) Own() { p.Data, p.UserData = bytes.Clone(p.Data), bytes.Clone(p.UserData) }
 
 // decodeMetadata reads the pipeline fields. Masks are of no interest: Open
 // vSwitch leaves out what is zero, and masks a half of an xreg that is.
@@ -223,8 +199,6 @@ func (p *PacketIn) setBasic(id uint8, v []byte) {
 		p.InPort = be.Uint32(v)
 	case id == oxmMetadata && len(v) == 8:
 		p.Metadata = be.Uint64(v)
-	case id == oxmTunnelID && len(v) == 8:
-		p.TunID = be.Uint64(v)
 	}
 }
 
@@ -233,9 +207,8 @@ func (p *PacketIn) setNXM1(id uint8, v, mask []byte) {
 	switch {
 	case id < 16 && len(v) == 4:
 		p.Regs[id] = be.Uint32(v)
-		p.RegsPresent |= 1 << id
-	case id == nxmTunID && len(v) == 8:
-		p.TunID = be.Uint64(v)
+	case id == nxmPktMark && len(v) == 4:
+		p.PktMark = be.Uint32(v)
 	case id == nxmCTState && len(v) == 4:
 		p.CT.State = be.Uint32(v)
 	case id == nxmCTNWProto && len(v) == 1:
@@ -260,23 +233,36 @@ func (p *PacketIn) setXReg(n int, v, mask []byte) {
 			continue
 		}
 		p.Regs[n+i] = be.Uint32(v[4*i:])
-		p.RegsPresent |= 1 << (n + i)
 	}
 }
 
-// AppendResume encodes the message that resumes a paused packet (NXT_RESUME): the received
-// NXT_PACKET_IN2 message with another type and xid. Each packet may be resumed once only,
-// which the switch does not check. The error wraps ErrMalformed if msg is none.
-func AppendResume(b, msg []byte, xid uint32) ([]byte, error) {
-	if !isPacketIn2(msg) || int(be.Uint16(msg[2:])) != len(msg) {
-		return b, malformed("resume: not a packet-in 2")
+// AppendResume encodes the PACKET_OUT message by which the packet of p goes on in a table, with the
+// metadata, registers and mark that it had. Connection tracking has to be asked anew there: no
+// message can give a packet the state that it had.
+func (p *PacketIn) AppendResume(b []byte, v Version, xid uint32, table uint8) ([]byte, error) {
+	var room [resumeRoom]byte
+	actions := room[:0]
+	if p.Metadata != 0 {
+		actions = SetField{Metadata(p.Metadata)}.append(actions, v)
 	}
-	start := len(b)
-	b = append(b, msg...)
-	be.PutUint32(b[start+4:], xid)
-	be.PutUint32(b[start+12:], nxtResume)
+	if p.PktMark != 0 {
+		actions = SetField{PktMark(p.PktMark)}.append(actions, v)
+	}
+	for n, value := range p.Regs {
+		if value != 0 {
+			actions = SetField{Reg(n, value)}.append(actions, v)
+		}
+	}
+	actions = Resubmit{Table: table}.append(actions, v)
+	b, err := AppendPacketOut(b, v, xid, p.InPort, actions, p.Data)
+	if err != nil {
+		return b, fmt.Errorf("resume: %w", err)
+	}
 	return b, nil
 }
+
+// resumeRoom is enough for the actions of a resume: 18 fields and a resubmit of 16 bytes each.
+const resumeRoom = 19 * 16
 
 func badProperty(typ uint16, v []byte) error {
 	return malformed("packet-in: property %d with %d bytes", typ, len(v))

@@ -4,8 +4,10 @@ package openflow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // maxReply bounds the joined parts of a multipart reply, in bytes. A flow is
@@ -48,15 +50,28 @@ func (c *Conn) forget(k *call) {
 	}
 }
 
+// unread is how much longer than the deadline a call waits: a process that was stopped and goes on finds its
+// deadlines over, and replies that nobody has read.
+const unread = 500 * time.Millisecond
+
 // wait waits for the end of a call.
 func (c *Conn) wait(ctx context.Context, k *call) error {
-	select {
-	case err := <-k.result:
-		return err
-	case <-c.done:
-		return c.reason
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	var late <-chan time.Time
+	over := ctx.Done()
+	for {
+		select {
+		case err := <-k.result:
+			return err
+		case <-c.done:
+			return c.reason
+		case <-late:
+			return context.Cause(ctx)
+		case <-over:
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return context.Cause(ctx)
+			}
+			over, late = nil, time.After(unread)
+		}
 	}
 }
 

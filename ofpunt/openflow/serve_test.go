@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/puntdns/puntdns/internal/testio"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // numbered is a task with the number of its message.
@@ -69,7 +69,7 @@ func TestTasks(t *testing.T) {
 				n := 0
 				c, served := serveTasks(t, 3, func(c *Conn) Handler {
 					return Handler{
-						PacketIn: func(*PacketIn, []byte) {
+						PacketIn: func(*PacketIn) {
 							calls <- fmt.Sprintf("%d read", n)
 							i := n
 							n++
@@ -142,7 +142,7 @@ func TestYield(t *testing.T) {
 				}
 				served := make(chan error, 1)
 				go func() {
-					served <- c.Serve(Handler{PacketIn: func(*PacketIn, []byte) {
+					served <- c.Serve(Handler{PacketIn: func(*PacketIn) {
 						i := n % tt.packetIns
 						n++
 						tt.handler(c, i)
@@ -177,7 +177,7 @@ func TestReadsOn(t *testing.T) {
 		{"something is left to others", 2, 2, true, []int{2, 2}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			nc, peer := testio.Pair(t, syscall.SOCK_SEQPACKET)
+			nc, peer := testkit.Pair(t, syscall.SOCK_SEQPACKET)
 			c := &Conn{
 				nc: newSocket(nc), version: V15, echo: time.Hour, timeout: 20 * time.Second, buf: make([]byte, readBuffer),
 				readEnd: make(chan error, 1), wake: make(chan struct{}, 1), done: make(chan struct{}), yield: func() {},
@@ -193,7 +193,7 @@ func TestReadsOn(t *testing.T) {
 			var readAt []int // messages with each time of a read
 			var last time.Time
 			go func() {
-				served <- c.Serve(Handler{PacketIn: func(*PacketIn, []byte) {
+				served <- c.Serve(Handler{PacketIn: func(*PacketIn) {
 					if at := c.ReadAt(); at.Equal(last) {
 						readAt[len(readAt)-1]++
 					} else {
@@ -239,7 +239,7 @@ func TestTaskOutlivesConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, done := make(chan struct{}), make(chan struct{})
 		c, served := serveTasks(t, 1, func(c *Conn) Handler {
-			return Handler{PacketIn: func(*PacketIn, []byte) {
+			return Handler{PacketIn: func(*PacketIn) {
 				c.Then(numbered{0, func() { <-release; close(done) }})
 			}}
 		})
@@ -271,7 +271,7 @@ func TestReadAt(t *testing.T) {
 		var got []time.Duration
 		served := make(chan error, 1)
 		go func() {
-			served <- c.Serve(Handler{PacketIn: func(*PacketIn, []byte) {
+			served <- c.Serve(Handler{PacketIn: func(*PacketIn) {
 				got = append(got, c.ReadAt().Sub(began))
 				c.Then(numbered{0, func() { time.Sleep(taskTime / 2) }})
 			}})

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/puntdns/puntdns/internal/testio"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // pair is a socket and its peer: one with a file descriptor, or one without.
@@ -22,7 +22,7 @@ func pair(t *testing.T, pipe bool) (*socket, net.Conn) {
 		t.Cleanup(func() { a.Close(); b.Close() })
 		return newSocket(a), b
 	}
-	a, b := testio.Pair(t, syscall.SOCK_STREAM)
+	a, b := testkit.Pair(t, syscall.SOCK_STREAM)
 	return newSocket(a), b
 }
 
@@ -133,14 +133,11 @@ func TestWriteNowAfterDeadline(t *testing.T) {
 	if _, err := io.ReadFull(peer, make([]byte, queued)); err != nil {
 		t.Fatal(err)
 	}
-	idle := func() bool {
+	testkit.Eventually(t, "idle", func() bool {
 		c.queueMu.Lock()
 		defer c.queueMu.Unlock()
 		return !c.writing
-	}
-	for !idle() {
-		time.Sleep(time.Millisecond)
-	}
+	})
 	passed := time.NewTimer(2 * c.timeout)
 	defer passed.Stop()
 	<-passed.C

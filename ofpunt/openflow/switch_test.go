@@ -3,7 +3,6 @@
 package openflow_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,13 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/test/lab"
 )
@@ -31,39 +30,7 @@ const (
 // tests of the process.
 type ovs struct {
 	dir     string
-	daemons []*daemon
-}
-
-// daemon is a process that dies with the test.
-type daemon struct {
-	cmd    *exec.Cmd
-	output bytes.Buffer
-	ended  chan struct{}
-}
-
-// startDaemon starts a process from a thread that lives as long as the
-// process does, since the kernel sends the death signal when that thread ends.
-func startDaemon(cmd *exec.Cmd) (*daemon, error) {
-	d := &daemon{cmd: cmd, ended: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = &d.output, &d.output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: syscall.CLONE_NEWNET}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			cmd.Wait()
-		}
-		close(d.ended)
-	}()
-	return d, <-started
-}
-
-func (d *daemon) stop() {
-	d.cmd.Process.Kill()
-	<-d.ended
+	daemons []*testkit.Daemon
 }
 
 var theSwitch struct {
@@ -113,7 +80,7 @@ func startOVS() (o *ovs, err error) {
 	defer func() {
 		if err != nil {
 			for _, d := range o.daemons {
-				err = fmt.Errorf("%w\n%s", err, d.output.Bytes())
+				err = fmt.Errorf("%w\n%s", err, &d.Output)
 			}
 			o.stop()
 		}
@@ -126,7 +93,9 @@ func startOVS() (o *ovs, err error) {
 		{"ovs-vswitchd", "unix:" + o.path("db.sock"), "--disable-system"},
 	} {
 		args = append(args, "--pidfile="+o.path(args[0]+".pid"), "--unixctl="+o.path(args[0]+".ctl"), "-vconsole:warn")
-		d, err := startDaemon(o.command(args[0], args[1:]...))
+		cmd := o.command(args[0], args[1:]...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+		d, err := testkit.StartDaemon(cmd)
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +116,7 @@ func startOVS() (o *ovs, err error) {
 
 func (o *ovs) stop() {
 	for _, d := range o.daemons {
-		d.stop()
+		d.Kill()
 	}
 	os.RemoveAll(o.dir)
 }

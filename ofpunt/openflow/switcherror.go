@@ -171,8 +171,6 @@ func makeErrorNames() map[errorKey]string {
 		25: "OFPBPC_BAD_TYPE",
 		26: "OFPBPC_BAD_LEN",
 		27: "OFPBPC_BAD_VALUE",
-		34: "NXR_NOT_SUPPORTED",
-		35: "NXR_STALE",
 		42: "NXBAC_CT_DATAPATH_SUPPORT",
 		43: "NXBMC_CT_DATAPATH_SUPPORT",
 	})

@@ -125,7 +125,7 @@ func TestWriteAfterRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, last := 0, make(chan struct{})
-			h := Handler{PacketIn: func(*PacketIn, []byte) {
+			h := Handler{PacketIn: func(*PacketIn) {
 				tt.do(c, n, func() {
 					n++
 					if err := tt.write(c, appendEmpty(nil, V15, typeEchoRequest, uint32(n))); err != nil {
@@ -165,7 +165,7 @@ func TestWriteLaterBesideLastingTask(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	h := Handler{PacketIn: func(*PacketIn, []byte) {
+	h := Handler{PacketIn: func(*PacketIn) {
 		n++
 		if n == 1 {
 			c.Then(numbered{1, func() { write(1) }})

@@ -35,6 +35,9 @@ type LocalGuest struct {
 	// Addresses are resolver addresses of this guest, none of which is in
 	// Service.Addresses.
 	Addresses []netip.AddrPort
+	// Left are addresses of Service.Addresses that a workload of the guest's network has. What
+	// the guest sends there is not punted.
+	Left []netip.Addr
 	// MAC is the only source address that is served, zero for any.
 	MAC [6]byte
 	// Owned reports whether a port of the guest's network has an address, which then is
@@ -54,22 +57,21 @@ type LocalGuest struct {
 // whatever its address; and no other packet is compared with an address. The flow back stands in
 // AddressTable even where nothing leads there, so that a plan has the same private flows always.
 func PlanLocal(s *Service, table uint8, priority uint16, guests iter.Seq[LocalGuest]) Plan {
-	onward := openflow.Resubmit{Table: table}
-	p := s.private(onward)
-	p.Private = append(p.Private, s.flow(AddressTable, PriorityOnward, openflow.NewMatch(), onward))
-	queries := s.queries()
+	p := s.private(table)
+	p.Private = append(p.Private, s.flow(AddressTable, PriorityOnward, openflow.NewMatch(), openflow.Resubmit{Table: table}))
 	guard := openflow.SetField{Field: openflow.RegMasked(guardRegister, guardBit, guardBit)}
 	for g := range guests {
-		asker := []openflow.Field{openflow.InPort(g.InPort)}
+		sender := []openflow.Field{openflow.InPort(g.InPort)}
 		if g.MAC != ([6]byte{}) {
-			asker = append(asker, openflow.EthSrc(g.MAC))
+			sender = append(sender, openflow.EthSrc(g.MAC))
 		}
-		unguarded := append(asker[:len(asker):len(asker)], openflow.RegMasked(guardRegister, 0, guardBit))
-		matches, matches6, stripped6 := splitIPv6(slices.Concat(queries, queriesTo(g.Addresses), s.neighbors(g.Addresses, g.Owned)))
-		// The meter is behind the address, as what is not for us has no limit.
-		p.Entry = append(p.Entry, s.entries(AddressTable, priorityAddress, asker, matches6, append(rateLimit(g.Meter), toPrivate)...)...)
-		p.Entry = append(p.Entry, s.entries(table, priority, unguarded, stripped6, guard, openflow.Resubmit{Table: AddressTable})...)
-		p.Entry = append(p.Entry, s.entries(table, priority, unguarded, matches, append(rateLimit(g.Meter), guard, toPrivate)...)...)
+		unguarded := append(sender[:len(sender):len(sender)], openflow.RegMasked(guardRegister, 0, guardBit))
+		of := s.without(g.Left)
+		matches, matches6, stripped6 := splitIPv6(slices.Concat(of.queries(), queriesTo(g.Addresses), of.neighbors(g.Addresses, g.Owned)))
+		p.Guests = append(p.Guests, s.puntOf(sender, g.Meter, table)...)
+		p.Guests = append(p.Guests, s.entries(AddressTable, priorityAddress, sender, matches6, toPrivate)...)
+		p.Guests = append(p.Guests, s.entries(table, priority, unguarded, stripped6, guard, openflow.Resubmit{Table: AddressTable})...)
+		p.Guests = append(p.Guests, s.entries(table, priority, unguarded, matches, guard, toPrivate)...)
 	}
 	return p
 }

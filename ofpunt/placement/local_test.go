@@ -15,7 +15,7 @@ import (
 func TestPlanLocal(t *testing.T) {
 	s := placement.Service{
 		Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")},
-		Neighbors: true, ControllerID: 77, UserData: []byte{1}, Lease: 15, Cookie: 0x70646e,
+		Neighbors: true, ControllerID: 77, Lease: 15, Cookie: 0x70646e,
 	}
 	const (
 		setGuard = "set_field:0x80000000/0x80000000->reg15"
@@ -25,16 +25,18 @@ func TestPlanLocal(t *testing.T) {
 		name   string
 		change func(*placement.Service)
 		guest  placement.LocalGuest
-		entry  []string
+		flows  []string
 	}{
 		{"any MAC", nil, placement.LocalGuest{InPort: 7}, []string{
 			"add table=60,priority=102,cookie=0x70646e,in_port=7,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg15=0x0/0x80000000," + guard,
 			"add table=60,priority=102,cookie=0x70646e,in_port=7,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg15=0x0/0x80000000," + guard,
 			"add table=60,priority=102,cookie=0x70646e,in_port=7,eth_type=0x806,arp_op=1,arp_tpa=169.254.169.254,reg15=0x0/0x80000000," + guard,
 		}},
+		{"an address that a workload has", nil, placement.LocalGuest{InPort: 7, Left: []netip.Addr{netip.MustParseAddr("169.254.169.254")}}, nil},
 		{"a limit", nil, placement.LocalGuest{InPort: 7, Meter: 9, Owned: func(netip.Addr) bool { return true }}, []string{
-			"add table=60,priority=102,cookie=0x70646e,in_port=7,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg15=0x0/0x80000000,actions=meter:9,set_field:0x80000000/0x80000000->reg15,resubmit(,200)",
-			"add table=60,priority=102,cookie=0x70646e,in_port=7,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg15=0x0/0x80000000,actions=meter:9,set_field:0x80000000/0x80000000->reg15,resubmit(,200)",
+			"add table=202,priority=10,cookie=0x70646e,in_port=7,actions=controller(id=77,userdata=70.75.6e.74.64.6e.73.01,meter_id=9)",
+			"add table=60,priority=102,cookie=0x70646e,in_port=7,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg15=0x0/0x80000000," + guard,
+			"add table=60,priority=102,cookie=0x70646e,in_port=7,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg15=0x0/0x80000000," + guard,
 		}},
 		{"one MAC, and the address is a port's", nil, placement.LocalGuest{
 			InPort: 7, MAC: [6]byte{2, 0, 0, 0, 0, 1}, Owned: func(netip.Addr) bool { return true },
@@ -48,13 +50,14 @@ func TestPlanLocal(t *testing.T) {
 			InPort: 7, Meter: 9, MAC: [6]byte{2, 0, 0, 0, 0, 1}, Addresses: []netip.AddrPort{netip.MustParseAddrPort("[fd00::1]:53")},
 			Owned: func(a netip.Addr) bool { return a == netip.MustParseAddr("fd00::1") },
 		}, []string{
-			"add table=201,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=17,udp_dst=53,ipv6_dst=fd00::254,actions=meter:9,resubmit(,200)",
-			"add table=201,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=6,tcp_dst=53,ipv6_dst=fd00::254,actions=meter:9,resubmit(,200)",
-			"add table=201,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=17,udp_dst=5353,ipv6_dst=fd00::254,actions=meter:9,resubmit(,200)",
-			"add table=201,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=6,tcp_dst=5353,ipv6_dst=fd00::254,actions=meter:9,resubmit(,200)",
-			"add table=201,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=17,udp_dst=53,ipv6_dst=fd00::1,actions=meter:9,resubmit(,200)",
-			"add table=201,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=6,tcp_dst=53,ipv6_dst=fd00::1,actions=meter:9,resubmit(,200)",
-			"add table=201,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=58,icmpv6_type=135,nd_target=fd00::254,actions=meter:9,resubmit(,200)",
+			"add table=202,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,actions=controller(id=77,userdata=70.75.6e.74.64.6e.73.01,meter_id=9)",
+			"add table=201,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=17,udp_dst=53,ipv6_dst=fd00::254,actions=resubmit(,200)",
+			"add table=201,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=6,tcp_dst=53,ipv6_dst=fd00::254,actions=resubmit(,200)",
+			"add table=201,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=17,udp_dst=5353,ipv6_dst=fd00::254,actions=resubmit(,200)",
+			"add table=201,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=6,tcp_dst=5353,ipv6_dst=fd00::254,actions=resubmit(,200)",
+			"add table=201,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=17,udp_dst=53,ipv6_dst=fd00::1,actions=resubmit(,200)",
+			"add table=201,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=6,tcp_dst=53,ipv6_dst=fd00::1,actions=resubmit(,200)",
+			"add table=201,priority=10,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=58,icmpv6_type=135,nd_target=fd00::254,actions=resubmit(,200)",
 			"add table=60,priority=102,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=17,udp_dst=53,reg15=0x0/0x80000000,actions=" + setGuard + ",resubmit(,201)",
 			"add table=60,priority=102,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=6,tcp_dst=53,reg15=0x0/0x80000000,actions=" + setGuard + ",resubmit(,201)",
 			"add table=60,priority=102,cookie=0x70646e,in_port=7,dl_src=02:00:00:00:00:01,eth_type=0x86dd,ip_proto=17,udp_dst=5353,reg15=0x0/0x80000000,actions=" + setGuard + ",resubmit(,201)",
@@ -73,12 +76,13 @@ func TestPlanLocal(t *testing.T) {
 				tt.change(&s)
 			}
 			p := placement.PlanLocal(&s, 60, 102, slices.Values([]placement.LocalGuest{tt.guest}))
-			if d := cmp.Diff(tt.entry, texts(p.Entry...)); d != "" {
+			if d := cmp.Diff(tt.flows, texts(p.Guests...)); d != "" {
 				t.Error(d)
 			}
 			if d := cmp.Diff([]string{
+				"add table=202,priority=0,cookie=0x70646e,actions=controller(id=77,userdata=70.75.6e.74.64.6e.73.01)",
 				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,60)",
-				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01)",
+				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=70.75.6e.74.64.6e.73.01)",
 				"add table=201,priority=0,cookie=0x70646e,actions=resubmit(,60)",
 			}, texts(p.Private...)); d != "" {
 				t.Error(d)

@@ -55,21 +55,27 @@ func queriesTo(addresses []netip.AddrPort) [][]openflow.Field {
 	return all
 }
 
-// neighbors returns the matches of ARP requests and neighbour solicitations for the
-// resolver addresses of a guest, those of all guests and its own, but for those that owned
-// reports as a port's. owned may be nil.
-func (s *Service) neighbors(own []netip.AddrPort, owned func(netip.Addr) bool) [][]openflow.Field {
+// NeighborAddresses returns the resolver addresses of a guest, the common ones and its own, for
+// which ARP requests and neighbour solicitations are punted. It leaves out the addresses that
+// owned reports as a port's. owned may be nil.
+func (s *Service) NeighborAddresses(own []netip.AddrPort, owned func(netip.Addr) bool) []netip.Addr {
 	if !s.Neighbors {
 		return nil
 	}
-	var all [][]openflow.Field
-	seen := map[netip.Addr]bool{}
+	var all []netip.Addr
 	for _, a := range slices.Concat(s.Addresses, own) {
-		ip := a.Addr()
-		if seen[ip] || owned != nil && owned(ip) {
-			continue
+		if ip := a.Addr(); !slices.Contains(all, ip) && (owned == nil || !owned(ip)) {
+			all = append(all, ip)
 		}
-		seen[ip] = true
+	}
+	return all
+}
+
+// neighbors returns the matches of ARP requests and neighbour solicitations for the
+// NeighborAddresses of a guest.
+func (s *Service) neighbors(own []netip.AddrPort, owned func(netip.Addr) bool) [][]openflow.Field {
+	var all [][]openflow.Field
+	for _, ip := range s.NeighborAddresses(own, owned) {
 		if ip.Is4() {
 			all = append(all, []openflow.Field{openflow.EthType(ethARP), openflow.ARPOp(arpRequest), openflow.ARPTPA(ip)})
 		} else {

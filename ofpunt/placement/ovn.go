@@ -34,6 +34,9 @@ type Guest struct {
 	// Addresses are resolver addresses of this guest, none of which is in
 	// Service.Addresses.
 	Addresses []netip.AddrPort
+	// Left are addresses of Service.Addresses that a workload of the guest's network has. What
+	// the guest sends there is not punted.
+	Left []netip.Addr
 	// Owned reports whether a port of the switch has an address, which then is not ours to
 	// answer ARP for. Nil is for none.
 	Owned func(netip.Addr) bool
@@ -48,15 +51,16 @@ type Guest struct {
 // addresses of external ports that this chassis acts for. Load balancers have rewritten destinations by then,
 // so there are matches for the original destination, too.
 func PlanOVN(s *Service, dnsTable uint8, guests iter.Seq[Guest]) Plan {
-	p := s.private(openflow.Resubmit{Table: dnsTable})
-	queries := append(s.queries(), s.balanced()...)
+	p := s.private(dnsTable)
 	for g := range guests {
-		asker := []openflow.Field{openflow.Metadata(uint64(g.Datapath)), openflow.Reg(RegInPort, g.Port)}
+		sender := []openflow.Field{openflow.Metadata(uint64(g.Datapath)), openflow.Reg(RegInPort, g.Port)}
 		if g.MAC != ([6]byte{}) {
-			asker = append(asker, openflow.EthSrc(g.MAC))
+			sender = append(sender, openflow.EthSrc(g.MAC))
 		}
-		matches := slices.Concat(queries, queriesTo(g.Addresses), balancedTo(g.Addresses), s.neighbors(g.Addresses, g.Owned))
-		p.Entry = append(p.Entry, s.entries(dnsTable-1, EntryPriority, asker, matches, append(rateLimit(g.Meter), toPrivate)...)...)
+		of := s.without(g.Left)
+		matches := slices.Concat(of.queries(), of.balanced(), queriesTo(g.Addresses), balancedTo(g.Addresses), of.neighbors(g.Addresses, g.Owned))
+		p.Guests = append(p.Guests, s.puntOf(sender, g.Meter, dnsTable)...)
+		p.Guests = append(p.Guests, s.entries(dnsTable-1, EntryPriority, sender, matches, toPrivate)...)
 	}
 	return p
 }

@@ -3,11 +3,12 @@
 package placement_test
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -27,27 +28,21 @@ func TestPlanOVN(t *testing.T) {
 		netip.MustParseAddrPort("[fd00::254]:5353"),
 	}
 	service := placement.Service{
-		Addresses: resolvers, ControllerID: 77, UserData: []byte{1, 2}, Lease: 15, Cookie: 0x70646e,
+		Addresses: resolvers, ControllerID: 77, Lease: 15, Cookie: 0x70646e,
 	}
 	guest := placement.Guest{Datapath: 5, Port: 3}
 
 	tests := []struct {
-		name    string
-		change  func(*placement.Service)
-		guests  []placement.Guest
-		private []string
-		punt    string
-		entry   []string
+		name   string
+		change func(*placement.Service)
+		guests []placement.Guest
+		punt   string // the action of the punt of all guests
+		flows  []string
 	}{
 		{
 			name:   "service mode",
 			guests: []placement.Guest{guest},
-			private: []string{
-				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
-				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01.02)",
-			},
-			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
-			entry: []string{
+			flows: []string{
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,udp_dst=5353,ipv6_dst=fd00::254,reg14=0x3,actions=resubmit(,200)",
@@ -58,15 +53,11 @@ func TestPlanOVN(t *testing.T) {
 			},
 		},
 		{
-			name:   "hijack mode goes on when resumed",
-			change: func(s *placement.Service) { s.Addresses, s.Hijack, s.Pause, s.Neighbors = nil, true, true, true },
+			name:   "hijack mode, where a query goes on in the DNS stage",
+			punt:   "controller(id=77,userdata=70.75.6e.74.64.6e.73.01.1e)",
+			change: func(s *placement.Service) { s.Addresses, s.Hijack, s.Resumable, s.Neighbors = nil, true, true, true },
 			guests: []placement.Guest{guest},
-			private: []string{
-				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
-				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01.02)",
-			},
-			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02,pause),resubmit(,30)",
-			entry: []string{
+			flows: []string{
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
@@ -80,12 +71,7 @@ func TestPlanOVN(t *testing.T) {
 				{Datapath: 5, Port: 3, Addresses: []netip.AddrPort{netip.MustParseAddrPort("8.8.8.8:53"), netip.MustParseAddrPort("[fd00::1]:53")}, Owned: func(a netip.Addr) bool { return a.Is6() }},
 				{Datapath: 6, Port: 4},
 			},
-			private: []string{
-				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
-				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01.02)",
-			},
-			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
-			entry: []string{
+			flows: []string{
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg1=0xa9fea9fe,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
@@ -112,12 +98,7 @@ func TestPlanOVN(t *testing.T) {
 			guests: []placement.Guest{
 				{Datapath: 5, Port: 3, Owned: func(a netip.Addr) bool { return a.Is4() }},
 			},
-			private: []string{
-				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
-				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01.02)",
-			},
-			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
-			entry: []string{
+			flows: []string{
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x86dd,ip_proto=17,udp_dst=5353,ipv6_dst=fd00::254,reg14=0x3,actions=resubmit(,200)",
@@ -132,28 +113,19 @@ func TestPlanOVN(t *testing.T) {
 			name:   "a limit",
 			change: func(s *placement.Service) { s.Addresses = s.Addresses[:1] },
 			guests: []placement.Guest{{Datapath: 5, Port: 3, Meter: 9}},
-			private: []string{
-				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
-				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01.02)",
-			},
-			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
-			entry: []string{
-				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=meter:9,resubmit(,200)",
-				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=meter:9,resubmit(,200)",
-				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg1=0xa9fea9fe,reg2=0x35/0xffff,reg14=0x3,actions=meter:9,resubmit(,200)",
-				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg2=0x35/0xffff,reg4=0xa9fea9fe,reg14=0x3,actions=meter:9,resubmit(,200)",
+			flows: []string{
+				"add table=202,priority=10,cookie=0x70646e,metadata=0x5,reg14=0x3,actions=controller(id=77,userdata=70.75.6e.74.64.6e.73.01,meter_id=9)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg1=0xa9fea9fe,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg2=0x35/0xffff,reg4=0xa9fea9fe,reg14=0x3,actions=resubmit(,200)",
 			},
 		},
 		{
 			name:   "one source address",
 			change: func(s *placement.Service) { s.Addresses, s.Neighbors = s.Addresses[:1], true },
 			guests: []placement.Guest{{Datapath: 5, Port: 3, MAC: [6]byte{2, 0, 0, 0, 0, 1}}},
-			private: []string{
-				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
-				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01.02)",
-			},
-			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
-			entry: []string{
+			flows: []string{
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,eth_type=0x800,reg1=0xa9fea9fe,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
@@ -162,12 +134,19 @@ func TestPlanOVN(t *testing.T) {
 			},
 		},
 		{
-			name: "no guest",
-			private: []string{
-				"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
-				"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=01.02)",
+			name:   "an address that a workload has",
+			change: func(s *placement.Service) { s.Neighbors = true },
+			guests: []placement.Guest{{Datapath: 5, Port: 3, Left: []netip.Addr{netip.MustParseAddr("fd00::254")}}},
+			flows: []string{
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg1=0xa9fea9fe,reg2=0x35/0xffff,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,reg2=0x35/0xffff,reg4=0xa9fea9fe,reg14=0x3,actions=resubmit(,200)",
+				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x806,arp_op=1,arp_tpa=169.254.169.254,reg14=0x3,actions=resubmit(,200)",
 			},
-			punt: "add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=controller(id=77,userdata=01.02)",
+		},
+		{
+			name: "no guest",
 		},
 	}
 	for _, tt := range tests {
@@ -177,10 +156,15 @@ func TestPlanOVN(t *testing.T) {
 				tt.change(&s)
 			}
 			p := placement.PlanOVN(&s, 30, slices.Values(tt.guests))
+			punt := cmp.Or(tt.punt, "controller(id=77,userdata=70.75.6e.74.64.6e.73.01)")
 			for _, d := range []string{
-				cmp.Diff(tt.private, texts(p.Private...)),
-				cmp.Diff([]string{tt.punt}, texts(p.Punt)),
-				cmp.Diff(tt.entry, texts(p.Entry...)),
+				gocmp.Diff([]string{
+					"add table=202,priority=0,cookie=0x70646e,actions=" + punt,
+					"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
+					"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=70.75.6e.74.64.6e.73.01)",
+				}, texts(p.Private...)),
+				gocmp.Diff([]string{"add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=resubmit(,202)"}, texts(p.Lease)),
+				gocmp.Diff(tt.flows, texts(p.Guests...)),
 			} {
 				if d != "" {
 					t.Error(d)
@@ -192,14 +176,14 @@ func TestPlanOVN(t *testing.T) {
 
 // A packet that is sent to the private table once more would loop there.
 func TestNoResubmitToOwnTable(t *testing.T) {
-	s := placement.Service{Pause: true, Neighbors: true, Addresses: []netip.AddrPort{
+	s := placement.Service{Resumable: true, Neighbors: true, Addresses: []netip.AddrPort{
 		netip.MustParseAddrPort("169.254.169.254:53"), netip.MustParseAddrPort("[fd00::254]:53"),
 	}}
 	for _, p := range []placement.Plan{
 		placement.PlanOVN(&s, 30, slices.Values([]placement.Guest{{Datapath: 1, Port: 1}})),
 		placement.PlanLocal(&s, 0, 210, slices.Values([]placement.LocalGuest{{InPort: 1}})),
 	} {
-		for _, f := range slices.Concat(p.Private, []openflow.FlowMod{p.Punt}, p.Entry) {
+		for _, f := range slices.Concat(p.Private, []openflow.FlowMod{p.Lease}, p.Guests) {
 			for _, a := range f.Actions {
 				if r, ok := a.(openflow.Resubmit); ok && r.Table == f.Table {
 					t.Errorf("%s resubmits to its own table", f.String())

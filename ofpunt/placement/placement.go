@@ -4,13 +4,17 @@
 // in which tables, at which priorities and with which matches. It does not know what is
 // installed (package flows), nor where guests and meters come from. Its functions are pure.
 //
-//	table of the pipeline              PrivateTable
-//	┌──────────────────────────┐       ┌───────────────────────────────────────────┐
-//	│ entry flows: for each    │       │ 20 probe frames         ─► packet-in      │
-//	│ guest, address, protocol ├──────►│ 10 punt, with the lease ─► packet-in      │
-//	└──────────────────────────┘       │    and onward, when the packet is resumed │
-//	 the pipeline goes on   ◄──────────┤  0 onward, without a lease                │
-//	                                   └───────────────────────────────────────────┘
+//	table of the pipeline        PrivateTable                      PuntTable
+//	┌───────────────────────┐    ┌─────────────────────────────┐   ┌─────────────────────────┐
+//	│ entry flows: for each │    │ 20 probe frame ─► packet-in │   │ 10 punt of one guest,   │
+//	│ guest, address and    ├───►│ 10 the leased flow          ├──►│    by its meter         ├─► packet-in
+//	│ protocol              │    │  0 onward, without a lease  │   │  0 punt of other guests │
+//	└───────────────────────┘    └──────────────┬──────────────┘   └─────────────────────────┘
+//	 the pipeline goes on   ◄────────────────────┘
+//
+// The meter is a parameter of the action that punts. With a meter action the switch could not be
+// restored: Open vSwitch refuses such a flow if it lacks the meter, and ovs-save(8) saves flows
+// without meters. Restored flows punt without a limit until this process has added its meters.
 //
 // Without OVN a packet over IPv6 gets to PrivateTable by AddressTable, where its destination is
 // looked at. Before Open vSwitch 3.5 a table with a match on an IPv6 address has the datapath
@@ -27,6 +31,7 @@ package placement
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -44,23 +49,26 @@ const (
 	Table Kind = "table"
 )
 
-// PrivateTable is the OpenFlow table that has flows of puntdns only, the punt among them.
-// OVN uses tables up to 113. Neutron's agent uses tables up to 93, and deletes flows that
-// are not its own there. OpenFlow ends at 254.
-const PrivateTable = 200
-
-// AddressTable is another such table. It has the entry flows that match an IPv6 address.
-const AddressTable = 201
-
-// Priorities in the private table and in AddressTable.
+// Tables that have flows of puntdns only. OVN uses tables up to 113. Neutron's agent uses tables
+// up to 93, and deletes flows that are not its own there. OpenFlow ends at 254.
 const (
-	// PriorityOnward is that of the flows that send a packet to where it would go without us.
+	// PrivateTable has the leased flow. Entry flows lead to it.
+	PrivateTable = 200
+	// AddressTable has the entry flows that match an IPv6 address.
+	AddressTable = 201
+	// PuntTable has the punts. The leased flow leads to it.
+	PuntTable = 202
+)
+
+// Priorities in these tables.
+const (
+	// PriorityOnward is of the flows that send a packet to where it would go without puntdns.
 	PriorityOnward = 0
-	// PriorityPunt is that of the punt, which matches everything and has the lease.
-	PriorityPunt  = 10
-	priorityProbe = 20 // above the punt, so that a probe works without a lease
-	// priorityAddress is that of the entry flows in AddressTable.
-	priorityAddress = 10
+	// PriorityLease is of the leased flow, which matches everything.
+	PriorityLease   = 10
+	priorityProbe   = 20 // above the leased flow, so that a probe works without a lease
+	priorityAddress = 10 // of the entry flows in AddressTable
+	priorityPunt    = 10 // of the punt of one guest
 )
 
 // Service says which queries are punted, and how.
@@ -72,12 +80,11 @@ type Service struct {
 	// Neighbors is set if ARP requests and neighbour solicitations for Addresses are
 	// punted too.
 	Neighbors bool
-	// Pause is set if the switch holds a punted packet until it is answered or resumed.
-	Pause bool
-	// ControllerID says which connections get the packet-ins, UserData comes with them.
+	// Resumable is set if a punted packet may be resumed: [ReadUserData] says in which table.
+	Resumable bool
+	// ControllerID selects the connections that get the packet-ins.
 	ControllerID uint16
-	UserData     []byte
-	// Lease is the hard timeout of the punt in seconds; 0 is none.
+	// Lease is the hard timeout of the leased flow in seconds; 0 is none.
 	Lease uint16
 	// Cookie is that of all flows.
 	Cookie uint64
@@ -86,37 +93,58 @@ type Service struct {
 // Plan is the set of flows that a switch should have. They are to be installed in order:
 // what comes first is harmless without what follows it.
 type Plan struct {
-	// Private are the flows of the private tables that are no guest's, but the punt.
+	// Private are the flows that no guest has a part in, except Lease.
 	Private []openflow.FlowMod
-	// Punt is the leased flow of the private table.
-	Punt openflow.FlowMod
-	// Entry are the flows that pick the guests' packets out of the pipeline, and those that
-	// these lead to.
-	Entry []openflow.FlowMod
+	// Lease is the leased flow.
+	Lease openflow.FlowMod
+	// Guests are the flows of the guests, each guest's punt before its entry flows.
+	Guests []openflow.FlowMod
 }
 
-// private builds the flows of the private table. Whatever an entry flow sends
-// there is punted until the lease expires. After that, and when a paused packet is
-// resumed, the packet goes on by the actions onward.
-func (s *Service) private(onward ...openflow.Action) Plan {
-	controller := openflow.Controller2{ControllerID: s.ControllerID, UserData: s.UserData}
-	punt := controller
-	punt.Pause = s.Pause
-	actions := []openflow.Action{punt}
-	if s.Pause {
-		actions = append(actions, onward...)
-	}
+// private builds the flows that no guest has a part in. An entry flow's packet is punted while
+// the lease lasts; without a lease it goes on in the table onward.
+func (s *Service) private(onward uint8) Plan {
 	return Plan{
 		Private: []openflow.FlowMod{
-			s.flow(PrivateTable, PriorityOnward, openflow.NewMatch(), onward...),
+			s.flow(PuntTable, PriorityOnward, openflow.NewMatch(), s.punt(0, onward)),
+			s.flow(PrivateTable, PriorityOnward, openflow.NewMatch(), openflow.Resubmit{Table: onward}),
 			s.flow(PrivateTable, priorityProbe, openflow.NewMatch(
-				openflow.InPort(openflow.PortController), openflow.EthType(frame.EtherTypeProbe)), controller),
+				openflow.InPort(openflow.PortController), openflow.EthType(frame.EtherTypeProbe)),
+				openflow.Controller2{ControllerID: s.ControllerID, UserData: appendUserData(nil, Nowhere)}),
 		},
-		Punt: openflow.FlowMod{
-			Command: openflow.Add, Table: PrivateTable, Priority: PriorityPunt,
-			Cookie: s.Cookie, HardTimeout: s.Lease, Actions: actions,
+		Lease: openflow.FlowMod{
+			Command: openflow.Add, Table: PrivateTable, Priority: PriorityLease,
+			Cookie: s.Cookie, HardTimeout: s.Lease, Actions: []openflow.Action{openflow.Resubmit{Table: PuntTable}},
 		},
 	}
+}
+
+// punt returns the action that punts a packet unless the meter drops it; 0 is no meter.
+func (s *Service) punt(meter uint32, onward uint8) openflow.Action {
+	to := Nowhere
+	if s.Resumable {
+		to = Onward(onward)
+	}
+	return openflow.Controller2{ControllerID: s.ControllerID, UserData: appendUserData(nil, to), Meter: meter}
+}
+
+// puntOf returns the punt of one guest, which matches sender; none without a meter, since the punt
+// of all others serves it then.
+func (s *Service) puntOf(sender []openflow.Field, meter uint32, onward uint8) []openflow.FlowMod {
+	if meter == 0 {
+		return nil
+	}
+	return []openflow.FlowMod{s.flow(PuntTable, priorityPunt, openflow.NewMatch(sender...), s.punt(meter, onward))}
+}
+
+// without returns s without the resolver addresses in left.
+func (s *Service) without(left []netip.Addr) *Service {
+	if len(left) == 0 {
+		return s
+	}
+	of := *s
+	of.Addresses = slices.DeleteFunc(slices.Clone(s.Addresses), func(a netip.AddrPort) bool { return slices.Contains(left, a.Addr()) })
+	return &of
 }
 
 func (s *Service) flow(table uint8, priority uint16, match openflow.Match, actions ...openflow.Action) openflow.FlowMod {
@@ -129,22 +157,13 @@ func (s *Service) flow(table uint8, priority uint16, match openflow.Match, actio
 // toPrivate is the last action of a flow that has found a packet to punt.
 var toPrivate = openflow.Resubmit{Table: PrivateTable}
 
-// entries builds the entry flows of a guest, which matches asker: one with these actions for
+// entries builds the entry flows of a guest, which matches sender: one with these actions for
 // each of matches.
-func (s *Service) entries(table uint8, priority uint16, asker []openflow.Field, matches [][]openflow.Field, actions ...openflow.Action) []openflow.FlowMod {
+func (s *Service) entries(table uint8, priority uint16, sender []openflow.Field, matches [][]openflow.Field, actions ...openflow.Action) []openflow.FlowMod {
 	var all []openflow.FlowMod
 	for _, fields := range matches {
-		match := openflow.NewMatch(append(asker[:len(asker):len(asker)], fields...)...)
+		match := openflow.NewMatch(append(sender[:len(sender):len(sender)], fields...)...)
 		all = append(all, s.flow(table, priority, match, actions...))
 	}
 	return all
-}
-
-// rateLimit returns the action that drops packets of a guest by its meter, 0 for none. It
-// has to be the first of a flow.
-func rateLimit(meter uint32) []openflow.Action {
-	if meter == 0 {
-		return nil
-	}
-	return []openflow.Action{openflow.Meter{ID: meter}}
 }

@@ -7,30 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
-
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 	"github.com/puntdns/puntdns/ofpunt/refusals"
 )
-
-// byNetwork returns a counter by network of the test's bridge.
-func byNetwork(t *testing.T, name, label, value string) (n float64) {
-	t.Helper()
-	all, err := prometheus.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range all {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == name && slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == label && l.GetValue() == value }) {
-				n += m.GetCounter().GetValue()
-			}
-		}
-	}
-	return n
-}
 
 // Who was turned away, and by which property, is told by the port, and counted by network where
 // that is asked for.
@@ -56,22 +37,22 @@ func TestRefusals(t *testing.T) {
 			t.Cleanup(func() { b.Tally.SetNetworks(nil) })
 			r.serveWith(func(c *Config) { c.Concurrent, c.ConcurrentGuest = tt.concurrent, tt.ofGuest }, tt.limits...)
 			send(t, r.peer, puntFrom(6, punttest.QueryFrame()))
-			await(t, "in the chain", func() bool { return r.channel.Pending() == 1 })
+			testkit.Eventually(t, "in the chain", func() bool { return r.channel.Pending() == 1 })
 			if got := ledger.Lines(time.Now()); len(got) > 0 {
 				t.Errorf("%q before anything was refused", got)
 			}
 			send(t, r.peer, puntFrom(6, punttest.QueryFrame()))
 			packetOut(t, r.peer) // SERVFAIL
-			await(t, "counted", func() bool {
-				return byNetwork(t, "coredns_ofpunt_network_queries_total", "result", metric.Refused) == 1
+			testkit.Eventually(t, "counted", func() bool {
+				return testkit.Sum(t, "coredns_ofpunt_network_queries_total", "result", metric.Refused) == 1
 			})
 			if got := ledger.Lines(time.Now()); !slices.Equal(got, []string{tt.want}) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
-			if n := byNetwork(t, "coredns_ofpunt_network_refused_total", "property", tt.property); n != 1 {
+			if n := testkit.Sum(t, "coredns_ofpunt_network_refused_total", "property", tt.property); n != 1 {
 				t.Errorf("%v refused by %s, want 1", n, tt.property)
 			}
-			if n := byNetwork(t, "coredns_ofpunt_network_queries_total", "result", metric.Answered); n != 0 {
+			if n := testkit.Sum(t, "coredns_ofpunt_network_queries_total", "result", metric.Answered); n != 0 {
 				t.Errorf("%v answered", n)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -22,7 +23,6 @@ func TestAddressOfSender(t *testing.T) {
 		}
 	}
 	none := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:53")}
-	continuation := []byte{0, 8, 0, 8, 1, 2, 3, 4}
 	for _, tt := range []struct {
 		name   string
 		change func(*Config)
@@ -36,20 +36,26 @@ func TestAddressOfSender(t *testing.T) {
 				return in.InPort == 5 && a == netip.MustParseAddr("169.254.169.254")
 			}
 		}, true},
+		{"of a workload of its network", func(c *Config) {
+			c.HasWorkload = func(in *openflow.PacketIn, _ *vswitch.Interface, a netip.Addr) bool {
+				return in.InPort == 5 && a == netip.MustParseAddr("169.254.169.254")
+			}
+			c.Owns = c.HasWorkload // each workload is a port
+		}, false},
 		{"of nobody", func(c *Config) { c.Addresses = none }, false},
 		{"another port", func(c *Config) { c.Addresses = []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:5353")} }, false},
 	} {
 		for _, packet := range []struct {
 			name           string
 			frame          []byte
-			paused         bool
+			resumable      bool
 			result, reason string // of one that is taken
 			lost           string // what becomes of another
 		}{
 			{"UDP", punttest.QueryFrame(), false, metric.Answered, metric.ReasonChain, metric.Dropped},
-			{"UDP, paused", punttest.QueryFrame(), true, metric.Answered, metric.ReasonChain, metric.Resumed},
+			{"UDP, resumable", punttest.QueryFrame(), true, metric.Answered, metric.ReasonChain, metric.Resumed},
 			{"TCP", punttest.Segment(t, 7, 0, punttest.SYN, nil), false, metric.Taken, metric.ReasonSegment, metric.Dropped},
-			{"TCP, paused", punttest.Segment(t, 7, 0, punttest.SYN, nil), true, metric.Taken, metric.ReasonSegment, metric.Dropped},
+			{"TCP, resumable", punttest.Segment(t, 7, 0, punttest.SYN, nil), true, metric.Taken, metric.ReasonSegment, metric.Dropped},
 			{"ARP", arpFrame(), false, metric.Answered, metric.ReasonNeighbor, metric.Dropped},
 		} {
 			if packet.name == "ARP" && tt.name == "another port" {
@@ -63,12 +69,12 @@ func TestAddressOfSender(t *testing.T) {
 					result, reason = packet.lost, metric.ReasonAddress
 				}
 				before := packetIns(t, result, reason)
-				body := punttest.PuntBody(packet.frame)
-				if packet.paused {
-					body = append(body, continuation...)
+				punted := punttest.Punt(packet.frame)
+				if packet.resumable {
+					punted = punttest.ResumablePunt(packet.frame)
 				}
-				send(t, peer, punttest.Message(4, 0, body))
-				await(t, result+" for "+reason, func() bool { return packetIns(t, result, reason) == before+1 })
+				send(t, peer, punted)
+				testkit.Eventually(t, result+" for "+reason, func() bool { return packetIns(t, result, reason) == before+1 })
 			})
 		}
 	}

@@ -23,8 +23,8 @@ import (
 type Question struct {
 	// In is the packet-in that the switch would send, with the frame of a query over UDP.
 	In openflow.PacketIn
-	// Paused is set if the switch would pause it, TCP if the query is one over TCP.
-	Paused, TCP bool
+	// Resumable is set if the query may be resumed, TCP if it is one over TCP.
+	Resumable, TCP bool
 	// Context is what the chains get beside the exchange.
 	Context context.Context
 	// Answered is called once a plugin has answered or resumed it, or the server has refused it,
@@ -57,7 +57,7 @@ type Verdict struct {
 func (in *Intake) Ask(s *Server, q *Question) Verdict {
 	d := new(datagram)
 	// The channel has no connection and no tally.
-	d.init(&Channel{intake: &Intake{bridge: Bridge{Name: in.bridge.Name, Ports: in.bridge.Ports}}}, s, &q.In, nil)
+	d.init(&Channel{intake: &Intake{bridge: Bridge{Name: in.bridge.Name, Ports: in.bridge.Ports}}}, s, &q.In, placement.Nowhere)
 	x, t := &d.exchange, &answerKeeper{question: q}
 	x.init(s, t, &d.sender)
 	done := make(chan struct{})
@@ -81,7 +81,7 @@ func (in *Intake) Ask(s *Server, q *Question) Verdict {
 		close(done)
 		return v
 	}
-	if q.Paused {
+	if q.Resumable {
 		d.origin.Resumer = x
 	}
 	s.admission.explained.CompareAndSwap(nil, x)
@@ -139,7 +139,7 @@ func (t *answerKeeper) send(b *buffer, _ time.Time) error {
 	return nil
 }
 
-func (t *answerKeeper) paused() bool { return t.question.Paused }
+func (t *answerKeeper) resumable() bool { return t.question.Resumable }
 
 func (t *answerKeeper) resume() error {
 	t.question.Answered()

@@ -30,21 +30,21 @@ func TestAsk(t *testing.T) {
 		}
 	})
 	for _, tt := range []struct {
-		name          string
-		chain         chain
-		inPort        uint32
-		server        string
-		qtype         uint16
-		paused, tcp   bool
-		rcode         int // -1 for no answer
-		result        string
-		reason        string
-		known, isAsks bool
+		name           string
+		chain          chain
+		inPort         uint32
+		server         string
+		qtype          uint16
+		resumable, tcp bool
+		rcode          int // -1 for no answer
+		result         string
+		reason         string
+		known, isAsks  bool
 	}{
 		{"answer", answer, 5, "169.254.169.254:53", dns.TypeA, false, false, 0, metric.Answered, metric.ReasonChain, true, true},
 		{"answer over TCP", answer, 5, "169.254.169.254:53", dns.TypeA, false, true, 0, metric.Answered, metric.ReasonChain, true, true},
 		{"resumed", resume, 5, "169.254.169.254:53", dns.TypeA, true, false, -1, metric.Resumed, metric.ReasonChain, true, true},
-		{"not paused", resume, 5, "169.254.169.254:53", dns.TypeA, false, false, dns.RcodeServerFailure, metric.Answered, metric.ReasonChain, true, true},
+		{"not resumable", resume, 5, "169.254.169.254:53", dns.TypeA, false, false, dns.RcodeServerFailure, metric.Answered, metric.ReasonChain, true, true},
 		{"nothing", func(context.Context, dns.ResponseWriter, *dns.Msg) {}, 5, "169.254.169.254:53", dns.TypeA, false, false, -1, metric.Dropped, metric.ReasonUnanswered, true, true},
 		{"a panic", func(context.Context, dns.ResponseWriter, *dns.Msg) { panic("of a plugin") }, 5, "169.254.169.254:53", dns.TypeA, false, false, -1, metric.Dropped, metric.ReasonPanic, true, true},
 		{"refused before the chain", answer, 5, "169.254.169.254:53", dns.TypeAXFR, false, false, dns.RcodeRefused, metric.Refused, metric.ReasonTransfer, true, true},
@@ -76,7 +76,7 @@ func TestAsk(t *testing.T) {
 			}
 			answered := 0
 			v := c.intake.Ask(s, &Question{
-				In: openflow.PacketIn{InPort: tt.inPort, Data: frame}, Paused: tt.paused, TCP: tt.tcp,
+				In: openflow.PacketIn{InPort: tt.inPort, Data: frame}, Resumable: tt.resumable, TCP: tt.tcp,
 				Context: context.WithValue(context.Background(), askKey{}, "given"), Answered: func() { answered++ },
 			})
 			<-v.Done

@@ -7,6 +7,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
 // BenchmarkAdmission is what admission takes of each query, where guests have limits by their
@@ -26,7 +27,7 @@ func BenchmarkAdmission(b *testing.B) {
 			c.intake.Use(s)
 			guestIs(c.intake, "1")
 			d := new(datagram)
-			d.init(c, s, &openflow.PacketIn{InPort: 5}, nil)
+			d.init(c, s, &openflow.PacketIn{InPort: 5}, placement.Nowhere)
 			d.exchange.init(s, d, &d.sender)
 			b.ReportAllocs()
 			for b.Loop() {

@@ -3,13 +3,13 @@
 package punt
 
 import (
-	"bytes"
 	"sync/atomic"
 	"time"
 
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
 // Channel takes the packet-ins of one connection to the switch, and sends their packet-outs. It
@@ -31,21 +31,22 @@ type Channel struct {
 
 // NewChannel returns the channel of a connection whose handshake is done. ProbeBack is told
 // of the probes that come back by it, and must not block.
-func (in *Intake) NewChannel(conn *openflow.Conn, probeBack func(token uint64)) (*Channel, error) {
-	output, err := outputActions(conn, 0)
-	return &Channel{intake: in, conn: conn, probeBack: probeBack, output: output}, err
+func (in *Intake) NewChannel(conn *openflow.Conn, probeBack func(token uint64)) *Channel {
+	return &Channel{intake: in, conn: conn, probeBack: probeBack, output: outputActions(conn, 0)}
 }
 
 // Pending returns how many queries that came by the channel are in flight.
 func (c *Channel) Pending() int64 { return c.pending.Load() }
 
-// PacketIn takes a packet-in on the reader's goroutine. It does not block, and keeps neither
-// in nor message.
-func (c *Channel) PacketIn(in *openflow.PacketIn, message []byte) {
-	if !bytes.Equal(in.UserData, c.intake.bridge.UserData) {
+// PacketIn takes a packet-in on the reader's goroutine. It does not block, and keeps nothing of
+// in.
+func (c *Channel) PacketIn(in *openflow.PacketIn) {
+	onward, ok := placement.ReadUserData(in.UserData)
+	if !ok {
 		c.intake.bridge.Tally.PacketIn(metric.Dropped, metric.ReasonForeign)
 		return
 	}
+	in.UserData = nil
 	kind := frame.KindOf(in.Data)
 	if kind == frame.KindProbe && in.InPort == openflow.PortController {
 		c.probe(in)
@@ -54,11 +55,11 @@ func (c *Channel) PacketIn(in *openflow.PacketIn, message []byte) {
 	c.intake.arrived.Add(1)
 	switch {
 	case kind == frame.KindARP, kind == frame.KindICMPv6:
-		c.neighbor(in, message)
+		c.neighbor(in, onward)
 	case kind == frame.KindTCP:
-		c.segment(in, message)
+		c.segment(in)
 	default:
-		c.query(in, message)
+		c.query(in, onward)
 	}
 }
 
@@ -96,9 +97,7 @@ func (p *probe) run() {
 func (c *Channel) packetOut(b *buffer, inPort uint32, tag uint16, onReader bool) error {
 	actions, err := c.output, error(nil)
 	if tag != 0 {
-		if actions, err = outputActions(c.conn, tag); err != nil {
-			return err
-		}
+		actions = outputActions(c.conn, tag)
 	}
 	if b.message, err = openflow.AppendPacketOut(b.message[:0], c.conn.Version(), c.conn.NextXID(), inPort, actions, b.frame); err != nil {
 		return err
@@ -108,7 +107,7 @@ func (c *Channel) packetOut(b *buffer, inPort uint32, tag uint16, onReader bool)
 
 // outputActions returns the encoded actions that send a frame back to where it came from,
 // after the actions first. A tag other than 0 is pushed.
-func outputActions(conn *openflow.Conn, tag uint16, first ...openflow.Action) ([]byte, error) {
+func outputActions(conn *openflow.Conn, tag uint16, first ...openflow.Action) []byte {
 	list := first
 	if tag != 0 {
 		list = append(list, openflow.PushVLAN{}, openflow.SetVLAN{VID: tag})

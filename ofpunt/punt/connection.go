@@ -293,9 +293,9 @@ func (x *Exchange) rejectMessage(reason string) {
 
 func (m *message) overTCP() bool { return true }
 
-func (m *message) paused() bool { return false }
+func (m *message) resumable() bool { return false }
 
-func (m *message) resume() error { return errNotPaused }
+func (m *message) resume() error { return errNotResumable }
 
 // send implements transport.
 func (m *message) send(b *buffer, deadline time.Time) error {

@@ -3,6 +3,7 @@
 package punt
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -27,7 +28,7 @@ func (w wire) Send(b []byte) {
 }
 
 // dialled is a connection to the stack from a port of a guest. What is said comes there.
-func dialled(t *testing.T, stack *tcp.Stack, port uint16) (conn *tcp.Conn, say func(flags byte, payload []byte)) {
+func dialled(t testing.TB, stack *tcp.Stack, port uint16) (conn *tcp.Conn, say func(flags byte, payload []byte)) {
 	t.Helper()
 	w := make(wire, 1)
 	key := tcp.Key{Network: "red", Owner: "vm", Src: netip.AddrPortFrom(netip.MustParseAddr("10.0.0.11"), port), Dst: netip.MustParseAddrPort("169.254.169.254:53")}
@@ -55,6 +56,94 @@ func dialled(t *testing.T, stack *tcp.Stack, port uint16) (conn *tcp.Conn, say f
 		t.Fatal(err)
 	}
 	return conn, say
+}
+
+// segments is a stream that comes in segments of these sizes, over and over; 0 stands for 256.
+type segments struct {
+	stream, sizes []byte
+	n             int
+}
+
+// Read implements io.Reader.
+func (s *segments) Read(p []byte) (int, error) {
+	if len(s.stream) == 0 {
+		return 0, io.EOF
+	}
+	size := 256
+	if len(s.sizes) > 0 {
+		size = int(s.sizes[s.n%len(s.sizes)]-1) + 1
+		s.n++
+	}
+	n := copy(p[:min(size, len(p))], s.stream)
+	s.stream = s.stream[n:]
+	return n, nil
+}
+
+// FuzzFraming reads messages from a stream of anything, in segments of any size. They are those whose
+// lengths the stream has, long ones have room reserved, and what is cut off is not read. A stream that is
+// one message is taken without a connection too, unless it is long. zeros end the stream: long messages
+// take a short input, which is minimized fast.
+func FuzzFraming(f *testing.F) {
+	stack, err := tcp.New()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(stack.Close)
+	conn, _ := dialled(f, stack, 1000)
+	query := string(overTCP(punttest.Query))
+	const long = "\x10\x01" // longQuery + 1
+	for _, tt := range []struct {
+		stream string
+		zeros  uint16
+	}{
+		{query, 0}, {query + query, 0}, {query[:len(query)-1], 0}, {query, 1}, {"\x00\x00" + query, 0}, {"\x00", 0}, {"\xff\xffx", 0},
+		{"\x10\x00", longQuery}, {long, longQuery}, {long, longQuery + 1}, {query + long, longQuery + 7}, {"\xff\xff", 0xffff},
+	} {
+		f.Add([]byte(tt.stream), []byte{}, tt.zeros)
+		f.Add([]byte(tt.stream), []byte{1}, tt.zeros)
+		f.Add([]byte(tt.stream), []byte{2, 0, 7}, tt.zeros)
+	}
+	f.Fuzz(func(t *testing.T, stream, sizes []byte, zeros uint16) {
+		stream = append(bytes.Clone(stream), make([]byte, zeros)...)
+		c := newConnection(nil, conn)
+		c.reader = bufio.NewReaderSize(&segments{stream: stream, sizes: sizes}, readAhead)
+		var first []byte
+		rest, read := stream, 0
+		for {
+			message, reserved, err := c.read(20 * time.Second)
+			conn.Release(reserved)
+			whole := len(rest) >= 2 && len(rest)-2 >= int(binary.BigEndian.Uint16(rest))
+			if (err == nil) != whole {
+				t.Fatalf("message %d: %v, of %d bytes left", read, err, len(rest))
+			}
+			if err != nil {
+				if reserved != 0 || message != nil {
+					t.Errorf("%d bytes and %d reserved with %v", len(message), reserved, err)
+				}
+				break
+			}
+			n := int(binary.BigEndian.Uint16(rest))
+			if !bytes.Equal(message, rest[2:2+n]) {
+				t.Fatalf("message %d is %x, want %x", read, message, rest[2:2+n])
+			}
+			if want := parsedSize * n; n > longQuery && reserved != want || n <= longQuery && reserved != 0 {
+				t.Errorf("%d bytes are reserved for %d", reserved, n)
+			}
+			if rest = rest[2+n:]; read == 0 {
+				first = message
+			}
+			read++
+		}
+		only, ok := onlyMessage(stream)
+		if want := read == 1 && len(rest) == 0 && len(first) <= longQuery; ok != want || ok && !bytes.Equal(only, first) {
+			t.Errorf("taken without a connection: %v, %x; want %v, %x", ok, only, want, first)
+		}
+		const ofOwner = 8 << 20 // is there for a guest
+		if !conn.Reserve(ofOwner, time.Now()) {
+			t.Fatal("not all is given back")
+		}
+		conn.Release(ofOwner)
+	})
 }
 
 // A long message has room reserved for it, parsed, before it is read, and waits for that;

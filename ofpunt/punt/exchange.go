@@ -30,8 +30,8 @@ type transport interface {
 	// send sends b.answer. It blocks as long as the guest has no room for it, until the
 	// deadline.
 	send(b *buffer, deadline time.Time) error
-	// paused reports whether the query can be resumed.
-	paused() bool
+	// resumable reports whether the query may be resumed.
+	resumable() bool
 	// resume gives the query back to the switch, once.
 	resume() error
 	// promise returns the timeout of edns-tcp-keepalive that the connection holds to, in
@@ -246,8 +246,8 @@ func (x *Exchange) Resume() error {
 }
 
 func (x *Exchange) resume(reason string) error {
-	if !x.transport.paused() {
-		return errNotPaused
+	if !x.transport.resumable() {
+		return errNotResumable
 	}
 	if !x.claim() {
 		return errDone
@@ -263,9 +263,9 @@ func (x *Exchange) resume(reason string) error {
 	return nil
 }
 
-// pass resumes the query if it is paused, and else counts it with result.
+// pass resumes the query if that may be, and counts it with result otherwise.
 func (x *Exchange) pass(result, reason string) {
-	if x.transport.paused() {
+	if x.transport.resumable() {
 		_ = x.resume(reason) // counted there
 		return
 	}
@@ -290,7 +290,7 @@ func (x *Exchange) drops(reason string) {
 // refuse answers with an error that no plugin has a say in. In hijack mode the
 // query goes on to its own destination instead: somebody there may know better.
 func (x *Exchange) refuse(rcode int, reason string) {
-	if x.transport.paused() && (x.server.hijack() || reason == metric.ReasonOrigin) {
+	if x.transport.resumable() && (x.server.hijack() || reason == metric.ReasonOrigin) {
 		x.pass(metric.Resumed, reason)
 		return
 	}

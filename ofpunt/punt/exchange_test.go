@@ -16,6 +16,7 @@ import (
 
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
@@ -45,7 +46,7 @@ func received(t testing.TB, c *Channel) (d *datagram, in *openflow.PacketIn) {
 		t.Fatal(err)
 	}
 	d = new(datagram)
-	d.receive(c, c.intake.server.Load(), in, m)
+	d.receive(c, c.intake.server.Load(), in, placement.Nowhere)
 	return d, in
 }
 

@@ -36,7 +36,7 @@ func TestFate(t *testing.T) {
 		{"no block", write(dns.RcodeRefused), origin.Fate{Result: metric.Refused, Reason: metric.ReasonNoBlock}},
 		{"an answer that is none", func(x *Exchange) { _ = x.writer.fail(errors.New("of the test")) }, origin.Fate{Result: metric.Answered, Reason: metric.ReasonUnpackable, Rcode: dns.RcodeServerFailure}},
 		{"dropped", func(x *Exchange) { x.drop(metric.ReasonUnanswered) }, origin.Fate{Result: metric.Dropped, Reason: metric.ReasonUnanswered}},
-		{"no resume without a paused packet", func(x *Exchange) { _ = x.Resume() }, origin.Fate{}},
+		{"no resume of a packet that may not be", func(x *Exchange) { _ = x.Resume() }, origin.Fate{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

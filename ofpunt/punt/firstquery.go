@@ -45,20 +45,18 @@ type firstFate struct {
 // room for it.
 func (in *Intake) takeFirst(request tcp.Request, payload []byte) bool {
 	s := in.server.Load()
-	if len(payload) < 2 || int(binary.BigEndian.Uint16(payload)) != len(payload)-2 || len(payload)-2 > longQuery {
+	query, ok := onlyMessage(payload)
+	if !ok || s.MaxTCPQueries == 0 || s.MaxTCPQueries == 1 {
 		return false
 	}
-	if s.MaxTCPQueries == 0 || s.MaxTCPQueries == 1 {
-		return false
-	}
-	payload = bytes.Clone(payload[2:])
+	query = bytes.Clone(query)
 	from := &request.Peer().(*peer).sender // there are no others
 	for {
 		f := &firstQuery{intake: in, request: request, fate: &firstFate{promised: -1}}
 		f.users.Store(1)
 		x := &f.exchange
 		x.init(s, f, from)
-		x.payload = payload
+		x.payload = query
 		request.Keep(f.fate)
 		if reason := s.admission.admit(x, s.ConcurrentGuest); reason != "" {
 			x.countLimit(reason)
@@ -75,6 +73,15 @@ func (in *Intake) takeFirst(request tcp.Request, payload []byte) bool {
 		s.admission.release(x)
 		s = now
 	}
+}
+
+// onlyMessage returns the message in the payload of a segment behind its length (RFC 1035, section 4.2.2).
+// It reports whether the payload is one message that is not long.
+func onlyMessage(payload []byte) (message []byte, ok bool) {
+	if len(payload) < 2 || int(binary.BigEndian.Uint16(payload)) != len(payload)-2 || len(payload)-2 > longQuery {
+		return nil, false
+	}
+	return payload[2:], true
 }
 
 // Run implements openflow.Task: the reader runs f as long as nobody else has to be asked.
@@ -130,9 +137,9 @@ func (f *firstFate) handOver(to *connection) {
 
 func (f *firstQuery) overTCP() bool { return true }
 
-func (f *firstQuery) paused() bool { return false }
+func (f *firstQuery) resumable() bool { return false }
 
-func (f *firstQuery) resume() error { return errNotPaused }
+func (f *firstQuery) resume() error { return errNotResumable }
 
 // send implements transport.
 func (f *firstQuery) send(b *buffer, deadline time.Time) error {

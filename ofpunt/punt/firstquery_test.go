@@ -15,6 +15,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -106,7 +107,7 @@ func TestFirst(t *testing.T) {
 				by := make(chan transport, 2)
 				srv := serve(c.intake, answering(by), func(c *Config) { c.FromMemory, c.MaxTCPQueries = fromMemory, tt.most })
 				answered := func() int {
-					return told(t, metric.TCPQueries.WithLabelValues(bridgeName, metric.Answered, metric.ReasonChain))
+					return int(testkit.Value(t, metric.TCPQueries.WithLabelValues(bridgeName, metric.Answered, metric.ReasonChain)))
 				}
 				before := answered()
 				next := begin(t, peer)
@@ -121,7 +122,7 @@ func TestFirst(t *testing.T) {
 						t.Errorf("answer %v", m)
 					}
 				}
-				await(t, "counted", func() bool { return answered()-before == tt.queries && srv.InFlight() == 0 })
+				testkit.Eventually(t, "counted", func() bool { return answered()-before == tt.queries && srv.InFlight() == 0 })
 				if n := c.Pending(); n != 0 {
 					t.Errorf("%d queries are pending", n)
 				}
@@ -146,7 +147,7 @@ func TestFirstOverLimit(t *testing.T) {
 	by, release := make(chan transport, 1), make(chan struct{})
 	srv := serve(c.intake, holds(by, release), func(c *Config) { c.ConcurrentGuest = 1 })
 	turned := func() int {
-		return told(t, metric.TCPQueries.WithLabelValues(bridgeName, metric.Refused, metric.ReasonPortLimit))
+		return int(testkit.Value(t, metric.TCPQueries.WithLabelValues(bridgeName, metric.Refused, metric.ReasonPortLimit)))
 	}
 	before := turned()
 	query := overTCP(punttest.Query)
@@ -164,7 +165,7 @@ func TestFirstOverLimit(t *testing.T) {
 		t.Errorf("%d are turned away", got)
 	}
 	close(release)
-	await(t, "out of flight", func() bool { return srv.InFlight() == 0 })
+	testkit.Eventually(t, "out of flight", func() bool { return srv.InFlight() == 0 })
 }
 
 // A connection that goes on knows of its first query: what it may have, what was promised, and that it is
@@ -197,7 +198,7 @@ func TestFirstIsHandedOver(t *testing.T) {
 		t.Error("the third of three is not the last")
 	}
 	close(release)
-	await(t, "all answered", func() bool { return srv.InFlight() == 0 && f.users.Load() == 0 })
+	testkit.Eventually(t, "all answered", func() bool { return srv.InFlight() == 0 && f.users.Load() == 0 })
 }
 
 // One that was dealt with before has the connection idle from then on.
@@ -232,8 +233,8 @@ func TestFirstIsNotKept(t *testing.T) {
 				send(t, peer, punttest.Punt(punttest.Segment(t, 8+uint32(len(query)), next, punttest.ACK, query)))
 				<-asked
 			}
-			await(t, "out of flight", func() bool { return srv.InFlight() == 0 })
-			await(t, "free", func() bool { runtime.GC(); return first.Value() == nil })
+			testkit.Eventually(t, "out of flight", func() bool { return srv.InFlight() == 0 })
+			testkit.Eventually(t, "free", func() bool { runtime.GC(); return first.Value() == nil })
 			if n := c.intake.Connections(); n != 1 {
 				t.Errorf("%d connections", n)
 			}
@@ -256,9 +257,9 @@ func TestFirstAtDeadline(t *testing.T) {
 	f.atDeadline(func() { close(began); <-end })
 	<-began
 	close(release)
-	await(t, "left by its chain", func() bool { return f.users.Load() == 1 })
+	testkit.Eventually(t, "left by its chain", func() bool { return f.users.Load() == 1 })
 	close(end)
-	await(t, "at its end", func() bool { return f.users.Load() == 0 })
+	testkit.Eventually(t, "at its end", func() bool { return f.users.Load() == 0 })
 	f.atDeadline(func() { t.Error("an answer behind the end") })
 }
 
@@ -272,7 +273,7 @@ func TestPeers(t *testing.T) {
 		b := punttest.Segment(t, sequence, 0, punttest.ACK, nil)
 		b[11] = mac
 		p := new(packet)
-		p.init(c, s, &openflow.PacketIn{InPort: inPort, Data: b}, nil)
+		p.init(c, s, &openflow.PacketIn{InPort: inPort, Data: b}, placement.Nowhere)
 		var segment frame.TCP
 		if err := segment.Decode(b); err != nil {
 			t.Fatal(err)
@@ -288,8 +289,8 @@ func TestPeers(t *testing.T) {
 		if other == first || (other.key == first.key) != (other.sender == first.sender) {
 			t.Errorf("%+v is taken for %+v", other.sender, first.sender)
 		}
-		if want, err := outputActions(c.conn, other.tag, other.track()...); err != nil || !bytes.Equal(other.actions, want) {
-			t.Errorf("actions %x, want %x; %v", other.actions, want, err)
+		if want := outputActions(c.conn, other.tag, other.track()...); !bytes.Equal(other.actions, want) {
+			t.Errorf("actions %x, want %x", other.actions, want)
 		}
 	}
 }

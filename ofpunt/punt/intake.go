@@ -27,10 +27,8 @@ const DrainTimeout = answerDeadline + 500*time.Millisecond
 
 // Bridge is what an [Intake] needs of its bridge.
 type Bridge struct {
-	Name string
-	// UserData marks the packet-ins of our punts.
-	UserData []byte
-	Tally    *metric.Tally
+	Name  string
+	Tally *metric.Tally
 	// Refusals takes note of which guests limits have turned away. It is nil if nobody asks.
 	Refusals *refusals.Ledger
 	// Watch is told of each query that has been dealt with. It is nil if nobody can watch.

@@ -33,8 +33,8 @@ func (x *Exchange) judge() bool {
 		x.refuse(dns.RcodeFormatError, metric.ReasonMalformed)
 		return false
 	}
-	// One that is not paused can't go on to its destination: the server refuses it.
-	if x.server.hijack() && x.transport.paused() && refusedByServer(r) && !x.ovnOwned() {
+	// A query that may not be resumed is refused by the server.
+	if x.server.hijack() && x.transport.resumable() && refusedByServer(r) && !x.ovnOwned() {
 		x.pass(metric.Resumed, metric.ReasonForeignQuery)
 		return false
 	}

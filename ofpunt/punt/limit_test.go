@@ -13,6 +13,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -157,7 +158,7 @@ func (r *limitRig) admitted(port byte, n int) (admitted int) {
 		now := func() int {
 			return packetIns(r.t, metric.Refused, metric.ReasonPortLimit) + packetIns(r.t, metric.Refused, metric.ReasonLimit)
 		}
-		await(r.t, "admitted or refused", func() bool { return r.channel.Pending() > before || now() > refused })
+		testkit.Eventually(r.t, "admitted or refused", func() bool { return r.channel.Pending() > before || now() > refused })
 		if now() > refused {
 			packetOut(r.t, r.peer) // SERVFAIL
 			return admitted
@@ -168,7 +169,7 @@ func (r *limitRig) admitted(port byte, n int) (admitted int) {
 
 func limitRefused(t *testing.T, limit, property string) int {
 	t.Helper()
-	return told(t, metric.LimitRefused.WithLabelValues(bridgeName, limit, property))
+	return int(testkit.Value(t, metric.LimitRefused.WithLabelValues(bridgeName, limit, property)))
 }
 
 // A guest's next query has the limit that it has by then, whether the databases, the ports of the
@@ -265,7 +266,7 @@ func TestLimitOfExternalPorts(t *testing.T) {
 		m := &openflow.PacketIn{InPort: inPort, Metadata: 1, Data: frame}
 		m.Regs[placement.RegInPort] = localnet
 		var p packet
-		p.init(&Channel{intake: in}, s, m, nil)
+		p.init(&Channel{intake: in}, s, m, placement.Nowhere)
 		if got := s.limitOf(&p); got != step.want || found != step.found {
 			t.Errorf("step %d: limit %v, want %v; looked for %d times, want %d", i, got, step.want, found, step.found)
 		}
@@ -293,7 +294,7 @@ func TestLimitOfGuestOnConnections(t *testing.T) {
 		taken := packetIns(t, metric.Taken, metric.ReasonSegment)
 		dropped := packetIns(t, metric.Dropped, metric.ReasonConnections)
 		send(t, r.peer, puntFrom(port, f))
-		await(t, fmt.Sprintf("SYN from %d taken or dropped", from), func() bool {
+		testkit.Eventually(t, fmt.Sprintf("SYN from %d taken or dropped", from), func() bool {
 			begun = packetIns(t, metric.Taken, metric.ReasonSegment) > taken
 			return begun || packetIns(t, metric.Dropped, metric.ReasonConnections) > dropped
 		})

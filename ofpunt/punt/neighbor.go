@@ -19,22 +19,22 @@ var resolverMAC = [6]byte{0x02, 0x00, 'd', 'n', 's', 0x35}
 
 // neighbor answers an ARP request or a neighbour solicitation for a resolver address. It is
 // no query and needs no admission: the reader answers it, and does not block.
-func (c *Channel) neighbor(in *openflow.PacketIn, message []byte) {
+func (c *Channel) neighbor(in *openflow.PacketIn, onward placement.Onward) {
 	var p packet
-	p.init(c, c.intake.server.Load(), in, message)
+	p.init(c, c.intake.server.Load(), in, onward)
 	defer p.recovered()
 	var n frame.Neighbor
 	if err := n.Decode(in.Data); err != nil {
-		p.pass(refusal(err))
+		p.resumeOrDrop(refusal(err))
 		return
 	}
 	g, ok := p.server.Identify(in, p.owner, n.Tagged)
 	if !ok {
-		p.pass(metric.ReasonOrigin)
+		p.resumeOrDrop(metric.ReasonOrigin)
 		return
 	}
 	if !p.hasNeighbor(n.Target) {
-		p.pass(metric.ReasonAddress)
+		p.resumeOrDrop(metric.ReasonAddress)
 		return
 	}
 	tag := g.Tag
@@ -49,6 +49,21 @@ func (c *Channel) neighbor(in *openflow.PacketIn, message []byte) {
 		return
 	}
 	p.end(metric.Answered, metric.ReasonNeighbor)
+}
+
+// Announce broadcasts a frame from the hardware address of the resolver addresses out of an
+// OpenFlow port, with a VLAN tag unless tag is 0. The physical switches behind the port learn where
+// the address is. The error is openflow.ErrQueueFull where too much waits for the switch already.
+func (c *Channel) Announce(port uint32, tag uint16) error {
+	b := buffers.get()
+	defer buffers.put(b)
+	b.frame = frame.AppendAnnouncement(b.frame[:0], resolverMAC, frame.Tag{Tagged: tag != 0, VLAN: tag})
+	actions := openflow.AppendActions(nil, c.conn.Version(), openflow.Output{Port: port})
+	var err error
+	if b.message, err = openflow.AppendPacketOut(b.message[:0], c.conn.Version(), c.conn.NextXID(), openflow.PortController, actions, b.frame); err != nil {
+		return err
+	}
+	return c.conn.WriteBestEffort(b.message)
 }
 
 // hasNeighbor reports whether an address, whatever its port, is a resolver address of the

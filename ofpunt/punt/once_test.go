@@ -26,7 +26,7 @@ type recordingTransport struct {
 }
 
 func (r *recordingTransport) overTCP() bool                 { return r.tcp }
-func (r *recordingTransport) paused() bool                  { return r.canResume }
+func (r *recordingTransport) resumable() bool               { return r.canResume }
 func (r *recordingTransport) send(*buffer, time.Time) error { r.sent.Add(1); return nil }
 func (r *recordingTransport) resume() error                 { r.resumed.Add(1); return nil }
 func (r *recordingTransport) promise(time.Duration) int     { return -1 }
@@ -93,7 +93,7 @@ func TestExchangeEndsOnce(t *testing.T) {
 					sent, resumed := tr.sent.Load(), tr.resumed.Load()
 					if first.name == "the chain resumes" && !mode.hijack {
 						// What can't be resumed is left to the next.
-						if !errors.Is(firstErr, errNotPaused) || sent != count(second.answers(false)) || resumed != 0 {
+						if !errors.Is(firstErr, errNotResumable) || sent != count(second.answers(false)) || resumed != 0 {
 							t.Errorf("%s, %s: %v, %d answers, %d resumes", first.name, second.name, firstErr, sent, resumed)
 						}
 						continue
@@ -101,7 +101,7 @@ func TestExchangeEndsOnce(t *testing.T) {
 					if firstErr != nil || sent != count(first.answers(mode.hijack)) || resumed != count(first.resumes(mode.hijack)) {
 						t.Errorf("%s, %s: %v, %d answers, %d resumes", first.name, second.name, firstErr, sent, resumed)
 					}
-					if secondErr != nil && !errors.Is(secondErr, errDone) && !errors.Is(secondErr, errNotPaused) {
+					if secondErr != nil && !errors.Is(secondErr, errDone) && !errors.Is(secondErr, errNotResumable) {
 						t.Errorf("%s, %s: %v", first.name, second.name, secondErr)
 					}
 					rcode, done := x.Outcome()
@@ -126,23 +126,6 @@ func TestExchangeEndsOnce(t *testing.T) {
 	}
 }
 
-// pausedIn is the packet-in of a packet that can be resumed.
-func pausedIn(t *testing.T) (*openflow.PacketIn, []byte) {
-	t.Helper()
-	message := paused(punttest.QueryFrame())
-	in := new(openflow.PacketIn)
-	if err := in.Decode(message); err != nil || !in.Paused() {
-		t.Fatal(err)
-	}
-	return in, message
-}
-
-// paused is the packet-in of a frame that can be resumed.
-func paused(frame []byte) []byte {
-	continuation := []byte{0, 8, 0, 8, 1, 2, 3, 4}
-	return punttest.Message(4, 0, append(punttest.PuntBody(frame), continuation...))
-}
-
 // A packet is resumed once, and not behind anything else that was done with it.
 func TestPacketResumedOnce(t *testing.T) {
 	c, peer := newChannel(t)
@@ -153,13 +136,13 @@ func TestPacketResumedOnce(t *testing.T) {
 	}{
 		{"at once", func(*packet) {}, 1},
 		{"resumed before", func(p *packet) { _ = p.resume() }, 1},
-		{"passed before", func(p *packet) { p.pass(metric.ReasonOrigin) }, 1},
+		{"passed before", func(p *packet) { p.resumeOrDrop(metric.ReasonOrigin) }, 1},
 		{"taken before", func(p *packet) { p.end(metric.Taken, metric.ReasonSegment) }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var p packet
-			in, message := pausedIn(t)
-			p.init(c, c.intake.server.Load(), in, message)
+			in := openflow.PacketIn{InPort: 5, Data: punttest.QueryFrame()}
+			p.init(c, c.intake.server.Load(), &in, 30)
 			tt.first(&p)
 			var all sync.WaitGroup
 			for range 4 {
@@ -170,7 +153,7 @@ func TestPacketResumedOnce(t *testing.T) {
 				})
 			}
 			all.Wait()
-			const experimenter, echo = 4, 2
+			const packetOut, echo = 13, 2
 			if err := c.conn.WriteNow(punttest.Message(echo, 0, nil)); err != nil {
 				t.Fatal(err)
 			}
@@ -183,7 +166,7 @@ func TestPacketResumedOnce(t *testing.T) {
 				}
 				punttest.Each(room[:n], func(typ uint8, _ uint32) {
 					switch typ {
-					case experimenter:
+					case packetOut:
 						resumes++
 					case echo:
 						last = true
@@ -195,9 +178,9 @@ func TestPacketResumedOnce(t *testing.T) {
 			}
 		})
 	}
-	t.Run("not paused", func(t *testing.T) {
+	t.Run("not resumable", func(t *testing.T) {
 		d, _ := received(t, c)
-		if err := d.packet.resume(); !errors.Is(err, errNotPaused) {
+		if err := d.packet.resume(); !errors.Is(err, errNotResumable) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -49,8 +49,8 @@ type packet struct {
 	sender
 	server *Server
 	in     openflow.PacketIn
-	// message is the whole packet-in, which a resume gives back. What in has lies in it.
-	message []byte
+	// onward is where the packet goes on when it is resumed.
+	onward placement.Onward
 	// claimed is set by whoever resumes the packet, or deals with it otherwise.
 	claimed atomic.Bool
 	// runByReader is set while the reader of the connection runs the query that the packet
@@ -59,13 +59,13 @@ type packet struct {
 }
 
 var (
-	errDone      = errors.New("the punted query has been answered already")
-	errNotPaused = errors.New("the punt was not paused, it can't be resumed")
+	errDone         = errors.New("the punted query has been answered already")
+	errNotResumable = errors.New("the punted query may not be resumed")
 )
 
 // init sets p up for a packet-in, and looks up who owns the port that it came by.
-func (p *packet) init(c *Channel, s *Server, in *openflow.PacketIn, message []byte) {
-	p.channel, p.server, p.in, p.message, p.inPort = c, s, *in, message, in.InPort
+func (p *packet) init(c *Channel, s *Server, in *openflow.PacketIn, onward placement.Onward) {
+	p.channel, p.server, p.in, p.onward, p.inPort = c, s, *in, onward, in.InPort
 	p.owner = p.ownerNow()
 	if s.OVN {
 		p.guest = guestKey{uint32(in.Metadata), in.Regs[placement.RegInPort]}
@@ -163,27 +163,30 @@ func (p *packet) identify() bool {
 // claim reports whether the caller is the first to deal with the packet.
 func (p *packet) claim() bool { return p.claimed.CompareAndSwap(false, true) }
 
+// resumable reports whether the packet may go on to its own destination.
+func (p *packet) resumable() bool { return p.onward != placement.Nowhere }
+
 // resume gives the packet back to the switch, on to its own destination.
 func (p *packet) resume() error {
-	if !p.in.Paused() {
-		return errNotPaused
+	if !p.resumable() {
+		return errNotResumable
 	}
 	if !p.claim() {
 		return errDone
 	}
-	b := buffers.get()
+	b, conn := buffers.get(), p.channel.conn
 	defer buffers.put(b)
 	var err error
-	if b.message, err = openflow.AppendResume(b.message[:0], p.message, p.channel.conn.NextXID()); err != nil {
+	if b.message, err = p.in.AppendResume(b.message[:0], conn.Version(), conn.NextXID(), uint8(p.onward)); err != nil {
 		return err
 	}
 	return p.channel.write(b.message, p.runByReader.Load())
 }
 
-// pass resumes the packet if it is paused, and else drops it.
-func (p *packet) pass(reason string) {
+// resumeOrDrop resumes the packet if that may be, and drops it otherwise.
+func (p *packet) resumeOrDrop(reason string) {
 	switch tally := p.channel.intake.bridge.Tally; {
-	case !p.in.Paused():
+	case !p.resumable():
 		p.end(metric.Dropped, reason)
 	case p.resume() != nil:
 		tally.PacketIn(metric.Dropped, metric.ReasonConnection)

@@ -30,7 +30,7 @@ func TestGuestOfPacket(t *testing.T) {
 		m := &openflow.PacketIn{InPort: inPort, Metadata: uint64(datapath), Data: frame}
 		m.Regs[placement.RegInPort] = port
 		var p packet
-		p.init(&Channel{intake: in}, s, m, nil)
+		p.init(&Channel{intake: in}, s, m, placement.Nowhere)
 		return p.guest
 	}
 	tests := []struct {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 	"github.com/puntdns/puntdns/ofpunt/watch"
@@ -70,9 +71,9 @@ func TestPublished(t *testing.T) {
 	const taken = "port-1 udp 10.0.0.11:5000 169.254.169.254:53 block a. A"
 	const untaken = "port-1 udp 10.0.0.11:5000 169.254.169.254:53  a. A"
 	for _, tt := range []struct {
-		name   string
-		frame  []byte
-		paused bool
+		name      string
+		frame     []byte
+		resumable bool
 		// unknown is set if nobody has the OpenFlow port.
 		unknown bool
 		chain   chain
@@ -88,10 +89,10 @@ func TestPublished(t *testing.T) {
 		}, want: untaken + " REFUSED refused no-block "},
 		{name: "dropped by a plugin", frame: query, chain: func(context.Context, dns.ResponseWriter, *dns.Msg) {}, want: untaken + " DROPPED dropped unanswered "},
 		{name: "a panic", frame: query, chain: func(context.Context, dns.ResponseWriter, *dns.Msg) { panic("of a plugin") }, want: untaken + " DROPPED dropped panic "},
-		{name: "resumed", frame: query, paused: true, chain: resumes, want: untaken + " RESUMED resumed no-block "},
+		{name: "resumed", frame: query, resumable: true, chain: resumes, want: untaken + " RESUMED resumed no-block "},
 		{name: "overload", frame: query, config: func(c *Config) { c.Concurrent = 0 }, want: untaken + " SERVFAIL refused overload "},
 		{name: "overload, dropped", frame: query, config: func(c *Config) { c.Concurrent, c.DropOverload = 0, true }, want: untaken + " DROPPED dropped overload "},
-		{name: "overload in hijack mode", frame: query, paused: true, config: func(c *Config) { c.Concurrent, c.Hijack = 0, true }, want: untaken + " RESUMED resumed overload "},
+		{name: "overload in hijack mode", frame: query, resumable: true, config: func(c *Config) { c.Concurrent, c.Hijack = 0, true }, want: untaken + " RESUMED resumed overload "},
 		{name: "too many of a guest", frame: query, config: func(c *Config) { c.ConcurrentGuest = 0 }, want: untaken + " SERVFAIL refused port-limit "},
 		{name: "a transfer", frame: change(func(f []byte) { binary.BigEndian.PutUint16(f[len(f)-4:], dns.TypeAXFR) }), want: "port-1 udp 10.0.0.11:5000 169.254.169.254:53  a. AXFR REFUSED refused transfer "},
 		{name: "no query", frame: change(func(f []byte) { f[len(f)-len(punttest.Query)+2] |= 0x80 }), want: untaken + " DROPPED dropped response "},
@@ -107,14 +108,14 @@ func TestPublished(t *testing.T) {
 				guestIs(c.intake, "1")
 			}
 			s := serve(c.intake, tt.chain, tt.config)
-			if tt.paused {
-				send(t, peer, paused(tt.frame))
+			if tt.resumable {
+				send(t, peer, punttest.ResumablePunt(tt.frame))
 			} else {
 				send(t, peer, punttest.Punt(tt.frame))
 			}
 			var got []*api.WatchLine
-			await(t, "told", func() bool { got = append(got, next()...); return len(got) > 0 })
-			await(t, "out of flight", func() bool { return s.InFlight() == 0 })
+			testkit.Eventually(t, "told", func() bool { got = append(got, next()...); return len(got) > 0 })
+			testkit.Eventually(t, "out of flight", func() bool { return s.InFlight() == 0 })
 			if got = append(got, next()...); len(got) != 1 {
 				t.Fatalf("%d lines", len(got))
 			}
@@ -160,11 +161,11 @@ func TestPublishedTCP(t *testing.T) {
 			told := func() bool { got = append(got, next()...); return len(got) > 0 }
 			if tt.expires {
 				c.intake.expire(time.Now().Add(2 * answerDeadline))
-				await(t, "told at the deadline", told)
+				testkit.Eventually(t, "told at the deadline", told)
 			}
 			close(release)
-			await(t, "told", told)
-			await(t, "out of flight", func() bool { return s.InFlight() == 0 })
+			testkit.Eventually(t, "told", told)
+			testkit.Eventually(t, "out of flight", func() bool { return s.InFlight() == 0 })
 			if got = append(got, next()...); len(got) != 1 {
 				t.Fatalf("%d lines", len(got))
 			}

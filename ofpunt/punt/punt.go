@@ -4,7 +4,7 @@
 // knows nothing of Corefiles, and has who sent a packet and the plugin chains from its [Config].
 //
 // A packet is one packet-in: a frame, and what the switch says of where it came from. One
-// that is paused can be resumed, once. An [Exchange] is one DNS message of a guest and its
+// that may be resumed is resumed once at most. An [Exchange] is one DNS message of a guest and its
 // one answer. A transport stands behind it: the datagram that brought it, which is answered
 // by a packet-out, or the TCP connection that it came by; or the first query of such a
 // connection, which most often is the only one, and then stands for the whole of it.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -78,7 +79,7 @@ func TestAnswerToPortOfAnother(t *testing.T) {
 			}, nil)
 			count := func() int {
 				if tt.tcp {
-					return told(t, metric.TCPQueries.WithLabelValues(bridgeName, metric.Dropped, metric.ReasonPort))
+					return int(testkit.Value(t, metric.TCPQueries.WithLabelValues(bridgeName, metric.Dropped, metric.ReasonPort)))
 				}
 				return packetIns(t, metric.Dropped, metric.ReasonPort)
 			}
@@ -92,10 +93,10 @@ func TestAnswerToPortOfAnother(t *testing.T) {
 			guestIs(c.intake, "2")
 			if tt.expires {
 				c.intake.expire(time.Now().Add(2 * answerDeadline))
-				await(t, "dropped at the deadline", func() bool { return count() == before+1 })
+				testkit.Eventually(t, "dropped at the deadline", func() bool { return count() == before+1 })
 			}
 			close(release)
-			await(t, "out of flight", func() bool { return s.InFlight() == 0 })
+			testkit.Eventually(t, "out of flight", func() bool { return s.InFlight() == 0 })
 			if n := count() - before; n != 1 {
 				t.Errorf("%d answers were dropped, want 1", n)
 			}
@@ -112,7 +113,7 @@ func TestNoQueryNeedsNoAdmission(t *testing.T) {
 	send(t, peer, punttest.Punt(punttest.QueryFrame()))
 	packetOut(t, peer) // SERVFAIL
 	// What is sent is counted behind that.
-	await(t, "the query is rejected, as there is no room", func() bool {
+	testkit.Eventually(t, "the query is rejected, as there is no room", func() bool {
 		return packetIns(t, metric.Refused, metric.ReasonOverload) == before+1
 	})
 	neighbors, dropped := packetIns(t, metric.Answered, metric.ReasonNeighbor), packetIns(t, metric.Dropped, metric.ReasonOverload)
@@ -125,7 +126,7 @@ func TestNoQueryNeedsNoAdmission(t *testing.T) {
 		}
 	}
 	begin(t, peer)
-	await(t, "the ARP requests are counted", func() bool {
+	testkit.Eventually(t, "the ARP requests are counted", func() bool {
 		return packetIns(t, metric.Answered, metric.ReasonNeighbor)-neighbors == n
 	})
 	if got := packetIns(t, metric.Dropped, metric.ReasonOverload) - dropped; got != 0 || s.InFlight() != 0 || c.Pending() != 0 {
@@ -144,7 +145,7 @@ func TestPacketInDecodedOnce(t *testing.T) {
 	}
 	const other = 77
 	in.InPort = other
-	c.PacketIn(&in, message)
+	c.PacketIn(&in)
 	clear(message) // the next one is read into it
 	m := packetOut(t, peer)
 	if u := punttest.AnswerIn(t, m); !bytes.Contains(m[:40], []byte{0, 0, 0, other}) || u.Payload[0] != punttest.Query[0] {
@@ -229,10 +230,9 @@ func TestOverloadInHijackMode(t *testing.T) {
 				config.Answers = func(o *origin.Origin, qname string) bool { return tt.answers && qname == "a." && o.Port == "port-1" }
 			})
 			before := packetIns(t, tt.result, tt.reason)
-			_, message := pausedIn(t)
-			send(t, peer, message)
+			send(t, peer, punttest.ResumablePunt(punttest.QueryFrame()))
 			packetOut(t, peer)
-			await(t, tt.result, func() bool { return packetIns(t, tt.result, tt.reason) == before+1 })
+			testkit.Eventually(t, tt.result, func() bool { return packetIns(t, tt.result, tt.reason) == before+1 })
 		})
 	}
 }
@@ -265,13 +265,13 @@ func TestNoBlockCounted(t *testing.T) {
 			binary.BigEndian.PutUint16(f[len(f)-2:], tt.class)
 			send(t, peer, punttest.Punt(f))
 			packetOut(t, peer)
-			await(t, "counted", func() bool { return packetIns(t, tt.result, tt.reason) == before+1 })
+			testkit.Eventually(t, "counted", func() bool { return packetIns(t, tt.result, tt.reason) == before+1 })
 		})
 	}
 }
 
 // In hijack mode a question that is none for a chain goes on to its destination, unless OVN
-// owns the name or the packet is not paused: then it is answered as in service mode.
+// owns the name or the packet may not be resumed: then it is answered as in service mode.
 func TestRefusedInHijackMode(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
@@ -287,9 +287,9 @@ func TestRefusedInHijackMode(t *testing.T) {
 		{"class NONE", dns.TypeA, dns.ClassNONE, metric.ReasonForeignQuery, dns.RcodeFormatError},
 		{"class CH, for the chain to refuse", dns.TypeTXT, dns.ClassCHAOS, metric.ReasonForeignQuery, dns.RcodeSuccess},
 	} {
-		for _, of := range []struct{ owned, unpaused bool }{{}, {owned: true}, {unpaused: true}} {
+		for _, of := range []struct{ owned, service bool }{{}, {owned: true}, {service: true}} {
 			t.Run(fmt.Sprintf("%s, %+v", tt.name, of), func(t *testing.T) {
-				here := of.owned || of.unpaused
+				here := of.owned || of.service
 				c, peer := newChannel(t)
 				guestIs(c.intake, "1")
 				serve(c.intake, reply, func(config *Config) {
@@ -308,13 +308,13 @@ func TestRefusedInHijackMode(t *testing.T) {
 				f[len(f)-6] = 'A'
 				binary.BigEndian.PutUint16(f[len(f)-4:], tt.qtype)
 				binary.BigEndian.PutUint16(f[len(f)-2:], tt.class)
-				if of.unpaused {
+				if of.service {
 					send(t, peer, punttest.Punt(f))
 				} else {
-					send(t, peer, paused(f))
+					send(t, peer, punttest.ResumablePunt(f))
 				}
 				m := packetOut(t, peer)
-				await(t, result, func() bool { return packetIns(t, result, reason) == before+1 })
+				testkit.Eventually(t, result, func() bool { return packetIns(t, result, reason) == before+1 })
 				if !here {
 					return
 				}
@@ -349,10 +349,7 @@ func TestDatagramTag(t *testing.T) {
 			if tt.push {
 				tag = tt.tag
 			}
-			want, err := outputActions(c.conn, tag)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := outputActions(c.conn, tag)
 			const actionsLen, actions = 12, 32
 			if got := m[actions : actions+int(binary.BigEndian.Uint16(m[actionsLen:]))]; !bytes.Equal(got, want) {
 				t.Errorf("actions %x, want %x", got, want)
@@ -387,11 +384,11 @@ func TestMessageAtDeadline(t *testing.T) {
 	m.atDeadline(func() { close(began); <-end })
 	<-began
 	close(release)
-	await(t, "left by its chain", func() bool { return m.users.Load() == 1 })
+	testkit.Eventually(t, "left by its chain", func() bool { return m.users.Load() == 1 })
 	if n := len(m.connection.open); n != 1 {
 		t.Errorf("%d queries of the connection are open while one is answered", n)
 	}
 	close(end)
-	await(t, "at its end", func() bool { return m.users.Load() == 0 && len(m.connection.open) == 0 })
+	testkit.Eventually(t, "at its end", func() bool { return m.users.Load() == 0 && len(m.connection.open) == 0 })
 	m.atDeadline(func() { t.Error("an answer behind the end") })
 }

@@ -20,9 +20,10 @@ import (
 
 // query takes a punted UDP packet on the reader's goroutine: it admits the query, or
 // rejects it.
-func (c *Channel) query(in *openflow.PacketIn, message []byte) {
+func (c *Channel) query(in *openflow.PacketIn, onward placement.Onward) {
 	d := new(datagram)
-	d.receive(c, c.intake.server.Load(), in, message)
+	in.Own()
+	d.receive(c, c.intake.server.Load(), in, onward)
 	for {
 		s := d.server
 		if reason := s.admission.admit(&d.exchange, s.ConcurrentGuest); reason != "" {
@@ -49,18 +50,17 @@ type datagram struct {
 	exchange Exchange
 }
 
-// receive makes d of a packet-in, of which it takes a copy.
-func (d *datagram) receive(c *Channel, s *Server, in *openflow.PacketIn, message []byte) {
-	d.init(c, s, in, nil)
+// receive makes d of a packet-in. It keeps the slices of in.
+func (d *datagram) receive(c *Channel, s *Server, in *openflow.PacketIn, onward placement.Onward) {
+	d.init(c, s, in, onward)
 	d.limit = s.limitOf(&d.packet)
-	d.message = d.in.Own(message)
 	d.exchange.init(s, d, &d.sender)
 }
 
 // forServer returns a datagram of the same packet-in for another server.
 func (d *datagram) forServer(s *Server) *datagram {
 	o := new(datagram)
-	o.receive(d.channel, s, &d.in, d.message)
+	o.receive(d.channel, s, &d.in, d.onward)
 	return o
 }
 
@@ -182,7 +182,7 @@ func (d *datagram) identify() bool {
 
 func (d *datagram) identifySender() bool {
 	ok := d.packet.identify()
-	if ok && d.in.Paused() {
+	if ok && d.resumable() {
 		d.origin.Resumer = &d.exchange
 	}
 	return ok
@@ -204,7 +204,7 @@ func (d *datagram) reject(reason string) {
 // that has room, perhaps.
 func (x *Exchange) reject(reason string) {
 	switch {
-	case x.transport.paused() && x.server.hijack() && !x.answersName():
+	case x.transport.resumable() && x.server.hijack() && !x.answersName():
 		x.pass(metric.Resumed, reason)
 	case x.server.DropOverload:
 		x.drop(reason)
@@ -223,8 +223,6 @@ func (x *Exchange) answersName() bool {
 // The transport of an exchange that came as a datagram.
 
 func (d *datagram) overTCP() bool { return false }
-
-func (d *datagram) paused() bool { return d.in.Paused() }
 
 // send sends the answer by a packet-out. It never blocks.
 func (d *datagram) send(b *buffer, _ time.Time) (err error) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
@@ -50,7 +51,7 @@ func TestReaderIsRelieved(t *testing.T) {
 		t.Fatal(err)
 	}
 	answers(t, peer, 1)
-	await(t, "done by a worker", func() bool { return c.intake.workers.waiting.Load() != 0 })
+	testkit.Eventually(t, "done by a worker", func() bool { return c.intake.workers.waiting.Load() != 0 })
 }
 
 // Behind a batch of which something was left to others, the reader has them run; one that it has dealt with

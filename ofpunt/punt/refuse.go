@@ -26,8 +26,14 @@ const (
 // type 41, the payload size that this process takes, no flags.
 var bareOPT = [11]byte{0, 0, 41, maxPayload >> 8, maxPayload & 0xff}
 
+// The first byte of the flags of an OPT record, and DO in it (RFC 6891, section 6.1.3).
+const (
+	flagsAt = 7
+	bitDO   = 1 << 7
+)
+
 // appendError appends the answer to the DNS message m with rcode and nothing in
-// it but m's question and, where m has one, an OPT record. RA is set if recursive is.
+// it but m's question and, where m has one, an OPT record with m's DO. RA is set if recursive is.
 // It needs no parser and allocates nothing, since it also answers queries that are not
 // admitted. It returns nil when m has no whole header.
 func appendError(dst, m []byte, rcode int, recursive bool) []byte {
@@ -63,7 +69,9 @@ func appendError(dst, m []byte, rcode int, recursive bool) []byte {
 	}
 	dst = append(dst, m[headerLen:headerLen+question]...)
 	if opt {
-		dst = append(dst, bareOPT[:]...)
+		record := bareOPT
+		record[flagsAt] = m[headerLen+question+flagsAt] & bitDO // RFC 3225, section 3
+		dst = append(dst, record[:]...)
 	}
 	return dst
 }

@@ -13,12 +13,11 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -94,18 +93,15 @@ func newChannelOn(t testing.TB, conn *openflow.Conn, before func(), stack *tcp.S
 	var newest atomic.Pointer[openflow.Conn]
 	newest.Store(conn)
 	in := newIntake(Bridge{
-		Name: bridgeName, UserData: punttest.UserData, Tally: metric.NewTally(bridgeName),
+		Name: bridgeName, Tally: metric.NewTally(bridgeName),
 		Ports: new(ports.Owners), Conn: &newest, Draining: new(atomic.Bool),
 	}, stack)
 	in.Use(NewServer(testConfig()))
-	c, err := in.NewChannel(conn, func(uint64) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := in.NewChannel(conn, func(uint64) {})
 	served := make(chan error, 1)
 	go func() {
 		served <- conn.Serve(openflow.Handler{
-			PacketIn: func(p *openflow.PacketIn, msg []byte) { before(); c.PacketIn(p, msg) },
+			PacketIn: func(p *openflow.PacketIn) { before(); c.PacketIn(p) },
 			SlowTask: TaskLasts,
 		})
 	}()
@@ -140,28 +136,8 @@ func guestIs(in *Intake, uuid string) {
 // ofGuest is an exchange of a guest that is in no chain.
 func ofGuest(g guestKey) *Exchange { return &Exchange{from: &sender{guest: g}} }
 
-// told is what a counter says.
-func told(t *testing.T, c prometheus.Counter) int {
-	t.Helper()
-	var m dto.Metric
-	if err := c.Write(&m); err != nil {
-		t.Fatal(err)
-	}
-	return int(m.Counter.GetValue())
-}
-
-// packetIns is how many packet-ins have become that, for that reason.
+// packetIns returns how many packet-ins have had a result for a reason.
 func packetIns(t *testing.T, result, reason string) int {
 	t.Helper()
-	return told(t, metric.PacketIns.WithLabelValues(bridgeName, result, reason))
-}
-
-// await waits until done reports so.
-func await(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not %s", what)
-		}
-	}
+	return int(testkit.Value(t, metric.PacketIns.WithLabelValues(bridgeName, result, reason)))
 }

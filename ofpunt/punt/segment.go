@@ -20,11 +20,11 @@ import (
 // needs no admission: the reader does it, and does not block. The queries that it brings need
 // admission each.
 //
-// A paused one never goes on: whoever has the address would reset the connection.
-func (c *Channel) segment(in *openflow.PacketIn, message []byte) {
+// It is never resumed: the host at the address would reset the connection.
+func (c *Channel) segment(in *openflow.PacketIn) {
 	p := &c.segments
 	*p = packet{}
-	p.init(c, c.intake.server.Load(), in, message)
+	p.init(c, c.intake.server.Load(), in, placement.Nowhere)
 	defer p.recovered()
 	var t frame.TCP
 	if err := t.Decode(in.Data); err != nil {
@@ -91,8 +91,7 @@ type peer struct {
 	// key tells the connection from those of others with the same addresses and ports, and
 	// of the guest that had the OpenFlow port before.
 	key tcp.Key
-	// actions are those of what it is sent, encoded for the version of the channel; nil if that
-	// has none of them.
+	// actions are those of what it is sent, encoded for the version of the channel.
 	actions []byte
 }
 
@@ -142,7 +141,7 @@ func newPeer(p *packet, zone uint16, other *peer) *peer {
 	if other != nil && other.zone == zone && other.tag == p.tag && other.isTranslated() == to.isTranslated() {
 		to.actions = other.actions
 	} else {
-		to.actions, _ = to.actionsFor(p.channel.conn)
+		to.actions = to.actionsFor(p.channel.conn)
 	}
 	return to
 }
@@ -159,9 +158,9 @@ func (p *peer) link() link {
 func (p *peer) isTranslated() bool { return p.backend != p.ends.Dst }
 
 // actionsFor returns the actions of what the peer is sent by a connection to the switch.
-func (p *peer) actionsFor(conn *openflow.Conn) ([]byte, error) {
+func (p *peer) actionsFor(conn *openflow.Conn) []byte {
 	if p.actions != nil && p.channel.conn.Version() == conn.Version() {
-		return p.actions, nil
+		return p.actions
 	}
 	return outputActions(conn, p.tag, p.track()...)
 }
@@ -208,10 +207,7 @@ func (p *peer) send(segment []byte, write func(conn *openflow.Conn, message []by
 		return // the stack has no segments that are too long, and ends are of one family
 	}
 	b.frame = frame
-	actions, err := p.actionsFor(conn)
-	if err == nil {
-		b.message, err = openflow.AppendPacketOut(b.message[:0], conn.Version(), conn.NextXID(), p.inPort, actions, b.frame)
-	}
+	b.message, err = openflow.AppendPacketOut(b.message[:0], conn.Version(), conn.NextXID(), p.inPort, p.actionsFor(conn), b.frame)
 	if answers && conn == p.channel.conn {
 		write = (*openflow.Conn).WriteBehind
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -77,7 +78,7 @@ func TestReadAt(t *testing.T) {
 	}
 	served, taken, times := make(chan error, 1), make(chan struct{}), []time.Time{}
 	go func() {
-		served <- conn.Serve(openflow.Handler{PacketIn: func(*openflow.PacketIn, []byte) {
+		served <- conn.Serve(openflow.Handler{PacketIn: func(*openflow.PacketIn) {
 			times = append(times, c.readAt())
 			if len(times) == 2 {
 				close(taken)
@@ -93,10 +94,9 @@ func TestReadAt(t *testing.T) {
 	}
 }
 
-// A segment that is not taken goes no further, though the switch holds it: the one who
-// has the address would reset the connection.
+// A segment that is not taken is dropped, though it might be resumed: the one who has the
+// address would reset the connection.
 func TestSegmentIsNotPassed(t *testing.T) {
-	continuation := []byte{0, 8, 0, 8, 1, 2, 3, 4}
 	wrong := punttest.Segment(t, 7, 0, punttest.SYN, nil)
 	wrong[len(wrong)-1]++
 	for _, tt := range []struct {
@@ -113,12 +113,14 @@ func TestSegmentIsNotPassed(t *testing.T) {
 			if !tt.knows {
 				c.intake.bridge.Ports.Set(ports.NewView(vswitch.View{}, c.intake.bridge.Ports.View()))
 			}
-			are := func() int { return told(t, metric.PacketIns.WithLabelValues(bridgeName, metric.Dropped, tt.reason)) }
+			are := func() int {
+				return int(testkit.Value(t, metric.PacketIns.WithLabelValues(bridgeName, metric.Dropped, tt.reason)))
+			}
 			before := are()
-			if _, err := peer.Write(punttest.Message(4, 0, append(punttest.PuntBody(tt.frame), continuation...))); err != nil {
+			if _, err := peer.Write(punttest.ResumablePunt(tt.frame)); err != nil {
 				t.Fatal(err)
 			}
-			await(t, "dropped", func() bool { return are() != before })
+			testkit.Eventually(t, "dropped", func() bool { return are() != before })
 		})
 	}
 }
@@ -195,20 +197,20 @@ func TestQueriesOfConnection(t *testing.T) {
 				data = append(binary.BigEndian.AppendUint16(data, uint16(len(punttest.Query))), punttest.Query...)
 			}
 			turned := func() int {
-				return told(t, metric.TCPQueries.WithLabelValues(bridgeName, metric.Refused, metric.ReasonPortLimit))
+				return int(testkit.Value(t, metric.TCPQueries.WithLabelValues(bridgeName, metric.Refused, metric.ReasonPortLimit)))
 			}
 			before := turned()
 			next := begin(t, peer)
 			if _, err := peer.Write(punttest.Punt(punttest.Segment(t, 8, next, punttest.ACK, data))); err != nil {
 				t.Fatal(err)
 			}
-			await(t, "as many in the chain", func() bool { return int(in.Load()) == tt.inChain && turned()-before == tt.turned })
+			testkit.Eventually(t, "as many in the chain", func() bool { return int(in.Load()) == tt.inChain && turned()-before == tt.turned })
 			time.Sleep(50 * time.Millisecond) // more would be there by then
 			if n := int(in.Load()); n != tt.inChain {
 				t.Errorf("%d queries in the chain, want %d", n, tt.inChain)
 			}
 			close(release)
-			await(t, "all of them", func() bool { return int(all.Load()) == times-tt.turned && srv.InFlight() == 0 })
+			testkit.Eventually(t, "all of them", func() bool { return int(all.Load()) == times-tt.turned && srv.InFlight() == 0 })
 		})
 	}
 }

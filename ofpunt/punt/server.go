@@ -59,6 +59,9 @@ type Config struct {
 	// HasAddress reports whether the sender of a packet, as of Identify, has a resolver
 	// address beside those. It is nil if there are no others, and must not block.
 	HasAddress func(in *openflow.PacketIn, owner *vswitch.Interface, a netip.AddrPort) bool
+	// HasWorkload reports whether a workload of the sender's network has an address, which then
+	// is no resolver address of the sender. It is nil if that is not known, and must not block.
+	HasWorkload func(in *openflow.PacketIn, owner *vswitch.Interface, a netip.Addr) bool
 	// Owns reports whether a port of the sender's network has an address, so that ARP and
 	// neighbour solicitations for it are its own to answer. It is nil if that is not known,
 	// and must not block.
@@ -120,7 +123,10 @@ func (s *Server) hijack() bool { return s.Hijack }
 
 // isResolver reports whether an address is one that the sender of a packet may ask.
 func (s *Server) isResolver(in *openflow.PacketIn, owner *vswitch.Interface, a netip.AddrPort) bool {
-	return s.Hijack || slices.Contains(s.Addresses, a) || s.HasAddress != nil && s.HasAddress(in, owner, a)
+	if slices.Contains(s.Addresses, a) && (s.HasWorkload == nil || !s.HasWorkload(in, owner, a.Addr())) {
+		return true
+	}
+	return s.Hijack || s.HasAddress != nil && s.HasAddress(in, owner, a)
 }
 
 // workersOnlyTime is how long all queries are left to workers once one has blocked a reader: a

@@ -3,9 +3,10 @@
 package punt
 
 import (
+	"fmt"
 	"testing"
-	"time"
 
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
@@ -25,14 +26,12 @@ func TestWorkers(t *testing.T) {
 		}
 		w.serve(d)
 	}
-	deadline := time.After(30 * time.Second)
-	for srv.InFlight() > 0 || w.waiting.Load() > maxWaiting {
-		select {
-		case <-deadline:
-			t.Fatalf("%d queries were not served, %d workers wait", srv.InFlight(), w.waiting.Load())
-		case <-time.After(time.Millisecond):
+	testkit.Eventually(t, "all queries are served", func() error {
+		if n, waiting := srv.InFlight(), w.waiting.Load(); n > 0 || waiting > maxWaiting {
+			return fmt.Errorf("%d queries were not served, %d workers wait", n, waiting)
 		}
-	}
+		return nil
+	})
 	w.end()
 }
 
@@ -51,8 +50,8 @@ func TestPanic(t *testing.T) {
 				if _, err := peer.Write(punttest.Punt(punttest.QueryFrame())); err != nil {
 					t.Fatal(err)
 				}
-				await(t, "counted", func() bool { return packetIns(t, metric.Dropped, metric.ReasonPanic) == before+i+1 })
-				await(t, "out of flight", func() bool { return s.InFlight() == 0 && c.Pending() == 0 })
+				testkit.Eventually(t, "counted", func() bool { return packetIns(t, metric.Dropped, metric.ReasonPanic) == before+i+1 })
+				testkit.Eventually(t, "out of flight", func() bool { return s.InFlight() == 0 && c.Pending() == 0 })
 			}
 		})
 	}

@@ -36,6 +36,8 @@ type writer struct {
 	// limit is the largest answer, in bytes.
 	limit   int32
 	overTCP bool
+	// do is the DO of the query: plugins may change that of the request.
+	do bool
 	// transfers is set if the question is for a zone transfer over TCP, and more once the
 	// first message of that is sent.
 	transfers     bool
@@ -46,6 +48,9 @@ type writer struct {
 // init makes w of an exchange; in place, as its addresses point into it.
 func (w *writer) init(x *Exchange) {
 	w.x, w.limit, w.overTCP = x, dns.MaxMsgSize, x.transport.overTCP()
+	if o := x.request.IsEdns0(); o != nil {
+		w.do = o.Do()
+	}
 	if !w.overTCP {
 		w.limit = int32(payloadLimit(&x.request))
 	}
@@ -102,10 +107,12 @@ func (w *writer) WriteMsg(m *dns.Msg) error {
 		m.RecursionAvailable = true
 	}
 	if o := m.IsEdns0(); o != nil {
-		// CoreDNS returns half of the flags that are to be 0 (RFC 6891, section 6.1.4),
-		// and the guest's own buffer size in the record of its query, which plugins read
-		// once more behind the answer.
-		o.Hdr.Ttl &^= 0x7fff
+		// CoreDNS returns half of the flags that are to be 0 (RFC 6891, section 6.1.4), the
+		// DO of an upstream, and BADVERS without DO (RFC 3225, section 3). It returns the
+		// guest's own buffer size in the record of its query, which plugins read once more
+		// behind the answer.
+		o.Hdr.Ttl &^= 0xffff
+		o.SetDo(w.do)
 		size := o.Hdr.Class
 		o.Hdr.Class = maxPayload
 		defer func() { o.Hdr.Class = size }()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
@@ -76,6 +77,41 @@ func TestAnswerSize(t *testing.T) {
 	}
 }
 
+// Each answer with an OPT record has the DO of the query (RFC 3225, section 3) and no other flag,
+// whatever an upstream has set and CoreDNS has left out.
+func TestAnswerDO(t *testing.T) {
+	c, peer := newChannel(t)
+	const do, other = 1 << 15, 1 << 14
+	for i, tt := range []struct {
+		name              string
+		asked, told, want uint32 // flags
+	}{
+		{"DO", do, do, do},
+		{"DO, which the answer lacks, as BADVERS does", do, 0, do},
+		{"DO of an upstream", 0, do, 0},
+		{"another flag", do | other, do | other, do},
+		{"none", 0, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			opt := func(flags uint32) *dns.OPT {
+				return &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT, Class: 1232, Ttl: flags}}
+			}
+			q := asked(t, c, uint16(i))
+			q.request.Extra = []dns.RR{opt(tt.asked)}
+			q.writer.init(q)
+			m := new(dns.Msg).SetRcode(&q.request, dns.RcodeBadVers)
+			m.Extra = []dns.RR{opt(tt.told)}
+			if err := q.writer.WriteMsg(m); err != nil {
+				t.Fatal(err)
+			}
+			got := nextAnswer(t, peer)
+			if o := got.IsEdns0(); o == nil || o.Hdr.Ttl&0xffff != tt.want || got.Rcode != dns.RcodeBadVers {
+				t.Errorf("answer %v, want the flags %#x", got, tt.want)
+			}
+		})
+	}
+}
+
 // A plugin's answer that is no DNS message: not all plugins tell the server of it, and
 // the guest is not to wait for nothing.
 func TestUnpackableAnswer(t *testing.T) {
@@ -103,7 +139,7 @@ func TestUnpackableAnswer(t *testing.T) {
 	label := metric.PacketIns.WithLabelValues(bridgeName, metric.Answered, metric.ReasonUnpackable)
 	for i, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
-			before := told(t, label)
+			before := int(testkit.Value(t, label))
 			q := asked(t, c, uint16(i))
 			if err := way.do(q); err == nil || errors.Is(err, errDone) {
 				t.Errorf("the plugin gets %v", err)
@@ -111,7 +147,7 @@ func TestUnpackableAnswer(t *testing.T) {
 			if got := nextAnswer(t, peer); got.Rcode != dns.RcodeServerFailure || len(got.Question) != 1 || len(got.Answer) != 0 {
 				t.Errorf("answered %v, want SERVFAIL", got)
 			}
-			if got := told(t, label); got != before+1 {
+			if got := int(testkit.Value(t, label)); got != before+1 {
 				t.Errorf("%d counted, want %d", got, before+1)
 			}
 			if err := q.writer.WriteMsg(new(dns.Msg).SetRcode(&q.request, dns.RcodeServerFailure)); !errors.Is(err, errDone) {

@@ -12,13 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/puntdns/puntdns/internal/testio"
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
-
-// UserData is the user data of the punts.
-var UserData = []byte("puntdns\x01")
 
 // Query is the DNS message of QueryFrame: "a. A IN" with RD, the id 0x1234.
 const Query = "\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x00\x00\x01\x00\x01"
@@ -33,7 +30,7 @@ func Connect(t testing.TB) (conn *openflow.Conn, peer net.Conn) {
 // ConnectYielding is Connect with the Yield of openflow.Options.
 func ConnectYielding(t testing.TB, yield func()) (conn *openflow.Conn, peer net.Conn) {
 	t.Helper()
-	end, peer := testio.Pair(t, syscall.SOCK_SEQPACKET)
+	end, peer := testkit.Pair(t, syscall.SOCK_SEQPACKET)
 	go ShakeHands(peer)
 	conn, err := openflow.NewConn(t.Context(), end, openflow.Options{EchoInterval: time.Hour, Yield: yield})
 	if err != nil {
@@ -85,10 +82,12 @@ func ShakeHands(nc net.Conn) {
 }
 
 // Punt returns an NXT_PACKET_IN2 with a frame from in_port 5 (nicira-ext.h).
-func Punt(frame []byte) []byte { return Message(4, 0, PuntBody(frame)) }
+func Punt(frame []byte) []byte { return packetIn(frame, "puntdns\x01") }
 
-// PuntBody returns the body of a packet-in that is not paused.
-func PuntBody(frame []byte) []byte {
+// ResumablePunt is Punt of a frame that goes on in table 30 when it is resumed.
+func ResumablePunt(frame []byte) []byte { return packetIn(frame, "puntdns\x01\x1e") }
+
+func packetIn(frame []byte, userData string) []byte {
 	property := func(b []byte, typ uint16, value []byte) []byte {
 		b = binary.BigEndian.AppendUint16(b, typ)
 		b = binary.BigEndian.AppendUint16(b, uint16(4+len(value)))
@@ -98,7 +97,7 @@ func PuntBody(frame []byte) []byte {
 	body := []byte{0, 0, 0x23, 0x20, 0, 0, 0, 30}
 	body = property(body, 0, frame)
 	body = property(body, 6, []byte{0x80, 0, 0, 4, 0, 0, 0, 5})
-	return property(body, 7, UserData)
+	return Message(4, 0, property(body, 7, []byte(userData)))
 }
 
 // QueryFrame returns a frame with Query, from 10.0.0.11 to the resolver address.

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/share"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
@@ -233,13 +234,10 @@ func says(t *testing.T, conn *tcp.Conn, want string) {
 // level sweeps until that many connections are left.
 func level(t *testing.T, s *tcp.Stack, now time.Time, want int) {
 	t.Helper()
-	end := time.Now().Add(patience)
-	for got := -1; got != want; time.Sleep(time.Millisecond) {
+	testkit.Eventually(t, fmt.Sprintf("%d connections are left", want), func() bool {
 		s.Sweep(now)
-		if got = s.Connections(); got != want && time.Now().After(end) {
-			t.Fatalf("%d connections are left, want %d", got, want)
-		}
-	}
+		return s.Connections() == want
+	})
 }
 
 func TestConversation(t *testing.T) {
@@ -513,11 +511,7 @@ func TestOneAfterTheOther(t *testing.T) {
 		conn.Close()
 		c.mustTake(fin | ack)
 		c.mustPut(ack, "")
-		for end := time.Now().Add(patience); s.Endpoints() > 1; time.Sleep(100 * time.Microsecond) {
-			if time.Now().After(end) {
-				t.Fatal("it does not end")
-			}
-		}
+		testkit.Eventually(t, "its end", func() bool { return s.Endpoints() <= 1 })
 	}
 }
 
@@ -579,11 +573,7 @@ func TestEndedMakeRoom(t *testing.T) {
 		c.mustTake(synAck)
 	}
 	level(t, s, time.Now().Add(11*time.Second), 0)
-	for end := time.Now().Add(patience); s.Endpoints() > 1; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d endpoints are left", s.Endpoints())
-		}
-	}
+	testkit.Eventually(t, "one endpoint is left", func() bool { return s.Endpoints() <= 1 })
 }
 
 // Many owners can't have more than is there for all.
@@ -652,12 +642,10 @@ func TestNothingIsLeft(t *testing.T) {
 				tt.do(newClient(t, s, "red", netip.AddrPortFrom(guest4.Addr(), uint16(1000+i)), resolver4))
 			}
 			// By the clock, as gVisor goes by it too.
-			for end := time.Now().Add(patience); s.Connections() > 0 || s.Endpoints() > 1; time.Sleep(10 * time.Millisecond) {
+			testkit.Eventually(t, "no connection is left", func() bool {
 				s.Sweep(time.Now())
-				if time.Now().After(end) {
-					t.Fatalf("%d connections and %d endpoints are left", s.Connections(), s.Endpoints())
-				}
-			}
+				return s.Connections() == 0 && s.Endpoints() <= 1
+			})
 		})
 	}
 }
@@ -781,11 +769,7 @@ func TestSentTogether(t *testing.T) {
 		}
 	}
 	sending.Go(func() { send(make([]byte, first)) })
-	for end := time.Now().Add(patience); !s.Waits(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the first answer does not wait")
-		}
-	}
+	testkit.Eventually(t, "the first answer waits", s.Waits)
 	sent := make(chan struct{})
 	for i := range answers {
 		sending.Go(func() {
@@ -836,11 +820,7 @@ func TestLateAnswerWaitsItsTurn(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for end := time.Now().Add(patience); !s.Waits(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the first answer does not wait")
-		}
-	}
+	testkit.Eventually(t, "the first answer waits", s.Waits)
 	sending.Go(func() {
 		if err := conn.Send(late, time.Now().Add(-time.Second)); err != nil {
 			t.Error(err)
@@ -1017,11 +997,7 @@ func TestUrgentAfterAnotherSYN(t *testing.T) {
 			c.mustPut(syn, "")
 			c.mustTake(synAck)
 			c.mustPut(rst, "")
-			for end := time.Now().Add(patience); c.stack.Endpoints() > 1; time.Sleep(time.Millisecond) {
-				if time.Now().After(end) {
-					c.t.Fatal("it does not end")
-				}
-			}
+			testkit.Eventually(c.t, "its end", func() bool { return c.stack.Endpoints() <= 1 })
 			c.next += 1 << 20
 			c.mustPut(syn, "")
 		}},
@@ -1082,11 +1058,7 @@ func TestReserve(t *testing.T) {
 	reserve := func(who string, until time.Time) {
 		t.Helper()
 		go func() { got <- conns[who].Reserve(quarter, until) }()
-		for end := time.Now().Add(patience); !s.WaitsForRoom(); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s does not wait for room", who)
-			}
-		}
+		testkit.Eventually(t, who+" waits for room", s.WaitsForRoom)
 	}
 	for range 3 { // what was given back counts for nobody
 		reserve("vm3", time.Now().Add(patience))

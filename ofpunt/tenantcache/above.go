@@ -30,6 +30,8 @@ type query struct {
 	prefix string
 	// flags has what the key of *cache* has beside the question: DO in bit 0, CD in bit 1.
 	flags byte
+	// edns is set if the query has EDNS.
+	edns bool
 	// labels are those in the realm, and values what they are for the asker, by their numbers.
 	labels mask
 	values []string
@@ -82,7 +84,7 @@ func (q *query) WriteMsg(m *dns.Msg) error {
 		// *cache* stores no truncated answer, so this is the one that was marked.
 		m.Truncated = q.truncated.Load()
 	}
-	return q.ResponseWriter.WriteMsg(unprefixed(m, q.prefix))
+	return q.ResponseWriter.WriteMsg(withErrors(unprefixed(m, q.prefix), q.edns))
 }
 
 // above stands before *cache*.
@@ -101,7 +103,7 @@ func (h *above) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) 
 	if x := explain.Of(ctx); x != nil {
 		return h.explain(ctx, x, w, r)
 	}
-	q := &query{Context: ctx, ResponseWriter: w, cache: h.cache}
+	q := &query{Context: ctx, ResponseWriter: w, cache: h.cache, edns: r.IsEdns0() != nil}
 	if r.Opcode != dns.OpcodeQuery || len(r.Question) != 1 || !q.ask(ctx, r) {
 		q.reason = reasonPassed
 		return plugin.NextOrFailure(name, h.next, q, q, r)

@@ -113,7 +113,7 @@ func (x *run) WriteMsg(m *dns.Msg) error {
 		reason = x.enter(life)
 	}
 	q := x.query
-	m = prefixed(m, q.prefix, q.name)
+	m = withErrorsRecord(prefixed(m, q.prefix, q.name))
 	if reason != "" {
 		if storable {
 			x.count(reason)

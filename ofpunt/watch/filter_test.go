@@ -3,12 +3,15 @@
 package watch
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/testkit/golden"
 )
 
 func TestFilter(t *testing.T) {
@@ -91,26 +94,18 @@ func TestFilter(t *testing.T) {
 }
 
 func TestWrongFilters(t *testing.T) {
-	for _, tt := range []struct{ filter, want string }{
-		{"port=", "port is empty: expected a word"},
-		{"name=", "name is empty"},
-		{"name=a..b", `name "a..b": expected a domain name`},
-		{"name=" + strings.Repeat("x", 64), "expected a domain name"},
-		{"type=X", `type "X": expected one such as A`},
-		{"type=TYPE65536", "expected one such as A"},
-		{"rcode=X", `rcode "X": expected one such as NOERROR`},
-		{"rcode=4096", "expected one such as NOERROR"},
-		{"rcode=-1", "expected one such as NOERROR"},
-		{strings.Repeat("&switch=a", 33)[1:], "switch: 33 words; expected at most 32"},
+	refusals := ""
+	for _, filter := range []string{
+		"port=", "name=", "name=a..b", "name=" + strings.Repeat("x", 64), "type=X", "type=TYPE65536", "rcode=X", "rcode=4096", "rcode=-1", strings.Repeat("&switch=a", 33)[1:],
 	} {
-		parameters, err := url.ParseQuery(tt.filter)
+		parameters, err := url.ParseQuery(filter)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ParseFilter(parameters); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %q", tt.filter, err, tt.want)
-		}
+		_, err = ParseFilter(parameters)
+		refusals += fmt.Sprintf("%.20s: %v\n", filter, err)
 	}
+	golden.Check(t, refusals)
 }
 
 // Whatever is asked for, a filter by the name as it is shown matches, and one of names below what stands

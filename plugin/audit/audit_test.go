@@ -3,11 +3,15 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +97,49 @@ func TestOtherFields(t *testing.T) {
 		"port": "red-vm1", "in_port": 7, "vlan": 12, "mac": "02:00:00:00:00:11", "view": "", "query_flags": "rd,cd,do",
 		"records": []any{`TXT "a\"b" "\255"`, "A 192.0.2.1"}, "project": "p-\ufffd\n", "none": "",
 	})
+}
+
+// A line is one line, of characters that a terminal shows, and has what a tenant has written.
+func TestHostileText(t *testing.T) {
+	const text = "vm\n\x1b[2J\u202e\u2066\ufeff\U000e0041\\n"
+	path := filepath.Join(t.TempDir(), "audit.json")
+	h, err := parse(caddy.NewTestController("dns", "audit "+path+" {\nfields port switch own={/ofpunt/external-id/name}\n}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Next = answer("x.example. 30 IN A 192.0.2.1")
+	if err := h.open(); err != nil {
+		t.Fatal(err)
+	}
+	o := *guest
+	o.Port, o.Switch = text, text
+	if _, err := h.ServeDNS(withLabels(from(&o, &exchange{}), provider{"ofpunt/external-id/name": text}), newWriter(), query("x.example.")); err != nil {
+		t.Fatal(err)
+	}
+	_ = h.close()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsFunc(string(b), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }) {
+		t.Errorf("the trail is not safe: %q", b)
+	}
+	queries := 0
+	for line := range bytes.Lines(b) {
+		var got struct{ Event, Port, Switch, Own string }
+		if err := json.Unmarshal(line, &got); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if got.Event != "query" {
+			continue
+		}
+		if queries++; got.Port != text || got.Switch != text || got.Own != text {
+			t.Errorf("%q", got)
+		}
+	}
+	if queries != 1 {
+		t.Errorf("%d lines of queries", queries)
+	}
 }
 
 // What has become of a query is what the guest has got.

@@ -17,7 +17,7 @@ import (
 	"github.com/coredns/coredns/plugin/metadata"
 	"github.com/miekg/dns"
 
-	"github.com/puntdns/puntdns/internal/trail"
+	"github.com/puntdns/puntdns/internal/escape"
 )
 
 // field is a member of a line. key is its name with what separates it, and value appends a value
@@ -28,12 +28,12 @@ type field struct {
 }
 
 func newField(name string, value func(b []byte, rec *recorder) []byte) field {
-	return field{append(trail.AppendString([]byte{','}, name), ':'), value}
+	return field{append(escape.AppendJSON([]byte{','}, name), ':'), value}
 }
 
 // text is the value of a field that is a string.
 func text(of func(rec *recorder) string) func([]byte, *recorder) []byte {
-	return func(b []byte, rec *recorder) []byte { return trail.AppendString(b, of(rec)) }
+	return func(b []byte, rec *recorder) []byte { return escape.AppendJSON(b, of(rec)) }
 }
 
 // address and port are those of one end of the query.
@@ -183,7 +183,7 @@ func appendRecords(b []byte, answer []dns.RR) []byte {
 		if len(text) > mostOfRecord {
 			text = text[:mostOfRecord] + "..."
 		}
-		b = trail.AppendString(b, text)
+		b = escape.AppendJSON(b, text)
 	}
 	return append(b, ']')
 }
@@ -204,7 +204,7 @@ func source(b []byte, rec *recorder) []byte {
 			s := &sources[i]
 			if f := metadata.ValueFunc(rec.ctx, s.label); f != nil {
 				if v := f(); v != "" {
-					return trail.AppendString(b, s.of+v)
+					return escape.AppendJSON(b, s.of+v)
 				}
 			}
 		}

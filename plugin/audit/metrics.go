@@ -3,57 +3,39 @@
 package audit
 
 import (
-	"github.com/coredns/coredns/plugin"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-
 	"github.com/puntdns/puntdns/internal/metricset"
 	"github.com/puntdns/puntdns/internal/trail"
 )
 
 // dnstapDropped counts what the log of dnstap tells: that plugin has no metric of it.
-var dnstapDropped = promauto.NewCounter(prometheus.CounterOpts{
-	Namespace: plugin.Namespace, Subsystem: name, Name: "dnstap_dropped_total",
-	Help: "Messages that dnstap has dropped, as its log tells every 10 s: the queue was full, or the collector gone.",
-})
+var dnstapDropped = series.Counter("dnstap_dropped_total",
+	"Messages that dnstap has dropped, as its log tells every 10 s: the queue was full, or the collector gone.").WithLabelValues()
 
-// It outlives the writers: their metrics are gone when it counts.
-var _ = promauto.NewCounterFunc(prometheus.CounterOpts{
-	Namespace: plugin.Namespace, Subsystem: name, Name: "lines_abandoned_total",
-	Help: "Lines lost at the end of the process, or when a reload has removed a target: not written in time, or later.",
-}, func() float64 { return float64(trail.Abandoned()) })
-
-// What the writers of the process have done, computed at each scrape.
+// Metrics of the writers of the process, read at each scrape.
 var (
-	described = metricset.New(name, "target")
+	series = metricset.New(name)
 
-	descWritten = described.Desc("lines_written_total", "Lines written, those of events that are no queries included.")
-	descDropped = described.Desc("lines_dropped_total", "Lines lost as the queue was full. The trail has the number, too.")
-	descErrors  = described.Desc("write_errors_total", "Failed attempts to write, or to connect. The lines wait.")
-	descRotated = described.Desc("rotations_total", "Files rotated.")
-	descQueue   = described.Desc("queue_bytes", "Lines that wait to be written, in bytes.")
-	descUp      = described.Desc("target_up", "1, or 0 while the target takes no lines.")
+	written = series.ScrapedCounter("lines_written_total", "Lines written, those of events that are no queries included.", "target")
+	dropped = series.ScrapedCounter("lines_dropped_total", "Lines lost as the queue was full. The trail has the number, too.", "target")
+	failed  = series.ScrapedCounter("write_errors_total", "Failed attempts to write, or to connect. The lines wait.", "target")
+	rotated = series.ScrapedCounter("rotations_total", "Files rotated.", "target")
+	queue   = series.ScrapedGauge("queue_bytes", "Lines that wait to be written, in bytes.", "target")
+	up      = series.ScrapedGauge("target_up", "1, or 0 while the target takes no lines.", "target")
+	// abandoned counts when the writer and its metrics are gone.
+	abandoned = series.ScrapedCounter("lines_abandoned_total", "Lines lost at the end of the process, or when a reload has removed a target: not written in time, or later.")
 )
 
-func init() { prometheus.MustRegister(collector{described}) }
+func init() { series.OnScrape(scrape) }
 
-// collector is a prometheus.Collector of all writers of the process.
-type collector struct{ *metricset.Set }
-
-func (collector) Collect(ch chan<- prometheus.Metric) {
+func scrape(to metricset.Scrape) {
+	to.Put(abandoned, float64(trail.Abandoned()))
 	for _, s := range trail.All() {
-		metric := func(d *prometheus.Desc, kind prometheus.ValueType, v float64) {
-			ch <- prometheus.MustNewConstMetric(d, kind, v, s.Target.String())
-		}
-		metric(descWritten, prometheus.CounterValue, float64(s.Written))
-		metric(descDropped, prometheus.CounterValue, float64(s.Dropped))
-		metric(descErrors, prometheus.CounterValue, float64(s.Errors))
-		metric(descRotated, prometheus.CounterValue, float64(s.Rotated))
-		metric(descQueue, prometheus.GaugeValue, float64(s.Queued))
-		up := 0.
-		if s.Up {
-			up = 1
-		}
-		metric(descUp, prometheus.GaugeValue, up)
+		target := s.Target.String()
+		to.Put(written, float64(s.Written), target)
+		to.Put(dropped, float64(s.Dropped), target)
+		to.Put(failed, float64(s.Errors), target)
+		to.Put(rotated, float64(s.Rotated), target)
+		to.Put(queue, float64(s.Queued), target)
+		to.Put(up, metricset.Flag(s.Up), target)
 	}
 }

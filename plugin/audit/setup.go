@@ -145,7 +145,7 @@ func parse(c *caddy.Controller) (h *Handler, err error) {
 			if err != nil {
 				return err
 			}
-			h.config.Queue, err = parseSize(word)
+			h.config.Queue, err = corefile.ParseSize(word)
 			if err != nil || h.config.Queue < 64<<10 || h.config.Queue > 1<<30 {
 				return fmt.Errorf("%q: expected a size from 64KiB to 1GiB", word)
 			}
@@ -175,7 +175,7 @@ func parseRotate(words []string) (size int64, age time.Duration, err error) {
 		return 0, 0, nil
 	}
 	for _, word := range words {
-		if s, err := parseSize(word); err == nil && s >= 64<<10 && size == 0 {
+		if s, err := corefile.ParseSize(word); err == nil && s >= 64<<10 && size == 0 {
 			size = s
 		} else if d, err := parseAge(word); err == nil && d >= time.Minute && age == 0 {
 			age = d
@@ -217,20 +217,4 @@ func parseAge(word string) (time.Duration, error) {
 		return time.Duration(n) * 24 * time.Hour, err
 	}
 	return time.ParseDuration(word)
-}
-
-var errSize = errors.New("expected a whole number with KiB, MiB or GiB")
-
-// parseSize reads a number of bytes.
-func parseSize(word string) (int64, error) {
-	for unit, bytes := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
-		if digits, ok := strings.CutSuffix(word, unit); ok {
-			n, err := strconv.ParseUint(digits, 10, 32)
-			if err != nil {
-				return 0, errSize
-			}
-			return int64(n) * bytes, nil
-		}
-	}
-	return 0, errSize
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/coredns/caddy"
 	clog "github.com/coredns/coredns/plugin/pkg/log"
-	dto "github.com/prometheus/client_model/go"
 
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/trail"
 )
 
@@ -125,19 +125,12 @@ func TestCheck(t *testing.T) {
 
 // What dnstap says that it has dropped is counted; its log says so in that form.
 func TestDnstapDropped(t *testing.T) {
-	count := func() float64 {
-		var m dto.Metric
-		if err := dnstapDropped.Write(&m); err != nil {
-			t.Fatal(err)
-		}
-		return m.GetCounter().GetValue()
-	}
-	before := count()
+	before := testkit.Value(t, dnstapDropped)
 	dnstap := clog.NewWithPlugin("dnstap")
 	dnstap.Warningf("Dropped dnstap messages: %d\n", uint32(7))
 	dnstap.Warningf("%s", "something else")
 	clog.NewWithPlugin("other").Warningf("Dropped dnstap messages: %d\n", uint32(1))
-	if got := count() - before; got != 7 {
+	if got := testkit.Value(t, dnstapDropped) - before; got != 7 {
 		t.Errorf("%v are counted, want 7", got)
 	}
 }

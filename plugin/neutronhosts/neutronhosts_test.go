@@ -5,12 +5,12 @@ package neutronhosts
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/plugin"
@@ -19,11 +19,11 @@ import (
 	"github.com/coredns/coredns/plugin/test"
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/testkit"
+	"github.com/puntdns/puntdns/internal/testkit/golden"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -98,8 +98,8 @@ func ask(t *testing.T, h *Handler, ctx context.Context, qname, qtype string) str
 	if w.Msg.RecursionAvailable {
 		words = append(words, "ra")
 	}
-	for _, rr := range w.Msg.Answer {
-		words = append(words, rr.Header().Name, strings.TrimPrefix(rr.String(), rr.Header().String()))
+	for i, data := range testkit.Data(w.Msg.Answer) {
+		words = append(words, w.Msg.Answer[i].Header().Name, data)
 	}
 	for _, rr := range w.Msg.Ns {
 		words = append(words, "SOA", rr.Header().Name)
@@ -170,8 +170,7 @@ func TestUnread(t *testing.T) {
 	if err := os.MkdirAll(path, 0o755); err != nil { // a folder is a file that root can't read either
 		t.Fatal(err)
 	}
-	unread := func() bool { return ask(t, h, from(green), "db.", "A") == "SERVFAIL" }
-	awaitChange(t, h, unread)
+	testkit.OnChange(t, h.source, "unread", func() bool { return ask(t, h, from(green), "db.", "A") == "SERVFAIL" })
 	if !h.Answers(&origin.Origin{Switch: green}, "example.org.") {
 		t.Error("a query that there is no room for goes on to its destination")
 	}
@@ -182,7 +181,7 @@ func TestUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, dir, green, "10.0.0.31\tdb\n")
-	awaitChange(t, h, func() bool { return ask(t, h, from(green), "db.", "A") == "NOERROR aa db. 10.0.0.31" })
+	testkit.OnChange(t, h.source, "read", func() bool { return ask(t, h, from(green), "db.", "A") == "NOERROR aa db. 10.0.0.31" })
 	// What was read stays. The link takes the place of the file in one step: for a moment without
 	// either the network would have no names.
 	link := filepath.Join(t.TempDir(), "link")
@@ -192,25 +191,9 @@ func TestUnread(t *testing.T) {
 	if err := os.Rename(link, path); err != nil {
 		t.Fatal(err)
 	}
-	awaitChange(t, h, func() bool { return !h.Ready() })
+	testkit.OnChange(t, h.source, "not ready", func() bool { return !h.Ready() })
 	if got := ask(t, h, from(green), "db.", "A"); got != "NOERROR aa db. 10.0.0.31" {
 		t.Errorf("after it was read: %s", got)
-	}
-}
-
-// awaitChange waits until a condition holds after a change of the files.
-func awaitChange(t *testing.T, h *Handler, holds func() bool) {
-	t.Helper()
-	for deadline := time.After(60 * time.Second); ; {
-		changed := h.source.Changed()
-		if holds() {
-			return
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatal("it does not become so")
-		}
 	}
 }
 
@@ -255,9 +238,7 @@ func TestReady(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for len(h.NotReady()) < maxReasons+1 {
-		<-h.source.Changed()
-	}
+	testkit.OnChange(t, h.source, "all reasons", func() bool { return len(h.NotReady()) == maxReasons+1 })
 	got := h.NotReady()
 	if h.Ready() || !strings.HasSuffix(got[0], "not a regular file") || !strings.HasSuffix(got[maxReasons], ": 1 further files or folders can't be read") {
 		t.Errorf("%q", got)
@@ -266,14 +247,8 @@ func TestReady(t *testing.T) {
 
 func TestMetricsAndMetadata(t *testing.T) {
 	h := open(t, "")
-	counted := func() float64 {
-		var m dto.Metric
-		if err := answers.WithLabelValues("", "", "port").Write(&m); err != nil {
-			t.Fatal(err)
-		}
-		return m.GetCounter().GetValue()
-	}
-	before := counted()
+	counter := answers.WithLabelValues("", "", "port")
+	before := testkit.Value(t, counter)
 	ctx := metadata.ContextWithMetadata(from(red))
 	ctx = h.Metadata(ctx, request.Request{})
 	if got := ask(t, h, ctx, "db.", "A"); got != "NOERROR aa db. 10.0.0.11" {
@@ -282,22 +257,15 @@ func TestMetricsAndMetadata(t *testing.T) {
 	if got := metadata.ValueFunc(ctx, "neutronhosts/answer")(); got != "port" {
 		t.Errorf("label %q", got)
 	}
-	if got := counted() - before; got != 1 {
+	if got := testkit.Value(t, counter) - before; got != 1 {
 		t.Errorf("%v answers counted", got)
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{described})
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	got := map[string]float64{}
-	for _, f := range families {
-		m := f.GetMetric()[0]
-		if label := m.GetLabel()[0]; label.GetName() != "path" || label.GetValue() != h.path {
-			t.Errorf("%s has the label %v", f.GetName(), label)
+	for _, s := range testkit.Collect(t, series.Collector(scrape)) {
+		if !maps.Equal(s.Labels, map[string]string{"path": h.path}) {
+			t.Errorf("%s has the labels %v", s.Name, s.Labels)
 		}
-		got[strings.TrimPrefix(f.GetName(), "coredns_neutronhosts_")] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		got[strings.TrimPrefix(s.Name, "coredns_neutronhosts_")] = s.Value
 	}
 	if got["networks"] != 2 || got["names"] != 9 || got["files_unread"] != 0 || got["bad_lines_total"] != 0 || got["snapshot_timestamp_seconds"] < 1e9 {
 		t.Errorf("%v", got)
@@ -314,6 +282,23 @@ func TestParse(t *testing.T) {
 	}
 	if h, err = parse(caddy.NewTestController("dns", "neutronhosts .")); err != nil || h.path != defaultPath || h.TTL != 30 {
 		t.Errorf("%+v, %v", h, err)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	// Where another package refuses, want has what the error names; else testdata/messages.golden has the error.
+	for _, tt := range []struct{ name, input, want string }{
+		{"unknown property", "neutronhosts . {\n colour red\n}", `:2 .*"colour".*\[domain fallthrough path `},
+		{"twice", "neutronhosts .\nneutronhosts", `:2 .*neutronhosts`},
+		{"a bad zone", "neutronhosts a..b", `:1 .*"a\.\.b"`},
+		{"the root as its domain", "neutronhosts . {\n domain .\n}", `:2 .* domain: "\."`},
+		{"two paths", "neutronhosts . {\n path /a /b\n}", `:2 .* path: \["/a" "/b"\]`},
+		{"a relative path", "neutronhosts . {\n path dhcp\n}", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := parse(caddy.NewTestController("dns", tt.input))
+			golden.Refusal(t, err, "Testfile", tt.want)
+		})
 	}
 }
 

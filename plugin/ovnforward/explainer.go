@@ -4,8 +4,8 @@ package ovnforward
 
 import "github.com/miekg/dns"
 
-// explainer is the writer of a query for a zone. It stands above *cache*, which takes options of EDNS
-// away, and adds to a failure why there is no answer (RFC 8914).
+// explainer is the writer of a query for a zone. It stands above *cache*, so that it knows a failure
+// which *cache* has stored, and adds to a failure why there is no answer (RFC 8914).
 type explainer struct {
 	dns.ResponseWriter
 	query     *dns.Msg
@@ -25,10 +25,11 @@ func (e *explainer) WriteMsg(m *dns.Msg) error {
 	case unasked:
 		ede.InfoCode = dns.ExtendedErrorCodeCachedError
 	}
-	c := *m // *cache* may have it
-	o := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}, Option: []dns.EDNS0{ede}}
-	o.SetUDPSize(asked.UDPSize())
-	o.SetDo(asked.Do())
-	c.Extra = []dns.RR{o}
-	return e.ResponseWriter.WriteMsg(&c)
+	c := m.Copy() // *cache* may have it
+	if c.IsEdns0() == nil {
+		c.SetEdns0(asked.UDPSize(), asked.Do())
+	}
+	o := c.IsEdns0()
+	o.Option = append(o.Option, ede)
+	return e.ResponseWriter.WriteMsg(c)
 }

@@ -16,12 +16,16 @@ import (
 type node struct {
 	own      map[netip.Addr]struct{}
 	networks []netip.Prefix
+	// isRouted reports whether the kernel would keep a packet to an address on the node. It is nil
+	// in tests that have addresses alone.
+	isRouted func(netip.Addr) bool
 }
 
-// has reports whether an interface has an address.
+// has reports whether an address is the node's own: an interface has it, or the kernel's routes lead
+// to the node itself, as with `ip route add local PREFIX dev lo`.
 func (n *node) has(a netip.Addr) bool {
 	_, ok := n.own[a]
-	return ok
+	return ok || n.isRouted != nil && n.isRouted(a)
 }
 
 // newNode returns the node of some interfaces' addresses, as package net has them.
@@ -54,11 +58,15 @@ const nodeAge = time.Second
 // nodeReader reads the addresses of the node.
 type nodeReader struct {
 	read func() ([]net.Addr, error)
-	now  func() time.Time
+	// route is isOwnRoute, or nil.
+	route func(netip.Addr) (bool, error)
+	now   func() time.Time
 
 	last atomic.Pointer[nodeReading]
 	// mu is held while the addresses are read.
 	mu sync.Mutex
+	// routeless is set while the kernel does not report routes.
+	routeless atomic.Bool
 }
 
 // nodeReading is what was read at a time.
@@ -68,7 +76,9 @@ type nodeReading struct {
 	err  error
 }
 
-func newNodeReader() *nodeReader { return &nodeReader{read: net.InterfaceAddrs, now: time.Now} }
+func newNodeReader() *nodeReader {
+	return &nodeReader{read: net.InterfaceAddrs, route: isOwnRoute, now: time.Now}
+}
 
 // open reads the addresses for the first time.
 func (r *nodeReader) open() error {
@@ -96,6 +106,9 @@ func (r *nodeReader) addresses() *node {
 	switch {
 	case err == nil:
 		next.node = newNode(all)
+		if r.route != nil {
+			next.node.isRouted = r.isRouted
+		}
 	case last != nil:
 		next.node = last.node
 	}
@@ -114,4 +127,17 @@ func (*nodeReader) report(last, next *nodeReading) {
 	case next.err == nil && last.err != nil:
 		log.Infof("the addresses of the node's interfaces can be read again")
 	}
+}
+
+// isRouted reports whether the route to an address leads to the node itself. Without a report of the
+// kernel it is true. isRouted logs when the reports end and when they come back.
+func (r *nodeReader) isRouted(a netip.Addr) bool {
+	own, err := r.route(a)
+	switch was := r.routeless.Swap(err != nil); {
+	case err != nil && !was:
+		log.Warningf("the kernel does not report its routes, so only servers that allow has by their addresses are asked: %v", err)
+	case err == nil && was:
+		log.Infof("the kernel reports its routes again")
+	}
+	return own || err != nil
 }

@@ -8,8 +8,8 @@
 //	                                    │ without cache        ▼
 //	                                    └──────────────► forwarder ─► policy ─► pool ─► servers
 //
-// The policy (policy.go) says which servers may be asked, by the Corefile and by the addresses of
-// the node (node.go). It is asked for each query. The pool (pool.go) has the servers that are in
+// The policy (policy.go) says which servers may be asked, by the Corefile and by the addresses and
+// routes of the node (node.go, route.go). It is asked for each query. The pool (pool.go) has the servers that are in
 // use, each with its connections and its health, which are those of CoreDNS's package proxy.
 //
 // # Goroutines and locks

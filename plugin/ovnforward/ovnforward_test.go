@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -388,4 +389,24 @@ func TestTellStatus(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// A server's failure that *cache* has stored tells both what the server has said, and that it is stored.
+func TestStoredFailure(t *testing.T) {
+	r := new(dns.Msg).SetQuestion("a.test.", dns.TypeA)
+	r.SetEdns0(1232, true)
+	m := new(dns.Msg).SetRcode(r, dns.RcodeServerFailure)
+	m.SetEdns0(1232, true)
+	m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeDNSBogus}}
+	w := &recorder{}
+	if err := (&explainer{w, r, &forwarder{}}).WriteMsg(m); err != nil {
+		t.Fatal(err)
+	}
+	var codes []uint16
+	for _, o := range w.msg.IsEdns0().Option {
+		codes = append(codes, o.(*dns.EDNS0_EDE).InfoCode)
+	}
+	if !slices.Equal(codes, []uint16{dns.ExtendedErrorCodeDNSBogus, dns.ExtendedErrorCodeCachedError}) || len(m.IsEdns0().Option) != 1 {
+		t.Errorf("%v, and what is stored has become %v", w.msg, m)
+	}
 }

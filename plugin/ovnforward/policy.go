@@ -27,7 +27,7 @@ const (
 	reasonUnusable  reason = "unusable"  // no unicast address, or one of a link
 	reasonResolver  reason = "resolver"  // where guests ask
 	reasonDenied    reason = "denied"    // by deny
-	reasonNode      reason = "node"      // an address of the node, and not in allow by itself
+	reasonNode      reason = "node"      // an address of the node by interface or route, and not in allow by itself
 	reasonConnected reason = "connected" // in a network of the node, and not in allow as such
 	reasonSpecial   reason = "special"   // private or for special purposes, and not in allow
 	reasonPort      reason = "port"      // neither 53 nor in ports
@@ -64,7 +64,7 @@ func (p *policy) refusesAddress(a netip.Addr, n *node) reason {
 		return reasonResolver
 	case contains(p.deny, a):
 		return reasonDenied
-	case n == nil || (a.IsLoopback() || n.has(a)) && !p.allows(a, a.BitLen()):
+	case n == nil || !p.allows(a, a.BitLen()) && (a.IsLoopback() || n.has(a)):
 		return reasonNode
 	}
 	for _, network := range n.networks {

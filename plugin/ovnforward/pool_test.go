@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
+
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 func words(s string) []string { return strings.Fields(s) }
@@ -21,16 +21,6 @@ func words(s string) []string { return strings.Fields(s) }
 // server is the server of a number.
 func server(n int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(n)}), 1)
-}
-
-// value is that of a counter.
-func value(t testing.TB, c prometheus.Metric) float64 {
-	t.Helper()
-	var m dto.Metric
-	if err := c.Write(&m); err != nil {
-		t.Fatal(err)
-	}
-	return m.GetCounter().GetValue()
 }
 
 // live says which servers a pool has, by their numbers.
@@ -74,10 +64,10 @@ func TestPool(t *testing.T) {
 	use(3).release()
 	use(2).release()
 	has("1 2 3")
-	evicted := value(t, evictions)
+	evicted := testkit.Value(t, evictions)
 	use(4).release() // 1 is in use, and 3 was not for longest
 	has("1 2 4")
-	if got := value(t, evictions) - evicted; got != 1 {
+	if got := testkit.Value(t, evictions) - evicted; got != 1 {
 		t.Errorf("%v evictions are counted", got)
 	}
 	two, four := use(2), use(4)

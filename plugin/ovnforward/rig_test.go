@@ -22,6 +22,7 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // rig is a handler on a Northbound with the switches red and blue, each with a guest.
@@ -71,18 +72,7 @@ func newRig(t testing.TB, properties string) *rig {
 // await waits for a snapshot.
 func (r *rig) await(what string, is func(*ovn.Snapshot) bool) {
 	r.t.Helper()
-	deadline := time.After(30 * time.Second)
-	for {
-		changed := r.source.Changed()
-		if is(r.source.Snapshot()) {
-			return
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			r.t.Fatalf("%s: they do not come", what)
-		}
-	}
+	testkit.OnChange(r.t, r.source, what, func() bool { return is(r.source.Snapshot()) })
 }
 
 // forward has a switch forward what the text says, and waits until the handler knows.
@@ -118,10 +108,7 @@ func (r *rig) send(ctx context.Context, m *dns.Msg, tcp bool) string {
 	case w.msg == nil:
 		return "none, " + dns.RcodeToString[code]
 	}
-	text := dns.RcodeToString[w.msg.Rcode]
-	for _, rr := range w.msg.Answer {
-		text += " " + strings.TrimPrefix(rr.String(), rr.Header().String())
-	}
+	text := strings.Join(append([]string{dns.RcodeToString[w.msg.Rcode]}, testkit.Data(w.msg.Answer)...), " ")
 	if w.msg.Id != m.Id || len(w.msg.Question) != 1 || w.msg.Question[0] != m.Question[0] {
 		text += " to another query"
 	}
@@ -259,13 +246,10 @@ func ports(servers ...netip.AddrPort) string {
 // wait waits until wrong has no complaint.
 func wait(t testing.TB, wrong func() string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		complaint := wrong()
-		if complaint == "" {
-			return
+	testkit.Eventually(t, "no complaint", func() error {
+		if complaint := wrong(); complaint != "" {
+			return errors.New(complaint)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(complaint)
-		}
-	}
+		return nil
+	})
 }

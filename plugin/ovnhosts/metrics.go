@@ -3,74 +3,108 @@
 package ovnhosts
 
 import (
-	"github.com/coredns/coredns/plugin"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+	"slices"
+	"time"
 
 	"github.com/puntdns/puntdns/internal/metricset"
+	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-var answers = promauto.NewCounterVec(prometheus.CounterOpts{
-	Namespace: plugin.Namespace, Subsystem: name, Name: "answers_total",
-	Help: "Answers by what gave them: dns (a DNS row), port (a hostname), zone (the domain's SOA and NS records and the address of its server), nodata (the name without the type), nxdomain.",
-}, []string{"server", "view", "answer"})
+var answers = series.Counter("answers_total",
+	"Answers by what gave them: dns (a DNS row), port (a hostname), zone (the domain's SOA and NS records and the address of its server), nodata (the name without the type), nxdomain.", "server", "view", "answer")
 
-// Gauges of the databases. They are computed at each scrape, since a snapshot ages without
-// an event during an outage.
+// Metrics of the databases. They are computed at each scrape, since a snapshot ages without
+// an event during an outage. Sources with the same endpoints share their series.
 var (
-	described = metricset.New(name)
+	series = metricset.New(name)
 
-	descUp        = described.Desc("database_up", "1 while the database is connected and its contents are complete, else 0.", "database", "schema")
-	descTimestamp = described.Desc("snapshot_timestamp_seconds", "When the snapshot that answers was made, in Unix time.", "database")
-	descRows      = described.Desc("rows", "What is in the snapshot, by kind.", "database", "kind")
-	descRebuild   = described.Desc("snapshot_rebuild_seconds", "How long it took to make the snapshot from the one before.", "database")
-	descSaved     = described.Desc("snapshot_saved", "1 while what is known of the database is the saved snapshot of the process before, else 0.", "database", "schema")
-	descRead      = described.Desc("database_read_bytes_total", "Bytes that the database has sent.", "database", "schema")
-	descWritten   = described.Desc("database_written_bytes_total", "Bytes that were sent to the database.", "database", "schema")
-	descSyncs     = described.Desc("database_syncs_total", "How often the database has come into sync, by what it has sent: contents (all of them) or changes (what had changed since).", "database", "schema", "sent")
-	descChanges   = described.Desc("database_condition_changes_total", "Requests for other rows than before.", "database", "schema")
-	descBad       = described.Desc("bad_values_total", "Addresses and names in the databases that could not be read.", "database")
+	databaseUp        = series.ScrapedGauge("database_up", "1 while the database is connected and its contents are complete, else 0.", "database", "schema")
+	databaseTimestamp = series.ScrapedGauge("snapshot_timestamp_seconds", "When the snapshot that answers was made, in Unix time.", "database")
+	databaseRows      = series.ScrapedGauge("rows", "What is in the snapshot, by kind.", "database", "kind")
+	databaseRebuild   = series.ScrapedGauge("snapshot_rebuild_seconds", "How long it took to make the snapshot from the one before.", "database")
+	databaseSaved     = series.ScrapedGauge("snapshot_saved", "1 while what is known of the database is the saved snapshot of the process before, else 0.", "database", "schema")
+	databaseRead      = series.ScrapedCounter("database_read_bytes_total", "Bytes that the database has sent.", "database", "schema")
+	databaseWritten   = series.ScrapedCounter("database_written_bytes_total", "Bytes that were sent to the database.", "database", "schema")
+	databaseSyncs     = series.ScrapedCounter("database_syncs_total", "How often the database has come into sync, by what it has sent: contents (all of them) or changes (what had changed since).", "database", "schema", "sent")
+	databaseChanges   = series.ScrapedCounter("database_condition_changes_total", "Requests for other rows than before.", "database", "schema")
+	databaseBad       = series.ScrapedCounter("bad_values_total", "Addresses and names in the databases that could not be read.", "database")
 )
 
-func init() { prometheus.MustRegister(collector{described}) }
+func init() { series.OnScrape(scrape) }
 
-// collector is a prometheus.Collector of all sources of the process.
-type collector struct{ *metricset.Set }
+func scrape(to metricset.Scrape) {
+	scrapeGauges(to, openSources.all())
+	scrapeCounters(to, ovn.AllTotals())
+}
 
-func (collector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+// gauges is what the gauges show of the sources with the same endpoints.
+type gauges struct {
+	status   ovn.Status
+	snapshot time.Time // zero before the first
+	stats    ovn.Stats
+}
+
+// join returns the gauges of two sources that have the same endpoints. The databases are up if they are for
+// both, and the snapshot is the older one. The larger counts of rows are those of the source that reads more.
+func (g gauges) join(other gauges) gauges {
+	joined := gauges{slices.Clone(g.status), g.snapshot, g.stats}
+	for _, d := range other.status {
+		at := slices.IndexFunc(joined.status, func(of ovn.DatabaseStatus) bool { return of.Database == d.Database })
+		if at < 0 {
+			joined.status = append(joined.status, d)
+			continue
+		}
+		of := &joined.status[at]
+		of.Synced = of.Synced && d.Synced
+		if of.Saved.IsZero() {
+			of.Saved = d.Saved
+		}
 	}
-	for database, s := range openSources.all() {
-		for _, d := range s.Status() {
-			up := 0.
-			if d.Synced {
-				up = 1
-			}
-			gauge(descUp, up, database, d.Database)
-			fromFile := 0.
-			if !d.Saved.IsZero() {
-				fromFile = 1
-			}
-			gauge(descSaved, fromFile, database, d.Database)
-			counter := func(desc *prometheus.Desc, v uint64, labels ...string) {
-				ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(v), append([]string{database, d.Database}, labels...)...)
-			}
-			counter(descRead, d.Counts.BytesRead)
-			counter(descWritten, d.Counts.BytesWritten)
-			counter(descSyncs, d.Counts.Contents, "contents")
-			counter(descSyncs, d.Counts.Resumed, "changes")
-			counter(descChanges, d.Counts.ConditionChanges)
+	if g.snapshot.IsZero() || !other.snapshot.IsZero() && other.snapshot.Before(g.snapshot) {
+		joined.snapshot = other.snapshot
+	}
+	stats := &joined.stats
+	stats.Rebuild = max(stats.Rebuild, other.stats.Rebuild)
+	stats.Networks, stats.Ports = max(stats.Networks, other.stats.Networks), max(stats.Ports, other.stats.Ports)
+	stats.Rows, stats.Names = max(stats.Rows, other.stats.Rows), max(stats.Names, other.stats.Names)
+	return joined
+}
+
+func scrapeGauges(to metricset.Scrape, sources []openSource) {
+	all := map[string]gauges{}
+	for _, s := range sources {
+		endpoints, snapshot := s.config.Endpoints(), s.Snapshot()
+		g := gauges{s.Status(), snapshot.Time, snapshot.Stats}
+		if before, ok := all[endpoints]; ok {
+			g = before.join(g)
 		}
-		snapshot := s.Snapshot()
-		if !snapshot.Time.IsZero() {
-			gauge(descTimestamp, float64(snapshot.Time.UnixMicro())/1e6, database)
+		all[endpoints] = g
+	}
+	for endpoints, g := range all {
+		for _, d := range g.status {
+			to.Put(databaseUp, metricset.Flag(d.Synced), endpoints, d.Database)
+			to.Put(databaseSaved, metricset.Flag(!d.Saved.IsZero()), endpoints, d.Database)
 		}
-		gauge(descRebuild, snapshot.Stats.Rebuild.Seconds(), database)
-		gauge(descRows, float64(snapshot.Stats.Networks), database, "networks")
-		gauge(descRows, float64(snapshot.Stats.Ports), database, "ports")
-		gauge(descRows, float64(snapshot.Stats.Rows), database, "dns")
-		gauge(descRows, float64(snapshot.Stats.Names), database, "names")
-		ch <- prometheus.MustNewConstMetric(descBad, prometheus.CounterValue, float64(snapshot.Stats.BadValues), database)
+		if !g.snapshot.IsZero() {
+			to.Put(databaseTimestamp, float64(g.snapshot.UnixMicro())/1e6, endpoints)
+		}
+		to.Put(databaseRebuild, g.stats.Rebuild.Seconds(), endpoints)
+		to.Put(databaseRows, float64(g.stats.Networks), endpoints, "networks")
+		to.Put(databaseRows, float64(g.stats.Ports), endpoints, "ports")
+		to.Put(databaseRows, float64(g.stats.Rows), endpoints, "dns")
+		to.Put(databaseRows, float64(g.stats.Names), endpoints, "names")
+	}
+}
+
+func scrapeCounters(to metricset.Scrape, all map[string]ovn.Totals) {
+	for endpoints, of := range all {
+		to.Put(databaseBad, float64(of.BadValues), endpoints)
+		for database, counts := range of.Databases {
+			to.Put(databaseRead, float64(counts.BytesRead), endpoints, database)
+			to.Put(databaseWritten, float64(counts.BytesWritten), endpoints, database)
+			to.Put(databaseSyncs, float64(counts.Contents), endpoints, database, "contents")
+			to.Put(databaseSyncs, float64(counts.Resumed), endpoints, database, "changes")
+			to.Put(databaseChanges, float64(counts.ConditionChanges), endpoints, database)
+		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/plugin"
@@ -21,6 +20,7 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 type object = map[string]any
@@ -115,18 +115,10 @@ func openFrom(t testing.TB, s *ovsdbtest.Server, defaultSwitch, input string) *H
 // awaitRead waits until the handler knows the scope of a query from a socket.
 func awaitRead(t testing.TB, h *Handler) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
-	for {
-		changed := h.source.Changed()
-		if a := h.asker(context.Background(), h.source.Snapshot()); a.scope.Own != nil && !a.unread {
-			return
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatal("the network does not come")
-		}
-	}
+	testkit.OnChange(t, h.source, "the network", func() bool {
+		a := h.asker(context.Background(), h.source.Snapshot())
+		return a.scope.Own != nil && !a.unread
+	})
 }
 
 func TestServeDNS(t *testing.T) {
@@ -269,11 +261,7 @@ func TestScopeRouter(t *testing.T) {
 			if _, err := h.ServeDNS(context.Background(), w, r); err != nil {
 				t.Fatal(err)
 			}
-			got := ""
-			for _, rr := range w.Msg.Answer {
-				got += strings.TrimPrefix(rr.String(), rr.Header().String())
-			}
-			if got != tt.want {
+			if got := strings.Join(testkit.Data(w.Msg.Answer), " "); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -285,7 +273,7 @@ func TestScopeRouter(t *testing.T) {
 func TestScopeRouterUnread(t *testing.T) {
 	h := open(t, " fallthrough")
 	h.routers = true // and the source is not asked for it
-	var said lines
+	var said testkit.Lines
 	h.config.Log = &said
 	for _, tt := range []struct {
 		name, qname, port string // no port: from a socket
@@ -314,8 +302,8 @@ func TestScopeRouterUnread(t *testing.T) {
 		})
 	}
 	// The log does not grow with the queries.
-	if len(said) != 1 || !strings.Contains(said[0], `the switch "red" has not been read yet`) {
-		t.Errorf("said %q, want one line", said)
+	if all := said.All(); len(all) != 1 || !strings.Contains(all[0], `the switch "red" has not been read yet`) {
+		t.Errorf("said %q, want one line", all)
 	}
 	defer h.source.Request(ovn.Requests{Routers: true})()
 	awaitRead(t, h)
@@ -325,16 +313,34 @@ func TestScopeRouterUnread(t *testing.T) {
 			t.Error("not answered once the scope is read", w.Msg, err)
 		}
 	}
-	if len(said) != 2 || !strings.Contains(said[1], `the switch "red" has been read`) {
-		t.Errorf("said %q, want one line more", said)
+	if all := said.All(); len(all) != 2 || !strings.Contains(all[1], `the switch "red" has been read`) {
+		t.Errorf("said %q, want one line more", all)
 	}
 }
 
-// lines is an ovn.Logger that keeps what it is told.
-type lines []string
-
-func (l *lines) Infof(format string, args ...any)    { *l = append(*l, fmt.Sprintf(format, args...)) }
-func (l *lines) Warningf(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }
+// The domain of a port counts in the network of the port only: an asker with the name of a port that
+// has moved has the domain of its own network.
+func TestDomainOfPort(t *testing.T) {
+	s := startNorthbound(t)
+	s.Transact(t, "OVN_Northbound",
+		insert("DHCP_Options", "dhcp", object{"cidr": "10.0.2.0/24", "options": pairs("domain_name", "port.test")}),
+		insert("Logical_Switch_Port", "vm4", object{
+			"name": "yellow-vm4", "addresses": set("02:00:00:00:00:14 10.0.2.14"), "dhcpv4_options": named("dhcp"),
+		}),
+		insert("Logical_Switch", "yellow", object{"name": "yellow", "ports": named("vm4")}),
+	)
+	yellow, red := openFrom(t, s, "yellow", "domain example.org"), openFrom(t, s, "red", "domain example.org")
+	awaitRead(t, yellow)
+	awaitRead(t, red)
+	snapshot := red.source.Snapshot()
+	for h, want := range map[*Handler]string{yellow: "port.test.", red: "example.org."} {
+		n, _ := snapshot.Resolve(h.defaultSwitch)
+		o := &origin.Origin{Network: n.ID, Port: "yellow-vm4"}
+		if got := h.asker(origin.NewContext(t.Context(), o), snapshot).domain; got != want {
+			t.Errorf("in network %s: domain %q, want %q", n.Name, got, want)
+		}
+	}
+}
 
 // Who comes from a network that nobody knows gets none of the default switch's
 // names.
@@ -402,19 +408,12 @@ func TestAmbiguousDefaultSwitch(t *testing.T) {
 				h    *Handler
 				want string
 			}{{byName, step.byName}, {byUUID, step.byUUID}, {twinByUUID, step.twinByID}} {
-				deadline := time.After(30 * time.Second)
-				for {
-					changed := tt.h.source.Changed()
-					got := ask(tt.h)
-					if got == tt.want {
-						break
+				testkit.OnChange(t, tt.h.source, fmt.Sprint(tt.h.defaultSwitch), func() error {
+					if got := ask(tt.h); got != tt.want {
+						return fmt.Errorf("%s, want %s", got, tt.want)
 					}
-					select {
-					case <-changed:
-					case <-deadline:
-						t.Fatalf("%s: %s, want %s", tt.h.defaultSwitch, got, tt.want)
-					}
-				}
+					return nil
+				})
 			}
 		})
 	}
@@ -436,11 +435,7 @@ func TestShuffle(t *testing.T) {
 				if _, err := h.ServeDNS(t.Context(), w, new(dns.Msg).SetQuestion("db.internal.", dns.TypeANY)); err != nil {
 					t.Fatal(err)
 				}
-				var data []string
-				for _, rr := range w.Msg.Answer {
-					data = append(data, strings.TrimPrefix(rr.String(), rr.Header().String()))
-				}
-				seen[strings.Join(data, " ")] = true
+				seen[strings.Join(testkit.Data(w.Msg.Answer), " ")] = true
 			}
 			want := map[string]bool{"10.0.0.21 10.0.0.22 fd00::21": true}
 			if tt.orders == 2 {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // outside is the next plugin: it has some names and denies all others for long.
@@ -246,10 +247,10 @@ func short(m *dns.Msg) string {
 	if m.RecursionAvailable {
 		words = append(words, "ra")
 	}
-	for i, rr := range slices.Concat(m.Answer, m.Extra) {
-		data := strings.TrimPrefix(rr.String(), rr.Header().String())
+	all := slices.Concat(m.Answer, m.Extra)
+	for i, data := range testkit.Data(all) {
 		if i == 0 {
-			words = append(words, fmt.Sprint(rr.Header().Ttl))
+			words = append(words, fmt.Sprint(all[0].Header().Ttl))
 		}
 		words = append(words, serial.ReplaceAllString(data, "SERIAL 7200"))
 	}

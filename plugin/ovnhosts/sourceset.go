@@ -3,8 +3,8 @@
 package ovnhosts
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/puntdns/puntdns/internal/ovn"
@@ -16,14 +16,20 @@ var openSources sourceSet
 
 // sourceSet has sources, each with its users.
 type sourceSet struct {
-	mu   sync.Mutex // guards uses
+	mu   sync.Mutex // guards uses, and each use
 	uses map[*ovn.Source]*use
 }
 
 // use counts the handlers that have a source open.
 type use struct {
+	openSource
+	count int
+}
+
+// openSource is a source that a handler has open.
+type openSource struct {
+	*ovn.Source
 	config ovn.Config
-	count  int
 	// domain is that of the handler that has opened it last, empty for none.
 	domain string
 }
@@ -42,7 +48,7 @@ func (r *sourceSet) acquire(c ovn.Config, domain string) (*ovn.Source, error) {
 	}
 	u := r.uses[s]
 	if u == nil {
-		u = &use{config: c}
+		u = &use{openSource: openSource{Source: s, config: c}}
 		r.uses[s] = u
 	}
 	u.count++
@@ -50,41 +56,50 @@ func (r *sourceSet) acquire(c ovn.Config, domain string) (*ovn.Source, error) {
 	return s, nil
 }
 
+// release undoes one acquire. It waits for the end of the source without mu, since the source may write to
+// a disk then.
 func (r *sourceSet) release(s *ovn.Source) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if u := r.uses[s]; u != nil {
-		if u.count--; u.count == 0 {
-			delete(r.uses, s)
-		}
+	if r.forget(s) {
 		s.Release()
 	}
+}
+
+// forget takes one use of a source back. It reports whether there was one.
+func (r *sourceSet) forget(s *ovn.Source) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	u := r.uses[s]
+	if u == nil {
+		return false
+	}
+	if u.count--; u.count == 0 {
+		delete(r.uses, s)
+	}
+	return true
 }
 
 func (r *sourceSet) ready() bool { return len(r.notReady()) == 0 }
 
 // notReady returns why databases are not in sync, none if all are.
 func (r *sourceSet) notReady() (reasons []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.uses) == 0 {
+	all := r.all()
+	if len(all) == 0 {
 		return []string{"the plugins are being started"}
 	}
-	for s := range r.uses {
+	for _, s := range all {
 		reasons = append(reasons, s.Status().Lacks()...)
 	}
 	slices.Sort(reasons)
 	return slices.Compact(reasons) // two sources may read one database in different ways
 }
 
-// all returns the sources by their endpoints. Of two with the same endpoints it returns one.
-func (r *sourceSet) all() map[string]*ovn.Source {
+// all returns the sources in the order of what they are configured to read.
+func (r *sourceSet) all() (all []openSource) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make(map[string]*ovn.Source, len(r.uses))
-	for s, u := range r.uses {
-		endpoints := append(append([]string(nil), u.config.Southbound...), u.config.Northbound...)
-		all[strings.Join(endpoints, ",")] = s
+	for _, u := range r.uses {
+		all = append(all, u.openSource)
 	}
+	slices.SortFunc(all, func(a, b openSource) int { return cmp.Compare(a.config.Key(), b.config.Key()) })
 	return all
 }

@@ -36,8 +36,8 @@ func (r *sourceSet) tellNames(_ context.Context, parameters url.Values) (any, er
 	word := parameters.Get("of")
 	out := &api.Names{Of: word, Networks: []api.NetworkNames{}}
 	seen := map[origin.Network]bool{} // two sources may read one database in different ways
-	for _, of := range r.domains() {
-		n := namesOf{snapshot: of.source.Snapshot(), domain: of.domain, database: of.source.DNSDatabase()}
+	for _, of := range r.all() {
+		n := namesOf{snapshot: of.Snapshot(), domain: of.domain, database: of.DNSDatabase()}
 		kind, networks, name := n.find(word)
 		if out.Kind == "" {
 			out.Kind = kind
@@ -56,25 +56,6 @@ func (r *sourceSet) tellNames(_ context.Context, parameters url.Values) (any, er
 		return cmp.Or(cmp.Compare(a.Switch, b.Switch), cmp.Compare(a.Network, b.Network))
 	})
 	return out, nil
-}
-
-// sourceDomain is a source with the domain of its Corefile, empty for none.
-type sourceDomain struct {
-	source *ovn.Source
-	domain string
-}
-
-// domains returns the sources in the order of what they are configured to read.
-func (r *sourceSet) domains() (all []sourceDomain) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for s := range r.uses {
-		all = append(all, sourceDomain{s, r.uses[s].domain})
-	}
-	slices.SortFunc(all, func(a, b sourceDomain) int {
-		return cmp.Compare(r.uses[a.source].config.Key(), r.uses[b.source].config.Key())
-	})
-	return all
 }
 
 // namesOf tells the names of a snapshot.

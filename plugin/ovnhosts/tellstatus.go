@@ -5,7 +5,6 @@ package ovnhosts
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,36 +19,40 @@ func init() { control.Process.AddStatus(openSources.tellStatus) }
 // tellStatus is the control.StatusFunc of the databases that are open.
 func (r *sourceSet) tellStatus(_ context.Context, to *api.Status) {
 	now := time.Now()
-	all := r.all()
-	for _, endpoints := range slices.Sorted(maps.Keys(all)) {
-		s := all[endpoints]
-		snapshot := snapshotOf(s, now)
-		if snapshot.PresentBad > 0 {
-			to.Warnings = append(to.Warnings, api.Problem{
-				Code: api.CodeBadValues, About: endpoints, Text: fmt.Sprintf("values of the databases that can't be used and are skipped: %d, such as: %s", snapshot.PresentBad, strings.Join(snapshot.FirstBad, "; ")),
-			})
+	for _, s := range r.all() {
+		tellSource(s, now, to)
+	}
+}
+
+// addProblem adds a problem that is not in the list yet: two sources may read one database in different
+// ways.
+func addProblem(all *[]api.Problem, p api.Problem) {
+	if !slices.ContainsFunc(*all, func(of api.Problem) bool { return of.Code == p.Code && of.About == p.About && of.Text == p.Text }) {
+		*all = append(*all, p)
+	}
+}
+
+// tellSource adds a source to the status.
+func tellSource(s openSource, now time.Time, to *api.Status) {
+	snapshot, endpoints := snapshotOf(s.Source, now), s.config.Endpoints()
+	if snapshot.PresentBad > 0 {
+		addProblem(&to.Warnings, api.Problem{
+			Code: api.CodeBadValues, About: endpoints, Text: fmt.Sprintf("values of the databases that can't be used and are skipped: %d, such as: %s", snapshot.PresentBad, strings.Join(snapshot.FirstBad, "; ")),
+		})
+	}
+	if failure := s.SaveFailure(); failure != "" {
+		addProblem(&to.Warnings, api.Problem{Code: api.CodeUnsaved, About: endpoints, Text: "the snapshot is not saved, so a restart has to read all: " + failure})
+	}
+	for _, d := range s.Status() {
+		out := api.Database{
+			Name: d.Database, Endpoint: d.Endpoint, Synced: d.Synced, Since: d.Since.Round(0),
+			Model: d.Server.Model, Leader: d.Server.Leader, Snapshot: snapshot,
 		}
-		if failure := s.SaveFailure(); failure != "" {
-			to.Warnings = append(to.Warnings, api.Problem{Code: api.CodeUnsaved, About: endpoints, Text: "the snapshot is not saved, so a restart has to read all: " + failure})
+		if !d.Synced {
+			out.Failure = control.FailureOf(d.Err)
+			addProblem(&to.Problems, api.Problem{Code: api.CodeDatabase, About: d.Database, Text: d.Lack()})
 		}
-		for _, d := range s.Status() {
-			out := api.Database{
-				Name: d.Database, Endpoint: d.Endpoint, Synced: d.Synced, Since: d.Since.Round(0),
-				Model: d.Server.Model, Leader: d.Server.Leader, Snapshot: snapshot,
-			}
-			if !d.Synced {
-				out.Failure = control.FailureOf(d.Err)
-				text := "it is being read"
-				if d.Err != nil {
-					text = d.Err.Error()
-				}
-				if !d.Saved.IsZero() {
-					text += "; answers are from the saved snapshot of " + d.Saved.Format(time.RFC3339)
-				}
-				to.Problems = append(to.Problems, api.Problem{Code: api.CodeDatabase, About: d.Database, Text: "not in sync: " + text})
-			}
-			to.Databases = append(to.Databases, out)
-		}
+		to.Databases = append(to.Databases, out)
 	}
 }
 

@@ -9,15 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coredns/coredns/plugin/pkg/dnstest"
 	"github.com/coredns/coredns/plugin/test"
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/explain"
-	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // numberedNames yields so many names below one, from the last to the first, and counts them.
@@ -70,8 +69,8 @@ func TestExplainUnknown(t *testing.T) {
 		insert("Logical_Switch", "blue", object{"name": "blue", "dns_records": set(named("other"))}),
 	)
 	h := openFrom(t, s, "red", " domain cloud.internal\n monitor all")
-	await(t, h, func(s *ovn.Snapshot) bool {
-		blue := s.NetworkByName("blue")
+	testkit.OnChange(t, h.source, "the other switch", func() bool {
+		blue := h.source.Snapshot().NetworkByName("blue")
 		return blue != nil && h.hasName(blue, "theirs.internal.")
 	})
 	awaitRead(t, h)
@@ -100,22 +99,5 @@ func TestExplainUnknown(t *testing.T) {
 				t.Errorf("%+v, want %q: %q", found, tc.code, tc.text)
 			}
 		})
-	}
-}
-
-// await waits for a snapshot.
-func await(t *testing.T, h *Handler, is func(*ovn.Snapshot) bool) {
-	t.Helper()
-	deadline := time.After(30 * time.Second)
-	for {
-		changed := h.source.Changed()
-		if is(h.source.Snapshot()) {
-			return
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatal("it does not come")
-		}
 	}
 }

@@ -5,6 +5,7 @@ package passthrough
 import (
 	"context"
 	"errors"
+	"regexp"
 	"testing"
 
 	"github.com/coredns/caddy"
@@ -40,11 +41,11 @@ func TestServeDNS(t *testing.T) {
 		// empty is set where an answer without data is written.
 		empty bool
 	}{
-		{name: "paused", origin: &origin.Origin{}, held: &resumer{}, next: next, times: 1},
+		{name: "resumable", origin: &origin.Origin{}, held: &resumer{}, next: next, times: 1},
 		// cache would keep a SERVFAIL with an error.
 		{name: "answered before", origin: &origin.Origin{}, held: &resumer{err: gone}, next: next, err: gone, times: 1},
-		{name: "not paused", origin: &origin.Origin{}, next: next, code: dns.RcodeRefused},
-		{name: "not paused, the last", origin: &origin.Origin{}, code: dns.RcodeServerFailure},
+		{name: "not resumable", origin: &origin.Origin{}, next: next, code: dns.RcodeRefused},
+		{name: "not resumable, the last", origin: &origin.Origin{}, code: dns.RcodeServerFailure},
 		{name: "a lookup", origin: &origin.Origin{Lookup: true}, next: next, empty: true},
 		{name: "from a socket", next: next, code: dns.RcodeRefused},
 	}
@@ -86,6 +87,18 @@ func TestSetup(t *testing.T) {
 	for _, tt := range tests {
 		if err := setup(caddy.NewTestController("dns", tt.input)); (err == nil) != tt.ok {
 			t.Errorf("%q: %v", tt.input, err)
+		}
+	}
+}
+
+func TestSetupRefuses(t *testing.T) {
+	for input, want := range map[string]string{
+		"passthrough all":             `^plugin/passthrough: Testfile:1 .*\["all"\].*passthrough`,
+		"passthrough {\n to there\n}": `^plugin/passthrough: Testfile:2 .*"to"`,
+		"passthrough\n\npassthrough":  `^plugin/passthrough: Testfile:3 .*passthrough`,
+	} {
+		if err := setup(caddy.NewTestController("dns", input)); err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
+			t.Errorf("%q: %v, want %s", input, err, want)
 		}
 	}
 }

@@ -27,6 +27,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/metrics"
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/internal/corefile/corefiletest"
 	_ "github.com/puntdns/puntdns/plugin/rpz"
 	"github.com/puntdns/puntdns/test/lab"
 )
@@ -214,23 +215,26 @@ func (w *world) corefile(dir, upstream string) string {
 		}
 		fmt.Fprintf(&b, "        zone %s file %s policy %s\n", z.name, filepath.Join(dir, z.name), policy)
 	}
-	return fmt.Sprintf(".:PORT {\n    bind 127.0.0.1\n    rpz {\n%s    }\n    forward . %s\n}\n", b.String(), upstream)
+	return fmt.Sprintf(".:PORT {\n    bind 127.0.0.1\n    rpz {\n%s        required\n    }\n    forward . %s\n}\n", b.String(), upstream)
 }
 
-// startServer starts a server of CoreDNS in this process, and returns its address.
-func startServer(t testing.TB, corefile string) string {
+// setDirectives sets the order of the plugins of servers in this process.
+func setDirectives(t testing.TB) {
 	t.Helper()
 	caddy.Quiet, dnsserver.Quiet = true, true
 	if err := dnsserver.SetDirectives([]string{"bind", "metadata", "prometheus", "rpz", "cache", "forward"}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// startServer starts a server of CoreDNS in this process, and returns its address.
+func startServer(t *testing.T, corefile string) string {
+	t.Helper()
+	setDirectives(t)
 	address := freeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	corefile = strings.ReplaceAll(corefile, "PORT", port)
-	i, err := caddy.Start(caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: "dns"})
-	if err != nil {
-		t.Fatalf("%v\n%s", err, corefile)
-	}
+	i := corefiletest.Start(t, caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: "dns"})
 	t.Cleanup(func() {
 		i.ShutdownCallbacks()
 		i.Stop()

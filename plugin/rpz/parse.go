@@ -28,6 +28,9 @@ const (
 	defaultLogRate = 10
 	// maxZones is that of BIND.
 	maxZones = 64
+	// defaultMaxRecords and defaultMaxBytes are the limits of each zone.
+	defaultMaxRecords = 4_000_000
+	defaultMaxBytes   = 256 << 20
 )
 
 // edeCodes are the Extended DNS Errors of an answer by a policy (RFC 8914, section 5.2), by the
@@ -91,6 +94,7 @@ func readHandler(c *caddy.Controller) (*Handler, error) {
 			}
 			l.config.Key = k
 		}
+		l.config.Limits = h.limits
 		h.policies = append(h.policies, l.policyZone)
 	}
 	return h, nil
@@ -120,6 +124,23 @@ func (h *Handler) parsers() map[string]corefile.Parser {
 				}
 			}
 			h.lines = newHitLog(int(n))
+			return nil
+		},
+		"max_records": func(words []string) error {
+			n, err := number(words, "records", 1, 1_000_000_000)
+			h.limits.Records = int(n)
+			return err
+		},
+		"max_bytes": func(words []string) error {
+			const want = "a size from 1MiB to 4GiB"
+			word, err := corefile.One(words, want)
+			if err != nil {
+				return err
+			}
+			h.limits.Bytes, err = corefile.ParseSize(word)
+			if err != nil || h.limits.Bytes < 1<<20 || h.limits.Bytes > 4<<30 {
+				return fmt.Errorf("%q: expected %s", word, want)
+			}
 			return nil
 		},
 		"max_ttl": func(words []string) error {

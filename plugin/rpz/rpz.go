@@ -56,16 +56,21 @@ type Handler struct {
 type options struct {
 	// breakDNSSEC has signed answers rewritten for those who ask for signatures.
 	breakDNSSEC bool
-	// required has queries fail while a zone has no rules.
+	// required has queries fail while a zone has no rules, and a start wait for files.
 	required bool
 	// ede is the code of the Extended DNS Error in answers, 0 for none.
 	ede uint16
 	// maxTTL is the largest TTL of local data in seconds.
 	maxTTL uint32
+	// limits bound each zone.
+	limits rules.Limits
 }
 
 func newHandler() *Handler {
-	return &Handler{options: options{maxTTL: defaultMaxTTL}, lookup: upstream.New().Lookup}
+	return &Handler{
+		options: options{maxTTL: defaultMaxTTL, limits: rules.Limits{Records: defaultMaxRecords, Bytes: defaultMaxBytes}},
+		lookup:  upstream.New().Lookup,
+	}
 }
 
 // Name implements plugin.Handler.

@@ -30,26 +30,36 @@ func setup(c *caddy.Controller) error {
 		h.close()
 		return nil
 	})
+	first := false
 	openOnce := sync.OnceValue(func() error {
 		corefile.OnFailedStart(closeOnce)
-		return h.open()
+		// A reload waits for files that are new, since the Corefile before is in force meanwhile. Nothing
+		// is in force before a first start.
+		return h.open(h.required || !first)
 	})
 	// A first start fails before plugins above this one connect to anything. A reload has had the
 	// files looked at by its trial.
-	c.OnFirstStartup(openOnce)
+	c.OnFirstStartup(func() error {
+		first = true
+		return openOnce()
+	})
 	c.OnStartup(openOnce)
 	c.OnShutdown(closeOnce)
 	return nil
 }
 
-// open reads the zones and follows them, or shares what others follow.
-func (h *Handler) open() error {
+// open follows the zones, or shares what others follow. With wait it waits for the files. It returns an
+// error if one can't be read and is required.
+func (h *Handler) open(wait bool) error {
 	for _, z := range h.policies {
-		s, err := source.Acquire(z.config, log)
-		if err != nil {
-			return h.zoneError(z, err)
+		z.source = source.Acquire(z.config, log)
+	}
+	if wait {
+		for _, z := range h.policies {
+			if err := z.source.AwaitFile(); err != nil && h.required {
+				return h.zoneError(z, err)
+			}
 		}
-		z.source = s
 	}
 	handlersMu.Lock()
 	defer handlersMu.Unlock()
@@ -69,8 +79,8 @@ func (h *Handler) close() {
 	}
 }
 
-// Check does what a start does with the directive of one server block, but for asking primaries:
-// it returns the same errors, but for those far behind the beginning of a file.
+// Check returns why a start would refuse the directive of one server block, and warns of files that can't be
+// read and are not required. It reads the beginning of the files.
 func Check(c *caddy.Controller, _ func(directive string) bool) error {
 	h, err := readHandler(c)
 	if err != nil {
@@ -80,8 +90,11 @@ func Check(c *caddy.Controller, _ func(directive string) bool) error {
 		if z.config.Path == "" {
 			continue
 		}
-		if err := source.CheckFile(z.config.Zone, z.config.Path); err != nil {
+		switch err := source.CheckFile(z.config); {
+		case err != nil && h.required:
 			return h.zoneError(z, err)
+		case err != nil:
+			log.Warningf("%v: queries pass by the zone until its file can be read", h.zoneError(z, err))
 		}
 	}
 	return nil

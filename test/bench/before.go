@@ -13,14 +13,122 @@ import (
 	"github.com/puntdns/puntdns/test/lab"
 )
 
-// before measures the binary of another version beside this one, with what a release must
-// not slow down: local names, and outside names that cache has. Each round begins with the
-// other one, so that neither is always the first.
-func (b *bench) before() {
-	if b.earlier == "" {
-		return
+// beforeUsage says on the page how to compare two versions.
+const beforeUsage = "To compare another version of puntdns with the version of this checkout:\n\n" +
+	"1. Build the other version: `git worktree add /tmp/before VERSION`, then `cd /tmp/before && make build`.\n" +
+	"2. Here: `make bench BENCHFLAGS='-only before -before /tmp/before/bin/puntdns'`.\n\n" +
+	"`-parts udp,tcp,cached,hijack` leaves out the part `million`, a database of 1,000,000 names; `-rounds 1 -length 1s` is a short look.\n\n"
+
+// comparison measures another version of puntdns beside this one. Both have the same Corefiles, so
+// these use nothing that is new.
+type comparison struct {
+	*bench
+	// versions in the order of the next round. Each round begins with the version that ended the last.
+	versions []version
+}
+
+type version struct{ row, binary string }
+
+// beforeParts measure what a release must not slow down, each in a lab of its own.
+var beforeParts = []suite{
+	{name: "udp", run: comparing((*comparison).udp)},
+	{name: "tcp", run: comparing((*comparison).tcp)},
+	{name: "cached", run: comparing((*comparison).cached)},
+	{name: "hijack", run: comparing((*comparison).hijack)},
+	{name: "million", run: comparing((*comparison).million)},
+}
+
+func comparing(part func(*comparison)) func(*bench) {
+	return func(b *bench) {
+		if b.earlier == "" {
+			b.report.leaveOut("another version of puntdns: its binary was not given, as by `-before /tmp/before/bin/puntdns`")
+			return
+		}
+		part(&comparison{b, []version{{pPuntdns, b.puntdns}, {pBefore, b.earlier}}})
 	}
-	n := b.newNetwork()
+}
+
+// withoutACLs returns a new network whose packets do not pass through conntrack: Open vSwitch 3.1.0
+// aborts now and then in a long load that does (conn_update_state).
+func (c *comparison) withoutACLs() *network {
+	n := c.newNetwork()
+	for _, sw := range []string{"red", "blue"} {
+		n.NBCTL("acl-del", sw)
+	}
+	n.Sync()
+	return n
+}
+
+// inTurn starts the versions in turn, in each round, and has each measured.
+func (c *comparison) inTurn(start func(*bench) *lab.Process, measure func(row string, p *lab.Process)) {
+	for range c.rounds {
+		for _, v := range c.versions {
+			of := *c.bench
+			of.puntdns = v.binary
+			c.with(peer{name: v.row, start: func() *lab.Process { return start(&of) }}, func(p *lab.Process) { measure(v.row, p) })
+		}
+		slices.Reverse(c.versions)
+	}
+}
+
+func (c *comparison) put(table, row string, v float64) {
+	c.report.table(table).put(row, v)
+	c.say("%s, %s: %s", table, row, figure(v))
+}
+
+// rate puts the rate of a load, and what a query of it costs a process.
+func (c *comparison) rate(what, row string, p *lab.Process, load func() rate) {
+	begin := c.cpu(p.Pid)
+	r := load()
+	cost := c.cpu(p.Pid) - begin
+	if r.completed == 0 {
+		c.t.Fatalf("%s, %s: no answers", what, row)
+	}
+	c.put(what+bRate, row, r.perSecond)
+	c.put(what+bCPU, row, microseconds(cost)/r.completed)
+	if r.lost > 0 {
+		c.say("%s, %s: %.0f of %.0f lost", what, row, r.lost, r.lost+r.completed)
+	}
+}
+
+// latency puts the quantiles of the latency at 2,000 queries/s.
+func (c *comparison) latency(what, row, network string, p peer, names []string) {
+	took, lost := c.latenciesOver(network, p.asker, p.server, names, 2000)
+	if len(took) == 0 {
+		c.t.Fatalf("%s, %s: no answers", what, row)
+	}
+	c.put(what+bMedian, row, microseconds(quantile(took, .5)))
+	c.put(what+bP99, row, microseconds(quantile(took, .99)))
+	if lost > 0 {
+		c.say("%s, %s: %d of %d lost", what, row, lost, lost+len(took))
+	}
+}
+
+// overUDP puts rate and latency of names, which file has for dnsperf.
+func (c *comparison) overUDP(what, row string, proc *lab.Process, p peer, names []string, file string) {
+	warm := *c.bench
+	warm.length = time.Second
+	warm.dnsperf(p.asker, p.server, file, 10, 1000)
+	c.rate(what, row, proc, func() rate { return c.dnsperf(p.asker, p.server, file, 100, 0) })
+	c.latency(what, row, "udp", p, names)
+}
+
+// serves returns what starts puntdns by a Corefile.
+func (n *network) serves(corefile string) func(*bench) *lab.Process {
+	config := n.WriteFile("Corefile", corefile)
+	return func(b *bench) *lab.Process {
+		return b.serve(n.Node.Host, "flows are in place", b.puntdns, "-conf", config)
+	}
+}
+
+func (c *comparison) udp() {
+	n := c.withoutACLs()
+	c.withMetadataToo(n, bLocal, n.corefile, n.names, n.file)
+}
+
+// cached measures outside names that cache has.
+func (c *comparison) cached() {
+	n := c.withoutACLs()
 	upstream := n.Upstream()
 	upstream.SetHandler(dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
 		m := new(dns.Msg).SetReply(r)
@@ -29,41 +137,101 @@ func (b *bench) before() {
 		})
 		_ = w.WriteMsg(m)
 	}))
-	var outside []string
+	var names []string
 	for i := range 100 {
-		outside = append(outside, fmt.Sprintf("host%d.example.org", i))
+		names = append(names, fmt.Sprintf("host%d.example.org", i))
 	}
-	versions := []struct{ name, binary string }{{pPuntdns, b.puntdns}, {pBefore, b.earlier}}
-	for _, c := range []struct {
-		what, file string
-		more       []string
-		rate, cost string // tables
-	}{
-		{"local names", n.file, nil, tBeforeLocal, tBeforeLocalCPU},
-		{"local names, metadata", n.file, []string{"metadata"}, tBeforeMetadata, tBeforeMetadataCPU},
-		{"outside names from cache", questions(n.Lab, "cached", outside), nil, tBeforeCached, tBeforeCachedCPU},
-		{"outside names from cache, metadata", questions(n.Lab, "cached", outside), []string{"metadata"}, tBeforeCachedMetadata, tBeforeCachedMetadataCPU},
-	} {
-		config := n.WriteFile("Corefile", n.corefileTo(upstream.Addr, c.more...))
-		throughput, cost := b.report.table(c.rate), b.report.table(c.cost)
-		for range b.rounds {
-			for _, v := range versions {
-				p := peer{name: v.name, asker: n.vm.Host, server: resolver, start: func() *lab.Process {
-					return b.serve(n.Node.Host, "flows are in place", v.binary, "-conf", config)
-				}}
-				b.with(p, func(proc *lab.Process) {
-					warm := *b
-					warm.length = time.Second
-					warm.dnsperf(p.asker, p.server, c.file, 10, 1000)
-					begin := b.cpu(proc.Pid)
-					r := b.dnsperf(p.asker, p.server, c.file, 100, 0)
-					each := float64((b.cpu(proc.Pid) - begin).Nanoseconds()) / 1e3 / r.completed
-					throughput.put(v.name, r.perSecond)
-					cost.put(v.name, each)
-					b.say("%s, %s: %.0f queries/s, %.2f µs of processor time each, %.0f lost", c.what, v.name, r.perSecond, each, r.lost)
-				})
-			}
-			slices.Reverse(versions)
+	corefile := func(more ...string) string { return n.corefileTo(upstream.Addr, more...) }
+	c.withMetadataToo(n, bCached, corefile, names, questions(n.Lab, "cached", names))
+}
+
+// withMetadataToo measures names over UDP without metadata and with it.
+func (c *comparison) withMetadataToo(n *network, what string, corefile func(more ...string) string, names []string, file string) {
+	p := peer{asker: n.vm.Host, server: resolver}
+	for _, kind := range []struct{ name, plugin string }{{"", ""}, {bMetadata, "metadata"}} {
+		c.inTurn(n.serves(corefile(kind.plugin)), func(row string, proc *lab.Process) {
+			c.overUDP(what+kind.name, row, proc, p, names, file)
+		})
+	}
+}
+
+// tcp measures local names over TCP.
+func (c *comparison) tcp() {
+	n := c.withoutACLs()
+	c.inTurn(n.serves(n.corefile()), func(row string, proc *lab.Process) {
+		p := peer{name: row, asker: n.vm.Host, server: resolver}
+		c.dnsperfWarm(n, p)
+		c.rate(bTCPOpen, row, proc, func() rate { return c.keptOpen(n, p) })
+		c.latency(bTCPOpen, row, "tcp", p, n.names)
+		c.rate(bTCPNew, row, proc, func() rate { return c.newConnections(n, p) })
+		r, median, p99 := c.connect(n, p, 1, c.tcpConnections/3)
+		if r.completed == 0 {
+			c.t.Fatalf("%s, %s: no answers", bTCPNew, row)
 		}
+		c.put(bTCPNew+bMedianAlone, row, median)
+		c.put(bTCPNew+bP99Alone, row, p99)
+	})
+}
+
+// hijack measures queries that puntdns resumes, which a stock CoreDNS in another guest answers.
+func (c *comparison) hijack() {
+	n := c.withoutACLs()
+	peers := c.peers(n)
+	p := peers[slices.IndexFunc(peers, func(p peer) bool { return p.name == pStock })]
+	p.start()
+	corefile := fmt.Sprintf(`. {
+    ofpunt br-int {
+        openflow %s
+        ovsdb %s
+        address any
+        rate off
+    }
+    errors
+    prometheus 127.0.0.1:9153
+    ovnhosts {
+        southbound %s
+        fallthrough
+    }
+    passthrough
+}
+`, n.Node.OpenFlow, n.Node.OVSDB, n.SB)
+	c.inTurn(n.serves(corefile), func(row string, proc *lab.Process) {
+		c.overUDP(bHijack, row, proc, p, n.names, n.file)
+	})
+}
+
+// million measures the largest database of the suite scale. The guest asks for names of its network.
+func (c *comparison) million() {
+	l, size := c.newScaleLab(), c.large()
+	began := time.Now()
+	d := c.fill(l.Lab, size)
+	defer d.close()
+	d.addChassis(l.Node.Name)
+	c.say("%s: database filled in %.0f s", size, time.Since(began).Seconds())
+	var names []string
+	for i := range 100 {
+		names = append(names, recordName(0, size.names-1-i))
 	}
+	file := questions(l.Lab, "names", names)
+	p := peer{asker: l.vm.Host, server: resolver}
+	var sync time.Duration
+	start := func(b *bench) (proc *lab.Process) {
+		proc, sync = b.run(l, "all")
+		return proc
+	}
+	runs := 0
+	c.inTurn(start, func(row string, proc *lab.Process) {
+		c.put(bMillion+bSync, row, sync.Seconds())
+		c.put(bMillion+bRSS, row, c.memory(proc.Pid, "VmRSS"))
+		c.overUDP(bMillion, row, proc, p, names, file)
+		runs++
+		var after []float64
+		for i := range c.changes {
+			// Other than in the run before.
+			address := fmt.Sprintf("192.0.%d.%d", runs&255, i+1)
+			d.setRecord(0, 1+i, address)
+			after = append(after, milliseconds(c.follows(l.vm, recordName(0, 1+i)+".", address)))
+		}
+		c.put(bMillion+bChanged, row, median(after))
+	})
 }

@@ -52,15 +52,11 @@ func ceiling(args []string) error {
 		if reply, err = tcp.AppendSegment(reply[:0], segment, false); err != nil {
 			return
 		}
-		actions, err := tracked(conn.Version(), p)
-		if err != nil {
-			return
-		}
-		if message, err = openflow.AppendPacketOut(message[:0], conn.Version(), conn.NextXID(), p.InPort, actions, reply); err == nil {
+		if message, err = openflow.AppendPacketOut(message[:0], conn.Version(), conn.NextXID(), p.InPort, tracked(conn.Version(), p), reply); err == nil {
 			write(message)
 		}
 	}
-	turn := func(p *openflow.PacketIn, _ []byte) {
+	turn := func(p *openflow.PacketIn) {
 		if len(p.Data) > ipv4ProtoAt && p.Data[ipv4ProtoAt] == placement.ProtoTCP {
 			turnTCP(p)
 			return

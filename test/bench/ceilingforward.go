@@ -61,7 +61,7 @@ type askedUpstream struct {
 }
 
 // query passes a punted query on.
-func (f *passedOn) query(p *openflow.PacketIn, _ []byte) {
+func (f *passedOn) query(p *openflow.PacketIn) {
 	var udp frame.UDP
 	if udp.Decode(p.Data) != nil || len(udp.Payload) < 12 {
 		return

@@ -36,12 +36,9 @@ func connectCeiling(socket string, id uint16) (*ceilingConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	back, err := openflow.AppendActions(nil, conn.Version(), openflow.Output{Port: openflow.PortInPort})
-	if err != nil {
-		return nil, err
-	}
+	back := openflow.AppendActions(nil, conn.Version(), openflow.Output{Port: openflow.PortInPort})
 	service := placement.Service{
-		Addresses: []netip.AddrPort{netip.MustParseAddrPort(resolver + ":53")}, ControllerID: id, UserData: []byte("ceiling"), Cookie: uint64(id),
+		Addresses: []netip.AddrPort{netip.MustParseAddrPort(resolver + ":53")}, ControllerID: id, Cookie: uint64(id),
 	}
 	return &ceilingConn{conn, service, back}, nil
 }
@@ -49,7 +46,7 @@ func connectCeiling(socket string, id uint16) (*ceilingConn, error) {
 // hold has the flows of a plan in the switch until SIGTERM, or until what serves has ended, whose error
 // it returns.
 func (c *ceilingConn) hold(plan *placement.Plan, served <-chan error) error {
-	flows := slices.Concat(plan.Private, []openflow.FlowMod{plan.Punt}, plan.Entry)
+	flows := slices.Concat(plan.Private, []openflow.FlowMod{plan.Lease}, plan.Guests)
 	if err := c.Apply(context.Background(), flows); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func turnSegment(segment []byte) []byte {
 
 // tracked are the actions of an answer over TCP: connection tracking has to see it, as it has seen
 // the query.
-func tracked(version openflow.Version, in *openflow.PacketIn) ([]byte, error) {
+func tracked(version openflow.Version, in *openflow.PacketIn) []byte {
 	return openflow.AppendActions(nil, version,
 		openflow.CT{Zone: uint16(in.Regs[placement.RegZone])}, openflow.Output{Port: openflow.PortInPort})
 }

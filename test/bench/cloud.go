@@ -37,7 +37,7 @@ func (b *bench) cloud() {
 			name string
 			run  func()
 		}{{"requests", c.requests}, {"bars", c.barsOfServer}, {"server", c.oneServer}, {"migrations", c.migrations}, {"relays", c.relays}, {"cluster", c.cluster}} {
-			if strings.Contains(b.cloudParts, part.name) {
+			if b.parts[part.name] {
 				part.run()
 			}
 		}
@@ -45,15 +45,10 @@ func (b *bench) cloud() {
 	}
 }
 
-// hasPart reports whether a part of the suite is run. bars is of server what bars need.
-func (b *bench) hasPart(part string) bool {
-	return strings.Contains(b.cloudParts, part) || part == "server" && strings.Contains(b.cloudParts, "bars")
-}
-
 // roots returns where the versions of Open vSwitch are: installed, and in the other root if that is
 // asked for.
 func (b *bench) roots() []string {
-	if !strings.Contains(b.cloudParts, "newest") {
+	if !b.parts["newest"] {
 		return []string{""}
 	}
 	root, err := b.makeRoot()

@@ -188,6 +188,7 @@ func (c *cloud) restart(s *cloudServer, ch *churn, n int) {
 		defer close(done)
 		ch.run(inBatches, c.b.cloudSpan)
 	}()
+	defer func() { <-done }()
 	again(pWarmChurn, restartDown)
 	<-done
 	node.stop(c)

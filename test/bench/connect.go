@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,7 @@ import (
 const connectTimeout = 5 * time.Second
 
 // connector is a program of its own that asks a server over TCP, each query by a connection of
-// its own, and says how many were answered. Its arguments are the server's address and port, the
+// its own, and says how many were answered, and how long they took, in microseconds. Its arguments are the server's address and port, the
 // name, how many connections to have at once, and how many in all.
 func connector(args []string) error {
 	if len(args) != 4 {
@@ -39,22 +40,30 @@ func connector(args []string) error {
 		return err
 	}
 	q = append(binary.BigEndian.AppendUint16(nil, uint16(len(q))), q...)
-	var begun, answered, failed atomic.Int64
+	var begun, failed atomic.Int64
 	var group sync.WaitGroup
+	var mu sync.Mutex
+	var took []time.Duration
 	began := time.Now()
 	for range at {
 		group.Go(func() {
 			for buf := make([]byte, 2+dns.MaxMsgSize); begun.Add(1) <= all; {
+				asked := time.Now()
 				if err := connectOnce(args[0], q, buf); err != nil {
 					failed.Add(1)
 					continue
 				}
-				answered.Add(1)
+				mu.Lock()
+				took = append(took, time.Since(asked))
+				mu.Unlock()
 			}
 		})
 	}
 	group.Wait()
-	fmt.Printf("%d answered, %d failed, %.1f per second\n", answered.Load(), failed.Load(), float64(answered.Load())/time.Since(began).Seconds())
+	perSecond := float64(len(took)) / time.Since(began).Seconds()
+	slices.Sort(took)
+	fmt.Printf("%d answered, %d failed, %.1f per second, median %.1f, p99 %.1f\n", len(took), failed.Load(), perSecond,
+		microseconds(quantile(took, .5)), microseconds(quantile(took, .99)))
 	return nil
 }
 

@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,10 +44,15 @@ func (b *bench) peersElsewhere() {
 		return
 	}
 	found, err := b.measureElsewhere(root)
-	if err != nil {
-		b.t.Fatalf("bench: in %s: %v", root, err)
+	if found != nil {
+		b.report.merge(found)
+		if len(found.Failed) > 0 {
+			err = errors.New(strings.Join(found.Failed, "; "))
+		}
 	}
-	b.report.merge(found)
+	if err != nil {
+		b.t.Fatalf("in %s: %v", root, err)
+	}
 }
 
 // makeRoot returns the path of the root, which it has made if it is named by its release.
@@ -65,7 +72,8 @@ func (b *bench) makeRoot() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// measureElsewhere runs this program in the root.
+// measureElsewhere runs this program in the root. Where a suite fails there, it returns what was measured
+// with the error.
 func (b *bench) measureElsewhere(root string) (*measured, error) {
 	dir, err := os.MkdirTemp("", "puntdns-bench-")
 	if err != nil {
@@ -93,7 +101,8 @@ func (b *bench) measureElsewhere(root string) (*measured, error) {
 		argv = append(argv, "-rounds", strconv.Itoa(b.rounds), "-length", b.length.String())
 	}
 	cmd := exec.Command(elsewhereScript, argv...)
-	cmd.Stderr = os.Stderr
+	var complaints strings.Builder
+	cmd.Stderr = io.MultiWriter(os.Stderr, &complaints)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // what it has started ends with it
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -115,19 +124,19 @@ func (b *bench) measureElsewhere(root string) (*measured, error) {
 		}
 		fmt.Println(lines.Text())
 	}
-	if err := cmd.Wait(); err != nil {
-		return nil, err
+	err = errors.Join(lines.Err(), cmd.Wait())
+	if found == nil { // it did not come to its suites
+		complaint, _, _ := strings.Cut(complaints.String(), "\n")
+		err = fmt.Errorf("nothing was measured: %w: %s", err, complaint)
 	}
-	if found == nil {
-		return nil, fmt.Errorf("nothing was measured: %v", lines.Err())
-	}
-	return found, nil
+	return found, err
 }
 
 // measured is what a run elsewhere has measured.
 type measured struct {
 	Versions string
 	Tables   []measuredTable
+	Failed   []string // suites, with reasons
 }
 
 type measuredTable struct {
@@ -138,7 +147,7 @@ type measuredTable struct {
 
 // print writes what was measured as one line of JSON.
 func (r *report) print(b *bench) error {
-	m := measured{Versions: firstLine(b, "ovs-vswitchd", "--version") + ", " + firstLine(b, "ovn-northd", "--version")}
+	m := measured{Versions: firstLine(b, "ovs-vswitchd", "--version") + ", " + firstLine(b, "ovn-northd", "--version"), Failed: r.failed}
 	for _, t := range r.tables {
 		m.Tables = append(m.Tables, measuredTable{t.name, t.peers, t.values})
 	}
@@ -161,5 +170,9 @@ func (r *report) merge(m *measured) {
 	}
 }
 
-// leaveOut takes note of rows that can't be measured here.
-func (r *report) leaveOut(what string) { r.leftOut = append(r.leftOut, what) }
+// leaveOut takes note of rows that can't be measured here, once.
+func (r *report) leaveOut(what string) {
+	if !slices.Contains(r.leftOut, what) {
+		r.leftOut = append(r.leftOut, what)
+	}
+}

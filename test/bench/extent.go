@@ -58,7 +58,7 @@ type extent struct {
 // full is what `make bench` measures. Its largest database is that of a large cloud,
 // and its leaseSpan has some twenty beats of a lease of 3 s.
 var full = extent{
-	rounds: 5, length: 4 * time.Second, tcpConnections: 3000, victimQueries: 1000, changes: 20,
+	rounds: 5, length: 4 * time.Second, tcpConnections: 9000, victimQueries: 1000, changes: 20,
 	guests: []int{20, 1000}, changeSpan: 5 * time.Second,
 	openConnections: 500,
 	datapathFlows:   []int{1000, 10000, 100000}, leaseSpan: 20 * time.Second,

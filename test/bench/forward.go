@@ -156,6 +156,8 @@ func (o *outside) deadUpstream() {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
+func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
 // neighbor tells a guest the resolver's hardware address: without puntdns nobody
 // answers for it, and who has asked in vain waits a second.
 func (b *bench) neighbor(g *lab.Guest) {

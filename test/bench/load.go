@@ -172,15 +172,21 @@ func questions(l *lab.Lab, name string, names []string) string {
 // latencies asks at a steady pace and returns how long each answer took, sorted;
 // queries without an answer are left out and counted.
 func (b *bench) latencies(h *lab.Host, server string, names []string, perSecond int) (took []time.Duration, lost int) {
+	return b.latenciesOver("udp", h, server, names, perSecond)
+}
+
+// latenciesOver is latencies by one connection of a network, udp or tcp.
+func (b *bench) latenciesOver(network string, h *lab.Host, server string, names []string, perSecond int) (took []time.Duration, lost int) {
 	ctx, cancel := context.WithTimeout(context.Background(), b.length+time.Minute)
 	defer cancel()
-	conn, err := h.Dial(ctx, "udp", net.JoinHostPort(hostPort(server)))
+	conn, err := h.Dial(ctx, network, net.JoinHostPort(hostPort(server)))
 	if err != nil {
 		b.t.Fatalf("%v", err)
 	}
 	defer conn.Close()
 	n := min(int(b.length.Seconds()*float64(perSecond)), 1<<16)
-	if took, err = pace(conn, names, n, perSecond); err != nil {
+	// A dns.Conn has a message over TCP behind its length.
+	if took, err = pace(&dns.Conn{Conn: conn}, names, n, perSecond); err != nil {
 		b.t.Fatalf("%v", err)
 	}
 	return took, n - len(took)

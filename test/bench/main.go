@@ -6,6 +6,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -26,32 +27,28 @@ type bench struct {
 	// runs in it.
 	root      string
 	elsewhere bool
-	// cloudParts are those of the suite cloud that are run.
-	cloudParts string
+	parts     map[string]bool // of suites, that are run
 	extent
 	smallest bool
 	report   report
 }
 
 // suites in the order in which they run.
-var suites = []struct {
-	name string
-	run  func(*bench)
-}{
-	{"code", (*bench).code},
-	{"local", (*bench).local},
-	{"tcp", (*bench).tcp},
-	{"forward", (*bench).forward},
-	{"peers", (*bench).peersElsewhere},
-	{"flood", (*bench).flood},
-	{"change", (*bench).change},
-	{"guests", (*bench).guestChanges},
-	{"connections", (*bench).connections},
-	{"lease", (*bench).lease},
-	{"scale", (*bench).scale},
-	{"watch", (*bench).watch},
-	{"cloud", (*bench).cloud},
-	{"before", (*bench).before},
+var suites = []suite{
+	{name: "code", run: (*bench).code},
+	{name: "local", run: (*bench).local},
+	{name: "tcp", run: (*bench).tcp},
+	{name: "forward", run: (*bench).forward},
+	{name: "peers", run: (*bench).peersElsewhere},
+	{name: "flood", run: (*bench).flood},
+	{name: "change", run: (*bench).change},
+	{name: "guests", run: (*bench).guestChanges},
+	{name: "connections", run: (*bench).connections},
+	{name: "lease", run: (*bench).lease},
+	{name: "scale", run: (*bench).scale},
+	{name: "watch", run: (*bench).watch},
+	{name: "cloud", run: (*bench).cloud},
+	{name: "before", parts: beforeParts},
 }
 
 // programs are what this one starts of itself, to have processes of their own.
@@ -68,16 +65,16 @@ func main() {
 		}
 	}
 	b := &bench{t: new(lab.Program), extent: full}
-	var only, out string
+	var only, parts, out string
 	small := flag.Bool("smallest", false, "run each line of the suites once: -rounds, -length and the figures mean nothing")
 	flag.StringVar(&b.puntdns, "puntdns", "bin/puntdns", "`path` of the binary to measure")
 	flag.StringVar(&b.coredns, "coredns", "bin/coredns", "`path` of a stock CoreDNS")
 	flag.StringVar(&b.earlier, "before", "", "`path` of another version of puntdns, to be measured beside it in the suite before")
 	flag.StringVar(&b.root, "root", "sid", "`code name` of a newer Debian for the suite peers, or a folder that test/root.sh has made of it; empty leaves the suite out")
 	flag.BoolVar(&b.elsewhere, "elsewhere", false, "this runs in such a root: what is measured is printed, nothing is written")
-	flag.StringVar(&out, "out", "", "`folder` for benchmarks.md and its pictures, which is made if need be (default docs, with -only bin/bench)")
-	flag.StringVar(&only, "only", "", "comma-separated `suites`: code, local, tcp, forward, peers, flood, change, guests, connections, lease, scale, watch, cloud, before")
-	flag.StringVar(&b.cloudParts, "parts", "requests,server,relays,cluster", "comma-separated `parts` of the suite cloud; bars is of server what the bars need, and migrations are those of server, for a great number of nodes; with newest among them, also with the ovsdb-server of -root")
+	flag.StringVar(&out, "out", "", "`folder` for benchmarks.md and its pictures, which is made if need be (default test/bench/results, with -only bin/bench)")
+	flag.StringVar(&only, "only", "", "comma-separated `suites`: "+strings.Join(suiteNames(suites), ", "))
+	flag.StringVar(&parts, "parts", "", "comma-separated `parts` of the suites cloud (requests, server, relays and cluster by default; bars is of server what the bars need, and migrations are those of server, for a great number of nodes; with newest among them, also with the ovsdb-server of -root) and before (udp, tcp, cached, hijack and million by default)")
 	controller := flag.String("controller", "newest", "`release` of OVN whose ovn-controller the suite cloud has clients in the shape of: newest or 23.03")
 	nodes := flag.String("nodes", "", "comma-separated `numbers` of nodes of the suite cloud, instead of those of its extent")
 	flag.IntVar(&b.rounds, "rounds", full.rounds, "how often each is measured; the medians count")
@@ -92,6 +89,13 @@ func main() {
 	if err := b.setController(*controller); err != nil {
 		b.t.Fatalf("bench: -controller: %v", err)
 	}
+	chosen, err := chooseSuites(only)
+	if err != nil {
+		b.t.Fatalf("bench: -only: %v", err)
+	}
+	if b.parts, err = chooseParts(parts); err != nil {
+		b.t.Fatalf("bench: -parts: %v", err)
+	}
 	for _, p := range []*string{&b.puntdns, &b.coredns, &b.earlier} {
 		if *p == "" {
 			continue
@@ -102,32 +106,36 @@ func main() {
 		}
 		*p = abs
 	}
-	out = cmp.Or(out, defaultFolder(only))
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		b.t.Fatalf("bench: %v", err)
-	}
-	began := time.Now()
-	for _, s := range suites {
-		if only == "" || strings.Contains(","+only+",", ","+s.name+",") {
-			s.run(b)
-			b.t.End()
-			if b.elsewhere {
-				continue
-			}
-			// What comes after may fail.
-			b.report.took = time.Since(began)
-			if err := b.report.write(out, b); err != nil {
-				b.t.Fatalf("bench: %v", err)
-			}
-		}
+	if b.earlier != "" {
+		b.report.earlier = firstLine(b, b.earlier, "-version")
 	}
 	if b.elsewhere {
-		if err := b.report.print(b); err != nil {
-			b.t.Fatalf("bench: %v", err)
-		}
-		return
+		err = errors.Join(b.runSuites(chosen, func() error { return nil }), b.report.print(b))
+	} else {
+		err = b.runInto(cmp.Or(out, defaultFolder(only)), chosen)
 	}
-	b.say("%s is written", filepath.Join(out, "benchmarks.md"))
+	if err != nil {
+		b.t.Fatalf("bench: %v", err)
+	}
+	if len(b.report.failed) > 0 {
+		b.t.Fatalf("bench: failed: %s", strings.Join(b.report.failed, "; "))
+	}
+}
+
+// runInto runs suites and writes the result into a folder, after each suite: the next one may take long.
+func (b *bench) runInto(out string, chosen []suite) error {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	began := time.Now()
+	err := b.runSuites(chosen, func() error {
+		b.report.took = time.Since(began)
+		return b.report.write(out, b)
+	})
+	if err == nil {
+		b.say("%s is written", filepath.Join(out, "benchmarks.md"))
+	}
+	return err
 }
 
 // say tells how far it is.
@@ -139,7 +147,7 @@ func (b *bench) say(format string, args ...any) {
 // of all.
 func defaultFolder(only string) string {
 	if only == "" {
-		return "docs"
+		return filepath.Join("test", "bench", "results")
 	}
 	return filepath.Join("bin", "bench")
 }

@@ -142,14 +142,24 @@ const (
 	tCloudBackProbe  = "all cut off at once: the server answers an echo, worst ms"
 	tCloudKept       = "all cut off at once: nodes that kept all guests meanwhile, %"
 
-	tBeforeLocal             = "beside another version: local names, queries/s"
-	tBeforeLocalCPU          = "beside another version: local names, processor time a query, µs"
-	tBeforeMetadata          = "beside another version: local names with metadata, queries/s"
-	tBeforeMetadataCPU       = "beside another version: local names with metadata, processor time a query, µs"
-	tBeforeCached            = "beside another version: outside names from cache, queries/s"
-	tBeforeCachedCPU         = "beside another version: outside names from cache, processor time a query, µs"
-	tBeforeCachedMetadata    = "beside another version: outside names from cache with metadata, queries/s"
-	tBeforeCachedMetadataCPU = "beside another version: outside names from cache with metadata, processor time a query, µs"
+	// Of the suite before, each what is asked and a measure.
+	besideAnother = "beside another version: "
+	bLocal        = besideAnother + "local names"
+	bCached       = besideAnother + "outside names from cache"
+	bMetadata     = " with metadata"
+	bTCPOpen      = bLocal + " over TCP, 8 connections kept open"
+	bTCPNew       = bLocal + " over TCP, a connection a query"
+	bHijack       = besideAnother + "hijack mode, resumed"
+	bMillion      = besideAnother + "among 1,000,000 names"
+	bRate         = ", queries/s"
+	bCPU          = ", processor time a query, µs"
+	bMedian       = ", median µs at 2,000 queries/s"
+	bP99          = ", p99 µs at 2,000 queries/s"
+	bMedianAlone  = ", median µs one after the other"
+	bP99Alone     = ", p99 µs one after the other"
+	bSync         = ", first sync, s"
+	bRSS          = ", resident memory after the sync, MB"
+	bChanged      = ", one record changed, median ms"
 )
 
 // Tables of loads of outside names.

@@ -21,9 +21,10 @@ type report struct {
 	spread map[string][]time.Duration // latencies by peer
 	took   time.Duration
 	// newest has the versions of the rows of the other root, empty without such rows. leftOut are
-	// rows that could not be measured.
-	newest  string
-	leftOut []string
+	// rows that can't be measured here, failed the suites that ended with an error; each has its reason.
+	newest          string
+	leftOut, failed []string
+	earlier         string // version of the other puntdns of the suite before; empty for none
 }
 
 // table is one measure of several peers, or at several sizes, a value for each
@@ -126,10 +127,10 @@ func (e *extent) bars() []bar {
 		{what: "relays, processor time of the main server: " + most + " nodes to nobody", table: tCloudCPU, of: most + " puntdns at two relays, " + inBatches.name, to: "two relays, nobody, " + inBatches.name, most: 1.1, part: "relays"},
 		{what: "the leader of three servers is killed, " + most + " nodes: the last is back, s", table: tCloudBackLast, of: most + " puntdns, leader of three killed", most: 30, part: "cluster"},
 		{what: "the leader of three servers is killed: nodes that kept all guests, %", table: tCloudKept, of: most + " puntdns, leader of three killed", least: 100, part: "cluster"},
-		{what: "local names, queries/s: puntdns to another version", table: tBeforeLocal, of: pPuntdns, to: pBefore, least: .97},
-		{what: "local names with metadata, queries/s: puntdns to another version", table: tBeforeMetadata, of: pPuntdns, to: pBefore, least: .97},
-		{what: "outside names from cache, queries/s: puntdns to another version", table: tBeforeCached, of: pPuntdns, to: pBefore, least: .97},
-		{what: "outside names from cache with metadata, queries/s: puntdns to another version", table: tBeforeCachedMetadata, of: pPuntdns, to: pBefore, least: .97},
+		{what: "local names, queries/s: puntdns to another version", table: bLocal + bRate, of: pPuntdns, to: pBefore, least: .97},
+		{what: "local names with metadata, queries/s: puntdns to another version", table: bLocal + bMetadata + bRate, of: pPuntdns, to: pBefore, least: .97},
+		{what: "outside names from cache, queries/s: puntdns to another version", table: bCached + bRate, of: pPuntdns, to: pBefore, least: .97},
+		{what: "outside names from cache with metadata, queries/s: puntdns to another version", table: bCached + bMetadata + bRate, of: pPuntdns, to: pBefore, least: .97},
 	}...)
 }
 
@@ -184,8 +185,14 @@ func (r *report) judge(b bar) (ratio float64, kept, ok bool) {
 // write puts the table and the pictures into a folder.
 func (r *report) write(dir string, b *bench) error {
 	var s strings.Builder
-	fmt.Fprintf(&s, "# Benchmarks\n\nWritten by `make bench`, which measured %s. %s; it took %s.\n\n",
-		firstLine(b, b.puntdns, "-version"), machine(b), r.took.Round(time.Second))
+	measured := firstLine(b, b.puntdns, "-version")
+	s.WriteString("# Benchmarks\n\n")
+	if r.earlier != "" {
+		s.WriteString(beforeUsage)
+		measured += " and, as another version, " + r.earlier
+	}
+	fmt.Fprintf(&s, "Written by `make bench`, which measured %s. %s; it took %s.\n\n", measured, machine(b), r.took.Round(time.Second))
+	s.WriteString(r.notMeasured())
 	fmt.Fprintf(&s, `All peers run on one lab in turn, A B C D A B C D, and the medians of %d rounds count (a range of one value is a single measurement); what varies between runs of a shared machine is the figures, less so the ratios.
 
 - **ceiling**, of local names: a program that turns each punted query round as it is: what the switch, the connection and the codec allow.
@@ -203,23 +210,17 @@ func (r *report) write(dir string, b *bench) error {
 - **a server in a guest**: the stock one on a port that nobody punts: what the switch and the machine leave of a guest beside a flood.
 - **20 guests, 1000 guests**: two nodes of one real OVN, whose guests are patch ports without a peer, bound by ovn-controller. The records are changed in the Southbound database itself, with ovn-northd stopped: in the guests' network, which has 100 guests at most, and in another one with a single guest on each node.
 - **puntctl watch, puntctl top**: each of them beside one and the same puntdns, in turn with nobody. watch shows 1,000 queries a second and counts the others; what either has no room for is in the table of its own, and each query that was answered is known to them or counted.
-- **another version**: the binary that -before names, in turn with this one.
+- **another version**: the binary that -before names, in turn with this one. Latencies over TCP are of one connection that stays open, and of one connection after the other. In hijack mode the queries go on to a stock CoreDNS in a guest, whose part of the processors is in the queries/s. The database of 1,000,000 names has 100,000 ports; the guest asks for names of its network.
 - **Southbound, puntdns**: nodes as the databases see them, in one process: each with its connection, its chassis and 20 to 100 ports, of five tenants. **ovn-controller**: connections with the tables, columns and conditions of ovn-controller, whose contents nobody looks at. 100 ports change a second, and a record; one claim in ten brings a network that the node had not. What ten seconds of it cost the server counts, however long it takes. A median or p99 of fewer than %d values is left out.
 - **the upstream itself**: asked without anything between, from where puntdns asks it.
 
 puntdns runs with *errors*, *prometheus*, *ready*, *ovnhosts*, *cache* and *forward*; once more with *metadata*, which *view*, *log*, *rewrite* and *template* need to tell who asks. Outside names are measured without *ovnhosts* and *cache*.
 
 `, b.rounds, r.newestVersions(), fewestSamples)
-	for _, what := range r.leftOut {
-		fmt.Fprintf(&s, "Left out: %s.\n\n", what)
-	}
 	s.WriteString("## Against the bars\n| measure | measured | bar | |\n|---|---|---|---|\n")
 	for _, bar := range b.bars() {
 		ratio, kept, ok := r.judge(bar)
 		if !ok {
-			if !bar.elsewhere && r.measured(bar.table).here() && b.hasPart(bar.part) {
-				return fmt.Errorf("%s: %q has no row for it", bar.what, bar.table)
-			}
 			continue
 		}
 		limit, verdict := fmt.Sprintf("at least %g", bar.least), "**missed**"
@@ -231,6 +232,7 @@ puntdns runs with *errors*, *prometheus*, *ready*, *ovnhosts*, *cache* and *forw
 		}
 		fmt.Fprintf(&s, "| %s | %s | %s | %s |\n", bar.what, figure(ratio), limit, verdict)
 	}
+	s.WriteString(r.ratiosToBefore())
 	s.WriteString("\n## Figures\nMedian, and the range of the rounds.\n")
 	for _, t := range r.tables {
 		if len(t.peers) == 0 {
@@ -254,6 +256,51 @@ puntdns runs with *errors*, *prometheus*, *ready*, *ovnhosts*, *cache* and *forw
 	}
 	errs = append(errs, os.WriteFile(filepath.Join(dir, "benchmarks.md"), []byte(strings.TrimRight(s.String(), "\n")+"\n"), 0o644))
 	return errors.Join(errs...)
+}
+
+// notMeasured names, for the page, what has failed and what was left out.
+func (r *report) notMeasured() string {
+	var s strings.Builder
+	for _, what := range r.failed {
+		fmt.Fprintf(&s, "**Failed**: %s.\n\n", what)
+	}
+	for _, what := range r.leftOut {
+		fmt.Fprintf(&s, "Left out: %s.\n\n", what)
+	}
+	return s.String()
+}
+
+// longestReason is how much of an error the page has, in bytes: standard error has all of it.
+const longestReason = 300
+
+// fail adds a suite that has failed, with the first line of the reason.
+func (r *report) fail(suite string, reason error) {
+	line, _, _ := strings.Cut(strings.TrimSpace(reason.Error()), "\n")
+	if len(line) > longestReason {
+		line = strings.ToValidUTF8(line[:longestReason], "") + " …"
+	}
+	r.failed = append(r.failed, suite+": "+strings.TrimRight(line, " .:"))
+}
+
+// ratiosToBefore is the part of the page that compares the versions of the suite before, empty without them.
+func (r *report) ratiosToBefore() string {
+	var s strings.Builder
+	for _, t := range r.tables {
+		what, ok := strings.CutPrefix(t.name, besideAnother)
+		if !ok || len(t.values[pPuntdns]) == 0 || len(t.values[pBefore]) == 0 {
+			continue
+		}
+		if s.Len() == 0 {
+			s.WriteString("\n## Beside another version\nMedians of the rounds.\n\n| measure | puntdns | before | puntdns to before |\n|---|---|---|---|\n")
+		}
+		now, before := t.median(pPuntdns), t.median(pBefore)
+		ratio := "-"
+		if before != 0 {
+			ratio = figure(now / before)
+		}
+		fmt.Fprintf(&s, "| %s | %s | %s | %s |\n", what, figure(now), figure(before), ratio)
+	}
+	return s.String()
 }
 
 // newestVersions are those of the other root, for a sentence.

@@ -171,7 +171,17 @@ func (b *bench) underChange(l *scaleLab, d *database, s size, put func(string, f
 		names = append(names, recordName(0, s.names-1-i))
 	}
 	quiet, _ := b.latencies(l.vm.Host, resolver, names, 2000)
+	busy, lost := b.latenciesUnderChange(l, d, s, names)
+	put(tWorstQuiet, milliseconds(quantile(quiet, 1)), "%.2f")
+	put(tWorstBusy, milliseconds(quantile(busy, 1)), "%.2f")
+	put(tLost, float64(lost), "%.0f")
+}
+
+// latenciesUnderChange is latencies while records change.
+func (b *bench) latenciesUnderChange(l *scaleLab, d *database, s size, names []string) (took []time.Duration, lost int) {
 	end, done := make(chan struct{}), sync.WaitGroup{}
+	defer done.Wait()
+	defer close(end)
 	done.Go(func() {
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
@@ -184,12 +194,7 @@ func (b *bench) underChange(l *scaleLab, d *database, s size, put func(string, f
 			}
 		}
 	})
-	busy, lost := b.latencies(l.vm.Host, resolver, names, 2000)
-	close(end)
-	done.Wait()
-	put(tWorstQuiet, milliseconds(quantile(quiet, 1)), "%.2f")
-	put(tWorstBusy, milliseconds(quantile(busy, 1)), "%.2f")
-	put(tLost, float64(lost), "%.0f")
+	return b.latencies(l.vm.Host, resolver, names, 2000)
 }
 
 // placePorts binds logical ports to internal ports of the bridge.

@@ -92,7 +92,7 @@ func (d *daemon) wait(ctx context.Context, socket string) error {
 	return poll(ctx, func() error {
 		select {
 		case <-d.proc.done:
-			return hopeless{fmt.Errorf("%s has ended: %v: %s", d.name, d.proc.err, d.proc.Log())}
+			return hopeless{fmt.Errorf("%s has ended: %s: %s", d.name, fmt.Sprint(d.proc.err), d.proc.Log())}
 		default:
 		}
 		conn, err := net.Dial("unix", socket)

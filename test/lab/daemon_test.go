@@ -114,6 +114,14 @@ func TestProcess(t *testing.T) {
 		t.Errorf("log %q", got)
 	}
 
+	again := l.Node.Start("talker", nil, "sh", "-c", "echo again; exit 7")
+	if err := again.WaitLog(ctx, "hello"); err == nil || !strings.Contains(err.Error(), "exit status 7") {
+		t.Errorf("a word of the process before: %v", err)
+	}
+	if got := again.Log(); got != "again\n" {
+		t.Errorf("the second log %q", got)
+	}
+
 	p = l.Node.Start("brief", nil, "sh", "-c", "echo I am going; exit 7")
 	if err := p.WaitLog(ctx, "never"); err == nil || !strings.Contains(err.Error(), "exit status 7") {
 		t.Errorf("a process that ended without the word: %v", err)

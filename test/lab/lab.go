@@ -57,6 +57,7 @@ type Lab struct {
 	procs     []running
 	servers   []*DNSServer
 	guests    map[string]*Guest
+	outside   []*Host // hosts that are no guests
 	upstreams int
 }
 
@@ -157,8 +158,8 @@ func (l *Lab) Close() {
 func (l *Lab) close() error {
 	l.closed.Store(true)
 	l.mu.Lock()
-	procs, servers, guests := l.procs, l.servers, l.guests
-	l.procs, l.servers, l.guests = nil, nil, nil
+	procs, servers, guests, outside := l.procs, l.servers, l.guests, l.outside
+	l.procs, l.servers, l.guests, l.outside = nil, nil, nil, nil
 	l.mu.Unlock()
 	for _, s := range servers {
 		s.shutdown()
@@ -175,6 +176,9 @@ func (l *Lab) close() error {
 	}
 	for _, g := range guests {
 		errs = append(errs, g.ns.close())
+	}
+	for _, h := range outside {
+		errs = append(errs, h.ns.close())
 	}
 	for _, n := range l.Nodes {
 		errs = append(errs, n.ns.close())

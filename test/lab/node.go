@@ -182,9 +182,14 @@ func (n *Node) joinUnderlay(ctx context.Context) error {
 // entered its chassis there.
 func (n *Node) connected(ctx context.Context) error {
 	return poll(ctx, func() error {
-		out, err := n.Exec(ctx, "ovn-sbctl", "--db="+n.l.SB, "--no-leader-only", timeoutFlag, "--bare", "--columns=name", "find", "Chassis", "name="+n.Name)
-		if err == nil && strings.TrimSpace(out) != n.Name {
-			err = fmt.Errorf("no chassis %s yet", n.Name)
+		id, err := n.Exec(ctx, "ovs-vsctl", "--db="+n.OVSDB, timeoutFlag, "get", "Open_vSwitch", ".", "external_ids:system-id")
+		if err != nil {
+			return err
+		}
+		id = strings.Trim(strings.TrimSpace(id), `"`)
+		out, err := n.Exec(ctx, "ovn-sbctl", "--db="+n.l.SB, "--no-leader-only", timeoutFlag, "--bare", "--columns=name", "find", "Chassis", "name="+id)
+		if err == nil && strings.TrimSpace(out) != id {
+			err = fmt.Errorf("no chassis %s yet", id)
 		}
 		return err
 	})

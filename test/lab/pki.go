@@ -4,126 +4,55 @@ package lab
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/internal/endpoint/endpointtest"
 )
 
-// TLSFiles are the PEM files of one program: its certificate and key, and the
-// certificate of the authority that it believes.
-type TLSFiles struct {
-	Cert, Key, CA string
-}
+// TLSFiles are the PEM files of one program.
+type TLSFiles = endpoint.TLSFiles
 
 // CA is a certificate authority.
 type CA struct {
 	Name string
 
-	l    *Lab
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pem  []byte
+	l  *Lab
+	ca *endpointtest.CA
 }
 
 // NewCA makes an authority with a new key.
 func (l *Lab) NewCA(name string) *CA {
 	l.t.Helper()
-	ca := &CA{Name: name, l: l}
-	template := certificate(name)
-	template.IsCA = true
-	template.KeyUsage = x509.KeyUsageCertSign
-	var err error
-	if ca.cert, ca.key, err = sign(template, nil); err != nil {
-		l.t.Fatalf("certificate of %s: %v", name, err)
-	}
-	ca.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})
-	return ca
+	return &CA{name, l, endpointtest.NewCA(l.t)}
 }
 
-// Issue writes the files of a program of that name into the lab's folder, over
-// those of the same name, with a new key; the program is to believe in ca. What
-// change does to the certificate is signed too; without it, it is as ovs-pki(8)
-// makes them, without a host name.
+// Issue writes the files of the program of that name, over earlier ones, with a new key. The program
+// trusts ca. change may change the certificate before it is signed; see [endpointtest.CA.Issue].
 func (ca *CA) Issue(name string, change ...func(*x509.Certificate)) TLSFiles {
 	ca.l.t.Helper()
-	template := certificate(name)
-	for _, c := range change {
-		c(template)
-	}
-	cert, key, err := sign(template, ca)
-	if err != nil {
-		ca.l.t.Fatalf("certificate of %s: %v", name, err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		ca.l.t.Fatalf("key of %s: %v", name, err)
-	}
-	return TLSFiles{
-		Cert: ca.l.replaceFile(name+"-cert.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})),
-		Key:  ca.l.replaceFile(name+"-key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})),
-		CA:   ca.Trust(name),
-	}
+	return ca.ca.Issue(ca.l.t, ca.l.pkiDir(name), name, change...)
 }
 
-// Trust has the program of that name believe in ca, whoever issued its own
-// certificate.
+// Trust has the program of that name trust ca, whoever issued its own certificate.
 func (ca *CA) Trust(name string) (file string) {
 	ca.l.t.Helper()
-	return ca.l.replaceFile(name+"-ca.pem", ca.pem)
+	return ca.ca.Trust(ca.l.t, ca.l.pkiDir(name))
 }
 
-// replaceFile writes a file by rename, so that a reader never sees half of it.
-func (l *Lab) replaceFile(name string, content []byte) string {
+// pkiDir is the folder with the files of a program.
+func (l *Lab) pkiDir(name string) string {
 	l.t.Helper()
-	path := filepath.Join(l.Dir, name)
-	err := os.WriteFile(path+".new", content, 0o600)
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
+	dir := filepath.Join(l.Dir, name+"-tls")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		l.t.Fatalf("lab: %v", err)
 	}
-	return path
-}
-
-func certificate(name string) *x509.Certificate {
-	return &x509.Certificate{
-		Subject:               pkix.Name{CommonName: name},
-		NotBefore:             time.Now().Add(-time.Hour),
-		NotAfter:              time.Now().Add(time.Hour),
-		BasicConstraintsValid: true,
-	}
-}
-
-// sign makes a certificate with a key, signed by ca or, if that is nil, by itself.
-func sign(template *x509.Certificate, ca *CA) (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	if template.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62)); err != nil {
-		return nil, nil, err
-	}
-	parent, signer := template, key
-	if ca != nil {
-		parent, signer = ca.cert, ca.key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		return nil, nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	return cert, key, err
+	return dir
 }
 
 // ServeTLS restarts a central database, "nb" or "sb", so that it listens with TLS

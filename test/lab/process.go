@@ -31,11 +31,13 @@ var (
 type Process struct {
 	Name    string
 	Pid     int
-	LogFile string // standard output and error
+	LogFile string // standard output and error, after the output of earlier processes
 
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error // of cmd.Wait, once done is closed
+	// begin is the size of LogFile when the process was started.
+	begin int64
 }
 
 // Start runs a program in the host's namespace until it is stopped, at the
@@ -62,6 +64,11 @@ func (h *Host) start(name string, env []string, argv ...string) (*Process, error
 		return nil, err
 	}
 	defer out.Close()
+	before, err := out.Stat()
+	if err != nil {
+		return nil, err
+	}
+	p.begin = before.Size()
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := spawn(h.ns, cmd); err != nil {
 		return nil, err
@@ -130,16 +137,26 @@ func CPUTime(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// Log returns what the process has written so far.
-func (p *Process) Log() string {
+// output returns what the process has written so far. An earlier process of the same name that
+// still runs writes to the same file.
+func (p *Process) output() ([]byte, error) {
 	b, err := os.ReadFile(p.LogFile)
+	if err != nil {
+		return nil, err
+	}
+	return b[min(p.begin, int64(len(b))):], nil
+}
+
+// Log returns what the process has written so far, or why that can't be read.
+func (p *Process) Log() string {
+	b, err := p.output()
 	if err != nil {
 		return err.Error()
 	}
 	return string(b)
 }
 
-// WaitLog waits until the output matches the expression. It fails at once when
+// WaitLog waits until the output of the process matches the expression. It fails at once when
 // the process has ended without a match.
 func (p *Process) WaitLog(ctx context.Context, expr string) error {
 	re, err := regexp.Compile(expr)
@@ -153,14 +170,14 @@ func (p *Process) WaitLog(ctx context.Context, expr string) error {
 			ended = true
 		default:
 		}
-		b, err := os.ReadFile(p.LogFile)
+		b, err := p.output()
 		switch {
 		case err != nil:
 			return err
 		case re.Match(b):
 			return nil
 		case ended:
-			return hopeless{fmt.Errorf("%s ended (%v) before its log matched %q; it ends with:\n%s", p.Name, p.err, expr, tail(b, 20))}
+			return hopeless{fmt.Errorf("%s ended (%s) before its log matched %q; it ends with:\n%s", p.Name, fmt.Sprint(p.err), expr, tail(b, 20))}
 		}
 		return fmt.Errorf("log of %s does not match %q; it ends with:\n%s", p.Name, expr, tail(b, 20))
 	})

@@ -43,8 +43,8 @@ func (v Version) String() string {
 }
 
 // since reports whether the version is that one or later.
-func (v Version) since(year, month, patch int) bool {
-	return slices.Compare(v[:], []int{year, month, patch}) >= 0
+func (v Version) since(year, month int) bool {
+	return slices.Compare(v[:2], []int{year, month}) >= 0
 }
 
 // Release is what a lab runs. Its methods say what is different from release to release,
@@ -69,33 +69,43 @@ func (r Release) DNSAnswersEDNS() bool {
 	case [2]int{23, 9}:
 		return r.OVN[2] >= 2
 	}
-	return r.OVN.since(23, 12, 0)
+	return r.OVN.since(23, 12)
 }
 
 // DNSRefusesOwned reports whether OVN knows options:ovn-owned of its DNS rows (ovn-nb(5)),
 // and refuses A and AAAA of a name of theirs that has no such address.
-func (r Release) DNSRefusesOwned() bool { return r.OVN.since(24, 3, 0) }
+func (r Release) DNSRefusesOwned() bool { return r.OVN.since(24, 3) }
 
 // DNSShuffles reports whether OVN's own DNS puts the addresses of an answer into random
 // order.
-func (r Release) DNSShuffles() bool { return r.OVN.since(26, 3, 0) }
+func (r Release) DNSShuffles() bool { return r.OVN.since(26, 3) }
 
 // DNSReadsAhead reports whether OVN's own DNS may answer by keys of Southbound that its flows
 // do not have yet: where the keys of two switches change hands in a database that is made
 // anew, with the names of the other one.
-func (r Release) DNSReadsAhead() bool { return r.OVN.since(25, 3, 0) }
+func (r Release) DNSReadsAhead() bool { return r.OVN.since(25, 3) }
+
+// HasNetworkFunctions reports whether OVN has network functions, which ACLs send packets through
+// (ovn-nb(5), Network_Function).
+func (r Release) HasNetworkFunctions() bool { return r.OVN.since(26, 3) }
 
 // SwitchSpoilsHopByHop reports whether the userspace datapath gives UDP behind an IPv6
 // hop-by-hop header a wrong checksum, once the packet has been through its connection
 // tracking; from guest to guest too.
-func (r Release) SwitchSpoilsHopByHop() bool { return r.Switch.since(4, 0, 0) }
+func (r Release) SwitchSpoilsHopByHop() bool { return r.Switch.since(4, 0) }
 
 // Release returns what the lab runs.
 func (l *Lab) Release() Release {
 	l.t.Helper()
+	return Installed(l.t)
+}
+
+// Installed returns what a lab would run.
+func Installed(t T) Release {
+	t.Helper()
 	r, err := installedRelease()
 	if err != nil {
-		l.t.Fatalf("lab: %v", err)
+		t.Fatalf("lab: %v", err)
 	}
 	return r
 }

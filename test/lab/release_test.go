@@ -28,8 +28,8 @@ func TestParseVersion(t *testing.T) {
 // What differs between releases begins with the release that has it.
 func TestRelease(t *testing.T) {
 	for _, r := range []struct {
-		ovn, ovs                             lab.Version
-		edns, owned, ahead, shuffles, spoils bool
+		ovn, ovs                                        lab.Version
+		edns, owned, ahead, shuffles, spoils, functions bool
 	}{
 		{ovn: lab.Version{22, 3, 8}, ovs: lab.Version{2, 17, 9}},
 		{ovn: lab.Version{23, 3, 1}, ovs: lab.Version{3, 1, 0}},
@@ -40,13 +40,13 @@ func TestRelease(t *testing.T) {
 		{ovn: lab.Version{23, 9, 2}, ovs: lab.Version{3, 2, 0}, edns: true},
 		{ovn: lab.Version{24, 3, 0}, ovs: lab.Version{3, 3, 0}, edns: true, owned: true},
 		{ovn: lab.Version{25, 9, 2}, ovs: lab.Version{3, 7, 1}, edns: true, owned: true, ahead: true},
-		{ovn: lab.Version{26, 3, 0}, ovs: lab.Version{4, 0, 0}, edns: true, owned: true, ahead: true, shuffles: true, spoils: true},
+		{ovn: lab.Version{26, 3, 0}, ovs: lab.Version{4, 0, 0}, edns: true, owned: true, ahead: true, shuffles: true, spoils: true, functions: true},
 	} {
 		release := lab.Release{OVN: r.ovn, Switch: r.ovs}
-		got := []bool{release.DNSAnswersEDNS(), release.DNSRefusesOwned(), release.DNSReadsAhead(), release.DNSShuffles(), release.SwitchSpoilsHopByHop()}
-		for i, want := range []bool{r.edns, r.owned, r.ahead, r.shuffles, r.spoils} {
+		got := []bool{release.DNSAnswersEDNS(), release.DNSRefusesOwned(), release.DNSReadsAhead(), release.DNSShuffles(), release.SwitchSpoilsHopByHop(), release.HasNetworkFunctions()}
+		for i, want := range []bool{r.edns, r.owned, r.ahead, r.shuffles, r.spoils, r.functions} {
 			if got[i] != want {
-				t.Errorf("%s: %v, want EDNS %v, ovn-owned %v, keys ahead %v, shuffled %v, hop-by-hop spoiled %v", release, got, r.edns, r.owned, r.ahead, r.shuffles, r.spoils)
+				t.Errorf("%s: %v, want EDNS %v, ovn-owned %v, keys ahead %v, shuffled %v, hop-by-hop spoiled %v, network functions %v", release, got, r.edns, r.owned, r.ahead, r.shuffles, r.spoils, r.functions)
 				break
 			}
 		}

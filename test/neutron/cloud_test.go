@@ -67,8 +67,8 @@ func newCloud(t *testing.T, o options) *cloud {
 		queue = "rabbit://guest:guest@127.0.0.1:5672/"
 	}
 	c.config(t, "neutron.conf", strings.NewReplacer("QUEUE", queue, "DIR", c.etc, "HOST", host).Replace(neutronConf)+o.common)
-	for _, title := range o.blocks {
-		c.config(t, fmt.Sprintf("page%d.conf", len(c.files)), c.page.block(t, title))
+	for _, key := range o.blocks {
+		c.config(t, fmt.Sprintf("page%d.conf", len(c.files)), c.page.block(t, key))
 	}
 	if o.queue {
 		c.startQueue(t)
@@ -90,6 +90,7 @@ func (c *cloud) places(t *testing.T) {
 		}
 	}
 	must(os.MkdirAll(c.etc, 0o755))
+	must(os.MkdirAll("/run/puntdns", 0o755)) // for the control sockets of the page's Corefiles
 	// dnsmasq reads the DHCP agent's files as an unprivileged user.
 	must(os.Chmod(c.l.Dir, 0o711))
 	for path, to := range map[string]string{
@@ -172,9 +173,9 @@ func (c *cloud) exec(t *testing.T, argv ...string) string {
 
 // shell runs a block of the page on the node. words are pairs of what stands in the page and
 // what is meant here.
-func (c *cloud) shell(t *testing.T, title string, words ...string) string {
+func (c *cloud) shell(t *testing.T, key string, words ...string) string {
 	t.Helper()
-	return c.exec(t, "env", "OS_AUTH_TYPE=none", "OS_ENDPOINT="+endpoint, "sh", "-ec", strings.NewReplacer(words...).Replace(c.page.block(t, title)))
+	return c.exec(t, "env", "OS_AUTH_TYPE=none", "OS_ENDPOINT="+endpoint, "sh", "-ec", strings.NewReplacer(words...).Replace(c.page.block(t, key)))
 }
 
 // neutronSchema has the tables of a new Neutron, once the first cloud has made them.

@@ -344,11 +344,11 @@ const pageUpstreams = "9.9.9.9 149.112.112.112"
 
 // serve starts puntdns with a Corefile of the page, but for its resolvers, and waits until it is
 // ready.
-func (c *cloud) serve(t *testing.T, title string) server {
+func (c *cloud) serve(t *testing.T, key string) server {
 	t.Helper()
-	corefile := c.page.block(t, title)
+	corefile := c.page.block(t, key)
 	if !strings.Contains(corefile, pageUpstreams) {
-		t.Fatalf("%s: expected the resolvers %s", title, pageUpstreams)
+		t.Fatalf("%s: expected the resolvers %s", key, pageUpstreams)
 	}
 	path := c.write(t, "Corefile", strings.Replace(corefile, pageUpstreams, c.upstream.Addr, 1))
 	s := server{c.node.Start("puntdns", []string{"GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=100"}, puntdns, "-conf", path)}

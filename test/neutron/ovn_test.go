@@ -44,7 +44,7 @@ type ovnTenants struct {
 }
 
 func TestOVN(t *testing.T) {
-	c := &ovnTenants{tenants: tenants{cloud: newCloud(t, options{name: "ML2/OVN", common: ovnConf, blocks: []string{"neutron.conf", "ml2_conf.ini, ML2/OVN"}})}}
+	c := &ovnTenants{tenants: tenants{cloud: newCloud(t, options{name: "ML2/OVN", common: ovnConf, blocks: []string{"settings-of-neutron ini 1", "ml2ovn ini 1"}})}}
 	defer c.keep()
 	c.start(t)
 	c.shows(t, "DHCP tells the resolver addresses and the domain", c.testDHCP)
@@ -74,8 +74,8 @@ func (c *ovnTenants) start(t *testing.T) {
 	c.red = c.network(t, "red", "red", "10.0.0.0/24", "fd00:10::/64", "slaac")
 	c.red2 = c.network(t, "red", "red2", "10.0.1.0/24", "fd00:11::/64", "slaac")
 	c.blue = c.network(t, "blue", "blue", "10.0.0.0/24", "fd00:10::/64", "dhcpv6-stateful")
-	c.shell(t, "on a network", "NETWORK", "red")
-	c.shell(t, "on a subnet", "SUBNET", "red-v4")
+	c.shell(t, "ml2ovn sh 1", "NETWORK", "red")
+	c.shell(t, "settings-of-neutron sh 1", "SUBNET", "red-v4")
 	r := c.create(t, "router", object{"name": "red", "project_id": "red"})
 	for _, subnet := range []string{"red-v4", "red-v6", "red2-v4", "red2-v6"} {
 		c.action(t, "router", r, "add_router_interface", object{"subnet_id": c.named(t, "subnet", subnet).id()})
@@ -85,7 +85,7 @@ func (c *ovnTenants) start(t *testing.T) {
 	c.far = c.boot(t, c.red2, "far", nil).autoconfigure().lease(c.cloud)
 	c.peer = c.bootPeer(t).lease6(c.cloud)
 	c.peer.ip("-6 route add " + resolver6 + " dev eth0")
-	c.serve(t, "/etc/puntdns/Corefile, ML2/OVN")
+	c.serve(t, "ml2ovn corefile 1")
 	c.guests(t, 4)
 }
 
@@ -217,7 +217,7 @@ func (c *ovnTenants) nbctl(args ...string) string {
 // and a DHCP option are gone after the next update by Neutron.
 func (c *ovnTenants) testByHand(t *testing.T) {
 	ls := "neutron-" + c.red.id()
-	row := c.page.block(t, "a DNS row of your own")
+	row := c.page.block(t, "what-does-not-last sh 1")
 	c.exec(t, "sh", "-ec", strings.NewReplacer("NETWORK_ID", c.red.id()).Replace(row))
 	c.vm1.asks(t, ask{"printer.cloud.internal A", ok("10.0.0.250")})
 
@@ -280,7 +280,7 @@ func (c *ovnTenants) testRepair(t *testing.T) {
 	}
 	c.vm1.undisturbed(t, "vm2.cloud.internal.", ok(c.vm2.address4()), 0, func() { c.exec(t, argv...) })
 	tell("            vm2.red.example after the repair: %s", c.vm1.Dig("@"+resolver4, "vm2.red.example"))
-	c.shell(t, "write the records of a port again", "PORT", c.vm2.port.id())
+	c.shell(t, "what-does-not-last sh 2", "PORT", c.vm2.port.id())
 	c.testNames(t)
 	c.testApart(t)
 	c.testRouter(t)

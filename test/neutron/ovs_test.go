@@ -65,7 +65,7 @@ type ovsTenants struct {
 
 func TestOVS(t *testing.T) {
 	c := &ovsTenants{tenants: tenants{cloud: newCloud(t, options{
-		name: "ML2/OVS", common: ovsConf, blocks: []string{"neutron.conf", "ml2_conf.ini, ML2/OVS"},
+		name: "ML2/OVS", common: ovsConf, blocks: []string{"settings-of-neutron ini 1", "ml2ovs ini 1"},
 		lab: lab.Options{Plain: true}, queue: true,
 	})}}
 	defer c.keep()
@@ -90,7 +90,7 @@ func (c *ovsTenants) start(t *testing.T) {
 	c.openflow = "OpenFlow13"
 	c.nova(t)
 	c.agent = []string{c.write(t, "agent.conf", ovsAgentConf)}
-	c.dhcp = []string{c.write(t, "dhcp.conf", dhcpAgentConf), c.write(t, "dhcp-page.conf", c.page.block(t, "dhcp_agent.ini"))}
+	c.dhcp = []string{c.write(t, "dhcp.conf", dhcpAgentConf), c.write(t, "dhcp-page.conf", c.page.block(t, "ml2ovs ini 2"))}
 	c.daemon(rpcServer)
 	c.consumed(t, "q-plugin")
 	c.daemon(ovsAgent, c.agent...)
@@ -102,7 +102,7 @@ func (c *ovsTenants) start(t *testing.T) {
 	c.vm1 = c.boot(t, c.red, "vm1", nil).lease(c.cloud).static6()
 	c.vm2 = c.boot(t, c.red, "vm2", nil).lease(c.cloud).static6()
 	c.peer = c.bootPeer(t).static6()
-	c.serve(t, "/etc/puntdns/Corefile, ML2/OVS")
+	c.serve(t, "ml2ovs corefile 1")
 	c.guests(t, 3)
 }
 
@@ -110,7 +110,7 @@ func (c *ovsTenants) start(t *testing.T) {
 func (c *ovsTenants) plain(t *testing.T, project string) object {
 	t.Helper()
 	n := c.network(t, project, project, "10.0.0.0/24", "fd00:10::/64", "dhcpv6-stateful")
-	c.shell(t, "on a subnet", "SUBNET", project+"-v4")
+	c.shell(t, "settings-of-neutron sh 1", "SUBNET", project+"-v4")
 	return n
 }
 
@@ -141,7 +141,7 @@ func (c *ovsTenants) testVersion(t *testing.T) {
 	if out, err := c.node.Exec(within(t, wait), "ovs-ofctl", "-O", "OpenFlow15", "show", lab.Bridge); err == nil {
 		t.Errorf("OpenFlow 1.5 is spoken: %s", out)
 	}
-	if out := c.shell(t, "the flows of puntdns, ML2/OVS"); !strings.Contains(out, "table=0") || !strings.Contains(out, "table=200") {
+	if out := c.shell(t, "ml2ovs sh 1"); !strings.Contains(out, "table=0") || !strings.Contains(out, "table=200") {
 		t.Errorf("flows of puntdns:\n%s", out)
 	}
 }
@@ -270,7 +270,7 @@ func (c *ovsTenants) testComeAndGo(t *testing.T) {
 // testForwarder has the agent's own DNS forwarder beside puntdns, as in a migration: a query
 // has one answer, puntdns's; and the forwarder's when puntdns has gone.
 func (c *ovsTenants) testForwarder(t *testing.T) {
-	files := append(c.agent, c.write(t, "forwarder.conf", c.page.block(t, "openvswitch_agent.ini, the forwarder")))
+	files := append(c.agent, c.write(t, "forwarder.conf", c.page.block(t, "from-neutrons-forwarder ini 1")))
 	c.restartAgent(t, files...)
 	until(t, patience, "flows of the forwarder", func() error {
 		flows := c.exec(t, "ovs-ofctl", "-O", c.openflow, "dump-flows", lab.Bridge, "table=60")
@@ -295,7 +295,7 @@ func (c *ovsTenants) testForwarder(t *testing.T) {
 		}
 		return nil
 	})
-	c.serve(t, "/etc/puntdns/Corefile, ML2/OVS")
+	c.serve(t, "ml2ovs corefile 1")
 	c.guests(t, 3)
 	c.vm1.asks(t, ask{"later.example.org A", ok("192.0.2.81")})
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 	"unicode"
 
 	"github.com/yuin/goldmark"
@@ -24,10 +25,11 @@ import (
 type Page struct {
 	// Path is relative to the root of the project, with slashes.
 	Path string
-	// Anchors are the fragments that links may have: those that GitHub gives the headings.
-	Anchors map[string]bool
-	Links   []Link
-	Blocks  []Block
+	// Sections are the texts below the headings, each up to the next heading, by the anchors that
+	// GitHub gives the headings.
+	Sections map[string]string
+	Links    []Link
+	Blocks   []Block
 	// Code are the words in backquotes.
 	Code []Code
 }
@@ -42,17 +44,12 @@ type Link struct {
 type Block struct {
 	Line     int    // of its text, from 1
 	Language string // the first word behind the fence, empty for none
-	Heading  string // the last one above it
+	Section  string // the page and the anchor of the last heading above, as PAGE#ANCHOR
+	Number   int    // among the blocks of its language in its section, from 1
 	Text     string // without the fences, and without the indentation that a list gives it
 	// Prints is what stands in a block of the language txt right behind this one: what the
 	// commands print. Empty if there is none.
 	Prints string
-}
-
-// First returns the first line of the text.
-func (b *Block) First() string {
-	first, _, _ := strings.Cut(b.Text, "\n")
-	return first
 }
 
 // Code is what stands between backquotes in a sentence.
@@ -87,9 +84,37 @@ func Read(root string) ([]*Page, error) {
 	return all, err
 }
 
+// Load reads one page below the root of the project.
+func Load(t testing.TB, root, path string) *Page {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Parse(path, source)
+}
+
+// Section returns the text of a section and its blocks of one language. The section is named as by a
+// link from the root of the project, PAGE#ANCHOR.
+func Section(t testing.TB, root, section, language string) (text string, blocks []Block) {
+	t.Helper()
+	path, anchor, _ := strings.Cut(section, "#")
+	page := Load(t, root, path)
+	text, ok := page.Sections[anchor]
+	if !ok {
+		t.Fatalf("%s has no heading with the anchor #%s; if the heading has another name now, so has the section in this test", path, anchor)
+	}
+	for _, b := range page.Blocks {
+		if b.Section == section && b.Language == language {
+			blocks = append(blocks, b)
+		}
+	}
+	return text, blocks
+}
+
 // Parse reads one page.
 func Parse(path string, source []byte) *Page {
-	p := &reader{Page: &Page{Path: path, Anchors: map[string]bool{}}, source: source, same: map[string]int{}}
+	p := &reader{Page: &Page{Path: path, Sections: map[string]string{}}, source: source, same: map[string]int{}, blocks: map[string]int{}}
 	document := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(source))
 	// The function never returns an error.
 	_ = ast.Walk(document, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -105,8 +130,9 @@ func Parse(path string, source []byte) *Page {
 type reader struct {
 	*Page
 	source  []byte
-	heading string
+	section string         // the anchor of the last heading
 	same    map[string]int // how often there was an anchor
+	blocks  map[string]int // how many blocks of a language the section has had
 	line    int            // of the block that is being read
 }
 
@@ -117,8 +143,7 @@ func (p *reader) node(n ast.Node) {
 	}
 	switch n := n.(type) {
 	case *ast.Heading:
-		p.heading = words(n, p.source)
-		p.anchor(p.heading)
+		p.heading(n)
 	case *ast.FencedCodeBlock:
 		p.block(n)
 	case *ast.CodeSpan:
@@ -132,16 +157,34 @@ func (p *reader) node(n ast.Node) {
 
 // block takes in a fenced block.
 func (p *reader) block(n *ast.FencedCodeBlock) {
-	b := Block{Line: p.line, Language: string(n.Language(p.source)), Heading: p.heading, Text: string(n.Lines().Value(p.source))}
+	language := string(n.Language(p.source))
+	p.blocks[language]++
+	b := Block{Line: p.line, Language: language, Section: p.Path + "#" + p.section, Number: p.blocks[language], Text: string(n.Lines().Value(p.source))}
 	if next, ok := n.NextSibling().(*ast.FencedCodeBlock); ok && string(next.Language(p.source)) == "txt" {
 		b.Prints = string(next.Lines().Value(p.source))
 	}
 	p.Blocks = append(p.Blocks, b)
 }
 
-// anchor takes in the anchor of a heading, as GitHub makes it: letters, digits, hyphens and
+// heading takes in a heading, which ends the section before and begins another.
+func (p *reader) heading(n *ast.Heading) {
+	if n.Lines().Len() == 0 {
+		return // without a name
+	}
+	at := n.Lines().At(0)
+	start := 1 + bytes.LastIndexByte(p.source[:at.Start], '\n')
+	if before, ok := p.Sections[p.section]; ok {
+		p.Sections[p.section] = strings.TrimSuffix(before, string(p.source[start:]))
+	}
+	p.section = p.anchor(words(n, p.source))
+	_, text, _ := strings.Cut(string(p.source[at.Stop:]), "\n")
+	p.Sections[p.section] = text
+	clear(p.blocks)
+}
+
+// anchor returns the anchor of a heading, as GitHub makes it: letters, digits, hyphens and
 // underscores, with a hyphen for each space, and a number behind one that was there before.
-func (p *reader) anchor(heading string) {
+func (p *reader) anchor(heading string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
 		case r == ' ':
@@ -156,7 +199,7 @@ func (p *reader) anchor(heading string) {
 	if n > 0 {
 		name = fmt.Sprintf("%s-%d", name, n)
 	}
-	p.Anchors[name] = true
+	return name
 }
 
 // lineOf returns the number of the line that an offset is in, from 1.

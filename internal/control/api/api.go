@@ -46,6 +46,8 @@ type Problem struct {
 const (
 	// CodeSwitch: there is no connection to the switch.
 	CodeSwitch = "switch"
+	// CodeStalled: the switch does nothing because the local ovsdb-server is or was away.
+	CodeStalled = "ovsdb-server"
 	// CodeLocalDatabase: the local Open_vSwitch database is not read.
 	CodeLocalDatabase = "local-database"
 	// CodeNoBridge: the local Open_vSwitch database has no bridge of that name.
@@ -76,6 +78,8 @@ const (
 	CodeBadValues = "bad-values"
 	// CodeRefusedServers: servers that networks name for zones of theirs are not asked.
 	CodeRefusedServers = "refused-servers"
+	// CodePolicyZone: a policy zone could not be read the last time.
+	CodePolicyZone = "policy-zone"
 	// CodeUnsaved: the snapshot for the next start can't be written.
 	CodeUnsaved = "unsaved"
 	// CodeUpstreams: servers that forward asks do not answer.

@@ -115,7 +115,8 @@ type GuestFlow struct {
 	Table    uint8  `json:"table"`
 	Priority uint16 `json:"priority"`
 	Match    string `json:"match"`
-	// For says what the flow is for: query, neighbor, punt, or onward for what is not punted.
+	// For says what the flow is for: query, neighbor, punt, limit for the punt of this guest by its
+	// rate, or onward for what is not punted.
 	For     string `json:"for"`
 	Packets uint64 `json:"packets"`
 }

@@ -34,12 +34,22 @@ type Guest struct {
 	// Owned are those among them that a port of the network has: nobody but that answers ARP
 	// requests and neighbour solicitations for them.
 	Owned []string `json:"owned,omitempty"`
+	// FunctionPorts are the ports of network functions (ovn-nb(5)) on the switch: what an ACL sends to
+	// one of them is not punted.
+	FunctionPorts []FunctionPort `json:"function_ports,omitempty"`
 	// Kept is set while the guest has no binding and is served for the grace.
 	Kept bool `json:"kept"`
 	// Hits is what the switch has counted; left out if it has not told.
 	Hits *Hits `json:"hits,omitempty"`
 	// DHCP is what the DHCP options of OVN tell the guest; left out where they are not known.
 	DHCP *DHCP `json:"dhcp,omitempty"`
+}
+
+// FunctionPort is a port of a network function.
+type FunctionPort struct {
+	// Port is the name of the logical port, and PortKey its tunnel key.
+	Port    string `json:"port"`
+	PortKey uint32 `json:"port_key"`
 }
 
 // Hits are the counters of the flows of one guest.

@@ -13,11 +13,16 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
-	"testing"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 )
+
+// T is what certificates need of a test.
+type T interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
 
 // CA is a certificate authority.
 type CA struct {
@@ -27,41 +32,51 @@ type CA struct {
 }
 
 // NewCA makes one with a new key.
-func NewCA(t testing.TB) *CA {
+func NewCA(t T) *CA {
 	t.Helper()
 	ca := &CA{}
-	ca.cert, ca.key, ca.pem, _ = issue(t, "CA", nil)
+	ca.cert, ca.key, ca.pem, _ = issue(t, "CA "+rand.Text(), nil) // OpenSSL tells authorities apart by name
 	return ca
 }
 
-// Issue writes the files of a new certificate to dir, over earlier ones. Like
-// those of ovs-pki(8) it has no extended key usage, nor a host name unless some are given.
-func (ca *CA) Issue(t testing.TB, dir, name string, hosts ...string) endpoint.TLSFiles {
+// Issue writes the files of a new certificate and of its authority to dir, over earlier ones. Like
+// the certificates of ovs-pki(8) it has no extended key usage and no host name, unless change adds some.
+func (ca *CA) Issue(t T, dir, name string, change ...func(*x509.Certificate)) endpoint.TLSFiles {
 	t.Helper()
-	_, _, cert, key := issue(t, name, ca, hosts...)
-	files := endpoint.TLSFiles{
-		Cert: filepath.Join(dir, "cert.pem"),
-		Key:  filepath.Join(dir, "key.pem"),
-		CA:   filepath.Join(dir, "ca.pem"),
+	_, _, cert, key := issue(t, name, ca, change...)
+	return endpoint.TLSFiles{
+		Cert: replace(t, dir, "cert.pem", cert),
+		Key:  replace(t, dir, "key.pem", key),
+		CA:   ca.Trust(t, dir),
 	}
-	for name, text := range map[string][]byte{files.Cert: cert, files.Key: key, files.CA: ca.pem} {
-		// By rename, so that a reader never sees half of it.
-		if err := os.WriteFile(name+".new", text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(name+".new", name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return files
 }
 
-func issue(t testing.TB, name string, by *CA, hosts ...string) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte) {
+// Trust writes the certificate of the authority to dir, over an earlier one.
+func (ca *CA) Trust(t T, dir string) (file string) {
+	t.Helper()
+	return replace(t, dir, "ca.pem", ca.pem)
+}
+
+// replace writes a file by rename, so that a reader never sees half of it.
+func replace(t T, dir, name string, text []byte) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	err := os.WriteFile(path+".new", text, 0o600)
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		t.Fatalf("certificates: %v", err)
+	}
+	return path
+}
+
+func issue(t T, name string, by *CA, change ...func(*x509.Certificate)) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte) {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("certificate of %s: %v", name, err)
 		}
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -74,7 +89,9 @@ func issue(t testing.TB, name string, by *CA, hosts ...string) (*x509.Certificat
 		NotBefore:             time.Now().Add(-time.Hour),
 		NotAfter:              time.Now().Add(time.Hour),
 		BasicConstraintsValid: true,
-		DNSNames:              hosts,
+	}
+	for _, c := range change {
+		c(template)
 	}
 	parent, signer := template, key
 	if by == nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // complaints collects what is reported.
@@ -44,9 +46,9 @@ func show(a Answer) string {
 		all = append(all, addr.String())
 	}
 	all = append(all, a.PTR...)
-	for _, rr := range a.RRs.Of(dns.TypeANY) {
-		data := strings.TrimPrefix(rr.String(), rr.Header().String())
-		all = append(all, dns.TypeToString[rr.Header().Rrtype]+":"+strings.ReplaceAll(data, " ", "/"))
+	rrs := a.RRs.Of(dns.TypeANY)
+	for i, data := range testkit.Data(rrs) {
+		all = append(all, dns.TypeToString[rrs[i].Header().Rrtype]+":"+strings.ReplaceAll(data, " ", "/"))
 	}
 	return strings.Join(all, " ")
 }

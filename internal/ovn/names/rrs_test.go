@@ -12,15 +12,9 @@ import (
 	"testing"
 
 	"github.com/miekg/dns"
-)
 
-// rdata is the data of records in presentation form, without their headers.
-func rdata(rrs []dns.RR) (all []string) {
-	for _, rr := range rrs {
-		all = append(all, strings.TrimPrefix(rr.String(), rr.Header().String()))
-	}
-	return all
-}
+	"github.com/puntdns/puntdns/internal/testkit"
+)
 
 // pairs is a column of keys and values.
 func pairs(diff bool, kv ...string) Records {
@@ -102,7 +96,7 @@ func TestParseRRs(t *testing.T) {
 				}
 				bad = err
 			})
-			if got := rdata(rrs); !slices.Equal(got, tt.want) {
+			if got := testkit.Data(rrs); !slices.Equal(got, tt.want) {
 				t.Errorf("got %q", got)
 			}
 			if (bad == nil) != (tt.bad == nil) || tt.bad != nil && !errors.Is(tt.bad, errAny) && !errors.Is(bad, tt.bad) {
@@ -212,7 +206,7 @@ func TestRRsOf(t *testing.T) {
 		{"c.", dns.TypeA, `["d."]`},
 		{"none.", dns.TypeA, `[]`},
 	} {
-		if got := fmt.Sprintf("%q", rdata(r[tt.name].Of(tt.qtype))); got != tt.want {
+		if got := fmt.Sprintf("%q", testkit.Data(r[tt.name].Of(tt.qtype))); got != tt.want {
 			t.Errorf("%s %d: %s, want %s", tt.name, tt.qtype, got, tt.want)
 		}
 	}
@@ -334,11 +328,11 @@ func pictureOfRRs(t *RRTable) string {
 	}
 	names := make(map[string]string)
 	for name, r := range t.names {
-		names[name] = fmt.Sprintf("%q %q", rdata(r.all), r.alias)
+		names[name] = fmt.Sprintf("%q %q", testkit.Data(r.all), r.alias)
 	}
 	wild := make(map[string]string)
 	for name, r := range t.wild.at {
-		wild[name] = fmt.Sprintf("%q %v", rdata(r.all), r == noRRs)
+		wild[name] = fmt.Sprintf("%q %v", testkit.Data(r.all), r == noRRs)
 	}
 	return fmt.Sprint(slices.Sorted(maps.Keys(t.sets)), t.keys, names, wild, t.wild.below, t.below)
 }
@@ -360,7 +354,7 @@ func checkRRs(t *testing.T, table *RRTable) {
 			err = back.Unpack(b)
 		}
 		if err != nil || len(back.Answer) != len(m.Answer) {
-			t.Fatalf("%s: %v: %v", name, rdata(r.all), err)
+			t.Fatalf("%s: %v: %v", name, testkit.Data(r.all), err)
 		}
 		for i, rr := range back.Answer {
 			if !dns.IsDuplicate(rr, m.Answer[i]) {
@@ -368,7 +362,7 @@ func checkRRs(t *testing.T, table *RRTable) {
 			}
 		}
 		if (r.alias != "") != (r.all[0].Header().Rrtype == dns.TypeCNAME) || r.alias != "" && len(r.all) > 1 {
-			t.Fatalf("%s: alias %q of %v", name, r.alias, rdata(r.all))
+			t.Fatalf("%s: alias %q of %v", name, r.alias, testkit.Data(r.all))
 		}
 	}
 }

@@ -92,31 +92,71 @@ var (
 // Read reads the file at path. It is an error if anybody else could have written it. If there is
 // none, the error is os.ErrNotExist.
 func Read(path string) (*File, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	file, _, err := open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	switch {
-	case !info.Mode().IsRegular():
-		return nil, errNoFile
-	case !ok || int(owner.Uid) != os.Geteuid():
-		return nil, errOwner
-	case info.Mode().Perm()&0o077 != 0:
-		return nil, errMode
-	case info.Size() > MaxSize:
-		return nil, errTooLarge
-	}
 	b, err := io.ReadAll(io.LimitReader(file, MaxSize+1))
 	if err != nil {
 		return nil, err
 	}
 	return Decode(b)
+}
+
+// ReadAbout reads what Read does, without the rows and the checksum.
+func ReadAbout(path string) (*File, error) {
+	file, size, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	head := make([]byte, min(int64(headLen), size))
+	if _, err := io.ReadFull(file, head); err != nil {
+		return nil, err
+	}
+	n, err := decodeHead(head, size)
+	if err != nil {
+		return nil, err
+	}
+	about := make([]byte, n)
+	if _, err := io.ReadFull(file, about); err != nil {
+		return nil, err
+	}
+	return decodeAbout(about)
+}
+
+// open opens a file that nobody else could have written, and returns its size.
+func open(path string) (file *os.File, size int64, err error) {
+	file, err = os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		err = check(info)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, 0, err
+	}
+	return file, info.Size(), nil
+}
+
+// check returns an error if others may read or write a file, or if it is too large.
+func check(info os.FileInfo) error {
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.Mode().IsRegular():
+		return errNoFile
+	case !ok || int(owner.Uid) != os.Geteuid():
+		return errOwner
+	case info.Mode().Perm()&0o077 != 0:
+		return errMode
+	case info.Size() > MaxSize:
+		return errTooLarge
+	}
+	return nil
 }
 
 // Sweep removes what writes that did not come to their end, and other configurations, have left in

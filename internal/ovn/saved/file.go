@@ -35,8 +35,9 @@ type Database struct {
 	// Columns are those of the rows, by table, in their order.
 	Columns  map[string][]string
 	Position ovsdb.Position
-	// Conditions are what the caller has to know of the conditions that the rows reflect.
-	Conditions json.RawMessage
+	// Conditions are what the caller has to know of the conditions that the rows reflect, nil if the
+	// file has none.
+	Conditions json.RawMessage `json:",omitempty"`
 	// Rows are by table and UUID, for ovsdb.DecodeRow.
 	Rows map[string]map[ovsdb.UUID][]byte `json:"-"`
 }
@@ -84,29 +85,17 @@ func Encode(f *File) ([]byte, error) {
 
 // Decode reads the bytes of a file. The rows refer to them.
 func Decode(b []byte) (*File, error) {
-	switch {
-	case len(b) < len(magic) || string(b[:len(magic)]) != magic:
-		return nil, errForeign
-	case len(b) > MaxSize:
-		return nil, errTooLarge
-	case len(b) < headLen:
-		return nil, errTruncated
+	about, err := decodeHead(b, int64(len(b)))
+	if err != nil {
+		return nil, err
 	}
-	rest := b[len(magic):]
-	if binary.BigEndian.Uint32(rest) != version {
-		return nil, errVersion
-	}
-	about, rows := binary.BigEndian.Uint64(rest[4:]), binary.BigEndian.Uint64(rest[12:])
 	body := b[headLen:]
-	if about > uint64(len(body)) || rows > uint64(len(body)) || about+rows != uint64(len(body)) {
-		return nil, errTruncated
-	}
-	if sum := sha256.Sum256(body); string(sum[:]) != string(rest[20:20+sha256.Size]) {
+	if sum := sha256.Sum256(body); string(sum[:]) != string(b[headLen-sha256.Size:headLen]) {
 		return nil, errChecksum
 	}
-	f := new(File)
-	if err := json.Unmarshal(body[:about], f); err != nil {
-		return nil, fmt.Errorf("%w: %w", errRows, err)
+	f, err := decodeAbout(body[:about])
+	if err != nil {
+		return nil, err
 	}
 	r := reader{b: body[about:]}
 	for i := range f.Databases {
@@ -114,6 +103,37 @@ func Decode(b []byte) (*File, error) {
 	}
 	if r.bad || len(r.b) > 0 {
 		return nil, errRows
+	}
+	return f, nil
+}
+
+// decodeHead reads what stands before the two parts of a file of that size, and returns the length of the first
+// part.
+func decodeHead(b []byte, size int64) (about int, err error) {
+	switch {
+	case len(b) < len(magic) || string(b[:len(magic)]) != magic:
+		return 0, errForeign
+	case size > MaxSize:
+		return 0, errTooLarge
+	case len(b) < headLen:
+		return 0, errTruncated
+	}
+	rest := b[len(magic):]
+	if binary.BigEndian.Uint32(rest) != version {
+		return 0, errVersion
+	}
+	first, second, body := binary.BigEndian.Uint64(rest[4:]), binary.BigEndian.Uint64(rest[12:]), uint64(size)-uint64(headLen)
+	if first > body || second > body || first+second != body {
+		return 0, errTruncated
+	}
+	return int(first), nil
+}
+
+// decodeAbout reads the first part.
+func decodeAbout(b []byte) (*File, error) {
+	f := new(File)
+	if err := json.Unmarshal(b, f); err != nil {
+		return nil, fmt.Errorf("%w: %w", errRows, err)
 	}
 	return f, nil
 }

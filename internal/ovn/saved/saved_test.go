@@ -68,6 +68,51 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// ReadAbout does not read the rows, so it takes a file whose rows are damaged. It refuses others as Read does.
+func TestReadAbout(t *testing.T) {
+	want := example(t)
+	good, err := saved.Encode(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Databases[0].Rows = nil
+	damaged := bytes.Clone(good)
+	damaged[len(damaged)-1] ^= 1
+	path := filepath.Join(t.TempDir(), "f")
+	for _, tt := range []struct {
+		name string
+		b    []byte
+		mode os.FileMode
+		want string // part of the error
+	}{
+		{"good", good, 0o600, ""},
+		{"damaged rows", damaged, 0o600, ""},
+		{"empty", nil, 0o600, "no saved snapshot"},
+		{"shorter than its head", good[:20], 0o600, "truncated"},
+		{"truncated", good[:len(good)-1], 0o600, "truncated"},
+		{"readable by others", good, 0o644, "0600"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := errors.Join(os.WriteFile(path, tt.b, tt.mode), os.Chmod(path, tt.mode)); err != nil {
+				t.Fatal(err)
+			}
+			got, err := saved.ReadAbout(path)
+			if tt.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("%v, want %q", err, tt.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // What is known of a folder without a write is what a write then meets.
 func TestCheckFolder(t *testing.T) {
 	dir := t.TempDir()

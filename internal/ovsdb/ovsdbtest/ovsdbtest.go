@@ -6,25 +6,21 @@ package ovsdbtest
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/puntdns/puntdns/internal/testio"
+	"github.com/puntdns/puntdns/internal/testkit"
 )
-
-// patience is how long a server may take to start or to answer.
-const patience = 30 * time.Second
 
 // Server is an ovsdb-server with databases of its own in a temporary directory.
 type Server struct {
@@ -37,9 +33,7 @@ type Server struct {
 	args []string
 	dbs  []database
 
-	cmd  *exec.Cmd
-	done chan struct{}
-	log  *testio.Log
+	daemon *testkit.Daemon // nil while it is stopped
 }
 
 type database struct {
@@ -86,7 +80,7 @@ func StartCluster(t testing.TB, n int, schema string) []*Server {
 			t.Fatal(err)
 		}
 	}
-	name := tool(t, "schema-name", schemaFile)
+	name := run(t, "ovsdb-tool", "schema-name", schemaFile)
 	var all []*Server
 	for i := range n {
 		s := newServer(t, nil)
@@ -98,6 +92,8 @@ func StartCluster(t testing.TB, n int, schema string) []*Server {
 		s.dbs = []database{{file, create}}
 		s.Empty(t)
 		s.Start(t)
+		// A client leaves a server that listens before it has joined.
+		run(t, "ovsdb-client", "--timeout=30", "wait", s.Endpoint, name, "connected")
 		all = append(all, s)
 	}
 	return all
@@ -137,15 +133,15 @@ func (s *Server) Empty(t testing.TB) {
 		if err := os.Remove(db.file); err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
-		tool(t, db.create...)
+		run(t, "ovsdb-tool", db.create...)
 	}
 }
 
-func tool(t testing.TB, args ...string) string {
+func run(t testing.TB, program string, args ...string) string {
 	t.Helper()
-	out, err := exec.Command("ovsdb-tool", args...).CombinedOutput()
+	out, err := exec.Command(program, args...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("ovsdb-tool %v: %v: %s", args, err, out)
+		t.Fatalf("%s %v: %v: %s", program, args, err, out)
 	}
 	return strings.TrimSpace(string(out))
 }
@@ -158,24 +154,10 @@ func (s *Server) Start(t testing.TB) {
 	for _, db := range s.dbs {
 		args = append(args, db.file)
 	}
-	s.log = &testio.Log{}
-	s.cmd = exec.Command("ovsdb-server", args...)
-	s.cmd.Env = append(os.Environ(), "OVS_RUNDIR="+s.Dir, "OVS_LOGDIR="+s.Dir)
-	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	s.done = make(chan struct{})
-	started := make(chan error)
-	go func() {
-		// The signal comes when the thread that forked ends, not the process.
-		runtime.LockOSThread()
-		defer close(s.done)
-		err := s.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = s.cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	cmd := exec.Command("ovsdb-server", args...)
+	cmd.Env = append(os.Environ(), "OVS_RUNDIR="+s.Dir, "OVS_LOGDIR="+s.Dir)
+	var err error
+	if s.daemon, err = testkit.StartDaemon(cmd); err != nil {
 		t.Fatal(err)
 	}
 	s.until(t, "it listens", func() bool {
@@ -190,20 +172,18 @@ func (s *Server) Start(t testing.TB) {
 // Stop kills the server and waits for its end.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
-	if s.cmd == nil {
+	if s.daemon == nil {
 		return
 	}
-	// It may have ended by itself.
-	_ = s.cmd.Process.Kill()
-	<-s.done
-	s.cmd = nil
+	s.daemon.Kill()
+	s.daemon = nil
 	_ = os.Remove(s.path)
 }
 
 // Signal sends a signal, such as SIGSTOP for a server that hangs.
-func (s *Server) Signal(t testing.TB, sig os.Signal) {
+func (s *Server) Signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
+	if err := s.daemon.Signal(sig); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -214,7 +194,7 @@ var listening = regexp.MustCompile(`listening on port (\d+)`)
 func (s *Server) Port(t testing.TB) (port string) {
 	t.Helper()
 	s.until(t, "it names its port", func() bool {
-		m := listening.FindStringSubmatch(s.log.String())
+		m := listening.FindStringSubmatch(s.daemon.Output.String())
 		if m != nil {
 			port = m[1]
 		}
@@ -226,19 +206,17 @@ func (s *Server) Port(t testing.TB) (port string) {
 // until polls, since the server tells nobody.
 func (s *Server) until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-s.done:
-			t.Fatalf("ovsdb-server ended before %s: %s", what, s.log)
-		case <-ctx.Done():
-			t.Fatalf("ovsdb-server runs, but not until %s: %s", what, s.log)
+	testkit.Eventually(t, "ovsdb-server: "+what, func() error {
+		if ok() {
+			return nil
 		}
-	}
+		select {
+		case <-s.daemon.Ended():
+			t.Fatalf("ovsdb-server ended before %s: %s", what, &s.daemon.Output)
+		default:
+		}
+		return errors.New(s.daemon.Output.String())
+	})
 }
 
 // Transact runs operations (RFC 7047 section 5.2), each anything that encodes as
@@ -251,7 +229,7 @@ func (s *Server) Transact(t testing.TB, db string, ops ...any) []json.RawMessage
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	params := append([]any{db}, ops...)

@@ -16,18 +16,35 @@ import (
 // Builder makes the Rules of a zone of its records.
 type Builder struct {
 	origin Name
+	limits Limits
 	rules  Rules
+	// records counts the calls of Add.
+	records int
+	// addresses is what the rules for addresses take at most, in bytes.
+	addresses int64
 	// interned are the sets of local records that are in rules.data.
 	interned map[string]Policy
 
-	// group are the records of owner that Add has got, which are mostly together.
+	// group are the records of owner that Add has got, which are mostly together. There are at
+	// most maxGroup.
 	owner string
 	group []dns.RR
 }
 
+const (
+	// maxGroup bounds the records that wait in a group, which are not packed yet.
+	maxGroup = 256
+	// maxSet bounds the local records of one rule, in bytes: an answer has room for no more.
+	maxSet = 64 << 10
+	// address4Size and address6Size are what a rule for an address takes at most, in bytes: a feed
+	// can choose prefixes of which each two have a path of their own in the table. Most rules take
+	// 100 bytes.
+	address4Size, address6Size = 256, 1024
+)
+
 // NewBuilder returns one for the zone of a fully qualified name.
-func NewBuilder(origin string) (*Builder, error) {
-	b := &Builder{interned: map[string]Policy{}}
+func NewBuilder(origin string, limits Limits) (*Builder, error) {
+	b := &Builder{limits: limits, interned: map[string]Policy{}}
 	if !b.origin.Set(origin) || origin == "." {
 		return nil, fmt.Errorf("%q: expected the name of a zone, fully qualified", origin)
 	}
@@ -35,11 +52,14 @@ func NewBuilder(origin string) (*Builder, error) {
 	return b, nil
 }
 
-// Add takes a record. Its error is for a zone that is not to be used; a record that is no rule
-// is skipped and counted.
+// Add takes a record. Its error is for a zone that is not to be used, such as ErrTooLarge; a record
+// that is no rule is skipped and counted.
 func (b *Builder) Add(rr dns.RR) error {
+	if b.records++; b.limits.Records > 0 && b.records > b.limits.Records {
+		return b.limits.tooManyRecords()
+	}
 	h := rr.Header()
-	if h.Name != b.owner {
+	if h.Name != b.owner || len(b.group) == maxGroup {
 		if err := b.flush(); err != nil {
 			return err
 		}
@@ -89,7 +109,17 @@ func (b *Builder) flush() error {
 	if err := b.add(&n, group); err != nil {
 		return fmt.Errorf("%s: %w", b.owner, err)
 	}
+	if b.limits.Bytes > 0 && b.size() > b.limits.Bytes {
+		return b.limits.tooManyBytes()
+	}
 	return nil
+}
+
+// size returns how many bytes the rules take so far. Local records count twice, as interned has
+// them too.
+func (b *Builder) size() int64 {
+	r := &b.rules
+	return int64(r.names.finished()) + 2*int64(len(r.data)) + b.addresses
 }
 
 // apex takes the records at the name of the zone.
@@ -195,6 +225,11 @@ func (b *Builder) addAddress(prefix netip.Prefix, self string, group []dns.RR) e
 	}
 	if !there {
 		r.Stats.Addresses++
+		if prefix.Addr().Is4() {
+			b.addresses += address4Size
+		} else {
+			b.addresses += address6Size
+		}
 	}
 	r.addresses.Insert(prefix, p)
 	r.v4 = r.v4 || prefix.Addr().Is4()
@@ -233,6 +268,9 @@ func (b *Builder) policy(old Policy, group []dns.RR, self string) (Policy, error
 		if p != 0 && (p < firstLocal || isCNAME || hasCNAME) {
 			return old, errCNAME
 		}
+		if len(set)+len(record) > maxSet {
+			return old, errSet
+		}
 		set, hasCNAME = append(set, record...), isCNAME
 		p = firstLocal // the place follows
 	}
@@ -255,7 +293,10 @@ func actionOf(rr dns.RR, self string) Action {
 	return specialTargets[target]
 }
 
-var errCNAME = errors.New("a CNAME record and another record, expected either")
+var (
+	errCNAME = errors.New("a CNAME record and another record, expected either")
+	errSet   = fmt.Errorf("the records of one name take more than %d bytes, expected what an answer has room for", maxSet)
+)
 
 // packed returns a record in wire format, with the root as its owner.
 func packed(rr dns.RR) ([]byte, error) {

@@ -18,6 +18,9 @@ type ending struct {
 	half bool
 	// over is set when the blank line was read.
 	over bool
+	// err is why the file could not be read to its end, nil for nothing. The parser may name
+	// another error for the half of a line before it.
+	err error
 }
 
 func (e *ending) Read(p []byte) (int, error) {
@@ -37,6 +40,7 @@ func (e *ending) Read(p []byte) (int, error) {
 		if errors.Is(err, io.EOF) {
 			err = nil // the next call has it again
 		}
+		e.err = err
 		return n, err
 	}
 	if errors.Is(err, io.EOF) {
@@ -44,6 +48,7 @@ func (e *ending) Read(p []byte) (int, error) {
 		p[0] = '\n'
 		return 1, nil
 	}
+	e.err = err
 	return n, err
 }
 

@@ -15,13 +15,16 @@ const defaultTTL = 300
 // Read reads the rules of a zone from a master file (RFC 1035, section 5). $INCLUDE is refused, and
 // so is a file whose last line has no newline: it may be the half of one. Errors have the line, and
 // file, unless that is empty.
-func Read(r io.Reader, origin, file string) (*Rules, error) {
-	b, err := NewBuilder(origin)
+func Read(r io.Reader, origin, file string, limits Limits) (*Rules, error) {
+	b, err := NewBuilder(origin, limits)
 	if err != nil {
 		return nil, err
 	}
-	e := &ending{file: r}
+	e := &ending{file: limits.Reader(r)}
 	err = b.readFrom(e, origin, file)
+	if e.err != nil {
+		return nil, e.err
+	}
 	if e.torn() {
 		if file != "" {
 			file += ": "

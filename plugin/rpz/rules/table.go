@@ -137,5 +137,10 @@ func (t *table) resize(n int) {
 // finish gives back what is not needed for lookups.
 func (t *table) finish() {
 	t.arena = append(make([]byte, 0, len(t.arena)), t.arena...)
-	t.resize(t.used + t.used/2 + 1)
+	t.resize(t.finishedSlots())
 }
+
+func (t *table) finishedSlots() int { return t.used + t.used/2 + 1 }
+
+// finished returns how many bytes the table takes after finish.
+func (t *table) finished() int { return len(t.arena) + slotSize*t.finishedSlots() }

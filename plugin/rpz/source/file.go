@@ -40,17 +40,17 @@ var errChanging = errors.New("the file changes while it is read")
 // checkedSize is how much of a file CheckFile reads, in bytes.
 const checkedSize = 1 << 20
 
-// CheckFile returns what is wrong with a file, as far as its beginning tells: a trial is not to
-// take as long as it takes to read all of a large one.
-func CheckFile(zone, path string) error {
-	f, _, err := open(path)
+// CheckFile returns the first error in the beginning of a zone's file. A trial has no time for all of a
+// large file.
+func CheckFile(c Config) error {
+	f, _, err := open(c.Path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	r := &io.LimitedReader{R: f, N: checkedSize}
-	if _, err := rules.Read(r, zone, ""); err != nil && r.N > 0 { // else the end may be missing
-		return fmt.Errorf("%s: %w", path, err)
+	if _, err := rules.Read(r, c.Zone, "", c.Limits); err != nil && r.N > 0 { // else the end may be missing
+		return fmt.Errorf("%s: %w", c.Path, err)
 	}
 	return nil
 }
@@ -73,38 +73,57 @@ func open(path string) (*os.File, version, error) {
 	return nil, version{}, err
 }
 
-// readFile reads the rules of a zone. Its error has the path, and the line if there is one.
-func readFile(zone, path string) (*rules.Rules, version, error) {
-	f, v, err := open(path)
+// readFile reads the rules of a zone until ctx ends. Its error has the path, and the line if there is
+// one.
+func readFile(ctx context.Context, c *Config) (*rules.Rules, version, error) {
+	f, v, err := open(c.Path)
 	if err != nil {
 		return nil, v, err
 	}
 	defer f.Close()
-	r, err := rules.Read(bufio.NewReaderSize(f, 64<<10), zone, "")
+	r, err := rules.Read(bufio.NewReaderSize(&untilDone{ctx, f}, 64<<10), c.Zone, "", c.Limits)
 	if info, statErr := f.Stat(); statErr == nil && versionOf(info) != v {
-		return nil, v, fmt.Errorf("%s: %w", path, errChanging)
+		return nil, v, fmt.Errorf("%s: %w", c.Path, errChanging)
 	}
 	if err != nil {
-		return nil, v, fmt.Errorf("%s: %w", path, err)
+		return nil, v, fmt.Errorf("%s: %w", c.Path, err)
 	}
 	return r, v, nil
 }
+
+// untilDone is a reader that fails once ctx has ended.
+type untilDone struct {
+	ctx context.Context
+	io.Reader
+}
+
+// Read implements io.Reader.
+func (r *untilDone) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
+}
+
+// reading has room for one element, the file that is being read. A start reads one file after the
+// other, and so leaves memory and processors to the queries that it answers meanwhile.
+var reading = make(chan struct{}, 1)
 
 // follow reads the file, and again when it has changed, until ctx ends.
 func (s *Source) follow(ctx context.Context) {
 	defer close(s.done)
 	f := follower{source: s}
-	s.firstErr = f.read()
+	s.firstErr = f.read(ctx)
 	const attempts = 10
 	for range attempts {
 		if !errors.Is(s.firstErr, errChanging) || !wait(ctx, pollInterval) {
 			break
 		}
-		s.firstErr = f.read()
+		s.firstErr = f.read(ctx)
 	}
 	close(s.first)
 	for wait(ctx, pollInterval) {
-		f.poll()
+		f.poll(ctx)
 	}
 }
 
@@ -120,7 +139,7 @@ type follower struct {
 // poll looks at the file, and reads it if it is another one. One that takes the place of the
 // file was written before, and is read at once. One that is written in place is read when it has
 // been the same for pollInterval.
-func (f *follower) poll() {
+func (f *follower) poll(ctx context.Context) {
 	s := f.source
 	info, err := os.Stat(s.config.Path)
 	if err != nil {
@@ -142,15 +161,24 @@ func (f *follower) poll() {
 		return
 	}
 	if settled {
-		_ = f.read() // logged there
+		_ = f.read(ctx) // logged there
 	}
 }
 
-// read reads the file.
-func (f *follower) read() error {
+// read reads the file. It returns the error of ctx if that ends first.
+func (f *follower) read(ctx context.Context) error {
+	select {
+	case reading <- struct{}{}:
+		defer func() { <-reading }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	s := f.source
 	began := time.Now()
-	r, v, err := readFile(s.config.Zone, s.config.Path)
+	r, v, err := readFile(ctx, &s.config)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	f.seen = v
 	if errors.Is(err, errChanging) {
 		f.seen = version{} // not settled

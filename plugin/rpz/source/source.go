@@ -33,6 +33,13 @@ type Config struct {
 	Primaries string
 	// Key signs transfers; the zero value is for none.
 	Key Key
+	// Limits bound the zone.
+	Limits rules.Limits
+}
+
+// sameZone reports whether two Configs are of one zone at one place, with whatever key and limits.
+func (c *Config) sameZone(other *Config) bool {
+	return c.Zone == other.Zone && c.Path == other.Path && c.Primaries == other.Primaries
 }
 
 // Place returns the path, or the primaries.
@@ -64,7 +71,9 @@ type Source struct {
 	changed atomic.Pointer[chan struct{}]
 	cancel  context.CancelFunc
 	first   chan struct{} // closed when a file was read for the first time, or has failed to
-	done    chan struct{} // closed when run has ended
+	done    chan struct{} // closed when the goroutine has ended
+
+	refused time.Time // when a zone of the primaries was last too large, for the goroutine of refresh
 
 	mu     sync.Mutex
 	status Status // guarded by mu
@@ -91,19 +100,32 @@ func (s *Source) Status() Status {
 // sources are those of the process.
 var sources refcount.Pool[Config, *Source]
 
-// Acquire follows a zone, or shares what others follow. A file has been read when it returns; its
-// error is for one that could not be read. The first transfer may take until later.
-func Acquire(c Config, log Logger) (*Source, error) {
-	s, err := sources.Acquire(c, func() (*Source, error) { return start(c, log), nil })
-	if err != nil {
-		return nil, err
-	}
+// Acquire returns a Source that follows a zone, and shares it with other callers of the same Config. It
+// does not wait for the first read. Until then the Source has the rules of another Source of the same
+// zone and place, if there is one: a reload that only changes a key or a limit leaves no time without
+// rules.
+func Acquire(c Config, log Logger) *Source {
+	all := sources.All()
+	i := slices.IndexFunc(all, func(s *Source) bool { return s.config.sameZone(&c) && s.Rules() != nil })
+	s, _ := sources.Acquire(c, func() (*Source, error) { // has no errors
+		s := newSource(c, log)
+		if i >= 0 {
+			s.inherit(all[i])
+		}
+		s.start()
+		return s, nil
+	})
+	return s
+}
+
+// AwaitFile waits until a file was read for the first time. Its error says why there are no rules.
+// It returns nil at once for a transfer, which may take as long as the primaries are away.
+func (s *Source) AwaitFile() error {
 	<-s.first
-	if s.firstErr != nil {
-		s.Release()
-		return nil, s.firstErr
+	if s.Rules() == nil {
+		return s.firstErr
 	}
-	return s, nil
+	return nil
 }
 
 // Release undoes one Acquire. The last one returns when the goroutine has ended.
@@ -121,18 +143,30 @@ func All() []*Source {
 	return all
 }
 
-func start(c Config, log Logger) *Source {
-	ctx, cancel := context.WithCancel(context.Background())
-	s := &Source{config: c, log: log, cancel: cancel, first: make(chan struct{}), done: make(chan struct{})}
+func newSource(c Config, log Logger) *Source {
+	s := &Source{config: c, log: log, first: make(chan struct{}), done: make(chan struct{})}
 	changed := make(chan struct{})
 	s.changed.Store(&changed)
-	if c.Path != "" {
+	return s
+}
+
+// inherit takes the rules of another Source. It is for a Source that has not started.
+func (s *Source) inherit(from *Source) {
+	st := from.Status()
+	s.rules.Store(from.Rules())
+	s.status = Status{Loaded: st.Loaded, Checked: st.Checked, Took: st.Took}
+}
+
+// start starts the goroutine.
+func (s *Source) start() {
+	var ctx context.Context
+	ctx, s.cancel = context.WithCancel(context.Background())
+	if s.config.Path != "" {
 		go s.follow(ctx)
 	} else {
 		close(s.first)
 		go s.refresh(ctx)
 	}
-	return s
 }
 
 // loaded takes new rules.
@@ -157,7 +191,7 @@ func (s *Source) failed(err error) {
 		st.Failures++
 	})
 	switch {
-	case known || s.config.Path != "" && s.Status().Loaded.IsZero(): // the start fails, and says why
+	case known:
 	case s.Rules() != nil:
 		s.log.Warningf("Zone %s: the rules stay as they are: %v", s.config.Zone, err)
 	default:

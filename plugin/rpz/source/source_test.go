@@ -3,6 +3,8 @@
 package source
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -16,7 +18,8 @@ import (
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
-	"github.com/puntdns/puntdns/internal/testio"
+	"github.com/puntdns/puntdns/internal/testkit"
+	"github.com/puntdns/puntdns/internal/testkit/golden"
 	"github.com/puntdns/puntdns/plugin/rpz/rules"
 )
 
@@ -38,18 +41,12 @@ func expiringZone(serial, expire int, rules string) string {
 // await waits until a condition holds.
 func await(t *testing.T, s *Source, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
-	for {
-		changed := s.Changed()
-		if holds() {
-			return
+	testkit.OnChange(t, s, what, func() error {
+		if !holds() {
+			return fmt.Errorf("%+v", s.Status())
 		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatalf("not within %s: %s; %+v", patience, what, s.Status())
-		}
-	}
+		return nil
+	})
 }
 
 // has reports whether the rules have one for a name.
@@ -80,14 +77,14 @@ func replace(t *testing.T, path, text string) {
 	}
 }
 
-func acquire(t *testing.T, c Config) (*Source, *testio.Lines) {
+func acquire(t *testing.T, c Config) (*Source, *testkit.Lines) {
 	t.Helper()
-	log := &testio.Lines{}
-	s, err := Acquire(c, log)
-	if err != nil {
+	log := &testkit.Lines{}
+	s := Acquire(c, log)
+	t.Cleanup(s.Release)
+	if err := s.AwaitFile(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Release)
 	return s, log
 }
 
@@ -154,12 +151,10 @@ func TestFileBeingWritten(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "zone")
 	write(t, path, zoneText(1, "a.example CNAME .\n"))
-	log := &testio.Lines{}
-	s := &Source{config: Config{Zone: "rpz.", Path: path}, log: log}
-	changed := make(chan struct{})
-	s.changed.Store(&changed)
+	log := &testkit.Lines{}
+	s := newSource(Config{Zone: "rpz.", Path: path}, log)
 	f := follower{source: s}
-	if err := f.read(); err != nil {
+	if err := f.read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	grow := func(i int) {
@@ -172,16 +167,16 @@ func TestFileBeingWritten(t *testing.T) {
 	}
 	for i := range 5 {
 		grow(i)
-		if f.poll(); has(s, "b0.example.") {
+		if f.poll(t.Context()); has(s, "b0.example.") {
 			t.Fatal("it has been read while it grows")
 		}
 	}
-	if f.poll(); !has(s, "b4.example.") {
+	if f.poll(t.Context()); !has(s, "b4.example.") {
 		t.Error("it has not been read when it was the same twice")
 	}
 	// Another file in its place is whole.
 	replace(t, path, zoneText(2, "c.example CNAME .\n"))
-	if f.poll(); !has(s, "c.example.") {
+	if f.poll(t.Context()); !has(s, "c.example.") {
 		t.Error("the one that took its place has not been read at once")
 	}
 }
@@ -195,10 +190,16 @@ func TestUnreadableFile(t *testing.T) {
 		dir:                        "not a regular file",
 		bad:                        "at line: 4",
 	} {
-		s, err := Acquire(Config{Zone: "rpz.", Path: path}, &testio.Lines{})
-		if s != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), path) != 1 {
+		log := &testkit.Lines{}
+		s := Acquire(Config{Zone: "rpz.", Path: path}, log)
+		err := s.AwaitFile()
+		if log.Count("has no rules") != 1 || s.Status().Failures != 1 {
+			t.Errorf("%q, %+v", log.All(), s.Status())
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), path) != 1 {
 			t.Errorf("%v, want %s", err, want)
 		}
+		s.Release()
 	}
 	if n := len(All()); n != 0 {
 		t.Errorf("%d are left", n)
@@ -220,7 +221,7 @@ func TestCheckFile(t *testing.T) {
 		{"an error at the beginning of a long one", zoneText(1, "a.example CNA\n"+long), false},
 	} {
 		write(t, path, tt.text)
-		if err := CheckFile("rpz.", path); (err == nil) != tt.ok {
+		if err := CheckFile(Config{Zone: "rpz.", Path: path}); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
@@ -230,9 +231,12 @@ func TestCheckFile(t *testing.T) {
 type primary struct {
 	addr string
 
-	mu        sync.Mutex
-	text      string // guarded by mu; "" refuses
-	unsigned  bool   // guarded by mu
+	mu       sync.Mutex
+	text     string // guarded by mu; "" refuses
+	unsigned bool   // guarded by mu
+	// endless returns the records of message i of a transfer that does not end, nil for a
+	// transfer of text. It is guarded by mu.
+	endless   func(i int) []dns.RR
 	transfers atomic.Int64
 	queries   atomic.Int64
 }
@@ -263,7 +267,7 @@ func (p *primary) set(text string) {
 
 func (p *primary) serve(t *testing.T, w dns.ResponseWriter, r *dns.Msg, signed bool) {
 	p.mu.Lock()
-	text, unsigned := p.text, p.unsigned
+	text, unsigned, endless := p.text, p.unsigned, p.endless
 	p.mu.Unlock()
 	m := new(dns.Msg).SetReply(r)
 	reply := func() {
@@ -292,6 +296,13 @@ func (p *primary) serve(t *testing.T, w dns.ResponseWriter, r *dns.Msg, signed b
 		return
 	}
 	p.transfers.Add(1)
+	if endless != nil {
+		m.Answer = all[:1]
+		for i := 0; i < endlessMost && w.WriteMsg(m) == nil; i++ {
+			m.Answer = endless(i)
+		}
+		return
+	}
 	if unsigned {
 		m.Answer = append(all, all[0])
 		reply()
@@ -394,6 +405,164 @@ func TestUntilRetry(t *testing.T) {
 	}
 }
 
+// endlessMost is how many messages an endless transfer has in a test.
+const endlessMost = 1 << 20
+
+// A transfer over a limit changes nothing, is logged once, and ends the connection. A later one that
+// is within the limits is taken.
+func TestTransferTooLarge(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		limits  rules.Limits
+		endless func(i int) []dns.RR
+		want    string
+	}{
+		{"records", rules.Limits{Records: 1000}, func(i int) []dns.RR {
+			rr, _ := dns.NewRR(fmt.Sprintf("bad-%d.rpz. CNAME .", i))
+			return []dns.RR{rr}
+		}, "more than 1000 records"},
+		{"rules", rules.Limits{Bytes: 64 << 10}, func(i int) []dns.RR {
+			rr, _ := dns.NewRR(fmt.Sprintf("bad-%d.bad-%d.example.rpz. CNAME .", i, i))
+			return []dns.RR{rr}
+		}, "rules take more than 65536 bytes"},
+		{"messages", rules.Limits{Bytes: 64 << 10}, func(int) []dns.RR { return nil }, "more than 262144 bytes"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := servePrimary(t, expiringZone(1, 3, "a.example CNAME .\n"), nil)
+			other := servePrimary(t, expiringZone(1, 3, "a.example CNAME .\n"), nil)
+			s, log := acquire(t, Config{Zone: "rpz.", Primaries: p.addr + " " + other.addr, Limits: tt.limits})
+			await(t, s, "the zone is transferred", func() bool { return has(s, "a.example.") })
+			before := s.Rules()
+			p.mu.Lock()
+			p.text, p.endless = zoneText(2, ""), tt.endless
+			p.mu.Unlock()
+			loaded := s.Status().Loaded
+			await(t, s, "transfers fail for longer than until the zone expires", func() bool {
+				return s.Status().Failures >= 2 && time.Since(loaded) > expiry(before.SOA)+time.Second
+			})
+			if got := s.Status().Problem; s.Rules() != before || !strings.Contains(got, rules.ErrTooLarge.Error()) || !strings.Contains(got, tt.want) {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+			if n := log.Count("WARNING"); n != 1 || log.Count("the rules stay as they are") != 1 {
+				t.Errorf("%q", log.All())
+			}
+			p.mu.Lock()
+			p.text, p.endless = zoneText(3, "c.example CNAME .\n"), nil
+			p.mu.Unlock()
+			await(t, s, "a small one is taken", func() bool { return has(s, "c.example.") && s.Status().Problem == "" })
+		})
+	}
+}
+
+// A file over a limit changes nothing, and has no rules if it is the first.
+func TestFileTooLarge(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "zone")
+	write(t, path, zoneText(1, "a.example CNAME .\n"))
+	c := Config{Zone: "rpz.", Path: path, Limits: rules.Limits{Records: 3}}
+	s, log := acquire(t, c)
+	replace(t, path, zoneText(2, "b.example CNAME .\nc.example CNAME .\n"))
+	await(t, s, "the file fails", func() bool { return s.Status().Failures == 1 })
+	if !has(s, "a.example.") || has(s, "b.example.") || log.Count(rules.ErrTooLarge.Error()+": more than 3 ") != 1 {
+		t.Errorf("%q", log.All())
+	}
+	c.Zone = "other."
+	other := Acquire(c, &testkit.Lines{})
+	defer other.Release()
+	if err := other.AwaitFile(); !errors.Is(err, rules.ErrTooLarge) || other.Rules() != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// A zone with another key or another limit has the rules of before until its own are read, and keeps
+// them if these can't be.
+func TestRulesOfBefore(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "zone")
+	text := zoneText(1, "a.example CNAME .\n")
+	write(t, path, text)
+	p := servePrimary(t, text, nil)
+	key := Key{Name: "feed.", Algorithm: dns.HmacSHA256, Secret: secret}
+	for _, tt := range []struct {
+		name        string
+		first, then Config
+	}{
+		{"a file", Config{Zone: "rpz.", Path: path}, Config{Zone: "rpz.", Path: path, Limits: rules.Limits{Records: 1}}},
+		{"a transfer", Config{Zone: "rpz.", Primaries: p.addr}, Config{Zone: "rpz.", Primaries: p.addr, Limits: rules.Limits{Records: 1}}},
+		{"a key", Config{Zone: "rpz.", Primaries: p.addr}, Config{Zone: "rpz.", Primaries: p.addr, Key: key}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			first, _ := acquire(t, tt.first)
+			await(t, first, "the first is read", func() bool { return has(first, "a.example.") })
+			then := Acquire(tt.then, &testkit.Lines{})
+			defer then.Release()
+			if !has(then, "a.example.") || then.Status().Loaded != first.Status().Loaded || then.Status().Checked.IsZero() {
+				t.Errorf("%+v, want the rules of %+v", then.Status(), first.Status())
+			}
+			await(t, then, "its own read fails", func() bool { return then.Status().Failures > 1 || tt.then.Path != "" && then.Status().Failures > 0 })
+			if !has(then, "a.example.") || then.Status().Problem == "" || then.AwaitFile() != nil {
+				t.Errorf("%+v", then.Status())
+			}
+		})
+	}
+	otherPath := filepath.Join(t.TempDir(), "zone")
+	write(t, otherPath, zoneText(1, ""))
+	if s, _ := acquire(t, Config{Zone: "rpz.", Path: otherPath}); has(s, "a.example.") {
+		t.Error("another file has the rules of the first")
+	}
+}
+
+// Acquire and Release do not wait for a file that is being read.
+func TestReleaseWhileReading(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "zone")
+	write(t, path, zoneText(1, "a.example CNAME .\n"))
+	c := Config{Zone: "rpz.", Path: path}
+	reading <- struct{}{}
+	s := Acquire(c, &testkit.Lines{})
+	if s.Rules() != nil {
+		t.Error("two files are read at a time")
+	}
+	s.Release()
+	<-reading
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if r, _, err := readFile(ctx, &c); r != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("a read that is cancelled: %v", err)
+	}
+}
+
+// A zone that is too large is asked for less and less often, whatever its primary chooses.
+func TestPause(t *testing.T) {
+	soa := func(refresh, retry uint32) *rules.Rules {
+		return &rules.Rules{SOA: &dns.SOA{Refresh: refresh, Retry: retry, Expire: 1 << 31}}
+	}
+	tooLarge := fmt.Errorf("primary: %w", rules.ErrTooLarge)
+	for _, tt := range []struct {
+		name       string
+		rules      *rules.Rules
+		err        error
+		backoff    time.Duration
+		next, then time.Duration
+	}{
+		{"never read", nil, errCutOff, time.Minute, time.Minute, 2 * time.Minute},
+		{"never read for long", nil, errCutOff, maxBackoff, maxBackoff, maxBackoff},
+		{"read", soa(60, 30), nil, maxBackoff, time.Minute, minInterval},
+		{"failed", soa(60, 30), errCutOff, maxBackoff, 30 * time.Second, maxBackoff},
+		{"too large", soa(60, 30), tooLarge, time.Minute, time.Minute, 2 * time.Minute},
+		{"too large for long", soa(60, 0), tooLarge, maxBackoff, maxBackoff, maxBackoff},
+		{"too large, with a longer timer", soa(60, 3600), tooLarge, minInterval, time.Hour, 2 * minInterval},
+	} {
+		s := newSource(Config{}, nil)
+		s.status.Checked = time.Now()
+		s.rules.Store(tt.rules)
+		if next, then := s.pause(tt.err, tt.backoff); next != tt.next || then != tt.then {
+			t.Errorf("%s: %s, then %s, want %s and %s", tt.name, next, then, tt.next, tt.then)
+		}
+	}
+}
+
 // An outage is logged once, even if the errors of its retries differ.
 func TestOutageIsLoggedOnce(t *testing.T) {
 	t.Parallel()
@@ -468,20 +637,28 @@ func TestUnsignedSerial(t *testing.T) {
 }
 
 func TestNewKey(t *testing.T) {
-	for _, tt := range []struct{ name, algorithm, secret, want string }{
-		{"Feed", "hmac-sha256", secret, ""},
-		{"feed", "HMAC-SHA512.", secret, ""},
-		{"feed", "hmac-md5", secret, `"hmac-md5": expected one of`},
-		{"feed", "hmac-sha256", "!", "the secret of feed: expected base64"},
-		{"feed", "hmac-sha256", "", "the secret of feed: expected base64"},
-		{"a..b", "hmac-sha256", secret, `"a..b": expected the name of a key`},
+	refusals := ""
+	for _, tt := range []struct {
+		name, algorithm, secret string
+		right                   bool
+	}{
+		{"Feed", "hmac-sha256", secret, true},
+		{"feed", "HMAC-SHA512.", secret, true},
+		{"feed", "hmac-md5", secret, false},
+		{"feed", "hmac-sha256", "!", false},
+		{"feed", "hmac-sha256", "", false},
+		{"a..b", "hmac-sha256", secret, false},
 	} {
 		k, err := NewKey(tt.name, tt.algorithm, tt.secret)
-		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%v, want %s", err, tt.want)
+		if (err == nil) != tt.right {
+			t.Errorf("%+v: %v", tt, err)
+		}
+		if err != nil {
+			refusals += err.Error() + "\n"
 		}
 		if err == nil && k.Name != "feed." {
 			t.Errorf("%+v", k)
 		}
 	}
+	golden.Check(t, refusals)
 }

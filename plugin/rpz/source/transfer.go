@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
@@ -20,9 +21,9 @@ const (
 	queryTimeout = 15 * time.Second
 	// transferTimeout bounds a transfer.
 	transferTimeout = 30 * time.Minute
-	// maxFirstRetry is the longest wait before a zone is tried again that was never read. It
-	// begins with minInterval, and doubles.
-	maxFirstRetry = 5 * time.Minute
+	// maxBackoff is the longest wait before a zone is tried again that was never read, or is too
+	// large. The wait begins with minInterval, and doubles.
+	maxBackoff = 5 * time.Minute
 	// maxInterval bounds how often an SOA record has the primaries asked.
 	maxInterval = 24 * time.Hour
 	// maxExpire bounds when an SOA record has the rules expire.
@@ -36,25 +37,21 @@ var minInterval = 5 * time.Second
 // (RFC 1035, section 3.3.13).
 func (s *Source) refresh(ctx context.Context) {
 	defer close(s.done)
-	first := minInterval
-	for {
-		err := s.ask(ctx)
+	backoff := minInterval
+	// The first transfer is due even if the rules of another Source are in force: they may be over
+	// the limits, or signed by another key.
+	for due := true; ; {
+		err := s.ask(ctx, due)
 		if ctx.Err() != nil {
 			return
 		}
-		next := first
-		switch r := s.Rules(); {
-		case r == nil:
-			first = min(2*first, maxFirstRetry)
-		case err == nil:
-			first = minInterval
-			next = seconds(r.SOA.Refresh)
-		default:
-			next = s.untilRetry(r.SOA)
-		}
 		if err != nil {
 			s.failed(err)
+		} else {
+			due = false
 		}
+		var next time.Duration
+		next, backoff = s.pause(err, backoff)
 		if !wait(ctx, next) {
 			return
 		}
@@ -62,10 +59,27 @@ func (s *Source) refresh(ctx context.Context) {
 	}
 }
 
+// pause returns how long to wait after the primaries were asked with an error or without, and the
+// next backoff. A transfer that is too large costs memory and processor time each time, so the retry
+// timer of the zone, which its primary chooses, does not decide alone.
+func (s *Source) pause(err error, backoff time.Duration) (next, nextBackoff time.Duration) {
+	longer := min(2*backoff, maxBackoff)
+	switch r := s.Rules(); {
+	case r == nil:
+		return backoff, longer
+	case err == nil:
+		return seconds(r.SOA.Refresh), minInterval
+	case errors.Is(err, rules.ErrTooLarge):
+		return max(s.untilRetry(r.SOA), backoff), longer
+	default:
+		return s.untilRetry(r.SOA), backoff
+	}
+}
+
 // untilRetry returns how long to wait after a failure: for the retry timer, but not beyond the
 // end of the rules.
 func (s *Source) untilRetry(soa *dns.SOA) time.Duration {
-	left := time.Until(s.Status().Checked.Add(expiry(soa)))
+	left := time.Until(s.lastReached().Add(expiry(soa)))
 	return max(min(seconds(soa.Retry), left), minInterval/5)
 }
 
@@ -79,6 +93,14 @@ func expiry(soa *dns.SOA) time.Duration {
 	return min(max(time.Duration(soa.Expire)*time.Second, minInterval), maxExpire)
 }
 
+// lastReached returns when a primary was last there: one whose zone is too large is.
+func (s *Source) lastReached() time.Time {
+	if checked := s.Status().Checked; checked.After(s.refused) {
+		return checked
+	}
+	return s.refused
+}
+
 // expire drops the rules if the primaries were not reached for as long as the SOA record says.
 func (s *Source) expire() {
 	r := s.Rules()
@@ -86,7 +108,7 @@ func (s *Source) expire() {
 		return
 	}
 	after := expiry(r.SOA)
-	if time.Since(s.Status().Checked) < after {
+	if time.Since(s.lastReached()) < after {
 		return
 	}
 	s.rules.Store(nil)
@@ -94,21 +116,26 @@ func (s *Source) expire() {
 	s.update(func(st *Status) { st.Loaded = time.Time{} })
 }
 
-// ask asks the primaries, one after the other, whether there are other rules, and reads them.
-func (s *Source) ask(ctx context.Context) error {
+// ask asks the primaries, one after the other, whether there are other rules, and reads them. Where
+// due is set it reads them in any case. A zone that is too large is not asked for elsewhere.
+func (s *Source) ask(ctx context.Context, due bool) error {
 	var errs []error
 	for _, primary := range strings.Fields(s.config.Primaries) {
-		err := s.askOne(ctx, primary)
+		err := s.askOne(ctx, primary, due)
 		if err == nil {
 			return nil
 		}
 		errs = append(errs, fmt.Errorf("primary %s: %w", primary, err))
+		if errors.Is(err, rules.ErrTooLarge) {
+			s.refused = time.Now()
+			break
+		}
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Source) askOne(ctx context.Context, primary string) error {
-	if r := s.Rules(); r != nil {
+func (s *Source) askOne(ctx context.Context, primary string, due bool) error {
+	if r := s.Rules(); r != nil && !due {
 		serial, err := s.serial(ctx, primary)
 		if err != nil {
 			return err
@@ -152,10 +179,6 @@ func (s *Source) serial(ctx context.Context, primary string) (uint32, error) {
 
 // transfer reads the zone from a primary (AXFR, RFC 5936).
 func (s *Source) transfer(ctx context.Context, primary string) (*rules.Rules, error) {
-	b, err := rules.NewBuilder(s.config.Zone)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
 	dialer := net.Dialer{Timeout: queryTimeout}
@@ -165,12 +188,32 @@ func (s *Source) transfer(ctx context.Context, primary string) (*rules.Rules, er
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	r, err := s.receive(conn)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if err != nil {
+		return nil, fmt.Errorf("transfer of %s: %w", s.config.Zone, err)
+	}
+	return r, nil
+}
 
+// receive asks for the zone over a connection to a primary, and returns the rules. It returns an error
+// unless the whole zone has come.
+func (s *Source) receive(conn net.Conn) (*rules.Rules, error) {
+	zone := transferred{zone: s.config.Zone}
+	var err error
+	if zone.builder, err = rules.NewBuilder(s.config.Zone, s.config.Limits); err != nil {
+		return nil, err
+	}
 	m := new(dns.Msg).SetAxfr(s.config.Zone)
 	s.config.Key.sign(m)
-	// With a secret it takes no message without a signature.
-	t := dns.Transfer{Conn: &dns.Conn{Conn: conn}, ReadTimeout: queryTimeout, WriteTimeout: queryTimeout, TsigSecret: s.config.Key.secrets()}
-	envelopes, err := t.In(m, primary)
+	t := dns.Transfer{
+		Conn:        &dns.Conn{Conn: &limitedConn{conn, s.config.Limits.Reader(conn)}},
+		ReadTimeout: queryTimeout, WriteTimeout: queryTimeout,
+		TsigSecret: s.config.Key.secrets(), // then it takes no message without a signature
+	}
+	envelopes, err := t.In(m, "")
 	if err != nil {
 		return nil, err
 	}
@@ -180,18 +223,58 @@ func (s *Source) transfer(ctx context.Context, primary string) (*rules.Rules, er
 		}
 		for _, rr := range e.RR {
 			if err == nil {
-				err = b.Add(rr)
+				err = zone.add(rr)
 			}
 		}
 		if err != nil {
 			conn.Close() // and go on to the end of the goroutine that reads
 		}
 	}
-	if err == nil {
-		err = context.Cause(ctx)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("transfer of %s: %w", s.config.Zone, err)
+		return nil, err
 	}
-	return b.Rules()
+	if !zone.ended {
+		return nil, errCutOff
+	}
+	return zone.builder.Rules()
+}
+
+// limitedConn is a connection that reads by a reader with a limit.
+type limitedConn struct {
+	net.Conn
+	reader io.Reader
+}
+
+// Read implements net.Conn.
+func (c *limitedConn) Read(p []byte) (int, error) { return c.reader.Read(p) }
+
+// transferred is a zone that is being transferred.
+type transferred struct {
+	zone    string
+	builder *rules.Builder
+	// begun and ended are set by the first and the last record, which both are the SOA record of
+	// the zone.
+	begun, ended bool
+}
+
+var (
+	errBegin  = errors.New("expected the SOA record of the zone at its beginning")
+	errCutOff = errors.New("expected the SOA record of the zone at its end")
+	errBehind = errors.New("expected no record behind the SOA record at the end of the zone")
+)
+
+// add takes a record. dns.Transfer takes any SOA record for that of the zone, and goes on behind the
+// second one if that is not the last of its message.
+func (t *transferred) add(rr dns.RR) error {
+	soa, isSOA := rr.(*dns.SOA)
+	isSOA = isSOA && strings.EqualFold(soa.Hdr.Name, t.zone)
+	switch {
+	case t.ended:
+		return errBehind
+	case !t.begun && !isSOA:
+		return errBegin
+	case isSOA:
+		t.begun, t.ended = true, t.begun
+	}
+	return t.builder.Add(rr)
 }

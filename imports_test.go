@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package puntdns
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// module is the prefix of the packages in imports.
+const module = "github.com/puntdns/puntdns"
+
+// imports has a line for each package of this module: the packages of this module and the notable
+// others that it imports. Packages import in one direction: before you add a word, see whether the
+// type or the function that you need belongs into the package of the line, or below both. Tests may
+// import what they like. A comment after # gives the reason for a restriction.
+const imports = `
+.: internal/lifecycle internal/plugincfg internal/precheck internal/process ofpunt caddy coredns coredns-log
+cmd/puntctl: internal/puntctl
+cmd/puntdns: . internal/puntctl plugins
+plugins: ofpunt plugin/audit plugin/neutronhosts plugin/ovnforward plugin/ovnhosts plugin/passthrough plugin/private plugin/ready plugin/rpz coredns
+plugins/generate: internal/plugincfg
+
+internal/addnhosts: internal/ovn/names internal/refcount dns
+internal/authority: internal/corefile internal/explain internal/origin internal/ovn/names coredns dns # it knows names and guests, not the source of either
+internal/cachekey: coredns
+internal/control: internal/control/api caddy # whoever has something to show adds it; no DNS
+internal/control/api:
+internal/corefile: internal/endpoint caddy
+internal/corefile/corefiletest: caddy dns
+internal/endpoint:
+internal/endpoint/endpointtest: internal/endpoint
+internal/escape:
+internal/explain: dns
+internal/lifecycle: internal/control internal/control/api internal/corefile internal/precheck ofpunt plugin/audit plugin/neutronhosts plugin/ovnhosts plugin/rpz caddy coredns-log # no plugins: it runs any list of them
+internal/metricset: coredns
+internal/origin: dns
+internal/ovn: internal/endpoint internal/origin internal/ovn/names internal/ovn/rows internal/ovn/saved internal/ovsdb internal/refcount dns # it knows databases, and no plugin
+internal/ovn/names: dns
+internal/ovn/rows: internal/ovsdb
+internal/ovn/saved: internal/ovsdb
+internal/ovsdb: internal/endpoint
+internal/ovsdb/ovsdbtest: internal/testkit
+internal/plugincfg:
+internal/precheck: internal/corefile plugin/private caddy coredns coredns-log
+internal/process: coredns-log
+internal/puntctl: internal/control/api internal/escape internal/shell cobra # it knows what a process shows, not how the process makes it
+internal/puntctl/man: internal/puntctl cobra
+internal/refcount:
+internal/shell: internal/escape
+internal/spacesaving:
+internal/testkit: dns
+internal/testkit/golden:
+internal/trail: internal/endpoint internal/escape # no DNS
+internal/vswitch: internal/endpoint libovsdb
+
+ofpunt: internal/control internal/control/api internal/corefile internal/endpoint internal/escape internal/explain internal/metricset internal/origin internal/ovn internal/ovn/names internal/ovsdb internal/process internal/shell internal/vswitch ofpunt/announce ofpunt/flows ofpunt/frame ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/tcp ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns
+ofpunt/announce:
+ofpunt/flows: internal/endpoint ofpunt/frame ofpunt/openflow ofpunt/placement # no DNS
+ofpunt/frame:
+ofpunt/metric: internal/escape internal/metricset coredns
+ofpunt/openflow:
+ofpunt/placement: ofpunt/frame ofpunt/openflow # no DNS
+ofpunt/ports: internal/vswitch
+ofpunt/punt: internal/origin internal/ovn internal/vswitch ofpunt/frame ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/refusals ofpunt/share ofpunt/tcp ofpunt/watch coredns-log dns # a chain is all that it knows of CoreDNS
+ofpunt/punttest: internal/testkit ofpunt/frame ofpunt/openflow
+ofpunt/refusals:
+ofpunt/share:
+ofpunt/tcp: ofpunt/share ofpunt/tcp/light gvisor # no DNS
+ofpunt/tcp/light: gvisor # no DNS
+ofpunt/tenantcache: internal/cachekey internal/explain internal/origin ofpunt/metric caddy coredns dns # it knows guests and a cache, and no switch
+ofpunt/watch: internal/control/api internal/origin internal/spacesaving dns # it knows queries, and no plugin
+
+# No plugin imports ofpunt: internal/origin has what a plugin may know of the punt.
+plugin/audit: internal/corefile internal/escape internal/metricset internal/origin internal/trail caddy coredns coredns-log dns
+plugin/neutronhosts: internal/addnhosts internal/authority internal/corefile internal/metricset internal/origin caddy coredns coredns-log dns
+plugin/ovnforward: internal/authority internal/cachekey internal/control internal/control/api internal/corefile internal/explain internal/metricset internal/origin internal/ovn internal/shell caddy coredns coredns-log dns
+plugin/ovnhosts: internal/authority internal/control internal/control/api internal/corefile internal/endpoint internal/explain internal/metricset internal/origin internal/ovn internal/ovn/names internal/ovn/saved internal/ovsdb caddy coredns coredns-log dns
+plugin/passthrough: internal/corefile internal/origin caddy coredns dns
+plugin/private: internal/authority internal/corefile internal/explain internal/metricset internal/origin internal/ovn/names caddy coredns dns
+plugin/ready: internal/corefile caddy coredns coredns-log
+plugin/rpz: internal/authority internal/control internal/control/api internal/corefile internal/explain internal/metricset internal/origin plugin/rpz/rules plugin/rpz/source caddy coredns coredns-log dns
+plugin/rpz/rules: dns # it knows zones, and no plugin
+plugin/rpz/source: internal/refcount plugin/rpz/rules dns # it knows zones, and no plugin
+
+test:
+test/bench: internal/control/api internal/origin internal/ovn internal/ovsdb internal/puntctl ofpunt/frame ofpunt/openflow ofpunt/placement test/lab dns gvisor
+test/demo: test/lab dns
+test/docs: test/pages
+test/lab: internal/endpoint internal/endpoint/endpointtest dns
+test/mutations:
+test/neutron:
+test/pages:
+`
+
+// notable are the other modules that imports has, by the prefix of their packages; the first that
+// fits counts.
+var notable = []struct{ word, prefix string }{
+	{"coredns-log", "github.com/coredns/coredns/plugin/pkg/log"},
+	{"coredns", "github.com/coredns/coredns"},
+	{"caddy", "github.com/coredns/caddy"},
+	{"dns", "github.com/miekg/dns"},
+	{"cobra", "github.com/spf13/cobra"},
+	{"gvisor", "gvisor.dev/gvisor"},
+	{"libovsdb", "github.com/ovn-kubernetes/libovsdb"},
+}
+
+// TestImports compares imports with the source, in both directions: a word that nobody needs any
+// more would allow its return.
+func TestImports(t *testing.T) {
+	allowed := map[string][]string{}
+	for line := range strings.Lines(imports) {
+		line, _, _ = strings.Cut(line, "#")
+		if name, words, ok := strings.Cut(line, ":"); ok {
+			allowed[name] = strings.Fields(words)
+		}
+	}
+	there := imported(t)
+	for _, name := range slices.Sorted(maps.Keys(there)) {
+		words, ok := allowed[name]
+		if !ok {
+			t.Errorf("%s has no line in imports", name)
+			continue
+		}
+		for _, word := range there[name] {
+			if !slices.Contains(words, word) {
+				t.Errorf("%s imports %s, which its line does not allow", name, word)
+			}
+		}
+		for _, word := range words {
+			if !slices.Contains(there[name], word) {
+				t.Errorf("%s does not import %s, which its line allows", name, word)
+			}
+		}
+		delete(allowed, name)
+	}
+	for name := range allowed {
+		t.Errorf("imports has a line for %s, which is no package", name)
+	}
+}
+
+// imported returns what each package of this module imports, in the words of imports.
+func imported(t *testing.T) map[string][]string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-tags", "neutron", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]string{}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		words := map[string]bool{}
+		for _, path := range p.Imports {
+			if w := wordOf(path); w != "" {
+				words[w] = true
+			}
+		}
+		all[wordOf(p.ImportPath)] = slices.Sorted(maps.Keys(words))
+	}
+}
+
+// wordOf returns the word of imports for a package, "" for a package that imports leaves out.
+func wordOf(path string) string {
+	if path == module {
+		return "."
+	}
+	if name, ok := strings.CutPrefix(path, module+"/"); ok {
+		return name
+	}
+	for _, n := range notable {
+		if path == n.prefix || strings.HasPrefix(path, n.prefix+"/") {
+			return n.word
+		}
+	}
+	return ""
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package authority
+
+import (
+	"testing"
+
+	"github.com/puntdns/puntdns/internal/testkit/golden"
+)
+
+// What the properties of all plugins with names refuse.
+func TestPropertiesRefuse(t *testing.T) {
+	for _, tt := range []struct {
+		name, property string
+		words          []string
+	}{
+		{"domain without words", "domain", nil},
+		{"domain that is none", "domain", []string{"a..b"}},
+		{"domain that is the root", "domain", []string{"."}},
+		{"ttl without words", "ttl", nil},
+		{"ttl below 0", "ttl", []string{"-1"}},
+		{"ttl with a unit", "ttl", []string{"30s"}},
+		{"ttl too large", "ttl", []string{"2147483648"}},
+		{"fallthrough of a bad zone", "fallthrough", []string{"a..b"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := new(Policy).Properties()[tt.property](tt.words)
+			if err == nil {
+				t.Fatal("taken")
+			}
+			golden.Check(t, err.Error())
+		})
+	}
+}
+
+func TestZonesRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		words []string
+	}{
+		{"no zone", nil},
+		{"a bad zone behind another", []string{"red.test", "a..b"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var zones []string
+			err := ZonesParser(&zones, "names", nil)(tt.words)
+			if err == nil {
+				t.Fatalf("taken: %q", zones)
+			}
+			golden.Check(t, err.Error())
+		})
+	}
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/ofpunt/announce"
+	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/ports"
+)
+
+// announcer sends the announcements of external ports that this process serves. The goroutine of
+// the session has it.
+type announcer struct {
+	schedule announce.Schedule
+	// external are made of madeOf.
+	external []announce.Served
+	madeOf   externalInputs
+	// timer fires when schedule is to be asked again.
+	timer *time.Timer
+}
+
+// externalInputs is what a list of external ports is made of.
+type externalInputs struct {
+	guests guestInputs
+	view   *ports.View
+}
+
+func newAnnouncer() announcer {
+	a := announcer{timer: time.NewTimer(time.Hour)}
+	a.timer.Stop()
+	return a
+}
+
+// announce sends the announcements that are due. One that finds no room on the connection is lost,
+// and the next one follows. If the connection has ended, its reader ends the session.
+func (s *session) announce(now time.Time, srv *server) {
+	a := &s.announcer
+	due, next := a.schedule.Step(now, s.servedExternal(srv))
+	for _, l := range due {
+		if s.punts.Announce(l.Port, l.Tag) == nil {
+			metric.Announcements.WithLabelValues(s.bridge.name).Inc()
+		}
+	}
+	if next.IsZero() {
+		a.timer.Stop()
+	} else {
+		a.timer.Reset(next.Sub(now))
+	}
+}
+
+// servedExternal lists the external ports that this process serves. It returns nil while the bridge
+// is not ready or draining, and with another placement than ovn.
+func (s *session) servedExternal(srv *server) []announce.Served {
+	view := s.bridge.ports.View()
+	if s.bridge.readiness.reason() != "" || s.bridge.draining.Load() || srv.options.Placement != placement.OVN || view == nil {
+		return nil
+	}
+	a := &s.announcer
+	if of := (externalInputs{s.desired.madeOf, view}); a.madeOf != of {
+		service := srv.service(s.desired.controllerID)
+		a.madeOf, a.external = of, externalOf(s.desired.guests, &service, srv.source.Snapshot(), view)
+	}
+	return a.external
+}
+
+// externalOf lists the guests that are external ports and get answers to ARP requests or neighbour
+// solicitations, with the OpenFlow ports of their localnet ports. A localnet port without an
+// OpenFlow port is left out.
+func externalOf(guests []flows.Guest, service *placement.Service, snapshot *ovn.Snapshot, view *ports.View) (all []announce.Served) {
+	var numbers map[string]uint32
+	for i := range guests {
+		g := &guests[i]
+		if g.MAC == ([6]byte{}) {
+			continue
+		}
+		_, localnet := snapshot.External(g.Datapath, g.Port, g.MAC)
+		owned := func(a netip.Addr) bool { return slices.Contains(g.Owned, a) }
+		if localnet == nil || len(service.NeighborAddresses(g.Addresses, owned)) == 0 {
+			continue
+		}
+		if numbers == nil {
+			numbers = portNumbers(view)
+		}
+		if number := numbers[localnet.Name]; number != 0 {
+			all = append(all, announce.Served{Localnet: announce.Localnet{Port: number, Tag: localnet.Tag}, MAC: g.MAC})
+		}
+	}
+	return all
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rpz
+
+import (
+	"context"
+
+	"github.com/puntdns/puntdns/internal/control"
+	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/plugin/rpz/source"
+)
+
+func init() { control.Process.AddStatus(tellStatus) }
+
+// tellStatus is the control.StatusFunc of the zones that are open: it warns of each one that could not be
+// read the last time.
+func tellStatus(_ context.Context, to *api.Status) {
+	for _, s := range source.All() {
+		problem := s.Status().Problem
+		if problem == "" {
+			continue
+		}
+		config := s.Config()
+		text := "the zone has no rules, so queries pass by it or, with required, get SERVFAIL: "
+		if s.Rules() != nil {
+			text = "the rules that were read before stay in force: "
+		}
+		to.Warnings = append(to.Warnings, api.Problem{Code: api.CodePolicyZone, About: config.String(), Text: text + problem})
+	}
+}

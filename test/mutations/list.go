@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// mutation is one mistake in one file.
+type mutation struct {
+	name string
+	file string
+	// find stands once in the file, and put takes its place.
+	find, put string
+	// pkg is the package whose tests are run first, empty for the package of the file. tests are a
+	// regular expression of these tests, empty for all.
+	pkg, tests string
+	// system is a regular expression of the tests of package ./test that are most likely to catch the
+	// mutation. They have been tried only where caught names them.
+	system string
+	// caught is the test that caught the mutation when it was listed.
+	caught string
+	// survives says why nothing can catch the mutation, empty if something has to.
+	survives string
+}
+
+// list is the same before and after a change of the structure of the product: what was caught before
+// must not survive. Only file, find and put follow the code.
+var list = []mutation{
+	{
+		name: "udp-answer-ports", file: "ofpunt/frame/udp.go",
+		find: `binary.BigEndian.PutUint16(d, e.Dst.Port())`, put: `binary.BigEndian.PutUint16(d, e.Src.Port())`,
+		system: "^TestPlain$",
+		caught: "ofpunt/frame TestUDP",
+	},
+	{
+		name: "nd-hop-limit", file: "ofpunt/frame/nd.go",
+		find: `case p.hops != ndHops:`, put: `case p.hops == 0:`,
+		system: "^TestWireService$",
+		caught: "ofpunt/frame TestNeighborRefused",
+	},
+	{
+		name: "entry-of-any-port", file: "ofpunt/placement/ovn.go",
+		find: `, openflow.Reg(RegInPort, g.Port)}`, put: `}`,
+		system: "^TestTable$",
+		caught: "ofpunt/placement TestPlanOVN",
+	},
+	{
+		name: "workload-punted", file: "ofpunt/placement/ovn.go",
+		find: `s.without(g.Left)`, put: `s.without(nil)`,
+		system: "^TestAddressPerGuest$",
+		caught: "ofpunt/placement TestPlanOVN",
+	},
+	{
+		name: "reset-of-fin", file: "ofpunt/tcp/reset.go",
+		find: `{header.TCPFlagSyn, header.TCPFlagFin}`, put: `{header.TCPFlagSyn}`,
+		system: "^TestTCPHostile$",
+		caught: "ofpunt/tcp TestUnknown",
+	},
+	{
+		name: "urgent-byte", file: "ofpunt/tcp/urgent.go",
+		find: `pointer - 1 - u.first`, put: `pointer - u.first`,
+		system: "^TestTCPHostile$",
+		caught: "ofpunt/tcp TestHandedOver",
+	},
+	{
+		name: "cookie-with-padding", file: "ofpunt/openflow/packetin.go",
+		find: `be.Uint64(v[4:])`, put: `be.Uint64(v)`,
+		caught: "ofpunt/openflow TestPacketInDecode",
+	},
+	{
+		name: "resumed-without-mark", file: "ofpunt/openflow/packetin.go",
+		find: `SetField{PktMark(p.PktMark)}`, put: `SetField{PktMark(0)}`,
+		system: "^TestPipelineService$",
+		caught: "ofpunt/openflow TestAppendResume",
+	},
+	{
+		name: "takeover-at-once", file: "ofpunt/flows/ownership.go",
+		find: `lease.installed && lease.generation == releasedGeneration`, put: `lease.generation == releasedGeneration`,
+		system: "^TestFlowsAreMended$",
+		caught: "ofpunt/flows TestOwnership",
+	},
+	{
+		name: "removal-of-any-cookie", file: "ofpunt/flows/flow.go",
+		find: `openflow.DeleteStrict, exactMask, nil`, put: `openflow.DeleteStrict, cookieMask, nil`,
+		caught: "ofpunt/flows TestRemoval",
+	},
+	{
+		name: "left-addresses-forgotten", file: "ofpunt/flows/want.go",
+		find: `slices.Equal(g.Left, o.Left) && `, put: ``,
+		caught: "ofpunt/flows TestPlanned",
+	},
+	{
+		name: "moved-port-reason", file: "ofpunt/punt/exchange.go",
+		find: `x.drops(metric.ReasonPort)`, put: `x.drops(metric.ReasonConnection)`,
+		system: "^TestPortReuse$",
+		caught: "ofpunt/punt TestPublishedTCP",
+	},
+	{
+		name: "repeats-of-network", file: "ofpunt/punt/repeat.go",
+		find: `o.from.guest == x.from.guest`, put: `o.from.guest.datapath == x.from.guest.datapath`,
+		system: "^TestForwardToGuest$",
+		caught: "ofpunt/punt TestSameInFlight",
+	},
+	{
+		name: "limit-of-another-host", file: "ofpunt/punt/limit.go",
+		find: `by.external, _ = p.externalMAC()`, put: `_, _ = p.externalMAC()`,
+		system: "^TestLimits$",
+		caught: "ofpunt/punt TestLimitOfExternalPorts",
+	},
+	{
+		name: "cache-scope-guest", file: "ofpunt/tenantcache/realm.go",
+		pkg: "./ofpunt", tests: "^TestCache",
+		find: `case c.scope == Network:`, put: `case c.scope != Shared:`,
+		caught: "ofpunt TestCacheScope",
+	},
+	{
+		name: "cache-key-of-plugins", file: "ofpunt/tenantcache/realm.go",
+		pkg: "./ofpunt", tests: "^TestCache",
+		find: `key := cachekey.Of(ctx); key != ""`, put: `key := cachekey.Of(ctx); key == "-"`,
+		system: "^TestForwarding$",
+		caught: "ofpunt TestCacheKeyOfPlugins",
+	},
+	{
+		name: "cache-label-values", file: "ofpunt/tenantcache/realm.go",
+		pkg: "./ofpunt", tests: "^TestCache",
+		find: `appendPart(realm, partLabels, v)`, put: `appendPart(realm, partLabels, v[:0])`,
+		caught: "ofpunt TestCacheAsksAgain",
+	},
+	{
+		name: "top-names-of-all", file: "ofpunt/watch/top.go",
+		find: `return networkKey(b, e)`, put: `return b, true`,
+		system: "^TestWatch$",
+		caught: "ofpunt/watch TestTopKeys",
+	},
+	{
+		name: "interface-unchecked", file: "ofpunt/identify.go",
+		find: `owner.IfaceID == iface`, put: `iface != ""`,
+		caught: "ofpunt TestIdentify",
+	},
+	{
+		name: "tag-unchecked", file: "ofpunt/identify.go",
+		find: `case tagged:`, put: `case tagged && g.Port == "":`,
+		caught: "ofpunt TestIdentify",
+	},
+	{
+		name: "options-to-next-hop", file: "ofpunt/hop.go",
+		find: `&dns.OPT{Hdr: o.Hdr}`, put: `&dns.OPT{Hdr: o.Hdr, Option: o.Option}`,
+		system: "^TestForwarding$",
+		caught: "ofpunt TestNextHop",
+	},
+	{
+		name: "dns-server-of-tenant", file: "ofpunt/addresses.go",
+		find: ` && !snapshot.HasMachine(n, a)`, put: ``,
+		system: "^TestAddressPerGuest$",
+		caught: "ofpunt TestOwnAddresses",
+	},
+	{
+		name: "grace-keys-reused", file: "internal/ovn/graceverdict.go",
+		find: `case e.keysReused:`, put: `case e.keysReused && e.timedOut:`,
+		system: "^TestKeysChangeHands$",
+		caught: "internal/ovn TestJudge",
+	},
+	{
+		name: "rows-not-swept", file: "internal/ovn/receiver.go",
+		find: `d.tables.Sweep()`, put: `_ = d.tables`,
+		system: "^TestDatabaseReset$",
+		caught: "internal/ovn TestJoinWhileKept",
+	},
+	{
+		name: "joined-by-provider", file: "internal/ovn/graph.go",
+		find: ` && !g.isProvider(l.to)`, put: ``,
+		system: "^TestScript$/^scope_router$",
+		caught: "internal/ovn TestRouterScope",
+	},
+	{
+		name: "warm-start-unconfirmed", file: "internal/ovn/warm.go",
+		find: `if !w.isStale() {`, put: `if !w.isStale() || len(w.warm.confirmed) > 0 {`,
+		system: "^TestWarmStartKeysReused$",
+		caught: "internal/ovn TestWarmStartKeysReused",
+	},
+	{
+		name: "reverse-byte-order", file: "internal/ovn/names/reversename.go",
+		find: `slices.Reverse(a[:n])`, put: `slices.Reverse(a[:0])`,
+		system: "^TestScript$/^names$",
+		caught: "internal/ovn/names TestDirectory",
+	},
+	{
+		name: "ovn-owned-forgotten", file: "internal/ovn/names/directory.go",
+		find: `Match{e, sourceDNS, t.owned, nil}`, put: `Match{e, sourceDNS, false, nil}`,
+		system: "^TestOVNOwned$",
+		caught: "internal/ovn/names TestDirectory",
+	},
+	{
+		name: "records-bound", file: "internal/ovn/names/rrparse.go",
+		find: `len(all) > maxRRs`, put: `len(all) >= maxRRs`,
+		caught: "internal/ovn/names TestParseRRs",
+	},
+	{
+		name: "saved-file-mode", file: "internal/ovn/saved/disk.go",
+		find: `Perm()&0o077`, put: `Perm()&0o022`,
+		system: "^TestWarmStartRefused$",
+		caught: "internal/ovn/saved TestReadAbout",
+	},
+	{
+		name: "domain-of-other-network", file: "plugin/ovnhosts/ovnhosts.go",
+		find: ` && p.Network == id`, put: ``,
+		caught: "plugin/ovnhosts TestDomainOfPort",
+	},
+	{
+		name: "unread-scope-denied", file: "plugin/ovnhosts/ovnhosts.go",
+		find: `if !found && a.unread {`, put: `if !found && a.unread && zone == "" {`,
+		system: "^TestScript$/^scope_router$",
+		caught: "plugin/ovnhosts TestScopeRouterUnread",
+	},
+	{
+		name: "forward-cache-key", file: "plugin/ovnforward/ovnforward.go",
+		find: `cachekey.Route(ctx, z.Key, f)`, put: `cachekey.Route(ctx, z.Zone, f)`,
+		system: "^TestForwarding$",
+		caught: "plugin/ovnforward TestThroughCache",
+	},
+	{
+		name: "forward-allowed-widely", file: "plugin/ovnforward/policy.go",
+		find: ` && prefix.Bits() >= bits`, put: ``,
+		system: "^TestForwarding$",
+		caught: "plugin/ovnforward TestPolicy",
+	},
+	{
+		name: "signature-left", file: "plugin/private/rebind.go",
+		find: `sig.TypeCovered`, put: `sig.Hdr.Rrtype`,
+		system: "^TestScript$/^private$",
+		caught: "plugin/private TestRebind",
+	},
+	{
+		name: "rpz-order-of-zones", file: "plugin/rpz/decide.go",
+		find: `if waits {`, put: `if waits && s.answered {`,
+		system: "^TestRPZ$",
+		caught: "plugin/rpz TestZonesInOrder",
+	},
+	{
+		name: "rpz-word-order", file: "plugin/rpz/rules/trigger.go",
+		find: `binary.BigEndian.PutUint16(b[2*at:]`, put: `binary.LittleEndian.PutUint16(b[2*at:]`,
+		system: "^TestRPZ$",
+		caught: "plugin/rpz/rules TestAddress",
+	},
+	{
+		name: "audit-of-dropped", file: "plugin/audit/audit.go",
+		find: `rec.answered = fate.Result != resultDropped`, put: `rec.answered = true`,
+		system: "^TestAuditOfTenants$",
+		caught: "plugin/audit TestResults",
+	},
+	{
+		name: "neutron-unread-passed-on", file: "plugin/neutronhosts/neutronhosts.go",
+		find: `case !read:`, put: `case !read && n != nil:`,
+		system: "^TestNeutronHosts$",
+		caught: "plugin/neutronhosts TestUnread",
+	},
+	{
+		name: "passthrough-over-tcp", file: "plugin/passthrough/passthrough.go",
+		find: `case punted && h.Next == nil:`, put: `case !punted && h.Next == nil:`,
+		system: "^TestTCP$",
+		caught: "plugin/passthrough TestServeDNS",
+	},
+}
