@@ -41,12 +41,12 @@ internal/explain: dns
 internal/lifecycle: internal/control internal/control/api internal/corefile internal/precheck ofpunt plugin/audit plugin/neutronhosts plugin/ovnhosts plugin/rpz caddy coredns-log # no plugins: it runs any list of them
 internal/metricset: coredns
 internal/origin: dns
-internal/ovn: internal/endpoint internal/origin internal/ovn/names internal/ovn/rows internal/ovn/saved internal/ovsdb internal/refcount dns # it knows databases, and no plugin
+internal/ovn: internal/endpoint internal/origin internal/ovn/names internal/ovn/saved internal/ovsdb internal/ovsdb/rows internal/refcount dns # it knows databases, and no plugin
 internal/ovn/names: dns
-internal/ovn/rows: internal/ovsdb
 internal/ovn/saved: internal/ovsdb
 internal/ovsdb: internal/endpoint
 internal/ovsdb/ovsdbtest: internal/testkit
+internal/ovsdb/rows: internal/ovsdb # it knows no schema
 internal/plugincfg:
 internal/precheck: internal/corefile plugin/private caddy coredns coredns-log
 internal/process: coredns-log

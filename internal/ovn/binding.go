@@ -5,8 +5,8 @@ package ovn
 import (
 	"slices"
 
-	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // binding is a row of Port_Binding.

@@ -3,8 +3,8 @@
 package ovn
 
 import (
-	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // chassis is a row of Chassis.

@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // Meter is the limit of control plane protection (ovn-nb(5), Copp) for the DNS packets of a

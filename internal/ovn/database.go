@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // database is the rows of one of the OVN databases, and the conditions that say which

@@ -4,8 +4,8 @@ package ovn
 
 import (
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // datapath is a row of Datapath_Binding: a logical switch or router.

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/puntdns/puntdns/internal/ovn/names"
-	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // dhcpOptions is a row of DHCP_Options.

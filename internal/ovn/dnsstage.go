@@ -8,8 +8,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // stageName is the stage of OVN's own DNS in the ingress pipeline.

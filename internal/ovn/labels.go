@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // labels says what is read of the databases for the labels of metadata alone. Source.mu

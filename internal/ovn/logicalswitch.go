@@ -4,8 +4,8 @@ package ovn
 
 import (
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // logicalSwitch is a row of Logical_Switch.

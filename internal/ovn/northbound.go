@@ -6,8 +6,8 @@ import (
 	"net/netip"
 
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // The tables of ovn-nb(5) that are read, DNS aside. Those of routers are read as a whole where

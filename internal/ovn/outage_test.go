@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 

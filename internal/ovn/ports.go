@@ -9,7 +9,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn/names"
-	"github.com/puntdns/puntdns/internal/ovn/rows"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // ports has the ports of a network, indexed. Networks of successive snapshots share it

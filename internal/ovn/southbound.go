@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // The tables of ovn-sb(5) that are read, those of CoPP aside.

@@ -14,9 +14,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovn/saved"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // A warm start: the rows that the last process had are in a file. A Source makes its first

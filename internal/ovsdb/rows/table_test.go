@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/puntdns/puntdns/internal/ovn/rows"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // record has a column of the test's, and one that is always at its default: an empty
@@ -114,6 +114,25 @@ func TestTable(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestPut(t *testing.T) {
+	l := newLedger()
+	a, b := &record{parsed: "A"}, &record{parsed: "B"}
+	var versions []uint64
+	for _, r := range []*record{a, a, b, nil, nil} {
+		l.table.Put(id(1), r)
+		versions = append(versions, l.table.Version())
+		if l.table.Get(id(1)) != r {
+			t.Errorf("got %v, want %v", l.table.Get(id(1)), r)
+		}
+	}
+	if got, want := strings.Join(l.told, "|"), "+1 A|~1 A B|-1 B"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if want := []uint64{1, 1, 2, 3, 3}; !slices.Equal(versions, want) {
+		t.Errorf("versions %v, want %v", versions, want)
 	}
 }
 

@@ -18,7 +18,8 @@ type Table[R any] struct {
 	index   []int
 	changed func(id ovsdb.UUID, old, next *R)
 
-	rows map[ovsdb.UUID]*R
+	rows    map[ovsdb.UUID]*R
+	version uint64
 	// unseen has, from Begin to Sweep, the rows that have not come since.
 	unseen map[ovsdb.UUID]struct{}
 }
@@ -68,18 +69,34 @@ func (t *Table[R]) Get(id ovsdb.UUID) *R { return t.rows[id] }
 // Len is the number of records.
 func (t *Table[R]) Len() int { return len(t.rows) }
 
+// Version counts the changes of records. While it stays, the records do too.
+func (t *Table[R]) Version() uint64 { return t.version }
+
 // All returns the records by their UUIDs, in no order.
 func (t *Table[R]) All() iter.Seq2[ovsdb.UUID, *R] { return maps.All(t.rows) }
+
+// Put sets the record of a UUID; nil removes it. It is for tests, which have no rows of a
+// database. The record must not be altered afterwards.
+func (t *Table[R]) Put(id ovsdb.UUID, record *R) {
+	old := t.rows[id]
+	if old == record {
+		return
+	}
+	if record == nil {
+		delete(t.rows, id)
+	} else {
+		t.rows[id] = record
+	}
+	t.version++
+	t.changed(id, old, record)
+}
 
 // Apply takes one row of an update. The row may be nil for ovsdb.Delete.
 func (t *Table[R]) Apply(id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
 	delete(t.unseen, id)
 	old := t.rows[id]
 	if op == ovsdb.Delete {
-		if old != nil {
-			delete(t.rows, id)
-			t.changed(id, old, nil)
-		}
+		t.Put(id, nil)
 		return
 	}
 	next := new(R)
@@ -99,8 +116,7 @@ func (t *Table[R]) Apply(id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
 		}
 	}
 	if differs {
-		t.rows[id] = next
-		t.changed(id, old, next)
+		t.Put(id, next)
 	}
 }
 
