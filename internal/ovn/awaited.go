@@ -49,15 +49,10 @@ func (s *southbound) awaited(want []ovsdb.UUID, now time.Time) (names []string, 
 	if len(w.plugged) == 0 || s.self == (ovsdb.UUID{}) {
 		return nil, again
 	}
-	coming := make(map[string]struct{}, len(w.plugged))
-	for _, p := range s.ports.All() {
-		if w.isPlugged(p.name) && s.comes(p, want) {
-			coming[p.name] = struct{}{}
-		}
-	}
 	sure := s.status.Synced && slices.Contains(s.acknowledged.others, s.ownChassis())
 	for _, name := range w.plugged {
-		_, comes := coming[name]
+		p := s.portNamed[name]
+		comes := p != nil && s.comes(p, want)
 		_, asked := slices.BinarySearch(s.latest.coverage.parents, name)
 		switch due := w.pluggedAt[name].Add(claimPatience); {
 		case comes, w.grace.isKept(name): // those that are kept are asked for already

@@ -8,9 +8,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
 // benchSnapshot is a network of 100 ports and a DNS row of 1,000 names and a
@@ -167,5 +169,29 @@ func fill(b testing.TB, r *rig, rows, names int, format string) {
 		r.server.Transact(b, "OVN_Southbound",
 			rawJSON(fmt.Sprintf(`{"op":"insert","table":"Datapath_Binding","uuid-name":"dp","row":{"tunnel_key":%d,"external_ids":["map",[["name","s%d"],["logical-switch","11111111-1111-4111-8111-%012d"]]]}}`, row+1, row, row)),
 			rawJSON(`{"op":"insert","table":"DNS","row":{"datapaths":["named-uuid","dp"],"records":["map",[`+strings.Join(records, ",")+`]]}}`))
+	}
+}
+
+// BenchmarkUnserved asks why one port is no guest here, as each bridge does every two seconds, with few
+// and with many ports.
+func BenchmarkUnserved(b *testing.B) {
+	for _, count := range []int{100, 100_000} {
+		b.Run(fmt.Sprintf("%d ports", count), func(b *testing.B) {
+			c := Config{Southbound: []string{"unix:/none"}, Monitor: All}
+			s := newSource(c, mustEndpoints(b, c.Southbound), nil, nil)
+			for i := range count {
+				id := ovsdb.UUID{1, byte(i >> 16), byte(i >> 8), byte(i)}
+				s.sb.portChanged(id, nil, &binding{name: fmt.Sprintf("p%d", i), key: uint32(i)})
+			}
+			s.sb.status.Synced = true
+			s.SetPorts(b, []string{"p7"}, 0)
+			s.clock = func() time.Time { return time.Now().Add(time.Hour) }
+			b.ReportAllocs()
+			for b.Loop() {
+				if s.Unserved(b, []string{"p7"})["p7"] != "it is bound to no chassis" {
+					b.Fatal("another reason")
+				}
+			}
+		})
 	}
 }

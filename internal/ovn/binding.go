@@ -72,6 +72,7 @@ func (s *southbound) isHere(p *binding) bool { return p.isOn(s.self) }
 
 func (s *southbound) portChanged(id ovsdb.UUID, old, next *binding) {
 	if old != nil {
+		s.portNamed.Remove(old.name, old)
 		s.portsOf.Remove(old.datapath, id)
 		s.unlinkPort(id, old)
 		s.markPort(old)
@@ -80,6 +81,7 @@ func (s *southbound) portChanged(id ovsdb.UUID, old, next *binding) {
 		}
 	}
 	if next != nil {
+		s.portNamed[next.name] = next
 		s.portsOf.Add(next.datapath, id, next)
 		s.linkPort(id, next)
 		s.markPort(next)

@@ -85,9 +85,9 @@ func (w *world) keepGuests(prev *Snapshot, now time.Time) (again time.Time) {
 			g.kept[p.Name] = &keptGuest{port: p, chassis: prev.chassis, since: now, undecided: true}
 		}
 	}
-	rows := w.sb.rowsOf(g.kept)
+	owners := w.sb.ownersOf(g.kept)
 	for _, k := range g.kept {
-		again = earlier(again, w.decide(k, rows, now))
+		again = earlier(again, w.decide(k, owners, now))
 	}
 	w.logGrace(before)
 	return again
@@ -95,13 +95,13 @@ func (w *world) keepGuests(prev *Snapshot, now time.Time) (again time.Time) {
 
 // decide decides on one guest. It returns when its grace ends, zero if it is not kept any
 // more.
-func (w *world) decide(k *keptGuest, rows keptRows, now time.Time) (until time.Time) {
-	e := w.sb.evidenceOf(k, rows)
+func (w *world) decide(k *keptGuest, owners keyOwners, now time.Time) (until time.Time) {
+	e := w.sb.evidenceOf(k, owners)
 	until = k.since.Add(w.graceOf(k.port.iface()))
 	e.timedOut = !now.Before(until)
 	first, counted := k.undecided, !k.undecided && !k.requested
 	k.undecided = false
-	row := rows.byName[k.port.Name]
+	row := w.sb.portNamed[k.port.Name]
 	k.requested = row != nil && e.where == unbound && row.requested != (ovsdb.UUID{}) && row.requested == w.sb.self
 	v := e.judge()
 	if v == keep {

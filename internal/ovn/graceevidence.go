@@ -25,49 +25,47 @@ func (s *southbound) candidates(prev *Snapshot) []*Port {
 	return all
 }
 
-// keptRows are the rows that the evidence on kept guests is from.
-type keptRows struct {
-	byName map[string]*binding
-	// keys has the names of the ports that now have the tunnel keys of the guests, and
-	// networks the networks that now have those of their datapaths.
+// keyOwners has who owns the tunnel keys of kept guests by now.
+type keyOwners struct {
+	// keys has the name of a port by its pipelineKey, networks a network by its key.
 	keys     map[uint64]string
 	networks map[uint32]origin.Network
 }
 
-// rowsOf finds the rows of kept guests.
-func (s *southbound) rowsOf(kept map[string]*keptGuest) keptRows {
-	r := keptRows{make(map[string]*binding), make(map[uint64]string), make(map[uint32]origin.Network)}
+// ownersOf finds who owns the tunnel keys of kept guests.
+func (s *southbound) ownersOf(kept map[string]*keptGuest) keyOwners {
+	o := keyOwners{make(map[uint64]string), make(map[uint32]origin.Network)}
 	keys, datapaths := make(map[uint64]struct{}), make(map[uint32]struct{})
 	for _, k := range kept {
 		keys[pipelineKey(k.port.DatapathKey, k.port.Key)] = struct{}{}
 		datapaths[k.port.DatapathKey] = struct{}{}
 	}
-	for _, d := range s.datapaths.All() {
-		if _, ok := datapaths[d.key]; ok {
-			r.networks[d.key] = d.network
+	for id, d := range s.datapaths.All() {
+		if _, ok := datapaths[d.key]; !ok {
+			continue
 		}
-	}
-	for _, p := range s.ports.All() {
-		if kept[p.name] != nil {
-			r.byName[p.name] = p
-		}
-		if d := s.datapaths.Get(p.datapath); d != nil {
-			key := pipelineKey(d.key, p.key)
-			if _, ok := keys[key]; ok {
-				r.keys[key] = p.name
+		o.networks[d.key] = d.network
+		for _, p := range s.portsOf[id] {
+			if key := pipelineKey(d.key, p.key); has(keys, key) {
+				o.keys[key] = p.name
 			}
 		}
 	}
-	return r
+	return o
+}
+
+func has[K comparable](set map[K]struct{}, k K) bool {
+	_, ok := set[k]
+	return ok
 }
 
 // evidenceOf returns the evidence on a guest, without timedOut.
-func (s *southbound) evidenceOf(k *keptGuest, rows keptRows) evidence {
+func (s *southbound) evidenceOf(k *keptGuest, owners keyOwners) evidence {
 	p := k.port
-	owner, used := rows.keys[pipelineKey(p.DatapathKey, p.Key)]
-	network, known := rows.networks[p.DatapathKey]
+	owner, used := owners.keys[pipelineKey(p.DatapathKey, p.Key)]
+	network, known := owners.networks[p.DatapathKey]
 	return evidence{
-		where: s.whereIs(k, rows.byName[p.Name]), plugged: s.world.isPlugged(p.iface()),
+		where: s.whereIs(k, s.portNamed[p.Name]), plugged: s.world.isPlugged(p.iface()),
 		keysReused: used && owner != p.Name || known && network != p.Network,
 	}
 }

@@ -46,6 +46,8 @@ type southbound struct {
 	networks rows.Index[origin.Network, datapath]
 	// named has the datapaths of switches of a name.
 	named rows.Index[string, datapath]
+	// portNamed finds a port by its logical_port.
+	portNamed rows.Names[binding]
 	// portsOf and dnsOf have the rows that refer to a datapath.
 	portsOf rows.Index[ovsdb.UUID, binding]
 	dnsOf   rows.Index[ovsdb.UUID, dnsRow]
@@ -58,6 +60,7 @@ func newSouthbound(w *world) *southbound {
 		chassisNamed: make(rows.Index[string, chassis]),
 		networks:     make(rows.Index[origin.Network, datapath]),
 		named:        make(rows.Index[string, datapath]),
+		portNamed:    make(rows.Names[binding]),
 		portsOf:      make(rows.Index[ovsdb.UUID, binding]),
 		dnsOf:        make(rows.Index[ovsdb.UUID, dnsRow]),
 		links:        newDatapathLinks(),

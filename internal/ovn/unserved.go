@@ -59,21 +59,12 @@ func (w *world) portsByName() []string {
 
 // unserved returns for each of the ports why it is no guest here, see Source.Unserved.
 func (s *southbound) unserved(names []string) map[string]string {
-	if len(names) == 0 {
-		return nil // there may be many ports to look at
-	}
-	rows := make(map[string]*binding, len(names))
-	for _, p := range s.ports.All() {
-		if _, wanted := slices.BinarySearch(names, p.name); wanted {
-			rows[p.name] = p
-		}
-	}
 	reasons := make(map[string]string)
 	for _, name := range names {
 		if s.world.local && !s.acknowledged.coverage.hasPort(name) {
 			continue
 		}
-		reasons[name] = s.whyUnserved(rows[name])
+		reasons[name] = s.whyUnserved(s.portNamed[name])
 	}
 	return reasons
 }
