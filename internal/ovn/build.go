@@ -162,9 +162,16 @@ func (w *world) portsOf(n *Network) *ports {
 	if w.dnsServerUsers > 0 {
 		b.withDNSServers()
 	}
+	var attachments []attachment
+	if w.usesRouters() {
+		attachments = attachmentsOfNetwork(w.topology, n.ID)
+	}
+	if w.labels.routerUsers > 0 {
+		b.routers = routerNamesOf(attachments)
+	}
 	w.topology.addPorts(b)
 	if w.gatewayUsers > 0 {
-		b.addGateways(w.topology.gateways(n.ID))
+		b.addGateways(gatewaysOf(attachments))
 	}
 	for rows, ports := range b.dhcp {
 		servers := w.nb.dnsServers(rows, bad)

@@ -4,7 +4,6 @@ package ovn
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -29,6 +28,7 @@ type database interface {
 // is read, else Northbound.
 type topology interface {
 	graph
+	attached
 	// networkIDs yields the networks that have rows, complete or not. networksNamed returns
 	// those of a name, in any order, some perhaps more than once.
 	networkIDs(yield func(origin.Network) bool)
@@ -38,8 +38,6 @@ type topology interface {
 	describe(n *Network) (dns []*dnsRow, ok bool)
 	// addPorts adds the ports of a network.
 	addPorts(b *portsBuilder)
-	// gateways returns the addresses of the routers on a network, in any order.
-	gateways(id origin.Network) []netip.Addr
 }
 
 // connection is what each database has: its client, its tables, and which conditions it

@@ -3,7 +3,6 @@
 package ovn
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -215,15 +214,4 @@ func forwardsOf(n *Network) *Forwards {
 		return nil
 	}
 	return n.Forwards
-}
-
-// forwardRouter is a router that a switch is attached to.
-type forwardRouter struct {
-	id string // UUID
-	*router
-}
-
-// compareForwardRouters puts routers into the order in which their zones count.
-func compareForwardRouters(a, b forwardRouter) int {
-	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id))
 }

@@ -5,9 +5,7 @@ package ovn
 import (
 	"maps"
 	"slices"
-	"strings"
 
-	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
@@ -72,30 +70,6 @@ func (p *Port) ExternalID(key string) string {
 	return rows.ValueOf(p.labels.ids, key)
 }
 
-// joinNames joins the names of routers: sorted, each once, separated by commas.
-func joinNames(names []string) string {
-	slices.Sort(names)
-	return strings.Join(slices.Compact(names), ",")
-}
-
-// routerNames returns the names of the routers that a network is attached to, see
-// routerPorts.
-func (s *southbound) routerNames(id origin.Network) string {
-	var names []string
-	for node := range s.networks[id] {
-		for peer, p := range s.routerPorts(node) {
-			q := s.links.byName[peer]
-			if q == nil || q.peer != p.name {
-				continue // as in linksOf
-			}
-			if d := s.datapaths.Get(q.datapath); d != nil && d.network.IsZero() && d.name != "" {
-				names = append(names, d.name)
-			}
-		}
-	}
-	return joinNames(names)
-}
-
 // markRouter marks the networks that tell the name of a router, which may have changed.
 func (s *southbound) markRouter(router ovsdb.UUID) {
 	if s.world.labels.routerUsers == 0 {
@@ -106,23 +80,4 @@ func (s *southbound) markRouter(router ovsdb.UUID) {
 			s.markDatapath(q.datapath, true)
 		}
 	}
-}
-
-// routerNames returns the names of the routers that a switch is attached to, where Northbound
-// is read alone.
-func (n *northbound) routerNames(s *logicalSwitch) string {
-	var names []string
-	attached := 0
-	for p, port := range n.attachments(s) {
-		if attached++; attached > maxGateways {
-			return ""
-		}
-		if port == nil || p.owner == ownerExternal {
-			continue
-		}
-		if r := n.routers.Get(n.routerOf[port.id]); r != nil && r.name != "" {
-			names = append(names, r.name)
-		}
-	}
-	return joinNames(names)
 }

@@ -4,7 +4,6 @@ package ovn
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -268,15 +267,4 @@ func TestLabelsInOutage(t *testing.T) {
 		}
 		return ""
 	})
-}
-
-func TestJoinNames(t *testing.T) {
-	for _, tt := range []struct {
-		names []string
-		want  string
-	}{{nil, ""}, {[]string{"a"}, "a"}, {[]string{"b", "a", "b"}, "a,b"}} {
-		if got := joinNames(slices.Clone(tt.names)); got != tt.want {
-			t.Errorf("%q: got %q", tt.names, got)
-		}
-	}
 }

@@ -3,8 +3,6 @@
 package ovn
 
 import (
-	"net/netip"
-
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
@@ -96,15 +94,6 @@ func (n *northbound) complete(id origin.Network, l *logicalPort) {
 	}
 }
 
-func (n *northbound) gateways(id origin.Network) (all []netip.Addr) {
-	for p, port := range n.attachments(n.switches.Get(ovsdb.UUID(id))) {
-		if port != nil && p.owner != ownerExternal {
-			all = append(all, parseNetworks(port.networks)...)
-		}
-	}
-	return all
-}
-
 // The methods of topology follow, for where Northbound is read alone.
 
 func (n *northbound) networkIDs(yield func(origin.Network) bool) {
@@ -138,9 +127,6 @@ func (n *northbound) describe(to *Network) (dns []*dnsRow, ok bool) {
 
 func (n *northbound) addPorts(b *portsBuilder) {
 	s := n.switches.Get(ovsdb.UUID(b.network.ID))
-	if n.world.labels.routerUsers > 0 {
-		b.routers = n.routerNames(s)
-	}
 	for _, id := range s.ports {
 		p := n.ports.Get(id)
 		if p == nil {

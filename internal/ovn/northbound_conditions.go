@@ -174,7 +174,7 @@ func (n *northbound) covers(id origin.Network) bool {
 	if !n.acknowledged.coverage.hasAll(tableSwitchPort, s.ports) || !n.acknowledged.coverage.hasAll(tableDNS, s.dnsRows) {
 		return false
 	}
-	if !n.coversRouters(s) {
+	if !n.coversRouters(ovsdb.UUID(id)) {
 		return false
 	}
 	for _, id := range s.ports {

@@ -41,68 +41,38 @@ func (n *northbound) forwardRows(id origin.Network) (all []forwardRow) {
 	if s.forward != "" {
 		all = append(all, forwardRow{fmt.Sprintf("switch %.80q", s.name), s.forward})
 	}
-	for _, r := range n.forwardRouters(s) {
-		all = append(all, forwardRow{fmt.Sprintf("router %.80q", r.name), r.forward})
+	for _, a := range forwardersOf(attachmentsOf(n, ovsdb.UUID(id))) {
+		all = append(all, forwardRow{fmt.Sprintf("router %.80q", a.routerName), a.forward})
 	}
 	return all
-}
-
-// forwardRouters returns the routers that a switch is attached to and that forward zones, in the
-// order in which they count. It is none where the routers of many tenants meet, see maxGateways
-// and ownerExternal.
-func (n *northbound) forwardRouters(s *logicalSwitch) (all []forwardRouter) {
-	attached := 0
-	for p, port := range n.attachments(s) {
-		if attached++; attached > maxGateways {
-			return nil
-		}
-		if port == nil || p.owner == ownerExternal {
-			continue
-		}
-		id := n.routerOf[port.id]
-		if r := n.routers.Get(id); r != nil && r.forward != "" {
-			all = append(all, forwardRouter{id.String(), r})
-		}
-	}
-	slices.SortFunc(all, compareForwardRouters)
-	// A switch may be attached to a router twice.
-	return slices.CompactFunc(all, func(a, b forwardRouter) bool { return a.id == b.id })
 }
 
 // asksForRouters reports whether the rows of routers are read for forwards alone.
 func (n *northbound) asksForRouters() bool { return n.world.sb != nil && n.world.forwardUsers > 0 }
 
 // wantRouters adds to a coverage the routers of the switches that are wanted, where they are asked
-// for. Each farPort with a name is a port of a router, one with a UUID the router that has it.
+// for.
 func (n *northbound) wantRouters(cover *coverage) {
 	if !n.asksForRouters() {
 		return
 	}
 	for _, id := range cover.rows[tableSwitch] {
-		for _, p := range n.routerAttachments(n.switches.Get(id)) {
-			cover.farPorts = append(cover.farPorts, portRef{name: p.routerPort})
-			if port := n.routerPortNamed[p.routerPort]; port != nil {
-				cover.farPorts = append(cover.farPorts, portRef{id: port.id})
-			}
-		}
+		cover.farPorts = append(cover.farPorts, n.routerRefs(id)...)
 	}
 	slices.SortFunc(cover.farPorts, comparePortRefs)
 	cover.farPorts = slices.Compact(cover.farPorts)
 }
 
-// routerAttachments returns the ports of a switch that name ports of routers, none where the
-// routers of many tenants meet. The switch may be nil.
-func (n *northbound) routerAttachments(s *logicalSwitch) (all []*switchPort) {
-	if s == nil {
-		return nil
-	}
-	attached := 0
-	for p := range n.attachments(s) {
-		if attached++; attached > maxGateways {
-			return nil
+// routerRefs returns what the routers of a switch are asked for by: the name of each router's
+// port, and its UUID once that is known, for the router that has it.
+func (n *northbound) routerRefs(id ovsdb.UUID) (all []portRef) {
+	for _, a := range attachmentsOf(n, id) {
+		if a.routerPort == "" {
+			continue
 		}
-		if p.routerPort != "" && p.owner != ownerExternal {
-			all = append(all, p)
+		all = append(all, portRef{name: a.routerPort})
+		if port := n.routerPortNamed[a.routerPort]; port != nil {
+			all = append(all, portRef{id: port.id})
 		}
 	}
 	return all
@@ -134,15 +104,12 @@ func (n *northbound) setRouterConditions(now time.Time) {
 }
 
 // coversRouters reports whether the rows of all routers are read that a switch is attached to.
-func (n *northbound) coversRouters(s *logicalSwitch) bool {
+func (n *northbound) coversRouters(id ovsdb.UUID) bool {
 	if !n.asksForRouters() {
 		return true
 	}
-	for _, p := range n.routerAttachments(s) {
-		if !n.acknowledged.coverage.hasFarPort(portRef{name: p.routerPort}) {
-			return false
-		}
-		if port := n.routerPortNamed[p.routerPort]; port != nil && !n.acknowledged.coverage.hasFarPort(portRef{id: port.id}) {
+	for _, ref := range n.routerRefs(id) {
+		if !n.acknowledged.coverage.hasFarPort(ref) {
 			return false
 		}
 	}

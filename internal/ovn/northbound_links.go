@@ -63,12 +63,32 @@ func (n *northbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
 	}
 }
 
-// attachments yields the ports of a switch that are attached to routers, each with the port of
-// the router, nil if that is not known.
-func (n *northbound) attachments(s *logicalSwitch) iter.Seq2[*switchPort, *routerPort] {
-	return func(yield func(*switchPort, *routerPort) bool) {
+// portsToRouters yields the ports of a switch that lead to routers.
+func (n *northbound) portsToRouters(s *logicalSwitch) iter.Seq[*switchPort] {
+	return func(yield func(*switchPort) bool) {
 		for _, id := range s.ports {
-			if p := n.ports.Get(id); p != nil && p.kind == kindRouter && !yield(p, n.routerPortNamed[p.routerPort]) {
+			if p := n.ports.Get(id); p != nil && p.kind == kindRouter && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+func (n *northbound) attachments(node ovsdb.UUID) iter.Seq[attachment] {
+	return func(yield func(attachment) bool) {
+		s := n.switches.Get(node)
+		if s == nil {
+			return
+		}
+		for p := range n.portsToRouters(s) {
+			a := attachment{routerPort: p.routerPort, external: p.owner == ownerExternal}
+			if port := n.routerPortNamed[p.routerPort]; port != nil {
+				a.known, a.networks, a.router = true, port.networks, n.routerOf[port.id]
+				if r := n.routers.Get(a.router); r != nil {
+					a.routerName, a.forward = r.name, r.forward
+				}
+			}
+			if !yield(a) {
 				return
 			}
 		}
@@ -78,8 +98,8 @@ func (n *northbound) attachments(s *logicalSwitch) iter.Seq2[*switchPort, *route
 // switchLinks yields the ports of routers that those of a switch name. It reports whether
 // yield wants more.
 func (n *northbound) switchLinks(s *logicalSwitch, yield func(link) bool) bool {
-	for _, port := range n.attachments(s) {
-		if port != nil && !n.yieldRouter(port, yield) {
+	for p := range n.portsToRouters(s) {
+		if port := n.routerPortNamed[p.routerPort]; port != nil && !n.yieldRouter(port, yield) {
 			return false
 		}
 	}

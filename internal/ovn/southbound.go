@@ -4,7 +4,6 @@ package ovn
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -116,9 +115,6 @@ func (s *southbound) describe(n *Network) (dns []*dnsRow, ok bool) {
 // addPorts adds the ports of a network, with what only Northbound has of them.
 func (s *southbound) addPorts(b *portsBuilder) {
 	w := s.world
-	if w.labels.routerUsers > 0 {
-		b.routers = s.routerNames(b.network.ID)
-	}
 	for id, d := range s.networks[b.network.ID] {
 		b.out.datapaths = append(b.out.datapaths, d.key)
 		for row, p := range s.portsOf[id] {
@@ -135,15 +131,4 @@ func (s *southbound) addPorts(b *portsBuilder) {
 	}
 	w.keepPorts(b)
 	slices.Sort(b.out.datapaths)
-}
-
-func (s *southbound) gateways(id origin.Network) (all []netip.Addr) {
-	for dp := range s.networks[id] {
-		for name, port := range s.routerPorts(dp) {
-			if p := s.links.byName[name]; p != nil && p.peer == port.name {
-				all = append(all, parseNetworks(p.mac)...)
-			}
-		}
-	}
-	return all
 }

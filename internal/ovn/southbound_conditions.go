@@ -80,14 +80,13 @@ func (s *southbound) wantedDatapaths() (want []ovsdb.UUID) {
 // routers then their rows of Datapath_Binding.
 func (s *southbound) wantRouters(cover *coverage, of, whole []ovsdb.UUID) {
 	for _, node := range of {
-		for peer, p := range s.routerPorts(node) {
-			q := s.links.byName[peer]
-			if q != nil && contains(whole, q.datapath) {
+		for _, a := range attachmentsOf(s, node) {
+			if a.known && contains(whole, a.router) {
 				continue
 			}
-			cover.farPorts = append(cover.farPorts, portRef{name: peer})
-			if s.world.labels.routerUsers > 0 && q != nil && q.peer == p.name {
-				cover.named = append(cover.named, q.datapath)
+			cover.farPorts = append(cover.farPorts, portRef{name: a.routerPort})
+			if a.known && s.world.labels.routerUsers > 0 {
+				cover.named = append(cover.named, a.router)
 			}
 		}
 	}
@@ -151,13 +150,14 @@ func (s *southbound) covers(id origin.Network) bool {
 // coversRouters reports whether all is read that the network of a datapath says of its routers.
 func (s *southbound) coversRouters(node ovsdb.UUID) bool {
 	acknowledged := &s.acknowledged.coverage
-	for peer, p := range s.routerPorts(node) {
-		q := s.links.byName[peer]
+	for _, a := range attachmentsOf(s, node) {
 		switch {
-		case q == nil && !acknowledged.hasFarPort(portRef{name: peer}):
-			return false
-		case s.world.labels.routerUsers == 0 || q == nil || q.peer != p.name || s.datapaths.Get(q.datapath) != nil:
-		case !contains(acknowledged.named, q.datapath) && !acknowledged.has(tableDatapath, q.datapath):
+		case !a.known:
+			if !acknowledged.hasFarPort(portRef{name: a.routerPort}) {
+				return false
+			}
+		case s.world.labels.routerUsers == 0 || s.datapaths.Get(a.router) != nil:
+		case !contains(acknowledged.named, a.router) && !acknowledged.has(tableDatapath, a.router):
 			return false
 		}
 	}

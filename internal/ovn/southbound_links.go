@@ -33,16 +33,17 @@ func newDatapathLinks() datapathLinks {
 // gateway (chassisredirect) is none of them.
 func (p *binding) joins() bool { return (p.kind == kindPatch || p.kind == kindGateway) && p.peer != "" }
 
-// routerPorts yields the names of the ports of routers that a switch is joined to, each with
-// the port of the switch: none where the routers of many tenants meet, see maxGateways and
-// ownerExternal.
-func (s *southbound) routerPorts(dp ovsdb.UUID) iter.Seq2[string, *binding] {
-	return func(yield func(string, *binding) bool) {
-		if len(s.links.of[dp]) > maxGateways {
-			return
-		}
-		for _, p := range s.links.of[dp] {
-			if p.owner != ownerExternal && !yield(p.peer, p) {
+func (s *southbound) attachments(node ovsdb.UUID) iter.Seq[attachment] {
+	return func(yield func(attachment) bool) {
+		for _, p := range s.links.of[node] {
+			a := attachment{routerPort: p.peer, external: p.owner == ownerExternal}
+			if q := s.links.byName[p.peer]; q != nil && q.peer == p.name {
+				a.known, a.networks, a.router = true, q.mac, q.datapath
+				if d := s.datapaths.Get(q.datapath); d != nil && d.network.IsZero() {
+					a.routerName = d.name
+				}
+			}
+			if !yield(a) {
 				return
 			}
 		}

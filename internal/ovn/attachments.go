@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"cmp"
+	"iter"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// maxGateways bounds the routers of a switch, and their addresses. A switch with more joins the
+// routers of many tenants, which are no gateways of its guests.
+const maxGateways = 32
+
+// ownerExternal is the device_owner of a router's port on the external network of Neutron
+// (neutron-lib, DEVICE_OWNER_ROUTER_GW). Guests of that network have another gateway.
+const ownerExternal = ownerNetwork + "router_gateway"
+
+// attachment is a port of a switch that leads to a router, with what the rows say of that router.
+type attachment struct {
+	// routerPort is the name of the router's port, "" if the switch's port names none.
+	routerPort string
+	// external is set for a port with ownerExternal.
+	external bool
+	// known is set if the row of the router's port is read, and leads back to the switch.
+	// All fields below are empty otherwise.
+	known bool
+	// networks are the addresses of the router's port, see parseNetworks.
+	networks []string
+	// router is the row of Datapath_Binding or Logical_Router, zero if it is not known.
+	router     ovsdb.UUID
+	routerName string
+	// forward is the value of forwardKey, in Northbound only.
+	forward string
+}
+
+// attached is a database with the ports that lead from switches to routers.
+type attached interface {
+	// attachments yields all attachments of a node of the graph, in any order.
+	attachments(node ovsdb.UUID) iter.Seq[attachment]
+}
+
+// attachmentsOf returns the attachments of a node by which guests there reach their routers: all
+// but external ones, and none on a switch with more than maxGateways attachments.
+func attachmentsOf(db attached, node ovsdb.UUID) (all []attachment) {
+	count := 0
+	for a := range db.attachments(node) {
+		if count++; count > maxGateways {
+			return nil
+		}
+		if !a.external {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// attachmentsOfNetwork is attachmentsOf for all nodes of a network.
+func attachmentsOfNetwork(t topology, id origin.Network) (all []attachment) {
+	for node := range t.nodesOf(id) {
+		all = append(all, attachmentsOf(t, node)...)
+	}
+	return all
+}
+
+// gatewaysOf returns the addresses of the routers, in any order.
+func gatewaysOf(attachments []attachment) (all []netip.Addr) {
+	for _, a := range attachments {
+		all = append(all, parseNetworks(a.networks)...)
+	}
+	return all
+}
+
+// routerNamesOf returns the names of the routers: sorted, each once, separated by commas.
+func routerNamesOf(attachments []attachment) string {
+	var all []string
+	for _, a := range attachments {
+		if a.routerName != "" {
+			all = append(all, a.routerName)
+		}
+	}
+	return strings.Join(sortedNames(all), ",")
+}
+
+// forwardersOf returns the attachments to routers with forwardKey, one for each router, in the
+// order in which the zones of the routers count.
+func forwardersOf(attachments []attachment) []attachment {
+	all := slices.DeleteFunc(slices.Clone(attachments), func(a attachment) bool { return a.forward == "" })
+	slices.SortFunc(all, func(a, b attachment) int {
+		return cmp.Or(cmp.Compare(a.routerName, b.routerName), a.router.Compare(b.router))
+	})
+	return slices.CompactFunc(all, func(a, b attachment) bool { return a.router == b.router })
+}
+
+// parseNetworks parses Port_Binding.mac or Logical_Router_Port.networks of a router's port:
+// addresses with prefix lengths (northd/northd.c, ovn_port_update_sbrec). The port of a switch
+// has no prefix lengths. Words that are no such address are left out.
+func parseNetworks(elements []string) (all []netip.Addr) {
+	for _, element := range elements {
+		for _, word := range names.Words(element) {
+			host, _, isNetwork := strings.Cut(word, "/")
+			if a, err := names.ParseAddress(host); isNetwork && err == nil {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
