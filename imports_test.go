@@ -27,7 +27,6 @@ cmd/puntdns: . internal/puntctl plugins
 plugins: ofpunt plugin/audit plugin/neutronhosts plugin/ovnforward plugin/ovnhosts plugin/passthrough plugin/private plugin/ready plugin/rpz coredns
 plugins/generate: internal/plugincfg
 
-internal/addnhosts: internal/ovn/names internal/refcount dns
 internal/authority: internal/corefile internal/explain internal/origin internal/ovn/names coredns dns # it knows names and guests, not the source of either
 internal/cachekey: coredns
 internal/control: internal/control/api caddy # whoever has something to show adds it; no DNS
@@ -79,7 +78,8 @@ ofpunt/watch: internal/control/api internal/origin internal/spacesaving dns # it
 
 # No plugin imports ofpunt: internal/origin has what a plugin may know of the punt.
 plugin/audit: internal/corefile internal/escape internal/metricset internal/origin internal/trail caddy coredns coredns-log dns
-plugin/neutronhosts: internal/addnhosts internal/authority internal/corefile internal/metricset internal/origin caddy coredns coredns-log dns
+plugin/neutronhosts: internal/authority internal/corefile internal/metricset internal/origin plugin/neutronhosts/addnhosts caddy coredns coredns-log dns
+plugin/neutronhosts/addnhosts: internal/ovn/names internal/refcount dns # it knows files, and no plugin
 plugin/ovnforward: internal/authority internal/cachekey internal/control internal/control/api internal/corefile internal/explain internal/metricset internal/origin internal/ovn internal/shell caddy coredns coredns-log dns
 plugin/ovnhosts: internal/authority internal/control internal/control/api internal/corefile internal/endpoint internal/explain internal/metricset internal/origin internal/ovn internal/ovn/names internal/ovn/saved internal/ovsdb caddy coredns coredns-log dns
 plugin/passthrough: internal/corefile internal/origin caddy coredns dns

@@ -18,11 +18,11 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
 
-	"github.com/puntdns/puntdns/internal/addnhosts"
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/corefile/corefiletest"
 	"github.com/puntdns/puntdns/internal/precheck"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
+	"github.com/puntdns/puntdns/plugin/neutronhosts/addnhosts"
 	"github.com/puntdns/puntdns/plugin/ovnhosts"
 	"github.com/puntdns/puntdns/plugins"
 )

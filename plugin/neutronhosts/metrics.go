@@ -3,8 +3,8 @@
 package neutronhosts
 
 import (
-	"github.com/puntdns/puntdns/internal/addnhosts"
 	"github.com/puntdns/puntdns/internal/metricset"
+	"github.com/puntdns/puntdns/plugin/neutronhosts/addnhosts"
 )
 
 var answers = series.Counter("answers_total",

@@ -20,10 +20,10 @@ import (
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
-	"github.com/puntdns/puntdns/internal/addnhosts"
 	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/plugin/neutronhosts/addnhosts"
 )
 
 const name = "neutronhosts"

@@ -11,9 +11,9 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 
-	"github.com/puntdns/puntdns/internal/addnhosts"
 	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/plugin/neutronhosts/addnhosts"
 )
 
 func init() { plugin.Register(name, setup) }

@@ -36,8 +36,8 @@ var threatTests = map[string]string{
 		plugin/rpz/source.TestFileTooLarge plugin/rpz/source.TestPartOfZone plugin/rpz/source.TestPause
 		plugin/rpz/source.FuzzTransfer`,
 	"rpz-blocks-start": "plugin/rpz.TestStartWithoutRules",
-	"names-file-large": `internal/addnhosts.TestParseIsBounded internal/addnhosts.TestAddressesAreBounded
-		internal/addnhosts.FuzzParse`,
+	"names-file-large": `plugin/neutronhosts/addnhosts.TestParseIsBounded plugin/neutronhosts/addnhosts.TestAddressesAreBounded
+		plugin/neutronhosts/addnhosts.FuzzParse`,
 	"options-forwarded": "ofpunt.TestNextHop",
 	"cache-key":         "TestCacheShared ofpunt/tenantcache.TestNormalized",
 	"lookup-cached":     `TestCacheShared TestLookups ofpunt.TestAnswerWithLookupIsNotStored ofpunt.TestEmptyLookupIsNotStored`,
