@@ -97,6 +97,8 @@ test/lab: internal/endpoint internal/endpoint/endpointtest dns
 test/mutations:
 test/neutron:
 test/pages:
+test/pictures: test/svg
+test/svg: # it knows no picture
 `
 
 // notable are the other modules that imports has, by the prefix of their packages; the first that

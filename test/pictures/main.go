@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Pictures draws the pictures of the documentation into the folder of the project, from descriptions
+// and figures that are committed. It measures nothing.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// drawing is a picture, checked and as a document.
+type drawing interface {
+	String() string
+	Problems() []string
+}
+
+func main() {
+	if err := write("."); err != nil {
+		fmt.Fprintln(os.Stderr, "pictures:", err)
+		os.Exit(1)
+	}
+}
+
+// write writes all pictures below the root of the project.
+func write(root string) error {
+	all, err := draw(root)
+	if err != nil {
+		return err
+	}
+	for path, d := range all {
+		if err := os.WriteFile(filepath.Join(root, path), []byte(d.String()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// draw returns all pictures by their paths from the root of the project, where it reads the figures.
+func draw(string) (map[string]drawing, error) {
+	return map[string]drawing{
+		"docs/architecture.svg":     architecture(),
+		"docs/path.svg":             path(),
+		"docs/path-without-ovn.svg": pathWithoutOVN(),
+	}, nil
+}
