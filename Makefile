@@ -12,7 +12,7 @@ GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see abov
 # deploy is a module of its own, so that the product's go.mod lacks what only deploy requires.
 MODULES = . deploy
 
-.PHONY: all build plugins test test-release mutations matrix kernel neutron soak demo pictures bench image lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
+.PHONY: all build plugins test test-units test-system test-release mutations matrix kernel neutron soak demo pictures bench image lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
 all: build
 
 # The binaries of the distribution: static, so that they run from an empty image.
@@ -48,12 +48,16 @@ UNDER_TEST = bin/race/puntdns
 endif
 SYSTEM_TESTS = PUNTDNS='$(CURDIR)/$(UNDER_TEST)' ./test/suite.sh
 
-# Every test but those of test-release, on the real OVN too.
+# Every test but those of test-release, on the real OVN too. Unit tests and system tests run beside each
+# other, and both to their end. make prints the output of each as a whole.
 test: lab-deps $(UNDER_TEST)
-	@export $(TESTENV); failed=0; \
-	$(GO) test $(TESTMODE) $(TESTFLAGS) -p 2 $$($(GO) list ./... | grep -Ev '/puntdns/(test|test/bench)$$') || failed=1; \
-	$(SYSTEM_TESTS) $(GO) $(TESTMODE) $(TESTFLAGS) || failed=1; \
-	exit $$failed
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target test-system test-units
+
+# Each half of test, which builds what it needs.
+test-units:
+	@$(TESTENV) $(GO) test $(TESTMODE) $(TESTFLAGS) -p 2 $$($(GO) list ./... | grep -Ev '/puntdns/(test|test/bench)$$')
+test-system:
+	@$(TESTENV) $(SYSTEM_TESTS) $(GO) $(TESTMODE) $(TESTFLAGS)
 
 # What takes long and seldom breaks: the image, programs that others build, what deploy has, each line
 # of the benchmarks once, the soak for a moment, and guests that fill the machine.
