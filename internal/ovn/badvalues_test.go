@@ -245,7 +245,7 @@ func TestBadValuesCountOnce(t *testing.T) {
 	}{{"first", 0}, {"all texts are used", maxReports}, {"some texts are used", maxReports - 1}} {
 		t.Run(tt.name, func(t *testing.T) {
 			var w world
-			w.init(true, nil)
+			w.init(true, silent{})
 			other := w.beginBad(badRow{table: "other"}, badPlace{})
 			for i := range tt.others {
 				other(fmt.Sprint("other ", i))

@@ -31,7 +31,7 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	if w.sb != nil {
 		w.buildLocal(&next)
 	}
-	w.tellWanted(&next)
+	w.buildLogged(prev, &next)
 	next.Settled = w.isSettled()
 	next.Stats.Names += w.dnsRecords - next.dnsRecords
 	next.dnsRecords = w.dnsRecords

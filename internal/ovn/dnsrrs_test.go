@@ -28,7 +28,7 @@ func TestRRs(t *testing.T) {
 	var readings []*joinedReading
 	for _, x := range r.joinedReadings([]string{"red1", "blue1"}) {
 		x.source.mu.Lock()
-		x.source.log = said
+		x.source.mu.log = said
 		x.source.mu.Unlock()
 		readings = append(readings, x)
 	}

@@ -94,7 +94,7 @@ func (n *northbound) wantByNames(want *northboundWant) {
 			}
 		}
 	}
-	for _, r := range n.world.wanted.sorted() {
+	for _, r := range n.world.references.sorted() {
 		condition := ovsdb.Condition{Column: "name", Function: "==", Value: r.Name}
 		if r.Name == "" {
 			condition = ovsdb.Condition{Column: "_uuid", Function: "==", Value: ovsdb.UUID(r.ID)}
@@ -103,7 +103,7 @@ func (n *northbound) wantByNames(want *northboundWant) {
 		want.others = append(want.others, "switch "+r.String())
 	}
 	for id, s := range n.switches.All() {
-		if n.world.wanted.has(s.name, origin.Network(id)) {
+		if n.world.references.has(s.name, origin.Network(id)) {
 			from = append(from, id)
 		}
 	}

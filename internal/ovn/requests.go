@@ -80,7 +80,7 @@ func (s *Source) request(r Requests, n int) {
 		s.requestNetwork(r.Network, n)
 	}
 	for _, name := range r.ComparedNames {
-		s.wanted.compare(name, n)
+		s.references.compare(name, n)
 		s.coverageChanged = true // that name may be ambiguous already
 	}
 	if r.RouterNames || len(r.ExternalIDs) > 0 {
@@ -109,8 +109,8 @@ func (s *Source) requestGroups(n int) {
 }
 
 func (s *Source) requestNetwork(r SwitchRef, n int) {
-	had := s.wanted.count(r, n)
-	if s.wanted.networks[r] == 0 {
+	had := s.references.count(r, n)
+	if s.references.networks[r] == 0 {
 		s.coverageChanged = true // what is still wanted may be known
 	}
 	s.conditionsDirty = true

@@ -159,7 +159,18 @@ func eventually(t testing.TB, s *Source, wrong func(*Snapshot) string) *Snapshot
 		return nil
 	})
 	found = true
+	hasLogged(t, s)
 	return snapshot
+}
+
+// hasLogged waits until all lines about the present snapshot are written.
+func hasLogged(t testing.TB, s *Source) {
+	t.Helper()
+	testkit.Eventually(t, "the lines of the log are written", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return !s.mu.writing
+	})
 }
 
 // lookups checks lines of the form "SWITCH NAME = ANSWER", where NAME may have

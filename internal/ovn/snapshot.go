@@ -37,6 +37,7 @@ type Snapshot struct {
 	networks names.ShardedMap[origin.Network, *Network]
 	byKey    names.ShardedMap[uint32, *Network]
 	byName   names.ShardedMap[string, nameHolders]
+	logged   logged
 	ports    names.ShardedMap[string, *Port]
 	// leader has, for a network whose router scope is known, the first of those that
 	// are joined to it, and joined has by that one all of them.

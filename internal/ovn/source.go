@@ -28,7 +28,7 @@ type Source struct {
 
 	// mu guards all below: the rows, which the goroutines of the clients write, and
 	// what is derived from them.
-	mu sync.Mutex
+	mu logMutex
 	world
 	// rebuildTimer calls update at notBefore; nil if it is not running. No snapshot is
 	// made before notBefore.
@@ -54,7 +54,10 @@ func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source
 	s.snapshot.Store(&Snapshot{})
 	changed := make(chan struct{})
 	s.changed.Store(&changed)
-	s.world.init(cfg.Monitor == Local, cfg.Log)
+	if s.mu.log = cfg.Log; s.mu.log == nil {
+		s.mu.log = silent{}
+	}
+	s.world.init(cfg.Monitor == Local, &s.mu)
 	s.world.addDatabases(len(sb) > 0, len(nb) > 0)
 	connect := func(d database, name string, endpoints []endpoint.Endpoint) {
 		c := d.conn()
@@ -73,7 +76,9 @@ func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source
 		connect(s.nb, northboundName, nb)
 	}
 	if cfg.WarmStart.Folder != "" {
+		s.mu.Lock()
 		s.prepareWarmStart()
+		s.mu.Unlock()
 	}
 	return s
 }
@@ -189,13 +194,15 @@ func (s *Source) update() {
 		s.updateAfter(wait)
 		return
 	}
-	next := s.build(s.snapshot.Load())
+	prev := s.snapshot.Load()
+	next := s.build(prev)
 	took := time.Since(now)
 	next.Time, next.Stats.Rebuild = now.Add(took), took
 	if s.anyStale() {
 		next.Time = s.warm.asOf
 	}
 	s.notBefore = now.Add(took).Add(min(3*took, time.Second))
+	s.mu.add(notices(prev, next)...)
 	s.snapshot.Store(next)
 	changed := make(chan struct{})
 	close(*s.changed.Swap(&changed))

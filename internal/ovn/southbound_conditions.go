@@ -45,7 +45,7 @@ func (s *southbound) addWanted(conditions map[string][]ovsdb.Condition, now time
 	cover.rows = map[string][]ovsdb.UUID{tableDatapath: want}
 	cover.parents, s.awaitAgain = s.awaited(want, now)
 	cover.ports = sortedNames(append(w.portsByName(), cover.parents...))
-	refs := w.wanted.sorted()
+	refs := w.references.sorted()
 	keys := w.grace.datapaths()
 	conditions[tablePort] = byUUID("datapath", "==", want, s.portConditions(cover)...)
 	conditions[tableDatapath] = byUUID("_uuid", "==", want, slices.Concat(datapathConditions(refs, keys), byUUID("_uuid", "==", cover.named))...)
@@ -68,7 +68,7 @@ func (s *southbound) wantedDatapaths() (want []ovsdb.UUID) {
 		}
 	}
 	for id, d := range s.datapaths.All() {
-		if s.world.wanted.has(d.name, d.network) {
+		if s.world.references.has(d.name, d.network) {
 			want = append(want, id)
 		}
 	}

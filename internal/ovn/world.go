@@ -24,7 +24,8 @@ type world struct {
 
 	// chassis is the name of the local one, "" for none.
 	chassis string
-	wanted  wanted
+	// references are the networks that requests refer to.
+	references references
 	// interfaces are the ports that have an interface here, by the owner of
 	// Source.SetPorts; plugged are all of them, sorted, and pluggedAt is since when.
 	interfaces map[any]localPorts
@@ -80,12 +81,9 @@ type localPorts struct {
 }
 
 func (w *world) init(local bool, log Logger) {
-	if log == nil {
-		log = silent{}
-	}
 	*w = world{
 		log: log, local: local,
-		wanted: newWanted(), interfaces: make(map[any]localPorts), unservedPorts: make(map[any][]string),
+		references: newReferences(), interfaces: make(map[any]localPorts), unservedPorts: make(map[any][]string),
 		dirty: make(map[origin.Network]bool), complete: make(map[origin.Network]struct{}),
 		renamed: make(map[string]struct{}), badReported: make(map[string]struct{}), bad: newBadValues(),
 		coverageChanged: true, conditionsDirty: true,

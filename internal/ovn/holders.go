@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/origin"
+)
+
+// nameHolders says which networks have a name.
+type nameHolders struct {
+	first origin.Network // the one with the lowest UUID
+	count int
+}
+
+// networksNamed returns the networks that have a name, sorted: those with rows, complete or not,
+// and those that are served as they were last. A network that is still being read makes the name
+// ambiguous already.
+func (w *world) networksNamed(name string) []origin.Network {
+	ids := w.topology.networksNamed(name)
+	for id, has := range w.grace.stale {
+		if has == name {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, compareNetworks)
+	return slices.Compact(ids)
+}
+
+// markName marks a name that other networks may have now.
+func (w *world) markName(name string) { w.renamed[name] = struct{}{} }
+
+// buildNames updates Snapshot.byName of the next snapshot.
+func (w *world) buildNames(prev, next *Snapshot) {
+	e := prev.byName.Edit()
+	for name := range w.renamed {
+		had, _ := prev.byName.Get(name)
+		switch ids := w.networksNamed(name); {
+		case len(ids) == 0:
+			e.Remove(name)
+		case had != nameHolders{ids[0], len(ids)}:
+			e.Set(name, nameHolders{ids[0], len(ids)})
+		}
+	}
+	clear(w.renamed)
+	next.byName = e.Done()
+}

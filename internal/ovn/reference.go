@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// SwitchRef refers to a logical switch, by one of the two. The zero SwitchRef refers to none.
+type SwitchRef struct {
+	// Name is the Logical_Switch.name, which need not be unique.
+	Name string
+	// ID is the UUID of the Northbound Logical_Switch.
+	ID origin.Network
+}
+
+// ParseSwitchRef returns the switch that a text refers to. A text in the form of a UUID, in any case
+// of its letters, is never a name: so no tenant can divert it by naming a switch like that.
+func ParseSwitchRef(s string) (SwitchRef, error) {
+	if id, err := ovsdb.ParseUUID(s); err == nil {
+		if id == (ovsdb.UUID{}) {
+			return SwitchRef{}, fmt.Errorf("%s: no row has this UUID", s)
+		}
+		return SwitchRef{ID: origin.Network(id)}, nil
+	}
+	return SwitchRef{Name: s}, nil
+}
+
+// IsZero reports whether r refers to no switch.
+func (r SwitchRef) IsZero() bool { return r == SwitchRef{} }
+
+// String returns a UUID as it is, and a name in quotation marks.
+func (r SwitchRef) String() string {
+	if r.Name != "" {
+		return fmt.Sprintf("%q", r.Name)
+	}
+	return r.ID.String()
+}
+
+func compareSwitchRefs(a, b SwitchRef) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), compareNetworks(a.ID, b.ID))
+}
+
+// references counts the requests for each network. Source.mu guards it.
+type references struct {
+	// networks counts the requests with Requests.Network in force.
+	networks map[SwitchRef]int
+	// compared counts the requests with Requests.ComparedNames, by name. No row is read for them.
+	compared map[string]int
+}
+
+func newReferences() references {
+	return references{make(map[SwitchRef]int), make(map[string]int)}
+}
+
+// sorted returns the references to networks.
+func (r *references) sorted() []SwitchRef {
+	return slices.SortedFunc(maps.Keys(r.networks), compareSwitchRefs)
+}
+
+// has reports whether a request refers to a network of that name and UUID.
+func (r *references) has(name string, id origin.Network) bool {
+	return r.networks[SwitchRef{Name: name}] > 0 || r.networks[SwitchRef{ID: id}] > 0
+}
+
+// count counts n more requests for a network, or fewer. It reports whether there was one before.
+func (r *references) count(ref SwitchRef, n int) (had bool) {
+	had = r.networks[ref] > 0
+	addCount(r.networks, ref, n)
+	return had
+}
+
+// compare counts n more requests that compare a name, or fewer.
+func (r *references) compare(name string, n int) { addCount(r.compared, name, n) }
+
+func addCount[K comparable](counts map[K]int, key K, n int) {
+	if counts[key] += n; counts[key] <= 0 {
+		delete(counts, key)
+	}
+}
