@@ -164,16 +164,23 @@ func TestBadValuesThatAreNotRead(t *testing.T) {
 	}
 }
 
-// TestBadValuesAreBounded: a tenant may write any number of them. The texts of some are kept, all
-// are counted, and those that have no text are told by where they stand.
+// TestBadValuesAreBounded: a tenant may write any number of them. All are counted; a bounded number
+// is logged, and so are the texts of a value that are stored.
 func TestBadValuesAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	dp := r.insertSwitch("a", uuidA, 1)
-	const keys, words = 1500, 2
-	var records []string
+	const keys, words = 600, 5
+	var records, half []string
 	for i := range keys {
-		records = append(records, fmt.Sprintf(`["k%d","x%d y%d"]`, i, i, i))
+		var value []string
+		for j := range words {
+			value = append(value, fmt.Sprintf("x%d-%d", i, j))
+		}
+		records = append(records, fmt.Sprintf(`["k%d",%q]`, i, strings.Join(value, " ")))
+		if i%2 == 0 {
+			half = append(half, fmt.Sprintf(`"k%d"`, i))
+		}
 	}
 	insert := rawJSON(`{"op":"insert","table":"DNS","row":{"datapaths":["uuid","` + dp + `"],"records":["map",[` + strings.Join(records, ",") + `]]}}`)
 	r.server.Transact(t, "OVN_Southbound", insert)
@@ -188,34 +195,33 @@ func TestBadValuesAreBounded(t *testing.T) {
 		if len(got) != min(count, firstBad) || slices.ContainsFunc(got, func(text string) bool { return !strings.Contains(text, first) }) {
 			t.Errorf("%d bad values, of which the first %q lack %q", count, got, first)
 		}
-	}
-	is(keys*words, "skipped: ")
-	// All with a text are mended. Which keys have one is by the order of the database.
-	var texts []string
-	s.mu.Lock()
-	if got := len(s.world.bad.texts); got != maxReports {
-		t.Errorf("%d texts are kept, want %d", got, maxReports)
-	}
-	for _, places := range s.world.bad.rows {
-		for place, of := range places {
-			if len(of.texts) > 0 {
-				texts = append(texts, fmt.Sprintf("%q", place.key))
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, of := range s.world.bad.present {
+			if len(of.fresh) > 0 || of.more > 0 {
+				t.Errorf("%d texts that are logged are stored", len(of.fresh)+of.more)
+			}
+			for at, reading := range of.of {
+				if len(reading.texts) > maxTexts {
+					t.Errorf("%v has %d texts", at, len(reading.texts))
+				}
 			}
 		}
 	}
-	s.mu.Unlock()
+	is(keys*words, "skipped: ")
+	testkit.Eventually(r.t, "a snapshot", func() bool { return s.Snapshot().Stats.BadValues == keys*words })
 	row := r.sbctl("--bare --columns=_uuid list DNS")
-	r.server.Transact(t, "OVN_Southbound", rawJSON(`{"op":"mutate","table":"DNS","where":[["_uuid","==",["uuid","`+row+`"]]],"mutations":[["records","delete",["set",[`+strings.Join(texts, ",")+`]]]]}`))
-	is((keys-len(texts))*words, `OVN_Southbound: DNS `+row+`: records "k`)
+	r.server.Transact(t, "OVN_Southbound", rawJSON(`{"op":"mutate","table":"DNS","where":[["_uuid","==",["uuid","`+row+`"]]],"mutations":[["records","delete",["set",[`+strings.Join(half, ",")+`]]]]}`))
+	is((keys-len(half))*words, "OVN_Southbound: DNS "+row)
 	r.sbctl("destroy DNS " + row)
 	is(0, "")
 	s.mu.Lock()
-	left := len(s.world.bad.rows)
+	left := len(s.world.bad.present)
 	s.mu.Unlock()
+	hasLogged(t, s)
 	if logged := log.Count("skipped"); left != 0 || logged != maxReports {
 		t.Errorf("%d rows are left, and %d lines logged", left, logged)
 	}
-	// There is room for texts again.
 	r.sbctl("create DNS datapaths=" + dp + ` records={vm2="10.0.0.300"}`)
 	is(1, `"10.0.0.300" skipped`)
 }
@@ -237,59 +243,83 @@ func TestBadValuesMendedInOutage(t *testing.T) {
 	r.badValuesAre("after", s, "10.0.0.301")
 }
 
-// A value that is bad still when its place is read again is counted once, whether or not its text is stored.
+// A value that is bad still when its place is read again is counted once, whether or not its text
+// is logged or stored.
 func TestBadValuesCountOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		others int // bad values elsewhere
-	}{{"first", 0}, {"all texts are used", maxReports}, {"some texts are used", maxReports - 1}} {
+		logged int // texts that are logged already
+	}{{"first", 0}, {"no more is logged", maxReports}, {"one more is logged", maxReports - 1}} {
 		t.Run(tt.name, func(t *testing.T) {
-			var w world
-			w.init(true, silent{})
-			other := w.beginBad(badRow{table: "other"}, badPlace{})
-			for i := range tt.others {
-				other(fmt.Sprint("other ", i))
+			b := newBadValues()
+			for i := range tt.logged {
+				b.add(fmt.Sprint("other ", i))
 			}
-			row, keys := badRow{southboundName, tableDNS, ovsdb.UUID{}}, []string{"a", "b"}
-			network := badOfNetwork(origin.Network{1})
+			var network, row problems
 			readNetwork := func(texts ...string) {
-				report := w.beginBad(network, badPlace{column: "ports"})
+				e := network.replace("ports")
 				for _, text := range texts {
-					report(text)
+					e.add(text)
 				}
+				b.set(badOfNetwork(origin.Network{1}), &network)
 			}
-			readKeys := func(diff bool, value string) {
-				reports := w.reportsOfKeys(row.database, row.table, row.id, "records", diff)
-				for _, key := range keys {
+			of := badRow{southboundName, tableDNS, ovsdb.UUID{}}
+			readKeys := func(diff bool, values ...string) {
+				reports := row.reports(of.database, of.table, of.id, "records", diff)
+				for _, key := range []string{"a", "b"} {
 					reports.Begin(key)
-					reports.Bad(key, value, errors.New("wrong"))
+					for _, value := range values {
+						reports.Bad(key, value, errors.New("wrong"))
+					}
 				}
+				b.set(of, &row)
 			}
 			for _, step := range []struct {
-				name string
-				read func()
-				want int // values counted since the start
+				name          string
+				read          func()
+				want, present int // values counted since the start, and those of the present
 			}{
-				{"a network", func() { readNetwork("x", "x", "y") }, 2},
-				{"built again", func() { readNetwork("x", "y") }, 2},
-				{"one is mended", func() { readNetwork("y") }, 2},
-				{"another is bad", func() { readNetwork("y", "z") }, 3},
-				{"a row", func() { readKeys(false, "1") }, 5},
-				{"sent again", func() { readKeys(false, "1") }, 5},
-				{"keys are sent again", func() { readKeys(true, "1") }, 5},
-				{"the keys have other values", func() { readKeys(true, "2") }, 7},
-				{"the whole row again", func() { readKeys(false, "2") }, 7},
+				{"a network", func() { readNetwork("x", "x", "y") }, 2, 2},
+				{"built again", func() { readNetwork("x", "y") }, 2, 2},
+				{"one is mended", func() { readNetwork("y") }, 2, 1},
+				{"another is bad", func() { readNetwork("y", "z") }, 3, 2},
+				{"a row", func() { readKeys(false, "1") }, 5, 4},
+				{"sent again", func() { readKeys(false, "1") }, 5, 4},
+				{"keys are sent again", func() { readKeys(true, "1") }, 5, 4},
+				{"the keys have other values", func() { readKeys(true, "2") }, 7, 4},
+				{"the whole row again", func() { readKeys(false, "2") }, 7, 4},
+				{"more than texts are stored", func() { readKeys(true, "2", "3", "4", "5", "6") }, 15, 12},
+				{"the same", func() { readKeys(true, "6", "5", "4", "3", "2") }, 15, 12},
+				{"one key is left", func() { row.reports(of.database, of.table, of.id, "records", true).Begin("a"); b.set(of, &row) }, 15, 7},
+				{"the row has none", func() { readKeys(false); b.set(of, &row) }, 15, 2},
 			} {
 				step.read()
-				if got := int(w.badCount) - tt.others; got != step.want {
-					t.Errorf("%s: %d values are counted, want %d", step.name, got, step.want)
+				if got := int(b.count) - tt.logged; got != step.want || b.sum().Count != step.present {
+					t.Errorf("%s: %d values are counted, want %d; present: %d, want %d", step.name, got, step.want, b.sum().Count, step.present)
 				}
 			}
-			w.bad.dropRow(row)
-			w.bad.dropRow(network)
-			if got := w.bad.sum(); got.Count != tt.others {
-				t.Errorf("left: %d values, want %d", got.Count, tt.others)
+			b.set(badOfNetwork(origin.Network{1}), nil)
+			if got := b.sum(); got.Count != 0 || len(b.present) > 0 {
+				t.Errorf("left: %d values", got.Count)
 			}
 		})
+	}
+}
+
+// A version of a row keeps its problems when the next version is edited.
+func TestProblemsAreCopied(t *testing.T) {
+	var first problems
+	e := first.replace("records")
+	e.begin("a")
+	e.add("a is bad")
+	e.begin("b")
+	e.add("b is bad")
+	next := first
+	e = next.replace("other")
+	e.add("other is bad")
+	reports := next.reports(southboundName, tableDNS, ovsdb.UUID{}, "records", true)
+	reports.Begin("a")
+	if got, want := fmt.Sprint(first.set.texts(), next.set.texts()), "[a is bad b is bad] [other is bad b is bad]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

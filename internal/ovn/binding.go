@@ -11,6 +11,7 @@ import (
 
 // binding is a row of Port_Binding.
 type binding struct {
+	problems
 	name, kind string // logical_port and type
 	owner      string // external_ids:neutron:device_owner
 	function   string // options:is-nf
@@ -39,10 +40,10 @@ func (w *world) bindingColumns() []rows.Column[binding] {
 		rows.String("parent_port", func(p *binding) *string { return &p.parent }),
 		rows.Integer("tag", func(p *binding) *uint16 { return &p.tag }),
 		rows.Strings("mac", func(p *binding) *[]string { return &p.mac }).Then(func(id ovsdb.UUID, p *binding) {
-			p.addresses = parsePortAddresses(p.mac, w.reporter(southboundName, tablePort, id, "mac"))
+			p.addresses = parsePortAddresses(p.mac, p.report(southboundName, tablePort, id, "mac"))
 		}),
 		rows.Key("options", "hostname", func(p *binding) *string { return &p.hostname }).Then(func(id ovsdb.UUID, p *binding) {
-			p.canonical = parseHostname(p.hostname, w.reporter(southboundName, tablePort, id, "options:hostname"))
+			p.canonical = parseHostname(p.hostname, p.report(southboundName, tablePort, id, "options:hostname"))
 		}),
 		rows.Key("options", "ethtype", func(p *binding) *string { return &p.etherType }),
 		rows.Key("options", "peer", func(p *binding) *string { return &p.peer }),

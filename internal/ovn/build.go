@@ -36,10 +36,15 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	next.Stats.Names += w.dnsRecords - next.dnsRecords
 	next.dnsRecords = w.dnsRecords
 	next.Stats.Rows = w.dnsRows
-	next.Stats.BadValues, next.Stats.LastBad = w.badCount, w.lastBad
+	return &next
+}
+
+// built is called with each snapshot from build: nothing is dirty any more.
+func (w *world) built(prev, next *Snapshot) {
+	w.noteNetworks(next)
+	w.log.add(notices(prev, next)...)
 	clear(w.dirty)
 	w.coverageChanged, w.stageDirty = false, false
-	return &next
 }
 
 // markNew marks the networks as dirty that may be complete now and are not in the snapshot.
@@ -94,8 +99,6 @@ func (b *snapshotBuilder) replaceDirty() {
 		}
 		if n != nil {
 			built = append(built, n)
-		} else {
-			b.world.bad.dropRow(badOfNetwork(id))
 		}
 		if !samePorts(old, n) {
 			*b.portsVersion++
@@ -157,7 +160,7 @@ func (b *snapshotBuilder) add(n *Network) {
 
 // portsOf builds the ports of a network.
 func (w *world) portsOf(n *Network) *ports {
-	bad := w.beginBad(badOfNetwork(n.ID), badPlace{column: "ports"})
+	bad := n.replace("ports").add
 	b := newPortsBuilder(n, bad)
 	if w.dnsServerUsers > 0 {
 		b.withDNSServers()
@@ -186,13 +189,16 @@ func (w *world) portsOf(n *Network) *ports {
 // withPorts is set it shares the ports of old.
 func (w *world) network(id origin.Network, old *Network, withPorts bool) *Network {
 	n := &Network{ID: id}
+	if old != nil {
+		n.problems = old.problems
+	}
 	dns, ok := w.topology.describe(n)
 	if !ok || !w.isComplete(id) {
 		return nil
 	}
 	if w.nb != nil {
 		n.Domain = w.nb.domain(id)
-		n.Forwards = w.nb.forwards(id, old)
+		n.Forwards = w.nb.forwards(n, old)
 	}
 	if old != nil && !withPorts {
 		n.ports = old.ports

@@ -34,9 +34,10 @@ const (
 // copp is what Southbound says of the meters of the DNS stage. Only the rows are
 // read that flows of that stage refer to.
 type copp struct {
-	groups *rows.Table[datapathGroup]
-	meters *rows.Table[meter]
-	bands  *rows.Table[meterBand]
+	problems // of meters
+	groups   *rows.Table[datapathGroup]
+	meters   *rows.Table[meter]
+	bands    *rows.Table[meterBand]
 	// limits has the meter of each datapath that has one.
 	limits map[ovsdb.UUID]Meter
 	// dirty is set when limits may have changed.
@@ -117,6 +118,7 @@ func (s *southbound) applyCoPP() {
 	s.copp.dirty = false
 	before := s.copp.limits
 	s.copp.limits = s.readCoPP()
+	s.world.noteProblems(badRow{database: southboundName, table: tableMeter}, &s.copp.problems)
 	for _, pair := range [][2]map[ovsdb.UUID]Meter{{before, s.copp.limits}, {s.copp.limits, before}} {
 		for dp, m := range pair[0] {
 			if other, ok := pair[1][dp]; !ok || other != m {
@@ -129,7 +131,7 @@ func (s *southbound) applyCoPP() {
 // readCoPP returns the meter of each datapath that has one. While northd replaces a
 // flow, two may be of one datapath: the stricter one counts.
 func (s *southbound) readCoPP() map[ovsdb.UUID]Meter {
-	bad := s.world.beginBad(badRow{database: southboundName, table: tableMeter}, badPlace{column: "unit"})
+	bad := s.copp.replace("unit")
 	byName := make(map[string]Meter, s.copp.meters.Len())
 	for id, m := range s.copp.meters.All() {
 		if limit, ok := s.readMeter(id, m, bad); ok {
@@ -158,9 +160,10 @@ func (s *southbound) readCoPP() map[ovsdb.UUID]Meter {
 
 // readMeter returns the band of a meter that drops first, and reports whether there is
 // one.
-func (s *southbound) readMeter(id ovsdb.UUID, m *meter, bad func(text string)) (limit Meter, ok bool) {
+func (s *southbound) readMeter(id ovsdb.UUID, m *meter, bad *problemEditor) (limit Meter, ok bool) {
 	if m.unit != "pktps" {
-		bad(fmt.Sprintf("%s: Meter %s: %.80q is in %.80q and no packet rate: it sets no rate for DNS packets here", southboundName, id, m.name, m.unit))
+		bad.begin(id.String())
+		bad.add(fmt.Sprintf("%s: Meter %s: %.80q is in %.80q and no packet rate: it sets no rate for DNS packets here", southboundName, id, m.name, m.unit))
 		return Meter{}, false
 	}
 	for _, id := range m.bands {

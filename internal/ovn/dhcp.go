@@ -15,6 +15,7 @@ import (
 
 // dhcpOptions is a row of DHCP_Options.
 type dhcpOptions struct {
+	problems
 	raw, rawServers string // options:domain_name and options:dns_server as they stand
 	domain          string // canonical, "" for none
 	// router and routes are options:router and options:classless_static_route as they stand.
@@ -25,10 +26,10 @@ type dhcpOptions struct {
 // dhcpRows are the DHCP_Options rows of a port, zero for none.
 type dhcpRows struct{ v4, v6 ovsdb.UUID }
 
-func (w *world) dhcpColumns() []rows.Column[dhcpOptions] {
+func dhcpColumns() []rows.Column[dhcpOptions] {
 	return []rows.Column[dhcpOptions]{
 		rows.Key("options", "domain_name", func(d *dhcpOptions) *string { return &d.raw }).Then(func(id ovsdb.UUID, d *dhcpOptions) {
-			d.domain = parseDomainName(d.raw, w.reporter(northboundName, tableDHCP, id, "options:domain_name"))
+			d.domain = parseDomainName(d.raw, d.report(northboundName, tableDHCP, id, "options:domain_name"))
 		}),
 		rows.Key("options", "dns_server", func(d *dhcpOptions) *string { return &d.rawServers }),
 		rows.String("cidr", func(d *dhcpOptions) *string { return &d.cidr }),

@@ -10,6 +10,7 @@ import (
 
 // dnsRow is a row of table DNS, of either database.
 type dnsRow struct {
+	problems
 	id ovsdb.UUID
 	// table has the addresses, nil for a row of Northbound where Southbound is read.
 	table *names.Table
@@ -20,7 +21,7 @@ type dnsRow struct {
 }
 
 // dnsColumns are those of addresses, which both databases have.
-func (w *world) dnsColumns(database string) []rows.Column[dnsRow] {
+func dnsColumns(database string) []rows.Column[dnsRow] {
 	return []rows.Column[dnsRow]{
 		rows.Custom("records", func(id ovsdb.UUID, r *dnsRow, row *ovsdb.Row, col int) bool {
 			fresh := r.table == nil
@@ -31,7 +32,7 @@ func (w *world) dnsColumns(database string) []rows.Column[dnsRow] {
 			if !records.Diff && r.table.Has(records) {
 				return fresh
 			}
-			r.table = r.table.Update(records, w.reportsOfKeys(database, tableDNS, id, "records", records.Diff))
+			r.table = r.table.Update(records, r.reports(database, tableDNS, id, "records", records.Diff))
 			return true
 		}),
 	}

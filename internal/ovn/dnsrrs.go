@@ -17,7 +17,7 @@ import (
 func (w *world) northboundDNSColumns() []rows.Column[dnsRow] {
 	var all []rows.Column[dnsRow]
 	if w.sb == nil {
-		all = w.dnsColumns(northboundName)
+		all = dnsColumns(northboundName)
 	}
 	return append(all, rows.Custom("external_ids", func(id ovsdb.UUID, r *dnsRow, row *ovsdb.Row, col int) bool {
 		records := recordsOf(row, col)
@@ -25,7 +25,7 @@ func (w *world) northboundDNSColumns() []rows.Column[dnsRow] {
 			return false
 		}
 		had := r.rrs
-		r.rrs = had.Update(records, w.reportsOfKeys(northboundName, tableDNS, id, "external_ids", records.Diff)).WithOwned(r.owned == "true").WithRow(id)
+		r.rrs = had.Update(records, r.reports(northboundName, tableDNS, id, "external_ids", records.Diff)).WithOwned(r.owned == "true").WithRow(id)
 		return r.rrs != had
 	}), ownedColumn())
 }
@@ -50,7 +50,7 @@ func (w *world) addRRs(n *Network) {
 	if w.nb == nil {
 		return
 	}
-	bad := w.beginBad(badOfNetwork(n.ID), badPlace{"external_ids", "dns-cname"})
+	bad := n.replace("dns-cname").add
 	all := w.nb.rrRows(n.ID)
 	if len(all) == 0 {
 		return

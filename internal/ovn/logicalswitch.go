@@ -10,6 +10,7 @@ import (
 
 // logicalSwitch is a row of Logical_Switch.
 type logicalSwitch struct {
+	problems
 	name           string
 	config, ids    string // dns_domain of other_config and of external_ids, as they stand
 	domain         string // canonical, of the first of the two that can be read; "" for none
@@ -17,9 +18,9 @@ type logicalSwitch struct {
 	forward        string // forwardKey of external_ids
 }
 
-func (w *world) switchColumns() []rows.Column[logicalSwitch] {
+func switchColumns() []rows.Column[logicalSwitch] {
 	parse := func(id ovsdb.UUID, s *logicalSwitch) {
-		bad := w.reporter(northboundName, tableSwitch, id, "dns_domain")
+		bad := s.report(northboundName, tableSwitch, id, "dns_domain")
 		if s.domain = parseDomainName(s.config, bad); s.domain == "" {
 			s.domain = parseDomainName(s.ids, bad)
 		}

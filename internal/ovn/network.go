@@ -29,6 +29,8 @@ type Network struct {
 	// the ports.
 	names.Directory
 	ports *ports
+	// problems are of what is derived of several rows, see portsOf, forwards and addRRs.
+	problems
 }
 
 // Owns reports whether a port of the switch has or serves the address, guests or

@@ -54,10 +54,10 @@ func newNorthbound(w *world) *northbound {
 		attached: make(rows.Index[string, switchPort]),
 	}
 	where := w.firstConditions()
-	n.switches = rows.NewTable(tableSwitch, where, dropsBad(w, northboundName, tableSwitch, n.switchChanged), w.switchColumns()...)
-	n.ports = rows.NewTable(tableSwitchPort, where, dropsBad(w, northboundName, tableSwitchPort, n.portChanged), w.switchPortColumns()...)
-	n.dhcp = rows.NewTable(tableDHCP, where, dropsBad(w, northboundName, tableDHCP, n.dhcpChanged), w.dhcpColumns()...)
-	n.dns = rows.NewTable(tableDNS, where, dropsBad(w, northboundName, tableDNS, n.dnsChanged), w.northboundDNSColumns()...)
+	n.switches = rows.NewTable(tableSwitch, where, notesProblems(w, northboundName, tableSwitch, n.switchChanged), switchColumns()...)
+	n.ports = rows.NewTable(tableSwitchPort, where, notesProblems(w, northboundName, tableSwitchPort, n.portChanged), w.switchPortColumns()...)
+	n.dhcp = rows.NewTable(tableDHCP, where, notesProblems(w, northboundName, tableDHCP, n.dhcpChanged), dhcpColumns()...)
+	n.dns = rows.NewTable(tableDNS, where, notesProblems(w, northboundName, tableDNS, n.dnsChanged), w.northboundDNSColumns()...)
 	var routersWhere []ovsdb.Condition
 	if w.sb != nil {
 		routersWhere = []ovsdb.Condition{} // none until setRouterConditions or setConditions

@@ -19,13 +19,13 @@ import (
 
 // forwards returns what a network forwards, nil for nothing. It is that of old, an earlier version
 // of the network, where the rows say the same.
-func (n *northbound) forwards(id origin.Network, old *Network) *Forwards {
-	rows := n.forwardRows(id)
+func (n *northbound) forwards(of, old *Network) *Forwards {
+	rows := n.forwardRows(of.ID)
 	if f := forwardsOf(old); f != nil && slices.Equal(f.rows, rows) {
 		return f
 	}
-	bad := n.world.beginBad(badOfNetwork(id), badPlace{"external_ids", forwardKey})
-	return newForwards(id, rows, func(row forwardRow) names.Report {
+	bad := of.replace(forwardKey).add
+	return newForwards(of.ID, rows, func(row forwardRow) names.Report {
 		return func(where, value string, err error) {
 			bad(fmt.Sprintf("%s: %s: external_ids:%s: %.80q skipped: %v", northboundName, row.namedBy, where, value, err))
 		}

@@ -182,7 +182,13 @@ func TestRandom(t *testing.T) {
 func badTexts(s *Source) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.Join(slices.Sorted(maps.Keys(s.world.bad.texts)), "\n")
+	texts := make(map[string]struct{})
+	for _, of := range s.world.bad.present {
+		for _, text := range of.texts() {
+			texts[text] = struct{}{}
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(texts)), "\n")
 }
 
 // chaos changes both databases, each without regard to the other.

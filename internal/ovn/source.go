@@ -196,13 +196,13 @@ func (s *Source) update() {
 	}
 	prev := s.snapshot.Load()
 	next := s.build(prev)
+	s.built(prev, next)
 	took := time.Since(now)
 	next.Time, next.Stats.Rebuild = now.Add(took), took
 	if s.anyStale() {
 		next.Time = s.warm.asOf
 	}
 	s.notBefore = now.Add(took).Add(min(3*took, time.Second))
-	s.mu.add(notices(prev, next)...)
 	s.snapshot.Store(next)
 	changed := make(chan struct{})
 	close(*s.changed.Swap(&changed))

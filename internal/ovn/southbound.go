@@ -67,8 +67,8 @@ func newSouthbound(w *world) *southbound {
 	where := w.firstConditions()
 	s.chassis = rows.NewTable(tableChassis, nil, s.chassisChanged, chassisColumns()...)
 	s.datapaths = rows.NewTable(tableDatapath, where, s.datapathChanged, datapathColumns()...)
-	s.ports = rows.NewTable(tablePort, where, dropsBad(w, southboundName, tablePort, s.portChanged), w.bindingColumns()...)
-	s.dns = rows.NewTable(tableDNS, where, dropsBad(w, southboundName, tableDNS, s.dnsChanged), append(w.dnsColumns(southboundName), ownedColumn(),
+	s.ports = rows.NewTable(tablePort, where, notesProblems(w, southboundName, tablePort, s.portChanged), w.bindingColumns()...)
+	s.dns = rows.NewTable(tableDNS, where, notesProblems(w, southboundName, tableDNS, s.dnsChanged), append(dnsColumns(southboundName), ownedColumn(),
 		rows.UUIDs("datapaths", func(r *dnsRow) *[]ovsdb.UUID { return &r.datapaths }))...)
 	s.flows = rows.NewTable(tableFlow, []ovsdb.Condition{
 		{Column: "external_ids", Function: "includes", Value: map[string]string{"stage-name": stageName}},

@@ -14,6 +14,7 @@ import (
 
 // switchPort is a row of Logical_Switch_Port.
 type switchPort struct {
+	problems
 	id         ovsdb.UUID
 	name, kind string // name and type
 	hostname   string // options:hostname as it stands
@@ -37,15 +38,15 @@ func (w *world) switchPortColumns() []rows.Column[switchPort] {
 		rows.String("name", func(p *switchPort) *string { return &p.name }),
 		rows.String("type", func(p *switchPort) *string { return &p.kind }),
 		rows.Key("options", "hostname", func(p *switchPort) *string { return &p.hostname }).Then(func(id ovsdb.UUID, p *switchPort) {
-			p.canonical = parseHostname(p.hostname, w.reporter(northboundName, tableSwitchPort, id, "options:hostname"))
+			p.canonical = parseHostname(p.hostname, p.report(northboundName, tableSwitchPort, id, "options:hostname"))
 		}),
 		rows.Key("options", functionKey, func(p *switchPort) *string { return &p.function }),
 		rows.Key("options", "router-port", func(p *switchPort) *string { return &p.routerPort }),
 		rows.Strings("addresses", func(p *switchPort) *[]string { return &p.addresses }).Then(func(id ovsdb.UUID, p *switchPort) {
-			p.configured = parsePortAddresses(p.addresses, w.reporter(northboundName, tableSwitchPort, id, "addresses"))
+			p.configured = parsePortAddresses(p.addresses, p.report(northboundName, tableSwitchPort, id, "addresses"))
 		}),
 		rows.String("dynamic_addresses", func(p *switchPort) *string { return &p.dynamic }).Then(func(id ovsdb.UUID, p *switchPort) {
-			p.assigned = parsePortAddresses([]string{p.dynamic}, w.reporter(northboundName, tableSwitchPort, id, "dynamic_addresses"))
+			p.assigned = parsePortAddresses([]string{p.dynamic}, p.report(northboundName, tableSwitchPort, id, "dynamic_addresses"))
 		}),
 		rows.UUID("dhcpv4_options", func(p *switchPort) *ovsdb.UUID { return &p.dhcp.v4 }),
 		rows.UUID("dhcpv6_options", func(p *switchPort) *ovsdb.UUID { return &p.dhcp.v6 }),

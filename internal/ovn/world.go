@@ -13,7 +13,7 @@ import (
 // world is all state of a Source but its snapshot: the rows of the databases, which of them
 // are wanted, and which parts of the snapshot are dirty. Source.mu guards it.
 type world struct {
-	log   Logger
+	log   *logMutex
 	local bool // Monitor is Local: only the networks that are wanted are read
 
 	// databases are sb and nb, those that are configured. topology is the first of them.
@@ -58,13 +58,6 @@ type world struct {
 	// renamed are the names that other networks may have now than in the last snapshot.
 	renamed map[string]struct{}
 
-	// badReported has the texts about bad values that were logged, since the start. badCount counts
-	// all.
-	badReported map[string]struct{}
-	badCount    uint64
-	// lastBad is the text about the last of them.
-	lastBad string
-	// bad are those of the present.
 	bad badValues
 	// dnsRows and dnsRecords are for Stats.
 	dnsRows, dnsRecords int
@@ -80,12 +73,12 @@ type localPorts struct {
 	grace time.Duration
 }
 
-func (w *world) init(local bool, log Logger) {
+func (w *world) init(local bool, log *logMutex) {
 	*w = world{
 		log: log, local: local,
 		references: newReferences(), interfaces: make(map[any]localPorts), unservedPorts: make(map[any][]string),
 		dirty: make(map[origin.Network]bool), complete: make(map[origin.Network]struct{}),
-		renamed: make(map[string]struct{}), badReported: make(map[string]struct{}), bad: newBadValues(),
+		renamed: make(map[string]struct{}), bad: newBadValues(),
 		coverageChanged: true, conditionsDirty: true,
 	}
 }
