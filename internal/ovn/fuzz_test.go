@@ -194,8 +194,6 @@ func (p *rowProgram) serve(conn net.Conn) error {
 		case req.Method == "get_schema":
 			reply = `"error":null,"result":` + p.schema(database)
 		case req.Method == "monitor_cond_since":
-			reply = `"error":"unknown method","result":null` // as before Open vSwitch 2.12
-		case req.Method == "monitor_cond":
 			var tables map[string][]struct{ Columns []string }
 			if err := json.Unmarshal(req.Params[2], &tables); err != nil {
 				return err
@@ -221,9 +219,9 @@ func (p *rowProgram) serve(conn net.Conn) error {
 				return fmt.Sprintf(`{"%s":{"%s":{"%s":%s}}}`, table, id, op, row)
 			}
 			var out strings.Builder
-			fmt.Fprintf(&out, `{"error":null,"result":%s,"id":%s}`, update(true), req.ID)
+			fmt.Fprintf(&out, `{"error":null,"result":[false,"%s",%s],"id":%s}`, ovsdb.UUID{}, update(true), req.ID)
 			for len(code) > 0 {
-				fmt.Fprintf(&out, `{"id":null,"method":"update2","params":["puntdns",%s]}`, update(false))
+				fmt.Fprintf(&out, `{"id":null,"method":"update3","params":["puntdns","%s",%s]}`, ovsdb.UUID{}, update(false))
 			}
 			out.WriteString(`{"method":"echo","params":[],"id":"end"}`)
 			if _, err := io.WriteString(conn, out.String()); err != nil {

@@ -47,7 +47,7 @@ import (
 //
 // ROW is any word, which stands for a UUID; "@ROW" in a value is that UUID. "~" in a
 // value is a space, "," separates elements of sets and maps, ":" keys from values. As
-// in update2, "modify" of a set or a map has what is to be toggled.
+// in update3, "modify" of a set or a map has what is to be toggled.
 type script struct {
 	t       *testing.T
 	source  *Source
@@ -326,8 +326,6 @@ func (s *scriptServer) serve(conn net.Conn) {
 		case req.Method == "get_schema":
 			reply = `"error":null,"result":` + s.schema.schema(s.database)
 		case req.Method == "monitor_cond_since":
-			reply = `"error":"unknown method","result":null` // as before Open vSwitch 2.12
-		case req.Method == "monitor_cond":
 			s.conn, s.monitorID, s.began, s.held = conn, req.ID, false, nil
 			s.fills = s.hasConditions()
 			reply = ""
@@ -434,12 +432,12 @@ func (s *scriptServer) render(half bool) string {
 	}
 	s.sending = map[string]map[string]json.RawMessage{}
 	if s.began {
-		return fmt.Sprintf(`{"id":null,"method":"update2","params":["puntdns",%s]}`, sending)
+		return fmt.Sprintf(`{"id":null,"method":"update3","params":["puntdns","%s",%s]}`, ovsdb.UUID{}, sending)
 	}
-	text := fmt.Sprintf(`{"error":null,"result":%s,"id":%s}`, strings.ReplaceAll(string(sending), `{"insert":`, `{"initial":`), s.monitorID)
+	text := fmt.Sprintf(`{"error":null,"result":[false,"%s",%s],"id":%s}`, ovsdb.UUID{}, strings.ReplaceAll(string(sending), `{"insert":`, `{"initial":`), s.monitorID)
 	if half {
 		// The rows are sent, and the end is not.
-		text = text[:strings.LastIndex(text, `},"id"`)]
+		text = text[:strings.LastIndex(text, `}],"id"`)]
 	}
 	return text
 }

@@ -101,8 +101,8 @@ func (s *session) askPosition() (due time.Time, err error) {
 		return time.Time{}, nil
 	}
 	h, clustered := &s.client.held, s.server.model == modelClustered
-	// A standalone server remembers none, and one before Open vSwitch 2.12 tells none.
-	tells := h.whole && s.main.begin != nil && (clustered || s.server.model == modelRelay)
+	// A standalone server remembers none.
+	tells := h.whole && (clustered || s.server.model == modelRelay)
 	if !tells && !clustered {
 		return time.Time{}, nil
 	}
@@ -165,10 +165,6 @@ func (s *session) checkLast() error {
 		return nil
 	}
 	text, err := s.call("monitor_cond_since", s.positionParams(last)...)
-	var refused *serverError
-	if errors.As(err, &refused) && refused.unknownMethod {
-		return nil
-	}
 	if err != nil {
 		return err
 	}

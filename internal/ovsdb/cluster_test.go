@@ -29,9 +29,9 @@ type member struct {
 	cid   string
 	index int64
 	told  int64 // the index that it has told last
-	// since is set if it has monitor_cond_since, and knows if it then knows each transaction; leader
+	// history is set if it names the last transaction, and knows if it then knows each one; leader
 	// if it is the leader.
-	since, knows, leader bool
+	history, knows, leader bool
 	// onChange is what it sends before the reply to a change of conditions. It is set before the start.
 	onChange string
 	// cut ends the connections.
@@ -118,15 +118,14 @@ func (m *member) serve(conn net.Conn) {
 		}
 		result := `[]`
 		switch {
-		case req.Method == "monitor_cond_since" && m.is(&m.since):
-			found := m.is(&m.knows)
-			result = fmt.Sprintf(`[%v,"%s",{}]`, found, txnA)
-			if !found {
-				result = fmt.Sprintf(`[false,"%s",{"Thing":{"%s":{"initial":{"name":"%s"}}}}]`, txnA, row, m.name)
-			}
+		case req.Method == "monitor_cond_since" && m.is(&m.history) && m.is(&m.knows):
+			result = fmt.Sprintf(`[true,"%s",{}]`, txnA)
 		case req.Method == "monitor_cond_since":
-			say(`{"id":%s,"error":"unknown method","result":null}`, req.ID)
-			continue
+			last := ovsdb.UUID{}.String()
+			if m.is(&m.history) {
+				last = txnA
+			}
+			result = fmt.Sprintf(`[false,"%s",{"Thing":{"%s":{"initial":{"name":"%s"}}}}]`, last, row, m.name)
 		case req.Method == "get_schema":
 			result = fakeSchema
 		case req.Method == "transact":
@@ -135,11 +134,9 @@ func (m *member) serve(conn net.Conn) {
 			result = fmt.Sprintf(`{"Database":{"%s":{"initial":{"name":"Things","model":"clustered","connected":true,"cid":["uuid","%s"],"leader":%v}}}}`, row, cid, m.is(&m.leader))
 		case req.Method == "monitor_cond_change":
 			say("%s", m.onChange)
-		case req.Method == "monitor_cond":
-			result = fmt.Sprintf(`{"Thing":{"%s":{"initial":{"name":"%s"}}}}`, row, m.name)
 		}
 		say(`{"id":%s,"error":null,"result":%s}`, req.ID, result)
-		if strings.Contains(result, `"initial":{"name":"first"`) && m.is(&m.since) {
+		if strings.Contains(result, `"initial":{"name":"first"`) && m.is(&m.history) {
 			say(`{"id":null,"method":"update3","params":["puntdns","%s",{"Thing":{"%s":{"modify":{"name":"changed"}}}}]}`, txnB, row)
 		}
 	}
@@ -157,7 +154,7 @@ func (m *member) is(field *bool) bool {
 func TestIndexLagsBehindUpdates(t *testing.T) {
 	t.Parallel()
 	m := newMember(t, "first", cidA, 5)
-	m.since = true
+	m.history = true
 	r := newReplica()
 	start(t, r, func(cfg *ovsdb.Config) {
 		fakeTables(cfg)
@@ -200,7 +197,7 @@ func TestMayLack(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			first, second := newMember(t, "first", cidA, 5), newMember(t, "second", cidA, tt.index)
-			first.since, second.since, second.knows, second.leader = true, true, tt.knows, tt.leader
+			first.history, second.history, second.knows, second.leader = true, true, tt.knows, tt.leader
 			r := newReplica()
 			start(t, r, func(cfg *ovsdb.Config) {
 				fakeTables(cfg)
@@ -227,7 +224,7 @@ func TestMayLack(t *testing.T) {
 			second.mu.Lock()
 			second.knows, second.index = true, 7
 			second.mu.Unlock()
-			first.since = false
+			first.history = false
 			first.set(cidA, 1)
 			r.wait(t, "the second", func() bool { return r.state.Synced && r.state.Endpoint == second.endpoint })
 		})
@@ -310,7 +307,7 @@ func TestConditionsAreNoTransaction(t *testing.T) {
 	t.Parallel()
 	const row = "00112233-4455-6677-8899-aabbccddeeff"
 	m := newMember(t, "other", cidA, 5)
-	m.since, m.leader = true, true
+	m.history, m.leader = true, true
 	m.onChange = fmt.Sprintf(`{"id":null,"method":"update3","params":["puntdns","%s",{"Thing":{"%s":{"insert":{"name":"x"}}}}]}`, ovsdb.UUID{}, row)
 	r := newReplica()
 	c := start(t, r, func(cfg *ovsdb.Config) {

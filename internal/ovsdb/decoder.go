@@ -26,8 +26,8 @@ type monitor struct {
 	// row gets each row.
 	row func(table string, id UUID, op Op, row *Row) error
 	// begin is called before the rows of a reply to "monitor_cond_since": found says that they
-	// are changes, else they are all there is. It is nil for a monitor that was started by
-	// "monitor_cond".
+	// are changes, else they are all there is. It is nil for a monitor that "monitor_cond" has started,
+	// that of _Server: then no message has a transaction.
 	begin func(found bool)
 }
 
@@ -38,9 +38,8 @@ type message struct {
 	// rows is the monitor whose rows were in params or result.
 	rows *monitor
 	// last is the transaction that the rows reflect, of an "update3" or of the reply to
-	// "monitor_cond_since", which since says it is. It is zero if the server does not tell.
-	last  UUID
-	since bool
+	// "monitor_cond_since". A standalone server says zero.
+	last UUID
 }
 
 // decoder decodes messages, and delivers rows while it does.
@@ -112,8 +111,8 @@ func (d *decoder) result(msg *message) error {
 		return inside(err)
 	}
 	switch {
-	case d.initial != nil && c == '{':
-	case d.initial != nil && c == '[' && d.initial.begin != nil:
+	case d.initial != nil && d.initial.begin == nil && c == '{':
+	case d.initial != nil && d.initial.begin != nil && c == '[':
 	default:
 		msg.result, err = d.raw(maxResult)
 		return err
@@ -164,7 +163,6 @@ func (d *decoder) lastID(msg *message) error {
 	if msg.last, err = parseUUID(text); err != nil {
 		return err
 	}
-	msg.since = true
 	return d.expect(',')
 }
 
@@ -206,11 +204,7 @@ func (d *decoder) updateParams(msg *message, m *monitor) error {
 		return errTwice
 	}
 	msg.rows = m
-	c, err := d.peek()
-	if err != nil {
-		return inside(err)
-	}
-	if c == '"' {
+	if m.begin != nil {
 		if err := d.lastID(msg); err != nil {
 			return err
 		}

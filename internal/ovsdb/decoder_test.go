@@ -80,7 +80,7 @@ func decodeOf(m *monitor, r io.Reader, maxRow int) (events []string) {
 			return events
 		}
 		event := fmt.Sprintf("%s %s %s %s %s %v", msg.method, msg.id, msg.params, msg.result, msg.err, msg.rows != nil)
-		if msg.since {
+		if msg.last != (UUID{}) {
 			event += " " + msg.last.String()
 		}
 		events = append(events, event)
@@ -148,7 +148,7 @@ func TestDecodeSince(t *testing.T) {
 		{"found true", "delete T " + testID, " 2    true " + testID},
 		{"modify T " + testID + ` 1:""/8,`, "update3 null    true " + testID},
 		{"update3 null    true " + testID},
-		{" 2   null true"},
+		{` 2  {"T":{}} null false`},
 		{` 2  null "unknown method" false`},
 		{"error"},
 		{"error"},

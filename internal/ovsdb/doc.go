@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ovsdb is a streaming client for the monitors of an OVSDB server (RFC
-// 7047, with monitor_cond_since, monitor_cond_change and update3 of ovsdb-server(7), and with
-// monitor_cond and update2 where the server has no others). It knows no schema but that of
-// _Server.
+// 7047, with monitor_cond_since, monitor_cond_change and update3 of ovsdb-server(7), which Open vSwitch
+// has from 2.12 on). It knows no schema but that of _Server.
 //
 // It has no replica of the database. Rows go to a Receiver one by one as their bytes come
 // in, so that a reply of any size costs one row of memory, and the Receiver stores only

@@ -72,8 +72,6 @@ func script(answer func(req request, n int) string) func(net.Conn) {
 			switch {
 			case req.Method == "monitor_cond" && string(params[0]) == `"_Server"`:
 				reply = `"error":{"error":"unknown database"},"result":null`
-			case req.Method == "monitor_cond_since":
-				reply = `"error":"unknown method","result":null` // as before Open vSwitch 2.12
 			case req.Method == "get_schema":
 				reply = `"result":` + fakeSchema + `,"error":null`
 			default:
@@ -84,6 +82,22 @@ func script(answer func(req request, n int) string) func(net.Conn) {
 			}
 		}
 	}
+}
+
+// noTxn is the last transaction that a standalone server names.
+const noTxn = "00000000-0000-0000-0000-000000000000"
+
+// contents is the reply to monitor_cond_since with rows, of a standalone server.
+func contents(rows string) string {
+	return `"error":null,"result":[false,"` + noTxn + `",` + rows + `]`
+}
+
+// empty is an answer of script: the database has no rows, and all requests succeed.
+func empty(req request, _ int) string {
+	if req.Method == "monitor_cond_since" {
+		return contents("{}")
+	}
+	return `"result":{},"error":null`
 }
 
 func fakeTables(cfg *ovsdb.Config) {
@@ -105,14 +119,14 @@ func TestBadServers(t *testing.T) {
 	const id = "00112233-4455-6677-8899-aabbccddeeff"
 	initial := func(rows string) func(request, int) string {
 		return func(req request, _ int) string {
-			if req.Method != "monitor_cond" {
+			if req.Method != "monitor_cond_since" {
 				return `"result":[],"error":null`
 			}
 			return rows
 		}
 	}
 	thing := func(row string) string {
-		return `"error":null,"result":{"Thing":{"` + id + `":` + row + `}}`
+		return contents(`{"Thing":{"` + id + `":` + row + `}}`)
 	}
 	for _, tt := range []struct {
 		name  string
@@ -123,23 +137,23 @@ func TestBadServers(t *testing.T) {
 		{"hangs up", func(net.Conn) {}, ""},
 		{"hangs up in a reply", func(c net.Conn) { io.WriteString(c, `{"id":1,"resu`) }, ""},
 		{"speaks something else", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n"); io.Copy(io.Discard, c) }, "unexpected 'H'"},
-		{"old", script(initial(`"error":"unknown method","result":null`)), `monitor_cond: the server answers "unknown method" (Open vSwitch 2.6`},
+		{"old", script(initial(`"error":"unknown method","result":null`)), `monitor_cond_since: the server answers "unknown method" (Open vSwitch 2.12 or later`},
 		{"refuses", script(initial(`"error":{"error":"not allowed","details":"go away"},"result":null`)), `"not allowed": go away`},
-		{"no rows", script(initial(`"error":null,"result":[]`)), "has no rows"},
+		{"no rows", script(initial(`"error":null,"result":{}`)), "has no rows"},
 		{"wrong id", func(c net.Conn) { io.WriteString(c, `{"id":17,"result":{},"error":null}`); io.Copy(io.Discard, c) }, "not under way"},
-		{"table not asked for", script(initial(`"result":{"Other":{}}`)), `"Other"`},
+		{"table not asked for", script(initial(contents(`{"Other":{}}`))), `"Other"`},
 		{"column not asked for", script(initial(thing(`{"initial":{"nome":"x"}}`))), `"nome"`},
 		{"wrong type", script(initial(thing(`{"initial":{"name":5}}`))), `expected "`},
 		{"map for a string", script(initial(thing(`{"initial":{"name":["map",[]]}}`))), "not of the column's type"},
 		{"string for a map", script(initial(thing(`{"initial":{"map":"x"}}`))), "expected a map"},
 		{"unknown kind", script(initial(thing(`{"new":{"name":"x"}}`))), `"new"`},
-		{"no UUID", script(initial(`"result":{"Thing":{"x":{"initial":{}}}}`)), "not a UUID"},
+		{"no UUID", script(initial(contents(`{"Thing":{"x":{"initial":{}}}}`))), "not a UUID"},
 		{"update before the reply", script(func(req request, _ int) string {
-			return `"method":"update2","params":["puntdns",{}]`
+			return `"method":"update3","params":["puntdns","` + noTxn + `",{}]`
 		}), "before the initial contents"},
-		{"monitor ended", script(func(req request, n int) string {
-			if n == 3 {
-				return `"result":{},"error":null,"x":[{"y":[1,-2.5e3,null,true,"\"\\"]}],"id":` + string(req.ID) +
+		{"monitor ended", script(func(req request, _ int) string {
+			if req.Method == "monitor_cond_since" {
+				return contents("{}") + `,"x":[{"y":[1,-2.5e3,null,true,"\"\\"]}],"id":` + string(req.ID) +
 					`}{"method":"monitor_canceled","params":["puntdns"]`
 			}
 			return ""
@@ -189,11 +203,11 @@ func TestOrderOfMembers(t *testing.T) {
 		fakeTables(cfg)
 		cfg.Receiver = plain{r}
 	}, fake(t, script(func(req request, _ int) string {
-		if req.Method != "monitor_cond" {
+		if req.Method != "monitor_cond_since" {
 			return `"result":[],"error":null`
 		}
-		return `"result" : {"Thing":{"` + id + `":{"initial":{"name":"a","map":["map",[["k","v"]]]}}}}, "error":null,"id":` + string(req.ID) + `}
-			{"params":["puntdns",{"Thing":{"` + id + `":{"modify":{"map":["map",[["l","w"],["k","v"]]], "name":"b"}}}}],"method":"update2","id":null}
+		return `"result" : [ false , "` + noTxn + `" , {"Thing":{"` + id + `":{"initial":{"name":"a","map":["map",[["k","v"]]]}}}} ] , "error":null,"id":` + string(req.ID) + `}
+			{"params":["puntdns" , "` + noTxn + `",{"Thing":{"` + id + `":{"modify":{"map":["map",[["l","w"],["k","v"]]], "name":"b"}}}}],"method":"update3","id":null}
 			{"jsonrpc":"ignored","id":null,"method":"locked","params":["x",{}]`
 	})))
 	r.wait(t, "both", func() bool {

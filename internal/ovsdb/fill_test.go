@@ -41,7 +41,7 @@ func TestFill(t *testing.T) {
 				var tables map[string]json.RawMessage
 				_ = json.Unmarshal(params[2], &tables)
 				got <- [2]string{req.Method, string(tables["Thing"])}
-				return `"result":{},"error":null`
+				return empty(req, 0)
 			})))
 			r.waitSynced(t)
 			close(got)
@@ -49,7 +49,7 @@ func TestFill(t *testing.T) {
 			for call := range got {
 				all = append(all, call)
 			}
-			want := [][2]string{{"monitor_cond", tt.begin}}
+			want := [][2]string{{"monitor_cond_since", tt.begin}}
 			if tt.fill != "" {
 				want = append(want, [2]string{"monitor_cond_change", tt.fill})
 			}
@@ -90,7 +90,7 @@ func TestConditionOnOtherColumn(t *testing.T) {
 	start(t, r, func(cfg *ovsdb.Config) {
 		fakeTables(cfg)
 		cfg.Tables[0].Where = []ovsdb.Condition{{Column: "other", Function: "==", Value: "a"}}
-	}, fake(t, script(func(request, int) string { return `"result":{},"error":null` })))
+	}, fake(t, script(empty)))
 	r.waitDown(t, `condition on column "other", which is not asked for`)
 	if events := strings.Join(r.takeEvents(), "; "); strings.Contains(events, "commit") {
 		t.Errorf("events: %s", events)

@@ -67,7 +67,7 @@ func TestSameFailureIsReportedOnce(t *testing.T) {
 		{"reads no more", "tcp", func(c net.Conn, _ int64) {
 			dec := json.NewDecoder(c)
 			// The conditions follow the first contents.
-			for _, result := range []string{`"error":"unknown database"`, `"result":` + fakeSchema, `"error":"unknown method"`, `"result":{}`} {
+			for _, result := range []string{`"error":"unknown database"`, `"result":` + fakeSchema, contents("{}")} {
 				var req request
 				if dec.Decode(&req) != nil {
 					return

@@ -243,8 +243,7 @@ func (s *session) resume(from Position) (resumed bool, last UUID, err error) {
 	return false, UUID{}, err
 }
 
-// readAll starts the main monitor with all contents, and returns the last transaction. A server
-// before Open vSwitch 2.12 has no monitor_cond_since.
+// readAll starts the main monitor with all contents, and returns the last transaction.
 //
 // The monitor begins without the tables that have conditions, and their rows come by a change of
 // conditions. For initial contents the server copies each row of a table before it looks at the
@@ -255,11 +254,6 @@ func (s *session) readAll(where map[string]json.RawMessage) (last UUID, err erro
 	s.main.begin = func(bool) {}
 	first, rest := splitConditions(where)
 	err = s.startMonitor(s.main, s.client.cfg.Database, first, UUID{}.String())
-	var refused *serverError
-	if errors.As(err, &refused) && refused.unknownMethod {
-		s.main.begin = nil
-		err = s.startMonitor(s.main, s.client.cfg.Database, first)
-	}
 	if err != nil || len(rest) == 0 {
 		return s.reply.last, err
 	}
@@ -389,7 +383,7 @@ func (s *session) step() error {
 // handleRequest handles requests and notifications of the server.
 func (s *session) handleRequest(msg message) error {
 	switch {
-	case msg.rows == s.main && s.main != nil && msg.method == s.main.method():
+	case msg.method == methodUpdate3 && msg.rows == s.main && s.main != nil:
 		return s.handleUpdate(msg)
 	case msg.method == methodUpdate2 && msg.rows != nil && msg.rows != s.main:
 		return s.serverChanged()
@@ -414,14 +408,12 @@ func (s *session) handleUpdate(msg message) error {
 	switch {
 	case s.discarding:
 		return nil
-	case s.filling && msg.since == (msg.method == methodUpdate3):
+	case s.filling:
 		s.filled = msg.last
 		return nil // its rows are among those that readMain commits
 	case !s.synced:
 		// The initial contents come with the reply, and updates only after it.
 		return errors.New("an update before the initial contents")
-	case msg.since != (msg.method == methodUpdate3):
-		return fmt.Errorf("%s: parameters of another kind of update", msg.method)
 	}
 	h := &s.client.held
 	h.whole = !s.changing
@@ -434,14 +426,6 @@ func (s *session) handleUpdate(msg message) error {
 	s.noteIndex()
 	s.client.cfg.Receiver.Commit()
 	return nil
-}
-
-// method returns the method of the monitor's updates.
-func (m *monitor) method() string {
-	if m.begin != nil {
-		return methodUpdate3
-	}
-	return methodUpdate2
 }
 
 // handleReply handles the reply to the outstanding request, or to one beside it.
@@ -640,11 +624,7 @@ func closeError(err error) error {
 }
 
 // serverError is the server's refusal of a request.
-type serverError struct {
-	method, text string
-	// unknownMethod is set if the server does not have the method.
-	unknownMethod bool
-}
+type serverError struct{ method, text string }
 
 func (e *serverError) Error() string {
 	return e.method + ": the server answers " + e.text
@@ -664,8 +644,8 @@ func newServerError(method string, text json.RawMessage) error {
 	if e.Details != "" {
 		err.text += ": " + e.Details
 	}
-	if err.unknownMethod = e.Error == "unknown method"; err.unknownMethod {
-		err.text += " (Open vSwitch 2.6 or later is needed)"
+	if e.Error == "unknown method" {
+		err.text += " (Open vSwitch 2.12 or later is needed)"
 	}
 	return err
 }

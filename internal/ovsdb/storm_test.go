@@ -71,7 +71,7 @@ func TestSpread(t *testing.T) {
 				conn.Close()
 			}()
 		}
-		script(func(request, int) string { return `"result":{},"error":null` })(conn)
+		script(empty)(conn)
 	})
 	began := time.Now()
 	replicas := make([]*replica, clients)
