@@ -133,6 +133,12 @@ func (d *decoder) sinceResult(msg *message) error {
 	if err := d.expect('['); err != nil {
 		return err
 	}
+	if c, err := d.peek(); err == nil && c == ']' {
+		// The reply to an echo request that was sent before the monitor was asked for.
+		d.pos++
+		msg.rows, msg.result = nil, json.RawMessage("[]")
+		return nil
+	}
 	text, err := d.scalar()
 	if err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -139,7 +141,8 @@ func TestBadServers(t *testing.T) {
 		{"speaks something else", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n"); io.Copy(io.Discard, c) }, "unexpected 'H'"},
 		{"old", script(initial(`"error":"unknown method","result":null`)), `monitor_cond_since: the server answers "unknown method" (Open vSwitch 2.12 or later`},
 		{"refuses", script(initial(`"error":{"error":"not allowed","details":"go away"},"result":null`)), `"not allowed": go away`},
-		{"no rows", script(initial(`"error":null,"result":{}`)), "has no rows"},
+		{"no rows", script(initial(`"error":null,"result":[]`)), "has no rows"},
+		{"no array", script(initial(`"error":null,"result":{}`)), "has no rows"},
 		{"wrong id", func(c net.Conn) { io.WriteString(c, `{"id":17,"result":{},"error":null}`); io.Copy(io.Discard, c) }, "not under way"},
 		{"table not asked for", script(initial(contents(`{"Other":{}}`))), `"Other"`},
 		{"column not asked for", script(initial(thing(`{"initial":{"nome":"x"}}`))), `"nome"`},
@@ -216,6 +219,41 @@ func TestOrderOfMembers(t *testing.T) {
 		}
 		return false
 	})
+}
+
+// A busy server answers the echo request of a client that waits for the schema after the schema, when
+// the client waits for rows.
+func TestEchoBeforeContents(t *testing.T) {
+	t.Parallel()
+	r := newReplica()
+	start(t, r, func(cfg *ovsdb.Config) {
+		fakeTables(cfg)
+		cfg.Receiver = plain{r}
+	}, fake(t, func(conn net.Conn) {
+		dec := json.NewDecoder(conn)
+		for schema := ""; ; {
+			var req request
+			if dec.Decode(&req) != nil {
+				return
+			}
+			reply := empty(req, 0)
+			switch {
+			case req.Method == "monitor_cond":
+				reply = `"error":{"error":"unknown database"},"result":null`
+			case req.Method == "get_schema":
+				schema = string(req.ID) // the reply waits for the echo request
+				continue
+			case req.Method == "echo" && schema != "":
+				fmt.Fprintf(conn, `{"id":%s,"result":%s,"error":null}`, schema, fakeSchema)
+				schema, reply = "", `"result":[],"error":null`
+			}
+			fmt.Fprintf(conn, `{%s,"id":%s}`, reply, req.ID)
+		}
+	}))
+	r.waitSynced(t)
+	if events := r.takeEvents(); slices.ContainsFunc(events, func(e string) bool { return strings.HasPrefix(e, "down") }) {
+		t.Errorf("%q", events)
+	}
 }
 
 // Requests for an echo are answered with their parameters.
