@@ -126,6 +126,7 @@ BENCHFLAGS ?=
 COREDNS := $(shell sed -n 's,^.*github.com/coredns/coredns ,,p' go.mod)
 bench: lab-deps build bin/coredns-$(COREDNS)
 	$(GO) run ./test/bench -puntdns bin/puntdns -coredns bin/coredns-$(COREDNS) $(BENCHFLAGS)
+	$(GO) run ./test/pictures
 
 bin/coredns-$(COREDNS):
 	GOBIN=$(CURDIR)/bin CGO_ENABLED=0 $(GO) install github.com/coredns/coredns@$(COREDNS)

@@ -193,7 +193,6 @@ func (b *bench) local() {
 				took, lost := b.latencies(p.asker, p.server, n.names, 2000)
 				mid.put(p.name, float64(quantile(took, .5).Nanoseconds())/1e3)
 				high.put(p.name, float64(quantile(took, .99).Nanoseconds())/1e3)
-				b.report.distribution(p.name, took)
 				b.say("2,000 queries/s, %s: median %s, p99 %s, %d lost", p.name, quantile(took, .5), quantile(took, .99), lost)
 			})
 		}

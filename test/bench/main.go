@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Bench measures puntdns and what it is compared with, side by side on one lab, in
-// turn, and writes a table and pictures.
+// turn, and writes tables.
 package main
 
 import (
@@ -72,7 +72,7 @@ func main() {
 	flag.StringVar(&b.earlier, "before", "", "`path` of another version of puntdns, to be measured beside it in the suite before")
 	flag.StringVar(&b.root, "root", "sid", "`code name` of a newer Debian for the suite peers, or a folder that test/root.sh has made of it; empty leaves the suite out")
 	flag.BoolVar(&b.elsewhere, "elsewhere", false, "this runs in such a root: what is measured is printed, nothing is written")
-	flag.StringVar(&out, "out", "", "`folder` for benchmarks.md and its pictures, which is made if need be (default test/bench/results, with -only bin/bench)")
+	flag.StringVar(&out, "out", "", "`folder` for benchmarks.md, which is made if need be (default test/bench/results, with -only bin/bench)")
 	flag.StringVar(&only, "only", "", "comma-separated `suites`: "+strings.Join(suiteNames(suites), ", "))
 	flag.StringVar(&parts, "parts", "", "comma-separated `parts` of the suites cloud (requests, server, relays and cluster by default; bars is of server what the bars need, and migrations are those of server, for a great number of nodes; with newest among them, also with the ovsdb-server of -root) and before (udp, tcp, cached, hijack and million by default)")
 	controller := flag.String("controller", "newest", "`release` of OVN whose ovn-controller the suite cloud has clients in the shape of: newest or 23.03")

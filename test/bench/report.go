@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,7 +17,6 @@ import (
 // report collects what was measured.
 type report struct {
 	tables []*table
-	spread map[string][]time.Duration // latencies by peer
 	took   time.Duration
 	// newest has the versions of the rows of the other root, empty without such rows. leftOut are
 	// rows that can't be measured here, failed the suites that ended with an error; each has its reason.
@@ -74,13 +72,6 @@ func (r *report) measured(name string) *table {
 		}
 	}
 	return newTable(name)
-}
-
-func (r *report) distribution(peer string, took []time.Duration) {
-	if r.spread == nil {
-		r.spread = map[string][]time.Duration{}
-	}
-	r.spread[peer] = append(r.spread[peer], took...)
 }
 
 // bar is what a ratio is held against.
@@ -182,7 +173,7 @@ func (r *report) judge(b bar) (ratio float64, kept, ok bool) {
 	return ratio, (b.least == 0 || ratio >= b.least) && (b.most == 0 || ratio <= b.most), true
 }
 
-// write puts the table and the pictures into a folder.
+// write writes the page of results into a folder. test/pictures draws its figures.
 func (r *report) write(dir string, b *bench) error {
 	var s strings.Builder
 	measured := firstLine(b, b.puntdns, "-version")
@@ -244,18 +235,7 @@ puntdns runs with *errors*, *prometheus*, *ready*, *ovnhosts*, *cache* and *forw
 			fmt.Fprintf(&s, "| %s | %s | %s to %s |\n", p, figure(median(v)), figure(slices.Min(v)), figure(slices.Max(v)))
 		}
 	}
-	pictures := r.pictures(b.sizes)
-	if len(pictures) > 0 {
-		s.WriteString("\n## Pictures\n")
-	}
-	var errs []error
-	for _, p := range pictures {
-		name := "bench-" + p.name + ".svg"
-		errs = append(errs, os.WriteFile(filepath.Join(dir, name), []byte(p.svg), 0o644))
-		fmt.Fprintf(&s, "![%s](%s)\n\n", p.title, name)
-	}
-	errs = append(errs, os.WriteFile(filepath.Join(dir, "benchmarks.md"), []byte(strings.TrimRight(s.String(), "\n")+"\n"), 0o644))
-	return errors.Join(errs...)
+	return os.WriteFile(filepath.Join(dir, "benchmarks.md"), []byte(strings.TrimRight(s.String(), "\n")+"\n"), 0o644)
 }
 
 // notMeasured names, for the page, what has failed and what was left out.

@@ -2,14 +2,7 @@
 
 package main
 
-import (
-	"encoding/xml"
-	"errors"
-	"io"
-	"strings"
-	"testing"
-	"time"
-)
+import "testing"
 
 func TestJudge(t *testing.T) {
 	r := &report{}
@@ -58,39 +51,6 @@ func TestMedian(t *testing.T) {
 	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{4, 1}, 2.5}, {[]float64{9, 1, 5}, 5}} {
 		if got := median(tt.values); got != tt.want {
 			t.Errorf("median of %v: %v", tt.values, got)
-		}
-	}
-}
-
-// Every picture is a well-formed document.
-func TestPictures(t *testing.T) {
-	r := &report{}
-	for _, table := range []string{tLocal, tCPU, tForward500, tMedian} {
-		r.table(table).put("a < b & c", 10)
-		r.table(table).put(pPuntdns, 30)
-	}
-	r.distribution(pPuntdns, []time.Duration{time.Millisecond, 300 * time.Microsecond})
-	for _, s := range full.sizes {
-		for _, table := range []string{tRSS, tHeap, tLocalMB, tChanged, tRebuild} {
-			r.table(table).put(s.String(), .5)
-		}
-	}
-	pictures := r.pictures(full.sizes)
-	if len(pictures) != 6 {
-		t.Errorf("%d pictures", len(pictures))
-	}
-	for _, p := range pictures {
-		d := xml.NewDecoder(strings.NewReader(p.svg))
-		for {
-			if _, err := d.Token(); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Errorf("%s: %v", p.name, err)
-				break
-			}
-		}
-		if strings.Contains(p.svg, "NaN") || strings.Contains(p.svg, "Inf") {
-			t.Errorf("%s has a place that is no number", p.name)
 		}
 	}
 }

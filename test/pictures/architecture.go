@@ -34,8 +34,8 @@ func architecture() *svg.Drawing {
 	d.Arrow("", svg.At(311, puntdns.Y), svg.At(311, ovs.Y+ovs.H))
 	d.Text(svg.At(279, 284), svg.End, "dim", "query, as a packet-in")
 	d.Text(svg.At(321, 284), svg.Start, "dim", "answer, as a packet-out")
-	database := d.Box(svg.Area(640, 296, 174, 50), "box", "OVN's databases", "names and addresses")
-	resolvers := d.Box(svg.Area(640, 354, 174, 50), "box", "your resolvers", "outside names")
+	database := d.Box(svg.Area(640, 298, 174, 46), "box", "OVN's databases", "names and addresses")
+	resolvers := d.Box(svg.Area(640, 356, 174, 46), "box", "your resolvers", "outside names")
 	d.Arrow("", database.Left(.5), svg.At(puntdns.X+puntdns.W, database.Left(.5).Y))
 	d.Arrow("", svg.At(forward.X+forward.W, resolvers.Left(.5).Y), resolvers.Left(.5))
 	return d

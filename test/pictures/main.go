@@ -38,10 +38,13 @@ func write(root string) error {
 }
 
 // draw returns all pictures by their paths from the root of the project, where it reads the figures.
-func draw(string) (map[string]drawing, error) {
-	return map[string]drawing{
-		"docs/architecture.svg":     architecture(),
-		"docs/path.svg":             path(),
-		"docs/path-without-ovn.svg": pathWithoutOVN(),
-	}, nil
+func draw(root string) (map[string]drawing, error) {
+	all, err := graphs(root)
+	if err != nil {
+		return nil, err
+	}
+	all["docs/architecture.svg"] = architecture()
+	all["docs/path.svg"] = path()
+	all["docs/path-without-ovn.svg"] = pathWithoutOVN()
+	return all, nil
 }

@@ -148,7 +148,7 @@ const style = `text{font:14px ` + sans + `;fill:#1f2328}
 .page{fill:#0d1117;stroke:#3d444d}.box{fill:#151b23;stroke:#656c76}.main{fill:#12261e;stroke:#3fb950}
 .red{fill:#25171c;stroke:#f85149}.blue{fill:#121d2f;stroke:#4493f8}.inner{fill:#0d1117;stroke:#3fb950}
 .node{fill:none;stroke:#656c76}.line{stroke:#9198a1}#head{fill:#9198a1}
-.ours{fill:#2ea043}.theirs{fill:#656c76}.more{fill:#1d6b35}.theirs.more{fill:#3d444d}}
+.ours{fill:#238636}.theirs{fill:#656c76}.more{fill:#1d6b35}.theirs.more{fill:#3d444d}}
 `
 
 // String returns the document.
