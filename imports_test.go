@@ -98,7 +98,7 @@ test/mutations:
 test/neutron:
 test/pages:
 test/pictures: test/svg
-test/svg: # it knows no picture
+test/svg: # it does not know what it draws
 `
 
 // notable are the other modules that imports has, by the prefix of their packages; the first that

@@ -65,7 +65,7 @@ func hold(binary string) {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	t := new(lab.Program)
-	d := start(t, binary)
+	d := start(t, os.Stdout, binary)
 	var status byte
 	if !d.show(os.Stdout) {
 		fmt.Println("\nAt least one answer is WRONG.")

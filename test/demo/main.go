@@ -12,6 +12,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -21,8 +22,11 @@ import (
 
 func main() {
 	binary := flag.String("puntdns", "bin/puntdns", "`path` of the binary to show")
+	recording := flag.String("record", "", "`file` for what the demo prints, and for commands of an operator behind it")
 	flag.Parse()
 	switch {
+	case *recording != "":
+		os.Exit(record(*binary, *recording))
 	case !isOn(os.Getenv("KEEP")):
 		os.Exit(run(*binary))
 	case os.Getenv(holderEnv) == "":
@@ -39,14 +43,21 @@ func isOn(value string) bool { return value != "" && value != "0" }
 func run(binary string) int {
 	t := new(lab.Program)
 	defer t.End()
-	d := start(t, binary)
-	if !d.show(os.Stdout) {
-		fmt.Println("\nAt least one answer is WRONG. The log of puntdns:")
-		fmt.Print(d.puntdns.Log())
+	if !start(t, os.Stdout, binary).result(os.Stdout) {
 		return 1
 	}
-	fmt.Println("\nEvery answer is right.")
 	return 0
+}
+
+// result shows everything, and whether it is right.
+func (d *demo) result(out io.Writer) bool {
+	if !d.show(out) {
+		fmt.Fprintln(out, "\nAt least one answer is WRONG. The log of puntdns:")
+		fmt.Fprint(out, d.puntdns.Log())
+		return false
+	}
+	fmt.Fprintln(out, "\nEvery answer is right.")
+	return true
 }
 
 // demo is the lab with puntdns in it.
@@ -66,13 +77,13 @@ const (
 )
 
 // start builds the lab and returns when puntdns is ready.
-func start(t *lab.Program, binary string) *demo {
-	binary, err := filepath.Abs(binary)
+func start(t *lab.Program, out io.Writer, given string) *demo {
+	binary, err := filepath.Abs(given)
 	if err != nil {
 		t.Fatalf("demo: %v", err)
 	}
 	began := time.Now()
-	fmt.Println("Starting OVN with two tenants, red and blue ...")
+	fmt.Fprintln(out, "Starting OVN with two tenants, red and blue ...")
 	l := lab.New(t, lab.Options{})
 	d := &demo{l: l, binary: binary}
 	for _, tn := range tenants {
@@ -84,7 +95,7 @@ func start(t *lab.Program, binary string) *demo {
 		"www.example.org. 300 IN A 192.0.2.80",
 		"www.example.org. 300 IN AAAA 2001:db8::80")
 	l.Sync()
-	fmt.Printf("OVN is up after %.1f s, on the datapath %s. Starting %s on %s ...\n", time.Since(began).Seconds(), l.Datapath, binary, lab.Bridge)
+	fmt.Fprintf(out, "OVN is up after %.1f s, on the datapath %s. Starting %s on %s ...\n", time.Since(began).Seconds(), l.Datapath, given, lab.Bridge)
 	d.puntdns = l.Node.Start("puntdns", nil, binary, "-conf", l.WriteFile("Corefile", d.corefile()))
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -95,7 +106,7 @@ func start(t *lab.Program, binary string) *demo {
 	if err := l.Node.WaitHTTP(ctx, "http://"+readyAddr+"/ready", 200); err != nil {
 		t.Fatalf("puntdns does not get ready: %v\n%s", err, d.puntdns.Log())
 	}
-	fmt.Printf("Ready after %.1f s.\n\n", time.Since(began).Seconds())
+	fmt.Fprintf(out, "Ready after %.1f s.\n\n", time.Since(began).Seconds())
 	return d
 }
 

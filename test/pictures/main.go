@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/puntdns/puntdns/test/svg"
 )
 
 // drawing is a picture, checked and as a document.
@@ -44,6 +46,12 @@ func draw(root string) (map[string]drawing, error) {
 		return nil, err
 	}
 	all["docs/architecture.svg"] = architecture()
+	transcript, err := os.ReadFile(filepath.Join(root, "test/pictures/demo.txt"))
+	if err != nil {
+		return nil, err
+	}
+	all["docs/demo.svg"] = svg.NewRecording("make demo: two tenants with the same addresses get answers of their own. "+
+		"puntctl explain shows how a name is answered, and which ACL keeps a query from puntdns.", string(transcript))
 	all["docs/path.svg"] = path()
 	all["docs/path-without-ovn.svg"] = pathWithoutOVN()
 	return all, nil

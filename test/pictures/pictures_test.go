@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -40,6 +42,14 @@ func TestPictures(t *testing.T) {
 				t.Errorf("%s: %v", path, err)
 				break
 			}
+		}
+		for _, size := range regexp.MustCompile(`(?:font|font-size):(\d+)px`).FindAllStringSubmatch(d.String(), -1) {
+			if px, _ := strconv.Atoi(size[1]); px < 13 {
+				t.Errorf("%s has letters of %d px, which nobody can read", path, px)
+			}
+		}
+		if size := len(d.String()); size > 60_000 {
+			t.Errorf("%s has %d bytes", path, size)
 		}
 		if s := d.String(); strings.Contains(s, "NaN") || strings.Contains(s, "Inf") {
 			t.Errorf("%s has a place that is no number", path)
