@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.0.0-dev)
+# Of a release, as in its file; otherwise what git calls the commit. Tags begin with v, versions do not.
+RELEASED := $(shell cat VERSION)
+VERSION ?= $(patsubst v%,%,$(shell git describe --tags --always --dirty 2>/dev/null || echo '$(RELEASED)-dev'))
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The system tests reach the product by its binary, which no cache of results sees.

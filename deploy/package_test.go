@@ -79,6 +79,7 @@ var everywhere = []string{
 	"-rw-r--r-- /usr/lib/sysusers.d/puntdns.conf",
 	"-rw-r--r-- /usr/lib/tmpfiles.d/puntdns.conf",
 	"-rw-r--r-- /usr/share/bash-completion/completions/puntctl",
+	"-rw-r--r-- /usr/share/doc/puntdns/CHANGELOG.md",
 	"-rw-r--r-- /usr/share/doc/puntdns/Corefile.example",
 	"-rw-r--r-- /usr/share/doc/puntdns/README.md",
 	"-rw-r--r-- /usr/share/doc/puntdns/grafana/fleet.json",
@@ -130,7 +131,7 @@ func checkLinks(t *testing.T, folder string) {
 	for _, p := range all {
 		sections[p.Path] = p.Sections
 	}
-	for _, pattern := range []string{"README.md", "docs/*.md", "ofpunt/README.md", "plugin/*/README.md"} {
+	for _, pattern := range []string{"README.md", "CHANGELOG.md", "docs/*.md", "ofpunt/README.md", "plugin/*/README.md"} {
 		want, err := filepath.Glob(filepath.Join("..", pattern))
 		if err != nil || len(want) == 0 {
 			t.Fatalf("%s: no pages: %v", pattern, err)

@@ -55,7 +55,7 @@ install -d -m 755 "$root/etc/puntdns"
 
 doc=/usr/share/doc/puntdns
 put 644 "$top/Corefile.example" $doc/Corefile.example
-pages=$(cd "$top" && echo README.md ofpunt/README.md plugin/*/README.md docs/*.md)
+pages=$(cd "$top" && echo README.md CHANGELOG.md ofpunt/README.md plugin/*/README.md docs/*.md)
 pictures=$(cd "$top" && echo docs/*.svg)
 for page in $pages; do
 	awk -v page="$page" -v shipped=" $pages $pictures Corefile.example " -v repository=https://github.com/puntdns/puntdns/blob/main/ \
