@@ -14,11 +14,12 @@ GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see abov
 # deploy is a module of its own, so that the product's go.mod lacks what only deploy requires.
 MODULES = . deploy
 
-.PHONY: all build plugins test test-units test-system test-release mutations matrix kernel neutron soak demo recording pictures bench image lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
+.PHONY: all build plugins test test-units test-system test-release mutations matrix kernel neutron soak demo recording pictures bench image oci lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
 all: build
 
 # The binaries of the distribution: static, so that they run from an empty image.
-BUILD = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+# Without the stamp of git, which depends on the tags that a clone has.
+BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 build:
 	$(BUILD) -o bin/ ./cmd/puntdns ./cmd/puntctl
 
@@ -140,8 +141,8 @@ bin/coredns-$(COREDNS):
 	mv bin/coredns $@
 
 # What packages and images are made of, for each of ARCHES: the program, which is puntctl too where
-# it is called so, the licences of what is linked and a list of that (SBOM), and what is the same for
-# all. The same commit gives the same bytes.
+# it is called so, the licences of what is linked and a bill of materials (SBOM). For all architectures: manual
+# pages, and the certificates that images trust. The same commit gives the same bytes.
 ARCHES ?= amd64 arm64
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 MD2MAN := github.com/cpuguy83/go-md2man/v2@v2.0.7
@@ -150,6 +151,7 @@ export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 
 release-files:
 	rm -rf $(RELEASE)/share $(ARCHES:%=$(RELEASE)/%) $(ARCHES:%=$(RELEASE)/licences/%)
 	$(WRITE_MAN) $(RELEASE)/share
+	$(GO) run -C deploy ./image roots >$(RELEASE)/ca-certificates.crt
 	for arch in $(ARCHES); do \
 		GOARCH=$$arch $(BUILD) -o $(RELEASE)/$$arch/puntdns ./cmd/puntdns || exit 1; \
 		$(GO) run -C deploy ./licences -out '$(abspath $(RELEASE))'/licences/$$arch '$(abspath $(RELEASE))'/$$arch/puntdns || exit 1; \
@@ -172,17 +174,24 @@ packages-test: lab-deps
 	./test/deps.sh packages
 	$(GO) test -C deploy -tags packages -count 1 -timeout 30m -v -run '^(TestPackage|TestPackageLintian|TestNewUser|TestFromHand)$$' . $(PACKAGESFLAGS)
 
-# Container images from scratch, for each of ARCHES: that of this machine has the name IMAGE, others
-# have -ARCH behind it. DOCKER=podman builds them too.
+# Container images from scratch as archives in bin/release, for each of ARCHES, with bills of materials. IMAGE
+# is the name in them.
 IMAGE ?= puntdns:$(VERSION)
-image: release-files
-	./test/deps.sh image
+oci: release-files
 	for arch in $(ARCHES); do \
-		if [ $$arch = "$$($(GO) env GOHOSTARCH)" ]; then name='$(IMAGE)'; else name='$(IMAGE)'-$$arch; fi; \
-		./deploy/image.sh $(RELEASE) "$$name" '$(VERSION)' $$arch || exit 1; \
-		$(GO) run -C deploy ./sbom -version '$(VERSION)' '$(abspath $(RELEASE))'/$$arch/puntdns /etc/ssl/certs/ca-certificates.crt \
+		name='$(IMAGE)'; [ -z '$(APART)' ] || [ $$arch = "$$($(GO) env GOHOSTARCH)" ] || name=$$name-$$arch; \
+		$(GO) run -C deploy ./image archive -arch $$arch -version '$(VERSION)' -name "$$name" \
+			-out '$(abspath $(RELEASE))'/puntdns-image_$$arch.tar '$(abspath $(RELEASE))' || exit 1; \
+		$(GO) run -C deploy ./sbom -version '$(VERSION)' '$(abspath $(RELEASE))'/$$arch/puntdns '$(abspath $(RELEASE))'/ca-certificates.crt \
 			>$(RELEASE)/puntdns-image_$$arch.cdx.json || exit 1; \
 	done
+
+# The same, loaded into a container engine, docker or podman. The image of this machine's architecture has
+# the name IMAGE, others have -ARCH behind it.
+DOCKER ?= docker
+image: APART = yes
+image: oci
+	for arch in $(ARCHES); do $(DOCKER) load --input $(RELEASE)/puntdns-image_$$arch.tar || exit 1; done
 
 # The linter keeps what it found by absolute path, and so may report files of another checkout: each
 # checkout has a cache of its own.

@@ -6,7 +6,6 @@
 #   deps.sh go        prints the path of a Go that can build this module
 #   deps.sh lab       installs OVN, Open vSwitch and the tools of the tests
 #   deps.sh packages  installs what judges packages
-#   deps.sh image     installs what a container image is made of, but no engine
 #   deps.sh machine   installs what an emulated machine is made of and runs by
 #
 # No daemon is started by an installation: the lab runs its own.
@@ -89,10 +88,9 @@ case "${1-}" in
 go) find_go ;;
 lab) lab_packages ;;
 packages) install lintian ;;
-image) install ca-certificates ;;
 machine) install debootstrap e2fsprogs qemu-system-x86 ;;
 *)
-	echo "usage: deps.sh go|lab|packages|image|machine" >&2
+	echo "usage: deps.sh go|lab|packages|machine" >&2
 	exit 2
 	;;
 esac

@@ -167,10 +167,16 @@ func buildImage(t *testing.T, docker string) string {
 			t.Errorf("removing the image: %v\n%s", err, out)
 		}
 	})
-	cmd := exec.Command("../deploy/image.sh", release, image, "1.2.3-test", runtime.GOARCH)
-	cmd.Env = append(os.Environ(), "DOCKER="+docker)
+	script := `
+		go build -C ../deploy -o "$1/image" ./image
+		cd ../deploy
+		"$1/image" roots >"$1/ca-certificates.crt"
+		"$1/image" archive -arch "$2" -version 1.2.3-test -name "$3" -out "$1/image.tar" "$1"
+		"$4" load --input "$1/image.tar"`
+	cmd := exec.Command("sh", "-euc", script, "sh", release, runtime.GOARCH, image, docker)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "SOURCE_DATE_EPOCH=1700000000")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("image.sh: %v\n%s", err, out)
+		t.Fatalf("the image: %v\n%s", err, out)
 	}
 	return image
 }
