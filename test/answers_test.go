@@ -172,7 +172,7 @@ var digWarns = regexp.MustCompile(digWarning)
 func testRecords(t *testing.T, vm *lab.Guest) {
 	for _, resolver := range resolvers {
 		for _, q := range answerQuestions {
-			r := vm.Dig("+notcp", "+noedns", "@"+resolver, q.name, q.qtype)
+			r := vm.DigProgram("+notcp", "+noedns", "@"+resolver, q.name, q.qtype)
 			if r.String() != q.want || !slices.Contains(r.Flags, "aa") || digWarns.MatchString(r.Out) {
 				t.Errorf("%s, %s %s: %s %q, want %s with aa\n%s", resolver, q.name, q.qtype, r, r.Flags, q.want, r.Out)
 				continue
@@ -255,7 +255,7 @@ func testEDNS(t *testing.T, vm *lab.Guest) {
 			if !slices.Contains(args, "-q") {
 				args = append(args, "two.internal")
 			}
-			r := vm.Dig(args...)
+			r := vm.DigProgram(args...)
 			if r.String() != tc.want || !regexp.MustCompile(tc.has).MatchString(r.Out) || regexp.MustCompile(tc.lack).MatchString(r.Out) {
 				t.Errorf("%s, %s: %s, want %s with %q and without %q\n%s", resolver, tc.name, r, tc.want, tc.has, tc.lack, r.Out)
 			}
@@ -327,7 +327,7 @@ func testSize(t *testing.T, vm *lab.Guest) {
 			}
 		}
 		// A client that gives up on UDP when it sees TC.
-		if r := vm.Dig("+noedns", "+ignore", "@"+resolver, "many.internal"); !slices.Contains(r.Flags, "tc") {
+		if r := vm.DigProgram("+noedns", "+ignore", "@"+resolver, "many.internal"); !slices.Contains(r.Flags, "tc") {
 			t.Errorf("%s: dig sees no TC\n%s", resolver, r.Out)
 		}
 	}

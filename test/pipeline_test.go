@@ -273,7 +273,7 @@ func testACLs(t *testing.T, n *routed, s *server, also func(*testing.T), resolve
 			n.Sync()
 			n.punts(t, s, 0, func() {
 				for _, r := range resolvers {
-					if got := n.vm.Dig("+time=1", "@"+r, "db.internal"); got.Err == nil || !strings.Contains(got.Out, tc.says) {
+					if got := n.vm.DigProgram("+time=1", "@"+r, "db.internal"); got.Err == nil || !strings.Contains(got.Out, tc.says) {
 						t.Errorf("%s: %s, want %s\n%s", r, got, tc.says, got.Out)
 					}
 				}

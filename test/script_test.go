@@ -450,7 +450,7 @@ func (s *script) ask(args []string) error {
 	return errors.Join(errs...)
 }
 
-// answer asks a server; with options dig(1) does.
+// answer asks a server, with options as dig(1) does.
 func (q *scriptQuestion) answer(t *testing.T, server string) (*dns.Msg, error) {
 	limit := 5 * time.Second
 	if q.want[0] == noAnswer {

@@ -225,7 +225,7 @@ func TestTCP(t *testing.T) {
 			}
 			for _, g := range guests {
 				for _, resolver := range resolvers {
-					r := g.Dig("+tcp", "@"+resolver, q.name, dns.TypeToString[q.qtype])
+					r := g.DigProgram("+tcp", "@"+resolver, q.name, dns.TypeToString[q.qtype])
 					if want := n.want(q, g, false); r.String() != want {
 						t.Errorf("%s asks %s for %s: %s, want %s\n%s", g.Name, resolver, q, r, want, r.Out)
 					}

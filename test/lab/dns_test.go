@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -82,11 +83,33 @@ func TestServeDNS(t *testing.T) {
 			t.Errorf("%s %v", r, r.Authority)
 		}
 	})
+	t.Run("as dig asks", func(t *testing.T) {
+		for _, args := range []string{
+			"host.test", "host.test AAAA", "+noedns host.test", "+nocookie host.test", "+norecurse host.test TXT", "+tcp host.test",
+			"host.test ANY", "+notcp host.test ANY", "other.test", "big.test", "+ignore big.test", "+noedns +ignore big.test",
+		} {
+			words := append([]string{"@10.0.0.12"}, strings.Fields(args)...)
+			var asked [2][]string
+			var got [2]string
+			for i, dig := range []func(...string) *lab.DigResult{asker.DigProgram, asker.Dig} {
+				v4.SetHandler(dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) {
+					v4.SetHandler(nil)
+					asked[i] = append(asked[i], asWritten(w, m))
+					v4.ServeDNS(w, m)
+				}))
+				r := dig(words...)
+				got[i] = fmt.Sprint(r, r.Flags, r.Authority)
+			}
+			if !slices.Equal(asked[0], asked[1]) || got[0] != got[1] || len(asked[0]) == 0 {
+				t.Errorf("%s: dig asks\n%s\nand is told %s; the lab asks\n%s\nand is told %s", args, asked[0], got[0], asked[1], got[1])
+			}
+		}
+	})
 	t.Run("what was asked", func(t *testing.T) {
 		if got := up.Asked(); len(got) != 1 || got[0] != (dns.Question{Name: "host.test.", Qtype: dns.TypeA, Qclass: dns.ClassINET}) {
 			t.Errorf("asked %v", got)
 		}
-		if got := v4.Count("HOST.test"); got != 3 {
+		if got := v4.Count("ALIAS.test"); got != 1 {
 			t.Errorf("asked %d times", got)
 		}
 	})
@@ -115,4 +138,18 @@ func TestServeDNS(t *testing.T) {
 			t.Errorf("a closed server answered: %s", r)
 		}
 	})
+}
+
+// asWritten is a question without its random numbers, and how it came.
+func asWritten(w dns.ResponseWriter, m *dns.Msg) string {
+	m = m.Copy()
+	m.Id = 0
+	if opt := m.IsEdns0(); opt != nil {
+		for _, o := range opt.Option {
+			if c, ok := o.(*dns.EDNS0_COOKIE); ok {
+				c.Cookie = strings.Repeat("0", len(c.Cookie))
+			}
+		}
+	}
+	return w.RemoteAddr().Network() + m.String()
 }
