@@ -167,15 +167,9 @@ func word(args []string, i int) string {
 }
 
 // soon repeats a command until it succeeds, for as long as tests wait.
-func (s *script) soon(words []string) error { return eventually(s.command(words)) }
+func (s *script) soon(words []string) error { return s.eventually(s.command(words)) }
 
-func eventually(check func() error) error {
-	for end := time.Now().Add(wait); ; time.Sleep(10 * time.Millisecond) {
-		if err := check(); err == nil || time.Now().After(end) {
-			return err
-		}
-	}
-}
+func (s *script) eventually(check func() error) error { return lab.Poll(within(s.t, wait), check) }
 
 // times repeats a command so many times.
 func (s *script) times(args []string) error {
@@ -656,7 +650,7 @@ func (s *script) metric(args []string) error {
 		}
 		value += before
 	}
-	return eventually(func() error {
+	return s.eventually(func() error {
 		if got := s.value(args); got != value {
 			return fmt.Errorf("%s is %v, want %v", strings.Join(args, " "), got, value)
 		}
@@ -672,7 +666,7 @@ func (s *script) logged(args []string) error {
 		return err
 	}
 	text := strings.Join(want, " ")
-	return eventually(func() error {
+	return s.eventually(func() error {
 		got := 0
 		for line := range strings.Lines(s.server.Log()) {
 			if strings.Contains(line, text) {

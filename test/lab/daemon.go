@@ -89,7 +89,7 @@ func (d *daemon) rooted(argv ...string) []string {
 // wait waits until something listens on a Unix socket of the daemon. The file
 // alone says nothing: a daemon that was killed leaves it behind.
 func (d *daemon) wait(ctx context.Context, socket string) error {
-	return poll(ctx, func() error {
+	return Poll(ctx, func() error {
 		select {
 		case <-d.proc.done:
 			return hopeless{fmt.Errorf("%s has ended: %s: %s", d.name, fmt.Sprint(d.proc.err), d.proc.Log())}

@@ -113,7 +113,7 @@ func (g *Guest) start() error {
 // included: the kernel gets to it in its own time, even without duplicate
 // address detection.
 func (g *Guest) settled() error {
-	return poll(context.Background(), func() error {
+	return Poll(context.Background(), func() error {
 		var table []byte
 		err := g.Do(func() (err error) {
 			table, err = os.ReadFile("/proc/thread-self/net/if_inet6")

@@ -189,7 +189,7 @@ func (h *Host) HTTPGet(ctx context.Context, url string) (int, string, error) {
 
 // WaitHTTP fetches a URL until it answers with the status.
 func (h *Host) WaitHTTP(ctx context.Context, url string, status int) error {
-	return poll(ctx, func() error {
+	return Poll(ctx, func() error {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		got, body, err := h.HTTPGet(ctx, url)

@@ -221,7 +221,7 @@ func (l *Lab) WriteFile(name, content string) string {
 // than a minute.
 func (l *Lab) Eventually(what string, f func() error) {
 	l.t.Helper()
-	if err := poll(context.Background(), f); err != nil {
+	if err := Poll(context.Background(), f); err != nil {
 		l.t.Fatalf("%s: %v", what, err)
 	}
 }

@@ -181,18 +181,12 @@ func (n *Node) joinUnderlay(ctx context.Context) error {
 // connected waits until ovn-controller has the Southbound database and has
 // entered its chassis there.
 func (n *Node) connected(ctx context.Context) error {
-	return poll(ctx, func() error {
-		id, err := n.Exec(ctx, "ovs-vsctl", "--db="+n.OVSDB, timeoutFlag, "get", "Open_vSwitch", ".", "external_ids:system-id")
-		if err != nil {
-			return err
-		}
-		id = strings.Trim(strings.TrimSpace(id), `"`)
-		out, err := n.Exec(ctx, "ovn-sbctl", "--db="+n.l.SB, "--no-leader-only", timeoutFlag, "--bare", "--columns=name", "find", "Chassis", "name="+id)
-		if err == nil && strings.TrimSpace(out) != id {
-			err = fmt.Errorf("no chassis %s yet", id)
-		}
+	id, err := n.Exec(ctx, "ovs-vsctl", "--db="+n.OVSDB, timeoutFlag, "get", "Open_vSwitch", ".", "external_ids:system-id")
+	if err != nil {
 		return err
-	})
+	}
+	_, err = n.Exec(ctx, "ovn-sbctl", "--db="+n.l.SB, "--no-leader-only", timeoutFlag, "wait-until", "Chassis", strings.Trim(strings.TrimSpace(id), `"`))
+	return err
 }
 
 // VSCTL runs ovs-vsctl on the node; it waits for the switch unless --no-wait is

@@ -16,8 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollEvery is the distance of two looks at a condition that has no event.
-const pollEvery = 5 * time.Millisecond
+// The time between two looks at a condition that has no event: it doubles, since most looks start a process.
+const (
+	firstPoll = 5 * time.Millisecond
+	lastPoll  = 320 * time.Millisecond
+)
 
 var (
 	// patience bounds every wait for something that is going to happen; it is
@@ -163,7 +166,7 @@ func (p *Process) WaitLog(ctx context.Context, expr string) error {
 	if err != nil {
 		return err
 	}
-	return poll(ctx, func() error {
+	return Poll(ctx, func() error {
 		ended := false
 		select {
 		case <-p.done:
@@ -188,14 +191,12 @@ type hopeless struct{ error }
 
 func (h hopeless) Unwrap() error { return h.error }
 
-// poll calls f until it returns nil or the context, or patience, ends; then it
+// Poll calls f until it returns nil or the context, or a minute, ends; then it
 // returns f's last error.
-func poll(ctx context.Context, f func() error) error {
+func Poll(ctx context.Context, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
+	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
 		err := f()
 		if err == nil {
 			return nil
@@ -206,7 +207,7 @@ func poll(ctx context.Context, f func() error) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 	}
 }
