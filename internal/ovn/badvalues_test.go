@@ -160,6 +160,7 @@ func TestBadValuesThatAreNotRead(t *testing.T) {
 		for _, release := range releases {
 			release()
 		}
+		narrow(x.source)
 		r.badValuesAre("no networks", x.source)
 	}
 }

@@ -17,9 +17,8 @@ type coverage struct {
 	// lead to networks not known yet, and those of routers that networks say something of. See
 	// northbound.wantRouters for those of Northbound beside Southbound.
 	farPorts []portRef
-	// ports are those of guests that Southbound is asked for by name, sorted, see portsByName and
-	// awaited. parents are those of them whose containers are asked for, too.
-	ports, parents []string
+	// ports are those of guests that Southbound is asked for by name, sorted, see portsByName.
+	ports []string
 	// routers is set if the rows that join networks are asked for.
 	routers bool
 	// named are the datapaths of which only the row is asked for, sorted.
@@ -66,7 +65,7 @@ func (c coverage) includes(other coverage) bool {
 		}
 	}
 	return includes(c.farPorts, other.farPorts, comparePortRefs) &&
-		includes(c.ports, other.ports, cmp.Compare) && includes(c.parents, other.parents, cmp.Compare) && (c.routers || !other.routers) &&
+		includes(c.ports, other.ports, cmp.Compare) && (c.routers || !other.routers) &&
 		includes(c.named, other.named, ovsdb.UUID.Compare)
 }
 
@@ -80,15 +79,6 @@ func includes[E any](set, other []E, compare func(a, b E) int) bool {
 		set = set[n+1:]
 	}
 	return true
-}
-
-// size is how many rows and ports are asked for.
-func (c coverage) size() int {
-	n := len(c.farPorts) + len(c.ports) + len(c.parents) + len(c.named)
-	for _, ids := range c.rows {
-		n += len(ids)
-	}
-	return n
 }
 
 // byUUID returns conditions for the rows of those UUIDs, none for none, behind others.

@@ -81,9 +81,9 @@ type connection struct {
 	// acknowledged are the conditions that the rows reflect; the zero conditionSet if none
 	// were acknowledged.
 	acknowledged conditionSet
-	// excessEnd is when the conditions are to be changed even if those set last still suffice, zero
-	// for never.
-	excessEnd time.Time
+	// narrowAt is when the conditions go that bring rows which nothing wants any more, zero for
+	// never.
+	narrowAt time.Time
 }
 
 // conditionSet is one change of conditions.
@@ -95,29 +95,10 @@ type conditionSet struct {
 	coverage coverage
 }
 
-const (
-	// minExcess is how much may be asked for that is not wanted any more, in rows and ports, and
-	// so may a part in excessPart of what is wanted. A network of Southbound counts as one row, and
-	// each of its routers as one or two more where something is told of these.
-	minExcess  = 4
-	excessPart = 4
-	// excessTime is how long that may be asked for.
-	excessTime = time.Hour
-)
+// excessTime is how long a database is asked for rows that nothing wants any more.
+const excessTime = time.Hour
 
-// suffices reports whether the database need not be asked for another set after c: c asks for all
-// that is in it, and for little beside it. A change of conditions has the server look at all rows of a
-// table, so what is not wanted any more goes with the next one that something is wanted by. Rows of
-// networks without a guest here change no answer, as they would not where all are read. The rows of
-// routers are of all tenants, so they go at once.
-func (c conditionSet) suffices(other conditionSet) bool {
-	wanted := other.coverage.size()
-	return slices.Equal(c.others, other.others) && c.coverage.routers == other.coverage.routers && c.coverage.includes(other.coverage) &&
-		c.coverage.size()-wanted <= max(minExcess, wanted/excessPart)
-}
-
-// includes reports whether all rows of another set are among those of c. It may say no
-// where they are.
+// includes reports whether c brings all rows of another set. It may report false where c does.
 func (c conditionSet) includes(other conditionSet) bool {
 	return includes(c.others, other.others, cmp.Compare) && c.coverage.includes(other.coverage)
 }
@@ -135,23 +116,25 @@ func newConnection(name string) connection {
 
 func (c *connection) conn() *connection { return c }
 
-// set sets the conditions, unless those set last suffice. It may change the order of others.
+// set asks for what is wanted now, unless the conditions set last bring it. A change of conditions has
+// the server look at all rows of a table, so rows that nothing wants any more go with the next change, or
+// after excessTime. Until then they change no answer, as with Monitor All. It may change the order of others.
 func (c *connection) set(cover coverage, others []string, conditions map[string][]ovsdb.Condition, now time.Time) {
 	slices.Sort(others)
 	next := conditionSet{others: slices.Compact(others), coverage: cover}
-	if c.latest.gen > 0 && c.latest.suffices(next) {
+	if c.latest.gen > 0 && c.latest.includes(next) {
 		switch {
-		case c.latest.coverage.size() == cover.size():
-			c.excessEnd = time.Time{}
+		case next.includes(c.latest):
+			c.narrowAt = time.Time{}
 			return
-		case c.excessEnd.IsZero():
-			c.excessEnd = now.Add(excessTime)
+		case c.narrowAt.IsZero():
+			c.narrowAt = now.Add(excessTime)
 			return
-		case now.Before(c.excessEnd):
+		case now.Before(c.narrowAt):
 			return
 		}
 	}
-	c.excessEnd = time.Time{}
+	c.narrowAt = time.Time{}
 	next.gen = c.client.SetConditions(conditions)
 	c.latest = next
 	c.unacknowledged = append(c.unacknowledged, c.latest)

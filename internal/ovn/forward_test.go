@@ -336,6 +336,7 @@ func TestForwards(t *testing.T) {
 	}
 	await(t, "a:; b:")
 	for _, reading := range readings {
+		narrow(reading.source)
 		eventually(t, reading.source, func(*Snapshot) string {
 			reading.source.mu.Lock()
 			defer reading.source.mu.Unlock()

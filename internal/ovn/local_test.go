@@ -76,10 +76,7 @@ func TestLocal(t *testing.T) {
 	are("bare blue", "b1 b2 c1 p1")
 	r.sbctl("lsp-unbind p1")
 	are("bare blue", "b1 b2 c1")
-	s.mu.Lock()
-	s.clock = func() time.Time { return time.Now().Add(excessTime) }
-	s.update()
-	s.mu.Unlock()
+	narrow(s)
 	are("blue", "b1 b2 c1")
 	r.sbctl("lsp-bind b9 hv1")
 	are("blue", "b1 b2 b9 c1")
@@ -94,6 +91,7 @@ func TestLocal(t *testing.T) {
 	r.sbctl("chassis-del hv2")
 	are("red", "")
 	also()
+	narrow(s)
 	are("", "")
 	s.SetChassis("hv3")
 	r.sbctl("chassis-add hv3 geneve 127.0.0.3 -- lsp-unbind b1 -- lsp-bind b1 hv3")
@@ -121,6 +119,7 @@ func TestLocalNorthbound(t *testing.T) {
 		{nil, "", ""},
 	} {
 		s.SetPorts("br", step.ports, 0)
+		narrow(s)
 		eventually(t, s, func(s *Snapshot) string {
 			if n, g := networks(s), guests(s); n != step.networks || g != step.expected {
 				return fmt.Sprintf("%v: networks %q, guests %q; want %q, %q", step.ports, n, g, step.networks, step.expected)

@@ -22,6 +22,8 @@ const (
 type northbound struct {
 	connection
 	world *world
+	// follows is the generation of Southbound's conditions that those here are for.
+	follows uint64
 
 	switches    *rows.Table[logicalSwitch]
 	ports       *rows.Table[switchPort]

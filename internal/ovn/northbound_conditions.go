@@ -51,6 +51,9 @@ func (n *northbound) setConditions(now time.Time) {
 	if n.world.sb != nil {
 		maps.Copy(conditions, routerConditions(want.cover))
 	}
+	if sb := n.world.sb; sb != nil && n.follows != sb.latest.gen {
+		n.follows, n.narrowAt = sb.latest.gen, now // what Southbound has given up goes here, too
+	}
 	n.set(want.cover, want.others, conditions, now)
 	if !want.all {
 		n.dropUnasked()

@@ -60,6 +60,7 @@ func (r *rig) keepsWhatIsThere(s *Source, c Config, aim func(*Source)) {
 	// Either may have more to ask for, or to leave, when the other has it all.
 	diff := ""
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		narrow(s)
 		if diff = cmp.Diff(dump(fresh.Snapshot()), dump(s.Snapshot())); diff != "" {
 			continue
 		}

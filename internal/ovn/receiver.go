@@ -76,8 +76,4 @@ func (r receiver) State(state ovsdb.State) {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
 	r.db.conn().status.set(state, r.source.log)
-	if state.Synced {
-		r.source.conditionsDirty = true // now it is known which interfaces have no port
-		r.source.update()
-	}
 }

@@ -70,9 +70,6 @@ func (s *Source) Request(r Requests) (release func()) {
 func (s *Source) request(r Requests, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n < 0 {
-		s.keepPicture()
-	}
 	if r.Routers {
 		s.requestGroups(n)
 	}
@@ -157,7 +154,7 @@ func (s *Source) requestOfPorts(users *int, n int) {
 // bridge: all owners together have all of them. Where Northbound is read alone
 // they are the guests, and no snapshot is settled before the first call. Where
 // Southbound is read, a guest whose binding vanishes is kept for the grace while it has
-// its interface, and a port that this chassis has beside several others is known by its interface.
+// its interface.
 func (s *Source) SetPorts(owner any, names []string, grace time.Duration) {
 	s.setPorts(func(known map[any]localPorts) { known[owner] = localPorts{names, grace} })
 }

@@ -393,3 +393,12 @@ func mustEndpoints(t testing.TB, list []string) []endpoint.Endpoint {
 
 // rawJSON is an operation as it stands.
 func rawJSON(s string) json.RawMessage { return json.RawMessage(s) }
+
+// narrow lets the time pass after which rows go that nothing wants any more.
+func narrow(s *Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock().Add(excessTime)
+	s.clock = func() time.Time { return now }
+	s.update()
+}

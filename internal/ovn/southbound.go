@@ -5,7 +5,6 @@ package ovn
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
@@ -37,9 +36,6 @@ type southbound struct {
 	// there was a row with the name world.chassis.
 	self    ovsdb.UUID
 	located bool
-	// awaitAgain is when the ports of more interfaces may have to be asked for by name, zero for
-	// never, see awaited.
-	awaitAgain   time.Time
 	chassisNamed rows.Index[string, chassis]
 	// networks has the datapaths of a network: one, but while northd replaces it.
 	networks rows.Index[origin.Network, datapath]

@@ -23,13 +23,13 @@ func (s *southbound) setConditions(now time.Time) {
 		}
 		return
 	}
-	cover, others := s.addWanted(conditions, now)
+	cover, others := s.addWanted(conditions)
 	s.set(cover, append(others, "meters "+meters), conditions, now)
 }
 
 // addWanted adds the conditions for what is wanted of the networks. others identify those that are
 // not in the coverage.
-func (s *southbound) addWanted(conditions map[string][]ovsdb.Condition, now time.Time) (cover coverage, others []string) {
+func (s *southbound) addWanted(conditions map[string][]ovsdb.Condition) (cover coverage, others []string) {
 	w := s.world
 	own := s.wantedDatapaths()
 	want := own
@@ -43,14 +43,13 @@ func (s *southbound) addWanted(conditions map[string][]ovsdb.Condition, now time
 		s.wantRouters(&cover, own, want)
 	}
 	cover.rows = map[string][]ovsdb.UUID{tableDatapath: want}
-	cover.parents, s.awaitAgain = s.awaited(want, now)
-	cover.ports = sortedNames(append(w.portsByName(), cover.parents...))
+	cover.ports = w.portsByName()
 	refs := w.references.sorted()
 	keys := w.grace.datapaths()
 	conditions[tablePort] = byUUID("datapath", "==", want, s.portConditions(cover)...)
 	conditions[tableDatapath] = byUUID("_uuid", "==", want, slices.Concat(datapathConditions(refs, keys), byUUID("_uuid", "==", cover.named))...)
 	conditions[tableDNS] = byUUID("datapaths", "includes", want)
-	others = []string{s.ownChassis()}
+	others = []string{"chassis " + s.self.String()}
 	for _, r := range refs {
 		others = append(others, "network "+r.String())
 	}
@@ -101,15 +100,14 @@ func (s *southbound) wantRouters(cover *coverage, of, whole []ovsdb.UUID) {
 // change of conditions, and for each row that changes (ovsdb_condition_from_json in ovsdb/condition.c
 // of Open vSwitch).
 //
-// A port that migrates here has one further chassis, so the whole column is that. One that goes to
-// several at once is found by its interface, see awaited.
+// A port that migrates here has this chassis alone in additional_chassis. If there are several, the
+// port comes by the name of its interface: Unserved asks for it.
 func (s *southbound) portConditions(cover coverage) (all []ovsdb.Condition) {
 	if s.self != (ovsdb.UUID{}) {
 		here := []ovsdb.UUID{s.self}
 		all = append(byUUID("chassis", "==", here), byUUID("additional_chassis", "==", here)...)
 	}
 	all = append(all, byText("logical_port", cover.ports)...)
-	all = append(all, byText("parent_port", cover.parents)...)
 	if cover.routers {
 		all = append(all, ovsdb.Condition{Column: "type", Function: "==", Value: kindLocalnet})
 	}

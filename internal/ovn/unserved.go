@@ -18,7 +18,7 @@ const maxUnserved = 64
 // where that is read alone: there each port that exists is a guest. The reason is empty for a port that is a
 // guest, and for one of a type that can't be, such as localport. A port without an entry is not known: the
 // database has not sent its row yet or is not synced, or 64 others are before it. Southbound is not asked for
-// a port whose interface SetPorts has told of less than 10 s ago, see claimPatience. The rows of the ports of
+// a port whose interface SetPorts has told of less than 10 s ago, see claimTimeout. The rows of the ports of
 // the last call of each owner are read from then on, so another call may return more; after a call without
 // names no more are asked for. An owner that has no SetPorts in force gets nil: a call that comes after its
 // ForgetPorts asks for nothing.

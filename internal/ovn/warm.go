@@ -95,10 +95,6 @@ type warm struct {
 	// savedUptime is the Uptime of the last write. failure is why that has failed.
 	savedUptime time.Duration
 	failure     string
-	// parting is what was to be saved when a request was taken back, at partingAt: at the end of
-	// the process all of them are, and less is asked for.
-	parting   *saved.File
-	partingAt time.Time
 }
 
 // fileName returns the name of the file of a configuration.

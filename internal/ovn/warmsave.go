@@ -19,7 +19,6 @@ type savedConditions struct {
 	Rows    map[string][]ovsdb.UUID
 	Far     []savedPortRef
 	Ports   []string
-	Parents []string `json:",omitempty"`
 	Routers bool
 	Named   []ovsdb.UUID
 }
@@ -30,7 +29,7 @@ type savedPortRef struct {
 }
 
 func encodeConditions(c conditionSet) (json.RawMessage, error) {
-	out := savedConditions{Others: c.others, Rows: c.coverage.rows, Ports: c.coverage.ports, Parents: c.coverage.parents, Routers: c.coverage.routers, Named: c.coverage.named}
+	out := savedConditions{Others: c.others, Rows: c.coverage.rows, Ports: c.coverage.ports, Routers: c.coverage.routers, Named: c.coverage.named}
 	for _, p := range c.coverage.farPorts {
 		out.Far = append(out.Far, savedPortRef{p.name, p.id})
 	}
@@ -43,7 +42,7 @@ func decodeConditions(text json.RawMessage) (conditionSet, error) {
 	if err := json.Unmarshal(text, &in); err != nil {
 		return conditionSet{}, fmt.Errorf("its conditions can't be read: %w", err)
 	}
-	c := conditionSet{gen: 1, others: in.Others, coverage: coverage{rows: in.Rows, ports: in.Ports, parents: in.Parents, routers: in.Routers, named: in.Named}}
+	c := conditionSet{gen: 1, others: in.Others, coverage: coverage{rows: in.Rows, ports: in.Ports, routers: in.Routers, named: in.Named}}
 	for _, p := range in.Far {
 		c.coverage.farPorts = append(c.coverage.farPorts, portRef{p.Name, p.ID})
 	}
@@ -67,22 +66,12 @@ func (s *Source) keepSaving(ctx context.Context) {
 	}
 }
 
-// save writes the file if there is something new; if last is set also if only time has passed. While a
-// picture of keepPicture is good, it only writes that one, as the last. It takes mu for as long as it
-// takes to list the rows, not to encode or write them.
+// save writes the file if there is something new; if last is set also if only time has passed. It takes
+// mu for as long as it takes to list the rows, not to encode or write them.
 func (s *Source) save(last bool) {
 	s.mu.Lock()
-	if time.Since(s.warm.partingAt) > partingTime {
-		s.warm.parting = nil // a reload has taken requests back
-	}
-	f, path, err := s.warm.parting, s.warm.path, error(nil)
-	if f != nil && !last {
-		s.mu.Unlock() // the end may be near, which writes what was there before rows were given up
-		return
-	}
-	if f == nil {
-		f, err = s.picture(last)
-	}
+	path := s.warm.path
+	f, err := s.picture(last)
 	if f != nil {
 		s.noteWriting(f)
 	}
@@ -147,21 +136,6 @@ func (s *Source) markUnsaved() {
 // isUnsaved reports whether rows or conditions have changed since the last write. mu is held.
 func (s *Source) isUnsaved() bool {
 	return slices.ContainsFunc(s.databases, func(d database) bool { return d.conn().unsaved })
-}
-
-// partingTime is how long a picture of keepPicture is good for the last write.
-const partingTime = 10 * time.Second
-
-// keepPicture keeps what would be written now for the last write. mu is held.
-func (s *Source) keepPicture() {
-	w := &s.warm
-	if w.path == "" || w.parting != nil && time.Since(w.partingAt) <= partingTime {
-		return
-	}
-	w.parting, w.partingAt = nil, time.Now()
-	if f, _ := s.pictureWithoutRows(); f != nil {
-		w.parting, _ = s.addRows(f) // what is wrong with it the next write tells
-	}
 }
 
 // picture returns what is to be written, nil for nothing: there is none, or the rows and conditions are

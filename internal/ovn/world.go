@@ -154,13 +154,10 @@ func (w *world) setConditions(now time.Time) {
 	}
 }
 
-// conditionsDue is when the conditions may have to be changed though no row has, zero for never.
+// conditionsDue is when conditions are narrowed, zero for never.
 func (w *world) conditionsDue() (due time.Time) {
-	if w.sb != nil {
-		due = w.sb.awaitAgain
-	}
 	for _, d := range w.databases {
-		due = earlier(due, d.conn().excessEnd)
+		due = earlier(due, d.conn().narrowAt)
 	}
 	return due
 }
