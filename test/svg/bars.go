@@ -66,7 +66,7 @@ func Bars(finding, measure string, bars []Bar) *Drawing {
 			x += p.Value * scale
 		}
 		if b.High > 0 {
-			d.Line("thin", At(zero+b.Low*scale, y+thick/2), At(zero+b.High*scale, y+thick/2))
+			d.Line("range", At(zero+b.Low*scale, y+thick/2), At(zero+b.High*scale, y+thick/2))
 		}
 		d.Text(At(max(x, zero+b.High*scale)+8, base), Start, "strong", b.Says)
 	}

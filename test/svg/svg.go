@@ -142,12 +142,12 @@ const style = `text{font:14px ` + sans + `;fill:#1f2328}
 .page{fill:#fff;stroke:#d1d9e0}.box{fill:#f6f8fa;stroke:#818b98}.main{fill:#dafbe1;stroke:#1a7f37}
 .red{fill:#ffebe9;stroke:#cf222e}.blue{fill:#ddf4ff;stroke:#0969da}.inner{fill:#fff;stroke:#1a7f37}
 .node{fill:none;stroke:#818b98;stroke-dasharray:5 4}
-.line{fill:none;stroke:#59636e;stroke-width:1.5}.thin{stroke-width:1}#head{fill:#59636e}
+.line{fill:none;stroke:#59636e;stroke-width:1.5}.thin{stroke-width:1}.range{stroke:#1f2328}#head{fill:#59636e}
 .ours{fill:#2da44e}.theirs{fill:#afb8c1}.more{fill:#8fd6a2}.theirs.more{fill:#d8dee4}
 @media (prefers-color-scheme:dark){text{fill:#f0f6fc}.dim{fill:#9198a1}
 .page{fill:#0d1117;stroke:#3d444d}.box{fill:#151b23;stroke:#656c76}.main{fill:#12261e;stroke:#3fb950}
 .red{fill:#25171c;stroke:#f85149}.blue{fill:#121d2f;stroke:#4493f8}.inner{fill:#0d1117;stroke:#3fb950}
-.node{fill:none;stroke:#656c76}.line{stroke:#9198a1}#head{fill:#9198a1}
+.node{fill:none;stroke:#656c76}.line{stroke:#9198a1}.range{stroke:#f0f6fc}#head{fill:#9198a1}
 .ours{fill:#238636}.theirs{fill:#656c76}.more{fill:#1d6b35}.theirs.more{fill:#3d444d}}
 `
 
