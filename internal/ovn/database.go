@@ -144,7 +144,7 @@ func (c *connection) set(cover coverage, others []string, conditions map[string]
 func (c *connection) readKeys(keys []string) {
 	c.keysAdded, c.unreadKeys = true, append(c.unreadKeys, keys...)
 	if c.begun {
-		c.client.Reread()
+		c.client.Resync()
 	}
 }
 

@@ -64,7 +64,7 @@ func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source
 		c.connect = func(from *ovsdb.Position) *ovsdb.Client {
 			return ovsdb.New(ovsdb.Config{
 				Database: name, Endpoints: endpoints, TLS: conf, Tables: c.tables.Requests(), Receiver: receiver{s, d},
-				Shuffle: spreadOf(endpoints) > 0, Spread: spreadOf(endpoints), Resume: from,
+				Shuffle: spreadOf(endpoints) > 0, ReconnectJitter: spreadOf(endpoints), Resume: from,
 			})
 		}
 		c.client = c.connect(nil)

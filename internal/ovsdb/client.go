@@ -20,55 +20,52 @@ import (
 	"github.com/puntdns/puntdns/internal/endpoint"
 )
 
-// TableRequest names the rows and columns that are wanted of one table.
+// TableRequest names the rows and columns to read of one table.
 type TableRequest struct {
 	Table string
-	// Columns must be in the server's schema; Optional ones are left out of the
-	// request, and absent from every row, where the schema lacks them. Row
-	// counts Columns first, then Optional. No column may be of type real.
+	// Columns must be in the server's schema. Optional columns that the schema lacks are absent from each
+	// row. Row counts Columns first, then Optional. The type real is not supported.
 	Columns, Optional []string
-	// AllowMissing is set for a table that the schema may lack, which then has no rows.
+	// AllowMissing allows a schema without the table: the table then has no rows.
 	AllowMissing bool
-	// Where has the conditions until SetConditions: nil is for all rows, empty for none.
+	// Where has the conditions until SetConditions: nil selects all rows, empty none.
 	Where []Condition
 }
 
-// Config is what a Client works with. The zero value of a duration is its
-// default.
+// Config configures a Client. A duration of zero is the default.
 type Config struct {
 	// Database is the name in the schema, such as "OVN_Southbound".
 	Database string
-	// Endpoints are servers of one database, which are tried one after the other.
+	// Endpoints are servers of one database. The client tries one after the other.
 	Endpoints []endpoint.Endpoint
-	// TLS is needed if any endpoint has TLS.
+	// TLS is required if an endpoint has TLS.
 	TLS      *tls.Config
 	Tables   []TableRequest
 	Receiver Receiver
-	// DialTimeout bounds dialling, the TLS handshake included. Default 5 s.
+	// DialTimeout bounds dialling, including the TLS handshake. Default 5 s.
 	DialTimeout time.Duration
-	// ProbeInterval is the silence after which the server is sent an echo request, as by
-	// OVSDB's inactivity probe, and, until the initial contents are complete, the further
-	// silence after which the connection ends. Default 5 s.
+	// ProbeInterval is the silence after which the client sends an echo request (OVSDB's inactivity
+	// probe). Until the initial contents are complete, a second such silence ends the connection.
+	// Default 5 s.
 	ProbeInterval time.Duration
-	// ProbeTimeout is that further silence once the contents are complete. It is longer:
-	// a server that composes large contents for others answers nobody meanwhile, and a
-	// client that connects again only adds to its load. Default 30 s.
+	// ProbeTimeout is the silence after an echo request that ends a connection whose contents are
+	// complete. A server that composes large contents for another client sends nothing meanwhile, and a
+	// reconnect would add to its load. Default 30 s.
 	ProbeTimeout time.Duration
-	// ReplyTimeout bounds the time until the server begins its reply to a monitor request
-	// or a change of conditions, during which it answers no echo requests: about 6 s for
-	// 100,000 rows. It bounds each write, too. Default 60 s.
+	// ReplyTimeout bounds each write, and the time until the server begins its reply to a monitor
+	// request or a change of conditions. The server answers no echo request before: about 6 s for
+	// 100,000 rows. Default 60 s.
 	ReplyTimeout time.Duration
-	// Resume is the position of rows that the Receiver has from an earlier Client, nil for none.
-	// Conditions are those of its Where up to the first SetConditions.
+	// Resume is the position of the rows that the Receiver already has, nil for none. Its Where
+	// has the conditions until SetConditions.
 	Resume *Position
-	// Shuffle has the endpoints tried in a random order, which stays for the life of the Client,
-	// so that many clients spread over the servers of a cluster.
+	// Shuffle orders the endpoints at random once, so that many clients spread over a cluster.
 	Shuffle bool
-	// Spread bounds a random delay before the first attempt after a connection that was in sync,
-	// so that many clients of a server that has ended do not return at once. Default none.
-	Spread time.Duration
-	// MinBackoff and MaxBackoff bound the delay after all endpoints have failed, see
-	// endpoint.Backoff. Defaults 200 ms and 8 s.
+	// ReconnectJitter bounds a random delay before the reconnect after a connection in sync, so that
+	// the clients of a server that ends do not return all at once. Default none.
+	ReconnectJitter time.Duration
+	// MinBackoff and MaxBackoff bound the delay after all endpoints have failed
+	// (endpoint.Backoff). Defaults 200 ms and 8 s.
 	MinBackoff, MaxBackoff time.Duration
 }
 
@@ -90,39 +87,37 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Client has one monitor on one database.
+// Client runs one monitor on one database.
 type Client struct {
 	cfg Config
 
-	// mu guards conn, its deadlines, gen, where and rereads.
+	// mu guards conn, its deadlines, gen, where and resyncs.
 	mu sync.Mutex
-	// conn is the present connection, nil without one. SetConditions ends its read.
+	// conn is the current connection, nil without one. SetConditions and Resync end its read.
 	conn net.Conn
-	// gen counts the calls of SetConditions. where has the present conditions by table.
-	gen   uint64
+	// gen and resyncs count the calls of SetConditions and Resync.
+	gen, resyncs uint64
+	// where has the current conditions by table.
 	where map[string]clause
-	// rereads counts the calls of Reread.
-	rereads uint64
 
-	// clusterIndex is serverRow.clusterIndex. Only the goroutine of Run uses it, and held.
+	// Only the goroutine of Run uses these three. See serverRow for clusterIndex.
 	clusterIndex map[UUID]int64
-	held         held
-	// behindSince is when a server was first left since it may lack what was read, zero if none was
-	// since the last sync. Only the goroutine of Run uses it.
+	resume       resumePoint
+	// behindSince is when a server that mayLack transactions was first avoided since the last sync, else zero.
 	behindSince time.Time
 
 	counts counts
 
-	// server is what the last server has said of itself, nil before the first has.
+	// server is the state of the last server, nil before there is one.
 	server atomic.Pointer[ServerState]
 }
 
-// clause is the encoded "where" of one table for a server that has all columns, or
-// why it could not be encoded.
+// clause has the conditions of one table.
 type clause struct {
+	// json is the encoded "where" for a server that has all columns. err is an error of the encoding.
 	json json.RawMessage
 	err  error
-	// optional has all conditions if one of them is on an optional column, else none.
+	// optional has all conditions if one of them is on an optional column, otherwise nil.
 	optional []Condition
 }
 
@@ -140,7 +135,7 @@ func newClause(where []Condition, t TableRequest) clause {
 	return c
 }
 
-// encode returns the "where" for the table of a server, which may lack optional columns.
+// encode returns the "where" for a server's table, which may lack optional columns.
 func (c clause) encode(t *table) (json.RawMessage, error) {
 	if c.err != nil || c.optional == nil || len(t.missing) == 0 {
 		return c.json, c.err
@@ -148,7 +143,7 @@ func (c clause) encode(t *table) (json.RawMessage, error) {
 	return encodeWhere(c.optional, t.missing...)
 }
 
-// New returns a Client that Run starts.
+// New returns a Client. Run starts it.
 func New(cfg Config) *Client {
 	cfg.setDefaults()
 	c := &Client{cfg: cfg, where: make(map[string]clause, len(cfg.Tables)), clusterIndex: make(map[UUID]int64)}
@@ -156,7 +151,7 @@ func New(cfg Config) *Client {
 		c.where[t.Table] = newClause(t.Where, t)
 	}
 	if r := cfg.Resume; r != nil {
-		c.held = held{position: *r, whole: true}
+		c.resume = resumePoint{position: *r, valid: true}
 		c.clusterIndex[r.Cluster] = r.Index
 		for table, where := range r.Where {
 			c.where[table] = clause{json: where}
@@ -171,12 +166,12 @@ func New(cfg Config) *Client {
 	return c
 }
 
-// SetConditions replaces the conditions of the named tables, and leaves those of others.
-// Tables that are not in Config are ignored. It does not wait, and may be called from any
-// goroutine, a Receiver included, before Run and during outages. Receiver.Conditions gets
-// gen when the rows reflect it; calls that come faster than the server answers are merged.
+// SetConditions replaces the conditions of the given tables. It ignores tables that are not in Config. It
+// does not wait. Any goroutine may call it, a Receiver too, before Run and during outages.
+// Receiver.Conditions gets gen when the rows reflect the conditions; calls that come faster than the
+// server answers are merged.
 //
-// A value that can't be encoded ends the connection with that error as State.Err.
+// A value that can't be encoded ends the connection, with the error as State.Err.
 func (c *Client) SetConditions(tables map[string][]Condition) (gen uint64) {
 	encoded := make(map[string]clause, len(tables))
 	for _, t := range c.cfg.Tables {
@@ -192,19 +187,18 @@ func (c *Client) SetConditions(tables map[string][]Condition) (gen uint64) {
 	return c.gen
 }
 
-// Reread has all rows delivered once more, as those of a new connection: Receiver.Reset comes,
-// then the rows, Conditions and Commit. It is for a Receiver that has to store more of the rows
-// than it did. It costs the server as much as a new connection. It does not wait, and may be
-// called as SetConditions may; without a connection it does nothing, as the next one delivers all
-// rows in any case.
-func (c *Client) Reread() {
+// Resync delivers all rows again, as for a new connection: Receiver.Reset, the rows, Conditions, Commit. It
+// is for a Receiver that starts to store more of the rows. It costs the server as much as a new
+// connection. It does not wait, and any goroutine may call it. Without a connection, the next one
+// delivers all rows.
+func (c *Client) Resync() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.rereads++
+	c.resyncs++
 	c.interrupt()
 }
 
-// interrupt ends a read that waits, see session.Read. mu is held.
+// interrupt ends a read that waits, see session.Read. c.mu is held.
 func (c *Client) interrupt() {
 	if c.conn != nil {
 		// It fails only where the read fails too.
@@ -212,24 +206,24 @@ func (c *Client) interrupt() {
 	}
 }
 
-// asked is what a session has asked the server for, by the calls that have changed it.
-type asked struct {
-	// gen is the number of SetConditions, and rereads that of Reread.
-	gen, rereads uint64
+// sent identifies what a session has requested of the server.
+type sent struct {
+	// gen and resyncs are the values in Client.
+	gen, resyncs uint64
 }
 
-// changed reports whether SetConditions or Reread was called since.
-func (c *Client) changed(since asked) bool {
+// changed reports whether SetConditions or Resync was called since.
+func (c *Client) changed(since sent) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return since != asked{c.gen, c.rereads}
+	return since != sent{c.gen, c.resyncs}
 }
 
-// conditions returns what a server with those tables is to be asked for now.
-func (c *Client) conditions(tables map[string]*table) (now asked, where map[string]json.RawMessage, err error) {
+// conditions returns the current "where" of each table that the server has.
+func (c *Client) conditions(tables map[string]*table) (now sent, where map[string]json.RawMessage, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now = asked{c.gen, c.rereads}
+	now = sent{c.gen, c.resyncs}
 	where = make(map[string]json.RawMessage, len(c.where))
 	for name, cl := range c.where {
 		if tables[name] == nil {
@@ -245,12 +239,10 @@ func (c *Client) conditions(tables map[string]*table) (now asked, where map[stri
 // past is a deadline that ends reads and writes at once.
 var past = time.Unix(1, 0)
 
-// errIncomplete is the error for a Config that lacks something.
 var errIncomplete = errors.New("ovsdb: a client needs a database, an endpoint, a table and a receiver")
 
-// Run connects, delivers rows, and connects again, to the next endpoint after each
-// failure, until ctx ends. Its error is that of ctx, or at once one that says what Config
-// needs. It is to be called once.
+// Run connects and delivers rows until ctx ends; after each failure it connects to the next endpoint. It
+// returns ctx.Err, or at once an error if Config is incomplete. It may be called once.
 func (c *Client) Run(ctx context.Context) error {
 	if c.cfg.Database == "" || len(c.cfg.Endpoints) == 0 || len(c.cfg.Tables) == 0 || c.cfg.Receiver == nil {
 		return errIncomplete
@@ -270,22 +262,20 @@ func (c *Client) Run(ctx context.Context) error {
 		}
 		c.cfg.Receiver.Ended()
 		states.failed(e.String(), err)
-		// The backoff grows for a server whose connections sync and end at once. A
-		// quarter of the greatest delay in sync is enough to reset it. How long the
-		// contents took does not count: the longer, the more they cost the server.
+		// The backoff grows for a server whose connections end soon after the sync. Time before the sync
+		// does not count: contents that take longer cost the server more.
 		if !synced.IsZero() && time.Since(synced) > c.cfg.MaxBackoff/4 {
 			backoff.Reset()
 		}
-		if !synced.IsZero() && c.cfg.Spread > 0 {
-			if err := endpoint.Sleep(ctx, rand.N(c.cfg.Spread)); err != nil {
+		if !synced.IsZero() && c.cfg.ReconnectJitter > 0 {
+			if err := endpoint.Sleep(ctx, rand.N(c.cfg.ReconnectJitter)); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// connect runs one connection to its end. synced is when the receiver had all contents,
-// zero if it never had.
+// connect runs one connection to its end. synced is the time of the first Commit, zero without one.
 func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, states *stateReporter) (synced time.Time, err error) {
 	dialCtx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
 	conn, err := e.Dial(dialCtx, c.cfg.TLS)
@@ -323,16 +313,15 @@ func (c *Client) connect(ctx context.Context, e endpoint.Endpoint, states *state
 	return synced, fmt.Errorf("%s: %w", e, closeError(err))
 }
 
-// stateReporter calls Receiver.State with changes of state only. Where each of several
-// endpoints fails in a way of its own, each failure is reported once.
+// stateReporter calls Receiver.State on changes only. It reports each endpoint's failure once.
 type stateReporter struct {
 	receiver Receiver
-	// reported has the text of the last error of each endpoint since the last sync.
+	// reported has the last error of each endpoint since the last sync.
 	reported map[string]string
 }
 
-// varying matches what differs in the text of one failure from try to try: our port, and
-// in an error about a certificate the time.
+// varying matches the parts of an error that differ in each attempt: the local port, and the time in an
+// error about a certificate.
 var varying = regexp.MustCompile(`:\d+->|current time \S+`)
 
 func (r *stateReporter) synced(endpoint string) {

@@ -10,16 +10,14 @@ import (
 	"slices"
 )
 
-// Condition is one clause: [column, function, value] (RFC 7047 section 5.1). A
-// row is monitored if any clause of its table is true (ovsdb-server(7),
-// "Monitor_cond"). One on a column of TableRequest.Optional is true for no row if the
-// server's schema lacks the column.
+// Condition is one clause: [column, function, value] (RFC 7047 section 5.1). The server sends a row if any
+// clause of its table is true (ovsdb-server(7), "Monitor_cond"). A clause on a TableRequest.Optional
+// column that the schema lacks is true for no row.
 type Condition struct {
-	// Column is one that is asked for (TableRequest), or "_uuid". The server keeps the columns of
-	// rows that change, for all clients that ask for the same ones. Where a change of conditions
-	// adds a column to these, it reads beyond what it has kept, and ends by a segmentation fault:
-	// ovsdb_monitor_track_new_change_set (ovsdb/monitor.c of Open vSwitch 3.1) hands out rows
-	// without that column.
+	// Column is a requested column (TableRequest), or "_uuid". Any other column can crash the server: for
+	// rows that change, it stores the columns that its clients have requested. If a change of conditions
+	// adds a column, the server reads past the stored ones (ovsdb_monitor_track_new_change_set in
+	// ovsdb/monitor.c of Open vSwitch 3.1).
 	Column string
 	// Function is "==", "!=", "includes", "excludes", or for integers "<",
 	// "<=", ">", ">=".
@@ -35,19 +33,18 @@ var (
 	noRows  = json.RawMessage("[false]")
 )
 
-// withUUID returns conditions that are true for the same rows, and are on _uuid too. A monitor begins
-// with such ones on each table whose conditions may change, so that the server keeps the UUIDs of rows
-// that change from the start, whatever conditions follow and other clients have, see Condition.Column.
+// withUUID adds a condition on _uuid that no row matches. A monitor begins with it on each table whose
+// conditions may change, so that the server stores the UUIDs of rows from the start, see Condition.Column.
 func withUUID(where json.RawMessage) json.RawMessage {
-	const nobody = `[["_uuid","==",["uuid","00000000-0000-0000-0000-000000000000"]]`
+	const noRow = `[["_uuid","==",["uuid","00000000-0000-0000-0000-000000000000"]]`
 	if bytes.Equal(where, noRows) {
-		return json.RawMessage(nobody + "]")
+		return json.RawMessage(noRow + "]")
 	}
-	return append([]byte(nobody+","), where[1:]...)
+	return append([]byte(noRow+","), where[1:]...)
 }
 
-// encodeWhere returns the "where" of a monitor request, for a server that lacks the
-// missing columns: nil asks for all rows, empty for none.
+// encodeWhere returns the "where" of a monitor request to a server without the missing columns. A nil where
+// selects all rows, an empty one none.
 func encodeWhere(where []Condition, missing ...string) (json.RawMessage, error) {
 	where = slices.DeleteFunc(slices.Clone(where), func(c Condition) bool { return slices.Contains(missing, c.Column) })
 	switch {
@@ -67,7 +64,7 @@ func encodeWhere(where []Condition, missing ...string) (json.RawMessage, error) 
 	return json.Marshal(clauses)
 }
 
-// encodeValue returns a value in the notation of RFC 7047 section 5.1, for json.Marshal.
+// encodeValue returns v in the notation of RFC 7047 section 5.1, for json.Marshal.
 func encodeValue(v any) (any, error) {
 	switch v := v.(type) {
 	case string, int, int64, bool:

@@ -4,18 +4,17 @@ package ovsdb
 
 import "sync/atomic"
 
-// Counts is what a Client has done since New.
+// Counts has the totals of a Client since New.
 type Counts struct {
-	// BytesRead and BytesWritten are those of all connections, without what TLS adds.
+	// BytesRead and BytesWritten are without the overhead of TLS.
 	BytesRead, BytesWritten uint64
-	// Contents counts how often a server has sent all contents, and Resumed how often one has
-	// sent only what had changed.
+	// Contents counts syncs by all contents, Resumed syncs by changes only.
 	Contents, Resumed uint64
-	// ConditionChanges counts the requests that change conditions.
+	// ConditionChanges counts requests that change conditions.
 	ConditionChanges uint64
 }
 
-// Plus returns the sums of two Counts.
+// Plus returns the sum of c and d.
 func (c Counts) Plus(d Counts) Counts {
 	return Counts{
 		BytesRead: c.BytesRead + d.BytesRead, BytesWritten: c.BytesWritten + d.BytesWritten,
@@ -24,12 +23,12 @@ func (c Counts) Plus(d Counts) Counts {
 	}
 }
 
-// counts is Counts while it counts.
+// counts are the counters behind Counts.
 type counts struct {
 	read, written, contents, resumed, changes atomic.Uint64
 }
 
-// Counts returns what the Client has done so far.
+// Counts returns the totals so far.
 func (c *Client) Counts() Counts {
 	return Counts{
 		BytesRead: c.counts.read.Load(), BytesWritten: c.counts.written.Load(),

@@ -10,24 +10,23 @@ import (
 )
 
 const (
-	// maxRow bounds the memory of one row, in bytes: a DNS row of 100,000 names
-	// takes about 10 MB.
+	// maxRow bounds the memory of one row, in bytes. A DNS row of 100,000 names takes about 10 MB.
 	maxRow = 32 << 20
-	// maxResult bounds an answer that is no row: a schema is below 100 KB.
+	// maxResult bounds a result without rows. A schema is below 100 KB.
 	maxResult = 4 << 20
 	// maxSmall bounds ids, errors and the parameters of echo requests.
 	maxSmall = 64 << 10
 )
 
-// monitor is one monitor.
+// monitor is one monitor of a connection.
 type monitor struct {
 	id     string // in JSON
 	tables map[string]*table
-	// row gets each row.
+	// row is called for each row.
 	row func(table string, id UUID, op Op, row *Row) error
-	// begin is called before the rows of a reply to "monitor_cond_since": found says that they
-	// are changes, else they are all there is. It is nil for a monitor that "monitor_cond" has started,
-	// that of _Server: then no message has a transaction.
+	// begin is called before the rows of a reply to "monitor_cond_since". If found is set the rows are
+	// changes, otherwise all contents. It is nil for the monitor of _Server, which "monitor_cond" starts:
+	// its messages name no transaction.
 	begin func(found bool)
 }
 
@@ -35,27 +34,26 @@ type monitor struct {
 type message struct {
 	method                  string
 	id, params, result, err json.RawMessage
-	// rows is the monitor whose rows were in params or result.
+	// rows is the monitor whose rows were in params or result, nil if there were none.
 	rows *monitor
-	// last is the transaction that the rows reflect, of an "update3" or of the reply to
-	// "monitor_cond_since". A standalone server says zero.
+	// last is the last transaction in the rows of an "update3" or of a reply to "monitor_cond_since". It
+	// is zero from a standalone server.
 	last UUID
 }
 
-// decoder decodes messages, and delivers rows while it does.
+// decoder decodes messages, and passes on rows meanwhile.
 type decoder struct {
 	*scanner
-	// updates are the monitors whose "update2" or "update3" may come.
+	// updates are the monitors whose "update2" or "update3" may arrive.
 	updates []*monitor
-	// initial is the monitor whose initial contents are the next result, nil for none.
+	// initial is the monitor whose contents are the next result, nil for none.
 	initial *monitor
 	row     Row
-	maxRow  int // bytes of memory that a row may take
+	maxRow  int // in bytes of memory
 }
 
-// next decodes one message. The members may come in any order, so a result or
-// parameters can be rows before the id or the method says so. No other result or
-// parameters of that form are expected then, and the caller checks id and method.
+// next decodes one message. Its members come in any order, so rows may precede the id or the method. No other
+// result or parameters have the form of rows; the caller checks id and method.
 func (d *decoder) next() (msg message, err error) {
 	if _, err := d.peek(); err != nil {
 		return msg, err // io.EOF between two messages stays io.EOF
@@ -82,8 +80,7 @@ func (d *decoder) next() (msg message, err error) {
 	return msg, err
 }
 
-// members reads an object. It calls f with the name of each member, as readName returns it,
-// to read the value.
+// members reads an object. It calls f with the name of each member (readName) to read the value.
 func (d *decoder) members(f func(name []byte) error) error {
 	if err := d.expect('{'); err != nil {
 		return err
@@ -134,7 +131,7 @@ func (d *decoder) sinceResult(msg *message) error {
 		return err
 	}
 	if c, err := d.peek(); err == nil && c == ']' {
-		// The reply to an echo request that was sent before the monitor was asked for.
+		// The reply to an echo request that was sent before the request for the monitor.
 		d.pos++
 		msg.rows, msg.result = nil, json.RawMessage("[]")
 		return nil
@@ -160,7 +157,7 @@ func (d *decoder) sinceResult(msg *message) error {
 	return d.expect(']')
 }
 
-// lastID reads <last-txn-id> and the comma behind it.
+// lastID reads <last-txn-id> and the comma after it.
 func (d *decoder) lastID(msg *message) error {
 	text, err := d.readName()
 	if err != nil {
@@ -182,7 +179,7 @@ func (d *decoder) params(msg *message) error {
 		return err
 	}
 	d.pos++
-	// The text is put together again: an echo request is answered with it.
+	// The reply to an echo request needs the text.
 	all := []byte{'['}
 	for first := true; ; first = false {
 		more, err := d.scanner.next(first, ']')
@@ -203,8 +200,8 @@ func (d *decoder) params(msg *message) error {
 	return nil
 }
 
-// updateParams reads what follows the id of the monitor in the parameters of an
-// "update2", the rows, or of an "update3", the last transaction and the rows.
+// updateParams reads the parameters after the monitor's id: the rows of an "update2", or the last transaction
+// and the rows of an "update3".
 func (d *decoder) updateParams(msg *message, m *monitor) error {
 	if msg.rows != nil {
 		return errTwice
@@ -221,7 +218,7 @@ func (d *decoder) updateParams(msg *message, m *monitor) error {
 	return d.expect(']')
 }
 
-// appendParam reads a parameter and appends its text to those before it.
+// appendParam reads a parameter and appends its text to all.
 func (d *decoder) appendParam(all []byte, first bool) ([]byte, error) {
 	value, err := d.raw(maxSmall)
 	if err != nil {
@@ -236,13 +233,13 @@ func (d *decoder) appendParam(all []byte, first bool) ([]byte, error) {
 	return all, nil
 }
 
-// The notifications that bring rows.
+// The notifications with rows.
 const (
 	methodUpdate2 = "update2"
 	methodUpdate3 = "update3"
 )
 
-// monitorOf finds the monitor of a notification by its parameters so far.
+// monitorOf returns the monitor whose id is the only one of params so far, nil for none.
 func (d *decoder) monitorOf(params []byte) *monitor {
 	for _, m := range d.updates {
 		if string(params[1:]) == m.id {
@@ -331,7 +328,7 @@ func (d *decoder) columns(t *table, op Op) error {
 	})
 }
 
-// value reads <value> (RFC 7047 section 5.1) and counts its elements.
+// value reads <value> (RFC 7047 section 5.1) and returns the number of its elements.
 func (d *decoder) value(col column) (n uint32, err error) {
 	c, err := d.peek()
 	if err != nil {
@@ -357,7 +354,7 @@ func (d *decoder) value(col column) (n uint32, err error) {
 	return 0, fmt.Errorf("%.20q is not of the column's type", tag)
 }
 
-// elements reads the rest of ["set", [...]] or ["map", [...]] and counts what is in it.
+// elements reads the rest of ["set", [...]] or ["map", [...]] and returns the number of elements.
 func (d *decoder) elements(col column) (n uint32, err error) {
 	if err := d.expect(','); err != nil {
 		return 0, err
@@ -400,7 +397,7 @@ func (d *decoder) pair(col column) error {
 	return d.expect(']')
 }
 
-// element reads <atom>, a reference included.
+// element reads <atom>, or a reference.
 func (d *decoder) element(k kind) error {
 	if k != kindUUID {
 		return d.atom(k)

@@ -113,7 +113,7 @@ func FuzzServerRow(f *testing.F) {
 			if ok := r.check() == nil; ok != (r.present && r.connected) {
 				t.Fatalf("%+v: %v", r, r.check())
 			}
-			if behind := r.index < r.clusterIndex[r.cid]; r.isBehind() != (behind && r.indexTold) {
+			if behind := r.index < r.clusterIndex[r.cid]; r.isBehind() != (behind && r.hasIndex) {
 				t.Fatalf("%+v: behind %v", r, r.isBehind())
 			}
 			if err != nil {

@@ -9,25 +9,24 @@ import (
 	"slices"
 )
 
-// Mirror keeps the rows that a Receiver gets, as they came, each as a few bytes that DecodeRow
-// reads. It is for a Receiver that stores only a part of them and wants to save all. It has no
-// lock, and a nil Mirror keeps nothing.
+// Mirror stores each row that a Receiver gets in a compact form that DecodeRow reads. It is for a Receiver
+// that uses a part of the rows and saves all of them. It has no lock. A nil Mirror stores nothing.
 type Mirror struct {
-	// limit bounds size, the sum of the rows in bytes; over says that it was not enough, and
-	// nothing is kept until Reset.
+	// limit bounds size, the sum of all rows in bytes. over is set once the limit was exceeded: nothing is
+	// stored until Reset.
 	limit, size int
 	over        bool
 	tables      map[string]map[UUID][]byte
 	scratch     Row
 }
 
-// rowOverhead is about what a row takes beside its bytes.
+// rowOverhead estimates the memory of a row beside its bytes.
 const rowOverhead = 100
 
-// NewMirror returns a Mirror for that many bytes of rows at most.
+// NewMirror returns a Mirror for at most limit bytes of rows.
 func NewMirror(limit int) *Mirror { return &Mirror{limit: limit, tables: map[string]map[UUID][]byte{}} }
 
-// Reset is for Receiver.Reset: all rows are about to come.
+// Reset is for Receiver.Reset: it removes all rows.
 func (m *Mirror) Reset() {
 	if m != nil {
 		*m = Mirror{limit: m.limit, tables: map[string]map[UUID][]byte{}}
@@ -64,8 +63,8 @@ func (m *Mirror) Apply(table string, id UUID, op Op, row *Row) {
 	}
 }
 
-// Rows returns the rows by table. The bytes must not be altered. It reports whether the Mirror has
-// them: there were not too many.
+// Rows returns the rows by table. The caller must not alter the bytes. It reports false if the rows
+// exceeded the limit.
 func (m *Mirror) Rows() (tables map[string]map[UUID][]byte, ok bool) {
 	if m == nil || m.over {
 		return nil, false
@@ -77,7 +76,7 @@ func (m *Mirror) Rows() (tables map[string]map[UUID][]byte, ok bool) {
 	return tables, true
 }
 
-// Set replaces all rows by some that another Mirror has had.
+// Set replaces all rows by the Rows of another Mirror.
 func (m *Mirror) Set(tables map[string]map[UUID][]byte) {
 	m.Reset()
 	if m == nil {
@@ -91,9 +90,9 @@ func (m *Mirror) Set(tables map[string]map[UUID][]byte) {
 	}
 }
 
-// A row is its columns that are present, each as its index from 1 on, its width, the number of its
-// elements and their atoms; then 0. An atom is the length of its text, the text and its number. All
-// numbers are varints.
+// A row is encoded as the columns that are present, then 0. A column is its index from 1 on, its width, the
+// number of its elements and their atoms. An atom is the length of its text, the text and its number.
+// All numbers are varints.
 
 func appendRow(b []byte, r *Row) []byte {
 	for col, c := range r.cells {
@@ -125,10 +124,10 @@ func (r *Row) appendAtom(b []byte, a atom) []byte {
 	return binary.AppendVarint(b, a.num)
 }
 
-// merge returns a row after a Modify.
+// merge returns the encoded row old after a Modify.
 func (m *Mirror) merge(old []byte, update *Row) []byte {
 	if DecodeRow(old, &m.scratch, len(update.cells)) != nil {
-		return old // it is one of our own making
+		return old // never: appendRow made it
 	}
 	b := make([]byte, 0, len(old)+64)
 	for col, c := range update.cells {
@@ -144,7 +143,7 @@ func (m *Mirror) merge(old []byte, update *Row) []byte {
 	return append(b, 0)
 }
 
-// atomKey is an atom that can be compared.
+// atomKey is an atom as a map key.
 type atomKey struct {
 	text string
 	num  int64
@@ -152,11 +151,11 @@ type atomKey struct {
 
 func (r *Row) key(a atom) atomKey { return atomKey{string(r.bytes(a)), a.num} }
 
-// appendDiff appends a column of r after a difference to it, see Row.Diff.
+// appendDiff appends a column of r, changed by the difference in update (Row.Diff).
 func (r *Row) appendDiff(b []byte, col int, update *Row) []byte {
 	c, d := r.cells[col], update.cells[col]
 	width := d.width
-	differs := make(map[atomKey]uint32, d.n) // the place of the element in update, by its first atom
+	differs := make(map[atomKey]uint32, d.n) // the index of an element of update, by its first atom
 	for i := range d.n {
 		differs[update.key(update.atoms[d.first+i*width])] = i
 	}
@@ -192,7 +191,7 @@ func (r *Row) appendDiff(b []byte, col int, update *Row) []byte {
 
 var errRow = errors.New("a saved row that can't be read")
 
-// rowReader reads the bytes of a row.
+// rowReader reads an encoded row.
 type rowReader struct {
 	b   []byte
 	err error
@@ -218,7 +217,8 @@ func (r *rowReader) varint() int64 {
 	return v
 }
 
-// DecodeRow reads a row of a table with that many columns, of Mirror.Rows, as that of an Insert.
+// DecodeRow decodes a row of Mirror.Rows into row, like an Insert. columns is the number of columns of the
+// table. It returns an error for malformed bytes.
 func DecodeRow(b []byte, row *Row, columns int) error {
 	row.reset(columns)
 	r := rowReader{b: b}

@@ -90,7 +90,7 @@ func TestMirror(t *testing.T) {
 		case 1:
 			s.Transact(t, "Things", insert(name, row()))
 		case 2:
-			c.Reread()
+			c.Resync()
 			fallthrough
 		default:
 			s.Transact(t, "Things", update(name, row()))
@@ -125,7 +125,7 @@ func TestMirrorIsBounded(t *testing.T) {
 	s.Transact(t, "Things", object{"op": "delete", "table": "Thing", "where": []any{[]any{"name", "!=", "7"}}})
 	m.wait(t, "one row", func() bool { return len(m.things) == 1 })
 	m.takeEvents()
-	c.Reread()
+	c.Resync()
 	m.wait(t, "the row again", func() bool { return m.hasEvent("commit") && m.hasEvent("reset") })
 	if got := m.read(t); len(got) != 1 {
 		t.Errorf("%v", got)
@@ -146,7 +146,7 @@ func FuzzDecodeRow(f *testing.F) {
 			}
 			row.Strings(col)
 			row.UUIDs(col)
-			row.Map(col)
+			rowMap(&row, col)
 		}
 	})
 }

@@ -7,19 +7,18 @@ import (
 	"slices"
 )
 
-// Position says which state of a database the rows of a Receiver are, so that a server that
-// remembers that state need only send what has changed since ("monitor_cond_since" of
-// ovsdb-server(7)).
+// Position identifies the state of a database that the rows of a Receiver have. A server that remembers
+// this state sends only the changes since ("monitor_cond_since" of ovsdb-server(7)).
 type Position struct {
-	// Last is the last transaction that the rows reflect, zero if the server has told none. The
-	// servers of a cluster and their relays remember the last 100 (ovsdb_txn_history_run in
-	// ovsdb/transaction.c of Open vSwitch), a standalone server none.
+	// Last is the last transaction in the rows, zero if the server names none. Servers of a cluster and
+	// relays remember the last 100 (ovsdb_txn_history_run in ovsdb/transaction.c of Open vSwitch), a
+	// standalone server none.
 	Last UUID
-	// Columns are those that were asked for, by table, and Where the conditions that the rows
-	// reflect.
+	// Columns are the requested columns, by table, and Where the conditions of the rows.
 	Columns map[string][]string
 	Where   map[string]json.RawMessage
-	// Cluster is that of the server, zero for none, and Index what it had read of its log at least.
+	// Cluster is the server's cluster, zero for none. Index is a lower bound of the Raft index that the
+	// rows reflect.
 	Cluster UUID
 	Index   int64
 }
@@ -27,58 +26,56 @@ type Position struct {
 // IsZero reports whether the rows are no state of a database.
 func (p *Position) IsZero() bool { return p.Columns == nil }
 
-// held is what the receiver has. Only the goroutine of Client.Run uses it.
-type held struct {
+// resumePoint is the state of the receiver's rows. Only the goroutine of Client.Run uses it.
+type resumePoint struct {
 	position Position
-	// asked is what the rows reflect of the calls of SetConditions and Reread.
-	asked asked
-	// whole is set while the rows are the state that position says. It is not while an update
-	// is delivered, and not from an update that comes while a change of conditions is
-	// outstanding up to the reply: nothing tells whether that update reflects the change.
-	whole bool
+	// sent are the calls of SetConditions and Resync that the rows reflect.
+	sent sent
+	// valid is set while the rows are in the state of position. It is unset while an update is
+	// delivered, and from an update during a change of conditions to the reply: the update may or may
+	// not reflect the change.
+	valid bool
 }
 
-// Position returns which state of the database the rows are, zero if they are none. It is for
-// Receiver.Commit, and may not be called from elsewhere.
+// Position returns the state of the database that the rows are in, zero if they are in none. Only
+// Receiver.Commit may call it.
 func (c *Client) Position() Position {
-	if !c.held.whole {
+	if !c.resume.valid {
 		return Position{}
 	}
-	return c.held.position
+	return c.resume.position
 }
 
-// holdNothing notes that the rows are no state of the database for now.
-func (s *session) holdNothing() { s.client.held.whole = false }
+// clearResume records that the rows are in no state of the database for now.
+func (s *session) clearResume() { s.client.resume.valid = false }
 
-// hold notes that the rows are the state of the database after a transaction, and reflect what
-// was asked for.
-func (s *session) hold(last UUID, now asked, where map[string]json.RawMessage) {
+// setResume records that the rows are in the state after the transaction last, with these conditions.
+func (s *session) setResume(last UUID, now sent, where map[string]json.RawMessage) {
 	columns := make(map[string][]string, len(s.main.tables))
 	for name, t := range s.main.tables {
 		columns[name] = t.names
 	}
-	h := &s.client.held
-	*h = held{position: Position{Last: last, Columns: columns, Where: where}, asked: now, whole: true}
-	s.noteIndex()
+	s.client.resume = resumePoint{position: Position{Last: last, Columns: columns, Where: where}, sent: now, valid: true}
+	s.setResumeIndex()
 }
 
-// noteIndex notes how far the server had read its log at least, as far as that is known.
-func (s *session) noteIndex() {
+// setResumeIndex records the server's cluster and Raft index, if the server has a row in _Server.
+func (s *session) setResumeIndex() {
 	if s.server != nil {
-		h := &s.client.held
-		h.position.Cluster, h.position.Index = s.server.cid, s.server.read()
+		r := &s.client.resume
+		r.position.Cluster, r.position.Index = s.server.cid, s.server.readIndex()
 	}
 }
 
-// resumable returns the position from which changes are enough, and what the rows reflect there.
-// It reports whether there is one: the rows have the columns that are asked for now, and all of
-// them are not wanted once more.
-func (s *session) resumable(now asked) (Position, asked, bool) {
-	h := &s.client.held
-	ok := h.whole && h.position.Last != (UUID{}) && h.asked.rereads == now.rereads &&
-		len(h.position.Columns) == len(s.main.tables) && len(h.position.Where) == len(s.main.tables)
+// resumable returns the position to ask for changes from, and the calls that its rows reflect. It
+// reports false if all contents are needed: the rows are in no known state, have other columns, or a
+// Resync was called since.
+func (s *session) resumable(now sent) (Position, sent, bool) {
+	r := &s.client.resume
+	ok := r.valid && r.position.Last != (UUID{}) && r.sent.resyncs == now.resyncs &&
+		len(r.position.Columns) == len(s.main.tables) && len(r.position.Where) == len(s.main.tables)
 	for name, t := range s.main.tables {
-		ok = ok && slices.Equal(t.names, h.position.Columns[name]) && h.position.Where[name] != nil
+		ok = ok && slices.Equal(t.names, r.position.Columns[name]) && r.position.Where[name] != nil
 	}
-	return h.position, h.asked, ok
+	return r.position, r.sent, ok
 }

@@ -72,6 +72,16 @@ type thing struct {
 	Refs       []ovsdb.UUID
 }
 
+// rowMap returns a map of strings to strings.
+func rowMap(r *ovsdb.Row, col int) map[string]string {
+	m := make(map[string]string, r.Len(col))
+	for i := range r.Len(col) {
+		k, v := r.PairAt(col, i)
+		m[string(k)] = string(v)
+	}
+	return m
+}
+
 // patchMap applies an update to a map of strings: old itself if the column is not in the
 // update, old modified in place if it is a difference, else a new map.
 func patchMap(r *ovsdb.Row, col int, old map[string]string) map[string]string {
@@ -79,7 +89,7 @@ func patchMap(r *ovsdb.Row, col int, old map[string]string) map[string]string {
 	case !r.Has(col):
 		return old
 	case !r.Diff(col):
-		return r.Map(col)
+		return rowMap(r, col)
 	case old == nil:
 		old = make(map[string]string, r.Len(col))
 	}

@@ -350,7 +350,7 @@ func TestResumedConditions(t *testing.T) {
 				connections++
 				n := connections
 				asked.mu.Unlock()
-				filled := false
+				loaded := false
 				dec := json.NewDecoder(conn)
 				for {
 					var req request
@@ -384,8 +384,8 @@ func TestResumedConditions(t *testing.T) {
 						fmt.Fprintf(conn, `{"id":%s,"result":[%v,"%s",{}],"error":null}`, req.ID, found, txn2)
 					case req.Method == "monitor_cancel":
 						fmt.Fprintf(conn, `{"id":%s,"result":{},"error":null}`, req.ID)
-					case req.Method == "monitor_cond_change" && n == 1 && !filled:
-						filled = true
+					case req.Method == "monitor_cond_change" && n == 1 && !loaded:
+						loaded = true
 						fmt.Fprintf(conn, `{"id":null,"method":"update3","params":["puntdns","%s",{"Thing":{"%s":{"insert":{"name":"before"}}}}]}`, txn1, id)
 						fmt.Fprintf(conn, `{"id":%s,"result":{},"error":null}`, req.ID)
 						synced <- struct{}{}

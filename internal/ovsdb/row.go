@@ -7,17 +7,14 @@ import (
 	"slices"
 )
 
-// Row is one row of an update, in update2 notation. It and every slice of bytes that
-// it returns are valid until Receiver.Row returns: the next row uses the same
-// memory.
+// Row is a row in the notation of <row-update2> (ovsdb-server(7)). It is valid until Receiver.Row returns, and
+// so are the bytes that its methods return: the next row reuses the memory.
 //
-// Columns are named by their index in TableRequest: Columns first, Optional
-// after them. In an Insert an absent column has its default: the accessors
-// return zero or nothing for it. In a Modify an absent column is unchanged, so
-// ask Has. In a Delete every column is absent.
+// Columns are identified by their index in TableRequest: Columns first, then Optional. In an Insert,
+// an absent column has its default: the accessors return zero or nothing. In a Modify, an absent column
+// is unchanged: use Has. In a Delete, all columns are absent.
 //
-// A present column is the new value, except where Diff says otherwise.
-// Text is as the server sent it, not checked to be UTF-8.
+// A present column has the new value, or a difference if Diff reports so. Text is not checked to be UTF-8.
 type Row struct {
 	cells []cell
 	atoms []atom
@@ -68,51 +65,48 @@ func (r *Row) at(col, i int) atom {
 
 func (r *Row) bytes(a atom) []byte { return r.text[a.off : a.off+a.n : a.off+a.n] }
 
-// Has reports whether the column is in this update.
+// Has reports whether the update has the column.
 func (r *Row) Has(col int) bool { return r.cell(col).present }
 
-// Diff reports whether the column has a difference to the last value instead of a new
-// value. That is so in a Modify, for columns that can have more than one element. In a set
-// each element of the difference is toggled. In a map a pair that is there is removed,
-// another value for a key that is there replaces it, and a new key is added. A set or map
-// of at most one element comes as its new value (ovsdb_datum_diff in lib/ovsdb-data.c of
-// Open vSwitch).
+// Diff reports whether the column has a difference to the last value, not a new value. It is true in a Modify
+// for columns of more than one element. In a set, the difference toggles each of its elements. In a map, a
+// pair that exists is removed, another value of an existing key replaces the value, and a new key is
+// added (ovsdb_datum_diff in lib/ovsdb-data.c of Open vSwitch).
 func (r *Row) Diff(col int) bool { return r.cell(col).diff }
 
-// Len is the number of elements of a set, or of pairs of a map: 0 or 1 for an
-// optional scalar, 1 for a present scalar.
+// Len returns the number of elements of a set or of pairs of a map. It is 0 or 1 for an optional scalar.
 func (r *Row) Len(col int) int { return int(r.cell(col).n) }
 
-// Bytes is the text of a scalar, or of an optional one; empty if there is none.
+// Bytes returns the text of a scalar, empty for an absent one.
 func (r *Row) Bytes(col int) []byte { return r.bytesAt(col, 0) }
 
-// String is a copy of Bytes.
+// String returns a copy of Bytes.
 func (r *Row) String(col int) string { return string(r.Bytes(col)) }
 
-// Int is the value of an integer, or of an optional one; 0 if there is none.
+// Int returns an integer, 0 for an absent one.
 func (r *Row) Int(col int) int64 { return r.at(col, 0).num }
 
-// Bool is the value of a boolean, or of an optional one; false if there is none.
+// Bool returns a boolean, false for an absent one.
 func (r *Row) Bool(col int) bool { return r.at(col, 0).num != 0 }
 
-// UUID is the value of a reference, or of an optional one; zero if there is none.
+// UUID returns a reference, zero for an absent one.
 func (r *Row) UUID(col int) UUID { return r.uuidAt(col, 0) }
 
-// bytesAt is element i of a set of strings.
+// bytesAt returns element i of a set of strings.
 func (r *Row) bytesAt(col, i int) []byte { return r.bytes(r.at(col, i)) }
 
-// uuidAt is element i of a set of references.
+// uuidAt returns element i of a set of references.
 func (r *Row) uuidAt(col, i int) (id UUID) {
 	copy(id[:], r.bytesAt(col, i))
 	return id
 }
 
-// PairAt is pair i of a map of strings to strings.
+// PairAt returns pair i of a map of strings to strings.
 func (r *Row) PairAt(col, i int) (key, value []byte) {
 	return r.bytes(r.at(col, 2*i)), r.bytes(r.at(col, 2*i+1))
 }
 
-// Strings copies a set of strings, sorted.
+// Strings returns a set of strings, sorted.
 func (r *Row) Strings(col int) []string {
 	all := make([]string, r.Len(col))
 	for i := range all {
@@ -122,7 +116,7 @@ func (r *Row) Strings(col int) []string {
 	return all
 }
 
-// UUIDs copies a set of references, sorted.
+// UUIDs returns a set of references, sorted.
 func (r *Row) UUIDs(col int) []UUID {
 	all := make([]UUID, r.Len(col))
 	for i := range all {
@@ -132,18 +126,8 @@ func (r *Row) UUIDs(col int) []UUID {
 	return all
 }
 
-// Map copies a map of strings to strings.
-func (r *Row) Map(col int) map[string]string {
-	m := make(map[string]string, r.Len(col))
-	for i := range r.Len(col) {
-		k, v := r.PairAt(col, i)
-		m[string(k)] = string(v)
-	}
-	return m
-}
-
-// PatchStrings applies the update to a sorted set of strings: it returns old itself if the
-// column is not in the update, else a new sorted slice. old is not modified.
+// PatchStrings returns the sorted set old after the update: old itself if the update does not have the
+// column, otherwise a new slice.
 func (r *Row) PatchStrings(col int, old []string) []string {
 	return patchSet(r, col, old, (*Row).Strings, cmp.Compare[string])
 }
@@ -153,7 +137,7 @@ func (r *Row) PatchUUIDs(col int, old []UUID) []UUID {
 	return patchSet(r, col, old, (*Row).UUIDs, UUID.Compare)
 }
 
-// patchSet is that for a set which read returns sorted by compare.
+// patchSet is PatchStrings for a set that read returns sorted by compare.
 func patchSet[T any](r *Row, col int, old []T, read func(*Row, int) []T, compare func(x, y T) int) []T {
 	switch {
 	case !r.Has(col):

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// bufferSize, in bytes, is all of a message that is in memory, beside one row.
+	// bufferSize, in bytes, is the part of a message in memory, besides one row.
 	bufferSize = 64 << 10
-	// maxDepth is far above what any schema or error needs.
+	// maxDepth is far above the depth of any schema or error.
 	maxDepth = 64
 	// maxName bounds the names of tables and columns, UUIDs, tags and methods.
 	maxName = 1 << 10
 )
 
-// scanner splits JSON (RFC 8259) into tokens while it is read.
+// scanner splits JSON (RFC 8259) into tokens while the bytes arrive.
 type scanner struct {
 	r        io.Reader
 	buf      []byte
-	pos, end int    // what is not consumed of buf
+	pos, end int    // the bytes of buf that are not consumed
 	name     []byte // buffer of readName and scalar
 }
 
@@ -33,7 +33,7 @@ func newScanner(r io.Reader) *scanner {
 	return &scanner{r: r, buf: make([]byte, bufferSize)}
 }
 
-// fill reads more once the buffer is used up.
+// fill reads more bytes if the buffer is empty.
 func (s *scanner) fill() error {
 	for tries := 0; s.pos == s.end; tries++ {
 		if tries == 100 {
@@ -48,8 +48,8 @@ func (s *scanner) fill() error {
 	return nil
 }
 
-// peek returns the next byte that is not white space, and does not consume it. It returns
-// io.EOF as it is: between two messages that is the regular end.
+// peek returns the next byte that is not white space, without consuming it. It returns io.EOF unchanged:
+// between two messages io.EOF is the regular end.
 func (s *scanner) peek() (byte, error) {
 	for {
 		for s.pos < s.end {
@@ -78,8 +78,7 @@ func (s *scanner) expect(want byte) error {
 	return nil
 }
 
-// next goes to the following element of a container that ends with end, and
-// reports whether there is one.
+// next advances to the next element of a container that ends with end, and reports whether there is one.
 func (s *scanner) next(first bool, end byte) (bool, error) {
 	c, err := s.peek()
 	if err != nil {
@@ -99,7 +98,7 @@ func (s *scanner) next(first bool, end byte) (bool, error) {
 	return true, nil
 }
 
-// key reads a member's name and the colon after it; valid until the next name.
+// key reads the name of a member and the colon. The name is valid until the next one.
 func (s *scanner) key() ([]byte, error) {
 	name, err := s.readName()
 	if err != nil {
@@ -108,15 +107,15 @@ func (s *scanner) key() ([]byte, error) {
 	return name, s.expect(':')
 }
 
-// readName reads a short string; valid until the next one.
+// readName reads a short string. It is valid until the next one.
 func (s *scanner) readName() ([]byte, error) {
 	var err error
 	s.name, err = s.appendString(s.name[:0], maxName)
 	return s.name, err
 }
 
-// appendString reads a string and appends its text, at most limit bytes of it.
-// Bytes that are not UTF-8 pass unchanged.
+// appendString reads a string of at most limit bytes and appends its text. Bytes that are not UTF-8 stay
+// unchanged.
 func (s *scanner) appendString(dst []byte, limit int) ([]byte, error) {
 	if err := s.expect('"'); err != nil {
 		return dst, err
@@ -157,7 +156,7 @@ func (s *scanner) appendString(dst []byte, limit int) ([]byte, error) {
 	}
 }
 
-// appendEscape reads what follows a backslash.
+// appendEscape reads the rest of an escape, after the backslash.
 func (s *scanner) appendEscape(dst []byte) ([]byte, error) {
 	c, err := s.byte()
 	if err != nil {
@@ -181,7 +180,7 @@ func (s *scanner) appendEscape(dst []byte) ([]byte, error) {
 		return dst, unexpected(c, "an escape")
 	}
 	r, err := s.hex4()
-	// Half a surrogate pair stands for nothing without the other half.
+	// Half a surrogate pair becomes utf8.RuneError.
 	for err == nil && utf16.IsSurrogate(r) {
 		if c, err = s.byte(); err != nil {
 			return dst, err
@@ -246,8 +245,8 @@ func (s *scanner) byte() (byte, error) {
 	return c, nil
 }
 
-// scalar reads a number or a literal: up to the next byte that cannot belong to
-// one. It is valid until the next name.
+// scalar reads a number or a literal, up to the first byte that cannot belong to one. It is valid until the
+// next name.
 func (s *scanner) scalar() ([]byte, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, inside(err)
@@ -269,19 +268,18 @@ func (s *scanner) scalar() ([]byte, error) {
 	return s.name, nil
 }
 
-// nesting is the state behind some bytes of a value. The zero nesting is that before the
-// first byte.
+// nesting is the state between two bytes of a value. The zero value is the state before the first byte.
 type nesting struct {
 	depth   int  // arrays and objects that are open
 	quoted  bool // in a string
-	escaped bool // behind a backslash in a string
+	escaped bool // after a backslash in a string
 }
 
 // outside reports whether no string, array or object is open.
 func (n *nesting) outside() bool { return n.depth == 0 && !n.quoted }
 
-// step takes the next byte, and reports whether it closes the outermost string, array
-// or object. Whether the brackets are pairs is left to the parser.
+// step advances by one byte, and reports whether the byte closes the outermost string, array or object. It does
+// not check that brackets match.
 func (n *nesting) step(c byte) (closed bool, err error) {
 	if n.quoted {
 		n.quoted = n.escaped || c != '"'
@@ -302,7 +300,7 @@ func (n *nesting) step(c byte) (closed bool, err error) {
 	return false, nil
 }
 
-// raw reads any value and returns its text, at most limit bytes of it.
+// raw reads any value and returns its text, of at most limit bytes.
 func (s *scanner) raw(limit int) (json.RawMessage, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, inside(err)
@@ -314,7 +312,7 @@ func (s *scanner) raw(limit int) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A number or a literal ends where something else begins.
+		// A number or a literal ends before the next token.
 		if len(text) > 0 && n.outside() && bytes.IndexByte([]byte(",]} \t\r\n"), c) >= 0 {
 			s.pos--
 			break

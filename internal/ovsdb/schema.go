@@ -30,21 +30,20 @@ var kinds = map[string]kind{
 type column struct {
 	index      int
 	key, value kind // value is kindNone except in a map
-	// many is set where more than one element is possible: only there does a
-	// "modify" carry a difference.
+	// many is set if the column can have more than one element. A "modify" then has a difference.
 	many bool
 }
 
 // table is a requested table.
 type table struct {
 	name    string
-	names   []string          // of the requested columns that the server has
-	columns map[string]column // by those names
-	missing []string          // of the optional columns that the server lacks
-	width   int               // how many columns are requested, present on the server or not
+	names   []string          // the requested columns that the server has
+	columns map[string]column // by name
+	missing []string          // the optional columns that the server lacks
+	width   int               // the number of requested columns, including missing ones
 }
 
-// schema is what is needed of a database schema (RFC 7047 section 3.2).
+// schema is the relevant part of a database schema (RFC 7047 section 3.2).
 type schema struct {
 	Tables map[string]tableSchema `json:"tables"`
 }
@@ -84,7 +83,7 @@ func (t *baseType) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// tables returns the requested tables. It is an error if the schema lacks one, or a column.
+// tables returns the requested tables. It fails if the schema lacks a required table or column.
 func (s *schema) tables(database string, requests []TableRequest) (map[string]*table, error) {
 	all := make(map[string]*table, len(requests))
 	for _, req := range requests {
@@ -127,8 +126,7 @@ func (s *tableSchema) table(database string, req TableRequest) (*table, error) {
 	return t, nil
 }
 
-// column returns the column of this type that has the index in rows. It reports whether
-// the type is supported.
+// column returns a column of this type, with its index in rows. It reports whether the type is supported.
 func (t *columnType) column(index int) (c column, ok bool) {
 	c = column{
 		index: index,

@@ -8,27 +8,25 @@ import (
 	"fmt"
 )
 
-// serverRow is the database's row in _Server.Database (ovsdb-server(5)). A follower of a
-// cluster is as good as its leader while it is connected to the cluster, and not behind
-// what was read of that cluster before.
+// serverRow is the database's row in _Server.Database (ovsdb-server(5)). A follower is as good as the
+// leader of its cluster while it is connected to the cluster and not behind what the client has read.
 type serverRow struct {
 	database string
-	// clusterIndex is the index of the Raft log up to which each cluster has been read at least, on
-	// this or an earlier connection.
+	// clusterIndex has, by cluster, a lower bound of the Raft index that was read on any connection.
 	clusterIndex map[UUID]int64
-	// tell is told of each change; nil for nobody.
-	tell func(ServerState)
+	// onChange is called after each change of the row; may be nil.
+	onChange func(ServerState)
 
 	id                 UUID // of the row, zero before it has come
 	present, connected bool
 	model              string
 	leader             bool
 	cid                UUID // of the cluster; zero for a database in none
-	// index is that of the Raft log which the server had read when it was last asked, see takeIndex;
-	// indexTold is set once it has told one. updates counts the transactions that it has told since.
-	index     int64
-	indexTold bool
-	updates   int64
+	// index is the server's Raft index at the last poll, valid if hasIndex is set. updates counts the
+	// updates of the main monitor since.
+	index    int64
+	hasIndex bool
+	updates  int64
 }
 
 // Models of a database that matter here (ovsdb-server(5)).
@@ -46,8 +44,8 @@ const (
 	colLeader
 )
 
-// serverTables are without index, which changes with each transaction of a cluster: all clients would
-// be sent all of them. It is asked for, see indexQuery.
+// serverTables lacks the column index: it changes with each transaction of a cluster, and the server would
+// send each change to each client. The client polls for it, see indexQuery.
 var serverTables = map[string]*table{"Database": {
 	name:  "Database",
 	names: []string{"name", "model", "connected", "cid", "leader"},
@@ -61,15 +59,15 @@ var serverTables = map[string]*table{"Database": {
 	width: 5,
 }}
 
-// ServerState is what a server says of its part in a database (ovsdb-server(5), table Database).
+// ServerState is a server's part in a database (ovsdb-server(5), table Database).
 type ServerState struct {
-	// Model is standalone, clustered or relay; empty where the server does not tell.
+	// Model is standalone, clustered or relay; empty if the server has no row.
 	Model string
 	// Leader is set for the leader of a cluster, and for a server without one.
 	Leader bool
 }
 
-// Server returns what the server of the present connection, or of the last one, says of itself.
+// Server returns the state of the server of this connection, or of the last one.
 func (c *Client) Server() ServerState {
 	if s := c.server.Load(); s != nil {
 		return *s
@@ -77,7 +75,7 @@ func (c *Client) Server() ServerState {
 	return ServerState{}
 }
 
-// update takes a row of the table, which has a few more for other databases.
+// update handles a row of the table, which has other rows for other databases.
 func (r *serverRow) update(_ string, id UUID, op Op, row *Row) error {
 	if op == Insert && string(row.Bytes(colName)) == r.database {
 		r.id = id
@@ -94,19 +92,19 @@ func (r *serverRow) update(_ string, id UUID, op Op, row *Row) error {
 	}
 	if op == Insert || row.Has(colCID) {
 		if cid := row.UUID(colCID); cid != r.cid {
-			r.cid, r.index, r.indexTold, r.updates = cid, 0, false, 0
+			r.cid, r.index, r.hasIndex, r.updates = cid, 0, false, 0
 		}
 	}
 	if op == Insert || row.Has(colLeader) {
 		r.leader = row.Bool(colLeader)
 	}
-	if r.tell != nil {
-		r.tell(ServerState{Model: r.model, Leader: r.leader})
+	if r.onChange != nil {
+		r.onChange(ServerState{Model: r.model, Leader: r.leader})
 	}
 	return nil
 }
 
-// check returns an error if this server is not to be used.
+// check returns an error if the client must not use this server.
 func (r *serverRow) check() error {
 	switch {
 	case !r.present:
@@ -119,31 +117,31 @@ func (r *serverRow) check() error {
 	return nil
 }
 
-// isBehind reports whether the server is behind what was read of its cluster on earlier connections. On
-// the present one the index that it tells may lag a little behind what it has sent.
-func (r *serverRow) isBehind() bool { return r.indexTold && r.index < r.clusterIndex[r.cid] }
+// isBehind reports whether the server is behind what earlier connections have read of its cluster. It is
+// for the start of a connection: later the server's index may lag a little behind the rows it has sent.
+func (r *serverRow) isBehind() bool { return r.hasIndex && r.index < r.clusterIndex[r.cid] }
 
 var errBehind = errors.New("the server is behind what was read of its cluster before")
 
-// historyLength is how many transactions a server of a cluster remembers.
+// historyLength is the number of transactions that a server of a cluster remembers.
 const historyLength = 100
 
-// mayLack reports whether a server that does not know the last transaction that was read of its cluster
-// may lack it, as it is isolated or has not caught up. Else it has forgotten it, and then it has read
-// so many others. The leader lacks none. One that has forgotten sooner than after historyLength others,
-// since these were large, is taken for one that lacks it.
+// mayLack reports whether a server that does not know the last transaction of the rows may lack it,
+// because it is isolated or has not caught up. The leader lacks none. A server that has read
+// historyLength more transactions has forgotten it. A server may forget sooner, if transactions are large:
+// mayLack is true for such a server too.
 func (r *serverRow) mayLack() bool {
-	return r.model == modelClustered && !r.leader && r.indexTold && r.index < r.clusterIndex[r.cid]+historyLength
+	return r.model == modelClustered && !r.leader && r.hasIndex && r.index < r.clusterIndex[r.cid]+historyLength
 }
 
-// read returns the index up to which the rows have been delivered, or soon will be, at least: each
-// transaction that was told of after the index is one more.
-func (r *serverRow) read() int64 { return r.index + r.updates }
+// readIndex returns a lower bound of the Raft index of the rows: each update since the last poll is one
+// transaction at least.
+func (r *serverRow) readIndex() int64 { return r.index + r.updates }
 
-// noteRead notes what read returns. A database that is in no cluster has no index.
-func (r *serverRow) noteRead() { r.clusterIndex[r.cid] = max(r.clusterIndex[r.cid], r.read()) }
+// noteRead raises clusterIndex to readIndex. A database in no cluster has no index.
+func (r *serverRow) noteRead() { r.clusterIndex[r.cid] = max(r.clusterIndex[r.cid], r.readIndex()) }
 
-// indexQuery returns the parameters of a "transact" that reads index.
+// indexQuery returns the parameters of a "transact" that reads the column index.
 func (r *serverRow) indexQuery() []any {
 	return []any{"_Server", map[string]any{
 		"op": "select", "table": "Database", "columns": []string{"index"},
@@ -151,13 +149,13 @@ func (r *serverRow) indexQuery() []any {
 	}}
 }
 
-// takeIndex takes the result of indexQuery. A server that is in no cluster has no index.
+// takeIndex parses the result of indexQuery. A server in no cluster has no index.
 func (r *serverRow) takeIndex(result json.RawMessage) {
 	var operations []struct {
 		Rows []struct{ Index int64 }
 	}
-	// What has another form has no index: a set without an element, or an error.
+	// Anything else, such as an empty set or an error, means no index.
 	if json.Unmarshal(result, &operations) == nil && len(operations) == 1 && len(operations[0].Rows) == 1 {
-		r.index, r.indexTold, r.updates = operations[0].Rows[0].Index, true, 0
+		r.index, r.hasIndex, r.updates = operations[0].Rows[0].Index, true, 0
 	}
 }

@@ -166,7 +166,7 @@ func TestRandomChanges(t *testing.T) {
 		case 2:
 			s.Transact(t, "Things", insert(name, row()))
 		case 3:
-			c.Reread()
+			c.Resync()
 			fallthrough
 		default:
 			s.Transact(t, "Things", update(name, row()))
@@ -265,8 +265,8 @@ func TestConditions(t *testing.T) {
 	})
 }
 
-// Reread has all rows delivered once more, as the conditions have it, and changes go on to come.
-func TestReread(t *testing.T) {
+// Resync has all rows delivered once more, as the conditions have it, and changes go on to come.
+func TestResync(t *testing.T) {
 	t.Parallel()
 	s := ovsdbtest.Start(t, thingSchema)
 	s.Transact(t, "Things", insert("one", object{"num": 1}), insert("two", object{"num": 2}))
@@ -284,21 +284,21 @@ func TestReread(t *testing.T) {
 		}
 		return n
 	}
-	c.Reread()
+	c.Resync()
 	r.wait(t, "the rows again", func() bool { return len(r.events) >= 4 })
 	if diff := cmp.Diff([]string{"reset", "insert one", "conditions 0", "commit"}, r.takeEvents()); diff != "" {
 		t.Fatal(diff)
 	}
 	// What comes beside it is neither lost nor done twice.
 	gen := c.SetConditions(map[string][]ovsdb.Condition{"Thing": nil})
-	c.Reread()
-	c.Reread()
+	c.Resync()
+	c.Resync()
 	s.Transact(t, "Things", insert("three", object{"num": 3}))
 	r.waitGen(t, gen)
 	r.wait(t, "all rows", func() bool { return len(r.things) == 3 && resets() > 0 })
 	for i := range 20 {
 		s.Transact(t, "Things", update("one", object{"num": 100 + i}))
-		c.Reread()
+		c.Resync()
 	}
 	s.Transact(t, "Things", remove("two"))
 	r.wait(t, "the last state", func() bool {
@@ -311,7 +311,7 @@ func TestReread(t *testing.T) {
 	})
 	s.Stop(t)
 	r.wait(t, "an outage", func() bool { return !r.state.Synced })
-	c.Reread()
+	c.Resync()
 	s.Start(t)
 	r.wait(t, "the rows of a new connection", func() bool { return r.state.Synced && len(r.things) == 2 })
 }

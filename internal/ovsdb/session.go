@@ -9,33 +9,30 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"os"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 )
 
-// The ids of the two monitors of a connection, and of echo requests, in JSON. One monitor
-// is for all tables, since rows of monitors that overlap would come twice. The other one
-// is for the row of _Server that says whether the server is connected to its cluster.
+// The ids of the monitors of a connection and of some requests, in JSON. One monitor has all tables, since
+// overlapping monitors would send a row twice. The other one has the row of _Server, which shows whether
+// the server is connected to its cluster.
 const (
 	mainID   = `"puntdns"`
 	serverID = `"puntdns-server"`
 	echoID   = `"echo"`
-	// positionID is of the monitor of askPosition and of the request for it, positionEndID of
-	// the request that ends it, indexID of that for the index.
-	positionID    = `"puntdns-position"`
-	positionEndID = `"puntdns-position-end"`
-	indexID       = `"puntdns-index"`
+	// The requests of poll: for a monitor without rows, which has the same id, for its end, and for the
+	// index.
+	lastTxnID    = `"puntdns-position"`
+	lastTxnEndID = `"puntdns-position-end"`
+	indexID      = `"puntdns-index"`
 )
 
-// session is one connection. Only the goroutine of Client.Run uses it: it reads, and
-// writes between reads. At most one request is outstanding beside echo requests and those of
-// askPosition.
+// session is one connection. Only the goroutine of Client.Run uses it: it reads, and writes between reads. At
+// most one request is outstanding, not counting echo requests and polls.
 type session struct {
 	ctx    context.Context
 	client *Client
@@ -48,36 +45,33 @@ type session struct {
 
 	lastID  int
 	pending string  // id of the outstanding request, "" without one
-	reply   message // the last one
+	reply   message // to the last request
 
-	// synced is set once the initial contents are complete. It is unset while they are read
-	// once more.
+	// synced is set while the contents are complete; Resync unsets it.
 	synced bool
-	// filling is set while the rows of the tables with conditions are read, see readAll. filled is
-	// the last transaction that an update told meanwhile.
-	filling bool
-	filled  UUID
+	// loading is set while the tables with conditions are read, see readAll. loadedTxn is the last
+	// transaction of the updates meanwhile.
+	loading   bool
+	loadedTxn UUID
 	// remembers is set if the server remembers the last transaction of an earlier connection.
 	remembers bool
-	// discarding is set while a main monitor runs whose rows are of no use, and is ended.
+	// discarding is set while the rows of the main monitor are dropped, until it has ended.
 	discarding bool
-	// canceling is set while the outstanding request is to end the main monitor.
+	// canceling is set while the outstanding request ends the main monitor.
 	canceling bool
-	// changing is set while the outstanding request is a change of conditions.
+	// changing is set while the outstanding request changes conditions. changes bounds their rate.
 	changing bool
-	// changes bounds the rate of changes of conditions.
-	changes tokens
-	asking  asking
-	// asked and where are the conditions that were sent last.
-	asked asked
+	changes  tokens
+	polling  polling
+	// sent and where are the conditions of the last request.
+	sent  sent
 	where map[string]json.RawMessage
 
-	// silentSince is when the last bytes came, or when the echo request was sent that has
-	// no reply yet, which probed says.
+	// silentSince is the time of the last bytes, or of the echo request if probed is set.
 	silentSince time.Time
-	probed      bool
-	// replyDeadline is that of the outstanding request, zero without one. Until then the
-	// server may be silent.
+	// probed is set while no bytes have come since the last echo request.
+	probed bool
+	// replyDeadline is the end of the time in which the outstanding request allows silence, or zero.
 	replyDeadline time.Time
 }
 
@@ -87,7 +81,7 @@ func newSession(ctx context.Context, c *Client, conn net.Conn, onSync func()) *s
 	return s
 }
 
-// run works until the connection ends, and returns why. It never returns nil.
+// run runs until the connection ends, and returns the reason, never nil.
 func (s *session) run() error {
 	if err := s.watchServer(); err != nil {
 		return err
@@ -102,13 +96,13 @@ func (s *session) run() error {
 	}
 }
 
-// watchServer monitors the database's row in _Server, which older servers lack, and asks for its
-// index. It does so without a condition: an update that goes to all clients alike is composed once
+// watchServer starts the monitor of _Server, reads the index, and checks that the server is usable. The
+// monitor has no condition: the server composes an update once if all clients get the same one
 // (ovsdb_monitor_get_update in ovsdb/monitor.c of Open vSwitch).
 func (s *session) watchServer() error {
 	s.server = &serverRow{
 		database: s.client.cfg.Database, clusterIndex: s.client.clusterIndex,
-		tell: func(now ServerState) { s.client.server.Store(&now) },
+		onChange: func(now ServerState) { s.client.server.Store(&now) },
 	}
 	m := &monitor{id: serverID, tables: serverTables, row: s.server.update}
 	var refused *serverError
@@ -135,7 +129,7 @@ func (s *session) watchServer() error {
 	return nil
 }
 
-// serverChanged is called after an update of the row in _Server.
+// serverChanged handles a change of the row in _Server or of the index.
 func (s *session) serverChanged() error {
 	if s.server == nil {
 		return nil
@@ -149,7 +143,7 @@ func (s *session) serverChanged() error {
 	return nil
 }
 
-// openMain starts the monitor of the tables and delivers their initial contents.
+// openMain starts the monitor of the tables and delivers their contents.
 func (s *session) openMain() error {
 	c := s.client
 	text, err := s.call("get_schema", c.cfg.Database)
@@ -168,10 +162,10 @@ func (s *session) openMain() error {
 		if s.discarding {
 			return nil
 		}
-		s.holdNothing()
+		s.clearResume()
 		return c.cfg.Receiver.Row(table, id, op, row)
 	}}
-	if err := s.checkLast(); err != nil {
+	if err := s.checkLastTxn(); err != nil {
 		return err
 	}
 	if err := s.readMain(); err != nil {
@@ -182,8 +176,8 @@ func (s *session) openMain() error {
 	return nil
 }
 
-// readMain starts the main monitor, which is not running, and delivers what the receiver lacks:
-// what has changed since the position that it has, if the server remembers that, else all contents.
+// readMain starts the main monitor and commits its rows: the changes since the receiver's position if the
+// server remembers it, otherwise all contents.
 func (s *session) readMain() error {
 	c := s.client
 	now, where, err := c.conditions(s.main.tables)
@@ -191,15 +185,15 @@ func (s *session) readMain() error {
 		return err
 	}
 	s.synced = false
-	from, fromAsked, ok := s.resumable(now)
+	from, fromSent, ok := s.resumable(now)
 	if ok && s.remembers {
-		// Changes are of the rows that the receiver has. The conditions may follow.
+		// With the conditions of the receiver's rows; new ones follow.
 		resumed, last, err := s.resume(from)
 		if err != nil {
 			return err
 		}
 		if resumed {
-			now, where = fromAsked, from.Where
+			now, where = fromSent, from.Where
 			s.finishRead(now, where, last)
 			return nil
 		}
@@ -212,11 +206,11 @@ func (s *session) readMain() error {
 	return nil
 }
 
-// finishRead commits what readMain has read.
-func (s *session) finishRead(now asked, where map[string]json.RawMessage, last UUID) {
-	s.asked, s.where, s.synced = now, where, true
-	s.hold(last, now, where)
-	s.asking.begin(time.Now(), s.server)
+// finishRead commits the rows of readMain.
+func (s *session) finishRead(now sent, where map[string]json.RawMessage, last UUID) {
+	s.sent, s.where, s.synced = now, where, true
+	s.setResume(last, now, where)
+	s.polling.begin(time.Now(), s.server)
 	if s.server != nil {
 		s.server.noteRead()
 	}
@@ -224,10 +218,8 @@ func (s *session) finishRead(now asked, where map[string]json.RawMessage, last U
 	s.client.cfg.Receiver.Commit()
 }
 
-// resume starts the main monitor with what has changed since a position, and returns the last
-// transaction. It reports false if the server does not remember the position: then no monitor runs.
-//
-// It may forget what checkLast has asked for.
+// resume starts the main monitor with the changes since a position, and returns the last transaction. It
+// reports false if the server has forgotten the position since checkLastTxn: then no monitor runs.
 func (s *session) resume(from Position) (resumed bool, last UUID, err error) {
 	s.main.begin = func(found bool) {
 		if resumed, s.discarding = found, !found; found {
@@ -245,10 +237,9 @@ func (s *session) resume(from Position) (resumed bool, last UUID, err error) {
 
 // readAll starts the main monitor with all contents, and returns the last transaction.
 //
-// The monitor begins without the tables that have conditions, and their rows come by a change of
-// conditions. For initial contents the server copies each row of a table before it looks at the
-// conditions (ovsdb_monitor_get_initial in ovsdb/monitor.c of Open vSwitch); for a change it
-// copies none.
+// The monitor begins without the rows of tables with conditions. A change of conditions brings them. For
+// initial contents the server copies all rows of a table before it evaluates the conditions
+// (ovsdb_monitor_get_initial in ovsdb/monitor.c of Open vSwitch); for a change it copies none.
 func (s *session) readAll(where map[string]json.RawMessage) (last UUID, err error) {
 	s.reset()
 	s.main.begin = func(bool) {}
@@ -257,22 +248,22 @@ func (s *session) readAll(where map[string]json.RawMessage) (last UUID, err erro
 	if err != nil || len(rest) == 0 {
 		return s.reply.last, err
 	}
-	s.filling, s.filled = true, s.reply.last
-	defer func() { s.filling = false }()
+	s.loading, s.loadedTxn = true, s.reply.last
+	defer func() { s.loading = false }()
 	s.replyDeadline = time.Now().Add(s.client.cfg.ReplyTimeout)
 	_, err = s.call("monitor_cond_change", json.RawMessage(mainID), json.RawMessage(mainID), changeRequests(rest))
-	return s.filled, err
+	return s.loadedTxn, err
 }
 
-// reset says that all contents are about to come.
+// reset announces all contents to the receiver.
 func (s *session) reset() {
 	s.client.counts.contents.Add(1)
-	s.holdNothing()
+	s.clearResume()
 	s.client.cfg.Receiver.Reset()
 }
 
-// splitConditions returns the conditions that a monitor begins with, and those that follow: all but
-// true are false at first.
+// splitConditions returns the conditions that a monitor begins with, and the ones that follow. Any condition
+// begins as noRows, except for allRows.
 func splitConditions(where map[string]json.RawMessage) (first, rest map[string]json.RawMessage) {
 	first, rest = maps.Clone(where), make(map[string]json.RawMessage, len(where))
 	for table, text := range where {
@@ -283,7 +274,7 @@ func splitConditions(where map[string]json.RawMessage) (first, rest map[string]j
 	return first, rest
 }
 
-// changeRequest is what monitor_cond_change has of a table.
+// changeRequest is a table in a monitor_cond_change.
 type changeRequest struct {
 	Where json.RawMessage `json:"where"`
 }
@@ -296,11 +287,11 @@ func changeRequests(where map[string]json.RawMessage) map[string][]changeRequest
 	return requests
 }
 
-// noInitial has a monitor begin without the rows of a table that there are.
+// noInitial selects changes only, without the existing rows of a table.
 var noInitial = json.RawMessage(`{"initial":false}`)
 
-// startMonitor starts a monitor by monitor_cond, or by monitor_cond_since if there is the id of a
-// transaction, and delivers its rows.
+// startMonitor starts a monitor and delivers its rows: with monitor_cond_since if last is given, otherwise with
+// monitor_cond.
 func (s *session) startMonitor(m *monitor, database string, where map[string]json.RawMessage, last ...string) error {
 	type request struct {
 		Columns []string        `json:"columns"`
@@ -309,10 +300,10 @@ func (s *session) startMonitor(m *monitor, database string, where map[string]jso
 	}
 	requests := make(map[string][]request, len(m.tables))
 	for name, t := range m.tables {
-		// Never null, which would ask for all columns.
+		// Never null: null requests all columns.
 		r := request{Columns: append([]string{}, t.names...), Where: where[name]}
 		if m == s.main && !bytes.Equal(r.Where, allRows) {
-			// The same for all conditions: monitors that differ in it are two for the server.
+			// The same for all conditions: clients whose select differs cannot share a monitor.
 			r.Select, r.Where = noInitial, withUUID(r.Where)
 		}
 		requests[name] = []request{r}
@@ -322,7 +313,7 @@ func (s *session) startMonitor(m *monitor, database string, where map[string]jso
 		s.dec.updates = append(s.dec.updates, m)
 	}
 	if m == s.main {
-		// The one row of _Server needs no such deadline: it is small.
+		// _Server needs no deadline: its row is small.
 		s.replyDeadline = time.Now().Add(s.client.cfg.ReplyTimeout)
 	}
 	method, params := "monitor_cond", []any{database, json.RawMessage(m.id), requests}
@@ -334,7 +325,7 @@ func (s *session) startMonitor(m *monitor, database string, where map[string]jso
 	return err
 }
 
-// call sends a request, handles messages until its reply comes, and returns the result.
+// call sends a request, handles messages until the reply, and returns the result.
 func (s *session) call(method string, params ...any) (json.RawMessage, error) {
 	if err := s.request(method, params...); err != nil {
 		return nil, err
@@ -380,7 +371,7 @@ func (s *session) step() error {
 	return s.handleReply(msg)
 }
 
-// handleRequest handles requests and notifications of the server.
+// handleRequest handles a request or a notification of the server.
 func (s *session) handleRequest(msg message) error {
 	switch {
 	case msg.method == methodUpdate3 && msg.rows == s.main && s.main != nil:
@@ -403,41 +394,41 @@ func (s *session) handleRequest(msg message) error {
 	return nil
 }
 
-// handleUpdate handles an update of the main monitor, whose rows have been delivered.
+// handleUpdate handles the end of an update of the main monitor.
 func (s *session) handleUpdate(msg message) error {
 	switch {
 	case s.discarding:
 		return nil
-	case s.filling:
-		s.filled = msg.last
-		return nil // its rows are among those that readMain commits
+	case s.loading:
+		s.loadedTxn = msg.last
+		return nil // readMain commits its rows
 	case !s.synced:
-		// The initial contents come with the reply, and updates only after it.
+		// Initial contents come in the reply, before any update.
 		return errors.New("an update before the initial contents")
 	}
-	h := &s.client.held
-	h.whole = !s.changing
-	if s.server != nil && !s.changing { // else it may tell of the change of conditions alone
+	r := &s.client.resume
+	r.valid = !s.changing
+	if s.server != nil && !s.changing { // an update for a change of conditions is no transaction
 		s.server.updates++
 		s.server.noteRead()
 	}
-	h.position.Last = msg.last
-	s.asking.told = time.Now()
-	s.noteIndex()
+	r.position.Last = msg.last
+	s.polling.seenAt = time.Now()
+	s.setResumeIndex()
 	s.client.cfg.Receiver.Commit()
 	return nil
 }
 
-// handleReply handles the reply to the outstanding request, or to one beside it.
+// handleReply handles the reply to the outstanding request, to an echo or to a poll.
 func (s *session) handleReply(msg message) error {
 	if msg.rows == nil {
 		switch string(msg.id) {
-		case echoID, positionEndID:
+		case echoID, lastTxnEndID:
 			return nil
 		case indexID:
-			return s.indexTold(msg)
-		case positionID:
-			return s.positionTold(msg)
+			return s.gotIndex(msg)
+		case lastTxnID:
+			return s.gotLastTxn(msg)
 		}
 	}
 	if s.pending == "" || string(msg.id) != s.pending {
@@ -445,7 +436,7 @@ func (s *session) handleReply(msg message) error {
 	}
 	s.pending, s.reply, s.replyDeadline = "", msg, time.Time{}
 	if !s.synced {
-		return nil // call returns it
+		return nil // for call
 	}
 	if s.canceling {
 		s.canceling = false
@@ -458,55 +449,54 @@ func (s *session) handleReply(msg message) error {
 	if err := newServerError("monitor_cond_change", msg.err); err != nil {
 		return err
 	}
-	s.hold(s.client.held.position.Last, s.asked, s.where)
-	s.client.cfg.Receiver.Conditions(s.asked.gen)
+	s.setResume(s.client.resume.position.Last, s.sent, s.where)
+	s.client.cfg.Receiver.Conditions(s.sent.gen)
 	s.client.cfg.Receiver.Commit()
 	return nil
 }
 
-// mayChange reports whether a change of conditions may be sent now.
+// mayChange reports whether a change of conditions can be sent now.
 func (s *session) mayChange(now time.Time) bool {
 	return s.synced && s.pending == "" && !s.changes.next(now).After(now)
 }
 
-// changeConditions sends what SetConditions has changed since the last time, or begins what
-// Reread asks for. A change waits for the reply to the one before it.
+// changeConditions sends the changes of SetConditions since the last request, or begins a Resync. It does
+// nothing while a request is outstanding.
 func (s *session) changeConditions() error {
-	if !s.mayChange(time.Now()) || !s.client.changed(s.asked) {
+	if !s.mayChange(time.Now()) || !s.client.changed(s.sent) {
 		return nil
 	}
 	now, where, err := s.client.conditions(s.main.tables)
 	if err != nil {
 		return err
 	}
-	if now.rereads != s.asked.rereads {
+	if now.resyncs != s.sent.resyncs {
 		s.canceling = true
 		s.replyDeadline = time.Now().Add(s.client.cfg.ReplyTimeout)
 		return s.request("monitor_cancel", json.RawMessage(mainID))
 	}
-	// Where it is empty, the request is still sent: Receiver.Conditions follows the reply.
+	// An empty change is sent too: Receiver.Conditions follows the reply.
 	changed := map[string]json.RawMessage{}
 	for table, text := range where {
 		if !bytes.Equal(text, s.where[table]) {
 			changed[table] = text
 		}
 	}
-	s.asked, s.where, s.changing = now, where, true
+	s.sent, s.where, s.changing = now, where, true
 	s.changes.take(time.Now())
 	s.client.counts.changes.Add(1)
 	s.replyDeadline = time.Now().Add(s.client.cfg.ReplyTimeout)
 	return s.request("monitor_cond_change", json.RawMessage(mainID), json.RawMessage(mainID), changeRequests(changed))
 }
 
-// Read implements io.Reader for the decoder. While no bytes come it sends changes of
-// conditions, for which SetConditions and Reread end the read by a deadline in the past, and
-// echo requests.
+// Read implements io.Reader for the decoder. While no bytes arrive, it sends changes of conditions, polls and
+// echo requests. SetConditions and Resync end a read that waits by a deadline in the past.
 func (s *session) Read(p []byte) (int, error) {
 	for {
 		if err := s.changeConditions(); err != nil {
 			return 0, err
 		}
-		wake, err := s.askPosition()
+		wake, err := s.poll()
 		if err != nil {
 			return 0, err
 		}
@@ -538,7 +528,7 @@ func (s *session) Read(p []byte) (int, error) {
 		case s.ctx.Err() != nil:
 			return 0, s.ctx.Err()
 		case time.Now().Before(deadline):
-			continue // SetConditions or Reread was called, or something is due
+			continue // SetConditions or Resync was called, or a poll or a change is due
 		case s.probed:
 			return 0, errors.New("the server is silent and answers no echo request")
 		}
@@ -549,23 +539,22 @@ func (s *session) Read(p []byte) (int, error) {
 	}
 }
 
-// armRead sets the deadline of the next read: the one given, or when askPosition is due, zero for
-// never, or when a change of conditions that waits may be sent. It reports false, and sets none, if
-// conditions are to be sent first. The lock makes check and deadline one step, so that no
-// call of SetConditions or Reread comes between them.
-func (s *session) armRead(deadline, position time.Time) (wait bool, err error) {
+// armRead sets the deadline of the next read, earlier if a poll is due (zero for never) or a change of
+// conditions waits for its rate. It reports false without a deadline if a change can be sent now. It
+// holds the lock throughout, so that no SetConditions or Resync comes between the check and the deadline.
+func (s *session) armRead(deadline, poll time.Time) (wait bool, err error) {
 	c := s.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := s.ctx.Err(); err != nil {
 		return false, err
 	}
-	now, changed := time.Now(), s.asked != (asked{c.gen, c.rereads})
+	now, changed := time.Now(), s.sent != (sent{c.gen, c.resyncs})
 	if changed && s.mayChange(now) {
 		return false, nil
 	}
-	if !position.IsZero() && position.Before(deadline) {
-		deadline = position
+	if !poll.IsZero() && poll.Before(deadline) {
+		deadline = poll
 	}
 	if next := s.changes.next(now); changed && s.synced && s.pending == "" && next.Before(deadline) {
 		deadline = next
@@ -578,7 +567,7 @@ func (s *session) write(text []byte) error {
 	c.mu.Lock()
 	err := s.ctx.Err()
 	if err == nil {
-		// A busy server reads late, too.
+		// A busy server reads late.
 		err = s.conn.SetWriteDeadline(time.Now().Add(c.cfg.ReplyTimeout))
 	}
 	c.mu.Unlock()
@@ -593,9 +582,9 @@ func (s *session) write(text []byte) error {
 	return nil
 }
 
-// writeError returns why a write has failed. A server that refuses our certificate sends
-// an alert after the handshake is complete on our side (TLS 1.3), and closes the
-// connection: the write fails, and the alert is still to be read.
+// writeError returns the reason of a failed write. With TLS 1.3 a server refuses our certificate after the
+// handshake is complete on our side: it sends an alert and closes the connection. The write fails, and
+// the alert can still be read.
 func (s *session) writeError(failed error) error {
 	conn, ok := s.conn.(*tls.Conn)
 	if !ok || conn.SetReadDeadline(time.Now().Add(time.Second)) != nil {
@@ -608,44 +597,4 @@ func (s *session) writeError(failed error) error {
 		return err
 	}
 	return failed
-}
-
-var errClosed = errors.New("the server closed the connection")
-
-// closeError returns errClosed for each error of a connection that the server has closed.
-// Which one it is depends on whether a read or a write fails first.
-func closeError(err error) error {
-	for _, closed := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
-		if errors.Is(err, closed) {
-			return errClosed
-		}
-	}
-	return err
-}
-
-// serverError is the server's refusal of a request.
-type serverError struct{ method, text string }
-
-func (e *serverError) Error() string {
-	return e.method + ": the server answers " + e.text
-}
-
-// newServerError parses the "error" of a reply: null, a string, or <error> of RFC
-// 7047, section 3.1. It returns nil for null.
-func newServerError(method string, text json.RawMessage) error {
-	if len(text) == 0 || string(text) == "null" {
-		return nil
-	}
-	var e struct{ Error, Details string }
-	if json.Unmarshal(text, &e) != nil && json.Unmarshal(text, &e.Error) != nil {
-		e.Error = string(text)
-	}
-	err := &serverError{method: method, text: strconv.Quote(e.Error)}
-	if e.Details != "" {
-		err.text += ": " + e.Details
-	}
-	if e.Error == "unknown method" {
-		err.text += " (Open vSwitch 2.12 or later is needed)"
-	}
-	return err
 }

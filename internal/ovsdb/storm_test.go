@@ -79,7 +79,7 @@ func TestSpread(t *testing.T) {
 		r := newReplica()
 		start(t, r, func(cfg *ovsdb.Config) {
 			fakeTables(cfg)
-			cfg.ProbeInterval, cfg.Spread = time.Minute, spread
+			cfg.ProbeInterval, cfg.ReconnectJitter = time.Minute, spread
 		}, through)
 		replicas[i] = r
 	}

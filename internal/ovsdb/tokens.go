@@ -4,22 +4,21 @@ package ovsdb
 
 import "time"
 
-// The rate of changes of conditions. Each has the server look at every row of a table, so those of
-// many guests that come at once are sent together: the first ones at once, as a guest takes some
-// one after the other until its network is read.
+// The rate of changes of conditions. For each change the server examines all rows of a table, so the changes
+// for many new guests are merged. The first ones are sent at once: a new guest needs several changes, one
+// after the other, until its network is read.
 const (
 	changeBurst    = 8
 	changeInterval = 100 * time.Millisecond
 )
 
-// tokens is a token bucket of changeBurst, which gets one back every changeInterval. The zero tokens
-// is full.
+// tokens is a bucket of changeBurst tokens, refilled by one every changeInterval. The zero value is full.
 type tokens struct {
-	// full is when it will be full again.
+	// full is when the bucket will be full again.
 	full time.Time
 }
 
-// next returns when a token is to be had, which is not after now if there is one.
+// next returns when there is a token: not after now if there is one already.
 func (t *tokens) next(now time.Time) time.Time {
 	if t.full.Before(now) {
 		return now
@@ -27,7 +26,7 @@ func (t *tokens) next(now time.Time) time.Time {
 	return t.full.Add(-(changeBurst - 1) * changeInterval)
 }
 
-// take takes a token.
+// take removes a token.
 func (t *tokens) take(now time.Time) {
 	if t.full.Before(now) {
 		t.full = now

@@ -8,13 +8,12 @@ import (
 	"fmt"
 )
 
-// UUID identifies a row, and is not used for another one (RFC 7047 section 3.1).
+// UUID identifies a row. A server does not reuse it (RFC 7047 section 3.1).
 type UUID [16]byte
 
 const uuidLen = 36
 
-// ParseUUID parses the form with dashes, as in
-// "2f77b348-9768-4866-b761-89d5177ecda0".
+// ParseUUID parses the form "2f77b348-9768-4866-b761-89d5177ecda0".
 func ParseUUID(s string) (UUID, error) { return parseUUID([]byte(s)) }
 
 func parseUUID(b []byte) (id UUID, err error) {
@@ -33,7 +32,7 @@ func parseUUID(b []byte) (id UUID, err error) {
 	return id, nil
 }
 
-// String implements fmt.Stringer: the form that ParseUUID parses.
+// String returns the form that ParseUUID parses.
 func (id UUID) String() string { return string(id.append(nil)) }
 
 func (id UUID) append(b []byte) []byte {
