@@ -9,7 +9,7 @@
 //	                                    └──────────────► forwarder ─► policy ─► pool ─► servers
 //
 // The policy (policy.go) says which servers may be asked, by the Corefile and by the addresses and
-// routes of the node (node.go, route.go). It is asked for each query. The pool (pool.go) has the servers that are in
+// routes of the node (nodeaddresses.go, noderoute.go). It is asked for each query. The pool (pool.go) has the servers that are in
 // use, each with its connections and its health, which are those of CoreDNS's package proxy.
 //
 // # Goroutines and locks
@@ -92,7 +92,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		return h.breakLoop(ctx, z, w, r)
 	}
 	f := &forwarder{handler: h, zone: z}
-	w = &explainer{w, r, f}
+	w = &errorAnnotator{w, r, f}
 	if h.throughCache {
 		return plugin.NextOrFailure(Name, h.Next, cachekey.Route(ctx, z.Key, f), w, r)
 	}

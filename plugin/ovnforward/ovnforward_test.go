@@ -399,7 +399,7 @@ func TestStoredFailure(t *testing.T) {
 	m.SetEdns0(1232, true)
 	m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeDNSBogus}}
 	w := &recorder{}
-	if err := (&explainer{w, r, &forwarder{}}).WriteMsg(m); err != nil {
+	if err := (&errorAnnotator{w, r, &forwarder{}}).WriteMsg(m); err != nil {
 		t.Fatal(err)
 	}
 	var codes []uint16

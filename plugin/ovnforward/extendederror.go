@@ -4,16 +4,16 @@ package ovnforward
 
 import "github.com/miekg/dns"
 
-// explainer is the writer of a query for a zone. It stands above *cache*, so that it knows a failure
+// errorAnnotator is the writer of a query for a zone. It stands above *cache*, so that it knows a failure
 // which *cache* has stored, and adds to a failure why there is no answer (RFC 8914).
-type explainer struct {
+type errorAnnotator struct {
 	dns.ResponseWriter
 	query     *dns.Msg
 	forwarder *forwarder
 }
 
 // WriteMsg implements dns.ResponseWriter.
-func (e *explainer) WriteMsg(m *dns.Msg) error {
+func (e *errorAnnotator) WriteMsg(m *dns.Msg) error {
 	asked := e.query.IsEdns0()
 	if m.Rcode != dns.RcodeServerFailure || asked == nil {
 		return e.ResponseWriter.WriteMsg(m)

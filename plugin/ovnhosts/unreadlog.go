@@ -9,28 +9,28 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// unreadLog logs of which networks queries fail since their router scope is unread: once for
-// each network, however many queries there are, and once more when the scope is read.
+// unreadLog logs once for each network that queries fail because its router scope is unread, and once more
+// when the scope has been read.
 type unreadLog struct {
-	told  sync.Map     // of origin.Network, with no value
-	count atomic.Int32 // of told; zero spares queries the look at it
+	logged sync.Map     // keys are of type origin.Network
+	count  atomic.Int32 // of logged; while it is zero, queries do not look into the map
 }
 
-// fails is called when a query from the network has failed.
+// fails records that a query of the network has failed.
 func (u *unreadLog) fails(n *ovn.Network, log ovn.Logger) {
-	if _, told := u.told.LoadOrStore(n.ID, nil); told {
+	if _, logged := u.logged.LoadOrStore(n.ID, nil); logged {
 		return
 	}
 	u.count.Add(1)
 	log.Warningf("what routers join to the switch %q has not been read yet: names that the switch itself does not have get SERVFAIL", n.Name)
 }
 
-// isRead is called when a query from the network has its router scope.
+// isRead records that the router scope of the network has been read.
 func (u *unreadLog) isRead(n *ovn.Network, log ovn.Logger) {
 	if u.count.Load() == 0 {
 		return
 	}
-	if _, told := u.told.LoadAndDelete(n.ID); told {
+	if _, logged := u.logged.LoadAndDelete(n.ID); logged {
 		u.count.Add(-1)
 		log.Infof("what routers join to the switch %q has been read", n.Name)
 	}
