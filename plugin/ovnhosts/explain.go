@@ -18,8 +18,8 @@ import (
 // maxOtherNetworks bounds the networks that an explanation names.
 const maxOtherNetworks = 8
 
-// explain says what the asker's networks know of a name, and which others know it. That is for the
-// operator only: no guest learns of networks that it is not in.
+// explain shows an operator what the asker's networks, and other networks, have for a name. No guest sees this:
+// it would learn of other networks.
 func (h *Handler) explain(x *explain.Step, s *ovn.Snapshot, a *asker, qname string, found bool) {
 	scope := a.scope.Networks()
 	x.Notef("asks for switch %s (%s), domain %s", a.scope.Own.Name, a.scope.Own.ID, cmp.Or(a.domain, "none"))
@@ -59,7 +59,7 @@ func (h *Handler) explain(x *explain.Step, s *ovn.Snapshot, a *asker, qname stri
 	}
 }
 
-// orRouters says how else a guest may get the names of another network.
+// orRouters returns another way to the names of a second network.
 func (h *Handler) orRouters() string {
 	if h.routers {
 		return ", or join both switches by a router"
@@ -67,12 +67,12 @@ func (h *Handler) orRouters() string {
 	return ", or join both switches by a router and set `scope router` in ovnhosts"
 }
 
-// hasName reports whether a network has a name with a value that can be read.
+// hasName reports whether a network has a name with a valid value.
 func (h *Handler) hasName(n *ovn.Network, name string) bool {
 	return slices.ContainsFunc(n.Sources(name, h.Domain), func(k names.Known) bool { return k.Wins })
 }
 
-// findUnreadable finds the records of a name without a value that can be read.
+// findUnreadable reports the records of a name whose values are invalid.
 func (h *Handler) findUnreadable(x *explain.Step, s *ovn.Snapshot, a *asker, qname string) {
 	list := "ovn-nbctl list DNS "
 	if h.source.DNSDatabase() != ovn.RecordsDatabase {
@@ -96,7 +96,7 @@ func (h *Handler) findUnreadable(x *explain.Step, s *ovn.Snapshot, a *asker, qna
 	}
 }
 
-// explainKnown says what a network knows of a name, and which of its sources wins.
+// explainKnown shows a network's sources of a name, and which one wins.
 func (h *Handler) explainKnown(x *explain.Step, n *ovn.Network, qname string) {
 	all := n.Known(qname, h.Domain)
 	if len(all) == 0 {
@@ -131,7 +131,7 @@ func (h *Handler) explainKnown(x *explain.Step, n *ovn.Network, qname string) {
 	}
 }
 
-// explainSkipped says why the handler does not look a name up.
+// explainSkipped shows why the handler does not look a name up.
 func (h *Handler) explainSkipped(x *explain.Step, o *origin.Origin, zone string) {
 	switch {
 	case zone == "":

@@ -13,8 +13,8 @@ import (
 var answers = series.Counter("answers_total",
 	"Answers by what gave them: dns (a DNS row), port (a hostname), zone (the domain's SOA and NS records and the address of its server), nodata (the name without the type), nxdomain.", "server", "view", "answer")
 
-// Metrics of the databases. They are computed at each scrape, since a snapshot ages without
-// an event during an outage. Sources with the same endpoints share their series.
+// Metrics of the databases, computed at each scrape: during an outage a snapshot ages without an event. Sources
+// with the same endpoints share their series.
 var (
 	series = metricset.New(name)
 
@@ -37,15 +37,15 @@ func scrape(to metricset.Scrape) {
 	scrapeCounters(to, ovn.AllTotals())
 }
 
-// gauges is what the gauges show of the sources with the same endpoints.
+// gauges has the gauges' values of all sources with the same endpoints.
 type gauges struct {
 	status   ovn.Status
 	snapshot time.Time // zero before the first
 	stats    ovn.Stats
 }
 
-// join returns the gauges of two sources that have the same endpoints. The databases are up if they are for
-// both, and the snapshot is the older one. The larger counts of rows are those of the source that reads more.
+// join returns the common gauges of two sources. A database is up if it is up for both, the snapshot is the older
+// one, and counts are the larger ones.
 func (g gauges) join(other gauges) gauges {
 	joined := gauges{slices.Clone(g.status), g.snapshot, g.stats}
 	for _, d := range other.status {

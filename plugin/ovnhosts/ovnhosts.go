@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ovnhosts is a CoreDNS plugin that answers from the OVN databases, each
-// asker within his own network. Who asks comes with the context (package origin), and
-// what there is to answer from snapshots (package ovn); the plugin has no state of its own
-// but the databases that it has open, and what it has logged.
+// Package ovnhosts is a CoreDNS plugin that answers from the OVN databases, each guest with the names of its
+// own network. The guest comes with the context (package origin), the names come from snapshots (package
+// ovn). The plugin's only state are the open databases and a record of logged networks.
 //
 //	query ─► asker: scope and domain ─► lookup ─► authority.Policy.Answer ─┬─► reply
 //	                                                                       └─► the next plugin
 //
-// Queries are handled on the goroutines of their servers, without a lock. openSources.mu
-// and started.mu guard what is open, for reloads, ready and metrics.
+// Servers handle queries on their goroutines, without a lock. openSources.mu guards the open databases,
+// for reloads, ready and metrics.
 package ovnhosts
 
 import (
@@ -43,14 +42,13 @@ type Handler struct {
 	// Policy has the domain of ports that have none in OVN.
 	authority.Policy
 
-	// defaultSwitch refers to the switch whose names a query from a socket sees; zero for
-	// none.
+	// defaultSwitch is the switch for queries from a socket, zero for none.
 	defaultSwitch ovn.SwitchRef
 	// routers widens the scope to the networks that routers join to the asker's.
 	routers bool
 
 	config ovn.Config
-	// directive is what the Corefile says.
+	// directive is the text of the Corefile.
 	directive *corefile.Directive
 	// forwarder is ovnforward in the block, nil for none. It is set before the first query.
 	forwarder forwarder
@@ -64,14 +62,13 @@ type Handler struct {
 // Name implements plugin.Handler.
 func (*Handler) Name() string { return name }
 
-// Database returns what the handler reads: the punt server has its guests from the same
-// databases.
+// Database returns the databases that the handler reads. The punt server reads its guests from them too.
 func (h *Handler) Database() ovn.Config { return h.config }
 
-// DefaultSwitch refers to the switch whose names a query from a socket sees; it is zero for none.
+// DefaultSwitch returns the switch for queries from a socket, zero for none.
 func (h *Handler) DefaultSwitch() ovn.SwitchRef { return h.defaultSwitch }
 
-// At returns where the directive stands in the Corefile.
+// At returns the position of the directive in the Corefile.
 func (h *Handler) At() corefile.Position { return h.directive.At }
 
 // Covers reports whether all names of a zone are in the handler's zones.
@@ -92,11 +89,11 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	snapshot := h.source.Snapshot()
 	a := h.asker(ctx, snapshot)
 	if a.scope.Own == nil && a.origin == nil && !h.defaultSwitch.IsZero() {
-		// To pass the name on would disclose it to others, and cache their answer.
+		// The next plugin would disclose the name to other servers and cache their answer.
 		return dns.RcodeServerFailure, plugin.Error(name, h.noDefaultSwitch(snapshot))
 	}
 	if a.scope.Own == nil {
-		// An asker without a network has no names here, and no own domain to deny names in.
+		// A query without a network has no names here, and no domain to deny names in.
 		if x := explain.Of(ctx); x != nil {
 			h.explainSkipped(x, a.origin, zone)
 		}
@@ -109,7 +106,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		h.explain(x, snapshot, &a, qname, found)
 	}
 	if !found && a.unread {
-		// An error would be logged for each query, at whatever rate the guest asks.
+		// CoreDNS would log an error for each query, at any rate.
 		h.unread.fails(a.scope.Own, h.config.Log)
 		return dns.RcodeServerFailure, nil
 	}
@@ -122,8 +119,8 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	})
 }
 
-// forwarder is a plugin behind this one that sends names of a network to servers which the network
-// has named. It takes those of the network's own domain too.
+// forwarder is a plugin behind this one that forwards names to servers which a network has named, also names in
+// the network's own domain.
 type forwarder interface {
 	Forwards(n *ovn.Network, qname string, qtype uint16) bool
 }
@@ -133,8 +130,8 @@ func (h *Handler) forwards(n *ovn.Network, qname string, qtype uint16) bool {
 	return h.forwarder != nil && h.forwarder.Forwards(n, qname, qtype)
 }
 
-// forwardsOf returns forwards for the names of one question, nil if it does not come to that: what it
-// returns is allocated, and an answer of a network's own need not pay for that.
+// forwardsOf returns forwards for one question, nil if the question does not need it: the closure would cost
+// each answer an allocation.
 func (h *Handler) forwardsOf(n *ovn.Network, known names.Answer, found bool) func(qname string, qtype uint16) bool {
 	if h.forwarder == nil || found && known.RRs.Alias() == "" {
 		return nil
@@ -142,7 +139,7 @@ func (h *Handler) forwardsOf(n *ovn.Network, known names.Answer, found bool) fun
 	return func(qname string, qtype uint16) bool { return h.forwards(n, qname, qtype) }
 }
 
-// noDefaultSwitch says why there is no default switch.
+// noDefaultSwitch returns the reason for a missing default switch.
 func (h *Handler) noDefaultSwitch(s *ovn.Snapshot) error {
 	if _, count := s.Resolve(h.defaultSwitch); count > 1 {
 		return fmt.Errorf("the default switch %s is ambiguous: %d logical switches have that name; expected one, or a UUID", h.defaultSwitch, count)
@@ -150,20 +147,20 @@ func (h *Handler) noDefaultSwitch(s *ovn.Snapshot) error {
 	return fmt.Errorf("the default switch %s is not known", h.defaultSwitch)
 }
 
-// asker is who asks, as far as the answer depends on it.
+// asker is the sender of a query.
 type asker struct {
-	// scope has the networks whose names are seen, none for an unknown asker.
+	// scope has the networks whose names the asker sees, none for an unknown asker.
 	scope ovn.Scope
-	// unread is set while the scope is the asker's own network alone, and those that
-	// routers join to it are still to be read: nothing can be denied, by anybody.
+	// unread is set until the networks behind routers have been read. Until then scope has the asker's own
+	// network only, and no name can be denied.
 	unread bool
-	// domain is the asker's own, fully qualified and in lower case, or empty.
+	// domain is the asker's own domain, fully qualified and in lower case, or empty.
 	domain string
 	// origin is nil for a query from a socket.
 	origin *origin.Origin
 }
 
-// asker returns who asks.
+// asker returns the sender of the query with this context.
 func (h *Handler) asker(ctx context.Context, s *ovn.Snapshot) (a asker) {
 	var id origin.Network
 	if o, punted := origin.FromContext(ctx); punted {
@@ -193,15 +190,15 @@ func (h *Handler) asker(ctx context.Context, s *ovn.Snapshot) (a asker) {
 	return a
 }
 
-// Ready implements ready.Readiness, for all handlers of the process: the plugin ready asks
-// one handler of each plugin name.
+// Ready implements ready.Readiness. It reports on all handlers of the process: the plugin ready asks only one
+// handler of each plugin name.
 func (*Handler) Ready() bool { return openSources.ready() }
 
 // NotReady implements ready.Explainer.
 func (*Handler) NotReady() []string { return openSources.notReady() }
 
-// Metadata implements metadata.Provider. The label ovnhosts/answer is the table that the
-// answer is from: "dns", "port", "zone", or empty for none.
+// Metadata implements metadata.Provider. The label ovnhosts/answer is the source of the answer: "dns", "port",
+// "zone", or empty for none.
 func (h *Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
 	return self.Metadata(ctx)
 }

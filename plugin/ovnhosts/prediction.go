@@ -12,10 +12,10 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Answers reports whether a query of o for a name would be answered by puntdns, and not by the server that
-// the guest has asked: the handler has the name, may have it in a network that is still unread, forwards
-// it, or does not pass it on. The name is fully qualified and in lower case. The punt server calls Answers
-// for queries that it drops under load.
+// Answers reports whether puntdns would answer a query of o for a name, not the server that the guest has asked.
+// Then the handler has the name, may have it in a network that is still unread, forwards it, or denies it.
+// The name is fully qualified and in lower case. The punt server calls Answers for queries that it drops
+// under load.
 func (h *Handler) Answers(o *origin.Origin, qname string) bool {
 	p := h.predict(o, qname)
 	return p.forwarded || p.inZone && (p.found || p.unread || !h.Fall.Through(qname))

@@ -48,7 +48,7 @@ func setup(c *caddy.Controller) error {
 	return nil
 }
 
-// open opens the databases, or shares them with others that have them open.
+// open opens the databases, or shares open ones.
 func (h *Handler) open() error {
 	s, err := openSources.acquire(h.config, h.Domain)
 	if err != nil {
@@ -63,7 +63,7 @@ func (h *Handler) open() error {
 	return nil
 }
 
-// requests returns the requests of h to its databases.
+// requests returns the handler's requests to its databases.
 func (h *Handler) requests() ovn.Requests {
 	return ovn.Requests{Routers: h.routers, Network: h.defaultSwitch}
 }
@@ -76,8 +76,8 @@ func (h *Handler) close() error {
 	return nil
 }
 
-// warn logs a warning about plugins behind this one that no query gets to. has
-// reports whether the server block has a directive.
+// warn logs a warning about plugins that no query reaches behind this one. has reports whether the server block
+// has a directive.
 func (h *Handler) warn(has func(directive string) bool) {
 	if !has("ofpunt") && h.defaultSwitch.IsZero() {
 		return // each query goes to the next plugin
@@ -87,10 +87,9 @@ func (h *Handler) warn(has func(directive string) bool) {
 	}
 }
 
-// Check does what a start does with the ovnhosts directive of one server block, up to the
-// opening of the databases: it returns the same errors, and logs the same warnings, and one of a
-// folder of snapshot that can't be written, which a start finds when it opens them. has reports
-// whether the block has another directive.
+// Check returns the errors and logs the warnings that a start would have for the ovnhosts directive of one server
+// block, without opening the databases. It also warns of a folder of snapshot that can't be written. has
+// reports whether the block has another directive.
 func Check(c *caddy.Controller, has func(directive string) bool) error {
 	h, err := parseAndCheck(c)
 	if err != nil {
@@ -105,9 +104,8 @@ func Check(c *caddy.Controller, has func(directive string) bool) error {
 	return nil
 }
 
-// Databases returns which databases the ovnhosts directive of one server block reads, without
-// opening them, and what it requests of them. It is an error if the directive is wrong, or
-// the TLS files can't be loaded.
+// Databases returns the databases of the ovnhosts directive of one server block and the requests to them, without
+// opening them. It fails if the directive is wrong or the TLS files can't be loaded.
 func Databases(c *caddy.Controller) (ovn.Config, ovn.Requests, error) {
 	h, err := parseAndCheck(c)
 	if err != nil {
@@ -116,7 +114,7 @@ func Databases(c *caddy.Controller) (ovn.Config, ovn.Requests, error) {
 	return h.Database(), h.requests(), nil
 }
 
-// parseAndCheck parses a directive, and looks whether its TLS files can be loaded.
+// parseAndCheck parses a directive, and checks that its TLS files can be loaded.
 func parseAndCheck(c *caddy.Controller) (*Handler, error) {
 	h, err := parse(c)
 	if err == nil {
@@ -149,8 +147,7 @@ func parse(c *caddy.Controller) (*Handler, error) {
 	return h, nil
 }
 
-// checkTLS returns an error if endpoints need TLS files, and there are none or they can't be
-// loaded.
+// checkTLS returns an error if an endpoint needs TLS files that are missing or can't be loaded.
 func (h *Handler) checkTLS() error {
 	var peers []corefile.Peer
 	for _, p := range []struct {
@@ -168,8 +165,7 @@ func (h *Handler) checkTLS() error {
 	return h.directive.CheckTLS(h.config.TLS, peers...)
 }
 
-// properties has the parser of each property's words, but for those of authority.Policy and of
-// TLS.
+// properties has the parsers of the properties. The ones of authority.Policy and of TLS are elsewhere.
 var properties = map[string]func(*Handler, []string) error{
 	"southbound": func(h *Handler, args []string) (err error) {
 		h.config.Southbound, err = endpoints(args)
@@ -205,11 +201,11 @@ var properties = map[string]func(*Handler, []string) error{
 	},
 }
 
-// defaultMaxAge is the age up to which a saved snapshot is used. A restart, an upgrade and some failed
-// starts take less.
+// defaultMaxAge is the largest age of a saved snapshot in use. A restart, an upgrade and some failed starts take
+// less.
 const defaultMaxAge = 5 * time.Minute
 
-// warmStart parses a folder, and the greatest age of what is in it.
+// warmStart parses a folder and the largest age of a saved snapshot.
 func warmStart(args []string) (w ovn.WarmStart, err error) {
 	if len(args) == 0 || len(args) > 2 || !filepath.IsAbs(args[0]) {
 		return w, errors.New("expected FOLDER [MAX_AGE], the folder from the root on")
@@ -223,7 +219,7 @@ func warmStart(args []string) (w ovn.WarmStart, err error) {
 	return w, nil
 }
 
-// endpoints parses connection methods to dial, and returns them in their canonical form.
+// endpoints parses connection methods and returns them in their canonical form.
 func endpoints(args []string) ([]string, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("expected at least one of %s", endpoint.ActiveForms)

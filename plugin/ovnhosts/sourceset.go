@@ -10,11 +10,10 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// openSources are the databases that the handlers of this process have open, for ready and
-// prometheus, which report on all of them.
+// openSources has the open sources of all handlers of the process, for ready and prometheus.
 var openSources sourceSet
 
-// sourceSet has sources, each with its users.
+// sourceSet is a set of sources with their users.
 type sourceSet struct {
 	mu   sync.Mutex // guards uses, and each use
 	uses map[*ovn.Source]*use
@@ -26,16 +25,16 @@ type use struct {
 	count int
 }
 
-// openSource is a source that a handler has open.
+// openSource is a source that is open.
 type openSource struct {
 	*ovn.Source
 	config ovn.Config
-	// domain is that of the handler that has opened it last, empty for none.
+	// domain is the domain of the last handler that has opened the source, or empty.
 	domain string
 }
 
-// acquire opens the source of c, or shares it with other handlers. Its error is that of
-// ovn.Acquire. domain is that of the handler.
+// acquire opens the source of c, or shares an open one. domain is the handler's domain. It fails as
+// ovn.Acquire does.
 func (r *sourceSet) acquire(c ovn.Config, domain string) (*ovn.Source, error) {
 	s, err := ovn.Acquire(c)
 	if err != nil {
@@ -56,15 +55,14 @@ func (r *sourceSet) acquire(c ovn.Config, domain string) (*ovn.Source, error) {
 	return s, nil
 }
 
-// release undoes one acquire. It waits for the end of the source without mu, since the source may write to
-// a disk then.
+// release undoes one acquire. It waits for the source without holding mu: the source may write to a disk.
 func (r *sourceSet) release(s *ovn.Source) {
 	if r.forget(s) {
 		s.Release()
 	}
 }
 
-// forget takes one use of a source back. It reports whether there was one.
+// forget removes one use of a source, and reports whether there was one.
 func (r *sourceSet) forget(s *ovn.Source) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +78,7 @@ func (r *sourceSet) forget(s *ovn.Source) bool {
 
 func (r *sourceSet) ready() bool { return len(r.notReady()) == 0 }
 
-// notReady returns why databases are not in sync, none if all are.
+// notReady returns the reasons of databases that are not in sync.
 func (r *sourceSet) notReady() (reasons []string) {
 	all := r.all()
 	if len(all) == 0 {
@@ -90,10 +88,10 @@ func (r *sourceSet) notReady() (reasons []string) {
 		reasons = append(reasons, s.Status().Lacks()...)
 	}
 	slices.Sort(reasons)
-	return slices.Compact(reasons) // two sources may read one database in different ways
+	return slices.Compact(reasons) // sources with other settings may read the same database
 }
 
-// all returns the sources in the order of what they are configured to read.
+// all returns the sources in the order of their configuration keys.
 func (r *sourceSet) all() (all []openSource) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,7 +24,7 @@ func init() { control.Process.Answer(api.PathNames, openSources.tellNames) }
 // maxNames bounds the names of one network in an answer.
 const maxNames = 10_000
 
-// The kinds of what is asked about.
+// The kinds of a requested word.
 const (
 	ofPort   = "port"
 	ofSwitch = "switch"
@@ -35,7 +35,7 @@ const (
 func (r *sourceSet) tellNames(_ context.Context, parameters url.Values) (any, error) {
 	word := parameters.Get("of")
 	out := &api.Names{Of: word, Networks: []api.NetworkNames{}}
-	seen := map[origin.Network]bool{} // two sources may read one database in different ways
+	seen := map[origin.Network]bool{} // sources with other settings may read the same database
 	for _, of := range r.all() {
 		n := namesOf{snapshot: of.Snapshot(), domain: of.domain, database: of.DNSDatabase()}
 		kind, networks, name := n.find(word)
@@ -58,15 +58,15 @@ func (r *sourceSet) tellNames(_ context.Context, parameters url.Values) (any, er
 	return out, nil
 }
 
-// namesOf tells the names of a snapshot.
+// namesOf lists the names of a snapshot.
 type namesOf struct {
 	snapshot *ovn.Snapshot
-	// domain is that of the Corefile, empty for none; database has the DNS rows.
+	// domain is the domain of the Corefile, or empty. database has the DNS rows.
 	domain, database string
 }
 
-// find returns what a word is taken for, and the networks that it is about: those of a guest, those
-// with the name of a switch, or those that know a name, which it returns in its canonical form.
+// find returns the kind of a word and its networks: the ones of a guest, the ones with the name of a switch, or
+// the ones that have a name. It returns this name in canonical form.
 func (n *namesOf) find(word string) (kind string, networks []*ovn.Network, name string) {
 	if word == "" {
 		return "", slices.Collect(n.snapshot.Networks()), ""
@@ -97,7 +97,7 @@ func (n *namesOf) find(word string) (kind string, networks []*ovn.Network, name 
 	return ofName, networks, name
 }
 
-// reachable returns the networks whose names a guest may ask for.
+// reachable returns the networks whose names a guest sees.
 func (n *namesOf) reachable(p *ovn.Port) (networks []*ovn.Network) {
 	scope := n.snapshot.RouterScope(p.Network)
 	if scope.Own == nil {
@@ -114,7 +114,7 @@ func (n *namesOf) reachable(p *ovn.Port) (networks []*ovn.Network) {
 	return networks
 }
 
-// tell tells the names of a network that were asked for.
+// tell returns the requested names of a network.
 func (n *namesOf) tell(network *ovn.Network, kind, name string) api.NetworkNames {
 	all := network.Names(n.domain)
 	out := api.NetworkNames{
@@ -155,7 +155,7 @@ func forwardOf(z *ovn.Forward) api.Forward {
 	return f
 }
 
-// keysOf returns the begins of the keys that records are from, each once.
+// keysOf returns the prefixes of the records' keys in the row, each once.
 func keysOf(records []string) (keys []string) {
 	for _, text := range records {
 		qtype, _, _ := strings.Cut(text, " ")

@@ -24,8 +24,7 @@ func (r *sourceSet) tellStatus(_ context.Context, to *api.Status) {
 	}
 }
 
-// addProblem adds a problem that is not in the list yet: two sources may read one database in different
-// ways.
+// addProblem adds a problem that is not in the list yet: sources with other settings may read the same database.
 func addProblem(all *[]api.Problem, p api.Problem) {
 	if !slices.ContainsFunc(*all, func(of api.Problem) bool { return of.Code == p.Code && of.About == p.About && of.Text == p.Text }) {
 		*all = append(*all, p)
@@ -56,7 +55,7 @@ func tellSource(s openSource, now time.Time, to *api.Status) {
 	}
 }
 
-// snapshotOf sums the snapshot of a source up.
+// snapshotOf summarizes the snapshot of a source.
 func snapshotOf(s *ovn.Source, now time.Time) api.Snapshot {
 	snapshot, bad := s.Snapshot(), s.BadValues()
 	stats := snapshot.Stats

@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	// maxVariants bounds the longer and shorter names that an explanation names.
+	// maxVariants bounds the longer and shorter names in an explanation.
 	maxVariants = 4
-	// maxScanned bounds the names that are looked at for longer ones. So many take a few tenths of a
-	// second of the 4.5 s that a query has.
+	// maxScanned bounds the scan for longer names to a few tenths of the 4.5 s that a query has.
 	maxScanned = 1_000_000
 )
 
-// findVariants finds a name that the guest's networks have with a domain behind it, or without the
-// domain that the guest has put there: most guests ask for either, by their search domains.
+// findVariants reports names of the guest's networks that have one more domain than qname, or lack the domain of
+// qname. Guests ask for such names because of their search domains.
 func (h *Handler) findVariants(x *explain.Step, s *ovn.Snapshot, a *asker, qname string) {
 	var known variants
 	left := maxScanned
@@ -46,14 +45,13 @@ func (h *Handler) findVariants(x *explain.Step, s *ovn.Snapshot, a *asker, qname
 	}
 }
 
-// withoutDomain returns a name without the domain at its end, and reports whether it has that.
+// withoutDomain returns a name without a domain at its end, and reports whether the name ends with the domain.
 func withoutDomain(name, domain string) (rest string, ok bool) {
 	rest, ok = strings.CutSuffix(name, domain)
 	return rest, ok && domain != "" && strings.HasSuffix(rest, ".")
 }
 
-// variants are the shortest names of those that were added, each once, in their order. There are
-// maxVariants at most.
+// variants has the maxVariants shortest names of all that were added, each once, in the order of compareVariants.
 type variants []string
 
 func (v *variants) add(name string) {
@@ -65,14 +63,13 @@ func (v *variants) add(name string) {
 	*v = (*v)[:min(len(*v), maxVariants)]
 }
 
-// compareVariants compares names by their length, and those of the same length by their text.
+// compareVariants compares names by length, then by text.
 func compareVariants(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// addLonger adds those of many names that begin with the labels of a name, have others behind them, and
-// have a value that can be read. It looks at so many names at most, and returns how many are left of
-// that.
+// addLonger adds the readable names that have more labels behind qname. It reads at most that many names, and
+// returns how many more it could have read.
 func (v *variants) addLonger(all iter.Seq2[string, bool], qname string, most int) (left int) {
 	if most == 0 {
 		return 0
@@ -88,7 +85,7 @@ func (v *variants) addLonger(all iter.Seq2[string, bool], qname string, most int
 	return most
 }
 
-// variantOf finds that a switch has a longer or a shorter name.
+// variantOf returns the finding that a switch has a longer or a shorter name.
 func variantOf(qname, name, ofSwitch string) explain.Finding {
 	f := explain.Finding{Code: explain.SearchDomain, Text: fmt.Sprintf("%s is no name of switch %s, but %s is: the guest has asked without the domain", qname, ofSwitch, name)}
 	f.Remedy = fmt.Sprintf("give the guest %s as its search domain (domain_name in its DHCP options), or ask for the whole name", strings.TrimSuffix(strings.TrimPrefix(name, qname), "."))
