@@ -4,8 +4,8 @@ package ovnforward
 
 import "github.com/miekg/dns"
 
-// errorAnnotator is the writer of a query for a zone. It stands above *cache*, so that it knows a failure
-// which *cache* has stored, and adds to a failure why there is no answer (RFC 8914).
+// errorAnnotator adds the reason to a SERVFAIL (RFC 8914). It is the writer of a query for a zone, above *cache*,
+// so that it recognizes a stored failure.
 type errorAnnotator struct {
 	dns.ResponseWriter
 	query     *dns.Msg

@@ -23,20 +23,20 @@ import (
 )
 
 const (
-	// readTimeout is how long a server has to take a connection, and how long for its answer then.
+	// readTimeout bounds the time for a connection to a server, and again for its answer.
 	readTimeout = 2 * time.Second
-	// lastAttempt is when no server is asked any more, after the first was: the last attempt is
-	// over before the punt server answers itself, at 4.5 s.
+	// lastAttempt is the time after the first attempt at which the last one may begin. It ends before the
+	// punt server answers by itself, at 4.5 s.
 	lastAttempt = 2200 * time.Millisecond
-	// rounds is how often each server is asked. Those that are down are not asked in the first.
+	// rounds is the number of attempts per server. The first round skips servers that are down.
 	rounds = 2
 )
 
-// forwarder is the handler of the queries for one zone. It stands below *cache*.
+// forwarder handles the queries for one zone, below *cache*.
 type forwarder struct {
 	handler *Handler
 	zone    *ovn.Forward
-	// fate is what has become of the query.
+	// fate is the outcome of the query.
 	fate atomic.Uint32
 }
 
@@ -50,7 +50,7 @@ const (
 // Name implements plugin.Handler.
 func (*forwarder) Name() string { return Name }
 
-// ServeDNS implements plugin.Handler. Nobody else is asked if no server answers.
+// ServeDNS implements plugin.Handler. If no server answers, the next plugin is not called.
 func (f *forwarder) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	if isRepeated(ctx) {
 		return f.handler.breakLoop(ctx, f.zone, w, r)
@@ -73,7 +73,7 @@ func (f *forwarder) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 	return dns.RcodeSuccess, nil
 }
 
-// explain says which servers the zone has, and what has come of asking them.
+// explain shows the servers of the zone and the outcome.
 func (f *forwarder) explain(x *explain.Step, answered bool, outcome string) {
 	x.Notef("zone %s of %s: %v: %s", f.zone.Zone, f.zone.NamedBy, f.servers(), outcome)
 	if answered {
@@ -91,7 +91,7 @@ func (f *forwarder) explain(x *explain.Step, answered bool, outcome string) {
 	x.Find(finding)
 }
 
-// whyRefused says why the first server that is not asked is not.
+// whyRefused returns why the first refused server is refused.
 func (f *forwarder) whyRefused() string {
 	if f.zone.Rank >= f.handler.maxZones {
 		return ": " + explanations[reasonZones]
@@ -142,7 +142,7 @@ func (f *forwarder) ask(ctx context.Context, state *request.Request) (m *dns.Msg
 	return nil, outcome
 }
 
-// explainAttempt says what has come of asking one server.
+// explainAttempt shows the outcome of one attempt.
 func explainAttempt(ctx context.Context, server netip.AddrPort, err error) {
 	if x := explain.Of(ctx); x != nil && err != nil {
 		x.Notef("asked %s: %v", server, err)
@@ -151,11 +151,10 @@ func explainAttempt(ctx context.Context, server netip.AddrPort, err error) {
 	}
 }
 
-// servers returns those of the zone that count.
+// servers returns the servers of the zone within the limits.
 func (f *forwarder) servers() []netip.AddrPort { return f.handler.serversOf(f.zone) }
 
-// serversOf returns the servers of a zone that count by the limits, none for a zone that is one too
-// many.
+// serversOf returns the servers of a zone within the limits, none for a zone beyond the limit.
 func (h *Handler) serversOf(z *ovn.Forward) []netip.AddrPort {
 	if z.Rank >= h.maxZones {
 		return nil
@@ -163,15 +162,15 @@ func (h *Handler) serversOf(z *ovn.Forward) []netip.AddrPort {
 	return z.Servers[:min(len(z.Servers), h.maxServers)]
 }
 
-// refuses returns why a server is not asked now.
+// refuses returns why a server may not be asked now.
 func (h *Handler) refuses(server netip.AddrPort) reason {
 	return h.policy.refuses(server, h.node.addresses())
 }
 
 var errOtherQuestion = errors.New("the answer is to another question")
 
-// exchange asks the server once. Over UDP, what does not fit is asked for over TCP: the guest's own
-// TCP may go elsewhere, as in hijack mode, and *cache* stores no part of an answer.
+// exchange asks the server once. It repeats a truncated UDP query over TCP: the guest's own TCP may go to another
+// server, as in hijack mode, and *cache* does not store a truncated answer.
 func (u *upstream) exchange(ctx context.Context, state *request.Request) (*dns.Msg, error) {
 	m, err := u.connect(ctx, state, proxy.Options{})
 	if err != nil {
@@ -186,8 +185,8 @@ func (u *upstream) exchange(ctx context.Context, state *request.Request) (*dns.M
 	return m, nil
 }
 
-// connect asks the server once, by one protocol. Package proxy bounds the time for the answer by
-// readTimeout, but waits up to 30 s for a connection over TCP if its context does not end before.
+// connect asks the server once, over one protocol. Package proxy bounds the time for the answer by readTimeout,
+// but the time for a TCP connection only by 30 s and the context.
 func (u *upstream) connect(ctx context.Context, state *request.Request, o proxy.Options) (*dns.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -205,8 +204,8 @@ func (u *upstream) connect(ctx context.Context, state *request.Request, o proxy.
 	}
 }
 
-// withoutOptions returns r as a server of a network gets it: without options of EDNS. Those that
-// *rewrite* has added are for the resolvers of the operator.
+// withoutOptions returns r without EDNS options. Options that *rewrite* has added are for the operator's
+// resolvers, not for the servers of a network.
 func withoutOptions(r *dns.Msg) *dns.Msg {
 	m := *r
 	m.Extra = nil

@@ -16,17 +16,17 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// exchange is what is asked of an origin.Exchange, where that knows it.
+// exchange is the part of an origin.Exchange that detects loops. Not all have it.
 type exchange interface {
-	// IsRepeated reports whether the guest has so many other queries with the question in flight
-	// that this one counts as a loop. A server of a zone may be a guest of the node, with an
-	// address that OVN does not show as its own.
+	// IsRepeated reports whether the guest has so many queries with the same question in flight that they
+	// count as a loop. A server of a zone may be a guest of the node, with an address that OVN does not
+	// show.
 	IsRepeated() bool
-	// SetLooped says that the query is one of a loop.
+	// SetLooped records that the query is part of a loop.
 	SetLooped()
 }
 
-// isServer reports whether a query for a zone comes from one of the servers of the zone.
+// isServer reports whether a query for a zone comes from a server of the zone.
 func isServer(o *origin.Origin, s *ovn.Snapshot, z *ovn.Forward) bool {
 	if o == nil {
 		return false
@@ -37,15 +37,15 @@ func isServer(o *origin.Origin, s *ovn.Snapshot, z *ovn.Forward) bool {
 	})
 }
 
-// isRepeated reports whether a query counts as a loop by its repeats. Those that *cache* has answered
-// are no loop: so it is asked below *cache*.
+// isRepeated reports whether a query counts as a loop because of its repeats. It is called below *cache*: queries
+// that *cache* answers are no loop.
 func isRepeated(ctx context.Context) bool {
 	x, _ := origin.ExchangeFromContext(ctx)
 	e, ok := x.(exchange)
 	return ok && e.IsRepeated()
 }
 
-// explainLoop finds that a query is not sent on.
+// explainLoop reports that a query is not forwarded.
 func explainLoop(x *explain.Step, z *ovn.Forward) {
 	x.Notef("not asked: the query is from a server of the zone %s, or repeats itself, which is a loop", z.Zone)
 	x.Find(explain.Finding{
@@ -54,8 +54,7 @@ func explainLoop(x *explain.Step, z *ovn.Forward) {
 	})
 }
 
-// breakLoop ends a query that would loop: in hijack mode it goes on to the server that the guest
-// has asked.
+// breakLoop ends a query that would loop. In hijack mode it goes to the server that the guest has asked.
 func (h *Handler) breakLoop(ctx context.Context, z *ovn.Forward, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	if x := explain.Of(ctx); x != nil {
 		explainLoop(x, z) // and it is not counted

@@ -19,7 +19,7 @@ var (
 		"Servers that were stopped for another one, since there were max_upstreams.").WithLabelValues()
 )
 
-// Values of the label outcome that are no rcodes.
+// Values of the label outcome besides rcodes.
 const (
 	outcomeUnreachable = "unreachable"
 	outcomeRefused     = "refused"
@@ -28,7 +28,7 @@ const (
 	outcomeOther       = "other" // a rcode that has no name
 )
 
-// outcomeOf returns the label of an answer.
+// outcomeOf returns the label outcome of an answer.
 func outcomeOf(m *dns.Msg) string {
 	if text, ok := dns.RcodeToString[m.Rcode]; ok {
 		return text
@@ -48,7 +48,7 @@ var (
 	refusedServers = series.ScrapedGauge("refused_servers", "Servers that networks name and that are not asked, by the reason; zones and servers are those over max_zones and max_servers.", "reason")
 )
 
-// handlers are those that are open. handlersMu guards them.
+// handlers are the open Handlers, guarded by handlersMu.
 var (
 	handlersMu sync.Mutex
 	handlers   = map[*Handler]struct{}{}

@@ -11,24 +11,22 @@ import (
 	"time"
 )
 
-// node is the addresses of the node's interfaces, and the networks that they are connected to. It
-// is immutable.
+// node has the addresses of the node's interfaces and their connected networks. It is immutable.
 type node struct {
 	own      map[netip.Addr]struct{}
 	networks []netip.Prefix
-	// isRouted reports whether the kernel would keep a packet to an address on the node. It is nil
-	// in tests that have addresses alone.
+	// isRouted reports whether the kernel would deliver a packet to an address locally. May be nil.
 	isRouted func(netip.Addr) bool
 }
 
-// has reports whether an address is the node's own: an interface has it, or the kernel's routes lead
-// to the node itself, as with `ip route add local PREFIX dev lo`.
+// has reports whether an address belongs to the node: to an interface, or by a route to the node itself, as with
+// `ip route add local PREFIX dev lo`.
 func (n *node) has(a netip.Addr) bool {
 	_, ok := n.own[a]
 	return ok || n.isRouted != nil && n.isRouted(a)
 }
 
-// newNode returns the node of some interfaces' addresses, as package net has them.
+// newNode returns a node with addresses from package net.
 func newNode(addresses []net.Addr) *node {
 	n := &node{own: make(map[netip.Addr]struct{}, len(addresses))}
 	for _, address := range addresses {
@@ -43,7 +41,7 @@ func newNode(addresses []net.Addr) *node {
 		a = a.Unmap()
 		n.own[a] = struct{}{}
 		bits, size := network.Mask.Size()
-		// An address without a network has a prefix of its own length.
+		// An address without a network: the prefix has its full length.
 		if bits > 0 && size == a.BitLen() && bits < size {
 			n.networks = append(n.networks, netip.PrefixFrom(a, bits).Masked())
 		}
@@ -51,8 +49,8 @@ func newNode(addresses []net.Addr) *node {
 	return n
 }
 
-// nodeAge is how old the addresses of the node may be when a server is asked. To read them takes
-// some microseconds, and is done only while queries are forwarded.
+// nodeAge bounds the age of the node's addresses when a server is asked. Reading them takes some microseconds, and
+// happens only while queries are forwarded.
 const nodeAge = time.Second
 
 // nodeReader reads the addresses of the node.
@@ -63,13 +61,13 @@ type nodeReader struct {
 	now   func() time.Time
 
 	last atomic.Pointer[nodeReading]
-	// mu is held while the addresses are read.
+	// mu is held during a read of the addresses.
 	mu sync.Mutex
 	// routeless is set while the kernel does not report routes.
 	routeless atomic.Bool
 }
 
-// nodeReading is what was read at a time.
+// nodeReading is the result of one read.
 type nodeReading struct {
 	node *node
 	at   time.Time
@@ -89,8 +87,8 @@ func (r *nodeReader) open() error {
 	return nil
 }
 
-// addresses returns the node as it was no longer than nodeAge ago, nil if that is not known. What
-// can't be read stays as it was.
+// addresses returns the node's addresses of nodeAge ago or later, nil if there are none. A failed read keeps the
+// previous addresses.
 func (r *nodeReader) addresses() *node {
 	if last := r.last.Load(); last != nil && r.now().Sub(last.at) < nodeAge {
 		return last.node
@@ -118,7 +116,7 @@ func (r *nodeReader) addresses() *node {
 	return next.node
 }
 
-// report logs a change of whether the addresses can be read.
+// report logs when reads begin to fail and when they succeed again.
 func (*nodeReader) report(last, next *nodeReading) {
 	switch {
 	case last == nil:
@@ -129,8 +127,8 @@ func (*nodeReader) report(last, next *nodeReading) {
 	}
 }
 
-// isRouted reports whether the route to an address leads to the node itself. Without a report of the
-// kernel it is true. isRouted logs when the reports end and when they come back.
+// isRouted reports whether the route to an address leads to the node itself. It is true if the kernel does not
+// answer. isRouted logs when the kernel's answers end and when they return.
 func (r *nodeReader) isRouted(a netip.Addr) bool {
 	own, err := r.route(a)
 	switch was := r.routeless.Swap(err != nil); {

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isOwnRoute reports whether the kernel would keep a packet of this process to an address on the
-// node, or send it to more than one neighbor: whether its route has the type local, broadcast,
-// anycast or multicast (rtnetlink(7)). It asks for the route, in the place of reading the table
-// "local", since rules may put such routes into any table, and a table may have a route that only
-// marked packets take, such as one for a transparent proxy. An address without a route is not the
-// node's own.
+// isOwnRoute reports whether the route of a packet from this process to an address has the type local, broadcast,
+// anycast or multicast (rtnetlink(7)): the packet would stay on the node, or go to more than one neighbor.
+// An address without a route is not the node's own.
+//
+// It asks the kernel for the route. The table "local" is not enough: rules may put such routes into any
+// table, and some routes are for marked packets only, such as the ones of a transparent proxy.
 func isOwnRoute(a netip.Addr) (bool, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -35,8 +35,8 @@ func isOwnRoute(a netip.Addr) (bool, error) {
 	return parseRoute(b[:n])
 }
 
-// routeRequest returns the message that asks for the route to an address: a nlmsghdr, a rtmsg and
-// one attribute (netlink(7), rtnetlink(7)).
+// routeRequest returns the request for the route to an address: a nlmsghdr, a rtmsg and one attribute
+// (netlink(7), rtnetlink(7)).
 func routeRequest(a netip.Addr) []byte {
 	address := a.AsSlice()
 	family := byte(unix.AF_INET)
@@ -57,7 +57,7 @@ func routeRequest(a netip.Addr) []byte {
 
 var errNoRoute = errors.New("expected a route or an error from the kernel")
 
-// parseRoute returns what isOwnRoute does, given the kernel's answer.
+// parseRoute returns the result of isOwnRoute from the kernel's answer.
 func parseRoute(b []byte) (bool, error) {
 	messages, err := syscall.ParseNetlinkMessage(b)
 	if err != nil || len(messages) == 0 {

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ovnforward is a CoreDNS plugin that forwards zones of a network to DNS servers that the
-// network names in OVN. Which zones these are comes with the snapshots of package ovn.
+// Package ovnforward is a CoreDNS plugin that forwards zones to the DNS servers that a network names in OVN. The
+// zones come with the snapshots of package ovn.
 //
 //	query ─► find: network, zone ─┬─► none ─► the next plugin
 //	                              └─► cachekey.Route ─► cache ─┬─► answer
 //	                                    │ without cache        ▼
 //	                                    └──────────────► forwarder ─► policy ─► pool ─► servers
 //
-// The policy (policy.go) says which servers may be asked, by the Corefile and by the addresses and
-// routes of the node (nodeaddresses.go, noderoute.go). It is asked for each query. The pool (pool.go) has the servers that are in
-// use, each with its connections and its health, which are those of CoreDNS's package proxy.
+// For each query the policy (policy.go) decides which servers may be asked, by the Corefile and by the node's
+// addresses and routes (nodeaddresses.go, noderoute.go). The pool (pool.go) has the servers in use, with
+// connections and health checks by CoreDNS's package proxy.
 //
 // # Goroutines and locks
 //
-// Queries are handled on the goroutines of their servers. A query that no zone has takes no lock.
-// One goroutine of each Handler follows the snapshots (review.go): it logs what is refused, and
-// stops servers that nobody names any more. A server has two goroutines of package proxy, one of
-// which runs only while it does not answer.
+// Servers handle queries on their goroutines. A query that is in no zone takes no lock. One goroutine of each
+// Handler follows the snapshots (review.go): it logs refused servers, and stops servers that no network
+// names any more. A server has two goroutines of package proxy, one of them only while it does not answer.
 //
-//	pool.mu         the servers that are in use
-//	nodeReader.mu   held while the addresses of the node are read
-//	handlersMu      which Handlers are open, for metrics
+//	pool.mu         the servers in use
+//	nodeReader.mu   held during a read of the node's addresses
+//	handlersMu      the open Handlers, for metrics
 package ovnforward
 
 import (
@@ -38,7 +37,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// Name is that of the directive.
+// Name is the name of the directive.
 const Name = "ovnforward"
 
 var log = clog.NewWithPlugin(Name)
@@ -50,13 +49,13 @@ type Handler struct {
 
 	options
 	directive *corefile.Directive
-	// database and defaultSwitch are those of ovnhosts in the block.
+	// database and defaultSwitch are the settings of ovnhosts in the block.
 	database      ovn.Config
 	defaultSwitch ovn.SwitchRef
 
 	// The fields below are set by open.
 
-	// throughCache is set where the queries go through *cache*, which keeps answers apart.
+	// throughCache is set if queries go through *cache*, with a cache key variant for each zone.
 	throughCache bool
 	source       *ovn.Source
 	policy       *policy
@@ -99,7 +98,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	return f.ServeDNS(ctx, w, r)
 }
 
-// find returns the zone of a network that has a name, nil for none.
+// find returns the network's zone for a name, nil for none.
 func (h *Handler) find(n *ovn.Network, qname string, qtype uint16) *ovn.Forward {
 	z := n.Forwards.Find(qname, qtype)
 	if z == nil || plugin.Zones(h.Zones).Matches(qname) == "" {
@@ -108,14 +107,13 @@ func (h *Handler) find(n *ovn.Network, qname string, qtype uint16) *ovn.Forward 
 	return z
 }
 
-// Forwards reports whether a network has named servers for a name, which is in lower case: then
-// ovnhosts, above, does not deny it.
+// Forwards reports whether a network has named servers for a name in lower case. Then ovnhosts, above, does not
+// deny the name.
 func (h *Handler) Forwards(n *ovn.Network, qname string, qtype uint16) bool {
 	return h.find(n, qname, qtype) != nil
 }
 
-// network returns the network of an asker, nil if it is not known. o is nil for a query from a
-// socket.
+// network returns the network of a guest, nil if it is not known. o is nil for a query from a socket.
 func (h *Handler) network(o *origin.Origin, s *ovn.Snapshot) *ovn.Network {
 	if o != nil {
 		return s.Network(o.Network)

@@ -7,21 +7,21 @@ import (
 	"slices"
 )
 
-// policy says which servers may be asked. A tenant names them, and the node asks them, with an
-// address of its own: so the tenant must not come by them to whom it could not ask itself. It is
+// policy decides which servers may be asked. A tenant names the servers, and the node sends the queries from its
+// own address. The tenant must not reach a server in this way that it could not reach itself. policy is
 // immutable.
 type policy struct {
 	allow, deny []netip.Prefix
-	// ports are those beside 53.
+	// ports are permitted in addition to 53.
 	ports []uint16
-	// resolvers are the addresses at which guests ask.
+	// resolvers are the resolver addresses of guests.
 	resolvers []netip.Addr
 }
 
-// reason says why a server is refused, as a label of a metric has it.
+// reason is why a server is refused, as the label of a metric.
 type reason string
 
-// The reasons. What comes first counts.
+// The reasons. The first that applies counts.
 const (
 	permitted       reason = ""
 	reasonUnusable  reason = "unusable"  // no unicast address, or one of a link
@@ -36,15 +36,15 @@ const (
 // defaultPort is the port that every server may have.
 const defaultPort = 53
 
-// refuses returns why a server is refused, permitted if it is not. n is nil if the addresses of
-// the node are not known: then all are refused.
+// refuses returns why a server is refused, or permitted. A nil n refuses all servers: the node's addresses are not
+// known.
 func (p *policy) refuses(server netip.AddrPort, n *node) reason {
 	a := server.Addr().Unmap()
 	if r := p.refusesAddress(a, n); r != permitted {
 		return r
 	}
 	if translated.Contains(a) {
-		// What it is translated to (RFC 6052, section 2.1).
+		// The translated address (RFC 6052, section 2.1).
 		b := a.As16()
 		if r := p.refusesAddress(netip.AddrFrom4([4]byte(b[12:])), n); r != permitted {
 			return r
@@ -78,7 +78,7 @@ func (p *policy) refusesAddress(a netip.Addr, n *node) reason {
 	return permitted
 }
 
-// allows reports whether a prefix of allow has an address, one that is as long at least as given.
+// allows reports whether a prefix of allow, of at least the given length, has an address.
 func (p *policy) allows(a netip.Addr, bits int) bool {
 	return slices.ContainsFunc(p.allow, func(prefix netip.Prefix) bool { return prefix.Contains(a) && prefix.Bits() >= bits })
 }
@@ -91,8 +91,7 @@ var (
 	broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 	// translated is the prefix of IPv4 addresses behind a NAT64.
 	translated = netip.MustParsePrefix("64:ff9b::/96")
-	// special are the networks for private use and for special purposes, by the registries of
-	// RFC 6890 as they are in 2026, those that can be reached globally aside.
+	// special are the networks in the registries of RFC 6890 in 2026 that are not globally reachable.
 	special = prefixes(
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
 		"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",

@@ -13,22 +13,20 @@ import (
 )
 
 const (
-	// maxFails is how many health checks may fail in a row: with the next one a server is down.
+	// maxFails is the number of failed health checks in a row before a server counts as down.
 	maxFails = 1
-	// checkInterval is that of health checks. A server is checked from when it does not answer
-	// until it does.
+	// checkInterval is the time between health checks, which run from a failed query to an answer.
 	checkInterval = 500 * time.Millisecond
-	// maxIdle bounds the connections of a server that are kept for further queries, by protocol.
+	// maxIdle bounds the idle connections of a server, by protocol.
 	maxIdle = 16
-	// idleAfter is how long a server stays that is not asked.
+	// idleAfter is the time after which an unused server is removed.
 	idleAfter = 5 * time.Minute
-	// logInterval is how often a change of the health of one server is logged.
+	// logInterval is the least time between two lines of the log about the health of one server.
 	logInterval = time.Minute
 )
 
-// pool has the servers that are in use: a server is started when it is first asked, and stopped
-// when nobody names it, when it has not been asked for a while, or for another one where there is
-// no room. Its methods are safe for concurrent use.
+// pool has the servers in use. It starts a server at the first query, and stops it when no network names it, when
+// it is unused for idleAfter, or to make room. Its methods are safe for concurrent use.
 type pool struct {
 	max int
 	now func() time.Time
@@ -38,7 +36,7 @@ type pool struct {
 	closed bool
 }
 
-// upstream is one server. It stays usable until the last user has released it.
+// upstream is one server. It is usable until its last user releases it.
 type upstream struct {
 	pool   *pool
 	server netip.AddrPort
@@ -47,7 +45,7 @@ type upstream struct {
 	users int       // that have not released it; guarded by pool.mu
 	used  time.Time // when it was last acquired; guarded by pool.mu
 	gone  bool      // it is not in the pool any more; guarded by pool.mu
-	// toldDown is what the log says last of it, and told when; guarded by pool.mu.
+	// toldDown is the state that was logged last, at the time told; guarded by pool.mu.
 	toldDown bool
 	told     time.Time
 }
@@ -56,9 +54,8 @@ func newPool(most int) *pool {
 	return &pool{max: most, now: time.Now, all: make(map[netip.AddrPort]*upstream)}
 }
 
-// acquire returns a server, which the caller has to release. It starts it if need be, in the place
-// of the one that was not asked for longest if the pool is full. It is nil if the pool has no room,
-// since all servers are being asked, or is closed.
+// acquire returns a server, which the caller must release. It may start the server, and removes the least recently
+// used one if the pool is full. It returns nil if all servers are busy or the pool is closed.
 func (p *pool) acquire(server netip.AddrPort) *upstream {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +74,7 @@ func (p *pool) acquire(server netip.AddrPort) *upstream {
 	return u
 }
 
-// evict removes the server that was not asked for longest. It reports false if all are being
-// asked. mu is held.
+// evict removes the least recently used server. It reports false if all are busy. mu is held.
 func (p *pool) evict() bool {
 	var oldest *upstream
 	for _, u := range p.all {
@@ -104,7 +100,7 @@ func (p *pool) start(server netip.AddrPort) *upstream {
 	return u
 }
 
-// remove takes a server out, and stops it once nobody asks it. mu is held.
+// remove removes a server, and stops it after its last release. mu is held.
 func (p *pool) remove(u *upstream) {
 	delete(p.all, u.server)
 	u.gone = true
@@ -113,8 +109,7 @@ func (p *pool) remove(u *upstream) {
 	}
 }
 
-// retain removes the servers that are not among those named, and those that have not been asked
-// for idleAfter.
+// retain removes the servers that are not named, or unused for idleAfter.
 func (p *pool) retain(named map[netip.AddrPort]struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +120,7 @@ func (p *pool) retain(named map[netip.AddrPort]struct{}) {
 	}
 }
 
-// close removes all servers, and has none started any more.
+// close removes all servers. acquire fails afterwards.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +130,7 @@ func (p *pool) close() {
 	}
 }
 
-// health returns how many servers are up and down.
+// health returns the numbers of servers that are up and down.
 func (p *pool) health() (up, down int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,8 +153,8 @@ func (u *upstream) release() {
 	}
 }
 
-// stop ends the goroutines of the server and closes its connections. Package proxy leaves that to
-// a finalizer, which would close the connections once more.
+// stop ends the goroutines of the server and closes its connections. It removes the finalizer with which package
+// proxy would close them again.
 func (u *upstream) stop() {
 	runtime.SetFinalizer(u.proxy, nil)
 	u.proxy.Stop()
@@ -167,10 +162,10 @@ func (u *upstream) stop() {
 	forgetServer(u.server)
 }
 
-// failed has the health of the server checked until it answers.
+// failed starts health checks of the server, until it answers.
 func (u *upstream) failed() { u.proxy.Healthcheck() }
 
-// isDown reports whether the health checks of the server have failed, and logs a change of that.
+// isDown reports whether the health checks of the server have failed, and logs changes.
 func (u *upstream) isDown() bool {
 	down := u.proxy.Down(maxFails)
 	p := u.pool

@@ -11,18 +11,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// proxyMetrics are those of package proxy that have the address of a server as a label. It does
-// not remove them, and tenants may name any number of servers, one after the other.
+// proxyMetrics are the metrics of package proxy with the address of a server as a label. Package proxy does not
+// remove their series, and tenants may name any number of servers over time.
 var proxyMetrics = findProxyMetrics()
 
-// deleter is a vector of metrics.
+// deleter is a vector of metrics whose series can be removed.
 type deleter interface {
 	prometheus.Collector
 	DeletePartialMatch(labels prometheus.Labels) int
 }
 
-// findProxyMetrics returns the metrics of package proxy. They are not exported, but to register
-// another one with the same description fails with an error that has the first.
+// findProxyMetrics returns the metrics of package proxy. They are not exported, but registering a metric with the
+// same description fails with an error that has the first one.
 func findProxyMetrics() (found []deleter) {
 	o := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: plugin.Namespace, Subsystem: "proxy", Name: name, Help: help}
@@ -50,11 +50,11 @@ func findProxyMetrics() (found []deleter) {
 	return found
 }
 
-// checkEnds is when the last health check of a server that has been stopped is over.
+// checkEnds is the time until the last health check of a stopped server is over.
 const checkEnds = 5 * time.Second
 
-// forgetServer removes the metrics of a server that has been stopped, once its last health check is
-// over. Those of another Handler that asks the same server begin anew.
+// forgetServer removes the metrics of a stopped server after its last health check. If another Handler asks the
+// same server, its metrics start again from zero.
 func forgetServer(server netip.AddrPort) {
 	labels := prometheus.Labels{"proxy_name": Name, "to": server.String()}
 	time.AfterFunc(checkEnds, func() {

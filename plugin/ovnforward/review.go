@@ -12,46 +12,45 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// Reasons of servers that are over a limit; the others are those of a policy.
+// Reasons for servers over a limit; policy has the other reasons.
 const (
 	reasonZones   reason = "zones"   // the zone is over max_zones
 	reasonServers reason = "servers" // the server is over max_servers
 )
 
-// reasons are all that a server may be refused for.
+// reasons has all reasons for a refusal.
 var reasons = []reason{
 	reasonZones, reasonServers, reasonUnusable, reasonResolver, reasonDenied, reasonNode, reasonConnected, reasonSpecial, reasonPort,
 }
 
 const (
-	// reviewInterval is how often the servers are reviewed if no network names others: the
-	// addresses of the node may have changed, and a server may not be asked any more.
+	// reviewInterval is the time between reviews without a new snapshot: the node's addresses may have
+	// changed, and servers may be unused.
 	reviewInterval = 10 * time.Second
-	// maxTold bounds how many refused servers are remembered and logged.
+	// maxTold bounds the refused servers that are remembered and logged.
 	maxTold = 1000
 )
 
-// reviewer reviews which servers networks name: it logs those that are refused, once each, and has
-// the pool stop those that nobody names.
+// reviewer reviews the servers that networks name. It logs each refused server once, and has the pool stop the
+// servers that no network names.
 type reviewer struct {
 	handler *Handler
 	cancel  context.CancelFunc
 	done    chan struct{}
-	// told are the servers that were logged and are refused still. Only the goroutine of follow
-	// uses it.
+	// told has the servers that were logged and are still refused. Only the goroutine of follow uses it.
 	told map[refusal]struct{}
 	// refused are the servers that are refused.
 	refused atomic.Pointer[refusals]
 }
 
-// refusals are servers that are refused, at one time. It is immutable.
+// refusals has the refused servers of one review. It is immutable.
 type refusals struct {
 	counts map[reason]int
-	// first is one of them, in words, empty for none.
+	// first describes one of them, empty for none.
 	first string
 }
 
-// refusal is a server that is refused.
+// refusal is a refused server.
 type refusal struct {
 	network, zone, namedBy string
 	server                 netip.AddrPort
@@ -63,7 +62,7 @@ func (r refusal) String() string {
 	return fmt.Sprintf("network %s: %s forwards %s to %s, which is not asked: %s", r.network, r.namedBy, r.zone, r.server, explanations[r.why])
 }
 
-// explanations say what is wrong, and what was expected.
+// explanations has the reasons in words, each with the expected value.
 var explanations = map[reason]string{
 	reasonUnusable:  "it is no unicast address, or one of a link; expected another one",
 	reasonResolver:  "it is where guests ask their queries; expected another server",
@@ -109,7 +108,7 @@ func (r *reviewer) stop() {
 	<-r.done
 }
 
-// counts returns how many servers are refused, by the reason.
+// counts returns the number of refused servers by reason.
 func (r *reviewer) counts() map[reason]int {
 	if refused := r.refused.Load(); refused != nil {
 		return refused.counts
@@ -117,7 +116,7 @@ func (r *reviewer) counts() map[reason]int {
 	return nil
 }
 
-// reasonAgainst returns why a server of a zone is not asked now, by its index.
+// reasonAgainst returns why the server i of a zone may not be asked now.
 func (h *Handler) reasonAgainst(z *ovn.Forward, i int) reason {
 	switch {
 	case z.Rank >= h.maxZones:
@@ -128,7 +127,7 @@ func (h *Handler) reasonAgainst(z *ovn.Forward, i int) reason {
 	return h.refuses(z.Servers[i])
 }
 
-// review looks at all servers that networks name.
+// review checks all servers that networks name.
 func (r *reviewer) review(s *ovn.Snapshot) {
 	h := r.handler
 	named := map[netip.AddrPort]struct{}{}

@@ -23,12 +23,12 @@ import (
 type options struct {
 	allow, deny []netip.Prefix
 	ports       []uint16
-	// maxZones bounds the zones of a network, maxServers the servers of a zone, and maxUpstreams
-	// the servers that are in use.
+	// maxZones bounds the zones of a network, maxServers the servers of a zone, maxUpstreams the servers in
+	// use.
 	maxZones, maxServers, maxUpstreams int
 }
 
-// The limits of a Corefile that says nothing, and the largest number of servers in use.
+// The default limits, and the largest number of servers in use.
 const (
 	defaultZones     = 16
 	defaultServers   = 4
@@ -38,7 +38,7 @@ const (
 
 func init() { plugin.Register(Name, setup) }
 
-// setup only parses; OnStartup opens the database, which ovnhosts in the same block has named.
+// setup only parses. OnStartup opens the database of ovnhosts in the same block.
 func setup(c *caddy.Controller) error {
 	h, err := parse(c)
 	if err != nil {
@@ -74,7 +74,7 @@ func parse(c *caddy.Controller) (*Handler, error) {
 	return h, err
 }
 
-// prefixesParser returns a parser of prefixes, or addresses, which are prefixes of their own length.
+// prefixesParser returns a parser of prefixes and addresses. An address is a prefix of full length.
 func prefixesParser(to *[]netip.Prefix) corefile.Parser {
 	return func(words []string) error {
 		if len(words) == 0 {
@@ -139,12 +139,11 @@ type nameSource interface {
 	DefaultSwitch() ovn.SwitchRef
 }
 
-// readDatabase sets what ovnhosts reads, given the plugins that the block has so far: ovnhosts is
-// set up before.
+// readDatabase takes the database from ovnhosts among the plugins that the block has so far: ovnhosts is set up
+// before.
 func (h *Handler) readDatabase(plugins []plugin.Plugin) error {
 	for _, p := range plugins {
-		// A handler is made more than once in any case: each server that has the block makes
-		// one.
+		// Each server with the block makes a handler.
 		if s, ok := p(nil).(nameSource); ok {
 			h.database, h.defaultSwitch = s.Database(), s.DefaultSwitch()
 			if len(h.database.Northbound) == 0 {
@@ -156,14 +155,14 @@ func (h *Handler) readDatabase(plugins []plugin.Plugin) error {
 	return fmt.Errorf("%s - %s: the block has no ovnhosts, which says where the OVN databases are; expected it, with northbound", h.directive.At, h.directive)
 }
 
-// resolver tells the addresses at which guests ask: the ofpunt handler of the block.
+// resolver is the ofpunt handler of the block, which knows the resolver addresses.
 type resolver interface{ ResolverAddresses() []netip.Addr }
 
-// defaultResolvers are the addresses of a block without ofpunt: guests elsewhere may ask there.
+// defaultResolvers are the resolver addresses for a block without ofpunt: other guests may use them.
 var defaultResolvers = []netip.Addr{netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("fd00::254")}
 
-// open begins to read what networks forward. handler returns the handler of a directive in the
-// block, nil for none.
+// open begins to read the zones that networks forward. handler returns the handler of a directive in the block,
+// nil for none.
 func (h *Handler) open(handler func(directive string) plugin.Handler) error {
 	h.node = newNodeReader()
 	if err := h.node.open(); err != nil {
@@ -177,7 +176,7 @@ func (h *Handler) open(handler func(directive string) plugin.Handler) error {
 	return h.start(resolvers)
 }
 
-// start opens the database. resolvers are the addresses at which guests ask.
+// start opens the database. resolvers are the resolver addresses of guests.
 func (h *Handler) start(resolvers []netip.Addr) error {
 	s, err := ovn.Acquire(h.database)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 func init() { control.Process.AddStatus(tellStatus) }
 
-// tellStatus is the control.StatusFunc of the Handlers that are open: it warns of servers that networks
-// name and that are not asked.
+// tellStatus is the control.StatusFunc of the open Handlers. It warns of servers that networks name and that are
+// refused.
 func tellStatus(_ context.Context, to *api.Status) {
 	handlersMu.Lock()
 	defer handlersMu.Unlock()
