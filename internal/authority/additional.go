@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// maxDatagram is the size of the largest answer over UDP, in bytes.
+	// maxDatagram bounds an answer over UDP, in bytes.
 	maxDatagram = 1232
-	// edns is the room for the OPT record that the server adds, in bytes.
+	// ednsRoom is reserved for the OPT record that the server adds, in bytes.
 	ednsRoom = 64
 )
 
-// addTargets adds the addresses of the targets of MX and SRV records, as far as the asker sees
-// them and the answer has room (RFC 2782, RFC 5321).
+// addTargets adds the addresses of the targets of MX and SRV records (RFC 2782, RFC 5321) that the asker sees, while
+// the answer has room.
 func (p *Policy) addTargets(m *dns.Msg, q *Question) {
 	room := 0
 	seen := make(map[string]struct{}, len(m.Answer))
@@ -45,7 +45,7 @@ func (p *Policy) addTargets(m *dns.Msg, q *Question) {
 	}
 }
 
-// roomFor returns how many bytes an answer has left.
+// roomFor returns the number of bytes that an answer has left.
 func roomFor(m *dns.Msg, q *Question) int {
 	size := q.State.Size()
 	if q.State.Proto() == "udp" {

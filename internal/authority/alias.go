@@ -13,19 +13,19 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// maxChain is how many CNAME records are followed, and how many lookups may be nested in one
-// another: as many as *file* of CoreDNS takes (plugin/file/lookup.go).
+// maxChain bounds the CNAME records in a chain, and the depth of nested lookups, as CoreDNS's *file* does
+// (plugin/file/lookup.go).
 const maxChain = 8
 
-// dropAliasAtApex forgets the CNAME record of the name where there can be none: at the apex of
-// the asker's domain, which has SOA and NS records (RFC 2181, section 10.1).
+// dropAliasAtApex ignores a CNAME record at the apex of the asker's domain, which has SOA and NS records (RFC 2181,
+// section 10.1).
 func (q *Question) dropAliasAtApex() {
 	if q.Known.RRs.Alias() != "" && q.State.Name() == q.Asker.Domain {
 		q.Known.RRs = nil
 	}
 }
 
-// target returns the canonical target that the answer to a question goes on with, "" for none.
+// target returns the canonical target of the alias in the answer, "" for none.
 func (q *Question) target() string {
 	if qtype := q.State.QType(); !q.Found || q.State.QClass() != dns.ClassINET || qtype == dns.TypeCNAME || qtype == dns.TypeANY {
 		return ""
@@ -33,10 +33,9 @@ func (q *Question) target() string {
 	return q.Known.RRs.Alias()
 }
 
-// follow completes the reply to a question for an alias: with what the targets have in the
-// asker's scope, and behind that with what the server finds if names may be passed on and
-// the query asks for recursion. It reports whether there is an answer; there is none if the aliases
-// lead nowhere, or nobody can tell.
+// follow completes the reply for an alias: with the records of the targets in the asker's scope, then with the
+// server's answer for a target outside of it. It reports false if the chain is too long, a target cannot be
+// looked up, or the scope is unread.
 func (p *Policy) follow(ctx context.Context, q Question, m *dns.Msg) bool {
 	for links := 0; q.target() != ""; links++ {
 		if links == maxChain {
@@ -61,8 +60,7 @@ func (p *Policy) follow(ctx context.Context, q Question, m *dns.Msg) bool {
 	return true
 }
 
-// next returns the question for the target of an alias. It reports whether the answer is for us
-// to give.
+// next returns the question for the target of an alias, and reports whether this plugin answers it.
 func (p *Policy) next(q *Question, target string) (next Question, local bool) {
 	next = *q
 	next.State = q.State.NewWithQuestion(target, q.State.QType())
@@ -76,11 +74,11 @@ func (p *Policy) next(q *Question, target string) (next Question, local bool) {
 	return next, next.Found || p.route(&q.Asker, qname, q.State.QType()) == toHere
 }
 
-// lookUp completes the reply to a question for an alias with what the server finds for its
-// target. The lookup goes through the chains once more, as that of the same asker.
+// lookUp completes the reply for an alias with the server's answer for its target. The lookup passes through the
+// server's plugins, as a query of the same asker.
 func (p *Policy) lookUp(ctx context.Context, q *Question, target string, m *dns.Msg) bool {
 	if !q.State.Req.RecursionDesired {
-		return true // whoever asks so follows by himself
+		return true // the sender follows the alias itself
 	}
 	nested, _ := ctx.Value(dnsserver.LoopKey{}).(int)
 	if nested >= maxChain {
@@ -94,9 +92,8 @@ func (p *Policy) lookUp(ctx context.Context, q *Question, target string, m *dns.
 	m.Answer = append(m.Answer, found.Answer...)
 	m.Ns, m.Truncated = found.Ns, found.Truncated
 	if found.Rcode == dns.RcodeNameError {
-		m.Rcode = dns.RcodeNameError // that of the last name (RFC 6604, section 3)
+		m.Rcode = dns.RcodeNameError // of the last name (RFC 6604, section 3)
 	}
-	// Anything else, such as REFUSED for a target in no server block, leaves the alias as the
-	// answer, and the asker may follow by himself.
+	// With any other rcode, such as REFUSED for a target in no server block, the alias is the answer.
 	return true
 }

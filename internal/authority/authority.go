@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package authority answers questions about names that differ by who asks, as the authority
-// for them. The plugins with such names share it, so that they answer alike. It does not know
-// where the names are from (package names has them), nor which of them an asker sees.
+// Package authority gives authoritative answers for names that differ by guest. All plugins with such names share it,
+// so that they answer alike. It does not know the origin of the names (package names has them), nor which
+// names a guest sees.
 //
-//	plugin: who asks? ─► names.Scope ─► lookup ─► Question
+//	plugin: the guest ─► names.Scope ─► lookup ─► Question
 //	                                                  │ Policy.Answer
 //	                              found ──► reply ◄───┤
 //	                                          ▲       └─ route ─┬─ toHere ─► reply
 //	                                          │                 ├─ toNext ─► the next plugin
 //	                                          │                 └─ toNextUnlessDenied: the
-//	                                          └───────── next plugin; reply in the place of
-//	                                                     its NXDOMAIN
+//	                                          └───────── next plugin; reply replaces its
+//	                                                     NXDOMAIN
 //
-// The reply for an alias goes on with its target (alias.go): what of that is not the asker's own
-// is looked up through the server.
+// The reply for an alias includes its target (alias.go). A target that is not in the asker's scope is looked up
+// through the server.
 //
-// EmptyZone and Deny answer for zones and names that are the same for all, since nobody has them.
+// EmptyZone and Deny answer for zones and names that do not exist for any guest.
 //
 // It has no state, no goroutine and no lock.
 package authority
@@ -37,60 +37,56 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Policy is what a server block says of its answers.
+// Policy has the settings of a server block.
 type Policy struct {
 	Fall fall.F
-	// FallAll is set by fallthrough without zones: then names of the asker's own domain
-	// do not fall through.
+	// FallAll is set by fallthrough without zones. Names in the asker's domain then do not fall through.
 	FallAll bool
-	// Domain completes the names that come without one; fully qualified and in lower case,
-	// or empty.
+	// Domain completes names without a domain. It is fully qualified and in lower case, or empty.
 	Domain string
 	TTL    uint32 // seconds
 	// Shuffle puts the addresses of each answer in a random order.
 	Shuffle bool
 }
 
-// Plugin is what a plugin of this project is called in metrics and metadata. Contexts use its
-// address as a key.
+// Plugin identifies a plugin in metrics and metadata. Its address is a key in contexts.
 type Plugin struct {
 	Name string
-	// Answers counts by server, view and what gave the answer, see outcome.
+	// Answers counts answers by server, view and outcome.
 	Answers *prometheus.CounterVec
 }
 
-// Asker is who asks, as far as the answer depends on it.
+// Asker is the sender of a query.
 type Asker struct {
-	// Scope has the names that are seen. It must not be the zero one.
+	// Scope has the names that the asker sees. It must not be zero.
 	Scope names.Scope
-	// Domain is the asker's own, fully qualified and in lower case, or empty.
+	// Domain is the asker's own domain, fully qualified and in lower case, or empty.
 	Domain string
 	// Origin is nil for a query from a socket.
 	Origin *origin.Origin
-	// Unread is set while Scope lacks networks that are still to be read: no name can be denied.
+	// Unread is set while Scope lacks networks that have not been read. Then no name can be denied.
 	Unread bool
-	// Forwards reports whether the asker's network has named servers for a name that Scope does
-	// not have: a plugin behind this one asks them. The name is in lower case. Nil for none.
+	// Forwards reports whether the asker's network has named servers for a name that Scope lacks. A plugin
+	// behind this one asks these servers. The name is in lower case. May be nil.
 	Forwards func(qname string, qtype uint16) bool
 }
 
-// Question is one query, and what is known of its name.
+// Question is one query, with the records of its name.
 type Question struct {
 	State request.Request
 	Asker Asker
-	// Zones are those that the plugin answers for, and Zone is the one that has the name.
+	// Zones are the zones of the plugin, and Zone is the one that has the name.
 	Zones []string
 	Zone  string
-	// Known is what Scope.Lookup has returned; Found is its report.
+	// Known and Found are the results of Scope.Lookup.
 	Known names.Answer
 	Found bool
-	// Time is when the names were read: the serial of the zone.
+	// Time is the time at which the names were read: the serial of the zone.
 	Time time.Time
 }
 
-// Answer answers a question, or leaves it to the next plugin. The name must not be the root:
-// no network has that, and to deny it would deny all names (RFC 8020). Rcode and error are
-// those of plugin.Handler.
+// Answer answers a question, or passes it to the next plugin. The name must not be the root: to deny the root would
+// deny all names (RFC 8020). Rcode and error are as in plugin.Handler.
 func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q Question) (int, error) {
 	state := q.State
 	q.dropAliasAtApex()
@@ -110,7 +106,7 @@ func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q 
 		}
 	}
 	if c := state.QClass(); c != dns.ClassINET && c != dns.ClassANY {
-		return dns.RcodeRefused, nil // even the SOA of a denial would be of another class
+		return dns.RcodeRefused, nil // the SOA record of a denial would have another class
 	}
 	if transfer {
 		return dns.RcodeRefused, nil
@@ -118,7 +114,7 @@ func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q 
 
 	m, table := p.reply(&q)
 	if q.target() != "" && !p.follow(ctx, q, m) {
-		return dns.RcodeServerFailure, nil // an error would be logged for each query
+		return dns.RcodeServerFailure, nil // CoreDNS would log an error for each query
 	}
 	switch state.QType() {
 	case dns.TypeMX, dns.TypeSRV:
@@ -126,7 +122,7 @@ func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q 
 	}
 	of.setMetadata(ctx, table)
 	if explained != nil {
-		explainReply(explained, m, table) // and it is not counted
+		explainReply(explained, m, table) // not counted
 	} else {
 		of.Answers.WithLabelValues(metrics.WithServer(ctx), metrics.WithView(ctx), outcome(table, m)).Inc()
 	}
@@ -136,7 +132,7 @@ func (p *Policy) Answer(ctx context.Context, of *Plugin, next plugin.Handler, q 
 	return dns.RcodeSuccess, nil
 }
 
-// outcome is the label of an answer, of which table is the source if it has data.
+// outcome returns the label of an answer. table is the source of its data.
 func outcome(table string, m *dns.Msg) string {
 	switch {
 	case m.Rcode == dns.RcodeNameError:

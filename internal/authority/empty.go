@@ -9,20 +9,20 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// EmptyZone is a locally served zone (RFC 6303, section 3): it has SOA and NS records at its
-// apex, and hardly a name below. It is the same for all askers. It is immutable.
+// EmptyZone is a locally served zone (RFC 6303, section 3): it has SOA and NS records at its apex, and hardly a name
+// below. It is the same for all guests. It is immutable.
 type EmptyZone struct {
 	// Name is fully qualified and in lower case.
 	Name string
-	// TTL is that of all records, and of denials, in seconds.
+	// TTL applies to all records and denials, in seconds.
 	TTL uint32
-	// Lookup returns the addresses and PTR targets of a name in the zone, and reports whether
-	// the name exists; nil for a zone without names. The name is in lower case.
+	// Lookup returns the addresses and PTR targets of a name in the zone, and whether the name exists. The
+	// name is in lower case. Lookup is nil for a zone without names.
 	Lookup func(qname string) (known names.Answer, exists bool)
 }
 
-// Reply returns the answer to a question for a name in the zone, of class IN. The apex exists
-// in any case; exists says that another name does, though the zone has no records of it.
+// Reply returns the answer to a question of class IN for a name in the zone. exists is set for a name that exists
+// without records in the zone. The apex always exists.
 func (z *EmptyZone) Reply(state *request.Request, exists bool) *dns.Msg {
 	m := new(dns.Msg).SetReply(state.Req)
 	m.Authoritative = true
@@ -52,9 +52,9 @@ func (z *EmptyZone) Reply(state *request.Request, exists bool) *dns.Msg {
 	return m
 }
 
-// Deny returns an answer without data to the question for a name that is in no zone, with
-// NXDOMAIN or NOERROR. The SOA record is that of its last label, and never that of the root, by
-// which a resolver might deny other names (RFC 8020); the name is not the root. ttl is in seconds.
+// Deny returns an answer without data, NXDOMAIN or NOERROR, for a name in no zone. The name must not be the root. The
+// owner of the SOA record is the last label, never the root: a resolver might deny other names by it (RFC
+// 8020). ttl is in seconds.
 func Deny(state *request.Request, rcode int, ttl uint32) *dns.Msg {
 	m := new(dns.Msg).SetRcode(state.Req, rcode)
 	m.Authoritative = true
@@ -65,9 +65,8 @@ func Deny(state *request.Request, rcode int, ttl uint32) *dns.Msg {
 // denial returns the authority section of an answer without data.
 func denial(zone string, ttl uint32) []dns.RR { return []dns.RR{emptySOA(zone, zone, ttl)} }
 
-// emptySOA returns the SOA record of RFC 6303, section 3: the zone is its own server, and has
-// no address, so that nobody sends it updates. Nobody transfers it either, so the timers mean
-// nothing.
+// emptySOA returns the SOA record of RFC 6303, section 3. The zone is its own server and has no address, so that no
+// client sends it updates. Without transfers, the timers have no meaning.
 func emptySOA(owner, zone string, ttl uint32) *dns.SOA {
 	return &dns.SOA{
 		Hdr:     dns.RR_Header{Name: owner, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl},

@@ -10,7 +10,7 @@ import (
 	"github.com/puntdns/puntdns/internal/explain"
 )
 
-// explainRoute says why a question is not answered here, or denied.
+// explainRoute shows why a question goes to the next plugin, or is denied.
 func (p *Policy) explainRoute(x *explain.Step, q *Question, to route) {
 	forwards := q.Asker.forwards(q.State.Name(), q.State.QType())
 	switch {
@@ -31,7 +31,7 @@ func (p *Policy) explainRoute(x *explain.Step, q *Question, to route) {
 	}
 }
 
-// explainReply says what is answered.
+// explainReply shows the answer.
 func explainReply(x *explain.Step, m *dns.Msg, table string) {
 	var data []string
 	for _, rr := range m.Answer {

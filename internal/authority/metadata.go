@@ -8,8 +8,8 @@ import (
 	"github.com/coredns/coredns/plugin/metadata"
 )
 
-// Metadata is that of metadata.Provider. The label NAME/answer is the table that the answer
-// is from: names.Answer.Source, "zone", or empty for none.
+// Metadata adds the label NAME/answer (metadata.Provider), the source of the answer: names.Source, "zone", or empty
+// for none.
 func (p *Plugin) Metadata(ctx context.Context) context.Context {
 	table := new(string)
 	metadata.SetValueFunc(ctx, p.Name+"/answer", func() string { return *table })

@@ -8,15 +8,13 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// negativeTTL is how long a resolver in a guest may cache that there is no
-// such name, in seconds (RFC 2308, section 5): short, since a port can be bound at
-// any moment.
+// negativeTTL bounds the time in seconds that a resolver in a guest caches a denial (RFC 2308, section 5). It is short:
+// a port can be bound at any moment.
 const negativeTTL = 5
 
-// negativeOwner returns the owner of the SOA record in a negative answer: the asker's
-// domain, else the zone of the Corefile, else the last label of the name. It is never
-// the root: a resolver might deny other names by that SOA, too (RFC 8020). qname is not
-// the root either.
+// negativeOwner returns the owner of the SOA record in a negative answer: the asker's domain, or the zone of the
+// Corefile, or the last label of the name. It is never the root: a resolver might deny other names by the
+// record (RFC 8020). qname must not be the root.
 func negativeOwner(qname, domain, zone string) string {
 	switch {
 	case names.Under(qname, domain):

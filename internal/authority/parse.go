@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// DefaultTTL is Policy.TTL where the Corefile gives none.
+	// DefaultTTL is the default of Policy.TTL.
 	DefaultTTL = 30
 	// maxTTL is the largest TTL of RFC 2181, section 8.
 	maxTTL = 1<<31 - 1
@@ -37,8 +37,8 @@ func (p *Policy) Properties() map[string]corefile.Parser {
 	}
 }
 
-// ZonesParser returns the parser of the words behind the name of a directive, which sets to:
-// the zones that it answers for, or none for those of the keys of its server block.
+// ZonesParser returns the parser of the arguments of a directive: its zones. Without arguments these are the keys of
+// the server block. The parser stores the zones in to.
 func ZonesParser(to *[]string, directive string, keys []string) corefile.Parser {
 	return func(words []string) error {
 		if err := checkZones(words); err != nil {
@@ -93,8 +93,8 @@ func (p *Policy) parseShuffle(words []string) error {
 	return err
 }
 
-// Unreached returns the plugins behind this one that no query gets to, since its zones have
-// every name and none falls through. has reports whether the server block has a directive.
+// Unreached returns the plugins behind this one that no query reaches, since its zones have all names and no name
+// falls through. has reports whether the server block has a directive.
 func (p *Policy) Unreached(zones []string, has func(directive string) bool) (after []string) {
 	if len(p.Fall.Zones) > 0 || !slices.Contains(zones, ".") {
 		return nil

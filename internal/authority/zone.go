@@ -11,23 +11,21 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// fromZone is the source of answers that are not from the names of a network.
+// fromZone is the source of an answer with records of the zone itself.
 const fromZone = "zone"
 
-// Labels in front of a zone. The name of the server has two, so that a port is unlikely to
-// have the same name.
+// Labels in front of a zone. The server's name has two labels, so that a port is unlikely to have the same name.
 const (
 	serverLabels = "ns.dns."
 	serverParent = "dns."
 	mailLabels   = "hostmaster."
 )
 
-// maxName is the length of the longest domain name as text without escapes (RFC 1035,
-// section 2.3.4: 255 bytes on the wire).
+// maxName is the length of the longest domain name in text without escapes (RFC 1035, section 2.3.4: 255 bytes on the
+// wire).
 const maxName = 254
 
-// within returns the name of labels in a zone, or the zone itself if that name would be too
-// long.
+// within returns the name of labels in a zone, or the zone itself if the name would be too long.
 func within(zone, labels string) string {
 	if len(labels)+len(zone) > maxName {
 		return zone
@@ -35,8 +33,7 @@ func within(zone, labels string) string {
 	return labels + zone
 }
 
-// soa returns the SOA record of a zone. Its serial is the Unix time when the names were read;
-// ttl is in seconds.
+// soa returns the SOA record of a zone. Its serial is the Unix time at which the names were read. ttl is in seconds.
 func soa(zone string, read time.Time, ttl uint32) *dns.SOA {
 	return &dns.SOA{
 		Hdr:     dns.RR_Header{Name: zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl},
@@ -50,7 +47,7 @@ func soa(zone string, read time.Time, ttl uint32) *dns.SOA {
 	}
 }
 
-// zoneHas reports whether a domain, as a zone, has records of the name, of any type.
+// zoneHas reports whether a domain, as a zone, has records of the name.
 func zoneHas(qname, domain string) bool {
 	if !names.Under(qname, domain) {
 		return false
@@ -62,9 +59,8 @@ func zoneHas(qname, domain string) bool {
 	return false
 }
 
-// addZone adds the records that the asker's domain has as a zone: SOA and NS records at
-// its apex, and the address of the server that the NS record names, unless there is
-// such a name already.
+// addZone adds the records of the asker's domain as a zone: SOA and NS records at the apex, and the address of the
+// name server, unless a port or a row has this name.
 func (p *Policy) addZone(m *dns.Msg, q *Question) {
 	state, a := &q.State, &q.Asker
 	qname := state.Name()
@@ -95,8 +91,7 @@ func (p *Policy) addZone(m *dns.Msg, q *Question) {
 	}
 }
 
-// server returns the address of the server's name: the one that the query was sent to, as
-// this asker can reach that.
+// server returns the address of the name server: the destination of the query, which this asker can reach.
 func (a *Asker) server(w dns.ResponseWriter) (known names.Answer) {
 	var address netip.Addr
 	if a.Origin != nil {
