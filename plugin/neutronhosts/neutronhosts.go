@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package neutronhosts is a CoreDNS plugin that answers with the names that Neutron's DHCP
-// agent writes for dnsmasq, each asker within its own network. Who asks comes with the
-// context (package origin), and what there is to answer from snapshots (package addnhosts);
-// the plugin has no state of its own.
+// Package neutronhosts is a CoreDNS plugin that answers with the names that Neutron's DHCP agent writes for dnsmasq, each
+// guest with the names of its own network. The guest comes with the context (package origin), the names
+// come from snapshots (package addnhosts). The plugin has no other state.
 //
 //	query ─► network of the asker ─► lookup ─► authority.Policy.Answer ─┬─► reply
 //	                                                                    └─► the next plugin
 //
-// Queries are handled on the goroutines of their servers, without a lock.
+// Servers handle queries on their goroutines, without a lock.
 package neutronhosts
 
 import (
@@ -37,12 +36,12 @@ var (
 type Handler struct {
 	Next  plugin.Handler
 	Zones []string
-	// Policy has the domain of networks whose files have none.
+	// Policy has the domain of networks whose files have no domain.
 	authority.Policy
 
 	// path is the folder of the files.
 	path string
-	// directive is what the Corefile says.
+	// directive is the text of the Corefile.
 	directive *corefile.Directive
 	// source is set by open.
 	source *addnhosts.Source
@@ -66,8 +65,8 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	n, read := h.network(o)
 	switch {
 	case !read:
-		// To pass the name on would disclose it to others, and cache their answer, if the
-		// network has it.
+		// The network may have the name: the next plugin would disclose it to other servers, and cache their
+		// answer.
 		return dns.RcodeServerFailure, nil
 	case n == nil:
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
@@ -79,9 +78,9 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 	})
 }
 
-// network returns the names of the asker's network, nil if there are none or the network is
-// not known. It reports whether its files have been read, if there are any. Where no database of
-// OVN knows the asker, Origin.Switch is the network's UUID, as Neutron's agent has told the switch.
+// network returns the asker's network, nil if the network is unknown or has no files. It reports false while the files
+// have not been read. If no database of OVN knows the guest, Origin.Switch is the UUID that Neutron's agent
+// has set in the local database.
 func (h *Handler) network(o *origin.Origin) (n *addnhosts.Network, read bool) {
 	s := h.source.Snapshot()
 	if s == nil {
@@ -93,7 +92,7 @@ func (h *Handler) network(o *origin.Origin) (n *addnhosts.Network, read bool) {
 	return s.Network(o.Switch)
 }
 
-// domainOf returns the asker's own domain, empty for none.
+// domainOf returns the asker's domain, or empty.
 func (h *Handler) domainOf(n *addnhosts.Network) string {
 	if n.Domain != "" {
 		return n.Domain
@@ -101,9 +100,8 @@ func (h *Handler) domainOf(n *addnhosts.Network) string {
 	return h.Domain
 }
 
-// Answers reports whether the handler answers for a name itself when o asks: it knows the name,
-// or nobody behind it is to be asked. The name is fully qualified and in lower case. The punt
-// server asks that of queries that it has no room for.
+// Answers reports whether the handler would answer a query of o for a name: it has the name, or denies it. The name is
+// fully qualified and in lower case. The punt server calls Answers for queries that it drops under load.
 func (h *Handler) Answers(o *origin.Origin, qname string) bool {
 	if plugin.Zones(h.Zones).Matches(qname) == "" || qname == "." {
 		return false
@@ -116,11 +114,11 @@ func (h *Handler) Answers(o *origin.Origin, qname string) bool {
 	return found || !h.Fall.Through(qname)
 }
 
-// OVNOwned reports false: no name is of a row that OVN owns.
+// OVNOwned reports false: the files have no rows that OVN owns.
 func (*Handler) OVNOwned(*origin.Origin, string) bool { return false }
 
-// Ready implements ready.Readiness, for all handlers of the process: the plugin ready asks
-// one handler of each plugin name.
+// Ready implements ready.Readiness. It reports on all handlers of the process: the plugin ready asks only one handler of
+// each plugin name.
 func (h *Handler) Ready() bool { return len(h.NotReady()) == 0 }
 
 // NotReady implements ready.Explainer.
@@ -133,7 +131,7 @@ func (*Handler) NotReady() (reasons []string) {
 		if s.Snapshot() == nil {
 			reasons = append(reasons, fmt.Sprintf("%s is being read", s.Dir()))
 		}
-		// They may be one for each network.
+		// There may be one for each network.
 		problems := s.Problems()
 		reasons = append(reasons, problems[:min(maxReasons, len(problems))]...)
 		if more := len(problems) - maxReasons; more > 0 {
@@ -146,8 +144,8 @@ func (*Handler) NotReady() (reasons []string) {
 // maxReasons bounds the reasons of one folder.
 const maxReasons = 3
 
-// Metadata implements metadata.Provider. The label neutronhosts/answer says what the answer
-// is from: "port", "zone", or empty for none.
+// Metadata implements metadata.Provider. The label neutronhosts/answer is the source of the answer: "port", "zone", or
+// empty for none.
 func (*Handler) Metadata(ctx context.Context, _ request.Request) context.Context {
 	return self.Metadata(ctx)
 }

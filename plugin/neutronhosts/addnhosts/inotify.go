@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// event is one of inotify(7).
+// event is an event of inotify(7).
 type event struct {
 	wd   int32 // -1 for an overflow
 	mask uint32
 	name string // within the folder, empty for the folder itself
 }
 
-// watched is what is asked of a folder: files that come, are replaced, written, made
-// readable, or go, and the end of the folder itself.
+// watched has the events of a folder that matter: a file is created, replaced, written, made readable or removed, or
+// the folder is removed.
 const watched = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_DELETE | unix.IN_MOVED_FROM |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
@@ -27,13 +27,13 @@ const watched = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_CLOSE_WRITE | unix.I
 type inotify struct {
 	fd   int
 	file *os.File
-	// events has what read has got. It is closed when read has ended.
+	// events has the events of read. It is closed when read has ended.
 	events chan event
-	// err is why read has ended, valid once events is closed.
+	// err is the reason for the end of read, valid once events is closed.
 	err error
 }
 
-// newInotify opens an instance, and begins to read it.
+// newInotify opens an instance and begins to read it.
 func newInotify() (*inotify, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -44,8 +44,8 @@ func newInotify() (*inotify, error) {
 	return i, nil
 }
 
-// add watches a folder, and returns its number. A folder that is watched already keeps its
-// number, and one that was made anew has another.
+// add watches a folder, and returns the number of the watch. A watched folder keeps its number, a folder that was
+// removed and created again gets another one.
 func (i *inotify) add(dir string) (int32, error) {
 	wd, err := unix.InotifyAddWatch(i.fd, dir, watched)
 	return int32(wd), err
@@ -58,8 +58,8 @@ func (i *inotify) close() {
 	}
 }
 
-// read sends all events until the instance is closed, or can't be read. While nobody receives them
-// the kernel keeps them, up to an overflow, which is an event too.
+// read sends all events until the instance is closed or can't be read. The kernel stores events that are not received,
+// up to an overflow, which is an event too.
 func (i *inotify) read() {
 	defer close(i.events)
 	var b [64 << 10]byte

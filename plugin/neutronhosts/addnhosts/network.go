@@ -15,37 +15,36 @@ import (
 
 // Network has the names of one network. It is immutable.
 type Network struct {
-	// Scope is of this network alone.
+	// Scope has this network only.
 	names.Scope
-	// Domain is the one that most of the names have, canonical; of several the first in
-	// the alphabet, and empty if no name has one.
+	// Domain is the canonical domain of most names, the first in the alphabet of several, or empty.
 	Domain string
-	// Time is when its files were read.
+	// Time is the time at which the files were read.
 	Time time.Time
-	// names is how many there are.
+	// names is the number of names.
 	names int
 }
 
-// unread stands for a network whose files are there, and could not be read yet.
+// unread stands for a network whose files exist and have not been read.
 var unread = new(Network)
 
 // isRead reports whether n has the names of a network.
 func (n *Network) isRead() bool { return n != nil && n != unread }
 
-// maxAddresses bounds those of a name: no answer holds more (RFC 1035, section 4.2.2: 65,535
-// bytes, and an A record takes 16).
+// maxAddresses bounds the addresses of a name: an answer has no room for more (RFC 1035, section 4.2.2: 65,535 bytes, and
+// an A record takes 16).
 const maxAddresses = 4096
 
 var errAddresses = errors.New("the name has more addresses than an answer holds")
 
-// host is a name, and the domain that the file completes it with, empty if it does not.
+// host is a name, and the domain by which the file completes it, or empty.
 type host struct{ name, domain string }
 
 // builder collects the hosts of one network.
 type builder struct {
 	addresses map[host][]netip.Addr
 	counts    map[string]int // of addresses, by name without a domain
-	domains   map[string]int // how many lines have a name in it
+	domains   map[string]int // number of lines with a name in the domain
 }
 
 func newBuilder() *builder {
@@ -62,7 +61,7 @@ func (b *builder) add(a netip.Addr, hostnames []string) error {
 		}
 		h := host{name: n}
 		if h.domain = completion(n, hostnames); h.domain == "" {
-			// A name of several labels is complete as it is; join leaves it alone.
+			// A name of several labels is complete; join does not change it.
 			h.domain = parent(n)
 		}
 		if b.counts[h.name] == maxAddresses {
@@ -80,8 +79,7 @@ func (b *builder) add(a netip.Addr, hostnames []string) error {
 	return nil
 }
 
-// completion returns what the longest of the names has behind n, empty if none begins with
-// the labels of n.
+// completion returns the labels behind n of the longest name that begins with n, or empty.
 func completion(n string, all []string) (rest string) {
 	for _, other := range all {
 		if r, ok := strings.CutPrefix(other, n); ok && len(r) > len(rest) {
@@ -91,7 +89,7 @@ func completion(n string, all []string) (rest string) {
 	return rest
 }
 
-// covered reports whether n is a shorter one of the names, completed.
+// covered reports whether n is the completed form of a shorter one of the names.
 func covered(n string, all []string) bool {
 	for _, other := range all {
 		if rest := completion(other, all); rest != "" && other+rest == n {
@@ -101,7 +99,7 @@ func covered(n string, all []string) bool {
 	return false
 }
 
-// parent is a canonical name without its first label, empty for a single label.
+// parent returns a canonical name without its first label, empty for a single label.
 func parent(n string) string {
 	i, end := dns.NextLabel(n, 0)
 	if end {
@@ -110,7 +108,7 @@ func parent(n string) string {
 	return n[i:]
 }
 
-// done returns the network. The builder must not be used any more.
+// done returns the network. The builder must not be used afterwards.
 func (b *builder) done(read time.Time) *Network {
 	h := names.NewHostsBuilder()
 	for host, addresses := range b.addresses {

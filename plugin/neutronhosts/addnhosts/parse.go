@@ -13,8 +13,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Bounds of what is read. A network of 65,536 ports with two
-// addresses each has a file of some 10 MB.
+// Bounds of a file. A network of 65,536 ports with two addresses each has a file of some 10 MB.
 const (
 	maxFile      = 32 << 20 // bytes
 	maxLine      = 4 << 10  // bytes
@@ -28,18 +27,16 @@ var (
 	errNames    = fmt.Errorf("it has more than %d names", maxLineNames)
 )
 
-// lines is what is told of the lines of a file. Its functions must not keep the bytes.
+// lines has the callbacks for the lines of a file. They must not keep the bytes.
 type lines struct {
-	// host is called for a line with an address and the names that can be read, in the
-	// form of names.Canonical; there is at least one.
+	// host is called for a line with an address and at least one valid name, in the form of names.Canonical.
 	host func(a netip.Addr, hostnames []string) error
-	// bad is called for a line, or a name of it, that is skipped. Lines count from 1.
+	// bad is called for a skipped line or name. Lines count from 1.
 	bad func(line int, text []byte, err error)
 }
 
-// parse reads a file in the form of hosts(5), as dnsmasq(8) does: an address and names, with
-// white space between them, and comments. A line that can't be read is skipped. The error is
-// that of r.
+// parse reads a file in the form of hosts(5), as dnsmasq(8) does: an address and names with white space between them, and
+// comments. It skips a line that can't be parsed. It returns the read error of r.
 func parse(r io.Reader, l lines) error {
 	limited := &io.LimitedReader{R: r, N: maxFile}
 	b := bufio.NewReaderSize(limited, maxLine)
@@ -58,7 +55,7 @@ func parse(r io.Reader, l lines) error {
 			return err
 		}
 		if end && limited.N == 0 {
-			// The last line may be a part of one.
+			// The last line may be incomplete.
 			l.bad(number, nil, errLongFile)
 			return nil
 		}
@@ -69,7 +66,7 @@ func parse(r io.Reader, l lines) error {
 	}
 }
 
-// parseLine parses one line. It returns hostnames for the next one to use.
+// parseLine parses one line. It returns hostnames for reuse by the next line.
 func parseLine(number int, text []byte, hostnames []string, l lines) []string {
 	text, _, _ = bytes.Cut(text, []byte{'#'})
 	fields := bytes.Fields(text)

@@ -9,11 +9,11 @@ import (
 	"github.com/puntdns/puntdns/internal/refcount"
 )
 
-// sources are those of the process, by folder.
+// sources has all sources of the process, by folder.
 var sources refcount.Pool[string, *Source]
 
-// Acquire follows a folder, or shares what others follow. It returns when the names are
-// read, or after firstRead: then Source.Snapshot is nil for a while.
+// Acquire follows a folder, or shares an open source. It returns when the names have been read, or after firstRead: then
+// Source.Snapshot is nil for a while.
 func Acquire(dir string, log Logger) *Source {
 	s, _ := sources.Acquire(dir, func() (*Source, error) { return start(dir, log), nil }) // no error
 	s.awaitFirst()

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// pollInterval is the time between looks at all files, for what inotify does not tell:
-	// a tree that is made later, a file system of the network.
+	// pollInterval is the time between scans of all files, for changes without an event of inotify: the root
+	// is created later, or the file system is remote.
 	pollInterval = 5 * time.Second
-	// settleTime is how long further changes are waited for before files are read: an
-	// agent that starts writes the files of all networks.
+	// settleTime is the wait for further changes before files are read: an agent that starts writes the files
+	// of all networks.
 	settleTime = 20 * time.Millisecond
-	// firstRead bounds how long Acquire waits for the names.
+	// firstRead bounds the wait of Acquire for the names.
 	firstRead = 5 * time.Second
 )
 
@@ -39,23 +39,21 @@ type Snapshot struct {
 	// complete is set if all folders could be listed.
 	complete bool
 	Stats    Stats
-	// Time is when a name has changed last.
+	// Time is the time of the last change of a name.
 	Time time.Time
 }
 
 // Stats counts what a Source has read.
 type Stats struct {
 	Networks, Names int // of files that could be read
-	// BadLines are all that were ever skipped, one that is still there in the file's next
-	// version once.
+	// BadLines counts skipped lines. A line that stays in the next version of its file counts once.
 	BadLines uint64
-	// Unread are the files and folders that can't be read.
+	// Unread counts files and folders that can't be read.
 	Unread int
 }
 
-// Network returns a network by its UUID as Neutron writes it, nil if there is no file of it. It
-// reports whether that is known: not if a file of it can't be read and no names of it were read
-// before, nor while it may be in a folder that can't be listed.
+// Network returns a network by its UUID as Neutron writes it, nil without a file. It reports false if this is unknown: the
+// file was never readable, or the network may be in a folder that can't be listed.
 func (s *Snapshot) Network(id string) (n *Network, read bool) {
 	switch n, _ = s.networks.Get(id); n {
 	case unread:
@@ -85,14 +83,13 @@ type Source struct {
 // Dir returns the folder.
 func (s *Source) Dir() string { return s.dir }
 
-// Snapshot returns the present names, nil while they are read for the first time.
+// Snapshot returns the current names, nil before the first read is complete.
 func (s *Source) Snapshot() *Snapshot { return s.current.Load() }
 
-// Changed returns a channel that is closed when another snapshot takes the place of the
-// present one.
+// Changed returns a channel that is closed when the current snapshot is replaced.
 func (s *Source) Changed() <-chan struct{} { return *s.changed.Load() }
 
-// Problems returns why files can't be read, none if all can.
+// Problems returns the reasons of files that can't be read.
 func (s *Source) Problems() []string {
 	s.problemsMu.Lock()
 	defer s.problemsMu.Unlock()
@@ -151,7 +148,7 @@ func (s *Source) run(ctx context.Context) {
 	}
 }
 
-// take reads what has changed: by e, and by what comes within settleTime.
+// take reads the files that e has changed, and further events within settleTime.
 func (t *tree) take(ctx context.Context, e event) {
 	changed, all := map[string]bool{}, false
 	add := func(e event) {
@@ -189,8 +186,8 @@ func (t *tree) take(ctx context.Context, e event) {
 	t.tellProblems()
 }
 
-// changed returns the network whose file has changed by an event, "" if none has. all is set
-// for an event after which all folders have to be looked at.
+// changed returns the network whose file an event has changed, or "". all is set if the event requires a scan of all
+// folders.
 func (t *tree) changed(e event) (id string, all bool) {
 	network, watched := t.watches[e.wd]
 	switch {
@@ -207,7 +204,7 @@ func (t *tree) changed(e event) (id string, all bool) {
 	return network, false
 }
 
-// publish makes a snapshot of what has changed.
+// publish makes a snapshot with the changes.
 func (s *Source) publish() {
 	t := &s.tree
 	problems := t.problems()
@@ -264,7 +261,7 @@ func isSegment(name string) bool {
 	return name != "" && !slices.ContainsFunc([]byte(name), func(c byte) bool { return c < '0' || c > '9' })
 }
 
-// isMissing reports whether the file or folder of an error is not there, or goes just now.
+// isMissing reports whether the file or folder of an error does not exist, or is being removed.
 func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }

@@ -19,46 +19,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileName is that of the file in the folder of a network.
+// fileName is the name of the file in a network's folder.
 const fileName = "addn_hosts"
 
-// tree is what is known of the folders and files. It belongs to one goroutine.
+// tree has the state of all folders and files. It belongs to one goroutine.
 type tree struct {
 	root string
 	log  Logger
-	// inotify is nil if there is none, or none any more: then what the poll finds is all.
+	// inotify is nil if it does not work: then only scans find changes.
 	inotify *inotify
-	// watches has, by the number of a watch, the network whose folder it is of; "" for
-	// any other folder.
+	// watches has the network of each watched folder, by the number of the watch; "" for other folders.
 	watches map[int32]string
-	// unwatched is set after a folder could not be watched, and has been told.
+	// unwatched is set once it was logged that a folder can't be watched.
 	unwatched bool
 	files     map[string]*files // by network
-	// folderProblems has why folders can't be read, by path.
+	// folderProblems has the reasons of folders that can't be read, by path.
 	folderProblems map[string]string
 	// complete is set if the last scan could list all folders.
 	complete bool
-	told     map[string]string // the problems that are logged, by path
-	missing  bool              // that there is no root is logged
+	told     map[string]string // the logged problems, by path
+	missing  bool              // the missing root was logged
 
 	stats Stats
-	// edits are the networks that differ from the last snapshot, nil for one that is gone.
+	// edits has the networks that differ from the last snapshot, nil for a removed one.
 	// edited is set if names differ.
 	edits  map[string]*Network
 	edited bool
 }
 
-// files are those of one network: one, or one for each segment.
+// files has the files of one network: one, or one for each segment.
 type files struct {
 	paths []string
-	// read are the stamps of the files that the network was made of, by path.
+	// read has the stamps of the files in network, by path.
 	read     map[string]stamp
 	network  *Network            // nil for none, or unread
-	badLines map[uint64]struct{} // the hashes of those in the files
-	problem  map[string]string   // why files can't be read, by path
+	badLines map[uint64]struct{} // hashes of the bad lines
+	problem  map[string]string   // the reasons of files that can't be read, by path
 }
 
-// stamp is another one if a file was written, replaced or made readable.
+// stamp changes when a file is written, replaced or made readable.
 type stamp struct {
 	inode   uint64
 	size    int64 // bytes
@@ -83,7 +82,7 @@ func (t *tree) close() {
 	}
 }
 
-// events returns the channel of events, nil if there is none.
+// events returns the channel of events, nil without inotify.
 func (t *tree) events() <-chan event {
 	if t.inotify == nil {
 		return nil
@@ -91,7 +90,7 @@ func (t *tree) events() <-chan event {
 	return t.inotify.events
 }
 
-// endEvents takes note that the channel of events is closed, which would be received for ever.
+// endEvents handles the end of the events: a closed channel would be received from forever.
 func (t *tree) endEvents() {
 	t.log.Warningf("%s: inotify has ended: %v; changes are found within %s", t.root, t.inotify.err, pollInterval)
 	t.close()
@@ -99,7 +98,7 @@ func (t *tree) endEvents() {
 	clear(t.watches)
 }
 
-// watch watches the folder of a network, or another one for "".
+// watch watches the folder of a network, or another folder for "".
 func (t *tree) watch(dir, network string) {
 	if t.inotify == nil {
 		return
@@ -112,11 +111,11 @@ func (t *tree) watch(dir, network string) {
 		t.unwatched = true
 		t.log.Warningf("%s: inotify has no room for more folders (sysctl fs.inotify.max_user_watches); changes in some are found within %s only", t.root, pollInterval)
 	}
-	// For any other error the folder can't be read either, which is told.
+	// After any other error the folder can't be read either, which is logged.
 }
 
-// scan looks at all folders, and reads what has changed. The watches come first, so that
-// what changes meanwhile is an event.
+// scan lists all folders and reads the files that have changed. It adds watches first, so that changes meanwhile are
+// events.
 func (t *tree) scan() {
 	found := map[string][]string{}
 	clear(t.folderProblems)
@@ -129,7 +128,7 @@ func (t *tree) scan() {
 			t.files[id] = f
 		}
 		if !t.complete {
-			// What can't be listed may still be there.
+			// The network may be in a folder that can't be listed.
 			paths = slices.Compact(slices.Sorted(slices.Values(slices.Concat(f.paths, paths))))
 		}
 		force := !slices.Equal(f.paths, paths)
@@ -144,8 +143,8 @@ func (t *tree) scan() {
 	t.tellProblems()
 }
 
-// list adds the files of a folder to found, by network. It reports whether it could read the
-// folder and those of segments in it.
+// list adds the files of a folder to found, by network. It reports whether it could read the folder and the folders of
+// segments in it.
 func (t *tree) list(dir string, segments bool, found map[string][]string) (complete bool) {
 	t.watch(dir, "")
 	entries, err := os.ReadDir(dir)
@@ -154,7 +153,7 @@ func (t *tree) list(dir string, segments bool, found map[string][]string) (compl
 		return false
 	}
 	if dir == t.root {
-		// A network in what is no folder is not hidden: there is none.
+		// No folder, so no network is hidden in it.
 		if err := CheckFolder(dir); err != nil {
 			t.folderProblems[dir] = err.Error()
 		}
@@ -174,7 +173,7 @@ func (t *tree) list(dir string, segments bool, found map[string][]string) (compl
 	return complete
 }
 
-// CheckFolder returns an error if the path is there and is no folder.
+// CheckFolder returns an error if the path exists and is no folder.
 func CheckFolder(path string) error {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		return fmt.Errorf("%s: not a folder; expected dhcp_confs of Neutron's DHCP agent", path)
@@ -182,7 +181,7 @@ func CheckFolder(path string) error {
 	return nil
 }
 
-// tellMissing logs that there is no folder, and that it has come.
+// tellMissing logs that the root is missing, and that it exists again.
 func (t *tree) tellMissing() {
 	_, err := os.Stat(t.root)
 	switch missing := err != nil && isMissing(err); {
@@ -195,7 +194,7 @@ func (t *tree) tellMissing() {
 	}
 }
 
-// read reads the files of a network, if they have changed, or by force.
+// read reads the files of a network if they have changed, or if force is set.
 func (t *tree) read(id string, force bool) {
 	f := t.files[id]
 	if f == nil {
@@ -212,8 +211,8 @@ func (t *tree) read(id string, force bool) {
 		}
 	}
 	switch {
-	case len(f.problem) > 0: // what was read before stays
-	case !t.complete && !f.network.isRead(): // a part of the network may be what a folder hides
+	case len(f.problem) > 0: // the previous names stay
+	case !t.complete && !f.network.isRead(): // a part of the network may be in a folder that can't be listed
 	case len(now) == 0:
 		t.withdraw(id)
 	case force || !maps.Equal(now, f.read):
@@ -224,8 +223,7 @@ func (t *tree) read(id string, force bool) {
 	}
 }
 
-// build makes the network anew of the files that are there. If one can't be read, it leaves
-// the network as it was.
+// build makes the network of the current files. If a file can't be read, the network stays as it was.
 func (t *tree) build(id string, now map[string]stamp) {
 	f := t.files[id]
 	b, bad := newBuilder(), &badLines{known: f.badLines, seen: map[uint64]struct{}{}}
@@ -234,7 +232,7 @@ func (t *tree) build(id string, now map[string]stamp) {
 			bad.add(path, line, text, err)
 		}})
 		switch {
-		case err != nil && isMissing(err): // its end is an event, too
+		case err != nil && isMissing(err): // its removal is an event too
 		case err != nil:
 			f.problem[path] = explain(err, path, "r for it")
 		}
@@ -248,7 +246,7 @@ func (t *tree) build(id string, now map[string]stamp) {
 	t.set(id, b.done(time.Now()))
 }
 
-// set makes n the network of an id; nil for none, and unread.
+// set sets the network of an id: nil for none, or unread.
 func (t *tree) set(id string, n *Network) {
 	f := t.files[id]
 	if f.network.isRead() {
@@ -266,19 +264,19 @@ func (t *tree) set(id string, n *Network) {
 	f.network = n
 }
 
-// withdraw takes the names of a network away, whose folder may stay.
+// withdraw removes the names of a network. Its folder may stay.
 func (t *tree) withdraw(id string) {
 	t.set(id, nil)
 	t.files[id].read, t.files[id].badLines = nil, nil
 }
 
-// remove forgets a network, whose folder is gone.
+// remove removes a network whose folder is gone.
 func (t *tree) remove(id string) {
 	t.withdraw(id)
 	delete(t.files, id)
 }
 
-// allProblems returns why files and folders can't be read, by path.
+// allProblems returns the reasons of files and folders that can't be read, by path.
 func (t *tree) allProblems() map[string]string {
 	all := maps.Clone(t.folderProblems)
 	for _, f := range t.files {
@@ -287,7 +285,7 @@ func (t *tree) allProblems() map[string]string {
 	return all
 }
 
-// problems returns them in the order of their paths.
+// problems returns allProblems in the order of their paths.
 func (t *tree) problems() (texts []string) {
 	all := t.allProblems()
 	for _, path := range slices.Sorted(maps.Keys(all)) {
@@ -296,10 +294,10 @@ func (t *tree) problems() (texts []string) {
 	return texts
 }
 
-// maxTold bounds the lines of one kind that the log gets at once.
+// maxTold bounds the log lines of one kind at a time.
 const maxTold = 5
 
-// tellProblems logs problems that are new, and those that are gone.
+// tellProblems logs new problems, and the end of problems.
 func (t *tree) tellProblems() {
 	all := t.allProblems()
 	if len(all)+len(t.told) == 0 {
@@ -323,9 +321,9 @@ func (t *tree) tellProblems() {
 	t.told = all
 }
 
-// badLines are those of one network.
+// badLines collects the bad lines of one network.
 type badLines struct {
-	known, seen map[uint64]struct{} // hashes; known are those of the time before
+	known, seen map[uint64]struct{} // hashes of the previous files, and of these
 	fresh       uint64
 	texts       []string // of the first fresh ones
 }
@@ -347,7 +345,7 @@ func (b *badLines) add(path string, line int, text []byte, err error) {
 	}
 }
 
-// tell logs the fresh ones.
+// tell logs the fresh lines.
 func (b *badLines) tell(log Logger) {
 	for _, text := range b.texts {
 		log.Warningf("%s", text)
@@ -371,7 +369,7 @@ func stampOf(path string) (stamp, error) {
 
 var errNotRegular = errors.New("not a regular file")
 
-// readFile parses a file. It follows no link, and does not wait for a writer of a pipe.
+// readFile parses a file. It does not follow links, nor wait for the writer of a pipe.
 func readFile(path string, l lines) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -388,7 +386,7 @@ func readFile(path string, l lines) error {
 	return parse(f, l)
 }
 
-// explain returns the text of an error about a path. want is the permission that is needed.
+// explain returns the text of an error about a path. want is the required permission.
 func explain(err error, path, want string) string {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err.Error()
