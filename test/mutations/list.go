@@ -182,8 +182,8 @@ var list = []mutation{
 		caught: "internal/ovn/names TestDirectory",
 	},
 	{
-		name: "ovn-owned-forgotten", file: "internal/ovn/names/directory.go",
-		find: `Match{e, sourceDNS, t.owned, nil}`, put: `Match{e, sourceDNS, false, nil}`,
+		name: "ovn-owned-forgotten", file: "internal/ovn/names/table.go",
+		find: `Provenance{sourceDNS, t.owned}`, put: `Provenance{sourceDNS, false}`,
 		system: "^TestOVNOwned$",
 		caught: "internal/ovn/names TestDirectory",
 	},

@@ -23,6 +23,19 @@ func (s Source) String() string {
 	return [...]string{noSource: "", sourceDNS: "dns", sourcePort: "port"}[s]
 }
 
+// Provenance says where an answer comes from.
+type Provenance struct {
+	// Source says which table the addresses and the PTR records come from. RRs come from a DNS
+	// row; it is that where there is nothing else.
+	Source Source
+	// OVNOwned is set for a row with options:ovn-owned=true: a query for the
+	// name must never leave the node.
+	OVNOwned bool
+}
+
+// fromPorts is the provenance of the hostnames of ports.
+var fromPorts = Provenance{Source: sourcePort}
+
 // Answer is what a network knows of a name. The slices are shared: callers must
 // not change them.
 type Answer struct {
@@ -33,12 +46,7 @@ type Answer struct {
 	PTR []string
 	// RRs are the records of other types, nil for none.
 	RRs *RRs
-	// Source says which table V4, V6 and PTR come from. RRs come from a DNS row; it is that where
-	// there is nothing else.
-	Source Source
-	// OVNOwned is set for a row with options:ovn-owned=true: a query for the
-	// name must never leave the node.
-	OVNOwned bool
+	Provenance
 	// This makes the size a multiple of 16 bytes, the words that answers are copied in from one
 	// function to the next: with 88 or 104 bytes a hit takes half as long again.
 	_ uint64

@@ -110,13 +110,46 @@ func Under(name, domain string) bool {
 		return false
 	case at == 0:
 		return true
-	case name[at-1] != '.':
-		return false
 	}
-	// A dot behind an odd number of backslashes is part of a label.
-	escaped := false
-	for i := at - 2; i >= 0 && name[i] == '\\'; i-- {
-		escaped = !escaped
+	return isLabelEnd(name, at-1)
+}
+
+// compareNames compares canonical names in the order of RFC 4034, section 6.1: by their labels
+// from the last to the first, so the names below a name follow it. Labels are compared as they are
+// written, with their escapes.
+func compareNames(a, b string) int {
+	i, j := len(a), len(b)
+	for i > 0 && j > 0 && a[i-1] == b[j-1] {
+		i, j = i-1, j-1
 	}
-	return !escaped
+	switch {
+	case i == 0 && j == 0:
+		return 0
+	case i == 0 && isLabelEnd(b, j-1):
+		return -1
+	case j == 0 && isLabelEnd(a, i-1):
+		return 1
+	}
+	// The names differ in the label in front of the first dot that both end a label with.
+	end := 0
+	for ; i+end < len(a); end++ {
+		if isLabelEnd(a, i+end) && isLabelEnd(b, j+end) {
+			break
+		}
+	}
+	return strings.Compare(lastLabel(a[:i+end]), lastLabel(b[:j+end]))
+}
+
+// isLabelEnd reports whether the byte at i is a dot that ends a label: no odd number of
+// backslashes is in front of it.
+func isLabelEnd(name string, i int) bool { return name[i] == '.' && !endsInEscape(name[:i]) }
+
+// lastLabel returns the last label of a name without its last dot.
+func lastLabel(name string) string {
+	for i := len(name) - 1; i >= 0; i-- {
+		if isLabelEnd(name, i) {
+			return name[i+1:]
+		}
+	}
+	return name
 }

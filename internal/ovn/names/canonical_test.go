@@ -3,6 +3,8 @@
 package names
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,4 +118,43 @@ func TestUnder(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() { under = Under("a.red.example.", "red.example.") }); n > 0 || !under {
 		t.Errorf("%v allocations, %v", n, under)
 	}
+}
+
+func TestCompareNames(t *testing.T) {
+	// The example of RFC 4034, section 6.1, but for escapes, and dots and backslashes in labels.
+	sorted := []string{
+		".", `a\.example.`, `b.a\.example.`,
+		"example.", "a.example.", "yljkjljk.a.example.", "z.a.example.", "zabc.a.example.", "z.example.", "*.z.example.", `\001.z.example.`, `\200.z.example.`,
+		`x\\.`, `example.x\\.`, `x\\\.example.`, "xexample.",
+	}
+	for i, a := range sorted {
+		for k, b := range sorted {
+			if got, want := compareNames(a, b), cmp.Compare(i, k); got != want {
+				t.Errorf("%q and %q: %d, want %d", a, b, got, want)
+			}
+		}
+	}
+}
+
+// FuzzCompareNames compares with labels that are split.
+func FuzzCompareNames(f *testing.F) {
+	f.Add("a.example.", "z.example.")
+	f.Add(`x\.y.`, `x.y.`)
+	f.Add(`x\\.y.`, `x\.y.`)
+	f.Add("m1.x.", "vm1.x.")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		var labels [2][]string
+		for i, name := range []string{a, b} {
+			name, err := Canonical(name)
+			if err != nil {
+				t.Skip()
+			}
+			labels[i] = dns.SplitDomainName(name)
+			slices.Reverse(labels[i])
+			*[]*string{&a, &b}[i] = name
+		}
+		if got, want := compareNames(a, b), slices.Compare(labels[0], labels[1]); got != want {
+			t.Fatalf("%q and %q: %d, want %d", a, b, got, want)
+		}
+	})
 }

@@ -21,7 +21,7 @@ type Directory struct {
 func NewDirectory(tables []*Table, hosts *Hosts) Directory {
 	d := Directory{tables: tables, hosts: hosts}
 	for _, t := range tables {
-		d.wild = d.wild || len(t.wild.at) > 0
+		d.wild = d.wild || len(t.records.wildcards) > 0
 	}
 	return d
 }
@@ -63,7 +63,7 @@ func (d *Directory) Lookup(name, domain string) (Answer, bool) {
 	}
 	// A name of a row that OVN owns is nobody else's to answer.
 	if d.isOwned(name) {
-		return Answer{Source: sourceDNS, OVNOwned: true}, true
+		return Answer{Provenance: Provenance{sourceDNS, true}}, true
 	}
 	return Answer{}, false
 }
@@ -93,15 +93,14 @@ func (d *Directory) HasMachine(a netip.Addr) bool {
 // Match is the records that a name has itself, whatever domain completes the hostnames of
 // ports.
 type Match struct {
-	entry  *entry
-	source Source
-	owned  bool // by OVN
-	rrs    *RRs
+	entry *entry
+	from  Provenance
+	rrs   *RRs
 }
 
 // Answer returns what the network knows of the name. The Match must not be the zero one.
 func (m *Match) Answer() Answer {
-	a := m.entry.answer(m.source, m.owned)
+	a := m.entry.answer(m.from)
 	a.RRs = m.rrs
 	return a
 }
@@ -111,8 +110,8 @@ func (m *Match) Answer() Answer {
 func (d *Directory) Exact(name string) (Match, bool) {
 	m, ok := d.exact(name)
 	if ok && len(d.rrs) > 0 {
-		a, _ := d.addRRs(Answer{OVNOwned: m.owned}, true, name)
-		m.rrs, m.owned = a.RRs, a.OVNOwned
+		a, _ := d.withRRsOf(Answer{Provenance: m.from}, true, name)
+		m.rrs, m.from = a.RRs, a.Provenance
 	}
 	return m, ok
 }
@@ -120,12 +119,12 @@ func (d *Directory) Exact(name string) (Match, bool) {
 // exact is Exact without RRs.
 func (d *Directory) exact(name string) (Match, bool) {
 	for _, t := range d.tables {
-		if e := t.find(name); e != nil {
-			return Match{e, sourceDNS, t.owned, nil}, true
+		if e := t.records.find(name); e != nil {
+			return Match{entry: e, from: t.provenance()}, true
 		}
 	}
-	if e := d.hosts.names[name]; e != nil {
-		return Match{e, sourcePort, false, nil}, true
+	if e := d.hosts.names.find(name); e != nil {
+		return Match{entry: e, from: fromPorts}, true
 	}
 	return Match{}, false
 }
@@ -133,11 +132,11 @@ func (d *Directory) exact(name string) (Match, bool) {
 // forward finds a name by its own addresses or PTR records.
 func (d *Directory) forward(name, domain string) (Answer, bool) {
 	if m, ok := d.exact(name); ok {
-		return m.entry.answer(m.source, m.owned), true
+		return m.Answer(), true
 	}
 	if bare, ok := strings.CutSuffix(name, domain); ok && domain != "" {
-		if e := d.hosts.bare[bare]; e != nil {
-			return e.answer(sourcePort, false), true
+		if e := d.hosts.bare.find(bare); e != nil {
+			return e.answer(fromPorts), true
 		}
 	}
 	return Answer{}, false
@@ -146,37 +145,37 @@ func (d *Directory) forward(name, domain string) (Answer, bool) {
 // derivePTR finds the names of an address.
 func (d *Directory) derivePTR(addr netip.Addr, domain string) (Answer, bool) {
 	for _, t := range d.tables {
-		if names := d.confirm(t.reverse.find(addr), addr, domain); len(names) > 0 {
-			return Answer{PTR: names, Source: sourceDNS, OVNOwned: t.owned}, true
+		if names := d.confirm(t.records.namesOf(addr), addr, domain); len(names) > 0 {
+			return Answer{PTR: names, Provenance: t.provenance()}, true
 		}
 	}
-	names := d.confirm(d.hosts.fullReverse.find(addr), addr, domain)
+	names := d.confirm(d.hosts.names.namesOf(addr), addr, domain)
 	if len(names) == 0 {
-		names = d.confirm(qualify(d.hosts.bareReverse.find(addr), domain), addr, domain)
+		names = d.confirm(qualify(d.hosts.bare.namesOf(addr), domain), addr, domain)
 	}
-	return Answer{PTR: names, Source: sourcePort}, len(names) > 0
+	return Answer{PTR: names, Provenance: fromPorts}, len(names) > 0
 }
 
 // derivesWithin reports whether an address of the prefix has a name.
 func (d *Directory) derivesWithin(p netip.Prefix) bool {
 	for _, t := range d.tables {
-		if t.reverse.hasWithin(p) {
+		if t.records.hasWithin(p) {
 			return true
 		}
 	}
-	return d.hosts.fullReverse.hasWithin(p) || d.hosts.bareReverse.hasWithin(p)
+	return d.hosts.names.hasWithin(p) || d.hosts.bare.hasWithin(p)
 }
 
 // exists reports whether the name has records or names below it. Names below it that
 // are derived from addresses do not count.
 func (d *Directory) exists(name, domain string) bool {
 	for _, t := range d.tables {
-		if t.exists(name) {
+		if t.records.exists(name) {
 			return true
 		}
 	}
 	for _, t := range d.rrs {
-		if t.exists(name) {
+		if t.names.exists(name) {
 			return true
 		}
 	}

@@ -166,9 +166,9 @@ func FuzzUpdate(f *testing.F) {
 		table, have, told, toldAtOnce := &Table{}, map[string]string{}, standing{}, standing{}
 		for _, line := range strings.Split(text, "\n") {
 			k, v, _ := strings.Cut(line, " ")
-			before, structure := table, fmt.Sprint(reflect.ValueOf(*table))
+			before, structure := table, pictureOf(table)
 			table = table.Update(records(true, line), told.reports())
-			if fmt.Sprint(reflect.ValueOf(*before)) != structure {
+			if pictureOf(before) != structure {
 				t.Fatalf("%q has altered the table before", line)
 			}
 			if old, ok := have[k]; ok && old == v {
@@ -189,22 +189,70 @@ func FuzzUpdate(f *testing.F) {
 		if !reflect.DeepEqual(told, toldAtOnce) {
 			t.Fatalf("by differences it can't read %q, at once %q", told, toldAtOnce)
 		}
-		for name := range table.below {
-			if table.below[name] != fresh.below[name] {
-				t.Fatalf("%q has %d names below it, want %d", name, table.below[name], fresh.below[name])
-			}
+		if got, want := pictureOf(table), pictureOf(fresh); got != want {
+			t.Fatalf("by differences\n%s\nat once\n%s", got, want)
 		}
-		if len(table.below) != len(fresh.below) || len(table.wild.at) != len(fresh.wild.at) || !maps.Equal(table.wild.below, fresh.wild.below) || !slices.Equal(table.reverse.names, fresh.reverse.names) ||
-			!slices.Equal(table.reverse.addresses, fresh.reverse.addresses) ||
-			len(table.aliases) != len(fresh.aliases) {
-			t.Fatalf("by differences %+v, at once %+v", table, fresh)
-		}
-		for name, e := range fresh.wild.at {
-			if !reflect.DeepEqual(table.wild.at[name], e) {
-				t.Fatalf("the wildcard below %q is %+v, want %+v", name, table.wild.at[name], e)
-			}
-		}
+		checkTree(t, &table.records.tree)
+		checkTree(t, &table.unused)
 	})
+}
+
+// pictureOf is all that a table has.
+func pictureOf(t *Table) string {
+	var b strings.Builder
+	write := func(what, name string, all ...entry) {
+		for _, e := range all {
+			fmt.Fprintf(&b, "%s %q of %q: %x %v %q\n", what, name, e.alias(), e.hash, e.addresses(), e.targets())
+		}
+	}
+	for name, e := range t.records.all() {
+		write("record", name, *e)
+	}
+	for i := range t.records.pointers {
+		fmt.Fprintf(&b, "pointer %v\n", t.records.pair(i))
+	}
+	for name, all := range t.unused.all() {
+		write("unused", name, *all...)
+	}
+	fmt.Fprintln(&b, t.invalid, t.records.slots, t.records.wildcards, t.unused.slots)
+	return b.String()
+}
+
+// checkTree compares what a tree finds with its items.
+func checkTree[V any](t *testing.T, tree *tree[V]) {
+	exists, wildcards := map[string]bool{}, map[string]bool{}
+	for i := range tree.items {
+		name := tree.items[i].name[0]
+		if tree.find(name) != &tree.items[i].has {
+			t.Fatalf("%q is not found", name)
+		}
+		if i > 0 && compareNames(tree.items[i-1].name[0], name) >= 0 {
+			t.Fatalf("%q is behind %q", name, tree.items[i-1].name[0])
+		}
+		for a := name; a != "."; a = parent(a) {
+			exists[a] = true
+			wildcards[a] = isWildcard(a)
+		}
+	}
+	for a := range exists {
+		if !tree.exists(a) || tree.exists("0"+a) != exists["0"+a] {
+			t.Fatalf("%q exists: %v", a, tree.exists(a))
+		}
+		above := false
+		for w := range wildcards {
+			above = above || wildcards[w] && w != a && Under(w, a)
+		}
+		if tree.isAboveWildcard(a) != above {
+			t.Fatalf("%q is above a wildcard: %v", a, !above)
+		}
+		want := ""
+		if exists["*."+a] {
+			want = "*." + a
+		}
+		if got := tree.wildcard(a); got != want {
+			t.Fatalf("the wildcard below %q is %q, want %q", a, got, want)
+		}
+	}
 }
 
 func TestShardedMap(t *testing.T) {

@@ -11,9 +11,10 @@
 //	                                            └──► Joined ─┘
 //	                                         (networks that share names, and their index)
 //
-// A Table is made from the Table before it and the records that have changed, and so is an
-// RRTable. Hosts
-// are made anew with HostsBuilder when a port of the network changes. The index of a Joined is
+// Table, RRTable and Hosts keep their names in a tree: a slice in canonical order (RFC 4034, section
+// 6.1), so the names below a name follow it, and a hash table of the names that exist. An update
+// makes a new Table or RRTable of the one before and the records that have changed. HostsBuilder
+// makes new Hosts when a port of the network changes. The index of a Joined is
 // an inverted one: sorted postings, each of a term (a number that stands for a name or an
 // address) and a network. It finds the networks to ask, and these answer; so it may name one too
 // many, and what it may not do is leave one out. ShardedMap is
@@ -21,8 +22,8 @@
 //
 // Every finished structure is immutable: any number of goroutines may read it, and
 // there are no locks. Builders and editors belong to one goroutine. Lookup and
-// Empty allocate only for a reverse name whose targets they have to complete or
-// to filter.
+// Empty allocate only for a reverse name that has several targets, or targets that
+// they complete or leave out.
 //
 // Names are compared in canonical form, see Canonical.
 package names

@@ -10,67 +10,65 @@ import (
 
 // Hosts are the hostnames of the ports of one network. They are immutable.
 type Hosts struct {
-	// names has every hostname, bare and with the port's domain.
-	names map[string]*entry
+	// names has every hostname, bare and with the port's domain. Its addresses have the names with
+	// a domain, of the ports that have one.
+	names addressTree
 	// bare has the hostnames of ports that have no domain: the domain that completes
-	// them belongs to who asks. It is the same map as names if no port has a domain.
-	bare map[string]*entry
-	// below and bareBelow are the descendants of names and bare.
-	below, bareBelow descendants
-	// fullReverse has the hostnames with their domain of ports that have one,
-	// bareReverse those of the others.
-	fullReverse, bareReverse reverseIndex
+	// them belongs to who asks. It shares the tree of names if no port has a domain.
+	bare addressTree
 	// machines are the addresses of HostsBuilder.SetMachines.
 	machines map[netip.Addr]struct{}
 }
 
 // Len is the number of names, bare ones and those with a domain.
-func (h *Hosts) Len() int { return len(h.names) }
+func (h *Hosts) Len() int { return len(h.names.items) }
 
 // exists reports whether the name is that of a port or has such names below it.
 func (h *Hosts) exists(name, domain string) bool {
-	if h.names[name] != nil || h.below[name] > 0 {
+	if h.names.exists(name) {
 		return true
 	}
-	if domain == "" || len(h.bare) == 0 {
+	if domain == "" || len(h.bare.items) == 0 {
 		return false
 	}
 	if Under(domain, name) {
 		return true
 	}
 	bare, ok := strings.CutSuffix(name, domain)
-	return ok && (h.bare[bare] != nil || h.bareBelow[bare] > 0)
+	return ok && h.bare.exists(bare)
 }
 
 // HostsBuilder collects the hostnames of one network.
 type HostsBuilder struct {
-	names, bare map[string]*entry
+	names, bare []hostname
 	full        []addressName // hostnames with their domain
 	single      []addressName // hostnames of ports without a domain
-	domains     bool          // a port has a domain
 	machines    map[netip.Addr]struct{}
 }
 
-// NewHostsBuilder returns an empty builder.
-func NewHostsBuilder() *HostsBuilder {
-	return &HostsBuilder{names: make(map[string]*entry), bare: make(map[string]*entry)}
+// hostname is one name of one port.
+type hostname struct {
+	name      string
+	addresses []netip.Addr
 }
 
-// Add adds a port. Hostname and domain are canonical, the domain "" if the port has
+// NewHostsBuilder returns an empty builder.
+func NewHostsBuilder() *HostsBuilder { return new(HostsBuilder) }
+
+// Add adds a port. Its hostname and domain are canonical, the domain "" if the port has
 // none. The addresses are sorted, and there is at least one. They are shared with
 // the caller, who must not change them any more.
-func (b *HostsBuilder) Add(hostname, domain string, addresses []netip.Addr) {
-	merge(b.names, hostname, addresses)
+func (b *HostsBuilder) Add(name, domain string, addresses []netip.Addr) {
+	b.names = append(b.names, hostname{name, addresses})
 	if domain == "" {
-		merge(b.bare, hostname, addresses)
-		b.single = appendPairs(b.single, hostname, addresses)
+		b.bare = append(b.bare, hostname{name, addresses})
+		b.single = appendPairs(b.single, name, addresses)
 		return
 	}
-	b.domains = true
-	full := hostname
-	if joined, ok := join(hostname, domain); ok && joined != full {
+	full := name
+	if joined, ok := join(name, domain); ok && joined != full {
 		full = joined
-		merge(b.names, full, addresses)
+		b.names = append(b.names, hostname{full, addresses})
 	}
 	b.full = appendPairs(b.full, full, addresses)
 }
@@ -79,27 +77,38 @@ func (b *HostsBuilder) Add(hostname, domain string, addresses []netip.Addr) {
 // caller, who must not change them any more once the hosts are done.
 func (b *HostsBuilder) SetMachines(all map[netip.Addr]struct{}) { b.machines = all }
 
-// merge adds the addresses of one more port of that hostname.
-func merge(names map[string]*entry, name string, addresses []netip.Addr) {
-	have, ok := names[name]
-	if !ok {
-		names[name] = newEntry(addresses, nil)
-		return
-	}
-	names[name] = newEntry(SortAddresses(slices.Concat(have.addresses(), addresses)), nil)
-}
-
 // Done returns the hosts. The builder must not be used any more.
 func (b *HostsBuilder) Done() *Hosts {
-	h := &Hosts{names: b.names, bare: b.bare, below: countDescendants(b.names), machines: b.machines}
-	if b.domains {
-		h.bareBelow = countDescendants(h.bare)
+	h := &Hosts{machines: b.machines}
+	h.bare = new(addressTree).edit(entriesOf(b.bare), b.single)
+	if len(b.names) == len(b.bare) {
+		h.names.tree = h.bare.tree
 	} else {
-		h.bare, h.bareBelow = h.names, h.below // the same: keep one
+		h.names = new(addressTree).edit(entriesOf(b.names), b.full)
 	}
-	h.fullReverse = reverseIndex{}.edit(nil, b.full)
-	h.bareReverse = reverseIndex{}.edit(nil, b.single)
 	return h
+}
+
+// entriesOf sorts hostnames, and joins the addresses of ports with the same one.
+func entriesOf(all []hostname) []change[entry] {
+	slices.SortFunc(all, func(a, b hostname) int { return compareNames(a.name, b.name) })
+	changes := make([]change[entry], 0, len(all))
+	for len(all) > 0 {
+		name, addresses, end := all[0].name, all[0].addresses, 1
+		for end < len(all) && all[end].name == name {
+			end++
+		}
+		if end > 1 {
+			addresses = nil // the ports' slices are theirs
+			for _, h := range all[:end] {
+				addresses = append(addresses, h.addresses...)
+			}
+			addresses = SortAddresses(addresses)
+		}
+		changes = append(changes, change[entry]{name: name, has: newEntry(addresses, nil)})
+		all = all[end:]
+	}
+	return changes
 }
 
 // SortAddresses sorts in place, IPv4 first, and drops repetitions.

@@ -15,8 +15,8 @@ import (
 // Known is what one source of a network says of a name. It is for operators: Lookup is what
 // answers.
 type Known struct {
-	// Source says which table it is of.
-	Source Source
+	// Provenance says which table it is of, and whether OVN owns the row.
+	Provenance
 	// Row is the UUID of the DNS row, zero for ports.
 	Row [16]byte
 	// Addresses are those of the name, IPv4 first; Targets those of a reverse name.
@@ -28,7 +28,6 @@ type Known struct {
 	// Wins is set for what Lookup answers, Unreadable for a record without a value that can be
 	// read.
 	Wins, Unreadable bool
-	OVNOwned         bool
 	// Derived is set where no record has the name itself: a wildcard covers it, or it is the
 	// reverse name of an address.
 	Derived bool
@@ -39,24 +38,19 @@ type Known struct {
 func (d *Directory) Sources(name, domain string) (all []Known) {
 	won := false
 	add := func(k Known, e *entry) {
-		k.Addresses = e.addresses()
-		if e.more != nil {
-			k.Targets = e.more.targets
-		}
+		k.Addresses, k.Targets = e.addresses(), e.targets()
 		k.Unreadable = !e.usable()
 		k.Wins = !won && !k.Unreadable
 		won = won || k.Wins
 		all = append(all, k)
 	}
 	for _, t := range d.tables {
-		for _, key := range append([]string{name}, t.aliases[name]...) {
-			if e := t.names[key]; e != nil {
-				add(Known{Source: sourceDNS, Row: t.row, OVNOwned: t.owned}, e)
-			}
+		for _, e := range t.appendRecords(nil, name) {
+			add(Known{Provenance: t.provenance(), Row: t.row}, &e)
 		}
 	}
 	if e := d.hosts.find(name, domain); e != nil {
-		add(Known{Source: sourcePort}, e)
+		add(Known{Provenance: fromPorts}, e)
 	}
 	records := d.recordsOf(name)
 	if len(records) > 0 {
@@ -68,7 +62,7 @@ func (d *Directory) Sources(name, domain string) (all []Known) {
 		return all
 	}
 	if a, ok := d.Lookup(name, domain); ok {
-		k := Known{Source: a.Source, Addresses: slices.Concat(a.V4, a.V6), Targets: a.PTR, Records: texts(a.RRs), Wins: true, OVNOwned: a.OVNOwned, Derived: true}
+		k := Known{Provenance: a.Provenance, Addresses: slices.Concat(a.V4, a.V6), Targets: a.PTR, Records: texts(a.RRs), Wins: true, Derived: true}
 		if len(k.Addresses)+len(k.Targets)+len(k.Records) > 0 {
 			all = append(all, k)
 		}
@@ -79,8 +73,8 @@ func (d *Directory) Sources(name, domain string) (all []Known) {
 // recordsOf returns the records of other types, by row. Those of the first row count.
 func (d *Directory) recordsOf(name string) (all []Known) {
 	for _, t := range d.rrs {
-		if r := t.names[name]; r != nil {
-			all = append(all, Known{Source: sourceDNS, Row: t.row, Records: texts(r), OVNOwned: t.owned})
+		if r := t.of(name); r != nil {
+			all = append(all, Known{Provenance: t.provenance(), Row: t.row, Records: texts(r)})
 		}
 	}
 	return all
@@ -89,7 +83,7 @@ func (d *Directory) recordsOf(name string) (all []Known) {
 // isAlias reports whether the records of other types that count for a name are a CNAME record.
 func (d *Directory) isAlias(name string) bool {
 	for _, t := range d.rrs {
-		if r := t.names[name]; r != nil {
+		if r := t.of(name); r != nil {
 			return r.alias != ""
 		}
 	}
@@ -126,9 +120,16 @@ func (d *Directory) EachName(domain string) iter.Seq2[string, bool] {
 // yieldTables yields the names of DNS rows, and reports whether to go on.
 func (d *Directory) yieldTables(yield func(string, bool) bool) bool {
 	for _, t := range d.tables {
-		for key, e := range t.names {
-			if name, err := Canonical(key[:len(key)-1]); err == nil && !yield(name, e.usable()) {
+		for name := range t.records.all() {
+			if !yield(name, true) {
 				return false
+			}
+		}
+		for name, all := range t.unused.all() {
+			for i := range *all {
+				if !yield(name, (*all)[i].usable()) {
+					return false
+				}
 			}
 		}
 	}
@@ -138,7 +139,7 @@ func (d *Directory) yieldTables(yield func(string, bool) bool) bool {
 // yieldRecords yields the names with records of other types, and reports whether to go on.
 func (d *Directory) yieldRecords(yield func(string, bool) bool) bool {
 	for _, t := range d.rrs {
-		for name := range t.names {
+		for name := range t.names.all() {
 			if !yield(name, true) {
 				return false
 			}
@@ -149,7 +150,7 @@ func (d *Directory) yieldRecords(yield func(string, bool) bool) bool {
 
 // yieldHosts yields the names of ports, and reports whether to go on.
 func (d *Directory) yieldHosts(domain string, yield func(string, bool) bool) bool {
-	for name, e := range d.hosts.names {
+	for name, e := range d.hosts.names.all() {
 		if !yield(name, e.usable()) {
 			return false
 		}
@@ -157,7 +158,7 @@ func (d *Directory) yieldHosts(domain string, yield func(string, bool) bool) boo
 	if domain == "" {
 		return true
 	}
-	for name, e := range d.hosts.bare {
+	for name, e := range d.hosts.bare.all() {
 		if full, ok := join(name, domain); ok && !yield(full, e.usable()) {
 			return false
 		}
@@ -167,11 +168,11 @@ func (d *Directory) yieldHosts(domain string, yield func(string, bool) bool) boo
 
 // find returns what ports have of a canonical name, nil for nothing.
 func (h *Hosts) find(name, domain string) *entry {
-	if e := h.names[name]; e != nil || domain == "" {
+	if e := h.names.find(name); e != nil || domain == "" {
 		return e
 	}
 	if bare, ok := strings.CutSuffix(name, domain); ok {
-		return h.bare[bare]
+		return h.bare.find(bare)
 	}
 	return nil
 }

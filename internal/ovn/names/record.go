@@ -47,7 +47,7 @@ func ParseAddress(s string) (netip.Addr, error) {
 // parseRecord reads the value of a record of that canonical name (ovn-nb(5),
 // table DNS): addresses, or domain names below in-addr.arpa and ip6.arpa. It keeps
 // the order within each family. What it can't read it reports and leaves out.
-func parseRecord(name, value string, bad Report) *entry {
+func parseRecord(name, value string, bad Report) entry {
 	if isReverse(name) {
 		return newEntry(nil, parseTargets(name, value, bad))
 	}

@@ -82,7 +82,7 @@ func TestParseRecord(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var bad complaints
 			e := parseRecord(tt.key, tt.value, bad.report)
-			if got := show(e.answer(noSource, false)); got != tt.want {
+			if got := show(e.answer(Provenance{})); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 			if got := strings.Join(bad, " "); got != tt.bad {
@@ -98,7 +98,7 @@ func FuzzParseRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, value string) {
 		var bad complaints
 		e := parseRecord(name, value, bad.report)
-		a := e.answer(sourceDNS, false)
+		a := e.answer(Provenance{})
 		if n := len(a.V4) + len(a.V6) + len(a.PTR) + len(bad); n > len(Words(value)) {
 			t.Fatalf("%d results of %d words", n, len(Words(value)))
 		}

@@ -10,14 +10,16 @@ import (
 	"strings"
 )
 
-// reverseIndex finds the names of an address. It is immutable.
-type reverseIndex struct {
-	// addresses[i] has the name names[i], in the order of compareAddressNames. Two
-	// slices side by side, so that the names of one address can be returned as a
-	// slice without a copy.
-	addresses []netip.Addr
-	names     []string // fully qualified
+// addressTree is a tree of names with addresses that also finds the names of an address. A
+// finished addressTree is immutable; the zero one has no names.
+type addressTree struct {
+	tree[entry]
+	// pointers are in the order of compareAddressNames.
+	pointers []pointer
 }
+
+// pointer is one name of an address: the number of an item, and of one of its addresses.
+type pointer struct{ item, address uint32 }
 
 // addressName is one name of an address.
 type addressName struct {
@@ -49,50 +51,78 @@ func appendPairs(pairs []addressName, name string, addresses []netip.Addr) []add
 	return pairs
 }
 
-// edit returns an index without the pairs of gone and with those of more, which it
-// sorts in place. It takes time in proportion to the whole, but sorts only what is
-// new.
-func (r reverseIndex) edit(gone map[addressName]struct{}, more []addressName) reverseIndex {
+// edit returns the tree after changes, see tree.edit. more are the names that addresses have by
+// the changes; edit sorts them. The names of an address that are not in changes stay.
+func (t *addressTree) edit(changes []change[entry], more []addressName) addressTree {
+	if len(changes) == 0 {
+		return *t
+	}
+	next, moves := t.tree.edit(changes)
 	slices.SortFunc(more, compareAddressNames)
 	more = slices.Compact(more)
-	size := len(r.names) + len(more)
-	if size == 0 {
-		return reverseIndex{}
-	}
-	out := reverseIndex{make([]netip.Addr, 0, size), make([]string, 0, size)}
-	add := func(p addressName) {
-		out.addresses = append(out.addresses, p.address)
-		out.names = append(out.names, p.name)
-	}
-	for i, name := range r.names {
-		p := addressName{r.addresses[i], name}
-		for len(more) > 0 && compareAddressNames(more[0], p) < 0 {
-			add(more[0])
-			more = more[1:]
-		}
-		if _, ok := gone[p]; !ok && (len(more) == 0 || more[0] != p) {
-			add(p)
+	size := len(more)
+	for _, p := range t.pointers {
+		if moves[p.item] != changed {
+			size++
 		}
 	}
-	for _, p := range more {
-		add(p)
+	all := make([]pointer, 0, size)
+	from := 0
+	keep := func(end int) {
+		for _, p := range t.pointers[from:end] {
+			if to := moves[p.item]; to != changed {
+				all = append(all, pointer{to, p.address})
+			}
+		}
+		from = end
 	}
-	return out
+	for _, pair := range more {
+		keep(from + sort.Search(len(t.pointers)-from, func(i int) bool { return compareAddressNames(t.pair(from+i), pair) > 0 }))
+		item, _ := next.number(pair.name)
+		all = append(all, pointer{item, uint32(slices.Index(next.items[item].has.addresses(), pair.address))})
+	}
+	keep(len(t.pointers))
+	return addressTree{next, all}
 }
 
-// find returns the names of an address: the longer ones if there are any, else the
-// single labels. The slice is shared.
-func (r reverseIndex) find(address netip.Addr) []string {
-	first := sort.Search(len(r.addresses), func(i int) bool { return r.addresses[i].Compare(address) >= 0 })
+// pair returns the address and the name of the pointer of a number.
+func (t *addressTree) pair(i int) addressName {
+	p := t.pointers[i]
+	of := &t.items[p.item]
+	return addressName{of.has.addresses()[p.address], of.name[0]}
+}
+
+// from returns the number of the first pointer whose address is not less than an address.
+func (t *addressTree) from(address netip.Addr) int {
+	return sort.Search(len(t.pointers), func(i int) bool { return t.pair(i).address.Compare(address) >= 0 })
+}
+
+// namesOf returns the names of an address: the longer ones if there are any, else the single
+// labels. A single name is a shared slice.
+func (t *addressTree) namesOf(address netip.Addr) []string {
+	first := t.from(address)
 	end := first
-	for end < len(r.addresses) && r.addresses[end] == address && (end == first || !isSingleLabel(r.names[end]) || isSingleLabel(r.names[first])) {
-		end++
+	for ; end < len(t.pointers); end++ {
+		p := t.pair(end)
+		if p.address != address || end > first && isSingleLabel(p.name) && !isSingleLabel(t.pair(first).name) {
+			break
+		}
 	}
-	return r.names[first:end:end]
+	switch end - first {
+	case 0:
+		return nil
+	case 1:
+		return t.items[t.pointers[first].item].name[:]
+	}
+	all := make([]string, 0, end-first)
+	for i := first; i < end; i++ {
+		all = append(all, t.pair(i).name)
+	}
+	return all
 }
 
 // hasWithin reports whether an address of the prefix has a name.
-func (r reverseIndex) hasWithin(p netip.Prefix) bool {
-	i := sort.Search(len(r.addresses), func(i int) bool { return r.addresses[i].Compare(p.Addr()) >= 0 })
-	return i < len(r.addresses) && p.Contains(r.addresses[i])
+func (t *addressTree) hasWithin(p netip.Prefix) bool {
+	i := t.from(p.Addr())
+	return i < len(t.pointers) && p.Contains(t.pair(i).address)
 }

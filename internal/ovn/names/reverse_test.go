@@ -8,27 +8,23 @@ import (
 	"testing"
 )
 
-func TestReverseEdit(t *testing.T) {
-	addr := netip.MustParseAddr
-	var r reverseIndex
-	r = r.edit(nil, []addressName{{addr("10.0.0.2"), "b."}, {addr("10.0.0.1"), "a."}, {addr("10.0.0.1"), "a.x."}, {addr("::1"), "a."}})
-	r = r.edit(nil, []addressName{{addr("10.0.0.1"), "0.x."}, {addr("10.0.0.2"), "c."}, {addr("10.0.0.2"), "b."}})
-	tests := []struct{ addr, want string }{
-		{"10.0.0.1", "[0.x. a.x.]"}, // no single label beside longer names
-		{"10.0.0.2", "[b. c.]"},
-		{"::1", "[a.]"},
-		{"10.0.0.3", "[]"},
-	}
-	for _, tt := range tests {
-		if got := fmt.Sprint(r.find(addr(tt.addr))); got != tt.want {
-			t.Errorf("%s: got %s, want %s", tt.addr, got, tt.want)
+func TestAddressTree(t *testing.T) {
+	table := row("b 10.0.0.2", "a 10.0.0.1 ::1", "a.x 10.0.0.1")
+	table = table.Update(records(true, "0.x 10.0.0.1 10.0.0.4", "c 10.0.0.2", "*.x 10.0.0.1"), ignore)
+	check := func(addr, want string) {
+		t.Helper()
+		if got := fmt.Sprint(table.records.namesOf(netip.MustParseAddr(addr))); got != want {
+			t.Errorf("%s: got %s, want %s", addr, got, want)
 		}
 	}
-	r = r.edit(map[addressName]struct{}{{addr("10.0.0.1"), "0.x."}: {}, {addr("10.0.0.1"), "a.x."}: {}, {addr("::1"), "a."}: {}},
-		[]addressName{{addr("::1"), "a."}})
-	for _, tt := range []struct{ addr, want string }{{"10.0.0.1", "[a.]"}, {"::1", "[a.]"}} {
-		if got := fmt.Sprint(r.find(addr(tt.addr))); got != tt.want {
-			t.Errorf("after removal, %s: got %s, want %s", tt.addr, got, tt.want)
-		}
-	}
+	check("10.0.0.1", "[0.x. a.x.]") // no single label beside longer names
+	check("10.0.0.2", "[b. c.]")
+	check("10.0.0.4", "[0.x.]")
+	check("::1", "[a.]")
+	check("10.0.0.3", "[]")
+	table = table.Update(records(true, "0.x 10.0.0.1 10.0.0.4", "a.x ::1", "a ::1 10.0.0.1 10.0.0.2"), ignore)
+	check("10.0.0.1", "[a.]")
+	check("10.0.0.2", "[a. b. c.]")
+	check("10.0.0.4", "[]")
+	check("::1", "[a.x.]")
 }

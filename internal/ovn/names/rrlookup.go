@@ -7,7 +7,7 @@ package names
 func (d Directory) WithRRs(tables []*RRTable) Directory {
 	d.rrs = tables
 	for _, t := range tables {
-		d.wild = d.wild || len(t.wild.at) > 0
+		d.wild = d.wild || len(t.names.wildcards) > 0
 	}
 	return d
 }
@@ -18,7 +18,7 @@ func (d *Directory) lookupWithRRs(name, domain string) (Answer, bool) {
 	if addr, ok := parseReverse(name); ok && !found {
 		a, found = d.derivePTR(addr, domain)
 	}
-	if a, found = d.addRRs(a, found, name); found {
+	if a, found = d.withRRsOf(a, found, name); found {
 		return a, true
 	}
 	if d.wild && !d.exists(name, domain) {
@@ -29,16 +29,16 @@ func (d *Directory) lookupWithRRs(name, domain string) (Answer, bool) {
 		}
 	}
 	if d.isOwned(name) {
-		return Answer{Source: sourceDNS, OVNOwned: true}, true
+		return Answer{Provenance: Provenance{sourceDNS, true}}, true
 	}
 	return Answer{}, false
 }
 
-// addRRs adds to what is known of a name the records of the first row that has any of it. found
+// withRRsOf adds to what is known of a name the records of the first row that has any of it. found
 // reports whether anything is known before, and after.
-func (d *Directory) addRRs(a Answer, found bool, name string) (Answer, bool) {
+func (d *Directory) withRRsOf(a Answer, found bool, name string) (Answer, bool) {
 	for _, t := range d.rrs {
-		if r := t.names[name]; r != nil {
+		if r := t.of(name); r != nil {
 			return d.withRRs(a, found, name, r, t.owned), true
 		}
 	}
@@ -51,7 +51,7 @@ func (d *Directory) withRRs(a Answer, found bool, name string, r *RRs, owned boo
 		return a
 	}
 	if !found {
-		a = Answer{Source: sourceDNS, OVNOwned: d.isOwned(name)}
+		a = Answer{Provenance: Provenance{sourceDNS, d.isOwned(name)}}
 	}
 	a.RRs = r
 	a.OVNOwned = a.OVNOwned || owned
@@ -62,7 +62,7 @@ func (d *Directory) withRRs(a Answer, found bool, name string, r *RRs, owned boo
 // directly below its closest encloser.
 func (d *Directory) synthesizeRRs(a Answer, found bool, name, encloser string) (Answer, bool) {
 	for _, t := range d.rrs {
-		if r := t.wild.at[encloser]; r != nil && r != noRRs {
+		if r := t.of(t.names.wildcard(encloser)); r != nil {
 			return d.withRRs(a, found, name, r, t.owned), true
 		}
 	}
@@ -72,7 +72,7 @@ func (d *Directory) synthesizeRRs(a Answer, found bool, name, encloser string) (
 // hasRRs reports whether a name has records of these types.
 func (d *Directory) hasRRs(name string) bool {
 	for _, t := range d.rrs {
-		if t.names[name] != nil {
+		if t.names.find(name) != nil {
 			return true
 		}
 	}

@@ -14,9 +14,6 @@ type RRs struct {
 	alias string
 }
 
-// noRRs stands for a wildcard that exists only since there are names below it.
-var noRRs = &RRs{}
-
 // Alias returns the canonical target of the CNAME record, "" if there is none. There are no
 // other records beside one (RFC 2181, section 10.1).
 func (r *RRs) Alias() string {

@@ -176,7 +176,7 @@ func TestCompose(t *testing.T) {
 				table := (*RRTable)(nil).Update(pairs(false, tt.kv...), Reports{ignore.Begin, func(string, string, error) { bad++ }})
 				got := ""
 				if table != nil {
-					got = show(Answer{RRs: table.names["a."]})
+					got = show(Answer{RRs: table.of("a.")})
 				}
 				if got != tt.want || bad != tt.bad {
 					t.Errorf("got %q and %d reports, want %q and %d", got, bad, tt.want, tt.bad)
@@ -191,7 +191,7 @@ func TestCompose(t *testing.T) {
 }
 
 func TestRRsOf(t *testing.T) {
-	r := rrRow(t, "dns-txt/a", "x\ny", "dns-srv/a", "0 0 1 b", "dns-cname/c", "d").names
+	r := rrRow(t, "dns-txt/a", "x\ny", "dns-srv/a", "0 0 1 b", "dns-cname/c", "d")
 	for _, tt := range []struct {
 		name  string
 		qtype uint16
@@ -206,11 +206,11 @@ func TestRRsOf(t *testing.T) {
 		{"c.", dns.TypeA, `["d."]`},
 		{"none.", dns.TypeA, `[]`},
 	} {
-		if got := fmt.Sprintf("%q", testkit.Data(r[tt.name].Of(tt.qtype))); got != tt.want {
+		if got := fmt.Sprintf("%q", testkit.Data(r.of(tt.name).Of(tt.qtype))); got != tt.want {
 			t.Errorf("%s %d: %s, want %s", tt.name, tt.qtype, got, tt.want)
 		}
 	}
-	if r["a."].Alias() != "" || r["c."].Alias() != "d." || r["none."].Alias() != "" {
+	if r.of("a.").Alias() != "" || r.of("c.").Alias() != "d." || r.of("none.").Alias() != "" {
 		t.Error("aliases")
 	}
 }
@@ -326,21 +326,19 @@ func pictureOfRRs(t *RRTable) string {
 	if t == nil {
 		return "none"
 	}
-	names := make(map[string]string)
-	for name, r := range t.names {
-		names[name] = fmt.Sprintf("%q %q", testkit.Data(r.all), r.alias)
+	var names []string
+	for name, r := range t.names.all() {
+		names = append(names, fmt.Sprintf("%s %q %q", name, testkit.Data((*r).all), (*r).alias))
 	}
-	wild := make(map[string]string)
-	for name, r := range t.wild.at {
-		wild[name] = fmt.Sprintf("%q %v", testkit.Data(r.all), r == noRRs)
-	}
-	return fmt.Sprint(slices.Sorted(maps.Keys(t.sets)), t.keys, names, wild, t.wild.below, t.below)
+	return fmt.Sprint(slices.Sorted(maps.Keys(t.sets)), t.keys, names, t.names.slots, t.names.wildcards)
 }
 
 // checkRRs packs what each name has under the longest name that there is.
 func checkRRs(t *testing.T, table *RRTable) {
 	longest := strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("a", 61) + "."
-	for name, r := range table.names {
+	checkTree(t, &table.names)
+	for name, has := range table.names.all() {
+		r := *has
 		m := new(dns.Msg).SetQuestion(longest, dns.TypeANY)
 		m.Compress = true
 		for _, rr := range r.Of(dns.TypeANY) {

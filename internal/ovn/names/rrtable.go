@@ -24,9 +24,7 @@ type RRTable struct {
 	// keys has, by canonical name, the keys that are of it, in the order of compareKeys.
 	keys map[string][]string
 	// names has what each canonical name has in all.
-	names map[string]*RRs
-	below descendants
-	wild  wildcards[*RRs]
+	names tree[*RRs]
 }
 
 // rrSet is what one key has. It is immutable.
@@ -42,7 +40,7 @@ func (t *RRTable) Len() int {
 	if t == nil {
 		return 0
 	}
-	return len(t.names)
+	return len(t.names.items)
 }
 
 // Has reports whether the table has exactly the keys of the form dns-TYPE/NAME among records,
@@ -61,14 +59,14 @@ func (t *RRTable) Has(records Records) bool {
 	return t == nil && count == 0 || t != nil && count == len(t.sets)
 }
 
-// Aliases yields the canonical names with a CNAME record, in no order.
+// Aliases yields the canonical names with a CNAME record, in canonical order.
 func (t *RRTable) Aliases() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if t == nil {
 			return
 		}
-		for name, r := range t.names {
-			if r.alias != "" && !yield(name) {
+		for name, r := range t.names.all() {
+			if (*r).alias != "" && !yield(name) {
 				return
 			}
 		}
@@ -123,9 +121,14 @@ func (t *RRTable) Update(records Records, to Reports) *RRTable {
 	if records.Diff && !changed {
 		return t
 	}
-	for name := range touched {
-		next.compose(name, to)
+	var changes []change[*RRs]
+	for _, name := range slices.SortedFunc(maps.Keys(touched), compareNames) {
+		r := next.compose(name, to)
+		if r != nil || next.of(name) != nil {
+			changes = append(changes, change[*RRs]{name, r, r == nil})
+		}
 	}
+	next.names, _ = next.names.edit(changes)
 	if len(next.sets) == 0 {
 		return nil
 	}
@@ -133,14 +136,11 @@ func (t *RRTable) Update(records Records, to Reports) *RRTable {
 }
 
 func newRRTable() *RRTable {
-	return &RRTable{
-		sets: make(map[string]*rrSet), keys: make(map[string][]string), names: make(map[string]*RRs),
-		below: make(descendants),
-	}
+	return &RRTable{sets: make(map[string]*rrSet), keys: make(map[string][]string)}
 }
 
 func (t *RRTable) clone() *RRTable {
-	return &RRTable{t.row, t.owned, maps.Clone(t.sets), maps.Clone(t.keys), maps.Clone(t.names), maps.Clone(t.below), t.wild.clone()}
+	return &RRTable{t.row, t.owned, maps.Clone(t.sets), maps.Clone(t.keys), t.names}
 }
 
 // toggle removes a key that the table has with this value, and sets it otherwise. It returns
@@ -199,9 +199,9 @@ func isLower(s string) bool {
 	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return 'A' <= c && c <= 'Z' })
 }
 
-// compose sets what a name has by its keys. Of several keys of one type the first that can be
-// read counts.
-func (t *RRTable) compose(name string, to Reports) {
+// compose returns what a name has by its keys, nil for nothing. Of several keys of one type the
+// first that can be read counts.
+func (t *RRTable) compose(name string, to Reports) *RRs {
 	to.Begin("name/" + name)
 	var sets []*rrSet
 	alias := ""
@@ -220,7 +220,7 @@ func (t *RRTable) compose(name string, to Reports) {
 		sets = slices.DeleteFunc(sets, func(s *rrSet) bool { return s.rrtype == dns.TypeCNAME })
 	}
 	slices.SortFunc(sets, func(a, b *rrSet) int { return cmp.Compare(a.rrtype, b.rrtype) })
-	t.set(name, newRRs(sets))
+	return newRRs(sets)
 }
 
 // newRRs returns the records of sets, nil if there are none.
@@ -238,26 +238,13 @@ func newRRs(sets []*rrSet) *RRs {
 	return r
 }
 
-// set sets the records of a name, nil for none, and brings the descendants and the wildcards up
-// to date.
-func (t *RRTable) set(name string, r *RRs) {
-	switch _, had := t.names[name]; {
-	case r == nil && had:
-		delete(t.names, name)
-		t.below.add(name, -1)
-	case r != nil && !had:
-		t.below.add(name, 1)
+// of returns the records of a canonical name, nil for none.
+func (t *RRTable) of(name string) *RRs {
+	if r := t.names.find(name); r != nil {
+		return *r
 	}
-	if r != nil {
-		t.names[name] = r
-	}
-	t.wild.update(name, func(wildcard string) (has *RRs, exists bool) {
-		if r := t.names[wildcard]; r != nil {
-			return r, true
-		}
-		return noRRs, t.below[wildcard] > 0
-	})
+	return nil
 }
 
-// exists reports whether a canonical name has records or names below it.
-func (t *RRTable) exists(name string) bool { return t.below[name] > 0 || t.names[name] != nil }
+// provenance is that of the records.
+func (t *RRTable) provenance() Provenance { return Provenance{sourceDNS, t.owned} }

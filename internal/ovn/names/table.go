@@ -3,28 +3,30 @@
 package names
 
 import (
+	"cmp"
 	"hash/maphash"
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 )
 
-// Table is the compiled records of one DNS row. The networks that the row serves
-// share it. It is immutable; the zero Table has no records.
+// Table is the compiled records of one DNS row. The networks that the row serves share it: two
+// directories have the same records of a row if they have the same pointer. A Table is immutable;
+// the zero Table has no records.
 type Table struct {
 	// row is the UUID of the row.
 	row [16]byte
 	// owned is options:ovn-owned of the row.
 	owned bool
-	// names has every record under its key with a dot appended. That is its
-	// canonical name, but for keys that are in aliases.
-	names map[string]*entry
-	// aliases has, by canonical name, the other keys of names that mean it, sorted:
-	// such as "VM1." for "vm1.".
-	aliases map[string][]string
-	reverse reverseIndex
-	below   descendants
-	wild    wildcards[*entry]
+	// records has for each name the record that answers. Its addresses have no names that are
+	// wildcards.
+	records addressTree
+	// unused has by name the other records, in the order of findAlias: no value of theirs can be
+	// read, or their name has a record before them.
+	unused tree[[]entry]
+	// invalid has the keys that are no domain names, with the hashes of their values.
+	invalid map[string]uint64
 }
 
 // Records is the map of records of a DNS row, or a difference to it. The bytes need
@@ -32,7 +34,7 @@ type Table struct {
 type Records struct {
 	// Count is the number of pairs.
 	Count int
-	// Pairs has keys and values. Of a difference, a pair that is known is to be
+	// Pairs has keys and values, each key once. Of a difference, a pair that is known is to be
 	// removed, and any other is the key's new value.
 	Pairs iter.Seq2[[]byte, []byte]
 	// Diff is set for a difference.
@@ -45,17 +47,22 @@ var valueSeed = maphash.MakeSeed()
 func NewTable(row [16]byte) *Table { return &Table{row: row} }
 
 // Len is the number of records, readable or not.
-func (t *Table) Len() int { return len(t.names) }
+func (t *Table) Len() int {
+	n := len(t.records.items) + len(t.invalid)
+	for i := range t.unused.items {
+		n += len(t.unused.items[i].has)
+	}
+	return n
+}
 
 // Has reports whether the table has exactly these records, which are no difference.
 func (t *Table) Has(records Records) bool {
-	if records.Count != len(t.names) {
+	if records.Count != t.Len() {
 		return false
 	}
-	var key []byte
 	for k, v := range records.Pairs {
-		key = append(append(key[:0], k...), '.')
-		if e := t.names[string(key)]; e == nil || e.hash != maphash.Bytes(valueSeed, v) {
+		key, _ := readKey(k)
+		if hash, ok := t.hashOf(key); !ok || hash != maphash.Bytes(valueSeed, v) {
 			return false
 		}
 	}
@@ -72,132 +79,191 @@ func (t *Table) WithOwned(owned bool) *Table {
 	return &next
 }
 
+// recordKey is a key of a DNS row.
+type recordKey struct {
+	name  string // canonical, "" if the key is no domain name
+	alias string // the key, if it is not name without the last dot
+}
+
+// readKey reads a key. err says why it is no domain name.
+func readKey(key []byte) (k recordKey, err error) {
+	full := string(key) + "."
+	if isCanonical(full) {
+		return recordKey{name: full}, nil
+	}
+	name, err := Canonical(full[:len(key)])
+	if name == full {
+		return recordKey{name: full}, nil
+	}
+	return recordKey{name, full[:len(key)]}, err
+}
+
+func compareRecordKeys(a, b recordKey) int {
+	return cmp.Or(compareNames(a.name, b.name), strings.Compare(a.alias, b.alias))
+}
+
+// hashOf returns the hash of the value that a key has.
+func (t *Table) hashOf(k recordKey) (hash uint64, ok bool) {
+	if k.name == "" {
+		hash, ok = t.invalid[k.alias]
+		return hash, ok
+	}
+	if e := t.records.find(k.name); e != nil && e.alias() == k.alias {
+		return e.hash, true
+	}
+	if all := t.unused.find(k.name); all != nil {
+		if i, ok := findAlias(*all, k.alias); ok {
+			return (*all)[i].hash, true
+		}
+	}
+	return 0, false
+}
+
+// findAlias returns the place of a key among the records of one name, and reports whether it is
+// there. A key that is canonical itself goes before others that mean the same, and those go by
+// their bytes.
+func findAlias(all []entry, alias string) (int, bool) {
+	return slices.BinarySearchFunc(all, alias, func(e entry, alias string) int { return strings.Compare(e.alias(), alias) })
+}
+
+// recordChange sets or removes a record.
+type recordChange struct {
+	recordKey
+	has  entry
+	gone bool
+}
+
 // Update returns the table after an update of the records. It takes time in
 // proportion to the table, but parses only the records that are passed. Records that are no
 // difference take the place of all that were reported before.
 func (t *Table) Update(records Records, to Reports) *Table {
-	old, next := t, &Table{row: t.row, owned: t.owned}
-	if records.Diff {
-		next.names, next.aliases = maps.Clone(t.names), maps.Clone(t.aliases)
-		next.below, next.wild = maps.Clone(t.below), t.wild.clone()
-	} else {
-		old = &Table{}
+	next := &Table{row: t.row, owned: t.owned}
+	if !records.Diff {
+		t = new(Table)
 	}
-	if next.names == nil {
-		next.names = make(map[string]*entry, records.Count)
-	}
-	touched := make([]string, 0, records.Count)
+	changes := make([]recordChange, 0, records.Count)
 	for k, v := range records.Pairs {
-		if name := next.toggle(k, v, to); name != "" {
-			touched = append(touched, name)
-		}
+		changes = append(changes, t.read(k, v, to))
 	}
-	next.reverse = next.index(old, touched)
+	slices.SortStableFunc(changes, func(a, b recordChange) int { return compareRecordKeys(a.recordKey, b.recordKey) })
+	valid := slices.IndexFunc(changes, func(c recordChange) bool { return c.name != "" })
+	if valid < 0 {
+		valid = len(changes)
+	}
+	next.invalid = withInvalid(t.invalid, changes[:valid])
+	e := tableEdit{table: t, records: make([]change[entry], 0, len(changes))}
+	for changes = changes[valid:]; len(changes) > 0; {
+		end := 1
+		for end < len(changes) && changes[end].name == changes[0].name {
+			end++
+		}
+		e.add(changes[:end])
+		changes = changes[end:]
+	}
+	next.records = t.records.edit(e.records, e.addresses)
+	next.unused, _ = t.unused.edit(e.unused)
 	return next
 }
 
-// toggle removes a record that the table has with this value, and sets it
-// otherwise. It returns the record's canonical name, "" if it has none.
-func (t *Table) toggle(k, v []byte, to Reports) string {
-	key := string(k) + "."
-	to.Begin(key[:len(k)])
-	name, err := Canonical(key[:len(k)])
-	switch {
-	case err != nil:
-		name = ""
-	case name == key:
-		name = key // one string for both
-	}
+// read compares a pair with the table, and parses its value if the table does not have it.
+func (t *Table) read(k, v []byte, to Reports) recordChange {
+	key, err := readKey(k)
+	c := recordChange{recordKey: key}
+	to.Begin(string(k))
 	hash := maphash.Bytes(valueSeed, v)
-	if have := t.names[key]; have != nil && have.hash == hash {
-		delete(t.names, key)
-		if name != key {
-			t.removeAlias(name, key)
-		}
-		return name
-	}
-	e := &entry{}
-	if err != nil {
+	have, known := t.hashOf(key)
+	switch {
+	case known && have == hash:
+		c.gone = true
+		return c
+	case err != nil:
 		to.Bad(string(k), "", err)
-	} else {
-		e = parseRecord(name, string(v), to.Bad)
+	default:
+		c.has = parseRecord(key.name, string(v), to.Bad)
+		if key.alias != "" {
+			c.has.setAlias(key.alias)
+		}
 	}
-	e.hash = hash
-	t.names[key] = e
-	if name != key && name != "" {
-		t.addAlias(name, key)
-	}
-	return name
+	c.has.hash = hash
+	return c
 }
 
-// index updates the descendants and the wildcards for the names touched, which are
-// those of old so far, and returns the new reverse index. An address gets no reverse
-// name from a wildcard.
-func (t *Table) index(old *Table, touched []string) reverseIndex {
-	slices.Sort(touched)
-	var more []addressName
-	gone := make(map[addressName]struct{})
-	for _, name := range slices.Compact(touched) {
-		had, has := old.find(name), t.find(name)
-		t.updateBelow(name, had != nil, has != nil)
-		t.updateWildcards(name)
-		if isWildcard(name) {
-			continue
-		}
-		if had != nil {
-			for _, a := range had.addresses() {
-				gone[addressName{a, name}] = struct{}{}
-			}
-		}
-		if has != nil {
-			more = appendPairs(more, name, has.addresses())
+// withInvalid returns what invalid is after changes of keys that are no domain names.
+func withInvalid(invalid map[string]uint64, changes []recordChange) map[string]uint64 {
+	if len(changes) == 0 {
+		return invalid
+	}
+	next := maps.Clone(invalid)
+	if next == nil {
+		next = make(map[string]uint64)
+	}
+	for _, c := range changes {
+		if c.gone {
+			delete(next, c.alias)
+		} else {
+			next[c.alias] = c.has.hash
 		}
 	}
-	return old.reverse.edit(gone, more)
+	return next
 }
 
-// find returns the record of a canonical name, nil if no value of it can be read. A
-// key that is canonical itself goes before others that mean the same, and those go
-// by their bytes.
-func (t *Table) find(name string) *entry {
-	if e := t.names[name]; e != nil && e.usable() {
-		return e
-	}
-	for _, key := range t.aliases[name] {
-		if e := t.names[key]; e.usable() {
-			return e
+// tableEdit collects what an update changes.
+type tableEdit struct {
+	table     *Table
+	records   []change[entry]
+	unused    []change[[]entry]
+	addresses []addressName // by records
+	all       []entry       // of the present name
+}
+
+// add adds the changes of one name.
+func (e *tableEdit) add(changes []recordChange) {
+	name := changes[0].name
+	e.all = e.table.appendRecords(e.all[:0], name)
+	for _, c := range changes {
+		switch i, found := findAlias(e.all, c.alias); {
+		case c.gone && found:
+			e.all = slices.Delete(e.all, i, i+1)
+		case found:
+			e.all[i] = c.has
+		case !c.gone:
+			e.all = slices.Insert(e.all, i, c.has)
 		}
 	}
-	return nil
+	if i := slices.IndexFunc(e.all, func(r entry) bool { return r.usable() }); i >= 0 {
+		r := e.all[i]
+		e.records = append(e.records, change[entry]{name: name, has: r})
+		if !isWildcard(name) {
+			e.addresses = appendPairs(e.addresses, name, r.addresses())
+		}
+		e.all = slices.Delete(e.all, i, i+1)
+	} else if e.table.records.find(name) != nil {
+		e.records = append(e.records, change[entry]{name: name, gone: true})
+	}
+	if len(e.all) > 0 {
+		e.unused = append(e.unused, change[[]entry]{name: name, has: slices.Clone(e.all)})
+	} else if e.table.unused.find(name) != nil {
+		e.unused = append(e.unused, change[[]entry]{name: name, gone: true})
+	}
+}
+
+// appendRecords appends the records of a canonical name, in the order in which they are looked at.
+func (t *Table) appendRecords(all []entry, name string) []entry {
+	first := len(all)
+	if unused := t.unused.find(name); unused != nil {
+		all = append(all, *unused...)
+	}
+	if e := t.records.find(name); e != nil {
+		i, _ := findAlias(all[first:], e.alias())
+		all = slices.Insert(all, first+i, *e)
+	}
+	return all
 }
 
 // hasKey reports whether there is a record of a canonical name, readable or not.
-func (t *Table) hasKey(name string) bool { return t.names[name] != nil || len(t.aliases[name]) > 0 }
-
-// exists reports whether a canonical name has a record or names below it.
-func (t *Table) exists(name string) bool { return t.below[name] > 0 || t.find(name) != nil }
-
-func (t *Table) addAlias(name, key string) {
-	keys := t.aliases[name]
-	i, found := slices.BinarySearch(keys, key)
-	if found {
-		return
-	}
-	if t.aliases == nil {
-		t.aliases = make(map[string][]string)
-	}
-	// The old table has the slice too.
-	t.aliases[name] = slices.Insert(slices.Clone(keys), i, key)
+func (t *Table) hasKey(name string) bool {
+	return t.records.find(name) != nil || t.unused.find(name) != nil
 }
 
-func (t *Table) removeAlias(name, key string) {
-	keys := t.aliases[name]
-	i, found := slices.BinarySearch(keys, key)
-	switch {
-	case !found:
-	case len(keys) == 1:
-		delete(t.aliases, name)
-	default:
-		t.aliases[name] = slices.Delete(slices.Clone(keys), i, i+1)
-	}
-}
+// provenance is that of the records.
+func (t *Table) provenance() Provenance { return Provenance{sourceDNS, t.owned} }

@@ -78,19 +78,19 @@ func (d *Directory) hasName(k kind, name string) bool {
 		_, ok := d.exact(name)
 		return ok || d.hasRRs(name) || d.isOwned(name)
 	case kindBare:
-		return d.hosts.bare[name] != nil
+		return d.hosts.bare.find(name) != nil
 	case kindAnyBare:
-		return len(d.hosts.bare) > 0
+		return len(d.hosts.bare.items) > 0
 	case kindNode:
 		return d.exists(name, "")
 	case kindBareNode:
-		return d.hosts.bare[name] != nil || d.hosts.bareBelow[name] > 0
+		return d.hosts.bare.exists(name)
 	case kindWildcard:
-		return slices.ContainsFunc(d.tables, func(t *Table) bool { e := t.wild.at[name]; return e != nil && e.usable() }) ||
-			slices.ContainsFunc(d.rrs, func(t *RRTable) bool { r := t.wild.at[name]; return r != nil && r != noRRs })
+		return slices.ContainsFunc(d.tables, func(t *Table) bool { return t.records.find(t.records.wildcard(name)) != nil }) ||
+			slices.ContainsFunc(d.rrs, func(t *RRTable) bool { return t.names.find(t.names.wildcard(name)) != nil })
 	case kindNoData:
-		return slices.ContainsFunc(d.tables, func(t *Table) bool { e := t.wild.at[name]; return e != nil && !e.usable() }) ||
-			slices.ContainsFunc(d.rrs, func(t *RRTable) bool { return t.wild.at[name] == noRRs })
+		return slices.ContainsFunc(d.tables, func(t *Table) bool { return t.records.hasEmptyWildcard(name) }) ||
+			slices.ContainsFunc(d.rrs, func(t *RRTable) bool { return t.names.hasEmptyWildcard(name) })
 	case kindAboveWildcard:
 		return d.isAboveWildcard(name)
 	}
@@ -101,10 +101,10 @@ func (d *Directory) hasName(k kind, name string) bool {
 func (d *Directory) hasAddress(k kind, a netip.Addr) bool {
 	switch k {
 	case kindPointer:
-		return slices.ContainsFunc(d.tables, func(t *Table) bool { return len(d.confirm(t.reverse.find(a), a, "")) > 0 }) ||
-			len(d.confirm(d.hosts.fullReverse.find(a), a, "")) > 0
+		return slices.ContainsFunc(d.tables, func(t *Table) bool { return len(d.confirm(t.records.namesOf(a), a, "")) > 0 }) ||
+			len(d.confirm(d.hosts.names.namesOf(a), a, "")) > 0
 	case kindBarePointer:
-		return len(d.hosts.bareReverse.find(a)) > 0
+		return len(d.hosts.bare.namesOf(a)) > 0
 	case kindMachine:
 		return d.HasMachine(a)
 	}
@@ -154,28 +154,32 @@ type difference struct {
 func (d *difference) add() {
 	gone, come := trimTables(d.old.tables, d.next.tables)
 	if len(gone) == 1 && len(come) == 1 && gone[0].owned == come[0].owned {
-		differentNames(gone[0].names, come[0].names, d.addKey)
+		differentNames(&gone[0].records.tree, &come[0].records.tree, (*entry).same, d.addName)
+		differentNames(&gone[0].unused, &come[0].unused, sameList, d.addName)
 	} else {
 		for _, t := range slices.Concat(without(gone, come), without(come, gone)) {
-			for key := range t.names {
-				d.addKey(key)
+			for name := range t.records.all() {
+				d.addName(name)
+			}
+			for name := range t.unused.all() {
+				d.addName(name)
 			}
 		}
 	}
-	d.addRRs()
+	d.addRRTables()
 	was, is := d.old.hosts, d.next.hosts
 	if was == is {
 		return
 	}
-	differentNames(was.names, is.names, d.addName)
-	differentNames(was.bare, is.bare, d.addBare)
-	differentAddresses(was.fullReverse, is.fullReverse, d.addAddress)
-	differentAddresses(was.bareReverse, is.bareReverse, d.addAddress)
+	differentNames(&was.names.tree, &is.names.tree, (*entry).same, d.addName)
+	differentNames(&was.bare.tree, &is.bare.tree, (*entry).same, d.addBare)
+	differentAddresses(&was.names, &is.names, d.addAddress)
+	differentAddresses(&was.bare, &is.bare, d.addAddress)
 	differentMachines(was.machines, is.machines, func(a netip.Addr) { d.address(kindMachine, a) })
 }
 
-// addRRs looks at the names of rows that differ in what RRs have.
-func (d *difference) addRRs() {
+// addRRTables looks at the names of rows that differ in what RRs have.
+func (d *difference) addRRTables() {
 	gone, come := trimTables(d.old.rrs, d.next.rrs)
 	if len(gone) == 1 && len(come) == 1 && gone[0].owned == come[0].owned {
 		differentRRs(gone[0], come[0], d.addName)
@@ -186,18 +190,6 @@ func (d *difference) addRRs() {
 			d.addName(name)
 		}
 	}
-}
-
-// addKey is addName for the key of a record, which may be no canonical name.
-func (d *difference) addKey(key string) {
-	name := key
-	if !isCanonical(key) {
-		var err error
-		if name, err = Canonical(key[:len(key)-1]); err != nil {
-			return // nobody can ask for it
-		}
-	}
-	d.addName(name)
 }
 
 // addName looks at all terms that may depend on the records of a name.
@@ -240,12 +232,12 @@ func (d *difference) ancestors(k kind, name string, done map[string]struct{}) {
 func (d *difference) addAddresses(name string) {
 	for _, version := range []*Directory{d.old, d.next} {
 		for _, t := range version.tables {
-			if e := t.find(name); e != nil {
+			if e := t.records.find(name); e != nil {
 				d.addAll(e.addresses())
 			}
 		}
-		for _, names := range []map[string]*entry{version.hosts.names, version.hosts.bare} {
-			if e := names[name]; e != nil {
+		for _, names := range []*addressTree{&version.hosts.names, &version.hosts.bare} {
+			if e := names.find(name); e != nil {
 				d.addAll(e.addresses())
 			}
 		}
@@ -316,25 +308,44 @@ func without[T comparable](tables, others []T) (rest []T) {
 	return rest
 }
 
-// differentNames calls yield for the names whose entries differ, or may.
-func differentNames(old, next map[string]*entry, yield func(name string)) {
-	for name, e := range old {
-		if !e.same(next[name]) {
-			yield(name)
+// differentNames calls yield for the names that have something else in both, as far as same can
+// tell, and for those that only one has.
+func differentNames[V any](old, next *tree[V], same func(a, b *V) bool, yield func(name string)) {
+	i, k := 0, 0
+	for i < len(old.items) || k < len(next.items) {
+		c := 0
+		switch {
+		case i == len(old.items):
+			c = 1
+		case k == len(next.items):
+			c = -1
+		case old.items[i].name != next.items[k].name: // most are equal, which is soon seen
+			c = compareNames(old.items[i].name[0], next.items[k].name[0])
 		}
-	}
-	for name := range next {
-		if old[name] == nil {
-			yield(name)
+		switch {
+		case c < 0:
+			yield(old.items[i].name[0])
+			i++
+		case c > 0:
+			yield(next.items[k].name[0])
+			k++
+		default:
+			if !same(&old.items[i].has, &next.items[k].has) {
+				yield(old.items[i].name[0])
+			}
+			i, k = i+1, k+1
 		}
 	}
 }
+
+// sameList reports whether two lists of records are known to be the same.
+func sameList(a, b *[]entry) bool { return len(*a) == len(*b) && &(*a)[0] == &(*b)[0] }
 
 // differentRRs calls yield for the names whose records differ, or may, and for those that only
 // one of the tables has keys of.
 func differentRRs(old, next *RRTable, yield func(name string)) {
 	for name := range old.keys {
-		if len(next.keys[name]) == 0 || old.names[name] != next.names[name] {
+		if len(next.keys[name]) == 0 || old.of(name) != next.of(name) {
 			yield(name)
 		}
 	}
@@ -345,30 +356,25 @@ func differentRRs(old, next *RRTable, yield func(name string)) {
 	}
 }
 
-// same reports whether two entries, of which other may be nil, are known to have the same data.
-func (e *entry) same(other *entry) bool {
-	return e == other || other != nil && e.more == nil && other.more == nil && e.one == other.one
-}
-
 // differentAddresses calls yield for the addresses that do not have the same names in both.
-func differentAddresses(old, next reverseIndex, yield func(netip.Addr)) {
+func differentAddresses(old, next *addressTree, yield func(netip.Addr)) {
 	i, k := 0, 0
-	for i < len(old.names) || k < len(next.names) {
+	for i < len(old.pointers) || k < len(next.pointers) {
 		c := 0
 		switch {
-		case i == len(old.names):
+		case i == len(old.pointers):
 			c = 1
-		case k == len(next.names):
+		case k == len(next.pointers):
 			c = -1
 		default:
-			c = compareAddressNames(addressName{old.addresses[i], old.names[i]}, addressName{next.addresses[k], next.names[k]})
+			c = compareAddressNames(old.pair(i), next.pair(k))
 		}
 		switch {
 		case c < 0:
-			yield(old.addresses[i])
+			yield(old.pair(i).address)
 			i++
 		case c > 0:
-			yield(next.addresses[k])
+			yield(next.pair(k).address)
 			k++
 		default:
 			i, k = i+1, k+1
