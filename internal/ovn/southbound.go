@@ -34,8 +34,8 @@ type southbound struct {
 
 	// self is the row of the local chassis, zero if there is none. located is set once
 	// there was a row with the name world.chassis.
-	self    ovsdb.UUID
-	located bool
+	self         ovsdb.UUID
+	located      bool
 	chassisNamed rows.Index[string, chassis]
 	// networks has the datapaths of a network: one, but while northd replaces it.
 	networks rows.Index[origin.Network, datapath]

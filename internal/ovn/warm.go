@@ -52,10 +52,6 @@ const (
 	// confirmPatience is how long a snapshot of a file is not settled as guests are not
 	// confirmed: their flows may be about to be read.
 	confirmPatience = 3 * time.Second
-	// minSaveInterval is the least time between two writes of a file.
-	minSaveInterval = 10 * time.Second
-	// saveFactor bounds the share of the time that writes take.
-	saveFactor = 20
 	// mirrorLimit bounds the rows of one database, in bytes: those of two are less than a file.
 	mirrorLimit = saved.MaxSize / 3
 	// filePrefix is that of the names of the files.
@@ -72,11 +68,11 @@ type Binding struct {
 	Interface              string
 }
 
-// warm is the state of a warm start. Source.mu guards it, but for path, key, boot and begin, which are set
-// before the start.
+// warm is the state of a warm start. Source.mu guards it, but for path, expected and begin, which are
+// set before the start.
 type warm struct {
-	path, key, boot string
-	maxAge          time.Duration
+	path     string
+	expected saved.Expected
 	// begin is closed when the clients start, and waiting is set until then: the file is being read, or
 	// the chassis is not known. begin is nil if they need not wait.
 	begin   chan struct{}
@@ -106,12 +102,14 @@ func fileName(key string) string {
 // prepareWarmStart has the clients wait for load. It is called before the start.
 func (s *Source) prepareWarmStart() {
 	w, cfg := &s.warm, s.config
-	w.path, w.key, w.maxAge = filepath.Join(cfg.WarmStart.Folder, fileName(cfg.Key())), cfg.Key(), cfg.WarmStart.MaxAge
+	w.path, w.expected = filepath.Join(cfg.WarmStart.Folder, fileName(cfg.Key())), saved.Expected{Config: cfg.Key(), MaxAge: cfg.WarmStart.MaxAge}
 	for _, d := range s.databases {
-		d.conn().mirror = ovsdb.NewMirror(mirrorLimit)
+		c := d.conn()
+		c.mirror = ovsdb.NewMirror(mirrorLimit)
+		w.expected.Databases = append(w.expected.Databases, saved.Database{Name: c.status.Database, Columns: rowColumns(c.tables)})
 	}
 	var err error
-	if w.boot, err = saved.Boot(); err != nil {
+	if w.expected.Boot, err = saved.Boot(); err != nil {
 		s.log.Warningf("%s: %v: neither used nor written", w.path, err)
 		w.path = ""
 		return
@@ -163,29 +161,13 @@ func (s *Source) load() {
 	}
 }
 
-// check returns an error if a file is not of this configuration, or no more valid.
+// check returns why a file is of no use now.
 func (s *Source) check(f *saved.File) error {
 	now, err := saved.Uptime()
 	if err != nil {
 		return err
 	}
-	switch age := now - f.Uptime; {
-	case f.Config != s.warm.key:
-		return errors.New("it is of another configuration")
-	case f.Boot != s.warm.boot:
-		return errors.New("the machine has been booted since")
-	case age > s.warm.maxAge || age < 0:
-		return fmt.Errorf("it is %s old, and good for %s", age.Round(time.Second), s.warm.maxAge)
-	case len(f.Databases) != len(s.databases):
-		return errors.New("it has other databases")
-	}
-	for i, d := range s.databases {
-		of := &f.Databases[i]
-		if of.Name != d.conn().status.Database || !sameColumns(of.Columns, d.conn().tables) {
-			return errors.New("it has other tables or columns")
-		}
-	}
-	return nil
+	return s.warm.expected.Check(f, now)
 }
 
 // rowColumns returns the columns of tables in the order of their rows.
@@ -195,10 +177,6 @@ func rowColumns(tables rows.Tables) map[string][]string {
 		all[r.Table] = append(append([]string{}, r.Columns...), r.Optional...)
 	}
 	return all
-}
-
-func sameColumns(of map[string][]string, tables rows.Tables) bool {
-	return maps.EqualFunc(of, rowColumns(tables), slices.Equal)
 }
 
 // startClients starts the clients, once. Source.mu is held.

@@ -455,7 +455,7 @@ func TestSaveOnChange(t *testing.T) {
 		t.Error("not written, though a row has changed")
 	}
 	s.mu.Lock()
-	s.warm.maxAge = 0
+	s.warm.expected.MaxAge = 0
 	s.mu.Unlock()
 	if !written() {
 		t.Error("not written, though the file is too old soon")
@@ -498,26 +498,6 @@ func TestSaveBesideNewer(t *testing.T) {
 	}
 }
 
-// Whether a file is older is found without its rows, which may be many: here they can't be read.
-func TestIsOlderReadsNoRows(t *testing.T) {
-	t.Parallel()
-	f := &saved.File{Uptime: 2, Databases: []saved.Database{{Columns: map[string][]string{"DNS": {}}, Rows: map[string]map[ovsdb.UUID][]byte{"DNS": {}}}}}
-	b, err := saved.Encode(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b[len(b)-1] ^= 1
-	path := filepath.Join(t.TempDir(), "f")
-	if err := saved.Write(path, b); err != nil {
-		t.Fatal(err)
-	}
-	for uptime, want := range map[time.Duration]bool{1: true, 2: false, 3: false} {
-		if got := isOlder(&saved.File{Uptime: uptime}, path); got != want {
-			t.Errorf("%d beside 2: %v", uptime, got)
-		}
-	}
-}
-
 // What is there before a process gives up requests at its end is written.
 func TestSaveBeforeTheEnd(t *testing.T) {
 	t.Parallel()
@@ -554,7 +534,7 @@ func TestSaveBetweenConditionsAndCommit(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.sb.position.Columns = map[string][]string{}
-		_, ok := s.sb.picture()
+		_, ok := s.sb.savedHead()
 		return ok
 	}
 	s.mu.Lock()

@@ -51,7 +51,7 @@ func decodeConditions(text json.RawMessage) (conditionSet, error) {
 
 // keepSaving writes the file from time to time, if there is something new, until ctx ends.
 func (s *Source) keepSaving(ctx context.Context) {
-	wait := minSaveInterval
+	wait := saved.Interval(0)
 	for {
 		t := time.NewTimer(wait)
 		select {
@@ -62,7 +62,7 @@ func (s *Source) keepSaving(ctx context.Context) {
 		}
 		begun := time.Now()
 		s.save(false)
-		wait = max(minSaveInterval, saveFactor*time.Since(begun))
+		wait = saved.Interval(time.Since(begun))
 	}
 }
 
@@ -71,12 +71,12 @@ func (s *Source) keepSaving(ctx context.Context) {
 func (s *Source) save(last bool) {
 	s.mu.Lock()
 	path := s.warm.path
-	f, err := s.picture(last)
+	f, err := s.savedState(last)
 	if f != nil {
 		s.noteWriting(f)
 	}
 	s.mu.Unlock()
-	if f == nil && err == nil || f != nil && isOlder(f, path) {
+	if f == nil && err == nil || f != nil && saved.IsSuperseded(f, path) {
 		return
 	}
 	if err == nil {
@@ -95,13 +95,6 @@ func write(f *saved.File, path string) error {
 		return err
 	}
 	return saved.Write(path, b)
-}
-
-// isOlder reports whether a file has newer rows than f. So it may be where a process is not in sync, or
-// is about to end: the next one runs beside it for a while, and may have written.
-func isOlder(f *saved.File, path string) bool {
-	there, err := saved.ReadAbout(path)
-	return err == nil && there.Boot == f.Boot && there.Config == f.Config && there.Chassis == f.Chassis && there.Uptime > f.Uptime
 }
 
 // noteSaved notes how a write has ended, and logs it if it is another end than that of the one before.
@@ -138,26 +131,20 @@ func (s *Source) isUnsaved() bool {
 	return slices.ContainsFunc(s.databases, func(d database) bool { return d.conn().unsaved })
 }
 
-// picture returns what is to be written, nil for nothing: there is none, or the rows and conditions are
-// in the file already, which will be good for a while.
-//
-// A position that has moved by itself is written with the next change, or with a quarter of the age up
-// to which the file is good, and at the regular end. A process that was killed may so leave a position
-// that the servers have forgotten: the next one answers from the file all the same, and has the rows
-// sent anew. That is rare, and to write the file with each position would be a write each 10 s on
-// each node. mu is held.
-func (s *Source) picture(last bool) (*saved.File, error) {
-	f, err := s.pictureWithoutRows()
+// savedState returns what is to be written, nil for nothing: the file has it already, or there is none.
+// mu is held.
+func (s *Source) savedState(last bool) (*saved.File, error) {
+	f, err := s.savedHead()
 	w := &s.warm
-	if f == nil || !s.isUnsaved() && f.Uptime-w.savedUptime < w.maxAge/4 && (!last || f.Uptime <= w.savedUptime) {
+	if f == nil || !w.expected.IsDue(f.Uptime, w.savedUptime, s.isUnsaved(), last) {
 		return nil, err
 	}
 	return s.addRows(f)
 }
 
-// pictureWithoutRows returns what is known now, nil for nothing: the rows are not consistent, or are
-// those of a file themselves. mu is held.
-func (s *Source) pictureWithoutRows() (*saved.File, error) {
+// savedHead returns the state without rows, nil for none: the rows are not consistent, or are those of
+// a file themselves. mu is held.
+func (s *Source) savedHead() (*saved.File, error) {
 	w := &s.warm
 	if w.path == "" || s.chassis == "" || s.anyStale() {
 		return nil, nil
@@ -166,9 +153,9 @@ func (s *Source) pictureWithoutRows() (*saved.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &saved.File{Saved: time.Now(), Boot: w.boot, Uptime: now, Config: w.key, Chassis: s.chassis}
+	f := &saved.File{Saved: time.Now(), Boot: w.expected.Boot, Uptime: now, Config: w.expected.Config, Chassis: s.chassis}
 	for _, d := range s.databases {
-		out, ok := d.conn().picture()
+		out, ok := d.conn().savedHead()
 		if !ok {
 			return nil, nil
 		}
@@ -182,7 +169,7 @@ func (s *Source) pictureWithoutRows() (*saved.File, error) {
 	return f, nil
 }
 
-// addRows adds the rows to what pictureWithoutRows has returned. mu is held.
+// addRows adds the rows to what savedHead has returned. mu is held.
 func (s *Source) addRows(f *saved.File) (*saved.File, error) {
 	for i, d := range s.databases {
 		var ok bool
@@ -193,8 +180,8 @@ func (s *Source) addRows(f *saved.File) (*saved.File, error) {
 	return f, nil
 }
 
-// picture returns a database without its rows. It reports whether the rows are a state of it.
-func (c *connection) picture() (out saved.Database, ok bool) {
+// savedHead returns a database without its rows. It reports whether the rows are a state of the database.
+func (c *connection) savedHead() (out saved.Database, ok bool) {
 	if c.partial || c.position.IsZero() {
 		return out, false
 	}

@@ -104,8 +104,8 @@ func Read(path string) (*File, error) {
 	return Decode(b)
 }
 
-// ReadAbout reads what Read does, without the rows and the checksum.
-func ReadAbout(path string) (*File, error) {
+// ReadHead reads what Read does, without the rows and the checksum.
+func ReadHead(path string) (*File, error) {
 	file, size, err := open(path)
 	if err != nil {
 		return nil, err

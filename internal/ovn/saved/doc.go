@@ -8,5 +8,5 @@
 //
 // A file is replaced as a whole: it is written beside the old one, flushed to the disk and
 // renamed. Read takes a file of our own user only that nobody else can read or write. It knows
-// nothing of what the rows mean, and whether they are of use still is for its caller to say.
+// nothing of what the rows mean. Expected has the rules for a file that is of use, and for when to write.
 package saved

@@ -68,8 +68,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// ReadAbout does not read the rows, so it takes a file whose rows are damaged. It refuses others as Read does.
-func TestReadAbout(t *testing.T) {
+// ReadHead does not read the rows, so it takes a file whose rows are damaged. It refuses others as Read does.
+func TestReadHead(t *testing.T) {
 	want := example(t)
 	good, err := saved.Encode(want)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestReadAbout(t *testing.T) {
 			if err := errors.Join(os.WriteFile(path, tt.b, tt.mode), os.Chmod(path, tt.mode)); err != nil {
 				t.Fatal(err)
 			}
-			got, err := saved.ReadAbout(path)
+			got, err := saved.ReadHead(path)
 			if tt.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("%v, want %q", err, tt.want)
