@@ -3,6 +3,7 @@
 package ovn
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/puntdns/puntdns/internal/origin"
@@ -213,4 +214,36 @@ func (w *world) network(id origin.Network, old *Network, withPorts bool) *Networ
 	n.Directory = names.NewDirectory(tables, n.ports.hosts)
 	w.addRRs(n)
 	return n
+}
+
+// addRRs adds the records of other types than addresses to a network.
+func (w *world) addRRs(n *Network) {
+	if w.nb == nil {
+		return
+	}
+	bad := n.replace("dns-cname").add
+	all := w.nb.rrRows(n.ID)
+	if len(all) == 0 {
+		return
+	}
+	tables := make([]*names.RRTable, len(all))
+	for i, r := range all {
+		tables[i] = r.rrs
+	}
+	n.Directory = n.Directory.WithRRs(tables)
+	for _, r := range all {
+		reportAliases(n, r, bad)
+	}
+}
+
+// reportAliases reports the CNAME records of a row whose names have other data in a network. They
+// do not count there.
+func reportAliases(n *Network, r *northboundDNS, bad func(text string)) {
+	for name := range r.rrs.Aliases() {
+		a, _ := n.Lookup(name, n.Domain)
+		if name == n.Domain || len(a.V4)+len(a.V6)+len(a.PTR) > 0 {
+			bad(fmt.Sprintf("%s: %s %s: the CNAME record of %.80q skipped on switch %.80q: the name has other records there (RFC 2181, section 10.1)",
+				northboundName, tableDNS, r.id, name, n.Name))
+		}
+	}
 }

@@ -3,52 +3,107 @@
 package ovn
 
 import (
+	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// dnsRow is a row of table DNS, of either database.
+// dnsRow is what both databases have of a row of table DNS.
 type dnsRow struct {
 	problems
 	id ovsdb.UUID
-	// table has the addresses, nil for a row of Northbound where Southbound is read.
+	// table has the addresses. It is nil in Northbound where Southbound is read too.
 	table *names.Table
-	// rrs has the other records, of Northbound only; nil for none.
-	rrs       *names.RRTable
-	owned     string       // options:ovn-owned as it stands
-	datapaths []ovsdb.UUID // Southbound only
+	owned string // options:ovn-owned as it stands, from OVN 24.03 on
 }
 
-// dnsColumns are those of addresses, which both databases have.
-func dnsColumns(database string) []rows.Column[dnsRow] {
-	return []rows.Column[dnsRow]{
-		rows.Custom("records", func(id ovsdb.UUID, r *dnsRow, row *ovsdb.Row, col int) bool {
-			fresh := r.table == nil
-			if fresh {
-				r.table = names.NewTable(id)
-			}
-			records := recordsOf(row, col)
-			if !records.Diff && r.table.Has(records) {
-				return fresh
-			}
-			r.table = r.table.Update(records, r.reports(database, tableDNS, id, "records", records.Diff))
-			return true
-		}),
+// southboundDNS is a row of table DNS in Southbound. ovn-northd makes it of a Northbound row, see
+// Source.DNSDatabase.
+type southboundDNS struct {
+	dnsRow
+	datapaths []ovsdb.UUID
+}
+
+// northboundDNS is a row of table DNS in Northbound.
+type northboundDNS struct {
+	dnsRow
+	// rrs has the records of other types than addresses, of external_ids; nil for none.
+	rrs *names.RRTable
+}
+
+// DNSDatabase returns the name of the database with the DNS row that a name is from.
+//
+// An operator edits the row in Northbound. ovn-northd makes one row of Southbound of each row of
+// Northbound (northd/northd.c): up to OVN 24.09.1 the external_ids:dns_id of the Southbound row is
+// the UUID of the Northbound row, from 25.03 on both rows have the same UUID. Other columns do not
+// link them. ovn-northd does not copy external_ids, so records of other types than addresses are
+// read from Northbound.
+func (s *Source) DNSDatabase(of *names.Known) string {
+	if s.sb != nil && len(of.Records) == 0 {
+		return southboundName
+	}
+	return northboundName
+}
+
+func southboundDNSColumns() []rows.Column[southboundDNS] {
+	row := func(r *southboundDNS) *dnsRow { return &r.dnsRow }
+	return []rows.Column[southboundDNS]{
+		addressColumn(southboundName, row),
+		ownedColumn(row, nil),
+		rows.UUIDs("datapaths", func(r *southboundDNS) *[]ovsdb.UUID { return &r.datapaths }),
 	}
 }
 
-// ownedColumn is options:ovn-owned, from OVN 24.03 on. It stands behind the columns of records.
-func ownedColumn() rows.Column[dnsRow] {
-	return rows.Key("options", "ovn-owned", func(r *dnsRow) *string { return &r.owned }).Optional().Then(func(_ ovsdb.UUID, r *dnsRow) {
-		if r.table != nil {
-			r.table = r.table.WithOwned(r.owned == "true")
+// northboundDNSColumns are those of Northbound. withAddresses is set where Southbound is not read.
+func northboundDNSColumns(withAddresses bool) (all []rows.Column[northboundDNS]) {
+	row := func(r *northboundDNS) *dnsRow { return &r.dnsRow }
+	if withAddresses {
+		all = append(all, addressColumn(northboundName, row))
+	}
+	return append(all, rows.Custom("external_ids", func(id ovsdb.UUID, r *northboundDNS, row *ovsdb.Row, col int) bool {
+		records := recordsOf(row, col)
+		if !records.Diff && r.rrs.Has(records) {
+			return false
 		}
-		r.rrs = r.rrs.WithOwned(r.owned == "true")
+		had := r.rrs
+		r.rrs = had.Update(records, r.reports(northboundName, tableDNS, id, "external_ids", records.Diff)).WithOwned(r.owned == "true").WithRow(id)
+		return r.rrs != had
+	}), ownedColumn(row, func(r *northboundDNS, owned bool) { r.rrs = r.rrs.WithOwned(owned) }))
+}
+
+// addressColumn is the column of names with their addresses.
+func addressColumn[R any](database string, of func(*R) *dnsRow) rows.Column[R] {
+	return rows.Custom("records", func(id ovsdb.UUID, record *R, row *ovsdb.Row, col int) bool {
+		r := of(record)
+		fresh := r.table == nil
+		if fresh {
+			r.table = names.NewTable(id)
+		}
+		records := recordsOf(row, col)
+		if !records.Diff && r.table.Has(records) {
+			return fresh
+		}
+		r.table = r.table.Update(records, r.reports(database, tableDNS, id, "records", records.Diff))
+		return true
 	})
 }
 
-// recordsOf is the column of records of an update.
+// ownedColumn is options:ovn-owned. It has to stand behind the columns with records, whose tables
+// have it too; also sets it in further ones.
+func ownedColumn[R any](of func(*R) *dnsRow, also func(r *R, owned bool)) rows.Column[R] {
+	return rows.Key("options", "ovn-owned", func(r *R) *string { return &of(r).owned }).Optional().Then(func(_ ovsdb.UUID, record *R) {
+		r := of(record)
+		if r.table != nil {
+			r.table = r.table.WithOwned(r.owned == "true")
+		}
+		if also != nil {
+			also(record, r.owned == "true")
+		}
+	})
+}
+
+// recordsOf returns a column of records.
 func recordsOf(row *ovsdb.Row, col int) names.Records {
 	return names.Records{Count: row.Len(col), Diff: row.Diff(col), Pairs: func(yield func(k, v []byte) bool) {
 		for i := range row.Len(col) {
@@ -59,32 +114,26 @@ func recordsOf(row *ovsdb.Row, col int) names.Records {
 	}}
 }
 
-// countDNS keeps the number of DNS rows and of their records. A row that both databases have
-// counts once.
-func (w *world) countDNS(old, next *dnsRow) {
-	count := func(r *dnsRow, n int) {
-		if r == nil {
-			return
-		}
-		w.dnsRecords += n * r.rrs.Len()
-		if r.table != nil {
-			w.dnsRows += n
-			w.dnsRecords += n * r.table.Len()
-		}
+// countDNS counts n rows more, or fewer, with the records of one. A row that both databases have
+// counts once: only one of them reads its table.
+func (w *world) countDNS(n int, table *names.Table, rrs *names.RRTable) {
+	w.dnsRecords += n * rrs.Len()
+	if table != nil {
+		w.dnsRows += n
+		w.dnsRecords += n * table.Len()
 	}
-	count(old, -1)
-	count(next, 1)
 }
 
-func (s *southbound) dnsChanged(id ovsdb.UUID, old, next *dnsRow) {
-	s.world.countDNS(old, next)
+func (s *southbound) dnsChanged(id ovsdb.UUID, old, next *southboundDNS) {
 	if old != nil {
+		s.world.countDNS(-1, old.table, nil)
 		for _, dp := range old.datapaths {
 			s.dnsOf.Remove(dp, id)
 			s.markDatapath(dp, false)
 		}
 	}
 	if next != nil {
+		s.world.countDNS(1, next.table, nil)
 		next.id = id
 		for _, dp := range next.datapaths {
 			s.dnsOf.Add(dp, id, next)
@@ -93,12 +142,30 @@ func (s *southbound) dnsChanged(id ovsdb.UUID, old, next *dnsRow) {
 	}
 }
 
-func (n *northbound) dnsChanged(id ovsdb.UUID, old, next *dnsRow) {
-	n.world.countDNS(old, next)
+func (n *northbound) dnsChanged(id ovsdb.UUID, old, next *northboundDNS) {
+	if old != nil {
+		n.world.countDNS(-1, old.table, old.rrs)
+	}
 	if next != nil {
+		n.world.countDNS(1, next.table, next.rrs)
 		next.id = id
 	}
 	for s := range n.dnsOf[id] {
 		n.world.markDirtySwitch(s, false)
 	}
+}
+
+// rrRows returns the DNS rows of a switch that have records of other types than addresses, in the
+// order of their UUIDs.
+func (n *northbound) rrRows(id origin.Network) (all []*northboundDNS) {
+	s := n.switches.Get(ovsdb.UUID(id))
+	if s == nil {
+		return nil
+	}
+	for _, row := range s.dnsRows { // sorted
+		if r := n.dns.Get(row); r != nil && r.rrs != nil {
+			all = append(all, r)
+		}
+	}
+	return all
 }

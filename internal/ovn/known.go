@@ -118,14 +118,3 @@ func (s *Source) DHCPv4(ports []string) map[string]DHCP {
 	}
 	return all
 }
-
-// RecordsDatabase is the database that has the records of other types than addresses.
-const RecordsDatabase = northboundName
-
-// DNSDatabase returns the name of the database that the DNS rows are read from.
-func (s *Source) DNSDatabase() string {
-	if s.sb != nil {
-		return southboundName
-	}
-	return northboundName
-}

@@ -28,7 +28,7 @@ type northbound struct {
 	switches    *rows.Table[logicalSwitch]
 	ports       *rows.Table[switchPort]
 	dhcp        *rows.Table[dhcpOptions]
-	dns         *rows.Table[dnsRow]
+	dns         *rows.Table[northboundDNS]
 	routers     *rows.Table[router]
 	routerPorts *rows.Table[routerPort]
 
@@ -59,7 +59,7 @@ func newNorthbound(w *world) *northbound {
 	n.switches = rows.NewTable(tableSwitch, where, notesProblems(w, northboundName, tableSwitch, n.switchChanged), switchColumns()...)
 	n.ports = rows.NewTable(tableSwitchPort, where, notesProblems(w, northboundName, tableSwitchPort, n.portChanged), w.switchPortColumns()...)
 	n.dhcp = rows.NewTable(tableDHCP, where, notesProblems(w, northboundName, tableDHCP, n.dhcpChanged), dhcpColumns()...)
-	n.dns = rows.NewTable(tableDNS, where, notesProblems(w, northboundName, tableDNS, n.dnsChanged), w.northboundDNSColumns()...)
+	n.dns = rows.NewTable(tableDNS, where, notesProblems(w, northboundName, tableDNS, n.dnsChanged), northboundDNSColumns(w.sb == nil)...)
 	var routersWhere []ovsdb.Condition
 	if w.sb != nil {
 		routersWhere = []ovsdb.Condition{} // none until setRouterConditions or setConditions
@@ -121,7 +121,7 @@ func (n *northbound) describe(to *Network) (dns []*dnsRow, ok bool) {
 	to.Name = s.name
 	for _, id := range s.dnsRows {
 		if r := n.dns.Get(id); r != nil {
-			dns = append(dns, r)
+			dns = append(dns, &r.dnsRow)
 		}
 	}
 	return dns, true

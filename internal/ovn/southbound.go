@@ -28,7 +28,7 @@ type southbound struct {
 	chassis   *rows.Table[chassis]
 	datapaths *rows.Table[datapath]
 	ports     *rows.Table[binding]
-	dns       *rows.Table[dnsRow]
+	dns       *rows.Table[southboundDNS]
 	flows     *rows.Table[flow]
 	copp      copp
 
@@ -45,7 +45,7 @@ type southbound struct {
 	portNamed rows.Names[binding]
 	// portsOf and dnsOf have the rows that refer to a datapath.
 	portsOf rows.Index[ovsdb.UUID, binding]
-	dnsOf   rows.Index[ovsdb.UUID, dnsRow]
+	dnsOf   rows.Index[ovsdb.UUID, southboundDNS]
 	links   datapathLinks
 }
 
@@ -57,15 +57,14 @@ func newSouthbound(w *world) *southbound {
 		named:        make(rows.Index[string, datapath]),
 		portNamed:    make(rows.Names[binding]),
 		portsOf:      make(rows.Index[ovsdb.UUID, binding]),
-		dnsOf:        make(rows.Index[ovsdb.UUID, dnsRow]),
+		dnsOf:        make(rows.Index[ovsdb.UUID, southboundDNS]),
 		links:        newDatapathLinks(),
 	}
 	where := w.firstConditions()
 	s.chassis = rows.NewTable(tableChassis, nil, s.chassisChanged, chassisColumns()...)
 	s.datapaths = rows.NewTable(tableDatapath, where, s.datapathChanged, datapathColumns()...)
 	s.ports = rows.NewTable(tablePort, where, notesProblems(w, southboundName, tablePort, s.portChanged), w.bindingColumns()...)
-	s.dns = rows.NewTable(tableDNS, where, notesProblems(w, southboundName, tableDNS, s.dnsChanged), append(dnsColumns(southboundName), ownedColumn(),
-		rows.UUIDs("datapaths", func(r *dnsRow) *[]ovsdb.UUID { return &r.datapaths }))...)
+	s.dns = rows.NewTable(tableDNS, where, notesProblems(w, southboundName, tableDNS, s.dnsChanged), southboundDNSColumns()...)
 	s.flows = rows.NewTable(tableFlow, []ovsdb.Condition{
 		{Column: "external_ids", Function: "includes", Value: map[string]string{"stage-name": stageName}},
 	}, s.flowChanged, flowColumns()...)
@@ -99,7 +98,9 @@ func (s *southbound) describe(n *Network) (dns []*dnsRow, ok bool) {
 		if first == nil || id.Compare(first.id) < 0 {
 			first = d
 		}
-		dns = slices.AppendSeq(dns, maps.Values(s.dnsOf[id]))
+		for _, r := range s.dnsOf[id] {
+			dns = append(dns, &r.dnsRow)
+		}
 	}
 	if first == nil {
 		return nil, false

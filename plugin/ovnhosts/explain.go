@@ -74,10 +74,6 @@ func (h *Handler) hasName(n *ovn.Network, name string) bool {
 
 // findUnreadable reports the records of a name whose values are invalid.
 func (h *Handler) findUnreadable(x *explain.Step, s *ovn.Snapshot, a *asker, qname string) {
-	list := "ovn-nbctl list DNS "
-	if h.source.DNSDatabase() != ovn.RecordsDatabase {
-		list = "ovn-sbctl list DNS " // whose external_ids:dns_id is the row in Northbound
-	}
 	for _, id := range a.scope.Networks() {
 		n := s.Network(id)
 		if n == nil {
@@ -87,7 +83,10 @@ func (h *Handler) findUnreadable(x *explain.Step, s *ovn.Snapshot, a *asker, qna
 			if !k.Unreadable {
 				continue
 			}
-			row := ovsdb.UUID(k.Row).String()
+			row, list := ovsdb.UUID(k.Row).String(), "ovn-nbctl list DNS "
+			if h.source.DNSDatabase(&k) == "OVN_Southbound" {
+				list = "ovn-sbctl list DNS "
+			}
 			x.Find(explain.Finding{
 				Code: explain.Unreadable, Text: fmt.Sprintf("switch %s has a record of %s in row %s of table DNS, but its value can't be read, so there is no such name", n.Name, qname, row),
 				Remedy: "mend the value: expected IP addresses with spaces or commas between them, or for the reverse name of an address the name that it has", Commands: []string{list + row},

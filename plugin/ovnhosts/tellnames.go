@@ -37,7 +37,7 @@ func (r *sourceSet) tellNames(_ context.Context, parameters url.Values) (any, er
 	out := &api.Names{Of: word, Networks: []api.NetworkNames{}}
 	seen := map[origin.Network]bool{} // sources with other settings may read the same database
 	for _, of := range r.all() {
-		n := namesOf{snapshot: of.Snapshot(), domain: of.domain, database: of.DNSDatabase()}
+		n := namesOf{snapshot: of.Snapshot(), domain: of.domain, database: of.DNSDatabase}
 		kind, networks, name := n.find(word)
 		if out.Kind == "" {
 			out.Kind = kind
@@ -61,8 +61,8 @@ func (r *sourceSet) tellNames(_ context.Context, parameters url.Values) (any, er
 // namesOf lists the names of a snapshot.
 type namesOf struct {
 	snapshot *ovn.Snapshot
-	// domain is the domain of the Corefile, or empty. database has the DNS rows.
-	domain, database string
+	domain   string // of the Corefile, or empty
+	database func(*names.Known) string
 }
 
 // find returns the kind of a word and its networks: the ones of a guest, the ones with the name of a switch, or
@@ -172,9 +172,8 @@ func (n *namesOf) value(k *ovn.Known) api.Value {
 		Wins: k.Wins, Unreadable: k.Unreadable, OVNOwned: k.OVNOwned, Derived: k.Derived,
 	}
 	if k.Row != ([16]byte{}) {
-		v.Row, v.Database = ovsdb.UUID(k.Row).String(), n.database
+		v.Row, v.Database = ovsdb.UUID(k.Row).String(), n.database(&k.Known)
 		if len(k.Records) > 0 {
-			v.Database = ovn.RecordsDatabase
 			v.Keys = keysOf(k.Records)
 		}
 	}

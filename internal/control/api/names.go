@@ -52,8 +52,7 @@ type Name struct {
 type Value struct {
 	// Source is dns for a row of the table DNS, and port for the hostname of a port.
 	Source string `json:"source"`
-	// Row is the UUID of the DNS row, and Database the one that has it: OVN_Southbound, where
-	// external_ids:dns_id names the row in Northbound, or OVN_Northbound.
+	// Row is the UUID of the DNS row, and Database has that row: OVN_Southbound or OVN_Northbound.
 	Row      string `json:"row,omitempty"`
 	Database string `json:"database,omitempty"`
 	// Port is the name of the port.
