@@ -4,11 +4,15 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 )
 
 // ovnController is the daemon that needs a treatment of its own in places.
@@ -116,7 +120,7 @@ func (d *daemon) end(ctx context.Context) error {
 	if d.name == ovnController {
 		// On its own it would remove its chassis and the flows; --restart is
 		// what the packages' upgrade does. An error shows below.
-		_, _ = d.host.Exec(ctx, "ovs-appctl", "--target="+d.control(), "exit", "--restart")
+		_, _ = d.ask(patience, "exit", "--restart")
 		if err := d.proc.Wait(ctx); ctx.Err() != nil {
 			return err
 		}
@@ -237,22 +241,50 @@ func (n *Node) Daemon(name string) *Process {
 	return named(n.l.t, n.daemons, name).proc
 }
 
-// appctl runs ovs-appctl on a daemon.
-func (d *daemon) appctl(args ...string) string {
+// ask runs a command of the daemon as ovs-appctl(8) does. A daemon that hangs has that long.
+func (d *daemon) ask(limit time.Duration, command string, args ...string) (string, error) {
+	conn, err := net.Dial("unix", d.control())
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
+		return "", err
+	}
+	if err := json.NewEncoder(conn).Encode(map[string]any{"id": 0, "method": command, "params": append([]string{}, args...)}); err != nil {
+		return "", err
+	}
+	var reply struct{ Result, Error *string }
+	switch err := json.NewDecoder(conn).Decode(&reply); {
+	case err != nil:
+		return "", err
+	case reply.Error != nil:
+		return "", errors.New(*reply.Error)
+	case reply.Result == nil:
+		return "", nil
+	}
+	return strings.TrimRight(*reply.Result, "\n"), nil
+}
+
+func (d *daemon) mustAsk(command string, args ...string) string {
 	d.host.l.t.Helper()
-	return d.host.must(append([]string{"ovs-appctl", "--target=" + d.control(), timeoutFlag}, args...)...)
+	out, err := d.ask(patience, command, args...)
+	if err != nil {
+		d.host.l.t.Fatalf("%s: %s %q: %v", d.name, command, args, err)
+	}
+	return out
 }
 
-// AppCtl runs ovs-appctl on a central daemon: "nb", "sb" or "ovn-northd".
-func (l *Lab) AppCtl(daemon string, args ...string) string {
+// AppCtl runs a command of ovs-appctl(8) on a central daemon: "nb", "sb" or "ovn-northd".
+func (l *Lab) AppCtl(daemon, command string, args ...string) string {
 	l.t.Helper()
-	return named(l.t, l.daemons, daemon).appctl(args...)
+	return named(l.t, l.daemons, daemon).mustAsk(command, args...)
 }
 
-// AppCtl runs ovs-appctl on a daemon of the node.
-func (n *Node) AppCtl(daemon string, args ...string) string {
+// AppCtl runs a command of ovs-appctl(8) on a daemon of the node.
+func (n *Node) AppCtl(daemon, command string, args ...string) string {
 	n.l.t.Helper()
-	return named(n.l.t, n.daemons, daemon).appctl(args...)
+	return named(n.l.t, n.daemons, daemon).mustAsk(command, args...)
 }
 
 // AppCtlTarget returns what ovs-appctl(8) takes as the target for a daemon of the node.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,8 +44,9 @@ type Guest struct {
 	NodePort string // the interface on the node and port of the bridge
 	OFPort   int    // its OpenFlow port number
 
-	node    *Node
-	created bool
+	node        *Node
+	created     bool
+	createdType string // of the port, if it was created
 }
 
 // AddGuest starts a guest and waits until its port is up and its flows are
@@ -98,10 +100,11 @@ func (g *Guest) start() error {
 		"--", "set", "Interface", g.NodePort, "external_ids:iface-id="+g.Port, `external_ids:attached-mac="`+g.MAC+`"`)...); err != nil {
 		return err
 	}
-	if err := g.installed(ctx, vsctl); err != nil {
+	wait, err := g.installed(ctx)
+	if err != nil {
 		return err
 	}
-	out, err := n.Exec(ctx, append(vsctl, "get", "Interface", g.NodePort, "ofport")...)
+	out, err := n.Exec(ctx, slices.Concat(vsctl, wait, []string{"get", "Interface", g.NodePort, "ofport"})...)
 	if err != nil {
 		return err
 	}
@@ -148,25 +151,25 @@ func (g *Guest) settled() error {
 	})
 }
 
-// installed waits until ovn-controller has put the flows of the port into the
-// switch.
-func (g *Guest) installed(ctx context.Context, vsctl []string) error {
+// installed returns the command of ovs-vsctl that waits until ovn-controller has put the flows of
+// the port into the switch; where there is none, it has waited itself.
+func (g *Guest) installed(ctx context.Context) (wait []string, err error) {
 	if g.l.opts.Plain {
-		return nil
+		return nil, nil
 	}
-	typ, err := g.portType(ctx)
+	typ := g.createdType
+	if !g.created {
+		typ, err = g.portType(ctx)
+	}
 	switch {
 	case errors.Is(err, errNoPort):
-		return nil
-	case err != nil:
-		return err
-	case typ == "":
-		_, err = g.node.Exec(ctx, append(vsctl, "wait-until", "Interface", g.NodePort, "external_ids:ovn-installed=true")...)
-	default:
+		return nil, nil
+	case err == nil && typ != "":
 		// A localport is bound to no chassis and so never reported.
 		_, err = g.node.Exec(ctx, append(g.nbctl(), "--wait=hv", "sync")...)
+		return nil, err
 	}
-	return err
+	return []string{"wait-until", "Interface", g.NodePort, "external_ids:ovn-installed=true", "--"}, err
 }
 
 func (g *Guest) nbctl() []string {
@@ -219,12 +222,6 @@ func (g *Guest) createPort() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	switch _, err := g.portType(ctx); {
-	case err == nil:
-		return nil
-	case !errors.Is(err, errNoPort):
-		return err
-	}
 	own := g.MAC
 	for _, a := range g.Addrs {
 		own += " " + a.Addr().String()
@@ -244,11 +241,12 @@ func (g *Guest) createPort() error {
 	if len(settings) > 0 {
 		args = append(append(args, "--", "set", "Logical_Switch_Port", g.Port), settings...)
 	}
-	if _, err := g.node.Exec(ctx, args...); err != nil {
-		return err
+	typ, err := g.node.Exec(ctx, append(args, "--", "lsp-get-type", g.Port)...)
+	if err != nil && strings.Contains(err.Error(), "a port with this name already exists") {
+		return nil
 	}
-	g.created = true
-	return nil
+	g.created, g.createdType = err == nil, strings.TrimSpace(typ)
+	return err
 }
 
 // Remove ends what runs in the guest, takes its port off the bridge and deletes

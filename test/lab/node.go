@@ -5,8 +5,10 @@ package lab
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // Schemas as the Debian packages install them.
@@ -78,6 +80,24 @@ func (l *Lab) newNode(number int) (*Node, error) {
 	return n, nil
 }
 
+// emptyDatabases has the content of an empty database by its schema's file.
+var emptyDatabases sync.Map
+
+// newDatabase makes the file of an empty database.
+func (h *Host) newDatabase(ctx context.Context, file, schema string) error {
+	if content, ok := emptyDatabases.Load(schema); ok {
+		return os.WriteFile(file, content.([]byte), 0o640)
+	}
+	if _, err := h.Exec(ctx, "ovsdb-tool", "create", file, schema); err != nil {
+		return err
+	}
+	content, err := os.ReadFile(file)
+	if err == nil {
+		emptyDatabases.Store(schema, content)
+	}
+	return err
+}
+
 // startCentral starts the OVN databases and ovn-northd in the first node's
 // namespace, with their files in the lab's folder.
 func (l *Lab) startCentral(ctx context.Context) error {
@@ -96,7 +116,7 @@ func (l *Lab) startCentral(ctx context.Context) error {
 			continue
 		}
 		file := filepath.Join(l.Dir, db.name+".db")
-		if _, err := h.Exec(ctx, "ovsdb-tool", "create", file, db.schema); err != nil {
+		if err := h.newDatabase(ctx, file, db.schema); err != nil {
 			return err
 		}
 		d := newDaemon(h, l.Dir, db.name, "ovsdb-server", "--remote=p"+db.endpoint, file)
@@ -119,7 +139,7 @@ func (l *Lab) startCentral(ctx context.Context) error {
 
 // startSwitch starts the node's database and switch.
 func (n *Node) startSwitch(ctx context.Context) error {
-	if _, err := n.Exec(ctx, "ovsdb-tool", "create", n.file("conf.db"), vswitchSchema); err != nil {
+	if err := n.newDatabase(ctx, n.file("conf.db"), vswitchSchema); err != nil {
 		return err
 	}
 	if err := n.daemons["ovsdb-server"].start(ctx); err != nil {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const southbound = "OVN_Southbound"
@@ -153,7 +154,7 @@ var (
 
 // term is that in which the member leads, or why it does not.
 func (m *Member) term() (int, error) {
-	out, err := m.host.Exec(context.Background(), "ovs-appctl", "--target="+m.d.control(), "--timeout=2", "cluster/status", southbound)
+	out, err := m.d.ask(2*time.Second, "cluster/status", southbound)
 	if err != nil {
 		return 0, err
 	}
