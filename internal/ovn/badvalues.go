@@ -19,7 +19,7 @@ const firstBad = 3
 type BadValues struct {
 	// Count is how many there are.
 	Count int
-	// First are texts about a few of them, with their rows: those of the rows that were read first.
+	// First are up to three texts, of the rows that were read first. Each names its row.
 	First []string
 }
 
@@ -30,41 +30,40 @@ func (s *Source) BadValues() BadValues {
 	return s.world.bad.sum()
 }
 
-// badRow is a row, or a network with what is derived for it.
+// badRow is a row, or a network with what is derived of several rows.
 type badRow struct {
 	database, table string
 	id              ovsdb.UUID
 }
 
-// badOfNetwork is the badRow for what is derived for a network.
+// badOfNetwork returns the badRow of a network.
 func badOfNetwork(id origin.Network) badRow { return badRow{table: "network", id: ovsdb.UUID(id)} }
 
-// badValues are the problems of the present rows and networks, and what the log says of them.
-// Source.mu guards it.
+// badValues are the problems of all present rows and networks. Source.mu guards it.
 type badValues struct {
 	// present has the rows and networks with problems.
 	present map[badRow]badOfRow
 	// added counts the rows that were ever added.
 	added uint64
-	// logged has the texts that were logged, since the start. count counts all values since the
-	// start, last is the text about the last of them.
+	// logged has the texts that were logged since the start. count counts all bad values since
+	// the start; last is the text about the last one.
 	logged map[string]struct{}
 	count  uint64
 	last   string
 }
 
-// badOfRow is the problems of a row. number is smaller than those of rows that were added later.
+// badOfRow is the problems of a row.
 type badOfRow struct {
 	*problemSet
-	number uint64
+	number uint64 // in the order in which rows were added
 }
 
 func newBadValues() badValues {
 	return badValues{present: make(map[badRow]badOfRow), logged: make(map[string]struct{})}
 }
 
-// set sets the problems of a row; nil is for a row that is gone. It returns the lines of the log
-// about those that are fresh.
+// set sets the problems of a row, nil for a deleted row. It returns the lines of the log about fresh
+// problems.
 func (b *badValues) set(row badRow, p *problems) (lines []notice) {
 	if p == nil || p.isEmpty() {
 		delete(b.present, row)
@@ -85,7 +84,7 @@ func (b *badValues) set(row badRow, p *problems) (lines []notice) {
 	return lines
 }
 
-// add counts a value that is bad for the first time. It returns what is to be logged.
+// add counts a fresh problem, and returns the lines of the log about it.
 func (b *badValues) add(text string) []notice {
 	if _, seen := b.logged[text]; seen {
 		return nil
@@ -103,7 +102,8 @@ func (b *badValues) add(text string) []notice {
 	return lines
 }
 
-// sum sums up the present problems. Networks that share a row may have the same, which count once.
+// sum sums up the present problems. Networks that share a row may have equal problems: these count
+// once.
 func (b *badValues) sum() (sum BadValues) {
 	shared := make(map[uint64]struct{})
 	for row, of := range b.present {
@@ -141,7 +141,7 @@ func (s *problemSet) texts() (all []string) {
 	return all
 }
 
-// notesProblems returns changed, of the table of that name, with the problems of a row noted before.
+// notesProblems wraps a row callback: the problems of the row are noted first.
 func notesProblems[R any, P interface {
 	*R
 	found() *problems
@@ -156,10 +156,10 @@ func notesProblems[R any, P interface {
 	}
 }
 
-// noteProblems notes the problems of a row; nil is for a row that is gone.
+// noteProblems notes and logs the problems of a row, nil for a deleted row.
 func (w *world) noteProblems(row badRow, p *problems) { w.log.add(w.bad.set(row, p)...) }
 
-// noteNetworks notes the problems of the networks that were built for a snapshot.
+// noteNetworks notes and logs the problems of the networks that a snapshot has built anew.
 func (w *world) noteNetworks(next *Snapshot) {
 	for id := range w.dirty {
 		var found *problems

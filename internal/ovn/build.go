@@ -40,7 +40,7 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	return &next
 }
 
-// built is called with each snapshot from build: nothing is dirty any more.
+// built logs what is new in a snapshot from build. Nothing is dirty after it.
 func (w *world) built(prev, next *Snapshot) {
 	w.noteNetworks(next)
 	w.log.add(notices(prev, next)...)
@@ -186,8 +186,8 @@ func (w *world) portsOf(n *Network) *ports {
 	return b.done()
 }
 
-// network builds one network, nil if there is none or if it is not complete. Unless
-// withPorts is set it shares the ports of old.
+// network builds one network, nil if it has no rows or is not complete. Unless withPorts is set it
+// shares the ports of old.
 func (w *world) network(id origin.Network, old *Network, withPorts bool) *Network {
 	n := &Network{ID: id}
 	if old != nil {

@@ -31,8 +31,7 @@ const (
 	tableBand  = "Meter_Band"
 )
 
-// copp is what Southbound says of the meters of the DNS stage. Only the rows are
-// read that flows of that stage refer to.
+// copp is the meters of the DNS stage. Only rows that flows of the stage refer to are read.
 type copp struct {
 	problems // of meters
 	groups   *rows.Table[datapathGroup]

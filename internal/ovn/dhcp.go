@@ -54,9 +54,9 @@ func (n *northbound) dhcpChanged(id ovsdb.UUID, old, next *dhcpOptions) {
 	}
 }
 
-// dnsServers returns the DNS servers of ports with those DHCP options: of each row those of
-// its family, which alone OVN's DHCP can give. They are parsed here, so that nobody is told of
-// bad ones who does not ask for any.
+// dnsServers returns the DNS servers of ports with those DHCP options, of each row the servers of
+// its family: OVN's DHCP can give no others. They are parsed here and not with the row, so bad
+// ones are reported only if a request asks for DNS servers.
 func (n *northbound) dnsServers(of dhcpRows, bad func(text string)) (all []netip.Addr) {
 	add := func(row ovsdb.UUID, isFamily func(netip.Addr) bool) {
 		d := n.dhcp.Get(row)
@@ -80,7 +80,7 @@ const maxDNSServers = 16
 
 // parseDNSServers parses options:dns_server of a DHCP_Options row: a constant of OVN, that is
 // one address, or several in braces with commas or blanks between them (ovn-nb(5); OVN's
-// lib/expr.c, parse_constant_set). What no guest can ask is reported, and left out.
+// lib/expr.c, parse_constant_set). Addresses that no guest can ask are reported, and left out.
 func parseDNSServers(value string, bad names.Report) (all []netip.Addr) {
 	list := strings.TrimSpace(value)
 	if inner, ok := strings.CutPrefix(list, "{"); ok {

@@ -10,13 +10,12 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// labels says what is read of the databases for the labels of metadata alone. Source.mu
-// guards it.
+// labels counts the requests for labels of metadata. Source.mu guards it.
 type labels struct {
 	// routerUsers is how many requests for Port.Routers are not released.
 	routerUsers int
-	// keyUsers counts the requests for each key of external_ids. keys has these keys,
-	// sorted; it is replaced, never altered.
+	// keyUsers counts the requests for each key of external_ids. keys are these keys, sorted;
+	// the slice is immutable.
 	keyUsers map[string]int
 	keys     []string
 }
@@ -70,7 +69,7 @@ func (p *Port) ExternalID(key string) string {
 	return rows.ValueOf(p.labels.ids, key)
 }
 
-// markRouter marks the networks that tell the name of a router, which may have changed.
+// markRouter marks the networks of a router, whose name may have changed.
 func (s *southbound) markRouter(router ovsdb.UUID) {
 	if s.world.labels.routerUsers == 0 {
 		return

@@ -17,8 +17,8 @@ import (
 // read too, the routers of a switch are asked for step by step: its ports of type router name
 // the ports of routers, and these are in the column ports of the routers.
 
-// forwards returns what a network forwards, nil for nothing. It is that of old, an earlier version
-// of the network, where the rows say the same.
+// forwards returns the zones that a network forwards, nil for none. While the rows say the same it
+// returns the Forwards of old, the previous version of the network.
 func (n *northbound) forwards(of, old *Network) *Forwards {
 	rows := n.forwardRows(of.ID)
 	if f := forwardsOf(old); f != nil && slices.Equal(f.rows, rows) {
@@ -32,7 +32,7 @@ func (n *northbound) forwards(of, old *Network) *Forwards {
 	})
 }
 
-// forwardRows returns the rows that say what a network forwards, none unless somebody asks for that.
+// forwardRows returns the rows with zones of a network, none without a request for Forwards.
 func (n *northbound) forwardRows(id origin.Network) (all []forwardRow) {
 	s := n.switches.Get(ovsdb.UUID(id))
 	if s == nil || n.world.forwardUsers == 0 {
@@ -63,8 +63,8 @@ func (n *northbound) wantRouters(cover *coverage) {
 	cover.farPorts = slices.Compact(cover.farPorts)
 }
 
-// routerRefs returns what the routers of a switch are asked for by: the name of each router's
-// port, and its UUID once that is known, for the router that has it.
+// routerRefs returns the ports of the routers of a switch: their names, which ask for the rows of
+// the ports, and the UUIDs of the known ones, which ask for their routers.
 func (n *northbound) routerRefs(id ovsdb.UUID) (all []portRef) {
 	for _, a := range attachmentsOf(n, id) {
 		if a.routerPort == "" {

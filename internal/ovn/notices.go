@@ -18,13 +18,13 @@ type notice struct {
 	text    string
 }
 
-// logMutex is a mutex, and a Logger for the code that holds it. Unlock writes the lines once the
-// mutex is free, so a slow log delays only the goroutine that writes.
+// logMutex is a mutex, and a Logger for code that holds it. Unlock frees the mutex before it writes
+// the lines, so a slow log delays only the goroutine that writes.
 type logMutex struct {
 	sync.Mutex
 	log Logger // set before the start
-	// pending are the lines to write. writing is set while a goroutine writes them: that one
-	// also writes the lines that others add meanwhile, so they stay in order.
+	// pending are the lines to write. writing is set while a goroutine writes lines: the same
+	// goroutine writes the lines that others add meanwhile, so all stay in order.
 	pending []notice
 	writing bool
 }
@@ -58,7 +58,7 @@ func (m *logMutex) Unlock() {
 	m.Mutex.Unlock()
 }
 
-// occurrence is how many networks a reference has.
+// occurrence is the networks that a reference may mean.
 type occurrence struct {
 	count int
 	ids   []origin.Network // the first maxListed of several
@@ -81,8 +81,8 @@ func (o occurrence) listed(name string) string {
 // maxListed bounds the UUIDs in a line of the log.
 const maxListed = 10
 
-// logged has the references of requests, and what each of them referred to in the last snapshot
-// that had all requested rows. It is immutable.
+// logged has the occurrence of each reference of a request, as of the last snapshot with all
+// requested rows. It is immutable.
 type logged struct {
 	networks map[SwitchRef]occurrence
 	compared map[string]occurrence
@@ -99,8 +99,8 @@ func (w *world) buildLogged(prev, next *Snapshot) {
 	}
 }
 
-// occurrences returns the occurrences of what is counted: those of now, or the previous ones if
-// rows are missing.
+// occurrences returns the occurrence of each reference in counts: the present one, or the previous
+// one while requested rows are missing.
 func occurrences[K comparable](counts map[K]int, previous map[K]occurrence, isRead bool, now func(K) occurrence) map[K]occurrence {
 	all := make(map[K]occurrence, len(counts))
 	for key := range counts {
@@ -121,8 +121,8 @@ func (w *world) occurrenceOf(s *Snapshot, r SwitchRef) (o occurrence) {
 	return o
 }
 
-// notices returns the lines of the log about references that have other networks in next than in
-// prev: a network is missing, a name has become ambiguous, or that is over.
+// notices returns the lines of the log for the step from prev to next: a network that a request
+// refers to is missing, a name has become ambiguous, or either is over.
 func notices(prev, next *Snapshot) (all []notice) {
 	for _, r := range slices.SortedFunc(maps.Keys(next.logged.networks), compareSwitchRefs) {
 		was, ok := prev.logged.networks[r]

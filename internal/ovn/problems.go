@@ -5,21 +5,23 @@ package ovn
 import (
 	"fmt"
 	"hash/maphash"
+	"maps"
+	"slices"
 
 	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// problems are the values of a row, or of what is derived of rows, that can't be used. The row has
-// them, so they change and go with it. The zero problems are none.
+// problems are the values of a row, or of a network, that can't be used. They are part of the row,
+// so they change with its columns and go with it. The zero problems are empty.
 type problems struct{ set *problemSet }
 
-// problemSet is immutable once its row is applied, except for what takeFresh takes.
+// problemSet is immutable once its row is applied, except for fresh and more.
 type problemSet struct {
 	of    map[place]reading
-	count int // of all readings
-	// fresh are texts about values that were not bad at the last reading of their place. more
-	// counts further values.
+	count int // of values, in all readings
+	// fresh are texts about values that were usable, or missing, at the last reading of their
+	// place: until takeFresh. more counts further values without a text.
 	fresh []string
 	more  int
 }
@@ -27,18 +29,16 @@ type problemSet struct {
 // place is a column, or a key of it.
 type place struct{ column, key string }
 
-// reading is the bad values of a place.
+// reading is the bad values of a place: hashes of all texts about them, and the first texts.
 type reading struct {
-	texts  []string // of the first
+	texts  []string
 	hashes map[uint64]struct{}
 }
 
 const (
-	// maxTexts bounds the texts of a reading. Of its other values only hashes are stored, which are
-	// smaller than the values in the database.
+	// maxTexts bounds the texts of a reading: tenants can write any number of bad values.
 	maxTexts = 3
-	// maxReports bounds how many texts are logged since the start, and the fresh texts of a row.
-	// Tenants can write any number of bad values.
+	// maxReports bounds the texts that are logged since the start, and the fresh texts of a row.
 	maxReports = 1000
 )
 
@@ -47,10 +47,10 @@ var textSeed = maphash.MakeSeed()
 // found returns p, for rows that embed problems.
 func (p *problems) found() *problems { return p }
 
-// isEmpty reports whether there are none.
+// isEmpty reports whether all values can be used.
 func (p *problems) isEmpty() bool { return p.set == nil || p.set.count == 0 }
 
-// takeFresh returns the fresh texts, and how many values are fresh beside them: each once.
+// takeFresh returns fresh and more, and clears them.
 func (p *problems) takeFresh() (texts []string, more int) {
 	if p.set == nil || len(p.set.fresh) == 0 {
 		return nil, 0
@@ -60,13 +60,18 @@ func (p *problems) takeFresh() (texts []string, more int) {
 	return texts, more
 }
 
-// replace returns the editor that replaces the problems of a column.
-func (p *problems) replace(column string) *problemEditor {
+// edit returns the editor of the problems of a column.
+func (p *problems) edit(column string) *problemEditor {
 	e := &problemEditor{problems: p, at: place{column: column}}
-	if p.set == nil {
-		return e
+	if p.set != nil {
+		e.before = p.set.of
 	}
-	e.before = p.set.of
+	return e
+}
+
+// replace returns the editor of a column, without its present problems.
+func (p *problems) replace(column string) *problemEditor {
+	e := p.edit(column)
 	for at := range e.before {
 		if at.column == column {
 			e.drop(at)
@@ -83,19 +88,19 @@ func (p *problems) report(database, table string, id ovsdb.UUID, column string) 
 // reports is report for a column whose keys are read one by one: all of them, or those of a
 // difference.
 func (p *problems) reports(database, table string, id ovsdb.UUID, column string, diff bool) names.Reports {
-	var e *problemEditor
-	if !diff {
-		e = p.replace(column)
-	} else if e = (&problemEditor{problems: p, at: place{column: column}}); p.set != nil {
-		e.before = p.set.of
+	edit := p.replace
+	if diff {
+		edit = p.edit
 	}
+	e := edit(column)
 	return names.Reports{Begin: e.begin, Bad: e.report(database, table, id)}
 }
 
-// problemEditor edits the problems of one column. It copies those that others have too.
+// problemEditor edits the problems of one column. The first change copies the problemSet, which the
+// previous version of the row has too.
 type problemEditor struct {
 	*problems
-	before map[place]reading
+	before map[place]reading // of the previous version
 	copied bool
 	at     place
 }
@@ -104,10 +109,8 @@ func (e *problemEditor) copy() *problemSet {
 	if !e.copied {
 		next := &problemSet{of: make(map[place]reading)}
 		if was := e.set; was != nil {
-			next.count, next.fresh, next.more = was.count, was.fresh[:len(was.fresh):len(was.fresh)], was.more
-			for at, r := range was.of {
-				next.of[at] = r
-			}
+			next.count, next.fresh, next.more = was.count, slices.Clone(was.fresh), was.more
+			maps.Copy(next.of, was.of)
 		}
 		e.set, e.copied = next, true
 	}
