@@ -161,6 +161,7 @@ func TestLabels(t *testing.T) {
 	}
 	for _, reading := range readings {
 		if reading.local && !reading.alone {
+			narrow(reading.source)
 			testkit.Eventually(r.t, "rows of routers are gone", func() bool {
 				reading.source.mu.Lock()
 				defer reading.source.mu.Unlock()
