@@ -118,6 +118,11 @@ func Under(name, domain string) bool {
 // from the last to the first, so the names below a name follow it. Labels are compared as they are
 // written, with their escapes.
 func compareNames(a, b string) int {
+	// Most names differ in their first labels only.
+	x, y := strings.IndexByte(a, '.'), strings.IndexByte(b, '.')
+	if x > 0 && y > 0 && a[x:] == b[y:] && a[x-1] != '\\' && b[y-1] != '\\' {
+		return strings.Compare(a[:x], b[:y])
+	}
 	i, j := len(a), len(b)
 	for i > 0 && j > 0 && a[i-1] == b[j-1] {
 		i, j = i-1, j-1

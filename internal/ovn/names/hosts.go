@@ -40,10 +40,10 @@ func (h *Hosts) exists(name, domain string) bool {
 
 // HostsBuilder collects the hostnames of one network.
 type HostsBuilder struct {
-	names, bare []hostname
-	full        []addressName // hostnames with their domain
-	single      []addressName // hostnames of ports without a domain
-	machines    map[netip.Addr]struct{}
+	bare     []hostname // of ports without a domain
+	within   []hostname // of ports with a domain, without it
+	full     []hostname // of ports with a domain, with it
+	machines map[netip.Addr]struct{}
 }
 
 // hostname is one name of one port.
@@ -59,18 +59,15 @@ func NewHostsBuilder() *HostsBuilder { return new(HostsBuilder) }
 // none. The addresses are sorted, and there is at least one. They are shared with
 // the caller, who must not change them any more.
 func (b *HostsBuilder) Add(name, domain string, addresses []netip.Addr) {
-	b.names = append(b.names, hostname{name, addresses})
 	if domain == "" {
 		b.bare = append(b.bare, hostname{name, addresses})
-		b.single = appendPairs(b.single, name, addresses)
 		return
 	}
-	full := name
-	if joined, ok := join(name, domain); ok && joined != full {
-		full = joined
-		b.names = append(b.names, hostname{full, addresses})
+	b.within = append(b.within, hostname{name, addresses})
+	if full, ok := join(name, domain); ok {
+		name = full
 	}
-	b.full = appendPairs(b.full, full, addresses)
+	b.full = append(b.full, hostname{name, addresses})
 }
 
 // SetMachines sets the addresses that Directory.HasMachine reports. They are shared with the
@@ -80,13 +77,23 @@ func (b *HostsBuilder) SetMachines(all map[netip.Addr]struct{}) { b.machines = a
 // Done returns the hosts. The builder must not be used any more.
 func (b *HostsBuilder) Done() *Hosts {
 	h := &Hosts{machines: b.machines}
-	h.bare = new(addressTree).edit(entriesOf(b.bare), b.single)
-	if len(b.names) == len(b.bare) {
+	h.bare = addressTreeOf(b.bare, b.bare)
+	if len(b.full) == 0 {
 		h.names.tree = h.bare.tree
 	} else {
-		h.names = new(addressTree).edit(entriesOf(b.names), b.full)
+		h.names = addressTreeOf(slices.Concat(b.bare, b.within, b.full), b.full)
 	}
 	return h
+}
+
+// addressTreeOf returns a tree of hostnames, in which addresses have the names of targets. It
+// sorts all.
+func addressTreeOf(all, targets []hostname) addressTree {
+	pairs := make([]addressName, 0, len(targets))
+	for _, h := range targets {
+		pairs = appendPairs(pairs, h.name, h.addresses)
+	}
+	return new(addressTree).edit(entriesOf(all), pairs)
 }
 
 // entriesOf sorts hostnames, and joins the addresses of ports with the same one.
