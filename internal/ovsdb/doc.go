@@ -18,17 +18,16 @@
 // # Reconnecting
 //
 // Servers of a cluster, and relays, remember the last 100 transactions. After a reconnect the client asks
-// for the changes since the last transaction of its rows, with the conditions of its rows. No Reset
-// comes, and a change of conditions may follow. The client reads all contents again in two cases: the
-// server does not remember the transaction, or the connection was cut while the state of the rows was
-// uncertain, see resumePoint. A later process can go on from a Position in the same way.
+// for the changes since the last transaction of its rows, with their conditions; new conditions follow. It
+// reads all contents again if the server has forgotten the transaction, or if the connection was cut while
+// the state of the rows was uncertain (resumePoint). A later process can go on from a Position.
 //
-// The client refuses a server that is known to be behind the rows it has. To know this it polls each
-// server for its last transaction and its Raft index, see polling.
+// The client refuses a server that is behind its rows. For this it polls each server for the last
+// transaction and the Raft index (polling).
 //
 // # Goroutines
 //
-// Client.Run does all of this on its own goroutine, one session after the other, each with the next
-// endpoint. Any goroutine may call SetConditions and Resync: Client.mu guards the conditions and the
-// connection whose read they end. Client.mu is not held during a call of the Receiver.
+// The goroutine of Client.Run does all of this, one session after the other. Any goroutine may call
+// SetConditions and Resync: Client.mu guards the conditions, and the connection whose read they end. It is
+// not held during calls of the Receiver.
 package ovsdb

@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// A server names its last transaction only together with rows, and conditions leave out the transactions
-// of other nodes. The client therefore polls for the last transaction, often enough that the server
-// still remembers it when the connection is cut. It also polls for the Raft index, by which it recognizes
-// a server that is behind. A monitor of the index would send each transaction of the cloud to each client.
+// A server names its last transaction only with rows, and conditions leave out the transactions of other
+// nodes. So the client polls for it, often enough that the server still remembers it after a cut. It also
+// polls for the Raft index, which shows a server that is behind. A monitor of the index would send each
+// transaction of the cloud to each client.
 //
-// Between two polls, each update counts as one more in the index. A server that has this index and does
-// not know the last transaction may still lack it, see serverRow.mayLack. Or it has just forgotten the
-// transaction, so the client avoids this server for maxBehind only.
+// A server that has the index and does not know the last transaction may lack it (serverRow.mayLack), or
+// has just forgotten it. So the client avoids this server for maxBehind only.
 const (
 	// maxPollTxns is the intended number of transactions between two polls. A server remembers 100, fewer
 	// if these are larger than the database (ovsdb_txn_history_run in ovsdb/transaction.c of Open

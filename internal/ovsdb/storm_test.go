@@ -51,11 +51,11 @@ func TestServerThatHangsUp(t *testing.T) {
 
 // Many clients of a server that ends come back over a time, and not at once; each that begins
 // does so at once.
-func TestSpread(t *testing.T) {
+func TestReconnectJitter(t *testing.T) {
 	t.Parallel()
 	const (
 		clients = 20
-		spread  = 2 * time.Second
+		jitter  = 2 * time.Second
 	)
 	var mu sync.Mutex
 	var accepted []time.Time
@@ -79,14 +79,14 @@ func TestSpread(t *testing.T) {
 		r := newReplica()
 		start(t, r, func(cfg *ovsdb.Config) {
 			fakeTables(cfg)
-			cfg.ProbeInterval, cfg.ReconnectJitter = time.Minute, spread
+			cfg.ProbeInterval, cfg.ReconnectJitter = time.Minute, jitter
 		}, through)
 		replicas[i] = r
 	}
 	for _, r := range replicas {
 		r.waitSynced(t)
 	}
-	if took := time.Since(began); took > spread {
+	if took := time.Since(began); took > jitter {
 		t.Logf("%s until all were in sync", took) // a busy machine
 	}
 	ended := time.Now()
@@ -106,7 +106,7 @@ func TestSpread(t *testing.T) {
 	defer mu.Unlock()
 	late := 0
 	for _, at := range accepted[clients:] {
-		if at.Sub(ended) > spread/4 {
+		if at.Sub(ended) > jitter/4 {
 			late++
 		}
 	}

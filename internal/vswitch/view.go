@@ -9,21 +9,18 @@ import (
 	"sync/atomic"
 )
 
-// View is what the local database says of this node and of one bridge. It is immutable, but for
-// Interface.ExternalID.
+// View has this node and one bridge, as in the local database. It is immutable, except for the results of
+// Interface.ExternalID and ExternalIDsVersion.
 type View struct {
-	// Chassis is the name of the OVN chassis that has the bridge (ovn-controller(8)),
-	// "" if it is not known.
+	// Chassis is the name of the bridge's OVN chassis (ovn-controller(8)), "" if unknown.
 	Chassis string
-	// Interfaces are those of the ports of the bridge, sorted by name. There are none
-	// while there is no such bridge.
+	// Interfaces has the interfaces of the bridge's ports, sorted by name. It is empty without the bridge.
 	Interfaces []Interface
-	// revision is that of external_ids; nil for one that never changes.
+	// revision is the state of external_ids; nil if they never change.
 	revision *atomic.Pointer[revision]
 }
 
-// revision is a state of external_ids of all interfaces of a View. changed is closed once there
-// is another one.
+// revision identifies a state of the external_ids of all interfaces of a View. changed is closed by the next one.
 type revision struct {
 	number  uint64
 	changed chan struct{}
@@ -35,9 +32,8 @@ func newRevision() *atomic.Pointer[revision] {
 	return r
 }
 
-// ExternalIDsVersion returns the version of what Interface.ExternalID returns for the interfaces
-// of the View, and a channel that is closed once there is another one. Versions of two Views are
-// not comparable.
+// ExternalIDsVersion returns the version of the external_ids of all interfaces, and a channel that is closed when
+// they change. Versions of two Views are not comparable.
 func (v View) ExternalIDsVersion() (version uint64, changed <-chan struct{}) {
 	if v.revision == nil {
 		return 0, nil
@@ -46,23 +42,21 @@ func (v View) ExternalIDsVersion() (version uint64, changed <-chan struct{}) {
 	return r.number, r.changed
 }
 
-// Interface is one row of the Interface table with the columns of its Port
-// (ovs-vswitchd.conf.db(5)). Each string is empty where the database has no
-// value.
+// Interface is a row of table Interface with columns of its Port (ovs-vswitchd.conf.db(5)). A string is empty if the
+// database has no value.
 type Interface struct {
-	// UUID is that of the row: a later port of the same name or number has another one.
+	// UUID identifies the row. A later port of the same name or number has another UUID.
 	UUID string
 	Name string
-	// OFPort is the OpenFlow port number; 0, which no port has, until
-	// ovs-vswitchd has assigned one and after it failed to.
+	// OFPort is the OpenFlow port number, 0 if ovs-vswitchd has not assigned one or has failed to.
 	OFPort uint32
 	// IfaceID is external_ids:iface-id, the name of the logical port.
 	IfaceID string
-	// Type is "internal" for one that the switch has made itself, "" for a device of
-	// the system, else another type of ovs-vswitchd.conf.db(5).
+	// Type is "internal" for an interface of the switch, "" for a device of the system, or another type of
+	// ovs-vswitchd.conf.db(5).
 	Type string
-	// Machine is external_ids:vm-uuid, which os-vif writes, or vm-id, which libvirt
-	// does: the virtual machine that the interface is of.
+	// Machine is the interface's virtual machine: external_ids:vm-uuid, written by os-vif, or vm-id, written
+	// by libvirt.
 	Machine string
 	// AttachedMAC is external_ids:attached-mac, as written there.
 	AttachedMAC string
@@ -72,15 +66,14 @@ type Interface struct {
 	Tag uint16
 	// NetworkID is Port.other_config:net_uuid, which Neutron's agent writes.
 	NetworkID string
-	// Localnet is Port.external_ids:ovn-localnet-port: the localnet port of OVN that
-	// ovn-controller has made the Port for.
+	// Localnet is Port.external_ids:ovn-localnet-port: the localnet port of OVN for which ovn-controller has
+	// made the Port.
 	Localnet string
-	// externalIDs has the column external_ids as it is now; nil for none. Most changes of it
-	// are of no interest and make no View.
+	// externalIDs has the current column external_ids; may be nil. Most of its changes need no new View.
 	externalIDs *atomic.Pointer[map[string]string]
 }
 
-// ExternalID returns the value of a key of external_ids as it is now, "" if there is none.
+// ExternalID returns the current value of a key of external_ids, or "".
 func (i *Interface) ExternalID(key string) string {
 	if i.externalIDs == nil {
 		return ""
@@ -91,8 +84,7 @@ func (i *Interface) ExternalID(key string) string {
 // Routers returns "": the local database knows no routers.
 func (*Interface) Routers() string { return "" }
 
-// isSame reports whether two interfaces are the same, but for keys of external_ids that have no
-// field.
+// isSame reports whether two interfaces are equal, ignoring keys of external_ids without a field.
 func (i Interface) isSame(j Interface) bool {
 	i.externalIDs, j.externalIDs = nil, nil
 	return i == j
@@ -102,7 +94,7 @@ func (v View) equal(w View) bool {
 	return v.Chassis == w.Chassis && slices.EqualFunc(v.Interfaces, w.Interfaces, Interface.isSame)
 }
 
-// update takes external_ids from a View that is equal.
+// update takes the external_ids of a View that is equal to v.
 func (v View) update(from View) {
 	changed := false
 	for i := range v.Interfaces {
@@ -117,7 +109,7 @@ func (v View) update(from View) {
 	}
 }
 
-// view returns what the tables say of a bridge. override is that of systemIDOverride.
+// view returns the View of a bridge. override is the result of systemIDOverride.
 func (t tables) view(bridge, override string) View {
 	v := View{revision: newRevision()}
 	for _, r := range t[openVSwitchTable] {
@@ -162,8 +154,7 @@ func (t tables) appendPort(all []Interface, uuid string) []Interface {
 			externalIDs: new(atomic.Pointer[map[string]string]),
 		}
 		i.externalIDs.Store(&row.ExternalIDs) // the row is never altered
-		// -1 says that the interface could not be opened. 65534, the local port, is the
-		// highest number.
+		// -1 is an interface that could not be opened. 65534, the local port, is the highest number.
 		if n := row.OFPort; n != nil && *n > 0 && *n < 1<<16 {
 			i.OFPort = uint32(*n)
 		}
