@@ -14,7 +14,7 @@ GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see abov
 # deploy is a module of its own, so that the product's go.mod lacks what only deploy requires.
 MODULES = . deploy
 
-.PHONY: all build plugins test test-units test-system test-release mutations matrix kernel neutron soak demo recording pictures bench image oci lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
+.PHONY: all build plugins test test-units test-system test-release mutations matrix kernel neutron soak demo recording pictures bench image oci release push publish lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
 all: build
 
 # The binaries of the distribution: static, so that they run from an empty image.
@@ -164,9 +164,40 @@ deb rpm: release-files
 		NFPM='$(GO) run $(NFPM)' ./deploy/package/package.sh $@ $$arch '$(VERSION)' $(RELEASE) || exit 1; \
 	done
 
-# Another checkout, with a build cache of its own, makes the same bytes of the last commit.
+# Two clones in other places, each with a build cache of its own, make the same release of the last commit.
 reproducible:
-	GO='$(GO)' ./deploy/package/reproducible.sh '$(ARCHES)'
+	GO='$(GO)' ./deploy/package/reproducible.sh
+
+# A release: what users download, in dist/VERSION. VERSION is the version in the file VERSION, and all changes
+# are committed. The Go is the one that test/deps.sh names, so the same commit gives the same bytes anywhere.
+DIST ?= dist/$(VERSION)
+REPOSITORY ?= ghcr.io/puntdns/puntdns
+release: export GOTOOLCHAIN = go$(shell ./test/deps.sh version)
+release:
+	$(GO) run -C deploy ./release check '$(VERSION)'
+	rm -rf $(DIST)
+	$(MAKE) deb rpm oci RELEASE=$(DIST)/work IMAGE=$(REPOSITORY):$(VERSION)
+	$(GO) run -C deploy ./licences -out '$(abspath $(DIST))'/work/licences/all $(ARCHES:%='$(abspath $(DIST))'/work/%/puntdns)
+	GO='$(GO)' $(GO) run -C deploy ./release finish -version '$(VERSION)' -image $(REPOSITORY):$(VERSION) \
+		-from '$(abspath $(DIST))'/work '$(abspath $(DIST))'
+
+# Pushes the image in dist/VERSION to REPOSITORY and signs it. The credentials are docker's, or those of
+# REGISTRY_USER and REGISTRY_PASSWORD in the environment. cosign signs as the workflow of the release, or with
+# COSIGN_FLAGS='--key FILE'.
+COSIGN := github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
+COSIGN_FLAGS ?=
+push:
+	[ -z "$$REGISTRY_PASSWORD" ] || printf %s "$$REGISTRY_PASSWORD" | \
+		$(GO) run $(COSIGN) login --username "$$REGISTRY_USER" --password-stdin $(firstword $(subst /, ,$(REPOSITORY)))
+	pushed=$$($(GO) run -C deploy ./image push $(REPOSITORY):$(VERSION) $(ARCHES:%='$(abspath $(DIST))'/puntdns-image_$(VERSION)_%.tar)) && \
+		$(GO) run $(COSIGN) sign --yes --recursive $(COSIGN_FLAGS) "$$pushed"
+
+# Signs the checksums in dist/VERSION, and makes a release on GitHub of the folder, by GH_TOKEN of the environment.
+publish:
+	./test/deps.sh publish
+	cd $(DIST) && $(GO) run $(COSIGN) sign-blob --yes $(COSIGN_FLAGS) --bundle SHA256SUMS.sigstore.json SHA256SUMS
+	gh release create v$(VERSION) $(if $(findstring -,$(VERSION)),--prerelease) --title 'puntdns $(VERSION)' \
+		--notes-file $(DIST)/NOTES.md $(DIST)/*
 
 # Installed, upgraded under load, removed and purged on Debian 12 and 13 with systemd, in containers;
 # and as docs/ovn.md and docs/upgrade.md have it, command by command.
@@ -219,4 +250,4 @@ fuzz:
 	done
 
 clean:
-	rm -rf bin
+	rm -rf bin dist

@@ -4,8 +4,10 @@
 # Finds or installs what building and testing need, on Debian 12.
 #
 #   deps.sh go        prints the path of a Go that can build this module
+#   deps.sh version   prints the version of Go that is fetched, and that makes releases
 #   deps.sh lab       installs OVN, Open vSwitch and the tools of the tests
 #   deps.sh packages  installs what judges packages
+#   deps.sh publish   installs what publishes a release
 #   deps.sh machine   installs what an emulated machine is made of and runs by
 #
 # No daemon is started by an installation: the lab runs its own.
@@ -86,11 +88,13 @@ lab_packages() {
 
 case "${1-}" in
 go) find_go ;;
+version) echo "$GO_VERSION" ;;
 lab) lab_packages ;;
 packages) install lintian ;;
+publish) install gh ;;
 machine) install debootstrap e2fsprogs qemu-system-x86 ;;
 *)
-	echo "usage: deps.sh go|lab|packages|machine" >&2
+	echo "usage: deps.sh go|version|lab|packages|publish|machine" >&2
 	exit 2
 	;;
 esac

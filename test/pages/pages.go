@@ -65,7 +65,7 @@ func Read(root string) ([]*Page, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin" || entry.Name() == "testdata"):
+		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin" || entry.Name() == "dist" || entry.Name() == "testdata"):
 			return filepath.SkipDir
 		case entry.IsDir() || filepath.Ext(path) != ".md":
 			return nil
