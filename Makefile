@@ -4,6 +4,7 @@
 RELEASED := $(shell cat VERSION)
 VERSION ?= $(patsubst v%,%,$(shell git describe --tags --always --dirty 2>/dev/null || echo '$(RELEASED)-dev'))
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.0
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The system tests reach the product by its binary, which no cache of results sees.
 TESTFLAGS ?= -count 1 -timeout 60m -parallel 6
@@ -234,6 +235,7 @@ lint: build
 		$(GO) run -C $$module $(STATICCHECK) -tags neutron,packages ./... || exit 1; \
 		$(GO) run -C $$module $(GOLANGCI_LINT) run ./... || exit 1; \
 	done
+	$(GO) run $(ACTIONLINT) .github/workflows/*.yml
 
 # Known vulnerabilities in what is linked, where their database can be reached.
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
