@@ -210,8 +210,8 @@ func TestObjects(t *testing.T) {
 	eachOverlay(t, func(t *testing.T, _ string, m *manifests) {
 		const namespace = "kube-system"
 		d, c := &m.daemonSet, m.container(t)
-		if c.Image == "puntdns" || !strings.HasPrefix(c.Image, "registry.example/puntdns:") {
-			t.Errorf("the image is %s: no overlay has put another in its place", c.Image)
+		if want := released(t); c.Image != want {
+			t.Errorf("the image is %s, the Makefile and the file VERSION have %s", c.Image, want)
 		}
 		for k, v := range d.Spec.Selector.MatchLabels {
 			if d.Spec.Template.Labels[k] != v {
@@ -241,4 +241,47 @@ func TestObjects(t *testing.T) {
 			t.Error("processor time is limited: that delays all answers")
 		}
 	})
+}
+
+// released is the image that make push pushes for the version of the tree.
+func released(t *testing.T) string {
+	t.Helper()
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := os.ReadFile("../../VERSION")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(makefile), "\nREPOSITORY ?= ")
+	if !ok {
+		t.Fatal("the Makefile has no REPOSITORY")
+	}
+	repository, _, _ := strings.Cut(rest, "\n")
+	return repository + ":" + strings.TrimSpace(string(version))
+}
+
+// TestOneImage sets another image in the one place, and wants it in each overlay.
+func TestOneImage(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.CopyFS(folder, os.DirFS(".")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "base/kustomization.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, tag, _ := strings.Cut(released(t), ":")
+	other := strings.NewReplacer("newName: "+name, "newName: mirror.example/dns", "newTag: "+tag, "newTag: 1.2.3").Replace(string(text))
+	if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, overlay := range overlays(t) {
+		m := renderFolder(t, filepath.Join(folder, "overlays", overlay))
+		if got := m.container(t).Image; got != "mirror.example/dns:1.2.3" {
+			t.Errorf("%s: the image is %s", overlay, got)
+		}
+	}
 }

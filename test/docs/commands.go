@@ -84,6 +84,8 @@ var AllCommands = []Commands{
 		By: "the lab has no Incus"},
 	{Section: "docs/kubernetes.md#install", Block: 1, Where: Nowhere,
 		By: "it takes a registry and a cluster; deploy/kubernetes.TestStrictDecoding renders the overlays"},
+	{Section: "docs/kubernetes.md#install", Block: 2, Where: Nowhere,
+		By: "it takes a registry; deploy/kubernetes.TestOneImage sets an image, and test.TestImage makes one"},
 	{Section: "docs/kubernetes.md#names", Cases: []Case{{
 		Name: "with ovn-nbctl in the place of the plugin ko", Plant: "ovn-nbctl --may-exist ls-add ovn-default", Undo: "ovn-nbctl get Logical_Switch ovn-default dns_records | grep -q ........-"}}},
 
