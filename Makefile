@@ -201,7 +201,10 @@ publish:
 		--notes-file $(DIST)/NOTES.md $(DIST)/*
 
 # Installed, upgraded under load, removed and purged on Debian 12 and 13 with systemd, in containers;
-# and as docs/ovn.md and docs/upgrade.md have it, command by command.
+# and as docs/ovn.md and docs/upgrade.md have it, command by command. PACKAGES is the folder of a release whose
+# packages are taken in the place of new ones.
+PACKAGES ?=
+packages-test: export PUNTDNS_PACKAGES = $(abspath $(PACKAGES))
 packages-test: lab-deps
 	./test/deps.sh packages
 	$(GO) test -C deploy -tags packages -count 1 -timeout 30m -v -run '^(TestPackage|TestPackageLintian|TestNewUser|TestFromHand)$$' . $(PACKAGESFLAGS)

@@ -82,8 +82,8 @@ func TestNewUser(t *testing.T) {
 	}
 	// What the container takes, and what the package of puntdns asks for.
 	more := append(strings.Fields(install[1]), "systemd", "systemd-sysv", "dbus", "iproute2", "procps", "acl", "ca-certificates")
-	binaries := build(t, "1.2.3", "1.2.4")
-	debs := []string{makePackage(t, "deb", "1.2.3", binaries[0].binaries(t)), makePackage(t, "deb", "1.2.4", binaries[1].binaries(t))}
+	binaries := build(t, older, newer(t))
+	debs := []string{packageOf(t, "deb", binaries, 0), packageOf(t, "deb", binaries, 1)}
 	for _, suite := range []string{"bookworm", "trixie"} {
 		t.Run(suite, func(t *testing.T) {
 			c := &chassis{bootContainer(t, func(t *testing.T, docker string) string {
@@ -100,7 +100,7 @@ func TestNewUser(t *testing.T) {
 				systemd-run --quiet --unit upstream /src/bin/puntdns -conf /src/upstream`)
 			deb := func(of int) {
 				c.sh("rm -f puntdns_*.deb")
-				c.copy(debs[of], fmt.Sprintf("puntdns_1.2.%d_%s.deb", 3+of, runtime.GOARCH))
+				c.copy(debs[of], "puntdns_"+[]string{older, newer(t)}[of]+"_"+runtime.GOARCH+".deb")
 			}
 			deb(0)
 			c.follow(commands(t, begin, "docs/ovn.md#2-puntdns", "docs/ovn.md#3-names", "docs/ovn.md#your-own-networks"))
@@ -112,7 +112,7 @@ func TestNewUser(t *testing.T) {
 			}
 			deb(1)
 			c.follow(commands(t, "docs/upgrade.md#upgrade"))
-			if got := c.sh("puntdns -version"); !strings.HasPrefix(got, "puntdns-1.2.4 ") {
+			if got := c.sh("puntdns -version"); !strings.HasPrefix(got, "puntdns-"+newer(t)+" ") {
 				t.Errorf("after the upgrade: %s", got)
 			}
 			if got := c.sh("ip netns exec vm1 dig +short db.cloud.internal; man -w puntdns 2>/dev/null || ls /usr/share/man/man7/puntdns-ovnhosts.7.gz"); !strings.HasPrefix(got, "10.0.0.21") {
@@ -132,7 +132,7 @@ func TestNewUser(t *testing.T) {
 // TestFromHand installs puntdns by hand and then the package, as docs/upgrade.md has it, while a guest
 // asks.
 func TestFromHand(t *testing.T) {
-	binaries := build(t, "1.2.3", "1.2.4")
+	binaries := build(t, older, newer(t))
 	c := newChassis(t, packageImage("bookworm"))
 	c.sh("rm -f /usr/sbin/policy-rc.d")
 	for _, name := range []string{"puntdns.service", "puntdns.sysusers", "puntdns.tmpfiles", "puntdns-sockets.path", "puntdns-sockets.service"} {
@@ -143,7 +143,7 @@ func TestFromHand(t *testing.T) {
 	c.sh("mkdir -p /etc/sysusers.d; cat >>Corefile.example <<'EOF'\n" + elsewhere + "\nEOF")
 	c.sh(steps(t, "puntdns on an OVN chassis."))
 	c.served()
-	c.copy(makePackage(t, "deb", "1.2.4", binaries[1].binaries(t)), "puntdns_1.2.4_"+runtime.GOARCH+".deb")
+	c.copy(packageOf(t, "deb", binaries, 1), "puntdns_"+newer(t)+"_"+runtime.GOARCH+".deb")
 	lost := c.load(func() { c.follow(commands(t, "docs/upgrade.md#from-an-installation-by-hand")) })
 	if lost > 0 {
 		t.Errorf("%d queries lost, expected none", lost)

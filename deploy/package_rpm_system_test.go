@@ -12,8 +12,8 @@ import (
 // testRPM installs the package for Fedora on a Debian, by rpm(8) and without its dependencies: the
 // files and the scripts are the same there, and Fedora's own packages are not to be had.
 func testRPM(t *testing.T, c *chassis, rpms map[string]string) {
-	for version, rpm := range rpms {
-		c.copy(rpm, version+".rpm")
+	for name, rpm := range rpms {
+		c.copy(rpm, name+".rpm")
 	}
 	// As Fedora has it: the folder of licences is there, and a unit that no other file names stays
 	// disabled.
@@ -22,7 +22,7 @@ func testRPM(t *testing.T, c *chassis, rpms map[string]string) {
 
 	t.Run("the installation starts nothing", func(t *testing.T) {
 		c := c.of(t)
-		c.sh("rpm --initdb; rpm --nodeps --install 1.2.3.rpm")
+		c.sh("rpm --initdb; rpm --nodeps --install older.rpm")
 		if got := c.sh("systemctl is-enabled puntdns || true; systemctl is-active puntdns || true; ls -A /etc/puntdns"); got != "disabled\ninactive" {
 			t.Errorf("after the installation: %s", got)
 		}
@@ -33,7 +33,7 @@ func testRPM(t *testing.T, c *chassis, rpms map[string]string) {
 		if got, err := c.try("rpm --verify --nodeps puntdns"); err != nil || got != "" {
 			t.Errorf("rpm --verify: %v\n%s", err, got)
 		}
-		c.sh("getent passwd puntdns; puntctl --version | grep -F 1.2.3; rpm --query --file /usr/bin/puntdns")
+		c.sh("getent passwd puntdns; puntctl --version | grep -F " + older + "; rpm --query --file /usr/bin/puntdns")
 	})
 
 	t.Run("the first start", func(t *testing.T) {
@@ -46,10 +46,10 @@ func testRPM(t *testing.T, c *chassis, rpms map[string]string) {
 
 	t.Run("an upgrade under load", func(t *testing.T) {
 		c := c.of(t)
-		if lost := c.load(func() { c.sh("rpm --nodeps --upgrade 1.2.4.rpm") }); lost > 0 {
+		if lost := c.load(func() { c.sh("rpm --nodeps --upgrade newer.rpm") }); lost > 0 {
 			t.Errorf("%d queries lost, expected none", lost)
 		}
-		c.running("1.2.4")
+		c.running(newer(t))
 		if got := c.sh("tail -n 1 /etc/puntdns/Corefile; systemctl is-enabled puntdns"); got != "# ours\nenabled" {
 			t.Errorf("after the upgrade: %s", got)
 		}
@@ -60,13 +60,13 @@ func testRPM(t *testing.T, c *chassis, rpms map[string]string) {
 		c := c.of(t)
 		c.sh("cp /etc/puntdns/Corefile /tmp/right; echo 'wrong {' >/etc/puntdns/Corefile")
 		var out string
-		lost := c.load(func() { out = c.sh("rpm --nodeps --upgrade --oldpackage 1.2.3.rpm 2>&1") })
+		lost := c.load(func() { out = c.sh("rpm --nodeps --upgrade --oldpackage older.rpm 2>&1") })
 		if lost != 0 || !strings.Contains(out, "the old one goes on") {
 			t.Errorf("%d queries lost, and this was said:\n%s", lost, out)
 		}
-		c.running("1.2.4")
+		c.running(newer(t))
 		c.sh("cp /tmp/right /etc/puntdns/Corefile; /usr/libexec/puntdns/restart")
-		c.running("1.2.3")
+		c.running(older)
 	})
 
 	t.Run("the removal", func(t *testing.T) {

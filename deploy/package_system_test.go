@@ -7,6 +7,7 @@ package deploy
 import (
 	"crypto/sha256"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -21,10 +22,10 @@ import (
 // removes and purges it. On the later release it does the same with that for Fedora.
 func TestPackage(t *testing.T) {
 	debs, rpms := map[string]string{}, map[string]string{}
-	binaries := build(t, "1.2.3", "1.2.4")
-	for i, version := range []string{"1.2.3", "1.2.4"} {
-		debs[version] = makePackage(t, "deb", version, binaries[i].binaries(t))
-		rpms[version] = makePackage(t, "rpm", version, binaries[i].binaries(t))
+	binaries := build(t, older, newer(t))
+	for i, name := range []string{"older", "newer"} {
+		debs[name] = packageOf(t, "deb", binaries, i)
+		rpms[name] = packageOf(t, "rpm", binaries, i)
 	}
 	for _, suite := range []string{"bookworm", "trixie"} {
 		t.Run(suite, func(t *testing.T) {
@@ -35,6 +36,47 @@ func TestPackage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// older is the version that is upgraded to [newer], and that comes back.
+const older = "0.0.1"
+
+// released is the folder of a release, empty if there is none. make packages-test sets it.
+var released = os.Getenv("PUNTDNS_PACKAGES")
+
+// newer is the version of the release.
+func newer(t *testing.T) string {
+	t.Helper()
+	if released == "" {
+		return "0.0.2"
+	}
+	version, _ := strings.CutPrefix(filepath.Base(file(t, "puntdns_*_"+runtime.GOARCH+".deb")), "puntdns_")
+	version, _, _ = strings.Cut(version, "_")
+	return version
+}
+
+// file returns the path of a file of the release.
+func file(t *testing.T, pattern string) string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(released, pattern))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%s: %q, %v; expected one file %s", released, all, err, pattern)
+	}
+	return all[0]
+}
+
+// packageOf returns the package of the older (0) or the newer version (1): that of the release, or a new one.
+func packageOf(t *testing.T, format string, binaries []*built, i int) string {
+	t.Helper()
+	switch {
+	case i == 0:
+		return makePackage(t, format, older, binaries[0].binaries(t))
+	case released == "":
+		return makePackage(t, format, newer(t), binaries[1].binaries(t))
+	case format == "deb":
+		return file(t, "puntdns_*_"+runtime.GOARCH+".deb")
+	}
+	return file(t, "puntdns-*."+map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]+".rpm")
 }
 
 // packageImage makes the image of an OVN chassis on a release of Debian.
@@ -48,8 +90,12 @@ func packageImage(suite string) func(t *testing.T, docker string) string {
 func TestPackageLintian(t *testing.T) {
 	lintian := need(t, "lintian")
 	release := t.TempDir()
-	command(t, "make", "-C", "..", "deb", "RELEASE="+release, "ARCHES="+runtime.GOARCH, "VERSION=1.2.3")
 	deb := filepath.Join(release, "puntdns_1.2.3_"+runtime.GOARCH+".deb")
+	if released == "" {
+		command(t, "make", "-C", "..", "deb", "RELEASE="+release, "ARCHES="+runtime.GOARCH, "VERSION=1.2.3")
+	} else {
+		deb = file(t, "puntdns_*_"+runtime.GOARCH+".deb")
+	}
 	// It advises against root for the sake of those who judge what they do not trust.
 	out, err := exec.Command(lintian, "--allow-root", "--fail-on", "error,warning", "--tag-display-limit", "0", deb).CombinedOutput()
 	if text := strings.TrimSpace(string(out)); err != nil || text != "" {
@@ -97,14 +143,14 @@ const elsewhere = `example {
 
 func testPackage(t *testing.T, c *chassis, debs map[string]string) {
 	c.sh("rm -f /usr/sbin/policy-rc.d") // of test/root.sh; it forbids that packages start anything
-	for version, deb := range debs {
-		c.copy(deb, version+".deb")
+	for name, deb := range debs {
+		c.copy(deb, name+".deb")
 	}
 	before := c.files()
 
 	t.Run("the installation starts nothing", func(t *testing.T) {
 		c := c.of(t)
-		out := c.sh("dpkg --install 1.2.3.deb")
+		out := c.sh("dpkg --install older.deb")
 		if !strings.Contains(out, "write /etc/puntdns/Corefile") {
 			t.Errorf("it does not say what comes next:\n%s", out)
 		}
@@ -134,11 +180,11 @@ func testPackage(t *testing.T, c *chassis, debs map[string]string) {
 
 	t.Run("an upgrade under load", func(t *testing.T) {
 		c := c.of(t)
-		lost := c.load(func() { c.sh("dpkg --install 1.2.4.deb") })
+		lost := c.load(func() { c.sh("dpkg --install newer.deb") })
 		if lost > 0 {
 			t.Errorf("%d queries lost, expected none", lost)
 		}
-		c.running("1.2.4")
+		c.running(newer(t))
 		if got := c.sh("tail -n 1 /etc/puntdns/Corefile"); got != "# ours" {
 			t.Errorf("the Corefile ends in %q", got)
 		}
@@ -167,13 +213,13 @@ func testPackage(t *testing.T, c *chassis, debs map[string]string) {
 		c := c.of(t)
 		c.sh("cp /etc/puntdns/Corefile /tmp/right; echo 'wrong {' >/etc/puntdns/Corefile")
 		var out string
-		lost := c.load(func() { out = c.sh("dpkg --install 1.2.3.deb 2>&1") })
+		lost := c.load(func() { out = c.sh("dpkg --install older.deb 2>&1") })
 		if lost != 0 || !strings.Contains(out, "the old one goes on") || !strings.Contains(out, "/etc/puntdns/Corefile:1") {
 			t.Errorf("%d queries lost, and this was said:\n%s", lost, out)
 		}
-		c.running("1.2.4")
+		c.running(newer(t))
 		c.sh("cp /tmp/right /etc/puntdns/Corefile; /usr/libexec/puntdns/restart")
-		c.running("1.2.3")
+		c.running(older)
 		c.served()
 	})
 
@@ -181,8 +227,8 @@ func testPackage(t *testing.T, c *chassis, debs map[string]string) {
 		c := c.of(t)
 		c.sh("systemctl stop ovs-vswitchd")
 		c.eventually("systemctl show --value --property StatusText puntdns | grep -q switch", "")
-		c.sh("dpkg --install 1.2.4.deb")
-		c.running("1.2.4")
+		c.sh("dpkg --install newer.deb")
+		c.running(newer(t))
 		c.sh("systemctl start ovs-vswitchd")
 		c.plug()
 		c.served()
@@ -208,7 +254,7 @@ func testPackage(t *testing.T, c *chassis, debs map[string]string) {
 
 	t.Run("installed again", func(t *testing.T) {
 		c := c.of(t)
-		c.sh("dpkg --install 1.2.4.deb")
+		c.sh("dpkg --install newer.deb")
 		c.served()
 	})
 
