@@ -111,6 +111,12 @@ var AllCommands = []Commands{
 	{Section: "docs/puntdns.8.md#description", Block: 1, Where: Nowhere,
 		By: "an editor waits for somebody; deploy.TestNewUser does the rest, as docs/ovn.md has it"},
 
+	{Section: "docs/release.md#releases", Block: 1, Where: Nowhere,
+		By: "GitHub's workflow signs; deploy.TestRelease checks the checksums, and deploy.TestPackage installs the package"},
+	{Section: "docs/release.md#image", Block: 1, Where: Nowhere, By: "GitHub's workflow signs and pushes; deploy/image.TestPush pushes and pulls"},
+	{Section: "docs/release.md#build-the-same-bytes", Block: 1, Where: Nowhere,
+		By: "it clones from GitHub; make reproducible makes the release twice, and deploy.TestRelease once"},
+
 	{Section: "docs/troubleshooting.md#troubleshooting-by-symptom", Cases: []Case{
 		{Name: "well", Says: `(?m)^ok`},
 		{Name: "an ACL", Plant: dropUDP, Undo: aclGone, Says: `port vm1: a query to 169\.254\.169\.254 is dropped before the punt`, Fails: true},
