@@ -78,6 +78,8 @@ type connection struct {
 	// latest are the conditions set last, acknowledged or not; the zero conditionSet
 	// if none were set.
 	latest conditionSet
+	// wanted are the conditions for the rows that are wanted now. latest bring them, and perhaps more.
+	wanted conditionSet
 	// acknowledged are the conditions that the rows reflect; the zero conditionSet if none
 	// were acknowledged.
 	acknowledged conditionSet
@@ -122,6 +124,7 @@ func (c *connection) conn() *connection { return c }
 func (c *connection) set(cover coverage, others []string, conditions map[string][]ovsdb.Condition, now time.Time) {
 	slices.Sort(others)
 	next := conditionSet{others: slices.Compact(others), coverage: cover}
+	c.wanted = next
 	if c.latest.gen > 0 && c.latest.includes(next) {
 		switch {
 		case next.includes(c.latest):
@@ -156,9 +159,8 @@ func (c *connection) keepKeys(asked []string) (done bool) {
 	return before > 0 && len(c.unreadKeys) == 0
 }
 
-// hasAll reports whether the rows are all that is wanted. They are where the conditions set
-// last ask for no more than those acknowledged, and than all between: with conditions that
-// ask for less the database removes rows before it acknowledges them.
+// hasAll reports whether the rows are all that is wanted: the conditions acknowledged bring them, and so do
+// all conditions set since. With conditions that bring less the database removes rows before it acknowledges them.
 func (c *connection) hasAll() bool {
 	if len(c.unreadKeys) > 0 {
 		return false
@@ -166,11 +168,11 @@ func (c *connection) hasAll() bool {
 	if len(c.unacknowledged) == 0 {
 		return true
 	}
-	if c.acknowledged.gen == 0 || !c.acknowledged.includes(c.latest) {
+	if c.acknowledged.gen == 0 || !c.acknowledged.includes(c.wanted) {
 		return false
 	}
 	for _, between := range c.unacknowledged {
-		if !between.includes(c.latest) {
+		if !between.includes(c.wanted) {
 			return false
 		}
 	}

@@ -159,6 +159,7 @@ func TestRequestRouters(t *testing.T) {
 			s.SetPorts("br", []string{"vm-a"}, 0)
 			are := func(want string) {
 				t.Helper()
+				narrow(s)
 				eventually(t, s, func(s *Snapshot) string {
 					got := fmt.Sprintf("%s: %s: %s", networks(s), guests(s), joined(s, "a"))
 					if got != want {
@@ -346,6 +347,13 @@ func TestJoinWhileServing(t *testing.T) {
 			sb goes away
 			release
 			has guests=r1 settled=true scope:red=no~scope
+			join
+			has guests=r1 settled=true scope:red=red,blue # what was read is still asked for
+			release
+			network green
+			has guests=r1 settled=false
+			release
+			has guests=r1 settled=true
 			join
 			has guests=r1 settled=false # the rows may be going`},
 		{"no more is wanted, Northbound alone", Local, northboundRouter + `
