@@ -304,8 +304,8 @@ func (b *bridge) countKept(srv *server) int {
 	if srv.source == nil || view == nil {
 		return 0
 	}
-	if snapshot := srv.source.Snapshot(); snapshot.HasKept() {
-		return snapshot.CountKept(view.IfaceIDs())
+	if snapshot := srv.source.Snapshot(); snapshot.HasRetained() {
+		return snapshot.CountRetained(view.IfaceIDs())
 	}
 	return 0
 }

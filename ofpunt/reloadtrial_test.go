@@ -228,7 +228,7 @@ func TestTryWhileKept(t *testing.T) {
 		ops = append(ops, json.RawMessage(fmt.Sprintf(`{"op":"delete","table":%q,"where":[]}`, table)))
 	}
 	s.database.Transact(t, "OVN_Southbound", ops...)
-	s.until(func(now *ovn.Snapshot) bool { return now.Settled && now.HasKept() })
+	s.until(func(now *ovn.Snapshot) bool { return now.Settled && now.HasRetained() })
 	connectedBridges(t, "br-desired")
 	bridges.get("br-desired").current.Store(s.server)
 	next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, requests: []ovn.Requests{{Routers: true}}}

@@ -187,7 +187,7 @@ func (s *server) bindingProblem() string {
 		return ""
 	}
 	switch snapshot := s.source.Snapshot(); {
-	case snapshot.HasKept():
+	case snapshot.HasRetained():
 		return "the bindings of this chassis are gone, or have a former name of it; its guests are served for the grace"
 	case s.options.Placement == placement.OVN && !snapshot.HasChassis() && s.synced():
 		return "the Southbound database does not know this chassis"

@@ -176,7 +176,7 @@ func (t *guestTeller) guest(g *flows.Guest, of *toldGuest, kind placement.Kind) 
 // addPort adds to a guest what the databases say of its port.
 func (t *guestTeller) addPort(out *api.Guest, p *ovn.Port) {
 	out.Port, out.Switch, out.Network = p.Name, p.SwitchName, p.Network.String()
-	out.DatapathKey, out.PortKey, out.Kept = p.DatapathKey, p.Key, t.snapshot.IsKept(p.Name)
+	out.DatapathKey, out.PortKey, out.Kept = p.DatapathKey, p.Key, t.snapshot.IsRetained(p.Name)
 	if p.IsContainer() {
 		out.VLAN = p.Tag
 	}

@@ -93,7 +93,7 @@ func (s *southbound) portChanged(id ovsdb.UUID, old, next *binding) {
 func (s *southbound) markPort(p *binding) {
 	s.markDatapath(p.datapath, true)
 	s.markRouterPort(p)
-	if s.isHere(p) || s.world.grace.isKept(p.name) {
+	if s.isHere(p) || s.world.grace.isRetained(p.name) {
 		s.world.conditionsDirty = true
 	}
 }

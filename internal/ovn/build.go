@@ -55,7 +55,7 @@ func (w *world) markNew(prev *Snapshot) {
 			w.markDirty(id, true)
 		}
 	}
-	for id := range w.grace.stale {
+	for id := range w.grace.rowless {
 		w.markDirty(id, true)
 	}
 }
@@ -63,13 +63,13 @@ func (w *world) markNew(prev *Snapshot) {
 // buildLocal sets what Southbound says of the local chassis and of its switch.
 func (w *world) buildLocal(next *Snapshot) {
 	if w.stageDirty {
-		// An empty Southbound has no stage. While guests are kept, the switch still has
+		// An empty Southbound has no stage. While guests are retained, the switch still has
 		// the flows from before, so the stage stays too.
-		if stage := w.sb.dnsStage(); len(stage.cookies) > 0 || len(w.grace.kept) == 0 {
+		if stage := w.sb.dnsStage(); len(stage.cookies) > 0 || len(w.grace.guestSet) == 0 {
 			next.stage = stage
 		}
 	}
-	next.chassis, next.kept = w.sb.self, w.grace.forSnapshot()
+	next.chassis, next.retained = w.sb.self, w.grace.byInterface()
 }
 
 // snapshotBuilder edits the maps of a snapshot.
@@ -93,10 +93,10 @@ func (b *snapshotBuilder) replaceDirty() {
 		old := b.prev.Network(id)
 		n := b.world.network(id, old, withPorts)
 		if n != nil {
-			delete(b.world.grace.stale, id)
+			delete(b.world.grace.rowless, id)
 		} else {
 			delete(b.world.complete, id)
-			n = b.world.staleNetwork(old)
+			n = b.world.rowlessNetwork(old)
 		}
 		if n != nil {
 			built = append(built, n)

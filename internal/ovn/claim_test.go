@@ -210,10 +210,10 @@ func TestPortClauses(t *testing.T) {
 	r.source.Unserved("br", []string{"next-red"})
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
-	r.source.grace.kept = map[string]*keptGuest{"kept": {port: &Port{Name: "kept"}}}
+	r.source.grace.guestSet = guestSet{"kept": {port: &Port{Name: "kept"}}}
 	conditions := map[string][]ovsdb.Condition{}
 	r.source.sb.addWanted(conditions)
-	r.source.grace.kept = nil
+	r.source.grace.guestSet = nil
 	columns := map[string]int{}
 	for _, c := range conditions[tablePort] {
 		columns[c.Column]++

@@ -49,11 +49,11 @@ type connection struct {
 	// tables are in the order in which they are swept. They are set before the start.
 	tables rows.Tables
 	// mirror has the rows for a file, nil without one. position is which state of the database
-	// they are, and stale is set as long as they are those of a file. unsaved is set when rows or
+	// they are, and restored is set as long as they are those of a file. unsaved is set when rows or
 	// conditions have changed since the last write.
 	mirror   *ovsdb.Mirror
 	position ovsdb.Position
-	stale    bool
+	restored bool
 	unsaved  bool
 	status   DatabaseStatus
 	// partial is set while the rows are not consistent: from the start or a

@@ -12,31 +12,31 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 
-func TestJudge(t *testing.T) {
+func TestDecide(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		evidence
-		want verdict
+		facts
+		want outcome
 	}{
-		{"there is a row without a chassis", evidence{where: unbound, plugged: true}, keep},
-		{"the database is empty", evidence{where: unknown, plugged: true}, keep},
-		{"this chassis was renamed", evidence{where: former, plugged: true}, keep},
-		{"renamed, and without an interface", evidence{where: former}, unplugged},
-		{"renamed, and another has its keys", evidence{where: former, plugged: true, keysReused: true}, replaced},
-		{"renamed, and the grace is over", evidence{where: former, plugged: true, timedOut: true}, expired},
-		{"bound here", evidence{where: here, plugged: true}, boundAgain},
-		{"bound here at the last moment", evidence{where: here, plugged: true, timedOut: true}, boundAgain},
-		{"bound elsewhere", evidence{where: elsewhere, plugged: true}, moved},
-		{"deleted", evidence{where: absent, plugged: true}, deleted},
-		{"without an interface", evidence{where: unbound}, unplugged},
-		{"another has its keys", evidence{where: unbound, plugged: true, keysReused: true}, replaced},
-		{"another has its keys in an empty database", evidence{where: unknown, plugged: true, keysReused: true}, replaced},
-		{"the grace is over", evidence{where: unbound, plugged: true, timedOut: true}, expired},
-		{"the grace is over and the database empty", evidence{where: unknown, plugged: true, timedOut: true}, expired},
+		{"there is a row without a chassis", facts{at: unbound, plugged: true}, retain},
+		{"the database is empty", facts{at: unknown, plugged: true}, retain},
+		{"this chassis was renamed", facts{at: former, plugged: true}, retain},
+		{"renamed, and without an interface", facts{at: former}, unplugged},
+		{"renamed, and another has its keys", facts{at: former, plugged: true, keysReused: true}, replaced},
+		{"renamed, and the grace is over", facts{at: former, plugged: true, timedOut: true}, expired},
+		{"bound here", facts{at: here, plugged: true}, boundAgain},
+		{"bound here at the last moment", facts{at: here, plugged: true, timedOut: true}, boundAgain},
+		{"bound elsewhere", facts{at: elsewhere, plugged: true}, moved},
+		{"deleted", facts{at: absent, plugged: true}, deleted},
+		{"without an interface", facts{at: unbound}, unplugged},
+		{"another has its keys", facts{at: unbound, plugged: true, keysReused: true}, replaced},
+		{"another has its keys in an empty database", facts{at: unknown, plugged: true, keysReused: true}, replaced},
+		{"the grace is over", facts{at: unbound, plugged: true, timedOut: true}, expired},
+		{"the grace is over and the database empty", facts{at: unknown, plugged: true, timedOut: true}, expired},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.judge(); got != tt.want {
-				t.Errorf("verdict %d, want %d", got, tt.want)
+			if got := tt.decide(); got != tt.want {
+				t.Errorf("outcome %d, want %d", got, tt.want)
 			}
 		})
 	}
@@ -126,7 +126,7 @@ func (r *graceRig) are(want, kept, names string) *Snapshot {
 	return eventually(r.t, r.source, func(s *Snapshot) string {
 		var have []string
 		for p := range s.Guests() {
-			if _, ok := s.kept[p.Name]; ok {
+			if _, ok := s.retained[p.Name]; ok {
 				have = append(have, p.Name)
 			}
 		}

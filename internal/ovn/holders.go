@@ -19,7 +19,7 @@ type nameHolders struct {
 // ambiguous already.
 func (w *world) networksNamed(name string) []origin.Network {
 	ids := w.topology.networksNamed(name)
-	for id, has := range w.grace.stale {
+	for id, has := range w.grace.rowless {
 		if has == name {
 			ids = append(ids, id)
 		}

@@ -146,7 +146,7 @@ func (x *script) fact(name string) string {
 	case "guests":
 		return guests(s)
 	case "kept":
-		return fmt.Sprint(len(s.kept))
+		return fmt.Sprint(len(s.retained))
 	case "settled":
 		return fmt.Sprint(s.Settled)
 	case "scoped":

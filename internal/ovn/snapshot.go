@@ -46,11 +46,11 @@ type Snapshot struct {
 	// scoped is set if those of all guests are, see Requests.Routers. It stays until
 	// that is taken back: a guest that comes later has to have a router scope.
 	scoped bool
-	// kept has, by logical port, for each guest that is kept without a binding, the port
-	// whose interface he has. chassis is the row of the local chassis, zero for none.
-	kept    map[string]string
-	chassis ovsdb.UUID
-	stage   stage
+	// retained has, by logical port, for each guest that is retained without a binding, the port
+	// whose interface it has. chassis is the row of the local chassis, zero for none.
+	retained map[string]string
+	chassis  ovsdb.UUID
+	stage    stage
 	// dnsRecords are the names of DNS rows that are counted in Stats.Names.
 	dnsRecords int
 }
@@ -86,14 +86,14 @@ func (s *Snapshot) PortByName(name string) *Port {
 	return p
 }
 
-// HasKept reports whether any guest has lost its binding and is kept for the grace of
+// HasRetained reports whether any guest has lost its binding and is retained for the grace of
 // Source.SetPorts.
-func (s *Snapshot) HasKept() bool { return len(s.kept) > 0 }
+func (s *Snapshot) HasRetained() bool { return len(s.retained) > 0 }
 
-// IsKept reports whether a guest is kept, by its logical port.
-func (s *Snapshot) IsKept(port string) bool {
-	_, kept := s.kept[port]
-	return kept
+// IsRetained reports whether a guest is retained, by its logical port.
+func (s *Snapshot) IsRetained(port string) bool {
+	_, ok := s.retained[port]
+	return ok
 }
 
 // Networks yields the networks, in no order.
@@ -107,11 +107,11 @@ func (s *Snapshot) Networks() iter.Seq[*Network] {
 	}
 }
 
-// CountKept returns how many of the guests that are kept have one of those interfaces, by
+// CountRetained returns how many retained guests have one of the interfaces, by
 // external_ids:iface-id.
-func (s *Snapshot) CountKept(ifaces []string) int {
+func (s *Snapshot) CountRetained(ifaces []string) int {
 	n := 0
-	for _, iface := range s.kept {
+	for _, iface := range s.retained {
 		if slices.Contains(ifaces, iface) {
 			n++
 		}
@@ -122,7 +122,7 @@ func (s *Snapshot) CountKept(ifaces []string) int {
 // HasChassis reports whether Southbound has a row of the local chassis.
 func (s *Snapshot) HasChassis() bool { return s.chassis != ovsdb.UUID{} }
 
-// Guests yields the guests that are bound to the local chassis, and those that are kept, in
+// Guests yields the guests that are bound to the local chassis, and those that are retained, in
 // no order. While Requests.Routers is asked for it leaves out those whose RouterScope is not complete,
 // from when the RouterScopes of all of them have been.
 func (s *Snapshot) Guests() iter.Seq[*Port] {

@@ -180,7 +180,7 @@ func (s *Source) update() {
 		}
 	}
 	at := s.clock()
-	again := s.keepGuests(s.snapshot.Load(), at)
+	again := s.retainGuests(s.snapshot.Load(), at)
 	s.setConditions(at)
 	if s.sb != nil {
 		s.sb.applyCoPP()
@@ -199,7 +199,7 @@ func (s *Source) update() {
 	s.built(prev, next)
 	took := time.Since(now)
 	next.Time, next.Stats.Rebuild = now.Add(took), took
-	if s.anyStale() {
+	if s.anyRestored() {
 		next.Time = s.warm.asOf
 	}
 	s.notBefore = now.Add(took).Add(min(3*took, time.Second))

@@ -5,6 +5,7 @@ package ovn
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
@@ -112,13 +113,14 @@ func (s *southbound) describe(n *Network) (dns []*dnsRow, ok bool) {
 // addPorts adds the ports of a network, with what only Northbound has of them.
 func (s *southbound) addPorts(b *portsBuilder) {
 	w := s.world
+	in := w.guestInputs(time.Time{})
 	for id, d := range s.networks[b.network.ID] {
 		b.out.datapaths = append(b.out.datapaths, d.key)
 		for row, p := range s.portsOf[id] {
 			l := logicalPort{
 				name: p.name, kind: p.effectiveKind(), datapath: d.key, key: p.key, parent: p.parent, tag: p.tag,
 				service: p.etherType == "802.11ad", hostname: p.canonical, domain: b.network.Domain, addresses: p.addresses.static, macs: p.addresses.macs,
-				local: s.isHere(p) && w.vouched(row, p, d.key) || w.grace.has(p.name, d.key, p.key), ids: p.ids,
+				local: w.grace.serves(in, row, p, d.key), ids: p.ids,
 			}
 			if w.nb != nil {
 				w.nb.complete(b.network.ID, &l)
@@ -126,6 +128,6 @@ func (s *southbound) addPorts(b *portsBuilder) {
 			b.add(l)
 		}
 	}
-	w.keepPorts(b)
+	w.addRetained(b)
 	slices.Sort(b.out.datapaths)
 }

@@ -33,7 +33,7 @@ func (s *southbound) addWanted(conditions map[string][]ovsdb.Condition) (cover c
 	w := s.world
 	own := s.wantedDatapaths()
 	want := own
-	// The rows of guests that are kept may come back with other UUIDs, and those of
+	// The rows of retained guests may come back with other UUIDs, and those of
 	// ports that are no guests here are not read otherwise.
 	cover = coverage{routers: w.groups.users > 0}
 	if cover.routers {
@@ -62,7 +62,7 @@ func (s *southbound) addWanted(conditions map[string][]ovsdb.Condition) (cover c
 // wantedDatapaths are those of guests here, and those that requests refer to, sorted.
 func (s *southbound) wantedDatapaths() (want []ovsdb.UUID) {
 	for _, p := range s.ports.All() {
-		if isGuest(p.effectiveKind()) && (s.isHere(p) || s.world.grace.isKept(p.name)) {
+		if isGuest(p.effectiveKind()) && (s.isHere(p) || s.world.grace.isRetained(p.name)) {
 			want = append(want, p.datapath)
 		}
 	}
@@ -118,7 +118,7 @@ func (s *southbound) portConditions(cover coverage) (all []ovsdb.Condition) {
 }
 
 // datapathConditions ask for the datapaths that those refer to, and for those that get the
-// tunnel keys of guests that are kept. The UUID of a switch is in either of two columns, see
+// tunnel keys of retained guests. The UUID of a switch is in either of two columns, see
 // datapath.
 func datapathConditions(refs []SwitchRef, keys []uint32) (all []ovsdb.Condition) {
 	for _, r := range refs {

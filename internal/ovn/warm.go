@@ -4,7 +4,6 @@ package ovn
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -251,7 +250,7 @@ func (s *Source) restoreDatabase(c *connection, from *saved.Database, acknowledg
 	c.mirror.Set(from.Rows)
 	c.acknowledged = acknowledged
 	c.partial, c.whole, c.begun, c.keysAdded, c.unreadKeys = false, true, true, false, nil
-	c.stale, c.position = true, from.Position
+	c.restored, c.position = true, from.Position
 	c.status.Saved = s.warm.file.Saved
 	c.client = c.connect(&from.Position)
 }
@@ -292,46 +291,15 @@ func (s *Source) NeedsConfirmation() bool {
 }
 
 // needsConfirmation is NeedsConfirmation. mu is held.
-func (w *world) needsConfirmation() bool { return w.isStale() || w.warm.waiting }
+func (w *world) needsConfirmation() bool { return w.isRestored() || w.warm.waiting }
 
-// isStale reports whether the rows of Southbound are those of a file. mu is held.
-func (w *world) isStale() bool { return w.sb != nil && w.sb.stale }
-
-// vouched reports whether a port may be served as a guest: Southbound is in sync, or the switch
-// has the port as it is in the file.
-func (w *world) vouched(id ovsdb.UUID, p *binding, datapath uint32) bool {
-	if !w.isStale() {
-		return true
-	}
-	b := Binding{binary.BigEndian.Uint32(id[:4]), datapath, p.key, p.tag, p.iface()}
-	for _, all := range w.warm.confirmed {
-		if _, ok := all[b]; ok {
-			return true
-		}
-	}
-	return false
-}
+// isRestored reports whether the rows of Southbound are those of a file. mu is held.
+func (w *world) isRestored() bool { return w.sb != nil && w.sb.restored }
 
 // awaitsConfirmation reports whether a snapshot of a file may soon have more guests: Confirm will be called,
 // or Southbound be in sync. Before SetPorts it is not known which guests have an interface.
 func (w *world) awaitsConfirmation() bool {
-	return w.isStale() && w.warm.patient && (len(w.interfaces) == 0 || !w.allVouched())
-}
-
-// allVouched reports whether each guest of this chassis may be served. A VIF without an interface here
-// is none. External and virtual ports have no interface, and no flow vouches for them: a process before
-// this one may serve them, until Southbound is in sync.
-func (w *world) allVouched() bool {
-	for id, p := range w.sb.ports.All() {
-		kind := p.effectiveKind()
-		if !isGuest(kind) || !w.sb.isHere(p) || kind == "" && !w.isPlugged(p.iface()) {
-			continue
-		}
-		if d := w.sb.datapaths.Get(p.datapath); d != nil && !w.vouched(id, p, d.key) {
-			return false
-		}
-	}
-	return true
+	return w.isRestored() && w.warm.patient && (len(w.interfaces) == 0 || !w.guestInputs(time.Time{}).allConfirmed())
 }
 
 // SaveFailure returns why the file of the next start can't be written, empty if it can, or none is
@@ -344,18 +312,18 @@ func (s *Source) SaveFailure() string {
 
 // refreshed is called when a database is in sync. mu is held.
 func (s *Source) refreshed(c *connection) {
-	if !c.stale {
+	if !c.restored {
 		return
 	}
-	c.stale, c.status.Saved = false, time.Time{}
+	c.restored, c.status.Saved = false, time.Time{}
 	s.coverageChanged = true
-	if !s.isStale() {
+	if !s.isRestored() {
 		s.warm.confirmed, s.warm.patient = nil, false
 		s.markAllPorts()
 	}
 }
 
-// anyStale reports whether the rows of any database are those of a file. mu is held.
-func (w *world) anyStale() bool {
-	return slices.ContainsFunc(w.databases, func(d database) bool { return d.conn().stale })
+// anyRestored reports whether the rows of any database are those of a file. mu is held.
+func (w *world) anyRestored() bool {
+	return slices.ContainsFunc(w.databases, func(d database) bool { return d.conn().restored })
 }

@@ -146,7 +146,7 @@ func (s *Source) savedState(last bool) (*saved.File, error) {
 // a file themselves. mu is held.
 func (s *Source) savedHead() (*saved.File, error) {
 	w := &s.warm
-	if w.path == "" || s.chassis == "" || s.anyStale() {
+	if w.path == "" || s.chassis == "" || s.anyRestored() {
 		return nil, nil
 	}
 	now, err := saved.Uptime()

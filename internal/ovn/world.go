@@ -113,17 +113,6 @@ func (w *world) isPlugged(port string) bool {
 	return ok
 }
 
-// graceOf returns the grace of the guest of an interface: the longest of those that
-// Source.SetPorts has given.
-func (w *world) graceOf(iface string) (d time.Duration) {
-	for _, local := range w.interfaces {
-		if slices.Contains(local.names, iface) {
-			d = max(d, local.grace)
-		}
-	}
-	return d
-}
-
 // markDirty marks a network to be built anew.
 func (w *world) markDirty(id origin.Network, withPorts bool) {
 	w.dirty[id] = w.dirty[id] || withPorts

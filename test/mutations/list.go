@@ -152,10 +152,10 @@ var list = []mutation{
 		caught: "ofpunt TestOwnAddresses",
 	},
 	{
-		name: "grace-keys-reused", file: "internal/ovn/graceverdict.go",
-		find: `case e.keysReused:`, put: `case e.keysReused && e.timedOut:`,
+		name: "grace-keys-reused", file: "internal/ovn/guestoutcome.go",
+		find: `case f.keysReused:`, put: `case f.keysReused && f.timedOut:`,
 		system: "^TestKeysChangeHands$",
-		caught: "internal/ovn TestJudge",
+		caught: "internal/ovn TestDecide",
 	},
 	{
 		name: "rows-not-swept", file: "internal/ovn/receiver.go",
@@ -170,8 +170,8 @@ var list = []mutation{
 		caught: "internal/ovn TestRouterScope",
 	},
 	{
-		name: "warm-start-unconfirmed", file: "internal/ovn/warm.go",
-		find: `if !w.isStale() {`, put: `if !w.isStale() || len(w.warm.confirmed) > 0 {`,
+		name: "warm-start-unconfirmed", file: "internal/ovn/guestfacts.go",
+		find: `if !in.restored {`, put: `if !in.restored || len(in.confirmed) > 0 {`,
 		system: "^TestWarmStartKeysReused$",
 		caught: "internal/ovn TestWarmStartKeysReused",
 	},

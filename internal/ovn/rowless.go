@@ -8,21 +8,21 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// staleNetwork returns a network that has no rows any more as it was, with its kept guests
+// rowlessNetwork returns a network that has no rows any more as it was, with its retained guests
 // only; nil if there are none.
-func (w *world) staleNetwork(old *Network) *Network {
+func (w *world) rowlessNetwork(old *Network) *Network {
 	if old == nil {
 		return nil
 	}
 	guests := w.grace.of(old.ID)
 	if len(guests) == 0 {
-		delete(w.grace.stale, old.ID)
+		delete(w.grace.rowless, old.ID)
 		return nil
 	}
-	if w.grace.stale == nil {
-		w.grace.stale = make(map[origin.Network]string)
+	if w.grace.rowless == nil {
+		w.grace.rowless = make(map[origin.Network]string)
 	}
-	w.grace.stale[old.ID] = old.Name
+	w.grace.rowless[old.ID] = old.Name
 	n, ports := *old, *old.ports
 	n.ports, ports.guests = &ports, guests
 	ports.byKey, ports.external = make(map[uint64]*Port, len(guests)), nil
@@ -32,9 +32,9 @@ func (w *world) staleNetwork(old *Network) *Network {
 	return &n
 }
 
-// keepPorts adds the kept guests of a network whose keys in the switch are other ones than
+// addRetained adds the retained guests of a network whose keys in the switch are other ones than
 // those of their rows.
-func (w *world) keepPorts(b *portsBuilder) {
+func (w *world) addRetained(b *portsBuilder) {
 	for _, p := range w.grace.of(b.network.ID) {
 		key := pipelineKey(p.DatapathKey, p.Key)
 		if b.out.byKey[key] != nil {
@@ -48,17 +48,17 @@ func (w *world) keepPorts(b *portsBuilder) {
 	}
 }
 
-// keepScopes copies the router scopes of stale networks from the present snapshot. One that
+// keepScopes copies the router scopes of rowless networks from the present snapshot. One that
 // had none is a scope by itself: there are no rows that would say what is joined to it.
 func (w *world) keepScopes(prev *Snapshot, e scopesEditor) {
 	g := &w.grace
 	for id := range g.scopes {
-		if _, ok := g.stale[id]; !ok {
+		if _, ok := g.rowless[id]; !ok {
 			e.joined.Remove(id)
 			delete(g.scopes, id)
 		}
 	}
-	for id := range g.stale {
+	for id := range g.rowless {
 		if g.scopes == nil {
 			g.scopes = make(map[origin.Network]struct{})
 		}

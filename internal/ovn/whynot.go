@@ -3,11 +3,10 @@
 package ovn
 
 import (
-	"fmt"
 	"slices"
+	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
 // maxUnserved bounds the ports of one call of Unserved: each is one more condition.
@@ -30,7 +29,7 @@ func (s *Source) Unserved(owner any, names []string) map[string]string {
 	}
 	names = slices.Sorted(slices.Values(names))
 	if s.sb == nil {
-		return s.nb.unserved(names[:min(len(names), maxUnserved)])
+		return s.nb.whyNot(names[:min(len(names), maxUnserved)])
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return s.isFresh(name, s.clock()) })
 	names = names[:min(len(names), maxUnserved)]
@@ -44,11 +43,11 @@ func (s *Source) Unserved(owner any, names []string) map[string]string {
 	if !s.sb.status.Synced {
 		return nil
 	}
-	return s.sb.unserved(names)
+	return s.whyNot(names)
 }
 
-// portsByName returns the ports of guests whose rows are read by name: those of Unserved, and
-// those of guests that are kept, sorted.
+// portsByName returns the ports whose rows are read by name, sorted: those of Unserved and those of
+// retained guests.
 func (w *world) portsByName() []string {
 	all := w.grace.names()
 	for _, names := range w.unservedPorts {
@@ -57,21 +56,20 @@ func (w *world) portsByName() []string {
 	return sortedNames(all)
 }
 
-// unserved returns for each of the ports why it is no guest here, see Source.Unserved.
-func (s *southbound) unserved(names []string) map[string]string {
-	reasons := make(map[string]string)
-	for _, name := range names {
-		if s.world.local && !s.acknowledged.coverage.hasPort(name) {
-			continue
+// whyNot returns why ports are no guests here, by name. A port whose row has not been asked for has no entry.
+func (w *world) whyNot(ports []string) map[string]string {
+	in, reasons := w.guestInputs(time.Time{}), make(map[string]string)
+	for _, port := range ports {
+		if in.asked(port) {
+			reasons[port] = in.whyNot(port)
 		}
-		reasons[name] = s.whyUnserved(s.portNamed[name])
 	}
 	return reasons
 }
 
-// unserved returns for each of the ports why it is no guest here, where Northbound is read alone.
-// The conditions ask for the ports that have an interface here by name, so for these.
-func (n *northbound) unserved(names []string) map[string]string {
+// whyNot is world.whyNot where Northbound is read alone. The conditions ask for the ports that have an
+// interface here by name.
+func (n *northbound) whyNot(names []string) map[string]string {
 	if !n.status.Synced {
 		return nil
 	}
@@ -92,26 +90,4 @@ func (n *northbound) unserved(names []string) map[string]string {
 		}
 	}
 	return reasons
-}
-
-// whyUnserved returns why a port is no guest here, by its row, nil for none. It returns ""
-// for a port that is one, or that can't be one.
-func (s *southbound) whyUnserved(row *binding) string {
-	switch {
-	case row == nil:
-		return "Southbound has no logical port of this name"
-	case !isGuest(row.effectiveKind()):
-		return ""
-	case s.isHere(row):
-		if d := s.datapaths.Get(row.datapath); d == nil || !s.world.isComplete(d.network) {
-			return "its network has not been read"
-		}
-		return ""
-	case row.chassis == ovsdb.UUID{}:
-		return "it is bound to no chassis"
-	}
-	if c := s.chassis.Get(row.chassis); c != nil {
-		return fmt.Sprintf("it is bound to chassis %q", c.name)
-	}
-	return "it is bound to another chassis"
 }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// A port is a guest here if the local chassis has it. Two rules add to that:
+//
+//   - While the rows are those of a saved file, the switch has to confirm a guest (isConfirmed).
+//   - A guest whose binding vanishes is retained: it is served for a grace period while it has
+//     its interface, as routes are in a graceful restart of BGP (RFC 4724).
+//
+// A guest is retained in four cases:
+//
+//   - ovn-controller has ended regularly. It deletes its bindings and its Chassis row
+//     in one transaction (OVN's controller/binding.c, binding_cleanup) and leaves
+//     flows and guests in the switch.
+//   - Southbound was reset or emptied. All rows are gone, the Chassis among them, and
+//     come back with other UUIDs and perhaps other tunnel keys. Until then the network
+//     of the guest is rowless: it is served as it was last.
+//   - The port is requested here and bound nowhere. A live migration has that for some
+//     milliseconds: the source releases the port after the destination has claimed it.
+//   - This chassis has another name. ovn-controller then inserts a Chassis row and claims
+//     the ports for it. Southbound refuses that row while the row of the former name has
+//     the same encapsulation (index of Encap in ovn-sb.ovsschema), so an operator has to
+//     delete the former row. Until then the ports stay bound to the former row.
+//
+// While the Chassis row of this name exists, a binding that vanishes was removed on purpose. A retained
+// guest has the tunnel keys that the switch still has for it. When Southbound gives
+// those keys to another port, the grace ends at once.
+//
+//	step ── candidates ─► factsOf ─► decide ─► retain, or an outcome that ends the grace
+
+// guestSet is the guests without a binding, by logical port. step makes the next set from it; all methods
+// are pure functions of a guestSet and guestInputs.
+type guestSet map[string]retainedGuest
+
+// retainedGuest is a guest without a binding.
+type retainedGuest struct {
+	port    *Port      // as it was last bound
+	chassis ovsdb.UUID // the row of Chassis that it was bound to
+	since   time.Time  // when the binding was first missing
+	// requested is set for a port that OVN is about to bind here. It is not counted, as
+	// that is the regular course of a migration.
+	requested bool
+}
+
+// graceChange is the beginning or the end of a grace.
+type graceChange struct {
+	guest   retainedGuest // as it was before
+	outcome outcome       // retain for the beginning
+	counted bool          // it ends a grace that the log tells of
+}
+
+// step decides which guests are retained, after rows or interfaces have changed or time has passed. prev is
+// the present snapshot. again is when the next grace ends, zero if no guest is retained.
+func (g guestSet) step(prev *Snapshot, in *guestInputs) (next guestSet, changes []graceChange, again time.Time) {
+	candidates := in.candidates(prev)
+	if len(candidates)+len(g) == 0 {
+		return nil, nil, again
+	}
+	all := maps.Clone(g)
+	if all == nil {
+		all = make(guestSet, len(candidates))
+	}
+	for _, p := range candidates {
+		if !g.isRetained(p.Name) {
+			all[p.Name] = retainedGuest{port: p, chassis: prev.chassis, since: in.now}
+		}
+	}
+	next = make(guestSet, len(all))
+	owners := in.ownersOf(all)
+	for name, k := range all {
+		f := in.factsOf(k, owners)
+		until := k.since.Add(in.graceOf(k.port.iface()))
+		f.timedOut = !in.now.Before(until)
+		o, had := f.decide(), g.isRetained(name)
+		if o != retain || !had {
+			changes = append(changes, graceChange{k, o, had && !k.requested})
+		}
+		if o == retain {
+			row := in.rows.portNamed[name]
+			k.requested = row != nil && f.at == unbound && row.requested != (ovsdb.UUID{}) && row.requested == in.rows.self
+			next[name], again = k, earlier(again, until)
+		}
+	}
+	return next, changes, again
+}
+
+// serves reports whether a port with a row is a guest here. datapath is the tunnel key of its switch.
+func (g guestSet) serves(in *guestInputs, id ovsdb.UUID, p *binding, datapath uint32) bool {
+	if in.isHere(p) && in.isConfirmed(id, p, datapath) {
+		return true
+	}
+	k, ok := g[p.name]
+	return ok && k.port.DatapathKey == datapath && k.port.Key == p.key
+}
+
+func (g guestSet) isRetained(port string) bool {
+	_, ok := g[port]
+	return ok
+}
+
+// count returns how many guests are retained, without those that OVN is about to bind.
+func (g guestSet) count() int { return len(g.byInterface()) }
+
+// names returns the logical ports, sorted.
+func (g guestSet) names() []string { return slices.Sorted(maps.Keys(g)) }
+
+// datapaths returns the tunnel keys of the networks, sorted.
+func (g guestSet) datapaths() (keys []uint32) {
+	for _, k := range g {
+		keys = append(keys, k.port.DatapathKey)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// of returns the retained guests of a network, in the order of their names.
+func (g guestSet) of(id origin.Network) (all []*Port) {
+	for _, name := range g.names() {
+		if p := g[name].port; p.Network == id {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// byInterface returns, by logical port, the port whose interface a guest has: Snapshot.retained. It is nil
+// if no guest is counted.
+func (g guestSet) byInterface() map[string]string {
+	var all map[string]string
+	for name, k := range g {
+		if !k.requested {
+			if all == nil {
+				all = make(map[string]string, len(g))
+			}
+			all[name] = k.port.iface()
+		}
+	}
+	return all
+}

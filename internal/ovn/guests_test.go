@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// guestWorld has the chassis hv1, which is this one, and hv2, and the network 1 with the port p.
+func guestWorld(p *binding) *world {
+	w := &newSource(Config{Monitor: All}, []endpoint.Endpoint{{Network: "unix", Address: "/none"}}, nil, nil).world
+	w.chassis = "hv1"
+	w.sb.chassis.Put(ovsdb.UUID{1}, &chassis{name: "hv1"})
+	w.sb.chassis.Put(ovsdb.UUID{2}, &chassis{name: "hv2"})
+	w.sb.datapaths.Put(ovsdb.UUID{9}, &datapath{network: origin.Network{1}, key: 7})
+	if p != nil {
+		p.name, p.datapath, p.key = "p", ovsdb.UUID{9}, 3
+		w.sb.ports.Put(ovsdb.UUID{0xaa, 0xbb, 0xcc, 0xdd}, p)
+	}
+	return w
+}
+
+// TestGuest: is a port a guest here, and if not, why?
+func TestGuest(t *testing.T) {
+	hv1, hv2 := ovsdb.UUID{1}, ovsdb.UUID{2}
+	confirmed := func(b Binding) map[any]map[Binding]struct{} {
+		return map[any]map[Binding]struct{}{"br": {b: {}}}
+	}
+	in := Binding{Cookie: 0xaabbccdd, Datapath: 7, Port: 3, Interface: "p"}
+	other := in
+	other.Port = 4
+	retained := guestSet{"p": {port: &Port{Name: "p", DatapathKey: 7, Key: 3}}}
+	for _, tt := range []struct {
+		name string
+		port *binding
+		g    guestSet
+		edit func(*guestInputs)
+		want bool
+		why  string
+	}{
+		{"bound here", &binding{chassis: hv1}, nil, nil, true, ""},
+		{"migrating here", &binding{chassis: hv2, additional: []ovsdb.UUID{hv1}}, nil, nil, true, ""},
+		{"bound elsewhere", &binding{chassis: hv2}, nil, nil, false, `it is bound to chassis "hv2"`},
+		{"bound to a chassis that is not known", &binding{chassis: ovsdb.UUID{3}}, nil, nil, false, "it is bound to another chassis"},
+		{"not bound", &binding{}, nil, nil, false, "it is bound to no chassis"},
+		{"retained", &binding{}, retained, nil, true, "it is bound to no chassis"},
+		{"another port's keys are retained", &binding{}, guestSet{"p": {port: &Port{DatapathKey: 7, Key: 4}}}, nil, false, "it is bound to no chassis"},
+		{"a localport", &binding{kind: kindLocalport}, nil, nil, false, ""},
+		{"no such port", nil, nil, nil, false, "Southbound has no logical port of this name"},
+		{"its network is not read", &binding{chassis: hv1}, nil, func(in *guestInputs) {
+			in.covers = func(origin.Network) bool { return false }
+		}, true, "its network has not been read"},
+		{"restored and confirmed", &binding{chassis: hv1}, nil, func(i *guestInputs) { i.restored, i.confirmed = true, confirmed(in) }, true, ""},
+		{"restored, and another confirmed", &binding{chassis: hv1}, nil, func(i *guestInputs) { i.restored, i.confirmed = true, confirmed(other) }, false, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in := guestWorld(tt.port).guestInputs(time.Time{})
+			if tt.edit != nil {
+				tt.edit(in)
+			}
+			if why := in.whyNot("p"); why != tt.why {
+				t.Errorf("why %q, want %q", why, tt.why)
+			}
+			if tt.port == nil {
+				return
+			}
+			if got := tt.g.serves(in, ovsdb.UUID{0xaa, 0xbb, 0xcc, 0xdd}, tt.port, 7); got != tt.want {
+				t.Errorf("served: %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestGuestStep takes a guest through what may follow the end of its binding.
+func TestGuestStep(t *testing.T) {
+	hv1, begin := ovsdb.UUID{1}, time.Unix(1000, 0)
+	prev := new(Snapshot)
+	e := prev.ports.Edit()
+	e.Set("p", &Port{Name: "p", Network: origin.Network{1}, DatapathKey: 7, Key: 3, Local: true})
+	prev.ports, prev.chassis = e.Done(), hv1
+	released := &binding{requested: hv1}
+	for _, tt := range []struct {
+		name string
+		port *binding
+		edit func(*guestInputs)
+		want []outcome // of the step that releases it, and of the next
+		kept bool
+	}{
+		{"it waits", released, nil, []outcome{retain}, true},
+		{"bound again", &binding{chassis: hv1}, nil, []outcome{retain, boundAgain}, false},
+		{"bound elsewhere", &binding{chassis: ovsdb.UUID{2}}, nil, []outcome{retain, moved}, false},
+		{"deleted", nil, func(in *guestInputs) { in.asked = func(string) bool { return true } }, []outcome{retain, deleted}, false},
+		{"not bound in time", released, func(in *guestInputs) { in.now = begin.Add(time.Minute) }, []outcome{retain, expired}, false},
+		{"without an interface", released, func(in *guestInputs) { in.plugged = nil }, []outcome{retain, unplugged}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inputs := func(p *binding) *guestInputs {
+				w := guestWorld(p)
+				w.interfaces["br"], w.plugged = localPorts{[]string{"p"}, time.Minute}, []string{"p"}
+				return w.guestInputs(begin)
+			}
+			first := *released
+			in := inputs(&first)
+			in.released = map[string]struct{}{"p": {}}
+			g, changes, again := guestSet(nil).step(prev, in)
+			if !again.Equal(begin.Add(time.Minute)) || g.count() != 0 {
+				t.Errorf("the grace ends at %v, %d are counted", again, g.count())
+			}
+			var port *binding
+			if tt.port != nil {
+				copied := *tt.port
+				port = &copied
+			}
+			in = inputs(port)
+			if tt.edit != nil {
+				tt.edit(in)
+			}
+			next, more, _ := g.step(prev, in)
+			var got []outcome
+			for _, c := range append(changes, more...) {
+				got = append(got, c.outcome)
+			}
+			if !slices.Equal(got, tt.want) || next.isRetained("p") != tt.kept {
+				t.Errorf("outcomes %v, want %v; retained %v", got, tt.want, next.isRetained("p"))
+			}
+			if !g.isRetained("p") {
+				t.Error("the step has changed the set that it began from")
+			}
+		})
+	}
+}
