@@ -74,16 +74,6 @@ func ping(g *lab.Guest, address string) error {
 	}
 }
 
-// untilAsked asks for a name until a resolver has the answer.
-func untilAsked(l *lab.Lab, g *lab.Guest, resolver, qname, want string) {
-	l.Eventually(fmt.Sprintf("%s at %s from %s", want, resolver, g.Name), func() error {
-		if got := briefly(g.Dig(qname, "@"+resolver, "+time=1", "+tries=1")); got != want {
-			return errors.New(got)
-		}
-		return nil
-	})
-}
-
 // Two tenants have the same addresses, routers and DHCP options, and one of them has a DNS
 // server of its own where DHCP says: each is answered with its own names, from the address
 // that it asked, on the link and beyond.
@@ -141,9 +131,9 @@ func TestAddressPerGuest(t *testing.T) {
 
 	t.Run("the server goes, and comes back", func(t *testing.T) {
 		l.NBCTL("lsp-set-addresses", server.Name, "02:00:00:00:01:53 10.0.1.54")
-		untilAsked(l, n.blue, own, "db.internal", "NOERROR 30 10.0.1.201")
+		expectSoon(t, l, n.blue, "NOERROR 30 10.0.1.201", "db.internal", "@"+own)
 		l.NBCTL("lsp-set-addresses", server.Name, "02:00:00:00:01:53 "+own)
-		untilAsked(l, n.blue, own, "www.example.org", "NOERROR 77 192.0.2.77")
+		expectSoon(t, l, n.blue, "NOERROR 77 192.0.2.77", "www.example.org", "@"+own)
 	})
 	if got := s.punted("dropped", "foreign"); got != 0 {
 		t.Errorf("%d packet-ins of no flow", got)
@@ -209,14 +199,14 @@ func TestAddressChanges(t *testing.T) {
 	// Half of what is asked of red is asked by it of the gateways, which do not change.
 	asking = append(asking, questions(t, n.red, gateways[0]), questions(t, n.red, gateways[1]))
 	wants := []string{"NOERROR 10.0.1.201", "NOERROR 10.0.1.201", "NOERROR 10.0.1.201", "NOERROR 10.0.1.101", "NOERROR 10.0.1.101"}
-	stop := askInTurn(t, asking, wants)
+	stop := askInTurn(t, "db.internal.", asking, wants)
 	before := s.metric("coredns_ofpunt_flow_installs_total")
 	now := "8.8.8.8"
 	for i := range 6 {
 		was := now
 		now = []string{"9.9.9.9", "1.1.1.1"}[i%2]
 		l.NBCTL("set", "DHCP_Options", red, "options:dns_server="+now)
-		untilAsked(l, n.red, now, "db.internal", "NOERROR 30 10.0.1.101")
+		expectSoon(t, l, n.red, "NOERROR 30 10.0.1.101", "db.internal", "@"+now)
 		if got := briefly(n.red.Dig("db.internal", "@"+was, "+time=1", "+tries=1")); got == "NOERROR 30 10.0.1.101" {
 			t.Errorf("%s still answers, in the place of %s", was, now)
 		}
@@ -227,7 +217,7 @@ func TestAddressChanges(t *testing.T) {
 	}
 	before = s.metric("coredns_ofpunt_flow_installs_total")
 	l.AddRouter("r-alone", lab.RouterPort{Switch: "alone", MAC: "02:00:00:00:02:01", Networks: []string{"10.0.2.1/24"}})
-	untilAsked(l, alone, "10.0.2.1", "db.internal", "NOERROR 30 10.0.2.21")
+	expectSoon(t, l, alone, "NOERROR 30 10.0.2.21", "db.internal", "@10.0.2.1")
 	s.reaches(0, addressless)
 	s.log(logAddressAgain, "alone")
 	if got := s.metric("coredns_ofpunt_flow_installs_total") - before; got != 4 {
@@ -235,11 +225,6 @@ func TestAddressChanges(t *testing.T) {
 	}
 	both(t, alone, "10.0.2.1", "db.internal", "NOERROR 30 10.0.2.21")
 	stop()
-	for i, q := range asking {
-		found := q.finish(wait)
-		found.clean(t, fmt.Sprint("questioner ", i))
-		t.Log(found)
-	}
 	s.endWell()
 }
 
@@ -257,23 +242,18 @@ func TestAddressReload(t *testing.T) {
 		}
 	}
 	wants := []string{"NOERROR 10.0.1.101", "NOERROR 10.0.1.101", "NOERROR 10.0.1.201", "NOERROR 10.0.1.201"}
-	stop := askInTurn(t, asking, wants)
+	stop := askInTurn(t, "db.internal.", asking, wants)
 	for _, addresses := range []string{"gateway", "10.0.1.1 fd00:1::1 dhcp", "dhcp gateway", "10.0.1.1 fd00:1::1"} {
 		s.reload(corefile(l, pipelineCorefile("address "+addresses, "northbound $NB", "")))
 		time.Sleep(200 * time.Millisecond) // load goes on with it
 	}
 	stop()
-	for i, q := range asking {
-		found := q.finish(wait)
-		found.clean(t, fmt.Sprint("questioner ", i))
-		t.Log(found)
-	}
 	s.endWell()
 }
 
-// askInTurn has the questioners ask for db.internal, one after the other, 300 questions/s in
-// all, each with its own answer in wants. It does so until stop.
-func askInTurn(t *testing.T, asking []*questioner, wants []string) (stop func()) {
+// askInTurn has the questioners ask for a name, one after the other, 300 questions/s in all, each with
+// its own answer in wants. It does so until stop, which checks that each question has had its answer.
+func askInTurn(t *testing.T, name string, asking []*questioner, wants []string) (stop func()) {
 	over := make(chan struct{})
 	var load sync.WaitGroup
 	load.Go(func() {
@@ -286,11 +266,19 @@ func askInTurn(t *testing.T, asking []*questioner, wants []string) (stop func())
 			if !asking[i%len(asking)].below(20, wait) {
 				return errors.New("no answer")
 			}
-			return asking[i%len(asking)].ask("db.internal.", dns.TypeA, wants[i%len(asking)])
+			return asking[i%len(asking)].ask(name, dns.TypeA, wants[i%len(asking)])
 		})
 	})
 	return func() {
+		t.Helper()
 		close(over)
 		load.Wait()
+		for i, q := range asking {
+			found := q.finish(wait)
+			found.clean(t, fmt.Sprint("questioner ", i))
+			if t.Log(found); found.asked < 20 {
+				t.Errorf("questioner %d: %d queries are no load", i, found.asked)
+			}
+		}
 	}
 }

@@ -420,9 +420,7 @@ func newChanging(t *testing.T) *changing {
 func (n *changing) expectNow(t *testing.T, name, qtype, want string) {
 	t.Helper()
 	for _, resolver := range resolvers {
-		if r := n.vm.Dig("@"+resolver, name, qtype); r.String() != want {
-			t.Errorf("%s, %s %s: %s, want %s\n%s", resolver, name, qtype, r, want, r.Out)
-		}
+		expect(t, n.vm, want, "@"+resolver, name, qtype)
 	}
 }
 
@@ -635,9 +633,7 @@ func TestAnswersOnLink(t *testing.T) {
 				if out, err := g.Exec(within(t, wait), "ip", "neigh", "show", "to", resolver); err != nil || out != "" {
 					t.Fatalf("%s is known before it is asked: %q, %v", resolver, out, err)
 				}
-				if r := g.Dig("@"+resolver, "who.internal"); r.String() != want {
-					t.Errorf("%s: %s, want %s\n%s", resolver, r, want, r.Out)
-				}
+				expect(t, g, want, "@"+resolver, "who.internal")
 				out, err := g.Exec(within(t, wait), "ip", "neigh", "show", "to", resolver)
 				m := regexp.MustCompile(`lladdr (\S+)`).FindStringSubmatch(out)
 				if err != nil || m == nil {

@@ -3,7 +3,6 @@
 package test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -57,12 +56,7 @@ func TestChassisName(t *testing.T) {
 			chassis(tt.chassis)
 			// One that comes now is known by its chassis only.
 			guest := aclGuest(n.l, "red", 0, 20+i)
-			n.l.Eventually("served", func() error {
-				if got := briefly(guest.Dig("db.internal", "@169.254.169.254", "+time=1")); got != ofSurvivor {
-					return errors.New(got)
-				}
-				return nil
-			})
+			expectSoon(t, n.l, guest, ofSurvivor, "db.internal", "@169.254.169.254")
 			_ = controller.Stop() // by the signal
 			// The next one may have its tunnel's end only when this one has none.
 			n.l.SBCTL("chassis-del", tt.chassis)

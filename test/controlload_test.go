@@ -104,6 +104,6 @@ func controlBesideLoad(t *testing.T, c *controlled) {
 		t.Errorf("nobody: %s, %v", code, err)
 	}
 	settled()
-	load.end(c.Lab)
+	load.end()
 	c.eventually()
 }

@@ -209,9 +209,7 @@ b.test c.test {
 		if r := l.Node.Dig("db.internal", "@127.0.0.1"); r.String() != "NOERROR 10.0.2.99" {
 			t.Errorf("through the socket: %s\n%s", r, r.Out)
 		}
-		if r := red1.Dig("db.internal", "@169.254.169.254"); r.String() != "NOERROR 10.0.1.99" {
-			t.Errorf("through the punt: %s\n%s", r, r.Out)
-		}
+		expect(t, red1, "NOERROR 10.0.1.99", "db.internal", "@169.254.169.254")
 		s.endWell()
 	})
 }

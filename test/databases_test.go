@@ -3,7 +3,6 @@
 package test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -83,58 +81,29 @@ func databasesCorefile(properties string) string {
 }`
 }
 
-// load asks for the name in common, for both tenants and to both resolvers,
-// with hardly a pause until stop is called. Each query is sent once and has the given
-// time. other are the answers that were not the right ones, and how often. Where
-// puntdns is alone, those of OVN's own DNS are not right either: it knows the
-// addresses too, and has another TTL.
-func (n databases) load(patience time.Duration, alone bool) (stop func() (asked int, other map[string]int)) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	asked, other := 0, map[string]int{}
+// load has both tenants ask both resolvers for the name in common, see keepAsking. Where puntdns is
+// alone, the answers of OVN's own DNS are not right: it knows the addresses too, and has another TTL.
+func (n databases) load(t *testing.T, patience time.Duration, alone bool) (stop func() (asked int, other map[string]int)) {
+	return keepAsking(t, patience, n.common(alone)...)
+}
+
+func (n databases) common(alone bool) (all []standing) {
+	ttl := ""
+	if alone {
+		ttl = "30 "
+	}
 	for i, g := range []*lab.Guest{n.red, n.blue} {
 		for _, resolver := range resolvers {
-			wg.Go(func() {
-				want := fmt.Sprintf("NOERROR 10.0.%d.99", 1+i)
-				for ; ctx.Err() == nil; time.Sleep(pause) {
-					one, end := context.WithTimeout(context.Background(), patience)
-					r, err := exchange(one, g, resolver, "db.internal.", dns.TypeA)
-					end()
-					got := "none"
-					if err == nil {
-						// The TTL of a wrong answer tells whose it is.
-						got = withTTL(r)
-						if inShort(r) == want && (!alone || got == fmt.Sprintf("NOERROR 30 10.0.%d.99", 1+i)) {
-							got = want
-						}
-					}
-					mu.Lock()
-					if asked++; got != want {
-						other[g.Name+": "+got]++
-					}
-					mu.Unlock()
-				}
-			})
+			all = append(all, standing{g, resolver, "db.internal.", dns.TypeA, fmt.Sprintf("NOERROR %s10.0.%d.99", ttl, 1+i)})
 		}
 	}
-	return sync.OnceValues(func() (int, map[string]int) {
-		cancel()
-		wg.Wait()
-		return asked, other
-	})
+	return all
 }
 
 // steady loads while f runs: every query gets the right answer, of puntdns.
 func (n databases) steady(t *testing.T, f func()) {
 	t.Helper()
-	stop := n.load(wait, true)
-	defer stop()
-	f()
-	asked, other := stop()
-	if t.Logf("%d queries", asked); len(other) > 0 {
-		t.Errorf("of %d queries: %v", asked, other)
-	}
+	steadily(t, f, n.common(true)...)
 }
 
 // answers asks once.
@@ -150,13 +119,7 @@ func answers(t *testing.T, g *lab.Guest, name, want string) {
 // gets other flows.
 func (n databases) comes(t *testing.T, g *lab.Guest, name, want string) {
 	t.Helper()
-	n.Eventually(name, func() error {
-		r, err := exchange(within(t, time.Second), g, resolver4, name, dns.TypeA)
-		if err == nil && inShort(r) != want {
-			err = fmt.Errorf("%s, want %s", inShort(r), want)
-		}
-		return err
-	})
+	expectSoon(t, n.Lab, g, want, name, "@"+resolver4, "+noedns")
 }
 
 // readsFrom waits until a database is in sync with one of the endpoints.
@@ -520,7 +483,7 @@ func testReset(t *testing.T, monitor string) {
 	s := serve(t, n.Lab, databasesCorefile("southbound $SB\nmonitor "+monitor))
 	answers(t, n.red, "moving.internal.", "NOERROR 10.0.1.100")
 
-	stop := n.load(200*time.Millisecond, false)
+	stop := n.load(t, 200*time.Millisecond, false)
 	defer stop()
 	// OVN 23.03's does not survive a database that is empty. Its flows stay.
 	n.Node.Kill("ovn-controller")
@@ -564,7 +527,7 @@ func TestKeysChangeHands(t *testing.T) {
 	t.Parallel()
 	n := newKeyed(t)
 	s := serve(t, n.Lab, databasesCorefile("southbound $SB"))
-	stop := n.load(200*time.Millisecond, false)
+	stop := n.load(t, 200*time.Millisecond, false)
 	defer stop()
 	for i := range 10 {
 		n.keys(21+i%2, 22-i%2)

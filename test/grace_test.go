@@ -136,7 +136,7 @@ func TestGrace(t *testing.T) {
 	t.Run("Southbound reset", in(func(t *testing.T) {
 		// Northd and ovn-controller fill it, perhaps with other tunnel keys. In the
 		// meantime nobody is told another's names.
-		stop := n.load(500*time.Millisecond, false)
+		stop := n.load(t, 500*time.Millisecond, false)
 		n.emptySouthbound(t)
 		n.Eventually("the chassis is back", func() error {
 			if n.SBCTL("--bare", "--columns=name", "list", "Chassis") == "" {

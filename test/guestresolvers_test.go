@@ -332,10 +332,10 @@ func testDNS64(t *testing.T, n *resolving) {
 					if resolver == resolver4 && !tt.want4 {
 						want = "NOERROR"
 					}
-					tells(t, n.guests["red"], want, "@"+resolver, name, "AAAA")
+					expect(t, n.guests["red"], want, "@"+resolver, name, "AAAA")
 				}
-				tells(t, n.guests["red"], "NOERROR fd00:1::11", "@"+resolver, "vm1.cloud.example.com", "AAAA")
-				tells(t, n.guests["red"], "NOERROR 2001:db8::80", "@"+resolver, "www.example.com", "AAAA")
+				expect(t, n.guests["red"], "NOERROR fd00:1::11", "@"+resolver, "vm1.cloud.example.com", "AAAA")
+				expect(t, n.guests["red"], "NOERROR 2001:db8::80", "@"+resolver, "www.example.com", "AAAA")
 			}
 			s.endWell()
 		})

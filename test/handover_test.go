@@ -53,7 +53,7 @@ func (n survivor) handOver(t *testing.T, s *server, ovnhosts string) {
 		s = next
 	}
 	load.more(n.l, 50)
-	load.end(n.l)
+	load.end()
 }
 
 // The switch may go on punting to the process before the one that has the flows: its datapath is
@@ -87,5 +87,5 @@ func TestHandOverBeforeRevalidation(t *testing.T) {
 	}
 	first.toldTimes(t, 1, logLingered)
 	load.more(n.l, 50)
-	load.end(n.l)
+	load.end()
 }

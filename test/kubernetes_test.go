@@ -3,7 +3,6 @@
 package test
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 
@@ -143,9 +141,7 @@ func TestOVNKubernetes(t *testing.T) {
 	for _, g := range []*lab.Guest{web, allowed} {
 		for _, how := range []string{"+notcp", "+tcp"} {
 			expect(t, g, "NOERROR 30 10.244.0.77", "@"+clusterDNS, "db.shop.internal", how)
-			if got := g.Dig("@"+clusterDNS, apiName, how).String(); got != "NOERROR 10.96.0.1" {
-				t.Errorf("%s asks for %s with %s: %s", g.Name, apiName, how, got)
-			}
+			expect(t, g, "NOERROR 10.96.0.1", "@"+clusterDNS, apiName, how)
 		}
 	}
 	if got := server.Count("db.shop.internal"); got != 0 {
@@ -154,12 +150,10 @@ func TestOVNKubernetes(t *testing.T) {
 	if got := server.Count(apiName); got != 1 {
 		t.Errorf("cluster DNS was asked %d times for %s, want once, for the cache", got, apiName)
 	}
-	if r := locked.Dig("@"+clusterDNS, "db.shop.internal", "+time=1", "+tries=1"); r.String() != "no reply" {
-		t.Errorf("%s, against its network policy: %v", locked.Name, r)
-	}
+	expect(t, locked, "no reply", "@"+clusterDNS, "db.shop.internal", "+time=1", "+tries=1")
 
 	// The rolling update: a second pod beside the first, with the same ports.
-	stop := keepsAsking(t, web, "db.shop.internal.", "NOERROR 10.244.0.77")
+	stop := keepAsking(t, wait, standing{web, clusterDNS, "db.shop.internal.", dns.TypeA, "NOERROR 10.244.0.77"})
 	second := inPod(t, l, next.Host, "ovn-kubernetes", "second", 0, upstream)
 	is := func(g *lab.Guest, status int) {
 		t.Helper()
@@ -173,7 +167,9 @@ func TestOVNKubernetes(t *testing.T) {
 		t.Error(err)
 	}
 	is(next, 200)
-	stop()
+	if asked, other := stop(); len(other) > 0 {
+		t.Errorf("of %d queries: %v", asked, other)
+	}
 
 	// Without puntdns the pods have cluster DNS.
 	if err := second.Stop(); err != nil {
@@ -182,29 +178,6 @@ func TestOVNKubernetes(t *testing.T) {
 	before := server.Count(apiName)
 	if got := web.Dig("@"+clusterDNS, apiName).String(); got != "NOERROR 10.96.0.1" || server.Count(apiName) == before {
 		t.Errorf("without puntdns: %s, cluster DNS was asked %d times", got, server.Count(apiName)-before)
-	}
-}
-
-// keepsAsking has a guest ask one query after the other until the function that it returns is
-// called. Each is asked once, and has to be answered.
-func keepsAsking(t *testing.T, g *lab.Guest, name, want string) (stop func()) {
-	ctx, cancel := context.WithCancel(within(t, 2*wait))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		asked := 0
-		for ; ctx.Err() == nil; asked++ {
-			time.Sleep(pause) // or it would ask more than rate lets it
-			r, err := exchange(within(t, wait), g, clusterDNS, name, dns.TypeA)
-			if err != nil || inShort(r) != want {
-				t.Errorf("query %d: %v, %v, want %s", asked, r, err, want)
-			}
-		}
-		t.Logf("%d queries", asked)
-	}()
-	return func() {
-		cancel()
-		<-done
 	}
 }
 
@@ -241,9 +214,7 @@ func TestKubeOVN(t *testing.T) {
 	for i, v := range vpcs {
 		for _, how := range []string{"+notcp", "+tcp"} {
 			expect(t, pods[i], "NOERROR 30 "+v.db, "@"+clusterDNS, "db.internal", how)
-			if got := pods[i].Dig("@"+clusterDNS, apiName, how).String(); got != "NOERROR 10.96.0.1" {
-				t.Errorf("%s asks for %s with %s: %s", pods[i].Name, apiName, how, got)
-			}
+			expect(t, pods[i], "NOERROR 10.96.0.1", "@"+clusterDNS, apiName, how)
 		}
 	}
 	if got := server.Count("db.internal"); got != 0 {

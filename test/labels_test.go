@@ -4,11 +4,9 @@ package test
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dnstap/golang-dnstap"
 	"github.com/miekg/dns"
@@ -193,9 +191,7 @@ func TestLabelsOfRouters(t *testing.T) {
 			s.t = t
 			of := func(g *lab.Guest, want string) {
 				t.Helper()
-				if got := g.Dig("who.example", "@"+resolver4, "+time=5").String(); got != want {
-					t.Errorf("%s: %s, want %s", g.Name, got, want)
-				}
+				expect(t, g, want, "who.example", "@"+resolver4, "+time=5")
 			}
 			const own, other = "NOERROR 192.0.2.1", "NOERROR 192.0.2.2"
 			of(n.red, own)
@@ -262,42 +258,12 @@ func TestLabelsReloadUnderLoad(t *testing.T) {
 	}
 	const bySwitch = "metadata('ofpunt/switch') == 'TENANT'"
 	s := serve(t, n.Lab, by(bySwitch, ""))
-	for g, want := range map[*lab.Guest]string{n.red: "NOERROR 192.0.2.1", n.blue: "NOERROR 192.0.2.2"} {
-		for _, resolver := range resolvers {
-			q := questions(t, g, resolver)
-			stop := make(chan struct{})
-			failed := make(chan error, 1)
-			go func() {
-				for {
-					select {
-					case <-stop:
-						failed <- nil
-						return
-					case <-time.After(pause):
-					}
-					if !q.below(8, wait) {
-						failed <- fmt.Errorf("%s: no answer in %s", g.Name, wait)
-						return
-					}
-					if err := q.ask("who.example.", dns.TypeA, want); err != nil {
-						failed <- err
-						return
-					}
-				}
-			}()
-			defer func() {
-				close(stop)
-				if err := <-failed; err != nil {
-					t.Error(err)
-				}
-				all := q.finish(wait)
-				all.clean(t, g.Name)
-				if all.asked < 20 {
-					t.Errorf("%s: %d queries are no load", g.Name, all.asked)
-				}
-			}()
-		}
+	var asking []*questioner
+	for _, resolver := range resolvers {
+		asking = append(asking, questions(t, n.red, resolver), questions(t, n.blue, resolver))
 	}
+	stop := askInTurn(t, "who.example.", asking, []string{"NOERROR 192.0.2.1", "NOERROR 192.0.2.2", "NOERROR 192.0.2.1", "NOERROR 192.0.2.2"})
+	defer stop()
 	for _, corefile := range []string{
 		by("metadata('ofpunt/external-id/neutron:project_id') == 'p-TENANT'", ""),
 		by("metadata('ofpunt/external-id/k8s.ovn.org/network') == 'net-p-TENANT'", ""),
@@ -349,9 +315,7 @@ func TestLabelsOfInterfaces(t *testing.T) {
 `)
 	for g, want := range map[*lab.Guest]string{red: "NOERROR 192.0.2.1", blue: "NOERROR 192.0.2.2"} {
 		for _, resolver := range resolvers {
-			if got := g.Dig("who.example", "@"+resolver, "+time=5").String(); got != want {
-				t.Errorf("%s asks %s: %s, want %s", g.Name, resolver, got, want)
-			}
+			expect(t, g, want, "who.example", "@"+resolver, "+time=5")
 		}
 	}
 	s.log(`\[who\.example\. red-vm \]`)

@@ -17,7 +17,7 @@ func TestLameduck(t *testing.T) {
 	const lameduck = 4 * time.Second
 	s := serve(t, n.l, strings.Replace(n.corefile("", "", 9153, 8181), "    errors", "    errors\n    health 127.0.0.1:8080 {\n        lameduck "+lameduck.String()+"\n    }", 1))
 	before := standingFlows(n.l)
-	stop := n.load() // names of the network, and those of an upstream
+	stop := n.load(t) // names of the network, and those of an upstream
 	began := time.Now()
 	if err := s.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestLameduck(t *testing.T) {
 	}
 	time.Sleep(lameduck / 2) // under load
 	if asked, wrong := stop(); asked == 0 || len(wrong) > 0 {
-		t.Errorf("%d of %d queries went wrong in the lameduck: %q", len(wrong), asked, wrong)
+		t.Errorf("of %d queries in the lameduck: %v", asked, wrong)
 	}
 	flows := standingFlows(n.l)
 	for match, f := range before {

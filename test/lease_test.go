@@ -57,9 +57,7 @@ func TestLeaseOfManyFlows(t *testing.T) {
 	left := datapath(t, n.l, currentFlows)
 	t.Logf("with %d datapath flows, %d at the end, the switch takes %.1f ms a second by itself, and a beat %.1f ms", have, left,
 		1000*idle, 1000*(cost.Seconds()-idle*took.Seconds())/count)
-	if got := briefly(n.vm.Dig("db.internal", "@"+resolver4)); got != ofSurvivor {
-		t.Error(got)
-	}
+	expect(t, n.vm, ofSurvivor, "db.internal", "@"+resolver4)
 	s.toldTimes(t, 0, logLeaseExpired)
 	s.toldTimes(t, 0, logProbeMissed)
 }

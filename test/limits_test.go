@@ -131,16 +131,14 @@ func TestLimits(t *testing.T) {
 		{"a reload to that of an OpenFlow port", func() { reload("rate off", byLimit("ofpunt/in-port", fmt.Sprint(other.OFPort), "rate 8000")) }, []string{"8000 64"}},
 	} {
 		t.Run(step.name, func(t *testing.T) {
-			stop := n.load()
+			stop := n.load(t)
 			step.do()
 			metersAre(t, n.l, step.name, step.meters...)
 			asked, wrong := stop()
 			if len(wrong) > 0 || asked < 8 {
-				t.Errorf("%d of %d queries lost or wrong: %q", len(wrong), asked, wrong[:min(5, len(wrong))])
+				t.Errorf("of %d queries: %v", asked, wrong)
 			}
-			if got := briefly(other.Dig("db.internal", "@"+resolver4, "+time=5")); got != ofSurvivor {
-				t.Errorf("the other guest: %s", got)
-			}
+			expect(t, other, ofSurvivor, "db.internal", "@"+resolver4, "+time=5")
 		})
 	}
 	s.t = t

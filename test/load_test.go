@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"regexp"
 	"slices"
@@ -48,12 +47,13 @@ type findings struct {
 	asked, lost, twice int
 	wrong              map[string]int
 	times              []time.Duration // from query to answer
+	lostAt             []string        // when each was asked that is lost
 }
 
 // add takes in what another one has found.
 func (f *findings) add(o findings) {
 	f.asked, f.lost, f.twice = f.asked+o.asked, f.lost+o.lost, f.twice+o.twice
-	f.times = append(f.times, o.times...)
+	f.times, f.lostAt = append(f.times, o.times...), append(f.lostAt, o.lostAt...)
 	for what, n := range o.wrong {
 		f.mistake(what, n)
 	}
@@ -70,7 +70,7 @@ func (f *findings) mistake(what string, n int) {
 func (f findings) clean(t *testing.T, who string) {
 	t.Helper()
 	if f.lost > 0 || f.twice > 0 {
-		t.Errorf("%s: of %d queries %d had no answer and %d more than one", who, f.asked, f.lost, f.twice)
+		t.Errorf("%s: of %d queries %d had no answer and %d more than one; lost are those of %q", who, f.asked, f.lost, f.twice, f.lostAt)
 	}
 	f.right(t, who)
 }
@@ -177,15 +177,16 @@ func (q *questioner) take(r *dns.Msg, now time.Time) {
 	}
 }
 
-// ask sends a query. There is one for each ID.
+// ask sends a query. Of those that wait for an answer each has an ID of its own.
 func (q *questioner) ask(name string, qtype uint16, want string) error {
 	m := new(dns.Msg).SetQuestion(name, qtype)
 	q.mu.Lock()
-	if q.found.asked > math.MaxUint16 {
+	m.Id = uint16(q.found.asked)
+	if _, ok := q.waiting[m.Id]; ok {
 		q.mu.Unlock()
 		return errors.New("the questioner has no ID left")
 	}
-	m.Id = uint16(q.found.asked)
+	delete(q.had, m.Id)
 	q.found.asked++
 	q.waiting[m.Id] = question{name, want, time.Now()}
 	q.mu.Unlock()
@@ -195,6 +196,13 @@ func (q *questioner) ask(name string, qtype uint16, want string) error {
 	}
 	_, err = q.conn.Write(b)
 	return err
+}
+
+// answered is how many queries have had their answer.
+func (q *questioner) answered() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.found.times)
 }
 
 // pending is how many queries are without an answer.
@@ -227,6 +235,10 @@ func (q *questioner) finish(d time.Duration) findings {
 	defer q.mu.Unlock()
 	f := q.found
 	f.lost = len(q.waiting)
+	for _, lost := range q.waiting {
+		f.lostAt = append(f.lostAt, lost.at.Format("15:04:05.000"))
+	}
+	slices.Sort(f.lostAt)
 	f.times = slices.Clone(f.times)
 	return f
 }
@@ -252,6 +264,61 @@ func paceFor(d time.Duration, perSecond int, f func(i int) error) error {
 }
 
 var overflow = regexp.MustCompile(`(?m)^rconn_overflow .* total: (\d+)$`)
+
+// standing is a question that a guest asks again and again.
+type standing struct {
+	guest          *lab.Guest
+	resolver, name string
+	qtype          uint16
+	want           string // as of a question
+}
+
+// keepAsking has each question asked with hardly a pause until stop is called, each query once, with that
+// much time for its answer. other are the answers that were not the right ones, and how often they came.
+// stop may be called again, as the end of the test does.
+func keepAsking(t *testing.T, patience time.Duration, questions ...standing) (stop func() (asked int, other map[string]int)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	asked, other := 0, map[string]int{}
+	for _, q := range questions {
+		wg.Go(func() {
+			for ; ctx.Err() == nil; time.Sleep(pause) {
+				one, end := context.WithTimeout(context.Background(), patience)
+				r, err := exchange(one, q.guest, q.resolver, q.name, q.qtype)
+				end()
+				got := "no answer"
+				if err == nil {
+					// The TTL of a wrong answer tells whose it is.
+					got = withTTL(r)
+				}
+				mu.Lock()
+				if asked++; err != nil || got != q.want && inShort(r) != q.want {
+					other[fmt.Sprintf("%s asks for %s: %s", q.guest.Name, q.name, got)]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	stop = sync.OnceValues(func() (int, map[string]int) {
+		cancel()
+		wg.Wait()
+		return asked, other
+	})
+	t.Cleanup(func() { _, _ = stop() }) // before the lab is closed
+	return stop
+}
+
+// steadily fails if one of the questions has another answer while f runs.
+func steadily(t *testing.T, f func(), questions ...standing) {
+	t.Helper()
+	stop := keepAsking(t, wait, questions...)
+	f()
+	asked, other := stop()
+	if t.Logf("%d queries", asked); len(other) > 0 {
+		t.Errorf("of %d queries: %v", asked, other)
+	}
+}
 
 // pause is between two queries of those who ask as long as a test lasts, so that the tests
 // beside it get their share of the processors.

@@ -46,15 +46,6 @@ own   60 IN CNAME db.internal.
     file ` + zone + ` example.net`
 }
 
-// tells asks once, and leaves TTLs alone: those that have passed cache are the least of
-// an answer.
-func tells(t *testing.T, g *lab.Guest, want string, args ...string) {
-	t.Helper()
-	if r := g.Dig(args...); r.String() != want {
-		t.Errorf("%s asks %q: %s, want %s\n%s", g.Name, args, r, want, r.Out)
-	}
-}
-
 // A lookup that a plugin makes for itself does not send the guest's packet on, but
 // finds nothing where nobody here has an answer; a name of the asker's network it finds.
 // What is sent on, or dropped, is neither an error nor an answer in log and metrics.
@@ -106,12 +97,12 @@ func TestLookups(t *testing.T) {
 				{"own.example.net", "NOERROR db.internal. 10.0.0.9"},
 				{"out.rewrite.example", "NOERROR new.example.org."},
 			} {
-				n.punts(t, s, 1, func() { tells(t, n.vm, q.want, "@10.0.0.12", q.name) })
+				n.punts(t, s, 1, func() { expect(t, n.vm, q.want, "@10.0.0.12", q.name) })
 				if got := own.Count(q.name); got != 0 {
 					t.Errorf("%s was sent on %d times", q.name, got)
 				}
 				if tt.service {
-					tells(t, n.vm, q.want, "+tcp", "@10.0.0.12", q.name)
+					expect(t, n.vm, q.want, "+tcp", "@10.0.0.12", q.name)
 				}
 			}
 			if got := own.Count("www.example.org") - lookedUp; got != 0 {
@@ -149,7 +140,7 @@ func TestLookups(t *testing.T) {
 				t.Errorf("%v of them are NOERROR", got-before)
 			}
 			// What the lookups did not find is not kept from the guest itself.
-			tells(t, n.vm, "NOERROR www.example.org.", "@10.0.0.12", "out.template.example")
+			expect(t, n.vm, "NOERROR www.example.org.", "@10.0.0.12", "out.template.example")
 			expect(t, n.vm, "NOERROR 77 192.0.2.77", "@10.0.0.12", "www.example.org")
 			s.endWell()
 		})

@@ -81,16 +81,12 @@ func TestMetadataOVN(t *testing.T) {
 		if got := metadata(t, vm, a); got != "metadata" {
 			t.Errorf("port 80 of %s: %s", a, got)
 		}
-		if got := briefly(vm.Dig("db.internal", "@"+a, "+time=5")); got != ofSurvivor {
-			t.Errorf("DNS at %s: %s", a, got)
-		}
+		expect(t, vm, ofSurvivor, "db.internal", "@"+a, "+time=5")
 		if out, err := vm.Exec(within(t, wait), "ip", "neigh", "show", "to", strings.TrimSuffix(a, "%"+lab.Iface)); err != nil || !strings.Contains(out, port.MAC) {
 			t.Errorf("the neighbour %s is not the localport: %q, %v", a, out, err)
 		}
 	}
-	if got := briefly(agent.Dig("db.internal", "@"+metadata4, "+noedns", "+time=5")); got != ofNative {
-		t.Errorf("the agent's port, which is left to OVN's own DNS: %s", got)
-	}
+	expect(t, agent, ofNative, "db.internal", "@"+metadata4, "+noedns", "+time=5")
 	s.reaches(1, "coredns_ofpunt_guests")
 	s.endWell()
 }
@@ -125,9 +121,7 @@ func TestMetadataNeutron(t *testing.T) {
 	}
 	for g, want := range map[*lab.Guest]string{red: "NOERROR 192.0.2.1", blue: "NOERROR 192.0.2.2"} {
 		for _, resolver := range resolvers {
-			if got := g.Dig("who.example", "@"+resolver, "+time=5").String(); got != want {
-				t.Errorf("%s asks %s: %s, want %s", g.Name, resolver, got, want)
-			}
+			expect(t, g, want, "who.example", "@"+resolver, "+time=5")
 		}
 	}
 	for g, want := range map[*lab.Guest]string{red: mac, blue: resolverMAC} {

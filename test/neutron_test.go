@@ -104,9 +104,7 @@ func TestNeutron(t *testing.T) {
 				if tt.want == "no reply" {
 					timeout = "+time=1"
 				}
-				if got := tt.guest.Dig(tt.query, server, timeout).String(); got != tt.want {
-					t.Errorf("got %s, want %s\n%s", got, tt.want, l.Node.OFCTL("dump-flows", lab.Bridge))
-				}
+				expect(t, tt.guest, tt.want, tt.query, server, timeout)
 			})
 		}
 	}
@@ -116,9 +114,7 @@ func TestNeutron(t *testing.T) {
 		if _, err := blue.Exec(ctx, "ip", "link", "set", "eth0", "address", "02:00:00:00:00:99"); err != nil {
 			t.Fatal(err)
 		}
-		if got := blue.Dig("who.example", "@169.254.169.254", "+time=1").String(); got != "no reply" {
-			t.Error(got)
-		}
+		expect(t, blue, "no reply", "who.example", "@169.254.169.254", "+time=1")
 		if _, err := blue.Exec(ctx, "ip", "link", "set", "eth0", "address", "02:00:00:00:00:0c"); err != nil {
 			t.Fatal(err)
 		}
@@ -126,23 +122,13 @@ func TestNeutron(t *testing.T) {
 
 	t.Run("bound later", func(t *testing.T) {
 		l.Node.VSCTL("set", "Port", unbound.NodePort, "tag=3", "other_config:net_uuid=net-red")
-		l.Eventually("answered", func() error {
-			if got := unbound.Dig("who.example", "@169.254.169.254", "+time=1").String(); got != "NOERROR 192.0.2.1" {
-				return fmt.Errorf("got %s", got)
-			}
-			return nil
-		})
+		expectSoon(t, l, unbound, "NOERROR 192.0.2.1", "who.example", "@169.254.169.254")
 	})
 
 	t.Run("the agent's clean-up", func(t *testing.T) {
 		l.Node.OFCTL("del-flows", lab.Bridge, "table=0")
 		l.Node.OFCTL("add-flow", lab.Bridge, "table=0,priority=1,actions=resubmit(,60)")
-		l.Eventually("answered", func() error {
-			if got := red.Dig("who.example", "@169.254.169.254", "+time=1").String(); got != "NOERROR 192.0.2.1" {
-				return fmt.Errorf("got %s", got)
-			}
-			return nil
-		})
+		expectSoon(t, l, red, "NOERROR 192.0.2.1", "who.example", "@169.254.169.254")
 	})
 
 	if err := s.Stop(); err != nil {
@@ -210,12 +196,8 @@ func TestTable(t *testing.T) {
         monitor continuously
     }
 }`)
-	if got := vm.Dig("who.example", "@10.0.0.12", "+time=5").String(); got != "NOERROR 192.0.2.1" {
-		t.Errorf("local name: %s", got)
-	}
-	if got := vm.Dig("there.example", "@10.0.0.12", "+time=5").String(); got != "NOERROR 192.0.2.9" {
-		t.Errorf("other name: %s", got)
-	}
+	expect(t, vm, "NOERROR 192.0.2.1", "who.example", "@10.0.0.12", "+time=5")
+	expect(t, vm, "NOERROR 192.0.2.9", "there.example", "@10.0.0.12", "+time=5")
 	if n := dns.Count("there.example."); n != 1 {
 		t.Errorf("asked %d times", n)
 	}

@@ -107,9 +107,7 @@ func TestNeutronHosts(t *testing.T) {
 			{"its outside names", other, "www.example.org", "NOERROR 192.0.2.80"},
 		} {
 			t.Run(tt.name+" "+resolver, func(t *testing.T) {
-				if got := tt.guest.Dig(append(strings.Fields(tt.query), "@"+resolver)...).String(); got != tt.want {
-					t.Errorf("got %s, want %s", got, tt.want)
-				}
+				expect(t, tt.guest, tt.want, append(strings.Fields(tt.query), "@"+resolver)...)
 			})
 		}
 	}

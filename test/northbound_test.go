@@ -4,7 +4,6 @@ package test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -599,33 +598,16 @@ func TestNorthboundStart(t *testing.T) {
 			appear(t, n.Node.OVSDB, late)
 			s.ready(200)
 			// No try is lost from then on.
-			if r := red.Dig("db.internal", "@"+resolver4); r.String() != "NOERROR 10.0.1.101" {
-				t.Errorf("%s\n%s", r, s.Log())
-			}
+			expect(t, red, "NOERROR 10.0.1.101", "db.internal", "@"+resolver4)
 			s.endWell()
 		})
 	}
 	t.Run("hand-over", func(t *testing.T) {
 		first := launch(t, n.Lab, n.Node, "first", text)
 		first.ready(200)
-		ctx, cancel := context.WithCancel(context.Background())
-		asked, wrong := 0, error(nil)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for ; ctx.Err() == nil && wrong == nil; asked++ {
-				time.Sleep(pause)
-				one, end := context.WithTimeout(context.Background(), 5*time.Second)
-				r, err := exchange(one, red, resolvers[asked%2], "db.internal.", dns.TypeANY)
-				end()
-				switch {
-				case err != nil:
-					wrong = err
-				case inShort(r) != "NOERROR 10.0.1.101 fd00:1::101":
-					wrong = errors.New(inShort(r))
-				}
-			}
-		}()
+		const both = "NOERROR 10.0.1.101 fd00:1::101"
+		stop := keepAsking(t, wait,
+			standing{red, resolver4, "db.internal.", dns.TypeANY, both}, standing{red, resolver6, "db.internal.", dns.TypeANY, both})
 		for i := range 5 {
 			next := launch(t, n.Lab, n.Node, fmt.Sprintf("next%d", i),
 				strings.NewReplacer(metricsAddr, fmt.Sprintf("127.0.0.1:%d", 9200+i), readyAddr, fmt.Sprintf("127.0.0.1:%d", 8200+i), "$CONTROL", fmt.Sprint("$CONTROL.", i)).Replace(text))
@@ -637,12 +619,9 @@ func TestNorthboundStart(t *testing.T) {
 			}
 			first = next
 		}
-		cancel()
-		<-done
-		if wrong != nil {
-			t.Errorf("query %d: %v", asked, wrong)
+		if asked, other := stop(); len(other) > 0 {
+			t.Errorf("of %d queries: %v", asked, other)
 		}
-		t.Logf("%d queries", asked)
 		first.endWell()
 	})
 }

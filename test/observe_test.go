@@ -177,9 +177,7 @@ func TestObserveStart(t *testing.T) {
 				}
 			}
 			s.ready(200)
-			if r := vm.Dig("db.internal", "@169.254.169.254"); r.String() != "NOERROR 10.0.1.99" {
-				t.Errorf("%s\n%s", r, r.Out)
-			}
+			expect(t, vm, "NOERROR 10.0.1.99", "db.internal", "@169.254.169.254")
 			// A state is told once, however many tries it took.
 			for _, a := range absent {
 				s.toldTimes(t, 1, a[0], a[1:]...)
@@ -348,9 +346,7 @@ func TestObserveMetrics(t *testing.T) {
 			for qname, want := range map[string]string{
 				"db.internal": "NOERROR 10.0.1.99", "vm2": "NOERROR 10.0.1.12", "www.example.org": "REFUSED",
 			} {
-				if r := vm.Dig(qname, "@169.254.169.254"); r.String() != want {
-					t.Errorf("%s: %s\n%s", qname, r, r.Out)
-				}
+				expect(t, vm, want, qname, "@169.254.169.254")
 			}
 			s.reaches(answered+3, "coredns_ofpunt_packet_ins_total", "bridge", "br-int", "result", "answered", "reason", "chain")
 			s.reaches(3, "coredns_ofpunt_answer_duration_seconds", "server", "ofpunt://br-int")
@@ -395,9 +391,7 @@ func TestObserveMetrics(t *testing.T) {
 			} {
 				s.log(line)
 			}
-			if r := other.Dig("db.internal", "@fd00::254"); r.String() != "NOERROR 10.0.1.99" {
-				t.Errorf("%s\n%s", r, r.Out)
-			}
+			expect(t, other, "NOERROR 10.0.1.99", "db.internal", "@fd00::254")
 			s.log(`asked db\.internal\. port=red-vm2 switch=red bridge=br-int destination=\[fd00::254\]:53 table=\[dns\]`)
 		})
 		s.endWell()
@@ -417,17 +411,13 @@ func TestObserveMetrics(t *testing.T) {
     }
     passthrough`+tail)
 		s.ready(200)
-		if r := vm.Dig("www.example.org", "@10.0.1.12"); r.String() != "NOERROR 192.0.2.80" {
-			t.Errorf("%s\n%s", r, r.Out)
-		}
+		expect(t, vm, "NOERROR 192.0.2.80", "www.example.org", "@10.0.1.12")
 		if n := own.Count("www.example.org"); n != 1 {
 			t.Errorf("the server of the tenant was asked %d times, want 1", n)
 		}
 		s.reaches(1, "coredns_ofpunt_packet_ins_total", "bridge", "br-int", "result", "resumed", "reason", "chain")
 		s.reaches(0, "coredns_ofpunt_packet_ins_total", "bridge", "br-int", "result", "answered")
-		if r := vm.Dig("db.internal", "@10.0.1.12"); r.String() != "NOERROR 10.0.1.99" {
-			t.Errorf("%s\n%s", r, r.Out)
-		}
+		expect(t, vm, "NOERROR 10.0.1.99", "db.internal", "@10.0.1.12")
 		s.reaches(1, "coredns_ofpunt_packet_ins_total", "bridge", "br-int", "result", "answered", "reason", "chain")
 		s.reaches(0, "coredns_ofpunt_packet_ins_total", "bridge", "br-int", "result", "dropped")
 		s.log(`asked www\.example\.org\. port=red-vm1 switch=red bridge=br-int destination=10\.0\.1\.12:53 table=\[-?\]`)

@@ -53,9 +53,7 @@ func TestPlainOtherServer(t *testing.T) {
 				t.Helper()
 				revalidated(l.Node)
 				for _, args := range [][]string{{}, {"+tcp"}, {"+tcp"}, {}} {
-					if got := vm.Dig(append(args, "db.internal", "@"+at)...).String(); got != "NOERROR 192.0.2.9" {
-						t.Errorf("%s, %q: %s\n%s", when, args, got, l.Node.OFCTL("dump-flows", lab.Bridge))
-					}
+					expect(t, vm, "NOERROR 192.0.2.9", append(args, "db.internal", "@"+at)...)
 				}
 			}
 			others("without puntdns")
@@ -65,9 +63,7 @@ func TestPlainOtherServer(t *testing.T) {
 			if got := s.metric("coredns_ofpunt_packet_ins_total"); got != 0 {
 				t.Errorf("%v packets came to puntdns", got)
 			}
-			if got := vm.Dig("db.internal", "@"+resolver6).String(); got != "NOERROR 10.0.0.21" {
-				t.Errorf("puntdns: %s", got)
-			}
+			expect(t, vm, "NOERROR 10.0.0.21", "db.internal", "@"+resolver6)
 
 			before := s.mendings()
 			l.Node.OFCTL("del-flows", lab.Bridge, "table=201")
@@ -95,12 +91,7 @@ func TestPlainOtherServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			server.ServeDNS("["+resolver6+"]:53", "db.internal. 60 IN A 192.0.2.10")
-			l.Eventually("the resolver address is the other server's", func() error {
-				if got := vm.Dig("db.internal", "@"+resolver6, "+time=1").String(); got != "NOERROR 192.0.2.10" {
-					return errors.New(got)
-				}
-				return nil
-			})
+			expectSoon(t, l, vm, "NOERROR 192.0.2.10", "db.internal", "@"+resolver6)
 		})
 	}
 }
@@ -128,9 +119,7 @@ func TestPlain(t *testing.T) {
 			if got := burst(t, red, 90); got < 20 || got > 50 {
 				t.Errorf("%d of 90 queries answered, want from 20 to 50\n%s", got, l.Node.OFCTL("dump-meters", lab.Bridge))
 			}
-			if got := blue.Dig("db.internal", "@"+resolver4, "+time=5").String(); got != known {
-				t.Errorf("the other guest, beside a limit: %s", got)
-			}
+			expect(t, blue, known, "db.internal", "@"+resolver4, "+time=5")
 			if got := burstTo(t, blue, resolver6, 90); got < 20 || got > 50 {
 				t.Errorf("%d of 90 queries over IPv6 answered, want from 20 to 50\n%s", got, l.Node.OFCTL("dump-meters", lab.Bridge))
 			}
@@ -139,9 +128,7 @@ func TestPlain(t *testing.T) {
 			s = begin("max_concurrent 64 8")
 			for _, g := range []*lab.Guest{red, blue} {
 				for _, resolver := range resolvers {
-					if got := g.Dig("+tcp", "db.internal", "@"+resolver).String(); got != known {
-						t.Errorf("%s by TCP: %s", g.Name, got)
-					}
+					expect(t, g, known, "+tcp", "db.internal", "@"+resolver)
 				}
 			}
 			q := questions(t, red, resolver4)
@@ -157,9 +144,7 @@ func TestPlain(t *testing.T) {
 				return nil
 			})
 			// The places are taken for some seconds.
-			if got := blue.Dig("db.internal", "@"+resolver4, "+time=1").String(); got != known {
-				t.Errorf("the other guest, beside a full one: %s", got)
-			}
+			expect(t, blue, known, "db.internal", "@"+resolver4, "+time=1")
 			if got := s.punted("refused", "port-limit"); got != 12 {
 				t.Errorf("%d turned away, the other guest among them", got)
 			}

@@ -218,9 +218,7 @@ func TestPoisonResponses(t *testing.T) {
 					t.Errorf("%s: %s, want what the upstream says", name, got)
 				}
 				// What the cache has.
-				if got := n.peer.Dig("@"+resolver4, name).String(); got != "NOERROR 192.0.2.1" {
-					t.Errorf("%s, asked again: %s, want what the upstream says", name, got)
-				}
+				expect(t, n.peer, "NOERROR 192.0.2.1", "@"+resolver4, name)
 			}
 			s.endWell()
 		})

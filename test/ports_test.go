@@ -48,9 +48,7 @@ func TestVirtualPort(t *testing.T) {
 			{reverseName(vip), "PTR", "NOERROR vip.cloud.internal."},
 		} {
 			for _, g := range []*lab.Guest{vm, parents[0], parents[1]} {
-				if r := g.Dig("@"+resolver4, q.name, q.qtype); r.String() != q.want {
-					t.Errorf("%s asks for %s: %s, want %s", g.Name, q.name, r, q.want)
-				}
+				expect(t, g, q.want, "@"+resolver4, q.name, q.qtype)
 			}
 		}
 	}

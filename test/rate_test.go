@@ -85,9 +85,7 @@ func TestRate(t *testing.T) {
 		if got := burst(t, n.vm, 90); got < 20 || got > most {
 			t.Errorf("%d of 90 queries answered, want from 20 to %d\n%s", got, most, n.l.Node.OFCTL("dump-meters", lab.Bridge))
 		}
-		if got := briefly(other.Dig("db.internal", "@169.254.169.254", "+time=5")); got != ofSurvivor {
-			t.Errorf("the other guest: %s", got)
-		}
+		expect(t, other, ofSurvivor, "db.internal", "@169.254.169.254", "+time=5")
 	}
 	meters := func(want int) {
 		t.Helper()
@@ -123,12 +121,7 @@ func TestRate(t *testing.T) {
 		t.Run(harm.name, func(t *testing.T) {
 			harm.do()
 			meters(2)
-			n.l.Eventually("answers", func() error {
-				if got := briefly(other.Dig("db.internal", "@169.254.169.254", "+time=1")); got != ofSurvivor {
-					return fmt.Errorf("%s", got)
-				}
-				return nil
-			})
+			expectSoon(t, n.l, other, ofSurvivor, "db.internal", "@169.254.169.254")
 			limited(t, 50)
 		})
 	}
@@ -202,9 +195,7 @@ func TestRateHandOver(t *testing.T) {
 			}
 			return nil
 		})
-		if got := briefly(n.vm.Dig("db.internal", "@169.254.169.254", "+time=5")); got != ofSurvivor {
-			t.Errorf("%s: %s", what, got)
-		}
+		expect(t, n.vm, ofSurvivor, "db.internal", "@169.254.169.254", "+time=5")
 	}
 	meter("the first's", 40)
 	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease $LEASE\n rate 1 50", "", 9154, 8182))
@@ -301,9 +292,7 @@ func TestRateDefault(t *testing.T) {
 			}
 			n.l.NBCTL(append([]string{"--wait=sb"}, step.command...)...)
 			are(t, step.want...)
-			if got := briefly(n.vm.Dig("db.internal", "@169.254.169.254", "+time=5")); got != ofSurvivor {
-				t.Error(got)
-			}
+			expect(t, n.vm, ofSurvivor, "db.internal", "@169.254.169.254", "+time=5")
 		})
 	}
 	s.toldTimes(t, 1, logNoRate)

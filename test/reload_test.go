@@ -310,8 +310,6 @@ func TestReloadBesideFlood(t *testing.T) {
 		flooding.Wait()
 	}
 	s.ready(200)
-	if got := briefly(n.vm.Dig("db.internal", "@"+resolver4, "+time=5")); got != ofSurvivor {
-		t.Errorf("after all: %s", got)
-	}
+	expect(t, n.vm, ofSurvivor, "db.internal", "@"+resolver4, "+time=5")
 	s.endWell()
 }

@@ -64,12 +64,7 @@ func TestSwitchRestored(t *testing.T) {
 	}
 	answers := func(want string) {
 		t.Helper()
-		n.l.Eventually("an answer", func() error {
-			if got := briefly(n.vm.Dig("db.internal", "@169.254.169.254", "+noedns", "+time=1")); got != want {
-				return errors.New(got)
-			}
-			return nil
-		})
+		expectSoon(t, n.l, n.vm, want, "db.internal", "@169.254.169.254", "+noedns")
 	}
 
 	for _, mode := range []struct{ name, properties string }{{"service mode", limited}, {"hijack mode", limited + "\n address any"}} {

@@ -598,19 +598,13 @@ func TestTCP(t *testing.T) {
 		if r, err := conns[0].ReadMsg(); err != nil || toldKeepalive(t, r) != 0 {
 			t.Errorf("with all connections taken: %v, %v", r, err)
 		}
-		if r := n.blue.Dig("+tcp", "@"+resolver4, "db.internal"); r.String() != mine[n.blue] {
-			t.Errorf("another guest: %s", r)
-		}
-		if r := n.red.Dig("@"+resolver4, "db.internal"); r.String() != mine[n.red] {
-			t.Errorf("the same guest by UDP: %s", r)
-		}
+		expect(t, n.blue, mine[n.blue], "+tcp", "@"+resolver4, "db.internal")
+		expect(t, n.red, mine[n.red], "@"+resolver4, "db.internal")
 		for _, c := range conns {
 			c.Close()
 		}
 		s.connections(0)
-		if r := n.red.Dig("+tcp", "@"+resolver4, "db.internal"); r.String() != mine[n.red] {
-			t.Errorf("after it has closed them: %s", r)
-		}
+		expect(t, n.red, mine[n.red], "+tcp", "@"+resolver4, "db.internal")
 	})
 
 	// Who says nothing loses the connection, within what CoreDNS allows.

@@ -111,7 +111,7 @@ func TestTenantRecords(t *testing.T) {
 					guest *lab.Guest
 					want  string
 				}{{n.red, tt.red}, {n.blue, tt.blue}} {
-					tells(t, who.guest, who.want, "@"+resolver4, transport, tt.name, tt.qtype)
+					expect(t, who.guest, who.want, "@"+resolver4, transport, tt.name, tt.qtype)
 				}
 			}
 		}
@@ -152,7 +152,7 @@ func TestTenantRecords(t *testing.T) {
 		follows(t, n.red, "www.red.example.", dns.TypeA, "NOERROR mx1.red.example. 10.0.1.25", func() { more("red", "cname/www.red.example", "mx1.red.example") })
 		follows(t, n.red, "red.example.", dns.TypeMX, "NOERROR 5 mx5.red.example.", func() { more("red", "mx/red.example", "5 mx5.red.example\nnone") })
 		follows(t, n.red, "www.red.example.", dns.TypeA, "NXDOMAIN", func() { shell(t, n.Lab, "DNS="+rows["red"]+"\n"+remove) })
-		tells(t, n.blue, "NOERROR web.red.example. 10.0.1.22", "@"+resolver4, "www.red.example", "A")
+		expect(t, n.blue, "NOERROR web.red.example. 10.0.1.22", "@"+resolver4, "www.red.example", "A")
 	})
 	s.endWell()
 
@@ -165,7 +165,7 @@ func TestTenantRecords(t *testing.T) {
 		{"out.red.example", "NOERROR www.example.org."},
 		{"loop1.red.example", "SERVFAIL"},
 	} {
-		tells(t, n.red, tt.want, "@192.0.2.53", tt.name, "A")
+		expect(t, n.red, tt.want, "@192.0.2.53", tt.name, "A")
 	}
 	s.endWell()
 }

@@ -52,17 +52,11 @@ func TestUpgradeMovesTheStage(t *testing.T) {
         monitor continuously
     }
 }`)
-	answered := func() error {
-		if got := vm.Dig("vm1", "@169.254.169.254", "+time=1").String(); got != "NOERROR 10.0.0.11" {
-			return fmt.Errorf("got %s", got)
-		}
-		return nil
-	}
 	ours := func(table int) int {
 		return strings.Count(l.Node.OFCTL("dump-flows", lab.Bridge,
 			fmt.Sprintf("table=%d,cookie=0x70646e0000000000/0xffffff0000000000", table)), "cookie=")
 	}
-	l.Eventually("answered before the upgrade", answered)
+	expectSoon(t, l, vm, "NOERROR 10.0.0.11", "vm1", "@169.254.169.254")
 	if n := ours(29); n != guestFlows {
 		t.Errorf("%d entry flows in table 29, want %d", n, guestFlows)
 	}
@@ -78,9 +72,7 @@ func TestUpgradeMovesTheStage(t *testing.T) {
 	// has the new stage.
 	l.SBCTL("destroy", "Logical_Flow", old)
 	s.ready(503)
-	if err := answered(); err != nil {
-		t.Errorf("between the database and the switch: %v", err)
-	}
+	expect(t, vm, "NOERROR 10.0.0.11", "vm1", "@169.254.169.254", "+time=1")
 	pipeline(29)
 	l.Node.OFCTL("--strict", "del-flows", lab.Bridge, "table=30,priority=0,metadata=5")
 	l.Eventually("moved", func() error {
@@ -89,7 +81,7 @@ func TestUpgradeMovesTheStage(t *testing.T) {
 		}
 		return nil
 	})
-	l.Eventually("answered after the upgrade", answered)
+	expectSoon(t, l, vm, "NOERROR 10.0.0.11", "vm1", "@169.254.169.254")
 	if onward := l.Node.OFCTL("dump-flows", lab.Bridge, "table=200"); !strings.Contains(onward, "resubmit(,37)") || strings.Contains(onward, "resubmit(,30)") {
 		t.Errorf("the way on is not to table 37:\n%s", onward)
 	}
