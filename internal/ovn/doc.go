@@ -38,7 +38,9 @@
 //	southbound*, northbound*              the databases; chassis, datapath, binding,
 //	                                      dnsstage, copp, logicalswitch, switchport,
 //	                                      router, dnsrow: one kind of row each
-//	dnsrrs                                the records of DNS rows that are not addresses
+//	attachments                           the ports of switches that lead to routers
+//	reference, holders, notices           the networks that requests refer to, and the log
+//	problems, badvalues                   values that can't be used
 //	world, build, ports                   what is dirty, and the next snapshot
 //	graph, groups, scope                  what routers join
 //	forward, northbound_forward           zones that a network forwards to its own servers
