@@ -322,7 +322,7 @@ func steadily(t *testing.T, f func(), questions ...standing) {
 
 // pause is between two queries of those who ask as long as a test lasts, so that the tests
 // beside it get their share of the processors.
-const pause = 2 * time.Millisecond
+const pause = 5 * time.Millisecond
 
 // overflows is how many packet-ins the switch has dropped, as the queue of a
 // connection was full.

@@ -84,7 +84,7 @@ type digQuestion struct {
 // newDigQuestion returns nil for arguments that it does not know.
 func newDigQuestion(args []string) *digQuestion {
 	q := &digQuestion{msg: new(dns.Msg), time: 2 * time.Second, tries: 1}
-	name, qtype, server, port := "", uint16(dns.TypeNone), "", "53"
+	name, qtype, server, port := "", dns.TypeNone, "", "53"
 	edns, cookie, recurse := true, true, true
 	for i := 0; i < len(args); i++ {
 		arg, value, _ := strings.Cut(args[i], "=")
