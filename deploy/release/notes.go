@@ -92,7 +92,7 @@ Checksums, in the folder with the files:
 sha256sum --check --ignore-missing SHA256SUMS
 `+"```"+`
 
-Signatures of the checksums and of the image, by [cosign](https://docs.sigstore.dev/cosign/system_config/installation/):
+Signatures of the checksums and of the image, by [cosign](https://docs.sigstore.dev/cosign/system_config/installation/) 3:
 
 `+"```sh"+`
 SIGNER="--certificate-oidc-issuer https://token.actions.githubusercontent.com \
