@@ -46,7 +46,8 @@ type connection struct {
 	client *ovsdb.Client
 	// connect makes a client whose receiver has the rows of a position, nil for none.
 	connect func(*ovsdb.Position) *ovsdb.Client
-	// tables are in the order in which they are swept. They are set before the start.
+	// tables are set before the start. The client's goroutine stages rows in them, and in mirror,
+	// without Source.mu.
 	tables rows.Tables
 	// mirror has the rows for a file, nil without one. position is which state of the database
 	// they are, and restored is set as long as they are those of a file. unsaved is set when rows or
@@ -56,15 +57,8 @@ type connection struct {
 	restored bool
 	unsaved  bool
 	status   DatabaseStatus
-	// partial is set while the rows are not consistent: from the start or a
-	// Reset to the Commit, and from the first row of an update to its Commit.
-	partial bool
-	// whole is set once the rows were consistent. interrupted is set from the end of the connection
-	// that left such rows partial to the next rows.
-	whole, interrupted bool
-	// syncing is set from a Reset to its Commit: the rows known are marked as
-	// unseen, and those that do not come by the Commit are removed.
-	syncing bool
+	// filled is set once the tables have a state of the database.
+	filled bool
 	// begun is set once a connection has begun to send rows.
 	begun bool
 	// keysAdded is set from when keys of external_ids are asked for (Requests.ExternalIDs) to the
@@ -105,18 +99,27 @@ func (c conditionSet) includes(other conditionSet) bool {
 	return includes(c.others, other.others, cmp.Compare) && c.coverage.includes(other.coverage)
 }
 
-// holdsBack reports whether update has to wait for the rows, as they are partial. Interrupted rows
-// hold back only in the topology: a Northbound that ends within an update must not stop what
-// Southbound says of guests.
-func (c *connection) holdsBack(isTopology bool) bool {
-	return c.partial && (isTopology || !c.interrupted)
-}
-
 func newConnection(name string) connection {
-	return connection{partial: true, status: DatabaseStatus{Database: name, Since: time.Now()}}
+	return connection{status: DatabaseStatus{Database: name, Since: time.Now()}}
 }
 
 func (c *connection) conn() *connection { return c }
+
+// reset, apply and discard are those of rows.Tables, for the mirror as well. See receiver.
+func (c *connection) reset() {
+	c.tables.Reset()
+	c.mirror.Reset()
+}
+
+func (c *connection) apply() {
+	c.tables.Apply()
+	c.mirror.Apply()
+}
+
+func (c *connection) discard() {
+	c.tables.Discard()
+	c.mirror.Discard()
+}
 
 // set asks for what is wanted now, unless the conditions set last bring it. A change of conditions has
 // the server look at all rows of a table, so rows that nothing wants any more go with the next change, or

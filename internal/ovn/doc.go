@@ -6,11 +6,14 @@
 //	OVN_Southbound, OVN_Northbound
 //	  │ rows, as far as conditions ask for them
 //	  ▼
+//	receiver                      parses and stages a transaction, then applies it
+//	  │
+//	  ▼
 //	southbound, northbound        rows as structs (package rows) and indexes of them
 //	  │ what has changed
 //	  ▼
 //	world                         marks networks as dirty, sets the conditions
-//	  │ build, when the rows are consistent
+//	  │ build
 //	  ▼
 //	Snapshot                      networks, guests, scopes (names in package names)
 //	  │ Guest, PortByName, RouterScope ...
@@ -57,9 +60,11 @@
 // # Goroutines and locks
 //
 // Each database has a goroutine, that of its ovsdb.Client, which delivers rows to a
-// receiver. Another goroutine reads and writes the file of a warm start. Timers start others: for a snapshot that was delayed, and for the end of a
-// grace. All of them, and the callers of a Source, hold Source.mu while they use rows,
-// conditions or marks.
+// receiver. The receiver parses and stages rows without a lock, and holds Source.mu to
+// apply a transaction. So rows are always those of a transaction, also in an outage.
+// Another goroutine reads and writes the file of a warm start. Timers start others: for a
+// snapshot that was delayed, and for the end of a grace. All of them, and the callers of a
+// Source, hold Source.mu while they use rows, conditions or marks.
 //
 // A Snapshot and all that it refers to is immutable. It is replaced by an atomic pointer,
 // so its readers take no lock. To wait for the next one is to wait for Source.Changed.

@@ -5,19 +5,20 @@ package ovn
 import (
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// labels counts the requests for labels of metadata. Source.mu guards it.
+// labels counts the requests for labels of metadata. Source.mu guards it, except for keys.
 type labels struct {
 	// routerUsers is how many requests for Port.Routers are not released.
 	routerUsers int
 	// keyUsers counts the requests for each key of external_ids. keys are these keys, sorted;
-	// the slice is immutable.
+	// the slice is immutable. Rows are parsed without the lock, so keys is atomic; nil is for none.
 	keyUsers map[string]int
-	keys     []string
+	keys     atomic.Pointer[[]string]
 }
 
 // count counts n more requests, or fewer. It reports whether the first for the routers has
@@ -39,12 +40,18 @@ func (l *labels) count(routers bool, keys []string, n int) (routersChanged bool,
 			delete(l.keyUsers, key)
 		}
 	}
-	l.keys = slices.Sorted(maps.Keys(l.keyUsers))
+	all := slices.Sorted(maps.Keys(l.keyUsers))
+	l.keys.Store(&all)
 	return routersChanged, added
 }
 
-// labelKeys returns the keys of external_ids that are asked for.
-func (w *world) labelKeys() []string { return w.labels.keys }
+// labelKeys returns the keys of external_ids that are asked for. The lock need not be held.
+func (w *world) labelKeys() []string {
+	if keys := w.labels.keys.Load(); keys != nil {
+		return *keys
+	}
+	return nil
+}
 
 // portLabels is what a port has for labels of metadata. It is immutable.
 type portLabels struct {

@@ -4,75 +4,77 @@ package ovn
 
 import "github.com/puntdns/puntdns/internal/ovsdb"
 
-// receiver is the ovsdb.Receiver of one database. The goroutine of its client calls it.
+// receiver is the ovsdb.Receiver of one database. Only the goroutine of its client uses it. It
+// collects a transaction without the lock; Commit holds the lock and applies the transaction.
 type receiver struct {
 	source *Source
 	db     database
+	// staged is set while there is something to apply, reset if it is all rows, and gen if the rows
+	// reflect that number of conditions.
+	staged, reset bool
+	gen           uint64
 }
 
-func (r receiver) Reset() {
+func (r *receiver) Reset() {
+	d := r.db.conn()
+	d.reset()
+	*r = receiver{source: r.source, db: r.db, staged: true, reset: true}
+	// From here on rows have the values of all keys of external_ids that are asked for now.
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
-	d := r.db.conn()
-	d.partial, d.syncing, d.interrupted = true, true, false
-	d.begun, d.keysAdded, d.unsaved = true, false, true
-	d.mirror.Reset()
-	d.tables.Begin()
+	d.begun, d.keysAdded = true, false
 }
 
-func (r receiver) Row(table string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) error {
-	r.source.mu.Lock()
-	defer r.source.mu.Unlock()
+func (r *receiver) Row(table string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) error {
 	d := r.db.conn()
-	d.partial, d.unsaved, d.interrupted = true, true, false
-	d.mirror.Apply(table, id, op, row)
-	d.tables.Apply(table, id, op, row)
+	d.tables.Stage(table, id, op, row)
+	d.mirror.Stage(table, id, op, row)
+	r.staged = true
 	return nil
 }
 
-func (r receiver) Conditions(gen uint64) {
+func (r *receiver) Conditions(gen uint64) { r.gen = gen }
+
+func (r *receiver) Commit() {
+	r.apply()
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	r.source.update()
+}
+
+// apply applies the transaction. It holds the lock on its own, so that callers of the Source need not
+// wait for the next snapshot as well.
+func (r *receiver) apply() {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
 	d := r.db.conn()
-	if d.acknowledge(gen) {
-		// The position that has these conditions comes with the Commit.
-		d.partial, d.unsaved, d.interrupted = true, true, false
+	d.apply()
+	d.unsaved = d.unsaved || r.staged
+	if d.acknowledge(r.gen) {
+		d.unsaved = true
 		r.source.coverageChanged, r.source.conditionsDirty = true, true
 		r.source.touchAllNodes()
 	}
-}
-
-func (r receiver) Commit() {
-	r.source.mu.Lock()
-	defer r.source.mu.Unlock()
-	d := r.db.conn()
-	// A connection that has sent only what has changed is in sync by it, too.
-	fresh := d.syncing || !d.status.Synced
-	if d.syncing {
-		d.tables.Sweep()
-		if len(d.unreadKeys) > 0 && !d.keysAdded {
-			d.unreadKeys, r.source.coverageChanged = nil, true
-		}
+	if r.reset && len(d.unreadKeys) > 0 && !d.keysAdded {
+		d.unreadKeys, r.source.coverageChanged = nil, true
 	}
-	if fresh {
+	// A connection that has sent only what has changed is in sync by it, too.
+	if r.reset || !d.status.Synced {
 		r.db.synced()
 		r.source.refreshed(d)
 	}
 	d.position = d.client.Position()
-	d.partial, d.syncing, d.whole = false, false, true
-	r.source.update()
+	d.filled = true
+	*r = receiver{source: r.source, db: r.db}
 }
 
-func (r receiver) Ended() {
-	r.source.mu.Lock()
-	defer r.source.mu.Unlock()
-	if d := r.db.conn(); d.partial && d.whole && !d.interrupted {
-		d.interrupted = true
-		r.source.update()
-	}
+func (r *receiver) Ended() {
+	d := r.db.conn()
+	d.discard()
+	*r = receiver{source: r.source, db: r.db}
 }
 
-func (r receiver) State(state ovsdb.State) {
+func (r *receiver) State(state ovsdb.State) {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
 	r.db.conn().status.set(state, r.source.log)

@@ -126,7 +126,7 @@ func (s *Source) requestLabels(routers bool, keys []string, n int) {
 	if len(added) > 0 {
 		topology.readKeys(added)
 	}
-	if topology.keepKeys(s.labels.keys) {
+	if topology.keepKeys(s.labelKeys()) {
 		s.coverageChanged = true
 	}
 	if n > 0 && (routersChanged || len(added) > 0) {

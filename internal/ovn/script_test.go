@@ -186,8 +186,7 @@ func (x *script) quiesce() {
 		for _, d := range x.source.databases {
 			server := x.servers[map[string]string{southboundName: "sb", northboundName: "nb"}[d.conn().status.Database]]
 			c := d.conn()
-			broken := c.partial && c.whole && !c.interrupted // and the Source is about to notice it
-			quiet = quiet && !x.source.mu.writing && !broken && server.awaits(len(c.unacknowledged))
+			quiet = quiet && !x.source.mu.writing && server.awaits(len(c.unacknowledged))
 		}
 		x.source.mu.Unlock()
 		if quiet {

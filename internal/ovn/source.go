@@ -63,7 +63,7 @@ func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source
 		c := d.conn()
 		c.connect = func(from *ovsdb.Position) *ovsdb.Client {
 			return ovsdb.New(ovsdb.Config{
-				Database: name, Endpoints: endpoints, TLS: conf, Tables: c.tables.Requests(), Receiver: receiver{s, d},
+				Database: name, Endpoints: endpoints, TLS: conf, Tables: c.tables.Requests(), Receiver: &receiver{source: s, db: d},
 				Shuffle: spreadOf(endpoints) > 0, ReconnectJitter: spreadOf(endpoints), Resume: from,
 			})
 		}
@@ -166,7 +166,7 @@ func (s *Source) Status() Status {
 }
 
 // update changes the conditions if other rows are wanted, and replaces the snapshot if rows
-// have changed and are consistent. mu is held.
+// have changed. mu is held.
 //
 // The next snapshot is delayed by three times what this one took, a second at most, so that
 // a flood of changes costs a quarter of a processor and not all of it.
@@ -174,9 +174,9 @@ func (s *Source) update() {
 	if s.closed {
 		return
 	}
-	for i, d := range s.databases {
-		if d.conn().holdsBack(i == 0) {
-			return // its Commit, or the end of its connection, calls update again
+	for _, d := range s.databases {
+		if !d.conn().filled {
+			return // its first Commit calls update again
 		}
 	}
 	at := s.clock()

@@ -62,7 +62,7 @@ func (w *world) switchPortColumns() []rows.Column[switchPort] {
 			if w.sb != nil {
 				return nil // Port_Binding has them
 			}
-			return w.labels.keys
+			return w.labelKeys()
 		}, func(p *switchPort) *[]rows.Pair { return &p.ids }),
 	}
 }

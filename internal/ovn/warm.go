@@ -243,13 +243,14 @@ func (s *Source) restoreDatabase(c *connection, from *saved.Database, acknowledg
 		columns := len(from.Columns[table.Name()])
 		for id, b := range from.Rows[table.Name()] {
 			if ovsdb.DecodeRow(b, &row, columns) == nil { // saved.Decode has read it before
-				table.Apply(id, ovsdb.Insert, &row)
+				table.Stage(id, ovsdb.Insert, &row)
 			}
 		}
 	}
-	c.mirror.Set(from.Rows)
+	c.mirror.StageAll(from.Rows)
+	c.apply()
 	c.acknowledged = acknowledged
-	c.partial, c.whole, c.begun, c.keysAdded, c.unreadKeys = false, true, true, false, nil
+	c.filled, c.begun, c.keysAdded, c.unreadKeys = true, true, false, nil
 	c.restored, c.position = true, from.Position
 	c.status.Saved = s.warm.file.Saved
 	c.client = c.connect(&from.Position)

@@ -530,28 +530,32 @@ func TestSaveBetweenConditionsAndCommit(t *testing.T) {
 	c := Config{Southbound: []string{"unix:" + t.TempDir() + "/sb"}}
 	s := start(c, mustEndpoints(t, c.Southbound), nil, nil)
 	defer s.stop()
-	saves := func() bool {
+	savesRouters := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.sb.position.Columns = map[string][]string{}
-		_, ok := s.sb.savedHead()
-		return ok
+		saved, ok := s.sb.savedHead()
+		if !ok {
+			t.Error("nothing to save")
+		}
+		c, err := decodeConditions(saved.Conditions)
+		if err != nil {
+			t.Error(err)
+		}
+		return c.coverage.routers
 	}
 	s.mu.Lock()
-	s.sb.partial = false
-	s.sb.unacknowledged = []conditionSet{{gen: 1}}
+	s.sb.filled = true
+	s.sb.unacknowledged = []conditionSet{{gen: 1, coverage: coverage{routers: true}}}
 	s.mu.Unlock()
-	if !saves() {
-		t.Error("nothing to save before")
-	}
-	r := receiver{s, s.sb}
+	r := receiver{source: s, db: s.sb}
 	r.Conditions(1)
-	if saves() {
+	if savesRouters() {
 		t.Error("saved with the position before the conditions")
 	}
 	r.Commit()
-	if !saves() {
-		t.Error("nothing to save behind the Commit")
+	if !savesRouters() {
+		t.Error("not saved with the Commit")
 	}
 }
 

@@ -142,8 +142,7 @@ func (s *Source) savedState(last bool) (*saved.File, error) {
 	return s.addRows(f)
 }
 
-// savedHead returns the state without rows, nil for none: the rows are not consistent, or are those of
-// a file themselves. mu is held.
+// savedHead returns the state without rows, nil for none: there are no rows, or those of a file. mu is held.
 func (s *Source) savedHead() (*saved.File, error) {
 	w := &s.warm
 	if w.path == "" || s.chassis == "" || s.anyRestored() {
@@ -182,7 +181,7 @@ func (s *Source) addRows(f *saved.File) (*saved.File, error) {
 
 // savedHead returns a database without its rows. It reports whether the rows are a state of the database.
 func (c *connection) savedHead() (out saved.Database, ok bool) {
-	if c.partial || c.position.IsZero() {
+	if !c.filled || c.position.IsZero() {
 		return out, false
 	}
 	out = saved.Database{Name: c.status.Database, Columns: rowColumns(c.tables), Position: c.position}

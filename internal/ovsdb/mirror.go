@@ -9,83 +9,137 @@ import (
 	"slices"
 )
 
-// Mirror stores each row that a Receiver gets in a compact form that DecodeRow reads. It is for a Receiver
-// that uses a part of the rows and saves all of them. It has no lock. A nil Mirror stores nothing.
+// Mirror stores each row that a Receiver gets in a compact form that DecodeRow reads. It is for a
+// Receiver that uses a part of the rows and saves all of them. It has no lock. A nil Mirror stores
+// nothing.
+//
+// Reset, Stage and Discard collect a transaction, and Apply makes the rows what was collected. The
+// goroutine of the Client calls these four; the owner's lock guards Apply, Rows and what Rows returns.
 type Mirror struct {
-	// limit bounds size, the sum of all rows in bytes. over is set once the limit was exceeded: nothing is
-	// stored until Reset.
-	limit, size int
-	over        bool
-	tables      map[string]map[UUID][]byte
-	scratch     Row
+	limit   int // see contents.size
+	now     contents
+	staged  contents
+	scratch Row
+}
+
+// contents are rows by table, or in Mirror.staged those that Apply sets: nil for one that is deleted.
+type contents struct {
+	rows map[string]map[UUID][]byte
+	// size is the sum of the rows in bytes, of all of them after Apply. over says that it was above
+	// the limit: nothing is stored until Reset.
+	size int
+	over bool
+	// all is set if the rows are all that there will be.
+	all bool
 }
 
 // rowOverhead estimates the memory of a row beside its bytes.
 const rowOverhead = 100
 
 // NewMirror returns a Mirror for at most limit bytes of rows.
-func NewMirror(limit int) *Mirror { return &Mirror{limit: limit, tables: map[string]map[UUID][]byte{}} }
+func NewMirror(limit int) *Mirror { return &Mirror{limit: limit} }
 
 // Reset is for Receiver.Reset: it removes all rows.
 func (m *Mirror) Reset() {
 	if m != nil {
-		*m = Mirror{limit: m.limit, tables: map[string]map[UUID][]byte{}}
+		m.staged = contents{all: true}
 	}
 }
 
-// Apply is for Receiver.Row.
-func (m *Mirror) Apply(table string, id UUID, op Op, row *Row) {
-	if m == nil || m.over {
+// Discard drops what was collected: the connection has ended.
+func (m *Mirror) Discard() {
+	if m != nil {
+		m.staged = contents{size: m.now.size, over: m.now.over}
+	}
+}
+
+// Stage is for Receiver.Row.
+func (m *Mirror) Stage(table string, id UUID, op Op, row *Row) {
+	if m == nil || m.staged.over {
 		return
 	}
-	rows := m.tables[table]
-	old, had := rows[id]
-	if had {
-		m.size -= len(old) + rowOverhead
+	s := &m.staged
+	old, staged := s.rows[table][id]
+	if !staged && !s.all {
+		old = m.now.rows[table][id]
 	}
-	if op == Delete {
-		delete(rows, id)
-		return
-	}
-	if rows == nil {
-		rows = map[UUID][]byte{}
-		m.tables[table] = rows
+	if old != nil {
+		s.size -= len(old) + rowOverhead
 	}
 	var next []byte
-	if op == Insert || !had {
+	switch {
+	case op == Delete:
+	case op == Insert || old == nil:
 		next = appendRow(nil, row)
-	} else {
+	default:
 		next = m.merge(old, row)
 	}
-	rows[id] = next
-	if m.size += len(next) + rowOverhead; m.size > m.limit {
-		m.over, m.tables = true, nil
+	if next != nil {
+		s.size += len(next) + rowOverhead
 	}
+	if s.size > m.limit {
+		s.over, s.rows = true, nil
+		return
+	}
+	s.set(table, id, next)
+}
+
+// set sets a row, nil for one that is deleted.
+func (c *contents) set(table string, id UUID, row []byte) {
+	if c.rows == nil {
+		c.rows = make(map[string]map[UUID][]byte)
+	}
+	if c.rows[table] == nil {
+		c.rows[table] = make(map[UUID][]byte)
+	}
+	if row == nil && c.all {
+		delete(c.rows[table], id)
+	} else {
+		c.rows[table][id] = row
+	}
+}
+
+// Apply is for Receiver.Commit.
+func (m *Mirror) Apply() {
+	if m == nil {
+		return
+	}
+	if s := m.staged; s.all || s.over {
+		m.now = s
+	} else {
+		m.now.all, m.now.size = true, s.size
+		for table, rows := range s.rows {
+			for id, row := range rows {
+				m.now.set(table, id, row)
+			}
+		}
+	}
+	m.Discard()
 }
 
 // Rows returns the rows by table. The caller must not alter the bytes. It reports false if the rows
 // exceeded the limit.
 func (m *Mirror) Rows() (tables map[string]map[UUID][]byte, ok bool) {
-	if m == nil || m.over {
+	if m == nil || m.now.over {
 		return nil, false
 	}
-	tables = make(map[string]map[UUID][]byte, len(m.tables))
-	for name, rows := range m.tables {
+	tables = make(map[string]map[UUID][]byte, len(m.now.rows))
+	for name, rows := range m.now.rows {
 		tables[name] = maps.Clone(rows)
 	}
 	return tables, true
 }
 
-// Set replaces all rows by the Rows of another Mirror.
-func (m *Mirror) Set(tables map[string]map[UUID][]byte) {
+// StageAll is Reset and then Stage of rows that another Mirror has had. The maps become the Mirror's.
+func (m *Mirror) StageAll(tables map[string]map[UUID][]byte) {
 	m.Reset()
 	if m == nil {
 		return
 	}
-	for name, rows := range tables {
-		m.tables[name] = maps.Clone(rows)
+	m.staged.rows = tables
+	for _, rows := range tables {
 		for _, row := range rows {
-			m.size += len(row) + rowOverhead
+			m.staged.size += len(row) + rowOverhead
 		}
 	}
 }

@@ -5,6 +5,8 @@ package ovsdb_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,9 +29,23 @@ func (m mirrored) Reset() {
 
 func (m mirrored) Row(table string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) error {
 	m.mu.Lock()
-	m.mirror.Apply(table, id, op, row)
+	m.mirror.Stage(table, id, op, row)
 	m.mu.Unlock()
 	return m.replica.Row(table, id, op, row)
+}
+
+func (m mirrored) Commit() {
+	m.mu.Lock()
+	m.mirror.Apply()
+	m.mu.Unlock()
+	m.replica.Commit()
+}
+
+func (m mirrored) Ended() {
+	m.mu.Lock()
+	m.mirror.Discard()
+	m.mu.Unlock()
+	m.replica.Ended()
 }
 
 // read decodes the rows of Thing.
@@ -130,6 +146,63 @@ func TestMirrorIsBounded(t *testing.T) {
 	if got := m.read(t); len(got) != 1 {
 		t.Errorf("%v", got)
 	}
+}
+
+// What is staged is not among the rows before Apply, and a connection that ends takes it along.
+func TestMirrorStages(t *testing.T) {
+	var hv1, hv2 ovsdb.Row
+	for text, row := range map[string]*ovsdb.Row{"hv1": &hv1, "hv2": &hv2} {
+		if err := ovsdb.DecodeRow([]byte("\x01\x01\x01\x03"+text+"\x00\x00"), row, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := ovsdb.NewMirror(1 << 10)
+	one, two := ovsdb.UUID{1}, ovsdb.UUID{2}
+	for _, tt := range []struct {
+		name  string
+		stage func()
+		end   func()
+		want  string
+	}{
+		{"rows, and the end of the connection", func() { m.Stage("T", one, ovsdb.Insert, &hv1) }, m.Discard, ""},
+		{"rows", func() { m.Stage("T", one, ovsdb.Insert, &hv1) }, m.Apply, "1 hv1"},
+		{"half of an update", func() { m.Stage("T", one, ovsdb.Delete, nil); m.Stage("T", two, ovsdb.Insert, &hv2) }, m.Discard, "1 hv1"},
+		{"half of all rows", func() { m.Reset(); m.Stage("T", two, ovsdb.Insert, &hv2) }, m.Discard, "1 hv1"},
+		{"a row twice", func() { m.Stage("T", two, ovsdb.Insert, &hv1); m.Stage("T", two, ovsdb.Modify, &hv2) }, m.Apply, "1 hv1, 2 hv2"},
+		{"a row that is deleted", func() { m.Stage("T", two, ovsdb.Delete, nil) }, m.Apply, "1 hv1"},
+		{"all rows", func() { m.Reset(); m.Stage("T", two, ovsdb.Insert, &hv2) }, m.Apply, "2 hv2"},
+		{"no row at all", m.Reset, m.Apply, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := show(t, m)
+			tt.stage()
+			if got := show(t, m); got != before {
+				t.Errorf("staged rows are there: %s", got)
+			}
+			tt.end()
+			if got := show(t, m); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func show(t *testing.T, m *ovsdb.Mirror) string {
+	t.Helper()
+	tables, ok := m.Rows()
+	if !ok {
+		t.Error("there are no rows")
+	}
+	var all []string
+	for id, b := range tables["T"] {
+		var row ovsdb.Row
+		if err := ovsdb.DecodeRow(b, &row, 1); err != nil {
+			t.Error(err)
+		}
+		all = append(all, fmt.Sprintf("%d %s", id[0], row.String(0)))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
 }
 
 func FuzzDecodeRow(f *testing.F) {

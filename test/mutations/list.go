@@ -158,8 +158,8 @@ var list = []mutation{
 		caught: "internal/ovn TestDecide",
 	},
 	{
-		name: "rows-not-swept", file: "internal/ovn/receiver.go",
-		find: `d.tables.Sweep()`, put: `_ = d.tables`,
+		name: "rows-not-swept", file: "internal/ovsdb/rows/table.go",
+		find: `for id := range t.unseen {`, put: `for id := range t.staged {`,
 		system: "^TestDatabaseReset$",
 		caught: "internal/ovn TestJoinWhileKept",
 	},

@@ -18,16 +18,21 @@ type Table[R any] struct {
 	index   []int
 	changed func(id ovsdb.UUID, old, next *R)
 
+	// The owner's lock guards rows and version. Only Apply and Put write them.
 	rows    map[ovsdb.UUID]*R
 	version uint64
-	// unseen has, from Begin to Sweep, the rows that have not come since.
+
+	// staged has the records that Apply sets, nil for a row that is deleted. The map is nil
+	// if there are none.
+	staged map[ovsdb.UUID]*R
+	// unseen has the rows that have not come since Reset; nil without a Reset.
 	unseen map[ovsdb.UUID]struct{}
 }
 
 // NewTable returns an empty table. where are the conditions that hold from the start,
-// see ovsdb.TableRequest. changed is called when a row has come (old is nil), has
-// another value in one of the columns, or is gone (next is nil); the table has been
-// updated by then.
+// see ovsdb.TableRequest. Apply calls changed when a row has come (old is nil), has
+// another value in one of the columns, or is gone (next is nil). The table has the new
+// record by then.
 func NewTable[R any](name string, where []ovsdb.Condition, changed func(id ovsdb.UUID, old, next *R), columns ...Column[R]) *Table[R] {
 	t := &Table[R]{
 		request: ovsdb.TableRequest{Table: name, Where: where},
@@ -91,14 +96,38 @@ func (t *Table[R]) Put(id ovsdb.UUID, record *R) {
 	t.changed(id, old, record)
 }
 
-// Apply takes one row of an update. The row may be nil for ovsdb.Delete.
-func (t *Table[R]) Apply(id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
+// Reset stages the removal of all rows that do not come before Apply. It drops what was
+// staged before.
+func (t *Table[R]) Reset() {
+	t.Discard()
+	t.unseen = make(map[ovsdb.UUID]struct{}, len(t.rows))
+	for id := range t.rows {
+		t.unseen[id] = struct{}{}
+	}
+}
+
+// Stage parses one row of an update. The row may be nil for ovsdb.Delete.
+func (t *Table[R]) Stage(id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
 	delete(t.unseen, id)
-	old := t.rows[id]
-	if op == ovsdb.Delete {
-		t.Put(id, nil)
+	old, staged := t.staged[id]
+	if !staged {
+		old = t.rows[id]
+	}
+	var next *R
+	if op != ovsdb.Delete {
+		next = t.parse(id, old, op, row)
+	}
+	if next == old {
 		return
 	}
+	if t.staged == nil {
+		t.staged = make(map[ovsdb.UUID]*R)
+	}
+	t.staged[id] = next
+}
+
+// parse returns the record of a row: old if no column has changed.
+func (t *Table[R]) parse(id ovsdb.UUID, old *R, op ovsdb.Op, row *ovsdb.Row) *R {
 	next := new(R)
 	if old != nil {
 		*next = *old
@@ -115,26 +144,27 @@ func (t *Table[R]) Apply(id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
 			c.then(id, next)
 		}
 	}
-	if differs {
-		t.Put(id, next)
+	if !differs {
+		return old
 	}
+	return next
 }
 
-// Begin marks all rows as unseen: the database is about to tell all of them.
-func (t *Table[R]) Begin() {
-	t.unseen = make(map[ovsdb.UUID]struct{}, len(t.rows))
-	for id := range t.rows {
-		t.unseen[id] = struct{}{}
-	}
-}
+// Discard drops what is staged.
+func (t *Table[R]) Discard() { t.staged, t.unseen = nil, nil }
 
-// Sweep removes the rows that are still unseen: the database has told all it has.
-func (t *Table[R]) Sweep() {
-	unseen := t.unseen
-	t.unseen = nil
-	for id := range unseen {
-		t.Apply(id, ovsdb.Delete, nil)
+// Apply makes the table what is staged.
+func (t *Table[R]) Apply() {
+	if len(t.rows) == 0 {
+		t.rows = make(map[ovsdb.UUID]*R, len(t.staged)) // at its size, as the lock is held
 	}
+	for id := range t.unseen {
+		t.Put(id, nil)
+	}
+	for id, record := range t.staged {
+		t.Put(id, record)
+	}
+	t.Discard()
 }
 
 // Tables are the tables of one database.
@@ -144,9 +174,10 @@ type Tables []anyTable
 type anyTable interface {
 	Name() string
 	Request() ovsdb.TableRequest
-	Apply(id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row)
-	Begin()
-	Sweep()
+	Reset()
+	Stage(id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row)
+	Discard()
+	Apply()
 }
 
 // Requests says what is to be read of the database.
@@ -157,25 +188,32 @@ func (t Tables) Requests() (all []ovsdb.TableRequest) {
 	return all
 }
 
-// Apply takes one row of an update, of the table of that name.
-func (t Tables) Apply(name string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
+// Reset stages the removal of all rows that do not come before Apply.
+func (t Tables) Reset() {
+	for _, table := range t {
+		table.Reset()
+	}
+}
+
+// Stage parses one row of an update, of the table of that name.
+func (t Tables) Stage(name string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) {
 	for _, table := range t {
 		if table.Name() == name {
-			table.Apply(id, op, row)
+			table.Stage(id, op, row)
 		}
 	}
 }
 
-// Begin marks the rows of all tables as unseen.
-func (t Tables) Begin() {
+// Discard drops what is staged: the connection has ended.
+func (t Tables) Discard() {
 	for _, table := range t {
-		table.Begin()
+		table.Discard()
 	}
 }
 
-// Sweep removes the rows that are still unseen, table by table in their order.
-func (t Tables) Sweep() {
+// Apply makes the tables what is staged, one table after the other in their order.
+func (t Tables) Apply() {
 	for _, table := range t {
-		table.Sweep()
+		table.Apply()
 	}
 }

@@ -52,68 +52,82 @@ func newLedger() *ledger {
 
 func id(n byte) ovsdb.UUID { return ovsdb.UUID{n} }
 
+// stage stages a row.
+func (l *ledger) stage(n byte, op ovsdb.Op, value string) {
+	l.value = value
+	l.table.Stage(id(n), op, &ovsdb.Row{})
+}
+
+// A transaction is rows in a script: "N=VALUE" is a row that comes, "N~VALUE" a change of one
+// that has no columns, "N-" one that is deleted; "reset" and "discard" are those of a Table.
+func (l *ledger) run(script string) {
+	for _, transaction := range strings.Split(script, ";") {
+		for _, word := range strings.Fields(transaction) {
+			switch n := word[0] - '0'; {
+			case word == "reset":
+				l.table.Reset()
+			case word == "discard":
+				l.table.Discard()
+			case word[1] == '=':
+				l.stage(n, ovsdb.Insert, word[2:])
+			case word[1] == '~':
+				l.stage(n, ovsdb.Modify, word[2:])
+			default:
+				l.table.Stage(id(n), ovsdb.Delete, nil)
+			}
+		}
+		before := len(l.told)
+		l.table.Apply()
+		slices.Sort(l.told[before:]) // a transaction has no order
+	}
+}
+
 func TestTable(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		run  func(l *ledger, put func(n byte, value string))
-		want string
-	}{
-		{"a new row", func(l *ledger, put func(byte, string)) { put(1, "a") }, "+1 A"},
-		{"the same row", func(l *ledger, put func(byte, string)) { put(1, "a"); put(1, "a") }, "+1 A"},
-		{"another value", func(l *ledger, put func(byte, string)) { put(1, "a"); put(1, "b") }, "+1 A|~1 A B"},
-		{"a new row at its defaults", func(l *ledger, put func(byte, string)) { put(1, "") }, "+1 "},
-		{"deleted", func(l *ledger, put func(byte, string)) {
-			put(1, "a")
-			l.table.Apply(id(1), ovsdb.Delete, nil)
-			l.table.Apply(id(1), ovsdb.Delete, nil)
-		}, "+1 A|-1 A"},
-		{"a change of a row that is not known", func(l *ledger, put func(byte, string)) {
-			l.value = "a"
-			l.table.Apply(id(1), ovsdb.Modify, &ovsdb.Row{})
-		}, "+1 A"},
-		{"a change without columns", func(l *ledger, put func(byte, string)) {
-			put(1, "a")
-			l.value = "b"
-			l.table.Apply(id(1), ovsdb.Modify, &ovsdb.Row{})
-		}, "+1 A"},
-		{"not told again", func(l *ledger, put func(byte, string)) {
-			put(1, "a")
-			put(2, "b")
-			put(3, "c")
-			l.table.Begin()
-			put(1, "a")
-			put(3, "d")
-			l.table.Sweep()
-		}, "+1 A|+2 B|+3 C|~3 C D|-2 B"},
-		{"deleted while the rest is told", func(l *ledger, put func(byte, string)) {
-			put(1, "a")
-			l.table.Begin()
-			l.table.Apply(id(1), ovsdb.Delete, nil)
-			l.table.Sweep()
-		}, "+1 A|-1 A"},
-		{"told by half, then all", func(l *ledger, put func(byte, string)) {
-			put(1, "a")
-			l.table.Begin()
-			put(2, "b")
-			l.table.Begin()
-			put(1, "a")
-			l.table.Sweep()
-		}, "+1 A|+2 B|-2 B"},
-		{"nothing to sweep without a beginning", func(l *ledger, put func(byte, string)) {
-			put(1, "a")
-			l.table.Sweep()
-		}, "+1 A"},
+	for _, tt := range []struct{ name, script, want string }{
+		{"a new row", "1=a", "+1 A"},
+		{"the same row", "1=a; 1=a", "+1 A"},
+		{"another value", "1=a; 1=b", "+1 A|~1 A B"},
+		{"a new row at its defaults", "1=", "+1 "},
+		{"deleted", "1=a; 1-; 1-", "+1 A|-1 A"},
+		{"a change of a row that is not known", "1~a", "+1 A"},
+		{"a change without columns", "1=a; 1~b", "+1 A"},
+		{"twice in a transaction", "1=a 1=b; 1=c 1=d", "+1 B|~1 B D"},
+		{"new and deleted in a transaction", "1=a 1-", ""},
+		{"deleted and new in a transaction", "1=a; 1- 1=b", "+1 A|~1 A B"},
+		{"not sent again", "1=a 2=b 3=c; reset 1=a 3=d", "+1 A|+2 B|+3 C|-2 B|~3 C D"},
+		{"nothing sent again", "1=a; reset", "+1 A|-1 A"},
+		{"deleted while all is sent", "1=a; reset 1-", "+1 A|-1 A"},
+		{"sent again, then deleted", "1=a; reset 1=a 1-", "+1 A|-1 A"},
+		{"a half, then all", "1=a; reset 2=b reset 1=a", "+1 A"},
+		{"a half, then the end of the connection", "1=a; reset 2=b discard", "+1 A"},
+		{"a half of an update, then the end of the connection", "1=a 2=b; 1=c 2- discard; 3=d", "+1 A|+2 B|+3 D"},
+		{"an update behind all", "1=a; reset 1=a; 2=b", "+1 A|+2 B"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newLedger()
-			tt.run(l, func(n byte, value string) {
-				l.value = value
-				l.table.Apply(id(n), ovsdb.Insert, &ovsdb.Row{})
-			})
+			l.run(tt.script)
 			if got := strings.Join(l.told, "|"); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// What is staged is not in the table before Apply.
+func TestStaged(t *testing.T) {
+	l := newLedger()
+	l.run("1=a")
+	before, version := l.table.Get(id(1)), l.table.Version()
+	l.table.Reset()
+	l.stage(1, ovsdb.Insert, "b")
+	l.stage(2, ovsdb.Insert, "c")
+	if l.table.Get(id(1)) != before || before.value != "a" || l.table.Len() != 1 || l.table.Version() != version {
+		t.Errorf("got %d rows, %q, version %d", l.table.Len(), l.table.Get(id(1)).value, l.table.Version())
+	}
+	l.table.Apply()
+	// Who has a record has it as it was.
+	if now := l.table.Get(id(1)); before.value != "a" || now.value != "b" || l.table.Len() != 2 || l.table.Version() == version {
+		t.Errorf("got %q and %q, %d rows", before.value, now.value, l.table.Len())
 	}
 }
 
@@ -133,19 +147,6 @@ func TestPut(t *testing.T) {
 	}
 	if want := []uint64{1, 1, 2, 3, 3}; !slices.Equal(versions, want) {
 		t.Errorf("versions %v, want %v", versions, want)
-	}
-}
-
-// Rows that were known before are not altered: whoever has one has it as it was.
-func TestRecordsAreNotAltered(t *testing.T) {
-	l := newLedger()
-	l.value = "a"
-	l.table.Apply(id(1), ovsdb.Insert, &ovsdb.Row{})
-	before := l.table.Get(id(1))
-	l.value = "b"
-	l.table.Apply(id(1), ovsdb.Insert, &ovsdb.Row{})
-	if now := l.table.Get(id(1)); before.value != "a" || now.value != "b" {
-		t.Errorf("got %q and %q", before.value, now.value)
 	}
 }
 
