@@ -72,13 +72,14 @@ func (p *binding) isOn(chassis ovsdb.UUID) bool {
 func (s *southbound) isHere(p *binding) bool { return p.isOn(s.self) }
 
 func (s *southbound) portChanged(id ovsdb.UUID, old, next *binding) {
+	s.changes.interest = s.changes.interest || old == nil || next == nil || !old.interestsAs(next)
 	if old != nil {
 		s.portNamed.Remove(old.name, old)
 		s.portsOf.Remove(old.datapath, id)
 		s.unlinkPort(id, old)
 		s.markPort(old)
 		if next != nil && s.isHere(old) && next.requested == s.self {
-			s.world.grace.noteReleased(next.name)
+			s.changes.released = append(s.changes.released, next.name)
 		}
 	}
 	if next != nil {
@@ -89,11 +90,15 @@ func (s *southbound) portChanged(id ovsdb.UUID, old, next *binding) {
 	}
 }
 
-// markPort marks the network of a port as dirty.
+// markPort notes a change of the network of a port.
 func (s *southbound) markPort(p *binding) {
-	s.markDatapath(p.datapath, true)
+	s.markDatapath(p.datapath, partPorts)
 	s.markRouterPort(p)
-	if s.isHere(p) || s.world.grace.isRetained(p.name) {
-		s.world.conditionsDirty = true
-	}
+}
+
+// interestsAs reports whether p has all columns that conditions depend on as another version of the
+// row has them.
+func (p *binding) interestsAs(other *binding) bool {
+	return p.name == other.name && p.effectiveKind() == other.effectiveKind() && p.kind == other.kind && p.owner == other.owner &&
+		p.datapath == other.datapath && p.chassis == other.chassis && slices.Equal(p.additional, other.additional) && p.peer == other.peer
 }

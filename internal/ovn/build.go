@@ -34,9 +34,9 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	}
 	w.buildLogged(prev, &next)
 	next.Settled = w.isSettled()
-	next.Stats.Names += w.dnsRecords - next.dnsRecords
-	next.dnsRecords = w.dnsRecords
-	next.Stats.Rows = w.dnsRows
+	count := w.dnsCount()
+	next.Stats.Names += count.records - next.dnsRecords
+	next.Stats.Rows, next.dnsRecords = count.rows, count.records
 	return &next
 }
 

@@ -30,8 +30,8 @@ func (s *southbound) chassisChanged(id ovsdb.UUID, old, next *chassis) {
 // there may be two: then it is the one with the lowest UUID.
 func (s *southbound) locate() {
 	var self ovsdb.UUID
-	if s.world.chassis != "" {
-		for id := range s.chassisNamed[s.world.chassis] {
+	if s.selfName != "" {
+		for id := range s.chassisNamed[s.selfName] {
 			if self == (ovsdb.UUID{}) || id.Compare(self) < 0 {
 				self = id
 			}
@@ -42,10 +42,10 @@ func (s *southbound) locate() {
 	}
 	for _, p := range s.ports.All() {
 		if p.isOn(self) || p.isOn(s.self) {
-			s.markDatapath(p.datapath, true)
+			s.markDatapath(p.datapath, partPorts)
 		}
 	}
 	s.self = self
 	s.located = s.located || self != ovsdb.UUID{}
-	s.world.conditionsDirty, s.world.coverageChanged = true, true
+	s.changes.chassis = true
 }

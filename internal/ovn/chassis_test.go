@@ -68,7 +68,7 @@ func TestLocate(t *testing.T) {
 	w := &world{}
 	w.init(false, nil)
 	w.addDatabases(true, false)
-	w.chassis = "hv1"
+	w.sb.selfName = "hv1"
 	id := func(n byte) ovsdb.UUID { return ovsdb.UUID{n} }
 	change := func(n byte, old, next string) {
 		row := func(name string) *chassis {

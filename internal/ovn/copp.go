@@ -66,7 +66,7 @@ func newCoPP(s *southbound) copp {
 	return copp{
 		groups: rows.NewTable(tableGroup, none, func(ovsdb.UUID, *datapathGroup, *datapathGroup) { s.copp.dirty = true },
 			rows.UUIDs("datapaths", func(g *datapathGroup) *[]ovsdb.UUID { return &g.datapaths })).Optional(),
-		meters: rows.NewTable(tableMeter, none, func(ovsdb.UUID, *meter, *meter) { s.copp.dirty, s.world.conditionsDirty = true, true },
+		meters: rows.NewTable(tableMeter, none, func(ovsdb.UUID, *meter, *meter) { s.copp.dirty, s.changes.interest = true, true },
 			rows.String("name", func(m *meter) *string { return &m.name }),
 			rows.String("unit", func(m *meter) *string { return &m.unit }),
 			rows.UUIDs("bands", func(m *meter) *[]ovsdb.UUID { return &m.bands })).Optional(),
@@ -108,11 +108,11 @@ func (s *southbound) coppConditions() (key string, conditions map[string][]ovsdb
 // isMetered reports whether the flow limits DNS packets of guests by a meter.
 func (f *flow) isMetered() bool { return f.ingress && f.meter != "" }
 
-// applyCoPP marks the networks as dirty whose meter has changed, once all rows that are
-// asked for have come.
-func (s *southbound) applyCoPP() {
+// applyCoPP returns the networks whose meter has changed, once all rows that are asked for
+// have come.
+func (s *southbound) applyCoPP() (changed []origin.Network) {
 	if !s.copp.dirty || len(s.unacknowledged) > 0 {
-		return
+		return nil
 	}
 	s.copp.dirty = false
 	before := s.copp.limits
@@ -121,10 +121,13 @@ func (s *southbound) applyCoPP() {
 	for _, pair := range [][2]map[ovsdb.UUID]Meter{{before, s.copp.limits}, {s.copp.limits, before}} {
 		for dp, m := range pair[0] {
 			if other, ok := pair[1][dp]; !ok || other != m {
-				s.markDatapath(dp, false)
+				if id := s.networkOf(dp); !id.IsZero() {
+					changed = append(changed, id)
+				}
 			}
 		}
 	}
+	return changed
 }
 
 // readCoPP returns the meter of each datapath that has one. While northd replaces a

@@ -49,6 +49,9 @@ type connection struct {
 	// tables are set before the start. The client's goroutine stages rows in them, and in mirror,
 	// without Source.mu.
 	tables rows.Tables
+	// changes is what Apply of the tables has changed.
+	changes  changes
+	dnsCount dnsCount
 	// mirror has the rows for a file, nil without one. position is which state of the database
 	// they are, and restored is set as long as they are those of a file. unsaved is set when rows or
 	// conditions have changed since the last write.

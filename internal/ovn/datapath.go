@@ -42,15 +42,14 @@ func (d *datapath) logicalSwitch() origin.Network {
 }
 
 func (s *southbound) datapathChanged(id ovsdb.UUID, old, next *datapath) {
-	s.world.groups.touch(id)
+	s.changes.node(id)
+	s.changes.interest = true
 	s.markRouter(id)
 	if old != nil && !old.network.IsZero() {
 		s.networks.Remove(old.network, id)
 		s.named.Remove(old.name, id)
-		s.world.markName(old.name)
-		// Another datapath of the same switch is another set of conditions.
-		delete(s.world.complete, old.network)
-		s.markNetwork(old.network)
+		s.changes.name(old.name)
+		s.changes.network(old.network, partRow)
 	}
 	if next == nil {
 		return
@@ -59,20 +58,15 @@ func (s *southbound) datapathChanged(id ovsdb.UUID, old, next *datapath) {
 	if !next.network.IsZero() {
 		s.networks.Add(next.network, id, next)
 		s.named.Add(next.name, id, next)
-		s.world.markName(next.name)
-		s.markNetwork(next.network)
+		s.changes.name(next.name)
+		s.changes.network(next.network, partPorts)
 	}
 }
 
-func (s *southbound) markNetwork(id origin.Network) {
-	s.world.markDirty(id, true)
-	s.world.conditionsDirty = true
-}
-
-// markDatapath marks the network of a datapath as dirty. One that is not known yet is
-// marked when it comes.
-func (s *southbound) markDatapath(id ovsdb.UUID, withPorts bool) {
+// markDatapath notes a change of the network of a datapath. A datapath that is not known yet is
+// noted when it comes.
+func (s *southbound) markDatapath(id ovsdb.UUID, p part) {
 	if d := s.datapaths.Get(id); d != nil && !d.network.IsZero() {
-		s.world.markDirty(d.network, withPorts)
+		s.changes.network(d.network, p)
 	}
 }

@@ -46,11 +46,18 @@ func (n *northbound) dhcpChanged(id ovsdb.UUID, old, next *dhcpOptions) {
 	if next != nil {
 		is = *next
 	}
-	if was.domain == is.domain && (n.world.dnsServerUsers == 0 || was.rawServers == is.rawServers) {
-		return // nothing for the ports
+	var changed part
+	if was.domain != is.domain {
+		changed |= partPorts
+	}
+	if was.rawServers != is.rawServers {
+		changed |= partServers
+	}
+	if changed == 0 {
+		return
 	}
 	for p := range n.dhcpOf[id] {
-		n.markPort(p)
+		n.markPort(p, changed)
 	}
 }
 

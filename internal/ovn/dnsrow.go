@@ -114,44 +114,56 @@ func recordsOf(row *ovsdb.Row, col int) names.Records {
 	}}
 }
 
-// countDNS counts n rows more, or fewer, with the records of one. A row that both databases have
-// counts once: only one of them reads its table.
-func (w *world) countDNS(n int, table *names.Table, rrs *names.RRTable) {
-	w.dnsRecords += n * rrs.Len()
+// dnsCount counts DNS rows and their records, for Stats. A row that both databases have counts once:
+// only one of them reads its table.
+type dnsCount struct{ rows, records int }
+
+// add counts n rows more, or fewer, with the records of one.
+func (c *dnsCount) add(n int, table *names.Table, rrs *names.RRTable) {
+	c.records += n * rrs.Len()
 	if table != nil {
-		w.dnsRows += n
-		w.dnsRecords += n * table.Len()
+		c.rows += n
+		c.records += n * table.Len()
 	}
+}
+
+// dnsCount returns the sum of the databases.
+func (w *world) dnsCount() (sum dnsCount) {
+	for _, d := range w.databases {
+		of := d.conn().dnsCount
+		sum.rows, sum.records = sum.rows+of.rows, sum.records+of.records
+	}
+	return sum
 }
 
 func (s *southbound) dnsChanged(id ovsdb.UUID, old, next *southboundDNS) {
 	if old != nil {
-		s.world.countDNS(-1, old.table, nil)
+		s.dnsCount.add(-1, old.table, nil)
 		for _, dp := range old.datapaths {
 			s.dnsOf.Remove(dp, id)
-			s.markDatapath(dp, false)
+			s.markDatapath(dp, partNames)
 		}
 	}
 	if next != nil {
-		s.world.countDNS(1, next.table, nil)
+		s.dnsCount.add(1, next.table, nil)
 		next.id = id
 		for _, dp := range next.datapaths {
 			s.dnsOf.Add(dp, id, next)
-			s.markDatapath(dp, false)
+			s.markDatapath(dp, partNames)
 		}
 	}
 }
 
 func (n *northbound) dnsChanged(id ovsdb.UUID, old, next *northboundDNS) {
 	if old != nil {
-		n.world.countDNS(-1, old.table, old.rrs)
+		n.dnsCount.add(-1, old.table, old.rrs)
 	}
 	if next != nil {
-		n.world.countDNS(1, next.table, next.rrs)
+		n.dnsCount.add(1, next.table, next.rrs)
 		next.id = id
 	}
 	for s := range n.dnsOf[id] {
-		n.world.markDirtySwitch(s, false)
+		n.changes.network(origin.Network(s), partNames)
 	}
 }
 

@@ -41,7 +41,7 @@ func flowColumns() []rows.Column[flow] {
 }
 
 func (s *southbound) flowChanged(ovsdb.UUID, *flow, *flow) {
-	s.world.stageDirty, s.world.conditionsDirty, s.copp.dirty = true, true, true
+	s.changes.stage, s.changes.interest, s.copp.dirty = true, true, true
 }
 
 // stage is the table of OVN's own DNS in the pipeline.

@@ -15,7 +15,7 @@ import (
 // guestWorld has the chassis hv1, which is this one, and hv2, and the network 1 with the port p.
 func guestWorld(p *binding) *world {
 	w := &newSource(Config{Monitor: All}, []endpoint.Endpoint{{Network: "unix", Address: "/none"}}, nil, nil).world
-	w.chassis = "hv1"
+	w.chassis, w.sb.selfName = "hv1", "hv1"
 	w.sb.chassis.Put(ovsdb.UUID{1}, &chassis{name: "hv1"})
 	w.sb.chassis.Put(ovsdb.UUID{2}, &chassis{name: "hv2"})
 	w.sb.datapaths.Put(ovsdb.UUID{9}, &datapath{network: origin.Network{1}, key: 7})

@@ -78,12 +78,9 @@ func (p *Port) ExternalID(key string) string {
 
 // markRouter marks the networks of a router, whose name may have changed.
 func (s *southbound) markRouter(router ovsdb.UUID) {
-	if s.world.labels.routerUsers == 0 {
-		return
-	}
 	for _, p := range s.links.of[router] {
 		if q := s.links.byName[p.peer]; q != nil { // the end at a switch
-			s.markDatapath(q.datapath, true)
+			s.markDatapath(q.datapath, partRouters)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (n *northbound) switchChanged(id ovsdb.UUID, old, next *logicalSwitch) {
 	if old != nil {
 		oldPorts = old.ports
 		n.named.Remove(old.name, id)
-		n.world.markName(old.name)
+		n.changes.name(old.name)
 		for _, d := range old.dnsRows {
 			n.dnsOf.Remove(d, id)
 		}
@@ -48,18 +48,13 @@ func (n *northbound) switchChanged(id ovsdb.UUID, old, next *logicalSwitch) {
 	if next != nil {
 		nextPorts = next.ports
 		n.named.Add(next.name, id, next)
-		n.world.markName(next.name)
+		n.changes.name(next.name)
 		for _, d := range next.dnsRows {
 			n.dnsOf.Add(d, id, next)
 		}
 	}
 	n.switchOf.Replace(id, oldPorts, nextPorts)
-	n.world.markDirtySwitch(id, true)
-	n.world.conditionsDirty = true
-	n.touchNode(id)
-}
-
-// markDirtySwitch marks the network of a Logical_Switch as dirty.
-func (w *world) markDirtySwitch(id ovsdb.UUID, withPorts bool) {
-	w.markDirty(origin.Network(id), withPorts)
+	n.changes.network(origin.Network(id), partPorts)
+	n.changes.interest = true
+	n.changes.node(id)
 }

@@ -66,7 +66,7 @@ func (n *northbound) dropUnasked() {
 		_, complete := n.world.complete[origin.Network(id)]
 		if complete && !n.latest.coverage.has(tableSwitch, id) {
 			delete(n.world.complete, origin.Network(id))
-			n.world.markDirtySwitch(id, true)
+			n.world.markDirty(origin.Network(id), true)
 		}
 	}
 }

@@ -10,14 +10,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// touchNode marks the node of a switch or a router, whose links have changed, unless
-// Southbound is the graph.
-func (n *northbound) touchNode(node ovsdb.UUID) {
-	if n.world.sb == nil {
-		n.world.touchNode(node)
-	}
-}
-
 // The methods of graph follow.
 
 func (n *northbound) nodes(yield func(ovsdb.UUID) bool) {

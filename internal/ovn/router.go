@@ -53,7 +53,7 @@ func (n *northbound) routerChanged(id ovsdb.UUID, old, next *router) {
 		return // a new router that joins nothing, or one with another name or other external_ids
 	}
 	n.routerOf.Replace(id, oldPorts, nextPorts)
-	n.touchNode(id)
+	n.changes.node(id)
 }
 
 func (n *northbound) routerPortChanged(id ovsdb.UUID, old, next *routerPort) {
@@ -66,10 +66,8 @@ func (n *northbound) routerPortChanged(id ovsdb.UUID, old, next *routerPort) {
 		n.routerPortNamed.Remove(old.name, old)
 		n.markRouterPort(old.name)
 	}
-	n.touchNode(n.routerOf[id])
-	if n.asksForRouters() {
-		n.world.conditionsDirty = true // its router may be wanted
-	}
+	n.changes.node(n.routerOf[id])
+	n.changes.interest = true // its router may be wanted
 }
 
 // markRouterPorts marks the networks of all those ports of routers.
@@ -84,10 +82,7 @@ func (n *northbound) markRouterPorts(ids []ovsdb.UUID) {
 // markRouterPort marks the networks of a router's port, by its name: those that it is a gateway
 // of, or that tell the name of the router, or that forward what the router says.
 func (n *northbound) markRouterPort(name string) {
-	if !n.world.usesRouters() && n.world.forwardUsers == 0 {
-		return
-	}
 	for id := range n.attached[name] {
-		n.markPort(id)
+		n.markPort(id, partRouters)
 	}
 }

@@ -179,11 +179,14 @@ func (s *Source) update() {
 			return // its first Commit calls update again
 		}
 	}
+	s.takeChanges()
 	at := s.clock()
 	again := s.retainGuests(s.snapshot.Load(), at)
 	s.setConditions(at)
 	if s.sb != nil {
-		s.sb.applyCoPP()
+		for _, id := range s.sb.applyCoPP() {
+			s.markDirty(id, false)
+		}
 	}
 	s.resetDueTimer(earlier(again, s.conditionsDue()))
 	if !s.isDirty() {

@@ -33,8 +33,9 @@ type southbound struct {
 	flows     *rows.Table[flow]
 	copp      copp
 
-	// self is the row of the local chassis, zero if there is none. located is set once
-	// there was a row with the name world.chassis.
+	// selfName is the name of the local chassis, "" for none. self is its row, zero if there is
+	// none. located is set once there was such a row.
+	selfName     string
 	self         ovsdb.UUID
 	located      bool
 	chassisNamed rows.Index[string, chassis]

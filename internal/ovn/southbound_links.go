@@ -53,12 +53,11 @@ func (s *southbound) attachments(node ovsdb.UUID) iter.Seq[attachment] {
 // markRouterPort marks what depends on one of two ports that join a switch and a router: what
 // the network at the other end says of its routers, and the conditions.
 func (s *southbound) markRouterPort(p *binding) {
-	if !s.world.usesRouters() || !p.joins() {
+	if !p.joins() {
 		return
 	}
-	s.world.conditionsDirty = true
 	if q := s.links.byName[p.peer]; q != nil {
-		s.markDatapath(q.datapath, true)
+		s.markDatapath(q.datapath, partRouters)
 	}
 }
 
@@ -72,7 +71,7 @@ func (s *southbound) linkPort(id ovsdb.UUID, p *binding) {
 	default:
 		return
 	}
-	s.world.touchNode(p.datapath)
+	s.changes.node(p.datapath)
 }
 
 func (s *southbound) unlinkPort(id ovsdb.UUID, p *binding) {
@@ -85,7 +84,7 @@ func (s *southbound) unlinkPort(id ovsdb.UUID, p *binding) {
 	default:
 		return
 	}
-	s.world.touchNode(p.datapath)
+	s.changes.node(p.datapath)
 }
 
 // The methods of graph follow.

@@ -113,23 +113,23 @@ func (n *northbound) portChanged(id ovsdb.UUID, old, next *switchPort) {
 // touchPort marks what depends on a port that has changed: its network, the conditions, and
 // the links of its node.
 func (n *northbound) touchPort(p *switchPort) {
-	n.markPort(p.id)
+	n.markPort(p.id, partPorts)
 	if p.kind == kindRouter || p.kind == kindLocalnet {
-		n.touchNode(n.switchOf[p.id])
+		n.changes.node(n.switchOf[p.id])
 	}
-	n.world.conditionsDirty = true
+	n.changes.interest = true
 }
 
-// markPort marks the network of a port as dirty. One whose switch is not known yet is
-// marked when that comes.
-func (n *northbound) markPort(id ovsdb.UUID) {
+// markPort notes a change of the network of a port. One whose switch is not known yet is
+// noted when that comes.
+func (n *northbound) markPort(id ovsdb.UUID, of part) {
 	if s, ok := n.switchOf[id]; ok {
-		n.world.markDirtySwitch(s, true)
+		n.changes.network(origin.Network(s), of)
 	}
 }
 
 func (n *northbound) markPortNamed(name string) {
 	if p := n.portNamed[name]; p != nil {
-		n.markPort(p.id)
+		n.markPort(p.id, partPorts)
 	}
 }

@@ -59,8 +59,6 @@ type world struct {
 	renamed map[string]struct{}
 
 	bad badValues
-	// dnsRows and dnsRecords are for Stats.
-	dnsRows, dnsRecords int
 }
 
 // usesRouters reports whether somebody asks what networks say of their routers.

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// changes is what the rows of a database have changed since take. The callbacks of its tables fill
+// it, whoever uses what. Source.mu guards it.
+type changes struct {
+	// networks are to be built anew.
+	networks map[origin.Network]part
+	// names may have other holders, and nodes of the graph other links.
+	names map[string]struct{}
+	nodes map[ovsdb.UUID]struct{}
+	// released are the ports that were unbound here, though they are requested here.
+	released []string
+	// interest is set if other rows may be wanted, chassis if the local chassis has another row,
+	// and stage if the stage of OVN's own DNS may have changed.
+	interest, chassis, stage bool
+}
+
+// part is a set of what has changed of a network.
+type part uint8
+
+const (
+	partNames   part = 1 << iota
+	partPorts        // and names
+	partRow          // the row that the network is covered by, with all else
+	partRouters      // what the network says of its routers
+	partServers      // the DNS servers of its ports
+)
+
+func (c *changes) network(id origin.Network, p part) {
+	if c.networks == nil {
+		c.networks = make(map[origin.Network]part)
+	}
+	c.networks[id] |= p
+}
+
+func (c *changes) name(name string) {
+	if c.names == nil {
+		c.names = make(map[string]struct{})
+	}
+	c.names[name] = struct{}{}
+}
+
+func (c *changes) node(id ovsdb.UUID) {
+	if c.nodes == nil {
+		c.nodes = make(map[ovsdb.UUID]struct{})
+	}
+	c.nodes[id] = struct{}{}
+}
+
+// take returns the changes and begins anew.
+func (c *changes) take() changes {
+	all := *c
+	*c = changes{}
+	return all
+}
+
+// takeChanges marks what follows from changes of rows.
+func (w *world) takeChanges() {
+	for i, d := range w.databases {
+		c := d.conn().changes.take()
+		for id, p := range c.networks {
+			w.markChanged(id, p)
+		}
+		for name := range c.names {
+			w.markName(name)
+		}
+		for _, name := range c.released {
+			w.grace.noteReleased(name)
+		}
+		if i == 0 { // the topology
+			for node := range c.nodes {
+				w.touchNode(node)
+			}
+		}
+		w.conditionsDirty = w.conditionsDirty || c.interest || c.chassis
+		w.coverageChanged = w.coverageChanged || c.chassis
+		w.stageDirty = w.stageDirty || c.stage
+	}
+}
+
+// markChanged marks a network that has changed. What no request uses does not count.
+func (w *world) markChanged(id origin.Network, p part) {
+	if p&partRow != 0 {
+		delete(w.complete, id) // another row is another set of conditions
+	}
+	withPorts := p&(partPorts|partRow) != 0 || p&partServers != 0 && w.dnsServerUsers > 0 ||
+		p&partRouters != 0 && (w.usesRouters() || w.forwardUsers > 0)
+	if withPorts || p&partNames != 0 {
+		w.markDirty(id, withPorts)
+	}
+}
