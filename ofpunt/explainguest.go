@@ -174,7 +174,7 @@ func (s *server) tellWithout(network *ovn.Network, name, qtype string, server ne
 	case server.Port() != placement.DNSPort:
 		return onward + ": OVN's own DNS answers at port 53 only"
 	}
-	for _, k := range network.Known(name, "") {
+	for _, k := range network.Candidates(name, "") {
 		if k.Row == ([16]byte{}) || k.Derived || k.Unreadable || len(k.Records) > 0 {
 			continue // OVN does not answer with records of other types
 		}

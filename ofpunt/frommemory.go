@@ -37,6 +37,6 @@ func answersFromMemory(c *dnsserver.Config) bool {
 
 // find is punt.Config.Find: it looks a name up in the asker's network. With the scope and the
 // domain of a block, ovnhosts may find more names than find does, but no other answer to one.
-func (s *server) find(o *origin.Origin, qname string, found *ovn.Found) bool {
-	return found.Find(s.source.Snapshot(), o.Network, qname)
+func (s *server) find(o *origin.Origin, qname string, found *ovn.LookupCache) bool {
+	return found.Prefetch(s.source.Snapshot(), o.Network, qname)
 }

@@ -146,7 +146,7 @@ func joinedSnapshot(count int) (*Snapshot, []*Network) {
 		for j := range 100 {
 			machines[netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), byte(j)})] = struct{}{}
 		}
-		hosts := names.NewHostsBuilder()
+		hosts := names.NewHostnamesBuilder()
 		hosts.SetMachines(machines)
 		n.Directory = names.NewDirectory(nil, hosts.Done())
 		networks.Set(n.ID, n)

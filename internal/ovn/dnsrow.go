@@ -39,7 +39,7 @@ type northboundDNS struct {
 // the UUID of the Northbound row, from 25.03 on both rows have the same UUID. Other columns do not
 // link them. ovn-northd does not copy external_ids, so records of other types than addresses are
 // read from Northbound.
-func (s *Source) DNSDatabase(of *names.Known) string {
+func (s *Source) DNSDatabase(of *names.Candidate) string {
 	if s.sb != nil && len(of.Records) == 0 {
 		return southboundName
 	}

@@ -19,7 +19,7 @@ type group struct {
 
 	// joined are those of the networks that the last snapshot has, nil before it is made. led is
 	// set once each of them has a router scope, as long as none is missing.
-	joined *names.Joined
+	joined *names.Union
 	led    bool
 }
 
@@ -154,7 +154,7 @@ func (r *regrouping) gather(first ovsdb.UUID) {
 // scopesEditor makes the router scopes of the next snapshot, see Snapshot.
 type scopesEditor struct {
 	leader *names.MapEditor[origin.Network, origin.Network]
-	joined *names.MapEditor[origin.Network, *names.Joined]
+	joined *names.MapEditor[origin.Network, *names.Union]
 }
 
 // buildScopes updates the router scopes of the next snapshot. That has its networks
@@ -165,7 +165,7 @@ type scopesEditor struct {
 func (w *world) buildScopes(prev, next *Snapshot) {
 	if w.groups.users == 0 {
 		next.scoped = false
-		next.leader, next.joined = names.ShardedMap[origin.Network, origin.Network]{}, names.ShardedMap[origin.Network, *names.Joined]{}
+		next.leader, next.joined = names.ShardedMap[origin.Network, origin.Network]{}, names.ShardedMap[origin.Network, *names.Union]{}
 		return
 	}
 	e := scopesEditor{prev.leader.Edit(), prev.joined.Edit()}
@@ -208,7 +208,7 @@ func (w *world) buildScopes(prev, next *Snapshot) {
 // largestPart returns what was joined before of which a group is best made: that which has most
 // of its networks, unless most of that is elsewhere now. It may be nil. So it is the smaller part
 // whose names are indexed anew when groups meet, or part.
-func (g *group) largestPart(before map[origin.Network]*group) *names.Joined {
+func (g *group) largestPart(before map[origin.Network]*group) *names.Union {
 	shared := make(map[*group]int)
 	var best *group
 	for _, id := range g.networks {
@@ -226,7 +226,7 @@ func (g *group) largestPart(before map[origin.Network]*group) *names.Joined {
 
 // setAll joins the networks of a group that has been found, which are in base as far as they
 // were joined before. What has not changed since then is not indexed anew.
-func (e scopesEditor) setAll(g *group, base *names.Joined, s *Snapshot) {
+func (e scopesEditor) setAll(g *group, base *names.Union, s *Snapshot) {
 	if len(g.networks) == 0 {
 		return
 	}

@@ -102,7 +102,7 @@ func (x *joinedReading) check(t *testing.T, questions []string, allowed *atomic.
 				wrong = append(wrong, fmt.Sprintf("%s has no scope", p.Name))
 				continue
 			}
-			wide := scope.Joined() != nil
+			wide := scope.Union() != nil
 			for _, name := range questions {
 				a, _ := scope.Lookup(name, "fallback.test.")
 				for _, data := range owners(a) {

@@ -33,7 +33,7 @@ type ports struct {
 	// functions are sorted by name.
 	functions []FunctionPort
 	metadata  bool // a port serves the metadata addresses, see Network.Owns
-	hosts     *names.Hosts
+	hosts     *names.Hostnames
 }
 
 // pipelineKey joins metadata and register 14.
@@ -115,7 +115,7 @@ func effectiveKind(kind, owner, function string) string {
 type portsBuilder struct {
 	network *Network
 	out     *ports
-	hosts   *names.HostsBuilder
+	hosts   *names.HostnamesBuilder
 	routers string // names of those that the network is attached to, for labels
 	// dhcp has the ports by their DHCP options.
 	dhcp map[dhcpRows][]*Port
@@ -127,7 +127,7 @@ type portsBuilder struct {
 
 func newPortsBuilder(n *Network, bad func(text string)) *portsBuilder {
 	return &portsBuilder{
-		network: n, hosts: names.NewHostsBuilder(), localnets: make(map[uint32][]localnetPort), bad: bad,
+		network: n, hosts: names.NewHostnamesBuilder(), localnets: make(map[uint32][]localnetPort), bad: bad,
 		out: &ports{byKey: make(map[uint64]*Port), owners: make(map[netip.Addr]bool)},
 	}
 }

@@ -238,7 +238,7 @@ func dump(s *Snapshot) string {
 			}
 		}
 		scope := s.RouterScope(id)
-		if joined := scope.Joined(); joined != nil {
+		if joined := scope.Union(); joined != nil {
 			for other, d := range joined.All() {
 				n := s.Network(other)
 				line("%s joined %s %v", id, origin.Network(other), n != nil && d == &n.Directory)

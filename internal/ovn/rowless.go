@@ -64,6 +64,6 @@ func (w *world) keepScopes(prev *Snapshot, e scopesEditor) {
 		}
 		g.scopes[id] = struct{}{}
 		e.leader.Set(id, id)
-		e.joined.Set(id, prev.RouterScope(id).Joined())
+		e.joined.Set(id, prev.RouterScope(id).Union())
 	}
 }

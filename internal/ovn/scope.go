@@ -16,7 +16,7 @@ type Scope struct {
 
 // Networks returns the networks of a scope, Own among them, by their ids.
 func (s Scope) Networks() (all []origin.Network) {
-	joined := s.Joined()
+	joined := s.Union()
 	if joined == nil {
 		return []origin.Network{s.Own.ID}
 	}

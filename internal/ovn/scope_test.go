@@ -32,11 +32,11 @@ func joined(s *Snapshot, network string) string {
 	if scope.Own == nil {
 		return "no scope"
 	}
-	if scope.Joined() == nil {
+	if scope.Union() == nil {
 		return scope.Own.Name
 	}
 	var others []string
-	for id := range scope.Joined().All() {
+	for id := range scope.Union().All() {
 		if other := s.Network(id); other != scope.Own {
 			others = append(others, other.Name)
 		}

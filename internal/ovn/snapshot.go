@@ -42,7 +42,7 @@ type Snapshot struct {
 	// leader has, for a network whose router scope is known, the first of those that
 	// are joined to it, and joined has by that one all of them.
 	leader names.ShardedMap[origin.Network, origin.Network]
-	joined names.ShardedMap[origin.Network, *names.Joined]
+	joined names.ShardedMap[origin.Network, *names.Union]
 	// scoped is set if those of all guests are, see Requests.Routers. It stays until
 	// that is taken back: a guest that comes later has to have a router scope.
 	scoped bool

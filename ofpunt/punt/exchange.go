@@ -61,7 +61,7 @@ type Exchange struct {
 	keepalive bool
 
 	// found is what the databases were found to know of the name.
-	found ovn.Found
+	found ovn.LookupCache
 
 	// context and writer are what the chain gets beside request.
 	context exchangeContext
@@ -117,7 +117,7 @@ func (c *exchangeContext) Value(key any) any {
 		return c.x
 	case origin.Key:
 		return &c.x.from.origin
-	case ovn.FoundKey:
+	case ovn.LookupCacheKey:
 		return &c.x.found
 	}
 	return c.Context.Value(key)

@@ -173,7 +173,7 @@ func readerRunsKnownNames(t *testing.T) bool {
 	var lookups, wrong atomic.Int64
 	s := serve(c.intake, func(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) {
 		x, ok := FromContext(ctx)
-		if !ok || x.Request() != r || ctx.Value(ovn.FoundKey{}) != &x.found {
+		if !ok || x.Request() != r || ctx.Value(ovn.LookupCacheKey{}) != &x.found {
 			t.Error("no exchange in the context, or not what was found")
 		}
 		known := r.Question[0].Name == "A."
@@ -186,7 +186,7 @@ func readerRunsKnownNames(t *testing.T) bool {
 		reply(ctx, w, r)
 	}, func(c *Config) {
 		c.FromMemory = true
-		c.Find = func(o *origin.Origin, qname string, _ *ovn.Found) bool {
+		c.Find = func(o *origin.Origin, qname string, _ *ovn.LookupCache) bool {
 			lookups.Add(1)
 			return o.Port == "port-1" && qname == "a."
 		}

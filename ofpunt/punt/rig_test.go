@@ -53,7 +53,7 @@ func testConfig() Config {
 		},
 		Answers:  func(*origin.Origin, string) bool { return false },
 		OVNOwned: func(*origin.Origin, string) bool { return false },
-		Find:     func(_ *origin.Origin, qname string, _ *ovn.Found) bool { return qname == "a." },
+		Find:     func(_ *origin.Origin, qname string, _ *ovn.LookupCache) bool { return qname == "a." },
 	}
 }
 

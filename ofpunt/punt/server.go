@@ -85,7 +85,7 @@ type Config struct {
 	// in the databases, and leaves what it has found to the chain. The name is fully
 	// qualified and in lower case. It must not block.
 	FromMemory bool
-	Find       func(o *origin.Origin, qname string, found *ovn.Found) bool
+	Find       func(o *origin.Origin, qname string, found *ovn.LookupCache) bool
 
 	// ReadTimeout is how long a message of a TCP connection may take, and the first one to
 	// begin; IdleTimeout how long a connection may be idle behind the first. MaxTCPQueries is

@@ -69,7 +69,7 @@ func (h *Handler) orRouters() string {
 
 // hasName reports whether a network has a name with a valid value.
 func (h *Handler) hasName(n *ovn.Network, name string) bool {
-	return slices.ContainsFunc(n.Sources(name, h.Domain), func(k names.Known) bool { return k.Wins })
+	return slices.ContainsFunc(n.Sources(name, h.Domain), func(k names.Candidate) bool { return k.Used })
 }
 
 // findUnreadable reports the records of a name whose values are invalid.
@@ -97,7 +97,7 @@ func (h *Handler) findUnreadable(x *explain.Step, s *ovn.Snapshot, a *asker, qna
 
 // explainKnown shows a network's sources of a name, and which one wins.
 func (h *Handler) explainKnown(x *explain.Step, n *ovn.Network, qname string) {
-	all := n.Known(qname, h.Domain)
+	all := n.Candidates(qname, h.Domain)
 	if len(all) == 0 {
 		x.Notef("switch %s does not know the name", n.Name)
 	}
@@ -123,7 +123,7 @@ func (h *Handler) explainKnown(x *explain.Step, n *ovn.Network, qname string) {
 		switch {
 		case k.Unreadable:
 			what = "it has no value that can be read"
-		case !k.Wins:
+		case !k.Used:
 			what += ", which another one goes before"
 		}
 		x.Notef("switch %s: %s: %s", n.Name, source, what)

@@ -100,7 +100,7 @@ func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)
 	}
 
-	cached, _ := ctx.Value(ovn.FoundKey{}).(*ovn.Found)
+	cached, _ := ctx.Value(ovn.LookupCacheKey{}).(*ovn.LookupCache)
 	known, found := cached.Lookup(snapshot, a.scope, qname, h.Domain)
 	if x := explain.Of(ctx); x != nil {
 		h.explain(x, snapshot, &a, qname, found)

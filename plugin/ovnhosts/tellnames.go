@@ -62,7 +62,7 @@ func (r *sourceSet) tellNames(_ context.Context, parameters url.Values) (any, er
 type namesOf struct {
 	snapshot *ovn.Snapshot
 	domain   string // of the Corefile, or empty
-	database func(*names.Known) string
+	database func(*names.Candidate) string
 }
 
 // find returns the kind of a word and its networks: the ones of a guest, the ones with the name of a switch, or
@@ -137,7 +137,7 @@ func (n *namesOf) tell(network *ovn.Network, kind, name string) api.NetworkNames
 	}
 	for _, name := range all {
 		of := api.Name{Name: name, Values: []api.Value{}}
-		for _, k := range network.Known(name, n.domain) {
+		for _, k := range network.Candidates(name, n.domain) {
 			of.Values = append(of.Values, n.value(&k))
 		}
 		if len(of.Values) > 0 { // else the name is only forwarded
@@ -166,13 +166,13 @@ func keysOf(records []string) (keys []string) {
 	return keys
 }
 
-func (n *namesOf) value(k *ovn.Known) api.Value {
+func (n *namesOf) value(k *ovn.Candidate) api.Value {
 	v := api.Value{
 		Source: k.Source.String(), DomainFrom: k.DomainFrom, Targets: k.Targets, Records: k.Records, Addresses: []string{},
-		Wins: k.Wins, Unreadable: k.Unreadable, OVNOwned: k.OVNOwned, Derived: k.Derived,
+		Wins: k.Used, Unreadable: k.Unreadable, OVNOwned: k.OVNOwned, Derived: k.Derived,
 	}
 	if k.Row != ([16]byte{}) {
-		v.Row, v.Database = ovsdb.UUID(k.Row).String(), n.database(&k.Known)
+		v.Row, v.Database = ovsdb.UUID(k.Row).String(), n.database(&k.Candidate)
 		if len(k.Records) > 0 {
 			v.Keys = keysOf(k.Records)
 		}

@@ -11,14 +11,14 @@ import (
 // Directory is all names of one network. It is immutable.
 type Directory struct {
 	tables []*Table // the first that knows a name answers
-	hosts  *Hosts
+	hosts  *Hostnames
 	rrs    []*RRTable // the first that has records of a name counts; nil for none
 	wild   bool       // a table has a wildcard
 }
 
 // NewDirectory returns the directory of a network: its DNS rows in the order of
 // their UUIDs, and its ports.
-func NewDirectory(tables []*Table, hosts *Hosts) Directory {
+func NewDirectory(tables []*Table, hosts *Hostnames) Directory {
 	d := Directory{tables: tables, hosts: hosts}
 	for _, t := range tables {
 		d.wild = d.wild || len(t.records.wildcards) > 0
@@ -84,7 +84,7 @@ func (d *Directory) Empty(name, domain string) bool {
 	return d.hasWildcard(name, domain)
 }
 
-// HasMachine reports whether the address is one of HostsBuilder.SetMachines.
+// HasMachine reports whether the address is one of HostnamesBuilder.SetMachines.
 func (d *Directory) HasMachine(a netip.Addr) bool {
 	_, ok := d.hosts.machines[a]
 	return ok

@@ -32,8 +32,8 @@ func row(lines ...string) *Table { return new(Table).Update(records(false, lines
 // port is a port for hosts: its hostname, domain and addresses.
 type port struct{ hostname, domain, addresses string }
 
-func hosts(ports ...port) *Hosts {
-	b := NewHostsBuilder()
+func hosts(ports ...port) *Hostnames {
+	b := NewHostnamesBuilder()
 	for _, p := range ports {
 		var all []netip.Addr
 		for _, a := range strings.Fields(p.addresses) {
@@ -115,7 +115,7 @@ func TestScope(t *testing.T) {
 // testScope tests it with networks without names beside.
 func testScope(t *testing.T, others int) {
 	var all []*Directory
-	e := new(Joined).Edit()
+	e := new(Union).Edit()
 	for i := range others {
 		d := NewDirectory(nil, hosts())
 		e.Set([16]byte{byte(100 + i)}, &d)

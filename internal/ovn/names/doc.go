@@ -6,15 +6,15 @@
 //
 //	addresses of a DNS row ─► Table ───┐
 //	its other records ──────► RRTable ─┼──► Directory ──► Scope ──► Lookup ──► Answer
-//	hostnames of ports ─────► Hosts ───┘    (a network)   (networks of an asker)
+//	hostnames of ports ─────► Hostnames ───┘    (a network)   (networks of an asker)
 //	                                            │            ▲
-//	                                            └──► Joined ─┘
+//	                                            └──► Union ─┘
 //	                                         (networks that share names, and their index)
 //
-// Table, RRTable and Hosts keep their names in a tree: a slice in canonical order (RFC 4034, section
+// Table, RRTable and Hostnames keep their names in a tree: a slice in canonical order (RFC 4034, section
 // 6.1), so the names below a name follow it, and a hash table of the names that exist. An update
-// makes a new Table or RRTable of the one before and the records that have changed. HostsBuilder
-// makes new Hosts when a port of the network changes. The index of a Joined is
+// makes a new Table or RRTable of the one before and the records that have changed. HostnamesBuilder
+// makes new Hostnames when a port of the network changes. The index of a Union is
 // an inverted one: sorted postings, each of a term (a number that stands for a name or an
 // address) and a network. It finds the networks to ask, and these answer; so it may name one too
 // many, and what it may not do is leave one out. ShardedMap is

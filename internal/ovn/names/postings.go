@@ -9,7 +9,7 @@ import (
 )
 
 // posting says that a network has a term: what is looked up, as a number. The network is the
-// number that it has in its Joined.
+// number that it has in its Union.
 type posting struct {
 	term    uint64
 	network uint32

@@ -252,7 +252,7 @@ func TestDirectoryOfRRs(t *testing.T) {
 		{"none.", "", "none"},
 	} {
 		for _, others := range []int{0, minIndexed} {
-			e := new(Joined).Edit()
+			e := new(Union).Edit()
 			none := NewDirectory(nil, hosts())
 			for i := range others {
 				e.Set([16]byte{byte(i + 1)}, &none)

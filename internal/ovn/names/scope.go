@@ -9,12 +9,12 @@ import "net/netip"
 // does. Those of the zero Scope must not be called.
 type Scope struct {
 	own    *Directory
-	joined *Joined // own among them; nil for own alone
+	joined *Union // own among them; nil for own alone
 }
 
 // NewScope returns the scope of an asker: his own network and those joined, own
 // among them or nil.
-func NewScope(own *Directory, joined *Joined) Scope { return Scope{own, joined} }
+func NewScope(own *Directory, joined *Union) Scope { return Scope{own, joined} }
 
 // Lookup asks the networks one after the other, as Directory.Lookup does: the asker's
 // own first, then the others in their order. The first that knows the name answers,
@@ -37,5 +37,5 @@ func (s Scope) HasMachine(a netip.Addr) bool {
 	return s.own.HasMachine(a) || s.joined != nil && s.joined.hasMachine(a)
 }
 
-// Joined returns the networks joined, nil for own alone.
-func (s Scope) Joined() *Joined { return s.joined }
+// Union returns the networks joined, nil for own alone.
+func (s Scope) Union() *Union { return s.joined }

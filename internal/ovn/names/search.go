@@ -12,7 +12,7 @@ import (
 // search is one lookup in networks that are joined. A name has terms of several kinds, each with
 // the networks that may know it by that: the first of all of these that does answers.
 type search struct {
-	in           *Joined
+	in           *Union
 	own          *Directory // has been asked already
 	name, domain string
 	// answer is that of the network best, if it is found.
@@ -22,9 +22,9 @@ type search struct {
 }
 
 // lookup asks the networks but own one after the other.
-func (j *Joined) lookup(name, domain string, own *Directory) (Answer, bool) {
-	for i := range j.few {
-		if d := j.few[i].directory; d != own {
+func (j *Union) lookup(name, domain string, own *Directory) (Answer, bool) {
+	for i := range j.unindexed {
+		if d := j.unindexed[i].directory; d != own {
 			if a, ok := d.Lookup(name, domain); ok {
 				return a, true
 			}
@@ -98,7 +98,7 @@ func (s *search) ask(n uint32) (done bool) {
 }
 
 // skip moves a cursor to the first network from where it is that is not among others.
-func (j *Joined) skip(c, others *cursor) {
+func (j *Union) skip(c, others *cursor) {
 	for c.valid() && others.valid() {
 		switch order := j.order(c.network(), others.network()); {
 		case order < 0:
@@ -118,7 +118,7 @@ const maxLabels = 127
 // walkWildcards calls visit for the ancestors of a name, down from the root, as far as any of the
 // networks has wildcards below them. below is the next name on the way down; visit reports whether
 // it is done.
-func (j *Joined) walkWildcards(name string, visit func(encloser, below string) (done bool)) {
+func (j *Union) walkWildcards(name string, visit func(encloser, below string) (done bool)) {
 	if j.wild.root == nil {
 		return
 	}
@@ -141,9 +141,9 @@ func (j *Joined) walkWildcards(name string, visit func(encloser, below string) (
 }
 
 // empty reports whether any of the networks does, see Directory.Empty.
-func (j *Joined) empty(name, domain string) bool {
-	for i := range j.few {
-		if j.few[i].directory.Empty(name, domain) {
+func (j *Union) empty(name, domain string) bool {
+	for i := range j.unindexed {
+		if j.unindexed[i].directory.Empty(name, domain) {
 			return true
 		}
 	}
@@ -163,7 +163,7 @@ func (j *Joined) empty(name, domain string) bool {
 }
 
 // emptyByWildcard reports whether any network does by a wildcard.
-func (j *Joined) emptyByWildcard(name, domain string) (empty bool) {
+func (j *Union) emptyByWildcard(name, domain string) (empty bool) {
 	j.walkWildcards(name, func(encloser, below string) bool {
 		for _, k := range [...]kind{kindWildcard, kindNoData} {
 			c := j.wild.find(nameTerm(k, encloser))
@@ -183,7 +183,7 @@ func (j *Joined) emptyByWildcard(name, domain string) (empty bool) {
 }
 
 // anyEmpty reports whether any network does that has the cursor's term.
-func (j *Joined) anyEmpty(name, domain string, c cursor) bool {
+func (j *Union) anyEmpty(name, domain string, c cursor) bool {
 	for ; c.valid(); c.next(j.order) {
 		if j.at(c.network()).directory.Empty(name, domain) {
 			return true
@@ -193,7 +193,7 @@ func (j *Joined) anyEmpty(name, domain string, c cursor) bool {
 }
 
 // emptyReverse reports whether a name is above the reverse name of an address that has names.
-func (j *Joined) emptyReverse(name string) bool {
+func (j *Union) emptyReverse(name string) bool {
 	if name == "arpa." {
 		return j.subnets4.root != nil || j.subnets6.root != nil
 	}
@@ -205,7 +205,7 @@ func (j *Joined) emptyReverse(name string) bool {
 }
 
 // derivesWithin reports whether any of the networks does.
-func (j *Joined) derivesWithin(p netip.Prefix) bool {
+func (j *Union) derivesWithin(p netip.Prefix) bool {
 	subnets := j.subnets6
 	if p.Addr().Is4() {
 		subnets = j.subnets4

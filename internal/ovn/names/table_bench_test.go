@@ -114,7 +114,7 @@ func BenchmarkTableMemory(b *testing.B) {
 	}
 	for _, domain := range []string{"", "example.org."} {
 		measure(fmt.Sprintf("1000 networks of 100 ports/domain %q", domain), 100_000, func() any {
-			var all []*Hosts
+			var all []*Hostnames
 			for i := range 1000 {
 				all = append(all, hosts(benchPorts(i, 100, domain)...))
 			}

@@ -110,7 +110,7 @@ func parent(n string) string {
 
 // done returns the network. The builder must not be used afterwards.
 func (b *builder) done(read time.Time) *Network {
-	h := names.NewHostsBuilder()
+	h := names.NewHostnamesBuilder()
 	for host, addresses := range b.addresses {
 		h.Add(host.name, host.domain, names.SortAddresses(addresses))
 	}

@@ -39,7 +39,7 @@ func TestSources(t *testing.T) {
 				words = append(words, a.String())
 			}
 			words = append(append(words, k.Targets...), k.Records...)
-			for i, is := range []bool{k.Unreadable, k.OVNOwned, k.Wins, k.Derived} {
+			for i, is := range []bool{k.Unreadable, k.OVNOwned, k.Used, k.Derived} {
 				if is {
 					words = append(words, []string{"unreadable", "owned", "wins", "derived"}[i])
 				}
@@ -50,7 +50,7 @@ func TestSources(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 		sources := d.Sources(tc.name, "cloud.")
-		i := slices.IndexFunc(sources, func(k Known) bool { return k.Wins })
+		i := slices.IndexFunc(sources, func(k Candidate) bool { return k.Used })
 		a, ok := d.Lookup(tc.name, "cloud.")
 		if ok != (i >= 0) || ok && !slices.Equal(slices.Concat(a.V4, a.V6), sources[i].Addresses) {
 			t.Errorf("%s: %+v wins, and Lookup says %+v", tc.name, sources, a)

@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// Joined is networks that share their names, with an index of these. It finds the networks that
+// Union is networks that share their names, with an index of these. It finds the networks that
 // may know a name, and asks those: what it answers is what they would answer one after the other,
-// in the order of their IDs. It is immutable; the zero Joined has no networks.
+// in the order of their IDs. It is immutable; the zero Union has no networks.
 //
 // A lookup takes a time that grows with the logarithm of all names, and with the ancestors of the
 // name that have wildcards below them. It asks one network for an answer, and none for a miss, with two
@@ -20,10 +20,10 @@ import (
 // a name that stands below it; and one is asked in vain whose ports without a domain have the
 // address that is asked for, or stand in a wildcard's way, when other records have their names
 // in the domain.
-type Joined struct {
-	// few has the networks, sorted, while there are less than minIndexed. The rest is of an
+type Union struct {
+	// unindexed has the networks, sorted, while there are less than minIndexed. The rest is of an
 	// index, and for those that have one.
-	few []network
+	unindexed []network
 	// chunks have the networks by their numbers. A network keeps its number while it is there;
 	// free are numbers that none has.
 	chunks []*chunk
@@ -47,12 +47,12 @@ type network struct {
 // chunk bounds what a change of one network copies.
 type chunk [64]network
 
-func (j *Joined) at(n uint32) *network {
+func (j *Union) at(n uint32) *network {
 	return &j.chunks[n/uint32(len(chunk{}))][n%uint32(len(chunk{}))]
 }
 
 // order is that of the networks' IDs.
-func (j *Joined) order(a, b uint32) int {
+func (j *Union) order(a, b uint32) int {
 	if a == b {
 		return 0
 	}
@@ -60,12 +60,12 @@ func (j *Joined) order(a, b uint32) int {
 }
 
 // Len is the number of networks.
-func (j *Joined) Len() int { return len(j.few) + j.count }
+func (j *Union) Len() int { return len(j.unindexed) + j.count }
 
 // All returns the networks by their IDs, in no order.
-func (j *Joined) All() iter.Seq2[[16]byte, *Directory] {
+func (j *Union) All() iter.Seq2[[16]byte, *Directory] {
 	return func(yield func([16]byte, *Directory) bool) {
-		for _, n := range j.few {
+		for _, n := range j.unindexed {
 			if !yield(n.id, n.directory) {
 				return
 			}
@@ -81,10 +81,10 @@ func (j *Joined) All() iter.Seq2[[16]byte, *Directory] {
 }
 
 // Get returns the network of an ID, nil if it is not joined.
-func (j *Joined) Get(id [16]byte) *Directory {
-	for i := range j.few {
-		if j.few[i].id == id {
-			return j.few[i].directory
+func (j *Union) Get(id [16]byte) *Directory {
+	for i := range j.unindexed {
+		if j.unindexed[i].id == id {
+			return j.unindexed[i].directory
 		}
 	}
 	if n, ok := j.number(id); ok {
@@ -94,7 +94,7 @@ func (j *Joined) Get(id [16]byte) *Directory {
 }
 
 // number returns the number of a network that is indexed.
-func (j *Joined) number(id [16]byte) (uint32, bool) {
+func (j *Union) number(id [16]byte) (uint32, bool) {
 	for c := j.terms.find(nameTerm(kindIdentity, string(id[:]))); c.valid(); c.next(j.order) {
 		if n := c.network(); j.at(n).id == id {
 			return n, true
@@ -104,9 +104,9 @@ func (j *Joined) number(id [16]byte) (uint32, bool) {
 }
 
 // hasMachine reports whether any of the networks does, see Directory.HasMachine.
-func (j *Joined) hasMachine(a netip.Addr) bool {
-	for i := range j.few {
-		if j.few[i].directory.HasMachine(a) {
+func (j *Union) hasMachine(a netip.Addr) bool {
+	for i := range j.unindexed {
+		if j.unindexed[i].directory.HasMachine(a) {
 			return true
 		}
 	}
@@ -119,29 +119,29 @@ func (j *Joined) hasMachine(a netip.Addr) bool {
 }
 
 // Edit returns an editor of j, which may be nil.
-func (j *Joined) Edit() *JoinedEditor {
+func (j *Union) Edit() *UnionEditor {
 	if j == nil {
-		j = new(Joined)
+		j = new(Union)
 	}
-	return &JoinedEditor{base: j, changes: make(map[[16]byte]*Directory)}
+	return &UnionEditor{base: j, changes: make(map[[16]byte]*Directory)}
 }
 
-// JoinedEditor makes a Joined of another.
-type JoinedEditor struct {
-	base    *Joined
+// UnionEditor makes a Union of another.
+type UnionEditor struct {
+	base    *Union
 	changes map[[16]byte]*Directory // nil for one that goes
 }
 
 // Set joins a network, or replaces its directory.
-func (e *JoinedEditor) Set(id [16]byte, d *Directory) { e.changes[id] = d }
+func (e *UnionEditor) Set(id [16]byte, d *Directory) { e.changes[id] = d }
 
 // Remove takes a network out, which may be absent.
-func (e *JoinedEditor) Remove(id [16]byte) { e.changes[id] = nil }
+func (e *UnionEditor) Remove(id [16]byte) { e.changes[id] = nil }
 
 // Done returns the networks joined. It takes time in proportion to the rows that differ in the
 // networks that were set, to all ports of those of which a port differs, and to all of the networks
 // that come or go.
-func (e *JoinedEditor) Done() *Joined {
+func (e *UnionEditor) Done() *Union {
 	count := e.base.Len()
 	for id, d := range e.changes {
 		switch had := e.base.Get(id) != nil; {
@@ -156,10 +156,10 @@ func (e *JoinedEditor) Done() *Joined {
 		all := maps.Collect(base.All())
 		maps.Copy(all, changes)
 		maps.DeleteFunc(all, func(_ [16]byte, d *Directory) bool { return d == nil })
-		base, changes = new(Joined), all
+		base, changes = new(Union), all
 	}
 	if count < minIndexed {
-		return newFew(changes)
+		return newUnindexed(changes)
 	}
 	next := *base
 	b := indexBuilder{next: &next, copied: make(map[int]bool)}
@@ -178,13 +178,13 @@ func (e *JoinedEditor) Done() *Joined {
 	return &next
 }
 
-// newFew returns networks without an index.
-func newFew(all map[[16]byte]*Directory) *Joined {
-	j := &Joined{few: make([]network, 0, len(all))}
+// newUnindexed returns networks without an index.
+func newUnindexed(all map[[16]byte]*Directory) *Union {
+	j := &Union{unindexed: make([]network, 0, len(all))}
 	for id, d := range all {
-		j.few = append(j.few, network{id, d})
+		j.unindexed = append(j.unindexed, network{id, d})
 	}
-	slices.SortFunc(j.few, func(a, b network) int { return bytes.Compare(a.id[:], b.id[:]) })
+	slices.SortFunc(j.unindexed, func(a, b network) int { return bytes.Compare(a.id[:], b.id[:]) })
 	return j
 }
 
@@ -194,7 +194,7 @@ const maxEdits = 1 << 15
 
 // indexBuilder edits an index.
 type indexBuilder struct {
-	next    *Joined
+	next    *Union
 	copied  map[int]bool // chunks that are next's alone
 	removed []uint32     // numbers of networks that have gone
 	// edits are not applied yet.
@@ -202,7 +202,7 @@ type indexBuilder struct {
 }
 
 // noNetwork stands for what a network was before it came, or is when it has gone.
-var noNetwork = NewDirectory(nil, NewHostsBuilder().Done())
+var noNetwork = NewDirectory(nil, NewHostnamesBuilder().Done())
 
 // replace sets the directory of a network, nil for one that goes.
 func (b *indexBuilder) replace(id [16]byte, d *Directory) {

@@ -21,21 +21,21 @@ const (
 	DomainCorefile = "corefile"
 )
 
-// Known is what one source of a network says of a name.
-type Known struct {
-	names.Known
+// Candidate is what one source of a network says of a name.
+type Candidate struct {
+	names.Candidate
 	// Port is that of a hostname, nil for the others. DomainFrom says where the domain of the
 	// name is from, empty for a bare one.
 	Port       *Port
 	DomainFrom string
 }
 
-// Known returns all that the network knows of a canonical name, in the order in which it is looked
+// Candidates returns all that the network knows of a canonical name, in the order in which it is looked
 // at, with a value for each port. The domain completes the hostnames of ports that have none.
-func (n *Network) Known(name, domain string) (all []Known) {
+func (n *Network) Candidates(name, domain string) (all []Candidate) {
 	for _, k := range n.Sources(name, domain) {
 		if k.Row != ([16]byte{}) || k.Derived {
-			all = append(all, Known{Known: k})
+			all = append(all, Candidate{Candidate: k})
 			continue
 		}
 		before := len(all)
@@ -43,10 +43,10 @@ func (n *Network) Known(name, domain string) (all []Known) {
 			if from, ok := p.isNamed(name, domain, n.Domain); ok && isSubset(p.Addresses, k.Addresses) {
 				of := k
 				of.Addresses = p.Addresses
-				all = append(all, Known{of, p, from})
+				all = append(all, Candidate{of, p, from})
 			}
 		}
-		slices.SortFunc(all[before:], func(a, b Known) int { return compareNames(a.Port, b.Port) })
+		slices.SortFunc(all[before:], func(a, b Candidate) int { return compareNames(a.Port, b.Port) })
 	}
 	return all
 }

@@ -58,8 +58,8 @@ func reportProcessor(b *testing.B) (done func()) {
 	}
 }
 
-func joinAll(all []*Directory) *Joined {
-	e := new(Joined).Edit()
+func joinAll(all []*Directory) *Union {
+	e := new(Union).Edit()
 	for i, d := range all {
 		e.Set(benchID(i), d)
 	}
@@ -67,7 +67,7 @@ func joinAll(all []*Directory) *Joined {
 }
 
 // withWildcards joins a network with a wildcard in a zone of its own.
-func withWildcards(j *Joined) *Joined {
+func withWildcards(j *Union) *Union {
 	d := NewDirectory([]*Table{row("*.apps.example.net 10.0.0.1")}, hosts())
 	e := j.Edit()
 	e.Set([16]byte{9}, &d)

@@ -98,7 +98,7 @@ type joinedNetwork struct {
 	rows      [6]bool
 	ports     []port
 	machines  map[netip.Addr]struct{}
-	hosts     *Hosts
+	hosts     *Hostnames
 	directory *Directory
 }
 
@@ -167,7 +167,7 @@ func (m *joinedModel) step() {
 	}
 }
 
-func hostsWith(machines map[netip.Addr]struct{}, ports ...port) *Hosts {
+func hostsWith(machines map[netip.Addr]struct{}, ports ...port) *Hostnames {
 	h := *hosts(ports...)
 	h.machines = machines
 	return &h
@@ -197,7 +197,7 @@ func (m *joinedModel) changeRRs(row int, to *RRTable) {
 }
 
 // build makes the directories of dirty networks, and joins them to others.
-func (m *joinedModel) build(e *JoinedEditor) *Joined {
+func (m *joinedModel) build(e *UnionEditor) *Union {
 	for id := range m.dirty {
 		n := m.nets[id]
 		if n == nil {
@@ -249,7 +249,7 @@ var joinedNames = func() (all []string) {
 }()
 
 // pictureOf is all that an index has, by the IDs of networks instead of their numbers.
-func (j *Joined) pictureOf(t testing.TB) string {
+func (j *Union) pictureOf(t testing.TB) string {
 	var lines []string
 	for i, set := range []postings{j.terms, j.wild, j.subnets4, j.subnets6} {
 		for _, p := range set.all(t, j.order) {
@@ -264,7 +264,7 @@ func (j *Joined) pictureOf(t testing.TB) string {
 }
 
 // answersOf is what networks that are joined say to all questions.
-func answersOf(j *Joined) string {
+func answersOf(j *Union) string {
 	var out strings.Builder
 	none := NewDirectory(nil, hosts())
 	for _, name := range joinedNames {
@@ -280,7 +280,7 @@ func runJoined(t *testing.T, program []byte) {
 	for range 6 {
 		m.rows, m.rrs = append(m.rows, new(Table)), append(m.rrs, nil)
 	}
-	j := new(Joined)
+	j := new(Union)
 	old, oldAnswers := j, answersOf(j)
 	for builds := 0; len(m.c.left) > 0; builds++ {
 		for range 1 + m.c.below(6) {
@@ -307,11 +307,11 @@ func runJoined(t *testing.T, program []byte) {
 	}
 }
 
-func (m *joinedModel) compare(t *testing.T, j *Joined) {
+func (m *joinedModel) compare(t *testing.T, j *Union) {
 	t.Helper()
 	ids := slices.SortedFunc(maps.Keys(m.nets), func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
 	var all []*Directory
-	fresh := new(Joined).Edit()
+	fresh := new(Union).Edit()
 	for _, id := range ids {
 		all = append(all, m.nets[id].directory)
 		fresh.Set(id, m.nets[id].directory)

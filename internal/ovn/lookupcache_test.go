@@ -29,7 +29,7 @@ func TestFound(t *testing.T) {
 	same := cmp.Options{cmpopts.EquateComparable(netip.Addr{}), cmp.Comparer(func(a, b *names.RRs) bool { return a == b })}
 	// The target of an alias may have to be asked for elsewhere, which takes time.
 	for _, name := range []string{"www.internal.", "x.w.internal."} {
-		if f := new(Found); f.Find(now, a.ID, name) || f.own != nil {
+		if f := new(LookupCache); f.Prefetch(now, a.ID, name) || f.own != nil {
 			t.Errorf("%s, an alias, is found", name)
 		}
 	}
@@ -51,8 +51,8 @@ func TestFound(t *testing.T) {
 			for _, domain := range []string{"", "corp.example."} {
 				scope := now.SwitchScope(a.ID)
 				want, ok := scope.Lookup(tt.name, domain)
-				var f Found
-				if got := f.Find(now, a.ID, tt.name); got != tt.found && domain == "" {
+				var f LookupCache
+				if got := f.Prefetch(now, a.ID, tt.name); got != tt.found && domain == "" {
 					t.Errorf("found: %v", got)
 				}
 				if cached := f.own != nil; cached != tt.cached {
@@ -69,23 +69,23 @@ func TestFound(t *testing.T) {
 				if _, ok := f.Lookup(now, scope, "nowhere.internal.", domain); ok {
 					t.Error("another name is found")
 				}
-				if got, gotOK := (*Found)(nil).Lookup(now, scope, tt.name, domain); !cmp.Equal(want, got, same) || ok != gotOK {
+				if got, gotOK := (*LookupCache)(nil).Lookup(now, scope, tt.name, domain); !cmp.Equal(want, got, same) || ok != gotOK {
 					t.Errorf("without a lookup before: %v", got)
 				}
 			}
 		})
 	}
-	var f Found
-	if f.Find(now, [16]byte{1}, "db.internal.") {
+	var f LookupCache
+	if f.Prefetch(now, [16]byte{1}, "db.internal.") {
 		t.Error("it is found in a network that is not known")
 	}
 	// What was found is not looked up: were it another entry, that would be the answer.
-	f.Find(now, a.ID, "vpn.internal.")
+	f.Prefetch(now, a.ID, "vpn.internal.")
 	f.name = "db.internal."
 	if got, _ := f.Lookup(now, now.SwitchScope(a.ID), "db.internal.", ""); len(got.V4) != 1 || got.V4[0].String() != "10.0.0.4" {
 		t.Errorf("%v is looked up once more", got)
 	}
-	f.Find(now, a.ID, "db.internal.")
+	f.Prefetch(now, a.ID, "db.internal.")
 	r.nbctl("set Logical_Switch a dns_records=[]")
 	next := eventually(t, s, lookups("a db.internal. ="))
 	if _, ok := f.Lookup(next, next.SwitchScope(a.ID), "db.internal.", ""); ok {

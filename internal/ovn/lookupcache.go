@@ -7,28 +7,28 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Found caches the lookup of one name, from the punt server, which looks a name up before
+// LookupCache caches the lookup of one name, from the punt server, which looks a name up before
 // the chain runs, to the plugin ovnhosts. The zero value is empty.
-type Found struct {
+type LookupCache struct {
 	snapshot *Snapshot
 	own      *Network // nil if it is empty
 	name     string
 	match    names.Match
 }
 
-// FoundKey is the context key of a *Found.
-type FoundKey struct{}
+// LookupCacheKey is the context key of a *LookupCache.
+type LookupCacheKey struct{}
 
-// Find reports whether a network has a name that is no alias, whatever domain completes the
+// Prefetch reports whether a network has a name that is no alias, whatever domain completes the
 // hostnames of ports, and caches an exact match. The target of an alias may have to be asked for
 // elsewhere. The name is in the form of [Network.Lookup].
-func (f *Found) Find(s *Snapshot, id origin.Network, name string) bool {
+func (f *LookupCache) Prefetch(s *Snapshot, id origin.Network, name string) bool {
 	own := s.Network(id)
 	if own == nil {
 		return false
 	}
 	if m, ok := own.Exact(name); ok {
-		*f = Found{s, own, name, m}
+		*f = LookupCache{s, own, name, m}
 		return true
 	}
 	a, ok := own.Lookup(name, "")
@@ -37,7 +37,7 @@ func (f *Found) Find(s *Snapshot, id origin.Network, name string) bool {
 
 // Lookup is [Scope.Lookup] of a scope of s. It uses what f has cached for that snapshot,
 // network and name. f may be nil.
-func (f *Found) Lookup(s *Snapshot, scope Scope, name, domain string) (names.Answer, bool) {
+func (f *LookupCache) Lookup(s *Snapshot, scope Scope, name, domain string) (names.Answer, bool) {
 	if f == nil || f.own == nil || f.snapshot != s || f.own != scope.Own || f.name != name {
 		return scope.Lookup(name, domain)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Known is what one source of a network says of a name. It is for operators: Lookup is what
+// Candidate is what one source of a network says of a name. It is for operators: Lookup is what
 // answers.
-type Known struct {
+type Candidate struct {
 	// Provenance says which table it is of, and whether OVN owns the row.
 	Provenance
 	// Row is the UUID of the DNS row, zero for ports.
@@ -25,9 +25,9 @@ type Known struct {
 	// Records are those of other types, as "MX 10 mail.example.". They are of a row of
 	// Northbound.
 	Records []string
-	// Wins is set for what Lookup answers, Unreadable for a record without a value that can be
+	// Used is set for what Lookup answers, Unreadable for a record without a value that can be
 	// read.
-	Wins, Unreadable bool
+	Used, Unreadable bool
 	// Derived is set where no record has the name itself: a wildcard covers it, or it is the
 	// reverse name of an address.
 	Derived bool
@@ -35,34 +35,34 @@ type Known struct {
 
 // Sources returns all that a network knows of a canonical name, in the order in which it is looked
 // at. The domain is that of Lookup.
-func (d *Directory) Sources(name, domain string) (all []Known) {
+func (d *Directory) Sources(name, domain string) (all []Candidate) {
 	won := false
-	add := func(k Known, e *entry) {
+	add := func(k Candidate, e *entry) {
 		k.Addresses, k.Targets = e.addresses(), e.targets()
 		k.Unreadable = !e.usable()
-		k.Wins = !won && !k.Unreadable
-		won = won || k.Wins
+		k.Used = !won && !k.Unreadable
+		won = won || k.Used
 		all = append(all, k)
 	}
 	for _, t := range d.tables {
 		for _, e := range t.appendRecords(nil, name) {
-			add(Known{Provenance: t.provenance(), Row: t.row}, &e)
+			add(Candidate{Provenance: t.provenance(), Row: t.row}, &e)
 		}
 	}
 	if e := d.hosts.find(name, domain); e != nil {
-		add(Known{Provenance: fromPorts}, e)
+		add(Candidate{Provenance: fromPorts}, e)
 	}
 	records := d.recordsOf(name)
 	if len(records) > 0 {
-		records[0].Wins = !won || !d.isAlias(name)
-		won = won || records[0].Wins
+		records[0].Used = !won || !d.isAlias(name)
+		won = won || records[0].Used
 		all = append(all, records...)
 	}
 	if won {
 		return all
 	}
 	if a, ok := d.Lookup(name, domain); ok {
-		k := Known{Provenance: a.Provenance, Addresses: slices.Concat(a.V4, a.V6), Targets: a.PTR, Records: texts(a.RRs), Wins: true, Derived: true}
+		k := Candidate{Provenance: a.Provenance, Addresses: slices.Concat(a.V4, a.V6), Targets: a.PTR, Records: texts(a.RRs), Used: true, Derived: true}
 		if len(k.Addresses)+len(k.Targets)+len(k.Records) > 0 {
 			all = append(all, k)
 		}
@@ -71,10 +71,10 @@ func (d *Directory) Sources(name, domain string) (all []Known) {
 }
 
 // recordsOf returns the records of other types, by row. Those of the first row count.
-func (d *Directory) recordsOf(name string) (all []Known) {
+func (d *Directory) recordsOf(name string) (all []Candidate) {
 	for _, t := range d.rrs {
 		if r := t.of(name); r != nil {
-			all = append(all, Known{Provenance: t.provenance(), Row: t.row, Records: texts(r)})
+			all = append(all, Candidate{Provenance: t.provenance(), Row: t.row, Records: texts(r)})
 		}
 	}
 	return all
@@ -167,7 +167,7 @@ func (d *Directory) yieldHosts(domain string, yield func(string, bool) bool) boo
 }
 
 // find returns what ports have of a canonical name, nil for nothing.
-func (h *Hosts) find(name, domain string) *entry {
+func (h *Hostnames) find(name, domain string) *entry {
 	if e := h.names.find(name); e != nil || domain == "" {
 		return e
 	}

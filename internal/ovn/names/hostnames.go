@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// Hosts are the hostnames of the ports of one network. They are immutable.
-type Hosts struct {
+// Hostnames are the hostnames of the ports of one network. They are immutable.
+type Hostnames struct {
 	// names has every hostname, bare and with the port's domain. Its addresses have the names with
 	// a domain, of the ports that have one.
 	names addressTree
 	// bare has the hostnames of ports that have no domain: the domain that completes
 	// them belongs to who asks. It shares the tree of names if no port has a domain.
 	bare addressTree
-	// machines are the addresses of HostsBuilder.SetMachines.
+	// machines are the addresses of HostnamesBuilder.SetMachines.
 	machines map[netip.Addr]struct{}
 }
 
 // Len is the number of names, bare ones and those with a domain.
-func (h *Hosts) Len() int { return len(h.names.items) }
+func (h *Hostnames) Len() int { return len(h.names.items) }
 
 // exists reports whether the name is that of a port or has such names below it.
-func (h *Hosts) exists(name, domain string) bool {
+func (h *Hostnames) exists(name, domain string) bool {
 	if h.names.exists(name) {
 		return true
 	}
@@ -38,8 +38,8 @@ func (h *Hosts) exists(name, domain string) bool {
 	return ok && h.bare.exists(bare)
 }
 
-// HostsBuilder collects the hostnames of one network.
-type HostsBuilder struct {
+// HostnamesBuilder collects the hostnames of one network.
+type HostnamesBuilder struct {
 	bare     []hostname // of ports without a domain
 	within   []hostname // of ports with a domain, without it
 	full     []hostname // of ports with a domain, with it
@@ -52,13 +52,13 @@ type hostname struct {
 	addresses []netip.Addr
 }
 
-// NewHostsBuilder returns an empty builder.
-func NewHostsBuilder() *HostsBuilder { return new(HostsBuilder) }
+// NewHostnamesBuilder returns an empty builder.
+func NewHostnamesBuilder() *HostnamesBuilder { return new(HostnamesBuilder) }
 
 // Add adds a port. Its hostname and domain are canonical, the domain "" if the port has
 // none. The addresses are sorted, and there is at least one. They are shared with
 // the caller, who must not change them any more.
-func (b *HostsBuilder) Add(name, domain string, addresses []netip.Addr) {
+func (b *HostnamesBuilder) Add(name, domain string, addresses []netip.Addr) {
 	if domain == "" {
 		b.bare = append(b.bare, hostname{name, addresses})
 		return
@@ -72,11 +72,11 @@ func (b *HostsBuilder) Add(name, domain string, addresses []netip.Addr) {
 
 // SetMachines sets the addresses that Directory.HasMachine reports. They are shared with the
 // caller, who must not change them any more once the hosts are done.
-func (b *HostsBuilder) SetMachines(all map[netip.Addr]struct{}) { b.machines = all }
+func (b *HostnamesBuilder) SetMachines(all map[netip.Addr]struct{}) { b.machines = all }
 
 // Done returns the hosts. The builder must not be used any more.
-func (b *HostsBuilder) Done() *Hosts {
-	h := &Hosts{machines: b.machines}
+func (b *HostnamesBuilder) Done() *Hostnames {
+	h := &Hostnames{machines: b.machines}
 	h.bare = addressTreeOf(b.bare, b.bare)
 	if len(b.full) == 0 {
 		h.names.tree = h.bare.tree
