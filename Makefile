@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-# Of a release, as in its file; otherwise what git calls the commit. Tags begin with v, versions do not.
+# VERSION is what git describe prints, without the v of a tag. Without git it is the file VERSION, with -dev.
 RELEASED := $(shell cat VERSION)
 VERSION ?= $(patsubst v%,%,$(shell git describe --tags --always --dirty 2>/dev/null || echo '$(RELEASED)-dev'))
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.0
@@ -15,7 +15,7 @@ GO = $(eval GO := $$(shell ./test/deps.sh go))$(or $(GO),$(error no Go, see abov
 # deploy is a module of its own, so that the product's go.mod lacks what only deploy requires.
 MODULES = . deploy
 
-.PHONY: all build plugins test test-units test-system test-release mutations matrix kernel neutron soak demo recording pictures bench image oci release push publish lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
+.PHONY: all build plugins test test-units test-system test-release test-deploy mutations matrix kernel neutron soak demo recording pictures bench image oci release push publish lint vuln fuzz clean lab-deps man release-files deb rpm packages-test reproducible
 all: build
 
 # The binaries of the distribution: static, so that they run from an empty image.
@@ -59,7 +59,8 @@ test: lab-deps $(UNDER_TEST)
 
 # Each half of test, which builds what it needs.
 test-units:
-	@$(TESTENV) $(GO) test $(TESTMODE) $(TESTFLAGS) -p 2 $$($(GO) list ./... | grep -Ev '/puntdns/(test|test/bench)$$')
+	@packages=$$($(GO) list ./...) && export $(TESTENV) && \
+	$(GO) test $(TESTMODE) $(TESTFLAGS) -p 2 $$(echo "$$packages" | grep -Ev '/puntdns/(test|test/bench)$$')
 test-system:
 	@$(TESTENV) $(SYSTEM_TESTS) $(GO) $(TESTMODE) $(TESTFLAGS)
 
@@ -67,10 +68,13 @@ test-system:
 # of the benchmarks once, the soak for a moment, and guests that fill the machine.
 test-release: lab-deps $(UNDER_TEST)
 	@export $(TESTENV); failed=0; \
-	$(GO) test -C deploy $(TESTMODE) $(TESTFLAGS) -p 2 ./... || failed=1; \
+	$(MAKE) --no-print-directory test-deploy || failed=1; \
 	$(GO) test $(TESTMODE) $(TESTFLAGS) ./test/bench || failed=1; \
 	$(SYSTEM_TESTS) release $(GO) $(TESTMODE) $(TESTFLAGS) || failed=1; \
 	exit $$failed
+
+test-deploy: lab-deps
+	@export $(TESTENV) && $(GO) test -C deploy $(TESTMODE) $(TESTFLAGS) -p 2 ./...
 
 .PHONY: bin/puntdns bin/race/puntdns
 bin/puntdns: build
@@ -197,7 +201,7 @@ push:
 publish:
 	./test/deps.sh publish
 	cd $(DIST) && $(GO) run $(COSIGN) sign-blob --yes $(COSIGN_FLAGS) --bundle SHA256SUMS.sigstore.json SHA256SUMS
-	gh release create v$(VERSION) $(if $(findstring -,$(VERSION)),--prerelease) --title 'puntdns $(VERSION)' \
+	gh release create v$(VERSION) --verify-tag --title 'puntdns $(VERSION)' \
 		--notes-file $(DIST)/NOTES.md $(DIST)/*
 
 # Installed, upgraded under load, removed and purged on Debian 12 and 13 with systemd, in containers;

@@ -115,5 +115,8 @@ func (r *recipe) layer() ([]byte, error) {
 			return nil, err
 		}
 	}
-	return out.Bytes(), w.Close()
+	if err := w.Close(); err != nil { // writes the end of the archive
+		return nil, err
+	}
+	return out.Bytes(), nil
 }

@@ -112,7 +112,9 @@ func (f *folder) notes(archives []string) error {
 		}
 		known.commits = strings.Split(log, "\n")
 	}
-	digest, err := exec.Command(cmp.Or(os.Getenv("GO"), "go"), append([]string{"run", "./image", "digest"}, archives...)...).Output()
+	image := exec.Command(cmp.Or(os.Getenv("GO"), "go"), append([]string{"run", "./image", "digest"}, archives...)...)
+	image.Stderr = os.Stderr
+	digest, err := image.Output()
 	if err != nil {
 		return fmt.Errorf("the digest of the image: %w", err)
 	}

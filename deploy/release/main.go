@@ -66,6 +66,10 @@ func check(version string) error {
 	if want := strings.TrimSpace(string(text)); version != want {
 		return fmt.Errorf("version %s: the file VERSION has %s; expected VERSION=%s", version, want, want)
 	}
+	if strings.Contains(version, "-") {
+		// Packages would have a ~ in their names, which GitHub alters.
+		return fmt.Errorf("version %s: expected a version without a hyphen", version)
+	}
 	changes, err := os.ReadFile(filepath.Join(source, "CHANGELOG.md"))
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ func architecture() *svg.Drawing {
 	d.Text(svg.At(32, 40), svg.Start, "dim", "a node")
 	red := d.Box(svg.Area(32, 54, 256, 54), "red", "red-vm1", "10.0.0.11, tenant red")
 	blue := d.Box(svg.Area(310, 54, 256, 54), "blue", "blue-vm1", "10.0.0.11, tenant blue")
-	ovs := d.Box(svg.Area(32, 186, 534, 62), "box", "Open vSwitch, br-int", "port security, ACLs, then the punt: the port tells who asks")
+	ovs := d.Box(svg.Area(32, 186, 534, 62), "box", "Open vSwitch, br-int", "port security, ACLs, then the punt: the port identifies the guest")
 	for _, guest := range []struct {
 		box    svg.Box
 		answer string
@@ -26,7 +26,7 @@ func architecture() *svg.Drawing {
 	puntdns := d.Box(svg.Area(32, 310, 534, 114), "main")
 	d.Text(svg.At(299, 334), svg.Middle, "strong", "puntdns, a CoreDNS build")
 	names := d.Box(svg.Area(52, 350, 148, 58), "inner", "ovnhosts", "the network's names")
-	cache := d.Box(svg.Area(226, 350, 148, 58), "inner", "cache", "apart by tenant")
+	cache := d.Box(svg.Area(226, 350, 148, 58), "inner", "cache", "by tenant")
 	forward := d.Box(svg.Area(400, 350, 148, 58), "inner", "forward", "other names")
 	d.Arrow("", names.Right(.5), cache.Left(.5))
 	d.Arrow("", cache.Right(.5), forward.Left(.5))

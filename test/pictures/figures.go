@@ -72,7 +72,7 @@ func (f *figures) number(s string) float64 {
 // rounded writes a number with two or three digits that count, and commas between thousands.
 func rounded(v float64) string {
 	switch {
-	case v < 1:
+	case v < 10:
 		return fmt.Sprintf("%.2f", v)
 	case v < 100:
 		return fmt.Sprintf("%.1f", v)

@@ -114,7 +114,7 @@ func (r *Recording) String() string {
 		if command, ok := strings.CutPrefix(says, prompt); ok {
 			says = `<tspan class="prompt">$</tspan> <tspan class="command">` + command + "</tspan>"
 		}
-		fmt.Fprintf(&body, `<text class="%s" x="%d" y="%d">%s</text>`+"\n", class, margin, y+13, says)
+		fmt.Fprintf(&body, `<text xml:space="preserve" class="%s" x="%d" y="%d">%s</text>`+"\n", class, margin, y+13, says)
 		if l.typed == 0 {
 			continue
 		}
