@@ -202,10 +202,14 @@ func TestBadValuesAreBounded(t *testing.T) {
 			if len(of.fresh) > 0 || of.more > 0 {
 				t.Errorf("%d texts that are logged are stored", len(of.fresh)+of.more)
 			}
+			stored := 0
 			for at, reading := range of.of {
-				if len(reading.texts) > maxTexts {
+				if stored += len(reading.texts); len(reading.texts) > maxTexts {
 					t.Errorf("%v has %d texts", at, len(reading.texts))
 				}
+			}
+			if stored != of.stored || stored > maxReports {
+				t.Errorf("%d texts are stored, counted as %d", stored, of.stored)
 			}
 		}
 	}

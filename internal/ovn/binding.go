@@ -78,7 +78,7 @@ func (s *southbound) portChanged(id ovsdb.UUID, old, next *binding) {
 		s.portsOf.Remove(old.datapath, id)
 		s.unlinkPort(id, old)
 		s.markPort(old)
-		if next != nil && s.isHere(old) && next.requested == s.self {
+		if next != nil && s.isHere(old) && !s.isHere(next) && next.requested == s.self {
 			s.changes.released = append(s.changes.released, next.name)
 		}
 	}

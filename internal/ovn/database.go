@@ -185,6 +185,13 @@ func (c *connection) hasAll() bool {
 	return true
 }
 
+// brings reports whether the database gives the rows that is asks for in a coverage: by the conditions
+// acknowledged, and by all that are set since. A database removes rows before it acknowledges less.
+func (c *connection) brings(is func(coverage) bool) bool {
+	return is(c.acknowledged.coverage) &&
+		!slices.ContainsFunc(c.unacknowledged, func(s conditionSet) bool { return !is(s.coverage) })
+}
+
 // acknowledge is called when the rows reflect the conditions with that number. It reports
 // whether these are other conditions than before.
 func (c *connection) acknowledge(gen uint64) bool {

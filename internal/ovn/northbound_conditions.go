@@ -55,9 +55,7 @@ func (n *northbound) setConditions(now time.Time) {
 		n.follows, n.narrowAt = sb.latest.gen, now // what Southbound has given up goes here, too
 	}
 	n.set(want.cover, want.others, conditions, now)
-	if !want.all {
-		n.dropUnasked()
-	}
+	n.dropUnasked()
 }
 
 // dropUnasked notes that the switches that are not asked for any more are not complete.
@@ -167,21 +165,24 @@ func (n *northbound) wantedDHCP(p *switchPort) (rows []ovsdb.UUID) {
 }
 
 func (n *northbound) covers(id origin.Network) bool {
-	if n.world.sb != nil && !n.acknowledged.coverage.has(tableSwitch, ovsdb.UUID(id)) {
+	brings := func(table string, ids ...ovsdb.UUID) bool {
+		return n.brings(func(c coverage) bool { return c.hasAll(table, ids) })
+	}
+	if n.world.sb != nil && !brings(tableSwitch, ovsdb.UUID(id)) {
 		return false
 	}
 	s := n.switches.Get(ovsdb.UUID(id))
 	if s == nil {
 		return true // there is none, or it is gone
 	}
-	if !n.acknowledged.coverage.hasAll(tableSwitchPort, s.ports) || !n.acknowledged.coverage.hasAll(tableDNS, s.dnsRows) {
+	if !brings(tableSwitchPort, s.ports...) || !brings(tableDNS, s.dnsRows...) {
 		return false
 	}
 	if !n.coversRouters(ovsdb.UUID(id)) {
 		return false
 	}
 	for _, id := range s.ports {
-		if p := n.ports.Get(id); p != nil && !n.acknowledged.coverage.hasAll(tableDHCP, n.wantedDHCP(p)) {
+		if p := n.ports.Get(id); p != nil && !brings(tableDHCP, n.wantedDHCP(p)...) {
 			return false
 		}
 	}

@@ -70,6 +70,28 @@ func TestPartialRows(t *testing.T) {
 			sb modify Port_Binding r1 chassis=@c3
 			sb tells
 			has guests=r1 settled=true`},
+		{"a guest is back before Northbound has given up its switch", Local, twoNetworks + northboundRows + `
+			nb insert DHCP_Options dhcp options=domain_name:red.test
+			chassis hv1
+			sb tells
+			nb tells
+			has networks=red guests=r1
+			looks up red vm1.red.test. = 10.0.0.1
+			nb holds
+			sb modify Port_Binding r1 chassis=@c2
+			sb modify Port_Binding b1 chassis=@c1
+			sb tells
+			sb delete Port_Binding r1
+			sb delete Datapath_Binding red
+			sb delete DNS d1
+			sb tells
+			sb insert Datapath_Binding red tunnel_key=1 external_ids=name:red,logical-switch:@red
+			sb insert Port_Binding r1 logical_port=r1 datapath=@red tunnel_key=1 chassis=@c1 options=hostname:vm1 mac=02:00:00:00:00:01~10.0.0.1
+			sb tells
+			has guests=
+			nb acknowledges
+			has guests=b1,r1
+			looks up red vm1.red.test. = 10.0.0.1`},
 		{"conditions are not acknowledged", Local, twoNetworks + `
 			chassis hv1
 			sb holds

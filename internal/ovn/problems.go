@@ -20,6 +20,8 @@ type problems struct{ set *problemSet }
 type problemSet struct {
 	of    map[place]reading
 	count int // of values, in all readings
+	// stored counts the texts of all readings, at most maxReports.
+	stored int
 	// fresh are texts about values that were usable, or missing, at the last reading of their
 	// place: until takeFresh. more counts further values without a text.
 	fresh []string
@@ -38,7 +40,7 @@ type reading struct {
 const (
 	// maxTexts bounds the texts of a reading: tenants can write any number of bad values.
 	maxTexts = 3
-	// maxReports bounds the texts that are logged since the start, and the fresh texts of a row.
+	// maxReports bounds the texts that are logged since the start, and the fresh and stored texts of a row.
 	maxReports = 1000
 )
 
@@ -109,7 +111,7 @@ func (e *problemEditor) copy() *problemSet {
 	if !e.copied {
 		next := &problemSet{of: make(map[place]reading)}
 		if was := e.set; was != nil {
-			next.count, next.fresh, next.more = was.count, slices.Clone(was.fresh), was.more
+			next.count, next.stored, next.fresh, next.more = was.count, was.stored, slices.Clone(was.fresh), was.more
 			maps.Copy(next.of, was.of)
 		}
 		e.set, e.copied = next, true
@@ -120,6 +122,7 @@ func (e *problemEditor) copy() *problemSet {
 func (e *problemEditor) drop(at place) {
 	s := e.copy()
 	s.count -= len(s.of[at].hashes)
+	s.stored -= len(s.of[at].texts)
 	delete(s.of, at)
 }
 
@@ -145,8 +148,9 @@ func (e *problemEditor) add(text string) {
 		r.hashes = make(map[uint64]struct{})
 	}
 	r.hashes[hash] = struct{}{}
-	if len(r.texts) < maxTexts {
+	if len(r.texts) < maxTexts && s.stored < maxReports {
 		r.texts = append(r.texts, text)
+		s.stored++
 	}
 	s.of[e.at] = r
 	s.count++
