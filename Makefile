@@ -45,17 +45,20 @@ ifeq ($(RACE),)
 TESTENV = CGO_ENABLED=0
 TESTMODE = -trimpath -vet=off
 UNDER_TEST = bin/puntdns
+HALVES = 2
 else
 TESTENV = CGO_ENABLED=1 GORACE="atexit_sleep_ms=100 $$GORACE"
 TESTMODE = -race
 UNDER_TEST = bin/race/puntdns
+HALVES = 1
 endif
 SYSTEM_TESTS = PUNTDNS='$(CURDIR)/$(UNDER_TEST)' ./test/suite.sh
 
 # Every test but those of test-release, on the real OVN too. Unit tests and system tests run beside each
-# other, and both to their end. make prints the output of each as a whole.
+# other, and both to their end. make prints the output of each as a whole. With RACE=1 they run one after the
+# other: the detector takes most of two processors.
 test: lab-deps $(UNDER_TEST)
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target test-system test-units
+	@$(MAKE) --no-print-directory --keep-going --jobs=$(HALVES) --output-sync=target test-system test-units
 
 # Each half of test, which builds what it needs.
 test-units:

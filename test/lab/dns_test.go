@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -89,20 +90,25 @@ func TestServeDNS(t *testing.T) {
 			"host.test ANY", "+notcp host.test ANY", "other.test", "big.test", "+ignore big.test", "+noedns +ignore big.test",
 		} {
 			words := append([]string{"@10.0.0.12"}, strings.Fields(args)...)
+			var mu sync.Mutex // guards asked
 			var asked [2][]string
 			var got [2]string
 			for i, dig := range []func(...string) *lab.DigResult{asker.DigProgram, asker.Dig} {
 				v4.SetHandler(dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) {
 					v4.SetHandler(nil)
+					mu.Lock()
 					asked[i] = append(asked[i], asWritten(w, m))
+					mu.Unlock()
 					v4.ServeDNS(w, m)
 				}))
 				r := dig(words...)
 				got[i] = fmt.Sprint(r, r.Flags, r.Authority)
 			}
+			mu.Lock()
 			if !slices.Equal(asked[0], asked[1]) || got[0] != got[1] || len(asked[0]) == 0 {
 				t.Errorf("%s: dig asks\n%s\nand is told %s; the lab asks\n%s\nand is told %s", args, asked[0], got[0], asked[1], got[1])
 			}
+			mu.Unlock()
 		}
 	})
 	t.Run("what was asked", func(t *testing.T) {
