@@ -151,14 +151,16 @@ func (b *bench) scaleAt(s size) {
 	local := b.liveHeap(l)
 	put(tLocalMB, (local-empty)/1e6, "%.2f")
 	put(tLocalHeap, 100*(local-empty)/(full-empty), "%.1f")
-	// A network that the node has not: the last switch.
+	// A network that the node has not, another one each round: what puntdns has read stays for a while.
 	flows := b.flows(l)
-	guest := portName(s.switches-1, 7)
-	l.Node.VSCTL("set", "Interface", l.spare.NodePort, "external_ids:iface-id="+guest)
-	for range b.rounds {
+	for i := range b.rounds {
+		network := s.switches - 1 - i
+		guest := portName(network, 7)
+		l.Node.VSCTL("set", "Interface", l.spare.NodePort, "external_ids:iface-id="+guest)
 		d.bind(guest, chassis)
-		put(tNewGuest, milliseconds(b.follows(l.spare, recordName(s.switches-1, 0)+".", recordZero(s.switches-1))), "%.0f")
+		put(tNewGuest, milliseconds(b.follows(l.spare, recordName(network, 0)+".", recordZero(network))), "%.0f")
 		d.bind(guest, nil)
+		l.Node.VSCTL("set", "Interface", l.spare.NodePort, "external_ids:iface-id=nobody")
 		b.awaitFlows(l, flows)
 	}
 	stop(p)
