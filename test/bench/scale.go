@@ -133,10 +133,10 @@ func (b *bench) scaleAt(s size) {
 	b.underChange(l, d, s, put)
 	stop(p)
 
-	// A node with 20 of the ports.
+	// A node with 20 of the ports, and none of the last switches, one for each round.
 	ports := []string{portName(0, 0)}
 	for i := range 19 {
-		ports = append(ports, portName(i*s.switches/20, 1+i))
+		ports = append(ports, portName(i*(s.switches-b.rounds)/20, 1+i))
 	}
 	b.placePorts(l, ports[1:])
 	for _, p := range ports {
