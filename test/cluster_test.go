@@ -4,7 +4,6 @@ package test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -55,20 +54,6 @@ func (n cluster) set(by *lab.Member, addr string) {
 	})
 }
 
-// healthy waits until all members take part.
-func (n cluster) healthy() {
-	for _, m := range n.Members {
-		n.Eventually(m.Name+" takes part", func() error {
-			out, err := n.Node.Exec(context.Background(), "ovsdb-client", "--timeout=2", "query", m.Endpoint,
-				`["_Server",{"op":"select","table":"Database","where":[["name","==","OVN_Southbound"]],"columns":["connected"]}]`)
-			if err == nil && !strings.Contains(out, `"connected":true`) {
-				err = errors.New(out)
-			}
-			return err
-		})
-	}
-}
-
 // A server goes away in one way or another, and another takes its place: no answer
 // is lost or wrong meanwhile, and what is committed after that is in the answers
 // within a second.
@@ -107,7 +92,7 @@ func TestClusterMemberGone(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n.healthy()
+			n.AwaitCluster()
 			goes := n.Leader()
 			if !tc.leads {
 				goes = n.others(goes)[0]

@@ -150,6 +150,8 @@ func (m *Member) SBCTL(args ...string) error {
 var (
 	raftRole = regexp.MustCompile(`(?m)^Role: leader$`)
 	raftTerm = regexp.MustCompile(`(?m)^Term: (\d+)$`)
+	// The status of a member that knows no leader.
+	raftLeaderless = regexp.MustCompile(`(?m)^Leader: unknown$`)
 )
 
 // term is that in which the member leads, or why it does not.
@@ -163,6 +165,32 @@ func (m *Member) term() (int, error) {
 		return 0, fmt.Errorf("%s does not lead:\n%s", m.Name, out)
 	}
 	return strconv.Atoi(term[1])
+}
+
+// AwaitCluster waits until all members of the Southbound cluster follow one leader. A
+// member that has hung says that it is connected until it finds out otherwise, and may
+// then have another leader elected: so each member commits a change first.
+func (l *Lab) AwaitCluster() {
+	l.t.Helper()
+	for _, m := range l.Members {
+		l.Eventually(m.Name+" commits", func() error {
+			return m.SBCTL("set", "SB_Global", ".", "external_ids:lab="+strconv.FormatInt(time.Now().UnixNano(), 10))
+		})
+	}
+	l.Eventually("one leader for all members", func() error {
+		terms := map[string]bool{}
+		for _, m := range l.Members {
+			out, err := m.d.ask(2*time.Second, "cluster/status", southbound)
+			if err != nil {
+				return err
+			}
+			term := raftTerm.FindString(out)
+			if terms[term] = true; len(terms) > 1 || term == "" || raftLeaderless.MatchString(out) {
+				return fmt.Errorf("the status of %s:\n%s", m.Name, out)
+			}
+		}
+		return nil
+	})
 }
 
 // Leader waits until the Southbound cluster has one. Of two that take themselves

@@ -5,7 +5,6 @@ package lab_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -43,13 +42,7 @@ func TestMembers(t *testing.T) {
 				goesOn()
 			}
 			tc.back(l, first)
-			l.Eventually("it takes part again", func() error {
-				status := l.AppCtl(first.Name, "cluster/status", "OVN_Southbound")
-				if !strings.Contains(status, "Role: follower") || !strings.Contains(status, "Status: cluster member") {
-					return errors.New(status)
-				}
-				return nil
-			})
+			l.AwaitCluster()
 			goesOn()
 		})
 	}
