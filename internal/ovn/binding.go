@@ -72,7 +72,7 @@ func (p *binding) isOn(chassis ovsdb.UUID) bool {
 func (s *southbound) isHere(p *binding) bool { return p.isOn(s.self) }
 
 func (s *southbound) portChanged(id ovsdb.UUID, old, next *binding) {
-	s.changes.interest = s.changes.interest || old == nil || next == nil || !old.interestsAs(next)
+	s.changes.interest = s.changes.interest || (s.isOfInterest(old) || s.isOfInterest(next)) && !old.interestsAs(next)
 	if old != nil {
 		s.portNamed.Remove(old.name, old)
 		s.portsOf.Remove(old.datapath, id)
@@ -96,9 +96,15 @@ func (s *southbound) markPort(p *binding) {
 	s.markRouterPort(p)
 }
 
-// interestsAs reports whether p has all columns that conditions depend on as another version of the
-// row has them.
+// isOfInterest reports whether conditions depend on a port, which may be nil: a guest here or one that was, which is
+// read by its name, and a port that joins networks.
+func (s *southbound) isOfInterest(p *binding) bool {
+	return p != nil && (s.isHere(p) || p.joins() || p.kind == kindLocalnet || s.latest.has(tablePort, portNamed(p.name)))
+}
+
+// interestsAs reports whether conditions depend on p in the same way as on another version of the row. Each may
+// be nil.
 func (p *binding) interestsAs(other *binding) bool {
-	return p.name == other.name && p.effectiveKind() == other.effectiveKind() && p.kind == other.kind && p.owner == other.owner &&
+	return p != nil && other != nil && p.name == other.name && p.effectiveKind() == other.effectiveKind() && p.kind == other.kind && p.owner == other.owner &&
 		p.datapath == other.datapath && p.chassis == other.chassis && slices.Equal(p.additional, other.additional) && p.peer == other.peer
 }

@@ -167,7 +167,7 @@ func (w *world) portsOf(n *Network) *ports {
 		b.withDNSServers()
 	}
 	var attachments []attachment
-	if w.usesRouters() {
+	if w.uses().attachments() {
 		attachments = attachmentsOfNetwork(w.topology, n.ID)
 	}
 	if w.labels.routerUsers > 0 {
@@ -194,7 +194,7 @@ func (w *world) network(id origin.Network, old *Network, withPorts bool) *Networ
 		n.problems = old.problems
 	}
 	dns, ok := w.topology.describe(n)
-	if !ok || !w.isComplete(id) {
+	if !ok || !w.covered().network(id) {
 		return nil
 	}
 	if w.nb != nil {

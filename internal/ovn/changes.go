@@ -91,7 +91,7 @@ func (w *world) markChanged(id origin.Network, p part) {
 		delete(w.complete, id) // another row is another set of conditions
 	}
 	withPorts := p&(partPorts|partRow) != 0 || p&partServers != 0 && w.dnsServerUsers > 0 ||
-		p&partRouters != 0 && (w.usesRouters() || w.forwardUsers > 0)
+		p&partRouters != 0 && (w.uses().attachments() || w.forwardUsers > 0)
 	if withPorts || p&partNames != 0 {
 		w.markDirty(id, withPorts)
 	}

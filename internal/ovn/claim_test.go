@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 
@@ -142,11 +141,11 @@ func TestMigrationFromAnUnknownNetwork(t *testing.T) {
 	r.plug("vm-red")
 	r.claim("vm-blue", 1)
 	r.are("vm-green vm-red", "", "")
-	r.pass(excessTime)
+	r.pass(narrowAfter)
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
-	if c := r.source.sb.latest.coverage; len(c.ports) > 0 {
-		t.Errorf("asked for by name still: %q", c.ports)
+	if r.source.sb.latest.has(tablePort, portNamed("vm-red")) {
+		t.Error("vm-red is asked for by name still")
 	}
 }
 
@@ -211,8 +210,7 @@ func TestPortClauses(t *testing.T) {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
 	r.source.grace.guestSet = guestSet{"kept": {port: &Port{Name: "kept"}}}
-	conditions := map[string][]ovsdb.Condition{}
-	r.source.sb.addWanted(conditions)
+	conditions := southboundInterest(r.source.sb, r.source.interestInputs()).requests()
 	r.source.grace.guestSet = nil
 	columns := map[string]int{}
 	for _, c := range conditions[tablePort] {

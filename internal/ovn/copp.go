@@ -76,32 +76,22 @@ func newCoPP(s *southbound) copp {
 	}
 }
 
-// coppConditions ask for what flows of the DNS stage refer to. key distinguishes them;
-// it is empty if they ask for no row.
-func (s *southbound) coppConditions() (key string, conditions map[string][]ovsdb.Condition) {
-	var names []string
-	var groups, bands []ovsdb.UUID
+// askMeters asks for what flows of the DNS stage refer to.
+func (s *southbound) askMeters(want conditions) {
+	want.ask(tableGroup)
+	want.ask(tableMeter)
+	want.ask(tableBand)
 	for _, f := range s.flows.All() {
 		if !f.isMetered() {
 			continue
 		}
-		names = append(names, f.meter)
+		want.ask(tableMeter, textIs("name", f.meter))
 		if f.group != (ovsdb.UUID{}) {
-			groups = append(groups, f.group)
+			want.ask(tableGroup, rowWithID(f.group))
 		}
 	}
 	for _, m := range s.copp.meters.All() {
-		bands = append(bands, m.bands...)
-	}
-	slices.Sort(names)
-	names, groups, bands = slices.Compact(names), sortedSet(groups), sortedSet(bands)
-	if len(names)+len(groups)+len(bands) > 0 {
-		key = fmt.Sprintf("%q %s %s", names, groups, bands)
-	}
-	return key, map[string][]ovsdb.Condition{
-		tableGroup: byUUID("_uuid", "==", groups),
-		tableMeter: byText("name", names),
-		tableBand:  byUUID("_uuid", "==", bands),
+		askEach(want, tableBand, m.bands, rowWithID)
 	}
 }
 
@@ -111,7 +101,7 @@ func (f *flow) isMetered() bool { return f.ingress && f.meter != "" }
 // applyCoPP returns the networks whose meter has changed, once all rows that are asked for
 // have come.
 func (s *southbound) applyCoPP() (changed []origin.Network) {
-	if !s.copp.dirty || len(s.unacknowledged) > 0 {
+	if !s.copp.dirty || len(s.inFlight) > 0 {
 		return nil
 	}
 	s.copp.dirty = false
@@ -135,15 +125,23 @@ func (s *southbound) applyCoPP() (changed []origin.Network) {
 func (s *southbound) readCoPP() map[ovsdb.UUID]Meter {
 	bad := s.copp.replace("unit")
 	byName := make(map[string]Meter, s.copp.meters.Len())
+	for _, f := range s.flows.All() {
+		if f.isMetered() {
+			byName[f.meter] = Meter{}
+		}
+	}
 	for id, m := range s.copp.meters.All() {
+		if _, used := byName[m.name]; !used {
+			continue
+		}
 		if limit, ok := s.readMeter(id, m, bad); ok {
 			byName[m.name] = limit
 		}
 	}
 	limits := make(map[ovsdb.UUID]Meter)
 	for _, f := range s.flows.All() {
-		limit, ok := byName[f.meter]
-		if !ok || !f.isMetered() {
+		limit := byName[f.meter]
+		if limit == (Meter{}) || !f.isMetered() {
 			continue
 		}
 		all := []ovsdb.UUID{f.datapath}

@@ -95,6 +95,7 @@ func TestCoPP(t *testing.T) {
 		}
 	}
 	for _, of := range readers {
+		narrow(of.s)
 		testkit.Eventually(r.t, "no row is kept that nothing refers to", func() bool {
 			of.s.mu.Lock()
 			defer of.s.mu.Unlock()

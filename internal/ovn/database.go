@@ -3,7 +3,6 @@
 package ovn
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -18,10 +17,6 @@ type database interface {
 	conn() *connection
 	// synced is called when a new connection has sent all rows.
 	synced()
-	// setConditions asks for the rows that are wanted now.
-	setConditions(now time.Time)
-	// covers reports whether the conditions acknowledged give all rows of a network.
-	covers(id origin.Network) bool
 }
 
 // topology is the database that says which networks there are: Southbound where that
@@ -69,37 +64,7 @@ type connection struct {
 	// asked for: until then rows lack their values.
 	keysAdded  bool
 	unreadKeys []string
-	// unacknowledged are the conditions that are set and not acknowledged, oldest
-	// first.
-	unacknowledged []conditionSet
-	// latest are the conditions set last, acknowledged or not; the zero conditionSet
-	// if none were set.
-	latest conditionSet
-	// wanted are the conditions for the rows that are wanted now. latest bring them, and perhaps more.
-	wanted conditionSet
-	// acknowledged are the conditions that the rows reflect; the zero conditionSet if none
-	// were acknowledged.
-	acknowledged conditionSet
-	// narrowAt is when the conditions go that bring rows which nothing wants any more, zero for
-	// never.
-	narrowAt time.Time
-}
-
-// conditionSet is one change of conditions.
-type conditionSet struct {
-	// gen is that of ovsdb.Client.SetConditions, from 1 on.
-	gen uint64
-	// others identify the conditions that are not in coverage. They are sorted.
-	others   []string
-	coverage coverage
-}
-
-// excessTime is how long a database is asked for rows that nothing wants any more.
-const excessTime = time.Hour
-
-// includes reports whether c brings all rows of another set. It may report false where c does.
-func (c conditionSet) includes(other conditionSet) bool {
-	return includes(c.others, other.others, cmp.Compare) && c.coverage.includes(other.coverage)
+	monitor
 }
 
 func newConnection(name string) connection {
@@ -124,31 +89,6 @@ func (c *connection) discard() {
 	c.mirror.Discard()
 }
 
-// set asks for what is wanted now, unless the conditions set last bring it. A change of conditions has
-// the server look at all rows of a table, so rows that nothing wants any more go with the next change, or
-// after excessTime. Until then they change no answer, as with Monitor All. It may change the order of others.
-func (c *connection) set(cover coverage, others []string, conditions map[string][]ovsdb.Condition, now time.Time) {
-	slices.Sort(others)
-	next := conditionSet{others: slices.Compact(others), coverage: cover}
-	c.wanted = next
-	if c.latest.gen > 0 && c.latest.includes(next) {
-		switch {
-		case next.includes(c.latest):
-			c.narrowAt = time.Time{}
-			return
-		case c.narrowAt.IsZero():
-			c.narrowAt = now.Add(excessTime)
-			return
-		case now.Before(c.narrowAt):
-			return
-		}
-	}
-	c.narrowAt = time.Time{}
-	next.gen = c.client.SetConditions(conditions)
-	c.latest = next
-	c.unacknowledged = append(c.unacknowledged, c.latest)
-}
-
 // readKeys has all rows read with keys of external_ids that nobody has asked for before.
 func (c *connection) readKeys(keys []string) {
 	c.keysAdded, c.unreadKeys = true, append(c.unreadKeys, keys...)
@@ -165,44 +105,19 @@ func (c *connection) keepKeys(asked []string) (done bool) {
 	return before > 0 && len(c.unreadKeys) == 0
 }
 
-// hasAll reports whether the rows are all that is wanted: the conditions acknowledged bring them, and so do
-// all conditions set since. With conditions that bring less the database removes rows before it acknowledges them.
-func (c *connection) hasAll() bool {
-	if len(c.unreadKeys) > 0 {
-		return false
+// ask sends the conditions for the rows that are wanted, if that is due.
+func (c *connection) ask(want conditions, now time.Time) {
+	if c.want(want, now) {
+		c.sent(c.client.SetConditions(want.requests()))
 	}
-	if len(c.unacknowledged) == 0 {
-		return true
-	}
-	if c.acknowledged.gen == 0 || !c.acknowledged.includes(c.wanted) {
-		return false
-	}
-	for _, between := range c.unacknowledged {
-		if !between.includes(c.wanted) {
-			return false
-		}
-	}
-	return true
 }
 
-// brings reports whether the database gives the rows that is asks for in a coverage: by the conditions
-// acknowledged, and by all that are set since. A database removes rows before it acknowledges less.
-func (c *connection) brings(is func(coverage) bool) bool {
-	return is(c.acknowledged.coverage) &&
-		!slices.ContainsFunc(c.unacknowledged, func(s conditionSet) bool { return !is(s.coverage) })
-}
+// hasAll reports whether all rows that are wanted have come, with all keys of external_ids that are asked for.
+func (c *connection) hasAll() bool { return len(c.unreadKeys) == 0 && c.monitor.hasAll() }
 
-// acknowledge is called when the rows reflect the conditions with that number. It reports
-// whether these are other conditions than before.
-func (c *connection) acknowledge(gen uint64) bool {
-	n := 0
-	for n < len(c.unacknowledged) && c.unacknowledged[n].gen <= gen {
-		n++
-	}
-	if n == 0 {
-		return false
-	}
-	c.acknowledged = c.unacknowledged[n-1]
-	c.unacknowledged = slices.Delete(c.unacknowledged, 0, n)
-	return true
+// hasRows reports whether rows have come, if there are any with these UUIDs.
+func (c *connection) hasRows(table string, ids []ovsdb.UUID) bool {
+	return c.brings(func(of conditions) bool {
+		return !slices.ContainsFunc(ids, func(id ovsdb.UUID) bool { return !of.has(table, rowWithID(id)) })
+	})
 }

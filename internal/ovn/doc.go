@@ -26,8 +26,7 @@
 // so rows lead to conditions, and these to further rows: a port of the local chassis makes
 // its network wanted, the network its ports and DNS rows, a router's port the network
 // behind it. A network is complete, and in a snapshot, once all databases have acknowledged
-// the conditions that cover it. The files with "conditions" in their names derive the
-// conditions from the rows.
+// the conditions that ask for it.
 //
 // Southbound says which networks there are where it is read, else Northbound does: see
 // topology.
@@ -35,27 +34,21 @@
 // # Files
 //
 //	source, registry, requests, receiver  the life of a Source, its callers, its clients
-//	config, values                        what a caller asks for; the parts of values
-//	database, coverage                    the conditions sent, and which networks are
-//	                                      complete by them
-//	southbound*, northbound*              the databases; chassis, datapath, binding,
-//	                                      dnsstage, copp, logicalswitch, switchport,
-//	                                      router, dnsrow: one kind of row each
-//	attachments                           the ports of switches that lead to routers
-//	reference, holders, notices           the networks that requests refer to, and the log
-//	problems, badvalues                   values that can't be used
-//	world, build, ports                   what is dirty, and the next snapshot
-//	graph, groups, scope                  what routers join
-//	forward, northbound_forward           zones that a network forwards to its own servers
-//	labels                                what is read for the labels of metadata alone
-//	grace*                                guests that are kept for a grace period, without
-//	                                      a binding
-//	warm*                                 the rows of the last process, in a file (package
-//	                                      saved), and which guests are served by them
-//	snapshot, network, port, status       what callers see
-//	awaited                               ports that are asked for by their interfaces
-//	found, unserved                       a lookup that is kept for the plugin; why
-//	                                      interfaces are not served
+//	config, reference                     what a caller asks for
+//	southbound*, northbound*              the databases, and which rows are wanted of them
+//	chassis, datapath, binding, dnsstage, copp, logicalswitch, switchport, router, dhcp, dnsrow
+//	                                      one kind of row each; values parses their columns
+//	database, conditions, monitor         the conditions that are wanted, sent and acknowledged
+//	covered                               which rows have come
+//	changes, world                        what rows have changed, and the next update
+//	attachments, graph, groups            what routers join
+//	guest*, grace, plugged, whynot        which ports are guests here, and why others are not
+//	build, ports, rowless, holders        the next snapshot
+//	problems, badvalues, notices          values that can't be used, and the log
+//	labels, external, candidate           what networks and ports say beside names
+//	warm, warmsave                        the rows of the last process, in a file (package saved)
+//	snapshot, network, port, scope, forward, lookupcache, status, totals
+//	                                      what callers see
 //
 // # Goroutines and locks
 //

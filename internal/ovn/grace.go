@@ -27,11 +27,10 @@ type grace struct {
 
 // guestInputs returns what decides on guests. Southbound is read.
 func (w *world) guestInputs(now time.Time) *guestInputs {
-	sb := w.sb
+	is := w.covered()
 	return &guestInputs{
-		now: now, rows: sb, restored: w.isRestored(), confirmed: w.warm.confirmed,
-		interfaces: w.interfaces, plugged: w.plugged, released: w.grace.released, covers: w.isComplete,
-		asked: func(port string) bool { return !w.local || sb.acknowledged.coverage.hasPort(port) },
+		now: now, rows: w.sb, restored: w.isRestored(), confirmed: w.warm.confirmed,
+		interfaces: w.interfaces, plugged: w.plugged, released: w.grace.released, covers: is.network, asked: is.port,
 	}
 }
 

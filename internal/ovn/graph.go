@@ -3,6 +3,7 @@
 package ovn
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -26,11 +27,17 @@ type graph interface {
 	isProvider(node ovsdb.UUID) bool
 	// linksOf yields the links from a node to others.
 	linksOf(node ovsdb.UUID) iter.Seq[link]
-	// coversNode reports whether the rows of a node and of all its links are read.
-	coversNode(node ovsdb.UUID) bool
-	// coversPort reports whether the conditions acknowledged ask for the port at the
-	// other end of a link: if it is not known, there is none.
-	coversPort(port portRef) bool
+}
+
+// portRef is how a database refers to the port at the other end of a link: Southbound by its name,
+// Northbound by its row. The other field is empty.
+type portRef struct {
+	name string
+	id   ovsdb.UUID
+}
+
+func comparePortRefs(a, b portRef) int {
+	return cmp.Or(cmp.Compare(a.name, b.name), a.id.Compare(b.id))
 }
 
 // link is an edge from a node to another.
@@ -104,7 +111,7 @@ func reach(g graph, from []ovsdb.UUID) (nodes []ovsdb.UUID, farPorts []portRef) 
 
 // neighbours appends the nodes joined to one, of those that are covered, and reports
 // whether these are all.
-func neighbours(g graph, to []ovsdb.UUID, node ovsdb.UUID) (all []ovsdb.UUID, complete bool) {
+func neighbours(g graph, is covered, to []ovsdb.UUID, node ovsdb.UUID) (all []ovsdb.UUID, complete bool) {
 	if g.isProvider(node) {
 		return to, true
 	}
@@ -112,9 +119,9 @@ func neighbours(g graph, to []ovsdb.UUID, node ovsdb.UUID) (all []ovsdb.UUID, co
 	for l := range g.linksOf(node) {
 		switch {
 		case !l.known:
-			complete = complete && g.coversPort(l.port)
+			complete = complete && is.peer(l.port)
 		case !l.isFollowed(g):
-		case g.coversNode(l.to):
+		case is.node(l.to):
 			to = append(to, l.to)
 		default:
 			complete = false

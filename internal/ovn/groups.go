@@ -86,8 +86,9 @@ func (w *world) groupOf(id origin.Network) *group {
 
 // regrouping finds the groups of the nodes touched.
 type regrouping struct {
-	graph graph
-	of    map[ovsdb.UUID]*group
+	graph   graph
+	covered covered
+	of      map[ovsdb.UUID]*group
 	// gone are groups that are no more, and found the new ones.
 	gone, found map[*group]struct{}
 	// ungrouped are nodes whose group is to be found.
@@ -96,7 +97,7 @@ type regrouping struct {
 
 // regroup updates the groups. It returns those that are no more, and the new ones.
 func (w *world) regroup() (gone, found map[*group]struct{}) {
-	r := regrouping{graph: w.topology, of: w.groups.of, gone: make(map[*group]struct{}), found: make(map[*group]struct{})}
+	r := regrouping{graph: w.topology, covered: w.covered(), of: w.groups.of, gone: make(map[*group]struct{}), found: make(map[*group]struct{})}
 	for node := range w.groups.touched {
 		r.ungrouped = append(r.ungrouped, node)
 		if g := r.of[node]; g != nil {
@@ -107,7 +108,7 @@ func (w *world) regroup() (gone, found map[*group]struct{}) {
 	for len(r.ungrouped) > 0 {
 		node := r.ungrouped[0]
 		r.ungrouped = r.ungrouped[1:]
-		if r.of[node] == nil && r.graph.coversNode(node) {
+		if r.of[node] == nil && r.covered.node(node) {
 			r.gather(node)
 		}
 	}
@@ -143,7 +144,7 @@ func (r *regrouping) gather(first ovsdb.UUID) {
 			g.networks = append(g.networks, id)
 		}
 		var complete bool
-		joined, complete = neighbours(r.graph, joined[:0], node)
+		joined, complete = neighbours(r.graph, r.covered, joined[:0], node)
 		g.complete = g.complete && complete
 		return joined
 	})

@@ -124,14 +124,3 @@ func (n *northbound) yieldRouter(port *routerPort, yield func(link) bool) bool {
 	to, ok := n.routerOf[port.id]
 	return !ok || yield(link{port: portRef{id: port.id}, known: true, to: to, mutual: true})
 }
-
-func (n *northbound) coversNode(node ovsdb.UUID) bool {
-	if n.world.local && !n.acknowledged.coverage.routers {
-		return false
-	}
-	return n.routers.Get(node) != nil || n.switches.Get(node) != nil && n.world.isComplete(origin.Network(node))
-}
-
-func (n *northbound) coversPort(port portRef) bool {
-	return !n.world.local || n.acknowledged.coverage.hasFarPort(port)
-}

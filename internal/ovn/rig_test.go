@@ -398,7 +398,7 @@ func rawJSON(s string) json.RawMessage { return json.RawMessage(s) }
 func narrow(s *Source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.clock().Add(excessTime)
+	now := s.clock().Add(narrowAfter)
 	s.clock = func() time.Time { return now }
 	s.update()
 }

@@ -186,7 +186,7 @@ func (x *script) quiesce() {
 		for _, d := range x.source.databases {
 			server := x.servers[map[string]string{southboundName: "sb", northboundName: "nb"}[d.conn().status.Database]]
 			c := d.conn()
-			quiet = quiet && !x.source.mu.writing && server.awaits(len(c.unacknowledged))
+			quiet = quiet && !x.source.mu.writing && server.awaits(len(c.inFlight))
 		}
 		x.source.mu.Unlock()
 		if quiet {

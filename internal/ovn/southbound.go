@@ -79,7 +79,7 @@ func newSouthbound(w *world) *southbound {
 // up to date again.
 func (s *southbound) synced() {
 	if s.flows.Len() > 0 {
-		s.world.stageDirty = true
+		s.changes.stage = true
 	}
 }
 

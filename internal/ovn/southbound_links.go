@@ -140,11 +140,3 @@ func (s *southbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
 		}
 	}
 }
-
-func (s *southbound) coversNode(node ovsdb.UUID) bool {
-	return s.datapaths.Get(node) != nil && (!s.world.local || s.acknowledged.coverage.routers && s.acknowledged.coverage.has(tableDatapath, node))
-}
-
-func (s *southbound) coversPort(port portRef) bool {
-	return !s.world.local || s.acknowledged.coverage.hasFarPort(port)
-}

@@ -498,6 +498,9 @@ func TestSaveBesideNewer(t *testing.T) {
 	}
 }
 
+// joins is a clause that Southbound is asked for with Requests.Routers.
+var joins = tableClause{tablePort, textIs("type", kindLocalnet)}
+
 // What is there before a process gives up requests at its end is written.
 func TestSaveBeforeTheEnd(t *testing.T) {
 	t.Parallel()
@@ -510,7 +513,7 @@ func TestSaveBeforeTheEnd(t *testing.T) {
 	testkit.Eventually(r.t, "routers are asked for", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.sb.acknowledged.coverage.routers
+		return s.sb.acknowledged.has(joins.table, joins.clause)
 	})
 	release()
 	s.save(false)
@@ -519,7 +522,7 @@ func TestSaveBeforeTheEnd(t *testing.T) {
 	if err != nil || len(f.Databases) == 0 {
 		t.Fatalf("%+v, %v", f, err)
 	}
-	if c, err := decodeConditions(f.Databases[0].Conditions); err != nil || !c.coverage.routers {
+	if c, err := decodeConditions(f.Databases[0].Conditions); err != nil || !c.has(joins.table, joins.clause) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -542,11 +545,11 @@ func TestSaveBetweenConditionsAndCommit(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		return c.coverage.routers
+		return c.has(joins.table, joins.clause)
 	}
 	s.mu.Lock()
 	s.sb.filled = true
-	s.sb.unacknowledged = []conditionSet{{gen: 1, coverage: coverage{routers: true}}}
+	s.sb.inFlight = []conditionSet{{gen: 1, conditions: conditions{joins.table: {joins.clause}}}}
 	s.mu.Unlock()
 	r := receiver{source: s, db: s.sb}
 	r.Conditions(1)

@@ -10,43 +10,15 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/ovn/saved"
-	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// savedConditions is a conditionSet in a file.
-type savedConditions struct {
-	Others  []string
-	Rows    map[string][]ovsdb.UUID
-	Far     []savedPortRef
-	Ports   []string
-	Routers bool
-	Named   []ovsdb.UUID
-}
-
-type savedPortRef struct {
-	Name string     `json:",omitempty"`
-	ID   ovsdb.UUID `json:",omitzero"`
-}
-
-func encodeConditions(c conditionSet) (json.RawMessage, error) {
-	out := savedConditions{Others: c.others, Rows: c.coverage.rows, Ports: c.coverage.ports, Routers: c.coverage.routers, Named: c.coverage.named}
-	for _, p := range c.coverage.farPorts {
-		out.Far = append(out.Far, savedPortRef{p.name, p.id})
-	}
-	return json.Marshal(out)
-}
-
-// decodeConditions returns conditions as ones that are acknowledged.
+// decodeConditions returns conditions of a file as acknowledged ones.
 func decodeConditions(text json.RawMessage) (conditionSet, error) {
-	var in savedConditions
-	if err := json.Unmarshal(text, &in); err != nil {
+	var c conditions
+	if err := json.Unmarshal(text, &c); err != nil {
 		return conditionSet{}, fmt.Errorf("its conditions can't be read: %w", err)
 	}
-	c := conditionSet{gen: 1, others: in.Others, coverage: coverage{rows: in.Rows, ports: in.Ports, routers: in.Routers, named: in.Named}}
-	for _, p := range in.Far {
-		c.coverage.farPorts = append(c.coverage.farPorts, portRef{p.Name, p.ID})
-	}
-	return c, nil
+	return conditionSet{gen: 1, conditions: c.sort()}, nil
 }
 
 // keepSaving writes the file from time to time, if there is something new, until ctx ends.
@@ -186,6 +158,6 @@ func (c *connection) savedHead() (out saved.Database, ok bool) {
 	}
 	out = saved.Database{Name: c.status.Database, Columns: rowColumns(c.tables), Position: c.position}
 	var err error
-	out.Conditions, err = encodeConditions(c.acknowledged)
+	out.Conditions, err = json.Marshal(c.acknowledged.conditions)
 	return out, err == nil
 }

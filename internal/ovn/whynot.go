@@ -29,7 +29,7 @@ func (s *Source) Unserved(owner any, names []string) map[string]string {
 	}
 	names = slices.Sorted(slices.Values(names))
 	if s.sb == nil {
-		return s.nb.whyNot(names[:min(len(names), maxUnserved)])
+		return s.nb.whyNot(names[:min(len(names), maxUnserved)], s.covered())
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return s.isFresh(name, s.clock()) })
 	names = names[:min(len(names), maxUnserved)]
@@ -69,13 +69,13 @@ func (w *world) whyNot(ports []string) map[string]string {
 
 // whyNot is world.whyNot where Northbound is read alone. The conditions ask for the ports that have an
 // interface here by name.
-func (n *northbound) whyNot(names []string) map[string]string {
+func (n *northbound) whyNot(names []string, is covered) map[string]string {
 	if !n.status.Synced {
 		return nil
 	}
 	reasons := make(map[string]string)
 	for _, name := range names {
-		if _, asked := slices.BinarySearch(n.acknowledged.others, byPortName(name)); n.world.local && !asked {
+		if is.local && !n.has(tableSwitchPort, textIs("name", name)) {
 			continue
 		}
 		p := n.portNamed[name]
@@ -85,7 +85,7 @@ func (n *northbound) whyNot(names []string) map[string]string {
 		}
 		reasons[name] = ""
 		of, known := n.switchOf[p.id]
-		if isGuest(effectiveKind(p.kind, p.owner, p.function)) && (!known || !n.world.isComplete(origin.Network(of))) {
+		if isGuest(effectiveKind(p.kind, p.owner, p.function)) && (!known || !is.network(origin.Network(of))) {
 			reasons[name] = "its network has not been read"
 		}
 	}

@@ -61,9 +61,6 @@ type world struct {
 	bad badValues
 }
 
-// usesRouters reports whether somebody asks what networks say of their routers.
-func (w *world) usesRouters() bool { return w.gatewayUsers > 0 || w.labels.routerUsers > 0 }
-
 // localPorts are the logical ports that have an interface on one bridge, and the grace of
 // their guests.
 type localPorts struct {
@@ -128,16 +125,48 @@ func (w *world) isDirty() bool {
 	return len(w.dirty) > 0 || w.coverageChanged || w.stageDirty || len(w.groups.touched) > 0
 }
 
-// setConditions asks the databases for the rows that are wanted now. Those rows may make
-// more wanted: a port its network, a network its ports.
+// setConditions asks the databases for the rows that are wanted now.
 func (w *world) setConditions(now time.Time) {
 	due := w.conditionsDue()
 	if !w.conditionsDirty && (due.IsZero() || now.Before(due)) {
 		return
 	}
 	w.conditionsDirty = false
-	for _, d := range w.databases {
-		d.setConditions(now)
+	in := w.interestInputs()
+	if w.sb != nil {
+		w.sb.ask(southboundInterest(w.sb, in), now)
+	}
+	if w.nb == nil {
+		return
+	}
+	var switches []ovsdb.UUID
+	if w.sb != nil {
+		switches = w.sb.askedSwitches()
+		if w.nb.follows != w.sb.latest.gen {
+			w.nb.follows, w.nb.narrowAt = w.sb.latest.gen, now // what Southbound has given up goes here, too
+		}
+	}
+	w.nb.ask(northboundInterest(w.nb, switches, in), now)
+	if w.local {
+		w.dropUnasked()
+	}
+}
+
+func (w *world) interestInputs() *interestInputs {
+	return &interestInputs{
+		uses: w.uses(), references: &w.references,
+		retained: w.grace.guestSet, ports: w.portsByName(), plugged: w.plugged,
+	}
+}
+
+// dropUnasked notes that the switches that Northbound is not asked for any more are not covered.
+func (w *world) dropUnasked() {
+	for id := range w.nb.switches.All() {
+		_, complete := w.complete[origin.Network(id)]
+		if complete && !w.nb.latest.has(tableSwitch, rowWithID(id)) {
+			delete(w.complete, origin.Network(id))
+			w.markDirty(origin.Network(id), true)
+		}
 	}
 }
 
@@ -149,21 +178,17 @@ func (w *world) conditionsDue() (due time.Time) {
 	return due
 }
 
-// isComplete reports whether each database covers the network.
-func (w *world) isComplete(id origin.Network) bool {
-	if !w.local {
-		return true
+// uses returns what requests and the configuration need of the databases.
+func (w *world) uses() uses {
+	return uses{
+		local: w.local, southbound: w.sb != nil, routerScopes: w.groups.users > 0, gateways: w.gatewayUsers > 0,
+		routerNames: w.labels.routerUsers > 0, dnsServers: w.dnsServerUsers > 0, forwards: w.forwardUsers > 0,
 	}
-	if _, ok := w.complete[id]; ok {
-		return true
-	}
-	for _, d := range w.databases {
-		if !d.covers(id) {
-			return false
-		}
-	}
-	w.complete[id] = struct{}{}
-	return true
+}
+
+// covered returns what reports which rows have come.
+func (w *world) covered() covered {
+	return covered{uses: w.uses(), sb: w.sb, nb: w.nb, networks: w.complete}
 }
 
 // isSettled reports whether nothing that the local chassis wants is outstanding.

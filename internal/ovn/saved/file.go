@@ -44,7 +44,7 @@ type Database struct {
 
 const (
 	magic   = "puntdns\x00"
-	version = 1
+	version = 2
 	// headLen is that of magic, version, the lengths of the two parts and the checksum.
 	headLen = len(magic) + 4 + 8 + 8 + sha256.Size
 	// MaxSize bounds a file, in bytes.

@@ -49,7 +49,7 @@ func TestNetworkWithoutGuests(t *testing.T) {
 	released := r.changes() - before
 	r.claim("vm-blue", 1)
 	r.are("", "", "")
-	r.pass(excessTime - 1)
+	r.pass(narrowAfter - 1)
 	networksAre("blue green")
 	changedTo(released)
 	r.pass(1)
@@ -58,18 +58,19 @@ func TestNetworkWithoutGuests(t *testing.T) {
 }
 
 func TestIncludes(t *testing.T) {
-	set := func(chassis string, networks ...int) conditionSet {
-		c := conditionSet{others: []string{chassis}, coverage: coverage{rows: map[string][]ovsdb.UUID{}}}
+	set := func(chassis string, networks ...int) conditions {
+		c := conditions{tablePort: {textIs("chassis", chassis)}}
 		for _, n := range networks {
-			c.coverage.rows[tableDatapath] = append(c.coverage.rows[tableDatapath], ovsdb.UUID{byte(n)})
+			c.ask(tableDatapath, rowWithID(ovsdb.UUID{byte(n)}))
 		}
-		return c
+		return c.sort()
 	}
 	routers := set("hv1", 1)
-	routers.coverage.routers = true
+	routers.ask(tablePort, textIs("type", kindLocalnet))
+	routers.sort()
 	for _, tt := range []struct {
 		name        string
-		asked, next conditionSet
+		asked, next conditions
 		want        bool
 	}{
 		{"the same", set("hv1", 1, 2), set("hv1", 1, 2), true},

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// covered reports which rows have come, of all that a database has: with Monitor All these are all rows, with
+// Local the rows of the conditions.
+type covered struct {
+	uses
+	sb *southbound // nil if it is not read
+	nb *northbound // nil if it is not read
+	// networks has the networks that all databases have covered. A network stays covered while it is wanted: a
+	// new port does not take it out of the snapshot until Northbound has sent the row of that port.
+	networks map[origin.Network]struct{}
+}
+
+// network reports whether all rows of a network have come.
+func (c covered) network(id origin.Network) bool {
+	if !c.local {
+		return true
+	}
+	if _, ok := c.networks[id]; ok {
+		return true
+	}
+	if c.sb != nil && !c.inSouthbound(id) || c.nb != nil && !c.inNorthbound(id) {
+		return false
+	}
+	c.networks[id] = struct{}{}
+	return true
+}
+
+func (c covered) inSouthbound(id origin.Network) bool {
+	for node := range c.sb.networks[id] {
+		if !c.sb.has(tablePort, portsOfDatapath(node)) || c.attachments() && !c.routersInSouthbound(node) {
+			return false
+		}
+	}
+	return true
+}
+
+// routersInSouthbound reports whether all has come that the network of a datapath says of its routers.
+func (c covered) routersInSouthbound(node ovsdb.UUID) bool {
+	for _, a := range attachmentsOf(c.sb, node) {
+		if !a.known && !c.sb.has(tablePort, portNamed(a.routerPort)) {
+			return false
+		}
+		if a.known && c.routerNames && c.sb.datapaths.Get(a.router) == nil && !c.sb.has(tableDatapath, rowWithID(a.router)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c covered) inNorthbound(id origin.Network) bool {
+	if c.southbound && !c.nb.has(tableSwitch, rowWithID(ovsdb.UUID(id))) {
+		return false
+	}
+	s := c.nb.switches.Get(ovsdb.UUID(id))
+	if s == nil {
+		return true // there is none, or it is gone
+	}
+	if !c.nb.hasRows(tableSwitchPort, s.ports) || !c.nb.hasRows(tableDNS, s.dnsRows) {
+		return false
+	}
+	if c.southbound && c.forwards {
+		for of := range c.nb.routerClauses(ovsdb.UUID(id)) {
+			if !c.nb.has(of.table, of.clause) {
+				return false
+			}
+		}
+	}
+	for _, id := range s.ports {
+		if p := c.nb.ports.Get(id); p != nil && !c.nb.hasRows(tableDHCP, wantedDHCP(p, c.uses)) {
+			return false
+		}
+	}
+	return true
+}
+
+// node reports whether the rows of a node of the graph, and of all its links, have come.
+func (c covered) node(node ovsdb.UUID) bool {
+	if c.sb != nil {
+		return c.sb.datapaths.Get(node) != nil &&
+			(!c.local || c.sb.has(tablePort, textIs("type", kindLocalnet)) && c.sb.has(tablePort, portsOfDatapath(node)))
+	}
+	if c.local && !c.nb.has(tableSwitchPort, portsToRouters) {
+		return false
+	}
+	return c.nb.routers.Get(node) != nil || c.nb.switches.Get(node) != nil && c.network(origin.Network(node))
+}
+
+// peer reports whether the port at the other end of a link has come, if there is one.
+func (c covered) peer(port portRef) bool {
+	switch {
+	case !c.local:
+		return true
+	case c.sb != nil:
+		return c.sb.has(tablePort, portNamed(port.name))
+	}
+	return c.nb.has(tableSwitch, switchOfPort(port.id))
+}
+
+// port reports whether the row of Port_Binding with a name has come, if there is one, whatever network it
+// is on.
+func (c covered) port(name string) bool {
+	return !c.local || c.sb.has(tablePort, portNamed(name))
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// uses says what requests and the configuration need of the databases.
+type uses struct {
+	// local is Monitor Local. Without it all rows are read, except meters, and routers beside Southbound.
+	local bool
+	// southbound is set if Southbound is read.
+	southbound bool
+	// Each of these is set while a request needs it, see Requests.
+	routerScopes, gateways, routerNames, dnsServers, forwards bool
+}
+
+// attachments reports whether networks need to know the routers that they are attached to.
+func (u uses) attachments() bool { return u.gateways || u.routerNames }
+
+// interestInputs is all that decides which rows are wanted, except for the rows. It is read, never changed.
+type interestInputs struct {
+	uses
+	references *references
+	// retained are the guests without a binding. ports are read from Southbound by their names, sorted:
+	// the retained guests, and the ports of Source.Unserved.
+	retained guestSet
+	ports    []string
+	// plugged are the ports that have an interface here, sorted.
+	plugged []string
+}
+
+// southboundInterest returns the conditions for the rows that are wanted of Southbound: the local chassis and
+// its ports, the networks of guests here and of requests, what routers join to these, and the meters of
+// the DNS stage. Rows may make more rows wanted: a port its network, a network its ports.
+func southboundInterest(s *southbound, in *interestInputs) conditions {
+	want := make(conditions)
+	s.askMeters(want)
+	if !in.local {
+		return want.sort()
+	}
+	nodes, peers := s.localDatapaths(in), []portRef(nil)
+	var attached []attachment
+	if in.attachments() {
+		for _, node := range nodes {
+			attached = append(attached, attachmentsOf(s, node)...)
+		}
+	}
+	if in.routerScopes {
+		nodes, peers = reach(s, nodes)
+		want.ask(tablePort, textIs("type", kindLocalnet))
+	}
+	for _, a := range attached {
+		if a.known && contains(nodes, a.router) {
+			continue
+		}
+		peers = append(peers, portRef{name: a.routerPort})
+		if a.known && in.routerNames {
+			want.ask(tableDatapath, rowWithID(a.router))
+		}
+	}
+	s.askPorts(want, nodes, peers, in)
+	askEach(want, tableDNS, nodes, func(id ovsdb.UUID) clause { return idIn("datapaths", id) })
+	askEach(want, tableDatapath, nodes, rowWithID)
+	for _, r := range in.references.sorted() {
+		askNetwork(want, r)
+	}
+	askEach(want, tableDatapath, in.retained.datapaths(), func(key uint32) clause {
+		return clause{Column: "tunnel_key", Number: int64(key)}
+	})
+	return want.sort()
+}
+
+// localDatapaths returns the datapaths of guests here, and of the networks that requests refer to, sorted.
+// ovn-controller has the same term for them.
+func (s *southbound) localDatapaths(in *interestInputs) (all []ovsdb.UUID) {
+	for _, p := range s.ports.All() {
+		if isGuest(p.effectiveKind()) && (s.isHere(p) || in.retained.isRetained(p.name)) {
+			all = append(all, p.datapath)
+		}
+	}
+	for id, d := range s.datapaths.All() {
+		if in.references.has(d.name, d.network) {
+			all = append(all, id)
+		}
+	}
+	return sortedSet(all)
+}
+
+// askPorts asks for the ports of datapaths, of this chassis, and for those with the names of peers or of
+// interestInputs.ports.
+//
+// The function of each clause on a port is "==": then a server looks a row up in a hash table for each
+// column. With a single clause of another function it tries all clauses for each row of the table when
+// conditions change, and for each row that changes (ovsdb_condition_from_json in ovsdb/condition.c of Open
+// vSwitch). So a port that migrates here is read only if this is its only additional_chassis. A port with
+// several is read by the name of its interface: Unserved asks for it.
+func (s *southbound) askPorts(want conditions, datapaths []ovsdb.UUID, peers []portRef, in *interestInputs) {
+	askEach(want, tablePort, datapaths, portsOfDatapath)
+	if s.self != (ovsdb.UUID{}) {
+		want.ask(tablePort, idIs("chassis", s.self), idIs("additional_chassis", s.self))
+	}
+	askEach(want, tablePort, in.ports, portNamed)
+	askEach(want, tablePort, peers, func(p portRef) clause { return portNamed(p.name) })
+}
+
+// portNamed is the clause for a row of Port_Binding by its name.
+func portNamed(name string) clause { return textIs("logical_port", name) }
+
+// portsOfDatapath is the clause for all rows of Port_Binding of a datapath. Where conditions have it, the
+// datapath and its DNS rows are asked for as well.
+func portsOfDatapath(id ovsdb.UUID) clause { return idIs("datapath", id) }
+
+// askNetwork asks for the datapaths of a network that a request refers to. The UUID of a switch is in either
+// of two columns, see datapath.
+func askNetwork(want conditions, r SwitchRef) {
+	if r.Name != "" {
+		want.ask(tableDatapath, keyIs("external_ids", "name", r.Name))
+		return
+	}
+	want.ask(tableDatapath, idIn("nb_uuid", ovsdb.UUID(r.ID)), keyIs("external_ids", "logical-switch", r.ID.String()))
+}
+
+// askedSwitches returns the switches of the networks that Southbound is asked for.
+func (s *southbound) askedSwitches() (all []ovsdb.UUID) {
+	for _, id := range s.latest.ids(tablePort, "datapath") {
+		if d := s.datapaths.Get(id); d != nil && !d.network.IsZero() {
+			all = append(all, ovsdb.UUID(d.network))
+		}
+	}
+	return all
+}
