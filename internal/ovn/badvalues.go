@@ -141,17 +141,21 @@ func (s *problemSet) texts() (all []string) {
 	return all
 }
 
-// notesProblems wraps a row callback: the problems of the row are noted first.
-func notesProblems[R any, P interface {
+// withProblems wraps a row callback: the problems of the row are part of the changes.
+func withProblems[R any, P interface {
 	*R
 	found() *problems
-}](w *world, database, table string, changed func(id ovsdb.UUID, old, next *R)) func(id ovsdb.UUID, old, next *R) {
-	return func(id ovsdb.UUID, old, next *R) {
-		var found *problems
-		if next != nil {
-			found = P(next).found()
+}](c *changes, database, table string, changed func(id ovsdb.UUID, old, next *R)) func(id ovsdb.UUID, old, next *R) {
+	found := func(row *R) *problems {
+		if row == nil || P(row).found().isEmpty() {
+			return nil
 		}
-		w.noteProblems(badRow{database, table, id}, found)
+		return P(row).found()
+	}
+	return func(id ovsdb.UUID, old, next *R) {
+		if was, is := found(old), found(next); was != nil || is != nil {
+			c.problem(badRow{database, table, id}, is)
+		}
 		changed(id, old, next)
 	}
 }

@@ -45,7 +45,7 @@ func (w *world) built(prev, next *Snapshot) {
 	w.noteNetworks(next)
 	w.log.add(notices(prev, next)...)
 	clear(w.dirty)
-	w.coverageChanged, w.stageDirty = false, false
+	w.coverageChanged = false
 }
 
 // markNew marks the networks as dirty that may be complete now and are not in the snapshot.
@@ -62,13 +62,12 @@ func (w *world) markNew(prev *Snapshot) {
 
 // buildLocal sets what Southbound says of the local chassis and of its switch.
 func (w *world) buildLocal(next *Snapshot) {
-	if w.stageDirty {
-		// An empty Southbound has no stage. While guests are retained, the switch still has
-		// the flows from before, so the stage stays too.
-		if stage := w.sb.dnsStage(); len(stage.cookies) > 0 || len(w.grace.guestSet) == 0 {
-			next.stage = stage
-		}
+	// An empty Southbound has no stage. While guests are retained, the switch still has the
+	// flows from before, so the stage stays too.
+	if stage := w.sb.dnsStage(); len(stage.cookies) > 0 || len(w.grace.guestSet) == 0 {
+		next.stage = stage
 	}
+	w.builtFlows = w.sb.flows.Version()
 	next.chassis, next.retained = w.sb.self, w.grace.byInterface()
 }
 

@@ -17,9 +17,12 @@ type changes struct {
 	nodes map[ovsdb.UUID]struct{}
 	// released are the ports that were unbound here, though they are requested here.
 	released []string
-	// interest is set if other rows may be wanted, chassis if the local chassis has another row,
-	// and stage if the stage of OVN's own DNS may have changed.
-	interest, chassis, stage bool
+	// problems are the problems of rows that have changed, nil for none. badRows are these rows, in the order
+	// in which they changed.
+	problems map[badRow]*problems
+	badRows  []badRow
+	// interest is set if other rows may be wanted, and chassis if the local chassis has another row.
+	interest, chassis bool
 }
 
 // part is a set of what has changed of a network.
@@ -54,6 +57,16 @@ func (c *changes) node(id ovsdb.UUID) {
 	c.nodes[id] = struct{}{}
 }
 
+func (c *changes) problem(row badRow, p *problems) {
+	if c.problems == nil {
+		c.problems = make(map[badRow]*problems)
+	}
+	if _, ok := c.problems[row]; !ok {
+		c.badRows = append(c.badRows, row)
+	}
+	c.problems[row] = p
+}
+
 // take returns the changes and begins anew.
 func (c *changes) take() changes {
 	all := *c
@@ -64,7 +77,7 @@ func (c *changes) take() changes {
 // takeChanges marks what follows from changes of rows.
 func (w *world) takeChanges() {
 	for i, d := range w.databases {
-		c := d.conn().changes.take()
+		c := d.changes.take()
 		for id, p := range c.networks {
 			w.markChanged(id, p)
 		}
@@ -81,7 +94,9 @@ func (w *world) takeChanges() {
 		}
 		w.conditionsDirty = w.conditionsDirty || c.interest || c.chassis
 		w.coverageChanged = w.coverageChanged || c.chassis
-		w.stageDirty = w.stageDirty || c.stage
+		for _, row := range c.badRows {
+			w.noteProblems(row, c.problems[row])
+		}
 	}
 }
 

@@ -39,8 +39,8 @@ type copp struct {
 	bands    *rows.Table[meterBand]
 	// limits has the meter of each datapath that has one.
 	limits map[ovsdb.UUID]Meter
-	// dirty is set when limits may have changed.
-	dirty bool
+	// versions are those of the tables that limits are made of.
+	versions [4]uint64
 }
 
 // datapathGroup is a row of Logical_DP_Group.
@@ -64,13 +64,13 @@ func newCoPP(s *southbound) copp {
 	none := []ovsdb.Condition{}
 	// The tables came with OVN 20.12.
 	return copp{
-		groups: rows.NewTable(tableGroup, none, func(ovsdb.UUID, *datapathGroup, *datapathGroup) { s.copp.dirty = true },
+		groups: rows.NewTable(tableGroup, none, func(ovsdb.UUID, *datapathGroup, *datapathGroup) {},
 			rows.UUIDs("datapaths", func(g *datapathGroup) *[]ovsdb.UUID { return &g.datapaths })).Optional(),
-		meters: rows.NewTable(tableMeter, none, func(ovsdb.UUID, *meter, *meter) { s.copp.dirty, s.changes.interest = true, true },
+		meters: rows.NewTable(tableMeter, none, func(ovsdb.UUID, *meter, *meter) { s.changes.interest = true },
 			rows.String("name", func(m *meter) *string { return &m.name }),
 			rows.String("unit", func(m *meter) *string { return &m.unit }),
 			rows.UUIDs("bands", func(m *meter) *[]ovsdb.UUID { return &m.bands })).Optional(),
-		bands: rows.NewTable(tableBand, none, func(ovsdb.UUID, *meterBand, *meterBand) { s.copp.dirty = true },
+		bands: rows.NewTable(tableBand, none, func(ovsdb.UUID, *meterBand, *meterBand) {},
 			rows.Integer("rate", func(b *meterBand) *int64 { return &b.rate }),
 			rows.Integer("burst_size", func(b *meterBand) *int64 { return &b.burst })).Optional(),
 	}
@@ -98,26 +98,22 @@ func (s *southbound) askMeters(want conditions) {
 // isMetered reports whether the flow limits DNS packets of guests by a meter.
 func (f *flow) isMetered() bool { return f.ingress && f.meter != "" }
 
-// applyCoPP returns the networks whose meter has changed, once all rows that are asked for
-// have come.
-func (s *southbound) applyCoPP() (changed []origin.Network) {
-	if !s.copp.dirty || len(s.inFlight) > 0 {
-		return nil
+// updateCoPP reads the meters, once all rows that are asked for have come.
+func (s *southbound) updateCoPP() {
+	versions := [4]uint64{s.flows.Version(), s.copp.groups.Version(), s.copp.meters.Version(), s.copp.bands.Version()}
+	if versions == s.copp.versions || len(s.inFlight) > 0 {
+		return
 	}
-	s.copp.dirty = false
 	before := s.copp.limits
-	s.copp.limits = s.readCoPP()
-	s.world.noteProblems(badRow{database: southboundName, table: tableMeter}, &s.copp.problems)
+	s.copp.versions, s.copp.limits = versions, s.readCoPP()
+	s.changes.problem(badRow{database: southboundName, table: tableMeter}, &s.copp.problems)
 	for _, pair := range [][2]map[ovsdb.UUID]Meter{{before, s.copp.limits}, {s.copp.limits, before}} {
 		for dp, m := range pair[0] {
 			if other, ok := pair[1][dp]; !ok || other != m {
-				if id := s.networkOf(dp); !id.IsZero() {
-					changed = append(changed, id)
-				}
+				s.markDatapath(dp, partNames)
 			}
 		}
 	}
-	return changed
 }
 
 // readCoPP returns the meter of each datapath that has one. While northd replaces a

@@ -11,14 +11,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// database is the rows of one of the OVN databases, and the conditions that say which
-// rows to read. southbound and northbound are one each.
-type database interface {
-	conn() *connection
-	// synced is called when a new connection has sent all rows.
-	synced()
-}
-
 // topology is the database that says which networks there are: Southbound where that
 // is read, else Northbound.
 type topology interface {
@@ -70,8 +62,6 @@ type connection struct {
 func newConnection(name string) connection {
 	return connection{status: DatabaseStatus{Database: name, Since: time.Now()}}
 }
-
-func (c *connection) conn() *connection { return c }
 
 // reset, apply and discard are those of rows.Tables, for the mirror as well. See receiver.
 func (c *connection) reset() {

@@ -130,7 +130,7 @@ func (c *dnsCount) add(n int, table *names.Table, rrs *names.RRTable) {
 // dnsCount returns the sum of the databases.
 func (w *world) dnsCount() (sum dnsCount) {
 	for _, d := range w.databases {
-		of := d.conn().dnsCount
+		of := d.dnsCount
 		sum.rows, sum.records = sum.rows+of.rows, sum.records+of.records
 	}
 	return sum

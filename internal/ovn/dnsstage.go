@@ -41,7 +41,7 @@ func flowColumns() []rows.Column[flow] {
 }
 
 func (s *southbound) flowChanged(ovsdb.UUID, *flow, *flow) {
-	s.changes.stage, s.changes.interest, s.copp.dirty = true, true, true
+	s.changes.interest = true
 }
 
 // stage is the table of OVN's own DNS in the pipeline.
@@ -53,6 +53,13 @@ type stage struct {
 // dnsStage returns the table of most of the stage's flows. All of them have the same one,
 // except while northd moves the stage.
 func (s *southbound) dnsStage() stage {
+	if v := s.flows.Version(); v != s.stageVersion {
+		s.stage, s.stageVersion = s.findStage(), v
+	}
+	return s.stage
+}
+
+func (s *southbound) findStage() stage {
 	cookies := make(map[int][]uint32)
 	for id, f := range s.flows.All() {
 		if f.ingress {

@@ -47,7 +47,7 @@ func (w *world) retainGuests(prev *Snapshot, now time.Time) (again time.Time) {
 	g.guestSet = next
 	for _, c := range changes {
 		w.markDirty(c.guest.port.Network, true)
-		w.conditionsDirty, w.stageDirty = true, true
+		w.conditionsDirty = true
 		if c.counted {
 			if g.outcomes == nil {
 				g.outcomes = make(map[outcome]int)

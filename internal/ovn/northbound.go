@@ -56,10 +56,10 @@ func newNorthbound(w *world) *northbound {
 		attached: make(rows.Index[string, switchPort]),
 	}
 	where := w.firstConditions()
-	n.switches = rows.NewTable(tableSwitch, where, notesProblems(w, northboundName, tableSwitch, n.switchChanged), switchColumns()...)
-	n.ports = rows.NewTable(tableSwitchPort, where, notesProblems(w, northboundName, tableSwitchPort, n.portChanged), w.switchPortColumns()...)
-	n.dhcp = rows.NewTable(tableDHCP, where, notesProblems(w, northboundName, tableDHCP, n.dhcpChanged), dhcpColumns()...)
-	n.dns = rows.NewTable(tableDNS, where, notesProblems(w, northboundName, tableDNS, n.dnsChanged), northboundDNSColumns(w.sb == nil)...)
+	n.switches = rows.NewTable(tableSwitch, where, withProblems(&n.changes, northboundName, tableSwitch, n.switchChanged), switchColumns()...)
+	n.ports = rows.NewTable(tableSwitchPort, where, withProblems(&n.changes, northboundName, tableSwitchPort, n.portChanged), w.switchPortColumns()...)
+	n.dhcp = rows.NewTable(tableDHCP, where, withProblems(&n.changes, northboundName, tableDHCP, n.dhcpChanged), dhcpColumns()...)
+	n.dns = rows.NewTable(tableDNS, where, withProblems(&n.changes, northboundName, tableDNS, n.dnsChanged), northboundDNSColumns(w.sb == nil)...)
 	var routersWhere []ovsdb.Condition
 	if w.sb != nil {
 		routersWhere = []ovsdb.Condition{} // none until setRouterConditions or setConditions
@@ -69,8 +69,6 @@ func newNorthbound(w *world) *northbound {
 	n.tables = rows.Tables{n.ports, n.dhcp, n.dns, n.switches, n.routerPorts, n.routers}
 	return n
 }
-
-func (n *northbound) synced() {}
 
 // domain returns the domain of a switch by Northbound, "" if it has none.
 func (n *northbound) domain(id origin.Network) string {

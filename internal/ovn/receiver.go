@@ -8,7 +8,7 @@ import "github.com/puntdns/puntdns/internal/ovsdb"
 // collects a transaction without the lock; Commit holds the lock and applies the transaction.
 type receiver struct {
 	source *Source
-	db     database
+	db     *connection
 	// staged is set while there is something to apply, reset if it is all rows, and gen if the rows
 	// reflect that number of conditions.
 	staged, reset bool
@@ -16,19 +16,17 @@ type receiver struct {
 }
 
 func (r *receiver) Reset() {
-	d := r.db.conn()
-	d.reset()
+	r.db.reset()
 	*r = receiver{source: r.source, db: r.db, staged: true, reset: true}
 	// From here on rows have the values of all keys of external_ids that are asked for now.
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
-	d.begun, d.keysAdded = true, false
+	r.db.begun, r.db.keysAdded = true, false
 }
 
 func (r *receiver) Row(table string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) error {
-	d := r.db.conn()
-	d.tables.Stage(table, id, op, row)
-	d.mirror.Stage(table, id, op, row)
+	r.db.tables.Stage(table, id, op, row)
+	r.db.mirror.Stage(table, id, op, row)
 	r.staged = true
 	return nil
 }
@@ -47,35 +45,33 @@ func (r *receiver) Commit() {
 func (r *receiver) apply() {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
-	d := r.db.conn()
-	d.apply()
-	d.unsaved = d.unsaved || r.staged
-	if d.acknowledge(r.gen) {
-		d.unsaved = true
+	r.db.apply()
+	r.db.unsaved = r.db.unsaved || r.staged
+	if r.db.acknowledge(r.gen) {
+		r.db.unsaved = true
 		r.source.coverageChanged, r.source.conditionsDirty = true, true
 		r.source.touchAllNodes()
 	}
-	if r.reset && len(d.unreadKeys) > 0 && !d.keysAdded {
-		d.unreadKeys, r.source.coverageChanged = nil, true
+	if r.reset && len(r.db.unreadKeys) > 0 && !r.db.keysAdded {
+		r.db.unreadKeys, r.source.coverageChanged = nil, true
 	}
 	// A connection that has sent only what has changed is in sync by it, too.
-	if r.reset || !d.status.Synced {
-		r.db.synced()
-		r.source.refreshed(d)
+	if r.reset || !r.db.status.Synced {
+		r.source.coverageChanged = true // the Time of the next snapshot says that the database is in sync
+		r.source.refreshed(r.db)
 	}
-	d.position = d.client.Position()
-	d.filled = true
+	r.db.position = r.db.client.Position()
+	r.db.filled = true
 	*r = receiver{source: r.source, db: r.db}
 }
 
 func (r *receiver) Ended() {
-	d := r.db.conn()
-	d.discard()
+	r.db.discard()
 	*r = receiver{source: r.source, db: r.db}
 }
 
 func (r *receiver) State(state ovsdb.State) {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
-	r.db.conn().status.set(state, r.source.log)
+	r.db.status.set(state, r.source.log)
 }

@@ -122,7 +122,7 @@ func (s *Source) requestLabels(routers bool, keys []string, n int) {
 		s.conditionsDirty = true
 		s.markAllPorts()
 	}
-	topology := s.databases[0].conn()
+	topology := s.databases[0]
 	if len(added) > 0 {
 		topology.readKeys(added)
 	}

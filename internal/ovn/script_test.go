@@ -184,9 +184,8 @@ func (x *script) quiesce() {
 		x.source.update()
 		quiet := true
 		for _, d := range x.source.databases {
-			server := x.servers[map[string]string{southboundName: "sb", northboundName: "nb"}[d.conn().status.Database]]
-			c := d.conn()
-			quiet = quiet && !x.source.mu.writing && server.awaits(len(c.inFlight))
+			server := x.servers[map[string]string{southboundName: "sb", northboundName: "nb"}[d.status.Database]]
+			quiet = quiet && !x.source.mu.writing && server.awaits(len(d.inFlight))
 		}
 		x.source.mu.Unlock()
 		if quiet {

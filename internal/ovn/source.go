@@ -59,21 +59,20 @@ func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source
 	}
 	s.world.init(cfg.Monitor == Local, &s.mu)
 	s.world.addDatabases(len(sb) > 0, len(nb) > 0)
-	connect := func(d database, name string, endpoints []endpoint.Endpoint) {
-		c := d.conn()
+	connect := func(c *connection, name string, endpoints []endpoint.Endpoint) {
 		c.connect = func(from *ovsdb.Position) *ovsdb.Client {
 			return ovsdb.New(ovsdb.Config{
-				Database: name, Endpoints: endpoints, TLS: conf, Tables: c.tables.Requests(), Receiver: &receiver{source: s, db: d},
+				Database: name, Endpoints: endpoints, TLS: conf, Tables: c.tables.Requests(), Receiver: &receiver{source: s, db: c},
 				Shuffle: spreadOf(endpoints) > 0, ReconnectJitter: spreadOf(endpoints), Resume: from,
 			})
 		}
 		c.client = c.connect(nil)
 	}
 	if s.sb != nil {
-		connect(s.sb, southboundName, sb)
+		connect(&s.sb.connection, southboundName, sb)
 	}
 	if s.nb != nil {
-		connect(s.nb, northboundName, nb)
+		connect(&s.nb.connection, northboundName, nb)
 	}
 	if cfg.WarmStart.Folder != "" {
 		s.mu.Lock()
@@ -94,7 +93,7 @@ func (s *Source) startGoroutines() {
 		})
 	}
 	for _, d := range s.databases {
-		s.wait.Go(func() { s.run(ctx, d.conn()) })
+		s.wait.Go(func() { s.run(ctx, d) })
 	}
 }
 
@@ -158,8 +157,8 @@ func (s *Source) Status() Status {
 	defer s.mu.Unlock()
 	var all Status
 	for _, d := range s.databases {
-		status := d.conn().status
-		status.Server, status.Counts = d.conn().client.Server(), d.conn().client.Counts()
+		status := d.status
+		status.Server, status.Counts = d.client.Server(), d.client.Counts()
 		all = append(all, status)
 	}
 	return all
@@ -175,7 +174,7 @@ func (s *Source) update() {
 		return
 	}
 	for _, d := range s.databases {
-		if !d.conn().filled {
+		if !d.filled {
 			return // its first Commit calls update again
 		}
 	}
@@ -184,9 +183,8 @@ func (s *Source) update() {
 	again := s.retainGuests(s.snapshot.Load(), at)
 	s.setConditions(at)
 	if s.sb != nil {
-		for _, id := range s.sb.applyCoPP() {
-			s.markDirty(id, false)
-		}
+		s.sb.updateCoPP()
+		s.takeChanges()
 	}
 	s.resetDueTimer(earlier(again, s.conditionsDue()))
 	if !s.isDirty() {

@@ -32,6 +32,9 @@ type southbound struct {
 	dns       *rows.Table[southboundDNS]
 	flows     *rows.Table[flow]
 	copp      copp
+	// stage is dnsStage for a version of flows.
+	stage        stage
+	stageVersion uint64
 
 	// selfName is the name of the local chassis, "" for none. self is its row, zero if there is
 	// none. located is set once there was such a row.
@@ -65,22 +68,14 @@ func newSouthbound(w *world) *southbound {
 	where := w.firstConditions()
 	s.chassis = rows.NewTable(tableChassis, nil, s.chassisChanged, chassisColumns()...)
 	s.datapaths = rows.NewTable(tableDatapath, where, s.datapathChanged, datapathColumns()...)
-	s.ports = rows.NewTable(tablePort, where, notesProblems(w, southboundName, tablePort, s.portChanged), w.bindingColumns()...)
-	s.dns = rows.NewTable(tableDNS, where, notesProblems(w, southboundName, tableDNS, s.dnsChanged), southboundDNSColumns()...)
+	s.ports = rows.NewTable(tablePort, where, withProblems(&s.changes, southboundName, tablePort, s.portChanged), w.bindingColumns()...)
+	s.dns = rows.NewTable(tableDNS, where, withProblems(&s.changes, southboundName, tableDNS, s.dnsChanged), southboundDNSColumns()...)
 	s.flows = rows.NewTable(tableFlow, []ovsdb.Condition{
 		{Column: "external_ids", Function: "includes", Value: map[string]string{"stage-name": stageName}},
 	}, s.flowChanged, flowColumns()...)
 	s.copp = newCoPP(s)
 	s.tables = rows.Tables{s.chassis, s.ports, s.dns, s.datapaths, s.flows, s.copp.groups, s.copp.meters, s.copp.bands}
 	return s
-}
-
-// synced has a snapshot made even if no row has changed: its Time says that Southbound is
-// up to date again.
-func (s *southbound) synced() {
-	if s.flows.Len() > 0 {
-		s.changes.stage = true
-	}
 }
 
 // The methods of topology follow.

@@ -102,8 +102,7 @@ func fileName(key string) string {
 func (s *Source) prepareWarmStart() {
 	w, cfg := &s.warm, s.config
 	w.path, w.expected = filepath.Join(cfg.WarmStart.Folder, fileName(cfg.Key())), saved.Expected{Config: cfg.Key(), MaxAge: cfg.WarmStart.MaxAge}
-	for _, d := range s.databases {
-		c := d.conn()
+	for _, c := range s.databases {
 		c.mirror = ovsdb.NewMirror(mirrorLimit)
 		w.expected.Databases = append(w.expected.Databases, saved.Database{Name: c.status.Database, Columns: rowColumns(c.tables)})
 	}
@@ -222,7 +221,7 @@ func (s *Source) restore(chassis string) {
 		}
 	}
 	for i, d := range s.databases {
-		s.restoreDatabase(d.conn(), &w.file.Databases[i], sets[i])
+		s.restoreDatabase(d, &w.file.Databases[i], sets[i])
 	}
 	w.asOf, w.patient = w.file.Saved, true
 	s.log.Infof("%s: taken from %s, until the databases are in sync", w.path, w.asOf.Format(time.RFC3339))
@@ -326,5 +325,5 @@ func (s *Source) refreshed(c *connection) {
 
 // anyRestored reports whether the rows of any database are those of a file. mu is held.
 func (w *world) anyRestored() bool {
-	return slices.ContainsFunc(w.databases, func(d database) bool { return d.conn().restored })
+	return slices.ContainsFunc(w.databases, func(c *connection) bool { return c.restored })
 }

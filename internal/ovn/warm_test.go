@@ -551,7 +551,7 @@ func TestSaveBetweenConditionsAndCommit(t *testing.T) {
 	s.sb.filled = true
 	s.sb.inFlight = []conditionSet{{gen: 1, conditions: conditions{joins.table: {joins.clause}}}}
 	s.mu.Unlock()
-	r := receiver{source: s, db: s.sb}
+	r := receiver{source: s, db: &s.sb.connection}
 	r.Conditions(1)
 	if savesRouters() {
 		t.Error("saved with the position before the conditions")

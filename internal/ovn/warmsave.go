@@ -88,19 +88,19 @@ func (s *Source) noteSaved(err error) {
 func (s *Source) noteWriting(f *saved.File) {
 	s.warm.savedUptime = f.Uptime
 	for _, d := range s.databases {
-		d.conn().unsaved = false
+		d.unsaved = false
 	}
 }
 
 func (s *Source) markUnsaved() {
 	for _, d := range s.databases {
-		d.conn().unsaved = true
+		d.unsaved = true
 	}
 }
 
 // isUnsaved reports whether rows or conditions have changed since the last write. mu is held.
 func (s *Source) isUnsaved() bool {
-	return slices.ContainsFunc(s.databases, func(d database) bool { return d.conn().unsaved })
+	return slices.ContainsFunc(s.databases, func(c *connection) bool { return c.unsaved })
 }
 
 // savedState returns what is to be written, nil for nothing: the file has it already, or there is none.
@@ -126,13 +126,13 @@ func (s *Source) savedHead() (*saved.File, error) {
 	}
 	f := &saved.File{Saved: time.Now(), Boot: w.expected.Boot, Uptime: now, Config: w.expected.Config, Chassis: s.chassis}
 	for _, d := range s.databases {
-		out, ok := d.conn().savedHead()
+		out, ok := d.savedHead()
 		if !ok {
 			return nil, nil
 		}
 		f.Databases = append(f.Databases, out)
 		// In an outage the rows are those of its beginning.
-		if since := d.conn().status.Since; !d.conn().status.Synced && since.Before(f.Saved) {
+		if since := d.status.Since; !d.status.Synced && since.Before(f.Saved) {
 			f.Uptime -= f.Saved.Sub(since)
 			f.Saved = since
 		}
@@ -144,7 +144,7 @@ func (s *Source) savedHead() (*saved.File, error) {
 func (s *Source) addRows(f *saved.File) (*saved.File, error) {
 	for i, d := range s.databases {
 		var ok bool
-		if f.Databases[i].Rows, ok = d.conn().mirror.Rows(); !ok {
+		if f.Databases[i].Rows, ok = d.mirror.Rows(); !ok {
 			return nil, fmt.Errorf("%s has more than %d MiB of rows", f.Databases[i].Name, mirrorLimit>>20)
 		}
 	}

@@ -17,7 +17,7 @@ type world struct {
 	local bool // Monitor is Local: only the networks that are wanted are read
 
 	// databases are sb and nb, those that are configured. topology is the first of them.
-	databases []database
+	databases []*connection
 	topology  topology
 	sb        *southbound // nil unless configured
 	nb        *northbound // nil unless configured
@@ -53,8 +53,8 @@ type world struct {
 	coverageChanged bool
 	// conditionsDirty is set when other rows may be wanted.
 	conditionsDirty bool
-	// stageDirty is set when the stage of OVN's own DNS may have changed.
-	stageDirty bool
+	// builtFlows is the version of Southbound's flows that the snapshot has.
+	builtFlows uint64
 	// renamed are the names that other networks may have now than in the last snapshot.
 	renamed map[string]struct{}
 
@@ -92,11 +92,11 @@ func (w *world) firstConditions() []ovsdb.Condition {
 func (w *world) addDatabases(southbound, northbound bool) {
 	if southbound {
 		w.sb = newSouthbound(w)
-		w.databases, w.topology = append(w.databases, w.sb), w.sb
+		w.databases, w.topology = append(w.databases, &w.sb.connection), w.sb
 	}
 	if northbound {
 		w.nb = newNorthbound(w)
-		if w.databases = append(w.databases, w.nb); w.topology == nil {
+		if w.databases = append(w.databases, &w.nb.connection); w.topology == nil {
 			w.topology = w.nb
 		}
 	}
@@ -122,7 +122,7 @@ func (w *world) markAllPorts() {
 
 // isDirty reports whether a new snapshot may differ from the last.
 func (w *world) isDirty() bool {
-	return len(w.dirty) > 0 || w.coverageChanged || w.stageDirty || len(w.groups.touched) > 0
+	return len(w.dirty) > 0 || w.coverageChanged || len(w.groups.touched) > 0 || w.sb != nil && w.sb.flows.Version() != w.builtFlows
 }
 
 // setConditions asks the databases for the rows that are wanted now.
@@ -173,7 +173,7 @@ func (w *world) dropUnasked() {
 // conditionsDue is when conditions are narrowed, zero for never.
 func (w *world) conditionsDue() (due time.Time) {
 	for _, d := range w.databases {
-		due = earlier(due, d.conn().narrowAt)
+		due = earlier(due, d.narrowAt)
 	}
 	return due
 }
@@ -207,7 +207,7 @@ func (w *world) isSettled() bool {
 // isAcknowledged reports whether the rows are all that is wanted.
 func (w *world) isAcknowledged() bool {
 	for _, d := range w.databases {
-		if !d.conn().hasAll() {
+		if !d.hasAll() {
 			return false
 		}
 	}
