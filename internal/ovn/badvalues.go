@@ -43,6 +43,8 @@ func badOfNetwork(id origin.Network) badRow { return badRow{table: "network", id
 type badValues struct {
 	// present has the rows and networks with problems.
 	present map[badRow]badOfRow
+	// built has the problems of the networks that build has made, until noteNetworks.
+	built map[origin.Network]problems
 	// added counts the rows that were ever added.
 	added uint64
 	// logged has the texts that were logged since the start. count counts all bad values since
@@ -60,6 +62,11 @@ type badOfRow struct {
 
 func newBadValues() badValues {
 	return badValues{present: make(map[badRow]badOfRow), logged: make(map[string]struct{})}
+}
+
+// ofNetwork returns the present problems of a network.
+func (b *badValues) ofNetwork(id origin.Network) problems {
+	return problems{b.present[badOfNetwork(id)].problemSet}
 }
 
 // set sets the problems of a row, nil for a deleted row. It returns the lines of the log about fresh
@@ -163,14 +170,15 @@ func withProblems[R any, P interface {
 // noteProblems notes and logs the problems of a row, nil for a deleted row.
 func (w *world) noteProblems(row badRow, p *problems) { w.log.add(w.bad.set(row, p)...) }
 
-// noteNetworks notes and logs the problems of the networks that a snapshot has built anew.
+// noteNetworks notes and logs the problems of the networks that build has made.
 func (w *world) noteNetworks(next *Snapshot) {
 	for id := range w.dirty {
 		var found *problems
-		if n := next.Network(id); n != nil {
-			found = &n.problems
+		if p, ok := w.bad.built[id]; ok {
+			found = &p
 		}
 		w.noteProblems(badOfNetwork(id), found)
 	}
+	w.bad.built = nil
 	next.Stats.BadValues, next.Stats.LastBad = w.bad.count, w.bad.last
 }

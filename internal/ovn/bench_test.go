@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
@@ -135,28 +134,25 @@ func BenchmarkHasMachine(b *testing.B) {
 	}
 }
 
-// joinedSnapshot has networks that are joined, each with 100 machines.
+// joinedSnapshot returns a snapshot of networks that are joined, each with 100 machines.
 func joinedSnapshot(count int) (*Snapshot, []*Network) {
 	var all []*Network
-	prev, next := new(Snapshot), new(Snapshot)
-	networks, g := prev.networks.Edit(), &group{complete: true}
+	edit, g := new(Snapshot).Edit(), &group{complete: true}
 	for i := range count {
-		n := &Network{ID: origin.Network{byte(i >> 8), byte(i), 1}}
-		machines := make(map[netip.Addr]struct{})
+		d := PortsData{Machines: true}
 		for j := range 100 {
-			machines[netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), byte(j)})] = struct{}{}
+			d.Ports = append(d.Ports, PortData{Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), byte(j)})}})
 		}
-		hosts := names.NewHostnamesBuilder()
-		hosts.SetMachines(machines)
-		n.Directory = names.NewDirectory(nil, hosts.Done())
-		networks.Set(n.ID, n)
+		ports, _ := NewPorts(d)
+		n := NewNetwork(NetworkData{ID: origin.Network{byte(i >> 8), byte(i), 1}, Ports: ports})
+		edit.Put(n)
 		all, g.networks = append(all, n), append(g.networks, n.ID)
 	}
-	next.networks = networks.Done()
-	e := scopesEditor{prev.leader.Edit(), prev.joined.Edit()}
-	e.setAll(g, nil, next)
-	next.leader, next.joined = e.leader.Done(), e.joined.Done()
-	return next, all
+	var none Snapshot
+	scopes := scopesEditor{none.leader.Edit(), none.joined.Edit()}
+	scopes.setAll(g, nil, edit)
+	edit.setScopes(scopes)
+	return edit.Done(), all
 }
 
 // fill makes rows networks, each with a DNS row of names names.

@@ -4,10 +4,11 @@ package ovn
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
+	"sync"
 
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
 // build makes the next snapshot from the last, in proportion to what is dirty.
@@ -15,29 +16,18 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	if w.coverageChanged {
 		w.markNew(prev)
 	}
-	next := *prev
-	b := snapshotBuilder{
-		world: w, prev: prev, stats: &next.Stats, portsVersion: &next.PortsVersion, forwardsVersion: &next.ForwardsVersion,
-		networks: prev.networks.Edit(), byKey: prev.byKey.Edit(),
-		ports: prev.ports.Edit(),
-	}
-	b.replaceDirty()
-	next.networks, next.byKey = b.networks.Done(), b.byKey.Done()
-	next.ports = b.ports.Done()
-	w.buildNames(prev, &next)
-	w.buildScopes(prev, &next)
-	if next.scoped != prev.scoped {
-		next.PortsVersion++
-	}
+	e := prev.Edit()
+	w.buildNetworks(e)
+	w.buildNames(e)
+	w.buildScopes(prev, e)
 	if w.sb != nil {
-		w.buildLocal(&next)
+		w.buildLocal(e)
 	}
-	w.buildLogged(prev, &next)
+	e.setRows(w.dnsCount())
+	next := e.Done()
+	w.buildLogged(prev, next)
 	next.Settled = w.isSettled()
-	count := w.dnsCount()
-	next.Stats.Names += count.records - next.dnsRecords
-	next.Stats.Rows, next.dnsRecords = count.rows, count.records
-	return &next
+	return next
 }
 
 // built logs what is new in a snapshot from build. Nothing is dirty after it.
@@ -60,183 +50,79 @@ func (w *world) markNew(prev *Snapshot) {
 	}
 }
 
-// buildLocal sets what Southbound says of the local chassis and of its switch.
-func (w *world) buildLocal(next *Snapshot) {
+// buildLocal sets the local chassis, its retained guests, and the stage of its switch.
+func (w *world) buildLocal(e *Editor) {
 	// An empty Southbound has no stage. While guests are retained, the switch still has the
 	// flows from before, so the stage stays too.
 	if stage := w.sb.dnsStage(); len(stage.cookies) > 0 || len(w.grace.guestSet) == 0 {
-		next.stage = stage
+		e.setStage(stage)
 	}
 	w.builtFlows = w.sb.flows.Version()
-	next.chassis, next.retained = w.sb.self, w.grace.byInterface()
+	e.setLocal(w.sb.self, w.grace.byInterface())
 }
 
-// snapshotBuilder edits the maps of a snapshot.
-type snapshotBuilder struct {
-	world *world
-	prev  *Snapshot
-	// stats and the versions are of the next snapshot.
-	stats                         *Stats
-	portsVersion, forwardsVersion *uint64
-
-	networks *names.MapEditor[origin.Network, *Network]
-	byKey    *names.MapEditor[uint32, *Network]
-	ports    *names.MapEditor[string, *Port]
-}
-
-// replaceDirty builds the dirty networks anew. All old ones are removed before a new one is
-// added: a key may move from one network to another.
-func (b *snapshotBuilder) replaceDirty() {
-	built := make([]*Network, 0, len(b.world.dirty))
-	for id, withPorts := range b.world.dirty {
-		old := b.prev.Network(id)
-		n := b.world.network(id, old, withPorts)
-		if n != nil {
-			delete(b.world.grace.rowless, id)
-		} else {
-			delete(b.world.complete, id)
-			n = b.world.rowlessNetwork(old)
-		}
-		if n != nil {
-			built = append(built, n)
-		}
-		if !samePorts(old, n) {
-			*b.portsVersion++
-		}
-		if forwardsOf(old) != forwardsOf(n) {
-			*b.forwardsVersion++
-		}
+// buildNetworks replaces the dirty networks.
+func (w *world) buildNetworks(e *Editor) {
+	w.bad.built = make(map[origin.Network]problems)
+	for id, withPorts := range w.dirty {
+		old := e.Network(id)
 		if old != nil {
-			b.remove(old, n)
+			w.markName(old.Name)
 		}
-	}
-	for _, n := range built {
-		b.add(n)
-	}
-}
-
-// samePorts reports whether two versions of a network, which may be nil, differ in names
-// only.
-func samePorts(a, b *Network) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.ports == b.ports && a.DNSMeter == b.DNSMeter
-}
-
-// remove removes a network. next is the one that replaces it, nil for none.
-func (b *snapshotBuilder) remove(old, next *Network) {
-	b.world.markName(old.Name)
-	b.networks.Remove(old.ID)
-	for _, key := range old.ports.datapaths {
-		b.byKey.Remove(key)
-	}
-	b.stats.Networks--
-	b.stats.Ports -= len(old.ports.all)
-	b.stats.Names -= old.ports.hosts.Len()
-	if next == nil || next.ports != old.ports {
-		for _, p := range old.ports.all {
-			b.ports.Remove(p.Name)
+		n := w.network(id, old, withPorts)
+		if n != nil {
+			delete(w.grace.rowless, id)
+		} else {
+			delete(w.complete, id)
+			n = w.rowlessNetwork(old)
 		}
-	}
-}
-
-// add adds a network.
-func (b *snapshotBuilder) add(n *Network) {
-	b.world.markName(n.Name)
-	b.networks.Set(n.ID, n)
-	for _, key := range n.ports.datapaths {
-		b.byKey.Set(key, n)
-	}
-	b.stats.Networks++
-	b.stats.Ports += len(n.ports.all)
-	b.stats.Names += n.ports.hosts.Len()
-	if old := b.prev.Network(n.ID); old == nil || n.ports != old.ports {
-		for _, p := range n.ports.all {
-			b.ports.Set(p.Name, p)
+		if n == nil {
+			e.Remove(id)
+			continue
 		}
+		w.markName(n.Name)
+		e.Put(n)
 	}
 }
 
-// portsOf builds the ports of a network.
-func (w *world) portsOf(n *Network) *ports {
-	bad := n.replace("ports").add
-	b := newPortsBuilder(n, bad)
-	if w.dnsServerUsers > 0 {
-		b.withDNSServers()
-	}
-	var attachments []attachment
-	if w.uses().attachments() {
-		attachments = attachmentsOfNetwork(w.topology, n.ID)
-	}
-	if w.labels.routerUsers > 0 {
-		b.routers = routerNamesOf(attachments)
-	}
-	w.topology.addPorts(b)
-	if w.gatewayUsers > 0 {
-		b.addGateways(gatewaysOf(attachments))
-	}
-	for rows, ports := range b.dhcp {
-		servers := w.nb.dnsServers(rows, bad)
-		for _, p := range ports {
-			p.DNSServers = servers
-		}
-	}
-	return b.done()
-}
-
-// network builds one network, nil if it has no rows or is not complete. Unless withPorts is set it
-// shares the ports of old.
+// network returns one network by the rows, nil if it has no rows or is not complete. Unless withPorts
+// is set the network shares the ports of old, the previous version.
 func (w *world) network(id origin.Network, old *Network, withPorts bool) *Network {
-	n := &Network{ID: id}
-	if old != nil {
-		n.problems = old.problems
-	}
-	dns, ok := w.topology.describe(n)
+	d := NetworkData{ID: id}
+	dns, ok := w.topology.describe(&d)
 	if !ok || !w.covered().network(id) {
 		return nil
 	}
+	p := w.bad.ofNetwork(id)
+	var rrs []*northboundDNS
 	if w.nb != nil {
-		n.Domain = w.nb.domain(id)
-		n.Forwards = w.nb.forwards(n, old)
+		d.Domain = w.nb.domain(id)
+		d.Forwards = w.nb.forwards(id, old, &p)
+		rrs = w.nb.rrRows(id)
 	}
 	if old != nil && !withPorts {
-		n.ports = old.ports
+		d.Ports = old.ports
 	} else {
-		n.ports = w.portsOf(n)
+		d.Ports = w.portsOf(&d, p.replace("ports").add)
 	}
 	slices.SortFunc(dns, func(a, b *dnsRow) int { return a.id.Compare(b.id) })
-	var tables []*names.Table
 	for _, r := range slices.Compact(dns) {
-		tables = append(tables, r.table)
+		d.Tables = append(d.Tables, r.table)
 	}
-	n.Directory = names.NewDirectory(tables, n.ports.hosts)
-	w.addRRs(n)
+	for _, r := range rrs {
+		d.RRs = append(d.RRs, r.rrs)
+	}
+	n := NewNetwork(d)
+	bad := p.replace("dns-cname").add
+	for _, r := range rrs {
+		reportAliases(n, r, bad)
+	}
+	w.bad.built[id] = p
 	return n
 }
 
-// addRRs adds the records of other types than addresses to a network.
-func (w *world) addRRs(n *Network) {
-	if w.nb == nil {
-		return
-	}
-	bad := n.replace("dns-cname").add
-	all := w.nb.rrRows(n.ID)
-	if len(all) == 0 {
-		return
-	}
-	tables := make([]*names.RRTable, len(all))
-	for i, r := range all {
-		tables[i] = r.rrs
-	}
-	n.Directory = n.Directory.WithRRs(tables)
-	for _, r := range all {
-		reportAliases(n, r, bad)
-	}
-}
-
-// reportAliases reports the CNAME records of a row whose names have other data in a network. They
-// do not count there.
+// reportAliases reports the CNAME records of a row whose names have other records in a network. The
+// network skips them.
 func reportAliases(n *Network, r *northboundDNS, bad func(text string)) {
 	for name := range r.rrs.Aliases() {
 		a, _ := n.Lookup(name, n.Domain)
@@ -245,4 +131,59 @@ func reportAliases(n *Network, r *northboundDNS, bad func(text string)) {
 				northboundName, tableDNS, r.id, name, n.Name))
 		}
 	}
+}
+
+// portRows collects the ports of one network from the rows of both databases.
+type portRows struct {
+	PortsData
+	domain string // of the network
+	// servers has the DNS servers by the rows of DHCP options, nil unless a request asks for them.
+	servers map[dhcpRows][]netip.Addr
+	bad     func(text string)
+}
+
+// portBuffers has buffers for PortsData.Ports: a large network may be built often.
+var portBuffers = sync.Pool{New: func() any { return new([]PortData) }}
+
+// portsOf returns the ports of a network.
+func (w *world) portsOf(d *NetworkData, bad func(text string)) *Ports {
+	to := portRows{PortsData: PortsData{Network: d.ID, Switch: d.Name, Machines: w.dnsServerUsers > 0}, domain: d.Domain, bad: bad}
+	if w.dnsServerUsers > 0 {
+		to.servers = make(map[dhcpRows][]netip.Addr)
+	}
+	var attachments []attachment
+	if w.uses().attachments() {
+		attachments = attachmentsOfNetwork(w.topology, d.ID)
+	}
+	if w.labels.routerUsers > 0 {
+		to.Routers = routerNamesOf(attachments)
+	}
+	if w.gatewayUsers > 0 {
+		to.Gateways = gatewaysOf(attachments)
+	}
+	buffer := portBuffers.Get().(*[]PortData)
+	to.Ports = *buffer
+	w.topology.addPorts(&to)
+	ports, problems := NewPorts(to.PortsData)
+	clear(to.Ports)
+	*buffer = to.Ports[:0]
+	portBuffers.Put(buffer)
+	for _, text := range problems {
+		bad(southboundName + ": " + text)
+	}
+	return ports.WithRetained(w.grace.of(d.ID))
+}
+
+// dnsServers returns the DNS servers of ports with those DHCP options. Ports with the same options share
+// the slice.
+func (to *portRows) dnsServers(n *northbound, of dhcpRows) []netip.Addr {
+	if to.servers == nil || of == (dhcpRows{}) {
+		return nil
+	}
+	all, ok := to.servers[of]
+	if !ok {
+		all = n.dnsServers(of, to.bad)
+		to.servers[of] = all
+	}
+	return all
 }

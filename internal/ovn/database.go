@@ -22,9 +22,9 @@ type topology interface {
 	networksNamed(name string) []origin.Network
 	// describe sets what the row of a network says, and returns its DNS rows in any
 	// order, some perhaps more than once. It reports whether there is such a network.
-	describe(n *Network) (dns []*dnsRow, ok bool)
-	// addPorts adds the ports of a network.
-	addPorts(b *portsBuilder)
+	describe(d *NetworkData) (dns []*dnsRow, ok bool)
+	// addPorts adds the ports of a network that has rows, and its tunnel keys.
+	addPorts(to *portRows)
 }
 
 // connection is what each database has: its client, its tables, and which conditions it

@@ -52,8 +52,7 @@ type localnetPort struct {
 	service bool
 }
 
-// addExternal joins the external ports of the local chassis with the localnet ports of their
-// switch. Of two with one address it takes the first by name.
+// addExternal joins the external guests with the localnet ports of their switch.
 func (b *portsBuilder) addExternal() {
 	for _, all := range b.localnets {
 		slices.SortFunc(all, func(x, y localnetPort) int { return cmp.Compare(x.Name, y.Name) })
@@ -67,31 +66,40 @@ func (b *portsBuilder) addExternal() {
 	slices.SortFunc(all, func(x, y *Port) int { return cmp.Compare(x.Name, y.Name) })
 	for _, p := range all {
 		p.Localnets = b.localnetsOf(p)
-		for i := range p.Localnets {
-			l := &p.Localnets[i]
-			for _, mac := range p.MACs {
-				b.addExternalKey(externalKey{p.DatapathKey, l.Key, mac}, externalPort{p, l})
-			}
+		for _, taken := range b.out.addExternal(p) {
+			b.unserved(p, ": external port %q has the MAC address %s too", taken.port.Name, taken.mac)
 		}
 	}
 }
 
-// addExternalKey adds an external port, unless another one has the key.
-func (b *portsBuilder) addExternalKey(key externalKey, e externalPort) {
-	if b.out.external == nil {
-		b.out.external = make(map[externalKey]externalPort)
+// takenMAC is a MAC address that another external port has.
+type takenMAC struct {
+	port *Port
+	mac  origin.MAC
+}
+
+// addExternal adds an external port, before p is shared. Where another port has the same MAC address,
+// that port stays, and addExternal returns it.
+func (p *Ports) addExternal(port *Port) (taken []takenMAC) {
+	if p.external == nil {
+		p.external = make(map[externalKey]externalPort)
 	}
-	first, taken := b.out.external[key]
-	switch {
-	case !taken:
-		b.out.external[key] = e
-	case first.port != e.port:
-		b.unserved(e.port, ": external port %q has the MAC address %s too", first.port.Name, key.mac)
+	for i := range port.Localnets {
+		l := &port.Localnets[i]
+		for _, mac := range port.MACs {
+			key := externalKey{port.DatapathKey, l.Key, mac}
+			if first, ok := p.external[key]; !ok {
+				p.external[key] = externalPort{port, l}
+			} else if first.port != port {
+				taken = append(taken, takenMAC{first.port, mac})
+			}
+		}
 	}
+	return taken
 }
 
 // localnetsOf returns the localnet ports by which an external port is served. It reports why
-// it is not.
+// the port is not served.
 func (b *portsBuilder) localnetsOf(p *Port) (all []Localnet) {
 	if p.DatapathKey == 0 {
 		return nil // Southbound is not read
@@ -114,7 +122,7 @@ func (b *portsBuilder) localnetsOf(p *Port) (all []Localnet) {
 
 // unserved reports why an external port is not served.
 func (b *portsBuilder) unserved(p *Port, format string, args ...any) {
-	b.bad(fmt.Sprintf("%s: external port %q is not served"+format, append([]any{southboundName, p.Name}, args...)...))
+	b.problems = append(b.problems, fmt.Sprintf("external port %q is not served"+format, append([]any{p.Name}, args...)...))
 }
 
 // External returns the external port that a punt came from, and the localnet port that it

@@ -158,15 +158,13 @@ type scopesEditor struct {
 	joined *names.MapEditor[origin.Network, *names.Union]
 }
 
-// buildScopes updates the router scopes of the next snapshot. That has its networks
-// already: those of prev, but for the dirty ones.
+// buildScopes sets the router scopes of the next snapshot, after its networks.
 //
 // Guests that are served already stay so while their scopes are read, and until all of
 // them are known.
-func (w *world) buildScopes(prev, next *Snapshot) {
+func (w *world) buildScopes(prev *Snapshot, next *Editor) {
 	if w.groups.users == 0 {
-		next.scoped = false
-		next.leader, next.joined = names.ShardedMap[origin.Network, origin.Network]{}, names.ShardedMap[origin.Network, *names.Union]{}
+		next.clearScopes()
 		return
 	}
 	e := scopesEditor{prev.leader.Edit(), prev.joined.Edit()}
@@ -199,11 +197,7 @@ func (w *world) buildScopes(prev, next *Snapshot) {
 	for g, ids := range changed {
 		e.set(g, ids, next)
 	}
-	if e.leader.Written() {
-		next.PortsVersion++
-	}
-	next.leader, next.joined = e.leader.Done(), e.joined.Done()
-	next.scoped = prev.scoped || next.hasGuestScopes()
+	next.setScopes(e)
 }
 
 // largestPart returns what was joined before of which a group is best made: that which has most
@@ -227,7 +221,7 @@ func (g *group) largestPart(before map[origin.Network]*group) *names.Union {
 
 // setAll joins the networks of a group that has been found, which are in base as far as they
 // were joined before. What has not changed since then is not indexed anew.
-func (e scopesEditor) setAll(g *group, base *names.Union, s *Snapshot) {
+func (e scopesEditor) setAll(g *group, base *names.Union, s *Editor) {
 	if len(g.networks) == 0 {
 		return
 	}
@@ -255,7 +249,7 @@ func (e scopesEditor) setAll(g *group, base *names.Union, s *Snapshot) {
 }
 
 // set joins the networks of a group, of which only some have changed.
-func (e scopesEditor) set(g *group, changed []origin.Network, s *Snapshot) {
+func (e scopesEditor) set(g *group, changed []origin.Network, s *Editor) {
 	edit := g.joined.Edit()
 	for _, id := range changed {
 		if n := s.Network(id); n != nil {
@@ -271,7 +265,7 @@ func (e scopesEditor) set(g *group, changed []origin.Network, s *Snapshot) {
 
 // lead gives the networks of a group that have changed their router scopes, and all of them once
 // the group is complete. Those that had one keep one while another network is about to join them.
-func (e scopesEditor) lead(g *group, changed []origin.Network, s *Snapshot) {
+func (e scopesEditor) lead(g *group, changed []origin.Network, s *Editor) {
 	first, complete := g.networks[0], g.complete && g.joined.Len() == len(g.networks)
 	e.joined.Set(first, g.joined)
 	if complete && !g.led {

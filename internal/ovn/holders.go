@@ -31,18 +31,10 @@ func (w *world) networksNamed(name string) []origin.Network {
 // markName marks a name that other networks may have now.
 func (w *world) markName(name string) { w.renamed[name] = struct{}{} }
 
-// buildNames updates Snapshot.byName of the next snapshot.
-func (w *world) buildNames(prev, next *Snapshot) {
-	e := prev.byName.Edit()
+// buildNames sets which networks have the renamed names.
+func (w *world) buildNames(e *Editor) {
 	for name := range w.renamed {
-		had, _ := prev.byName.Get(name)
-		switch ids := w.networksNamed(name); {
-		case len(ids) == 0:
-			e.Remove(name)
-		case had != nameHolders{ids[0], len(ids)}:
-			e.Set(name, nameHolders{ids[0], len(ids)})
-		}
+		e.setHolders(name, w.networksNamed(name))
 	}
 	clear(w.renamed)
-	next.byName = e.Done()
 }

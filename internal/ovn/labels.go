@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/puntdns/puntdns/internal/ovsdb"
-	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // labels counts the requests for labels of metadata. Source.mu guards it, except for keys.
@@ -51,29 +50,6 @@ func (w *world) labelKeys() []string {
 		return *keys
 	}
 	return nil
-}
-
-// portLabels is what a port has for labels of metadata. It is immutable.
-type portLabels struct {
-	routers string
-	ids     []rows.Pair
-}
-
-// Routers implements origin.Attributes. The names are there after Requests.RouterNames.
-func (p *Port) Routers() string {
-	if p.labels == nil {
-		return ""
-	}
-	return p.labels.routers
-}
-
-// ExternalID implements origin.Attributes. The keys are those of Requests.ExternalIDs; others
-// may be missing.
-func (p *Port) ExternalID(key string) string {
-	if p.labels == nil {
-		return ""
-	}
-	return rows.ValueOf(p.labels.ids, key)
 }
 
 // markRouter marks the networks of a router, whose name may have changed.

@@ -25,12 +25,42 @@ type Network struct {
 	// unless Requests.Forwards asks for them.
 	Forwards *Forwards
 
-	// Directory has the names: of the DNS rows in the order of their UUIDs, and of
-	// the ports.
+	// Directory has the names of the DNS rows, in the order of their UUIDs, and of the ports.
 	names.Directory
-	ports *ports
-	// problems are of what is derived of several rows, see portsOf, forwards and addRRs.
-	problems
+	ports *Ports
+}
+
+// NetworkData describes a logical switch. The fields that Network has too are as there.
+type NetworkData struct {
+	ID           origin.Network
+	Name, Domain string
+	DNSMeter     Meter
+	Forwards     *Forwards
+	// Tables and RRs are the DNS rows, in the order of their UUIDs.
+	Tables []*names.Table
+	RRs    []*names.RRTable
+	// Ports are the ports, nil for none. Their PortsData has the same ID and name.
+	Ports *Ports
+}
+
+// NewNetwork returns a network.
+func NewNetwork(d NetworkData) *Network {
+	if d.Ports == nil {
+		d.Ports, _ = NewPorts(PortsData{})
+	}
+	n := &Network{ID: d.ID, Name: d.Name, Domain: d.Domain, DNSMeter: d.DNSMeter, Forwards: d.Forwards, ports: d.Ports}
+	n.Directory = names.NewDirectory(d.Tables, d.Ports.hosts)
+	if len(d.RRs) > 0 {
+		n.Directory = n.Directory.WithRRs(d.RRs)
+	}
+	return n
+}
+
+// withRetained returns the network as it was, with retained guests in the place of all guests.
+func (n *Network) withRetained(retained []*Port) *Network {
+	next := *n
+	next.ports = n.ports.onlyRetained(retained)
+	return &next
 }
 
 // Owns reports whether a port of the switch has or serves the address, guests or

@@ -3,6 +3,8 @@
 package ovn
 
 import (
+	"slices"
+
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
@@ -78,19 +80,21 @@ func (n *northbound) domain(id origin.Network) string {
 	return ""
 }
 
-// complete adds to a port what only Northbound has: the addresses that northd
-// chose, the domain of its DHCP options, and whether it is disabled. A row of
-// that name on another switch is not of this port: northd has not moved the port yet.
-func (n *northbound) complete(id origin.Network, l *logicalPort) {
-	p := n.portNamed[l.name]
-	if p == nil || n.switchOf[p.id] != ovsdb.UUID(id) {
+// complete sets what only Northbound has of a port: the addresses that northd chose, the domain and
+// the DNS servers of its DHCP options, and whether it is disabled. A row of that name on another switch
+// does not count: northd has not moved the port yet.
+func (n *northbound) complete(to *portRows, d *PortData) {
+	p := n.portNamed[d.Name]
+	if p == nil || n.switchOf[p.id] != ovsdb.UUID(to.Network) {
 		return
 	}
-	l.addresses, l.macs = p.allAddresses(), p.allMACs()
-	l.disabled = p.disabled
-	l.dhcp = p.dhcp
-	if d := n.dhcp.Get(p.dhcp.v4); d != nil && d.domain != "" {
-		l.domain = d.domain
+	d.Addresses, d.MACs = p.allAddresses(), p.allMACs()
+	d.Disabled = p.disabled
+	if isGuest(d.Type) {
+		d.DNSServers = to.dnsServers(n, p.dhcp)
+	}
+	if o := n.dhcp.Get(p.dhcp.v4); o != nil && o.domain != "" {
+		d.Domain = o.domain
 	}
 }
 
@@ -111,7 +115,7 @@ func (n *northbound) networksNamed(name string) (ids []origin.Network) {
 	return ids
 }
 
-func (n *northbound) describe(to *Network) (dns []*dnsRow, ok bool) {
+func (n *northbound) describe(to *NetworkData) (dns []*dnsRow, ok bool) {
 	s := n.switches.Get(ovsdb.UUID(to.ID))
 	if s == nil {
 		return nil, false
@@ -125,18 +129,18 @@ func (n *northbound) describe(to *Network) (dns []*dnsRow, ok bool) {
 	return dns, true
 }
 
-func (n *northbound) addPorts(b *portsBuilder) {
-	s := n.switches.Get(ovsdb.UUID(b.network.ID))
+func (n *northbound) addPorts(to *portRows) {
+	s := n.switches.Get(ovsdb.UUID(to.Network))
+	to.Ports = slices.Grow(to.Ports, len(s.ports))
 	for _, id := range s.ports {
 		p := n.ports.Get(id)
 		if p == nil {
 			continue
 		}
-		l := logicalPort{
-			name: p.name, kind: effectiveKind(p.kind, p.owner, p.function), parent: p.parent, tag: p.tag,
-			hostname: p.canonical, domain: b.network.Domain, local: n.world.isPlugged(p.name), ids: p.ids,
-		}
-		n.complete(b.network.ID, &l)
-		b.add(l)
+		to.Ports = append(to.Ports, PortData{
+			Name: p.name, Type: effectiveKind(p.kind, p.owner, p.function), Parent: p.parent, Tag: p.tag,
+			Hostname: p.canonical, Domain: to.domain, Local: n.world.isPlugged(p.name), ExternalIDs: p.ids,
+		})
+		n.complete(to, &to.Ports[len(to.Ports)-1])
 	}
 }

@@ -12,14 +12,14 @@ import (
 )
 
 // forwards returns the zones that a network forwards, nil for none. While the rows say the same it
-// returns the Forwards of old, the previous version of the network.
-func (n *northbound) forwards(of, old *Network) *Forwards {
-	rows := n.forwardRows(of.ID)
+// returns the Forwards of old, the previous version of the network. p gets the problems of the zones.
+func (n *northbound) forwards(of origin.Network, old *Network, p *problems) *Forwards {
+	rows := n.forwardRows(of)
 	if f := forwardsOf(old); f != nil && slices.Equal(f.rows, rows) {
 		return f
 	}
-	bad := of.replace(forwardKey).add
-	return newForwards(of.ID, rows, func(row forwardRow) names.Report {
+	bad := p.replace(forwardKey).add
+	return newForwards(of, rows, func(row forwardRow) names.Report {
 		return func(where, value string, err error) {
 			bad(fmt.Sprintf("%s: %s: external_ids:%s: %.80q skipped: %v", northboundName, row.namedBy, where, value, err))
 		}

@@ -3,60 +3,88 @@
 package ovn
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn/names"
-	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// ports has the ports of a network, indexed. Networks of successive snapshots share it
-// where only their DNS rows differ. It is immutable.
-type ports struct {
+// PortsData describes all ports of a logical switch, and its routers.
+type PortsData struct {
+	// Network and Switch are Network.ID and Network.Name of the switch.
+	Network origin.Network
+	Switch  string
+	// Keys are the tunnel keys of the switch, in any order: one, except while northd replaces its
+	// Datapath_Binding, and none without Southbound.
+	Keys []uint32
+	// Ports are in any order. The result of NewPorts shares the slices within, not Ports itself.
+	Ports []PortData
+	// Gateways are the addresses of the routers, in any order. Repetitions count once, and more
+	// than maxGateways addresses count as none.
+	Gateways []netip.Addr
+	// Routers is Port.Routers of each port.
+	Routers string
+	// Machines is set to collect the addresses for Snapshot.HasMachine.
+	Machines bool
+}
+
+// PortData describes a logical port, of a guest or not.
+type PortData struct {
+	// Name is the unique Port_Binding.logical_port.
+	Name string
+	// Type is the type by ovn-sb(5) or ovn-nb(5), or one of the types that effectiveKind adds.
+	Type string
+	// DatapathKey and Key are the tunnel keys of the switch and of the port, 0 without Southbound.
+	DatapathKey, Key uint32
+	// Parent is the port of a container's VM. Tag is the VLAN id of a container or of a localnet port.
+	Parent string
+	Tag    uint16
+	// ServiceTag is set for a localnet port whose tags are service tags (IEEE 802.1ad).
+	ServiceTag bool
+	// Local is set for a guest of the local chassis.
+	Local bool
+	// Disabled is set if Logical_Switch_Port.enabled is false. No packet reaches a disabled port,
+	// so the port has no name.
+	Disabled bool
+	// Hostname and Domain are canonical, "" for none.
+	Hostname, Domain string
+	// Addresses are sorted, IPv4 first.
+	Addresses []netip.Addr
+	MACs      []origin.MAC
+	// DNSServers is Port.DNSServers.
+	DNSServers []netip.Addr
+	// ExternalIDs is for Port.ExternalID.
+	ExternalIDs []ExternalID
+}
+
+// Ports is the ports of a logical switch, indexed. It is immutable: versions of a Network whose
+// ports are the same share one.
+type Ports struct {
 	all    []*Port
-	guests []*Port          // those bound to the local chassis, and those that are kept
-	byKey  map[uint64]*Port // by pipelineKey; without external ones
+	guests []*Port          // Local ones, and retained ones
+	byKey  map[uint64]*Port // by pipelineKey, without external ports
 	// external has the external ports that the local chassis serves.
-	external map[externalKey]externalPort
-	// datapaths are the tunnel keys of the switch: one, except while northd
-	// replaces its Datapath_Binding.
-	datapaths []uint32
-	// owners has the addresses of all ports, guests or not, and whether a workload has one:
-	// a port that isMachine reports.
+	external  map[externalKey]externalPort
+	datapaths []uint32 // PortsData.Keys, and those of retained guests; sorted
+	// owners has the addresses of all ports and routers, and whether isMachine reports a port with
+	// the address.
 	owners map[netip.Addr]bool
-	// machines are the addresses of ports that are neither a router's nor a localport; nil
-	// unless Port.DNSServers is asked for.
-	machines map[netip.Addr]struct{}
-	gateways []netip.Addr // see Network.Gateways
-	// functions are sorted by name.
-	functions []FunctionPort
-	metadata  bool // a port serves the metadata addresses, see Network.Owns
+	// machines are the addresses of ports that isMachine reports, nil without PortsData.Machines.
+	machines  map[netip.Addr]struct{}
+	gateways  []netip.Addr   // see Network.Gateways
+	functions []FunctionPort // sorted by name
+	metadata  bool           // a port serves the metadata addresses, see Network.Owns
 	hosts     *names.Hostnames
 }
 
 // pipelineKey joins metadata and register 14.
 func pipelineKey(datapath, port uint32) uint64 { return uint64(datapath)<<32 | uint64(port) }
 
-// logicalPort is a port as one database or both have it.
-type logicalPort struct {
-	name, kind       string // kind is that of effectiveKind
-	datapath, key    uint32 // tunnel keys, 0 without Southbound
-	parent           string // port of a container's VM
-	tag              uint16 // VLAN of a container, or of a localnet port
-	service          bool   // the tag of a localnet port is a service tag
-	hostname, domain string // canonical, "" for none
-	addresses        []netip.Addr
-	macs             []origin.MAC // of addresses
-	local            bool         // it is a guest of the local chassis
-	disabled         bool         // Logical_Switch_Port.enabled is false
-	dhcp             dhcpRows
-	ids              []rows.Pair // external_ids, of the keys that labels are asked for
-}
-
-// isMachine reports whether a port may be that of a machine, which answers DNS queries that
-// are sent to its addresses: all but those of routers and localports may.
+// isMachine reports whether a port may be that of a machine, which answers DNS queries to its
+// addresses: all ports may, except those of routers and localports.
 func isMachine(kind string) bool {
 	switch kind {
 	case kindRouter, kindPatch, kindGateway, kindLocalport:
@@ -65,8 +93,8 @@ func isMachine(kind string) bool {
 	return true
 }
 
-// isGuest reports whether a port has names and may ask: a VIF, a container, a virtual or
-// an external port does, a router, localnet or localport does not.
+// isGuest reports whether a port has names and may ask. A VIF, a container, a virtual or an
+// external port does; a router, localnet or localport does not.
 func isGuest(kind string) bool { return kind == "" || kind == "virtual" || kind == kindExternal }
 
 // Types of ports, of ovn-sb(5) and ovn-nb(5).
@@ -79,11 +107,11 @@ const (
 	kindPatch    = "patch"
 	kindGateway  = "l3gateway"
 	kindExternal = "external"
-	// kindService is no type of OVN's: it is that of a VIF which Neutron has plugged
-	// for a service of its own, the DHCP agent's for bare metal among them.
+	// kindService is not a type of OVN. It marks a VIF which Neutron has plugged for a service of
+	// its own, such as the DHCP agent's for bare metal.
 	kindService = "neutron-service"
-	// kindFunction is no type of OVN's either: it is that of a VIF by which packets of
-	// others go through a network function.
+	// kindFunction is not a type of OVN. It marks a VIF by which packets of others go through a
+	// network function.
 	kindFunction = "network-function"
 )
 
@@ -99,7 +127,7 @@ const (
 	ownerNetwork = "network:"
 )
 
-// effectiveKind is the kind of a port of that type, owner and options:is-nf.
+// effectiveKind returns the type of a port with a type of OVN, an owner and options:is-nf.
 func effectiveKind(kind, owner, function string) string {
 	switch {
 	case !isGuest(kind):
@@ -111,83 +139,91 @@ func effectiveKind(kind, owner, function string) string {
 	return kind
 }
 
-// portsBuilder collects the ports of one network.
+// portsBuilder makes Ports.
 type portsBuilder struct {
-	network *Network
-	out     *ports
-	hosts   *names.HostnamesBuilder
-	routers string // names of those that the network is attached to, for labels
-	// dhcp has the ports by their DHCP options.
-	dhcp map[dhcpRows][]*Port
+	*PortsData
+	out   *Ports
+	hosts *names.HostnamesBuilder
 	// localnets are the localnet ports, by the tunnel key of their datapath.
 	localnets map[uint32][]localnetPort
-	// bad reports what can't be served.
-	bad func(text string)
+	problems  []string
 }
 
-func newPortsBuilder(n *Network, bad func(text string)) *portsBuilder {
-	return &portsBuilder{
-		network: n, hosts: names.NewHostnamesBuilder(), localnets: make(map[uint32][]localnetPort), bad: bad,
-		out: &ports{byKey: make(map[uint64]*Port), owners: make(map[netip.Addr]bool)},
+// NewPorts returns the ports of a logical switch. problems says which external ports are not served,
+// and why.
+func NewPorts(data PortsData) (ports *Ports, problems []string) {
+	n := len(data.Ports)
+	b := portsBuilder{
+		PortsData: &data, hosts: names.NewHostnamesBuilder(), localnets: make(map[uint32][]localnetPort),
+		out: &Ports{
+			all: make([]*Port, 0, n), byKey: make(map[uint64]*Port, n), owners: make(map[netip.Addr]bool, n),
+			datapaths: slices.Sorted(slices.Values(data.Keys)),
+		},
 	}
+	b.hosts.Grow(n)
+	if data.Machines {
+		b.out.machines = make(map[netip.Addr]struct{}, n)
+		b.hosts.SetMachines(b.out.machines)
+	}
+	for i := range data.Ports {
+		b.add(&data.Ports[i])
+	}
+	b.addGateways()
+	b.addExternal()
+	slices.SortFunc(b.out.functions, func(a, b FunctionPort) int { return strings.Compare(a.Name, b.Name) })
+	b.out.hosts = b.hosts.Done()
+	return b.out, b.problems
 }
 
-// withDNSServers has the addresses of machines collected, and ports by their DHCP options.
-func (b *portsBuilder) withDNSServers() {
-	b.out.machines, b.dhcp = make(map[netip.Addr]struct{}), make(map[dhcpRows][]*Port)
-	b.hosts.SetMachines(b.out.machines)
-}
-
-func (b *portsBuilder) add(l logicalPort) {
-	for _, a := range l.addresses {
-		b.out.owners[a] = b.out.owners[a] || isMachine(l.kind)
-		if b.out.machines != nil && isMachine(l.kind) {
+func (b *portsBuilder) add(d *PortData) {
+	for _, a := range d.Addresses {
+		b.out.owners[a] = b.out.owners[a] || isMachine(d.Type)
+		if b.out.machines != nil && isMachine(d.Type) {
 			b.out.machines[a] = struct{}{}
 		}
 	}
-	if l.kind == kindLocalport || l.kind == kindService {
+	switch d.Type {
+	case kindLocalport, kindService:
 		b.out.metadata = true
+	case kindFunction:
+		b.out.functions = append(b.out.functions, FunctionPort{d.Name, d.Key})
+	case kindLocalnet:
+		if d.Key != 0 {
+			b.localnets[d.DatapathKey] = append(b.localnets[d.DatapathKey], localnetPort{Localnet{d.Name, d.Key, d.Tag}, d.ServiceTag})
+		}
 	}
-	if l.kind == kindFunction {
-		b.out.functions = append(b.out.functions, FunctionPort{l.name, l.key})
+	if isGuest(d.Type) {
+		b.addGuest(d)
 	}
-	if l.kind == kindLocalnet && l.key != 0 {
-		b.localnets[l.datapath] = append(b.localnets[l.datapath], localnetPort{Localnet{l.name, l.key, l.tag}, l.service})
-	}
-	if !isGuest(l.kind) {
-		return
-	}
-	p := &Port{
-		Name: l.name, Type: l.kind,
-		Network: b.network.ID, SwitchName: b.network.Name,
-		DatapathKey: l.datapath, Key: l.key,
-		Parent: l.parent, Tag: l.tag,
-		Hostname: l.hostname, Domain: l.domain, Local: l.local,
-		Addresses: l.addresses, MACs: l.macs,
-	}
-	if b.routers != "" || len(l.ids) > 0 {
-		p.labels = &portLabels{b.routers, l.ids}
-	}
-	b.out.all = append(b.out.all, p)
-	if b.dhcp != nil && l.dhcp != (dhcpRows{}) {
-		b.dhcp[l.dhcp] = append(b.dhcp[l.dhcp], p)
-	}
-	if l.local {
-		b.out.guests = append(b.out.guests, p)
-	}
-	if l.key != 0 && !p.IsExternal() {
-		b.out.byKey[pipelineKey(l.datapath, l.key)] = p
-	}
-	// A disabled port has no name: no packet gets to it.
-	if l.disabled || l.hostname == "" || len(l.addresses) == 0 {
-		return
-	}
-	b.hosts.Add(l.hostname, l.domain, l.addresses)
 }
 
-// addGateways adds the addresses of routers on the network, in any order.
-func (b *portsBuilder) addGateways(all []netip.Addr) {
-	all = names.SortAddresses(all)
+func (b *portsBuilder) addGuest(d *PortData) {
+	p := &Port{
+		Name: d.Name, Type: d.Type,
+		Network: b.Network, SwitchName: b.Switch,
+		DatapathKey: d.DatapathKey, Key: d.Key,
+		Parent: d.Parent, Tag: d.Tag,
+		Hostname: d.Hostname, Domain: d.Domain, Local: d.Local,
+		Addresses: d.Addresses, MACs: d.MACs, DNSServers: d.DNSServers,
+	}
+	if b.Routers != "" || len(d.ExternalIDs) > 0 {
+		p.labels = &portLabels{b.Routers, d.ExternalIDs}
+	}
+	b.out.all = append(b.out.all, p)
+	if d.Local {
+		b.out.guests = append(b.out.guests, p)
+	}
+	if d.Key != 0 && !p.IsExternal() {
+		b.out.byKey[pipelineKey(d.DatapathKey, d.Key)] = p
+	}
+	if d.Disabled || d.Hostname == "" || len(d.Addresses) == 0 {
+		return
+	}
+	b.hosts.Add(d.Hostname, d.Domain, d.Addresses)
+}
+
+func (b *portsBuilder) addGateways() {
+	all := names.SortAddresses(slices.Clone(b.Gateways))
 	if len(all) > maxGateways {
 		return
 	}
@@ -199,9 +235,51 @@ func (b *portsBuilder) addGateways(all []netip.Addr) {
 	}
 }
 
-func (b *portsBuilder) done() *ports {
-	b.addExternal()
-	slices.SortFunc(b.out.functions, func(a, b FunctionPort) int { return strings.Compare(a.Name, b.Name) })
-	b.out.hosts = b.hosts.Done()
-	return b.out
+// WithRetained returns the ports with retained guests in addition. A guest whose tunnel keys are
+// those of a port already is left out.
+func (p *Ports) WithRetained(retained []*Port) *Ports {
+	if len(retained) == 0 {
+		return p
+	}
+	next := *p
+	next.guests, next.datapaths = slices.Clone(p.guests), slices.Clone(p.datapaths)
+	next.byKey, next.external = maps.Clone(p.byKey), maps.Clone(p.external)
+	for _, guest := range retained {
+		if !next.hasKeys(guest) {
+			next.retain(guest)
+		}
+	}
+	slices.Sort(next.datapaths)
+	return &next
+}
+
+// onlyRetained returns the ports with retained guests in the place of all guests.
+func (p *Ports) onlyRetained(retained []*Port) *Ports {
+	next := *p
+	next.guests, next.byKey, next.external = nil, nil, nil
+	return next.WithRetained(retained)
+}
+
+// hasKeys reports whether a port has the tunnel keys of a guest.
+func (p *Ports) hasKeys(guest *Port) bool {
+	if guest.IsExternal() {
+		return slices.ContainsFunc(p.guests, func(q *Port) bool { return q.DatapathKey == guest.DatapathKey && q.Key == guest.Key })
+	}
+	return p.byKey[pipelineKey(guest.DatapathKey, guest.Key)] != nil
+}
+
+// retain adds a retained guest, before p is shared.
+func (p *Ports) retain(guest *Port) {
+	p.guests = append(p.guests, guest)
+	if !slices.Contains(p.datapaths, guest.DatapathKey) {
+		p.datapaths = append(p.datapaths, guest.DatapathKey)
+	}
+	if guest.IsExternal() {
+		p.addExternal(guest)
+		return
+	}
+	if p.byKey == nil {
+		p.byKey = make(map[uint64]*Port)
+	}
+	p.byKey[pipelineKey(guest.DatapathKey, guest.Key)] = guest
 }

@@ -2,14 +2,10 @@
 
 package ovn
 
-import (
-	"slices"
+import "github.com/puntdns/puntdns/internal/origin"
 
-	"github.com/puntdns/puntdns/internal/origin"
-)
-
-// rowlessNetwork returns a network that has no rows any more as it was, with its retained guests
-// only; nil if there are none.
+// rowlessNetwork returns a network whose rows are gone as it was, with its retained guests
+// only. It returns nil if there are none.
 func (w *world) rowlessNetwork(old *Network) *Network {
 	if old == nil {
 		return nil
@@ -23,33 +19,12 @@ func (w *world) rowlessNetwork(old *Network) *Network {
 		w.grace.rowless = make(map[origin.Network]string)
 	}
 	w.grace.rowless[old.ID] = old.Name
-	n, ports := *old, *old.ports
-	n.ports, ports.guests = &ports, guests
-	ports.byKey, ports.external = make(map[uint64]*Port, len(guests)), nil
-	for _, p := range guests {
-		ports.byKey[pipelineKey(p.DatapathKey, p.Key)] = p
-	}
-	return &n
+	w.bad.built[old.ID] = w.bad.ofNetwork(old.ID)
+	return old.withRetained(guests)
 }
 
-// addRetained adds the retained guests of a network whose keys in the switch are other ones than
-// those of their rows.
-func (w *world) addRetained(b *portsBuilder) {
-	for _, p := range w.grace.of(b.network.ID) {
-		key := pipelineKey(p.DatapathKey, p.Key)
-		if b.out.byKey[key] != nil {
-			continue
-		}
-		b.out.byKey[key] = p
-		b.out.guests = append(b.out.guests, p)
-		if !slices.Contains(b.out.datapaths, p.DatapathKey) {
-			b.out.datapaths = append(b.out.datapaths, p.DatapathKey)
-		}
-	}
-}
-
-// keepScopes copies the router scopes of rowless networks from the present snapshot. One that
-// had none is a scope by itself: there are no rows that would say what is joined to it.
+// keepScopes copies the router scopes of rowless networks from the present snapshot. A network that
+// had none is a scope by itself, as no rows say which networks are joined to it.
 func (w *world) keepScopes(prev *Snapshot, e scopesEditor) {
 	g := &w.grace
 	for id := range g.scopes {

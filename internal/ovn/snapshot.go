@@ -9,7 +9,6 @@ import (
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn/names"
-	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
 // Snapshot is the immutable state of the networks, their ports and names at one time. Its
@@ -49,7 +48,7 @@ type Snapshot struct {
 	// retained has, by logical port, for each guest that is retained without a binding, the port
 	// whose interface it has. chassis is the row of the local chassis, zero for none.
 	retained map[string]string
-	chassis  ovsdb.UUID
+	chassis  [16]byte
 	stage    stage
 	// dnsRecords are the names of DNS rows that are counted in Stats.Names.
 	dnsRecords int
@@ -120,7 +119,7 @@ func (s *Snapshot) CountRetained(ifaces []string) int {
 }
 
 // HasChassis reports whether Southbound has a row of the local chassis.
-func (s *Snapshot) HasChassis() bool { return s.chassis != ovsdb.UUID{} }
+func (s *Snapshot) HasChassis() bool { return s.chassis != [16]byte{} }
 
 // Guests yields the guests that are bound to the local chassis, and those that are retained, in
 // no order. While Requests.Routers is asked for it leaves out those whose RouterScope is not complete,

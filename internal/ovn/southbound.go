@@ -89,7 +89,7 @@ func (s *southbound) networksNamed(name string) (ids []origin.Network) {
 	return ids
 }
 
-func (s *southbound) describe(n *Network) (dns []*dnsRow, ok bool) {
+func (s *southbound) describe(n *NetworkData) (dns []*dnsRow, ok bool) {
 	var first *datapath
 	for id, d := range s.networks[n.ID] {
 		if first == nil || id.Compare(first.id) < 0 {
@@ -106,24 +106,22 @@ func (s *southbound) describe(n *Network) (dns []*dnsRow, ok bool) {
 	return dns, true
 }
 
-// addPorts adds the ports of a network, with what only Northbound has of them.
-func (s *southbound) addPorts(b *portsBuilder) {
+// addPorts adds the ports of a network, completed by Northbound.
+func (s *southbound) addPorts(to *portRows) {
 	w := s.world
 	in := w.guestInputs(time.Time{})
-	for id, d := range s.networks[b.network.ID] {
-		b.out.datapaths = append(b.out.datapaths, d.key)
+	for id, d := range s.networks[to.Network] {
+		to.Keys = append(to.Keys, d.key)
+		to.Ports = slices.Grow(to.Ports, len(s.portsOf[id]))
 		for row, p := range s.portsOf[id] {
-			l := logicalPort{
-				name: p.name, kind: p.effectiveKind(), datapath: d.key, key: p.key, parent: p.parent, tag: p.tag,
-				service: p.etherType == "802.11ad", hostname: p.canonical, domain: b.network.Domain, addresses: p.addresses.static, macs: p.addresses.macs,
-				local: w.grace.serves(in, row, p, d.key), ids: p.ids,
-			}
+			to.Ports = append(to.Ports, PortData{
+				Name: p.name, Type: p.effectiveKind(), DatapathKey: d.key, Key: p.key, Parent: p.parent, Tag: p.tag,
+				ServiceTag: p.etherType == "802.11ad", Hostname: p.canonical, Domain: to.domain, Addresses: p.addresses.static, MACs: p.addresses.macs,
+				Local: w.grace.serves(in, row, p, d.key), ExternalIDs: p.ids,
+			})
 			if w.nb != nil {
-				w.nb.complete(b.network.ID, &l)
+				w.nb.complete(to, &to.Ports[len(to.Ports)-1])
 			}
-			b.add(l)
 		}
 	}
-	w.addRetained(b)
-	slices.Sort(b.out.datapaths)
 }

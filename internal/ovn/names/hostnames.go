@@ -44,6 +44,7 @@ type HostnamesBuilder struct {
 	within   []hostname // of ports with a domain, without it
 	full     []hostname // of ports with a domain, with it
 	machines map[netip.Addr]struct{}
+	size     int
 }
 
 // hostname is one name of one port.
@@ -55,19 +56,30 @@ type hostname struct {
 // NewHostnamesBuilder returns an empty builder.
 func NewHostnamesBuilder() *HostnamesBuilder { return new(HostnamesBuilder) }
 
+// Grow makes room for size ports, before the first Add.
+func (b *HostnamesBuilder) Grow(size int) { b.size = size }
+
 // Add adds a port. Its hostname and domain are canonical, the domain "" if the port has
 // none. The addresses are sorted, and there is at least one. They are shared with
 // the caller, who must not change them any more.
 func (b *HostnamesBuilder) Add(name, domain string, addresses []netip.Addr) {
 	if domain == "" {
-		b.bare = append(b.bare, hostname{name, addresses})
+		b.append(&b.bare, hostname{name, addresses})
 		return
 	}
-	b.within = append(b.within, hostname{name, addresses})
+	b.append(&b.within, hostname{name, addresses})
 	if full, ok := join(name, domain); ok {
 		name = full
 	}
-	b.full = append(b.full, hostname{name, addresses})
+	b.append(&b.full, hostname{name, addresses})
+}
+
+// append appends to a list, which has room for all ports from its first hostname on.
+func (b *HostnamesBuilder) append(to *[]hostname, h hostname) {
+	if *to == nil {
+		*to = make([]hostname, 0, b.size)
+	}
+	*to = append(*to, h)
 }
 
 // SetMachines sets the addresses that Directory.HasMachine reports. They are shared with the

@@ -128,8 +128,9 @@ func patchKey(row *ovsdb.Row, col int, key, known string) string {
 	return value
 }
 
-// Pair is a key of a column that maps text to text, with its value.
-type Pair struct{ Key, Value string }
+// Pair is a key of a column that maps text to text, with its value. It is an alias: other packages
+// use its values without an import of this package.
+type Pair = struct{ Key, Value string }
 
 // ValueOf returns the value of a key, "" if there is none.
 func ValueOf(pairs []Pair, key string) string {

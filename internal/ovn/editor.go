@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+)
+
+// Editor makes a Snapshot from another one, which stays as it is. It costs in proportion to what
+// changes. An Editor is for one goroutine.
+type Editor struct {
+	prev, next *Snapshot
+	// changed has the networks of Put, and nil for those of Remove.
+	changed map[origin.Network]*Network
+	byName  *names.MapEditor[string, nameHolders] // nil before setHolders
+	// scoping is set by setScopes.
+	scoping bool
+}
+
+// Edit returns an Editor of a copy of s.
+func (s *Snapshot) Edit() *Editor {
+	next := *s
+	return &Editor{prev: s, next: &next, changed: make(map[origin.Network]*Network)}
+}
+
+// Put adds a network, or replaces its previous version. Tunnel keys and ports may move from one
+// network to another if all these networks are Put or removed by one Editor.
+func (e *Editor) Put(n *Network) *Editor {
+	e.changed[n.ID] = n
+	return e
+}
+
+// Remove removes a network, which may be absent.
+func (e *Editor) Remove(id origin.Network) *Editor {
+	e.changed[id] = nil
+	return e
+}
+
+// Network returns the present version of a network, nil for none.
+func (e *Editor) Network(id origin.Network) *Network {
+	if n, ok := e.changed[id]; ok {
+		return n
+	}
+	return e.prev.Network(id)
+}
+
+// setHolders sets which networks have a name, for Resolve. They are sorted, each once, and need not
+// be in the snapshot.
+func (e *Editor) setHolders(name string, ids []origin.Network) {
+	if e.byName == nil {
+		e.byName = e.prev.byName.Edit()
+	}
+	had, _ := e.prev.byName.Get(name)
+	switch {
+	case len(ids) == 0:
+		e.byName.Remove(name)
+	case had != nameHolders{ids[0], len(ids)}:
+		e.byName.Set(name, nameHolders{ids[0], len(ids)})
+	}
+}
+
+// setScopes sets the router scopes.
+func (e *Editor) setScopes(s scopesEditor) {
+	if s.leader.Written() {
+		e.next.PortsVersion++
+	}
+	e.next.leader, e.next.joined = s.leader.Done(), s.joined.Done()
+	e.scoping = true
+}
+
+// clearScopes removes the router scopes.
+func (e *Editor) clearScopes() {
+	e.next.leader, e.next.joined = names.ShardedMap[origin.Network, origin.Network]{}, names.ShardedMap[origin.Network, *names.Union]{}
+	e.next.scoped = false
+}
+
+// setLocal sets the UUID of the local Chassis row, zero for none, and Snapshot.retained.
+func (e *Editor) setLocal(chassis [16]byte, retained map[string]string) {
+	e.next.chassis, e.next.retained = chassis, retained
+}
+
+// setStage sets the stage of OVN's own DNS.
+func (e *Editor) setStage(s stage) { e.next.stage = s }
+
+// setRows sets how many DNS rows there are, and how many records they have.
+func (e *Editor) setRows(count dnsCount) {
+	e.next.Stats.Names += count.records - e.next.dnsRecords
+	e.next.Stats.Rows, e.next.dnsRecords = count.rows, count.records
+}
+
+// Done returns the snapshot. The Editor must not be used any more.
+func (e *Editor) Done() *Snapshot {
+	if len(e.changed) > 0 {
+		e.applyNetworks()
+	}
+	if e.byName != nil {
+		e.next.byName = e.byName.Done()
+	}
+	if e.scoping {
+		e.next.scoped = e.next.scoped || e.next.hasGuestScopes()
+	}
+	if e.next.scoped != e.prev.scoped {
+		e.next.PortsVersion++
+	}
+	return e.next
+}
+
+// applyNetworks replaces the changed networks. It removes all previous versions before it adds the next
+// ones: a key may move from one network to another.
+func (e *Editor) applyNetworks() {
+	m := networkMaps{e.prev.networks.Edit(), e.prev.byKey.Edit(), e.prev.ports.Edit(), &e.next.Stats}
+	for id, n := range e.changed {
+		old := e.prev.Network(id)
+		if !samePorts(old, n) {
+			e.next.PortsVersion++
+		}
+		if forwardsOf(old) != forwardsOf(n) {
+			e.next.ForwardsVersion++
+		}
+		if old != nil {
+			m.remove(old, n)
+		}
+	}
+	for id, n := range e.changed {
+		if n != nil {
+			m.add(n, e.prev.Network(id))
+		}
+	}
+	e.next.networks, e.next.byKey, e.next.ports = m.networks.Done(), m.byKey.Done(), m.ports.Done()
+}
+
+// samePorts reports whether two versions of a network, which may be nil, differ in names
+// only.
+func samePorts(a, b *Network) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ports == b.ports && a.DNSMeter == b.DNSMeter
+}
+
+// networkMaps is the maps of a snapshot that have its networks, and the sums of them.
+type networkMaps struct {
+	networks *names.MapEditor[origin.Network, *Network]
+	byKey    *names.MapEditor[uint32, *Network]
+	ports    *names.MapEditor[string, *Port]
+	stats    *Stats
+}
+
+// remove removes a network. next is its next version, nil for none.
+func (m *networkMaps) remove(old, next *Network) {
+	m.networks.Remove(old.ID)
+	for _, key := range old.ports.datapaths {
+		m.byKey.Remove(key)
+	}
+	m.stats.Networks--
+	m.stats.Ports -= len(old.ports.all)
+	m.stats.Names -= old.ports.hosts.Len()
+	if next == nil || next.ports != old.ports {
+		for _, p := range old.ports.all {
+			m.ports.Remove(p.Name)
+		}
+	}
+}
+
+// add adds a network. old is its previous version, nil for none.
+func (m *networkMaps) add(n, old *Network) {
+	m.networks.Set(n.ID, n)
+	for _, key := range n.ports.datapaths {
+		m.byKey.Set(key, n)
+	}
+	m.stats.Networks++
+	m.stats.Ports += len(n.ports.all)
+	m.stats.Names += n.ports.hosts.Len()
+	if old == nil || n.ports != old.ports {
+		for _, p := range n.ports.all {
+			m.ports.Set(p.Name, p)
+		}
+	}
+}
