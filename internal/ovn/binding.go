@@ -31,7 +31,7 @@ type binding struct {
 	ids        []rows.Pair // external_ids, of the keys that labels are asked for
 }
 
-func (w *world) bindingColumns() []rows.Column[binding] {
+func bindingColumns(labelKeys func() []string) []rows.Column[binding] {
 	return []rows.Column[binding]{
 		rows.String("logical_port", func(p *binding) *string { return &p.name }),
 		rows.UUID("datapath", func(p *binding) *ovsdb.UUID { return &p.datapath }),
@@ -50,7 +50,7 @@ func (w *world) bindingColumns() []rows.Column[binding] {
 		rows.Key("options", functionKey, func(p *binding) *string { return &p.function }),
 		rows.UUID("chassis", func(p *binding) *ovsdb.UUID { return &p.chassis }),
 		rows.Key("external_ids", ownerKey, func(p *binding) *string { return &p.owner }),
-		rows.Keys("external_ids", w.labelKeys, func(p *binding) *[]rows.Pair { return &p.ids }),
+		rows.Keys("external_ids", labelKeys, func(p *binding) *[]rows.Pair { return &p.ids }),
 		rows.UUIDs("additional_chassis", func(p *binding) *[]ovsdb.UUID { return &p.additional }).Optional(), // from OVN 22.06 on
 		rows.UUID("requested_chassis", func(p *binding) *ovsdb.UUID { return &p.requested }).Optional(),      // from OVN 21.06 on
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
 )
@@ -61,16 +62,40 @@ func (w *world) buildLocal(e *Editor) {
 	e.setLocal(w.sb.self, w.grace.byInterface())
 }
 
+// networkInputs is all that a network is made of. It is read, never changed.
+type networkInputs struct {
+	topology topology
+	sb       *southbound // nil if it is not read
+	nb       *northbound // nil if it is not read
+	covered  covered
+	// guests and retained decide which ports of Southbound are Local. Where Northbound is read alone, these are
+	// the ports of plugged, sorted.
+	guests   *guestInputs
+	retained guestSet
+	plugged  []string
+}
+
+func (w *world) networkInputs() *networkInputs {
+	in := &networkInputs{topology: w.topology, sb: w.sb, nb: w.nb, covered: w.covered(), retained: w.grace.guestSet, plugged: w.plugged}
+	if w.sb != nil {
+		in.guests = w.guestInputs(time.Time{})
+	}
+	return in
+}
+
 // buildNetworks replaces the dirty networks.
 func (w *world) buildNetworks(e *Editor) {
+	in := w.networkInputs()
 	w.bad.built = make(map[origin.Network]problems)
 	for id, withPorts := range w.dirty {
 		old := e.Network(id)
 		if old != nil {
 			w.markName(old.Name)
 		}
-		n := w.network(id, old, withPorts)
+		p := w.bad.ofNetwork(id)
+		n := in.network(id, old, withPorts, &p)
 		if n != nil {
+			w.bad.built[id] = p
 			delete(w.grace.rowless, id)
 		} else {
 			delete(w.complete, id)
@@ -85,25 +110,29 @@ func (w *world) buildNetworks(e *Editor) {
 	}
 }
 
-// network returns one network by the rows, nil if it has no rows or is not complete. Unless withPorts
-// is set the network shares the ports of old, the previous version.
-func (w *world) network(id origin.Network, old *Network, withPorts bool) *Network {
+// network returns one network by the rows, nil if it has no rows or is not covered. Unless withPorts is set
+// the network shares the ports of old, the previous version. p are the problems of that version, and get
+// those of the network.
+func (in *networkInputs) network(id origin.Network, old *Network, withPorts bool, p *problems) *Network {
 	d := NetworkData{ID: id}
-	dns, ok := w.topology.describe(&d)
-	if !ok || !w.covered().network(id) {
+	dns, ok := in.topology.describe(&d)
+	if !ok || !in.covered.network(id) {
 		return nil
 	}
-	p := w.bad.ofNetwork(id)
 	var rrs []*northboundDNS
-	if w.nb != nil {
-		d.Domain = w.nb.domain(id)
-		d.Forwards = w.nb.forwards(id, old, &p)
-		rrs = w.nb.rrRows(id)
+	if in.nb != nil {
+		d.Domain = in.nb.domain(id)
+		rrs = in.nb.rrRows(id)
+		var forwards []forwardRow
+		if in.covered.forwards {
+			forwards = in.nb.forwardRows(id)
+		}
+		d.Forwards = forwardsBy(forwards, id, old, p)
 	}
 	if old != nil && !withPorts {
 		d.Ports = old.ports
 	} else {
-		d.Ports = w.portsOf(&d, p.replace("ports").add)
+		d.Ports = in.ports(&d, p.replace("ports").add)
 	}
 	slices.SortFunc(dns, func(a, b *dnsRow) int { return a.id.Compare(b.id) })
 	for _, r := range slices.Compact(dns) {
@@ -117,7 +146,6 @@ func (w *world) network(id origin.Network, old *Network, withPorts bool) *Networ
 	for _, r := range rrs {
 		reportAliases(n, r, bad)
 	}
-	w.bad.built[id] = p
 	return n
 }
 
@@ -135,6 +163,7 @@ func reportAliases(n *Network, r *northboundDNS, bad func(text string)) {
 
 // portRows collects the ports of one network from the rows of both databases.
 type portRows struct {
+	*networkInputs
 	PortsData
 	domain string // of the network
 	// servers has the DNS servers by the rows of DHCP options, nil unless a request asks for them.
@@ -145,25 +174,29 @@ type portRows struct {
 // portBuffers has buffers for PortsData.Ports: a large network may be built often.
 var portBuffers = sync.Pool{New: func() any { return new([]PortData) }}
 
-// portsOf returns the ports of a network.
-func (w *world) portsOf(d *NetworkData, bad func(text string)) *Ports {
-	to := portRows{PortsData: PortsData{Network: d.ID, Switch: d.Name, Machines: w.dnsServerUsers > 0}, domain: d.Domain, bad: bad}
-	if w.dnsServerUsers > 0 {
+// ports returns the ports of a network.
+func (in *networkInputs) ports(d *NetworkData, bad func(text string)) *Ports {
+	uses := in.covered.uses
+	to := portRows{
+		networkInputs: in, domain: d.Domain, bad: bad,
+		PortsData: PortsData{Network: d.ID, Switch: d.Name, Machines: uses.dnsServers},
+	}
+	if uses.dnsServers {
 		to.servers = make(map[dhcpRows][]netip.Addr)
 	}
 	var attachments []attachment
-	if w.uses().attachments() {
-		attachments = attachmentsOfNetwork(w.topology, d.ID)
+	if uses.attachments() {
+		attachments = attachmentsOfNetwork(in.topology, d.ID)
 	}
-	if w.labels.routerUsers > 0 {
+	if uses.routerNames {
 		to.Routers = routerNamesOf(attachments)
 	}
-	if w.gatewayUsers > 0 {
+	if uses.gateways {
 		to.Gateways = gatewaysOf(attachments)
 	}
 	buffer := portBuffers.Get().(*[]PortData)
 	to.Ports = *buffer
-	w.topology.addPorts(&to)
+	in.topology.addPorts(&to)
 	ports, problems := NewPorts(to.PortsData)
 	clear(to.Ports)
 	*buffer = to.Ports[:0]
@@ -171,18 +204,18 @@ func (w *world) portsOf(d *NetworkData, bad func(text string)) *Ports {
 	for _, text := range problems {
 		bad(southboundName + ": " + text)
 	}
-	return ports.WithRetained(w.grace.of(d.ID))
+	return ports.WithRetained(in.retained.of(d.ID))
 }
 
 // dnsServers returns the DNS servers of ports with those DHCP options. Ports with the same options share
 // the slice.
-func (to *portRows) dnsServers(n *northbound, of dhcpRows) []netip.Addr {
+func (to *portRows) dnsServers(of dhcpRows) []netip.Addr {
 	if to.servers == nil || of == (dhcpRows{}) {
 		return nil
 	}
 	all, ok := to.servers[of]
 	if !ok {
-		all = n.dnsServers(of, to.bad)
+		all = to.nb.dnsServers(of, to.bad)
 		to.servers[of] = all
 	}
 	return all

@@ -154,6 +154,12 @@ func sortedNames(names []string) []string {
 	return slices.Compact(names)
 }
 
+// hasName reports whether a sorted list has the name.
+func hasName(names []string, name string) bool {
+	_, ok := slices.BinarySearch(names, name)
+	return ok
+}
+
 // sortedSet sorts in place, and drops repetitions.
 func sortedSet(ids []ovsdb.UUID) []ovsdb.UUID {
 	slices.SortFunc(ids, ovsdb.UUID.Compare)

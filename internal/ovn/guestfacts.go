@@ -36,10 +36,7 @@ type guestInputs struct {
 func (in *guestInputs) isHere(p *binding) bool { return in.rows.isHere(p) }
 
 // isPlugged reports whether a logical port has an interface here.
-func (in *guestInputs) isPlugged(port string) bool {
-	_, ok := slices.BinarySearch(in.plugged, port)
-	return ok
-}
+func (in *guestInputs) isPlugged(port string) bool { return hasName(in.plugged, port) }
 
 // graceOf returns the longest grace that Source.SetPorts has given the guest of an interface.
 func (in *guestInputs) graceOf(iface string) (d time.Duration) {

@@ -23,7 +23,6 @@ const (
 // northbound is the rows of OVN_Northbound. Source.mu guards it.
 type northbound struct {
 	connection
-	world *world
 	// follows is the generation of Southbound's conditions that those here are for.
 	follows uint64
 
@@ -48,24 +47,26 @@ type northbound struct {
 	attached rows.Index[string, switchPort]
 }
 
-func newNorthbound(w *world) *northbound {
+// newNorthbound returns the tables of Northbound. where are the first conditions of most, labelKeys are the keys
+// of external_ids that are read, and alone is set without Southbound.
+func newNorthbound(where []ovsdb.Condition, labelKeys func() []string, alone bool) *northbound {
 	n := &northbound{
-		connection: newConnection(northboundName), world: w,
-		named: make(rows.Index[string, logicalSwitch]), portNamed: make(rows.Names[switchPort]), switchOf: make(rows.Owners),
+		connection: newConnection(northboundName),
+		named:      make(rows.Index[string, logicalSwitch]), portNamed: make(rows.Names[switchPort]), switchOf: make(rows.Owners),
 		dhcpOf:          make(rows.Index[ovsdb.UUID, switchPort]),
 		dnsOf:           make(rows.Index[ovsdb.UUID, logicalSwitch]),
 		routerPortNamed: make(rows.Names[routerPort]), routerOf: make(rows.Owners),
 		attached: make(rows.Index[string, switchPort]),
 	}
-	where := w.firstConditions()
-	n.switches = rows.NewTable(tableSwitch, where, withProblems(&n.changes, northboundName, tableSwitch, n.switchChanged), switchColumns()...)
-	n.ports = rows.NewTable(tableSwitchPort, where, withProblems(&n.changes, northboundName, tableSwitchPort, n.portChanged), w.switchPortColumns()...)
-	n.dhcp = rows.NewTable(tableDHCP, where, withProblems(&n.changes, northboundName, tableDHCP, n.dhcpChanged), dhcpColumns()...)
-	n.dns = rows.NewTable(tableDNS, where, withProblems(&n.changes, northboundName, tableDNS, n.dnsChanged), northboundDNSColumns(w.sb == nil)...)
 	var routersWhere []ovsdb.Condition
-	if w.sb != nil {
-		routersWhere = []ovsdb.Condition{} // none until setRouterConditions or setConditions
+	if !alone {
+		routersWhere = []ovsdb.Condition{}         // none until northboundInterest asks for some
+		labelKeys = func() []string { return nil } // Port_Binding has them
 	}
+	n.switches = rows.NewTable(tableSwitch, where, withProblems(&n.changes, northboundName, tableSwitch, n.switchChanged), switchColumns()...)
+	n.ports = rows.NewTable(tableSwitchPort, where, withProblems(&n.changes, northboundName, tableSwitchPort, n.portChanged), switchPortColumns(labelKeys)...)
+	n.dhcp = rows.NewTable(tableDHCP, where, withProblems(&n.changes, northboundName, tableDHCP, n.dhcpChanged), dhcpColumns()...)
+	n.dns = rows.NewTable(tableDNS, where, withProblems(&n.changes, northboundName, tableDNS, n.dnsChanged), northboundDNSColumns(alone)...)
 	n.routers = rows.NewTable(tableRouter, routersWhere, n.routerChanged, routerColumns()...)
 	n.routerPorts = rows.NewTable(tableRouterPort, routersWhere, n.routerPortChanged, routerPortColumns()...)
 	n.tables = rows.Tables{n.ports, n.dhcp, n.dns, n.switches, n.routerPorts, n.routers}
@@ -91,7 +92,7 @@ func (n *northbound) complete(to *portRows, d *PortData) {
 	d.Addresses, d.MACs = p.allAddresses(), p.allMACs()
 	d.Disabled = p.disabled
 	if isGuest(d.Type) {
-		d.DNSServers = to.dnsServers(n, p.dhcp)
+		d.DNSServers = to.dnsServers(p.dhcp)
 	}
 	if o := n.dhcp.Get(p.dhcp.v4); o != nil && o.domain != "" {
 		d.Domain = o.domain
@@ -139,7 +140,7 @@ func (n *northbound) addPorts(to *portRows) {
 		}
 		to.Ports = append(to.Ports, PortData{
 			Name: p.name, Type: effectiveKind(p.kind, p.owner, p.function), Parent: p.parent, Tag: p.tag,
-			Hostname: p.canonical, Domain: to.domain, Local: n.world.isPlugged(p.name), ExternalIDs: p.ids,
+			Hostname: p.canonical, Domain: to.domain, Local: hasName(to.plugged, p.name), ExternalIDs: p.ids,
 		})
 		n.complete(to, &to.Ports[len(to.Ports)-1])
 	}

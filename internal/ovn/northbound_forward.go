@@ -11,10 +11,9 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// forwards returns the zones that a network forwards, nil for none. While the rows say the same it
+// forwardsBy returns the zones that a network forwards by rows, nil for none. While the rows say the same it
 // returns the Forwards of old, the previous version of the network. p gets the problems of the zones.
-func (n *northbound) forwards(of origin.Network, old *Network, p *problems) *Forwards {
-	rows := n.forwardRows(of)
+func forwardsBy(rows []forwardRow, of origin.Network, old *Network, p *problems) *Forwards {
 	if f := forwardsOf(old); f != nil && slices.Equal(f.rows, rows) {
 		return f
 	}
@@ -26,10 +25,10 @@ func (n *northbound) forwards(of origin.Network, old *Network, p *problems) *For
 	})
 }
 
-// forwardRows returns the rows with zones of a network, none without a request for Forwards.
+// forwardRows returns the rows with zones of a network.
 func (n *northbound) forwardRows(id origin.Network) (all []forwardRow) {
 	s := n.switches.Get(ovsdb.UUID(id))
-	if s == nil || n.world.forwardUsers == 0 {
+	if s == nil {
 		return nil
 	}
 	if s.forward != "" {

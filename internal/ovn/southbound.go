@@ -5,7 +5,6 @@ package ovn
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
@@ -24,7 +23,6 @@ const (
 // southbound is the rows of OVN_Southbound. Source.mu guards it.
 type southbound struct {
 	connection
-	world *world
 
 	chassis   *rows.Table[chassis]
 	datapaths *rows.Table[datapath]
@@ -54,9 +52,11 @@ type southbound struct {
 	links   datapathLinks
 }
 
-func newSouthbound(w *world) *southbound {
+// newSouthbound returns the tables of Southbound. where are the first conditions of most, labelKeys are the keys
+// of external_ids that are read.
+func newSouthbound(where []ovsdb.Condition, labelKeys func() []string) *southbound {
 	s := &southbound{
-		connection: newConnection(southboundName), world: w,
+		connection:   newConnection(southboundName),
 		chassisNamed: make(rows.Index[string, chassis]),
 		networks:     make(rows.Index[origin.Network, datapath]),
 		named:        make(rows.Index[string, datapath]),
@@ -65,10 +65,9 @@ func newSouthbound(w *world) *southbound {
 		dnsOf:        make(rows.Index[ovsdb.UUID, southboundDNS]),
 		links:        newDatapathLinks(),
 	}
-	where := w.firstConditions()
 	s.chassis = rows.NewTable(tableChassis, nil, s.chassisChanged, chassisColumns()...)
 	s.datapaths = rows.NewTable(tableDatapath, where, s.datapathChanged, datapathColumns()...)
-	s.ports = rows.NewTable(tablePort, where, withProblems(&s.changes, southboundName, tablePort, s.portChanged), w.bindingColumns()...)
+	s.ports = rows.NewTable(tablePort, where, withProblems(&s.changes, southboundName, tablePort, s.portChanged), bindingColumns(labelKeys)...)
 	s.dns = rows.NewTable(tableDNS, where, withProblems(&s.changes, southboundName, tableDNS, s.dnsChanged), southboundDNSColumns()...)
 	s.flows = rows.NewTable(tableFlow, []ovsdb.Condition{
 		{Column: "external_ids", Function: "includes", Value: map[string]string{"stage-name": stageName}},
@@ -108,8 +107,6 @@ func (s *southbound) describe(n *NetworkData) (dns []*dnsRow, ok bool) {
 
 // addPorts adds the ports of a network, completed by Northbound.
 func (s *southbound) addPorts(to *portRows) {
-	w := s.world
-	in := w.guestInputs(time.Time{})
 	for id, d := range s.networks[to.Network] {
 		to.Keys = append(to.Keys, d.key)
 		to.Ports = slices.Grow(to.Ports, len(s.portsOf[id]))
@@ -117,10 +114,10 @@ func (s *southbound) addPorts(to *portRows) {
 			to.Ports = append(to.Ports, PortData{
 				Name: p.name, Type: p.effectiveKind(), DatapathKey: d.key, Key: p.key, Parent: p.parent, Tag: p.tag,
 				ServiceTag: p.etherType == "802.11ad", Hostname: p.canonical, Domain: to.domain, Addresses: p.addresses.static, MACs: p.addresses.macs,
-				Local: w.grace.serves(in, row, p, d.key), ExternalIDs: p.ids,
+				Local: to.retained.serves(to.guests, row, p, d.key), ExternalIDs: p.ids,
 			})
-			if w.nb != nil {
-				w.nb.complete(to, &to.Ports[len(to.Ports)-1])
+			if to.nb != nil {
+				to.nb.complete(to, &to.Ports[len(to.Ports)-1])
 			}
 		}
 	}

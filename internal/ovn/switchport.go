@@ -33,7 +33,7 @@ type switchPort struct {
 	ids        []rows.Pair // external_ids, of the keys that labels are asked for; without Southbound
 }
 
-func (w *world) switchPortColumns() []rows.Column[switchPort] {
+func switchPortColumns(labelKeys func() []string) []rows.Column[switchPort] {
 	return []rows.Column[switchPort]{
 		rows.String("name", func(p *switchPort) *string { return &p.name }),
 		rows.String("type", func(p *switchPort) *string { return &p.kind }),
@@ -58,12 +58,7 @@ func (w *world) switchPortColumns() []rows.Column[switchPort] {
 		rows.String("parent_name", func(p *switchPort) *string { return &p.parent }),
 		rows.Integer("tag", func(p *switchPort) *uint16 { return &p.tag }),
 		rows.Key("external_ids", ownerKey, func(p *switchPort) *string { return &p.owner }),
-		rows.Keys("external_ids", func() []string {
-			if w.sb != nil {
-				return nil // Port_Binding has them
-			}
-			return w.labelKeys()
-		}, func(p *switchPort) *[]rows.Pair { return &p.ids }),
+		rows.Keys("external_ids", labelKeys, func(p *switchPort) *[]rows.Pair { return &p.ids }),
 	}
 }
 

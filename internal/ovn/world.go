@@ -3,7 +3,6 @@
 package ovn
 
 import (
-	"slices"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
@@ -91,21 +90,15 @@ func (w *world) firstConditions() []ovsdb.Condition {
 // have to exist before a client delivers rows.
 func (w *world) addDatabases(southbound, northbound bool) {
 	if southbound {
-		w.sb = newSouthbound(w)
+		w.sb = newSouthbound(w.firstConditions(), w.labelKeys)
 		w.databases, w.topology = append(w.databases, &w.sb.connection), w.sb
 	}
 	if northbound {
-		w.nb = newNorthbound(w)
+		w.nb = newNorthbound(w.firstConditions(), w.labelKeys, w.sb == nil)
 		if w.databases = append(w.databases, &w.nb.connection); w.topology == nil {
 			w.topology = w.nb
 		}
 	}
-}
-
-// isPlugged reports whether a logical port has an interface here.
-func (w *world) isPlugged(port string) bool {
-	_, ok := slices.BinarySearch(w.plugged, port)
-	return ok
 }
 
 // markDirty marks a network to be built anew.
