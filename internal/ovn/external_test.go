@@ -12,8 +12,8 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 
-// TestExternal: the host of an external port is known on the chassis that has the port, by
-// the localnet port and its address. Its names are known everywhere.
+// TestExternal binds external ports to this chassis and to another one. The chassis that has the port
+// identifies its host by the localnet port and the MAC address. All chassis know its names.
 func TestExternal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -75,46 +75,8 @@ func TestExternal(t *testing.T) {
 	}
 }
 
-// Of external ports with one address the first by name is served, in whatever order they come.
-func TestExternalSameMAC(t *testing.T) {
-	r := newRig(t)
-	sw := r.insertSwitch("a", uuidA, 1)
-	r.sbctl("chassis-add hv1 geneve 192.0.2.1 -- create Port_Binding logical_port=ln tunnel_key=9 type=localnet datapath=" + sw)
-	for i, name := range []string{"x3", "x1", "x2"} {
-		r.sbctl(fmt.Sprintf(`create Port_Binding logical_port=%s tunnel_key=%d type=external datapath=%s mac="02:00:00:00:00:11~10.0.0.1%d","02:00:00:00:00:11~fd00::1%d"`, name, i+1, sw, i, i))
-		r.sbctl("lsp-bind " + name + " hv1")
-	}
-	told := new(testkit.Lines)
-	c := r.config(true, false)
-	c.Log = told
-	s := r.acquire(c)
-	s.SetChassis("hv1")
-	for _, first := range []string{"x1", "x2", "x3"} {
-		eventually(t, s, func(s *Snapshot) string {
-			if got, want := externalHosts(s), first+" by ln tag 0: 02:00:00:00:00:11"; got != want {
-				return fmt.Sprintf("got %q, want %q", got, want)
-			}
-			return ""
-		})
-		r.sbctl("lsp-unbind " + first)
-	}
-	for _, why := range []string{
-		`external port "x2" is not served: external port "x1" has the MAC address 02:00:00:00:00:11 too`,
-		`external port "x3" is not served: external port "x2" has the MAC address 02:00:00:00:00:11 too`,
-		`external port "x1" is not served`,
-	} {
-		want := 1
-		if strings.Contains(why, `"x1" is`) {
-			want = 0
-		}
-		if got := told.Count(why); got != want {
-			t.Errorf("the log says %d times, not %d: %s\n%q", got, want, why, told.All())
-		}
-	}
-}
-
-// externalHosts lists what Snapshot.External knows of the external ports among the guests,
-// and that it knows none by another key.
+// externalHosts lists the external ports among the guests that Snapshot.External finds, and those that
+// are found by a key that they do not have.
 func externalHosts(s *Snapshot) string {
 	var all []string
 	for p := range s.Guests() {
