@@ -8,6 +8,7 @@
 package origin
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"net"
@@ -21,6 +22,9 @@ type Network [16]byte
 
 // IsZero reports whether n is no network.
 func (n Network) IsZero() bool { return n == Network{} }
+
+// Compare returns the order of two networks by their UUIDs.
+func (n Network) Compare(other Network) int { return bytes.Compare(n[:], other[:]) }
 
 // String returns the UUID in the form of RFC 9562, section 4.
 func (n Network) String() string { return string(n.AppendTo(nil)) }

@@ -14,10 +14,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// maxGateways bounds the routers of a switch, and their addresses. A switch with more joins the
-// routers of many tenants, which are no gateways of its guests.
-const maxGateways = 32
-
 // ownerExternal is the device_owner of a router's port on the external network of Neutron
 // (neutron-lib, DEVICE_OWNER_ROUTER_GW). Guests of that network have another gateway.
 const ownerExternal = ownerNetwork + "router_gateway"
@@ -85,7 +81,8 @@ func routerNamesOf(attachments []attachment) string {
 			all = append(all, a.routerName)
 		}
 	}
-	return strings.Join(sortedNames(all), ",")
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ",")
 }
 
 // forwardersOf returns the attachments to routers with forwardKey, one for each router, in the

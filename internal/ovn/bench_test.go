@@ -137,7 +137,7 @@ func BenchmarkHasMachine(b *testing.B) {
 // joinedSnapshot returns a snapshot of networks that are joined, each with 100 machines.
 func joinedSnapshot(count int) (*Snapshot, []*Network) {
 	var all []*Network
-	edit, g := new(Snapshot).Edit(), &group{complete: true}
+	edit, g := new(Snapshot).Edit(), &component{closed: true}
 	for i := range count {
 		d := PortsData{Machines: true}
 		for j := range 100 {
@@ -148,10 +148,9 @@ func joinedSnapshot(count int) (*Snapshot, []*Network) {
 		edit.Put(n)
 		all, g.networks = append(all, n), append(g.networks, n.ID)
 	}
-	var none Snapshot
-	scopes := scopesEditor{none.leader.Edit(), none.joined.Edit()}
-	scopes.setAll(g, nil, edit)
-	edit.setScopes(scopes)
+	b := scopeBuilder{edit, edit.editScopes()}
+	b.setAll(g, nil)
+	edit.setScopes(b.scopes)
 	return edit.Done(), all
 }
 
@@ -179,7 +178,7 @@ func BenchmarkUnserved(b *testing.B) {
 				id := ovsdb.UUID{1, byte(i >> 16), byte(i >> 8), byte(i)}
 				s.sb.portChanged(id, nil, &binding{name: fmt.Sprintf("p%d", i), key: uint32(i)})
 			}
-			s.sb.status.Synced = true
+			s.sbConn.status.Synced = true
 			s.SetPorts(b, []string{"p7"}, 0)
 			s.clock = func() time.Time { return time.Now().Add(time.Hour) }
 			b.ReportAllocs()

@@ -99,7 +99,7 @@ func (s *southbound) markPort(p *binding) {
 // isOfInterest reports whether conditions depend on a port, which may be nil: a guest here or one that was, which is
 // read by its name, and a port that joins networks.
 func (s *southbound) isOfInterest(p *binding) bool {
-	return p != nil && (s.isHere(p) || p.joins() || p.kind == kindLocalnet || s.latest.has(tablePort, portNamed(p.name)))
+	return p != nil && (s.isHere(p) || p.joins() || p.kind == kindLocalnet || s.isReadByName(p.name))
 }
 
 // interestsAs reports whether conditions depend on p in the same way as on another version of the row. Each may

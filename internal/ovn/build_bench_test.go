@@ -47,7 +47,7 @@ func BenchmarkRebuild(b *testing.B) {
 			for b.Loop() {
 				s.markDirty(origin.Network(network), true)
 				next := s.build(snapshot)
-				s.built(snapshot, next)
+				s.built(next)
 				snapshot = next
 			}
 			b.StopTimer()

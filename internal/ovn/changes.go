@@ -5,7 +5,18 @@ package ovn
 import (
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
+
+// contents is the rows of a database.
+type contents struct {
+	// tables are set before the start.
+	tables rows.Tables
+	// changes is what the callbacks of the tables have noted.
+	changes changes
+	// dnsCount counts the rows of DNS and their records.
+	dnsCount dnsCount
+}
 
 // changes is what the rows of a database have changed since take. The callbacks of its tables fill
 // it, whoever uses what. Source.mu guards it.
@@ -89,8 +100,9 @@ func (w *world) takeChanges() {
 		}
 		if i == 0 { // the topology
 			for node := range c.nodes {
-				w.touchNode(node)
+				w.components.touch(node)
 			}
+			w.conditionsDirty = w.conditionsDirty || w.components.isUsed() && len(c.nodes) > 0
 		}
 		w.conditionsDirty = w.conditionsDirty || c.interest || c.chassis
 		w.coverageChanged = w.coverageChanged || c.chassis
@@ -111,3 +123,9 @@ func (w *world) markChanged(id origin.Network, p part) {
 		w.markDirty(id, withPorts)
 	}
 }
+
+// Names of the databases in their schemas.
+const (
+	southboundName = "OVN_Southbound"
+	northboundName = "OVN_Northbound"
+)

@@ -66,7 +66,7 @@ func (r *claimRig) claim(ports string, chassis int, additional ...int) {
 func (r *claimRig) changes() uint64 {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
-	return r.source.sb.latest.gen
+	return r.source.sbConn.latest.gen
 }
 
 // knows waits until the rows of ports are known.
@@ -144,7 +144,7 @@ func TestMigrationFromAnUnknownNetwork(t *testing.T) {
 	r.pass(narrowAfter)
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
-	if r.source.sb.latest.has(tablePort, portNamed("vm-red")) {
+	if r.source.sbConn.latest.has(tablePort, portNamed("vm-red")) {
 		t.Error("vm-red is asked for by name still")
 	}
 }

@@ -147,27 +147,3 @@ func includes[E any](set, other []E, compare func(a, b E) int) bool {
 	}
 	return true
 }
-
-// sortedNames sorts in place, and drops repetitions.
-func sortedNames(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// hasName reports whether a sorted list has the name.
-func hasName(names []string, name string) bool {
-	_, ok := slices.BinarySearch(names, name)
-	return ok
-}
-
-// sortedSet sorts in place, and drops repetitions.
-func sortedSet(ids []ovsdb.UUID) []ovsdb.UUID {
-	slices.SortFunc(ids, ovsdb.UUID.Compare)
-	return slices.Compact(ids)
-}
-
-// contains reports whether a sorted set has the UUID.
-func contains(set []ovsdb.UUID, id ovsdb.UUID) bool {
-	_, ok := slices.BinarySearchFunc(set, id, ovsdb.UUID.Compare)
-	return ok
-}

@@ -14,15 +14,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// Meter is the limit of control plane protection (ovn-nb(5), Copp) for the DNS packets of a
-// switch. The zero value is no limit.
-type Meter struct {
-	// Rate is in packets per second.
-	Rate uint32
-	// Burst is in packets; 0 is for a meter without one.
-	Burst uint32
-}
-
 // The tables of ovn-sb(5) that lead from a flow of the DNS stage to the rate of its
 // meter.
 const (
@@ -98,10 +89,10 @@ func (s *southbound) askMeters(want conditions) {
 // isMetered reports whether the flow limits DNS packets of guests by a meter.
 func (f *flow) isMetered() bool { return f.ingress && f.meter != "" }
 
-// updateCoPP reads the meters, once all rows that are asked for have come.
+// updateCoPP reads the meters. It is called once all rows that are asked for have come.
 func (s *southbound) updateCoPP() {
 	versions := [4]uint64{s.flows.Version(), s.copp.groups.Version(), s.copp.meters.Version(), s.copp.bands.Version()}
-	if versions == s.copp.versions || len(s.inFlight) > 0 {
+	if versions == s.copp.versions {
 		return
 	}
 	before := s.copp.limits

@@ -11,8 +11,10 @@ import (
 // Local the rows of the conditions.
 type covered struct {
 	uses
-	sb *southbound // nil if it is not read
-	nb *northbound // nil if it is not read
+	// sb and nb are nil if they are not read; of each, the monitor is set as well.
+	sb             *southbound
+	nb             *northbound
+	sbRows, nbRows *monitor
 	// networks has the networks that all databases have covered. A network stays covered while it is wanted: a
 	// new port does not take it out of the snapshot until Northbound has sent the row of that port.
 	networks map[origin.Network]struct{}
@@ -35,7 +37,7 @@ func (c covered) network(id origin.Network) bool {
 
 func (c covered) inSouthbound(id origin.Network) bool {
 	for node := range c.sb.networks[id] {
-		if !c.sb.has(tablePort, portsOfDatapath(node)) || c.attachments() && !c.routersInSouthbound(node) {
+		if !c.sbRows.has(tablePort, portsOfDatapath(node)) || c.attachments() && !c.routersInSouthbound(node) {
 			return false
 		}
 	}
@@ -45,10 +47,10 @@ func (c covered) inSouthbound(id origin.Network) bool {
 // routersInSouthbound reports whether all has come that the network of a datapath says of its routers.
 func (c covered) routersInSouthbound(node ovsdb.UUID) bool {
 	for _, a := range attachmentsOf(c.sb, node) {
-		if !a.known && !c.sb.has(tablePort, portNamed(a.routerPort)) {
+		if !a.known && !c.sbRows.has(tablePort, portNamed(a.routerPort)) {
 			return false
 		}
-		if a.known && c.routerNames && c.sb.datapaths.Get(a.router) == nil && !c.sb.has(tableDatapath, rowWithID(a.router)) {
+		if a.known && c.routerNames && c.sb.datapaths.Get(a.router) == nil && !c.sbRows.has(tableDatapath, rowWithID(a.router)) {
 			return false
 		}
 	}
@@ -56,25 +58,25 @@ func (c covered) routersInSouthbound(node ovsdb.UUID) bool {
 }
 
 func (c covered) inNorthbound(id origin.Network) bool {
-	if c.southbound && !c.nb.has(tableSwitch, rowWithID(ovsdb.UUID(id))) {
+	if c.southbound && !c.nbRows.has(tableSwitch, rowWithID(ovsdb.UUID(id))) {
 		return false
 	}
 	s := c.nb.switches.Get(ovsdb.UUID(id))
 	if s == nil {
 		return true // there is none, or it is gone
 	}
-	if !c.nb.hasRows(tableSwitchPort, s.ports) || !c.nb.hasRows(tableDNS, s.dnsRows) {
+	if !c.nbRows.hasRows(tableSwitchPort, s.ports) || !c.nbRows.hasRows(tableDNS, s.dnsRows) {
 		return false
 	}
 	if c.southbound && c.forwards {
 		for of := range c.nb.routerClauses(ovsdb.UUID(id)) {
-			if !c.nb.has(of.table, of.clause) {
+			if !c.nbRows.has(of.table, of.clause) {
 				return false
 			}
 		}
 	}
 	for _, id := range s.ports {
-		if p := c.nb.ports.Get(id); p != nil && !c.nb.hasRows(tableDHCP, wantedDHCP(p, c.uses)) {
+		if p := c.nb.ports.Get(id); p != nil && !c.nbRows.hasRows(tableDHCP, wantedDHCP(p, c.uses)) {
 			return false
 		}
 	}
@@ -85,9 +87,9 @@ func (c covered) inNorthbound(id origin.Network) bool {
 func (c covered) node(node ovsdb.UUID) bool {
 	if c.sb != nil {
 		return c.sb.datapaths.Get(node) != nil &&
-			(!c.local || c.sb.has(tablePort, textIs("type", kindLocalnet)) && c.sb.has(tablePort, portsOfDatapath(node)))
+			(!c.local || c.sbRows.has(tablePort, textIs("type", kindLocalnet)) && c.sbRows.has(tablePort, portsOfDatapath(node)))
 	}
-	if c.local && !c.nb.has(tableSwitchPort, portsToRouters) {
+	if c.local && !c.nbRows.has(tableSwitchPort, portsToRouters) {
 		return false
 	}
 	return c.nb.routers.Get(node) != nil || c.nb.switches.Get(node) != nil && c.network(origin.Network(node))
@@ -99,13 +101,19 @@ func (c covered) peer(port portRef) bool {
 	case !c.local:
 		return true
 	case c.sb != nil:
-		return c.sb.has(tablePort, portNamed(port.name))
+		return c.sbRows.has(tablePort, portNamed(port.name))
 	}
-	return c.nb.has(tableSwitch, switchOfPort(port.id))
+	return c.nbRows.has(tableSwitch, switchOfPort(port.id))
 }
 
-// port reports whether the row of Port_Binding with a name has come, if there is one, whatever network it
+// port reports whether the row of a port with a name has come, if there is one, whatever network the port
 // is on.
 func (c covered) port(name string) bool {
-	return !c.local || c.sb.has(tablePort, portNamed(name))
+	switch {
+	case !c.local:
+		return true
+	case c.sb != nil:
+		return c.sbRows.has(tablePort, portNamed(name))
+	}
+	return c.nbRows.has(tableSwitchPort, textIs("name", name))
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
-	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
 // topology is the database that says which networks there are: Southbound where that
@@ -20,11 +19,6 @@ type topology interface {
 	// those of a name, in any order, some perhaps more than once.
 	networkIDs(yield func(origin.Network) bool)
 	networksNamed(name string) []origin.Network
-	// describe sets what the row of a network says, and returns its DNS rows in any
-	// order, some perhaps more than once. It reports whether there is such a network.
-	describe(d *NetworkData) (dns []*dnsRow, ok bool)
-	// addPorts adds the ports of a network that has rows, and its tunnel keys.
-	addPorts(to *portRows)
 }
 
 // connection is what each database has: its client, its tables, and which conditions it
@@ -33,12 +27,9 @@ type connection struct {
 	client *ovsdb.Client
 	// connect makes a client whose receiver has the rows of a position, nil for none.
 	connect func(*ovsdb.Position) *ovsdb.Client
-	// tables are set before the start. The client's goroutine stages rows in them, and in mirror,
-	// without Source.mu.
-	tables rows.Tables
-	// changes is what Apply of the tables has changed.
-	changes  changes
-	dnsCount dnsCount
+	// contents is the rows. The client's goroutine stages rows in contents.tables, and in mirror, without
+	// Source.mu.
+	*contents
 	// mirror has the rows for a file, nil without one. position is which state of the database
 	// they are, and restored is set as long as they are those of a file. unsaved is set when rows or
 	// conditions have changed since the last write.
@@ -59,8 +50,8 @@ type connection struct {
 	monitor
 }
 
-func newConnection(name string) connection {
-	return connection{status: DatabaseStatus{Database: name, Since: time.Now()}}
+func newConnection(name string, of *contents) *connection {
+	return &connection{contents: of, status: DatabaseStatus{Database: name, Since: time.Now()}}
 }
 
 // reset, apply and discard are those of rows.Tables, for the mirror as well. See receiver.
@@ -104,10 +95,3 @@ func (c *connection) ask(want conditions, now time.Time) {
 
 // hasAll reports whether all rows that are wanted have come, with all keys of external_ids that are asked for.
 func (c *connection) hasAll() bool { return len(c.unreadKeys) == 0 && c.monitor.hasAll() }
-
-// hasRows reports whether rows have come, if there are any with these UUIDs.
-func (c *connection) hasRows(table string, ids []ovsdb.UUID) bool {
-	return c.brings(func(of conditions) bool {
-		return !slices.ContainsFunc(ids, func(id ovsdb.UUID) bool { return !of.has(table, rowWithID(id)) })
-	})
-}

@@ -117,12 +117,3 @@ func parseDNSServers(value string, bad names.Report) (all []netip.Addr) {
 }
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
-
-// HasMachine reports whether a port of the network has the address and is neither a router's
-// nor a localport, or a port of a network that routers join to it, where RouterScope knows
-// that: then a DNS server at the address is the tenant's own. It is false unless
-// Requests.DNSServers asks for it.
-func (s *Snapshot) HasMachine(n *Network, a netip.Addr) bool {
-	scope := s.RouterScope(n.ID)
-	return n.Directory.HasMachine(a) || scope.Own != nil && scope.HasMachine(a)
-}

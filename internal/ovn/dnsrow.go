@@ -127,15 +127,6 @@ func (c *dnsCount) add(n int, table *names.Table, rrs *names.RRTable) {
 	}
 }
 
-// dnsCount returns the sum of the databases.
-func (w *world) dnsCount() (sum dnsCount) {
-	for _, d := range w.databases {
-		of := d.dnsCount
-		sum.rows, sum.records = sum.rows+of.rows, sum.records+of.records
-	}
-	return sum
-}
-
 func (s *southbound) dnsChanged(id ovsdb.UUID, old, next *southboundDNS) {
 	if old != nil {
 		s.dnsCount.add(-1, old.table, nil)

@@ -44,12 +44,6 @@ func (s *southbound) flowChanged(ovsdb.UUID, *flow, *flow) {
 	s.changes.interest = true
 }
 
-// stage is the table of OVN's own DNS in the pipeline.
-type stage struct {
-	table   int      // Logical_Flow.table_id
-	cookies []uint32 // sorted; none if the stage is not known
-}
-
 // dnsStage returns the table of most of the stage's flows. All of them have the same one,
 // except while northd moves the stage.
 func (s *southbound) dnsStage() stage {

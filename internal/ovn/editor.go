@@ -60,6 +60,11 @@ func (e *Editor) setHolders(name string, ids []origin.Network) {
 	}
 }
 
+// editScopes begins to edit the router scopes, for setScopes.
+func (e *Editor) editScopes() scopesEditor {
+	return scopesEditor{e.prev.leader.Edit(), e.prev.joined.Edit()}
+}
+
 // setScopes sets the router scopes.
 func (e *Editor) setScopes(s scopesEditor) {
 	if s.leader.Written() {
@@ -75,6 +80,23 @@ func (e *Editor) clearScopes() {
 	e.next.scoped = false
 }
 
+// scopesEditor edits the router scopes of a snapshot. A scope is identified by one of its networks, its first.
+type scopesEditor struct {
+	leader *names.MapEditor[origin.Network, origin.Network]
+	joined *names.MapEditor[origin.Network, *names.Union]
+}
+
+// get returns the scope of a network, if it has one.
+func (s scopesEditor) get(id origin.Network) (first origin.Network, ok bool) { return s.leader.Get(id) }
+
+// set and remove set the scope of a network.
+func (s scopesEditor) set(id, first origin.Network) { s.leader.Set(id, first) }
+func (s scopesEditor) remove(id origin.Network)     { s.leader.Remove(id) }
+
+// setIndex and removeIndex set the names of a scope.
+func (s scopesEditor) setIndex(first origin.Network, names *names.Union) { s.joined.Set(first, names) }
+func (s scopesEditor) removeIndex(first origin.Network)                  { s.joined.Remove(first) }
+
 // setLocal sets the UUID of the local Chassis row, zero for none, and Snapshot.retained.
 func (e *Editor) setLocal(chassis [16]byte, retained map[string]string) {
 	e.next.chassis, e.next.retained = chassis, retained
@@ -84,9 +106,9 @@ func (e *Editor) setLocal(chassis [16]byte, retained map[string]string) {
 func (e *Editor) setStage(s stage) { e.next.stage = s }
 
 // setRows sets how many DNS rows there are, and how many records they have.
-func (e *Editor) setRows(count dnsCount) {
-	e.next.Stats.Names += count.records - e.next.dnsRecords
-	e.next.Stats.Rows, e.next.dnsRecords = count.rows, count.records
+func (e *Editor) setRows(rows, records int) {
+	e.next.Stats.Names += records - e.next.dnsRecords
+	e.next.Stats.Rows, e.next.dnsRecords = rows, records
 }
 
 // Done returns the snapshot. The Editor must not be used any more.
@@ -177,4 +199,10 @@ func (m *networkMaps) add(n, old *Network) {
 			m.ports.Set(p.Name, p)
 		}
 	}
+}
+
+// nameHolders says which networks have a name.
+type nameHolders struct {
+	first origin.Network // the one with the lowest UUID
+	count int
 }

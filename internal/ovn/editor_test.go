@@ -133,7 +133,7 @@ func TestEditorOfState(t *testing.T) {
 	first.setHolders("red", []origin.Network{red.ID})
 	first.setLocal([16]byte{1}, map[string]string{"c1": "r1"})
 	first.setStage(stage{22, []uint32{5}})
-	first.setRows(dnsCount{rows: 2, records: 10})
+	first.setRows(2, 10)
 	s := first.Done()
 	if n, count := s.Resolve(SwitchRef{Name: "red"}); n != red || count != 1 {
 		t.Errorf("the name is %v's, and %d have it", n, count)
@@ -151,7 +151,7 @@ func TestEditorOfState(t *testing.T) {
 	second := s.Edit()
 	second.setHolders("red", []origin.Network{red.ID, blue.ID})
 	second.setLocal([16]byte{}, nil)
-	second.setRows(dnsCount{rows: 1, records: 3})
+	second.setRows(1, 3)
 	next := second.Done()
 	if n, count := next.Resolve(SwitchRef{Name: "red"}); n != nil || count != 2 {
 		t.Errorf("the name is %v's, and %d have it", n, count)
@@ -192,8 +192,8 @@ func TestEditorOfScopes(t *testing.T) {
 			e.clearScopes()
 		}
 		if step.scoped != nil {
-			scopes := scopesEditor{s.leader.Edit(), s.joined.Edit()}
-			scopes.setAll(&group{networks: []origin.Network{step.scoped.ID}, complete: true}, nil, e)
+			scopes := e.editScopes()
+			scopes.set(step.scoped.ID, step.scoped.ID)
 			e.setScopes(scopes)
 		}
 		s = e.Done()

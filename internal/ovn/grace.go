@@ -19,8 +19,6 @@ type grace struct {
 	// rowless has the networks that have no rows, and are served as they were last, with their
 	// names.
 	rowless map[origin.Network]string
-	// scopes are the rowless networks that have a router scope of their own.
-	scopes map[origin.Network]struct{}
 	// outcomes counts how graces have ended since the first of those at present began, for the log.
 	outcomes map[outcome]int
 }

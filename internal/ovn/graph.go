@@ -99,9 +99,9 @@ func reach(g graph, from []ovsdb.UUID) (nodes []ovsdb.UUID, farPorts []portRef) 
 		}
 		return joined
 	})
-	nodes = sortedSet(nodes)
+	nodes = ovsdb.SortUUIDs(nodes)
 	for _, l := range links {
-		if !l.known || !contains(nodes, l.to) {
+		if !l.known || !ovsdb.HasUUID(nodes, l.to) {
 			farPorts = append(farPorts, l.port)
 		}
 	}

@@ -4,7 +4,6 @@ package ovn
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"time"
 
@@ -36,7 +35,10 @@ type guestInputs struct {
 func (in *guestInputs) isHere(p *binding) bool { return in.rows.isHere(p) }
 
 // isPlugged reports whether a logical port has an interface here.
-func (in *guestInputs) isPlugged(port string) bool { return hasName(in.plugged, port) }
+func (in *guestInputs) isPlugged(port string) bool {
+	_, ok := slices.BinarySearch(in.plugged, port)
+	return ok
+}
 
 // graceOf returns the longest grace that Source.SetPorts has given the guest of an interface.
 func (in *guestInputs) graceOf(iface string) (d time.Duration) {
@@ -77,28 +79,6 @@ func (in *guestInputs) allConfirmed() bool {
 		}
 	}
 	return true
-}
-
-// whyNot returns why a port is no guest of this chassis, "" for a port that is one or can't be one.
-func (in *guestInputs) whyNot(port string) string {
-	p := in.rows.portNamed[port]
-	switch {
-	case p == nil:
-		return "Southbound has no logical port of this name"
-	case !isGuest(p.effectiveKind()):
-		return ""
-	case in.isHere(p):
-		if d := in.rows.datapaths.Get(p.datapath); d == nil || !in.covers(d.network) {
-			return "its network has not been read"
-		}
-		return ""
-	case p.chassis == ovsdb.UUID{}:
-		return "it is bound to no chassis"
-	}
-	if c := in.rows.chassis.Get(p.chassis); c != nil {
-		return fmt.Sprintf("it is bound to chassis %q", c.name)
-	}
-	return "it is bound to another chassis"
 }
 
 // candidates returns the guests of a snapshot whose binding may have vanished: all of them

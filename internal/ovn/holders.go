@@ -8,12 +8,6 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// nameHolders says which networks have a name.
-type nameHolders struct {
-	first origin.Network // the one with the lowest UUID
-	count int
-}
-
 // networksNamed returns the networks that have a name, sorted: those with rows, complete or not,
 // and those that are served as they were last. A network that is still being read makes the name
 // ambiguous already.
@@ -24,7 +18,7 @@ func (w *world) networksNamed(name string) []origin.Network {
 			ids = append(ids, id)
 		}
 	}
-	slices.SortFunc(ids, compareNetworks)
+	slices.SortFunc(ids, origin.Network.Compare)
 	return slices.Compact(ids)
 }
 

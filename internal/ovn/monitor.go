@@ -5,6 +5,8 @@ package ovn
 import (
 	"slices"
 	"time"
+
+	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
 // narrowAfter is how long a database is asked for rows that nothing wants any more.
@@ -89,6 +91,13 @@ func (m *monitor) brings(is func(conditions) bool) bool {
 // has reports whether the rows of a clause have come.
 func (m *monitor) has(table string, of clause) bool {
 	return m.brings(func(c conditions) bool { return c.has(table, of) })
+}
+
+// hasRows reports whether rows have come, if there are any with these UUIDs.
+func (m *monitor) hasRows(table string, ids []ovsdb.UUID) bool {
+	return m.brings(func(of conditions) bool {
+		return !slices.ContainsFunc(ids, func(id ovsdb.UUID) bool { return !of.has(table, rowWithID(id)) })
+	})
 }
 
 // hasAll reports whether all rows that are wanted have come.

@@ -102,3 +102,12 @@ var (
 	metadata4 = netip.MustParseAddr("169.254.169.254")
 	metadata6 = netip.MustParseAddr("fe80::a9fe:a9fe")
 )
+
+// Meter is the limit of control plane protection (ovn-nb(5), Copp) for the DNS packets of a
+// switch. The zero value is no limit.
+type Meter struct {
+	// Rate is in packets per second.
+	Rate uint32
+	// Burst is in packets; 0 is for a meter without one.
+	Burst uint32
+}

@@ -3,8 +3,6 @@
 package ovn
 
 import (
-	"slices"
-
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
@@ -22,10 +20,7 @@ const (
 
 // northbound is the rows of OVN_Northbound. Source.mu guards it.
 type northbound struct {
-	connection
-	// follows is the generation of Southbound's conditions that those here are for.
-	follows uint64
-
+	contents
 	switches    *rows.Table[logicalSwitch]
 	ports       *rows.Table[switchPort]
 	dhcp        *rows.Table[dhcpOptions]
@@ -51,8 +46,7 @@ type northbound struct {
 // of external_ids that are read, and alone is set without Southbound.
 func newNorthbound(where []ovsdb.Condition, labelKeys func() []string, alone bool) *northbound {
 	n := &northbound{
-		connection: newConnection(northboundName),
-		named:      make(rows.Index[string, logicalSwitch]), portNamed: make(rows.Names[switchPort]), switchOf: make(rows.Owners),
+		named: make(rows.Index[string, logicalSwitch]), portNamed: make(rows.Names[switchPort]), switchOf: make(rows.Owners),
 		dhcpOf:          make(rows.Index[ovsdb.UUID, switchPort]),
 		dnsOf:           make(rows.Index[ovsdb.UUID, logicalSwitch]),
 		routerPortNamed: make(rows.Names[routerPort]), routerOf: make(rows.Owners),
@@ -81,24 +75,6 @@ func (n *northbound) domain(id origin.Network) string {
 	return ""
 }
 
-// complete sets what only Northbound has of a port: the addresses that northd chose, the domain and
-// the DNS servers of its DHCP options, and whether it is disabled. A row of that name on another switch
-// does not count: northd has not moved the port yet.
-func (n *northbound) complete(to *portRows, d *PortData) {
-	p := n.portNamed[d.Name]
-	if p == nil || n.switchOf[p.id] != ovsdb.UUID(to.Network) {
-		return
-	}
-	d.Addresses, d.MACs = p.allAddresses(), p.allMACs()
-	d.Disabled = p.disabled
-	if isGuest(d.Type) {
-		d.DNSServers = to.dnsServers(p.dhcp)
-	}
-	if o := n.dhcp.Get(p.dhcp.v4); o != nil && o.domain != "" {
-		d.Domain = o.domain
-	}
-}
-
 // The methods of topology follow, for where Northbound is read alone.
 
 func (n *northbound) networkIDs(yield func(origin.Network) bool) {
@@ -114,34 +90,4 @@ func (n *northbound) networksNamed(name string) (ids []origin.Network) {
 		ids = append(ids, origin.Network(id))
 	}
 	return ids
-}
-
-func (n *northbound) describe(to *NetworkData) (dns []*dnsRow, ok bool) {
-	s := n.switches.Get(ovsdb.UUID(to.ID))
-	if s == nil {
-		return nil, false
-	}
-	to.Name = s.name
-	for _, id := range s.dnsRows {
-		if r := n.dns.Get(id); r != nil {
-			dns = append(dns, &r.dnsRow)
-		}
-	}
-	return dns, true
-}
-
-func (n *northbound) addPorts(to *portRows) {
-	s := n.switches.Get(ovsdb.UUID(to.Network))
-	to.Ports = slices.Grow(to.Ports, len(s.ports))
-	for _, id := range s.ports {
-		p := n.ports.Get(id)
-		if p == nil {
-			continue
-		}
-		to.Ports = append(to.Ports, PortData{
-			Name: p.name, Type: effectiveKind(p.kind, p.owner, p.function), Parent: p.parent, Tag: p.tag,
-			Hostname: p.canonical, Domain: to.domain, Local: hasName(to.plugged, p.name), ExternalIDs: p.ids,
-		})
-		n.complete(to, &to.Ports[len(to.Ports)-1])
-	}
 }

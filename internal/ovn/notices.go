@@ -88,12 +88,12 @@ type logged struct {
 	compared map[string]occurrence
 }
 
-// buildLogged sets Snapshot.logged of the next snapshot, which has its names already.
-func (w *world) buildLogged(prev, next *Snapshot) {
+// findLogged returns the occurrence of each reference in the next snapshot.
+func (w *world) findLogged(next *Snapshot) logged {
 	isRead := w.isAcknowledged()
-	next.logged = logged{
-		networks: occurrences(w.references.networks, prev.logged.networks, isRead, func(r SwitchRef) occurrence { return w.occurrenceOf(next, r) }),
-		compared: occurrences(w.references.compared, prev.logged.compared, isRead, func(name string) occurrence {
+	return logged{
+		networks: occurrences(w.references.networks, w.logged.networks, isRead, func(r SwitchRef) occurrence { return w.occurrenceOf(next, r) }),
+		compared: occurrences(w.references.compared, w.logged.compared, isRead, func(name string) occurrence {
 			return w.occurrenceOf(next, SwitchRef{Name: name})
 		}),
 	}
@@ -123,18 +123,18 @@ func (w *world) occurrenceOf(s *Snapshot, r SwitchRef) (o occurrence) {
 
 // notices returns the lines of the log for the step from prev to next: a network that a request
 // refers to is missing, a name has become ambiguous, or either is over.
-func notices(prev, next *Snapshot) (all []notice) {
-	for _, r := range slices.SortedFunc(maps.Keys(next.logged.networks), compareSwitchRefs) {
-		was, ok := prev.logged.networks[r]
+func notices(prev, next logged) (all []notice) {
+	for _, r := range slices.SortedFunc(maps.Keys(next.networks), compareSwitchRefs) {
+		was, ok := prev.networks[r]
 		if !ok {
 			was.count = 1 // nothing has been logged
 		}
-		if text, warning := noticeOfNetwork(r, was, next.logged.networks[r]); text != "" {
+		if text, warning := noticeOfNetwork(r, was, next.networks[r]); text != "" {
 			all = append(all, notice{warning, text})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(next.logged.compared)) {
-		was, now := prev.logged.compared[name], next.logged.compared[name]
+	for _, name := range slices.Sorted(maps.Keys(next.compared)) {
+		was, now := prev.compared[name], next.compared[name]
 		switch {
 		case now.isAmbiguous() && !was.isAmbiguous():
 			all = append(all, notice{true, now.listed(name) + ": a view or limit by ofpunt/switch takes them for one; ofpunt/network is never ambiguous"})

@@ -45,7 +45,7 @@ func TestNotices(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
-			for _, n := range notices(&Snapshot{logged: tt.prev}, &Snapshot{logged: tt.next}) {
+			for _, n := range notices(tt.prev, tt.next) {
 				got = append(got, fmt.Sprint(n.warning, " ", n.text))
 			}
 			if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || !strings.Contains(got[0], tt.want)) {

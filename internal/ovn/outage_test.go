@@ -46,7 +46,7 @@ func list[R any](table *rows.Table[R]) string {
 	for id := range table.All() {
 		ids = append(ids, id)
 	}
-	return fmt.Sprintf("%s %v", table.Name(), sortedSet(ids))
+	return fmt.Sprintf("%s %v", table.Name(), ovsdb.SortUUIDs(ids))
 }
 
 // keepsWhatIsThere compares the rows that are kept with those that a new reader

@@ -283,3 +283,7 @@ func (p *Ports) retain(guest *Port) {
 	}
 	p.byKey[pipelineKey(guest.DatapathKey, guest.Key)] = guest
 }
+
+// maxGateways bounds the routers of a switch, and their addresses. A switch with more joins the
+// routers of many tenants, which are no gateways of its guests.
+const maxGateways = 32

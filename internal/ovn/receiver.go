@@ -50,7 +50,9 @@ func (r *receiver) apply() {
 	if r.db.acknowledge(r.gen) {
 		r.db.unsaved = true
 		r.source.coverageChanged, r.source.conditionsDirty = true, true
-		r.source.touchAllNodes()
+		if r.source.components.isUsed() {
+			r.source.components.touchAll(r.source.topology)
+		}
 	}
 	if r.reset && len(r.db.unreadKeys) > 0 && !r.db.keysAdded {
 		r.db.unreadKeys, r.source.coverageChanged = nil, true

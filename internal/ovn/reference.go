@@ -44,7 +44,7 @@ func (r SwitchRef) String() string {
 }
 
 func compareSwitchRefs(a, b SwitchRef) int {
-	return cmp.Or(cmp.Compare(a.Name, b.Name), compareNetworks(a.ID, b.ID))
+	return cmp.Or(cmp.Compare(a.Name, b.Name), a.ID.Compare(b.ID))
 }
 
 // references counts the requests for each network. Source.mu guards it.

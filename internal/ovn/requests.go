@@ -32,7 +32,7 @@ func (s *Source) HasChassis(name string) (has, sure bool) {
 	if s.sb == nil {
 		return true, true
 	}
-	return len(s.sb.chassisNamed[name]) > 0, s.sb.status.Synced
+	return len(s.sb.chassisNamed[name]) > 0, s.sbConn.status.Synced
 }
 
 // Requests is what a plugin asks of a Source beside what the guests here need.
@@ -71,7 +71,7 @@ func (s *Source) request(r Requests, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Routers {
-		s.requestGroups(n)
+		s.requestScopes(n)
 	}
 	if !r.Network.IsZero() {
 		s.requestNetwork(r.Network, n)
@@ -95,14 +95,21 @@ func (s *Source) request(r Requests, n int) {
 	s.update()
 }
 
-// requestGroups counts n more requests for Requests.Routers. mu is held, as in the
+// requestScopes counts n more requests for Requests.Routers. mu is held, as in the
 // other functions of request.
-func (s *Source) requestGroups(n int) {
-	had := s.groups.users > 0
-	s.useGroups(n)
-	if !had {
+func (s *Source) requestScopes(n int) {
+	had := s.scopeUsers > 0
+	s.scopeUsers += n
+	switch has := s.scopeUsers > 0; {
+	case has == had:
+		return
+	case has:
+		s.components.use(s.topology)
 		s.unsettle()
+	default:
+		s.components.use(nil)
 	}
+	s.conditionsDirty, s.coverageChanged = true, true
 }
 
 func (s *Source) requestNetwork(r SwitchRef, n int) {
@@ -180,7 +187,8 @@ func (s *Source) setPorts(edit func(map[any]localPorts)) {
 	for _, some := range s.interfaces {
 		names = append(names, some.names...)
 	}
-	names = sortedNames(names)
+	slices.Sort(names)
+	names = slices.Compact(names)
 	if s.sb != nil {
 		s.plug(names, s.clock())
 		if s.awaitsConfirmation() {

@@ -374,7 +374,7 @@ func TestManyRouters(t *testing.T) {
 
 	s.mu.Lock()
 	asked := make(map[ovsdb.Condition]bool)
-	for _, c := range s.sb.latest.requests()[tablePort] {
+	for _, c := range s.sbConn.latest.requests()[tablePort] {
 		if asked[c] {
 			t.Errorf("a condition is sent twice: %v", c)
 		}

@@ -22,23 +22,3 @@ func (w *world) rowlessNetwork(old *Network) *Network {
 	w.bad.built[old.ID] = w.bad.ofNetwork(old.ID)
 	return old.withRetained(guests)
 }
-
-// keepScopes copies the router scopes of rowless networks from the present snapshot. A network that
-// had none is a scope by itself, as no rows say which networks are joined to it.
-func (w *world) keepScopes(prev *Snapshot, e scopesEditor) {
-	g := &w.grace
-	for id := range g.scopes {
-		if _, ok := g.rowless[id]; !ok {
-			e.joined.Remove(id)
-			delete(g.scopes, id)
-		}
-	}
-	for id := range g.rowless {
-		if g.scopes == nil {
-			g.scopes = make(map[origin.Network]struct{})
-		}
-		g.scopes[id] = struct{}{}
-		e.leader.Set(id, id)
-		e.joined.Set(id, prev.RouterScope(id).Union())
-	}
-}

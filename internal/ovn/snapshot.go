@@ -4,6 +4,7 @@ package ovn
 
 import (
 	"iter"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -36,7 +37,6 @@ type Snapshot struct {
 	networks names.ShardedMap[origin.Network, *Network]
 	byKey    names.ShardedMap[uint32, *Network]
 	byName   names.ShardedMap[string, nameHolders]
-	logged   logged
 	ports    names.ShardedMap[string, *Port]
 	// leader has, for a network whose router scope is known, the first of those that
 	// are joined to it, and joined has by that one all of them.
@@ -186,4 +186,19 @@ func (s *Snapshot) NetworkByName(name string) *Network {
 // whether Southbound has such flows.
 func (s *Snapshot) DNSStage() (tableID int, cookies []uint32, ok bool) {
 	return s.stage.table, s.stage.cookies, len(s.stage.cookies) > 0
+}
+
+// HasMachine reports whether a port of the network has the address and is neither a router's
+// nor a localport, or a port of a network that routers join to it, where RouterScope knows
+// that: then a DNS server at the address is the tenant's own. It is false unless
+// Requests.DNSServers asks for it.
+func (s *Snapshot) HasMachine(n *Network, a netip.Addr) bool {
+	scope := s.RouterScope(n.ID)
+	return n.Directory.HasMachine(a) || scope.Own != nil && scope.HasMachine(a)
+}
+
+// stage is the table of OVN's own DNS in the pipeline.
+type stage struct {
+	table   int      // Logical_Flow.table_id
+	cookies []uint32 // sorted; none if the stage is not known
 }

@@ -69,10 +69,10 @@ func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source
 		c.client = c.connect(nil)
 	}
 	if s.sb != nil {
-		connect(&s.sb.connection, southboundName, sb)
+		connect(s.sbConn, southboundName, sb)
 	}
 	if s.nb != nil {
-		connect(&s.nb.connection, northboundName, nb)
+		connect(s.nbConn, northboundName, nb)
 	}
 	if cfg.WarmStart.Folder != "" {
 		s.mu.Lock()
@@ -182,7 +182,7 @@ func (s *Source) update() {
 	at := s.clock()
 	again := s.retainGuests(s.snapshot.Load(), at)
 	s.setConditions(at)
-	if s.sb != nil {
+	if s.sb != nil && len(s.sbConn.inFlight) == 0 {
 		s.sb.updateCoPP()
 		s.takeChanges()
 	}
@@ -197,7 +197,7 @@ func (s *Source) update() {
 	}
 	prev := s.snapshot.Load()
 	next := s.build(prev)
-	s.built(prev, next)
+	s.built(next)
 	took := time.Since(now)
 	next.Time, next.Stats.Rebuild = now.Add(took), took
 	if s.anyRestored() {

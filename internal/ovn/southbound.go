@@ -4,7 +4,6 @@ package ovn
 
 import (
 	"maps"
-	"slices"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
@@ -22,7 +21,7 @@ const (
 
 // southbound is the rows of OVN_Southbound. Source.mu guards it.
 type southbound struct {
-	connection
+	contents
 
 	chassis   *rows.Table[chassis]
 	datapaths *rows.Table[datapath]
@@ -34,6 +33,8 @@ type southbound struct {
 	stage        stage
 	stageVersion uint64
 
+	// isReadByName reports whether conditions ask for a port by its name.
+	isReadByName func(port string) bool
 	// selfName is the name of the local chassis, "" for none. self is its row, zero if there is
 	// none. located is set once there was such a row.
 	selfName     string
@@ -56,7 +57,6 @@ type southbound struct {
 // of external_ids that are read.
 func newSouthbound(where []ovsdb.Condition, labelKeys func() []string) *southbound {
 	s := &southbound{
-		connection:   newConnection(southboundName),
 		chassisNamed: make(rows.Index[string, chassis]),
 		networks:     make(rows.Index[origin.Network, datapath]),
 		named:        make(rows.Index[string, datapath]),
@@ -86,39 +86,4 @@ func (s *southbound) networksNamed(name string) (ids []origin.Network) {
 		ids = append(ids, d.network)
 	}
 	return ids
-}
-
-func (s *southbound) describe(n *NetworkData) (dns []*dnsRow, ok bool) {
-	var first *datapath
-	for id, d := range s.networks[n.ID] {
-		if first == nil || id.Compare(first.id) < 0 {
-			first = d
-		}
-		for _, r := range s.dnsOf[id] {
-			dns = append(dns, &r.dnsRow)
-		}
-	}
-	if first == nil {
-		return nil, false
-	}
-	n.Name, n.DNSMeter = first.name, s.meterOf(n.ID)
-	return dns, true
-}
-
-// addPorts adds the ports of a network, completed by Northbound.
-func (s *southbound) addPorts(to *portRows) {
-	for id, d := range s.networks[to.Network] {
-		to.Keys = append(to.Keys, d.key)
-		to.Ports = slices.Grow(to.Ports, len(s.portsOf[id]))
-		for row, p := range s.portsOf[id] {
-			to.Ports = append(to.Ports, PortData{
-				Name: p.name, Type: p.effectiveKind(), DatapathKey: d.key, Key: p.key, Parent: p.parent, Tag: p.tag,
-				ServiceTag: p.etherType == "802.11ad", Hostname: p.canonical, Domain: to.domain, Addresses: p.addresses.static, MACs: p.addresses.macs,
-				Local: to.retained.serves(to.guests, row, p, d.key), ExternalIDs: p.ids,
-			})
-			if to.nb != nil {
-				to.nb.complete(to, &to.Ports[len(to.Ports)-1])
-			}
-		}
-	}
 }

@@ -52,7 +52,7 @@ func southboundInterest(s *southbound, in *interestInputs) conditions {
 		want.ask(tablePort, textIs("type", kindLocalnet))
 	}
 	for _, a := range attached {
-		if a.known && contains(nodes, a.router) {
+		if a.known && ovsdb.HasUUID(nodes, a.router) {
 			continue
 		}
 		peers = append(peers, portRef{name: a.routerPort})
@@ -85,7 +85,7 @@ func (s *southbound) localDatapaths(in *interestInputs) (all []ovsdb.UUID) {
 			all = append(all, id)
 		}
 	}
-	return sortedSet(all)
+	return ovsdb.SortUUIDs(all)
 }
 
 // askPorts asks for the ports of datapaths, of this chassis, and for those with the names of peers or of
@@ -122,9 +122,9 @@ func askNetwork(want conditions, r SwitchRef) {
 	want.ask(tableDatapath, idIn("nb_uuid", ovsdb.UUID(r.ID)), keyIs("external_ids", "logical-switch", r.ID.String()))
 }
 
-// askedSwitches returns the switches of the networks that Southbound is asked for.
-func (s *southbound) askedSwitches() (all []ovsdb.UUID) {
-	for _, id := range s.latest.ids(tablePort, "datapath") {
+// switchesOf returns the switches of the networks that conditions of Southbound ask for.
+func (s *southbound) switchesOf(asked conditions) (all []ovsdb.UUID) {
+	for _, id := range asked.ids(tablePort, "datapath") {
 		if d := s.datapaths.Get(id); d != nil && !d.network.IsZero() {
 			all = append(all, ovsdb.UUID(d.network))
 		}

@@ -8,12 +8,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Names of the databases in their schemas.
-const (
-	southboundName = "OVN_Southbound"
-	northboundName = "OVN_Northbound"
-)
-
 // Status is the state of each configured database.
 type Status []DatabaseStatus
 

@@ -294,7 +294,7 @@ func (s *Source) NeedsConfirmation() bool {
 func (w *world) needsConfirmation() bool { return w.isRestored() || w.warm.waiting }
 
 // isRestored reports whether the rows of Southbound are those of a file. mu is held.
-func (w *world) isRestored() bool { return w.sb != nil && w.sb.restored }
+func (w *world) isRestored() bool { return w.sb != nil && w.sbConn.restored }
 
 // awaitsConfirmation reports whether a snapshot of a file may soon have more guests: Confirm will be called,
 // or Southbound be in sync. Before SetPorts it is not known which guests have an interface.

@@ -431,7 +431,7 @@ func TestSaveOnChange(t *testing.T) {
 	position := func() ovsdb.Position {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.sb.position
+		return s.sbConn.position
 	}
 	written := func() bool {
 		t.Helper()
@@ -513,7 +513,7 @@ func TestSaveBeforeTheEnd(t *testing.T) {
 	testkit.Eventually(r.t, "routers are asked for", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.sb.acknowledged.has(joins.table, joins.clause)
+		return s.sbConn.acknowledged.has(joins.table, joins.clause)
 	})
 	release()
 	s.save(false)
@@ -536,8 +536,8 @@ func TestSaveBetweenConditionsAndCommit(t *testing.T) {
 	savesRouters := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.sb.position.Columns = map[string][]string{}
-		saved, ok := s.sb.savedHead()
+		s.sbConn.position.Columns = map[string][]string{}
+		saved, ok := s.sbConn.savedHead()
 		if !ok {
 			t.Error("nothing to save")
 		}
@@ -548,10 +548,10 @@ func TestSaveBetweenConditionsAndCommit(t *testing.T) {
 		return c.has(joins.table, joins.clause)
 	}
 	s.mu.Lock()
-	s.sb.filled = true
-	s.sb.inFlight = []conditionSet{{gen: 1, conditions: conditions{joins.table: {joins.clause}}}}
+	s.sbConn.filled = true
+	s.sbConn.inFlight = []conditionSet{{gen: 1, conditions: conditions{joins.table: {joins.clause}}}}
 	s.mu.Unlock()
-	r := receiver{source: s, db: &s.sb.connection}
+	r := receiver{source: s, db: s.sbConn}
 	r.Conditions(1)
 	if savesRouters() {
 		t.Error("saved with the position before the conditions")

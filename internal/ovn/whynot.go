@@ -3,91 +3,44 @@
 package ovn
 
 import (
-	"slices"
-	"time"
+	"fmt"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// maxUnserved bounds the ports of one call of Unserved: each is one more condition.
-const maxUnserved = 64
-
-// Unserved returns why logical ports that have an interface here are no guests of this
-// chassis, by name (ovn-sb(5), Port_Binding logical_port). It asks Southbound, and Northbound
-// where that is read alone: there each port that exists is a guest. The reason is empty for a port that is a
-// guest, and for one of a type that can't be, such as localport. A port without an entry is not known: the
-// database has not sent its row yet or is not synced, or 64 others are before it. Southbound is not asked for
-// a port whose interface SetPorts has told of less than 10 s ago, see claimTimeout. The rows of the ports of
-// the last call of each owner are read from then on, so another call may return more; after a call without
-// names no more are asked for. An owner that has no SetPorts in force gets nil: a call that comes after its
-// ForgetPorts asks for nothing.
-func (s *Source) Unserved(owner any, names []string) map[string]string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, known := s.interfaces[owner]; !known || s.closed {
-		return nil
-	}
-	names = slices.Sorted(slices.Values(names))
-	if s.sb == nil {
-		return s.nb.whyNot(names[:min(len(names), maxUnserved)], s.covered())
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return s.isFresh(name, s.clock()) })
-	names = names[:min(len(names), maxUnserved)]
-	if !slices.Equal(names, s.unservedPorts[owner]) {
-		if s.unservedPorts[owner] = names; len(names) == 0 {
-			delete(s.unservedPorts, owner)
+// whyNot returns why a port is no guest of this chassis, "" for a port that is one or can't be one.
+func (in *guestInputs) whyNot(port string) string {
+	p := in.rows.portNamed[port]
+	switch {
+	case p == nil:
+		return "Southbound has no logical port of this name"
+	case !isGuest(p.effectiveKind()):
+		return ""
+	case in.isHere(p):
+		if d := in.rows.datapaths.Get(p.datapath); d == nil || !in.covers(d.network) {
+			return "its network has not been read"
 		}
-		s.conditionsDirty = true
-		s.update()
+		return ""
+	case p.chassis == ovsdb.UUID{}:
+		return "it is bound to no chassis"
 	}
-	if !s.sb.status.Synced {
-		return nil
+	if c := in.rows.chassis.Get(p.chassis); c != nil {
+		return fmt.Sprintf("it is bound to chassis %q", c.name)
 	}
-	return s.whyNot(names)
+	return "it is bound to another chassis"
 }
 
-// portsByName returns the ports whose rows are read by name, sorted: those of Unserved and those of
-// retained guests.
-func (w *world) portsByName() []string {
-	all := w.grace.names()
-	for _, names := range w.unservedPorts {
-		all = append(all, names...)
+// whyNotByNorthbound is whyNot where Northbound is read alone: each port with an interface here is a guest.
+// covers reports whether the rows of a network are all there.
+func whyNotByNorthbound(rows *northbound, port string, covers func(origin.Network) bool) string {
+	p := rows.portNamed[port]
+	if p == nil {
+		return "Northbound has no logical port of this name"
 	}
-	return sortedNames(all)
-}
-
-// whyNot returns why ports are no guests here, by name. A port whose row has not been asked for has no entry.
-func (w *world) whyNot(ports []string) map[string]string {
-	in, reasons := w.guestInputs(time.Time{}), make(map[string]string)
-	for _, port := range ports {
-		if in.asked(port) {
-			reasons[port] = in.whyNot(port)
-		}
+	of, known := rows.switchOf[p.id]
+	if isGuest(effectiveKind(p.kind, p.owner, p.function)) && (!known || !covers(origin.Network(of))) {
+		return "its network has not been read"
 	}
-	return reasons
-}
-
-// whyNot is world.whyNot where Northbound is read alone. The conditions ask for the ports that have an
-// interface here by name.
-func (n *northbound) whyNot(names []string, is covered) map[string]string {
-	if !n.status.Synced {
-		return nil
-	}
-	reasons := make(map[string]string)
-	for _, name := range names {
-		if is.local && !n.has(tableSwitchPort, textIs("name", name)) {
-			continue
-		}
-		p := n.portNamed[name]
-		if p == nil {
-			reasons[name] = "Northbound has no logical port of this name"
-			continue
-		}
-		reasons[name] = ""
-		of, known := n.switchOf[p.id]
-		if isGuest(effectiveKind(p.kind, p.owner, p.function)) && (!known || !is.network(origin.Network(of))) {
-			reasons[name] = "its network has not been read"
-		}
-	}
-	return reasons
+	return ""
 }

@@ -18,13 +18,19 @@ type world struct {
 	// databases are sb and nb, those that are configured. topology is the first of them.
 	databases []*connection
 	topology  topology
-	sb        *southbound // nil unless configured
-	nb        *northbound // nil unless configured
+	// sb and nb are the rows, sbConn and nbConn the connections; nil unless configured.
+	sb             *southbound
+	nb             *northbound
+	sbConn, nbConn *connection
+	// follows is the generation of Southbound's conditions that the conditions of Northbound are for.
+	follows uint64
 
 	// chassis is the name of the local one, "" for none.
 	chassis string
 	// references are the networks that requests refer to.
 	references references
+	// logged is the occurrence of each reference as of the present snapshot.
+	logged logged
 	// interfaces are the ports that have an interface here, by the owner of
 	// Source.SetPorts; plugged are all of them, sorted, and pluggedAt is since when.
 	interfaces map[any]localPorts
@@ -34,8 +40,10 @@ type world struct {
 	// unservedPorts are the ports that Source.Unserved asks for, by its owner.
 	unservedPorts map[any][]string
 	grace         grace
-	groups        groups
-	labels        labels
+	components    components
+	// scopeUsers counts the requests for Snapshot.RouterScope.
+	scopeUsers int
+	labels     labels
 	// dnsServerUsers and gatewayUsers count the requests for Port.DNSServers and
 	// Network.Gateways.
 	dnsServerUsers, gatewayUsers int
@@ -91,11 +99,14 @@ func (w *world) firstConditions() []ovsdb.Condition {
 func (w *world) addDatabases(southbound, northbound bool) {
 	if southbound {
 		w.sb = newSouthbound(w.firstConditions(), w.labelKeys)
-		w.databases, w.topology = append(w.databases, &w.sb.connection), w.sb
+		w.sbConn = newConnection(southboundName, &w.sb.contents)
+		w.sb.isReadByName = func(port string) bool { return w.sbConn.latest.has(tablePort, portNamed(port)) }
+		w.databases, w.topology = append(w.databases, w.sbConn), w.sb
 	}
 	if northbound {
 		w.nb = newNorthbound(w.firstConditions(), w.labelKeys, w.sb == nil)
-		if w.databases = append(w.databases, &w.nb.connection); w.topology == nil {
+		w.nbConn = newConnection(northboundName, &w.nb.contents)
+		if w.databases = append(w.databases, w.nbConn); w.topology == nil {
 			w.topology = w.nb
 		}
 	}
@@ -115,7 +126,7 @@ func (w *world) markAllPorts() {
 
 // isDirty reports whether a new snapshot may differ from the last.
 func (w *world) isDirty() bool {
-	return len(w.dirty) > 0 || w.coverageChanged || len(w.groups.touched) > 0 || w.sb != nil && w.sb.flows.Version() != w.builtFlows
+	return len(w.dirty) > 0 || w.coverageChanged || len(w.components.touched) > 0 || w.sb != nil && w.sb.flows.Version() != w.builtFlows
 }
 
 // setConditions asks the databases for the rows that are wanted now.
@@ -127,19 +138,19 @@ func (w *world) setConditions(now time.Time) {
 	w.conditionsDirty = false
 	in := w.interestInputs()
 	if w.sb != nil {
-		w.sb.ask(southboundInterest(w.sb, in), now)
+		w.sbConn.ask(southboundInterest(w.sb, in), now)
 	}
 	if w.nb == nil {
 		return
 	}
 	var switches []ovsdb.UUID
 	if w.sb != nil {
-		switches = w.sb.askedSwitches()
-		if w.nb.follows != w.sb.latest.gen {
-			w.nb.follows, w.nb.narrowAt = w.sb.latest.gen, now // what Southbound has given up goes here, too
+		switches = w.sb.switchesOf(w.sbConn.latest.conditions)
+		if w.follows != w.sbConn.latest.gen {
+			w.follows, w.nbConn.narrowAt = w.sbConn.latest.gen, now // what Southbound has given up goes here, too
 		}
 	}
-	w.nb.ask(northboundInterest(w.nb, switches, in), now)
+	w.nbConn.ask(northboundInterest(w.nb, switches, in), now)
 	if w.local {
 		w.dropUnasked()
 	}
@@ -156,7 +167,7 @@ func (w *world) interestInputs() *interestInputs {
 func (w *world) dropUnasked() {
 	for id := range w.nb.switches.All() {
 		_, complete := w.complete[origin.Network(id)]
-		if complete && !w.nb.latest.has(tableSwitch, rowWithID(id)) {
+		if complete && !w.nbConn.latest.has(tableSwitch, rowWithID(id)) {
 			delete(w.complete, origin.Network(id))
 			w.markDirty(origin.Network(id), true)
 		}
@@ -174,14 +185,21 @@ func (w *world) conditionsDue() (due time.Time) {
 // uses returns what requests and the configuration need of the databases.
 func (w *world) uses() uses {
 	return uses{
-		local: w.local, southbound: w.sb != nil, routerScopes: w.groups.users > 0, gateways: w.gatewayUsers > 0,
+		local: w.local, southbound: w.sb != nil, routerScopes: w.components.isUsed(), gateways: w.gatewayUsers > 0,
 		routerNames: w.labels.routerUsers > 0, dnsServers: w.dnsServerUsers > 0, forwards: w.forwardUsers > 0,
 	}
 }
 
 // covered returns what reports which rows have come.
 func (w *world) covered() covered {
-	return covered{uses: w.uses(), sb: w.sb, nb: w.nb, networks: w.complete}
+	c := covered{uses: w.uses(), sb: w.sb, nb: w.nb, networks: w.complete}
+	if w.sb != nil {
+		c.sbRows = &w.sbConn.monitor
+	}
+	if w.nb != nil {
+		c.nbRows = &w.nbConn.monitor
+	}
+	return c
 }
 
 // isSettled reports whether nothing that the local chassis wants is outstanding.
@@ -205,4 +223,13 @@ func (w *world) isAcknowledged() bool {
 		}
 	}
 	return true
+}
+
+// dnsCount returns the sum of the databases.
+func (w *world) dnsCount() (sum dnsCount) {
+	for _, d := range w.databases {
+		of := d.dnsCount
+		sum.rows, sum.records = sum.rows+of.rows, sum.records+of.records
+	}
+	return sum
 }

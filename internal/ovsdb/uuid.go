@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"slices"
 )
 
 // UUID identifies a row. A server does not reuse it (RFC 7047 section 3.1).
@@ -55,4 +56,16 @@ func (id UUID) MarshalText() ([]byte, error) { return id.append(nil), nil }
 func (id *UUID) UnmarshalText(text []byte) (err error) {
 	*id, err = parseUUID(text)
 	return err
+}
+
+// SortUUIDs sorts UUIDs in place, and drops repetitions.
+func SortUUIDs(ids []UUID) []UUID {
+	slices.SortFunc(ids, UUID.Compare)
+	return slices.Compact(ids)
+}
+
+// HasUUID reports whether a sorted list has a UUID.
+func HasUUID(sorted []UUID, id UUID) bool {
+	_, ok := slices.BinarySearchFunc(sorted, id, UUID.Compare)
+	return ok
 }

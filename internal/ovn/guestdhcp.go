@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+// DHCP is what OVN's DHCP for IPv4 tells a guest, as it stands in its row of DHCP_Options.
+type DHCP struct {
+	// Row is the UUID of the row.
+	Row string
+	// CIDR is the subnet.
+	CIDR                                  string
+	Router, Routes, DNSServer, DomainName string
+}
+
+// DHCPv4 returns what OVN's DHCP for IPv4 tells the guests with those logical ports, by their names.
+// Left out are those without DHCP options, and it is nil where Northbound is not read.
+func (s *Source) DHCPv4(ports []string) map[string]DHCP {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nb == nil {
+		return nil
+	}
+	all := make(map[string]DHCP)
+	for _, name := range ports {
+		p := s.nb.portNamed[name]
+		if p == nil {
+			continue
+		}
+		if d := s.nb.dhcp.Get(p.dhcp.v4); d != nil {
+			all[name] = DHCP{p.dhcp.v4.String(), d.cidr, d.router, d.routes, d.rawServers, d.raw}
+		}
+	}
+	return all
+}
