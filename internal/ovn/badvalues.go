@@ -30,12 +30,6 @@ func (s *Source) BadValues() BadValues {
 	return s.world.bad.sum()
 }
 
-// badRow is a row, or a network with what is derived of several rows.
-type badRow struct {
-	database, table string
-	id              ovsdb.UUID
-}
-
 // badOfNetwork returns the badRow of a network.
 func badOfNetwork(id origin.Network) badRow { return badRow{table: "network", id: ovsdb.UUID(id)} }
 
@@ -146,25 +140,6 @@ func (s *problemSet) texts() (all []string) {
 		all = append(all, s.of[at].texts...)
 	}
 	return all
-}
-
-// withProblems wraps a row callback: the problems of the row are part of the changes.
-func withProblems[R any, P interface {
-	*R
-	found() *problems
-}](c *changes, database, table string, changed func(id ovsdb.UUID, old, next *R)) func(id ovsdb.UUID, old, next *R) {
-	found := func(row *R) *problems {
-		if row == nil || P(row).found().isEmpty() {
-			return nil
-		}
-		return P(row).found()
-	}
-	return func(id ovsdb.UUID, old, next *R) {
-		if was, is := found(old), found(next); was != nil || is != nil {
-			c.problem(badRow{database, table, id}, is)
-		}
-		changed(id, old, next)
-	}
 }
 
 // noteProblems notes and logs the problems of a row, nil for a deleted row.

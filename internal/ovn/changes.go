@@ -85,47 +85,33 @@ func (c *changes) take() changes {
 	return all
 }
 
-// takeChanges marks what follows from changes of rows.
-func (w *world) takeChanges() {
-	for i, d := range w.databases {
-		c := d.changes.take()
-		for id, p := range c.networks {
-			w.markChanged(id, p)
-		}
-		for name := range c.names {
-			w.markName(name)
-		}
-		for _, name := range c.released {
-			w.grace.noteReleased(name)
-		}
-		if i == 0 { // the topology
-			for node := range c.nodes {
-				w.components.touch(node)
-			}
-			w.conditionsDirty = w.conditionsDirty || w.components.isUsed() && len(c.nodes) > 0
-		}
-		w.conditionsDirty = w.conditionsDirty || c.interest || c.chassis
-		w.coverageChanged = w.coverageChanged || c.chassis
-		for _, row := range c.badRows {
-			w.noteProblems(row, c.problems[row])
-		}
-	}
-}
-
-// markChanged marks a network that has changed. What no request uses does not count.
-func (w *world) markChanged(id origin.Network, p part) {
-	if p&partRow != 0 {
-		delete(w.complete, id) // another row is another set of conditions
-	}
-	withPorts := p&(partPorts|partRow) != 0 || p&partServers != 0 && w.dnsServerUsers > 0 ||
-		p&partRouters != 0 && (w.uses().attachments() || w.forwardUsers > 0)
-	if withPorts || p&partNames != 0 {
-		w.markDirty(id, withPorts)
-	}
-}
-
 // Names of the databases in their schemas.
 const (
 	southboundName = "OVN_Southbound"
 	northboundName = "OVN_Northbound"
 )
+
+// badRow is a row, or a network with what is derived of several rows.
+type badRow struct {
+	database, table string
+	id              ovsdb.UUID
+}
+
+// withProblems wraps a row callback: the problems of the row are part of the changes.
+func withProblems[R any, P interface {
+	*R
+	found() *problems
+}](c *changes, database, table string, changed func(id ovsdb.UUID, old, next *R)) func(id ovsdb.UUID, old, next *R) {
+	found := func(row *R) *problems {
+		if row == nil || P(row).found().isEmpty() {
+			return nil
+		}
+		return P(row).found()
+	}
+	return func(id ovsdb.UUID, old, next *R) {
+		if was, is := found(old), found(next); was != nil || is != nil {
+			c.problem(badRow{database, table, id}, is)
+		}
+		changed(id, old, next)
+	}
+}

@@ -75,7 +75,7 @@ func (c *components) ofNetwork(g graph, id origin.Network) *component {
 // componentSearch finds the components of touched nodes.
 type componentSearch struct {
 	graph   graph
-	covered covered
+	covered coverage
 	of      map[ovsdb.UUID]*component
 	// gone are components that are no more, and found the new ones.
 	gone, found map[*component]struct{}
@@ -84,7 +84,7 @@ type componentSearch struct {
 }
 
 // update finds the components of touched nodes anew. It returns the components that are no more, and the new ones.
-func (c *components) update(g graph, is covered) (gone, found map[*component]struct{}) {
+func (c *components) update(g graph, is coverage) (gone, found map[*component]struct{}) {
 	s := componentSearch{graph: g, covered: is, of: c.of, gone: make(map[*component]struct{}), found: make(map[*component]struct{})}
 	for node := range c.touched {
 		s.pending = append(s.pending, node)

@@ -67,25 +67,6 @@ func newCoPP(s *southbound) copp {
 	}
 }
 
-// askMeters asks for what flows of the DNS stage refer to.
-func (s *southbound) askMeters(want conditions) {
-	want.ask(tableGroup)
-	want.ask(tableMeter)
-	want.ask(tableBand)
-	for _, f := range s.flows.All() {
-		if !f.isMetered() {
-			continue
-		}
-		want.ask(tableMeter, textIs("name", f.meter))
-		if f.group != (ovsdb.UUID{}) {
-			want.ask(tableGroup, rowWithID(f.group))
-		}
-	}
-	for _, m := range s.copp.meters.All() {
-		askEach(want, tableBand, m.bands, rowWithID)
-	}
-}
-
 // isMetered reports whether the flow limits DNS packets of guests by a meter.
 func (f *flow) isMetered() bool { return f.ingress && f.meter != "" }
 

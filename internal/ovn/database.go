@@ -6,20 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
-
-// topology is the database that says which networks there are: Southbound where that
-// is read, else Northbound.
-type topology interface {
-	graph
-	attached
-	// networkIDs yields the networks that have rows, complete or not. networksNamed returns
-	// those of a name, in any order, some perhaps more than once.
-	networkIDs(yield func(origin.Network) bool)
-	networksNamed(name string) []origin.Network
-}
 
 // connection is what each database has: its client, its tables, and which conditions it
 // has acknowledged. Source.mu guards it, but for client, which is set before the start.

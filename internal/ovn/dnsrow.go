@@ -34,17 +34,6 @@ type northboundDNS struct {
 
 // DNSDatabase returns the name of the database with the DNS row that a name is from.
 //
-// An operator edits the row in Northbound. ovn-northd makes one row of Southbound of each row of
-// Northbound (northd/northd.c): up to OVN 24.09.1 the external_ids:dns_id of the Southbound row is
-// the UUID of the Northbound row, from 25.03 on both rows have the same UUID. Other columns do not
-// link them. ovn-northd does not copy external_ids, so records of other types than addresses are
-// read from Northbound.
-func (s *Source) DNSDatabase(of *names.Candidate) string {
-	if s.sb != nil && len(of.Records) == 0 {
-		return southboundName
-	}
-	return northboundName
-}
 
 func southboundDNSColumns() []rows.Column[southboundDNS] {
 	row := func(r *southboundDNS) *dnsRow { return &r.dnsRow }

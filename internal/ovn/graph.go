@@ -40,6 +40,14 @@ func comparePortRefs(a, b portRef) int {
 	return cmp.Or(cmp.Compare(a.name, b.name), a.id.Compare(b.id))
 }
 
+// coverage reports which rows have come, of all that a database has.
+type coverage interface {
+	// node reports whether the rows of a node and of all its links have come.
+	node(ovsdb.UUID) bool
+	// peer reports whether the port at the other end of a link has come, if there is one.
+	peer(portRef) bool
+}
+
 // link is an edge from a node to another.
 type link struct {
 	// port is the port at the other end.
@@ -111,7 +119,7 @@ func reach(g graph, from []ovsdb.UUID) (nodes []ovsdb.UUID, farPorts []portRef) 
 
 // neighbours appends the nodes joined to one, of those that are covered, and reports
 // whether these are all.
-func neighbours(g graph, is covered, to []ovsdb.UUID, node ovsdb.UUID) (all []ovsdb.UUID, complete bool) {
+func neighbours(g graph, is coverage, to []ovsdb.UUID, node ovsdb.UUID) (all []ovsdb.UUID, complete bool) {
 	if g.isProvider(node) {
 		return to, true
 	}

@@ -170,3 +170,20 @@ func (in *guestInputs) locate(k retainedGuest) location {
 	}
 	return unbound
 }
+
+// Binding is what a flow of the switch says of the port whose packets it takes in: the first 32
+// bits of the UUID of the Port_Binding, the tunnel keys, and the VLAN ID of the packets, 0 for none:
+// that of a container, whose answers are tagged with it. Interface is external_ids:iface-id of the
+// Interface that the packets come from.
+type Binding struct {
+	Cookie, Datapath, Port uint32
+	VLAN                   uint16
+	Interface              string
+}
+
+// localPorts are the logical ports that have an interface on one bridge, and the grace of
+// their guests.
+type localPorts struct {
+	names []string
+	grace time.Duration
+}

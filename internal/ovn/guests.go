@@ -114,13 +114,13 @@ func (g guestSet) count() int { return len(g.byInterface()) }
 // names returns the logical ports, sorted.
 func (g guestSet) names() []string { return slices.Sorted(maps.Keys(g)) }
 
-// datapaths returns the tunnel keys of the networks, sorted.
-func (g guestSet) datapaths() (keys []uint32) {
-	for _, k := range g {
-		keys = append(keys, k.port.DatapathKey)
+// datapathKeys returns the tunnel key of the network by the guests.
+func (g guestSet) datapathKeys() map[string]uint32 {
+	keys := make(map[string]uint32, len(g))
+	for name, k := range g {
+		keys[name] = k.port.DatapathKey
 	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
+	return keys
 }
 
 // of returns the retained guests of a network, in the order of their names.
@@ -146,4 +146,12 @@ func (g guestSet) byInterface() map[string]string {
 		}
 	}
 	return all
+}
+
+// earlier returns the earlier of two times, of which zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }

@@ -71,7 +71,6 @@ func interestRows() (*southbound, *northbound) {
 }
 
 func TestSouthboundInterest(t *testing.T) {
-	retained := guestSet{"gone": {port: &Port{Name: "gone", DatapathKey: 9}}}
 	for _, tt := range []struct {
 		name string
 		uses uses
@@ -101,7 +100,7 @@ func TestSouthboundInterest(t *testing.T) {
 		{"a network by its UUID", uses{}, interestInputs{references: &references{networks: map[SwitchRef]int{{ID: origin.Network{0x19}}: 1}}}, map[string]string{
 			tableDatapath: "_uuid=1 external_ids:logical-switch=19000000-0000-0000-0000-000000000000 nb_uuid=19",
 		}},
-		{"a retained guest, and a port by its name", uses{}, interestInputs{retained: retained, ports: []string{"gone", "odd"}}, map[string]string{
+		{"a retained guest, and a port by its name", uses{}, interestInputs{retained: map[string]uint32{"gone": 9}, ports: []string{"gone", "odd"}}, map[string]string{
 			tablePort:     "additional_chassis=c chassis=c datapath=1 logical_port=gone logical_port=odd",
 			tableDatapath: "_uuid=1 tunnel_key=9",
 		}},

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
-
-	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
 // labels counts the requests for labels of metadata. Source.mu guards it, except for keys.
@@ -50,13 +48,4 @@ func (w *world) labelKeys() []string {
 		return *keys
 	}
 	return nil
-}
-
-// markRouter marks the networks of a router, whose name may have changed.
-func (s *southbound) markRouter(router ovsdb.UUID) {
-	for _, p := range s.links.of[router] {
-		if q := s.links.byName[p.peer]; q != nil { // the end at a switch
-			s.markDatapath(q.datapath, partRouters)
-		}
-	}
 }

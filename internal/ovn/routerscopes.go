@@ -12,7 +12,7 @@ import (
 // scopeInputs is what the router scopes of a snapshot are made of, beside its networks.
 type scopeInputs struct {
 	graph   graph
-	covered covered
+	covered coverage
 	// changed are the networks that have other versions than in the previous snapshot.
 	changed map[origin.Network]bool
 	// rowless are the networks without rows.

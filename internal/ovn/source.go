@@ -222,14 +222,6 @@ func (s *Source) updateAfter(wait time.Duration) {
 	})
 }
 
-// earlier returns the earlier of two times, of which zero is never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
 // resetDueTimer has update called at a time; zero is for never. mu is held.
 func (s *Source) resetDueTimer(at time.Time) {
 	if s.dueTimer != nil {

@@ -23,9 +23,9 @@ func (u uses) attachments() bool { return u.gateways || u.routerNames }
 type interestInputs struct {
 	uses
 	references *references
-	// retained are the guests without a binding. ports are read from Southbound by their names, sorted:
-	// the retained guests, and the ports of Source.Unserved.
-	retained guestSet
+	// retained has the tunnel key of the network by the guests that are retained without a binding. ports are
+	// read from Southbound by their names: these guests, and the ports of Source.Unserved.
+	retained map[string]uint32
 	ports    []string
 	// plugged are the ports that have an interface here, sorted.
 	plugged []string
@@ -66,9 +66,9 @@ func southboundInterest(s *southbound, in *interestInputs) conditions {
 	for _, r := range in.references.sorted() {
 		askNetwork(want, r)
 	}
-	askEach(want, tableDatapath, in.retained.datapaths(), func(key uint32) clause {
-		return clause{Column: "tunnel_key", Number: int64(key)}
-	})
+	for _, key := range in.retained {
+		want.ask(tableDatapath, clause{Column: "tunnel_key", Number: int64(key)})
+	}
 	return want.sort()
 }
 
@@ -76,7 +76,8 @@ func southboundInterest(s *southbound, in *interestInputs) conditions {
 // ovn-controller has the same term for them.
 func (s *southbound) localDatapaths(in *interestInputs) (all []ovsdb.UUID) {
 	for _, p := range s.ports.All() {
-		if isGuest(p.effectiveKind()) && (s.isHere(p) || in.retained.isRetained(p.name)) {
+		_, isRetained := in.retained[p.name]
+		if isGuest(p.effectiveKind()) && (s.isHere(p) || isRetained) {
 			all = append(all, p.datapath)
 		}
 	}
@@ -130,4 +131,23 @@ func (s *southbound) switchesOf(asked conditions) (all []ovsdb.UUID) {
 		}
 	}
 	return all
+}
+
+// askMeters asks for what flows of the DNS stage refer to.
+func (s *southbound) askMeters(want conditions) {
+	want.ask(tableGroup)
+	want.ask(tableMeter)
+	want.ask(tableBand)
+	for _, f := range s.flows.All() {
+		if !f.isMetered() {
+			continue
+		}
+		want.ask(tableMeter, textIs("name", f.meter))
+		if f.group != (ovsdb.UUID{}) {
+			want.ask(tableGroup, rowWithID(f.group))
+		}
+	}
+	for _, m := range s.copp.meters.All() {
+		askEach(want, tableBand, m.bands, rowWithID)
+	}
 }

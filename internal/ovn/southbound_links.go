@@ -140,3 +140,12 @@ func (s *southbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
 		}
 	}
 }
+
+// markRouter marks the networks of a router, whose name may have changed.
+func (s *southbound) markRouter(router ovsdb.UUID) {
+	for _, p := range s.links.of[router] {
+		if q := s.links.byName[p.peer]; q != nil { // the end at a switch
+			s.markDatapath(q.datapath, partRouters)
+		}
+	}
+}

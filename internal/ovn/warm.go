@@ -57,16 +57,6 @@ const (
 	filePrefix = "ovn-"
 )
 
-// Binding is what a flow of the switch says of the port whose packets it takes in: the first 32
-// bits of the UUID of the Port_Binding, the tunnel keys, and the VLAN ID of the packets, 0 for none:
-// that of a container, whose answers are tagged with it. Interface is external_ids:iface-id of the
-// Interface that the packets come from.
-type Binding struct {
-	Cookie, Datapath, Port uint32
-	VLAN                   uint16
-	Interface              string
-}
-
 // warm is the state of a warm start. Source.mu guards it, but for path, expected and begin, which are
 // set before the start.
 type warm struct {

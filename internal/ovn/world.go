@@ -68,13 +68,6 @@ type world struct {
 	bad badValues
 }
 
-// localPorts are the logical ports that have an interface on one bridge, and the grace of
-// their guests.
-type localPorts struct {
-	names []string
-	grace time.Duration
-}
-
 func (w *world) init(local bool, log *logMutex) {
 	*w = world{
 		log: log, local: local,
@@ -159,7 +152,7 @@ func (w *world) setConditions(now time.Time) {
 func (w *world) interestInputs() *interestInputs {
 	return &interestInputs{
 		uses: w.uses(), references: &w.references,
-		retained: w.grace.guestSet, ports: w.portsByName(), plugged: w.plugged,
+		retained: w.grace.datapathKeys(), ports: w.portsByName(), plugged: w.plugged,
 	}
 }
 
@@ -232,4 +225,43 @@ func (w *world) dnsCount() (sum dnsCount) {
 		sum.rows, sum.records = sum.rows+of.rows, sum.records+of.records
 	}
 	return sum
+}
+
+// takeChanges marks what follows from changes of rows.
+func (w *world) takeChanges() {
+	for i, d := range w.databases {
+		c := d.changes.take()
+		for id, p := range c.networks {
+			w.markChanged(id, p)
+		}
+		for name := range c.names {
+			w.markName(name)
+		}
+		for _, name := range c.released {
+			w.grace.noteReleased(name)
+		}
+		if i == 0 { // the topology
+			for node := range c.nodes {
+				w.components.touch(node)
+			}
+			w.conditionsDirty = w.conditionsDirty || w.components.isUsed() && len(c.nodes) > 0
+		}
+		w.conditionsDirty = w.conditionsDirty || c.interest || c.chassis
+		w.coverageChanged = w.coverageChanged || c.chassis
+		for _, row := range c.badRows {
+			w.noteProblems(row, c.problems[row])
+		}
+	}
+}
+
+// markChanged marks a network that has changed. What no request uses does not count.
+func (w *world) markChanged(id origin.Network, p part) {
+	if p&partRow != 0 {
+		delete(w.complete, id) // another row is another set of conditions
+	}
+	withPorts := p&(partPorts|partRow) != 0 || p&partServers != 0 && w.dnsServerUsers > 0 ||
+		p&partRouters != 0 && (w.uses().attachments() || w.forwardUsers > 0)
+	if withPorts || p&partNames != 0 {
+		w.markDirty(id, withPorts)
+	}
 }

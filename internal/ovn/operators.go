@@ -2,6 +2,8 @@
 
 package ovn
 
+import "github.com/puntdns/puntdns/internal/ovn/names"
+
 // DHCP is what OVN's DHCP for IPv4 tells a guest, as it stands in its row of DHCP_Options.
 type DHCP struct {
 	// Row is the UUID of the row.
@@ -30,4 +32,16 @@ func (s *Source) DHCPv4(ports []string) map[string]DHCP {
 		}
 	}
 	return all
+}
+
+// An operator edits the row in Northbound. ovn-northd makes one row of Southbound of each row of
+// Northbound (northd/northd.c): up to OVN 24.09.1 the external_ids:dns_id of the Southbound row is
+// the UUID of the Northbound row, from 25.03 on both rows have the same UUID. Other columns do not
+// link them. ovn-northd does not copy external_ids, so records of other types than addresses are
+// read from Northbound.
+func (s *Source) DNSDatabase(of *names.Candidate) string {
+	if s.sb != nil && len(of.Records) == 0 {
+		return southboundName
+	}
+	return northboundName
 }
