@@ -4,7 +4,6 @@ package ofpunt
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -13,7 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
@@ -25,84 +27,80 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// tenants is a server that reads the Northbound of two tenants, red and blue, with the same
-// addresses and DHCP options, and a third one that has neither.
+// tenants is a server that has the networks of two tenants, red and blue, with the same addresses and DHCP
+// options, and a third one that has neither.
 type tenants struct {
-	t        *testing.T
-	database *ovsdbtest.Server
-	server   *server
-	view     *ports.View
+	t               *testing.T
+	red, blue, bare ovn.PortsData
+	server          *server
+	view            *ports.View
 }
 
 func newTenants(t *testing.T, change func(*bridgeOptions)) *tenants {
-	x := &tenants{t: t, database: ovsdbtest.Start(t, "/usr/share/ovn/ovn-nb.ovsschema")}
+	x := &tenants{t: t}
 	var local vswitch.View
-	for i, name := range []string{"red", "blue", "bare"} {
-		dhcp := `"dhcpv4_options":["named-uuid","d"],`
-		ops := []string{
-			`{"op":"insert","table":"DHCP_Options","uuid-name":"d","row":{"cidr":"10.0.0.0/24","external_ids":["map",[["of","` + name + `"]]],"options":["map",[["dns_server","{9.9.9.9,10.0.0.53}"]]]}}`,
-			`{"op":"insert","table":"Logical_Router_Port","uuid-name":"lrp","row":{"name":"r-` + name + `","mac":"02:00:00:00:00:01","networks":["set",["10.0.0.1/24","fd00::1/64"]]}}`,
-			`{"op":"insert","table":"Logical_Router","row":{"name":"` + name + `","ports":["named-uuid","lrp"]}}`,
+	for i, d := range []*ovn.PortsData{&x.red, &x.blue, &x.bare} {
+		name := []string{"red", "blue", "bare"}[i]
+		*d = ovn.PortsData{Network: origin.Network{byte(i + 1)}, Switch: name, Machines: true}
+		for n, letter := range []string{"a", "b"} {
+			d.Ports = append(d.Ports, port(name+"-"+letter, 0, fmt.Sprint("02:00:00:00:00:01 10.0.0.1", n)))
+			local.Interfaces = append(local.Interfaces, vswitch.Interface{UUID: name + letter, Name: name + letter, IfaceID: name + "-" + letter, OFPort: uint32(10*(i+1) + n)})
 		}
-		ports := `["named-uuid","a"],["named-uuid","b"],["named-uuid","r"]`
-		if name == "bare" {
-			dhcp, ops, ports = "", nil, `["named-uuid","a"],["named-uuid","b"]`
-		} else {
-			ops = append(ops, `{"op":"insert","table":"Logical_Switch_Port","uuid-name":"r","row":{"name":"`+name+`-r","type":"router","addresses":"router","options":["map",[["router-port","r-`+name+`"]]]}}`)
+		if name != "bare" {
+			d.Gateways = addresses("10.0.0.1 fd00::1")
+			setServers(d, "9.9.9.9 10.0.0.53")
+			d.Ports = append(d.Ports, ovn.PortData{Name: name + "-r", Type: "router"})
 		}
-		for n, port := range []string{"a", "b"} {
-			ops = append(ops, fmt.Sprintf(`{"op":"insert","table":"Logical_Switch_Port","uuid-name":%q,"row":{%s"name":"%s-%s","addresses":"02:00:00:00:00:01 10.0.0.1%d"}}`, port, dhcp, name, port, n))
-			local.Interfaces = append(local.Interfaces, vswitch.Interface{UUID: name + port, Name: name + port, IfaceID: name + "-" + port, OFPort: uint32(10*(i+1) + n)})
-		}
-		ops = append(ops, `{"op":"insert","table":"Logical_Switch","row":{"name":"`+name+`","ports":["set",[`+ports+`]]}}`)
-		x.transact(ops...)
 	}
 	x.view = ports.NewView(local, nil)
 	o := defaultOptions("br-tenants")
 	o.Placement, o.Addresses = placement.Table, nil
 	change(&o)
-	x.server = &server{options: o, hasOVNHosts: true, database: ovn.Config{Northbound: []string{x.database.Endpoint}}}
-	if err := x.server.open(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(x.server.close)
-	x.server.applyView(x.view)
+	x.server = &server{options: o}
+	x.publish()
 	return x
 }
 
-func (x *tenants) transact(ops ...string) {
-	x.t.Helper()
-	var all []any
-	for _, op := range ops {
-		all = append(all, json.RawMessage(op))
+// addresses are in a text with blanks between them.
+func addresses(text string) (all []netip.Addr) {
+	for _, word := range strings.Fields(text) {
+		all = append(all, netip.MustParseAddr(word))
 	}
-	x.database.Transact(x.t, "OVN_Northbound", all...)
+	return all
 }
 
-// awaits waits until the guests and their addresses are those: a line for each.
-func (x *tenants) awaits(want ...string) []flows.Guest {
+// setServers gives the guests of a network DNS servers by DHCP. They share the list, as in OVN.
+func setServers(d *ovn.PortsData, text string) {
+	all := addresses(text)
+	for i := range d.Ports {
+		d.Ports[i].DNSServers = all
+	}
+}
+
+// publish has the server see the networks as they are now.
+func (x *tenants) publish() {
+	x.server.source = ovn.SourceOf(snapshotOf(x.red, x.blue, x.bare))
+}
+
+// expects checks the guests and their addresses: a line for each.
+func (x *tenants) expects(want ...string) []flows.Guest {
 	x.t.Helper()
-	var guests []flows.Guest
-	testkit.OnChange(x.t, x.server.source, "the guests are\n"+strings.Join(want, "\n"), func() error {
-		l := listGuests(&x.server.options, x.view, x.server.source.Snapshot())
-		guests = l.guests
-		var got []string
-		for _, g := range guests {
-			got = append(got, fmt.Sprint(g.Port, g.Addresses, g.Owned))
+	l := listGuests(&x.server.options, x.view, x.server.source.Snapshot())
+	var got []string
+	for _, g := range l.guests {
+		got = append(got, fmt.Sprint(g.Port, g.Addresses, g.Owned))
+	}
+	for _, network := range slices.Sorted(maps.Keys(l.withoutAddress)) {
+		line := fmt.Sprint(strings.Fields(network)[0], " ", l.withoutAddress[network].guests)
+		if machines := l.withoutAddress[network].machines; len(machines) > 0 {
+			line += fmt.Sprint(" ", machines)
 		}
-		for _, network := range slices.Sorted(maps.Keys(l.withoutAddress)) {
-			line := fmt.Sprint(strings.Fields(network)[0], " ", l.withoutAddress[network].guests)
-			if machines := l.withoutAddress[network].machines; len(machines) > 0 {
-				line += fmt.Sprint(" ", machines)
-			}
-			got = append(got, line)
-		}
-		if !slices.Equal(got, want) {
-			return errors.New(strings.Join(got, "\n"))
-		}
-		return nil
-	})
-	return guests
+		got = append(got, line)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		x.t.Error(d)
+	}
+	return l.guests
 }
 
 // owns checks which addresses a port of a guest's network has.
@@ -125,12 +123,12 @@ func (x *tenants) accepts(iface string, addresses map[string]bool) {
 	}
 }
 
-// The addresses of a tenant are his alone, and follow the databases; guests of one network
+// The addresses of a tenant are his alone, and follow the snapshot; guests of one network
 // share the list.
 func TestOwnAddresses(t *testing.T) {
 	x := newTenants(t, func(o *bridgeOptions) { o.DHCP, o.Gateways = true, true })
 	const all, gateways = "[9.9.9.9:53 10.0.0.53:53 10.0.0.1:53 [fd00::1]:53]", "[10.0.0.1 fd00::1]"
-	guests := x.awaits("10 "+all+" "+gateways, "11 "+all+" "+gateways, "20 "+all+" "+gateways, "21 "+all+" "+gateways, `"bare" 2`)
+	guests := x.expects("10 "+all+" "+gateways, "11 "+all+" "+gateways, "20 "+all+" "+gateways, "21 "+all+" "+gateways, `"bare" 2`)
 	if &guests[0].Addresses[0] != &guests[1].Addresses[0] {
 		t.Error("the guests of a network have lists of their own")
 	}
@@ -141,23 +139,25 @@ func TestOwnAddresses(t *testing.T) {
 	x.accepts("nobody", map[string]bool{"9.9.9.9:53": false})
 
 	t.Run("a DNS server of a tenant", func(t *testing.T) {
-		x.transact(`{"op":"insert","table":"Logical_Switch_Port","uuid-name":"ns","row":{"name":"ns","addresses":"02:00:00:00:00:53 10.0.0.53"}}`,
-			`{"op":"mutate","table":"Logical_Switch","where":[["name","==","blue"]],"mutations":[["ports","insert",["named-uuid","ns"]]]}`)
+		x.blue.Ports = append(x.blue.Ports, port("ns", 0, "02:00:00:00:00:53 10.0.0.53"))
+		x.publish()
 		const blue = "[9.9.9.9:53 10.0.0.1:53 [fd00::1]:53]"
-		x.awaits("10 "+all+" "+gateways, "11 "+all+" "+gateways, "20 "+blue+" "+gateways, "21 "+blue+" "+gateways, `"bare" 2`)
+		x.expects("10 "+all+" "+gateways, "11 "+all+" "+gateways, "20 "+blue+" "+gateways, "21 "+blue+" "+gateways, `"bare" 2`)
 		x.accepts("blue-a", map[string]bool{"10.0.0.53:53": false, "9.9.9.9:53": true})
 		x.accepts("red-a", map[string]bool{"10.0.0.53:53": true})
 	})
 	t.Run("other options of a tenant", func(t *testing.T) {
-		x.transact(`{"op":"update","table":"DHCP_Options","where":[["external_ids","includes",["map",[["of","blue"]]]]],"row":{"options":["map",[["dns_server","10.0.0.1"]]]}}`)
+		setServers(&x.blue, "10.0.0.1")
+		x.publish()
 		const blue = "[10.0.0.1:53 [fd00::1]:53]"
-		x.awaits("10 "+all+" "+gateways, "11 "+all+" "+gateways, "20 "+blue+" "+gateways, "21 "+blue+" "+gateways, `"bare" 2`)
+		x.expects("10 "+all+" "+gateways, "11 "+all+" "+gateways, "20 "+blue+" "+gateways, "21 "+blue+" "+gateways, `"bare" 2`)
 		x.accepts("blue-a", map[string]bool{"9.9.9.9:53": false, "10.0.0.1:53": true})
 	})
 	t.Run("another router of a tenant", func(t *testing.T) {
-		x.transact(`{"op":"update","table":"Logical_Router_Port","where":[["name","==","r-red"]],"row":{"networks":"10.0.0.254/24"}}`)
+		x.red.Gateways = addresses("10.0.0.254")
+		x.publish()
 		const red, blue = "[9.9.9.9:53 10.0.0.53:53 10.0.0.254:53]", "[10.0.0.1:53 [fd00::1]:53]"
-		x.awaits("10 "+red+" [10.0.0.254]", "11 "+red+" [10.0.0.254]", "20 "+blue+" "+gateways, "21 "+blue+" "+gateways, `"bare" 2`)
+		x.expects("10 "+red+" [10.0.0.254]", "11 "+red+" [10.0.0.254]", "20 "+blue+" "+gateways, "21 "+blue+" "+gateways, `"bare" 2`)
 		x.accepts("red-a", map[string]bool{"10.0.0.1:53": false, "10.0.0.254:53": true})
 	})
 }
@@ -167,7 +167,7 @@ func TestOwnAddresses(t *testing.T) {
 func TestWhyUnservedAddressless(t *testing.T) {
 	x := newTenants(t, func(o *bridgeOptions) { o.DHCP = true })
 	const all = "[9.9.9.9:53 10.0.0.53:53] []"
-	x.awaits("10 "+all, "11 "+all, "20 "+all, "21 "+all, `"bare" 2`)
+	x.expects("10 "+all, "11 "+all, "20 "+all, "21 "+all, `"bare" 2`)
 	snapshot := x.server.source.Snapshot()
 	session := &sessionState{withoutAddress: listGuests(&x.server.options, x.view, snapshot).withoutAddress}
 	told := guestTeller{teller: teller{bridge: &bridge{name: "br-tenants"}, srv: x.server, session: session, view: x.view}, snapshot: snapshot}
@@ -203,7 +203,7 @@ func TestOwnAddressesOfOptions(t *testing.T) {
 			} else {
 				want = append(want, tt.want[1])
 			}
-			x.awaits(want...)
+			x.expects(want...)
 		})
 	}
 }
@@ -212,16 +212,17 @@ func TestOwnAddressesOfOptions(t *testing.T) {
 // that is.
 func TestAddresslessByMachine(t *testing.T) {
 	x := newTenants(t, func(o *bridgeOptions) { o.DHCP = true })
-	x.transact(`{"op":"update","table":"DHCP_Options","where":[["external_ids","includes",["map",[["of","red"]]]]],"row":{"options":["map",[["dns_server","{10.0.0.11,10.0.0.10}"]]]}}`)
+	setServers(&x.red, "10.0.0.11 10.0.0.10")
+	x.publish()
 	const blue = "[9.9.9.9:53 10.0.0.53:53] []"
-	x.awaits("20 "+blue, "21 "+blue, `"bare" 2`, `"red" 2 [10.0.0.10 10.0.0.11]`)
+	x.expects("20 "+blue, "21 "+blue, `"bare" 2`, `"red" 2 [10.0.0.10 10.0.0.11]`)
 }
 
 // An operator is told by a code which guests lack nothing but a resolver address.
 func TestTellAddressless(t *testing.T) {
 	x := newTenants(t, func(o *bridgeOptions) { o.DHCP = true })
 	const all = "[9.9.9.9:53 10.0.0.53:53] []"
-	x.awaits("10 "+all, "11 "+all, "20 "+all, "21 "+all, `"bare" 2`)
+	x.expects("10 "+all, "11 "+all, "20 "+all, "21 "+all, `"bare" 2`)
 	snapshot := x.server.source.Snapshot()
 	without := listGuests(&x.server.options, x.view, snapshot).withoutAddress
 	teller := guestTeller{
@@ -265,28 +266,61 @@ func TestNetworkLog(t *testing.T) {
 func TestAddressesLeftToWorkloads(t *testing.T) {
 	x := newTenants(t, func(o *bridgeOptions) { o.Addresses = defaultOptions("br-tenants").Addresses })
 	const red, blue = 10, 20
-	for _, step := range []struct{ name, row, left string }{
-		{"a workload", `"addresses":"02:00:00:00:02:54 fd00::254"`, "[fd00::254]"},
-		{"a localport", `"addresses":"02:00:00:00:02:54 fd00::254","type":"localport"`, "[]"},
-		{"a workload again", `"addresses":"02:00:00:00:02:54 fd00::254","type":""`, "[fd00::254]"},
-		{"another address", `"addresses":"02:00:00:00:02:54 fd00::253"`, "[]"},
+	for _, step := range []struct{ name, kind, address, left string }{
+		{"a workload", "", "fd00::254", "[fd00::254]"},
+		{"a localport", "localport", "fd00::254", "[]"},
+		{"a workload again", "", "fd00::254", "[fd00::254]"},
+		{"another address", "", "fd00::253", "[]"},
 	} {
-		if step.name == "a workload" {
-			x.transact(`{"op":"insert","table":"Logical_Switch_Port","uuid-name":"ns","row":{"name":"ns",`+step.row+`}}`,
-				`{"op":"mutate","table":"Logical_Switch","where":[["name","==","blue"]],"mutations":[["ports","insert",["named-uuid","ns"]]]}`)
-		} else {
-			x.transact(`{"op":"update","table":"Logical_Switch_Port","where":[["name","==","ns"]],"row":{` + step.row + `}}`)
+		ns := port("ns", 0, step.address)
+		ns.Type = step.kind
+		network := x.blue
+		network.Ports = append(slices.Clone(network.Ports), ns)
+		got := map[uint32]string{}
+		for _, g := range listGuests(&x.server.options, x.view, snapshotOf(x.red, network, x.bare)).guests {
+			got[g.Port] = fmt.Sprint(g.Left)
 		}
-		testkit.OnChange(t, x.server.source, step.name, func() error {
-			got := map[uint32]string{}
-			for _, g := range listGuests(&x.server.options, x.view, x.server.source.Snapshot()).guests {
-				got[g.Port] = fmt.Sprint(g.Left)
-			}
-			if got[blue] != step.left || got[red] != "[]" {
-				return fmt.Errorf("%v, want %s", got, step.left)
+		if got[blue] != step.left || got[red] != "[]" {
+			t.Errorf("%s: %v, want %s", step.name, got, step.left)
+		}
+	}
+}
+
+// A server asks the databases for the addresses of its guests.
+func TestOwnAddressesRequested(t *testing.T) {
+	database := ovsdbtest.Start(t, "/usr/share/ovn/ovn-nb.ovsschema")
+	var ops []any
+	for _, op := range []string{
+		`{"op":"insert","table":"DHCP_Options","uuid-name":"d","row":{"cidr":"10.0.0.0/24","options":["map",[["dns_server","9.9.9.9"]]]}}`,
+		`{"op":"insert","table":"Logical_Router_Port","uuid-name":"lrp","row":{"name":"lrp","mac":"02:00:00:00:00:01","networks":"10.0.0.1/24"}}`,
+		`{"op":"insert","table":"Logical_Router","row":{"name":"r","ports":["named-uuid","lrp"]}}`,
+		`{"op":"insert","table":"Logical_Switch_Port","uuid-name":"r","row":{"name":"r","type":"router","addresses":"router","options":["map",[["router-port","lrp"]]]}}`,
+		`{"op":"insert","table":"Logical_Switch_Port","uuid-name":"vm","row":{"name":"vm","dhcpv4_options":["named-uuid","d"],"addresses":"02:00:00:00:00:02 10.0.0.2"}}`,
+		`{"op":"insert","table":"Logical_Switch","row":{"name":"red","ports":["set",[["named-uuid","vm"],["named-uuid","r"]]]}}`,
+	} {
+		ops = append(ops, json.RawMessage(op))
+	}
+	database.Transact(t, "OVN_Northbound", ops...)
+	view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", IfaceID: "vm", OFPort: 5}}}, nil)
+	for _, tt := range []struct {
+		dhcp, gateways bool
+		want           string
+	}{{true, true, "[9.9.9.9:53 10.0.0.1:53]"}, {true, false, "[9.9.9.9:53]"}, {false, true, "[10.0.0.1:53]"}} {
+		o := defaultOptions("br-requests")
+		o.Placement, o.Addresses, o.DHCP, o.Gateways = placement.Table, nil, tt.dhcp, tt.gateways
+		s := &server{options: o, hasOVNHosts: true, database: ovn.Config{Northbound: []string{database.Endpoint}}}
+		if err := s.open(); err != nil {
+			t.Fatal(err)
+		}
+		s.applyView(view)
+		testkit.OnChange(t, s.source, "the guest has "+tt.want, func() error {
+			guests := listGuests(&o, view, s.source.Snapshot()).guests
+			if len(guests) != 1 || fmt.Sprint(guests[0].Addresses) != tt.want {
+				return fmt.Errorf("guests %+v", guests)
 			}
 			return nil
 		})
+		s.close()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/announce"
@@ -30,7 +31,7 @@ func physicalView() *ports.View {
 // An external port is announced only where somebody gets an answer to ARP or a neighbour
 // solicitation, and only at the OpenFlow port of its localnet port.
 func TestExternalOf(t *testing.T) {
-	snapshot := externalSnapshot(t, `"02:00:00:00:00:11 10.0.0.2"`, `"02:00:00:00:00:12 10.0.0.3 169.254.169.254"`)
+	snapshot := externalSnapshot("02:00:00:00:00:11 10.0.0.2", "02:00:00:00:00:12 10.0.0.3 169.254.169.254")
 	at := func(last byte) announce.Served {
 		return announce.Served{Localnet: announce.Localnet{Port: 9}, MAC: [6]byte{2, 0, 0, 0, 0, last}}
 	}
@@ -74,7 +75,7 @@ func TestExternalOf(t *testing.T) {
 func TestAnnounceWhileServing(t *testing.T) {
 	s, peer := pairSession(t, func() {})
 	srv := s.bridge.current.Load()
-	srv.options.Placement, srv.source = placement.OVN, externalSource(t, `"02:00:00:00:00:11 10.0.0.2"`)
+	srv.options.Placement, srv.source = placement.OVN, ovn.SourceOf(externalSnapshot("02:00:00:00:00:11 10.0.0.2"))
 	view := physicalView()
 	s.bridge.ports.Set(view)
 	s.desired.madeOf = guestInputs{server: srv}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
@@ -83,29 +84,38 @@ func (s *southbound) change() {
 	s.until(func(now *ovn.Snapshot) bool { return now != before })
 }
 
-// A record that changes leaves the guests as they are listed; an address that a port of
+// A record that changes leaves the guests as they are listed. An address that a port of
 // their network gets has them listed anew.
 func TestDesiredAfterChange(t *testing.T) {
-	s := newSouthbound(t, 3)
+	data := networkA(3)
+	made, _ := ovn.NewPorts(data)
+	network := ovn.NetworkData{ID: data.Network, Name: data.Switch, Ports: made}
+	snapshot := new(ovn.Snapshot).Edit().Put(ovn.NewNetwork(network)).SetStage(22, []uint32{5}).Done()
+	snapshot.Settled = true
+	srv, view := &server{options: defaultOptions("br-desired")}, ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap"}}}, nil)
 	var d desired
-	first := d.want(s.server, s.view)
-	if len(first.Guests) != 3 || !first.Settled || len(first.Stage.Cookies) != 1 || first.Unready != "" {
+	want := func() *flows.Want {
+		srv.source = ovn.SourceOf(snapshot)
+		return d.want(srv, view)
+	}
+	first := want()
+	if len(first.Guests) != 3 || !first.Settled || len(first.Stage.Cookies) != 1 || first.Stage.TableID != 22 || first.Unready != "" {
 		t.Fatalf("%+v", first)
 	}
-	s.change()
-	if second := d.want(s.server, s.view); &second.Guests[0] != &first.Guests[0] {
+	network.Tables = []*names.Table{names.NewTable([16]byte{1})}
+	snapshot = snapshot.Edit().Put(ovn.NewNetwork(network)).Done()
+	if second := want(); &second.Guests[0] != &first.Guests[0] {
 		t.Error("the guests are listed anew for a record")
 	}
-	s.database.Transact(t, "OVN_Southbound", json.RawMessage(`{"op":"update","table":"Port_Binding","where":[["logical_port","==","p0"]],"row":{"mac":"02:00:00:00:00:01 169.254.169.254"}}`))
-	s.until(func(now *ovn.Snapshot) bool {
-		return now.PortByName("p0").Addresses[0] == first.Service.Addresses[0].Addr()
-	})
-	for _, g := range d.want(s.server, s.view).Guests {
+	data.Ports[0].Addresses = addresses("169.254.169.254")
+	network.Ports, _ = ovn.NewPorts(data)
+	snapshot = snapshot.Edit().Put(ovn.NewNetwork(network)).Done()
+	for _, g := range want().Guests {
 		if len(g.Owned) != 1 || g.Owned[0] != first.Service.Addresses[0].Addr() {
 			t.Errorf("guest %v: owned are %v", g.GuestKey, g.Owned)
 		}
 	}
-	golden.Check(t, fmt.Sprintf("not read: %s\nno bridge: %s", d.want(s.server, nil).Unready, d.want(s.server, ports.NewView(vswitch.View{}, nil)).Unready))
+	golden.Check(t, fmt.Sprintf("not read: %s\nno bridge: %s", d.want(srv, nil).Unready, d.want(srv, ports.NewView(vswitch.View{}, nil)).Unready))
 }
 
 // obedientSwitch refuses nothing, and has OVN's DNS stage where it is looked for.

@@ -116,8 +116,7 @@ func TestLimitWithoutRate(t *testing.T) {
 // Containers and external ports are told by the tag that OVN gives them, and by the OpenFlow port
 // that their packets enter by.
 func TestLimitsOfTaggedGuests(t *testing.T) {
-	const mac = `"02:00:00:00:00:11 10.0.0.2"`
-	snapshot := externalSnapshot(t, mac)
+	snapshot := externalSnapshot("02:00:00:00:00:11 10.0.0.2")
 	view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "patch", OFPort: 9, Localnet: "ln"}}}, nil)
 	for _, tt := range []struct {
 		limit limit

@@ -3,7 +3,6 @@
 package ofpunt
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,9 +10,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
-	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
-	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -114,7 +112,7 @@ func TestNetworksOfGuests(t *testing.T) {
 		t.Error(d)
 	}
 	o = &bridgeOptions{Placement: placement.OVN, NetworkMetrics: true}
-	snapshot := externalSnapshot(t, `"02:00:00:00:00:11 10.0.0.2"`)
+	snapshot := externalSnapshot("02:00:00:00:00:11 10.0.0.2")
 	id := [16]byte{0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x41, 0x11, 0x81, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11}
 	if d := gocmp.Diff(map[metric.Network]struct{}{{ID: id, Switch: "red"}: {}}, listGuests(o, nil, snapshot).networks); d != "" {
 		t.Error(d)
@@ -128,8 +126,8 @@ func TestNetworksOfGuests(t *testing.T) {
 // Two external ports with one address are one guest to the switch: the one that its packets are
 // taken for.
 func TestExternalGuestsSameMAC(t *testing.T) {
-	const mac = `"02:00:00:00:00:11 10.0.0.2"`
-	snapshot := externalSnapshot(t, mac, mac, mac)
+	const mac = "02:00:00:00:00:11 10.0.0.2"
+	snapshot := externalSnapshot(mac, mac, mac)
 	guests := listGuests(&bridgeOptions{Placement: placement.OVN}, nil, snapshot).guests
 	want := flows.GuestKey{Datapath: 7, Port: 1, MAC: [6]byte{2, 0, 0, 0, 0, 0x11}}
 	if len(guests) != 1 || guests[0].GuestKey != want {
@@ -139,7 +137,7 @@ func TestExternalGuestsSameMAC(t *testing.T) {
 
 // An external port without a resolver address is one guest, however many MAC addresses it has.
 func TestExternalGuestWithoutAddress(t *testing.T) {
-	snapshot := externalSnapshot(t, `["set",["02:00:00:00:00:11 10.0.0.2","02:00:00:00:00:12 10.0.0.3"]]`, `"02:00:00:00:00:13 10.0.0.4"`)
+	snapshot := externalSnapshot("02:00:00:00:00:11 10.0.0.2 02:00:00:00:00:12 10.0.0.3", "02:00:00:00:00:13 10.0.0.4")
 	o := &bridgeOptions{Placement: placement.OVN}
 	if guests := listGuests(o, nil, snapshot).guests; len(guests) != 3 {
 		t.Fatalf("guests %+v, want three", guests)
@@ -157,34 +155,15 @@ func TestExternalGuestWithoutAddress(t *testing.T) {
 	}
 }
 
-// externalSnapshot is a network with external ports that the chassis has, with those columns mac.
-func externalSnapshot(t *testing.T, macs ...string) *ovn.Snapshot {
-	t.Helper()
-	return externalSource(t, macs...).Snapshot()
-}
-
-// externalSource has the externalSnapshot.
-func externalSource(t *testing.T, macs ...string) *ovn.Source {
-	t.Helper()
-	database := ovsdbtest.Start(t, "/usr/share/ovn/ovn-sb.ovsschema")
-	port := func(id, kind string, key int, mac string) any {
-		return json.RawMessage(fmt.Sprintf(`{"op":"insert","table":"Port_Binding","uuid-name":%q,"row":{"logical_port":%q,"type":%q,"tunnel_key":%d,"datapath":["named-uuid","sw"],"chassis":["named-uuid","hv"],"mac":%s}}`, id, id, kind, key, mac))
+// externalSnapshot is a network with external ports that the chassis has, by their addresses. Names and
+// keys are in different orders.
+func externalSnapshot(addresses ...string) *ovn.Snapshot {
+	id := origin.Network{0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x41, 0x11, 0x81, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11}
+	d := ovn.PortsData{Network: id, Switch: "red", Keys: []uint32{7}, Ports: []ovn.PortData{{Name: "ln", Type: "localnet", DatapathKey: 7, Key: 1}}}
+	for i, all := range addresses {
+		p := port(fmt.Sprint("x", len(addresses)-i), uint32(i+2), all)
+		p.Type, p.DatapathKey = "external", 7
+		d.Ports = append(d.Ports, p)
 	}
-	ports := []any{port("ln", "localnet", 1, `"unknown"`)}
-	for i, mac := range macs {
-		ports = append(ports, port(fmt.Sprint("x", len(macs)-i), "external", i+2, mac)) // keys and names in different orders
-	}
-	database.Transact(t, "OVN_Southbound", append([]any{
-		json.RawMessage(`{"op":"insert","table":"Encap","uuid-name":"e","row":{"type":"geneve","ip":"192.0.2.1","chassis_name":"hv1"}}`),
-		json.RawMessage(`{"op":"insert","table":"Chassis","uuid-name":"hv","row":{"name":"hv1","encaps":["named-uuid","e"]}}`),
-		json.RawMessage(`{"op":"insert","table":"Datapath_Binding","uuid-name":"sw","row":{"tunnel_key":7,"external_ids":["map",[["name","red"],["logical-switch","11111111-1111-4111-8111-111111111111"]]]}}`),
-	}, ports...)...)
-	source, err := ovn.Acquire(ovn.Config{Southbound: []string{database.Endpoint}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(source.Release)
-	source.SetChassis("hv1")
-	testkit.OnChange(t, source, "settled", func() bool { return source.Snapshot().Settled })
-	return source
+	return snapshotOf(d)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -23,15 +24,16 @@ func TestRateDropped(t *testing.T) {
 	view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{
 		{Name: "tap1", OFPort: 1, IfaceID: "p0", NetworkID: "net"}, {Name: "tap2", OFPort: 2, IfaceID: "nobody", NetworkID: "net"},
 	}}, nil)
-	southbound := newSouthbound(t, 2)
-	byName := &server{options: bridgeOptions{Placement: placement.Table}, source: southbound.server.source}
+	source := ovn.SourceOf(snapshotOf(networkA(2)))
+	byKeys := &server{options: bridgeOptions{Placement: placement.OVN}, source: source}
+	byName := &server{options: bridgeOptions{Placement: placement.Table}, source: source}
 	for _, tt := range []struct {
 		name    string
 		server  *server
 		byGuest map[flows.GuestKey]uint64
 		want    []string
 	}{
-		{"OVN", southbound.server, map[flows.GuestKey]uint64{{Datapath: 1, Port: 2}: 7, {Datapath: 1, Port: 99}: 8, {Datapath: 1, Port: 2, MAC: [6]byte{2}}: 9},
+		{"OVN", byKeys, map[flows.GuestKey]uint64{{Datapath: 1, Port: 2}: 7, {Datapath: 1, Port: 99}: 8, {Datapath: 1, Port: 2, MAC: [6]byte{2}}: 9},
 			[]string{`"p1" "a" 7 rate`}},
 		{"no databases", &server{options: bridgeOptions{Placement: placement.Table}}, map[flows.GuestKey]uint64{{Port: 1}: 7, {Port: 3}: 8},
 			[]string{`"p0" "net" 7 rate`}},

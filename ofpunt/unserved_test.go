@@ -4,7 +4,6 @@ package ofpunt
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"regexp"
 	"slices"
@@ -80,20 +79,19 @@ func TestUnservedPorts(t *testing.T) {
 func TestUnservedElsewhere(t *testing.T) {
 	for kind, want := range map[placement.Kind][]string{placement.OVN: {"p1"}, placement.Table: nil} {
 		t.Run(string(kind), func(t *testing.T) {
-			s := newSouthbound(t, 2, func(s *server) { s.options.Placement = kind })
-			s.database.Transact(t, "OVN_Southbound",
-				json.RawMessage(`{"op":"insert","table":"Encap","uuid-name":"en","row":{"type":"geneve","ip":"192.0.2.2","chassis_name":"hv2"}}`),
-				json.RawMessage(`{"op":"insert","table":"Chassis","uuid-name":"ch","row":{"name":"hv2","encaps":["named-uuid","en"]}}`),
-				json.RawMessage(`{"op":"update","table":"Port_Binding","where":[["logical_port","==","p1"]],"row":{"chassis":["named-uuid","ch"]}}`))
-			s.until(func(now *ovn.Snapshot) bool { return now.PortByName("p1") != nil && !now.PortByName("p1").Local })
-			var d desired
-			if guests := d.want(s.server, s.view).Guests; len(guests) != 2-len(want) {
+			o := defaultOptions("br-unserved")
+			o.Placement = kind
+			view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{Name: "tap0", IfaceID: "p0", OFPort: 1}, {Name: "tap1", IfaceID: "p1", OFPort: 2}}}, nil)
+			network := networkA(2)
+			network.Ports[1].Local = false
+			snapshot := snapshotOf(network)
+			if guests := listGuests(&o, view, snapshot).guests; len(guests) != 2-len(want) {
 				t.Errorf("%d guests", len(guests))
 			}
 			var u unservedPorts
 			var asked []string
 			for range 2 {
-				u.look(&s.server.options, s.view, s.server.source.Snapshot(), func(names []string) map[string]string {
+				u.look(&o, view, snapshot, func(names []string) map[string]string {
 					asked = names
 					return nil
 				})

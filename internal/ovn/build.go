@@ -55,7 +55,7 @@ func (w *world) buildLocal(e *Editor) {
 	// An empty Southbound has no stage. While guests are retained, the switch still has the
 	// flows from before, so the stage stays too.
 	if stage := w.sb.dnsStage(); len(stage.cookies) > 0 || len(w.grace.guestSet) == 0 {
-		e.setStage(stage)
+		e.SetStage(stage.table, stage.cookies)
 	}
 	w.builtFlows = w.sb.flows.Version()
 	e.setLocal(w.sb.self, w.grace.byInterface())

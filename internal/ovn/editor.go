@@ -102,8 +102,11 @@ func (e *Editor) setLocal(chassis [16]byte, retained map[string]string) {
 	e.next.chassis, e.next.retained = chassis, retained
 }
 
-// setStage sets the stage of OVN's own DNS.
-func (e *Editor) setStage(s stage) { e.next.stage = s }
+// SetStage sets Snapshot.DNSStage. The cookies are sorted, none for no stage.
+func (e *Editor) SetStage(tableID int, cookies []uint32) *Editor {
+	e.next.stage = stage{tableID, cookies}
+	return e
+}
 
 // setRows sets how many DNS rows there are, and how many records they have.
 func (e *Editor) setRows(rows, records int) {

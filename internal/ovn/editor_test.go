@@ -132,7 +132,7 @@ func TestEditorOfState(t *testing.T) {
 	first := new(Snapshot).Edit().Put(red).Put(blue)
 	first.setHolders("red", []origin.Network{red.ID})
 	first.setLocal([16]byte{1}, map[string]string{"c1": "r1"})
-	first.setStage(stage{22, []uint32{5}})
+	first.SetStage(22, []uint32{5})
 	first.setRows(2, 10)
 	s := first.Done()
 	if n, count := s.Resolve(SwitchRef{Name: "red"}); n != red || count != 1 {

@@ -82,6 +82,15 @@ func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source
 	return s
 }
 
+// SourceOf returns a Source without databases, for tests of other packages. Its snapshot stays s. It has no
+// goroutines, and must not be released.
+func SourceOf(s *Snapshot) *Source {
+	source := newSource(Config{}, nil, nil, nil)
+	source.snapshot.Store(s)
+	source.closed = true // no update
+	return source
+}
+
 // startGoroutines starts a goroutine for the client of each database, and one for the file of a warm start.
 func (s *Source) startGoroutines() {
 	ctx, cancel := context.WithCancel(context.Background())
