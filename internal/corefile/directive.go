@@ -111,7 +111,8 @@ func readProperty(c *caddy.Controller, prefix string, properties map[string]Pars
 	name := c.Val()
 	parse, known := properties[name]
 	if !known {
-		return property{}, c.Errf("%sunknown property %q, expected %s", prefix, name, oneOf(slices.AppendSeq(others, maps.Keys(properties))))
+		all := slices.AppendSeq(others, maps.Keys(properties))
+		return property{}, c.Errf("%sunknown property %q, expected %s%s", prefix, name, oneOf(all), DidYouMean(name, all))
 	}
 	before, again := given[name]
 	if again && !slices.Contains(repeatable, name) {

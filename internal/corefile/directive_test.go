@@ -26,7 +26,7 @@ func read(text string) (d *Directive, calls []string, err error) {
 			return nil
 		}
 	}
-	d, err = Read(caddy.NewTestController("dns", text), parser("punt"), map[string]Parser{"b": parser("b"), "a": parser("a"), "r": parser("r")}, "r")
+	d, err = Read(caddy.NewTestController("dns", text), parser("punt"), map[string]Parser{"b": parser("b"), "a": parser("a"), "r": parser("r"), "repeat": parser("repeat")}, "r")
 	return d, calls, err
 }
 
@@ -38,7 +38,8 @@ func TestRead(t *testing.T) {
 		{"properties in the order of the file", "punt x {\n b 1 2\n a\n}", "[punt[x] b[1 2] a[]]", ""},
 		{"a wrong word", "punt bad", "", `Testfile:1 - Error during parsing: "bad": expected something good`},
 		{"a wrong word of a property", "punt {\n a 1\n b bad\n}", "", `Testfile:3 - Error during parsing: b: "bad": expected something good`},
-		{"an unknown property", "punt {\n c 1\n}", "", `Testfile:2 - Error during parsing: unknown property "c", expected one of [a b r]`},
+		{"an unknown property", "punt {\n c 1\n}", "", `Testfile:2 - Error during parsing: unknown property "c", expected one of [a b r repeat]`},
+		{"a property that is misspelt", "punt {\n repaet 1\n}", "", `unknown property "repaet", expected one of [a b r repeat]; did you mean repeat?`},
 		{"a repeatable property", "punt {\n r 1\n a\n r 2\n}", "[punt[] r[1] a[] r[2]]", ""},
 		{"a property twice", "punt {\n a 1\n a 1\n}", "", `Testfile:3 - Error during parsing: property "a" is given twice, expected once`},
 		{"the directive twice", "punt {\n a 1\n}\npunt", "", `Testfile:4 - Error during parsing: punt is given twice in one server block, expected once`},
