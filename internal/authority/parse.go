@@ -52,11 +52,14 @@ func ZonesParser(to *[]string, directive string, keys []string) corefile.Parser 
 	}
 }
 
-// checkZones refuses zones that CoreDNS would ignore without an error.
+// checkZones refuses zones that CoreDNS would ignore without an error, and networks that it would take for names.
 func checkZones(zones []string) error {
 	for _, z := range zones {
 		if len(plugin.Host(z).NormalizeExact()) == 0 {
 			return fmt.Errorf("%q: expected a zone, a domain name or a network", z)
+		}
+		if err := corefile.CheckNetwork(z); err != nil {
+			return err
 		}
 	}
 	return nil

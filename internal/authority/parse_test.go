@@ -40,6 +40,7 @@ func TestZonesRefused(t *testing.T) {
 	}{
 		{"no zone", nil},
 		{"a bad zone behind another", []string{"red.test", "a..b"}},
+		{"a network that is none", []string{"10.0.0.0/8", "10.0.0.0/33"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var zones []string

@@ -5,6 +5,7 @@ package corefile
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,4 +43,17 @@ func ParseSize(word string) (int64, error) {
 		}
 	}
 	return 0, errSize
+}
+
+// CheckNetwork returns an error for a word IP/LENGTH that is no network, such as 10.0.0.0/33. CoreDNS takes it for
+// a domain name, which nobody asks for.
+func CheckNetwork(word string) error {
+	ip, _, _ := strings.Cut(word, "/")
+	if _, err := netip.ParseAddr(ip); err != nil || ip == word {
+		return nil //nolint:nilerr // it is a domain name, or an address
+	}
+	if _, err := netip.ParsePrefix(word); err != nil {
+		return fmt.Errorf("%q: expected a network such as 10.0.0.0/8 or fd00::/8", word)
+	}
+	return nil
 }

@@ -44,3 +44,14 @@ func TestParseSize(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckNetwork(t *testing.T) {
+	for word, ok := range map[string]bool{
+		"10.0.0.0/8": true, "fd00::/8": true, "10.1.2.3/8": true, "a.test": true, "0/25.2.0.192.in-addr.arpa": true, "10.0.0.1": true, "": true,
+		"10.0.0.0/33": false, "fd00::/129": false, "10.0.0.0/": false, "10.0.0.0/a": false, "10.0.0.0/-1": false,
+	} {
+		if err := CheckNetwork(word); (err == nil) != ok {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+}

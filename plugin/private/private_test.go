@@ -383,6 +383,8 @@ func TestSetup(t *testing.T) {
 		{"private {\n except\n}", own},
 		{"private {\n also\n}", own},
 		{"private {\n except .\n}", own},
+		{"private {\n except 10.0.0.0/33\n}", own},
+		{"private 10.0.0.0/33", own},
 		{"private {\n also .\n}", own},
 		{"private {\n also a..b\n}", `:2 .* also: "a\.\.b"`},
 		{"private {\n except corp\n also lan CORP\n}", own},

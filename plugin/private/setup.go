@@ -100,6 +100,9 @@ func zonesParser(to *[]string) corefile.Parser {
 			if len(zones) == 0 || slices.Contains(zones, ".") {
 				return fmt.Errorf("%q: expected a zone below the root, a domain name or a network", word)
 			}
+			if err := corefile.CheckNetwork(word); err != nil {
+				return err
+			}
 			*to = append(*to, zones...)
 		}
 		return nil
