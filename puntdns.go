@@ -64,7 +64,8 @@ func Run(d Distribution) {
 			fatal(err)
 		}
 	}
-	clog.SetOutput(process.LogTo(os.Stdout, process.PriorityInfo))
+	said := &precheck.Log{W: process.LogTo(os.Stdout, process.PriorityInfo)}
+	clog.SetOutput(said)
 	if !clog.IsJSON() {
 		stdlog.SetFlags(coremain.LogFlags)
 	}
@@ -79,7 +80,7 @@ func Run(d Distribution) {
 			fmt.Println(name)
 		}
 	case *checkOnly:
-		os.Exit(lifecycle.Check(&conf, last))
+		os.Exit(lifecycle.Check(&conf, last, said))
 	default:
 		serve(&conf, last)
 	}

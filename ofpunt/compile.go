@@ -114,7 +114,6 @@ func (s *server) compile(blocks []*block) error {
 
 // add collects what the plugins of a block mean for the whole server.
 func (s *server) add(b *block) error {
-	b.warnUnusedKeys()
 	b.warnOfAddresses()
 	addLabelRequests(&s.labelRequests, b.labels, b.comparedNames)
 	c := b.config()

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/coredns/caddy"
@@ -116,8 +115,7 @@ func (in *instance) blocksOf(bridge string) (of []*block) {
 	return of
 }
 
-// checkBlocks refuses blocks with a view that compares a label which no query has. It warns of
-// blocks beside them that open a socket for everybody.
+// checkBlocks refuses blocks with a view that compares a label which no query has.
 func (in *instance) checkBlocks() error {
 	for _, b := range in.blocks {
 		b.labels = labels[:]
@@ -130,7 +128,6 @@ func (in *instance) checkBlocks() error {
 	if err != nil {
 		return err
 	}
-	warnOfSockets(corefile.Path(), blocks)
 	var all []error
 	for _, b := range in.blocks {
 		if b.index >= len(blocks) {
@@ -141,24 +138,6 @@ func (in *instance) checkBlocks() error {
 		all = append(all, b.readLabels(corefile.Path(), blocks[b.index]))
 	}
 	return errors.Join(all...)
-}
-
-// warnOfSockets warns of blocks that CoreDNS opens sockets on all addresses for, beside those
-// with ofpunt: who forgets ofpunt in a block serves whoever reaches the node.
-func warnOfSockets(file string, blocks []caddyfile.ServerBlock) {
-	for _, b := range blocks {
-		if len(b.Tokens[name])+len(b.Tokens["bind"]) > 0 {
-			continue
-		}
-		at := caddyfile.Token{}
-		for _, tokens := range b.Tokens {
-			if at.Line == 0 || tokens[0].Line < at.Line {
-				at = tokens[0]
-			}
-		}
-		log.Warningf("%s: the server block %s has neither ofpunt nor bind, so it answers on all addresses of this node, on port %s unless its name has another; expected one of the two",
-			locationOf(file, at), strings.Join(b.Keys, " "), dnsserver.Port)
-	}
 }
 
 // corefile is what the instance was read from. caddy shows a directive its own tokens only, and

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/coredns/coredns/core/dnsserver"
-	"github.com/coredns/coredns/plugin/pkg/transport"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/puntdns/puntdns/internal/corefile"
@@ -121,16 +120,6 @@ func (s *server) answers(o *origin.Origin, qname string) bool {
 // ovnOwned reports whether a block knows a name, as o sees it, from a row that OVN owns.
 func (s *server) ovnOwned(o *origin.Origin, qname string) bool {
 	return slices.ContainsFunc(s.answerers, func(a answerer) bool { return a.OVNOwned(o, qname) })
-}
-
-// warnUnusedKeys warns of a transport or port in the keys of a block that has no socket.
-func (b *block) warnUnusedKeys() {
-	for _, c := range b.configs {
-		if len(c.ListenHosts) == 0 && (c.Port != dnsserver.Port || c.Transport != transport.DNS) {
-			log.Warningf("%s - ofpunt %s: without bind the block has no socket, so transport and port of %s://%s:%s mean nothing; address says which port guests ask",
-				b, b.options.Bridge, c.Transport, c.Zone, c.Port)
-		}
-	}
 }
 
 // addViews has the view plugins of a config without a socket filter its queries, as CoreDNS

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -48,6 +50,10 @@ func TestCheck(t *testing.T) {
 		{"a control socket without a folder", "}\na.test {\n    ofpunt br-int {\n        control unix:/nowhere/control.sock\n    }\n", "CONF:6 - ofpunt br-int: control: /nowhere: no such file or directory"},
 		{"two control sockets", "}\na.test {\n    ofpunt br-int {\n        control unix:/tmp/a.sock\n    }\n    ovnhosts\n}\nb.test {\n    ofpunt br2 {\n        control unix:/tmp/b.sock\n    }\n",
 			"CONF:12 - ofpunt br2: control: unix:/tmp/b.sock … ofpunt br-int at CONF:5; … unix:/tmp/a.sock"},
+		{"a } too many", "}\n}\na.test {\n    ofpunt br-int\n", "Corefile:4 - this } "},
+		{"a block that is not closed", "    cache {\n", "Corefile:3 - the block "},
+		{"an unknown directive", "    foward . 192.0.2.1\n", "Corefile:3 - Error during parsing: Unknown directive 'foward'; … -plugins … forward?"},
+		{"a misspelt property", "    private {\n        ecxept lan\n    }\n", "Corefile:4 - Error during parsing: … except?"},
 		{"no such host", "    prometheus no.such.host.invalid:9153\n", "Corefile:3 - prometheus: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -65,7 +71,7 @@ func TestCheck(t *testing.T) {
 			want := strings.ReplaceAll(tc.want, "CONF", path)
 			var exit *exec.ExitError
 			switch {
-			case want == "" && (err != nil || !strings.HasPrefix(out, "\n"+path+": ")):
+			case want == "" && (err != nil || !strings.HasSuffix(out, "\n"+path+": OK\n")):
 				t.Errorf("%v: %q, want exit status 0", err, out)
 			case want != "" && (!errors.As(err, &exit) || exit.ExitCode() != 1 || count(out, want) == 0):
 				t.Errorf("%v: %q, want exit status 1 and %q", err, out, want)
@@ -73,7 +79,7 @@ func TestCheck(t *testing.T) {
 			if want == "" || strings.Contains(want, "…") {
 				said += strings.NewReplacer(path, "CONF", busy, "BUSY").Replace(out[1:])
 			}
-			if tc.name != "ready and health" && tc.name != "an expression" {
+			if !slices.Contains([]string{"ready and health", "an expression", "a } too many", "an unknown directive"}, tc.name) {
 				return
 			}
 			// A start says the same.
@@ -188,7 +194,8 @@ func TestCheckWarns(t *testing.T) {
 		{"a folder of snapshot that is a file", ". {\n    ofpunt br-int\n    ovnhosts {\n        snapshot CONF 1m\n    }\n}\n",
 			[]string{"CONF:4 - ovnhosts: snapshot: CONF: "}},
 		{"a folder of snapshot", ". {\n    ofpunt br-int\n    ovnhosts {\n        snapshot DIR\n    }\n}\n", nil},
-		{"a port without a socket", ".:1053 {\n    ofpunt br-int\n    ovnhosts\n}\n", []string{"CONF:2 - ofpunt br-int: … dns://.:1053"}},
+		{"a port without a socket", ".:1053 {\n    ofpunt br-int\n    ovnhosts\n}\n", []string{"CONF:2 - ofpunt: … .:1053 "}},
+		{"imports without files", "import /nowhere/*\n. {\n    ofpunt br-int\n    ovnhosts\n    import nowhere*\n}\n", []string{"CONF:1 - import /nowhere/*: ", "CONF:5 - import nowhere*: "}},
 		{"an IPv6 address that ends like a port", ". {\n    ofpunt br-int {\n        arp on\n        address 10.0.0.1:5353 fd00::254:5353 [fd00::253:5353]:53\n    }\n    ovnhosts\n}\n",
 			[]string{`CONF:4 - ofpunt br-int: address: "fd00::254:5353" … [fd00::254]:5353 … [fd00::254:5353]:53`}},
 		{"a label without metadata", ". {\n    ofpunt br-int\n    ovnhosts\n    log . {/ofpunt/port}\n}\n",
@@ -231,6 +238,10 @@ func TestCheckWarns(t *testing.T) {
 			out, err := run(t, "-check", "-conf", path)
 			if err != nil || strings.Count(out, "[WARNING]") != len(tc.want) {
 				t.Errorf("%v: %q, want exit status 0 and %d warnings", err, out, len(tc.want))
+			}
+			verdict := map[int]string{0: "OK", 1: "no error, 1 warning"}[len(tc.want)]
+			if verdict = cmp.Or(verdict, fmt.Sprintf("no error, %d warnings", len(tc.want))); !strings.HasSuffix(out, path+": "+verdict+"\n") {
+				t.Errorf("%q, want the verdict %q", out, verdict)
 			}
 			if all, err := os.ReadDir(dir); err != nil || len(all) != 3 {
 				t.Errorf("%v: %v, want nothing left behind", err, all)

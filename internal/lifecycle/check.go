@@ -45,8 +45,8 @@ var errEnds = errors.New("the process ends")
 // Check says what a start with the Corefile would refuse or warn of, and returns the status
 // to exit with. A start ends with the first error of a plugin; Check goes on, and tells those of all.
 // It sets up all plugins, and leaves it to the end of the process to clean up behind them. last is
-// the last of the directives.
-func Check(conf *precheck.Source, last string) int {
+// the last of the directives, and said is the log.
+func Check(conf *precheck.Source, last string, said *precheck.Log) int {
 	path, isTrial := os.LookupEnv(trialOf)
 	var in caddy.Input
 	var err error
@@ -70,12 +70,25 @@ func Check(conf *precheck.Source, last string) int {
 	}
 	switch {
 	case err == nil && !isTrial:
-		fmt.Printf("%s: a start would take it\n", in.Path())
+		precheck.Note(in)
+		fmt.Printf("%s: %s\n", in.Path(), verdict(said.Warnings()))
 	case err != nil:
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
+}
+
+// verdict is what Check says of a Corefile without errors: OK is for one without warnings.
+func verdict(warnings int64) string {
+	switch warnings {
+	case 0:
+		return "OK"
+	case 1:
+		return "no error, 1 warning"
+	default:
+		return fmt.Sprintf("no error, %d warnings", warnings)
+	}
 }
 
 // withSetups returns the errors of the setups of all plugins with that of the start, which is mostly the

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/coredns/caddy"
 	"github.com/coredns/caddy/caddyfile"
 
 	"github.com/puntdns/puntdns/internal/corefile"
@@ -21,11 +22,12 @@ var neverAnswers = []string{
 }
 
 // uselessFallthroughs warns of plugins that leave names to those behind them in a block, where none of
-// these could answer. directives are all, in the order in which a query passes them.
-func uselessFallthroughs(path string, b *caddyfile.ServerBlock, directives []string) (warnings []string) {
+// these could answer.
+func uselessFallthroughs(path string, b *caddyfile.ServerBlock) (warnings []string) {
 	if resumes(b) {
 		return nil
 	}
+	directives := caddy.ValidDirectives(ServerType) // in the order in which a query passes them
 	for i, directive := range directives {
 		at, found := fallthroughOf(path, b.Tokens[directive])
 		if !found || slices.ContainsFunc(directives[i+1:], func(d string) bool { return len(b.Tokens[d]) > 0 && !slices.Contains(neverAnswers, d) }) {
@@ -34,6 +36,23 @@ func uselessFallthroughs(path string, b *caddyfile.ServerBlock, directives []str
 		warnings = append(warnings, fmt.Sprintf("%s - %s: fallthrough: no plugin behind it in the block answers by a name, so what it does not know gets SERVFAIL, and not NXDOMAIN; expected one there, such as forward, or no fallthrough", at, directive))
 	}
 	return warnings
+}
+
+// guestNames are the plugins that answer for names of the guest's own network, and private ones, alone.
+var guestNames = []string{"ovnhosts", "neutronhosts", "private"}
+
+// nothingOutside finds blocks with ofpunt for all names in which no plugin has names outside the guest's network.
+func nothingOutside(path string, b *caddyfile.ServerBlock) []string {
+	punts := positionsOf(path, []caddyfile.ServerBlock{*b}, "ofpunt")
+	if len(punts) == 0 || !slices.Contains(zonesOf(b), ".") || resumes(b) || len(uselessFallthroughs(path, b)) > 0 {
+		return nil
+	}
+	for directive := range b.Tokens {
+		if !slices.Contains(neverAnswers, directive) && !slices.Contains(guestNames, directive) {
+			return nil
+		}
+	}
+	return []string{fmt.Sprintf("%s - ofpunt: no plugin of the block has names outside the guest's network, such as forward has, so guests get no address for them", punts[0])}
 }
 
 // resumes reports whether queries that no plugin of a block answers go on to the server that the guest

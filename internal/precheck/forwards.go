@@ -7,28 +7,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/coredns/caddy"
 	"github.com/coredns/caddy/caddyfile"
 	"github.com/coredns/coredns/plugin"
 
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/plugin/private"
 )
-
-// Warn gives the warnings about a Corefile as a whole.
-func Warn(in caddy.Input) {
-	warnOfVariables(in)
-	blocks, err := ParseBlocks(in)
-	if err != nil {
-		return // a start returns it
-	}
-	for i := range blocks {
-		b := &blocks[i]
-		for _, text := range slices.Concat(privateForwards(in.Path(), b), resolvConfs(in.Path(), b), uselessFallthroughs(in.Path(), b, caddy.ValidDirectives(ServerType))) {
-			log.Warning(text)
-		}
-	}
-}
 
 // privateForwards warns of forwards for zones that private, above them in the block, answers for.
 func privateForwards(path string, b *caddyfile.ServerBlock) (warnings []string) {

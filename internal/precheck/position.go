@@ -4,6 +4,7 @@ package precheck
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 
@@ -16,16 +17,21 @@ import (
 var (
 	// ofPlugin matches an error of a plugin (CoreDNS's plugin.Error).
 	ofPlugin = regexp.MustCompile(`^plugin/([a-z0-9_]+): `)
+	// unknownDirective matches caddy's error of a plugin that this program does not have.
+	unknownDirective = regexp.MustCompile(`Unknown directive '(.*)'$`)
 	// hasPosition matches an error that says where it is.
 	hasPosition = regexp.MustCompile(`:\d+ - `)
 )
 
 // WithPosition returns an error of a start with file and line of the directive before it, if it
-// is of a plugin that does not say where it is. caddy does not tell which of several directives
+// is of a plugin that does not say where it is. Of an unknown directive it says which one may be meant. caddy does not tell which of several directives
 // of one name it was, so all of them are named.
 func WithPosition(in caddy.Input, err error) error {
 	if err == nil {
 		return nil
+	}
+	if m := unknownDirective.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("%w; expected one that -plugins lists%s", err, corefile.DidYouMean(m[1], caddy.ValidDirectives(ServerType)))
 	}
 	m := ofPlugin.FindStringSubmatch(err.Error())
 	if m == nil || hasPosition.MatchString(err.Error()) {

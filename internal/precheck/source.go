@@ -2,7 +2,7 @@
 
 // Package precheck reads a Corefile as a whole, and says what is wrong with it that no plugin can
 // see, as caddy shows each plugin its own lines only: addresses that two of them want, variables of
-// the environment that are unset, a forward that nothing reaches. It sets up no plugin.
+// the environment that are unset, braces that do not pair, an open resolver. It sets up no plugin.
 package precheck
 
 import (
@@ -36,7 +36,8 @@ var ErrNoBlock = errors.New("no server block; expected at least one")
 
 // Read reads the Corefile. It is an error if there is none, or no server block in it, as
 // while an editor writes it anew: CoreDNS would then serve a default on port 53, which
-// must not happen by accident on a node.
+// must not happen by accident on a node. Nor must a } too many, which caddy takes for the name of
+// a server block.
 func (f *Source) Read() (caddy.Input, error) {
 	path := string(*f)
 	var contents []byte
@@ -58,6 +59,9 @@ func (f *Source) Read() (caddy.Input, error) {
 	in := caddy.CaddyfileInput{Contents: contents, Filepath: path, ServerTypeName: ServerType}
 	if blocks, err := ParseBlocks(in); err == nil && len(blocks) == 0 {
 		return nil, fmt.Errorf("%s: %w", path, ErrNoBlock)
+	}
+	if err := checkBraces(in, read(in)); err != nil {
+		return nil, err
 	}
 	return in, nil
 }

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package precheck
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/caddy/caddyfile"
+)
+
+// checkBraces returns an error for braces that do not pair, if caddy would refuse the Corefile or take a brace for the
+// name of a server block. caddy's own error names a line far behind the mistake, or the wrong word.
+func checkBraces(in caddy.Input, r *reading) error {
+	_, err := caddyfile.Parse(in.Path(), strings.NewReader(string(in.Body())), caddy.ValidDirectives(ServerType))
+	if err == nil && !slices.ContainsFunc(r.blocks, func(b caddyfile.ServerBlock) bool {
+		return slices.Contains(b.Keys, "}") || slices.Contains(b.Keys, "{")
+	}) {
+		return nil
+	}
+	for _, text := range unpairedBraces(r) {
+		return fmt.Errorf("%s", text)
+	}
+	return nil
+}
+
+// unpairedBraces finds in each file the first brace without a partner. caddy takes some of them: the end of the file
+// closes a block if its last word is }.
+func unpairedBraces(r *reading) (all []string) {
+	for i := range r.texts {
+		t := &r.texts[i]
+		stray, open := t.unpaired()
+		switch last := t.words[max(len(t.words)-1, 0):]; {
+		case stray != nil:
+			all = append(all, fmt.Sprintf("%s - this } closes nothing; expected a block that is open, or no }", positionOf(*stray)))
+		case open != nil && strings.Contains(last[0].Text, "\n"):
+			all = append(all, fmt.Sprintf("%s - the double quote that begins here is not closed: %s", positionOf(last[0]), strings.TrimSpace(t.line(last[0].Line))))
+		case open != nil:
+			all = append(all, fmt.Sprintf("%s - the block that begins here is not closed: %s; expected } on a line of its own at its end", positionOf(*open), strings.TrimSpace(t.line(open.Line))))
+		}
+	}
+	return all
+}
+
+// unpaired returns the first } that closes nothing. If there is none, it returns a { that no } closes: of several that
+// a } may be for, the first whose line begins further right than the } that would close it.
+func (t *text) unpaired() (stray, open *caddyfile.Token) {
+	var opened []*caddyfile.Token
+	var suspect *caddyfile.Token
+	for i := range t.words {
+		w := &t.words[i]
+		switch {
+		case w.Text == "{":
+			opened = append(opened, w)
+		case w.Text != "}":
+		case len(opened) == 0:
+			return w, nil
+		default:
+			last := opened[len(opened)-1]
+			opened = opened[:len(opened)-1]
+			if suspect == nil && t.beginsLine(i) && indent(t.line(w.Line)) < indent(t.line(last.Line)) {
+				suspect = last
+			}
+		}
+	}
+	switch {
+	case len(opened) == 0:
+		return nil, nil
+	case suspect != nil:
+		return nil, suspect
+	default:
+		return nil, opened[len(opened)-1]
+	}
+}
+
+// indent returns how many spaces and tabs a line begins with.
+func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package precheck
+
+import (
+	"bytes"
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/caddy/caddyfile"
+
+	"github.com/puntdns/puntdns/internal/corefile"
+)
+
+// reading is a Corefile with all that it imports.
+type reading struct {
+	path string
+	// blocks are the server blocks, nil where caddy can't parse them.
+	blocks []caddyfile.ServerBlock
+	// texts are the Corefile and the files that it imports. Those of snippets that nobody imports are among them.
+	texts []text
+	// unmatched are the imports whose pattern fits no file.
+	unmatched []unmatchedImport
+}
+
+// text is a file as it is written: words have variables of the environment, and import.
+type text struct {
+	file  string
+	lines []string
+	words []caddyfile.Token
+}
+
+// unmatchedImport is a pattern behind import that fits no file.
+type unmatchedImport struct {
+	pattern string
+	at      corefile.Position
+}
+
+// read reads a Corefile and what it imports.
+func read(in caddy.Input) *reading {
+	r := &reading{path: in.Path()}
+	if blocks, err := ParseBlocks(in); err == nil { // else a start returns the error
+		r.blocks = blocks
+	}
+	r.add(in.Path(), in.Body())
+	return r
+}
+
+// add adds a file and what it imports, each once.
+func (r *reading) add(file string, body []byte) {
+	t := text{file: file, lines: strings.Split(string(body), "\n")}
+	d := caddyfile.NewDispenser(file, bytes.NewReader(body))
+	for d.Next() {
+		t.words = append(t.words, caddyfile.Token{File: file, Line: d.Line(), Text: d.Val()})
+	}
+	r.texts = append(r.texts, t)
+	for i, w := range t.words[:max(len(t.words)-1, 0)] {
+		if w.Text != "import" || !t.beginsLine(i) {
+			continue
+		}
+		pattern := expand(t.words[i+1].Text)
+		if r.isSnippet(pattern) {
+			continue
+		}
+		files, canBeNone := importedFiles(file, pattern)
+		if len(files) == 0 && canBeNone {
+			r.unmatched = append(r.unmatched, unmatchedImport{pattern, positionOf(w)})
+		}
+		for _, f := range files {
+			if slices.ContainsFunc(r.texts, func(t text) bool { return t.file == f }) {
+				continue
+			}
+			if body, err := os.ReadFile(f); err == nil { // else a start returns the error
+				r.add(f, body)
+			}
+		}
+	}
+}
+
+// importedFiles returns the files that an import in a file means, as caddy finds them. canBeNone is set for a
+// pattern, which may fit no file.
+func importedFiles(file, pattern string) (files []string, canBeNone bool) {
+	if !filepath.IsAbs(pattern) {
+		abs, err := filepath.Abs(file)
+		if err != nil {
+			return nil, false
+		}
+		pattern = filepath.Join(filepath.Dir(abs), pattern)
+	}
+	if strings.Count(pattern, "*") > 1 || strings.Count(pattern, "?") > 1 || strings.Contains(pattern, "[") {
+		return nil, false // caddy refuses it, as it may fit too much
+	}
+	files, err := filepath.Glob(pattern)
+	return files, err == nil && strings.ContainsAny(pattern, "*?")
+}
+
+// isSnippet reports whether a text that was read so far has a snippet of a name.
+func (r *reading) isSnippet(name string) bool {
+	return slices.ContainsFunc(r.texts, func(t text) bool {
+		return slices.ContainsFunc(t.words, func(w caddyfile.Token) bool { return w.Text == "("+name+")" })
+	})
+}
+
+// beginsLine reports whether a word is the first of its line.
+func (t *text) beginsLine(i int) bool {
+	return i == 0 || t.words[i-1].Line+strings.Count(t.words[i-1].Text, "\n") < t.words[i].Line
+}
+
+// line returns a line as it is written, "" if there is none.
+func (t *text) line(n int) string {
+	if n < 1 || n > len(t.lines) {
+		return ""
+	}
+	return t.lines[n-1]
+}
+
+// textOf returns the text that a token is from, nil if it was not read.
+func (r *reading) textOf(t caddyfile.Token) *text {
+	i := slices.IndexFunc(r.texts, func(of text) bool { return of.file == cmp.Or(t.File, r.path) })
+	if i < 0 {
+		return nil
+	}
+	return &r.texts[i]
+}
+
+func positionOf(t caddyfile.Token) corefile.Position {
+	return corefile.Position{File: t.File, Line: t.Line}
+}
