@@ -73,8 +73,8 @@ func TakeOverAfter(directive string) {
 // CheckAfter takes the place of TakeOverAfter in a process that only checks a
 // Corefile: after the last of the directives it compiles the servers, and calls end
 // with those that have sockets, and with all that is wrong so far. Nothing is started where end
-// returns an error.
-func CheckAfter(directive string, end func(servers []caddy.Server, wrong error) error) {
+// returns an error. With node it warns of what this node does not have.
+func CheckAfter(directive string, node bool, end func(servers []caddy.Server, wrong error) error) {
 	caddy.RegisterParsingCallback("dns", directive, func(ctx caddy.Context) error {
 		_, in := lastStage.take(ctx)
 		var all []error
@@ -85,6 +85,9 @@ func CheckAfter(directive string, end func(servers []caddy.Server, wrong error) 
 		all = append(all, err)
 		if in != nil {
 			all = append(all, in.build())
+			if node {
+				in.warnOfNode()
+			}
 		}
 		return end(servers, errors.Join(all...))
 	})

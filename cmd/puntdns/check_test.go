@@ -195,6 +195,8 @@ func TestCheckWarns(t *testing.T) {
 			[]string{"CONF:4 - ovnhosts: snapshot: CONF: "}},
 		{"a folder of snapshot", ". {\n    ofpunt br-int\n    ovnhosts {\n        snapshot DIR\n    }\n}\n", nil},
 		{"a port without a socket", ".:1053 {\n    ofpunt br-int\n    ovnhosts\n}\n", []string{"CONF:2 - ofpunt: … .:1053 "}},
+		{"sockets that are not there", ". {\n    ofpunt br-int {\n        openflow unix:/nowhere/br-int.mgmt\n        ovsdb unix:/nowhere/db.sock\n    }\n    ovnhosts {\n        southbound unix:/nowhere/sb.sock,tcp:127.0.0.1:1\n        northbound unix:/nowhere/nb.sock\n    }\n}\n",
+			[]string{"CONF:3 - ofpunt br-int: openflow: ", "CONF:4 - ofpunt br-int: ovsdb: ", "CONF:7 - ovnhosts: southbound: unix:/nowhere/sb.sock: ", "CONF:8 - ovnhosts: northbound: unix:/nowhere/nb.sock: "}},
 		{"imports without files", "import /nowhere/*\n. {\n    ofpunt br-int\n    ovnhosts\n    import nowhere*\n}\n", []string{"CONF:1 - import /nowhere/*: ", "CONF:5 - import nowhere*: "}},
 		{"an IPv6 address that ends like a port", ". {\n    ofpunt br-int {\n        arp on\n        address 10.0.0.1:5353 fd00::254:5353 [fd00::253:5353]:53\n    }\n    ovnhosts\n}\n",
 			[]string{`CONF:4 - ofpunt br-int: address: "fd00::254:5353" … [fd00::254]:5353 … [fd00::254:5353]:53`}},
@@ -209,9 +211,9 @@ func TestCheckWarns(t *testing.T) {
 		{"a socket on all addresses", ". {\n    ofpunt br-int\n    ovnhosts\n}\na.test:0 b.test:0 {\n    errors\n    whoami\n}\n",
 			[]string{"CONF:6: … a.test:0 b.test:0 … bind"}},
 		{"a socket on one address", ". {\n    ofpunt br-int\n    ovnhosts\n}\na.test:0 {\n    bind 127.0.0.1\n    whoami\n}\n", nil},
-		{"a variable that is not set", ". {\n    ofpunt br-int\n    ovnhosts {\n        # {$PUNTDNS_NOTHING}\n        northbound unix:{$PUNTDNS_NOTHING}/nb.sock unix:{%PUNTDNS_NOTHING%}/{$PUNTDNS_NOTHING}/nb2.sock\n        southbound unix:/sb.sock\n    }\n}\n",
+		{"a variable that is not set", ". {\n    ofpunt br-int\n    ovnhosts {\n        # {$PUNTDNS_NOTHING}\n        northbound tcp:{$PUNTDNS_NOTHING}127.0.0.1:1 tcp:{%PUNTDNS_NOTHING%}127.0.0.1{$PUNTDNS_NOTHING}:2\n        southbound tcp:127.0.0.1:3\n    }\n}\n",
 			[]string{"CONF:5: {$PUNTDNS_NOTHING} ", "CONF:5: {%PUNTDNS_NOTHING%} "}},
-		{"a variable that is set", ". {\n    ofpunt br-int\n    ovnhosts {\n        southbound unix:{$" + asPuntdns + "}/sb.sock\n    }\n}\n", nil},
+		{"a variable that is set", ". {\n    ofpunt br-int\n    ovnhosts {\n        southbound tcp:127.0.0.1:{$" + asPuntdns + "}\n    }\n}\n", nil},
 		{"a variable in a file that is imported", ". {\n    ofpunt br-int\n    import IMPORTED\n    import IMPORTED2\n}\n",
 			[]string{"IMPORTED:2: {$PUNTDNS_NOTHING} "}},
 		{"a forward that private does not let through", ".:0 {\n    bind 127.0.0.1\n    private {\n        except corp\n    }\n    forward corp 192.0.2.1\n    forward db.internal 192.0.2.1 {\n        policy sequential\n    }\n    forward 10.1.0.0/16 192.0.2.1\n    forward org 192.0.2.1\n    forward . 192.0.2.1\n}\n",
@@ -228,7 +230,7 @@ func TestCheckWarns(t *testing.T) {
 			path, imported := filepath.Join(dir, "Corefile"), filepath.Join(dir, "imported")
 			for file, text := range map[string]string{
 				path:           strings.NewReplacer("IMPORTED", imported, "CONF", path, "DIR", dir).Replace(tc.text),
-				imported:       "ovnhosts {\n    southbound unix:{$PUNTDNS_NOTHING}/sb.sock\n}\n",
+				imported:       "ovnhosts {\n    southbound tcp:{$PUNTDNS_NOTHING}127.0.0.1:1\n}\n",
 				imported + "2": "whoami\n",
 			} {
 				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

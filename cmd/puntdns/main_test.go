@@ -40,7 +40,8 @@ func TestMain(m *testing.M) {
 // environment makes this test's binary the command. The race detector would have it wait
 // for a second before each end.
 func environment() []string {
-	return append(os.Environ(), asPuntdns+"=1", "GORACE=atexit_sleep_ms=100")
+	// No Open vSwitch and no OVN of this machine.
+	return append(os.Environ(), asPuntdns+"=1", "GORACE=atexit_sleep_ms=100", "OVS_RUNDIR=/nowhere", "OVN_RUNDIR=/nowhere")
 }
 
 // run is the command with arguments, in an empty folder. One that does not end is killed.

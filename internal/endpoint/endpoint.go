@@ -14,7 +14,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -195,6 +198,21 @@ func (e Endpoint) String() string {
 		return method + port
 	}
 	return method + port + ":" + host
+}
+
+// CheckSocket returns an error if e is a socket of this node, and there is no file at its path. byDefault is set for
+// an endpoint that nobody has named: without its folder, the daemon is not of this node, and there is no error.
+func (e Endpoint) CheckSocket(byDefault bool) error {
+	if e.Network != "unix" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Dir(e.Address)); err != nil && byDefault {
+		return nil //nolint:nilerr // as said above
+	}
+	if _, err := os.Stat(e.Address); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: no such socket", e)
+	}
+	return nil
 }
 
 // errNoTLS is a mistake in the configuration, not of the peer.

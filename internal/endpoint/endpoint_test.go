@@ -5,6 +5,7 @@ package endpoint_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -204,4 +205,32 @@ func TestBackoffWait(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+func TestCheckSocket(t *testing.T) {
+	dir := t.TempDir()
+	there := filepath.Join(dir, "there")
+	if err := os.WriteFile(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, endpoint string
+		byDefault, ok  bool
+	}{
+		{"there", "unix:" + there, false, true},
+		{"not there", "unix:" + dir + "/no", false, false},
+		{"not there, a default", "unix:" + dir + "/no", true, false},
+		{"no folder", "unix:" + dir + "/no/no", false, false},
+		{"no folder, a default", "unix:" + dir + "/no/no", true, true},
+		{"not a folder", "unix:" + there + "/no", false, true}, // the start says that
+		{"not a socket", "tcp:127.0.0.1:1", false, true},
+	} {
+		e, err := endpoint.Parse(tt.endpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.CheckSocket(tt.byDefault); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
 }

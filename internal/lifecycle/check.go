@@ -62,7 +62,7 @@ func Check(conf *precheck.Source, last string, said *precheck.Log) int {
 	if err == nil {
 		precheck.Warn(in)
 		var setUp bool
-		if setUp, err = tryStart(in, last); err != nil && !setUp && !isTrial {
+		if setUp, err = tryStart(in, last, !isTrial); err != nil && !setUp && !isTrial {
 			clog.Discard() // what plugins warn of, the start has logged
 			err = withSetups(err, precheck.SetupErrors(in))
 		}
@@ -109,9 +109,9 @@ var errTried = errors.New("tried")
 // whether its addresses can be had. What it has set up can't be taken back: plugins
 // such as *ready* have variables of the process that their setup changes. setUp reports whether all
 // plugins could be set up: then the error has all that is wrong with them together, else it is that of
-// the first one.
-func tryStart(in caddy.Input, last string) (setUp bool, err error) {
-	ofpunt.CheckAfter(last, func(servers []caddy.Server, wrong error) error {
+// the first one. With node it warns of what this node does not have.
+func tryStart(in caddy.Input, last string, node bool) (setUp bool, err error) {
+	ofpunt.CheckAfter(last, node, func(servers []caddy.Server, wrong error) error {
 		setUp = true
 		blocks, err := precheck.ParseBlocks(in)
 		all := []error{wrong, err}

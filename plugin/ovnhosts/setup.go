@@ -88,14 +88,19 @@ func (h *Handler) warn(has func(directive string) bool) {
 }
 
 // Check returns the errors and logs the warnings that a start would have for the ovnhosts directive of one server
-// block, without opening the databases. It also warns of a folder of snapshot that can't be written. has
-// reports whether the block has another directive.
+// block, without opening the databases. It also warns of sockets of databases that are not there, and of a folder of
+// snapshot that can't be written. has reports whether the block has another directive.
 func Check(c *caddy.Controller, has func(directive string) bool) error {
 	h, err := parseAndCheck(c)
 	if err != nil {
 		return err
 	}
 	h.warn(has)
+	for _, p := range h.peers() {
+		if err := p.Endpoint.CheckSocket(!h.directive.Gives(p.Property)); err != nil {
+			log.Warning(h.directive.Errorf(p.Property, "%w, and a start waits for it; expected a database of OVN that runs", err))
+		}
+	}
 	if folder := h.config.WarmStart.Folder; folder != "" {
 		if err := saved.CheckFolder(folder); err != nil {
 			log.Warning(h.directive.Errorf("snapshot", "%w; nothing is saved there as it is now; expected a folder that the user of the process may write to (puntdns.service makes /var/lib/puntdns when it starts)", err))
@@ -148,21 +153,21 @@ func parse(c *caddy.Controller) (*Handler, error) {
 }
 
 // checkTLS returns an error if an endpoint needs TLS files that are missing or can't be loaded.
-func (h *Handler) checkTLS() error {
-	var peers []corefile.Peer
+func (h *Handler) checkTLS() error { return h.directive.CheckTLS(h.config.TLS, h.peers()...) }
+
+// peers returns the endpoints of the databases, which the parsers of the properties have checked.
+func (h *Handler) peers() (all []corefile.Peer) {
 	for _, p := range []struct {
 		property  string
 		endpoints []string
 	}{{"southbound", h.config.Southbound}, {"northbound", h.config.Northbound}} {
 		for _, s := range p.endpoints {
-			e, err := endpoint.Parse(s)
-			if err != nil {
-				return h.directive.Errorf(p.property, "%w", err)
+			if e, err := endpoint.Parse(s); err == nil {
+				all = append(all, corefile.Peer{Property: p.property, Endpoint: e})
 			}
-			peers = append(peers, corefile.Peer{Property: p.property, Endpoint: e})
 		}
 	}
-	return h.directive.CheckTLS(h.config.TLS, peers...)
+	return all
 }
 
 // properties has the parsers of the properties. The ones of authority.Policy and of TLS are elsewhere.

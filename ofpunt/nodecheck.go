@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ofpunt
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// checkTimeout bounds how long a check of a Corefile waits for the local database.
+const checkTimeout = time.Second
+
+// warnOfNode warns of sockets that are not there, and of another chassis than that of the local database. A start
+// waits for all of them.
+func (in *instance) warnOfNode() {
+	for _, s := range in.servers {
+		o, said := &s.options, s.blocks[0].directive
+		if i := slices.IndexFunc(s.blocks, func(b *block) bool { return b.directive.HasProperties() }); i >= 0 {
+			said = s.blocks[i].directive
+		}
+		for _, p := range []struct {
+			property string
+			e        endpoint.Endpoint
+		}{{"openflow", o.OpenFlow}, {"ovsdb", o.OVSDB}} {
+			if err := p.e.CheckSocket(!said.Gives(p.property)); err != nil {
+				log.Warning(said.Errorf(p.property, "%w, and a start waits for it; expected a bridge of this name, and Open vSwitch running", err))
+			}
+		}
+		if o.Chassis == "" || o.Placement != placement.OVN {
+			continue
+		}
+		if local := localChassis(o); local != "" && local != o.Chassis {
+			log.Warning(said.Errorf("chassis", "%q is not the chassis of this node by the local Open_vSwitch database, which has %q; expected %s, unless ovn-controller runs with -n %s", o.Chassis, local, local, o.Chassis))
+		}
+	}
+}
+
+// localChassis returns the name of the chassis of the bridge in the local database, or "" if the database does not
+// answer at once.
+func localChassis(o *bridgeOptions) (name string) {
+	config, err := o.TLS.For(o.OVSDB)
+	if err != nil {
+		return "" // checkTLS says it
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	_ = vswitch.Watch(ctx, o.OVSDB, config, o.Bridge, func(v vswitch.View) {
+		name = v.Chassis
+		cancel()
+	}, func(error) { cancel() })
+	return name
+}
