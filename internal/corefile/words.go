@@ -49,10 +49,8 @@ func ParseSize(word string) (int64, error) {
 // a domain name, which nobody asks for.
 func CheckNetwork(word string) error {
 	ip, _, _ := strings.Cut(word, "/")
-	if _, err := netip.ParseAddr(ip); err != nil || ip == word {
-		return nil //nolint:nilerr // it is a domain name, or an address
-	}
-	if _, err := netip.ParsePrefix(word); err != nil {
+	_, noAddress := netip.ParseAddr(ip)
+	if _, err := netip.ParsePrefix(word); err != nil && noAddress == nil && ip != word {
 		return fmt.Errorf("%q: expected a network such as 10.0.0.0/8 or fd00::/8", word)
 	}
 	return nil

@@ -3,6 +3,7 @@
 package precheck
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,8 +21,8 @@ func checkBraces(in caddy.Input, r *reading) error {
 	}) {
 		return nil
 	}
-	for _, text := range unpairedBraces(r) {
-		return fmt.Errorf("%s", text)
+	if all := unpairedBraces(r); len(all) > 0 {
+		return errors.New(all[0])
 	}
 	return nil
 }

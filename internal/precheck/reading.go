@@ -59,24 +59,27 @@ func (r *reading) add(file string, body []byte) {
 	}
 	r.texts = append(r.texts, t)
 	for i, w := range t.words[:max(len(t.words)-1, 0)] {
-		if w.Text != "import" || !t.beginsLine(i) {
+		if w.Text == "import" && t.beginsLine(i) {
+			r.addImport(w, expand(t.words[i+1].Text))
+		}
+	}
+}
+
+// addImport adds the files that an import means, unless that is a snippet. at is the word import.
+func (r *reading) addImport(at caddyfile.Token, pattern string) {
+	if r.isSnippet(pattern) {
+		return
+	}
+	files, canBeNone := importedFiles(at.File, pattern)
+	if len(files) == 0 && canBeNone {
+		r.unmatched = append(r.unmatched, unmatchedImport{pattern, positionOf(at)})
+	}
+	for _, f := range files {
+		if slices.ContainsFunc(r.texts, func(t text) bool { return t.file == f }) {
 			continue
 		}
-		pattern := expand(t.words[i+1].Text)
-		if r.isSnippet(pattern) {
-			continue
-		}
-		files, canBeNone := importedFiles(file, pattern)
-		if len(files) == 0 && canBeNone {
-			r.unmatched = append(r.unmatched, unmatchedImport{pattern, positionOf(w)})
-		}
-		for _, f := range files {
-			if slices.ContainsFunc(r.texts, func(t text) bool { return t.file == f }) {
-				continue
-			}
-			if body, err := os.ReadFile(f); err == nil { // else a start returns the error
-				r.add(f, body)
-			}
+		if body, err := os.ReadFile(f); err == nil { // else a start returns the error
+			r.add(f, body)
 		}
 	}
 }

@@ -90,18 +90,24 @@ func lostQuotes(r *reading) (all []string) {
 			d.RemainingArgs()
 			for d.NextBlock() {
 				at := caddyfile.Token{File: d.File(), Line: d.Line()}
-				words, t := d.RemainingArgs(), r.textOf(at)
-				if len(words) < 2 || t == nil {
-					continue
-				}
-				for _, w := range words {
-					quoted := `"` + strings.ReplaceAll(w, `"`, `\"`) + `"`
-					line := strings.ReplaceAll(t.line(at.Line), "\t", " ")
-					if strings.Contains(line, " "+quoted) && !strings.HasPrefix(w, "'") && !strings.HasPrefix(w, "`") {
-						all = append(all, fmt.Sprintf("%s - view: the double quotes of %s are lost before the expression is read; expected '%s' or `%s`", positionOf(at), quoted, w, w))
-					}
-				}
+				all = append(all, r.lostQuotesOf(at, d.RemainingArgs())...)
 			}
+		}
+	}
+	return all
+}
+
+// lostQuotesOf finds them in the words of one line.
+func (r *reading) lostQuotesOf(at caddyfile.Token, words []string) (all []string) {
+	t := r.textOf(at)
+	if len(words) < 2 || t == nil {
+		return nil
+	}
+	line := strings.ReplaceAll(t.line(at.Line), "\t", " ")
+	for _, w := range words {
+		quoted := `"` + strings.ReplaceAll(w, `"`, `\"`) + `"`
+		if strings.Contains(line, " "+quoted) && !strings.HasPrefix(w, "'") && !strings.HasPrefix(w, "`") {
+			all = append(all, fmt.Sprintf("%s - view: the double quotes of %s are lost before the expression is read; expected '%s' or `%s`", positionOf(at), quoted, w, w))
 		}
 	}
 	return all
