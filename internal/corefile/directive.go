@@ -119,6 +119,9 @@ func readProperty(c *caddy.Controller, prefix string, properties map[string]Pars
 		return property{}, c.Errf("%sproperty %q is given twice, expected once", prefix, name)
 	}
 	p := property{positionOf(c), c.RemainingArgs()}
+	if slices.Contains(p.words, "}") {
+		return property{}, c.Errf("%s%s: expected } on a line of its own", prefix, name)
+	}
 	if err := parse(p.words); err != nil {
 		return property{}, c.Errf("%s%s: %v", prefix, name, err)
 	}

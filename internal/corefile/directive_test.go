@@ -39,6 +39,7 @@ func TestRead(t *testing.T) {
 		{"a wrong word", "punt bad", "", `Testfile:1 - Error during parsing: "bad": expected something good`},
 		{"a wrong word of a property", "punt {\n a 1\n b bad\n}", "", `Testfile:3 - Error during parsing: b: "bad": expected something good`},
 		{"an unknown property", "punt {\n c 1\n}", "", `Testfile:2 - Error during parsing: unknown property "c", expected one of [a b r repeat]`},
+		{"a block that ends in the line of a property", "punt {\n a 1 }", "", `Testfile:2 - Error during parsing: a: expected } on a line of its own`},
 		{"a property that is misspelt", "punt {\n repaet 1\n}", "", `unknown property "repaet", expected one of [a b r repeat]; did you mean repeat?`},
 		{"a repeatable property", "punt {\n r 1\n a\n r 2\n}", "[punt[] r[1] a[] r[2]]", ""},
 		{"a property twice", "punt {\n a 1\n a 1\n}", "", `Testfile:3 - Error during parsing: property "a" is given twice, expected once`},

@@ -33,6 +33,10 @@ func unpairedBraces(r *reading) (all []string) {
 	for i := range r.texts {
 		t := &r.texts[i]
 		stray, open := t.unpaired()
+		if glued := t.gluedBrace(); glued != nil && (stray != nil || open != nil) {
+			all = append(all, fmt.Sprintf("%s - %s: expected a space before the brace", positionOf(*glued), glued.Text))
+			continue
+		}
 		switch last := t.words[max(len(t.words)-1, 0):]; {
 		case stray != nil:
 			all = append(all, fmt.Sprintf("%s - this } closes nothing; expected a block that is open, or no }", positionOf(*stray)))
@@ -74,6 +78,37 @@ func (t *text) unpaired() (stray, open *caddyfile.Token) {
 	default:
 		return nil, opened[len(opened)-1]
 	}
+}
+
+// gluedBrace returns the first word that ends its line with a brace, which caddy takes for a letter; nil if there is
+// none.
+func (t *text) gluedBrace() *caddyfile.Token {
+	for i, w := range t.words {
+		ends := i+1 == len(t.words) || t.beginsLine(i+1)
+		if ends && len(w.Text) > 1 && (strings.HasSuffix(w.Text, "{") || strings.HasSuffix(w.Text, "}") && !strings.Contains(w.Text, "{")) {
+			return &t.words[i]
+		}
+	}
+	return nil
+}
+
+// namelessBlocks finds server blocks without a name, which caddy ignores.
+func namelessBlocks(r *reading) (all []string) {
+	for _, t := range r.texts {
+		depth := 0
+		for i, w := range t.words {
+			switch w.Text {
+			case "{":
+				if depth == 0 && (i == 0 || t.words[i-1].Text == "}") {
+					all = append(all, fmt.Sprintf("%s - the server block has no name, and nobody is served by it; expected . { for all names", positionOf(w)))
+				}
+				depth++
+			case "}":
+				depth--
+			}
+		}
+	}
+	return all
 }
 
 // indent returns how many spaces and tabs a line begins with.

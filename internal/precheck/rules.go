@@ -23,7 +23,9 @@ var rules = []func(*reading) []string{
 	emptyVariables,
 	unmatchedImports,
 	unpairedBraces,
+	namelessBlocks,
 	typographicQuotes,
+	gluedComments,
 	lostQuotes,
 	eachBlock(privateForwards),
 	eachBlock(resolvConfs),
@@ -81,6 +83,28 @@ func typographicQuotes(r *reading) (all []string) {
 	return all
 }
 
+// gluedComments finds words that a comment follows without a space, as in 192.0.2.1#5353.
+func gluedComments(r *reading) (all []string) {
+	for _, t := range r.texts {
+		line, end := 0, 0
+		for i, w := range t.words {
+			if w.Line != line {
+				line, end = w.Line, 0
+			}
+			text := t.line(line)
+			at := strings.Index(text[end:], w.Text)
+			if at < 0 {
+				continue // it has several lines, or escaped quotes
+			}
+			end += at + len(w.Text)
+			if last := i+1 == len(t.words) || t.words[i+1].Line != line; last && strings.HasPrefix(text[end:], "#") {
+				all = append(all, fmt.Sprintf("%s - %s: the comment that follows has no space before it; expected one if %s is a comment, and double quotes around the word if not", positionOf(w), w.Text, text[end:]))
+			}
+		}
+	}
+	return all
+}
+
 // lostQuotes finds double quotes in the expressions of *view*: caddy removes them, and a name is left for a text. An
 // expression that is within double quotes as a whole is right.
 func lostQuotes(r *reading) (all []string) {
@@ -115,6 +139,9 @@ func (r *reading) lostQuotesOf(at caddyfile.Token, words []string) (all []string
 
 // oddZones finds names of server blocks and zones of forward that CoreDNS takes for a domain name that nobody asks for.
 func oddZones(path string, b *caddyfile.ServerBlock) (all []string) {
+	if len(b.Keys) > 1 && slices.Contains(caddy.ValidDirectives(ServerType), b.Keys[0]) {
+		all = append(all, fmt.Sprintf("%s: the server block has the name %s, which begins with a plugin; expected a zone such as . and the plugins between { and }", positionOfBlock(path, b), strings.Join(b.Keys, " ")))
+	}
 	for _, zone := range zonesOf(b) {
 		if err := corefile.CheckNetwork(strings.TrimSuffix(zone, ".")); err != nil {
 			all = append(all, fmt.Sprintf("%s: the server block %s: %v", positionOfBlock(path, b), strings.Join(b.Keys, " "), err))
@@ -194,14 +221,17 @@ func zonesOf(b *caddyfile.ServerBlock) (all []string) {
 	return all
 }
 
-// positionOfBlock returns the line of the first directive of a server block of the file; caddy does not keep that of
-// its names.
-func positionOfBlock(path string, b *caddyfile.ServerBlock) corefile.Position {
+// positionOfBlock returns the line of the first directive of a server block of the file, or the file for a block
+// without any: caddy does not keep the line of the names.
+func positionOfBlock(path string, b *caddyfile.ServerBlock) string {
 	at := caddyfile.Token{}
 	for _, tokens := range b.Tokens {
 		if at.Line == 0 || tokens[0].Line < at.Line {
 			at = tokens[0]
 		}
 	}
-	return corefile.Position{File: cmp.Or(at.File, path), Line: max(at.Line, 1)}
+	if at.Line == 0 {
+		return path
+	}
+	return corefile.Position{File: cmp.Or(at.File, path), Line: at.Line}.String()
 }

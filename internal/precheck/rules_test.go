@@ -78,6 +78,12 @@ func TestRules(t *testing.T) {
 			[]string{`CONF:4 - view: the double quotes of "a b" `, `CONF:5 - view: the double quotes of "d" `, `CONF:6 - view: the double quotes of "\"e" `}},
 		{"double quotes in a view that are not lost", ". {\n    ofpunt br-int\n    view v {\n        expr \"name() == 'a  b'\"\n        expr name(\"c\") == 'd' && name() == `e`\n        expr name() == \"'f  g'\"\n    }\n}\n", nil},
 
+		{"a comment behind a word", ". {\n    ofpunt br-int\n    forward . 192.0.2.1 192.0.2.1#5353\n    log 192.0.2.1 # 192.0.2.1#53\n    log \"a#b\" # c\n}\n", []string{"CONF:3 - 192.0.2.1: "}},
+		{"a block without a name", "{\n    errors\n}\n. {\n    ofpunt br-int\n}\n{\n    errors\n}\n.\n{\n    ofpunt br-int\n}\n", []string{"CONF:1 - the server block ", "CONF:7 - the server block "}},
+		{"a plugin for the name", "forward . 192.0.2.1\nlog\n", []string{"CONF:2: the server block has the name forward . 192.0.2.1"}},
+		{"a zone with the name of a plugin", "local {\n    ofpunt br-int\n}\n", nil},
+		{"a block without anything", "ofpunt {\n    ofpunt br-int\n}\na.test {\n}\n", []string{"CONF: the server block a.test "}},
+
 		{"braces that are words", ". {\n    ofpunt br-int\n    template IN A {\n        answer \"{{ .Name }} } {\"\n    }\n    log . {remote}\n}\n", nil},
 		{"what can't be parsed", ". {\n    ofpunt br-int\n    import /nowhere\n}\n", nil},
 		{"nothing", "", nil},
@@ -133,6 +139,8 @@ func TestCheckBraces(t *testing.T) {
 		{"all blocks, without any indentation", ". {\nerrors {\nstacktrace\n", "CONF:2 - the block "},
 		{"a snippet", "(s) {\n    errors\n. {\n    import s\n}\n", "CONF:1 - the block "},
 		{"a double quote", ". {\n    errors\n    log \"a\n}\n", "CONF:3 - the double quote "},
+		{"a { without a space", ". {\n    errors{\n        stacktrace\n    }\n}\n", "CONF:2 - errors{: "},
+		{"a } without a space", ". {\n    errors {\n        stacktrace}\n}\na.test {\n    log . {remote}\n}\n", "CONF:3 - stacktrace}: "},
 		{"an imported file", ". {\n    import DIR/broken\n}\na.test {\n    errors\n}\n", "DIR/broken:1 - the block "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
