@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
@@ -36,14 +37,10 @@ func (in *networkInputs) network(id origin.Network, old *Network, withPorts bool
 	if in.nb != nil {
 		d.Domain = in.nb.domain(id)
 		rrs = in.nb.rrRows(id)
-		var forwards []forwardRow
-		if in.covered.forwards {
-			forwards = in.nb.forwardRows(id)
-		}
-		d.Forwards = forwardsBy(forwards, id, old, p)
+		d.Forwards = in.forwards(id, forwardsOf(old), p)
 	}
 	if old != nil && !withPorts {
-		d.Ports = old.ports
+		d.Ports = old.Ports()
 	} else {
 		d.Ports = in.ports(&d, p.replace("ports").add)
 	}
@@ -112,4 +109,21 @@ func northboundNetwork(n *northbound, to *NetworkData) (dns []*dnsRow, ok bool) 
 		}
 	}
 	return dns, true
+}
+
+// forwards returns the zones that a network forwards, nil for none. old are those of its previous version.
+func (in *networkInputs) forwards(id origin.Network, old *Forwards, p *problems) *Forwards {
+	var rows []ForwardRow
+	if in.covered.forwards {
+		rows = in.nb.forwardRows(id)
+	}
+	if old.HasRows(rows) {
+		return old
+	}
+	bad := p.replace(forwardKey).add
+	return NewForwards(id, rows, func(row ForwardRow) names.Report {
+		return func(where, value string, err error) {
+			bad(fmt.Sprintf("%s: %s: external_ids:%s: %.80q skipped: %v", northboundName, row.NamedBy, where, value, err))
+		}
+	})
 }

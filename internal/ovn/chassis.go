@@ -26,6 +26,12 @@ func (s *southbound) chassisChanged(id ovsdb.UUID, old, next *chassis) {
 	s.locate()
 }
 
+// setChassis sets the name of the local chassis, "" for none.
+func (s *southbound) setChassis(name string) {
+	s.selfName, s.located = name, false
+	s.locate()
+}
+
 // locate finds the row of the local chassis by its name. While the row is replaced
 // there may be two: then it is the one with the lowest UUID.
 func (s *southbound) locate() {

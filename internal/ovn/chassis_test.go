@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
 // syncChassis has a Source read that many chassis and says how long it took. The local
@@ -61,43 +59,4 @@ func BenchmarkSyncChassis(b *testing.B) {
 		all += syncChassis(b, 2000)
 	}
 	b.ReportMetric(float64(all.Microseconds())/float64(b.N), "µs/sync")
-}
-
-// The index of chassis finds the local one whatever happens to its row.
-func TestLocate(t *testing.T) {
-	w := &world{}
-	w.init(false, nil)
-	w.addDatabases(true, false)
-	w.sb.selfName = "hv1"
-	id := func(n byte) ovsdb.UUID { return ovsdb.UUID{n} }
-	change := func(n byte, old, next string) {
-		row := func(name string) *chassis {
-			if name == "" {
-				return nil
-			}
-			return &chassis{name: name}
-		}
-		w.sb.chassisChanged(id(n), row(old), row(next))
-	}
-	for _, step := range []struct {
-		name      string
-		n         byte
-		old, next string
-		want      ovsdb.UUID
-	}{
-		{"another one", 1, "", "hv2", ovsdb.UUID{}},
-		{"the local one", 3, "", "hv1", id(3)},
-		{"its new row comes first", 2, "", "hv1", id(2)},
-		{"then the old one goes", 3, "hv1", "", id(2)},
-		{"renamed", 2, "hv1", "hv3", ovsdb.UUID{}},
-		{"another one takes the name", 1, "hv2", "hv1", id(1)},
-		{"gone", 1, "hv1", "", ovsdb.UUID{}},
-	} {
-		if change(step.n, step.old, step.next); w.sb.self != step.want {
-			t.Errorf("%s: got %s, want %s", step.name, w.sb.self, step.want)
-		}
-	}
-	if !w.sb.located {
-		t.Error("it was never located")
-	}
 }

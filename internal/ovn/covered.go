@@ -69,7 +69,7 @@ func (c covered) inNorthbound(id origin.Network) bool {
 		return false
 	}
 	if c.southbound && c.forwards {
-		for of := range c.nb.routerClauses(ovsdb.UUID(id)) {
+		for of := range routerClauses(c.nb, ovsdb.UUID(id)) {
 			if !c.nbRows.has(of.table, of.clause) {
 				return false
 			}

@@ -65,7 +65,7 @@ func TestEditor(t *testing.T) {
 	limited := named
 	limited.DNSMeter = Meter{Rate: 5}
 	forwarding := limited
-	forwarding.Forwards = newForwards(red.ID, []forwardRow{{"switch", "a.test=192.0.2.1"}}, func(forwardRow) names.Report { return failing(t).Bad })
+	forwarding.Forwards = NewForwards(red.ID, []ForwardRow{{"switch", "a.test=192.0.2.1"}}, func(ForwardRow) names.Report { return failing(t).Bad })
 	type versions struct{ ports, forwards uint64 }
 	s, all := new(Snapshot), map[origin.Network]NetworkData{}
 	for _, step := range []struct {

@@ -54,13 +54,18 @@ type Forward struct {
 // Forwards are those of a network. They are immutable; a nil *Forwards has none. It stays the
 // same from snapshot to snapshot as long as its rows say the same.
 type Forwards struct {
-	rows  []forwardRow
+	rows  []ForwardRow
 	all   []*Forward          // by Rank
 	zones map[string]*Forward // by Zone
 }
 
-// forwardRow is a row with the key, and the value.
-type forwardRow struct{ namedBy, text string }
+// ForwardRow is a row with the key.
+type ForwardRow struct {
+	// NamedBy is Forward.NamedBy.
+	NamedBy string
+	// Text is the value of the key.
+	Text string
+}
 
 // Find returns the zone of a name, which is in lower case: the longest that has it. It is nil if
 // there is none. The DS records of a zone are those of the zone above (RFC 4035, section
@@ -92,19 +97,22 @@ func (f *Forwards) All() iter.Seq[*Forward] {
 	return slices.Values(f.all)
 }
 
-// newForwards returns what the rows of a network say, nil for nothing. Of two that have one zone
-// the first counts.
-func newForwards(of origin.Network, rows []forwardRow, report func(row forwardRow) names.Report) *Forwards {
+// HasRows reports whether the zones are those of rows.
+func (f *Forwards) HasRows(rows []ForwardRow) bool { return f != nil && slices.Equal(f.rows, rows) }
+
+// NewForwards returns what the rows of a network say, nil for nothing. Of two that have one zone the first
+// counts.
+func NewForwards(of origin.Network, rows []ForwardRow, report func(row ForwardRow) names.Report) *Forwards {
 	if len(rows) == 0 {
 		return nil
 	}
 	f := &Forwards{rows: rows, zones: make(map[string]*Forward)}
 	for _, row := range rows {
-		for _, z := range parseForwards(row.text, report(row)) {
+		for _, z := range parseForwards(row.Text, report(row)) {
 			if f.zones[z.Zone] != nil {
 				continue // that of the switch, or of a router before this one
 			}
-			z.NamedBy, z.Rank = row.namedBy, len(f.all)
+			z.NamedBy, z.Rank = row.NamedBy, len(f.all)
 			z.Key = keyOfForward(of, z)
 			f.zones[z.Zone], f.all = z, append(f.all, z)
 		}

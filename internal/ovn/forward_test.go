@@ -83,11 +83,11 @@ func TestForwardReports(t *testing.T) {
 
 // forwardsFrom are the Forwards of rows.
 func forwardsFrom(id origin.Network, texts ...string) *Forwards {
-	var rows []forwardRow
+	var rows []ForwardRow
 	for i, text := range texts {
-		rows = append(rows, forwardRow{fmt.Sprint("row ", i), text})
+		rows = append(rows, ForwardRow{fmt.Sprint("row ", i), text})
 	}
-	return newForwards(id, rows, func(forwardRow) names.Report { return func(string, string, error) {} })
+	return NewForwards(id, rows, func(ForwardRow) names.Report { return func(string, string, error) {} })
 }
 
 func TestForwardsFind(t *testing.T) {

@@ -84,9 +84,9 @@ func (in *guestInputs) allConfirmed() bool {
 // candidates returns the guests of a snapshot whose binding may have vanished: all of them
 // once the local chassis is another row, or none.
 func (in *guestInputs) candidates(prev *Snapshot) (all []*Port) {
-	if prev.chassis != (ovsdb.UUID{}) && prev.chassis != in.rows.self {
-		for _, n := range prev.networks.All() {
-			all = append(all, n.ports.guests...)
+	if ovsdb.UUID(prev.Chassis()) != (ovsdb.UUID{}) && ovsdb.UUID(prev.Chassis()) != in.rows.self {
+		for n := range prev.Networks() {
+			all = append(all, n.Ports().Guests()...)
 		}
 		return all
 	}

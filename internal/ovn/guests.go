@@ -72,7 +72,7 @@ func (g guestSet) step(prev *Snapshot, in *guestInputs) (next guestSet, changes 
 	}
 	for _, p := range candidates {
 		if !g.isRetained(p.Name) {
-			all[p.Name] = retainedGuest{port: p, chassis: prev.chassis, since: in.now}
+			all[p.Name] = retainedGuest{port: p, chassis: prev.Chassis(), since: in.now}
 		}
 	}
 	next = make(guestSet, len(all))

@@ -7,23 +7,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// guestWorld has the chassis hv1, which is this one, and hv2, and the network 1 with the port p.
-func guestWorld(p *binding) *world {
-	w := &newSource(Config{Monitor: All}, []endpoint.Endpoint{{Network: "unix", Address: "/none"}}, nil, nil).world
-	w.chassis, w.sb.selfName = "hv1", "hv1"
-	w.sb.chassis.Put(ovsdb.UUID{1}, &chassis{name: "hv1"})
-	w.sb.chassis.Put(ovsdb.UUID{2}, &chassis{name: "hv2"})
-	w.sb.datapaths.Put(ovsdb.UUID{9}, &datapath{network: origin.Network{1}, key: 7})
+// guestInputsOf has the chassis hv1, which is this one, and hv2, and the network 1 with the port p.
+func guestInputsOf(p *binding) *guestInputs {
+	rows := newSouthbound(nil, func() []string { return nil })
+	rows.isReadByName = func(string) bool { return false }
+	rows.setChassis("hv1")
+	rows.chassis.Put(ovsdb.UUID{1}, &chassis{name: "hv1"})
+	rows.chassis.Put(ovsdb.UUID{2}, &chassis{name: "hv2"})
+	rows.datapaths.Put(ovsdb.UUID{9}, &datapath{network: origin.Network{1}, key: 7})
 	if p != nil {
 		p.name, p.datapath, p.key = "p", ovsdb.UUID{9}, 3
-		w.sb.ports.Put(ovsdb.UUID{0xaa, 0xbb, 0xcc, 0xdd}, p)
+		rows.ports.Put(ovsdb.UUID{0xaa, 0xbb, 0xcc, 0xdd}, p)
 	}
-	return w
+	return &guestInputs{
+		rows: rows, covers: func(origin.Network) bool { return true }, asked: func(string) bool { return true },
+		interfaces: map[any]localPorts{"br": {[]string{"p"}, time.Minute}}, plugged: []string{"p"},
+	}
 }
 
 // TestGuest: is a port a guest here, and if not, why?
@@ -60,7 +63,7 @@ func TestGuest(t *testing.T) {
 		{"restored, and another confirmed", &binding{chassis: hv1}, nil, func(i *guestInputs) { i.restored, i.confirmed = true, confirmed(other) }, false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			in := guestWorld(tt.port).guestInputs(time.Time{})
+			in := guestInputsOf(tt.port)
 			if tt.edit != nil {
 				tt.edit(in)
 			}
@@ -95,15 +98,15 @@ func TestGuestStep(t *testing.T) {
 		{"it waits", released, nil, []outcome{retain}, true},
 		{"bound again", &binding{chassis: hv1}, nil, []outcome{retain, boundAgain}, false},
 		{"bound elsewhere", &binding{chassis: ovsdb.UUID{2}}, nil, []outcome{retain, moved}, false},
-		{"deleted", nil, func(in *guestInputs) { in.asked = func(string) bool { return true } }, []outcome{retain, deleted}, false},
+		{"deleted", nil, nil, []outcome{retain, deleted}, false},
 		{"not bound in time", released, func(in *guestInputs) { in.now = begin.Add(time.Minute) }, []outcome{retain, expired}, false},
 		{"without an interface", released, func(in *guestInputs) { in.plugged = nil }, []outcome{retain, unplugged}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inputs := func(p *binding) *guestInputs {
-				w := guestWorld(p)
-				w.interfaces["br"], w.plugged = localPorts{[]string{"p"}, time.Minute}, []string{"p"}
-				return w.guestInputs(begin)
+				in := guestInputsOf(p)
+				in.now = begin
+				return in
 			}
 			first := *released
 			in := inputs(&first)

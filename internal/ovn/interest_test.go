@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
@@ -40,11 +39,12 @@ func (c conditions) format(table string) string {
 // interestRows are two networks, 0x11 and 0x12 with the datapaths 1 and 2, that the router 3 joins, and the
 // network 0x14 with the datapath 4, in both databases. This chassis has the port "vm" of the first network.
 func interestRows() (*southbound, *northbound) {
-	e := []endpoint.Endpoint{{Network: "unix", Address: "/none"}}
-	w := &newSource(Config{}, e, e, nil).world
-	s, n := w.sb, w.nb
+	noKeys := func() []string { return nil }
+	s, n := newSouthbound(nil, noKeys), newNorthbound(nil, noKeys, false)
+	s.isReadByName = func(string) bool { return false }
 	id := func(b byte) ovsdb.UUID { return ovsdb.UUID{b} }
-	s.self = id(0xc)
+	s.chassis.Put(id(0xc), &chassis{name: "hv1"})
+	s.setChassis("hv1")
 	for _, d := range []byte{1, 2, 4} {
 		s.datapaths.Put(id(d), &datapath{name: fmt.Sprint("net", d), network: origin.Network{0x10 + d}, key: uint32(d)})
 	}
@@ -128,7 +128,8 @@ func TestSouthboundInterest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if saved, err := decodeConditions(again); err != nil || !reflect.DeepEqual(saved.conditions, got) {
+			var saved conditions
+			if err := json.Unmarshal(again, &saved); err != nil || !reflect.DeepEqual(saved, got) {
 				t.Errorf("saved as %s: %v, %v", again, saved, err)
 			}
 		})
@@ -256,6 +257,40 @@ func TestMonitor(t *testing.T) {
 				if got != (result == "yes" || result == "sends") {
 					t.Errorf("%s: got %v", step, got)
 				}
+			}
+		})
+	}
+}
+
+func TestIncludes(t *testing.T) {
+	set := func(chassis string, networks ...int) conditions {
+		c := conditions{tablePort: {textIs("chassis", chassis)}}
+		for _, n := range networks {
+			c.ask(tableDatapath, rowWithID(ovsdb.UUID{byte(n)}))
+		}
+		return c.sort()
+	}
+	routers := set("hv1", 1)
+	routers.ask(tablePort, textIs("type", kindLocalnet))
+	routers.sort()
+	for _, tt := range []struct {
+		name        string
+		asked, next conditions
+		want        bool
+	}{
+		{"the same", set("hv1", 1, 2), set("hv1", 1, 2), true},
+		{"another network", set("hv1", 1, 2), set("hv1", 3), false},
+		{"a network more", set("hv1", 1, 2), set("hv1", 1, 2, 3), false},
+		{"a network less", set("hv1", 1, 2), set("hv1", 2), true},
+		{"the last network", set("hv1", 1), set("hv1"), true},
+		{"most of the networks", set("hv1", 1, 2, 3, 4, 5, 6, 7, 8), set("hv1", 1), true},
+		{"another chassis", set("hv1", 1), set("hv2", 1), false},
+		{"routers more", set("hv1", 1), routers, false},
+		{"routers less", routers, set("hv1", 1), true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.asked.includes(tt.next); got != tt.want {
+				t.Error(got)
 			}
 		})
 	}

@@ -5,7 +5,6 @@ package ovn
 import (
 	"testing"
 
-	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 
@@ -55,38 +54,4 @@ func TestNetworkWithoutGuests(t *testing.T) {
 	r.pass(1)
 	networksAre("")
 	changedTo(released + 1)
-}
-
-func TestIncludes(t *testing.T) {
-	set := func(chassis string, networks ...int) conditions {
-		c := conditions{tablePort: {textIs("chassis", chassis)}}
-		for _, n := range networks {
-			c.ask(tableDatapath, rowWithID(ovsdb.UUID{byte(n)}))
-		}
-		return c.sort()
-	}
-	routers := set("hv1", 1)
-	routers.ask(tablePort, textIs("type", kindLocalnet))
-	routers.sort()
-	for _, tt := range []struct {
-		name        string
-		asked, next conditions
-		want        bool
-	}{
-		{"the same", set("hv1", 1, 2), set("hv1", 1, 2), true},
-		{"another network", set("hv1", 1, 2), set("hv1", 3), false},
-		{"a network more", set("hv1", 1, 2), set("hv1", 1, 2, 3), false},
-		{"a network less", set("hv1", 1, 2), set("hv1", 2), true},
-		{"the last network", set("hv1", 1), set("hv1"), true},
-		{"most of the networks", set("hv1", 1, 2, 3, 4, 5, 6, 7, 8), set("hv1", 1), true},
-		{"another chassis", set("hv1", 1), set("hv2", 1), false},
-		{"routers more", set("hv1", 1), routers, false},
-		{"routers less", routers, set("hv1", 1), true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.asked.includes(tt.next); got != tt.want {
-				t.Error(got)
-			}
-		})
-	}
 }

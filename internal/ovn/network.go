@@ -111,3 +111,9 @@ type Meter struct {
 	// Burst is in packets; 0 is for a meter without one.
 	Burst uint32
 }
+
+// Ports returns the ports of the switch. A later version of the network with the same Ports has the same ports.
+func (n *Network) Ports() *Ports { return n.ports }
+
+// Guests returns the ports that are guests of the local chassis, and retained guests.
+func (p *Ports) Guests() []*Port { return p.guests }

@@ -15,14 +15,14 @@ func northboundInterest(n *northbound, switches []ovsdb.UUID, in *interestInputs
 	want := make(conditions)
 	if !in.local {
 		if in.southbound {
-			n.askAllRouters(want, in)
+			askAllRouters(want, in)
 		}
 		return want.sort()
 	}
 	if in.southbound {
-		n.askRouters(want, switches, in)
+		askRouters(n, want, switches, in)
 	} else {
-		switches = n.askByName(want, in)
+		switches = askByName(n, want, in)
 	}
 	askEach(want, tableSwitch, switches, rowWithID)
 	of := make(map[ovsdb.UUID]struct{}, len(switches))
@@ -47,7 +47,7 @@ func northboundInterest(n *northbound, switches []ovsdb.UUID, in *interestInputs
 
 // askByName asks for the ports that have an interface here, with their switches, and for the switches that
 // requests refer to. It returns the switches that are joined to these, if router scopes are used.
-func (n *northbound) askByName(want conditions, in *interestInputs) (joined []ovsdb.UUID) {
+func askByName(n *northbound, want conditions, in *interestInputs) (joined []ovsdb.UUID) {
 	var from []ovsdb.UUID // of the switches, those that are known
 	for _, name := range in.plugged {
 		want.ask(tableSwitchPort, textIs("name", name))
@@ -107,7 +107,7 @@ func wantedDHCP(p *switchPort, u uses) (rows []ovsdb.UUID) {
 // ports of type router of a switch name the ports of routers, and these are in the column ports of the routers.
 
 // askAllRouters asks for all rows of routers, or for none.
-func (n *northbound) askAllRouters(want conditions, in *interestInputs) {
+func askAllRouters(want conditions, in *interestInputs) {
 	for _, table := range []string{tableRouter, tableRouterPort} {
 		want.ask(table)
 		if in.forwards {
@@ -117,14 +117,14 @@ func (n *northbound) askAllRouters(want conditions, in *interestInputs) {
 }
 
 // askRouters asks for the routers of switches.
-func (n *northbound) askRouters(want conditions, switches []ovsdb.UUID, in *interestInputs) {
+func askRouters(n *northbound, want conditions, switches []ovsdb.UUID, in *interestInputs) {
 	want.ask(tableRouter)
 	want.ask(tableRouterPort)
 	if !in.forwards {
 		return
 	}
 	for _, id := range switches {
-		for of := range n.routerClauses(id) {
+		for of := range routerClauses(n, id) {
 			want.ask(of.table, of.clause)
 		}
 	}
@@ -137,7 +137,7 @@ type tableClause struct {
 }
 
 // routerClauses yields the clauses for the rows of the routers of a switch.
-func (n *northbound) routerClauses(id ovsdb.UUID) func(yield func(tableClause) bool) {
+func routerClauses(n *northbound, id ovsdb.UUID) func(yield func(tableClause) bool) {
 	return func(yield func(tableClause) bool) {
 		for _, a := range attachmentsOf(n, id) {
 			if a.routerPort == "" {

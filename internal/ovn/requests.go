@@ -18,8 +18,7 @@ func (s *Source) SetChassis(name string) {
 	s.restore(name)
 	s.chassis = name
 	if s.sb != nil {
-		s.sb.selfName, s.sb.located = name, false
-		s.sb.locate()
+		s.sb.setChassis(name)
 	}
 	s.update()
 }

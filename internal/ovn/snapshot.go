@@ -118,6 +118,9 @@ func (s *Snapshot) CountRetained(ifaces []string) int {
 	return n
 }
 
+// Chassis returns the UUID of the Chassis row of the local chassis, zero for none.
+func (s *Snapshot) Chassis() [16]byte { return s.chassis }
+
 // HasChassis reports whether Southbound has a row of the local chassis.
 func (s *Snapshot) HasChassis() bool { return s.chassis != [16]byte{} }
 

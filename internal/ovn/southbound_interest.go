@@ -36,11 +36,11 @@ type interestInputs struct {
 // the DNS stage. Rows may make more rows wanted: a port its network, a network its ports.
 func southboundInterest(s *southbound, in *interestInputs) conditions {
 	want := make(conditions)
-	s.askMeters(want)
+	askMeters(s, want)
 	if !in.local {
 		return want.sort()
 	}
-	nodes, peers := s.localDatapaths(in), []portRef(nil)
+	nodes, peers := localDatapaths(s, in), []portRef(nil)
 	var attached []attachment
 	if in.attachments() {
 		for _, node := range nodes {
@@ -60,7 +60,7 @@ func southboundInterest(s *southbound, in *interestInputs) conditions {
 			want.ask(tableDatapath, rowWithID(a.router))
 		}
 	}
-	s.askPorts(want, nodes, peers, in)
+	askPorts(s, want, nodes, peers, in)
 	askEach(want, tableDNS, nodes, func(id ovsdb.UUID) clause { return idIn("datapaths", id) })
 	askEach(want, tableDatapath, nodes, rowWithID)
 	for _, r := range in.references.sorted() {
@@ -74,7 +74,7 @@ func southboundInterest(s *southbound, in *interestInputs) conditions {
 
 // localDatapaths returns the datapaths of guests here, and of the networks that requests refer to, sorted.
 // ovn-controller has the same term for them.
-func (s *southbound) localDatapaths(in *interestInputs) (all []ovsdb.UUID) {
+func localDatapaths(s *southbound, in *interestInputs) (all []ovsdb.UUID) {
 	for _, p := range s.ports.All() {
 		_, isRetained := in.retained[p.name]
 		if isGuest(p.effectiveKind()) && (s.isHere(p) || isRetained) {
@@ -97,7 +97,7 @@ func (s *southbound) localDatapaths(in *interestInputs) (all []ovsdb.UUID) {
 // conditions change, and for each row that changes (ovsdb_condition_from_json in ovsdb/condition.c of Open
 // vSwitch). So a port that migrates here is read only if this is its only additional_chassis. A port with
 // several is read by the name of its interface: Unserved asks for it.
-func (s *southbound) askPorts(want conditions, datapaths []ovsdb.UUID, peers []portRef, in *interestInputs) {
+func askPorts(s *southbound, want conditions, datapaths []ovsdb.UUID, peers []portRef, in *interestInputs) {
 	askEach(want, tablePort, datapaths, portsOfDatapath)
 	if s.self != (ovsdb.UUID{}) {
 		want.ask(tablePort, idIs("chassis", s.self), idIs("additional_chassis", s.self))
@@ -124,7 +124,7 @@ func askNetwork(want conditions, r SwitchRef) {
 }
 
 // switchesOf returns the switches of the networks that conditions of Southbound ask for.
-func (s *southbound) switchesOf(asked conditions) (all []ovsdb.UUID) {
+func switchesOf(s *southbound, asked conditions) (all []ovsdb.UUID) {
 	for _, id := range asked.ids(tablePort, "datapath") {
 		if d := s.datapaths.Get(id); d != nil && !d.network.IsZero() {
 			all = append(all, ovsdb.UUID(d.network))
@@ -134,7 +134,7 @@ func (s *southbound) switchesOf(asked conditions) (all []ovsdb.UUID) {
 }
 
 // askMeters asks for what flows of the DNS stage refer to.
-func (s *southbound) askMeters(want conditions) {
+func askMeters(s *southbound, want conditions) {
 	want.ask(tableGroup)
 	want.ask(tableMeter)
 	want.ask(tableBand)

@@ -138,7 +138,7 @@ func (w *world) setConditions(now time.Time) {
 	}
 	var switches []ovsdb.UUID
 	if w.sb != nil {
-		switches = w.sb.switchesOf(w.sbConn.latest.conditions)
+		switches = switchesOf(w.sb, w.sbConn.latest.conditions)
 		if w.follows != w.sbConn.latest.gen {
 			w.follows, w.nbConn.narrowAt = w.sbConn.latest.gen, now // what Southbound has given up goes here, too
 		}
