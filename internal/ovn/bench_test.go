@@ -11,32 +11,27 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// benchSnapshot is a network of 100 ports and a DNS row of 1,000 names and a
-// wildcard.
-func benchSnapshot(t testing.TB) (*Snapshot, *Source) {
-	r := newRig(t)
-	records, ports := []string{`["*.wild.test","10.2.0.1"]`}, []string{}
+// benchSnapshot is a network of 100 ports and a DNS row of 1,000 names and a wildcard, with a router scope.
+func benchSnapshot(t testing.TB) (*Snapshot, *Network) {
+	rows := []string{"*.wild.test", "10.2.0.1"}
 	for i := range 1000 {
-		records = append(records, fmt.Sprintf(`["vm%d.example.org","10.0.%d.%d"]`, i, i/250, i%250))
+		rows = append(rows, fmt.Sprintf("vm%d.example.org", i), fmt.Sprintf("10.0.%d.%d", i/250, i%250))
 	}
+	d := PortsData{Keys: []uint32{1}}
 	for i := range 100 {
-		ports = append(ports, fmt.Sprintf(`{"op":"insert","table":"Port_Binding","row":{"logical_port":"p%d","tunnel_key":%d,"datapath":["named-uuid","dp"],"mac":"02:00:00:00:00:01 10.1.0.%d","options":["map",[["hostname","host%d"]]]}}`, i, i+1, i, i))
+		d.Ports = append(d.Ports, PortData{
+			Name: fmt.Sprint("p", i), DatapathKey: 1, Key: uint32(i + 1), Hostname: fmt.Sprintf("host%d.", i),
+			Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 1, 0, byte(i)})},
+		})
 	}
-	ops := []any{
-		rawJSON(`{"op":"insert","table":"Datapath_Binding","uuid-name":"dp","row":{"tunnel_key":1,"external_ids":["map",[["name","a"],["logical-switch","` + uuidA + `"]]]}}`),
-		rawJSON(`{"op":"insert","table":"DNS","row":{"datapaths":["named-uuid","dp"],"records":["map",[` + strings.Join(records, ",") + `]]}}`),
-	}
-	for _, p := range ports {
-		ops = append(ops, rawJSON(p))
-	}
-	r.server.Transact(t, "OVN_Southbound", ops...)
-	c := r.config(true, false)
-	c.Monitor = All
-	s := r.acquire(c)
-	return eventually(t, s, lookups("a vm7.example.org. = 10.0.0.7")), s
+	ports, _ := NewPorts(d)
+	table := names.NewTable([16]byte{1}).Update(records(rows...), failing(t))
+	n := NewNetwork(NetworkData{ID: origin.Network{1}, Ports: ports, Tables: []*names.Table{table}})
+	return joinedOf(n), n
 }
 
 // BenchmarkMemory loads 1,000 DNS rows of 1,000 names and says what they cost: in
@@ -137,21 +132,28 @@ func BenchmarkHasMachine(b *testing.B) {
 // joinedSnapshot returns a snapshot of networks that are joined, each with 100 machines.
 func joinedSnapshot(count int) (*Snapshot, []*Network) {
 	var all []*Network
-	edit, g := new(Snapshot).Edit(), &component{closed: true}
 	for i := range count {
 		d := PortsData{Machines: true}
 		for j := range 100 {
 			d.Ports = append(d.Ports, PortData{Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), byte(j)})}})
 		}
 		ports, _ := NewPorts(d)
-		n := NewNetwork(NetworkData{ID: origin.Network{byte(i >> 8), byte(i), 1}, Ports: ports})
+		all = append(all, NewNetwork(NetworkData{ID: origin.Network{byte(i >> 8), byte(i), 1}, Ports: ports}))
+	}
+	return joinedOf(all...), all
+}
+
+// joinedOf returns a snapshot of networks that routers join.
+func joinedOf(all ...*Network) *Snapshot {
+	edit, g := new(Snapshot).Edit(), &component{closed: true}
+	for _, n := range all {
 		edit.Put(n)
-		all, g.networks = append(all, n), append(g.networks, n.ID)
+		g.networks = append(g.networks, n.ID)
 	}
 	b := scopeBuilder{edit, edit.editScopes()}
 	b.setAll(g, nil)
 	edit.setScopes(b.scopes)
-	return edit.Done(), all
+	return edit.Done()
 }
 
 // fill makes rows networks, each with a DNS row of names names.

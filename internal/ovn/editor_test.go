@@ -13,13 +13,16 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// oneRecord is the records of a DNS row with one.
-func oneRecord(name, value string) names.Records {
-	return names.Records{Count: 1, Pairs: func(yield func(k, v []byte) bool) { yield([]byte(name), []byte(value)) }}
+// records is a column of keys and values.
+func records(kv ...string) names.Records {
+	return names.Records{Count: len(kv) / 2, Pairs: func(yield func(k, v []byte) bool) {
+		for i := 0; i < len(kv) && yield([]byte(kv[i]), []byte(kv[i+1])); i += 2 {
+		}
+	}}
 }
 
 // failing reports each bad value as an error.
-func failing(t *testing.T) names.Reports {
+func failing(t testing.TB) names.Reports {
 	return names.Reports{Begin: func(string) {}, Bad: func(where, value string, err error) { t.Error(where, value, err) }}
 }
 
@@ -37,10 +40,10 @@ func TestNewNetwork(t *testing.T) {
 	d := testNetwork(1, "red", 7, "vm")
 	d.Domain, d.DNSMeter = "red.test.", Meter{Rate: 5}
 	d.Tables = []*names.Table{
-		names.NewTable([16]byte{1}).Update(oneRecord("db", "10.0.0.1"), failing(t)),
-		names.NewTable([16]byte{2}).Update(oneRecord("db", "10.0.0.2"), failing(t)),
+		names.NewTable([16]byte{1}).Update(records("db", "10.0.0.1"), failing(t)),
+		names.NewTable([16]byte{2}).Update(records("db", "10.0.0.2"), failing(t)),
 	}
-	d.RRs = []*names.RRTable{(*names.RRTable)(nil).Update(oneRecord("dns-txt/db", "text"), failing(t))}
+	d.RRs = []*names.RRTable{(*names.RRTable)(nil).Update(records("dns-txt/db", "text"), failing(t))}
 	n := NewNetwork(d)
 	if n.ID != d.ID || n.Name != "red" || n.Domain != "red.test." || n.DNSMeter.Rate != 5 {
 		t.Errorf("%+v", n)
@@ -61,7 +64,7 @@ func TestNewNetwork(t *testing.T) {
 func TestEditor(t *testing.T) {
 	red, blue := testNetwork(1, "red", 7, "r1", "r2"), testNetwork(2, "blue", 8, "b1")
 	named := red
-	named.Tables = []*names.Table{names.NewTable([16]byte{1}).Update(oneRecord("db", "10.0.0.1"), failing(t))}
+	named.Tables = []*names.Table{names.NewTable([16]byte{1}).Update(records("db", "10.0.0.1"), failing(t))}
 	limited := named
 	limited.DNSMeter = Meter{Rate: 5}
 	forwarding := limited
