@@ -8,7 +8,7 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// build makes the next snapshot from the last, in proportion to what is dirty.
+// build returns the next snapshot. It costs in proportion to what is dirty.
 func (w *world) build(prev *Snapshot) *Snapshot {
 	if w.coverageChanged {
 		w.markNew(prev)
@@ -28,7 +28,7 @@ func (w *world) build(prev *Snapshot) *Snapshot {
 	return next
 }
 
-// built logs what is new in a snapshot from build. Nothing is dirty after it.
+// built logs what is new in a snapshot from build, and clears the dirty marks.
 func (w *world) built(next *Snapshot) {
 	w.noteNetworks(next)
 	now := w.findLogged(next)
@@ -38,7 +38,7 @@ func (w *world) built(next *Snapshot) {
 	w.coverageChanged = false
 }
 
-// markNew marks the networks as dirty that may be complete now and are not in the snapshot.
+// markNew marks networks that are not in the snapshot as dirty: they may be covered now.
 func (w *world) markNew(prev *Snapshot) {
 	for id := range w.topology.networkIDs {
 		if prev.Network(id) == nil {

@@ -10,31 +10,31 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// An external port is a host that no chassis has an interface of, such as a machine without
-// a hypervisor, or a function of a network card (SR-IOV). Its packets come from the physical
-// network by a localnet port of its switch, on every chassis that has that network. One of
-// them acts for the host: ovn-controller binds the port there, as its HA chassis group says
-// (ovn-nb(5), Logical_Switch_Port type external). Register 14 is that of the localnet port
-// then, so only the source address tells which host it is, as in OVN's own DHCP
-// (northd/northd.c, build_dhcpv4_options_flows).
+// An external port is a host without an interface on any chassis, such as a bare-metal machine or a
+// function of a network card (SR-IOV). Its packets enter through a localnet port of its switch, on each
+// chassis that has the physical network. ovn-controller binds the port on one of these chassis, by its HA
+// chassis group (ovn-nb(5), Logical_Switch_Port type external). That chassis answers the host.
+//
+// Register 14 has the key of the localnet port, so only the source address identifies the host, as in OVN's
+// own DHCP (northd/northd.c, build_dhcpv4_options_flows).
 
 // Localnet is a port that joins a switch to a physical network (ovn-nb(5)). It is immutable.
 type Localnet struct {
-	// Name is the Port_Binding.logical_port, which the patch port of the bridge has in
+	// Name is the Port_Binding.logical_port. The patch port of the bridge has it in
 	// external_ids:ovn-localnet-port.
 	Name string
-	// Key is the tunnel key, register 14 of what enters by it.
+	// Key is the tunnel key, and register 14 of packets that enter through the port.
 	Key uint32
-	// Tag is the VLAN id of the frames in the physical network, which they lose when they
-	// enter the switch; 0 for none.
+	// Tag is the VLAN id of frames in the physical network, 0 for none. Frames lose the tag when they
+	// enter the switch.
 	Tag uint16
 }
 
-// IsExternal reports whether the port is that of a host outside of all chassis.
+// IsExternal reports whether the port is external.
 func (p *Port) IsExternal() bool { return p.Type == kindExternal }
 
-// externalKey is how the pipeline tells an external port: the tunnel keys of switch and
-// localnet port, and the source address.
+// externalKey identifies an external port in the pipeline: the tunnel keys of switch and localnet port,
+// and the source address.
 type externalKey struct {
 	datapath, localnet uint32
 	mac                origin.MAC
@@ -45,10 +45,10 @@ type externalPort struct {
 	localnet *Localnet
 }
 
-// localnetPort is a localnet port of the network that is built.
+// localnetPort is a Localnet in the making of Ports.
 type localnetPort struct {
 	Localnet
-	// service is set if its frames have service tags (IEEE 802.1ad), which we do not send.
+	// service is PortData.ServiceTag. puntdns does not send service tags.
 	service bool
 }
 
@@ -125,9 +125,9 @@ func (b *portsBuilder) unserved(p *Port, format string, args ...any) {
 	b.problems = append(b.problems, fmt.Sprintf("external port %q is not served"+format, append([]any{p.Name}, args...)...))
 }
 
-// External returns the external port that a punt came from, and the localnet port that it
-// entered by: datapathKey is the packet's metadata, localnetKey its register 14, mac its
-// source address. Both are nil if the local chassis serves no such port.
+// External returns the external port that a punt came from, and the localnet port through which the punt
+// entered. datapathKey is the packet's metadata, localnetKey its register 14, mac its source address. Both
+// results are nil if the local chassis serves no such port.
 func (s *Snapshot) External(datapathKey, localnetKey uint32, mac origin.MAC) (*Port, *Localnet) {
 	n, ok := s.byKey.Get(datapathKey)
 	if !ok {

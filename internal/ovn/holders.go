@@ -8,9 +8,8 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// networksNamed returns the networks that have a name, sorted: those with rows, complete or not,
-// and those that are served as they were last. A network that is still being read makes the name
-// ambiguous already.
+// networksNamed returns the networks that have a name, sorted: those with rows, covered or not, and rowless
+// ones. So a network that is still being read makes the name ambiguous.
 func (w *world) networksNamed(name string) []origin.Network {
 	ids := w.topology.networksNamed(name)
 	for id, has := range w.grace.rowless {
@@ -22,10 +21,10 @@ func (w *world) networksNamed(name string) []origin.Network {
 	return slices.Compact(ids)
 }
 
-// markName marks a name that other networks may have now.
+// markName marks a name that may have other holders now.
 func (w *world) markName(name string) { w.renamed[name] = struct{}{} }
 
-// buildNames sets which networks have the renamed names.
+// buildNames sets the holders of the marked names.
 func (w *world) buildNames(e *Editor) {
 	for name := range w.renamed {
 		e.setHolders(name, w.networksNamed(name))

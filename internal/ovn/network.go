@@ -15,14 +15,14 @@ type Network struct {
 	ID origin.Network
 	// Name is the Logical_Switch.name, which need not be unique.
 	Name string
-	// Domain is other_config:dns_domain or external_ids:dns_domain of the
-	// switch, fully qualified and in lower case, "" without Northbound.
+	// Domain is other_config:dns_domain or external_ids:dns_domain, fully qualified and in lower
+	// case, "" without Northbound.
 	Domain string
 	// DNSMeter is the limit of control plane protection for the switch's DNS packets, zero
-	// without one. Southbound has it for switches with DNS rows only.
+	// for none. Southbound only has limits of switches with DNS rows.
 	DNSMeter Meter
-	// Forwards are the zones whose queries go to servers of the network's own, nil for none, and
-	// unless Requests.Forwards asks for them.
+	// Forwards are the zones whose queries go to servers of the network's own, nil for none. They need
+	// Requests.Forwards.
 	Forwards *Forwards
 
 	// Directory has the names of the DNS rows, in the order of their UUIDs, and of the ports.
@@ -63,29 +63,27 @@ func (n *Network) withRetained(retained []*Port) *Network {
 	return &next
 }
 
-// Owns reports whether a port of the switch has or serves the address, guests or
-// not. ARP and neighbour solicitations for it are not ours to answer.
+// Owns reports whether a port of the switch has or serves an address. puntdns leaves ARP and neighbour
+// solicitations for such an address to the port.
 //
-// No row says where the metadata service of a cloud is: the localport of ML2/OVN's
-// metadata agent has its addresses (neutron/agent/ovn/metadata/agent.py), and the
-// port of Neutron's DHCP agent may have.
+// No row says where the metadata service of a cloud is. The localport of ML2/OVN's metadata agent has its
+// addresses (neutron/agent/ovn/metadata/agent.py), and the port of Neutron's DHCP agent may have them.
 func (n *Network) Owns(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	_, ok := n.ports.owners[addr]
 	return ok || n.ports.metadata && IsMetadata(addr)
 }
 
-// HasWorkload reports whether a port of the switch has an address and is neither a router's nor a
-// localport: a DNS server at the address is the tenant's own.
+// HasWorkload reports whether a port of the switch, other than a router's or a localport, has an address.
+// A DNS server at the address is the tenant's own.
 func (n *Network) HasWorkload(addr netip.Addr) bool { return n.ports.owners[addr.Unmap()] }
 
-// Gateways returns the addresses of the routers on the switch, IPv4 first, sorted: those that
-// their ports have been given, not the link-local ones that OVN makes of a MAC. There are none
-// unless Requests.Gateways asks for them, and none on a switch with more than 32. The routers
-// of Neutron for which the network is the external one are left out.
+// Gateways returns the addresses of the routers on the switch, sorted, IPv4 first. It needs
+// Requests.Gateways. The link-local addresses that OVN makes of a MAC are left out, and so are the routers
+// of Neutron for which the network is the external one. A switch with more than 32 addresses has none.
 func (n *Network) Gateways() []netip.Addr { return n.ports.gateways }
 
-// FunctionPort is a logical port by which packets of guests go through a network function.
+// FunctionPort is a logical port through which packets of guests go to a network function.
 type FunctionPort struct {
 	Name string
 	Key  uint32 // Port_Binding.tunnel_key, 0 without Southbound
@@ -94,7 +92,7 @@ type FunctionPort struct {
 // FunctionPorts returns the ports of network functions on the switch (options:is-nf), sorted by name.
 func (n *Network) FunctionPorts() []FunctionPort { return n.ports.functions }
 
-// IsMetadata reports whether the address is that of the metadata service of clouds
+// IsMetadata reports whether an address is one of the metadata service of clouds
 // (neutron-lib, METADATA_V4_IP and METADATA_V6_IP).
 func IsMetadata(addr netip.Addr) bool { return addr == metadata4 || addr == metadata6 }
 

@@ -74,7 +74,7 @@ func (b *HostnamesBuilder) Add(name, domain string, addresses []netip.Addr) {
 	b.append(&b.full, hostname{name, addresses})
 }
 
-// append appends to a list, which has room for all ports from its first hostname on.
+// append appends to a list. The first call for a list makes room for all ports.
 func (b *HostnamesBuilder) append(to *[]hostname, h hostname) {
 	if *to == nil {
 		*to = make([]hostname, 0, b.size)
