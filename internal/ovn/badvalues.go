@@ -15,7 +15,7 @@ import (
 // firstBad is how many texts Source.BadValues returns.
 const firstBad = 3
 
-// BadValues are the values of the databases that can't be used at present, and are skipped.
+// BadValues are the values of the databases that puntdns can't use, and skips.
 type BadValues struct {
 	// Count is how many there are.
 	Count int
@@ -23,7 +23,8 @@ type BadValues struct {
 	First []string
 }
 
-// BadValues returns the values that can't be used now. In an outage they are those of its beginning.
+// BadValues returns the values that can't be used now. During an outage they stay as they were at its
+// beginning.
 func (s *Source) BadValues() BadValues {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,8 +42,8 @@ type badValues struct {
 	built map[origin.Network]problems
 	// added counts the rows that were ever added.
 	added uint64
-	// logged has the texts that were logged since the start. count counts all bad values since
-	// the start; last is the text about the last one.
+	// logged has the texts that were logged since the start, and count all bad values since
+	// the start. last is the text about the last one.
 	logged map[string]struct{}
 	count  uint64
 	last   string
@@ -63,8 +64,7 @@ func (b *badValues) ofNetwork(id origin.Network) problems {
 	return problems{b.present[badOfNetwork(id)].problemSet}
 }
 
-// set sets the problems of a row, nil for a deleted row. It returns the lines of the log about fresh
-// problems.
+// set sets the problems of a row, nil for a deleted row. It returns log lines about fresh problems.
 func (b *badValues) set(row badRow, p *problems) (lines []notice) {
 	if p == nil || p.isEmpty() {
 		delete(b.present, row)
@@ -85,7 +85,7 @@ func (b *badValues) set(row badRow, p *problems) (lines []notice) {
 	return lines
 }
 
-// add counts a fresh problem, and returns the lines of the log about it.
+// add counts a fresh problem, and returns log lines about it.
 func (b *badValues) add(text string) []notice {
 	if _, seen := b.logged[text]; seen {
 		return nil
@@ -103,8 +103,7 @@ func (b *badValues) add(text string) []notice {
 	return lines
 }
 
-// sum sums up the present problems. Networks that share a row may have equal problems: these count
-// once.
+// sum sums up the present problems. Equal problems of networks, which may share a row, count once.
 func (b *badValues) sum() (sum BadValues) {
 	shared := make(map[uint64]struct{})
 	for row, of := range b.present {

@@ -17,13 +17,13 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// A network names zones whose queries go to servers of its own in the external_ids of its
-// Logical_Switch, and of the Logical_Routers that the switch is attached to. The key is the
-// project's own, dns-forward:
+// A Logical_Switch or Logical_Router names zones, and servers for their queries, in external_ids:dns-forward,
+// a key of puntdns:
 //
 //	ZONE=SERVER[,SERVER...][;ZONE=SERVER...]
 //
-// SERVER is an IP address, with a port behind a colon if that is not 53, as in [fd00::1]:5353.
+// SERVER is an IP address, with a port other than 53 behind a colon, as in [fd00::1]:5353. A network has the
+// zones of its switch and of the routers on it.
 
 // forwardKey is the key of external_ids.
 const forwardKey = "dns-forward"
@@ -32,27 +32,27 @@ const (
 	// MaxForwardZones bounds the zones of one row, MaxForwardServers the servers of a zone.
 	MaxForwardZones   = 256
 	MaxForwardServers = 16
-	// forwardPort is that of a server without one.
+	// forwardPort is the port of a server without one.
 	forwardPort = 53
 )
 
-// Forward is a zone whose queries go to servers that a network names. It is immutable.
+// Forward is a zone with the servers for its queries. It is immutable.
 type Forward struct {
 	// Zone is fully qualified and in lower case.
 	Zone string
-	// Servers are in the order of the row, each once. IPv4-mapped addresses are IPv4 ones. There
-	// are none if no server could be read.
+	// Servers are in the order of the row, each once. IPv4-mapped addresses are IPv4 addresses. The
+	// list is empty if no server could be read.
 	Servers []netip.AddrPort
-	// NamedBy says which row has it: `switch "red"` or `router "r1"`.
+	// NamedBy is the row with the zone: `switch "red"` or `router "r1"`.
 	NamedBy string
-	// Rank counts the zones of the network from 0: those of the switch come first.
+	// Rank counts the zones of the network from 0. Zones of the switch come first.
 	Rank int
-	// Key is the same for two Forwards only if their networks, zones and servers are.
+	// Key differs between Forwards with different networks, zones or servers.
 	Key string
 }
 
-// Forwards are those of a network. They are immutable; a nil *Forwards has none. It stays the
-// same from snapshot to snapshot as long as its rows say the same.
+// Forwards are the zones of a network. They are immutable, and nil is for none. Snapshots share a *Forwards
+// until its rows change.
 type Forwards struct {
 	rows  []ForwardRow
 	all   []*Forward          // by Rank
@@ -67,9 +67,8 @@ type ForwardRow struct {
 	Text string
 }
 
-// Find returns the zone of a name, which is in lower case: the longest that has it. It is nil if
-// there is none. The DS records of a zone are those of the zone above (RFC 4035, section
-// 3.1.4.1), and so the zone itself does not have them. Find does not allocate.
+// Find returns the longest zone that has a name, nil for none. The name is in lower case. DS records of a
+// zone belong to the zone above (RFC 4035, section 3.1.4.1). Find does not allocate.
 func (f *Forwards) Find(qname string, qtype uint16) *Forward {
 	if f == nil {
 		return nil
@@ -110,7 +109,7 @@ func NewForwards(of origin.Network, rows []ForwardRow, report func(row ForwardRo
 	for _, row := range rows {
 		for _, z := range parseForwards(row.Text, report(row)) {
 			if f.zones[z.Zone] != nil {
-				continue // that of the switch, or of a router before this one
+				continue // the switch, or a previous router, has the zone
 			}
 			z.NamedBy, z.Rank = row.NamedBy, len(f.all)
 			z.Key = keyOfForward(of, z)
@@ -130,9 +129,8 @@ func keyOfForward(of origin.Network, z *Forward) string {
 	return string(b)
 }
 
-// parseForwards parses the value of forwardKey. What can't be read is reported, and left out: a
-// zone, or a server of one. A zone all of whose servers are left out stays, so that its names go
-// nowhere else.
+// parseForwards parses the value of forwardKey. It reports zones and servers that it can't read, and leaves
+// them out. A zone without any readable server stays, so that its names go nowhere else.
 func parseForwards(text string, bad names.Report) (all []*Forward) {
 	seen := make(map[string]bool)
 	for entry := range strings.SplitSeq(text, ";") {
@@ -168,7 +166,7 @@ func forwardZone(text string) (string, error) {
 	return names.Canonical(text)
 }
 
-// parseForwardServers parses the servers of a zone, which it names in what it reports.
+// parseForwardServers parses the servers of a zone. Reports name the zone.
 func parseForwardServers(zone, text string, bad names.Report) (all []netip.AddrPort) {
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
@@ -202,8 +200,7 @@ func parseForwardServer(word string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(s.Addr().Unmap(), s.Port()), nil
 }
 
-// Forwards yields the zones of all networks, see Requests.Forwards, those of a network by their
-// Rank.
+// Forwards yields the zones of all networks, for each network by Rank. It needs Requests.Forwards.
 func (s *Snapshot) Forwards() iter.Seq2[*Network, *Forward] {
 	return func(yield func(*Network, *Forward) bool) {
 		for _, n := range s.networks.All() {
@@ -216,7 +213,7 @@ func (s *Snapshot) Forwards() iter.Seq2[*Network, *Forward] {
 	}
 }
 
-// forwardsOf returns those of a network, which may be nil.
+// forwardsOf returns the Forwards of a network, which may be nil.
 func forwardsOf(n *Network) *Forwards {
 	if n == nil {
 		return nil

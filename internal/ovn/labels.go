@@ -10,7 +10,7 @@ import (
 
 // labels counts the requests for labels of metadata. Source.mu guards it, except for keys.
 type labels struct {
-	// routerUsers is how many requests for Port.Routers are not released.
+	// routerUsers counts the requests for Port.Routers.
 	routerUsers int
 	// keyUsers counts the requests for each key of external_ids. keys are these keys, sorted;
 	// the slice is immutable. Rows are parsed without the lock, so keys is atomic; nil is for none.
@@ -18,8 +18,8 @@ type labels struct {
 	keys     atomic.Pointer[[]string]
 }
 
-// count counts n more requests, or fewer. It reports whether the first for the routers has
-// come, or the last has gone, and returns the keys for which the first has come.
+// count counts n more requests, or fewer. routersChanged is set if routerUsers has become zero or non-zero;
+// added are the keys with a first request.
 func (l *labels) count(routers bool, keys []string, n int) (routersChanged bool, added []string) {
 	if routers {
 		had := l.routerUsers > 0
@@ -42,7 +42,7 @@ func (l *labels) count(routers bool, keys []string, n int) (routersChanged bool,
 	return routersChanged, added
 }
 
-// labelKeys returns the keys of external_ids that are asked for. The lock need not be held.
+// labelKeys returns the requested keys of external_ids. It needs no lock.
 func (w *world) labelKeys() []string {
 	if keys := w.labels.keys.Load(); keys != nil {
 		return *keys

@@ -83,8 +83,8 @@ type Ports struct {
 // pipelineKey joins metadata and register 14.
 func pipelineKey(datapath, port uint32) uint64 { return uint64(datapath)<<32 | uint64(port) }
 
-// isMachine reports whether a port may be that of a machine, which answers DNS queries to its
-// addresses: all ports may, except those of routers and localports.
+// isMachine reports whether a port may belong to a machine, which answers DNS queries to its addresses. Only
+// routers and localports may not.
 func isMachine(kind string) bool {
 	switch kind {
 	case kindRouter, kindPatch, kindGateway, kindLocalport:
@@ -107,8 +107,8 @@ const (
 	kindPatch    = "patch"
 	kindGateway  = "l3gateway"
 	kindExternal = "external"
-	// kindService is not a type of OVN. It marks a VIF which Neutron has plugged for a service of
-	// its own, such as the DHCP agent's for bare metal.
+	// kindService is not a type of OVN. It marks a VIF which Neutron has plugged for one of its
+	// services, such as the DHCP agent's for bare metal.
 	kindService = "neutron-service"
 	// kindFunction is not a type of OVN. It marks a VIF by which packets of others go through a
 	// network function.
@@ -235,8 +235,8 @@ func (b *portsBuilder) addGateways() {
 	}
 }
 
-// WithRetained returns the ports with retained guests in addition. A guest whose tunnel keys are
-// those of a port already is left out.
+// WithRetained returns the ports with retained guests in addition. A guest is left out if a port has its
+// tunnel keys.
 func (p *Ports) WithRetained(retained []*Port) *Ports {
 	if len(retained) == 0 {
 		return p

@@ -7,14 +7,14 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Scope is the networks whose names an asker sees: Own, which it is on, and those
-// joined to it. The zero Scope is none: its methods must not be called.
+// Scope is the networks whose names a guest sees: its own one, and the networks that routers join to it.
+// The methods of the zero Scope must not be called.
 type Scope struct {
 	Own *Network
 	names.Scope
 }
 
-// Networks returns the networks of a scope, Own among them, by their ids.
+// Networks returns the ids of the networks in a scope, Own included.
 func (s Scope) Networks() (all []origin.Network) {
 	joined := s.Union()
 	if joined == nil {
@@ -26,7 +26,7 @@ func (s Scope) Networks() (all []origin.Network) {
 	return all
 }
 
-// SwitchScope is a network by itself, the zero Scope if it is not known.
+// SwitchScope returns the scope of one network, the zero Scope if the snapshot lacks the network.
 func (s *Snapshot) SwitchScope(id origin.Network) Scope {
 	own := s.Network(id)
 	if own == nil {
@@ -35,14 +35,12 @@ func (s *Snapshot) SwitchScope(id origin.Network) Scope {
 	return Scope{Own: own, Scope: names.NewScope(&own.Directory, nil)}
 }
 
-// RouterScope is a network with those that logical routers join to it: all that
-// can be reached over routers, and over switches between routers. A network with
-// a localnet port is never joined to another: it is that of a provider, where
-// the routers of all tenants meet.
+// RouterScope returns the scope of a network and of all networks that logical routers join to it, also over
+// switches between routers. A network with a localnet port is never joined to another one: it is a provider
+// network, where the routers of all tenants meet.
 //
-// It is the zero Scope until the network and all that is joined to it are complete, and
-// without Requests.Routers. A network that is joined later is added when it
-// is complete, and the scope stays as it is until then.
+// The result is the zero Scope without Requests.Routers, and until all these networks are in the snapshot.
+// A network that is joined later comes into the scope when it comes into the snapshot.
 func (s *Snapshot) RouterScope(id origin.Network) Scope {
 	first, ok := s.leader.Get(id)
 	if !ok {
