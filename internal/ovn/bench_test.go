@@ -4,35 +4,13 @@ package ovn
 
 import (
 	"fmt"
-	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
-
-// benchSnapshot is a network of 100 ports and a DNS row of 1,000 names and a wildcard, with a router scope.
-func benchSnapshot(t testing.TB) (*Snapshot, *Network) {
-	rows := []string{"*.wild.test", "10.2.0.1"}
-	for i := range 1000 {
-		rows = append(rows, fmt.Sprintf("vm%d.example.org", i), fmt.Sprintf("10.0.%d.%d", i/250, i%250))
-	}
-	d := PortsData{Keys: []uint32{1}}
-	for i := range 100 {
-		d.Ports = append(d.Ports, PortData{
-			Name: fmt.Sprint("p", i), DatapathKey: 1, Key: uint32(i + 1), Hostname: fmt.Sprintf("host%d.", i),
-			Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 1, 0, byte(i)})},
-		})
-	}
-	ports, _ := NewPorts(d)
-	table := names.NewTable([16]byte{1}).Update(records(rows...), failing(t))
-	n := NewNetwork(NetworkData{ID: origin.Network{1}, Ports: ports, Tables: []*names.Table{table}})
-	return joinedOf(n), n
-}
 
 // BenchmarkMemory loads 1,000 DNS rows of 1,000 names and says what they cost: in
 // one domain, and with an empty non-terminal above each.
@@ -112,50 +90,6 @@ func BenchmarkLookupAtSize(b *testing.B) {
 	}
 }
 
-// BenchmarkHasMachine asks whether the DNS server of a guest's DHCP is a machine of the tenant,
-// as each query to such an address does, in a network alone and in one of many that are joined.
-func BenchmarkHasMachine(b *testing.B) {
-	for _, count := range []int{1, 1000} {
-		b.Run(fmt.Sprintf("%d joined networks", count), func(b *testing.B) {
-			s, all := joinedSnapshot(count)
-			n, server := all[0], netip.MustParseAddr("9.9.9.9")
-			b.ReportAllocs()
-			for b.Loop() {
-				if s.HasMachine(n, server) {
-					b.Fatal("a machine has the address")
-				}
-			}
-		})
-	}
-}
-
-// joinedSnapshot returns a snapshot of networks that are joined, each with 100 machines.
-func joinedSnapshot(count int) (*Snapshot, []*Network) {
-	var all []*Network
-	for i := range count {
-		d := PortsData{Machines: true}
-		for j := range 100 {
-			d.Ports = append(d.Ports, PortData{Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), byte(j)})}})
-		}
-		ports, _ := NewPorts(d)
-		all = append(all, NewNetwork(NetworkData{ID: origin.Network{byte(i >> 8), byte(i), 1}, Ports: ports}))
-	}
-	return joinedOf(all...), all
-}
-
-// joinedOf returns a snapshot of networks that routers join.
-func joinedOf(all ...*Network) *Snapshot {
-	edit, g := new(Snapshot).Edit(), &component{closed: true}
-	for _, n := range all {
-		edit.Put(n)
-		g.networks = append(g.networks, n.ID)
-	}
-	b := scopeBuilder{edit, edit.editScopes()}
-	b.setAll(g, nil)
-	edit.setScopes(b.scopes)
-	return edit.Done()
-}
-
 // fill makes rows networks, each with a DNS row of names names.
 func fill(b testing.TB, r *rig, rows, names int, format string) {
 	for row := range rows {
@@ -178,7 +112,7 @@ func BenchmarkUnserved(b *testing.B) {
 			s := newSource(c, mustEndpoints(b, c.Southbound), nil, nil)
 			for i := range count {
 				id := ovsdb.UUID{1, byte(i >> 16), byte(i >> 8), byte(i)}
-				s.sb.portChanged(id, nil, &binding{name: fmt.Sprintf("p%d", i), key: uint32(i)})
+				s.sb.ports.Put(id, &binding{name: fmt.Sprintf("p%d", i), key: uint32(i)})
 			}
 			s.sbConn.status.Synced = true
 			s.SetPorts(b, []string{"p7"}, 0)

@@ -72,7 +72,7 @@ func (w *world) networkInputs() *networkInputs {
 // buildNetworks replaces the dirty networks.
 func (w *world) buildNetworks(e *Editor) {
 	in := w.networkInputs()
-	w.bad.built = make(map[origin.Network]problems)
+	w.builtProblems = make(map[origin.Network]problems)
 	for id, withPorts := range w.dirty {
 		old := e.Network(id)
 		if old != nil {
@@ -81,7 +81,7 @@ func (w *world) buildNetworks(e *Editor) {
 		p := w.bad.ofNetwork(id)
 		n := in.network(id, old, withPorts, &p)
 		if n != nil {
-			w.bad.built[id] = p
+			w.builtProblems[id] = p
 			delete(w.grace.rowless, id)
 		} else {
 			delete(w.complete, id)

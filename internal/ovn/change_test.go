@@ -98,9 +98,9 @@ func TestRecords(t *testing.T) {
 				r.sbctl(strings.ReplaceAll(step.command, "ROW", dns))
 			}
 			eventually(t, s, lookups(step.want))
-			want := dump(r.fresh(c))
+			want := Dump(r.fresh(c))
 			eventually(t, s, func(s *Snapshot) string {
-				if got := dump(s); got != want {
+				if got := Dump(s); got != want {
 					return "incremental:\n" + got + "\nfrom scratch:\n" + want
 				}
 				return ""
@@ -259,12 +259,12 @@ func TestOutage(t *testing.T) {
 			}
 			if monitor == All {
 				eventually(t, s, func(s *Snapshot) string {
-					got, want := dump(s), ""
+					got, want := Dump(s), ""
 					f := start(Config{Monitor: All}, mustEndpoints(t, c.Southbound), mustEndpoints(t, c.Northbound), nil)
 					defer f.stop()
 					f.SetChassis("hv1")
 					eventually(t, f, func(s *Snapshot) string {
-						if want = dump(s); s.Time.IsZero() || guests(s) != guests(snapshot) {
+						if want = Dump(s); s.Time.IsZero() || guests(s) != guests(snapshot) {
 							return "not ready"
 						}
 						return ""

@@ -91,12 +91,6 @@ const (
 	northboundName = "OVN_Northbound"
 )
 
-// badRow is a row, or a network with what is derived of several rows.
-type badRow struct {
-	database, table string
-	id              ovsdb.UUID
-}
-
 // withProblems wraps a row callback: the problems of the row are part of the changes.
 func withProblems[R any, P interface {
 	*R

@@ -100,7 +100,7 @@ func TestCoPP(t *testing.T) {
 			of.s.mu.Lock()
 			defer of.s.mu.Unlock()
 			c := &of.s.sb.copp
-			return c.meters.Len()+c.bands.Len()+c.groups.Len()+len(c.limits) == 0
+			return c.meters.Len()+c.bands.Len()+c.groups.Len() == 0
 		})
 	}
 }

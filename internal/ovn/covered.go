@@ -87,7 +87,7 @@ func (c covered) inNorthbound(id origin.Network) bool {
 func (c covered) node(node ovsdb.UUID) bool {
 	if c.sb != nil {
 		return c.sb.datapaths.Get(node) != nil &&
-			(!c.local || c.sbRows.has(tablePort, textIs("type", kindLocalnet)) && c.sbRows.has(tablePort, portsOfDatapath(node)))
+			(!c.local || c.sbRows.has(tablePort, localnets) && c.sbRows.has(tablePort, portsOfDatapath(node)))
 	}
 	if c.local && !c.nbRows.has(tableSwitchPort, portsToRouters) {
 		return false

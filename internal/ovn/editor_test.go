@@ -49,8 +49,8 @@ func TestNewNetwork(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	for name, want := range map[string]string{"db.": `10.0.0.1 TXT:"text"`, "vm.": "10.0.1.0"} {
-		if a, _ := n.Lookup(name, ""); show(a) != want {
-			t.Errorf("%s has %s, want %s", name, show(a), want)
+		if a, _ := n.Lookup(name, ""); ShowAnswer(a) != want {
+			t.Errorf("%s has %s, want %s", name, ShowAnswer(a), want)
 		}
 	}
 	empty := NewNetwork(NetworkData{ID: origin.Network{2}})
@@ -93,7 +93,7 @@ func TestEditor(t *testing.T) {
 		{"all go", nil, []origin.Network{blue.ID, {3}}, versions{2, 0}},
 	} {
 		t.Run(step.name, func(t *testing.T) {
-			before, wantBefore := s, dump(s)
+			before, wantBefore := s, Dump(s)
 			e := s.Edit()
 			for _, d := range step.put {
 				all[d.ID] = d
@@ -113,10 +113,10 @@ func TestEditor(t *testing.T) {
 			for _, d := range all {
 				atOnce.Put(NewNetwork(d))
 			}
-			if d := cmp.Diff(dump(atOnce.Done()), dump(s)); d != "" {
+			if d := cmp.Diff(Dump(atOnce.Done()), Dump(s)); d != "" {
 				t.Error(d)
 			}
-			if d := cmp.Diff(wantBefore, dump(before)); d != "" {
+			if d := cmp.Diff(wantBefore, Dump(before)); d != "" {
 				t.Errorf("the snapshot before has changed: %s", d)
 			}
 			if got := (versions{s.PortsVersion - before.PortsVersion, s.ForwardsVersion - before.ForwardsVersion}); got != step.more {

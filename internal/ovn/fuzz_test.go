@@ -13,35 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/miekg/dns"
-
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
-
-// A hostname is a name that a question may have, or it is none and reported.
-func FuzzParseHostname(f *testing.F) {
-	for _, s := range []string{"vm1", "VM1.ovn.org.", "a b", `a\.b`, "\xff\x00", "..", `\`, "", ".", strings.Repeat("a", 64), `"vm1"`, `"b\u00fcro"`, `""`, `"`, ` "a\b" `} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		bad := 0
-		name := parseHostname(s, func(string, string, error) { bad++ })
-		if none := unquote(s) == ""; none && (name != "" || bad != 0) || !none && (name == "") != (bad == 1) {
-			t.Fatalf("%q is %q, reported %d times", s, name, bad)
-		}
-		if name == "" {
-			return
-		}
-		b, err := new(dns.Msg).SetQuestion(name, dns.TypeA).Pack()
-		if err != nil {
-			t.Fatalf("%q: %v", name, err)
-		}
-		var m dns.Msg
-		if err := m.Unpack(b); err != nil || dns.CanonicalName(m.Question[0].Name) != name {
-			t.Fatalf("%q is asked for as %v: %v", name, m.Question, err)
-		}
-	})
-}
 
 // Rows of any values in any order, whether they go together or not: nothing panics,
 // the connection does not end, and a snapshot can be made and asked. What refers to what,
@@ -114,7 +87,7 @@ func FuzzRows(f *testing.F) {
 			s.mu.Lock()
 			snapshot := s.build(s.snapshot.Load())
 			s.mu.Unlock()
-			dump(snapshot)
+			Dump(snapshot)
 			release()
 			s.stop()
 		}

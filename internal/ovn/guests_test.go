@@ -83,10 +83,10 @@ func TestGuest(t *testing.T) {
 // TestGuestStep takes a guest through what may follow the end of its binding.
 func TestGuestStep(t *testing.T) {
 	hv1, begin := ovsdb.UUID{1}, time.Unix(1000, 0)
-	prev := new(Snapshot)
-	e := prev.ports.Edit()
-	e.Set("p", &Port{Name: "p", Network: origin.Network{1}, DatapathKey: 7, Key: 3, Local: true})
-	prev.ports, prev.chassis = e.Done(), hv1
+	ports, _ := NewPorts(PortsData{Network: origin.Network{1}, Keys: []uint32{7}, Ports: []PortData{{Name: "p", DatapathKey: 7, Key: 3, Local: true}}})
+	edit := new(Snapshot).Edit().Put(NewNetwork(NetworkData{ID: origin.Network{1}, Ports: ports}))
+	edit.setLocal(hv1, nil)
+	prev := edit.Done()
 	released := &binding{requested: hv1}
 	for _, tt := range []struct {
 		name string

@@ -107,7 +107,7 @@ func (x *joinedReading) check(t *testing.T, questions []string, allowed *atomic.
 				a, _ := scope.Lookup(name, "fallback.test.")
 				for _, data := range owners(a) {
 					if !before.allow(p.Name, wide, data) {
-						wrong = append(wrong, fmt.Sprintf("%s, in %s (router scope %v), is told of %s: %s", p.Name, p.SwitchName, wide, name, show(a)))
+						wrong = append(wrong, fmt.Sprintf("%s, in %s (router scope %v), is told of %s: %s", p.Name, p.SwitchName, wide, name, ShowAnswer(a)))
 					}
 				}
 			}
@@ -509,7 +509,7 @@ func (m *model) compare(s *Snapshot, x *joinedReading) string {
 						break
 					}
 				}
-				got := ask(scope, name, "fallback.test.")
+				got := ShowLookup(scope, name, "fallback.test.")
 				if !slices.ContainsFunc(want, func(w string) bool { return sameWords(got, w) }) {
 					wrong = append(wrong, fmt.Sprintf("%s on %s, router scope %v, asks for %s: got %q, want %q", p.name, p.on, wide, name, got, want))
 				}

@@ -44,3 +44,28 @@ func TestLocate(t *testing.T) {
 		t.Error("it was never located")
 	}
 }
+
+// TestPortNamed follows the index through what one update may do to a name.
+func TestPortNamed(t *testing.T) {
+	s := newSouthbound(nil, func() []string { return nil })
+	s.isReadByName = func(string) bool { return false }
+	id := func(n byte) ovsdb.UUID { return ovsdb.UUID{n} }
+	first, renamed, second := &binding{name: "a"}, &binding{name: "b"}, &binding{name: "a"}
+	for _, step := range []struct {
+		name string
+		id   ovsdb.UUID
+		next *binding
+		a, b *binding
+	}{
+		{"inserted", id(1), first, first, nil},
+		{"another row of the name", id(2), second, second, nil},
+		{"the first row deleted", id(1), nil, second, nil},
+		{"renamed", id(2), renamed, nil, renamed},
+		{"deleted", id(2), nil, nil, nil},
+	} {
+		s.ports.Put(step.id, step.next)
+		if a, b := s.portNamed["a"], s.portNamed["b"]; a != step.a || b != step.b {
+			t.Errorf("%s: a %v, b %v", step.name, a, b)
+		}
+	}
+}

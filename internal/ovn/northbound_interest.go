@@ -74,7 +74,7 @@ func askByName(n *northbound, want conditions, in *interestInputs) (joined []ovs
 		}
 	}
 	// All ports that join are read, of whatever switch.
-	want.ask(tableSwitchPort, portsToRouters, textIs("type", kindLocalnet))
+	want.ask(tableSwitchPort, portsToRouters, localnets)
 	nodes, peers := reach(n, from)
 	for _, id := range nodes {
 		if n.switches.Get(id) != nil {

@@ -61,7 +61,7 @@ func (r *rig) keepsWhatIsThere(s *Source, c Config, aim func(*Source)) {
 	diff := ""
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		narrow(s)
-		if diff = cmp.Diff(dump(fresh.Snapshot()), dump(s.Snapshot())); diff != "" {
+		if diff = cmp.Diff(Dump(fresh.Snapshot()), Dump(s.Snapshot())); diff != "" {
 			continue
 		}
 		if diff = cmp.Diff(fresh.rows(), s.rows()); diff == "" {

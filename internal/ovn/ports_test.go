@@ -92,11 +92,11 @@ func showPorts(ports *Ports) []string {
 	}
 	slices.Sort(guests)
 	line("guests", strings.Join(guests, " "))
-	line("external", externalHosts(s))
+	line("external", strings.Join(showExternal(s), ", "))
 	var hosts []string
 	for _, name := range []string{"vm.", "vm.red.test.", "box."} {
 		if a, ok := n.Lookup(name, ""); ok {
-			hosts = append(hosts, name+" "+show(a))
+			hosts = append(hosts, name+" "+ShowAnswer(a))
 		}
 	}
 	line("names", strings.Join(hosts, ", "))
@@ -229,7 +229,7 @@ func TestRetainedPorts(t *testing.T) {
 						t.Errorf("%s by its keys: %v", p.Name, got)
 					}
 				}
-				return strings.Join(all, " "), fmt.Sprint(p.datapaths), externalHosts(s)
+				return strings.Join(all, " "), fmt.Sprint(p.datapaths), strings.Join(showExternal(s), ", ")
 			}
 			before := fmt.Sprint(showPorts(tt.ports), tt.ports.byKey, tt.ports.external, x)
 			with := tt.ports.WithRetained(tt.retained)

@@ -16,17 +16,18 @@ func portsPicture(s *Snapshot) string {
 	for p := range s.Guests() {
 		n := s.Network(p.Network)
 		var owners []string
-		for a, workload := range n.ports.owners {
-			owners = append(owners, fmt.Sprint(a, workload))
+		for host := range 256 {
+			if a := netip.AddrFrom4([4]byte{10, 0, 0, byte(host)}); n.Owns(a) {
+				owners = append(owners, fmt.Sprint(a, n.HasWorkload(a)))
+			}
 		}
-		slices.Sort(owners)
 		var foreign []netip.Addr // the DNS servers that are none of the tenant's
 		for _, a := range p.DNSServers {
 			if !s.HasMachine(n, a) {
 				foreign = append(foreign, a)
 			}
 		}
-		lines = append(lines, fmt.Sprint(p.DatapathKey, p.Key, p.Name, p.Addresses, n.DNSMeter, n.ports.metadata, owners, foreign, n.Gateways()))
+		lines = append(lines, fmt.Sprint(p.DatapathKey, p.Key, p.Name, p.Addresses, n.DNSMeter, n.Owns(netip.MustParseAddr("169.254.169.254")), owners, foreign, n.Gateways()))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")

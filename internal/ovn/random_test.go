@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -154,7 +153,7 @@ func TestRandom(t *testing.T) {
 		var diff string
 		for deadline := time.Now().Add(patience); ; {
 			want, got := fresh.Changed(), reading.source.Changed()
-			diff = cmp.Diff(strings.Split(dump(fresh.Snapshot()), "\n"), strings.Split(dump(reading.source.Snapshot()), "\n"))
+			diff = cmp.Diff(strings.Split(Dump(fresh.Snapshot()), "\n"), strings.Split(Dump(reading.source.Snapshot()), "\n"))
 			if diff == "" && networks(fresh.Snapshot()) != "" || time.Now().After(deadline) {
 				break
 			}
@@ -182,13 +181,7 @@ func TestRandom(t *testing.T) {
 func badTexts(s *Source) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	texts := make(map[string]struct{})
-	for _, of := range s.world.bad.present {
-		for _, text := range of.texts() {
-			texts[text] = struct{}{}
-		}
-	}
-	return strings.Join(slices.Sorted(maps.Keys(texts)), "\n")
+	return strings.Join(s.bad.texts(), "\n")
 }
 
 // chaos changes both databases, each without regard to the other.
@@ -279,7 +272,7 @@ func (w *chaos) portRow(name string) string {
 
 // ids are external_ids of a port.
 func (w *chaos) ids() string {
-	return w.pick("[]", `[["a","1"]]`, `[["a","2"],["b","3"],["c","4"]]`, `[["b",""],["c","5"]]`, `[["neutron:device_owner","network:dhcp"],["a","1"]]`, fmt.Sprintf(`[[%q,%q]]`, ownerKey, ownerExternal))
+	return w.pick("[]", `[["a","1"]]`, `[["a","2"],["b","3"],["c","4"]]`, `[["b",""],["c","5"]]`, `[["neutron:device_owner","network:dhcp"],["a","1"]]`, fmt.Sprintf(`[[%q,%q]]`, ownerKey, "network:router_gateway"))
 }
 
 func (w *chaos) key() string {

@@ -186,8 +186,8 @@ func TestNetworkByUUID(t *testing.T) {
 			if n == nil || n.ID != ref.ID || count != 1 {
 				return fmt.Sprintf("%s refers to %v of %d", ref, n, count)
 			}
-			if a, ok := n.Lookup("vm.", ""); !ok || show(a) != "10.0.0.1" {
-				return "vm: " + show(a)
+			if a, ok := n.Lookup("vm.", ""); !ok || ShowAnswer(a) != "10.0.0.1" {
+				return "vm: " + ShowAnswer(a)
 			}
 			return ""
 		})

@@ -10,19 +10,16 @@ import (
 	"net/netip"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
@@ -148,7 +145,7 @@ func eventually(t testing.TB, s *Source, wrong func(*Snapshot) string) *Snapshot
 	found := false
 	defer func() {
 		if !found {
-			t.Logf("%s\n%+v", dump(snapshot), s.Status())
+			t.Logf("%s\n%+v", Dump(snapshot), s.Status())
 		}
 	}()
 	testkit.OnChange(t, s, "a snapshot", func() error {
@@ -186,7 +183,7 @@ func lookups(text string) func(*Snapshot) string {
 			got := "no such network"
 			if n := s.NetworkByName(name); n != nil {
 				a, ok := n.Lookup(question, domain)
-				if got = show(a); !ok {
+				if got = ShowAnswer(a); !ok {
 					got = ""
 				} else if got == "" {
 					got = "nothing"
@@ -203,138 +200,6 @@ func lookups(text string) func(*Snapshot) string {
 	}
 }
 
-// dump is all there is in a snapshot, in an order of its own.
-func dump(s *Snapshot) string {
-	var lines []string
-	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	domain := "fallback.test."
-	var keys []uint32
-	for id, n := range s.networks.All() {
-		line("network %s %q domain %q metadata %v meter %v", id, n.Name, n.Domain, n.ports.metadata, n.DNSMeter)
-		if found, count := s.Resolve(SwitchRef{Name: n.Name}); s.Network(id) != n || count == 0 || (found == n) != (count == 1) {
-			line("network %s is not to be found", id)
-		}
-		for z := range n.Forwards.All() {
-			line("%s forward %d %s by %s: %v, key %s", id, z.Rank, z.Zone, z.NamedBy, z.Servers, z.Key)
-		}
-		known, structure := inspect(&n.Directory)
-		line("%s directory %s", id, structure)
-		addresses := map[netip.Addr]bool{}
-		for a := range n.ports.owners {
-			line("%s owner %s %v %v", id, a, n.Owns(a), n.HasWorkload(a))
-		}
-		for _, name := range known {
-			for _, name := range []string{name, name + domain} {
-				a, ok := n.Lookup(name, domain)
-				line("%s name %s %v %q", id, name, ok, show(a))
-				for _, a := range slices.Concat(a.V4, a.V6) {
-					addresses[a] = true
-				}
-			}
-			for above := name; above != ""; _, above, _ = strings.Cut(above, ".") {
-				for _, name := range []string{above, "q." + above} {
-					line("%s tree %s %q", id, name, ask(s.SwitchScope(id), name, domain))
-				}
-			}
-		}
-		scope := s.RouterScope(id)
-		if joined := scope.Union(); joined != nil {
-			for other, d := range joined.All() {
-				n := s.Network(other)
-				line("%s joined %s %v", id, origin.Network(other), n != nil && d == &n.Directory)
-			}
-		}
-		for addr := range addresses {
-			name, _ := dns.ReverseAddr(addr.String())
-			line("%s reverse %s %s", id, addr, ask(s.SwitchScope(id), name, domain))
-		}
-		for a := range n.ports.machines {
-			line("%s machine %s %v", id, a, s.HasMachine(n, a))
-		}
-		line("%s gateways %v", id, n.Gateways())
-		for _, a := range n.Gateways() {
-			if !n.Owns(a) {
-				line("%s does not own its gateway %s", id, a)
-			}
-		}
-		for _, p := range n.ports.all {
-			of := *p
-			of.labels = nil
-			line("port %+v routers %q ids %q %q", of, p.Routers(), p.ExternalID("a"), p.ExternalID("b"))
-			if got := s.Guest(p.DatapathKey, p.Key); p.Key != 0 && got != p {
-				line("port %s is not to be found by its keys: %v", p.Name, got)
-			}
-			if got := s.PortByName(p.Name); got != p {
-				line("port %s is not to be found by its name: %v", p.Name, got)
-			}
-		}
-		for _, p := range n.ports.guests {
-			line("guest %s", p.Name)
-		}
-		keys = append(keys, n.ports.datapaths...)
-	}
-	for key, n := range s.byKey.All() {
-		line("key %d %s %v", key, n.ID, s.Network(n.ID) == n && slices.Contains(keys, key))
-	}
-	for name, holders := range s.byName.All() {
-		line("name %q %s %d", name, holders.first, holders.count)
-	}
-	for name, p := range s.ports.All() {
-		line("index %s %s", name, p.Network)
-	}
-	line("stage %v", s.stage)
-	st := s.Stats
-	line("stats %d %d %d %d", st.Networks, st.Ports, st.Rows, st.Names)
-	slices.Sort(lines)
-	return strings.Join(lines, "\n")
-}
-
-// inspect returns the keys of all maps in a directory, and all there is in it in an
-// order of its own. The structures of names are private to that package; but two
-// directories of the same rows must have the same in them, however they were made.
-func inspect(d *names.Directory) (known []string, structure string) {
-	var out strings.Builder
-	var walk func(v reflect.Value)
-	walk = func(v reflect.Value) {
-		switch v.Kind() {
-		case reflect.Pointer, reflect.Interface:
-			if !v.IsNil() {
-				walk(v.Elem())
-			}
-		case reflect.Struct:
-			if v.Type() == reflect.TypeFor[netip.Addr]() {
-				fmt.Fprint(&out, v, " ")
-				return
-			}
-			for i := range v.NumField() {
-				walk(v.Field(i))
-			}
-		case reflect.Map:
-			if v.Type().Key() == reflect.TypeFor[netip.Addr]() {
-				return // machines, which dump asks for
-			}
-			keys := v.MapKeys()
-			slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
-			for _, k := range keys {
-				known = append(known, k.String())
-				fmt.Fprintf(&out, "%q: ", k)
-				walk(v.MapIndex(k))
-			}
-		case reflect.Slice, reflect.Array:
-			out.WriteString("[")
-			for i := range v.Len() {
-				walk(v.Index(i))
-			}
-			out.WriteString("]")
-		default:
-			fmt.Fprintf(&out, "%v ", v)
-		}
-	}
-	walk(reflect.ValueOf(d))
-	slices.Sort(known)
-	return slices.Compact(known), out.String()
-}
-
 // guests are the names of those in a snapshot, sorted.
 func guests(s *Snapshot) string {
 	var all []string
@@ -348,7 +213,7 @@ func guests(s *Snapshot) string {
 // networks are the names of those in a snapshot, sorted.
 func networks(s *Snapshot) string {
 	var all []string
-	for _, n := range s.networks.All() {
+	for n := range s.Networks() {
 		all = append(all, n.Name)
 	}
 	slices.Sort(all)

@@ -19,6 +19,6 @@ func (w *world) rowlessNetwork(old *Network) *Network {
 		w.grace.rowless = make(map[origin.Network]string)
 	}
 	w.grace.rowless[old.ID] = old.Name
-	w.bad.built[old.ID] = w.bad.ofNetwork(old.ID)
+	w.builtProblems[old.ID] = w.bad.ofNetwork(old.ID)
 	return old.withRetained(guests)
 }

@@ -198,7 +198,7 @@ func TestAdditionalChassis(t *testing.T) {
 						}
 						return ""
 					})
-					if n := snapshot.NetworkByName("red"); step.here && (n == nil || !slices.Equal(n.ports.guests, []*Port{snapshot.Guest(7, 3)})) {
+					if n := snapshot.NetworkByName("red"); step.here && (n == nil || !slices.Equal(n.Ports().Guests(), []*Port{snapshot.Guest(7, 3)})) {
 						t.Errorf("%s: guest of keys 7 and 3: %+v", step.name, snapshot.Guest(7, 3))
 					}
 				}

@@ -116,10 +116,10 @@ func TestRouterScope(t *testing.T) {
 							if slices.Contains(strings.Fields(scope), other) {
 								answer = fmt.Sprintf("10.0.0.%d", i)
 							}
-							if got := ask(sc, "own-"+other+".", ""); got != answer {
+							if got := ShowLookup(sc, "own-"+other+".", ""); got != answer {
 								wrong = append(wrong, fmt.Sprintf("%s: %s asks for %s: got %q, want %q", reading.name, own, other, got, answer))
 							}
-							if got := ask(s.SwitchScope(sc.Own.ID), "own-"+other+".", ""); other != own && got != "none" {
+							if got := ShowLookup(s.SwitchScope(sc.Own.ID), "own-"+other+".", ""); other != own && got != "none" {
 								wrong = append(wrong, fmt.Sprintf("%s: %s asks for %s in the scope of a switch: got %q", reading.name, own, other, got))
 							}
 						}
@@ -637,7 +637,7 @@ func TestScopeOrder(t *testing.T) {
 			if n == nil {
 				return "no " + own
 			}
-			if got := ask(s.RouterScope(n.ID), name, ""); got != want {
+			if got := ShowLookup(s.RouterScope(n.ID), name, ""); got != want {
 				wrong = append(wrong, fmt.Sprintf("%s: got %q, want %q", question, got, want))
 			}
 		}

@@ -80,7 +80,7 @@ func runScript(t *testing.T, monitor Monitor, text string) {
 		line, _, _ = strings.Cut(line, "#")
 		if fields := strings.Fields(line); len(fields) > 0 {
 			if wrong := x.run(fields); wrong != "" {
-				t.Fatalf("line %d: %s: %s\n%s\n%+v", i+1, strings.TrimSpace(line), wrong, dump(x.source.Snapshot()), x.source.Status())
+				t.Fatalf("line %d: %s: %s\n%s\n%+v", i+1, strings.TrimSpace(line), wrong, Dump(x.source.Snapshot()), x.source.Status())
 			}
 		}
 	}
@@ -146,7 +146,13 @@ func (x *script) fact(name string) string {
 	case "guests":
 		return guests(s)
 	case "kept":
-		return fmt.Sprint(len(s.retained))
+		retained := 0
+		for p := range s.Guests() {
+			if s.IsRetained(p.Name) {
+				retained++
+			}
+		}
+		return fmt.Sprint(retained)
 	case "settled":
 		return fmt.Sprint(s.Settled)
 	case "scoped":

@@ -73,33 +73,3 @@ func TestAcquireErrors(t *testing.T) {
 		})
 	}
 }
-
-// TestLookupAllocates checks what the way of a query must not do.
-func TestLookupAllocates(t *testing.T) {
-	s, n := benchSnapshot(t)
-	for _, name := range []string{"vm7.example.org.", "host7.", "host7.x.", "7.0.0.10.in-addr.arpa.", "none.", "9.9.9.9.in-addr.arpa.", "q.wild.test.", "a.b.q.wild.test.", "example.org.", "0.10.in-addr.arpa."} {
-		if got := testing.AllocsPerRun(100, func() {
-			s.Guest(1, 7)
-			s.Network(n.ID)
-			n.Lookup(name, "x.")
-			scope := s.RouterScope(n.ID)
-			scope.Lookup(name, "x.")
-			scope.Empty(name, "x.")
-			scope.Empty(name, "a.domain.of.more.than.32.bytes.example.")
-		}); got != 0 {
-			t.Errorf("%s: %v allocations", name, got)
-		}
-	}
-}
-
-func BenchmarkLookup(b *testing.B) {
-	_, n := benchSnapshot(b)
-	for _, name := range []string{"vm7.example.org.", "host7.", "host7.x.", "7.0.0.10.in-addr.arpa.", "none.", "q.wild.test."} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				n.Lookup(name, "x.")
-			}
-		})
-	}
-}

@@ -49,7 +49,7 @@ func southboundInterest(s *southbound, in *interestInputs) conditions {
 	}
 	if in.routerScopes {
 		nodes, peers = reach(s, nodes)
-		want.ask(tablePort, textIs("type", kindLocalnet))
+		want.ask(tablePort, localnets)
 	}
 	for _, a := range attached {
 		if a.known && ovsdb.HasUUID(nodes, a.router) {
@@ -105,6 +105,9 @@ func askPorts(s *southbound, want conditions, datapaths []ovsdb.UUID, peers []po
 	askEach(want, tablePort, in.ports, portNamed)
 	askEach(want, tablePort, peers, func(p portRef) clause { return portNamed(p.name) })
 }
+
+// localnets is the clause for all localnet ports: Southbound is asked for them with router scopes only.
+var localnets = textIs("type", kindLocalnet)
 
 // portNamed is the clause for a row of Port_Binding by its name.
 func portNamed(name string) clause { return textIs("logical_port", name) }

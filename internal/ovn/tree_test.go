@@ -8,23 +8,6 @@ import (
 	"testing"
 )
 
-// ask is what a scope says of a name: an answer, "empty" or "none".
-func ask(s Scope, name, domain string) string {
-	if s.Own == nil {
-		return "no scope"
-	}
-	a, ok := s.Lookup(name, domain)
-	switch {
-	case ok && a.OVNOwned:
-		return "!" + show(a)
-	case ok:
-		return show(a)
-	case s.Empty(name, domain):
-		return "empty"
-	}
-	return "none"
-}
-
 // TestTree: wildcards and empty non-terminals after each of a row's changes.
 func TestTree(t *testing.T) {
 	t.Parallel()
@@ -128,14 +111,14 @@ func TestTree(t *testing.T) {
 					if !strings.HasPrefix(name, "1.0.1.10") {
 						domain = "corp.test."
 					}
-					if got := ask(s.SwitchScope(networkID(t, uuidA)), name, domain); got != want {
+					if got := ShowLookup(s.SwitchScope(networkID(t, uuidA)), name, domain); got != want {
 						wrong = append(wrong, fmt.Sprintf("%s: got %q, want %q", name, got, want))
 					}
 				}
 				return strings.Join(wrong, "\n")
 			})
-			want := dump(r.fresh(c))
-			if got := dump(s.Snapshot()); got != want {
+			want := Dump(r.fresh(c))
+			if got := Dump(s.Snapshot()); got != want {
 				t.Errorf("incremental:\n%s\nfrom scratch:\n%s", got, want)
 			}
 		})

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 
@@ -113,31 +112,5 @@ func TestUnservedByNorthbound(t *testing.T) {
 			r.server.Stop(t)
 			testkit.Eventually(r.t, "none while it is away", func() bool { return len(s.Unserved(t, ports)) == 0 })
 		})
-	}
-}
-
-// TestPortNamed follows the index through what one update may do to a name.
-func TestPortNamed(t *testing.T) {
-	w := new(world)
-	w.init(false, nil)
-	w.addDatabases(true, false)
-	id := func(n byte) ovsdb.UUID { return ovsdb.UUID{n} }
-	first, renamed, second := &binding{name: "a"}, &binding{name: "b"}, &binding{name: "a"}
-	for _, step := range []struct {
-		name      string
-		id        ovsdb.UUID
-		old, next *binding
-		a, b      *binding
-	}{
-		{"inserted", id(1), nil, first, first, nil},
-		{"another row of the name", id(2), nil, second, second, nil},
-		{"the first row deleted", id(1), first, nil, second, nil},
-		{"renamed", id(2), second, renamed, nil, renamed},
-		{"deleted", id(2), renamed, nil, nil, nil},
-	} {
-		w.sb.portChanged(step.id, step.old, step.next)
-		if a, b := w.sb.portNamed["a"], w.sb.portNamed["b"]; a != step.a || b != step.b {
-			t.Errorf("%s: a %v, b %v", step.name, a, b)
-		}
 	}
 }

@@ -106,9 +106,9 @@ func TestWarmStart(t *testing.T) {
 				second.SetPorts("br", w.ports, time.Minute)
 				second.SetChassis("hv1")
 				second.Request(Requests{Routers: true, ExternalIDs: []string{"a", "b"}})
-				all := dump(eventually(t, second, settled("b1 b2 c1 p1")))
-				eventually(t, s, func(s *Snapshot) string { return cmp.Diff(all, dump(s)) })
-				want, flows := dump(s.Snapshot()), bindings(s)
+				all := Dump(eventually(t, second, settled("b1 b2 c1 p1")))
+				eventually(t, s, func(s *Snapshot) string { return cmp.Diff(all, Dump(s)) })
+				want, flows := Dump(s.Snapshot()), bindings(s)
 				// As at the end of a process: what it asks for is taken back first.
 				forget()
 				s.ForgetPorts("br")
@@ -129,7 +129,7 @@ func TestWarmStart(t *testing.T) {
 				}
 				next.Confirm("br", flows)
 				eventually(t, next, settled("b1 b2 c1 p1"))
-				if diff := cmp.Diff(want, dump(next.Snapshot())); diff != "" {
+				if diff := cmp.Diff(want, Dump(next.Snapshot())); diff != "" {
 					t.Error(diff)
 				}
 				if age := time.Since(next.Snapshot().Time); age < 0 || age > patience {
@@ -142,7 +142,7 @@ func TestWarmStart(t *testing.T) {
 				}
 				r.server.Signal(t, syscall.SIGCONT)
 				testkit.Eventually(r.t, "in sync", func() bool { return next.Status().Ready() })
-				eventually(t, next, func(snapshot *Snapshot) string { return cmp.Diff(want, dump(snapshot)) })
+				eventually(t, next, func(snapshot *Snapshot) string { return cmp.Diff(want, Dump(snapshot)) })
 				for _, d := range next.Status() {
 					if !d.Saved.IsZero() {
 						t.Errorf("%+v, want that it tells of no file", d)
@@ -498,9 +498,6 @@ func TestSaveBesideNewer(t *testing.T) {
 	}
 }
 
-// joins is a clause that Southbound is asked for with Requests.Routers.
-var joins = tableClause{tablePort, textIs("type", kindLocalnet)}
-
 // What is there before a process gives up requests at its end is written.
 func TestSaveBeforeTheEnd(t *testing.T) {
 	t.Parallel()
@@ -513,7 +510,7 @@ func TestSaveBeforeTheEnd(t *testing.T) {
 	testkit.Eventually(r.t, "routers are asked for", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.sbConn.acknowledged.has(joins.table, joins.clause)
+		return s.sbConn.acknowledged.has(tablePort, localnets)
 	})
 	release()
 	s.save(false)
@@ -522,7 +519,7 @@ func TestSaveBeforeTheEnd(t *testing.T) {
 	if err != nil || len(f.Databases) == 0 {
 		t.Fatalf("%+v, %v", f, err)
 	}
-	if c, err := decodeConditions(f.Databases[0].Conditions); err != nil || !c.has(joins.table, joins.clause) {
+	if c, err := decodeConditions(f.Databases[0].Conditions); err != nil || !c.has(tablePort, localnets) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -545,11 +542,11 @@ func TestSaveBetweenConditionsAndCommit(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		return c.has(joins.table, joins.clause)
+		return c.has(tablePort, localnets)
 	}
 	s.mu.Lock()
 	s.sbConn.filled = true
-	s.sbConn.inFlight = []conditionSet{{gen: 1, conditions: conditions{joins.table: {joins.clause}}}}
+	s.sbConn.inFlight = []conditionSet{{gen: 1, conditions: conditions{tablePort: {localnets}}}}
 	s.mu.Unlock()
 	r := receiver{source: s, db: s.sbConn}
 	r.Conditions(1)

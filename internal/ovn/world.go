@@ -66,6 +66,8 @@ type world struct {
 	renamed map[string]struct{}
 
 	bad badValues
+	// builtProblems has the problems of the networks that build has made, until noteNetworks.
+	builtProblems map[origin.Network]problems
 }
 
 func (w *world) init(local bool, log *logMutex) {

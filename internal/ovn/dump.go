@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovn
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+)
+
+// Dump returns all that a snapshot has, as sorted lines. Tests compare snapshots with it: snapshots of the same rows
+// have the same Dump, however they were made.
+func Dump(s *Snapshot) string {
+	var lines []string
+	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	domain := "fallback.test."
+	var keys []uint32
+	for id, n := range s.networks.All() {
+		line("network %s %q domain %q metadata %v meter %v", id, n.Name, n.Domain, n.ports.metadata, n.DNSMeter)
+		if found, count := s.Resolve(SwitchRef{Name: n.Name}); s.Network(id) != n || count == 0 || (found == n) != (count == 1) {
+			line("network %s is not to be found", id)
+		}
+		for z := range n.Forwards.All() {
+			line("%s forward %d %s by %s: %v, key %s", id, z.Rank, z.Zone, z.NamedBy, z.Servers, z.Key)
+		}
+		known, structure := inspect(&n.Directory)
+		line("%s directory %s", id, structure)
+		addresses := map[netip.Addr]bool{}
+		for a := range n.ports.owners {
+			line("%s owner %s %v %v", id, a, n.Owns(a), n.HasWorkload(a))
+		}
+		for _, name := range known {
+			for _, name := range []string{name, name + domain} {
+				a, ok := n.Lookup(name, domain)
+				line("%s name %s %v %q", id, name, ok, ShowAnswer(a))
+				for _, a := range slices.Concat(a.V4, a.V6) {
+					addresses[a] = true
+				}
+			}
+			for above := name; above != ""; _, above, _ = strings.Cut(above, ".") {
+				for _, name := range []string{above, "q." + above} {
+					line("%s tree %s %q", id, name, ShowLookup(s.SwitchScope(id), name, domain))
+				}
+			}
+		}
+		scope := s.RouterScope(id)
+		if joined := scope.Union(); joined != nil {
+			for other, d := range joined.All() {
+				n := s.Network(other)
+				line("%s joined %s %v", id, origin.Network(other), n != nil && d == &n.Directory)
+			}
+		}
+		for addr := range addresses {
+			name, _ := dns.ReverseAddr(addr.String())
+			line("%s reverse %s %s", id, addr, ShowLookup(s.SwitchScope(id), name, domain))
+		}
+		for a := range n.ports.machines {
+			line("%s machine %s %v", id, a, s.HasMachine(n, a))
+		}
+		line("%s gateways %v", id, n.Gateways())
+		for _, a := range n.Gateways() {
+			if !n.Owns(a) {
+				line("%s does not own its gateway %s", id, a)
+			}
+		}
+		for _, p := range n.ports.all {
+			of := *p
+			of.labels = nil
+			line("port %+v routers %q ids %q %q", of, p.Routers(), p.ExternalID("a"), p.ExternalID("b"))
+			if got := s.Guest(p.DatapathKey, p.Key); p.Key != 0 && got != p {
+				line("port %s is not to be found by its keys: %v", p.Name, got)
+			}
+			if got := s.PortByName(p.Name); got != p {
+				line("port %s is not to be found by its name: %v", p.Name, got)
+			}
+		}
+		for _, p := range n.ports.guests {
+			line("guest %s", p.Name)
+		}
+		keys = append(keys, n.ports.datapaths...)
+	}
+	for key, n := range s.byKey.All() {
+		line("key %d %s %v", key, n.ID, s.Network(n.ID) == n && slices.Contains(keys, key))
+	}
+	for name, holders := range s.byName.All() {
+		line("name %q %s %d", name, holders.first, holders.count)
+	}
+	for name, p := range s.ports.All() {
+		line("index %s %s", name, p.Network)
+	}
+	for _, host := range showExternal(s) {
+		line("external %s", host)
+	}
+	line("stage %v", s.stage)
+	st := s.Stats
+	line("stats %d %d %d %d", st.Networks, st.Ports, st.Rows, st.Names)
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// inspect returns the keys of all maps in a directory, and all values in it in an order of its own. Two directories
+// of the same rows have the same values.
+func inspect(d *names.Directory) (known []string, structure string) {
+	var out strings.Builder
+	var walk func(v reflect.Value)
+	walk = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Pointer, reflect.Interface:
+			if !v.IsNil() {
+				walk(v.Elem())
+			}
+		case reflect.Struct:
+			if v.Type() == reflect.TypeFor[netip.Addr]() {
+				fmt.Fprint(&out, v, " ")
+				return
+			}
+			for i := range v.NumField() {
+				walk(v.Field(i))
+			}
+		case reflect.Map:
+			if v.Type().Key() == reflect.TypeFor[netip.Addr]() {
+				return // machines, which dump asks for
+			}
+			keys := v.MapKeys()
+			slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+			for _, k := range keys {
+				known = append(known, k.String())
+				fmt.Fprintf(&out, "%q: ", k)
+				walk(v.MapIndex(k))
+			}
+		case reflect.Slice, reflect.Array:
+			out.WriteString("[")
+			for i := range v.Len() {
+				walk(v.Index(i))
+			}
+			out.WriteString("]")
+		default:
+			fmt.Fprintf(&out, "%v ", v)
+		}
+	}
+	walk(reflect.ValueOf(d))
+	slices.Sort(known)
+	return slices.Compact(known), out.String()
+}
+
+// ShowLookup returns what a scope says of a name, for Dump and tests: an answer as of ShowAnswer, "empty" for an
+// empty non-terminal, or "none".
+func ShowLookup(s Scope, name, domain string) string {
+	if s.Own == nil {
+		return "no scope"
+	}
+	a, ok := s.Lookup(name, domain)
+	switch {
+	case ok && a.OVNOwned:
+		return "!" + ShowAnswer(a)
+	case ok:
+		return ShowAnswer(a)
+	case s.Empty(name, domain):
+		return "empty"
+	}
+	return "none"
+}
+
+// ShowAnswer returns an answer in one line, for Dump and tests.
+func ShowAnswer(a names.Answer) string {
+	var all []string
+	for _, addr := range a.V4 {
+		all = append(all, addr.String())
+	}
+	for _, addr := range a.V6 {
+		all = append(all, addr.String())
+	}
+	all = append(all, a.PTR...)
+	for _, rr := range a.RRs.Of(dns.TypeANY) {
+		data := strings.TrimPrefix(rr.String(), rr.Header().String())
+		all = append(all, dns.TypeToString[rr.Header().Rrtype]+":"+strings.ReplaceAll(data, " ", "/"))
+	}
+	return strings.Join(all, " ")
+}
+
+// showExternal lists the external ports among the guests that Snapshot.External finds, and those that
+// are found by a key that they do not have.
+func showExternal(s *Snapshot) []string {
+	var all []string
+	for p := range s.Guests() {
+		if s.Guest(p.DatapathKey, p.Key) != nil && p.IsExternal() {
+			all = append(all, p.Name+" is a guest by its own key")
+		}
+		for _, l := range p.Localnets {
+			for _, mac := range p.MACs {
+				if q, by := s.External(p.DatapathKey, l.Key, mac); q == p && *by == l {
+					all = append(all, fmt.Sprintf("%s by %s tag %d: %s", p.Name, l.Name, l.Tag, mac))
+				}
+			}
+			if q, _ := s.External(p.DatapathKey, l.Key, origin.MAC{2, 0, 0, 0, 0, 0x99}); q != nil {
+				all = append(all, q.Name+" has an address that it does not have")
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
