@@ -40,9 +40,15 @@ internal/explain: dns
 internal/lifecycle: internal/control internal/control/api internal/corefile internal/precheck ofpunt plugin/audit plugin/neutronhosts plugin/ovnhosts plugin/rpz caddy coredns-log # no plugins: it runs any list of them
 internal/metricset: coredns
 internal/origin: dns
-internal/ovn: internal/endpoint internal/origin internal/ovn/names internal/ovn/saved internal/ovsdb internal/ovsdb/rows internal/refcount dns # it knows databases, and no plugin
+internal/ovn: internal/origin internal/ovn/names internal/ovsdb dns # it knows answers: no row, no lock, no goroutine
+internal/ovn/binding: internal/origin internal/ovn internal/ovn/topology internal/ovsdb # it decides on guests: no client, no condition
+internal/ovn/build: internal/origin internal/ovn internal/ovn/binding internal/ovn/interest internal/ovn/names internal/ovn/problem internal/ovn/topology internal/ovsdb # rows in, networks out: no client, no lock, no log
+internal/ovn/interest: internal/origin internal/ovn internal/ovn/topology internal/ovsdb # it decides what to ask for: no client, no snapshot
 internal/ovn/names: dns
+internal/ovn/ovndb: internal/endpoint internal/origin internal/ovn internal/ovn/binding internal/ovn/build internal/ovn/interest internal/ovn/names internal/ovn/problem internal/ovn/saved internal/ovn/topology internal/ovsdb internal/ovsdb/rows internal/refcount # the clients, the lock and the log, and no plugin
+internal/ovn/problem: internal/origin internal/ovn/names internal/ovsdb
 internal/ovn/saved: internal/ovsdb
+internal/ovn/topology: internal/origin internal/ovn internal/ovn/names internal/ovn/problem internal/ovsdb internal/ovsdb/rows # it knows the schemas, and not who asks
 internal/ovsdb: internal/endpoint
 internal/ovsdb/ovsdbtest: internal/testkit
 internal/ovsdb/rows: internal/ovsdb # it knows no schema
@@ -59,7 +65,7 @@ internal/testkit/golden:
 internal/trail: internal/endpoint internal/escape # no DNS
 internal/vswitch: internal/endpoint libovsdb
 
-ofpunt: internal/control internal/control/api internal/corefile internal/endpoint internal/escape internal/explain internal/metricset internal/origin internal/ovn internal/ovn/names internal/ovsdb internal/process internal/shell internal/vswitch ofpunt/announce ofpunt/flows ofpunt/frame ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/tcp ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns
+ofpunt: internal/control internal/control/api internal/corefile internal/endpoint internal/escape internal/explain internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/process internal/shell internal/vswitch ofpunt/announce ofpunt/flows ofpunt/frame ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/tcp ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns
 ofpunt/announce:
 ofpunt/flows: internal/endpoint ofpunt/frame ofpunt/openflow ofpunt/placement # no DNS
 ofpunt/frame:
@@ -80,8 +86,8 @@ ofpunt/watch: internal/control/api internal/origin internal/spacesaving dns # it
 plugin/audit: internal/corefile internal/escape internal/metricset internal/origin internal/trail caddy coredns coredns-log dns
 plugin/neutronhosts: internal/authority internal/corefile internal/metricset internal/origin plugin/neutronhosts/addnhosts caddy coredns coredns-log dns
 plugin/neutronhosts/addnhosts: internal/ovn/names internal/refcount dns # it knows files, and no plugin
-plugin/ovnforward: internal/authority internal/cachekey internal/control internal/control/api internal/corefile internal/explain internal/metricset internal/origin internal/ovn internal/shell caddy coredns coredns-log dns
-plugin/ovnhosts: internal/authority internal/control internal/control/api internal/corefile internal/endpoint internal/explain internal/metricset internal/origin internal/ovn internal/ovn/names internal/ovn/saved internal/ovsdb caddy coredns coredns-log dns
+plugin/ovnforward: internal/authority internal/cachekey internal/control internal/control/api internal/corefile internal/explain internal/metricset internal/origin internal/ovn internal/ovn/ovndb internal/shell caddy coredns coredns-log dns
+plugin/ovnhosts: internal/authority internal/control internal/control/api internal/corefile internal/endpoint internal/explain internal/metricset internal/origin internal/ovn internal/ovn/names internal/ovn/ovndb internal/ovn/saved internal/ovsdb caddy coredns coredns-log dns
 plugin/passthrough: internal/corefile internal/origin caddy coredns dns
 plugin/private: internal/authority internal/corefile internal/explain internal/metricset internal/origin internal/ovn/names caddy coredns dns
 plugin/ready: internal/corefile caddy coredns coredns-log
@@ -90,7 +96,7 @@ plugin/rpz/rules: dns # it knows zones, and no plugin
 plugin/rpz/source: internal/refcount plugin/rpz/rules dns # it knows zones, and no plugin
 
 test:
-test/bench: internal/control/api internal/origin internal/ovn internal/ovsdb internal/puntctl ofpunt/frame ofpunt/openflow ofpunt/placement test/lab dns gvisor
+test/bench: internal/control/api internal/origin internal/ovn internal/ovn/binding internal/ovn/ovndb internal/ovsdb internal/puntctl ofpunt/frame ofpunt/openflow ofpunt/placement test/lab dns gvisor
 test/demo: test/lab dns
 test/docs: test/pages
 test/lab: internal/endpoint internal/endpoint/endpointtest dns

@@ -17,6 +17,7 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
@@ -79,7 +80,7 @@ func setServers(d *ovn.PortsData, text string) {
 
 // publish has the server see the networks as they are now.
 func (x *tenants) publish() {
-	x.server.source = ovn.SourceOf(snapshotOf(x.red, x.blue, x.bare))
+	x.server.source = ovndb.SourceOf(snapshotOf(x.red, x.blue, x.bare))
 }
 
 // expects checks the guests and their addresses: a line for each.
@@ -308,7 +309,7 @@ func TestOwnAddressesRequested(t *testing.T) {
 	}{{true, true, "[9.9.9.9:53 10.0.0.1:53]"}, {true, false, "[9.9.9.9:53]"}, {false, true, "[10.0.0.1:53]"}} {
 		o := defaultOptions("br-requests")
 		o.Placement, o.Addresses, o.DHCP, o.Gateways = placement.Table, nil, tt.dhcp, tt.gateways
-		s := &server{options: o, hasOVNHosts: true, database: ovn.Config{Northbound: []string{database.Endpoint}}}
+		s := &server{options: o, hasOVNHosts: true, database: ovndb.Config{Northbound: []string{database.Endpoint}}}
 		if err := s.open(); err != nil {
 			t.Fatal(err)
 		}

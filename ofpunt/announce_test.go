@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/announce"
@@ -75,7 +75,7 @@ func TestExternalOf(t *testing.T) {
 func TestAnnounceWhileServing(t *testing.T) {
 	s, peer := pairSession(t, func() {})
 	srv := s.bridge.current.Load()
-	srv.options.Placement, srv.source = placement.OVN, ovn.SourceOf(externalSnapshot("02:00:00:00:00:11 10.0.0.2"))
+	srv.options.Placement, srv.source = placement.OVN, ovndb.SourceOf(externalSnapshot("02:00:00:00:00:11 10.0.0.2"))
 	view := physicalView()
 	s.bridge.ports.Set(view)
 	s.desired.madeOf = guestInputs{server: srv}

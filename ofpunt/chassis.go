@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
 // chassisClaims has the chassis that each source is read for, and the servers that claim it. A
 // source has the guests of one chassis; bridges that read the same databases share it.
 type chassisClaims struct {
 	mu sync.Mutex
-	m  map[*ovn.Source]map[*server]*chassisClaim // guarded by mu
+	m  map[*ovndb.Source]map[*server]*chassisClaim // guarded by mu
 }
 
 // chassisClaim is the claim of one server.
@@ -35,7 +35,7 @@ func (c *chassisClaims) claim(s *server, chassis string, interfaces []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.m == nil {
-		c.m = map[*ovn.Source]map[*server]*chassisClaim{}
+		c.m = map[*ovndb.Source]map[*server]*chassisClaim{}
 	}
 	if c.m[s.source] == nil {
 		c.m[s.source] = map[*server]*chassisClaim{}

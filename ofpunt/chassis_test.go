@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
@@ -14,7 +14,7 @@ import (
 // Bridges that read the same databases must be of one chassis: the guests of another
 // would be lost, or be served on both.
 func TestChassisClaims(t *testing.T) {
-	config := ovn.Config{Southbound: []string{"unix:" + t.TempDir() + "/sb"}}
+	config := ovndb.Config{Southbound: []string{"unix:" + t.TempDir() + "/sb"}}
 	newServer := func(bridge string) *server {
 		s := &server{hasOVNHosts: true, database: config, options: defaultOptions(bridge)}
 		if err := s.open(); err != nil {

@@ -5,7 +5,7 @@ package ofpunt
 import (
 	"context"
 
-	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/binding"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
@@ -37,7 +37,7 @@ func (s *session) confirm(ctx context.Context, srv *server) error {
 const physicalTable = 0
 
 // bindingsOf returns what flows of that table say of ports, and the interfaces of those in a view.
-func bindingsOf(all []openflow.FlowStats, view *ports.View) (bindings []ovn.Binding) {
+func bindingsOf(all []openflow.FlowStats, view *ports.View) (bindings []binding.InPort) {
 	interfaces := make(map[uint32]string, len(view.Interfaces))
 	for i := range view.Interfaces {
 		interfaces[view.Interfaces[i].OFPort] = view.Interfaces[i].IfaceID
@@ -47,7 +47,7 @@ func bindingsOf(all []openflow.FlowStats, view *ports.View) (bindings []ovn.Bind
 		f := &all[i]
 		datapath, port, ok := openflow.Loaded(f.Instructions, placement.RegInPort)
 		if ok && f.Cookie>>32 == 0 && datapath>>32 == 0 {
-			bindings = append(bindings, ovn.Binding{
+			bindings = append(bindings, binding.InPort{
 				Cookie: uint32(f.Cookie), Datapath: uint32(datapath), Port: port,
 				VLAN: f.Match.VLAN(), Interface: interfaces[f.Match.InPort()],
 			})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
@@ -49,7 +50,7 @@ func newSouthbound(t testing.TB, n int, change ...func(*server)) *southbound {
 	s.view = ports.NewView(local, nil)
 	o := defaultOptions("br-desired")
 	o.Chassis = "hv1"
-	s.server = &server{options: o, hasOVNHosts: true, database: ovn.Config{Southbound: []string{s.database.Endpoint}}}
+	s.server = &server{options: o, hasOVNHosts: true, database: ovndb.Config{Southbound: []string{s.database.Endpoint}}}
 	for _, f := range change {
 		f(s.server)
 	}
@@ -95,7 +96,7 @@ func TestDesiredAfterChange(t *testing.T) {
 	srv, view := &server{options: defaultOptions("br-desired")}, ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap"}}}, nil)
 	var d desired
 	want := func() *flows.Want {
-		srv.source = ovn.SourceOf(snapshot)
+		srv.source = ovndb.SourceOf(snapshot)
 		return d.want(srv, view)
 	}
 	first := want()

@@ -18,7 +18,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/escape"
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
 // label is a label of metadata. Its name is whole, so that no query has to put it together.
@@ -320,7 +320,7 @@ func readMetadata(reader string, block caddyfile.ServerBlock) (whole map[string]
 
 // addLabelRequests adds to r what labels need of the databases, and the names that one of them is
 // compared with.
-func addLabelRequests(r *ovn.Requests, of []label, comparedNames []string) {
+func addLabelRequests(r *ovndb.Requests, of []label, comparedNames []string) {
 	r.ComparedNames = slices.Concat(r.ComparedNames, comparedNames)
 	for _, l := range of {
 		if key, ok := externalIDKeyOf(l.name); ok && !slices.Contains(r.ExternalIDs, key) {

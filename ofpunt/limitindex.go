@@ -8,7 +8,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/escape"
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
 // limitIndex finds the limit of a guest, in time that depends on how many labels limits name and
@@ -85,7 +85,7 @@ func labelNamed(name string) label {
 }
 
 // addLimitRequests adds to r what limits need of the databases.
-func addLimitRequests(r *ovn.Requests, limits []limit) {
+func addLimitRequests(r *ovndb.Requests, limits []limit) {
 	var (
 		named    []label
 		compared []string

@@ -19,6 +19,7 @@ import (
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
@@ -41,7 +42,7 @@ var (
 //
 // The blocks must have passed CheckAfter. databases returns what an ovnhosts directive reads
 // and requests. What was opened stays open until release is called, so that the new servers share it.
-func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, ovn.Requests, error)) (release func(), err error) {
+func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovndb.Config, ovndb.Requests, error)) (release func(), err error) {
 	servers, err := serversToTry(file, blocks, databases)
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func Try(ctx context.Context, file string, blocks []caddyfile.ServerBlock, datab
 // trialLog is the log of a database that a trial opens: what it says is none of what
 // serves, until that shares the database and the trial is over.
 type trialLog struct {
-	ovn.Logger
+	ovndb.Logger
 	over *atomic.Bool
 }
 
@@ -119,13 +120,13 @@ func tryAll(ctx context.Context, servers []*server, abandoned string) error {
 // serversToTry returns a server for each bridge, with no more than a trial needs. Each makes the
 // requests of all blocks that read its databases, whether these are for its bridge, another one
 // or sockets alone.
-func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovn.Config, ovn.Requests, error)) (servers []*server, err error) {
-	requests := make(map[string][]ovn.Requests) // by ovn.Config.Key
+func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*caddy.Controller) (ovndb.Config, ovndb.Requests, error)) (servers []*server, err error) {
+	requests := make(map[string][]ovndb.Requests) // by ovn.Config.Key
 	for i := range blocks {
-		var database ovn.Config
+		var database ovndb.Config
 		hasOVNHosts := len(blocks[i].Tokens["ovnhosts"]) > 0
 		if hasOVNHosts {
-			var more ovn.Requests
+			var more ovndb.Requests
 			if database, more, err = databases(corefile.Controller(file, &blocks[i], "ovnhosts")); err != nil {
 				return nil, err
 			}
@@ -231,7 +232,7 @@ func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 // counts. A settled snapshot alone is not enough: a guest may have no router scope in it. It
 // reports whether they have.
 func (s *server) awaitRequested(ctx context.Context) bool {
-	routers := slices.ContainsFunc(s.requests, func(r ovn.Requests) bool { return r.Routers })
+	routers := slices.ContainsFunc(s.requests, func(r ovndb.Requests) bool { return r.Routers })
 	return s.awaitSnapshot(ctx, func(now *ovn.Snapshot) bool {
 		return (now.Settled || !s.settledBefore) && (!routers || now.HasRouterScopes())
 	})

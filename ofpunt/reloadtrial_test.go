@@ -24,6 +24,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/ofpunt/flows"
@@ -188,8 +189,8 @@ func TestTryAwaitsRequested(t *testing.T) {
 	s := newSouthbound(t, 3)
 	connectedBridges(t, "br-desired")
 	bridges.get("br-desired").current.Store(s.server)
-	try := func(ctx context.Context, requests ovn.Requests) error {
-		next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, requests: []ovn.Requests{requests}}
+	try := func(ctx context.Context, requests ovndb.Requests) error {
+		next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, requests: []ovndb.Requests{requests}}
 		defer next.close()
 		defer func() {
 			if n := countGuests(s.server.source.Snapshot()); n != 3 {
@@ -202,14 +203,14 @@ func TestTryAwaitsRequested(t *testing.T) {
 		}
 		return err
 	}
-	for _, requests := range []ovn.Requests{{Routers: true}, {Network: ovn.SwitchRef{Name: "b"}}, {}} {
+	for _, requests := range []ovndb.Requests{{Routers: true}, {Network: ovn.SwitchRef{Name: "b"}}, {}} {
 		if err := try(t.Context(), requests); err != nil {
 			t.Errorf("%+v: %v", requests, err)
 		}
 		s.until(func(now *ovn.Snapshot) bool { return now.Settled })
 	}
 	s.database.Stop(t)
-	for _, requests := range []ovn.Requests{{Routers: true}, {Routers: true}, {Network: ovn.SwitchRef{Name: "b"}}} {
+	for _, requests := range []ovndb.Requests{{Routers: true}, {Routers: true}, {Network: ovn.SwitchRef{Name: "b"}}} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if err := try(ctx, requests); !errors.Is(err, errNotRead) {
@@ -231,7 +232,7 @@ func TestTryWhileKept(t *testing.T) {
 	s.until(func(now *ovn.Snapshot) bool { return now.Settled && now.HasRetained() })
 	connectedBridges(t, "br-desired")
 	bridges.get("br-desired").current.Store(s.server)
-	next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, requests: []ovn.Requests{{Routers: true}}}
+	next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, requests: []ovndb.Requests{{Routers: true}}}
 	defer next.close()
 	ctx, cancel := context.WithTimeout(t.Context(), trialTimeout)
 	defer cancel()
@@ -284,26 +285,26 @@ func TestTryRequestsOfAllBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servers, err := serversToTry("Corefile", blocks, func(c *caddy.Controller) (ovn.Config, ovn.Requests, error) {
+	servers, err := serversToTry("Corefile", blocks, func(c *caddy.Controller) (ovndb.Config, ovndb.Requests, error) {
 		c.Next()
 		args := append(c.RemainingArgs(), "")
-		requests := ovn.Requests{Network: ovn.SwitchRef{Name: args[1]}}
+		requests := ovndb.Requests{Network: ovn.SwitchRef{Name: args[1]}}
 		if args[1] == "routers" {
-			requests = ovn.Requests{Routers: true}
+			requests = ovndb.Requests{Routers: true}
 		}
-		return ovn.Config{Southbound: args[:1]}, requests, nil
+		return ovndb.Config{Southbound: args[:1]}, requests, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := []ovn.Requests{{Network: ovn.SwitchRef{Name: "b"}}, {Routers: true}, {}, {Network: ovn.SwitchRef{Name: "f"}}}
+	one := []ovndb.Requests{{Network: ovn.SwitchRef{Name: "b"}}, {Routers: true}, {}, {Network: ovn.SwitchRef{Name: "f"}}}
 	for i, want := range []struct {
-		requests []ovn.Requests
-		own      ovn.Requests
+		requests []ovndb.Requests
+		own      ovndb.Requests
 	}{
-		{one, ovn.Requests{ExternalIDs: []string{"k"}, RouterNames: true}},
-		{one, ovn.Requests{ExternalIDs: []string{"a:b"}, DNSServers: true}},
-		{[]ovn.Requests{{}}, ovn.Requests{ExternalIDs: []string{"project"}, RouterNames: true}},
+		{one, ovndb.Requests{ExternalIDs: []string{"k"}, RouterNames: true}},
+		{one, ovndb.Requests{ExternalIDs: []string{"a:b"}, DNSServers: true}},
+		{[]ovndb.Requests{{}}, ovndb.Requests{ExternalIDs: []string{"project"}, RouterNames: true}},
 		{},
 	} {
 		s := servers[i]
@@ -324,13 +325,13 @@ func TestTrySharedDatabases(t *testing.T) {
 		b.ports.Set(s.view)
 	}
 	s.database.Stop(t)
-	next := func(bridge, chassis string, requests ovn.Requests) *server {
-		n := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, requests: []ovn.Requests{requests}}
+	next := func(bridge, chassis string, requests ovndb.Requests) *server {
+		n := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, requests: []ovndb.Requests{requests}}
 		n.options.Bridge, n.options.Chassis = bridge, chassis
 		return n
 	}
 	for range 20 { // either may come first
-		other, more := next("br-b", "nowhere", ovn.Requests{}), next("br-a", "hv1", ovn.Requests{Routers: true})
+		other, more := next("br-b", "nowhere", ovndb.Requests{}), next("br-a", "hv1", ovndb.Requests{Routers: true})
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		err := tryAll(ctx, []*server{other, more}, "")
 		cancel()
@@ -361,7 +362,7 @@ func TestTryUnknownChassisWithMore(t *testing.T) {
 			next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database}
 			next.options.Chassis, next.database.Northbound = tt.chassis, []string{tt.northbound}
 			defer next.close()
-			source, err := ovn.Acquire(next.database)
+			source, err := ovndb.Acquire(next.database)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -378,8 +379,8 @@ func TestTryUnknownChassisWithMore(t *testing.T) {
 }
 
 // isTried reports whether each database is in sync, or can't be.
-func isTried(s ovn.Status) bool {
-	return !slices.ContainsFunc(s, func(d ovn.DatabaseStatus) bool { return !d.Synced && d.Err == nil })
+func isTried(s ovndb.Status) bool {
+	return !slices.ContainsFunc(s, func(d ovndb.DatabaseStatus) bool { return !d.Synced && d.Err == nil })
 }
 
 // A snapshot that was enough counts, though another server asks for more of the same
@@ -391,7 +392,7 @@ func TestAwaitSnapshot(t *testing.T) {
 	cancel()
 	isSettled := func(now *ovn.Snapshot) bool { return now.Settled }
 	told := s.server.awaitSnapshot(ctx, isSettled)
-	defer s.server.source.Request(ovn.Requests{Routers: true})()
+	defer s.server.source.Request(ovndb.Requests{Routers: true})()
 	if !told || s.server.awaitSnapshot(ctx, isSettled) {
 		t.Errorf("told %v, settled %v; want true, and false once more is asked for", told, s.server.settled())
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/origin"
-	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/punt"
@@ -27,7 +27,7 @@ type server struct {
 	dns      *dnsserver.Server
 	configs  []*dnsserver.Config // of the blocks
 	blocks   []*block
-	database ovn.Config
+	database ovndb.Config
 	// resumes is set if queries that nobody answers go on to their destination.
 	resumes bool
 
@@ -38,13 +38,13 @@ type server struct {
 	// hasOVNHosts is set if a block has ovnhosts. Then source is valid from open to close,
 	// else it is nil.
 	hasOVNHosts bool
-	source      *ovn.Source
+	source      *ovndb.Source
 	// requests are what the ovnhosts of all blocks will ask of source. A trial
 	// makes them before the plugins do. release undoes that, and the request of open.
-	requests []ovn.Requests
+	requests []ovndb.Requests
 	release  []func()
 	// labelRequests is what the labels that the blocks and the limits name need of source.
-	labelRequests ovn.Requests
+	labelRequests ovndb.Requests
 	// limits are those of the guests by their labels.
 	limits limitIndex
 	// settledBefore is set in a trial if the server before had its databases settled.
@@ -73,7 +73,7 @@ type server struct {
 // nameSource tells which databases know the guests, and the line of the Corefile that names
 // them. The ovnhosts handler of a block implements it.
 type nameSource interface {
-	Database() ovn.Config
+	Database() ovndb.Config
 	At() corefile.Position
 }
 
@@ -201,7 +201,7 @@ func (s *server) open() error {
 	if !s.hasOVNHosts {
 		return nil
 	}
-	source, err := ovn.Acquire(s.database)
+	source, err := ovndb.Acquire(s.database)
 	if err != nil {
 		return fmt.Errorf("ofpunt %s: %w", s.options.Bridge, err)
 	}
@@ -212,7 +212,7 @@ func (s *server) open() error {
 
 // ownRequests is what the bridge needs of its databases: for the addresses of its guests and the
 // labels of its blocks.
-func (s *server) ownRequests() ovn.Requests {
+func (s *server) ownRequests() ovndb.Requests {
 	r := s.labelRequests
 	r.DNSServers, r.Gateways = s.options.DHCP, s.options.Gateways
 	return r

@@ -13,6 +13,7 @@ import (
 	"github.com/puntdns/puntdns/internal/control"
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -51,7 +52,7 @@ type guestTeller struct {
 	interfaces map[string]*vswitch.Interface
 	// counted are the counters by guest, nil if the switch has not told.
 	counted map[askerMatch]*guestHits
-	dhcp    map[string]ovn.DHCP
+	dhcp    map[string]ovndb.DHCP
 	// served are the logical ports that have flows.
 	served map[string]bool
 }

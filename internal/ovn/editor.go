@@ -45,9 +45,9 @@ func (e *Editor) Network(id origin.Network) *Network {
 	return e.prev.Network(id)
 }
 
-// setHolders sets which networks have a name, for Resolve. They are sorted, each once, and need not
+// SetHolders sets which networks have a name, for Resolve. They are sorted, each once, and need not
 // be in the snapshot.
-func (e *Editor) setHolders(name string, ids []origin.Network) {
+func (e *Editor) SetHolders(name string, ids []origin.Network) {
 	if e.byName == nil {
 		e.byName = e.prev.byName.Edit()
 	}
@@ -60,13 +60,13 @@ func (e *Editor) setHolders(name string, ids []origin.Network) {
 	}
 }
 
-// editScopes begins to edit the router scopes, for setScopes.
-func (e *Editor) editScopes() scopesEditor {
-	return scopesEditor{e.prev.leader.Edit(), e.prev.joined.Edit()}
+// EditScopes begins to edit the router scopes, for setScopes.
+func (e *Editor) EditScopes() ScopesEditor {
+	return ScopesEditor{e.prev.leader.Edit(), e.prev.joined.Edit()}
 }
 
-// setScopes sets the router scopes.
-func (e *Editor) setScopes(s scopesEditor) {
+// SetScopes sets the router scopes.
+func (e *Editor) SetScopes(s ScopesEditor) {
 	if s.leader.Written() {
 		e.next.PortsVersion++
 	}
@@ -74,42 +74,42 @@ func (e *Editor) setScopes(s scopesEditor) {
 	e.scoping = true
 }
 
-// clearScopes removes the router scopes.
-func (e *Editor) clearScopes() {
+// ClearScopes removes the router scopes.
+func (e *Editor) ClearScopes() {
 	e.next.leader, e.next.joined = names.ShardedMap[origin.Network, origin.Network]{}, names.ShardedMap[origin.Network, *names.Union]{}
 	e.next.scoped = false
 }
 
-// scopesEditor edits the router scopes of a snapshot. A scope is identified by one of its networks, its first.
-type scopesEditor struct {
+// ScopesEditor edits the router scopes of a snapshot. A scope is identified by one of its networks, its first.
+type ScopesEditor struct {
 	leader *names.MapEditor[origin.Network, origin.Network]
 	joined *names.MapEditor[origin.Network, *names.Union]
 }
 
-// get returns the scope of a network, if it has one.
-func (s scopesEditor) get(id origin.Network) (first origin.Network, ok bool) { return s.leader.Get(id) }
+// Get returns the scope of a network, if it has one.
+func (s ScopesEditor) Get(id origin.Network) (first origin.Network, ok bool) { return s.leader.Get(id) }
 
-// set and remove set the scope of a network.
-func (s scopesEditor) set(id, first origin.Network) { s.leader.Set(id, first) }
-func (s scopesEditor) remove(id origin.Network)     { s.leader.Remove(id) }
+// Set and remove set the scope of a network.
+func (s ScopesEditor) Set(id, first origin.Network) { s.leader.Set(id, first) }
+func (s ScopesEditor) Remove(id origin.Network)     { s.leader.Remove(id) }
 
-// setIndex and removeIndex set the names of a scope.
-func (s scopesEditor) setIndex(first origin.Network, names *names.Union) { s.joined.Set(first, names) }
-func (s scopesEditor) removeIndex(first origin.Network)                  { s.joined.Remove(first) }
+// SetIndex and removeIndex set the names of a scope.
+func (s ScopesEditor) SetIndex(first origin.Network, names *names.Union) { s.joined.Set(first, names) }
+func (s ScopesEditor) RemoveIndex(first origin.Network)                  { s.joined.Remove(first) }
 
-// setLocal sets the UUID of the local Chassis row, zero for none, and Snapshot.retained.
-func (e *Editor) setLocal(chassis [16]byte, retained map[string]string) {
+// SetLocal sets the UUID of the local Chassis row, zero for none, and Snapshot.retained.
+func (e *Editor) SetLocal(chassis [16]byte, retained map[string]string) {
 	e.next.chassis, e.next.retained = chassis, retained
 }
 
 // SetStage sets Snapshot.DNSStage. The cookies are sorted, none for no stage.
 func (e *Editor) SetStage(tableID int, cookies []uint32) *Editor {
-	e.next.stage = stage{tableID, cookies}
+	e.next.stage = Stage{tableID, cookies}
 	return e
 }
 
-// setRows sets how many DNS rows there are, and how many records they have.
-func (e *Editor) setRows(rows, records int) {
+// SetRows sets how many DNS rows there are, and how many records they have.
+func (e *Editor) SetRows(rows, records int) {
 	e.next.Stats.Names += records - e.next.dnsRecords
 	e.next.Stats.Rows, e.next.dnsRecords = rows, records
 }
@@ -140,7 +140,7 @@ func (e *Editor) applyNetworks() {
 		if !samePorts(old, n) {
 			e.next.PortsVersion++
 		}
-		if forwardsOf(old) != forwardsOf(n) {
+		if ForwardsOf(old) != ForwardsOf(n) {
 			e.next.ForwardsVersion++
 		}
 		if old != nil {

@@ -133,10 +133,10 @@ func TestEditor(t *testing.T) {
 func TestEditorOfState(t *testing.T) {
 	red, blue := NewNetwork(testNetwork(1, "red", 7, "r1")), NewNetwork(testNetwork(2, "red", 8, "b1"))
 	first := new(Snapshot).Edit().Put(red).Put(blue)
-	first.setHolders("red", []origin.Network{red.ID})
-	first.setLocal([16]byte{1}, map[string]string{"c1": "r1"})
+	first.SetHolders("red", []origin.Network{red.ID})
+	first.SetLocal([16]byte{1}, map[string]string{"c1": "r1"})
 	first.SetStage(22, []uint32{5})
-	first.setRows(2, 10)
+	first.SetRows(2, 10)
 	s := first.Done()
 	if n, count := s.Resolve(SwitchRef{Name: "red"}); n != red || count != 1 {
 		t.Errorf("the name is %v's, and %d have it", n, count)
@@ -152,9 +152,9 @@ func TestEditorOfState(t *testing.T) {
 	}
 
 	second := s.Edit()
-	second.setHolders("red", []origin.Network{red.ID, blue.ID})
-	second.setLocal([16]byte{}, nil)
-	second.setRows(1, 3)
+	second.SetHolders("red", []origin.Network{red.ID, blue.ID})
+	second.SetLocal([16]byte{}, nil)
+	second.SetRows(1, 3)
 	next := second.Done()
 	if n, count := next.Resolve(SwitchRef{Name: "red"}); n != nil || count != 2 {
 		t.Errorf("the name is %v's, and %d have it", n, count)
@@ -163,7 +163,7 @@ func TestEditorOfState(t *testing.T) {
 		t.Errorf("%+v", next.Stats)
 	}
 	third := next.Edit()
-	third.setHolders("red", nil)
+	third.SetHolders("red", nil)
 	if n, count := third.Done().Resolve(SwitchRef{Name: "red"}); n != nil || count != 0 {
 		t.Errorf("the name is %v's, and %d have it", n, count)
 	}
@@ -192,12 +192,12 @@ func TestEditorOfScopes(t *testing.T) {
 			e.Put(step.put)
 		}
 		if step.clear {
-			e.clearScopes()
+			e.ClearScopes()
 		}
 		if step.scoped != nil {
-			scopes := e.editScopes()
-			scopes.set(step.scoped.ID, step.scoped.ID)
-			e.setScopes(scopes)
+			scopes := e.EditScopes()
+			scopes.Set(step.scoped.ID, step.scoped.ID)
+			e.SetScopes(scopes)
 		}
 		s = e.Done()
 		if n := len(slices.Collect(s.Guests())); n != step.guests || s.HasRouterScopes() != step.all {

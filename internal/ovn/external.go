@@ -31,7 +31,7 @@ type Localnet struct {
 }
 
 // IsExternal reports whether the port is external.
-func (p *Port) IsExternal() bool { return p.Type == kindExternal }
+func (p *Port) IsExternal() bool { return p.Type == TypeExternal }
 
 // externalKey identifies an external port in the pipeline: the tunnel keys of switch and localnet port,
 // and the source address.

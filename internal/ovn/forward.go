@@ -25,8 +25,8 @@ import (
 // SERVER is an IP address, with a port other than 53 behind a colon, as in [fd00::1]:5353. A network has the
 // zones of its switch and of the routers on it.
 
-// forwardKey is the key of external_ids.
-const forwardKey = "dns-forward"
+// ForwardKey is the key of external_ids.
+const ForwardKey = "dns-forward"
 
 const (
 	// MaxForwardZones bounds the zones of one row, MaxForwardServers the servers of a zone.
@@ -149,7 +149,7 @@ func parseForwards(text string, bad names.Report) (all []*Forward) {
 			err = fmt.Errorf("there are more than %d zones", MaxForwardZones)
 		}
 		if err != nil {
-			bad(forwardKey, entry, err)
+			bad(ForwardKey, entry, err)
 			continue
 		}
 		seen[name] = true
@@ -179,7 +179,7 @@ func parseForwardServers(zone, text string, bad names.Report) (all []netip.AddrP
 			err = fmt.Errorf("there are more than %d servers of the zone", MaxForwardServers)
 		}
 		if err != nil {
-			bad(forwardKey, word, fmt.Errorf("zone %.80q: %w", zone, err))
+			bad(ForwardKey, word, fmt.Errorf("zone %.80q: %w", zone, err))
 			continue
 		}
 		all = append(all, s)
@@ -213,8 +213,8 @@ func (s *Snapshot) Forwards() iter.Seq2[*Network, *Forward] {
 	}
 }
 
-// forwardsOf returns the Forwards of a network, which may be nil.
-func forwardsOf(n *Network) *Forwards {
+// ForwardsOf returns the Forwards of a network, which may be nil.
+func ForwardsOf(n *Network) *Forwards {
 	if n == nil {
 		return nil
 	}

@@ -56,8 +56,8 @@ func NewNetwork(d NetworkData) *Network {
 	return n
 }
 
-// withRetained returns the network as it was, with retained guests in the place of all guests.
-func (n *Network) withRetained(retained []*Port) *Network {
+// WithRetained returns the network as it was, with retained guests in the place of all guests.
+func (n *Network) WithRetained(retained []*Port) *Network {
 	next := *n
 	next.ports = n.ports.onlyRetained(retained)
 	return &next

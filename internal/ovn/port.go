@@ -80,10 +80,10 @@ func (p *Port) IsContainer() bool { return isContainer(p.Parent, p.Tag) }
 
 func isContainer(parent string, tag uint16) bool { return parent != "" && tag != 0 }
 
-// iface returns the logical port whose interface the guest has: for a container its VM's.
-func (p *Port) iface() string { return ifaceOf(p.Name, p.Parent, p.Tag) }
+// Interface returns the logical port whose interface the guest has: for a container its VM's.
+func (p *Port) Interface() string { return InterfaceOf(p.Name, p.Parent, p.Tag) }
 
-func ifaceOf(name, parent string, tag uint16) string {
+func InterfaceOf(name, parent string, tag uint16) string {
 	if isContainer(parent, tag) {
 		return parent
 	}

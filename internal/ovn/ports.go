@@ -80,61 +80,61 @@ type Ports struct {
 	hosts     *names.Hostnames
 }
 
-// pipelineKey joins metadata and register 14.
-func pipelineKey(datapath, port uint32) uint64 { return uint64(datapath)<<32 | uint64(port) }
+// PipelineKey joins metadata and register 14.
+func PipelineKey(datapath, port uint32) uint64 { return uint64(datapath)<<32 | uint64(port) }
 
 // isMachine reports whether a port may belong to a machine, which answers DNS queries to its addresses. Only
 // routers and localports may not.
 func isMachine(kind string) bool {
 	switch kind {
-	case kindRouter, kindPatch, kindGateway, kindLocalport:
+	case TypeRouter, TypePatch, TypeGateway, TypeLocalport:
 		return false
 	}
 	return true
 }
 
-// isGuest reports whether a port has names and may ask. A VIF, a container, a virtual or an
+// IsGuestType reports whether a port has names and may ask. A VIF, a container, a virtual or an
 // external port does; a router, localnet or localport does not.
-func isGuest(kind string) bool { return kind == "" || kind == "virtual" || kind == kindExternal }
+func IsGuestType(kind string) bool { return kind == "" || kind == "virtual" || kind == TypeExternal }
 
 // Types of ports, of ovn-sb(5) and ovn-nb(5).
 const (
-	kindRouter    = "router" // Northbound only
-	kindLocalnet  = "localnet"
-	kindLocalport = "localport"
-	// kindPatch and kindGateway are the ports of Southbound that join a switch and a
+	TypeRouter    = "router" // Northbound only
+	TypeLocalnet  = "localnet"
+	TypeLocalport = "localport"
+	// TypePatch and kindGateway are the ports of Southbound that join a switch and a
 	// router.
-	kindPatch    = "patch"
-	kindGateway  = "l3gateway"
-	kindExternal = "external"
-	// kindService is not a type of OVN. It marks a VIF which Neutron has plugged for one of its
+	TypePatch    = "patch"
+	TypeGateway  = "l3gateway"
+	TypeExternal = "external"
+	// TypeService is not a type of OVN. It marks a VIF which Neutron has plugged for one of its
 	// services, such as the DHCP agent's for bare metal.
-	kindService = "neutron-service"
-	// kindFunction is not a type of OVN. It marks a VIF by which packets of others go through a
+	TypeService = "neutron-service"
+	// TypeFunction is not a type of OVN. It marks a VIF by which packets of others go through a
 	// network function.
-	kindFunction = "network-function"
+	TypeFunction = "network-function"
 )
 
 const (
-	// ownerKey is where ML2/OVN writes the Neutron port's device_owner
+	// OwnerKey is where ML2/OVN writes the Neutron port's device_owner
 	// (neutron's common/ovn/constants.py, OVN_DEVICE_OWNER_EXT_ID_KEY).
-	ownerKey = "neutron:device_owner"
-	// functionKey marks the ports of network functions (ovn-nb(5), Logical_Switch_Port
+	OwnerKey = "neutron:device_owner"
+	// FunctionKey marks the ports of network functions (ovn-nb(5), Logical_Switch_Port
 	// options, from OVN 26.03 on). northd copies it to Port_Binding.
-	functionKey = "is-nf"
-	// ownerNetwork begins the owners that serve a network: network:dhcp,
+	FunctionKey = "is-nf"
+	// OwnerNetwork begins the owners that serve a network: network:dhcp,
 	// network:router_interface and the like (neutron-lib, constants.py).
-	ownerNetwork = "network:"
+	OwnerNetwork = "network:"
 )
 
-// effectiveKind returns the type of a port with a type of OVN, an owner and options:is-nf.
-func effectiveKind(kind, owner, function string) string {
+// PortType returns the type of a port with a type of OVN, an owner and options:is-nf.
+func PortType(kind, owner, function string) string {
 	switch {
-	case !isGuest(kind):
-	case strings.HasPrefix(owner, ownerNetwork):
-		return kindService
+	case !IsGuestType(kind):
+	case strings.HasPrefix(owner, OwnerNetwork):
+		return TypeService
 	case strings.EqualFold(function, "true"): // as smap_get_bool of Open vSwitch takes it
-		return kindFunction
+		return TypeFunction
 	}
 	return kind
 }
@@ -183,16 +183,16 @@ func (b *portsBuilder) add(d *PortData) {
 		}
 	}
 	switch d.Type {
-	case kindLocalport, kindService:
+	case TypeLocalport, TypeService:
 		b.out.metadata = true
-	case kindFunction:
+	case TypeFunction:
 		b.out.functions = append(b.out.functions, FunctionPort{d.Name, d.Key})
-	case kindLocalnet:
+	case TypeLocalnet:
 		if d.Key != 0 {
 			b.localnets[d.DatapathKey] = append(b.localnets[d.DatapathKey], localnetPort{Localnet{d.Name, d.Key, d.Tag}, d.ServiceTag})
 		}
 	}
-	if isGuest(d.Type) {
+	if IsGuestType(d.Type) {
 		b.addGuest(d)
 	}
 }
@@ -214,7 +214,7 @@ func (b *portsBuilder) addGuest(d *PortData) {
 		b.out.guests = append(b.out.guests, p)
 	}
 	if d.Key != 0 && !p.IsExternal() {
-		b.out.byKey[pipelineKey(d.DatapathKey, d.Key)] = p
+		b.out.byKey[PipelineKey(d.DatapathKey, d.Key)] = p
 	}
 	if d.Disabled || d.Hostname == "" || len(d.Addresses) == 0 {
 		return
@@ -224,7 +224,7 @@ func (b *portsBuilder) addGuest(d *PortData) {
 
 func (b *portsBuilder) addGateways() {
 	all := names.SortAddresses(slices.Clone(b.Gateways))
-	if len(all) > maxGateways {
+	if len(all) > MaxGateways {
 		return
 	}
 	b.out.gateways = all
@@ -265,7 +265,7 @@ func (p *Ports) hasKeys(guest *Port) bool {
 	if guest.IsExternal() {
 		return slices.ContainsFunc(p.guests, func(q *Port) bool { return q.DatapathKey == guest.DatapathKey && q.Key == guest.Key })
 	}
-	return p.byKey[pipelineKey(guest.DatapathKey, guest.Key)] != nil
+	return p.byKey[PipelineKey(guest.DatapathKey, guest.Key)] != nil
 }
 
 // retain adds a retained guest, before p is shared.
@@ -281,9 +281,9 @@ func (p *Ports) retain(guest *Port) {
 	if p.byKey == nil {
 		p.byKey = make(map[uint64]*Port)
 	}
-	p.byKey[pipelineKey(guest.DatapathKey, guest.Key)] = guest
+	p.byKey[PipelineKey(guest.DatapathKey, guest.Key)] = guest
 }
 
-// maxGateways bounds the routers of a switch, and their addresses. A switch with more joins the
+// MaxGateways bounds the routers of a switch, and their addresses. A switch with more joins the
 // routers of many tenants, which are no gateways of its guests.
-const maxGateways = 32
+const MaxGateways = 32

@@ -39,7 +39,7 @@ func like(d PortData, change func(*PortData)) PortData {
 
 func external(name string, key uint32, mac byte) PortData {
 	d := vif(name, key, "10.0.0.9")
-	d.Type, d.MACs = kindExternal, []origin.MAC{{2, 0, 0, 0, 0, mac}}
+	d.Type, d.MACs = TypeExternal, []origin.MAC{{2, 0, 0, 0, 0, mac}}
 	return d
 }
 
@@ -107,16 +107,16 @@ func portsByName(s *Snapshot) map[string]*Port { return maps.Collect(s.ports.All
 
 func TestNewPorts(t *testing.T) {
 	vm := vif("vm", 1, "10.0.0.1")
-	ln := PortData{Name: "ln", Type: kindLocalnet, DatapathKey: 7, Key: 9}
-	many := make([]netip.Addr, maxGateways+1)
+	ln := PortData{Name: "ln", Type: TypeLocalnet, DatapathKey: 7, Key: 9}
+	many := make([]netip.Addr, MaxGateways+1)
 	for i := range many {
 		many[i] = netip.AddrFrom4([4]byte{10, 0, 1, byte(i)})
 	}
 	for _, tt := range []struct {
-		name     string
-		data     PortsData
-		want     []string
-		problems []string
+		name string
+		data PortsData
+		want []string
+		Set  []string
 	}{
 		{"none", PortsData{}, nil, nil},
 		{"a guest", PortsData{Ports: []PortData{vm}},
@@ -138,16 +138,16 @@ func TestNewPorts(t *testing.T) {
 		{"labels", PortsData{Routers: "r1,r2", Ports: []PortData{like(vm, func(d *PortData) { d.ExternalIDs = []ExternalID{{"x", "y"}, {"id", "p"}} })}},
 			[]string{"owns: 10.0.0.1 workload", "vm: [10.0.0.1] of r1,r2p by keys", "guests: vm"}, nil},
 		{"DNS servers and machines", PortsData{Machines: true, Ports: []PortData{
-			like(vm, func(d *PortData) { d.DNSServers = parseAddresses("9.9.9.9") }), {Name: "r", Type: kindRouter, Addresses: parseAddresses("10.0.0.254")}}},
+			like(vm, func(d *PortData) { d.DNSServers = parseAddresses("9.9.9.9") }), {Name: "r", Type: TypeRouter, Addresses: parseAddresses("10.0.0.254")}}},
 			[]string{"owns: 10.0.0.1 workload machine, 10.0.0.254", "vm: [10.0.0.1] servers [9.9.9.9] by keys", "guests: vm"}, nil},
-		{"a localport", PortsData{Ports: []PortData{{Name: "m", Type: kindLocalport, Addresses: parseAddresses("10.0.0.2")}}},
+		{"a localport", PortsData{Ports: []PortData{{Name: "m", Type: TypeLocalport, Addresses: parseAddresses("10.0.0.2")}}},
 			[]string{"owns: 10.0.0.2", "metadata: yes"}, nil},
 		{"a workload and a localport with its address", PortsData{Ports: []PortData{
-			like(vm, func(d *PortData) { d.Type = "virtual" }), {Name: "m", Type: kindLocalport, Addresses: vm.Addresses}}},
+			like(vm, func(d *PortData) { d.Type = "virtual" }), {Name: "m", Type: TypeLocalport, Addresses: vm.Addresses}}},
 			[]string{"owns: 10.0.0.1 workload", "metadata: yes", "vm: [10.0.0.1] by keys", "guests: vm"}, nil},
-		{"a service of Neutron", PortsData{Ports: []PortData{{Name: "d", Type: kindService, Addresses: parseAddresses("10.0.0.2")}}},
+		{"a service of Neutron", PortsData{Ports: []PortData{{Name: "d", Type: TypeService, Addresses: parseAddresses("10.0.0.2")}}},
 			[]string{"owns: 10.0.0.2 workload", "metadata: yes"}, nil},
-		{"network functions", PortsData{Ports: []PortData{{Name: "f2", Type: kindFunction, Key: 5}, {Name: "f1", Type: kindFunction, Key: 6}}},
+		{"network functions", PortsData{Ports: []PortData{{Name: "f2", Type: TypeFunction, Key: 5}, {Name: "f1", Type: TypeFunction, Key: 6}}},
 			[]string{"functions: [{f1 6} {f2 5}]"}, nil},
 		{"a router and a workload with its address", PortsData{Gateways: parseAddresses("fd00::1 10.0.0.1 10.0.0.254 10.0.0.254"), Ports: []PortData{vm}},
 			[]string{"owns: 10.0.0.1 workload, 10.0.0.254, fd00::1", "gateways: [10.0.0.1 10.0.0.254 fd00::1]", "vm: [10.0.0.1] by keys", "guests: vm"}, nil},
@@ -180,7 +180,7 @@ func TestNewPorts(t *testing.T) {
 			if d := cmp.Diff(tt.want, showPorts(ports)); d != "" {
 				t.Error(d)
 			}
-			if d := cmp.Diff(tt.problems, problems); d != "" {
+			if d := cmp.Diff(tt.Set, problems); d != "" {
 				t.Error(d)
 			}
 		})
@@ -190,7 +190,7 @@ func TestNewPorts(t *testing.T) {
 // TestRetainedPorts adds retained guests to ports, and replaces the guests by them as in a network
 // without rows. Neither changes the ports before, which snapshots share.
 func TestRetainedPorts(t *testing.T) {
-	vm, ln := vif("vm", 1, "10.0.0.1"), PortData{Name: "ln", Type: kindLocalnet, DatapathKey: 7, Key: 9}
+	vm, ln := vif("vm", 1, "10.0.0.1"), PortData{Name: "ln", Type: TypeLocalnet, DatapathKey: 7, Key: 9}
 	made := func(all ...PortData) *Ports {
 		p, _ := NewPorts(PortsData{Keys: []uint32{7}, Ports: all})
 		return p

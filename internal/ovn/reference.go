@@ -43,41 +43,41 @@ func (r SwitchRef) String() string {
 	return r.ID.String()
 }
 
-func compareSwitchRefs(a, b SwitchRef) int {
+func CompareSwitchRefs(a, b SwitchRef) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), a.ID.Compare(b.ID))
 }
 
-// references counts the requests for each network. Source.mu guards it.
-type references struct {
-	// networks counts the requests with Requests.Network in force.
-	networks map[SwitchRef]int
-	// compared counts the requests with Requests.ComparedNames, by name. No row is read for them.
-	compared map[string]int
+// References counts the requests for each network. Source.mu guards it.
+type References struct {
+	// Networks counts the requests with Requests.Network in force.
+	Networks map[SwitchRef]int
+	// Compared counts the requests with Requests.ComparedNames, by name. No row is read for them.
+	Compared map[string]int
 }
 
-func newReferences() references {
-	return references{make(map[SwitchRef]int), make(map[string]int)}
+func NewReferences() References {
+	return References{make(map[SwitchRef]int), make(map[string]int)}
 }
 
-// sorted returns the references to networks.
-func (r *references) sorted() []SwitchRef {
-	return slices.SortedFunc(maps.Keys(r.networks), compareSwitchRefs)
+// Sorted returns the references to networks.
+func (r *References) Sorted() []SwitchRef {
+	return slices.SortedFunc(maps.Keys(r.Networks), CompareSwitchRefs)
 }
 
-// has reports whether a request refers to a network of that name and UUID.
-func (r *references) has(name string, id origin.Network) bool {
-	return r.networks[SwitchRef{Name: name}] > 0 || r.networks[SwitchRef{ID: id}] > 0
+// Has reports whether a request refers to a network of that name and UUID.
+func (r *References) Has(name string, id origin.Network) bool {
+	return r.Networks[SwitchRef{Name: name}] > 0 || r.Networks[SwitchRef{ID: id}] > 0
 }
 
-// count counts n more requests for a network, or fewer. It reports whether there was one before.
-func (r *references) count(ref SwitchRef, n int) (had bool) {
-	had = r.networks[ref] > 0
-	addCount(r.networks, ref, n)
+// Count counts n more requests for a network, or fewer. It reports whether there was one before.
+func (r *References) Count(ref SwitchRef, n int) (had bool) {
+	had = r.Networks[ref] > 0
+	addCount(r.Networks, ref, n)
 	return had
 }
 
-// compare counts n more requests that compare a name, or fewer.
-func (r *references) compare(name string, n int) { addCount(r.compared, name, n) }
+// Compare counts n more requests that compare a name, or fewer.
+func (r *References) Compare(name string, n int) { addCount(r.Compared, name, n) }
 
 func addCount[K comparable](counts map[K]int, key K, n int) {
 	if counts[key] += n; counts[key] <= 0 {

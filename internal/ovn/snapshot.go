@@ -49,7 +49,7 @@ type Snapshot struct {
 	// has. chassis is the UUID of the local Chassis row, zero for none.
 	retained map[string]string
 	chassis  [16]byte
-	stage    stage
+	stage    Stage
 	// dnsRecords counts the names of DNS rows in Stats.Names.
 	dnsRecords int
 }
@@ -75,7 +75,7 @@ func (s *Snapshot) Guest(datapathKey, portKey uint32) *Port {
 	if !ok {
 		return nil
 	}
-	return n.ports.byKey[pipelineKey(datapathKey, portKey)]
+	return n.ports.byKey[PipelineKey(datapathKey, portKey)]
 }
 
 // PortByName returns the guest port with a Logical_Switch_Port.name, which an Interface has in
@@ -187,7 +187,7 @@ func (s *Snapshot) NetworkByName(name string) *Network {
 // flows: the first 32 bits of the UUIDs of the Logical_Flow rows. ok reports
 // whether Southbound has such flows.
 func (s *Snapshot) DNSStage() (tableID int, cookies []uint32, ok bool) {
-	return s.stage.table, s.stage.cookies, len(s.stage.cookies) > 0
+	return s.stage.Table, s.stage.Cookies, len(s.stage.Cookies) > 0
 }
 
 // HasMachine reports whether a port of the network has the address and is neither a router's
@@ -199,8 +199,8 @@ func (s *Snapshot) HasMachine(n *Network, a netip.Addr) bool {
 	return n.Directory.HasMachine(a) || scope.Own != nil && scope.HasMachine(a)
 }
 
-// stage is the table of OVN's own DNS in the pipeline.
-type stage struct {
-	table   int      // Logical_Flow.table_id
-	cookies []uint32 // sorted; none if the stage is not known
+// Stage is the table of OVN's own DNS in the pipeline.
+type Stage struct {
+	Table   int      // Logical_Flow.table_id
+	Cookies []uint32 // sorted; none if the stage is not known
 }

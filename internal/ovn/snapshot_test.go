@@ -64,14 +64,14 @@ func joinedSnapshot(count int) (*Snapshot, []*Network) {
 // joinedOf returns a snapshot of networks that routers join.
 func joinedOf(all ...*Network) *Snapshot {
 	edit := new(Snapshot).Edit()
-	scopes, index := edit.editScopes(), (*names.Union)(nil).Edit()
+	scopes, index := edit.EditScopes(), (*names.Union)(nil).Edit()
 	for _, n := range all {
 		edit.Put(n)
-		scopes.set(n.ID, all[0].ID)
+		scopes.Set(n.ID, all[0].ID)
 		index.Set(n.ID, &n.Directory)
 	}
-	scopes.setIndex(all[0].ID, index.Done())
-	edit.setScopes(scopes)
+	scopes.SetIndex(all[0].ID, index.Done())
+	edit.SetScopes(scopes)
 	return edit.Done()
 }
 

@@ -35,6 +35,7 @@ import (
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
 // Name is the name of the directive.
@@ -50,14 +51,14 @@ type Handler struct {
 	options
 	directive *corefile.Directive
 	// database and defaultSwitch are the settings of ovnhosts in the block.
-	database      ovn.Config
+	database      ovndb.Config
 	defaultSwitch ovn.SwitchRef
 
 	// The fields below are set by open.
 
 	// throughCache is set if queries go through *cache*, with a cache key variant for each zone.
 	throughCache bool
-	source       *ovn.Source
+	source       *ovndb.Source
 	policy       *policy
 	node         *nodeReader
 	pool         *pool

@@ -21,6 +21,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 )
@@ -55,7 +56,7 @@ func newRig(t testing.TB, properties string) *rig {
 		r.next.Add(1)
 		return dns.RcodeNotZone, nil
 	})
-	h.database = ovn.Config{Northbound: []string{r.nb.Endpoint}, Monitor: ovn.All}
+	h.database = ovndb.Config{Northbound: []string{r.nb.Endpoint}, Monitor: ovndb.All}
 	h.node = newNodeReader()
 	if err := h.node.open(); err != nil {
 		t.Fatal(err)

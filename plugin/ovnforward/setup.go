@@ -17,6 +17,7 @@ import (
 	"github.com/puntdns/puntdns/internal/authority"
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
 // options are the properties.
@@ -135,7 +136,7 @@ func numberParser(to *int, most int) corefile.Parser {
 
 // nameSource is the ovnhosts handler of the block.
 type nameSource interface {
-	Database() ovn.Config
+	Database() ovndb.Config
 	DefaultSwitch() ovn.SwitchRef
 }
 
@@ -178,11 +179,11 @@ func (h *Handler) open(handler func(directive string) plugin.Handler) error {
 
 // start opens the database. resolvers are the resolver addresses of guests.
 func (h *Handler) start(resolvers []netip.Addr) error {
-	s, err := ovn.Acquire(h.database)
+	s, err := ovndb.Acquire(h.database)
 	if err != nil {
 		return plugin.Error(Name, err)
 	}
-	undo := s.Request(ovn.Requests{Forwards: true, Network: h.defaultSwitch})
+	undo := s.Request(ovndb.Requests{Forwards: true, Network: h.defaultSwitch})
 	h.source = s
 	h.policy = &policy{allow: h.allow, deny: h.deny, ports: h.ports, resolvers: resolvers}
 	h.pool = newPool(h.maxUpstreams)

@@ -9,6 +9,7 @@ import (
 	"github.com/coredns/coredns/plugin"
 
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
 )
 
@@ -38,10 +39,10 @@ func TestParseRefuses(t *testing.T) {
 // names is the ovnhosts handler of a block.
 type names struct {
 	plugin.Handler
-	database ovn.Config
+	database ovndb.Config
 }
 
-func (n names) Database() ovn.Config       { return n.database }
+func (n names) Database() ovndb.Config     { return n.database }
 func (names) DefaultSwitch() ovn.SwitchRef { return ovn.SwitchRef{} }
 
 // Without a Northbound database there is nothing to forward.
@@ -49,7 +50,7 @@ func TestDatabaseRefused(t *testing.T) {
 	for name, plugins := range map[string][]plugin.Plugin{
 		"no ovnhosts": nil,
 		"no Northbound": {func(plugin.Handler) plugin.Handler {
-			return names{database: ovn.Config{Southbound: []string{"unix:/sb"}}}
+			return names{database: ovndb.Config{Southbound: []string{"unix:/sb"}}}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

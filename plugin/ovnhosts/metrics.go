@@ -8,6 +8,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/metricset"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
 var answers = series.Counter("answers_total",
@@ -34,12 +35,12 @@ func init() { series.OnScrape(scrape) }
 
 func scrape(to metricset.Scrape) {
 	scrapeGauges(to, openSources.all())
-	scrapeCounters(to, ovn.AllTotals())
+	scrapeCounters(to, ovndb.AllTotals())
 }
 
 // gauges has the gauges' values of all sources with the same endpoints.
 type gauges struct {
-	status   ovn.Status
+	status   ovndb.Status
 	snapshot time.Time // zero before the first
 	stats    ovn.Stats
 }
@@ -49,7 +50,7 @@ type gauges struct {
 func (g gauges) join(other gauges) gauges {
 	joined := gauges{slices.Clone(g.status), g.snapshot, g.stats}
 	for _, d := range other.status {
-		at := slices.IndexFunc(joined.status, func(of ovn.DatabaseStatus) bool { return of.Database == d.Database })
+		at := slices.IndexFunc(joined.status, func(of ovndb.DatabaseStatus) bool { return of.Database == d.Database })
 		if at < 0 {
 			joined.status = append(joined.status, d)
 			continue
@@ -96,7 +97,7 @@ func scrapeGauges(to metricset.Scrape, sources []openSource) {
 	}
 }
 
-func scrapeCounters(to metricset.Scrape, all map[string]ovn.Totals) {
+func scrapeCounters(to metricset.Scrape, all map[string]ovndb.Totals) {
 	for endpoints, of := range all {
 		to.Put(databaseBad, float64(of.BadValues), endpoints)
 		for database, counts := range of.Databases {

@@ -12,14 +12,15 @@ import (
 
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 func TestJoinGauges(t *testing.T) {
 	earlier, later := time.Unix(1000, 0), time.Unix(2000, 0)
-	up, down := ovn.DatabaseStatus{Database: "OVN_Southbound", Synced: true}, ovn.DatabaseStatus{Database: "OVN_Southbound", Err: errors.New("refused")}
-	saved, northbound := down, ovn.DatabaseStatus{Database: "OVN_Northbound", Synced: true}
+	up, down := ovndb.DatabaseStatus{Database: "OVN_Southbound", Synced: true}, ovndb.DatabaseStatus{Database: "OVN_Southbound", Err: errors.New("refused")}
+	saved, northbound := down, ovndb.DatabaseStatus{Database: "OVN_Northbound", Synced: true}
 	saved.Saved = earlier
 	isUp, isSaved := map[string]bool{"OVN_Southbound": true}, map[string]bool{"OVN_Southbound": true}
 	for _, tt := range []struct {
@@ -28,11 +29,11 @@ func TestJoinGauges(t *testing.T) {
 		up, saved map[string]bool // the databases for which it is so
 		want      gauges          // but for the status
 	}{
-		{"both are up", gauges{status: ovn.Status{up}, snapshot: earlier}, gauges{status: ovn.Status{up}, snapshot: later}, isUp, nil, gauges{snapshot: earlier}},
-		{"one is down", gauges{status: ovn.Status{up}}, gauges{status: ovn.Status{down}}, nil, nil, gauges{}},
-		{"one has a saved snapshot", gauges{status: ovn.Status{up}}, gauges{status: ovn.Status{saved}}, nil, isSaved, gauges{}},
-		{"one has no snapshot yet", gauges{status: ovn.Status{up}, snapshot: later}, gauges{status: ovn.Status{up}}, isUp, nil, gauges{snapshot: later}},
-		{"one reads a database more", gauges{status: ovn.Status{up}}, gauges{status: ovn.Status{up, northbound}}, map[string]bool{"OVN_Southbound": true, "OVN_Northbound": true}, nil, gauges{}},
+		{"both are up", gauges{status: ovndb.Status{up}, snapshot: earlier}, gauges{status: ovndb.Status{up}, snapshot: later}, isUp, nil, gauges{snapshot: earlier}},
+		{"one is down", gauges{status: ovndb.Status{up}}, gauges{status: ovndb.Status{down}}, nil, nil, gauges{}},
+		{"one has a saved snapshot", gauges{status: ovndb.Status{up}}, gauges{status: ovndb.Status{saved}}, nil, isSaved, gauges{}},
+		{"one has no snapshot yet", gauges{status: ovndb.Status{up}, snapshot: later}, gauges{status: ovndb.Status{up}}, isUp, nil, gauges{snapshot: later}},
+		{"one reads a database more", gauges{status: ovndb.Status{up}}, gauges{status: ovndb.Status{up, northbound}}, map[string]bool{"OVN_Southbound": true, "OVN_Northbound": true}, nil, gauges{}},
 		{"one reads more rows", gauges{stats: ovn.Stats{Networks: 1, Ports: 4, Rows: 2, Names: 9, Rebuild: 1}}, gauges{stats: ovn.Stats{Networks: 5, Ports: 3, Rows: 8, Names: 7, Rebuild: 6}},
 			nil, nil, gauges{stats: ovn.Stats{Networks: 5, Ports: 4, Rows: 8, Names: 9, Rebuild: 6}}},
 	} {
@@ -61,11 +62,11 @@ func TestJoinGauges(t *testing.T) {
 // never fall, while one of the two is reloaded and after both have ended. The status has both.
 func TestSourcesOfOneDatabase(t *testing.T) {
 	server := ovsdbtest.Start(t, "/usr/share/ovn/ovn-sb.ovsschema")
-	local := ovn.Config{Southbound: []string{server.Endpoint}}
+	local := ovndb.Config{Southbound: []string{server.Endpoint}}
 	all := local
-	all.Monitor = ovn.All
+	all.Monitor = ovndb.All
 	series := func() map[string]float64 { return seriesOf(t, server.Endpoint) }
-	open := func(c ovn.Config) *ovn.Source {
+	open := func(c ovndb.Config) *ovndb.Source {
 		t.Helper()
 		s, err := openSources.acquire(c, "")
 		if err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
 const name = "ovnhosts"
@@ -47,13 +48,13 @@ type Handler struct {
 	// routers widens the scope to the networks that routers join to the asker's.
 	routers bool
 
-	config ovn.Config
+	config ovndb.Config
 	// directive is the text of the Corefile.
 	directive *corefile.Directive
 	// forwarder is ovnforward in the block, nil for none. It is set before the first query.
 	forwarder forwarder
 	// source is set by open.
-	source *ovn.Source
+	source *ovndb.Source
 	// release releases source and undoes the requests to it, once; nil before open.
 	release func()
 	unread  unreadLog
@@ -63,7 +64,7 @@ type Handler struct {
 func (*Handler) Name() string { return name }
 
 // Database returns the databases that the handler reads. The punt server reads its guests from them too.
-func (h *Handler) Database() ovn.Config { return h.config }
+func (h *Handler) Database() ovndb.Config { return h.config }
 
 // DefaultSwitch returns the switch for queries from a socket, zero for none.
 func (h *Handler) DefaultSwitch() ovn.SwitchRef { return h.defaultSwitch }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 )
@@ -305,7 +306,7 @@ func TestScopeRouterUnread(t *testing.T) {
 	if all := said.All(); len(all) != 1 || !strings.Contains(all[0], `the switch "red" has not been read yet`) {
 		t.Errorf("said %q, want one line", all)
 	}
-	defer h.source.Request(ovn.Requests{Routers: true})()
+	defer h.source.Request(ovndb.Requests{Routers: true})()
 	awaitRead(t, h)
 	for range 2 {
 		w := dnstest.NewRecorder(&test.ResponseWriter{})

@@ -18,6 +18,7 @@ import (
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/ovn/saved"
 )
 
@@ -64,8 +65,8 @@ func (h *Handler) open() error {
 }
 
 // requests returns the handler's requests to its databases.
-func (h *Handler) requests() ovn.Requests {
-	return ovn.Requests{Routers: h.routers, Network: h.defaultSwitch}
+func (h *Handler) requests() ovndb.Requests {
+	return ovndb.Requests{Routers: h.routers, Network: h.defaultSwitch}
 }
 
 // close undoes open, once. Its error is always nil.
@@ -111,10 +112,10 @@ func Check(c *caddy.Controller, has func(directive string) bool) error {
 
 // Databases returns the databases of the ovnhosts directive of one server block and the requests to them, without
 // opening them. It fails if the directive is wrong or the TLS files can't be loaded.
-func Databases(c *caddy.Controller) (ovn.Config, ovn.Requests, error) {
+func Databases(c *caddy.Controller) (ovndb.Config, ovndb.Requests, error) {
 	h, err := parseAndCheck(c)
 	if err != nil {
-		return ovn.Config{}, ovn.Requests{}, err
+		return ovndb.Config{}, ovndb.Requests{}, err
 	}
 	return h.Database(), h.requests(), nil
 }
@@ -132,7 +133,7 @@ func parseAndCheck(c *caddy.Controller) (*Handler, error) {
 }
 
 func parse(c *caddy.Controller) (*Handler, error) {
-	h := &Handler{Policy: authority.Policy{TTL: authority.DefaultTTL}, config: ovn.Config{Log: log}}
+	h := &Handler{Policy: authority.Policy{TTL: authority.DefaultTTL}, config: ovndb.Config{Log: log}}
 	parsers := h.Properties()
 	maps.Copy(parsers, corefile.TLSParsers(&h.config.TLS))
 	for name, parse := range properties {
@@ -182,9 +183,9 @@ var properties = map[string]func(*Handler, []string) error{
 	},
 	"monitor": func(h *Handler, args []string) error {
 		v, err := corefile.Choice(args, "local", "all")
-		h.config.Monitor = ovn.Local
+		h.config.Monitor = ovndb.Local
 		if v == "all" {
-			h.config.Monitor = ovn.All
+			h.config.Monitor = ovndb.All
 		}
 		return err
 	},
@@ -211,11 +212,11 @@ var properties = map[string]func(*Handler, []string) error{
 const defaultMaxAge = 5 * time.Minute
 
 // warmStart parses a folder and the largest age of a saved snapshot.
-func warmStart(args []string) (w ovn.WarmStart, err error) {
+func warmStart(args []string) (w ovndb.WarmStart, err error) {
 	if len(args) == 0 || len(args) > 2 || !filepath.IsAbs(args[0]) {
 		return w, errors.New("expected FOLDER [MAX_AGE], the folder from the root on")
 	}
-	w = ovn.WarmStart{Folder: filepath.Clean(args[0]), MaxAge: defaultMaxAge}
+	w = ovndb.WarmStart{Folder: filepath.Clean(args[0]), MaxAge: defaultMaxAge}
 	if len(args) == 2 {
 		if w.MaxAge, err = time.ParseDuration(args[1]); err != nil || w.MaxAge < time.Second || w.MaxAge > time.Hour {
 			return w, fmt.Errorf("age %q: expected a duration from 1s to 1h", args[1])

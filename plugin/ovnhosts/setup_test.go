@@ -13,6 +13,7 @@ import (
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
 )
 
@@ -20,7 +21,7 @@ func TestParse(t *testing.T) {
 	sb := []string{"unix:/var/run/ovn/ovnsb_db.sock"}
 	tests := []struct {
 		name, input string
-		config      ovn.Config
+		config      ovndb.Config
 		zones       []string
 		domain      string
 		ttl         uint32
@@ -28,27 +29,27 @@ func TestParse(t *testing.T) {
 		routers     bool
 		through     string // a name that falls through
 	}{
-		{"defaults", "ovnhosts", ovn.Config{Southbound: sb}, []string{"."}, "", 30, ovn.SwitchRef{}, false, ""},
-		{"zones", "ovnhosts Example.org 10.0.0.0/8", ovn.Config{Southbound: sb}, []string{"example.org.", "10.in-addr.arpa."}, "", 30, ovn.SwitchRef{}, false, ""},
+		{"defaults", "ovnhosts", ovndb.Config{Southbound: sb}, []string{"."}, "", 30, ovn.SwitchRef{}, false, ""},
+		{"zones", "ovnhosts Example.org 10.0.0.0/8", ovndb.Config{Southbound: sb}, []string{"example.org.", "10.in-addr.arpa."}, "", 30, ovn.SwitchRef{}, false, ""},
 		{"both databases", "ovnhosts {\n southbound tcp:10.0.0.1:6642 tcp:10.0.0.2:6642\n northbound ssl:[::1]:6641\n monitor all\n tls c k a\n}",
-			ovn.Config{
+			ovndb.Config{
 				Southbound: []string{"tcp:10.0.0.1:6642", "tcp:10.0.0.2:6642"}, Northbound: []string{"ssl:[::1]:6641"},
-				Monitor: ovn.All, TLS: endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a"},
+				Monitor: ovndb.All, TLS: endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a"},
 			}, []string{"."}, "", 30, ovn.SwitchRef{}, false, ""},
 		{"as ovn-remote has it", "ovnhosts {\n southbound \"tcp:10.0.0.1:6642,tcp:10.0.0.2:6642\"\n}",
-			ovn.Config{Southbound: []string{"tcp:10.0.0.1:6642", "tcp:10.0.0.2:6642"}}, []string{"."}, "", 30, ovn.SwitchRef{}, false, ""},
+			ovndb.Config{Southbound: []string{"tcp:10.0.0.1:6642", "tcp:10.0.0.2:6642"}}, []string{"."}, "", 30, ovn.SwitchRef{}, false, ""},
 		{"with commas and spaces", "ovnhosts {\n southbound tcp:10.0.0.1:6642, tcp:10.0.0.2:6642\n}",
-			ovn.Config{Southbound: []string{"tcp:10.0.0.1:6642", "tcp:10.0.0.2:6642"}}, []string{"."}, "", 30, ovn.SwitchRef{}, false, ""},
+			ovndb.Config{Southbound: []string{"tcp:10.0.0.1:6642", "tcp:10.0.0.2:6642"}}, []string{"."}, "", 30, ovn.SwitchRef{}, false, ""},
 		{"a path with a comma", "ovnhosts {\n southbound unix:/a,b,tcp:10.0.0.1:6642\n}",
-			ovn.Config{Southbound: []string{"unix:/a,b", "tcp:10.0.0.1:6642"}}, []string{"."}, "", 30, ovn.SwitchRef{}, false, ""},
-		{"Northbound only", "ovnhosts {\n northbound unix:/nb\n}", ovn.Config{Northbound: []string{"unix:/nb"}}, []string{"."}, "", 30, ovn.SwitchRef{}, false, ""},
+			ovndb.Config{Southbound: []string{"unix:/a,b", "tcp:10.0.0.1:6642"}}, []string{"."}, "", 30, ovn.SwitchRef{}, false, ""},
+		{"Northbound only", "ovnhosts {\n northbound unix:/nb\n}", ovndb.Config{Northbound: []string{"unix:/nb"}}, []string{"."}, "", 30, ovn.SwitchRef{}, false, ""},
 		{"names", "ovnhosts {\n domain Red.Example\n ttl 0\n scope switch\n default_switch red\n fallthrough org\n}",
-			ovn.Config{Southbound: sb}, []string{"."}, "red.example.", 0, ovn.SwitchRef{Name: "red"}, false, "a.org."},
-		{"a switch by its UUID", "ovnhosts {\n default_switch 3E0F6F0C-5c1e-4c5b-8b3a-0d6a3b0d7c11\n}", ovn.Config{Southbound: sb}, []string{"."}, "", 30,
+			ovndb.Config{Southbound: sb}, []string{"."}, "red.example.", 0, ovn.SwitchRef{Name: "red"}, false, "a.org."},
+		{"a switch by its UUID", "ovnhosts {\n default_switch 3E0F6F0C-5c1e-4c5b-8b3a-0d6a3b0d7c11\n}", ovndb.Config{Southbound: sb}, []string{"."}, "", 30,
 			ovn.SwitchRef{ID: origin.Network{0x3e, 0x0f, 0x6f, 0x0c, 0x5c, 0x1e, 0x4c, 0x5b, 0x8b, 0x3a, 0x0d, 0x6a, 0x3b, 0x0d, 0x7c, 0x11}}, false, ""},
-		{"a switch by a name with a UUID in it", "ovnhosts {\n default_switch neutron-3e0f6f0c-5c1e-4c5b-8b3a-0d6a3b0d7c11\n}", ovn.Config{Southbound: sb}, []string{"."}, "", 30,
+		{"a switch by a name with a UUID in it", "ovnhosts {\n default_switch neutron-3e0f6f0c-5c1e-4c5b-8b3a-0d6a3b0d7c11\n}", ovndb.Config{Southbound: sb}, []string{"."}, "", 30,
 			ovn.SwitchRef{Name: "neutron-3e0f6f0c-5c1e-4c5b-8b3a-0d6a3b0d7c11"}, false, ""},
-		{"scope", "ovnhosts {\n scope router\n}", ovn.Config{Southbound: sb}, []string{"."}, "", 30, ovn.SwitchRef{}, true, ""},
+		{"scope", "ovnhosts {\n scope router\n}", ovndb.Config{Southbound: sb}, []string{"."}, "", 30, ovn.SwitchRef{}, true, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
 // openSources has the open sources of all handlers of the process, for ready and prometheus.
@@ -16,7 +16,7 @@ var openSources sourceSet
 // sourceSet is a set of sources with their users.
 type sourceSet struct {
 	mu   sync.Mutex // guards uses, and each use
-	uses map[*ovn.Source]*use
+	uses map[*ovndb.Source]*use
 }
 
 // use counts the handlers that have a source open.
@@ -27,23 +27,23 @@ type use struct {
 
 // openSource is a source that is open.
 type openSource struct {
-	*ovn.Source
-	config ovn.Config
+	*ovndb.Source
+	config ovndb.Config
 	// domain is the domain of the last handler that has opened the source, or empty.
 	domain string
 }
 
 // acquire opens the source of c, or shares an open one. domain is the handler's domain. It fails as
 // ovn.Acquire does.
-func (r *sourceSet) acquire(c ovn.Config, domain string) (*ovn.Source, error) {
-	s, err := ovn.Acquire(c)
+func (r *sourceSet) acquire(c ovndb.Config, domain string) (*ovndb.Source, error) {
+	s, err := ovndb.Acquire(c)
 	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.uses == nil {
-		r.uses = map[*ovn.Source]*use{}
+		r.uses = map[*ovndb.Source]*use{}
 	}
 	u := r.uses[s]
 	if u == nil {
@@ -56,14 +56,14 @@ func (r *sourceSet) acquire(c ovn.Config, domain string) (*ovn.Source, error) {
 }
 
 // release undoes one acquire. It waits for the source without holding mu: the source may write to a disk.
-func (r *sourceSet) release(s *ovn.Source) {
+func (r *sourceSet) release(s *ovndb.Source) {
 	if r.forget(s) {
 		s.Release()
 	}
 }
 
 // forget removes one use of a source, and reports whether there was one.
-func (r *sourceSet) forget(s *ovn.Source) bool {
+func (r *sourceSet) forget(s *ovndb.Source) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	u := r.uses[s]

@@ -11,7 +11,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/control"
 	"github.com/puntdns/puntdns/internal/control/api"
-	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
 func init() { control.Process.AddStatus(openSources.tellStatus) }
@@ -56,7 +56,7 @@ func tellSource(s openSource, now time.Time, to *api.Status) {
 }
 
 // snapshotOf summarizes the snapshot of a source.
-func snapshotOf(s *ovn.Source, now time.Time) api.Snapshot {
+func snapshotOf(s *ovndb.Source, now time.Time) api.Snapshot {
 	snapshot, bad := s.Snapshot(), s.BadValues()
 	stats := snapshot.Stats
 	out := api.Snapshot{

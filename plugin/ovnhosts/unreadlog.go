@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
 // unreadLog logs once for each network that queries fail because its router scope is unread, and once more
@@ -17,7 +18,7 @@ type unreadLog struct {
 }
 
 // fails records that a query of the network has failed.
-func (u *unreadLog) fails(n *ovn.Network, log ovn.Logger) {
+func (u *unreadLog) fails(n *ovn.Network, log ovndb.Logger) {
 	if _, logged := u.logged.LoadOrStore(n.ID, nil); logged {
 		return
 	}
@@ -26,7 +27,7 @@ func (u *unreadLog) fails(n *ovn.Network, log ovn.Logger) {
 }
 
 // isRead records that the router scope of the network has been read.
-func (u *unreadLog) isRead(n *ovn.Network, log ovn.Logger) {
+func (u *unreadLog) isRead(n *ovn.Network, log ovndb.Logger) {
 	if u.count.Load() == 0 {
 		return
 	}

@@ -14,13 +14,14 @@ import (
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
 // simulatedNode is a node of puntdns as far as the databases know of it: a Source that is told
 // of its chassis and its interfaces.
 type simulatedNode struct {
-	source *ovn.Source
+	source *ovndb.Source
 	kick   chan struct{} // another expectation
 
 	mu       sync.Mutex // guards all below
@@ -117,7 +118,7 @@ func nodesProgram(args []string) error {
 			return nil, err
 		}
 		for i, number := range numbers {
-			cfg := ovn.Config{Monitor: ovn.Local}
+			cfg := ovndb.Config{Monitor: ovndb.Local}
 			for k := range sockets {
 				// Nodes with the same endpoints would share one Source.
 				link := filepath.Join(links, fmt.Sprintf("%d.%d", number, k))
@@ -127,7 +128,7 @@ func nodesProgram(args []string) error {
 				cfg.Southbound = append(cfg.Southbound, "unix:"+link)
 			}
 			n := &simulatedNode{kick: make(chan struct{}, 1), shown: make(map[int]time.Time)}
-			if n.source, err = ovn.Acquire(cfg); err != nil {
+			if n.source, err = ovndb.Acquire(cfg); err != nil {
 				return nil, err
 			}
 			n.source.SetChassis(cloudNode(number))

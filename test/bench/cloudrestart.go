@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/binding"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 )
 
 // nodeStarted is what one node tells of its start, in times from the start of its process on.
@@ -44,13 +46,13 @@ func oneNodeProgram(args []string) error {
 		return err
 	}
 	began := time.Unix(0, nanos)
-	cfg := ovn.Config{Southbound: []string{"unix:" + args[3]}, Monitor: ovn.Local, WarmStart: ovn.WarmStart{Folder: args[2], MaxAge: time.Hour}}
-	s, err := ovn.Acquire(cfg)
+	cfg := ovndb.Config{Southbound: []string{"unix:" + args[3]}, Monitor: ovndb.Local, WarmStart: ovndb.WarmStart{Folder: args[2], MaxAge: time.Hour}}
+	s, err := ovndb.Acquire(cfg)
 	if err != nil {
 		return err
 	}
 	var names []string
-	var bindings []ovn.Binding
+	var bindings []binding.InPort
 	for _, p := range l.at[number] {
 		names, bindings = append(names, cloudPort(p)), append(bindings, l.bindingOf(p))
 	}
@@ -86,12 +88,12 @@ func oneNodeProgram(args []string) error {
 }
 
 // bindingOf is what a flow of ovn-controller in the switch says of a port.
-func (l *cloudLayout) bindingOf(p int) ovn.Binding {
+func (l *cloudLayout) bindingOf(p int) binding.InPort {
 	first, err := hex.DecodeString(strings.SplitN(cloudUUID(kPort, p), "-", 2)[0])
 	if err != nil {
 		panic(err) // cloudUUID makes no other
 	}
-	return ovn.Binding{
+	return binding.InPort{
 		Cookie: binary.BigEndian.Uint32(first), Datapath: uint32(l.switchOf(p) + 1), Port: uint32(p%cloudSwitchPorts + 1),
 		Interface: cloudPort(p),
 	}

@@ -69,7 +69,7 @@ var AllCommands = []Commands{
 		By: "the collector runs until it is stopped; test.TestDnstap runs it with paths of its own"},
 	{Section: "docs/capacity.md#capacity", Block: 1, Where: Nowhere, By: "systemctl edit waits for an editor; deploy.TestNewUser does the rest, as docs/ovn.md has it"},
 	{Section: "docs/capacity.md#relays", Block: 1, Where: Nowhere,
-		By: "the suite cloud of the benchmarks, and internal/ovn.TestWarmStartBytes, which start relays"},
+		By: "the suite cloud of the benchmarks, and internal/ovn/ovndb.TestWarmStartBytes, which start relays"},
 	{Section: "docs/capacity.md#datapath-flows"},
 	{Section: "docs/performance.md#performance", Block: 1, Where: Nowhere,
 		By: "the benchmarks need a machine to themselves; test/bench.TestSuites runs each line of them once"},

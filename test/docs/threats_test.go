@@ -17,11 +17,11 @@ var threatTests = map[string]string{
 	"forged-origin":    "TestHostileOrigin TestTenants TestContainers",
 	"port-number-reused": `TestKeysChangeHands TestPortReuse ofpunt/ports.TestNumberOfADeletedPort ofpunt/ports.TestMoved
 		ofpunt/ports.TestMovedUnknown ofpunt.TestNumberOfAnotherPort ofpunt/punt.TestConnectionOfAnotherPort`,
-	"label-chosen": "TestLabelsOfProjects TestLabelsReloadUnderLoad internal/ovn.TestLabelsOfNewNetworks",
+	"label-chosen": "TestLabelsOfProjects TestLabelsReloadUnderLoad internal/ovn/ovndb.TestLabelsOfNewNetworks",
 	"entry-port":   "TestPipelineService TestHijack TestExternal",
 
 	// Names.
-	"names-isolated":         "internal/ovn.TestIsolation TestTenants TestScript/scope_router",
+	"names-isolated":         "internal/ovn/ovndb.TestIsolation TestTenants TestScript/scope_router",
 	"names-in-cache":         "TestPoisonNames TestNeutronHosts cmd/puntdns.TestDirectiveOrder",
 	"neutron-files-isolated": "TestNeutronHosts plugin/neutronhosts.TestIsolation",
 	"neutron-file-unread":    "plugin/neutronhosts.TestUnread",
@@ -61,16 +61,16 @@ var threatTests = map[string]string{
 	"private-names-leak":    "TestScript/private TestScript/private_hijack cmd/puntdns.TestExampleKeepsPrivateNames plugin/private.TestZones",
 	"rebinding":             "plugin/private.TestRebind plugin/private.TestIsPrivate",
 	"query-before-network":  "TestObserveStart TestMigration",
-	"tunnel-keys-reused":    "internal/ovn.TestGrace internal/ovn.TestGraceRenamed TestGrace",
-	"saved-keys-reused":     "internal/ovn.TestWarmStartKeysReused TestWarmStartKeysReused",
-	"saved-snapshot-forged": "internal/ovn.TestWarmStartRefuses TestWarmStartRefused internal/ovn/saved.FuzzDecode",
+	"tunnel-keys-reused":    "internal/ovn/ovndb.TestGrace internal/ovn/ovndb.TestGraceRenamed TestGrace",
+	"saved-keys-reused":     "internal/ovn/ovndb.TestWarmStartKeysReused TestWarmStartKeysReused",
+	"saved-snapshot-forged": "internal/ovn/ovndb.TestWarmStartRefuses TestWarmStartRefused internal/ovn/saved.FuzzDecode",
 
 	// Answers.
 	"third-party":           "TestHostileAddresses ofpunt/frame.FuzzUDP",
 	"tcp-connection-forged": "TestTCP ofpunt/tcp.TestSameAddresses ofpunt/tcp/light.TestConversations",
 	"amplification":         "TestHostileAmplification TestQuestions",
-	"resolver-address-chosen": `TestAddressPerGuest TestAddressChanges ofpunt.TestOwnAddresses internal/ovn.TestManyRouters
-		internal/ovn.TestParseDNSServers internal/ovn.FuzzParseDNSServers`,
+	"resolver-address-chosen": `TestAddressPerGuest TestAddressChanges ofpunt.TestOwnAddresses internal/ovn/ovndb.TestManyRouters
+		internal/ovn/topology.TestParseDNSServers internal/ovn/topology.FuzzParseDNSServers`,
 	"neighbour-discovery": "TestAnswersOnLink TestMetadataOVN TestMetadataNeutron ofpunt/frame.FuzzNeighbor",
 
 	// Floods.
@@ -108,9 +108,9 @@ var threatTests = map[string]string{
 		internal/ovsdb.FuzzMessage internal/ovsdb.FuzzTokens internal/ovsdb.FuzzSchema
 		internal/ovsdb.FuzzServerError internal/ovsdb.FuzzServerRow internal/ovsdb.FuzzDecodeRow`,
 	"dhcp-options-in-commands": "internal/puntctl.FuzzSetRoute",
-	"bad-values": `TestDatabaseGarbage internal/ovn.TestBadValuesAreBounded internal/ovn.FuzzParseForwards
-		internal/ovn.FuzzParseHostname internal/ovn.FuzzRows internal/ovn.FuzzParseDNSServers
-		internal/ovn.FuzzParsePortAddresses internal/ovn.FuzzParseDomainName`,
+	"bad-values": `TestDatabaseGarbage internal/ovn/ovndb.TestBadValuesAreBounded internal/ovn.FuzzParseForwards
+		internal/ovn/topology.FuzzParseHostname internal/ovn/ovndb.FuzzRows internal/ovn/topology.FuzzParseDNSServers
+		internal/ovn/topology.FuzzParsePortAddresses internal/ovn/topology.FuzzParseDomainName`,
 
 	// The process.
 	"control-socket-user": "TestControl",

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/topology"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// A port is a guest here if the local chassis has it. Two rules add to that:
+//
+//   - While the rows are those of a saved file, the switch has to confirm a guest (isConfirmed).
+//   - A guest whose binding vanishes is retained: it is served for a grace period while it has
+//     its interface, as routes are in a graceful restart of BGP (RFC 4724).
+//
+// A guest is retained in four cases:
+//
+//   - ovn-controller has ended regularly. It deletes its bindings and its Chassis row
+//     in one transaction (OVN's controller/binding.c, binding_cleanup) and leaves
+//     flows and guests in the switch.
+//   - Southbound was reset or emptied. All rows are gone, the Chassis among them, and
+//     come back with other UUIDs and perhaps other tunnel keys. Until then the network
+//     of the guest is rowless: it is served as it was last.
+//   - The port is requested here and bound nowhere. A live migration has that for some
+//     milliseconds: the source releases the port after the destination has claimed it.
+//   - This chassis has another name. ovn-controller then inserts a Chassis row and claims
+//     the ports for it. Southbound refuses that row while the row of the former name has
+//     the same encapsulation (index of Encap in ovn-sb.ovsschema), so an operator has to
+//     delete the former row. Until then the ports stay bound to the former row.
+//
+// While the Chassis row of this name exists, a binding that vanishes was removed on purpose. A retained
+// guest has the tunnel keys that the switch still has for it. When Southbound gives
+// those keys to another port, the grace ends at once.
+//
+//	step ── candidates ─► factsOf ─► decide ─► retain, or an outcome that ends the grace
+
+// Guests is the guests without a binding, by logical port. step makes the next set from it; all methods
+// are pure functions of a guestSet and guestInputs.
+type Guests map[string]Retained
+
+// Retained is a guest without a binding.
+type Retained struct {
+	Port    *ovn.Port  // as it was last bound
+	Chassis ovsdb.UUID // the row of Chassis that it was bound to
+	since   time.Time  // when the binding was first missing
+	// Requested is set for a port that OVN is about to bind here. It is not counted, as
+	// that is the regular course of a migration.
+	Requested bool
+}
+
+// Change is the beginning or the end of a grace.
+type Change struct {
+	Guest   Retained // as it was before
+	Outcome Outcome  // retain for the beginning
+	Counted bool     // it ends a grace that the log tells of
+}
+
+// Step decides which guests are retained, after rows or interfaces have changed or time has passed. prev is
+// the present snapshot. again is when the next grace ends, zero if no guest is retained.
+func (g Guests) Step(prev *ovn.Snapshot, in *Inputs) (next Guests, changes []Change, again time.Time) {
+	candidates := in.candidates(prev)
+	if len(candidates)+len(g) == 0 {
+		return nil, nil, again
+	}
+	all := maps.Clone(g)
+	if all == nil {
+		all = make(Guests, len(candidates))
+	}
+	for _, p := range candidates {
+		if !g.isRetained(p.Name) {
+			all[p.Name] = Retained{Port: p, Chassis: prev.Chassis(), since: in.Now}
+		}
+	}
+	next = make(Guests, len(all))
+	owners := in.ownersOf(all)
+	for name, k := range all {
+		f := in.factsOf(k, owners)
+		until := k.since.Add(in.GraceOf(k.Port.Interface()))
+		f.timedOut = !in.Now.Before(until)
+		o, had := f.decide(), g.isRetained(name)
+		if o != retain || !had {
+			changes = append(changes, Change{k, o, had && !k.Requested})
+		}
+		if o == retain {
+			row := in.Rows.PortNamed[name]
+			k.Requested = row != nil && f.at == unbound && row.Requested != (ovsdb.UUID{}) && row.Requested == in.Rows.Self
+			next[name], again = k, Earlier(again, until)
+		}
+	}
+	return next, changes, again
+}
+
+// Serves reports whether a port with a row is a guest here. datapath is the tunnel key of its switch.
+func (g Guests) Serves(in *Inputs, id ovsdb.UUID, p *topology.PortBinding, datapath uint32) bool {
+	if in.isHere(p) && in.isConfirmed(id, p, datapath) {
+		return true
+	}
+	k, ok := g[p.Name]
+	return ok && k.Port.DatapathKey == datapath && k.Port.Key == p.Key
+}
+
+func (g Guests) isRetained(port string) bool {
+	_, ok := g[port]
+	return ok
+}
+
+// Count returns how many guests are retained, without those that OVN is about to bind.
+func (g Guests) Count() int { return len(g.ByInterface()) }
+
+// Names returns the logical ports, sorted.
+func (g Guests) Names() []string { return slices.Sorted(maps.Keys(g)) }
+
+// DatapathKeys returns the tunnel key of the network by the guests.
+func (g Guests) DatapathKeys() map[string]uint32 {
+	keys := make(map[string]uint32, len(g))
+	for name, k := range g {
+		keys[name] = k.Port.DatapathKey
+	}
+	return keys
+}
+
+// Of returns the retained guests of a network, in the order of their names.
+func (g Guests) Of(id origin.Network) (all []*ovn.Port) {
+	for _, name := range g.Names() {
+		if p := g[name].Port; p.Network == id {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// ByInterface returns, by logical port, the port whose interface a guest has: Snapshot.retained. It is nil
+// if no guest is counted.
+func (g Guests) ByInterface() map[string]string {
+	var all map[string]string
+	for name, k := range g {
+		if !k.Requested {
+			if all == nil {
+				all = make(map[string]string, len(g))
+			}
+			all[name] = k.Port.Interface()
+		}
+	}
+	return all
+}
+
+// Earlier returns the earlier of two times, of which zero is never.
+func Earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/topology"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// Inputs is all that decides which ports are guests here. It is read, never changed.
+type Inputs struct {
+	Now time.Time
+	// Rows are those of Southbound, with its indexes and self, the Chassis row of this node.
+	Rows *topology.Southbound
+	// Restored is set while the rows are those of a saved file, and confirmed has what the switch confirms of it.
+	Restored  bool
+	Confirmed map[any]map[InPort]struct{}
+	// Interfaces are by the owner of Source.SetPorts. plugged are the ports of all of them, sorted.
+	Interfaces map[any]LocalPorts
+	Plugged    []string
+	// Released are the ports that were unbound since the last step, though they are requested here.
+	Released map[string]struct{}
+	// Covers reports whether the rows of a network are all there, and asked whether the row of a port is
+	// there if the database has it.
+	Covers func(origin.Network) bool
+	Asked  func(port string) bool
+}
+
+// isHere reports whether the local chassis has the port. A guest is served at both ends
+// of a migration, as each switch punts only the queries from its own port.
+func (in *Inputs) isHere(p *topology.PortBinding) bool { return in.Rows.IsHere(p) }
+
+// isPlugged reports whether a logical port has an interface here.
+func (in *Inputs) isPlugged(port string) bool {
+	_, ok := slices.BinarySearch(in.Plugged, port)
+	return ok
+}
+
+// GraceOf returns the longest grace that Source.SetPorts has given the guest of an interface.
+func (in *Inputs) GraceOf(iface string) (d time.Duration) {
+	for _, local := range in.Interfaces {
+		if slices.Contains(local.Names, iface) {
+			d = max(d, local.Grace)
+		}
+	}
+	return d
+}
+
+// isConfirmed reports whether a port may be served as a guest: Southbound is in sync, or the switch
+// has the port as it is in the file.
+func (in *Inputs) isConfirmed(id ovsdb.UUID, p *topology.PortBinding, datapath uint32) bool {
+	if !in.Restored {
+		return true
+	}
+	b := InPort{binary.BigEndian.Uint32(id[:4]), datapath, p.Key, p.Tag, p.Interface()}
+	for _, all := range in.Confirmed {
+		if _, ok := all[b]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// AllConfirmed reports whether each guest of this chassis may be served. A VIF without an interface here
+// is no guest. External and virtual ports have no interface, and no flow confirms them: until Southbound is in
+// sync, a process before this one may serve them.
+func (in *Inputs) AllConfirmed() bool {
+	for id, p := range in.Rows.Ports.All() {
+		kind := p.PortType()
+		if !ovn.IsGuestType(kind) || !in.isHere(p) || kind == "" && !in.isPlugged(p.Interface()) {
+			continue
+		}
+		if d := in.Rows.Datapaths.Get(p.Datapath); d != nil && !in.isConfirmed(id, p, d.Key) {
+			return false
+		}
+	}
+	return true
+}
+
+// candidates returns the guests of a snapshot whose binding may have vanished: all of them
+// once the local chassis is another row, or none.
+func (in *Inputs) candidates(prev *ovn.Snapshot) (all []*ovn.Port) {
+	if ovsdb.UUID(prev.Chassis()) != (ovsdb.UUID{}) && ovsdb.UUID(prev.Chassis()) != in.Rows.Self {
+		for n := range prev.Networks() {
+			all = append(all, n.Ports().Guests()...)
+		}
+		return all
+	}
+	for name := range in.Released {
+		if p := prev.PortByName(name); p != nil && p.Local {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// keyOwners has who owns the tunnel keys of retained guests by now.
+type keyOwners struct {
+	// keys has the name of a port by its pipelineKey, networks a network by its key.
+	keys     map[uint64]string
+	networks map[uint32]origin.Network
+}
+
+// ownersOf finds who owns the tunnel keys of retained guests.
+func (in *Inputs) ownersOf(all Guests) keyOwners {
+	o := keyOwners{make(map[uint64]string), make(map[uint32]origin.Network)}
+	keys, datapaths := make(map[uint64]struct{}), make(map[uint32]struct{})
+	for _, k := range all {
+		keys[ovn.PipelineKey(k.Port.DatapathKey, k.Port.Key)] = struct{}{}
+		datapaths[k.Port.DatapathKey] = struct{}{}
+	}
+	for id, d := range in.Rows.Datapaths.All() {
+		if _, ok := datapaths[d.Key]; !ok {
+			continue
+		}
+		o.networks[d.Key] = d.Network
+		for _, p := range in.Rows.PortsOf[id] {
+			key := ovn.PipelineKey(d.Key, p.Key)
+			if _, ok := keys[key]; ok {
+				o.keys[key] = p.Name
+			}
+		}
+	}
+	return o
+}
+
+// factsOf returns the facts on a guest, without timedOut.
+func (in *Inputs) factsOf(k Retained, owners keyOwners) facts {
+	p := k.Port
+	owner, used := owners.keys[ovn.PipelineKey(p.DatapathKey, p.Key)]
+	network, known := owners.networks[p.DatapathKey]
+	return facts{
+		at: in.locate(k), plugged: in.isPlugged(p.Interface()),
+		keysReused: used && owner != p.Name || known && network != p.Network,
+	}
+}
+
+// locate returns where a guest is.
+func (in *Inputs) locate(k Retained) location {
+	p, row := k.Port, in.Rows.PortNamed[k.Port.Name]
+	if row == nil {
+		switch {
+		case len(in.Rows.Networks[p.Network]) > 0:
+			if in.Covers(p.Network) {
+				return absent
+			}
+		case in.Rows.Flows.Len() > 0 && in.Asked(p.Name):
+			// northd writes networks, ports and flows in one transaction.
+			return absent
+		}
+		return unknown
+	}
+	d := in.Rows.Datapaths.Get(row.Datapath)
+	switch {
+	case d != nil && d.Network != p.Network:
+		return elsewhere
+	case in.isHere(row):
+		if d != nil && in.Covers(p.Network) {
+			return here
+		}
+		return unknown
+	case row.IsOn(k.Chassis):
+		return former
+	case row.Chassis != (ovsdb.UUID{}) || len(row.Additional) > 0:
+		return elsewhere
+	}
+	return unbound
+}
+
+// InPort is what a flow of the switch says of the port whose packets it takes in: the first 32
+// bits of the UUID of the Port_Binding, the tunnel keys, and the VLAN ID of the packets, 0 for none:
+// that of a container, whose answers are tagged with it. Interface is external_ids:iface-id of the
+// Interface that the packets come from.
+type InPort struct {
+	Cookie, Datapath, Port uint32
+	VLAN                   uint16
+	Interface              string
+}
+
+// LocalPorts are the logical ports that have an interface on one bridge, and the grace of
+// their guests.
+type LocalPorts struct {
+	Names []string
+	Grace time.Duration
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package build
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/binding"
+	"github.com/puntdns/puntdns/internal/ovn/interest"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovn/problem"
+	"github.com/puntdns/puntdns/internal/ovn/topology"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// Inputs is all that a network is made of. It is read, never changed.
+type Inputs struct {
+	View       topology.View
+	Southbound *topology.Southbound // nil if it is not read
+	Northbound *topology.Northbound // nil if it is not read
+	Coverage   interest.Coverage
+	// Guests and retained decide which ports of Southbound are Local. Where Northbound is read alone, these are
+	// the ports of plugged, sorted.
+	Guests   *binding.Inputs
+	Retained binding.Guests
+	Plugged  []string
+}
+
+// Network returns one network by the rows, nil if it has no rows or is not covered. Unless withPorts is set
+// the network shares the ports of old, the previous version. p are the problems of that version, and get
+// those of the network.
+func (in *Inputs) Network(id origin.Network, old *ovn.Network, withPorts bool, p *problem.Set) *ovn.Network {
+	d := ovn.NetworkData{ID: id}
+	dns, ok := in.describe(&d)
+	if !ok || !in.Coverage.Network(id) {
+		return nil
+	}
+	var rrs []*topology.NorthboundDNS
+	if in.Northbound != nil {
+		d.Domain = in.Northbound.Domain(id)
+		rrs = in.Northbound.RRRows(id)
+		d.Forwards = in.forwards(id, ovn.ForwardsOf(old), p)
+	}
+	if old != nil && !withPorts {
+		d.Ports = old.Ports()
+	} else {
+		d.Ports = in.ports(&d, p.Replace("ports").Add)
+	}
+	slices.SortFunc(dns, func(a, b *topology.DNSRow) int { return a.ID.Compare(b.ID) })
+	for _, r := range slices.Compact(dns) {
+		d.Tables = append(d.Tables, r.Table)
+	}
+	for _, r := range rrs {
+		d.RRs = append(d.RRs, r.RRs)
+	}
+	n := ovn.NewNetwork(d)
+	bad := p.Replace("dns-cname").Add
+	for _, r := range rrs {
+		reportAliases(n, r, bad)
+	}
+	return n
+}
+
+// reportAliases reports the CNAME records of a row whose names have other records in a network. The
+// network skips them.
+func reportAliases(n *ovn.Network, r *topology.NorthboundDNS, bad func(text string)) {
+	for name := range r.RRs.Aliases() {
+		a, _ := n.Lookup(name, n.Domain)
+		if name == n.Domain || len(a.V4)+len(a.V6)+len(a.PTR) > 0 {
+			bad(fmt.Sprintf("%s: %s %s: the CNAME record of %.80q skipped on switch %.80q: the name has other records there (RFC 2181, section 10.1)",
+				topology.NorthboundName, topology.TableDNS, r.ID, name, n.Name))
+		}
+	}
+}
+
+// describe sets what the rows say of a network, and returns its DNS rows in any order, some perhaps more than
+// once. It reports whether there is such a network.
+func (in *Inputs) describe(n *ovn.NetworkData) (dns []*topology.DNSRow, ok bool) {
+	if in.Southbound != nil {
+		return southboundNetwork(in.Southbound, n)
+	}
+	return northboundNetwork(in.Northbound, n)
+}
+
+func southboundNetwork(s *topology.Southbound, n *ovn.NetworkData) (dns []*topology.DNSRow, ok bool) {
+	var first *topology.Datapath
+	for id, d := range s.Networks[n.ID] {
+		if first == nil || id.Compare(first.ID) < 0 {
+			first = d
+		}
+		for _, r := range s.DNSOf[id] {
+			dns = append(dns, &r.DNSRow)
+		}
+	}
+	if first == nil {
+		return nil, false
+	}
+	n.Name, n.DNSMeter = first.Name, s.MeterOf(n.ID)
+	return dns, true
+}
+
+func northboundNetwork(n *topology.Northbound, to *ovn.NetworkData) (dns []*topology.DNSRow, ok bool) {
+	s := n.Switches.Get(ovsdb.UUID(to.ID))
+	if s == nil {
+		return nil, false
+	}
+	to.Name = s.Name
+	for _, id := range s.DNSRows {
+		if r := n.DNS.Get(id); r != nil {
+			dns = append(dns, &r.DNSRow)
+		}
+	}
+	return dns, true
+}
+
+// forwards returns the zones that a network forwards, nil for none. old are those of its previous version.
+func (in *Inputs) forwards(id origin.Network, old *ovn.Forwards, p *problem.Set) *ovn.Forwards {
+	var rows []ovn.ForwardRow
+	if in.Coverage.Forwards {
+		rows = in.Northbound.ForwardRows(id)
+	}
+	if old.HasRows(rows) {
+		return old
+	}
+	bad := p.Replace(ovn.ForwardKey).Add
+	return ovn.NewForwards(id, rows, func(row ovn.ForwardRow) names.Report {
+		return func(where, value string, err error) {
+			bad(fmt.Sprintf("%s: %s: external_ids:%s: %.80q skipped: %v", topology.NorthboundName, row.NamedBy, where, value, err))
+		}
+	})
+}

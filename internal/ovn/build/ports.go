@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package build
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/topology"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// portRows collects the ports of one network from the rows of both databases.
+type portRows struct {
+	*Inputs
+	ovn.PortsData
+	domain string // of the network
+	// servers has the DNS servers by the rows of DHCP options, nil unless a request asks for them.
+	servers map[topology.DHCPRows][]netip.Addr
+	bad     func(text string)
+}
+
+// portBuffers has buffers for PortsData.Ports: a large network may be built often.
+var portBuffers = sync.Pool{New: func() any { return new([]ovn.PortData) }}
+
+// ports returns the ports of a network.
+func (in *Inputs) ports(d *ovn.NetworkData, bad func(text string)) *ovn.Ports {
+	uses := in.Coverage.Uses
+	to := portRows{
+		Inputs: in, domain: d.Domain, bad: bad,
+		PortsData: ovn.PortsData{Network: d.ID, Switch: d.Name, Machines: uses.DNSServers},
+	}
+	if uses.DNSServers {
+		to.servers = make(map[topology.DHCPRows][]netip.Addr)
+	}
+	var attachments []topology.Attachment
+	if uses.Attachments() {
+		attachments = topology.AttachmentsOfNetwork(in.View, d.ID)
+	}
+	if uses.RouterNames {
+		to.Routers = topology.RouterNamesOf(attachments)
+	}
+	if uses.Gateways {
+		to.Gateways = topology.GatewaysOf(attachments)
+	}
+	buffer := portBuffers.Get().(*[]ovn.PortData)
+	to.Ports = *buffer
+	if in.Southbound != nil {
+		to.addSouthbound()
+	} else {
+		to.addNorthbound()
+	}
+	ports, problems := ovn.NewPorts(to.PortsData)
+	clear(to.Ports)
+	*buffer = to.Ports[:0]
+	portBuffers.Put(buffer)
+	for _, text := range problems {
+		bad(topology.SouthboundName + ": " + text)
+	}
+	return ports.WithRetained(in.Retained.Of(d.ID))
+}
+
+// dnsServers returns the DNS servers of ports with those DHCP options. Ports with the same options share
+// the slice.
+func (to *portRows) dnsServers(of topology.DHCPRows) []netip.Addr {
+	if to.servers == nil || of == (topology.DHCPRows{}) {
+		return nil
+	}
+	all, ok := to.servers[of]
+	if !ok {
+		all = to.Northbound.DNSServers(of, to.bad)
+		to.servers[of] = all
+	}
+	return all
+}
+
+// addSouthbound adds the ports and the tunnel keys of Southbound, completed by Northbound.
+func (to *portRows) addSouthbound() {
+	for id, d := range to.Southbound.Networks[to.PortsData.Network] {
+		to.Keys = append(to.Keys, d.Key)
+		to.Ports = slices.Grow(to.Ports, len(to.Southbound.PortsOf[id]))
+		for row, p := range to.Southbound.PortsOf[id] {
+			to.Ports = append(to.Ports, ovn.PortData{
+				Name: p.Name, Type: p.PortType(), DatapathKey: d.Key, Key: p.Key, Parent: p.Parent, Tag: p.Tag,
+				ServiceTag: p.EtherType == "802.11ad", Hostname: p.Canonical, Domain: to.domain, Addresses: p.Addresses.Static, MACs: p.Addresses.MACs,
+				Local: to.Retained.Serves(to.Guests, row, p, d.Key), ExternalIDs: p.ExternalIDs,
+			})
+			if to.Northbound != nil {
+				to.complete(&to.Ports[len(to.Ports)-1])
+			}
+		}
+	}
+}
+
+// addNorthbound adds the ports where Northbound is read alone.
+func (to *portRows) addNorthbound() {
+	s := to.Northbound.Switches.Get(ovsdb.UUID(to.PortsData.Network))
+	to.Ports = slices.Grow(to.Ports, len(s.Ports))
+	for _, id := range s.Ports {
+		p := to.Northbound.Ports.Get(id)
+		if p == nil {
+			continue
+		}
+		_, isPlugged := slices.BinarySearch(to.Plugged, p.Name)
+		to.Ports = append(to.Ports, ovn.PortData{
+			Name: p.Name, Type: ovn.PortType(p.Type, p.Owner, p.Function), Parent: p.Parent, Tag: p.Tag,
+			Hostname: p.Canonical, Domain: to.domain, Local: isPlugged, ExternalIDs: p.ExternalIDs,
+		})
+		to.complete(&to.Ports[len(to.Ports)-1])
+	}
+}
+
+// complete sets what only Northbound has of a port: the addresses that northd chose, the domain and
+// the DNS servers of its DHCP options, and whether it is disabled. A row of that name on another switch
+// does not count: northd has not moved the port yet.
+func (to *portRows) complete(d *ovn.PortData) {
+	n := to.Northbound
+	p := n.PortNamed[d.Name]
+	if p == nil || n.SwitchOf[p.ID] != ovsdb.UUID(to.PortsData.Network) {
+		return
+	}
+	d.Addresses, d.MACs = p.AllAddresses(), p.AllMACs()
+	d.Disabled = p.Disabled
+	if ovn.IsGuestType(d.Type) {
+		d.DNSServers = to.dnsServers(p.DHCP)
+	}
+	if o := n.DHCP.Get(p.DHCP.V4); o != nil && o.Domain != "" {
+		d.Domain = o.Domain
+	}
+}

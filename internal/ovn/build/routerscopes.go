@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package build
+
+import (
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovn/topology"
+)
+
+// ScopeInputs is what the router scopes of a snapshot are made of, beside its networks.
+type ScopeInputs struct {
+	Graph   topology.Graph
+	Covered topology.Covered
+	// Changed are the networks that have other versions than in the previous snapshot.
+	Changed map[origin.Network]bool
+	// Rowless are the networks without rows.
+	Rowless map[origin.Network]string
+}
+
+// BuildScopes sets the router scopes of the next snapshot, which has its networks already.
+//
+// Guests that are served already stay so while their scopes are read, and until all of
+// these are known.
+func (c *Components) BuildScopes(in *ScopeInputs, prev *ovn.Snapshot, next *ovn.Editor) {
+	if !c.IsUsed() {
+		next.ClearScopes()
+		return
+	}
+	b := scopeBuilder{next, next.EditScopes()}
+	gone, found := c.update(in.Graph, in.Covered)
+	changed := make(map[*component][]origin.Network)
+	for id := range in.Changed {
+		of := c.ofNetwork(in.Graph, id)
+		if of == nil {
+			b.scopes.Remove(id)
+		} else if _, ok := found[of]; !ok {
+			changed[of] = append(changed[of], id)
+		}
+	}
+	before := make(map[origin.Network]*component) // those that are no more, by their networks
+	for of := range gone {
+		for _, id := range of.networks {
+			before[id] = of
+			if c.ofNetwork(in.Graph, id) == nil {
+				b.scopes.Remove(id)
+			}
+		}
+		if len(of.networks) > 0 {
+			b.scopes.RemoveIndex(of.networks[0])
+		}
+	}
+	c.setRowless(in.Rowless, prev, b.scopes)
+	for of := range found {
+		b.setAll(of, of.reusableIndex(before))
+	}
+	for of, ids := range changed {
+		b.set(of, ids)
+	}
+	next.SetScopes(b.scopes)
+}
+
+// setRowless copies the router scopes of rowless networks from the previous snapshot. A network that
+// had none is a scope by itself, as no rows say which networks are joined to it.
+func (c *Components) setRowless(rowless map[origin.Network]string, prev *ovn.Snapshot, scopes ovn.ScopesEditor) {
+	for id := range c.rowless {
+		if _, ok := rowless[id]; !ok {
+			scopes.RemoveIndex(id)
+			delete(c.rowless, id)
+		}
+	}
+	for id := range rowless {
+		if c.rowless == nil {
+			c.rowless = make(map[origin.Network]struct{})
+		}
+		c.rowless[id] = struct{}{}
+		scopes.Set(id, id)
+		scopes.SetIndex(id, prev.RouterScope(id).Union())
+	}
+}
+
+// scopeBuilder gives the networks of components their router scopes.
+type scopeBuilder struct {
+	next   *ovn.Editor
+	scopes ovn.ScopesEditor
+}
+
+// setAll indexes the names of a component that has been found. base has the networks that were joined before:
+// those that have not changed since are not indexed anew.
+func (b scopeBuilder) setAll(c *component, base *names.Union) {
+	if len(c.networks) == 0 {
+		return
+	}
+	was := make(map[origin.Network]*names.Directory)
+	edit := base.Edit()
+	if base != nil {
+		for id, d := range base.All() {
+			was[id] = d
+			if _, ok := slices.BinarySearchFunc(c.networks, origin.Network(id), origin.Network.Compare); !ok {
+				edit.Remove(id)
+			}
+		}
+	}
+	for _, id := range c.networks {
+		switch n := b.next.Network(id); {
+		case n == nil:
+			edit.Remove(id)
+			b.scopes.Remove(id)
+		case was[id] != &n.Directory:
+			edit.Set(id, &n.Directory)
+		}
+	}
+	c.index, c.scoped = edit.Done(), false
+	b.setScopes(c, c.networks)
+}
+
+// set indexes the names of a component of which only some networks have changed.
+func (b scopeBuilder) set(c *component, changed []origin.Network) {
+	edit := c.index.Edit()
+	for _, id := range changed {
+		if n := b.next.Network(id); n != nil {
+			edit.Set(id, &n.Directory)
+		} else {
+			edit.Remove(id)
+			b.scopes.Remove(id)
+		}
+	}
+	c.index = edit.Done()
+	b.setScopes(c, changed)
+}
+
+// setScopes gives the changed networks of a component their router scopes, and all of its networks once all are
+// read. A network that had a scope has one while another network is about to join.
+func (b scopeBuilder) setScopes(c *component, changed []origin.Network) {
+	first, complete := c.networks[0], c.closed && c.index.Len() == len(c.networks)
+	b.scopes.SetIndex(first, c.index)
+	if complete && !c.scoped {
+		changed = c.networks
+	}
+	c.scoped = complete
+	for _, id := range changed {
+		if b.next.Network(id) == nil {
+			continue
+		}
+		if was, ok := b.scopes.Get(id); ok && was != first || !ok && complete {
+			b.scopes.Set(id, first)
+		}
+	}
+}

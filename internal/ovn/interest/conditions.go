@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interest
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// clause is a condition that asks for the rows of a table with one value in a column. It is comparable,
+// and its JSON is part of the saved file. Only one of ID, Number and Text is set, Text with a Key in a
+// column that is a map.
+type clause struct {
+	Column string
+	// Includes is set for a column that may have more values than this one.
+	Includes bool       `json:",omitempty"`
+	Key      string     `json:",omitempty"`
+	Text     string     `json:",omitempty"`
+	Number   int64      `json:",omitempty"`
+	ID       ovsdb.UUID `json:",omitzero"`
+}
+
+// everyRow is the clause for all rows of a table.
+var everyRow clause
+
+// rowWithID, textIs, idIs and idIn return clauses.
+func RowWithID(id ovsdb.UUID) clause           { return idIs("_uuid", id) }
+func textIs(column, text string) clause        { return clause{Column: column, Text: text} }
+func idIs(column string, id ovsdb.UUID) clause { return clause{Column: column, ID: id} }
+func idIn(column string, id ovsdb.UUID) clause { return clause{Column: column, Includes: true, ID: id} }
+func keyIs(column, key, text string) clause {
+	return clause{Column: column, Includes: true, Key: key, Text: text}
+}
+
+// condition returns the clause as ovsdb.Client.SetConditions takes it.
+func (c clause) condition() ovsdb.Condition {
+	out := ovsdb.Condition{Column: c.Column, Function: "==", Value: c.Text}
+	if c.Includes {
+		out.Function = "includes"
+	}
+	switch {
+	case c.Key != "":
+		out.Value = map[string]string{c.Key: c.Text}
+	case c.Number != 0:
+		out.Value = c.Number
+	case c.ID != ovsdb.UUID{}:
+		out.Value = c.ID
+	}
+	return out
+}
+
+func compareClauses(a, b clause) int {
+	return cmp.Or(
+		cmp.Compare(a.Column, b.Column), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Text, b.Text),
+		cmp.Compare(a.Number, b.Number), a.ID.Compare(b.ID),
+	)
+}
+
+// Conditions are the clauses of each table: a database sends the rows for which any clause of their table
+// is true. It changes no table that has no entry.
+type Conditions map[string][]clause
+
+// ask adds clauses to a table. Without clauses, no row of the table is asked for.
+func (c Conditions) ask(table string, clauses ...clause) {
+	c[table] = append(c[table], clauses...)
+}
+
+// askEach adds a clause for each value.
+func askEach[V any](c Conditions, table string, values []V, of func(V) clause) {
+	for _, v := range values {
+		c.ask(table, of(v))
+	}
+	c.ask(table)
+}
+
+// Sort sorts the clauses of each table, and drops repetitions. The methods below need sorted clauses.
+func (c Conditions) Sort() Conditions {
+	for table, clauses := range c {
+		slices.SortFunc(clauses, compareClauses)
+		c[table] = slices.Compact(clauses)
+	}
+	return c
+}
+
+// Has reports whether a table is asked for with the clause.
+func (c Conditions) Has(table string, of clause) bool {
+	_, ok := slices.BinarySearchFunc(c[table], of, compareClauses)
+	return ok
+}
+
+// ids returns the UUIDs of the clauses of a column, sorted.
+func (c Conditions) ids(table, column string) (all []ovsdb.UUID) {
+	for _, of := range c[table] {
+		if of.Column == column {
+			all = append(all, of.ID)
+		}
+	}
+	return all
+}
+
+// includes reports whether c brings all rows that other brings. It may report false although c does.
+func (c Conditions) includes(other Conditions) bool {
+	for table, clauses := range other {
+		if !includes(c[table], clauses, compareClauses) {
+			return false
+		}
+	}
+	return true
+}
+
+// isEmpty reports whether no row is asked for.
+func (c Conditions) isEmpty() bool {
+	for _, clauses := range c {
+		if len(clauses) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Requests returns the conditions as ovsdb.Client.SetConditions takes them.
+func (c Conditions) Requests() map[string][]ovsdb.Condition {
+	all := make(map[string][]ovsdb.Condition, len(c))
+	for table, clauses := range c {
+		if slices.Contains(clauses, everyRow) {
+			all[table] = nil
+			continue
+		}
+		all[table] = make([]ovsdb.Condition, len(clauses))
+		for i, of := range clauses {
+			all[table][i] = of.condition()
+		}
+	}
+	return all
+}
+
+// includes reports whether a sorted set has all elements of another.
+func includes[E any](set, other []E, compare func(a, b E) int) bool {
+	for _, e := range other {
+		n, ok := slices.BinarySearchFunc(set, e, compare)
+		if !ok {
+			return false
+		}
+		set = set[n+1:]
+	}
+	return true
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interest
+
+import (
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/topology"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// Uses says what requests and the configuration need of the databases.
+type Uses struct {
+	// Local is Monitor Local. Without it all rows are read, except meters, and routers beside Southbound.
+	Local bool
+	// Southbound is set if Southbound is read.
+	Southbound bool
+	// Each of these is set while a request needs it, see Requests.
+	RouterScopes, Gateways, RouterNames, DNSServers, Forwards bool
+}
+
+// Attachments reports whether networks need to know the routers that they are attached to.
+func (u Uses) Attachments() bool { return u.Gateways || u.RouterNames }
+
+// Inputs is all that decides which rows are wanted, except for the rows. It is read, never changed.
+type Inputs struct {
+	Uses
+	References *ovn.References
+	// Retained has the tunnel key of the network by the guests that are retained without a binding. ports are
+	// read from Southbound by their names: these guests, and the ports of Source.Unserved.
+	Retained map[string]uint32
+	Ports    []string
+	// Plugged are the ports that have an interface here, sorted.
+	Plugged []string
+}
+
+// Southbound returns the conditions for the rows that are wanted of Southbound: the local chassis and
+// its ports, the networks of guests here and of requests, what routers join to these, and the meters of
+// the DNS stage. Rows may make more rows wanted: a port its network, a network its ports.
+func Southbound(s *topology.Southbound, in *Inputs) Conditions {
+	want := make(Conditions)
+	askMeters(s, want)
+	if !in.Local {
+		return want.Sort()
+	}
+	nodes, peers := localDatapaths(s, in), []topology.Peer(nil)
+	var attached []topology.Attachment
+	if in.Attachments() {
+		for _, node := range nodes {
+			attached = append(attached, topology.AttachmentsOf(s, node)...)
+		}
+	}
+	if in.RouterScopes {
+		nodes, peers = topology.Reach(s, nodes)
+		want.ask(topology.TablePort, Localnets)
+	}
+	for _, a := range attached {
+		if a.Known && ovsdb.HasUUID(nodes, a.Router) {
+			continue
+		}
+		peers = append(peers, topology.Peer{Name: a.RouterPort})
+		if a.Known && in.RouterNames {
+			want.ask(topology.TableDatapath, RowWithID(a.Router))
+		}
+	}
+	askPorts(s, want, nodes, peers, in)
+	askEach(want, topology.TableDNS, nodes, func(id ovsdb.UUID) clause { return idIn("datapaths", id) })
+	askEach(want, topology.TableDatapath, nodes, RowWithID)
+	for _, r := range in.References.Sorted() {
+		askNetwork(want, r)
+	}
+	for _, key := range in.Retained {
+		want.ask(topology.TableDatapath, clause{Column: "tunnel_key", Number: int64(key)})
+	}
+	return want.Sort()
+}
+
+// localDatapaths returns the datapaths of guests here, and of the networks that requests refer to, sorted.
+// ovn-controller has the same term for them.
+func localDatapaths(s *topology.Southbound, in *Inputs) (all []ovsdb.UUID) {
+	for _, p := range s.Ports.All() {
+		_, isRetained := in.Retained[p.Name]
+		if ovn.IsGuestType(p.PortType()) && (s.IsHere(p) || isRetained) {
+			all = append(all, p.Datapath)
+		}
+	}
+	for id, d := range s.Datapaths.All() {
+		if in.References.Has(d.Name, d.Network) {
+			all = append(all, id)
+		}
+	}
+	return ovsdb.SortUUIDs(all)
+}
+
+// askPorts asks for the ports of datapaths, of this chassis, and for those with the names of peers or of
+// interestInputs.ports.
+//
+// The function of each clause on a port is "==": then a server looks a row up in a hash table for each
+// column. With a single clause of another function it tries all clauses for each row of the table when
+// conditions change, and for each row that changes (ovsdb_condition_from_json in ovsdb/condition.c of Open
+// vSwitch). So a port that migrates here is read only if this is its only additional_chassis. A port with
+// several is read by the name of its interface: Unserved asks for it.
+func askPorts(s *topology.Southbound, want Conditions, datapaths []ovsdb.UUID, peers []topology.Peer, in *Inputs) {
+	askEach(want, topology.TablePort, datapaths, portsOfDatapath)
+	if s.Self != (ovsdb.UUID{}) {
+		want.ask(topology.TablePort, idIs("chassis", s.Self), idIs("additional_chassis", s.Self))
+	}
+	askEach(want, topology.TablePort, in.Ports, PortNamed)
+	askEach(want, topology.TablePort, peers, func(p topology.Peer) clause { return PortNamed(p.Name) })
+}
+
+// Localnets is the clause for all localnet ports: Southbound is asked for them with router scopes only.
+var Localnets = textIs("type", ovn.TypeLocalnet)
+
+// PortNamed is the clause for a row of Port_Binding by its name.
+func PortNamed(name string) clause { return textIs("logical_port", name) }
+
+// portsOfDatapath is the clause for all rows of Port_Binding of a datapath. Where conditions have it, the
+// datapath and its DNS rows are asked for as well.
+func portsOfDatapath(id ovsdb.UUID) clause { return idIs("datapath", id) }
+
+// askNetwork asks for the datapaths of a network that a request refers to. The UUID of a switch is in either
+// of two columns, see datapath.
+func askNetwork(want Conditions, r ovn.SwitchRef) {
+	if r.Name != "" {
+		want.ask(topology.TableDatapath, keyIs("external_ids", "name", r.Name))
+		return
+	}
+	want.ask(topology.TableDatapath, idIn("nb_uuid", ovsdb.UUID(r.ID)), keyIs("external_ids", "logical-switch", r.ID.String()))
+}
+
+// SwitchesOf returns the switches of the networks that conditions of Southbound ask for.
+func SwitchesOf(s *topology.Southbound, asked Conditions) (all []ovsdb.UUID) {
+	for _, id := range asked.ids(topology.TablePort, "datapath") {
+		if d := s.Datapaths.Get(id); d != nil && !d.Network.IsZero() {
+			all = append(all, ovsdb.UUID(d.Network))
+		}
+	}
+	return all
+}
+
+// askMeters asks for what flows of the DNS stage refer to.
+func askMeters(s *topology.Southbound, want Conditions) {
+	want.ask(topology.TableGroup)
+	want.ask(topology.TableMeter)
+	want.ask(topology.TableBand)
+	for _, f := range s.Flows.All() {
+		if !f.IsMetered() {
+			continue
+		}
+		want.ask(topology.TableMeter, textIs("name", f.Meter))
+		if f.Group != (ovsdb.UUID{}) {
+			want.ask(topology.TableGroup, RowWithID(f.Group))
+		}
+	}
+	for _, m := range s.CoPP.Meters.All() {
+		askEach(want, topology.TableBand, m.Bands, RowWithID)
+	}
+}

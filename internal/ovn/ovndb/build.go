@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovndb
+
+import (
+	"time"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/build"
+	"github.com/puntdns/puntdns/internal/ovn/problem"
+)
+
+// build returns the next snapshot. It costs in proportion to what is dirty.
+func (s *Source) build(prev *ovn.Snapshot) *ovn.Snapshot {
+	if s.coverageChanged {
+		s.markNew(prev)
+	}
+	e := prev.Edit()
+	s.buildNetworks(e)
+	s.buildNames(e)
+	scopes := &build.ScopeInputs{Graph: s.topology, Covered: s.covered(), Changed: s.dirty, Rowless: s.grace.rowless}
+	s.components.BuildScopes(scopes, prev, e)
+	if s.sb != nil {
+		s.buildLocal(e)
+	}
+	count := s.dnsCount()
+	e.SetRows(count.Rows, count.Records)
+	next := e.Done()
+	next.Settled = s.isSettled()
+	return next
+}
+
+// built logs what is new in a snapshot from build, and clears the dirty marks.
+func (s *Source) built(next *ovn.Snapshot) {
+	s.noteNetworks(next)
+	now := s.findLogged(next)
+	s.log.add(notices(s.logged, now)...)
+	s.logged = now
+	clear(s.dirty)
+	s.coverageChanged = false
+}
+
+// markNew marks networks that are not in the snapshot as dirty: they may be covered now.
+func (s *Source) markNew(prev *ovn.Snapshot) {
+	for id := range s.topology.NetworkIDs {
+		if prev.Network(id) == nil {
+			s.markDirty(id, true)
+		}
+	}
+	for id := range s.grace.rowless {
+		s.markDirty(id, true)
+	}
+}
+
+// buildLocal sets the local chassis, its retained guests, and the stage of its switch.
+func (s *Source) buildLocal(e *ovn.Editor) {
+	// An empty Southbound has no stage. While guests are retained, the switch still has the
+	// flows from before, so the stage stays too.
+	if stage := s.sb.DNSStage(); len(stage.Cookies) > 0 || len(s.grace.Guests) == 0 {
+		e.SetStage(stage.Table, stage.Cookies)
+	}
+	s.builtFlows = s.sb.Flows.Version()
+	e.SetLocal(s.sb.Self, s.grace.ByInterface())
+}
+
+func (s *Source) networkInputs() *build.Inputs {
+	in := &build.Inputs{View: s.topology, Southbound: s.sb, Northbound: s.nb, Coverage: s.covered(), Retained: s.grace.Guests, Plugged: s.plugged}
+	if s.sb != nil {
+		in.Guests = s.guestInputs(time.Time{})
+	}
+	return in
+}
+
+// buildNetworks replaces the dirty networks.
+func (s *Source) buildNetworks(e *ovn.Editor) {
+	in := s.networkInputs()
+	s.builtProblems = make(map[origin.Network]problem.Set)
+	for id, withPorts := range s.dirty {
+		old := e.Network(id)
+		if old != nil {
+			s.markName(old.Name)
+		}
+		p := s.bad.OfNetwork(id)
+		n := in.Network(id, old, withPorts, &p)
+		if n != nil {
+			s.builtProblems[id] = p
+			delete(s.grace.rowless, id)
+		} else {
+			delete(s.complete, id)
+			n = s.rowlessNetwork(old)
+		}
+		if n == nil {
+			e.Remove(id)
+			continue
+		}
+		s.markName(n.Name)
+		e.Put(n)
+	}
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovndb
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/topology"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// BenchmarkRebuild rebuilds a network of 1,000 ports, as each change of one of its ports does.
+func BenchmarkRebuild(b *testing.B) {
+	const count = 1000
+	for _, northbound := range []bool{false, true} {
+		b.Run(fmt.Sprintf("northbound %v", northbound), func(b *testing.B) {
+			c := Config{Southbound: []string{"unix:/none"}, Monitor: All}
+			endpoints := mustEndpoints(b, c.Southbound)
+			nb := endpoints[:0]
+			if northbound {
+				nb = endpoints
+			}
+			s := newSource(c, endpoints, nb, nil)
+			defer s.Request(Requests{DNSServers: northbound})()
+			s.SetChassis("hv1")
+			network, dp, dhcp := ovsdb.UUID{3}, ovsdb.UUID{2}, ovsdb.UUID{5}
+			s.sb.Datapaths.Put(dp, &topology.Datapath{Key: 7, Name: "red", Legacy: network.String(), Network: origin.Network(network)})
+			sw := &topology.LogicalSwitch{Name: "red"}
+			for i := range count {
+				id, name := ovsdb.UUID{4, byte(i >> 8), byte(i)}, fmt.Sprint("port", i)
+				at := topology.Addresses{Static: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})}, MACs: []origin.MAC{{2, 0, 0, 0, byte(i >> 8), byte(i)}}}
+				s.sb.Ports.Put(id, &topology.PortBinding{Name: name, Datapath: dp, Key: uint32(i + 1), Canonical: fmt.Sprintf("vm%d.", i), Addresses: at})
+				if northbound {
+					s.nb.Ports.Put(id, &topology.SwitchPort{Name: name, Configured: at, DHCP: topology.DHCPRows{V4: dhcp}})
+					sw.Ports = append(sw.Ports, id)
+				}
+			}
+			if northbound {
+				s.nb.DHCP.Put(dhcp, &topology.DHCPOptions{Domain: "example.org.", RawServers: "{9.9.9.9, 8.8.8.8}"})
+				s.nb.Switches.Put(network, sw)
+			}
+			s.takeChanges()
+			snapshot := new(ovn.Snapshot)
+			b.ReportAllocs()
+			for b.Loop() {
+				s.markDirty(origin.Network(network), true)
+				next := s.build(snapshot)
+				s.built(next)
+				snapshot = next
+			}
+			b.StopTimer()
+			if snapshot.Stats.Ports != count || northbound && len(snapshot.PortByName("port7").DNSServers) != 2 {
+				b.Fatalf("%+v", snapshot.Stats)
+			}
+			b.ReportMetric(float64(count), "ports")
+		})
+	}
+}

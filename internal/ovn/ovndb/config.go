@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovndb
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/endpoint"
+)
+
+// Config says which databases to read, and how much of them.
+type Config struct {
+	// Southbound and Northbound are connection methods (see internal/endpoint),
+	// several for the servers of one cluster: each string is one of them, as
+	// Endpoint.String has it. At least one of the two is needed.
+	Southbound, Northbound []string
+	// TLS is needed if a connection method says ssl.
+	TLS     endpoint.TLSFiles
+	Monitor Monitor
+	// WarmStart needs Southbound.
+	WarmStart WarmStart
+	// Log gets changes of state, once each; nil logs nothing. It is no part of Key.
+	Log Logger
+}
+
+// Monitor says how much of the databases to read.
+type Monitor uint8
+
+const (
+	// Local reads the networks that have a guest on the local chassis (see
+	// Source.SetChassis) and those of Requests.Network. Northbound alone knows
+	// no chassis: then Source.SetPorts says which guests are here.
+	Local Monitor = iota
+	// All reads every network.
+	All
+)
+
+// Logger logs the changes of state of a Source. A clog.P of CoreDNS is one.
+type Logger interface {
+	Infof(format string, args ...any)
+	Warningf(format string, args ...any)
+}
+
+type silent struct{}
+
+func (silent) Infof(string, ...any)    {}
+func (silent) Warningf(string, ...any) {}
+
+var errWarmStart = errors.New("expected the southbound database with a saved snapshot, since nothing proves whose the ports of a northbound one still are")
+
+var errNoDatabase = errors.New("expected endpoints of the southbound or the northbound database")
+
+// Key identifies a configuration: those with the same key share a Source.
+func (c Config) Key() string {
+	return fmt.Sprintf("%q %q %q %d %q %s", c.Southbound, c.Northbound, c.TLS, c.Monitor, c.WarmStart.Folder, c.WarmStart.MaxAge)
+}
+
+// Endpoints names the databases in metrics and in the status. Configurations may differ in other properties
+// and have the same endpoints.
+func (c Config) Endpoints() string {
+	return strings.Join(slices.Concat(c.Southbound, c.Northbound), ",")
+}
+
+// Differences returns the properties of ovnhosts in which two configurations differ, in the order in
+// which it documents them. Those of two configurations with one key are none.
+func (c Config) Differences(other Config) (all []string) {
+	tls, otherTLS := c.TLS, other.TLS
+	tls.ServerName, otherTLS.ServerName = "", ""
+	for _, p := range []struct {
+		property string
+		same     bool
+	}{
+		{"southbound", slices.Equal(c.Southbound, other.Southbound)},
+		{"northbound", slices.Equal(c.Northbound, other.Northbound)},
+		{"monitor", c.Monitor == other.Monitor},
+		{"tls", tls == otherTLS},
+		{"tls_servername", c.TLS.ServerName == other.TLS.ServerName},
+		{"snapshot", c.WarmStart == other.WarmStart},
+	} {
+		if !p.same {
+			all = append(all, p.property)
+		}
+	}
+	return all
+}
+
+// parse parses and checks the connection methods.
+func (c Config) parse() (sb, nb []endpoint.Endpoint, err error) {
+	if len(c.Southbound)+len(c.Northbound) == 0 {
+		return nil, nil, errNoDatabase
+	}
+	if c.WarmStart.Folder != "" && len(c.Southbound) == 0 {
+		return nil, nil, errWarmStart
+	}
+	if sb, err = parseEndpoints("southbound", c.Southbound); err != nil {
+		return nil, nil, err
+	}
+	if nb, err = parseEndpoints("northbound", c.Northbound); err != nil {
+		return nil, nil, err
+	}
+	for _, e := range append(sb[:len(sb):len(sb)], nb...) {
+		if e.TLS && c.TLS == (endpoint.TLSFiles{}) {
+			return nil, nil, fmt.Errorf("%s: expected a certificate, a key and CA certificates for ssl", e)
+		}
+	}
+	return sb, nb, nil
+}
+
+func parseEndpoints(database string, list []string) ([]endpoint.Endpoint, error) {
+	all, err := endpoint.ParseEach(list)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", database, err)
+	}
+	return all, nil
+}

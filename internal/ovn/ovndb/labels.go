@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovndb
+
+import (
+	"maps"
+	"slices"
+	"sync/atomic"
+)
+
+// labels counts the requests for labels of metadata. Source.mu guards it, except for keys.
+type labels struct {
+	// routerUsers counts the requests for Port.Routers.
+	routerUsers int
+	// keyUsers counts the requests for each key of external_ids. keys are these keys, sorted;
+	// the slice is immutable. Rows are parsed without the lock, so keys is atomic; nil is for none.
+	keyUsers map[string]int
+	keys     atomic.Pointer[[]string]
+}
+
+// count counts n more requests, or fewer. routersChanged is set if routerUsers has become zero or non-zero;
+// added are the keys with a first request.
+func (l *labels) count(routers bool, keys []string, n int) (routersChanged bool, added []string) {
+	if routers {
+		had := l.routerUsers > 0
+		l.routerUsers += n
+		routersChanged = had != (l.routerUsers > 0)
+	}
+	if l.keyUsers == nil {
+		l.keyUsers = make(map[string]int)
+	}
+	for _, key := range keys {
+		if l.keyUsers[key] == 0 {
+			added = append(added, key)
+		}
+		if l.keyUsers[key] += n; l.keyUsers[key] <= 0 {
+			delete(l.keyUsers, key)
+		}
+	}
+	all := slices.Sorted(maps.Keys(l.keyUsers))
+	l.keys.Store(&all)
+	return routersChanged, added
+}
+
+// labelKeys returns the requested keys of external_ids. It needs no lock.
+func (s *Source) labelKeys() []string {
+	if keys := s.labels.keys.Load(); keys != nil {
+		return *keys
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovndb
+
+import "github.com/puntdns/puntdns/internal/ovsdb"
+
+// receiver is the ovsdb.Receiver of one database. Only the goroutine of its client uses it. It
+// collects a transaction without the lock; Commit holds the lock and applies the transaction.
+type receiver struct {
+	source *Source
+	db     *connection
+	// staged is set while there is something to apply, reset if it is all rows, and gen if the rows
+	// reflect that number of conditions.
+	staged, reset bool
+	gen           uint64
+}
+
+func (r *receiver) Reset() {
+	r.db.reset()
+	*r = receiver{source: r.source, db: r.db, staged: true, reset: true}
+	// From here on rows have the values of all keys of external_ids that are asked for now.
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	r.db.begun, r.db.keysAdded = true, false
+}
+
+func (r *receiver) Row(table string, id ovsdb.UUID, op ovsdb.Op, row *ovsdb.Row) error {
+	r.db.Tables.Stage(table, id, op, row)
+	r.db.mirror.Stage(table, id, op, row)
+	r.staged = true
+	return nil
+}
+
+func (r *receiver) Conditions(gen uint64) { r.gen = gen }
+
+func (r *receiver) Commit() {
+	r.apply()
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	r.source.update()
+}
+
+// apply applies the transaction. It holds the lock on its own, so that callers of the Source need not
+// wait for the next snapshot as well.
+func (r *receiver) apply() {
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	r.db.apply()
+	r.db.unsaved = r.db.unsaved || r.staged
+	if r.db.Acknowledge(r.gen) {
+		r.db.unsaved = true
+		r.source.coverageChanged, r.source.conditionsDirty = true, true
+		if r.source.components.IsUsed() {
+			r.source.components.TouchAll(r.source.topology)
+		}
+	}
+	if r.reset && len(r.db.unreadKeys) > 0 && !r.db.keysAdded {
+		r.db.unreadKeys, r.source.coverageChanged = nil, true
+	}
+	// A connection that has sent only what has changed is in sync by it, too.
+	if r.reset || !r.db.status.Synced {
+		r.source.coverageChanged = true // the Time of the next snapshot says that the database is in sync
+		r.source.refreshed(r.db)
+	}
+	r.db.position = r.db.client.Position()
+	r.db.filled = true
+	*r = receiver{source: r.source, db: r.db}
+}
+
+func (r *receiver) Ended() {
+	r.db.discard()
+	*r = receiver{source: r.source, db: r.db}
+}
+
+func (r *receiver) State(state ovsdb.State) {
+	r.source.mu.Lock()
+	defer r.source.mu.Unlock()
+	r.db.status.set(state, r.source.log)
+}

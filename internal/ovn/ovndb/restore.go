@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovndb
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/ovn/binding"
+	"github.com/puntdns/puntdns/internal/ovn/interest"
+	"github.com/puntdns/puntdns/internal/ovn/saved"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
+)
+
+// A warm start: the rows that the last process had are in a file. A Source makes its first
+// snapshot of them as soon as it has read the file and knows the chassis, and asks the databases for what has
+// changed since. Until Southbound is in sync, tunnel keys and names of ports may have passed to another
+// tenant while no process was there to see it. So a guest is served only while the flows of
+// ovn-controller in the switch show that they have not:
+//
+//	file ─ load ─► restore, once SetChassis has told the chassis ─► rows, conditions, position
+//	                                                                │
+//	switch ─ flows of table 0 ─► Confirm ─► confirmed ─► guests ◄───┘
+//
+// ovn-controller gives the flow that takes a port's packets in the first 32 bits of the UUID of
+// its Port_Binding as the cookie, and that flow loads the tunnel keys (OVN's
+// controller/physical.c, consider_port_binding). northd gives a port that is deleted, or passes to
+// another switch, another row; a row keeps its datapath as long as it is. So a port whose row and
+// keys are in such a flow is on the network that the file has it on.
+
+// WarmStart says where the rows are kept for the next process.
+type WarmStart struct {
+	// Folder is where the file is, "" for no warm start.
+	Folder string
+	// MaxAge is the age up to which a file is used.
+	MaxAge time.Duration
+}
+
+const (
+	// readPatience is how long the databases are not asked, since the file has not been read.
+	readPatience = 10 * time.Second
+	// chassisPatience is how long the databases are not asked, since the chassis is not known
+	// that a file is for.
+	chassisPatience = 2 * time.Second
+	// confirmPatience is how long a snapshot of a file is not settled as guests are not
+	// confirmed: their flows may be about to be read.
+	confirmPatience = 3 * time.Second
+	// mirrorLimit bounds the rows of one database, in bytes: those of two are less than a file.
+	mirrorLimit = saved.MaxSize / 3
+	// filePrefix is that of the names of the files.
+	filePrefix = "ovn-"
+)
+
+// warm is the state of a warm start. Source.mu guards it, but for path, expected and begin, which are
+// set before the start.
+type warm struct {
+	path     string
+	expected saved.Expected
+	// begin is closed when the clients start, and waiting is set until then: the file is being read, or
+	// the chassis is not known. begin is nil if they need not wait.
+	begin   chan struct{}
+	waiting bool
+	// file is what was read, until it is used or dropped.
+	file *saved.File
+	// asOf is when the rows of the file were those of the databases.
+	asOf time.Time
+	// confirmed are the bindings that the switch has, by the caller of Confirm.
+	confirmed map[any]map[binding.InPort]struct{}
+	// patient is set while unconfirmed guests keep the snapshot from being settled.
+	patient bool
+	// timers are those of readPatience, chassisPatience and confirmPatience.
+	timers []*time.Timer
+
+	// savedUptime is the Uptime of the last write. failure is why that has failed.
+	savedUptime time.Duration
+	failure     string
+}
+
+// fileName returns the name of the file of a configuration.
+func fileName(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return filePrefix + hex.EncodeToString(sum[:8])
+}
+
+// prepareWarmStart has the clients wait for load. It is called before the start.
+func (s *Source) prepareWarmStart() {
+	w, cfg := &s.warm, s.config
+	w.path, w.expected = filepath.Join(cfg.WarmStart.Folder, fileName(cfg.Key())), saved.Expected{Config: cfg.Key(), MaxAge: cfg.WarmStart.MaxAge}
+	for _, c := range s.databases {
+		c.mirror = ovsdb.NewMirror(mirrorLimit)
+		w.expected.Databases = append(w.expected.Databases, saved.Database{Name: c.status.Database, Columns: rowColumns(c.Tables)})
+	}
+	var err error
+	if w.expected.Boot, err = saved.Boot(); err != nil {
+		s.log.Warningf("%s: %v: neither used nor written", w.path, err)
+		w.path = ""
+		return
+	}
+	w.begin, w.waiting = make(chan struct{}), true
+	s.dropAfter(readPatience, func() bool { return w.file == nil }, "it has not been read yet")
+}
+
+// dropAfter starts the clients without the file after a time, if they wait still and the condition holds. mu
+// is held, or it is before the start.
+func (s *Source) dropAfter(patience time.Duration, condition func() bool, why string) {
+	s.warm.timers = append(s.warm.timers, time.AfterFunc(patience, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if condition() {
+			s.drop(why)
+		}
+	}))
+}
+
+// load reads the file. The disk may hang, so mu is not held meanwhile, and other Sources do not wait.
+func (s *Source) load() {
+	w := &s.warm
+	folder := filepath.Dir(w.path)
+	failure := saved.Probe(folder)
+	saved.Sweep(folder, filePrefix)
+	f, err := saved.Read(w.path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noteSaved(failure)
+	if !w.waiting || s.closed {
+		return
+	}
+	if err == nil {
+		err = s.check(f)
+	}
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		s.drop("")
+	case err != nil:
+		s.drop(err.Error())
+	case s.chassis == "":
+		w.file = f
+		s.dropAfter(chassisPatience, func() bool { return true }, "the chassis is not known")
+	default:
+		w.file = f
+		s.restore(s.chassis)
+		s.update()
+	}
+}
+
+// check returns why a file is of no use now.
+func (s *Source) check(f *saved.File) error {
+	now, err := saved.Uptime()
+	if err != nil {
+		return err
+	}
+	return s.warm.expected.Check(f, now)
+}
+
+// rowColumns returns the columns of tables in the order of their rows.
+func rowColumns(tables rows.Tables) map[string][]string {
+	all := make(map[string][]string, len(tables))
+	for _, r := range tables.Requests() {
+		all[r.Table] = append(append([]string{}, r.Columns...), r.Optional...)
+	}
+	return all
+}
+
+// startClients starts the clients, once. Source.mu is held.
+func (w *warm) startClients() {
+	if w.waiting {
+		w.waiting, w.file = false, nil
+		close(w.begin)
+	}
+}
+
+// drop starts the clients without the file, if they wait still. It logs why, unless that is empty. mu is held.
+func (s *Source) drop(why string) {
+	w := &s.warm
+	if !w.waiting {
+		return
+	}
+	if why != "" {
+		s.log.Warningf("%s: not used: %s", w.path, why)
+	}
+	w.confirmed = nil
+	w.startClients()
+}
+
+// restore takes the file in, once the chassis is known, and starts the clients. mu is held.
+func (s *Source) restore(chassis string) {
+	w := &s.warm
+	if w.file == nil || chassis == "" || s.closed {
+		return
+	}
+	if w.file.Chassis != chassis {
+		s.drop(fmt.Sprintf("it is of chassis %q", w.file.Chassis))
+		return
+	}
+	if err := s.check(w.file); err != nil { // it may have expired meanwhile
+		s.drop(err.Error())
+		return
+	}
+	sets := make([]interest.ConditionSet, len(s.databases))
+	for i := range s.databases {
+		var err error
+		if sets[i], err = decodeConditions(w.file.Databases[i].Conditions); err != nil {
+			s.drop(err.Error())
+			return
+		}
+	}
+	for i, d := range s.databases {
+		s.restoreDatabase(d, &w.file.Databases[i], sets[i])
+	}
+	w.asOf, w.patient = w.file.Saved, true
+	s.log.Infof("%s: taken from %s, until the databases are in sync", w.path, w.asOf.Format(time.RFC3339))
+	w.timers = append(w.timers, time.AfterFunc(confirmPatience, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if w.patient {
+			w.patient, s.coverageChanged = false, true
+			s.update()
+		}
+	}))
+	w.startClients()
+}
+
+func (s *Source) restoreDatabase(c *connection, from *saved.Database, acknowledged interest.ConditionSet) {
+	var row ovsdb.Row
+	for _, table := range c.Tables {
+		columns := len(from.Columns[table.Name()])
+		for id, b := range from.Rows[table.Name()] {
+			if ovsdb.DecodeRow(b, &row, columns) == nil { // saved.Decode has read it before
+				table.Stage(id, ovsdb.Insert, &row)
+			}
+		}
+	}
+	c.mirror.StageAll(from.Rows)
+	c.apply()
+	c.Acknowledged = acknowledged
+	c.filled, c.begun, c.keysAdded, c.unreadKeys = true, true, false, nil
+	c.restored, c.position = true, from.Position
+	c.status.Saved = s.warm.file.Saved
+	c.client = c.connect(&from.Position)
+}
+
+// Confirm says which ports the switch takes packets in from, by the flows of ovn-controller: for an
+// owner, such as a bridge, all of them. Until Southbound is in sync after a warm start, guests
+// without such a flow are not served.
+func (s *Source) Confirm(owner any, bindings []binding.InPort) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.needsConfirmation() {
+		return
+	}
+	all := make(map[binding.InPort]struct{}, len(bindings))
+	for _, b := range bindings {
+		all[b] = struct{}{}
+	}
+	if had, ok := s.warm.confirmed[owner]; ok && maps.Equal(had, all) {
+		return
+	}
+	if s.warm.confirmed == nil {
+		s.warm.confirmed = make(map[any]map[binding.InPort]struct{})
+	}
+	s.warm.confirmed[owner] = all
+	if s.warm.waiting {
+		return // restore uses it
+	}
+	s.markAllPorts()
+	s.coverageChanged = true
+	s.update()
+}
+
+// NeedsConfirmation reports whether guests are served by a file, or may soon be, so that Confirm matters.
+func (s *Source) NeedsConfirmation() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.needsConfirmation()
+}
+
+// needsConfirmation is NeedsConfirmation. mu is held.
+func (s *Source) needsConfirmation() bool { return s.isRestored() || s.warm.waiting }
+
+// isRestored reports whether the rows of Southbound are those of a file. mu is held.
+func (s *Source) isRestored() bool { return s.sb != nil && s.sbConn.restored }
+
+// awaitsConfirmation reports whether a snapshot of a file may soon have more guests: Confirm will be called,
+// or Southbound be in sync. Before SetPorts it is not known which guests have an interface.
+func (s *Source) awaitsConfirmation() bool {
+	return s.isRestored() && s.warm.patient && (len(s.interfaces) == 0 || !s.guestInputs(time.Time{}).AllConfirmed())
+}
+
+// SaveFailure returns why the file of the next start can't be written, empty if it can, or none is
+// asked for.
+func (s *Source) SaveFailure() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.warm.failure
+}
+
+// refreshed is called when a database is in sync. mu is held.
+func (s *Source) refreshed(c *connection) {
+	if !c.restored {
+		return
+	}
+	c.restored, c.status.Saved = false, time.Time{}
+	s.coverageChanged = true
+	if !s.isRestored() {
+		s.warm.confirmed, s.warm.patient = nil, false
+		s.markAllPorts()
+	}
+}
+
+// anyRestored reports whether the rows of any database are those of a file. mu is held.
+func (s *Source) anyRestored() bool {
+	return slices.ContainsFunc(s.databases, func(c *connection) bool { return c.restored })
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovndb
+
+import (
+	"maps"
+	"sync"
+
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// Totals are the counters of the Sources that read the same endpoints, since the process started.
+type Totals struct {
+	// BadValues is the sum of Stats.BadValues.
+	BadValues uint64
+	// Databases are the sums of DatabaseStatus.Counts, by the name of the database.
+	Databases map[string]ovsdb.Counts
+}
+
+// totals counts for all Sources of the process.
+var totals totalsByEndpoints
+
+// totalsByEndpoints sums counters up by Config.Endpoints. A Source that has ended stays in the sums, so that
+// they never fall.
+type totalsByEndpoints struct {
+	mu sync.Mutex // guards all; it is locked before Source.mu
+	// running are the Sources that may still count.
+	running map[*Source]struct{}
+	// ended are the sums of the others.
+	ended map[string]Totals
+}
+
+// AllTotals returns the Totals by Config.Endpoints.
+func AllTotals() map[string]Totals { return totals.sum() }
+
+func (t *totalsByEndpoints) begin(s *Source) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.running == nil {
+		t.running, t.ended = map[*Source]struct{}{}, map[string]Totals{}
+	}
+	t.running[s] = struct{}{}
+}
+
+// end is called when a Source has stopped.
+func (t *totalsByEndpoints) end(s *Source) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.running, s)
+	addTotals(t.ended, s)
+}
+
+func (t *totalsByEndpoints) sum() map[string]Totals {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make(map[string]Totals, len(t.ended))
+	for endpoints, of := range t.ended {
+		all[endpoints] = Totals{of.BadValues, maps.Clone(of.Databases)}
+	}
+	for s := range t.running {
+		addTotals(all, s)
+	}
+	return all
+}
+
+// addTotals adds the counters of a Source to the sum of its endpoints.
+func addTotals(all map[string]Totals, s *Source) {
+	endpoints := s.config.Endpoints()
+	of := all[endpoints]
+	if of.Databases == nil {
+		of.Databases = map[string]ovsdb.Counts{}
+	}
+	of.BadValues += s.Snapshot().Stats.BadValues
+	for _, d := range s.Status() {
+		of.Databases[d.Database] = of.Databases[d.Database].Plus(d.Counts)
+	}
+	all[endpoints] = of
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package problem
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// MaxFirst is how many texts Source.BadValues returns.
+const MaxFirst = 3
+
+// Summary are the values of the databases that puntdns can't use, and skips.
+type Summary struct {
+	// Count is how many there are.
+	Count int
+	// First are up to three texts, of the rows that were read first. Each names its row.
+	First []string
+}
+
+// OfNetwork returns the badRow of a network.
+func OfNetwork(id origin.Network) Row { return Row{Table: "network", ID: ovsdb.UUID(id)} }
+
+// Registry are the problems of all present rows and networks. Source.mu guards it.
+type Registry struct {
+	// present has the rows and networks with problems.
+	present map[Row]badOfRow
+	// added counts the rows that were ever added.
+	added uint64
+	// logged has the texts that were logged since the start, and count all bad values since
+	// the start. last is the text about the last one.
+	logged map[string]struct{}
+	Count  uint64
+	Last   string
+}
+
+// badOfRow is the problems of a row.
+type badOfRow struct {
+	*problemSet
+	number uint64 // in the order in which rows were added
+}
+
+func NewRegistry() Registry {
+	return Registry{present: make(map[Row]badOfRow), logged: make(map[string]struct{})}
+}
+
+// OfNetwork returns the present problems of a network.
+func (b *Registry) OfNetwork(id origin.Network) Set {
+	return Set{b.present[OfNetwork(id)].problemSet}
+}
+
+// Set sets the problems of a row, nil for a deleted row. It returns log lines about fresh problems.
+func (b *Registry) Set(row Row, p *Set) (lines []string) {
+	if p == nil || p.IsEmpty() {
+		delete(b.present, row)
+		return nil
+	}
+	of, had := b.present[row]
+	if !had {
+		b.added++
+		of.number = b.added
+	}
+	of.problemSet = p.set
+	b.present[row] = of
+	texts, more := p.takeFresh()
+	b.Count += uint64(more)
+	for _, text := range texts {
+		lines = append(lines, b.add(text)...)
+	}
+	return lines
+}
+
+// add counts a fresh problem, and returns log lines about it.
+func (b *Registry) add(text string) []string {
+	if _, seen := b.logged[text]; seen {
+		return nil
+	}
+	b.Count++
+	b.Last = text
+	if len(b.logged) >= MaxReports {
+		return nil
+	}
+	b.logged[text] = struct{}{}
+	lines := []string{text}
+	if len(b.logged) == MaxReports {
+		lines = append(lines, fmt.Sprintf("that makes %d values that cannot be read; more are counted but not logged", MaxReports))
+	}
+	return lines
+}
+
+// Sum sums up the present problems. Equal problems of networks, which may share a row, count once.
+func (b *Registry) Sum() (sum Summary) {
+	shared := make(map[uint64]struct{})
+	for row, of := range b.present {
+		if row.Database != "" {
+			sum.Count += of.count
+			continue
+		}
+		for _, r := range of.of {
+			maps.Copy(shared, r.hashes)
+		}
+	}
+	sum.Count += len(shared)
+	all := slices.SortedFunc(maps.Values(b.present), func(x, y badOfRow) int { return cmp.Compare(x.number, y.number) })
+	for _, of := range all {
+		for _, text := range of.texts() {
+			if len(sum.First) < MaxFirst && !slices.Contains(sum.First, text) {
+				sum.First = append(sum.First, text)
+			}
+		}
+		if len(sum.First) == MaxFirst {
+			break
+		}
+	}
+	return sum
+}
+
+// Texts returns all texts, sorted, each once.
+func (b *Registry) Texts() []string {
+	all := make(map[string]struct{})
+	for _, of := range b.present {
+		for _, text := range of.texts() {
+			all[text] = struct{}{}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// texts returns the texts, in the order of their places.
+func (s *problemSet) texts() (all []string) {
+	places := slices.SortedFunc(maps.Keys(s.of), func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.column, b.column), cmp.Compare(a.key, b.key))
+	})
+	for _, at := range places {
+		all = append(all, s.of[at].texts...)
+	}
+	return all
+}
+
+// Row is a row, or a network with what is derived of several rows.
+type Row struct {
+	Database, Table string
+	ID              ovsdb.UUID
+}

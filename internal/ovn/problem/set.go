@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package problem
+
+import (
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+)
+
+// Set are the values of a row, or of a network, that can't be used. They are part of the row,
+// so they change with its columns and go with it. The zero problems are empty.
+type Set struct{ set *problemSet }
+
+// problemSet is immutable once its row is applied, except for fresh and more.
+type problemSet struct {
+	of    map[place]reading
+	count int // of values, in all readings
+	// stored counts the texts of all readings, at most maxReports.
+	stored int
+	// fresh are texts about values that were usable, or missing, at the last reading of their
+	// place: until takeFresh. more counts further values without a text.
+	fresh []string
+	more  int
+}
+
+// place is a column, or a key of it.
+type place struct{ column, key string }
+
+// reading is the bad values of a place: hashes of all texts about them, and the first texts.
+type reading struct {
+	texts  []string
+	hashes map[uint64]struct{}
+}
+
+const (
+	// maxTexts bounds the texts of a reading: tenants can write any number of bad values.
+	maxTexts = 3
+	// MaxReports bounds the texts that are logged since the start, and the fresh and stored texts of a row.
+	MaxReports = 1000
+)
+
+var textSeed = maphash.MakeSeed()
+
+// Problems returns p, for rows that embed problems.
+func (p *Set) Problems() *Set { return p }
+
+// IsEmpty reports whether all values can be used.
+func (p *Set) IsEmpty() bool { return p.set == nil || p.set.count == 0 }
+
+// takeFresh returns fresh and more, and clears them.
+func (p *Set) takeFresh() (texts []string, more int) {
+	if p.set == nil || len(p.set.fresh) == 0 {
+		return nil, 0
+	}
+	texts, more = p.set.fresh, p.set.more
+	p.set.fresh, p.set.more = nil, 0
+	return texts, more
+}
+
+// edit returns the editor of the problems of a column.
+func (p *Set) edit(column string) *Editor {
+	e := &Editor{Set: p, at: place{column: column}}
+	if p.set != nil {
+		e.before = p.set.of
+	}
+	return e
+}
+
+// Replace returns the editor of a column, without its present problems.
+func (p *Set) Replace(column string) *Editor {
+	e := p.edit(column)
+	for at := range e.before {
+		if at.column == column {
+			e.drop(at)
+		}
+	}
+	return e
+}
+
+// Report returns the function that replaces the problems of a column of a row.
+func (p *Set) Report(database, table string, id ovsdb.UUID, column string) names.Report {
+	return p.Replace(column).report(database, table, id)
+}
+
+// Reports is report for a column whose keys are read one by one: all of them, or those of a
+// difference.
+func (p *Set) Reports(database, table string, id ovsdb.UUID, column string, diff bool) names.Reports {
+	edit := p.Replace
+	if diff {
+		edit = p.edit
+	}
+	e := edit(column)
+	return names.Reports{Begin: e.Begin, Bad: e.report(database, table, id)}
+}
+
+// Editor edits the problems of one column. The first change copies the problemSet, which the
+// previous version of the row has too.
+type Editor struct {
+	*Set
+	before map[place]reading // of the previous version
+	copied bool
+	at     place
+}
+
+func (e *Editor) copy() *problemSet {
+	if !e.copied {
+		next := &problemSet{of: make(map[place]reading)}
+		if was := e.set; was != nil {
+			next.count, next.stored, next.fresh, next.more = was.count, was.stored, slices.Clone(was.fresh), was.more
+			maps.Copy(next.of, was.of)
+		}
+		e.set, e.copied = next, true
+	}
+	return e.set
+}
+
+func (e *Editor) drop(at place) {
+	s := e.copy()
+	s.count -= len(s.of[at].hashes)
+	s.stored -= len(s.of[at].texts)
+	delete(s.of, at)
+}
+
+// Begin replaces the problems of a key.
+func (e *Editor) Begin(key string) {
+	e.at.key = key
+	if e.set == nil {
+		return
+	}
+	if _, ok := e.set.of[e.at]; ok {
+		e.drop(e.at)
+	}
+}
+
+// Add adds a problem.
+func (e *Editor) Add(text string) {
+	s, hash := e.copy(), maphash.String(textSeed, text)
+	r := s.of[e.at]
+	if _, ok := r.hashes[hash]; ok {
+		return
+	}
+	if r.hashes == nil {
+		r.hashes = make(map[uint64]struct{})
+	}
+	r.hashes[hash] = struct{}{}
+	if len(r.texts) < maxTexts && s.stored < MaxReports {
+		r.texts = append(r.texts, text)
+		s.stored++
+	}
+	s.of[e.at] = r
+	s.count++
+	if _, was := e.before[e.at].hashes[hash]; was {
+		return
+	}
+	if len(s.fresh) < MaxReports {
+		s.fresh = append(s.fresh, text)
+		return
+	}
+	s.more++
+}
+
+// report returns the function that adds a problem of a row.
+func (e *Editor) report(database, table string, id ovsdb.UUID) names.Report {
+	return ReportOf(database, table, id, e.Add)
+}
+
+// ReportOf returns the function that gives add the text about a value of a row.
+func ReportOf(database, table string, id ovsdb.UUID, add func(text string)) names.Report {
+	return func(where, value string, err error) {
+		of := ""
+		if value != "" { // else the name is wrong, or there is no value
+			of = fmt.Sprintf(": value %.80q", value)
+		}
+		add(fmt.Sprintf("%s: %s %s: %.80q%s skipped: %v", database, table, id, where, of, err))
+	}
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
+)
+
+// Chassis is a row of Chassis.
+type Chassis struct {
+	Name string
+}
+
+func chassisColumns() []rows.Column[Chassis] {
+	return []rows.Column[Chassis]{rows.String("name", func(c *Chassis) *string { return &c.Name })}
+}
+
+func (s *Southbound) chassisChanged(id ovsdb.UUID, old, next *Chassis) {
+	if old != nil {
+		s.ChassisNamed.Remove(old.Name, id)
+	}
+	if next != nil {
+		s.ChassisNamed.Add(next.Name, id, next)
+	}
+	s.locate()
+}
+
+// SetChassis sets the name of the local chassis, "" for none.
+func (s *Southbound) SetChassis(name string) {
+	s.selfName, s.Located = name, false
+	s.locate()
+}
+
+// locate finds the row of the local chassis by its name. While the row is replaced
+// there may be two: then it is the one with the lowest UUID.
+func (s *Southbound) locate() {
+	var self ovsdb.UUID
+	if s.selfName != "" {
+		for id := range s.ChassisNamed[s.selfName] {
+			if self == (ovsdb.UUID{}) || id.Compare(self) < 0 {
+				self = id
+			}
+		}
+	}
+	if self == s.Self {
+		return
+	}
+	for _, p := range s.Ports.All() {
+		if p.IsOn(self) || p.IsOn(s.Self) {
+			s.markDatapath(p.Datapath, PartPorts)
+		}
+	}
+	s.Self = self
+	s.Located = s.Located || self != ovsdb.UUID{}
+	s.Changes.Chassis = true
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovn/problem"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
+)
+
+// DHCPOptions is a row of DHCP_Options.
+type DHCPOptions struct {
+	problem.Set
+	Raw, RawServers string // options:domain_name and options:dns_server as they stand
+	Domain          string // canonical, "" for none
+	// Router and routes are options:router and options:classless_static_route as they stand.
+	Router, Routes string
+	CIDR           string
+}
+
+// DHCPRows are the DHCP_Options rows of a port, zero for none.
+type DHCPRows struct{ V4, V6 ovsdb.UUID }
+
+func dhcpColumns() []rows.Column[DHCPOptions] {
+	return []rows.Column[DHCPOptions]{
+		rows.Key("options", "domain_name", func(d *DHCPOptions) *string { return &d.Raw }).Then(func(id ovsdb.UUID, d *DHCPOptions) {
+			d.Domain = parseDomainName(d.Raw, d.Report(NorthboundName, TableDHCP, id, "options:domain_name"))
+		}),
+		rows.Key("options", "dns_server", func(d *DHCPOptions) *string { return &d.RawServers }),
+		rows.String("cidr", func(d *DHCPOptions) *string { return &d.CIDR }),
+		rows.Key("options", "router", func(d *DHCPOptions) *string { return &d.Router }),
+		rows.Key("options", "classless_static_route", func(d *DHCPOptions) *string { return &d.Routes }),
+	}
+}
+
+func (n *Northbound) dhcpChanged(id ovsdb.UUID, old, next *DHCPOptions) {
+	was, is := DHCPOptions{}, DHCPOptions{}
+	if old != nil {
+		was = *old
+	}
+	if next != nil {
+		is = *next
+	}
+	var changed Part
+	if was.Domain != is.Domain {
+		changed |= PartPorts
+	}
+	if was.RawServers != is.RawServers {
+		changed |= PartServers
+	}
+	if changed == 0 {
+		return
+	}
+	for p := range n.dhcpOf[id] {
+		n.markPort(p, changed)
+	}
+}
+
+// DNSServers returns the DNS servers of ports with those DHCP options, of each row the servers of
+// its family: OVN's DHCP can give no others. They are parsed here and not with the row, so bad
+// ones are reported only if a request asks for DNS servers.
+func (n *Northbound) DNSServers(of DHCPRows, bad func(text string)) (all []netip.Addr) {
+	add := func(row ovsdb.UUID, isFamily func(netip.Addr) bool) {
+		d := n.DHCP.Get(row)
+		if d == nil {
+			return
+		}
+		for _, a := range parseDNSServers(d.RawServers, problem.ReportOf(NorthboundName, TableDHCP, row, bad)) {
+			if isFamily(a) && !slices.Contains(all, a) {
+				all = append(all, a)
+			}
+		}
+	}
+	add(of.V4, netip.Addr.Is4)
+	add(of.V6, netip.Addr.Is6)
+	return all
+}
+
+// maxDNSServers bounds those of one row: resolvers of guests ask the first three
+// (resolv.conf(5), MAXNS), and each one is some flows for each guest.
+const maxDNSServers = 16
+
+// parseDNSServers parses options:dns_server of a DHCP_Options row: a constant of OVN, that is
+// one address, or several in braces with commas or blanks between them (ovn-nb(5); OVN's
+// lib/expr.c, parse_constant_set). Addresses that no guest can ask are reported, and left out.
+func parseDNSServers(value string, bad names.Report) (all []netip.Addr) {
+	list := strings.TrimSpace(value)
+	if inner, ok := strings.CutPrefix(list, "{"); ok {
+		if list, ok = strings.CutSuffix(inner, "}"); !ok {
+			bad("dns_server", value, fmt.Errorf("expected } at the end"))
+			return nil
+		}
+	}
+	for _, word := range names.Words(list) {
+		a, err := names.ParseAddress(word)
+		switch {
+		case err != nil:
+		case a.Is4In6() || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback() || a == broadcast:
+			err = fmt.Errorf("%s is no unicast address that a guest can ask", a)
+		case slices.Contains(all, a):
+			continue
+		case len(all) == maxDNSServers:
+			err = fmt.Errorf("there are more than %d", maxDNSServers)
+		}
+		if err != nil {
+			bad("dns_server", word, err)
+			continue
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})

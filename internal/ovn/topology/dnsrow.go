@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/ovn/problem"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
+)
+
+// DNSRow is what both databases have of a row of table DNS.
+type DNSRow struct {
+	problem.Set
+	ID ovsdb.UUID
+	// Table has the addresses. It is nil in Northbound where Southbound is read too.
+	Table *names.Table
+	owned string // options:ovn-owned as it stands, from OVN 24.03 on
+}
+
+// southboundDNS is a row of table DNS in Southbound. ovn-northd makes it of a Northbound row, see
+// Source.DNSDatabase.
+type southboundDNS struct {
+	DNSRow
+	datapaths []ovsdb.UUID
+}
+
+// NorthboundDNS is a row of table DNS in Northbound.
+type NorthboundDNS struct {
+	DNSRow
+	// RRs has the records of other types than addresses, of external_ids; nil for none.
+	RRs *names.RRTable
+}
+
+// DNSDatabase returns the name of the database with the DNS row that a name is from.
+//
+
+func southboundDNSColumns() []rows.Column[southboundDNS] {
+	row := func(r *southboundDNS) *DNSRow { return &r.DNSRow }
+	return []rows.Column[southboundDNS]{
+		addressColumn(SouthboundName, row),
+		ownedColumn(row, nil),
+		rows.UUIDs("datapaths", func(r *southboundDNS) *[]ovsdb.UUID { return &r.datapaths }),
+	}
+}
+
+// northboundDNSColumns are those of Northbound. withAddresses is set where Southbound is not read.
+func northboundDNSColumns(withAddresses bool) (all []rows.Column[NorthboundDNS]) {
+	row := func(r *NorthboundDNS) *DNSRow { return &r.DNSRow }
+	if withAddresses {
+		all = append(all, addressColumn(NorthboundName, row))
+	}
+	return append(all, rows.Custom("external_ids", func(id ovsdb.UUID, r *NorthboundDNS, row *ovsdb.Row, col int) bool {
+		records := recordsOf(row, col)
+		if !records.Diff && r.RRs.Has(records) {
+			return false
+		}
+		had := r.RRs
+		r.RRs = had.Update(records, r.Reports(NorthboundName, TableDNS, id, "external_ids", records.Diff)).WithOwned(r.owned == "true").WithRow(id)
+		return r.RRs != had
+	}), ownedColumn(row, func(r *NorthboundDNS, owned bool) { r.RRs = r.RRs.WithOwned(owned) }))
+}
+
+// addressColumn is the column of names with their addresses.
+func addressColumn[R any](database string, of func(*R) *DNSRow) rows.Column[R] {
+	return rows.Custom("records", func(id ovsdb.UUID, record *R, row *ovsdb.Row, col int) bool {
+		r := of(record)
+		fresh := r.Table == nil
+		if fresh {
+			r.Table = names.NewTable(id)
+		}
+		records := recordsOf(row, col)
+		if !records.Diff && r.Table.Has(records) {
+			return fresh
+		}
+		r.Table = r.Table.Update(records, r.Reports(database, TableDNS, id, "records", records.Diff))
+		return true
+	})
+}
+
+// ownedColumn is options:ovn-owned. It has to stand behind the columns with records, whose tables
+// have it too; also sets it in further ones.
+func ownedColumn[R any](of func(*R) *DNSRow, also func(r *R, owned bool)) rows.Column[R] {
+	return rows.Key("options", "ovn-owned", func(r *R) *string { return &of(r).owned }).Optional().Then(func(_ ovsdb.UUID, record *R) {
+		r := of(record)
+		if r.Table != nil {
+			r.Table = r.Table.WithOwned(r.owned == "true")
+		}
+		if also != nil {
+			also(record, r.owned == "true")
+		}
+	})
+}
+
+// recordsOf returns a column of records.
+func recordsOf(row *ovsdb.Row, col int) names.Records {
+	return names.Records{Count: row.Len(col), Diff: row.Diff(col), Pairs: func(yield func(k, v []byte) bool) {
+		for i := range row.Len(col) {
+			if !yield(row.PairAt(col, i)) {
+				return
+			}
+		}
+	}}
+}
+
+// DNSCount counts DNS rows and their records, for Stats. A row that both databases have counts once:
+// only one of them reads its table.
+type DNSCount struct{ Rows, Records int }
+
+// add counts n rows more, or fewer, with the records of one.
+func (c *DNSCount) add(n int, table *names.Table, rrs *names.RRTable) {
+	c.Records += n * rrs.Len()
+	if table != nil {
+		c.Rows += n
+		c.Records += n * table.Len()
+	}
+}
+
+func (s *Southbound) dnsChanged(id ovsdb.UUID, old, next *southboundDNS) {
+	if old != nil {
+		s.DNSCount.add(-1, old.Table, nil)
+		for _, dp := range old.datapaths {
+			s.DNSOf.Remove(dp, id)
+			s.markDatapath(dp, PartNames)
+		}
+	}
+	if next != nil {
+		s.DNSCount.add(1, next.Table, nil)
+		next.ID = id
+		for _, dp := range next.datapaths {
+			s.DNSOf.Add(dp, id, next)
+			s.markDatapath(dp, PartNames)
+		}
+	}
+}
+
+func (n *Northbound) dnsChanged(id ovsdb.UUID, old, next *NorthboundDNS) {
+	if old != nil {
+		n.DNSCount.add(-1, old.Table, old.RRs)
+	}
+	if next != nil {
+		n.DNSCount.add(1, next.Table, next.RRs)
+		next.ID = id
+	}
+	for s := range n.dnsOf[id] {
+		n.Changes.network(origin.Network(s), PartNames)
+	}
+}
+
+// RRRows returns the DNS rows of a switch that have records of other types than addresses, in the
+// order of their UUIDs.
+func (n *Northbound) RRRows(id origin.Network) (all []*NorthboundDNS) {
+	s := n.Switches.Get(ovsdb.UUID(id))
+	if s == nil {
+		return nil
+	}
+	for _, row := range s.DNSRows { // sorted
+		if r := n.DNS.Get(row); r != nil && r.RRs != nil {
+			all = append(all, r)
+		}
+	}
+	return all
+}

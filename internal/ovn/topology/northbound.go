@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
+)
+
+// The tables of ovn-nb(5) that are read, DNS aside. Those of routers are read as a whole where
+// there is no Southbound, else for Requests.Forwards.
+const (
+	TableSwitch     = "Logical_Switch"
+	TableSwitchPort = "Logical_Switch_Port"
+	TableDHCP       = "DHCP_Options"
+	TableRouter     = "Logical_Router"
+	TableRouterPort = "Logical_Router_Port"
+)
+
+// Northbound is the rows of OVN_Northbound. Source.mu guards it.
+type Northbound struct {
+	Contents
+	Switches    *rows.Table[LogicalSwitch]
+	Ports       *rows.Table[SwitchPort]
+	DHCP        *rows.Table[DHCPOptions]
+	DNS         *rows.Table[NorthboundDNS]
+	Routers     *rows.Table[Router]
+	RouterPorts *rows.Table[RouterPort]
+
+	// named has the switches of a name.
+	named     rows.Index[string, LogicalSwitch]
+	PortNamed rows.Names[SwitchPort]
+	SwitchOf  rows.Owners // of a port
+	// dhcpOf has the ports of a DHCP_Options row, dnsOf the switches of a DNS row.
+	dhcpOf rows.Index[ovsdb.UUID, SwitchPort]
+	dnsOf  rows.Index[ovsdb.UUID, LogicalSwitch]
+
+	RouterPortNamed rows.Names[RouterPort]
+	routerOf        rows.Owners // of a port
+	// attached has the ports of switches by the router port that they name.
+	attached rows.Index[string, SwitchPort]
+}
+
+// NewNorthbound returns the tables of Northbound. where are the first conditions of most, labelKeys are the keys
+// of external_ids that are read, and alone is set without Southbound.
+func NewNorthbound(where []ovsdb.Condition, labelKeys func() []string, alone bool) *Northbound {
+	n := &Northbound{
+		named: make(rows.Index[string, LogicalSwitch]), PortNamed: make(rows.Names[SwitchPort]), SwitchOf: make(rows.Owners),
+		dhcpOf:          make(rows.Index[ovsdb.UUID, SwitchPort]),
+		dnsOf:           make(rows.Index[ovsdb.UUID, LogicalSwitch]),
+		RouterPortNamed: make(rows.Names[RouterPort]), routerOf: make(rows.Owners),
+		attached: make(rows.Index[string, SwitchPort]),
+	}
+	var routersWhere []ovsdb.Condition
+	if !alone {
+		routersWhere = []ovsdb.Condition{}         // none until northboundInterest asks for some
+		labelKeys = func() []string { return nil } // Port_Binding has them
+	}
+	n.Switches = rows.NewTable(TableSwitch, where, withProblems(&n.Changes, NorthboundName, TableSwitch, n.switchChanged), switchColumns()...)
+	n.Ports = rows.NewTable(TableSwitchPort, where, withProblems(&n.Changes, NorthboundName, TableSwitchPort, n.portChanged), switchPortColumns(labelKeys)...)
+	n.DHCP = rows.NewTable(TableDHCP, where, withProblems(&n.Changes, NorthboundName, TableDHCP, n.dhcpChanged), dhcpColumns()...)
+	n.DNS = rows.NewTable(TableDNS, where, withProblems(&n.Changes, NorthboundName, TableDNS, n.dnsChanged), northboundDNSColumns(alone)...)
+	n.Routers = rows.NewTable(TableRouter, routersWhere, n.routerChanged, routerColumns()...)
+	n.RouterPorts = rows.NewTable(TableRouterPort, routersWhere, n.routerPortChanged, routerPortColumns()...)
+	n.Tables = rows.Tables{n.Ports, n.DHCP, n.DNS, n.Switches, n.RouterPorts, n.Routers}
+	return n
+}
+
+// Domain returns the domain of a switch by Northbound, "" if it has none.
+func (n *Northbound) Domain(id origin.Network) string {
+	if s := n.Switches.Get(ovsdb.UUID(id)); s != nil {
+		return s.domain
+	}
+	return ""
+}
+
+// The methods of topology follow, for where Northbound is read alone.
+
+func (n *Northbound) NetworkIDs(yield func(origin.Network) bool) {
+	for id := range n.Switches.All() {
+		if !yield(origin.Network(id)) {
+			return
+		}
+	}
+}
+
+func (n *Northbound) NetworksNamed(name string) (ids []origin.Network) {
+	for id := range n.named[name] {
+		ids = append(ids, origin.Network(id))
+	}
+	return ids
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"encoding/json"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+)
+
+// Addresses are those of a column of a port.
+type Addresses struct {
+	Static  []netip.Addr // sorted
+	MACs    []origin.MAC // of the elements without a choice
+	dynamic bool         // northd chooses one more
+}
+
+// parsePortAddresses parses Port_Binding.mac or Logical_Switch_Port.addresses,
+// elements of the form "MAC [IP...]" (ovn-nb(5)). A router's addresses may have
+// a prefix length. dynamic is set if an element leaves the choice to northd:
+// then the addresses are in Logical_Switch_Port.dynamic_addresses, and what
+// else the element has is a request to northd.
+func parsePortAddresses(elements []string, bad names.Report) Addresses {
+	var all []netip.Addr
+	var macs []origin.MAC
+	dynamic := false
+	for _, element := range elements {
+		words := names.Words(element)
+		if slices.Contains(words, "dynamic") {
+			dynamic = true
+			continue
+		}
+		for i, word := range words {
+			switch word {
+			case "unknown", "router":
+				continue
+			}
+			if mac, err := net.ParseMAC(word); i == 0 && err == nil {
+				macs = appendMAC(macs, mac)
+				continue
+			}
+			host, _, _ := strings.Cut(word, "/")
+			a, err := names.ParseAddress(host)
+			if err != nil {
+				bad(element, word, err)
+				continue
+			}
+			all = append(all, a)
+		}
+	}
+	return Addresses{names.SortAddresses(all), macs, dynamic}
+}
+
+// appendMAC appends an address of Ethernet's length, and no other, unless all has it.
+func appendMAC(all []origin.MAC, mac net.HardwareAddr) []origin.MAC {
+	if len(mac) != len(origin.MAC{}) || slices.Contains(all, origin.MAC(mac)) {
+		return all
+	}
+	return append(all, origin.MAC(mac))
+}
+
+// unquote returns the value of a string constant of OVN (ovn-sb(5), Logical_Flow
+// match): northd copies the values of DHCP options into logical flows unchanged, so those
+// that are strings have the quotation marks themselves, and may have escapes of JSON. A
+// value without the marks is returned as it is.
+func unquote(value string) string {
+	value = strings.TrimSpace(value)
+	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
+		return value
+	}
+	var s string
+	if json.Unmarshal([]byte(value), &s) != nil {
+		return value[1 : len(value)-1] // ovn-controller can't read it either
+	}
+	return s
+}
+
+// parseDomainName parses options:domain_name of a DHCP_Options row, or dns_domain
+// of a switch, with or without quotation marks.
+func parseDomainName(value string, bad names.Report) string {
+	bare := strings.TrimSpace(unquote(value))
+	if bare == "." {
+		return ""
+	}
+	return canonicalName("domain", value, bare, bad)
+}
+
+// parseHostname parses options:hostname of a port. It has quotation marks where
+// the port has DHCP options, which the hostname becomes one of.
+func parseHostname(value string, bad names.Report) string {
+	return canonicalName("hostname", value, unquote(value), bad)
+}
+
+// canonicalName returns the name in a value, "" for none, or one that is bad.
+func canonicalName(where, value, bare string, bad names.Report) string {
+	if bare == "" {
+		return ""
+	}
+	name, err := names.Canonical(bare)
+	if err != nil {
+		bad(where, value, err)
+		return ""
+	}
+	return name
+}
