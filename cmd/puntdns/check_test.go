@@ -52,7 +52,7 @@ func TestCheck(t *testing.T) {
 			"CONF:12 - ofpunt br2: control: unix:/tmp/b.sock … ofpunt br-int at CONF:5; … unix:/tmp/a.sock"},
 		{"a } too many", "}\n}\na.test {\n    ofpunt br-int\n", "Corefile:4 - this } "},
 		{"a block that is not closed", "    cache {\n", "Corefile:3 - the block "},
-		{"an unknown directive", "    foward . 192.0.2.1\n", "Corefile:3 - Error during parsing: Unknown directive 'foward'; … -plugins … forward?"},
+		{"an unknown directive", "    forwrd . 192.0.2.1\n", "Corefile:3 - Error during parsing: Unknown directive 'forwrd'; … -plugins … forward?"},
 		{"a misspelt property", "    private {\n        ecxept lan\n    }\n", "Corefile:4 - Error during parsing: … except?"},
 		{"no such host", "    prometheus no.such.host.invalid:9153\n", "Corefile:3 - prometheus: "},
 	} {

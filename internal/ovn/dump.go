@@ -18,91 +18,112 @@ import (
 // Dump returns all that a snapshot has, as sorted lines. Tests compare snapshots with it: snapshots of the same rows
 // have the same Dump, however they were made.
 func Dump(s *Snapshot) string {
-	var lines []string
-	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	domain := "fallback.test."
+	d := dumper{s: s, domain: "fallback.test."}
 	var keys []uint32
 	for id, n := range s.networks.All() {
-		line("network %s %q domain %q metadata %v meter %v", id, n.Name, n.Domain, n.ports.metadata, n.DNSMeter)
-		if found, count := s.Resolve(SwitchRef{Name: n.Name}); s.Network(id) != n || count == 0 || (found == n) != (count == 1) {
-			line("network %s is not to be found", id)
-		}
-		for z := range n.Forwards.All() {
-			line("%s forward %d %s by %s: %v, key %s", id, z.Rank, z.Zone, z.NamedBy, z.Servers, z.Key)
-		}
-		known, structure := inspect(&n.Directory)
-		line("%s directory %s", id, structure)
-		addresses := map[netip.Addr]bool{}
-		for a := range n.ports.owners {
-			line("%s owner %s %v %v", id, a, n.Owns(a), n.HasWorkload(a))
-		}
-		for _, name := range known {
-			for _, name := range []string{name, name + domain} {
-				a, ok := n.Lookup(name, domain)
-				line("%s name %s %v %q", id, name, ok, ShowAnswer(a))
-				for _, a := range slices.Concat(a.V4, a.V6) {
-					addresses[a] = true
-				}
-			}
-			for above := name; above != ""; _, above, _ = strings.Cut(above, ".") {
-				for _, name := range []string{above, "q." + above} {
-					line("%s tree %s %q", id, name, ShowLookup(s.SwitchScope(id), name, domain))
-				}
-			}
-		}
-		scope := s.RouterScope(id)
-		if joined := scope.Union(); joined != nil {
-			for other, d := range joined.All() {
-				n := s.Network(other)
-				line("%s joined %s %v", id, origin.Network(other), n != nil && d == &n.Directory)
-			}
-		}
-		for addr := range addresses {
-			name, _ := dns.ReverseAddr(addr.String())
-			line("%s reverse %s %s", id, addr, ShowLookup(s.SwitchScope(id), name, domain))
-		}
-		for a := range n.ports.machines {
-			line("%s machine %s %v", id, a, s.HasMachine(n, a))
-		}
-		line("%s gateways %v", id, n.Gateways())
-		for _, a := range n.Gateways() {
-			if !n.Owns(a) {
-				line("%s does not own its gateway %s", id, a)
-			}
-		}
-		for _, p := range n.ports.all {
-			of := *p
-			of.labels = nil
-			line("port %+v routers %q ids %q %q", of, p.Routers(), p.ExternalID("a"), p.ExternalID("b"))
-			if got := s.Guest(p.DatapathKey, p.Key); p.Key != 0 && got != p {
-				line("port %s is not to be found by its keys: %v", p.Name, got)
-			}
-			if got := s.PortByName(p.Name); got != p {
-				line("port %s is not to be found by its name: %v", p.Name, got)
-			}
-		}
-		for _, p := range n.ports.guests {
-			line("guest %s", p.Name)
-		}
+		d.network(id, n)
+		d.names(n)
+		d.ports(n.ports)
 		keys = append(keys, n.ports.datapaths...)
 	}
 	for key, n := range s.byKey.All() {
-		line("key %d %s %v", key, n.ID, s.Network(n.ID) == n && slices.Contains(keys, key))
+		d.line("key %d %s %v", key, n.ID, s.Network(n.ID) == n && slices.Contains(keys, key))
 	}
 	for name, holders := range s.byName.All() {
-		line("name %q %s %d", name, holders.first, holders.count)
+		d.line("name %q %s %d", name, holders.first, holders.count)
 	}
 	for name, p := range s.ports.All() {
-		line("index %s %s", name, p.Network)
+		d.line("index %s %s", name, p.Network)
 	}
 	for _, host := range showExternal(s) {
-		line("external %s", host)
+		d.line("external %s", host)
 	}
-	line("stage %v", s.stage)
+	d.line("stage %v", s.stage)
 	st := s.Stats
-	line("stats %d %d %d %d", st.Networks, st.Ports, st.Rows, st.Names)
-	slices.Sort(lines)
-	return strings.Join(lines, "\n")
+	d.line("stats %d %d %d %d", st.Networks, st.Ports, st.Rows, st.Names)
+	slices.Sort(d.lines)
+	return strings.Join(d.lines, "\n")
+}
+
+// dumper collects the lines of Dump.
+type dumper struct {
+	s      *Snapshot
+	domain string // for hostnames that have none
+	lines  []string
+}
+
+func (d *dumper) line(format string, args ...any) {
+	d.lines = append(d.lines, fmt.Sprintf(format, args...))
+}
+
+func (d *dumper) network(id origin.Network, n *Network) {
+	d.line("network %s %q domain %q metadata %v meter %v", id, n.Name, n.Domain, n.ports.metadata, n.DNSMeter)
+	if found, count := d.s.Resolve(SwitchRef{Name: n.Name}); d.s.Network(id) != n || count == 0 || (found == n) != (count == 1) {
+		d.line("network %s is not to be found", id)
+	}
+	for z := range n.Forwards.All() {
+		d.line("%s forward %d %s by %s: %v, key %s", id, z.Rank, z.Zone, z.NamedBy, z.Servers, z.Key)
+	}
+	for a := range n.ports.owners {
+		d.line("%s owner %s %v %v", id, a, n.Owns(a), n.HasWorkload(a))
+	}
+	for a := range n.ports.machines {
+		d.line("%s machine %s %v", id, a, d.s.HasMachine(n, a))
+	}
+	d.line("%s gateways %v", id, n.Gateways())
+	for _, a := range n.Gateways() {
+		if !n.Owns(a) {
+			d.line("%s does not own its gateway %s", id, a)
+		}
+	}
+	if joined := d.s.RouterScope(id).Union(); joined != nil {
+		for other, names := range joined.All() {
+			n := d.s.Network(other)
+			d.line("%s joined %s %v", id, origin.Network(other), n != nil && names == &n.Directory)
+		}
+	}
+}
+
+// names adds what a network answers for each name in its directory, and around it.
+func (d *dumper) names(n *Network) {
+	known, structure := inspect(&n.Directory)
+	d.line("%s directory %s", n.ID, structure)
+	scope, addresses := d.s.SwitchScope(n.ID), map[netip.Addr]bool{}
+	for _, name := range known {
+		for _, name := range []string{name, name + d.domain} {
+			a, ok := n.Lookup(name, d.domain)
+			d.line("%s name %s %v %q", n.ID, name, ok, ShowAnswer(a))
+			for _, a := range slices.Concat(a.V4, a.V6) {
+				addresses[a] = true
+			}
+		}
+		for above := name; above != ""; _, above, _ = strings.Cut(above, ".") {
+			for _, name := range []string{above, "q." + above} {
+				d.line("%s tree %s %q", n.ID, name, ShowLookup(scope, name, d.domain))
+			}
+		}
+	}
+	for addr := range addresses {
+		name, _ := dns.ReverseAddr(addr.String())
+		d.line("%s reverse %s %s", n.ID, addr, ShowLookup(scope, name, d.domain))
+	}
+}
+
+func (d *dumper) ports(of *Ports) {
+	for _, p := range of.all {
+		port := *p
+		port.labels = nil
+		d.line("port %+v routers %q ids %q %q", port, p.Routers(), p.ExternalID("a"), p.ExternalID("b"))
+		if got := d.s.Guest(p.DatapathKey, p.Key); p.Key != 0 && got != p {
+			d.line("port %s is not to be found by its keys: %v", p.Name, got)
+		}
+		if got := d.s.PortByName(p.Name); got != p {
+			d.line("port %s is not to be found by its name: %v", p.Name, got)
+		}
+	}
+	for _, p := range of.guests {
+		d.line("guest %s", p.Name)
+	}
 }
 
 // inspect returns the keys of all maps in a directory, and all values in it in an order of its own. Two directories
