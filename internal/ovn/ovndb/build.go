@@ -11,7 +11,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/problem"
 )
 
-// build returns the next snapshot. It costs in proportion to what is dirty.
+// build returns the next snapshot, in time proportional to the dirty networks.
 func (s *Source) build(prev *ovn.Snapshot) *ovn.Snapshot {
 	if s.coverageChanged {
 		s.markNew(prev)
@@ -19,7 +19,7 @@ func (s *Source) build(prev *ovn.Snapshot) *ovn.Snapshot {
 	e := prev.Edit()
 	s.buildNetworks(e)
 	s.buildNames(e)
-	scopes := &build.ScopeInputs{Graph: s.topology, Covered: s.covered(), Changed: s.dirty, Rowless: s.grace.rowless}
+	scopes := &build.ScopeInputs{Graph: s.topology, Covered: s.coverage(), Changed: s.dirty, Rowless: s.grace.rowless}
 	s.components.BuildScopes(scopes, prev, e)
 	if s.sb != nil {
 		s.buildLocal(e)
@@ -31,7 +31,7 @@ func (s *Source) build(prev *ovn.Snapshot) *ovn.Snapshot {
 	return next
 }
 
-// built logs what is new in a snapshot from build, and clears the dirty marks.
+// built logs the notices of a snapshot and clears the dirty marks.
 func (s *Source) built(next *ovn.Snapshot) {
 	s.noteNetworks(next)
 	now := s.findLogged(next)
@@ -41,7 +41,7 @@ func (s *Source) built(next *ovn.Snapshot) {
 	s.coverageChanged = false
 }
 
-// markNew marks networks that are not in the snapshot as dirty: they may be covered now.
+// markNew marks networks that the snapshot lacks, as they may be covered now.
 func (s *Source) markNew(prev *ovn.Snapshot) {
 	for id := range s.topology.NetworkIDs {
 		if prev.Network(id) == nil {
@@ -53,10 +53,8 @@ func (s *Source) markNew(prev *ovn.Snapshot) {
 	}
 }
 
-// buildLocal sets the local chassis, its retained guests, and the stage of its switch.
 func (s *Source) buildLocal(e *ovn.Editor) {
-	// An empty Southbound has no stage. While guests are retained, the switch still has the
-	// flows from before, so the stage stays too.
+	// An empty Southbound has no stage, but the switch keeps its flows while guests are retained.
 	if stage := s.sb.DNSStage(); len(stage.Cookies) > 0 || len(s.grace.Guests) == 0 {
 		e.SetStage(stage.Table, stage.Cookies)
 	}
@@ -65,14 +63,13 @@ func (s *Source) buildLocal(e *ovn.Editor) {
 }
 
 func (s *Source) networkInputs() *build.Inputs {
-	in := &build.Inputs{View: s.topology, Southbound: s.sb, Northbound: s.nb, Coverage: s.covered(), Retained: s.grace.Guests, Plugged: s.plugged}
+	in := &build.Inputs{View: s.topology, Southbound: s.sb, Northbound: s.nb, Coverage: s.coverage(), Retained: s.grace.Guests, Plugged: s.plugged}
 	if s.sb != nil {
 		in.Guests = s.guestInputs(time.Time{})
 	}
 	return in
 }
 
-// buildNetworks replaces the dirty networks.
 func (s *Source) buildNetworks(e *ovn.Editor) {
 	in := s.networkInputs()
 	s.builtProblems = make(map[origin.Network]problem.Set)
@@ -87,7 +84,7 @@ func (s *Source) buildNetworks(e *ovn.Editor) {
 			s.builtProblems[id] = p
 			delete(s.grace.rowless, id)
 		} else {
-			delete(s.complete, id)
+			delete(s.coveredNetworks, id)
 			n = s.rowlessNetwork(old)
 		}
 		if n == nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/saved"
 )
 
-// decodeConditions returns conditions of a file as acknowledged ones.
 func decodeConditions(text json.RawMessage) (interest.ConditionSet, error) {
 	var c interest.Conditions
 	if err := json.Unmarshal(text, &c); err != nil {
@@ -22,7 +21,7 @@ func decodeConditions(text json.RawMessage) (interest.ConditionSet, error) {
 	return interest.ConditionSet{Gen: 1, Conditions: c.Sort()}, nil
 }
 
-// keepSaving writes the file from time to time, if there is something new, until ctx ends.
+// keepSaving writes checkpoints until ctx ends.
 func (s *Source) keepSaving(ctx context.Context) {
 	wait := saved.Interval(0)
 	for {
@@ -39,8 +38,8 @@ func (s *Source) keepSaving(ctx context.Context) {
 	}
 }
 
-// save writes the file if there is something new; if last is set also if only time has passed. It takes
-// mu for as long as it takes to list the rows, not to encode or write them.
+// save writes the file if rows have changed since the last write, and always on shutdown (last). It lists the
+// rows under mu, and encodes and writes them without.
 func (s *Source) save(last bool) {
 	s.mu.Lock()
 	path := s.warm.path
@@ -70,8 +69,7 @@ func write(f *saved.File, path string) error {
 	return saved.Write(path, b)
 }
 
-// noteSaved notes how a write has ended, and logs it if it is another end than that of the one before.
-// mu is held, or it is before the start.
+// noteSaved logs a write unless the previous one ended alike. mu is held, or nothing is started.
 func (s *Source) noteSaved(err error) {
 	w, before := &s.warm, s.warm.failure
 	if w.failure = ""; err != nil {
@@ -85,7 +83,6 @@ func (s *Source) noteSaved(err error) {
 	}
 }
 
-// noteWriting notes that f is about to be written, and markUnsaved that it was not. mu is held.
 func (s *Source) noteWriting(f *saved.File) {
 	s.warm.savedUptime = f.Uptime
 	for _, d := range s.databases {
@@ -99,13 +96,11 @@ func (s *Source) markUnsaved() {
 	}
 }
 
-// isUnsaved reports whether rows or conditions have changed since the last write. mu is held.
 func (s *Source) isUnsaved() bool {
 	return slices.ContainsFunc(s.databases, func(c *connection) bool { return c.unsaved })
 }
 
-// savedState returns what is to be written, nil for nothing: the file has it already, or there is none.
-// mu is held.
+// savedState returns the file to write, nil if none is due. mu is held.
 func (s *Source) savedState(last bool) (*saved.File, error) {
 	f, err := s.savedHead()
 	w := &s.warm
@@ -115,7 +110,7 @@ func (s *Source) savedState(last bool) (*saved.File, error) {
 	return s.addRows(f)
 }
 
-// savedHead returns the state without rows, nil for none: there are no rows, or those of a file. mu is held.
+// savedHead returns the file without rows, nil if there are none but restored ones. mu is held.
 func (s *Source) savedHead() (*saved.File, error) {
 	w := &s.warm
 	if w.path == "" || s.chassis == "" || s.anyRestored() {
@@ -132,7 +127,7 @@ func (s *Source) savedHead() (*saved.File, error) {
 			return nil, nil
 		}
 		f.Databases = append(f.Databases, out)
-		// In an outage the rows are those of its beginning.
+		// During an outage the rows are as old as the outage.
 		if since := d.status.Since; !d.status.Synced && since.Before(f.Saved) {
 			f.Uptime -= f.Saved.Sub(since)
 			f.Saved = since
@@ -141,7 +136,6 @@ func (s *Source) savedHead() (*saved.File, error) {
 	return f, nil
 }
 
-// addRows adds the rows to what savedHead has returned. mu is held.
 func (s *Source) addRows(f *saved.File) (*saved.File, error) {
 	for i, d := range s.databases {
 		var ok bool
@@ -152,7 +146,7 @@ func (s *Source) addRows(f *saved.File) (*saved.File, error) {
 	return f, nil
 }
 
-// savedHead returns a database without its rows. It reports whether the rows are a state of the database.
+// savedHead returns the database without rows. ok is false if it has no rows to save.
 func (c *connection) savedHead() (out saved.Database, ok bool) {
 	if !c.filled || c.position.IsZero() {
 		return out, false

@@ -13,32 +13,28 @@ import (
 
 // Config says which databases to read, and how much of them.
 type Config struct {
-	// Southbound and Northbound are connection methods (see internal/endpoint),
-	// several for the servers of one cluster: each string is one of them, as
-	// Endpoint.String has it. At least one of the two is needed.
+	// Southbound and Northbound are connection methods in the form of Endpoint.String (see internal/endpoint),
+	// several for one cluster. At least one of the two is required.
 	Southbound, Northbound []string
-	// TLS is needed if a connection method says ssl.
-	TLS     endpoint.TLSFiles
-	Monitor Monitor
+	TLS                    endpoint.TLSFiles
+	Monitor                Monitor
 	// WarmStart needs Southbound.
 	WarmStart WarmStart
 	// Log gets changes of state, once each; nil logs nothing. It is no part of Key.
 	Log Logger
 }
 
-// Monitor says how much of the databases to read.
 type Monitor uint8
 
 const (
-	// Local reads the networks that have a guest on the local chassis (see
-	// Source.SetChassis) and those of Requests.Network. Northbound alone knows
-	// no chassis: then Source.SetPorts says which guests are here.
+	// Local reads the networks of guests on the local chassis (Source.SetChassis) and of Requests.Network. With
+	// Northbound alone, Source.SetPorts lists the local guests.
 	Local Monitor = iota
 	// All reads every network.
 	All
 )
 
-// Logger logs the changes of state of a Source. A clog.P of CoreDNS is one.
+// Logger is implemented by CoreDNS's clog.P.
 type Logger interface {
 	Infof(format string, args ...any)
 	Warningf(format string, args ...any)
@@ -53,19 +49,18 @@ var errWarmStart = errors.New("expected the southbound database with a saved sna
 
 var errNoDatabase = errors.New("expected endpoints of the southbound or the northbound database")
 
-// Key identifies a configuration: those with the same key share a Source.
+// Key identifies a configuration. Configurations with equal keys share a Source.
 func (c Config) Key() string {
 	return fmt.Sprintf("%q %q %q %d %q %s", c.Southbound, c.Northbound, c.TLS, c.Monitor, c.WarmStart.Folder, c.WarmStart.MaxAge)
 }
 
-// Endpoints names the databases in metrics and in the status. Configurations may differ in other properties
-// and have the same endpoints.
+// Endpoints names the databases in metrics and in the status. Different configurations may have equal
+// endpoints.
 func (c Config) Endpoints() string {
 	return strings.Join(slices.Concat(c.Southbound, c.Northbound), ",")
 }
 
-// Differences returns the properties of ovnhosts in which two configurations differ, in the order in
-// which it documents them. Those of two configurations with one key are none.
+// Differences returns the properties of ovnhosts in which two configurations differ, none for equal keys.
 func (c Config) Differences(other Config) (all []string) {
 	tls, otherTLS := c.TLS, other.TLS
 	tls.ServerName, otherTLS.ServerName = "", ""
@@ -87,7 +82,6 @@ func (c Config) Differences(other Config) (all []string) {
 	return all
 }
 
-// parse parses and checks the connection methods.
 func (c Config) parse() (sb, nb []endpoint.Endpoint, err error) {
 	if len(c.Southbound)+len(c.Northbound) == 0 {
 		return nil, nil, errNoDatabase

@@ -11,32 +11,27 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// connection is what each database has: its client, its tables, and which conditions it
-// has acknowledged. Source.mu guards it, but for client, which is set before the start.
+// connection is one database. Source.mu guards it, except client, which is set before the start.
 type connection struct {
 	client *ovsdb.Client
-	// connect makes a client whose receiver has the rows of a position, nil for none.
+	// connect returns a client that resumes at a position, nil for none.
 	connect func(*ovsdb.Position) *ovsdb.Client
-	// contents is the rows. The client's goroutine stages rows in contents.tables, and in mirror, without
-	// Source.mu.
+	// The client's goroutine stages rows in Contents.Tables and mirror, without Source.mu.
 	*topology.Contents
-	// mirror has the rows for a file, nil without one. position is which state of the database
-	// they are, and restored is set as long as they are those of a file. unsaved is set when rows or
-	// conditions have changed since the last write.
+	// mirror has the rows for the saved state, nil without a warm start. The rows reflect position. restored is
+	// set for restored rows. unsaved is set when rows or conditions have changed since the last write.
 	mirror   *ovsdb.Mirror
 	position ovsdb.Position
 	restored bool
 	unsaved  bool
 	status   DatabaseStatus
-	// filled is set once the tables have a state of the database.
+	// filled is set once the tables reflect a position.
 	filled bool
-	// begun is set once a connection has begun to send rows.
-	begun bool
-	// keysAdded is set from when keys of external_ids are asked for (Requests.ExternalIDs) to the
-	// next Reset. unreadKeys are these keys up to the Commit behind that, as long as they are
-	// asked for: until then rows lack their values.
-	keysAdded  bool
-	unreadKeys []string
+	begun  bool
+	// keysAdded is set from a request for new keys of external_ids to the next Reset. Rows lack missingKeys
+	// until the Commit after this Reset.
+	keysAdded   bool
+	missingKeys []string
 	interest.Monitor
 }
 
@@ -44,7 +39,7 @@ func newConnection(name string, of *topology.Contents) *connection {
 	return &connection{Contents: of, status: DatabaseStatus{Database: name, Since: time.Now()}}
 }
 
-// reset, apply and discard are those of rows.Tables, for the mirror as well. See receiver.
+// reset, apply and discard call rows.Tables and mirror. See receiver.
 func (c *connection) reset() {
 	c.Tables.Reset()
 	c.mirror.Reset()
@@ -60,28 +55,26 @@ func (c *connection) discard() {
 	c.mirror.Discard()
 }
 
-// readKeys has all rows read with keys of external_ids that nobody has asked for before.
+// readKeys requests new keys of external_ids, for which the client reads all rows again.
 func (c *connection) readKeys(keys []string) {
-	c.keysAdded, c.unreadKeys = true, append(c.unreadKeys, keys...)
+	c.keysAdded, c.missingKeys = true, append(c.missingKeys, keys...)
 	if c.begun {
 		c.client.Resync()
 	}
 }
 
-// keepKeys says which keys are asked for still. It reports whether nothing is to be waited for
-// any more: all that had not been read are not.
-func (c *connection) keepKeys(asked []string) (done bool) {
-	before := len(c.unreadKeys)
-	c.unreadKeys = slices.DeleteFunc(c.unreadKeys, func(key string) bool { return !slices.Contains(asked, key) })
-	return before > 0 && len(c.unreadKeys) == 0
+// keepKeys forgets missing keys that are not requested. done reports that it forgot the last missing key.
+func (c *connection) keepKeys(requested []string) (done bool) {
+	before := len(c.missingKeys)
+	c.missingKeys = slices.DeleteFunc(c.missingKeys, func(key string) bool { return !slices.Contains(requested, key) })
+	return before > 0 && len(c.missingKeys) == 0
 }
 
-// ask sends the conditions for the rows that are wanted, if that is due.
 func (c *connection) ask(want interest.Conditions, now time.Time) {
 	if c.Want(want, now) {
 		c.Sent(c.client.SetConditions(want.Requests()))
 	}
 }
 
-// hasAll reports whether all rows that are wanted have come, with all keys of external_ids that are asked for.
-func (c *connection) hasAll() bool { return len(c.unreadKeys) == 0 && c.Monitor.HasAll() }
+// hasAll reports whether the rows are all wanted rows, with all requested keys of external_ids.
+func (c *connection) hasAll() bool { return len(c.missingKeys) == 0 && c.Monitor.HasAll() }

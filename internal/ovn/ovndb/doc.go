@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ovndb reads the OVN databases, and replaces the snapshot when rows change: see [Source].
+// Package ovndb reads the OVN databases and publishes a new snapshot when rows change: see [Source].
 //
 // # The path of a row
 //
@@ -10,7 +10,7 @@
 //	  receiver.Row
 //	    rows.Tables.Stage           columns parse into structs of package topology
 //	  receiver.Commit               Source.mu from here
-//	    rows.Tables.Apply           callbacks update indexes, and note Changes
+//	    rows.Tables.Apply           callbacks update indexes, and fill topology.Changes
 //	    Source.update
 //	      takeChanges               marks networks as dirty
 //	      binding.Guests.Step       which guests are retained
@@ -28,9 +28,9 @@
 //
 // # Files
 //
-//	source, registry, config        the life of a Source, and what identifies one
+//	source, registry, config        the life of a Source, and its key
 //	requests, operators, unserved, status, totals
-//	                                what callers ask for
+//	                                what callers request and read
 //	receiver, connection            a database: rows, conditions, position
 //	update, build, rowless, holders, labels, plugged, grace
 //	                                the steps of an update
@@ -39,7 +39,7 @@
 //
 // # Goroutines and locks
 //
-// Each database has the goroutine of its ovsdb.Client. Another goroutine reads and writes the file of a warm start.
-// Timers call update for a delayed snapshot, and when a grace ends. All of them, and callers of a Source, hold
-// Source.mu while they use rows, conditions or marks. Rows are those of one transaction, also in an outage.
+// Each database has the goroutine of its ovsdb.Client. Another goroutine reads and writes the saved state.
+// Timers call update. All of them, and callers of a Source, hold Source.mu while they use rows, conditions or
+// marks. The rows always belong to one transaction.
 package ovndb

@@ -14,29 +14,28 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/topology"
 )
 
-// grace is what a Source has of guests without a binding. Source.mu guards it.
+// grace is the guests without a binding. Source.mu guards it.
 type grace struct {
 	binding.Guests
-	// released are for guestInputs.
+	// released are ports that were unbound since the last step, though they are requested here.
 	released map[string]struct{}
-	// rowless has the networks that have no rows, and are served as they were last, with their
-	// names.
+	// rowless has the names of networks that have no rows and are served as they were last.
 	rowless map[origin.Network]string
-	// outcomes counts how graces have ended since the first of those at present began, for the log.
+	// outcomes counts the ends of graces since the oldest present one began, for the log.
 	outcomes map[binding.Outcome]int
 }
 
-// guestInputs returns what decides on guests. Southbound is read.
+// guestInputs requires Southbound.
 func (s *Source) guestInputs(now time.Time) *binding.Inputs {
-	is := s.covered()
+	is := s.coverage()
 	return &binding.Inputs{
 		Now: now, Rows: s.sb, Restored: s.isRestored(), Confirmed: s.warm.confirmed,
 		Interfaces: s.interfaces, Plugged: s.plugged, Released: s.grace.released, Covers: is.Network, Asked: is.Port,
 	}
 }
 
-// retainGuests decides which guests are retained, before conditions are set, and marks what depends on
-// that. prev is the present snapshot. again is when the next grace ends, zero for never.
+// retainGuests decides which guests are retained, and marks their networks. again is when the next grace ends,
+// zero for never. setConditions depends on it.
 func (s *Source) retainGuests(prev *ovn.Snapshot, now time.Time) (again time.Time) {
 	if s.sb == nil {
 		return again
@@ -60,8 +59,7 @@ func (s *Source) retainGuests(prev *ovn.Snapshot, now time.Time) (again time.Tim
 	return again
 }
 
-// logGrace logs the beginning and the end of a grace, once for all guests. before is how
-// many were retained before.
+// logGrace logs when the first grace begins and when the last ends. before is the former count of guests.
 func (s *Source) logGrace(before int) {
 	g := &s.grace
 	switch now := g.Count(); {
@@ -89,7 +87,6 @@ func (s *Source) logGrace(before int) {
 	}
 }
 
-// noteReleased notes a port that was unbound here, though it is requested here.
 func (g *grace) noteReleased(name string) {
 	if g.released == nil {
 		g.released = make(map[string]struct{})

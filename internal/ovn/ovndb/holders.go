@@ -9,8 +9,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// NetworksNamed returns the networks that have a name, sorted: those with rows, covered or not, and rowless
-// ones. So a network that is still being read makes the name ambiguous.
+// NetworksNamed returns the networks with a name, sorted: also networks that are not covered yet, so that the
+// name is ambiguous already, and rowless networks.
 func (s *Source) NetworksNamed(name string) []origin.Network {
 	ids := s.topology.NetworksNamed(name)
 	for id, has := range s.grace.rowless {
@@ -22,10 +22,9 @@ func (s *Source) NetworksNamed(name string) []origin.Network {
 	return slices.Compact(ids)
 }
 
-// markName marks a name that may have other holders now.
+// markName marks a name whose networks may have changed.
 func (s *Source) markName(name string) { s.renamed[name] = struct{}{} }
 
-// buildNames sets the holders of the marked names.
 func (s *Source) buildNames(e *ovn.Editor) {
 	for name := range s.renamed {
 		e.SetHolders(name, s.NetworksNamed(name))

@@ -8,18 +8,18 @@ import (
 	"sync/atomic"
 )
 
-// labels counts the requests for labels of metadata. Source.mu guards it, except for keys.
+// labels counts the requests for labels of metadata. Source.mu guards it, except keys.
 type labels struct {
 	// routerUsers counts the requests for Port.Routers.
 	routerUsers int
-	// keyUsers counts the requests for each key of external_ids. keys are these keys, sorted;
-	// the slice is immutable. Rows are parsed without the lock, so keys is atomic; nil is for none.
+	// keyUsers counts the requests for keys of external_ids. keys are these keys, sorted and immutable, nil for
+	// none; atomic, as rows are parsed without the lock.
 	keyUsers map[string]int
 	keys     atomic.Pointer[[]string]
 }
 
-// count counts n more requests, or fewer. routersChanged is set if routerUsers has become zero or non-zero;
-// added are the keys with a first request.
+// count counts n more requests, or fewer. routersChanged reports whether the first request for
+// routers has come or the last has gone. added are keys with a first request.
 func (l *labels) count(routers bool, keys []string, n int) (routersChanged bool, added []string) {
 	if routers {
 		had := l.routerUsers > 0

@@ -13,19 +13,18 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// notice is a line of the log.
 type notice struct {
 	warning bool
 	text    string
 }
 
-// logMutex is a mutex, and a Logger for code that holds it. Unlock frees the mutex before it writes
-// the lines, so a slow log delays only the goroutine that writes.
+// logMutex is a mutex, and a Logger for code that holds it. Unlock writes the lines after it has released the
+// mutex, so a slow log delays only its writer.
 type logMutex struct {
 	sync.Mutex
 	log Logger // set before the start
-	// pending are the lines to write. writing is set while a goroutine writes lines: the same
-	// goroutine writes the lines that others add meanwhile, so all stay in order.
+	// writing is set while a goroutine writes lines. It also writes the lines that others add meanwhile, in
+	// order.
 	pending []notice
 	writing bool
 }
@@ -40,7 +39,6 @@ func (m *logMutex) Warningf(format string, args ...any) {
 
 func (m *logMutex) add(lines ...notice) { m.pending = append(m.pending, lines...) }
 
-// Unlock unlocks the mutex, then writes the lines unless another goroutine does.
 func (m *logMutex) Unlock() {
 	for !m.writing && len(m.pending) > 0 {
 		lines := m.pending
@@ -59,7 +57,7 @@ func (m *logMutex) Unlock() {
 	m.Mutex.Unlock()
 }
 
-// occurrence is the networks that a reference may mean.
+// occurrence is the networks that match a reference.
 type occurrence struct {
 	count int
 	ids   []origin.Network // the first maxListed of several
@@ -67,7 +65,6 @@ type occurrence struct {
 
 func (o occurrence) isAmbiguous() bool { return o.count > 1 }
 
-// listed says which networks have a name.
 func (o occurrence) listed(name string) string {
 	var all []string
 	for _, id := range o.ids {
@@ -79,17 +76,15 @@ func (o occurrence) listed(name string) string {
 	return fmt.Sprintf("%d logical switches are named %q (%s)", o.count, name, strings.Join(all, ", "))
 }
 
-// maxListed bounds the UUIDs in a line of the log.
+// maxListed bounds the UUIDs in a log line.
 const maxListed = 10
 
-// logged has the occurrence of each reference of a request, as of the last snapshot with all
-// requested rows. It is immutable.
+// logged has the occurrence of each reference in the last snapshot with all requested rows. It is immutable.
 type logged struct {
 	networks map[ovn.SwitchRef]occurrence
 	compared map[string]occurrence
 }
 
-// findLogged returns the occurrence of each reference in the next snapshot.
 func (s *Source) findLogged(next *ovn.Snapshot) logged {
 	isRead := s.isAcknowledged()
 	return logged{
@@ -100,8 +95,8 @@ func (s *Source) findLogged(next *ovn.Snapshot) logged {
 	}
 }
 
-// occurrences returns the occurrence of each reference in counts: the present one, or the previous
-// one while requested rows are missing.
+// occurrences returns the occurrence of each reference in counts: the previous one while requested rows are
+// missing.
 func occurrences[K comparable](counts map[K]int, previous map[K]occurrence, isRead bool, now func(K) occurrence) map[K]occurrence {
 	all := make(map[K]occurrence, len(counts))
 	for key := range counts {
@@ -122,8 +117,8 @@ func (s *Source) occurrenceOf(in *ovn.Snapshot, r ovn.SwitchRef) (o occurrence) 
 	return o
 }
 
-// notices returns the lines of the log for the step from prev to next: a network that a request
-// refers to is missing, a name has become ambiguous, or either is over.
+// notices returns a log line for each reference that has lost its network or become ambiguous since prev, or
+// recovered.
 func notices(prev, next logged) (all []notice) {
 	for _, r := range slices.SortedFunc(maps.Keys(next.networks), ovn.CompareSwitchRefs) {
 		was, ok := prev.networks[r]
@@ -146,7 +141,7 @@ func notices(prev, next logged) (all []notice) {
 	return all
 }
 
-// noticeOfNetwork returns the line about one reference, "" for none.
+// noticeOfNetwork returns the log line about a reference, "" for none.
 func noticeOfNetwork(r ovn.SwitchRef, was, now occurrence) (text string, warning bool) {
 	named := fmt.Sprintf("is named %q", r.Name)
 	if r.Name == "" {

@@ -7,17 +7,17 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/topology"
 )
 
-// DHCP is what OVN's DHCP for IPv4 tells a guest, as it stands in its row of DHCP_Options.
+// DHCP is a row of DHCP_Options with options of DHCPv4.
 type DHCP struct {
-	// Row is the UUID of the row.
+	// Row is the UUID.
 	Row string
 	// CIDR is the subnet.
 	CIDR                                  string
 	Router, Routes, DNSServer, DomainName string
 }
 
-// DHCPv4 returns what OVN's DHCP for IPv4 tells the guests with those logical ports, by their names.
-// Left out are those without DHCP options, and it is nil where Northbound is not read.
+// DHCPv4 returns the DHCPv4 options of logical ports. Ports without options have no entry. It returns nil
+// unless Northbound is read.
 func (s *Source) DHCPv4(ports []string) map[string]DHCP {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,11 +37,11 @@ func (s *Source) DHCPv4(ports []string) map[string]DHCP {
 	return all
 }
 
-// An operator edits the row in Northbound. ovn-northd makes one row of Southbound of each row of
-// Northbound (northd/northd.c): up to OVN 24.09.1 the external_ids:dns_id of the Southbound row is
-// the UUID of the Northbound row, from 25.03 on both rows have the same UUID. Other columns do not
-// link them. ovn-northd does not copy external_ids, so records of other types than addresses are
-// read from Northbound.
+// DNSDatabase returns the database that has the row of a candidate.
+//
+// Operators edit Northbound, and ovn-northd makes one Southbound row of each DNS row (northd/northd.c). Up to
+// OVN 24.09.1 external_ids:dns_id of this row is the UUID of the Northbound row; from 25.03 both rows have one
+// UUID. ovn-northd does not copy external_ids, so records other than addresses are read from Northbound.
 func (s *Source) DNSDatabase(of *names.Candidate) string {
 	if s.sb != nil && len(of.Records) == 0 {
 		return topology.SouthboundName

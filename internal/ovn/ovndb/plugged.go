@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// claimTimeout is how long ovn-controller has to claim the port of a new interface before Unserved asks for the
-// port by its name. A claim takes milliseconds, but a busy server reports it seconds later. A condition for
-// each of many new guests would have the server look at all ports as many times.
+// claimTimeout is how long ovn-controller has to claim the port of a new interface before Unserved requests the
+// port by name. A claim takes milliseconds, but a busy server reports it seconds later. With a condition for
+// each of many new guests the server would search all ports as many times.
 const claimTimeout = 10 * time.Second
 
 // plug sets the logical ports that have an interface here, sorted.
@@ -27,7 +27,6 @@ func (s *Source) plug(names []string, now time.Time) {
 	s.plugged, s.pluggedAt = names, at
 }
 
-// isFresh reports whether ovn-controller may still be about to claim the port of an interface.
 func (s *Source) isFresh(name string, now time.Time) bool {
 	since, ok := s.pluggedAt[name]
 	return ok && now.Before(since.Add(claimTimeout))

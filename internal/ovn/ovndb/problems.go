@@ -7,22 +7,20 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/problem"
 )
 
-// BadValues returns the values that can't be used now. During an outage they stay as they were at its
-// beginning.
+// BadValues returns the present unusable values.
 func (s *Source) BadValues() problem.Summary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bad.Sum()
 }
 
-// noteProblems notes and logs the problems of a row, nil for a deleted row.
+// noteProblems records and logs the problems of a row, nil for a deleted row.
 func (s *Source) noteProblems(row problem.Row, p *problem.Set) {
 	for _, text := range s.bad.Set(row, p) {
 		s.log.add(notice{true, text})
 	}
 }
 
-// noteNetworks notes and logs the problems of the networks that build has made.
 func (s *Source) noteNetworks(next *ovn.Snapshot) {
 	for id := range s.dirty {
 		var found *problem.Set

@@ -4,13 +4,13 @@ package ovndb
 
 import "github.com/puntdns/puntdns/internal/ovsdb"
 
-// receiver is the ovsdb.Receiver of one database. Only the goroutine of its client uses it. It
-// collects a transaction without the lock; Commit holds the lock and applies the transaction.
+// receiver is the ovsdb.Receiver of one database, for the goroutine of its client alone. It stages a
+// transaction without the lock; Commit applies it under the lock.
 type receiver struct {
 	source *Source
 	db     *connection
-	// staged is set while there is something to apply, reset if it is all rows, and gen if the rows
-	// reflect that number of conditions.
+	// staged is set if there is something to apply, reset if it replaces all rows. gen is the number of the
+	// conditions that the rows reflect, 0 for unchanged.
 	staged, reset bool
 	gen           uint64
 }
@@ -18,7 +18,7 @@ type receiver struct {
 func (r *receiver) Reset() {
 	r.db.reset()
 	*r = receiver{source: r.source, db: r.db, staged: true, reset: true}
-	// From here on rows have the values of all keys of external_ids that are asked for now.
+	// Rows from here on have all keys of external_ids requested now.
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
 	r.db.begun, r.db.keysAdded = true, false
@@ -40,8 +40,7 @@ func (r *receiver) Commit() {
 	r.source.update()
 }
 
-// apply applies the transaction. It holds the lock on its own, so that callers of the Source need not
-// wait for the next snapshot as well.
+// apply locks separately, so that callers of the Source do not wait for the next snapshot too.
 func (r *receiver) apply() {
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
@@ -54,10 +53,10 @@ func (r *receiver) apply() {
 			r.source.components.TouchAll(r.source.topology)
 		}
 	}
-	if r.reset && len(r.db.unreadKeys) > 0 && !r.db.keysAdded {
-		r.db.unreadKeys, r.source.coverageChanged = nil, true
+	if r.reset && len(r.db.missingKeys) > 0 && !r.db.keysAdded {
+		r.db.missingKeys, r.source.coverageChanged = nil, true
 	}
-	// A connection that has sent only what has changed is in sync by it, too.
+	// A resumed connection sends only changes.
 	if r.reset || !r.db.status.Synced {
 		r.source.coverageChanged = true // the Time of the next snapshot says that the database is in sync
 		r.source.refreshed(r.db)

@@ -10,12 +10,11 @@ import (
 	"github.com/puntdns/puntdns/internal/refcount"
 )
 
-// sources are the Sources that run, by Config.Key.
+// sources are the running Sources, by Config.Key.
 var sources refcount.Pool[string, *Source]
 
-// Acquire returns the Source of a configuration: the running one if there is one,
-// else a new one. Each Acquire needs a Release. It does not wait for a connection. The
-// error is one of the configuration, or of a TLS file.
+// Acquire returns the running Source of a configuration, or starts one without waiting for a connection. Each
+// Acquire needs a Release. The error is about the configuration or a TLS file.
 func Acquire(cfg Config) (*Source, error) {
 	sb, nb, err := cfg.parse()
 	if err != nil {
@@ -34,8 +33,7 @@ func Acquire(cfg Config) (*Source, error) {
 	})
 }
 
-// Release undoes one Acquire. The last one ends the connections, and returns when all
-// goroutines have ended.
+// Release undoes one Acquire. The last one returns when all connections and goroutines have ended.
 func (s *Source) Release() {
 	if sources.Release(s.config.Key(), s) {
 		s.stop()

@@ -11,7 +11,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/binding"
 )
 
-// SetChassis sets the local chassis, by its name (ovn-sb(5), Chassis). "" is none.
+// SetChassis sets the name of the local chassis (ovn-sb(5), Chassis), "" for none.
 func (s *Source) SetChassis(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,8 +26,8 @@ func (s *Source) SetChassis(name string) {
 	s.update()
 }
 
-// HasChassis reports whether Southbound has a chassis of that name, or is not read, and whether
-// that is sure: Southbound is in sync, or not read.
+// HasChassis reports whether Southbound has a chassis of this name; sure is set if Southbound is in sync. Both
+// are true if Southbound is not read.
 func (s *Source) HasChassis(name string) (has, sure bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,38 +37,33 @@ func (s *Source) HasChassis(name string) (has, sure bool) {
 	return len(s.sb.ChassisNamed[name]) > 0, s.sbConn.status.Synced
 }
 
-// Requests is what a plugin asks of a Source beside what the guests here need.
+// Requests is what a plugin needs beside the networks of local guests.
 type Requests struct {
-	// Routers has Snapshot.RouterScope work, and so the networks read that are joined to those
-	// of the guests here and to Network.
+	// Routers enables Snapshot.RouterScope: networks are read that routers join to networks read already.
 	Routers bool
-	// Network has the network that it refers to read, whichever guests are here, and all of
-	// that name: for queries that did not come through a punt. A warning is logged if there is
-	// none, or several have the name, and a line when there is one. It is zero for none.
+	// Network requests a network without a local guest, for queries that did not come through a punt; zero for
+	// none. If several networks have its name, all are read, with a warning.
 	Network ovn.SwitchRef
-	// ComparedNames are names of switches that a view or a limit compares with those of guests. A
-	// warning is logged while several networks that are read have one of them. For that alone
-	// nothing is read.
+	// ComparedNames are switch names that a view or a limit compares with the switches of guests. The Source
+	// warns while one of them is ambiguous, but reads no rows for them.
 	ComparedNames []string
-	// DNSServers has Port.DNSServers work, Gateways Network.Gateways.
+	// DNSServers enables Port.DNSServers, Gateways enables Network.Gateways.
 	DNSServers, Gateways bool
-	// Forwards has Network.Forwards work. It needs Northbound.
+	// Forwards enables Network.Forwards. It needs Northbound.
 	Forwards bool
-	// RouterNames has Port.Routers work.
+	// RouterNames enables Port.Routers.
 	RouterNames bool
-	// ExternalIDs has Port.ExternalID work for these keys. With keys that nobody has asked for
-	// the database is read once more, unless it has not been read yet: rows are stored without
-	// what nobody asks for.
+	// ExternalIDs enables Port.ExternalID for these keys. Rows are stored without other keys, so a new key
+	// makes the Source read all rows again.
 	ExternalIDs []string
 }
 
-// Request asks for all that r says. The function that it returns takes that back.
+// Request adds requests; release removes them.
 func (s *Source) Request(r Requests) (release func()) {
 	s.request(r, 1)
 	return sync.OnceFunc(func() { s.request(r, -1) })
 }
 
-// request counts n more requests, or fewer.
 func (s *Source) request(r Requests, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +75,7 @@ func (s *Source) request(r Requests, n int) {
 	}
 	for _, name := range r.ComparedNames {
 		s.references.Compare(name, n)
-		s.coverageChanged = true // that name may be ambiguous already
+		s.coverageChanged = true // the name may be ambiguous already
 	}
 	if r.RouterNames || len(r.ExternalIDs) > 0 {
 		s.requestLabels(r.RouterNames, r.ExternalIDs, n)
@@ -97,8 +92,6 @@ func (s *Source) request(r Requests, n int) {
 	s.update()
 }
 
-// requestScopes counts n more requests for Requests.Routers. mu is held, as in the
-// other functions of request.
 func (s *Source) requestScopes(n int) {
 	had := s.scopeUsers > 0
 	s.scopeUsers += n
@@ -117,7 +110,7 @@ func (s *Source) requestScopes(n int) {
 func (s *Source) requestNetwork(r ovn.SwitchRef, n int) {
 	had := s.references.Count(r, n)
 	if s.references.Networks[r] == 0 {
-		s.coverageChanged = true // what is still wanted may be known
+		s.coverageChanged = true // the remaining rows may have come
 	}
 	s.conditionsDirty = true
 	if !had {
@@ -143,7 +136,6 @@ func (s *Source) requestLabels(routers bool, keys []string, n int) {
 	}
 }
 
-// requestOfPorts counts n more users of something that ports or their networks say.
 func (s *Source) requestOfPorts(users *int, n int) {
 	had := *users > 0
 	*users += n
@@ -158,12 +150,9 @@ func (s *Source) requestOfPorts(users *int, n int) {
 	}
 }
 
-// SetPorts sets the logical ports that have an interface here, by
-// external_ids:iface-id of the local Interfaces. They are those of one owner, such as a
-// bridge: all owners together have all of them. Where Northbound is read alone
-// they are the guests, and no snapshot is settled before the first call. Where
-// Southbound is read, a guest whose binding vanishes is kept for the grace while it has
-// its interface.
+// SetPorts sets the logical ports that have an interface on one bridge, the owner, by external_ids:iface-id.
+// With Southbound, a guest whose binding vanishes is retained for the grace while it has its interface. With
+// Northbound alone these ports are the guests, and no snapshot is settled before the first call.
 func (s *Source) SetPorts(owner any, names []string, grace time.Duration) {
 	s.setPorts(func(known map[any]binding.LocalPorts) { known[owner] = binding.LocalPorts{Names: names, Grace: grace} })
 }
@@ -211,8 +200,8 @@ func (s *Source) setPorts(edit func(map[any]binding.LocalPorts)) {
 	s.update()
 }
 
-// unsettle is for when more rows are wanted: no snapshot is settled before the databases
-// have followed, the present one neither, as the next may take a while. mu is held.
+// unsettle is called when more rows are wanted: no snapshot is settled until they have come. The present one
+// must not be either, as the next may take a while.
 func (s *Source) unsettle() {
 	s.coverageChanged = true
 	if now := s.snapshot.Load(); now.Settled {

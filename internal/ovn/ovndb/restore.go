@@ -20,77 +20,70 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// A warm start: the rows that the last process had are in a file. A Source makes its first
-// snapshot of them as soon as it has read the file and knows the chassis, and asks the databases for what has
-// changed since. Until Southbound is in sync, tunnel keys and names of ports may have passed to another
-// tenant while no process was there to see it. So a guest is served only while the flows of
-// ovn-controller in the switch show that they have not:
+// A warm start uses the rows that the last process saved in a file. A Source makes its first snapshot from them
+// once it has read the file and knows the chassis, and requests only what has changed since. Until Southbound
+// is in sync, tunnel keys and port names may have passed to another tenant while no process was running. So a
+// guest is served only while ovn-controller's flows in the switch confirm its row and keys.
 //
-//	file ─ load ─► restore, once SetChassis has told the chassis ─► rows, conditions, position
+//	file ─ load ─► restore (SetChassis) ─► rows, conditions, position
 //	                                                                │
 //	switch ─ flows of table 0 ─► Confirm ─► confirmed ─► guests ◄───┘
 //
-// ovn-controller gives the flow that takes a port's packets in the first 32 bits of the UUID of
-// its Port_Binding as the cookie, and that flow loads the tunnel keys (OVN's
-// controller/physical.c, consider_port_binding). northd gives a port that is deleted, or passes to
-// another switch, another row; a row keeps its datapath as long as it is. So a port whose row and
-// keys are in such a flow is on the network that the file has it on.
+// A flow identifies a row. ovn-controller's flow that takes in a port's packets loads the tunnel keys, and its
+// cookie is the first 32 bits of the UUID of the Port_Binding (OVN's controller/physical.c,
+// consider_port_binding). northd makes a new row for a port that was deleted or has moved to another switch, and
+// a row never changes its datapath. So a port whose row and keys are in such a flow is still on the saved
+// network.
 
-// WarmStart says where the rows are kept for the next process.
+// WarmStart selects where rows are saved for the next process.
 type WarmStart struct {
-	// Folder is where the file is, "" for no warm start.
+	// Folder is "" for no warm start.
 	Folder string
-	// MaxAge is the age up to which a file is used.
 	MaxAge time.Duration
 }
 
 const (
-	// readPatience is how long the databases are not asked, since the file has not been read.
+	// readPatience is how long the clients wait for the file to be read.
 	readPatience = 10 * time.Second
-	// chassisPatience is how long the databases are not asked, since the chassis is not known
-	// that a file is for.
+	// chassisPatience is how long the clients then wait for the chassis.
 	chassisPatience = 2 * time.Second
-	// confirmPatience is how long a snapshot of a file is not settled as guests are not
-	// confirmed: their flows may be about to be read.
+	// confirmPatience is how long unconfirmed guests keep a restored snapshot from being settled: their flows
+	// may be about to be read.
 	confirmPatience = 3 * time.Second
-	// mirrorLimit bounds the rows of one database, in bytes: those of two are less than a file.
+	// mirrorLimit bounds the rows of one database, in bytes. Two databases fit into a file.
 	mirrorLimit = saved.MaxSize / 3
-	// filePrefix is that of the names of the files.
-	filePrefix = "ovn-"
+	filePrefix  = "ovn-"
 )
 
-// warm is the state of a warm start. Source.mu guards it, but for path, expected and begin, which are
-// set before the start.
+// warm is the state of a warm start. Source.mu guards it, except path, expected and begin, which are set before
+// the start.
 type warm struct {
 	path     string
 	expected saved.Expected
-	// begin is closed when the clients start, and waiting is set until then: the file is being read, or
-	// the chassis is not known. begin is nil if they need not wait.
+	// begin is closed when the clients start, nil if they need not wait. waiting is set until then.
 	begin   chan struct{}
 	waiting bool
 	// file is what was read, until it is used or dropped.
 	file *saved.File
-	// asOf is when the rows of the file were those of the databases.
+	// asOf is when the restored rows were last in sync.
 	asOf time.Time
-	// confirmed are the bindings that the switch has, by the caller of Confirm.
+	// confirmed are the bindings in the flows of the switch, by the owner of Confirm.
 	confirmed map[any]map[binding.InPort]struct{}
-	// patient is set while unconfirmed guests keep the snapshot from being settled.
+	// patient is set during confirmPatience while guests are unconfirmed.
 	patient bool
-	// timers are those of readPatience, chassisPatience and confirmPatience.
-	timers []*time.Timer
+	timers  []*time.Timer
 
-	// savedUptime is the Uptime of the last write. failure is why that has failed.
+	// savedUptime is the Uptime of the last write, failure its error.
 	savedUptime time.Duration
 	failure     string
 }
 
-// fileName returns the name of the file of a configuration.
 func fileName(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return filePrefix + hex.EncodeToString(sum[:8])
 }
 
-// prepareWarmStart has the clients wait for load. It is called before the start.
+// prepareWarmStart makes the clients wait for load. Nothing is started yet.
 func (s *Source) prepareWarmStart() {
 	w, cfg := &s.warm, s.config
 	w.path, w.expected = filepath.Join(cfg.WarmStart.Folder, fileName(cfg.Key())), saved.Expected{Config: cfg.Key(), MaxAge: cfg.WarmStart.MaxAge}
@@ -108,8 +101,7 @@ func (s *Source) prepareWarmStart() {
 	s.dropAfter(readPatience, func() bool { return w.file == nil }, "it has not been read yet")
 }
 
-// dropAfter starts the clients without the file after a time, if they wait still and the condition holds. mu
-// is held, or it is before the start.
+// dropAfter calls drop after a time if the condition holds then.
 func (s *Source) dropAfter(patience time.Duration, condition func() bool, why string) {
 	s.warm.timers = append(s.warm.timers, time.AfterFunc(patience, func() {
 		s.mu.Lock()
@@ -120,7 +112,7 @@ func (s *Source) dropAfter(patience time.Duration, condition func() bool, why st
 	}))
 }
 
-// load reads the file. The disk may hang, so mu is not held meanwhile, and other Sources do not wait.
+// load reads the file without mu, as the disk may hang.
 func (s *Source) load() {
 	w := &s.warm
 	folder := filepath.Dir(w.path)
@@ -151,7 +143,7 @@ func (s *Source) load() {
 	}
 }
 
-// check returns why a file is of no use now.
+// check returns why a file is unusable now, nil if it is usable.
 func (s *Source) check(f *saved.File) error {
 	now, err := saved.Uptime()
 	if err != nil {
@@ -160,7 +152,7 @@ func (s *Source) check(f *saved.File) error {
 	return s.warm.expected.Check(f, now)
 }
 
-// rowColumns returns the columns of tables in the order of their rows.
+// rowColumns returns the columns of each table in the order of its rows.
 func rowColumns(tables rows.Tables) map[string][]string {
 	all := make(map[string][]string, len(tables))
 	for _, r := range tables.Requests() {
@@ -177,7 +169,7 @@ func (w *warm) startClients() {
 	}
 }
 
-// drop starts the clients without the file, if they wait still. It logs why, unless that is empty. mu is held.
+// drop starts the clients without the file if they still wait, and logs why unless that is empty. mu is held.
 func (s *Source) drop(why string) {
 	w := &s.warm
 	if !w.waiting {
@@ -190,7 +182,7 @@ func (s *Source) drop(why string) {
 	w.startClients()
 }
 
-// restore takes the file in, once the chassis is known, and starts the clients. mu is held.
+// restore applies the file if the chassis is known, and starts the clients. mu is held.
 func (s *Source) restore(chassis string) {
 	w := &s.warm
 	if w.file == nil || chassis == "" || s.closed {
@@ -241,15 +233,14 @@ func (s *Source) restoreDatabase(c *connection, from *saved.Database, acknowledg
 	c.mirror.StageAll(from.Rows)
 	c.apply()
 	c.Acknowledged = acknowledged
-	c.filled, c.begun, c.keysAdded, c.unreadKeys = true, true, false, nil
+	c.filled, c.begun, c.keysAdded, c.missingKeys = true, true, false, nil
 	c.restored, c.position = true, from.Position
 	c.status.Saved = s.warm.file.Saved
 	c.client = c.connect(&from.Position)
 }
 
-// Confirm says which ports the switch takes packets in from, by the flows of ovn-controller: for an
-// owner, such as a bridge, all of them. Until Southbound is in sync after a warm start, guests
-// without such a flow are not served.
+// Confirm sets the ports from which ovn-controller's flows take in packets, for an owner such as a bridge.
+// During a warm start only confirmed guests are served.
 func (s *Source) Confirm(owner any, bindings []binding.InPort) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,27 +266,24 @@ func (s *Source) Confirm(owner any, bindings []binding.InPort) {
 	s.update()
 }
 
-// NeedsConfirmation reports whether guests are served by a file, or may soon be, so that Confirm matters.
+// NeedsConfirmation reports whether guests depend on Confirm, or soon may.
 func (s *Source) NeedsConfirmation() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.needsConfirmation()
 }
 
-// needsConfirmation is NeedsConfirmation. mu is held.
 func (s *Source) needsConfirmation() bool { return s.isRestored() || s.warm.waiting }
 
-// isRestored reports whether the rows of Southbound are those of a file. mu is held.
 func (s *Source) isRestored() bool { return s.sb != nil && s.sbConn.restored }
 
-// awaitsConfirmation reports whether a snapshot of a file may soon have more guests: Confirm will be called,
-// or Southbound be in sync. Before SetPorts it is not known which guests have an interface.
+// awaitsConfirmation reports whether a restored snapshot may soon have more guests. Before SetPorts, nothing is
+// known about their interfaces.
 func (s *Source) awaitsConfirmation() bool {
 	return s.isRestored() && s.warm.patient && (len(s.interfaces) == 0 || !s.guestInputs(time.Time{}).AllConfirmed())
 }
 
-// SaveFailure returns why the file of the next start can't be written, empty if it can, or none is
-// asked for.
+// SaveFailure returns why the saved state can't be written, "" if it can.
 func (s *Source) SaveFailure() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -315,7 +303,6 @@ func (s *Source) refreshed(c *connection) {
 	}
 }
 
-// anyRestored reports whether the rows of any database are those of a file. mu is held.
 func (s *Source) anyRestored() bool {
 	return slices.ContainsFunc(s.databases, func(c *connection) bool { return c.restored })
 }

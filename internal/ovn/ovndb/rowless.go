@@ -7,8 +7,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// rowlessNetwork returns a network whose rows are gone as it was, with its retained guests
-// only. It returns nil if there are none.
+// rowlessNetwork returns the last version of a network whose rows are gone, with its retained guests only, or
+// nil without any.
 func (s *Source) rowlessNetwork(old *ovn.Network) *ovn.Network {
 	if old == nil {
 		return nil

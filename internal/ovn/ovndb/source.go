@@ -21,90 +21,78 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Source reads the databases of one Config and makes Snapshots of them. During an outage
-// the last snapshot stays, until the contents of a new connection are
-// complete. Its methods may be called from any goroutine.
+// Source reads the databases of one Config and publishes Snapshots of them. During an outage it serves the last
+// snapshot, until a new connection has sent all rows. Its methods may be called from any goroutine.
 type Source struct {
 	config Config
 	cancel context.CancelFunc
 	wait   sync.WaitGroup // the goroutines of startGoroutines
 
 	snapshot atomic.Pointer[ovn.Snapshot]
-	// changed is closed when the snapshot is replaced, and another takes its place.
+	// changed is closed and replaced when the snapshot is replaced.
 	changed atomic.Pointer[chan struct{}]
 
-	// mu guards all below: the rows, which the goroutines of the clients write, and
-	// what is derived from them.
+	// mu guards the fields below.
 	mu    logMutex
 	log   *logMutex
 	local bool // Monitor is Local: only the networks that are wanted are read
 
-	// databases are sb and nb, those that are configured. topology is the first of them.
+	// databases are sb and nb as configured, and topology is the view of the first.
 	databases []*connection
 	topology  topology.View
-	// sb and nb are the rows, sbConn and nbConn the connections; nil unless configured.
+	// sb and nb, and their connections, are nil unless configured.
 	sb             *topology.Southbound
 	nb             *topology.Northbound
 	sbConn, nbConn *connection
-	// follows is the generation of Southbound's conditions that the conditions of Northbound are for.
+	// follows is the generation of Southbound's conditions from which Northbound's were derived.
 	follows uint64
 
-	// chassis is the name of the local one, "" for none.
-	chassis string
-	// references are the networks that requests refer to.
+	// chassis is the name of the local chassis, "" for none.
+	chassis    string
 	references ovn.References
-	// logged is the occurrence of each reference as of the present snapshot.
-	logged logged
-	// interfaces are the ports that have an interface here, by the owner of
-	// Source.SetPorts; plugged are all of them, sorted, and pluggedAt is since when.
+	logged     logged
+	// interfaces are the ports with an interface here, by the owner of SetPorts. plugged has all of them,
+	// sorted, and pluggedAt when each was plugged.
 	interfaces map[any]binding.LocalPorts
 	plugged    []string
 	pluggedAt  map[string]time.Time
 	warm       warm
-	// unservedPorts are the ports that Source.Unserved asks for, by its owner.
+	// unservedPorts are the ports that Unserved requests, by owner.
 	unservedPorts map[any][]string
 	grace         grace
 	components    build.Components
-	// scopeUsers counts the requests for Snapshot.RouterScope.
-	scopeUsers int
-	labels     labels
-	// dnsServerUsers and gatewayUsers count the requests for Port.DNSServers and
-	// Network.Gateways.
+	// scopeUsers, dnsServerUsers, gatewayUsers and forwardUsers count requests, see Requests.
+	scopeUsers                   int
+	labels                       labels
 	dnsServerUsers, gatewayUsers int
-	// forwardUsers counts the requests for Network.Forwards.
-	forwardUsers int
+	forwardUsers                 int
 
-	// dirty has the networks to be built anew; true: their ports as well.
+	// dirty has the networks to build again; true includes their ports.
 	dirty map[origin.Network]bool
-	// complete has the networks that all databases cover. A network stays complete
-	// while it is wanted: a new port does not take it out of the snapshot until
-	// Northbound has sent the row of that port.
-	complete map[origin.Network]struct{}
-	// coverageChanged is set when the databases may have come to cover other networks.
+	// coveredNetworks is Coverage.Networks.
+	coveredNetworks map[origin.Network]struct{}
+	// coverageChanged is set when other networks may be covered.
 	coverageChanged bool
 	// conditionsDirty is set when other rows may be wanted.
 	conditionsDirty bool
-	// builtFlows is the version of Southbound's flows that the snapshot has.
+	// builtFlows is the version of Southbound's flows in the snapshot.
 	builtFlows uint64
-	// renamed are the names that other networks may have now than in the last snapshot.
+	// renamed are names whose networks may have changed since the last snapshot.
 	renamed map[string]struct{}
 
 	bad problem.Registry
-	// builtProblems has the problems of the networks that build has made, until noteNetworks.
+	// builtProblems has the problems of the networks of build, until noteNetworks.
 	builtProblems map[origin.Network]problem.Set
 
-	// rebuildTimer calls update at notBefore; nil if it is not running. No snapshot is
-	// made before notBefore.
+	// rebuildTimer calls update at notBefore, the earliest time of the next snapshot; nil if it is not running.
 	rebuildTimer *time.Timer
 	notBefore    time.Time
-	// dueTimer calls update when the next grace ends, or conditionsDue comes; nil if there
-	// is neither.
+	// dueTimer calls update when the next grace ends or conditions are due; nil if it is not running.
 	dueTimer *time.Timer
 	clock    func() time.Time // of the grace and of interfaces: time.Now but in tests
 	closed   bool
 }
 
-// start returns a Source whose goroutines run. stop ends them.
 func start(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source {
 	s := newSource(cfg, sb, nb, conf)
 	s.startGoroutines()
@@ -116,7 +104,7 @@ func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source
 	s := &Source{
 		config: cfg, clock: time.Now, local: cfg.Monitor == Local,
 		references: ovn.NewReferences(), interfaces: make(map[any]binding.LocalPorts), unservedPorts: make(map[any][]string),
-		dirty: make(map[origin.Network]bool), complete: make(map[origin.Network]struct{}),
+		dirty: make(map[origin.Network]bool), coveredNetworks: make(map[origin.Network]struct{}),
 		renamed: make(map[string]struct{}), bad: problem.NewRegistry(),
 		coverageChanged: true, conditionsDirty: true,
 	}
@@ -132,7 +120,7 @@ func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source
 		c.connect = func(from *ovsdb.Position) *ovsdb.Client {
 			return ovsdb.New(ovsdb.Config{
 				Database: name, Endpoints: endpoints, TLS: conf, Tables: c.Tables.Requests(), Receiver: &receiver{source: s, db: c},
-				Shuffle: spreadOf(endpoints) > 0, ReconnectJitter: spreadOf(endpoints), Resume: from,
+				Shuffle: jitterOf(endpoints) > 0, ReconnectJitter: jitterOf(endpoints), Resume: from,
 			})
 		}
 		c.client = c.connect(nil)
@@ -151,8 +139,8 @@ func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source
 	return s
 }
 
-// SourceOf returns a Source without databases, for tests of other packages. Its snapshot stays s. It has no
-// goroutines, and must not be released.
+// SourceOf returns a Source without databases or goroutines, for tests of other packages. Its snapshot stays s.
+// It must not be released.
 func SourceOf(s *ovn.Snapshot) *Source {
 	source := newSource(Config{}, nil, nil, nil)
 	source.snapshot.Store(s)
@@ -160,8 +148,7 @@ func SourceOf(s *ovn.Snapshot) *Source {
 	return source
 }
 
-// firstConditions are those of a table at the start: for all rows, or for none if setConditions
-// is to ask for some.
+// firstConditions are the conditions of each table at the start: all rows, or no rows until setConditions.
 func (s *Source) firstConditions() []ovsdb.Condition {
 	if s.local {
 		return []ovsdb.Condition{}
@@ -169,8 +156,7 @@ func (s *Source) firstConditions() []ovsdb.Condition {
 	return nil
 }
 
-// addDatabases creates the databases that are configured. Each one uses the other, so both
-// have to exist before a client delivers rows.
+// addDatabases creates the configured databases, before any client: the rows of one affect the other.
 func (s *Source) addDatabases(southbound, northbound bool) {
 	if southbound {
 		s.sb = topology.NewSouthbound(s.firstConditions(), s.labelKeys)
@@ -187,7 +173,6 @@ func (s *Source) addDatabases(southbound, northbound bool) {
 	}
 }
 
-// startGoroutines starts a goroutine for the client of each database, and one for the file of a warm start.
 func (s *Source) startGoroutines() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
@@ -202,19 +187,19 @@ func (s *Source) startGoroutines() {
 	}
 }
 
-// spread bounds the delay before the first attempt to connect again. A server that ends leaves as
-// many clients as there are nodes.
-const spread = 2 * time.Second
+// reconnectJitter bounds the delay before the first reconnect: a server that ends disconnects a client per
+// node.
+const reconnectJitter = 2 * time.Second
 
-// spreadOf returns the spread for endpoints: none where all are on this machine.
-func spreadOf(endpoints []endpoint.Endpoint) time.Duration {
+// jitterOf returns 0 if all endpoints are local.
+func jitterOf(endpoints []endpoint.Endpoint) time.Duration {
 	if slices.ContainsFunc(endpoints, func(e endpoint.Endpoint) bool { return e.Network != "unix" }) {
-		return spread
+		return reconnectJitter
 	}
 	return 0
 }
 
-// run runs the client of a database, once it is known which rows there are already.
+// run runs the client of a database, once restore or drop has decided on the saved state.
 func (s *Source) run(ctx context.Context, c *connection) {
 	if s.warm.begin != nil {
 		select {
@@ -223,7 +208,7 @@ func (s *Source) run(ctx context.Context, c *connection) {
 			return
 		}
 	}
-	// The only error beside that of ctx is for an incomplete Config.
+	// Run returns the error of ctx, or an error about an incomplete Config.
 	_ = c.client.Run(ctx)
 }
 
@@ -248,15 +233,14 @@ func (s *Source) stop() {
 // Snapshot returns the present snapshot, never nil.
 func (s *Source) Snapshot() *ovn.Snapshot { return s.snapshot.Load() }
 
-// Changed returns a channel that is closed when the snapshot is next replaced.
-// Take it before the snapshot, and no change is missed:
+// Changed returns a channel that is closed when the snapshot is next replaced. Take it before the snapshot to
+// miss no change:
 //
 //	changed := s.Changed()
 //	use(s.Snapshot())
 //	<-changed
 func (s *Source) Changed() <-chan struct{} { return *s.changed.Load() }
 
-// Status returns the state of the databases.
 func (s *Source) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,11 +253,11 @@ func (s *Source) Status() Status {
 	return all
 }
 
-// update changes the conditions if other rows are wanted, and replaces the snapshot if rows
-// have changed. mu is held.
+// update changes the conditions if other rows are wanted, and replaces the snapshot if rows have changed. mu is
+// held.
 //
-// The next snapshot is delayed by three times what this one took, a second at most, so that
-// a flood of changes costs a quarter of a processor and not all of it.
+// The next snapshot is delayed by three times the duration of this one, 1 s at most, so that a flood of changes
+// costs a quarter of a processor.
 func (s *Source) update() {
 	if s.closed {
 		return
@@ -314,7 +298,7 @@ func (s *Source) update() {
 	close(*s.changed.Swap(&changed))
 }
 
-// updateAfter starts the timer of the next update, unless it runs already. mu is held.
+// updateAfter starts rebuildTimer unless it is running.
 func (s *Source) updateAfter(wait time.Duration) {
 	if s.rebuildTimer != nil {
 		return
@@ -327,7 +311,7 @@ func (s *Source) updateAfter(wait time.Duration) {
 	})
 }
 
-// resetDueTimer has update called at a time; zero is for never. mu is held.
+// resetDueTimer restarts dueTimer; zero only stops it.
 func (s *Source) resetDueTimer(at time.Time) {
 	if s.dueTimer != nil {
 		s.dueTimer.Stop()

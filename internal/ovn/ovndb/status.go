@@ -8,30 +8,26 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Status is the state of each configured database.
+// Status is the state of each configured database, Southbound first.
 type Status []DatabaseStatus
 
-// DatabaseStatus is the state of one database.
 type DatabaseStatus struct {
 	// Database is OVN_Southbound or OVN_Northbound.
 	Database string
-	// Synced is set while there is a connection and its contents are complete.
+	// Synced is set while a connection has sent all rows.
 	Synced bool
-	// Endpoint is the server that this is about, and Err why it is not Synced, nil until
-	// the first connection has failed.
+	// Err is why the database is not Synced, nil until the first connection has failed.
 	Endpoint string
 	Err      error
 	// Since is when Synced last changed, or the Source was started.
 	Since time.Time
-	// Saved is set while its rows are those of a file: when that was written.
-	Saved time.Time
-	// Counts is what its connections have done.
+	// Saved is when restored rows were saved, zero for other rows.
+	Saved  time.Time
 	Counts ovsdb.Counts
-	// Server is what the last server has said of itself.
+	// Server is what the last server reported about itself.
 	Server ovsdb.ServerState
 }
 
-// Ready reports whether each configured database is synced now.
 func (s Status) Ready() bool {
 	for _, d := range s {
 		if !d.Synced {
@@ -41,7 +37,7 @@ func (s Status) Ready() bool {
 	return len(s) > 0
 }
 
-// Lacks returns, for each database that is not synced, why it is not, Southbound first.
+// Lacks returns why databases are not synced.
 func (s Status) Lacks() (reasons []string) {
 	for _, d := range s {
 		if !d.Synced {
@@ -51,7 +47,6 @@ func (s Status) Lacks() (reasons []string) {
 	return reasons
 }
 
-// Lack returns why a database that is not synced is not.
 func (d *DatabaseStatus) Lack() string {
 	why := "it is being read"
 	if d.Err != nil {
@@ -63,7 +58,6 @@ func (d *DatabaseStatus) Lack() string {
 	return "not in sync: " + why
 }
 
-// set sets the status to a state of the client, and logs it.
 func (d *DatabaseStatus) set(s ovsdb.State, log Logger) {
 	if d.Synced != s.Synced {
 		d.Since = time.Now()

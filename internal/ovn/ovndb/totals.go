@@ -9,7 +9,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Totals are the counters of the Sources that read the same endpoints, since the process started.
+// Totals are the counters of all Sources with the same endpoints since the process started.
 type Totals struct {
 	// BadValues is the sum of Stats.BadValues.
 	BadValues uint64
@@ -17,16 +17,13 @@ type Totals struct {
 	Databases map[string]ovsdb.Counts
 }
 
-// totals counts for all Sources of the process.
 var totals totalsByEndpoints
 
-// totalsByEndpoints sums counters up by Config.Endpoints. A Source that has ended stays in the sums, so that
-// they never fall.
+// totalsByEndpoints sums counters by Config.Endpoints. Ended Sources stay in the sums, so the sums never fall.
 type totalsByEndpoints struct {
-	mu sync.Mutex // guards all; it is locked before Source.mu
-	// running are the Sources that may still count.
+	mu      sync.Mutex // guards all; it is locked before Source.mu
 	running map[*Source]struct{}
-	// ended are the sums of the others.
+	// ended are the sums of ended Sources.
 	ended map[string]Totals
 }
 
@@ -42,7 +39,6 @@ func (t *totalsByEndpoints) begin(s *Source) {
 	t.running[s] = struct{}{}
 }
 
-// end is called when a Source has stopped.
 func (t *totalsByEndpoints) end(s *Source) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,7 +59,6 @@ func (t *totalsByEndpoints) sum() map[string]Totals {
 	return all
 }
 
-// addTotals adds the counters of a Source to the sum of its endpoints.
 func addTotals(all map[string]Totals, s *Source) {
 	endpoints := s.config.Endpoints()
 	of := all[endpoints]

@@ -12,12 +12,10 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// markDirty marks a network to be built anew.
 func (s *Source) markDirty(id origin.Network, withPorts bool) {
 	s.dirty[id] = s.dirty[id] || withPorts
 }
 
-// markAllPorts marks all networks and their ports as dirty.
 func (s *Source) markAllPorts() {
 	for id := range s.topology.NetworkIDs {
 		s.markDirty(id, true)
@@ -29,7 +27,7 @@ func (s *Source) isDirty() bool {
 	return len(s.dirty) > 0 || s.coverageChanged || len(s.components.Touched) > 0 || s.sb != nil && s.sb.Flows.Version() != s.builtFlows
 }
 
-// setConditions asks the databases for the rows that are wanted now.
+// setConditions requests the rows that are wanted now.
 func (s *Source) setConditions(now time.Time) {
 	due := s.conditionsDue()
 	if !s.conditionsDirty && (due.IsZero() || now.Before(due)) {
@@ -47,7 +45,7 @@ func (s *Source) setConditions(now time.Time) {
 	if s.sb != nil {
 		switches = interest.SwitchesOf(s.sb, s.sbConn.Latest.Conditions)
 		if s.follows != s.sbConn.Latest.Gen {
-			s.follows, s.nbConn.NarrowAt = s.sbConn.Latest.Gen, now // what Southbound has given up goes here, too
+			s.follows, s.nbConn.NarrowAt = s.sbConn.Latest.Gen, now // rows that Southbound gave up go here too
 		}
 	}
 	s.nbConn.ask(interest.Northbound(s.nb, switches, in), now)
@@ -63,12 +61,12 @@ func (s *Source) interestInputs() *interest.Inputs {
 	}
 }
 
-// dropUnasked notes that the switches that Northbound is not asked for any more are not covered.
+// dropUnasked forgets the coverage of switches that Northbound's conditions no longer request.
 func (s *Source) dropUnasked() {
 	for id := range s.nb.Switches.All() {
-		_, complete := s.complete[origin.Network(id)]
-		if complete && !s.nbConn.Latest.Has(topology.TableSwitch, interest.RowWithID(id)) {
-			delete(s.complete, origin.Network(id))
+		_, covered := s.coveredNetworks[origin.Network(id)]
+		if covered && !s.nbConn.Latest.Has(topology.TableSwitch, interest.RowWithID(id)) {
+			delete(s.coveredNetworks, origin.Network(id))
 			s.markDirty(origin.Network(id), true)
 		}
 	}
@@ -82,7 +80,7 @@ func (s *Source) conditionsDue() (due time.Time) {
 	return due
 }
 
-// uses returns what requests and the configuration need of the databases.
+// uses returns what requests and the configuration need.
 func (s *Source) uses() interest.Uses {
 	return interest.Uses{
 		Local: s.local, Southbound: s.sb != nil, RouterScopes: s.components.IsUsed(), Gateways: s.gatewayUsers > 0,
@@ -90,9 +88,9 @@ func (s *Source) uses() interest.Uses {
 	}
 }
 
-// covered returns what reports which rows have come.
-func (s *Source) covered() interest.Coverage {
-	c := interest.Coverage{Uses: s.uses(), Southbound: s.sb, Northbound: s.nb, Networks: s.complete}
+// coverage reports which rows have come.
+func (s *Source) coverage() interest.Coverage {
+	c := interest.Coverage{Uses: s.uses(), Southbound: s.sb, Northbound: s.nb, Networks: s.coveredNetworks}
 	if s.sb != nil {
 		c.SouthboundMonitor = &s.sbConn.Monitor
 	}
@@ -102,7 +100,7 @@ func (s *Source) covered() interest.Coverage {
 	return c
 }
 
-// isSettled reports whether nothing that the local chassis wants is outstanding.
+// isSettled reports whether all rows that the local chassis wants have come.
 func (s *Source) isSettled() bool {
 	switch {
 	case s.sb != nil && !s.sb.Located:
@@ -115,7 +113,6 @@ func (s *Source) isSettled() bool {
 	return s.isAcknowledged()
 }
 
-// isAcknowledged reports whether the rows are all that is wanted.
 func (s *Source) isAcknowledged() bool {
 	for _, d := range s.databases {
 		if !d.hasAll() {
@@ -125,7 +122,6 @@ func (s *Source) isAcknowledged() bool {
 	return true
 }
 
-// dnsCount returns the sum of the databases.
 func (s *Source) dnsCount() (sum topology.DNSCount) {
 	for _, d := range s.databases {
 		of := d.DNSCount
@@ -134,7 +130,7 @@ func (s *Source) dnsCount() (sum topology.DNSCount) {
 	return sum
 }
 
-// takeChanges marks what follows from changes of rows.
+// takeChanges marks what changes of rows affect.
 func (s *Source) takeChanges() {
 	for i, d := range s.databases {
 		c := d.Changes.Take()
@@ -161,10 +157,10 @@ func (s *Source) takeChanges() {
 	}
 }
 
-// markChanged marks a network that has changed. What no request uses does not count.
+// markChanged marks a network as dirty, unless only what no request uses has changed.
 func (s *Source) markChanged(id origin.Network, p topology.Part) {
 	if p&topology.PartRow != 0 {
-		delete(s.complete, id) // another row is another set of conditions
+		delete(s.coveredNetworks, id) // another row is another set of conditions
 	}
 	withPorts := p&(topology.PartPorts|topology.PartRow) != 0 || p&topology.PartServers != 0 && s.dnsServerUsers > 0 ||
 		p&topology.PartRouters != 0 && (s.uses().Attachments() || s.forwardUsers > 0)
