@@ -9,12 +9,11 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// clause is a condition that asks for the rows of a table with one value in a column. It is comparable,
-// and its JSON is part of the saved file. Only one of ID, Number and Text is set, Text with a Key in a
-// column that is a map.
+// clause requests the rows of a table with one value in a column. Its JSON is part of the saved state. At most
+// one of ID, Number and Text is set; Text has a Key if the column is a map.
 type clause struct {
 	Column string
-	// Includes is set for a column that may have more values than this one.
+	// Includes is set for a column of several values.
 	Includes bool       `json:",omitempty"`
 	Key      string     `json:",omitempty"`
 	Text     string     `json:",omitempty"`
@@ -22,10 +21,8 @@ type clause struct {
 	ID       ovsdb.UUID `json:",omitzero"`
 }
 
-// everyRow is the clause for all rows of a table.
 var everyRow clause
 
-// rowWithID, textIs, idIs and idIn return clauses.
 func RowWithID(id ovsdb.UUID) clause           { return idIs("_uuid", id) }
 func textIs(column, text string) clause        { return clause{Column: column, Text: text} }
 func idIs(column string, id ovsdb.UUID) clause { return clause{Column: column, ID: id} }
@@ -34,7 +31,6 @@ func keyIs(column, key, text string) clause {
 	return clause{Column: column, Includes: true, Key: key, Text: text}
 }
 
-// condition returns the clause as ovsdb.Client.SetConditions takes it.
 func (c clause) condition() ovsdb.Condition {
 	out := ovsdb.Condition{Column: c.Column, Function: "==", Value: c.Text}
 	if c.Includes {
@@ -58,16 +54,15 @@ func compareClauses(a, b clause) int {
 	)
 }
 
-// Conditions are the clauses of each table: a database sends the rows for which any clause of their table
-// is true. It changes no table that has no entry.
+// Conditions are the clauses of each table. A database sends the rows that match any clause of their table. The
+// conditions of a table without an entry stay as they are.
 type Conditions map[string][]clause
 
-// ask adds clauses to a table. Without clauses, no row of the table is asked for.
+// ask adds clauses to a table. A table without clauses sends no rows.
 func (c Conditions) ask(table string, clauses ...clause) {
 	c[table] = append(c[table], clauses...)
 }
 
-// askEach adds a clause for each value.
 func askEach[V any](c Conditions, table string, values []V, of func(V) clause) {
 	for _, v := range values {
 		c.ask(table, of(v))
@@ -75,7 +70,7 @@ func askEach[V any](c Conditions, table string, values []V, of func(V) clause) {
 	c.ask(table)
 }
 
-// Sort sorts the clauses of each table, and drops repetitions. The methods below need sorted clauses.
+// Sort sorts the clauses of each table and drops duplicates. The methods below need sorted clauses.
 func (c Conditions) Sort() Conditions {
 	for table, clauses := range c {
 		slices.SortFunc(clauses, compareClauses)
@@ -84,7 +79,6 @@ func (c Conditions) Sort() Conditions {
 	return c
 }
 
-// Has reports whether a table is asked for with the clause.
 func (c Conditions) Has(table string, of clause) bool {
 	_, ok := slices.BinarySearchFunc(c[table], of, compareClauses)
 	return ok
@@ -100,7 +94,7 @@ func (c Conditions) ids(table, column string) (all []ovsdb.UUID) {
 	return all
 }
 
-// includes reports whether c brings all rows that other brings. It may report false although c does.
+// includes reports whether c requests all rows that other requests. It may report false although c does.
 func (c Conditions) includes(other Conditions) bool {
 	for table, clauses := range other {
 		if !includes(c[table], clauses, compareClauses) {
@@ -110,7 +104,6 @@ func (c Conditions) includes(other Conditions) bool {
 	return true
 }
 
-// isEmpty reports whether no row is asked for.
 func (c Conditions) isEmpty() bool {
 	for _, clauses := range c {
 		if len(clauses) > 0 {
@@ -120,7 +113,7 @@ func (c Conditions) isEmpty() bool {
 	return true
 }
 
-// Requests returns the conditions as ovsdb.Client.SetConditions takes them.
+// Requests returns the conditions for ovsdb.Client.SetConditions.
 func (c Conditions) Requests() map[string][]ovsdb.Condition {
 	all := make(map[string][]ovsdb.Condition, len(c))
 	for table, clauses := range c {
@@ -136,7 +129,6 @@ func (c Conditions) Requests() map[string][]ovsdb.Condition {
 	return all
 }
 
-// includes reports whether a sorted set has all elements of another.
 func includes[E any](set, other []E, compare func(a, b E) int) bool {
 	for _, e := range other {
 		n, ok := slices.BinarySearchFunc(set, e, compare)

@@ -8,20 +8,19 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Coverage reports which rows have come, of all that a database has: with Monitor All these are all rows, with
-// Local the rows of the conditions.
+// Coverage reports which rows have come: all rows with Monitor All, the rows of the conditions with Local.
 type Coverage struct {
 	Uses
-	// Southbound and nb are nil if they are not read; of each, the monitor is set as well.
+	// Southbound and Northbound are nil unless read. Each has its monitor.
 	Southbound                           *topology.Southbound
 	Northbound                           *topology.Northbound
 	SouthboundMonitor, NorthboundMonitor *Monitor
-	// Networks has the networks that all databases have covered. A network stays covered while it is wanted: a
-	// new port does not take it out of the snapshot until Northbound has sent the row of that port.
+	// Networks has the covered networks. A network stays covered while it is wanted: a new port does not remove
+	// it from the snapshot until Northbound has sent the port's row.
 	Networks map[origin.Network]struct{}
 }
 
-// Network reports whether all rows of a network have come.
+// Network reports whether a network is covered: all of its rows have come.
 func (c Coverage) Network(id origin.Network) bool {
 	if !c.Local {
 		return true
@@ -45,7 +44,7 @@ func (c Coverage) inSouthbound(id origin.Network) bool {
 	return true
 }
 
-// routersInSouthbound reports whether all has come that the network of a datapath says of its routers.
+// routersInSouthbound reports whether the routers of a datapath have come, if Uses needs them.
 func (c Coverage) routersInSouthbound(node ovsdb.UUID) bool {
 	for _, a := range topology.AttachmentsOf(c.Southbound, node) {
 		if !a.Known && !c.SouthboundMonitor.has(topology.TablePort, PortNamed(a.RouterPort)) {
@@ -64,7 +63,7 @@ func (c Coverage) inNorthbound(id origin.Network) bool {
 	}
 	s := c.Northbound.Switches.Get(ovsdb.UUID(id))
 	if s == nil {
-		return true // there is none, or it is gone
+		return true // it does not exist
 	}
 	if !c.NorthboundMonitor.hasRows(topology.TableSwitchPort, s.Ports) || !c.NorthboundMonitor.hasRows(topology.TableDNS, s.DNSRows) {
 		return false
@@ -96,7 +95,7 @@ func (c Coverage) Node(node ovsdb.UUID) bool {
 	return c.Northbound.Routers.Get(node) != nil || c.Northbound.Switches.Get(node) != nil && c.Network(origin.Network(node))
 }
 
-// Peer reports whether the port at the other end of a link has come, if there is one.
+// Peer reports whether the row of the other port of a link has come, if it exists.
 func (c Coverage) Peer(port topology.Peer) bool {
 	switch {
 	case !c.Local:
@@ -107,8 +106,7 @@ func (c Coverage) Peer(port topology.Peer) bool {
 	return c.NorthboundMonitor.has(topology.TableSwitch, switchOfPort(port.ID))
 }
 
-// Port reports whether the row of a port with a name has come, if there is one, whatever network the port
-// is on.
+// Port reports whether the row of a port has come, on whatever network, if it exists.
 func (c Coverage) Port(name string) bool {
 	switch {
 	case !c.Local:

@@ -9,34 +9,34 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// NarrowAfter is how long a database is asked for rows that nothing wants any more.
+// NarrowAfter is how long conditions may request rows that are no longer wanted.
 const NarrowAfter = time.Hour
 
-// Monitor is the conditions of one database: which rows are wanted, which conditions were sent, and which
-// of them the rows reflect. It does no I/O. Source.mu guards it.
+// Monitor has the conditions of one database. It does no I/O. Source.mu guards it.
 type Monitor struct {
-	// wanted asks for the rows that are wanted now. latest was sent last and asks for them too, and perhaps
-	// for more. The rows reflect acknowledged. inFlight are those sent since, oldest first.
+	// wanted requests exactly the wanted rows. Latest was sent last, and includes wanted. The rows reflect
+	// Acknowledged. InFlight are the conditions sent since, oldest first.
 	wanted               Conditions
 	Latest, Acknowledged ConditionSet
 	InFlight             []ConditionSet
-	// NarrowAt is when wanted takes the place of latest, zero if latest asks for nothing else.
+	// NarrowAt is when wanted replaces Latest, zero if they request the same.
 	NarrowAt time.Time
-	// narrowing is set from then on until latest asks for nothing else: when rows go, others may follow.
+	// narrowing is set from NarrowAt until Latest requests no more than wanted: rows that go may let others go.
 	narrowing bool
 }
 
-// ConditionSet is conditions that were sent. The zero conditionSet is for none.
+// ConditionSet is conditions that were sent. The zero ConditionSet means none.
 type ConditionSet struct {
-	// Gen is that of ovsdb.Client.SetConditions, from 1 on.
+	// Gen is the generation of ovsdb.Client.SetConditions, from 1 on.
 	Gen uint64
 	Conditions
 }
 
-// Want sets which rows are wanted. It reports whether conditions are to be sent: those sent last do not ask
-// for all of these rows, or have asked for others for narrowAfter. A server looks at each row of a table when its
-// conditions change, so what nothing wants any more goes with the next change. Until then the rows change no
-// answer, as with Monitor All.
+// Want sets the wanted rows, and reports whether to send the conditions. It does if the latest ones lack some
+// of these rows, or have requested other rows for NarrowAfter.
+//
+// A server searches each row of a table when its conditions change, so unwanted rows go with the next change.
+// Until then they change no answer, as with Monitor All.
 func (m *Monitor) Want(next Conditions, now time.Time) (send bool) {
 	m.wanted = next
 	switch {
@@ -60,14 +60,13 @@ func (m *Monitor) Want(next Conditions, now time.Time) (send bool) {
 	return m.narrowing
 }
 
-// Sent notes that the wanted conditions were sent with a number.
+// Sent records that the wanted conditions were sent.
 func (m *Monitor) Sent(gen uint64) {
 	m.Latest = ConditionSet{gen, m.wanted}
 	m.InFlight = append(m.InFlight, m.Latest)
 }
 
-// Acknowledge notes that the rows reflect the conditions with a number. It reports whether these are other
-// conditions than before.
+// Acknowledge records which conditions the rows reflect. It reports whether they differ from before.
 func (m *Monitor) Acknowledge(gen uint64) bool {
 	n := 0
 	for n < len(m.InFlight) && m.InFlight[n].Gen <= gen {
@@ -81,8 +80,8 @@ func (m *Monitor) Acknowledge(gen uint64) bool {
 	return true
 }
 
-// brings reports whether all rows have come that satisfy a test of conditions: those acknowledged, and those in
-// flight. A database removes rows before it acknowledges conditions that do not ask for them.
+// brings reports whether the acknowledged conditions, and all in flight, satisfy a test: then the rows have
+// come. A database removes rows before it acknowledges conditions that no longer request them.
 func (m *Monitor) brings(is func(Conditions) bool) bool {
 	return is(m.Acknowledged.Conditions) &&
 		!slices.ContainsFunc(m.InFlight, func(s ConditionSet) bool { return !is(s.Conditions) })
@@ -93,14 +92,14 @@ func (m *Monitor) has(table string, of clause) bool {
 	return m.brings(func(c Conditions) bool { return c.Has(table, of) })
 }
 
-// hasRows reports whether rows have come, if there are any with these UUIDs.
+// hasRows reports whether the rows with these UUIDs have come, if they exist.
 func (m *Monitor) hasRows(table string, ids []ovsdb.UUID) bool {
 	return m.brings(func(of Conditions) bool {
 		return !slices.ContainsFunc(ids, func(id ovsdb.UUID) bool { return !of.Has(table, RowWithID(id)) })
 	})
 }
 
-// HasAll reports whether all rows that are wanted have come.
+// HasAll reports whether all wanted rows have come.
 func (m *Monitor) HasAll() bool {
 	return len(m.InFlight) == 0 ||
 		m.Acknowledged.Gen > 0 && m.brings(func(c Conditions) bool { return c.includes(m.wanted) })

@@ -9,10 +9,9 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Northbound returns the conditions for the rows that are wanted of Northbound: switches, their ports, and
-// what these refer to. Beside Southbound, the switches are those whose datapaths Southbound is asked for. Where
-// Northbound is read alone, they are those that have a port here or that requests refer to, and what routers
-// join to these.
+// Northbound returns the conditions for the wanted rows of Northbound: switches, and rows that they refer to.
+// With Southbound, switches are the switches of its conditions. Without it, Northbound requests switches with a
+// port here, switches of requests, and switches that routers join to these.
 func Northbound(n *topology.Northbound, switches []ovsdb.UUID, in *Inputs) Conditions {
 	want := make(Conditions)
 	if !in.Local {
@@ -34,7 +33,7 @@ func Northbound(n *topology.Northbound, switches []ovsdb.UUID, in *Inputs) Condi
 	want.ask(topology.TableSwitchPort)
 	want.ask(topology.TableDNS)
 	for id, s := range n.Switches.All() {
-		// Without router scopes no other switch is asked for, except by its name.
+		// Without router scopes, other switches come by name only.
 		if _, ok := of[id]; ok || in.Southbound || !in.RouterScopes {
 			askEach(want, topology.TableSwitchPort, s.Ports, RowWithID)
 			askEach(want, topology.TableDNS, s.DNSRows, RowWithID)
@@ -47,10 +46,10 @@ func Northbound(n *topology.Northbound, switches []ovsdb.UUID, in *Inputs) Condi
 	return want.Sort()
 }
 
-// askByName asks for the ports that have an interface here, with their switches, and for the switches that
-// requests refer to. It returns the switches that are joined to these, if router scopes are used.
+// askByName requests the ports that have an interface here, their switches, and the switches of requests.
+// joined are the switches that routers join to these.
 func askByName(n *topology.Northbound, want Conditions, in *Inputs) (joined []ovsdb.UUID) {
-	var from []ovsdb.UUID // of the switches, those that are known
+	var from []ovsdb.UUID // the known switches
 	for _, name := range in.Plugged {
 		want.ask(topology.TableSwitchPort, textIs("name", name))
 		if p := n.PortNamed[name]; p != nil {
@@ -75,7 +74,6 @@ func askByName(n *topology.Northbound, want Conditions, in *Inputs) (joined []ov
 			from = append(from, id)
 		}
 	}
-	// All ports that join are read, of whatever switch.
 	want.ask(topology.TableSwitchPort, portsToRouters, Localnets)
 	nodes, peers := topology.Reach(n, from)
 	for _, id := range nodes {
@@ -87,13 +85,12 @@ func askByName(n *topology.Northbound, want Conditions, in *Inputs) (joined []ov
 	return joined
 }
 
-// portsToRouters is the clause for all ports of switches that lead to routers.
 var portsToRouters = textIs("type", ovn.TypeRouter)
 
-// switchOfPort is the clause for the switch that has a port.
+// switchOfPort is the clause for the switch of a port.
 func switchOfPort(port ovsdb.UUID) clause { return idIn("ports", port) }
 
-// wantedDHCP returns the DHCP_Options rows that are read for a port: the row for IPv4 has the domain.
+// wantedDHCP returns the DHCP_Options rows to read for a port. The row for IPv4 has the domain.
 func wantedDHCP(p *topology.SwitchPort, u Uses) (rows []ovsdb.UUID) {
 	if p.DHCP.V4 != (ovsdb.UUID{}) {
 		rows = append(rows, p.DHCP.V4)
@@ -104,11 +101,10 @@ func wantedDHCP(p *topology.SwitchPort, u Uses) (rows []ovsdb.UUID) {
 	return rows
 }
 
-// Beside Southbound, the rows of routers are read for forwards alone: northd copies the external_ids of neither
-// switches nor routers (northd/northd.c, ovn_datapath_update_external_ids). They are asked for step by step: the
-// ports of type router of a switch name the ports of routers, and these are in the column ports of the routers.
+// With Southbound, router rows are read for forwards alone: northd copies the external_ids of neither switches
+// nor routers (northd/northd.c, ovn_datapath_update_external_ids). They come step by step: ports of type router
+// name router ports, which are in the column ports of routers.
 
-// askAllRouters asks for all rows of routers, or for none.
 func askAllRouters(want Conditions, in *Inputs) {
 	for _, table := range []string{topology.TableRouter, topology.TableRouterPort} {
 		want.ask(table)
@@ -118,7 +114,6 @@ func askAllRouters(want Conditions, in *Inputs) {
 	}
 }
 
-// askRouters asks for the routers of switches.
 func askRouters(n *topology.Northbound, want Conditions, switches []ovsdb.UUID, in *Inputs) {
 	want.ask(topology.TableRouter)
 	want.ask(topology.TableRouterPort)
@@ -132,13 +127,12 @@ func askRouters(n *topology.Northbound, want Conditions, switches []ovsdb.UUID, 
 	}
 }
 
-// tableClause is a clause of a table.
 type tableClause struct {
 	table string
 	clause
 }
 
-// routerClauses yields the clauses for the rows of the routers of a switch.
+// routerClauses yields the clauses for the router rows of a switch.
 func routerClauses(n *topology.Northbound, id ovsdb.UUID) func(yield func(tableClause) bool) {
 	return func(yield func(tableClause) bool) {
 		for _, a := range topology.AttachmentsOf(n, id) {

@@ -8,34 +8,32 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Uses says what requests and the configuration need of the databases.
+// Uses is what requests and the configuration need from the databases.
 type Uses struct {
 	// Local is Monitor Local. Without it all rows are read, except meters, and routers beside Southbound.
-	Local bool
-	// Southbound is set if Southbound is read.
+	Local      bool
 	Southbound bool
-	// Each of these is set while a request needs it, see Requests.
+	// Each of these is set while a request needs it, see ovndb.Requests.
 	RouterScopes, Gateways, RouterNames, DNSServers, Forwards bool
 }
 
-// Attachments reports whether networks need to know the routers that they are attached to.
+// Attachments reports whether the routers of networks are needed.
 func (u Uses) Attachments() bool { return u.Gateways || u.RouterNames }
 
-// Inputs is all that decides which rows are wanted, except for the rows. It is read, never changed.
+// Inputs decides, with the rows, which rows are wanted. It is immutable.
 type Inputs struct {
 	Uses
 	References *ovn.References
-	// Retained has the tunnel key of the network by the guests that are retained without a binding. ports are
-	// read from Southbound by their names: these guests, and the ports of Source.Unserved.
+	// Retained has the datapath key of each retained guest. Ports are read from Southbound by name: retained
+	// guests, and the ports of Source.Unserved.
 	Retained map[string]uint32
 	Ports    []string
 	// Plugged are the ports that have an interface here, sorted.
 	Plugged []string
 }
 
-// Southbound returns the conditions for the rows that are wanted of Southbound: the local chassis and
-// its ports, the networks of guests here and of requests, what routers join to these, and the meters of
-// the DNS stage. Rows may make more rows wanted: a port its network, a network its ports.
+// Southbound returns the conditions for the wanted rows of Southbound. These are ports of the local chassis,
+// networks of local guests and of requests, networks that routers join to these, and meters.
 func Southbound(s *topology.Southbound, in *Inputs) Conditions {
 	want := make(Conditions)
 	askMeters(s, want)
@@ -74,8 +72,8 @@ func Southbound(s *topology.Southbound, in *Inputs) Conditions {
 	return want.Sort()
 }
 
-// localDatapaths returns the datapaths of guests here, and of the networks that requests refer to, sorted.
-// ovn-controller has the same term for them.
+// localDatapaths returns the datapaths of local guests and of networks in requests, sorted. The term is
+// ovn-controller's.
 func localDatapaths(s *topology.Southbound, in *Inputs) (all []ovsdb.UUID) {
 	for _, p := range s.Ports.All() {
 		_, isRetained := in.Retained[p.Name]
@@ -91,14 +89,12 @@ func localDatapaths(s *topology.Southbound, in *Inputs) (all []ovsdb.UUID) {
 	return ovsdb.SortUUIDs(all)
 }
 
-// askPorts asks for the ports of datapaths, of this chassis, and for those with the names of peers or of
-// interestInputs.ports.
+// askPorts requests the ports of datapaths and of this chassis, peers, and Inputs.Ports.
 //
-// The function of each clause on a port is "==": then a server looks a row up in a hash table for each
-// column. With a single clause of another function it tries all clauses for each row of the table when
-// conditions change, and for each row that changes (ovsdb_condition_from_json in ovsdb/condition.c of Open
-// vSwitch). So a port that migrates here is read only if this is its only additional_chassis. A port with
-// several is read by the name of its interface: Unserved asks for it.
+// Each clause on a port has the function "==", so that a server finds rows by a hash table for each column.
+// With any other function it tries all clauses for each row when conditions change, and for each changed row
+// (ovsdb_condition_from_json in ovsdb/condition.c of Open vSwitch). So a port that migrates here is read only
+// if this is its only additional_chassis. Unserved requests a port with several by name.
 func askPorts(s *topology.Southbound, want Conditions, datapaths []ovsdb.UUID, peers []topology.Peer, in *Inputs) {
 	askEach(want, topology.TablePort, datapaths, portsOfDatapath)
 	if s.Self != (ovsdb.UUID{}) {
@@ -108,18 +104,18 @@ func askPorts(s *topology.Southbound, want Conditions, datapaths []ovsdb.UUID, p
 	askEach(want, topology.TablePort, peers, func(p topology.Peer) clause { return PortNamed(p.Name) })
 }
 
-// Localnets is the clause for all localnet ports: Southbound is asked for them with router scopes only.
+// Localnets is the clause for all localnet ports, which only router scopes need.
 var Localnets = textIs("type", ovn.TypeLocalnet)
 
-// PortNamed is the clause for a row of Port_Binding by its name.
+// PortNamed is the clause for the Port_Binding with a name.
 func PortNamed(name string) clause { return textIs("logical_port", name) }
 
-// portsOfDatapath is the clause for all rows of Port_Binding of a datapath. Where conditions have it, the
-// datapath and its DNS rows are asked for as well.
+// portsOfDatapath is the clause for the ports of a datapath. Conditions with it also request the datapath and
+// its DNS rows.
 func portsOfDatapath(id ovsdb.UUID) clause { return idIs("datapath", id) }
 
-// askNetwork asks for the datapaths of a network that a request refers to. The UUID of a switch is in either
-// of two columns, see datapath.
+// askNetwork requests the datapaths of a network. The UUID of a switch is in either of two columns, see
+// topology.Datapath.
 func askNetwork(want Conditions, r ovn.SwitchRef) {
 	if r.Name != "" {
 		want.ask(topology.TableDatapath, keyIs("external_ids", "name", r.Name))
@@ -128,7 +124,7 @@ func askNetwork(want Conditions, r ovn.SwitchRef) {
 	want.ask(topology.TableDatapath, idIn("nb_uuid", ovsdb.UUID(r.ID)), keyIs("external_ids", "logical-switch", r.ID.String()))
 }
 
-// SwitchesOf returns the switches of the networks that conditions of Southbound ask for.
+// SwitchesOf returns the switches of the networks that conditions of Southbound request.
 func SwitchesOf(s *topology.Southbound, asked Conditions) (all []ovsdb.UUID) {
 	for _, id := range asked.ids(topology.TablePort, "datapath") {
 		if d := s.Datapaths.Get(id); d != nil && !d.Network.IsZero() {
@@ -138,7 +134,6 @@ func SwitchesOf(s *topology.Southbound, asked Conditions) (all []ovsdb.UUID) {
 	return all
 }
 
-// askMeters asks for what flows of the DNS stage refer to.
 func askMeters(s *topology.Southbound, want Conditions) {
 	want.ask(topology.TableGroup)
 	want.ask(topology.TableMeter)
