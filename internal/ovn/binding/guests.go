@@ -13,56 +13,52 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// A port is a guest here if the local chassis has it. Two rules add to that:
+// A port is a guest here if it is bound to the local chassis. Two rules add to that:
 //
-//   - While the rows are those of a saved file, the switch has to confirm a guest (isConfirmed).
-//   - A guest whose binding vanishes is retained: it is served for a grace period while it has
-//     its interface, as routes are in a graceful restart of BGP (RFC 4724).
+//   - While the rows are restored rows, the switch has to confirm a guest (isConfirmed).
+//   - A guest whose binding vanishes is retained for a grace period while it has its interface, as routes are in a
+//     graceful restart of BGP (RFC 4724).
 //
 // A guest is retained in four cases:
 //
-//   - ovn-controller has ended regularly. It deletes its bindings and its Chassis row
-//     in one transaction (OVN's controller/binding.c, binding_cleanup) and leaves
-//     flows and guests in the switch.
-//   - Southbound was reset or emptied. All rows are gone, the Chassis among them, and
-//     come back with other UUIDs and perhaps other tunnel keys. Until then the network
-//     of the guest is rowless: it is served as it was last.
-//   - The port is requested here and bound nowhere. A live migration has that for some
-//     milliseconds: the source releases the port after the destination has claimed it.
-//   - This chassis has another name. ovn-controller then inserts a Chassis row and claims
-//     the ports for it. Southbound refuses that row while the row of the former name has
-//     the same encapsulation (index of Encap in ovn-sb.ovsschema), so an operator has to
-//     delete the former row. Until then the ports stay bound to the former row.
+//   - ovn-controller has ended regularly. It deletes its bindings and its Chassis row in one transaction (OVN's
+//     controller/binding.c, binding_cleanup), and leaves flows and guests in the switch.
+//   - Southbound was reset or emptied. All rows, the Chassis included, come back with other UUIDs and perhaps other
+//     tunnel keys. Until then the guest's network is rowless: it is served as it was last.
+//   - The port is requested here and bound nowhere. A live migration does that for milliseconds: the source releases
+//     the port after the destination has claimed it.
+//   - This chassis has another name. ovn-controller then inserts a new Chassis row and claims the ports for it.
+//     Southbound refuses this row while the former row has the same encapsulation (index of Encap in
+//     ovn-sb.ovsschema). The ports stay bound to the former row until an operator deletes it.
 //
-// While the Chassis row of this name exists, a binding that vanishes was removed on purpose. A retained
-// guest has the tunnel keys that the switch still has for it. When Southbound gives
-// those keys to another port, the grace ends at once.
+// While the Chassis row of this name exists, a binding that vanishes was removed on purpose. A retained guest
+// has the tunnel keys that the switch still has for it. When Southbound gives these keys to another port, the
+// grace ends at once.
 //
-//	step ── candidates ─► factsOf ─► decide ─► retain, or an outcome that ends the grace
+//	Step ── candidates ─► factsOf ─► decide ─► retain, or an outcome that ends the grace
 
-// Guests is the guests without a binding, by logical port. step makes the next set from it; all methods
-// are pure functions of a guestSet and guestInputs.
+// Guests has the retained guests, by logical port. Step makes the next value; all methods are pure.
 type Guests map[string]Retained
 
 // Retained is a guest without a binding.
 type Retained struct {
 	Port    *ovn.Port  // as it was last bound
-	Chassis ovsdb.UUID // the row of Chassis that it was bound to
+	Chassis ovsdb.UUID // the former Chassis row
 	since   time.Time  // when the binding was first missing
-	// Requested is set for a port that OVN is about to bind here. It is not counted, as
-	// that is the regular course of a migration.
+	// Requested is set for a port that OVN is about to bind here. Such a guest is regular during a migration,
+	// and not counted.
 	Requested bool
 }
 
 // Change is the beginning or the end of a grace.
 type Change struct {
 	Guest   Retained // as it was before
-	Outcome Outcome  // retain for the beginning
-	Counted bool     // it ends a grace that the log tells of
+	Outcome Outcome  // retain: the grace begins
+	Counted bool     // it ends a grace that the log reports
 }
 
-// Step decides which guests are retained, after rows or interfaces have changed or time has passed. prev is
-// the present snapshot. again is when the next grace ends, zero if no guest is retained.
+// Step decides which guests are retained, after rows, interfaces or the time have changed. prev is the present
+// snapshot. again is when the next grace ends, zero if no guest is retained.
 func (g Guests) Step(prev *ovn.Snapshot, in *Inputs) (next Guests, changes []Change, again time.Time) {
 	candidates := in.candidates(prev)
 	if len(candidates)+len(g) == 0 {
@@ -96,7 +92,7 @@ func (g Guests) Step(prev *ovn.Snapshot, in *Inputs) (next Guests, changes []Cha
 	return next, changes, again
 }
 
-// Serves reports whether a port with a row is a guest here. datapath is the tunnel key of its switch.
+// Serves reports whether a port with a row is a guest here. datapath is the tunnel key of its network.
 func (g Guests) Serves(in *Inputs, id ovsdb.UUID, p *topology.PortBinding, datapath uint32) bool {
 	if in.isHere(p) && in.isConfirmed(id, p, datapath) {
 		return true
@@ -110,13 +106,13 @@ func (g Guests) isRetained(port string) bool {
 	return ok
 }
 
-// Count returns how many guests are retained, without those that OVN is about to bind.
+// Count returns how many guests are retained, without the Requested ones.
 func (g Guests) Count() int { return len(g.ByInterface()) }
 
 // Names returns the logical ports, sorted.
 func (g Guests) Names() []string { return slices.Sorted(maps.Keys(g)) }
 
-// DatapathKeys returns the tunnel key of the network by the guests.
+// DatapathKeys returns the datapath key of each guest.
 func (g Guests) DatapathKeys() map[string]uint32 {
 	keys := make(map[string]uint32, len(g))
 	for name, k := range g {
@@ -125,7 +121,7 @@ func (g Guests) DatapathKeys() map[string]uint32 {
 	return keys
 }
 
-// Of returns the retained guests of a network, in the order of their names.
+// Of returns the retained guests of a network, sorted by name.
 func (g Guests) Of(id origin.Network) (all []*ovn.Port) {
 	for _, name := range g.Names() {
 		if p := g[name].Port; p.Network == id {
@@ -135,8 +131,7 @@ func (g Guests) Of(id origin.Network) (all []*ovn.Port) {
 	return all
 }
 
-// ByInterface returns, by logical port, the port whose interface a guest has: Snapshot.retained. It is nil
-// if no guest is counted.
+// ByInterface returns the interface of each counted guest, by logical port, nil for none.
 func (g Guests) ByInterface() map[string]string {
 	var all map[string]string
 	for name, k := range g {

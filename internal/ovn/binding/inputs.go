@@ -13,36 +13,36 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Inputs is all that decides which ports are guests here. It is read, never changed.
+// Inputs decides which ports are guests here. It is immutable.
 type Inputs struct {
 	Now time.Time
-	// Rows are those of Southbound, with its indexes and self, the Chassis row of this node.
+	// Rows are the rows of Southbound.
 	Rows *topology.Southbound
-	// Restored is set while the rows are those of a saved file, and confirmed has what the switch confirms of it.
+	// Restored is set for restored rows. Confirmed has the bindings in the flows of the switch, by the owner of
+	// Source.Confirm.
 	Restored  bool
 	Confirmed map[any]map[InPort]struct{}
-	// Interfaces are by the owner of Source.SetPorts. plugged are the ports of all of them, sorted.
+	// Interfaces are by the owner of Source.SetPorts. Plugged has all of their ports, sorted.
 	Interfaces map[any]LocalPorts
 	Plugged    []string
-	// Released are the ports that were unbound since the last step, though they are requested here.
+	// Released are ports that were unbound since the last step, though they are requested here.
 	Released map[string]struct{}
-	// Covers reports whether the rows of a network are all there, and asked whether the row of a port is
-	// there if the database has it.
+	// Covers reports whether a network is covered. Asked reports whether the row of a port has come, if it
+	// exists.
 	Covers func(origin.Network) bool
 	Asked  func(port string) bool
 }
 
-// isHere reports whether the local chassis has the port. A guest is served at both ends
-// of a migration, as each switch punts only the queries from its own port.
+// isHere reports whether the local chassis has the port. During a migration both chassis have it, and each
+// switch punts the queries from its own port.
 func (in *Inputs) isHere(p *topology.PortBinding) bool { return in.Rows.IsHere(p) }
 
-// isPlugged reports whether a logical port has an interface here.
 func (in *Inputs) isPlugged(port string) bool {
 	_, ok := slices.BinarySearch(in.Plugged, port)
 	return ok
 }
 
-// GraceOf returns the longest grace that Source.SetPorts has given the guest of an interface.
+// GraceOf returns the longest grace that Source.SetPorts has set for an interface.
 func (in *Inputs) GraceOf(iface string) (d time.Duration) {
 	for _, local := range in.Interfaces {
 		if slices.Contains(local.Names, iface) {
@@ -52,8 +52,8 @@ func (in *Inputs) GraceOf(iface string) (d time.Duration) {
 	return d
 }
 
-// isConfirmed reports whether a port may be served as a guest: Southbound is in sync, or the switch
-// has the port as it is in the file.
+// isConfirmed reports whether a port may be served: its rows are not restored, or the switch has the same
+// binding.
 func (in *Inputs) isConfirmed(id ovsdb.UUID, p *topology.PortBinding, datapath uint32) bool {
 	if !in.Restored {
 		return true
@@ -67,13 +67,13 @@ func (in *Inputs) isConfirmed(id ovsdb.UUID, p *topology.PortBinding, datapath u
 	return false
 }
 
-// AllConfirmed reports whether each guest of this chassis may be served. A VIF without an interface here
-// is no guest. External and virtual ports have no interface, and no flow confirms them: until Southbound is in
-// sync, a process before this one may serve them.
+// AllConfirmed reports whether each guest of this chassis may be served. A VIF without an interface here is no
+// guest. External and virtual ports have no interface, so no flow confirms them. Until Southbound is in sync,
+// the previous process may still serve them.
 func (in *Inputs) AllConfirmed() bool {
 	for id, p := range in.Rows.Ports.All() {
-		kind := p.PortType()
-		if !ovn.IsGuestType(kind) || !in.isHere(p) || kind == "" && !in.isPlugged(p.Interface()) {
+		portType := p.PortType()
+		if !ovn.IsGuestType(portType) || !in.isHere(p) || portType == "" && !in.isPlugged(p.Interface()) {
 			continue
 		}
 		if d := in.Rows.Datapaths.Get(p.Datapath); d != nil && !in.isConfirmed(id, p, d.Key) {
@@ -83,8 +83,8 @@ func (in *Inputs) AllConfirmed() bool {
 	return true
 }
 
-// candidates returns the guests of a snapshot whose binding may have vanished: all of them
-// once the local chassis is another row, or none.
+// candidates returns the guests of a snapshot whose binding may have vanished: all guests if the local Chassis
+// row was replaced or deleted.
 func (in *Inputs) candidates(prev *ovn.Snapshot) (all []*ovn.Port) {
 	if ovsdb.UUID(prev.Chassis()) != (ovsdb.UUID{}) && ovsdb.UUID(prev.Chassis()) != in.Rows.Self {
 		for n := range prev.Networks() {
@@ -100,14 +100,13 @@ func (in *Inputs) candidates(prev *ovn.Snapshot) (all []*ovn.Port) {
 	return all
 }
 
-// keyOwners has who owns the tunnel keys of retained guests by now.
+// keyOwners are the present owners of the tunnel keys of retained guests.
 type keyOwners struct {
-	// keys has the name of a port by its pipelineKey, networks a network by its key.
+	// keys has port names by ovn.PipelineKey, networks has networks by datapath key.
 	keys     map[uint64]string
 	networks map[uint32]origin.Network
 }
 
-// ownersOf finds who owns the tunnel keys of retained guests.
 func (in *Inputs) ownersOf(all Guests) keyOwners {
 	o := keyOwners{make(map[uint64]string), make(map[uint32]origin.Network)}
 	keys, datapaths := make(map[uint64]struct{}), make(map[uint32]struct{})
@@ -130,7 +129,7 @@ func (in *Inputs) ownersOf(all Guests) keyOwners {
 	return o
 }
 
-// factsOf returns the facts on a guest, without timedOut.
+// factsOf returns the facts about a guest, without timedOut.
 func (in *Inputs) factsOf(k Retained, owners keyOwners) facts {
 	p := k.Port
 	owner, used := owners.keys[ovn.PipelineKey(p.DatapathKey, p.Key)]
@@ -141,7 +140,7 @@ func (in *Inputs) factsOf(k Retained, owners keyOwners) facts {
 	}
 }
 
-// locate returns where a guest is.
+// locate returns where a guest is by Southbound.
 func (in *Inputs) locate(k Retained) location {
 	p, row := k.Port, in.Rows.PortNamed[k.Port.Name]
 	if row == nil {
@@ -173,18 +172,16 @@ func (in *Inputs) locate(k Retained) location {
 	return unbound
 }
 
-// InPort is what a flow of the switch says of the port whose packets it takes in: the first 32
-// bits of the UUID of the Port_Binding, the tunnel keys, and the VLAN ID of the packets, 0 for none:
-// that of a container, whose answers are tagged with it. Interface is external_ids:iface-id of the
-// Interface that the packets come from.
+// InPort is a flow of the switch that takes in a port's packets. Cookie is the first 32 bits of the UUID of the
+// Port_Binding. Datapath and Port are the tunnel keys. VLAN is the VLAN ID of a container's packets, 0 for
+// none. Interface is external_ids:iface-id of the Interface.
 type InPort struct {
 	Cookie, Datapath, Port uint32
 	VLAN                   uint16
 	Interface              string
 }
 
-// LocalPorts are the logical ports that have an interface on one bridge, and the grace of
-// their guests.
+// LocalPorts are the logical ports that have an interface on one bridge, and the grace of their guests.
 type LocalPorts struct {
 	Names []string
 	Grace time.Duration

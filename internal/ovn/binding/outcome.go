@@ -2,27 +2,27 @@
 
 package binding
 
-// location is where a port that was a guest here is, by Southbound.
+// location is where a former guest is, by Southbound.
 type location uint8
 
 const (
-	unbound   location = iota // there is a row, without a chassis
+	unbound   location = iota // its row has no chassis
 	here                      // bound here, and its network is covered
-	former                    // bound to the Chassis row that it was served by, which has another name than this chassis now
-	elsewhere                 // bound to another chassis, or on another switch
-	absent                    // there is no row, and the conditions would bring it
-	unknown                   // the database is empty, or has not sent the rows yet
+	former                    // bound to the former Chassis row, which has another name
+	elsewhere                 // bound to another chassis, or moved to another switch
+	absent                    // its row does not exist
+	unknown                   // the database is empty, or has not sent the row yet
 )
 
-// facts is all that decides on one guest.
+// facts decide on one guest.
 type facts struct {
 	at         location
-	plugged    bool // it has its interface
-	keysReused bool // its tunnel keys are another port's, or another network's
+	plugged    bool // its interface exists
+	keysReused bool // another port or network has its tunnel keys
 	timedOut   bool // its grace is over
 }
 
-// Outcome is the decision on a guest without a binding. All but retain end its grace.
+// Outcome is the decision on a guest without a binding. All except retain end its grace.
 type Outcome uint8
 
 const (
@@ -41,7 +41,6 @@ var OutcomeTexts = [...]string{
 	replaced: "replaced, as their tunnel keys are another port's", Expired: "not bound in time",
 }
 
-// decide decides on a guest. It is a pure function.
 func (f facts) decide() Outcome {
 	switch {
 	case f.at == here:
