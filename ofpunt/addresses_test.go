@@ -80,7 +80,7 @@ func setServers(d *ovn.PortsData, text string) {
 
 // publish has the server see the networks as they are now.
 func (x *tenants) publish() {
-	x.server.source = ovndb.SourceOf(snapshotOf(x.red, x.blue, x.bare))
+	x.server.source = ovndb.ReaderOf(snapshotOf(x.red, x.blue, x.bare))
 }
 
 // expects checks the guests and their addresses: a line for each.

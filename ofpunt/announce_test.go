@@ -75,7 +75,7 @@ func TestExternalOf(t *testing.T) {
 func TestAnnounceWhileServing(t *testing.T) {
 	s, peer := pairSession(t, func() {})
 	srv := s.bridge.current.Load()
-	srv.options.Placement, srv.source = placement.OVN, ovndb.SourceOf(externalSnapshot("02:00:00:00:00:11 10.0.0.2"))
+	srv.options.Placement, srv.source = placement.OVN, ovndb.ReaderOf(externalSnapshot("02:00:00:00:00:11 10.0.0.2"))
 	view := physicalView()
 	s.bridge.ports.Set(view)
 	s.desired.madeOf = guestInputs{server: srv}

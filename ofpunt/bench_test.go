@@ -83,7 +83,7 @@ func namedServer(b *testing.B, bridge, properties string, audited bool) *server 
 		b.Fatal(err)
 	}
 	b.Cleanup(s.close)
-	s.source.SetPorts(s, []string{"port-1"}, time.Minute)
+	s.source.SetLocal("", []string{"port-1"}, time.Minute)
 	testkit.OnChange(b, s.source, "the network", func() bool { return s.source.Snapshot().PortByName("port-1") != nil })
 	return s
 }

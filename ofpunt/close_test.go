@@ -10,6 +10,7 @@ import (
 	"github.com/coredns/coredns/plugin/metrics/vars"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/punt"
@@ -18,24 +19,22 @@ import (
 
 // An instance that is stopped again releases its databases once: others may share them.
 func TestStopTwice(t *testing.T) {
-	s, released := chainServer(t), 0
-	s.release = append(s.release, func() { released++ })
+	s := chainServer(t)
+	released := sharesDatabases(t, s)
 	in := &instance{servers: []*server{s}}
 	for range 2 {
 		if err := in.stop(); err != nil {
 			t.Error(err)
 		}
 	}
-	if released != 1 {
-		t.Errorf("released %d times, want once", released)
-	}
+	released()
 }
 
 // An instance whose start has failed is shut down once: by the one before, which answers again, and
 // not by the end of its start.
 func TestStopAfterRollBack(t *testing.T) {
-	s, released := chainServer(t), 0
-	s.release = append(s.release, func() { released++ })
+	s := chainServer(t)
+	released := sharesDatabases(t, s)
 	failed, before := &instance{servers: []*server{s}}, &instance{}
 	serving.Lock()
 	serving.instance = failed
@@ -45,9 +44,7 @@ func TestStopAfterRollBack(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if released != 1 {
-		t.Errorf("released %d times, want once", released)
-	}
+	released()
 }
 
 // A start that fails leaves no plugin that is said to be enabled, also where there was no server
@@ -137,6 +134,35 @@ func TestCloseResetsConnections(t *testing.T) {
 		<-closed
 		if resets != 1 {
 			t.Errorf("%d resets, want 1", resets)
+		}
+	}
+}
+
+// sharesDatabases gives a server databases that another bridge has too. released checks that the server has
+// released them, once: then the other bridge has them still.
+func sharesDatabases(t *testing.T, s *server) (released func()) {
+	config := ovndb.Config{Southbound: []string{"unix:" + t.TempDir() + "/sb"}}
+	open := func(bridge string) *ovndb.Reader {
+		r, err := ovndb.Open(config, bridge)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	s.source = open("br-closed")
+	other := open("br-other")
+	return func() {
+		t.Helper()
+		third := open("br-third")
+		if !third.Shares(other) {
+			t.Error("the databases were released more than once")
+		}
+		third.Close()
+		other.Close()
+		if again := open("br-again"); again.Shares(other) {
+			t.Error("the databases were not released")
+		} else {
+			again.Close()
 		}
 	}
 }

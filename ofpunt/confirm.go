@@ -12,7 +12,7 @@ import (
 )
 
 // confirm tells the databases which ports ovn-controller has in the switch, as long as their rows
-// are those of the last process (ovn.Source.Confirm). It is called each time before
+// are those of the last process (ovndb.Reader.Confirm). It is called each time before
 // the flows of this process are planned.
 func (s *session) confirm(ctx context.Context, srv *server) error {
 	if srv.options.Placement != placement.OVN || srv.source == nil || !srv.source.NeedsConfirmation() {
@@ -28,7 +28,7 @@ func (s *session) confirm(ctx context.Context, srv *server) error {
 	if err != nil {
 		return err
 	}
-	srv.source.Confirm(srv, bindingsOf(all, view))
+	srv.source.Confirm(bindingsOf(all, view))
 	return nil
 }
 

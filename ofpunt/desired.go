@@ -73,12 +73,9 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 		w.Unready = "the local Open_vSwitch database has no bridge of this name"
 		return w
 	}
-	if srv.chassisConflict.Load() != nil {
-		claims.retry(srv)
-		if err := srv.chassisConflict.Load(); err != nil {
-			w.Unready = (*err).Error()
-			return w
-		}
+	if err := srv.conflict(); err != nil {
+		w.Unready = err.Error()
+		return w
 	}
 	if o.Placement == placement.OVN {
 		if tableID, cookies, ok := snapshot.DNSStage(); ok {

@@ -96,7 +96,7 @@ func TestDesiredAfterChange(t *testing.T) {
 	srv, view := &server{options: defaultOptions("br-desired")}, ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap"}}}, nil)
 	var d desired
 	want := func() *flows.Want {
-		srv.source = ovndb.SourceOf(snapshot)
+		srv.source = ovndb.ReaderOf(snapshot)
 		return d.want(srv, view)
 	}
 	first := want()

@@ -14,7 +14,7 @@ import (
 // The registers, the interface and the tag of a packet have to agree on one guest.
 func TestIdentify(t *testing.T) {
 	snapshot := snapshotOf(networkA(2))
-	s := &server{options: defaultOptions("br-identify"), source: ovndb.SourceOf(snapshot)}
+	s := &server{options: defaultOptions("br-identify"), source: ovndb.ReaderOf(snapshot)}
 	p := snapshot.PortByName("p0")
 	in := &openflow.PacketIn{Metadata: uint64(p.DatapathKey)}
 	in.Regs[placement.RegInPort] = p.Key

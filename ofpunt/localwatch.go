@@ -52,7 +52,7 @@ func (s *server) applyView(view *ports.View) {
 	if view == nil || s.source == nil {
 		return
 	}
-	claims.claim(s, s.chassis(view), view.IfaceIDs())
+	s.source.SetLocal(s.chassis(view), view.IfaceIDs(), s.options.Grace)
 }
 
 // logChassis logs the name of the chassis if it is another one than before. The caller holds

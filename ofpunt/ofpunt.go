@@ -49,7 +49,6 @@
 //	serving           which instance has them; held during takeOver, rollBack and stop
 //	bridge.mu         who reads the local database, and what was logged of it
 //	stall.mu          whether the switch waits for the local ovsdb-server
-//	chassisClaims.mu  which chassis a source of names is read for
 //	acceptedConns.mu  connections that switches have made during a trial
 //	stage.mu          the callback that is to be added behind those of all plugins
 //
@@ -59,8 +58,8 @@
 // who watch queries (tellwatch.go) have a goroutine of the server's each, which reads a ring.
 //
 // No query takes any of them: who answers, the connection and the owners of ports are read
-// from atomic pointers. The order is serving, registry.mu, bridge.mu, chassisClaims.mu, and
-// then the lock of an ovn.Source. Under stall.mu no other is taken.
+// from atomic pointers. The order is serving, registry.mu, bridge.mu, and
+// then the lock of an ovndb.Source. Under stall.mu no other is taken.
 package ofpunt
 
 import (

@@ -24,7 +24,7 @@ func TestRateDropped(t *testing.T) {
 	view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{
 		{Name: "tap1", OFPort: 1, IfaceID: "p0", NetworkID: "net"}, {Name: "tap2", OFPort: 2, IfaceID: "nobody", NetworkID: "net"},
 	}}, nil)
-	source := ovndb.SourceOf(snapshotOf(networkA(2)))
+	source := ovndb.ReaderOf(snapshotOf(networkA(2)))
 	byKeys := &server{options: bridgeOptions{Placement: placement.OVN}, source: source}
 	byName := &server{options: bridgeOptions{Placement: placement.Table}, source: source}
 	for _, tt := range []struct {

@@ -188,11 +188,11 @@ func (s *server) try(ctx context.Context, abandoned string) error {
 func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 	current := b.current.Load()
 	for _, r := range s.requests {
-		s.release = append(s.release, s.source.Request(r))
+		s.source.Request(r)
 	}
 	endpoints := make(chan error, 1)
 	go func() { endpoints <- s.tryEndpoints(ctx, b) }()
-	shared := s.source != nil && s.source == current.source
+	shared := s.source.Shares(current.source)
 	var told bool
 	known, view := true, b.ports.View()
 	if !shared {
@@ -211,8 +211,8 @@ func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 	if err := <-endpoints; err != nil {
 		return err
 	}
-	if err := s.chassisConflict.Load(); err != nil {
-		return fmt.Errorf("ofpunt %s: chassis: %w", s.options.Bridge, *err)
+	if err := s.conflict(); err != nil {
+		return fmt.Errorf("ofpunt %s: chassis: %w", s.options.Bridge, err)
 	}
 	if !known {
 		return fmt.Errorf("ofpunt %s: chassis: the Southbound database has no chassis %q; expected one that it has, as that of the Corefile before", s.options.Bridge, s.chassis(view))

@@ -392,7 +392,7 @@ func TestAwaitSnapshot(t *testing.T) {
 	cancel()
 	isSettled := func(now *ovn.Snapshot) bool { return now.Settled }
 	told := s.server.awaitSnapshot(ctx, isSettled)
-	defer s.server.source.Request(ovndb.Requests{Routers: true})()
+	defer s.server.source.Source.Request(ovndb.Requests{Routers: true})()
 	if !told || s.server.awaitSnapshot(ctx, isSettled) {
 		t.Errorf("told %v, settled %v; want true, and false once more is asked for", told, s.server.settled())
 	}

@@ -38,11 +38,10 @@ type server struct {
 	// hasOVNHosts is set if a block has ovnhosts. Then source is valid from open to close,
 	// else it is nil.
 	hasOVNHosts bool
-	source      *ovndb.Source
+	source      *ovndb.Reader
 	// requests are what the ovnhosts of all blocks will ask of source. A trial
-	// makes them before the plugins do. release undoes that, and the request of open.
+	// makes them before the plugins do.
 	requests []ovndb.Requests
-	release  []func()
 	// labelRequests is what the labels that the blocks and the limits name need of source.
 	labelRequests ovndb.Requests
 	// limits are those of the guests by their labels.
@@ -53,9 +52,6 @@ type server struct {
 	punts *punt.Server
 	// answerers are the ovnhosts and neutronhosts of the blocks.
 	answerers []answerer
-	// chassisConflict is why the source can't be read for the chassis of this server, nil if
-	// it can.
-	chassisConflict atomic.Pointer[error]
 	// noneBound is why placement neutron serves nobody, nil if it serves somebody.
 	// unboundSeen is set if the last look found nobody; only the goroutine of the session
 	// uses it.
@@ -201,12 +197,12 @@ func (s *server) open() error {
 	if !s.hasOVNHosts {
 		return nil
 	}
-	source, err := ovndb.Acquire(s.database)
+	source, err := ovndb.Open(s.database, s.options.Bridge)
 	if err != nil {
 		return fmt.Errorf("ofpunt %s: %w", s.options.Bridge, err)
 	}
 	s.source = source
-	s.release = append(s.release, source.Request(s.ownRequests()))
+	source.Request(s.ownRequests())
 	return nil
 }
 
@@ -221,14 +217,17 @@ func (s *server) ownRequests() ovndb.Requests {
 // close releases what open has acquired. A query that has outlived the drain still reads the
 // last snapshot.
 func (s *server) close() {
-	for _, release := range s.release {
-		release()
-	}
 	if s.source != nil {
-		claims.release(s)
-		s.source.ForgetPorts(s)
-		s.source.Release()
+		s.source.Close()
 	}
+}
+
+// conflict returns why the databases can't be read for the chassis of s, nil if they can.
+func (s *server) conflict() error {
+	if s.source == nil {
+		return nil
+	}
+	return s.source.Conflict()
 }
 
 // drain waits until no query is in the chains, or ctx ends.

@@ -227,8 +227,8 @@ func (t *teller) problems() (all []api.Problem) {
 	} else {
 		all = t.connectionProblems()
 	}
-	if err := t.srv.chassisConflict.Load(); err != nil && t.reason != (*err).Error() {
-		add(api.CodeBinding, (*err).Error())
+	if err := t.srv.conflict(); err != nil && t.reason != err.Error() {
+		add(api.CodeBinding, err.Error())
 	}
 	if text := t.srv.bindingProblem(); text != "" && text != t.reason {
 		add(api.CodeBinding, text)

@@ -28,7 +28,7 @@ type unservedPorts struct {
 }
 
 // look compares the interfaces of the bridge with the guests, and returns the lines to log of the interfaces
-// whose state has changed. why is ovn.Source.Unserved: what it has no entry for keeps its state.
+// whose state has changed. why is ovndb.Reader.NotHere: an interface without an entry keeps its state.
 func (u *unservedPorts) look(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot, why func(names []string) map[string]string) (lines []string) {
 	var now []string
 	for _, name := range view.IfaceIDs() {
@@ -167,8 +167,7 @@ func (s *session) reportUnserved(srv *server) {
 		gauge.Set(0)
 		return
 	}
-	why := func(names []string) map[string]string { return srv.source.Unserved(srv, names) }
-	for _, line := range u.look(&srv.options, view, srv.source.Snapshot(), why) {
+	for _, line := range u.look(&srv.options, view, srv.source.Snapshot(), srv.source.NotHere) {
 		log.Warningf("Bridge %s: %s", s.bridge.name, line)
 	}
 	gauge.Set(float64(len(u.logged)))

@@ -86,7 +86,7 @@ func (s *Snapshot) PortByName(name string) *Port {
 }
 
 // HasRetained reports whether any guest is retained without a binding, for the grace of
-// Source.SetPorts.
+// Reader.SetLocal.
 func (s *Snapshot) HasRetained() bool { return len(s.retained) > 0 }
 
 // IsRetained reports whether the guest with a logical port is retained.

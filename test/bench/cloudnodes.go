@@ -21,7 +21,8 @@ import (
 // simulatedNode is a node of puntdns as far as the databases know of it: a Source that is told
 // of its chassis and its interfaces.
 type simulatedNode struct {
-	source *ovndb.Source
+	number int
+	source *ovndb.Reader
 	kick   chan struct{} // another expectation
 
 	mu       sync.Mutex // guards all below
@@ -100,7 +101,7 @@ func (n *simulatedNode) setPorts(edit func([]string) []string) {
 	n.ports = edit(n.ports)
 	ports := slices.Clone(n.ports)
 	n.mu.Unlock()
-	n.source.SetPorts(n, ports, time.Minute)
+	n.source.SetLocal(cloudNode(n.number), ports, time.Minute)
 }
 
 // simulatedNodes are those of one program.
@@ -127,11 +128,10 @@ func nodesProgram(args []string) error {
 				}
 				cfg.Southbound = append(cfg.Southbound, "unix:"+link)
 			}
-			n := &simulatedNode{kick: make(chan struct{}, 1), shown: make(map[int]time.Time)}
-			if n.source, err = ovndb.Acquire(cfg); err != nil {
+			n := &simulatedNode{number: number, kick: make(chan struct{}, 1), shown: make(map[int]time.Time)}
+			if n.source, err = ovndb.Open(cfg, "br-int"); err != nil {
 				return nil, err
 			}
-			n.source.SetChassis(cloudNode(number))
 			n.setPorts(func(ports []string) []string {
 				for _, p := range l.at[number] {
 					ports = append(ports, cloudPort(p))

@@ -47,7 +47,7 @@ func oneNodeProgram(args []string) error {
 	}
 	began := time.Unix(0, nanos)
 	cfg := ovndb.Config{Southbound: []string{"unix:" + args[3]}, Monitor: ovndb.Local, WarmStart: ovndb.WarmStart{Folder: args[2], MaxAge: time.Hour}}
-	s, err := ovndb.Acquire(cfg)
+	s, err := ovndb.Open(cfg, "br-int")
 	if err != nil {
 		return err
 	}
@@ -56,10 +56,9 @@ func oneNodeProgram(args []string) error {
 	for _, p := range l.at[number] {
 		names, bindings = append(names, cloudPort(p)), append(bindings, l.bindingOf(p))
 	}
-	s.SetChassis(cloudNode(number))
-	s.SetPorts(&cfg, names, time.Minute)
+	s.SetLocal(cloudNode(number), names, time.Minute)
 	if s.NeedsConfirmation() {
-		s.Confirm(&cfg, bindings)
+		s.Confirm(bindings)
 	}
 	var told nodeStarted
 	since := func() float64 { return milliseconds(time.Since(began)) }
@@ -83,7 +82,7 @@ func oneNodeProgram(args []string) error {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return err
 	}
-	s.Release()
+	s.Close()
 	return nil
 }
 

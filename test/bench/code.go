@@ -19,7 +19,7 @@ func (b *bench) code() {
 	for _, run := range []struct{ pkg, benchmarks string }{
 		{module + "/ofpunt/openflow", "PacketInDecode|AppendPacketOut"},
 		{module + "/ofpunt/frame", "Decode$|AppendReply"},
-		{module + "/internal/ovn", "LookupAtSize"},
+		{module + "/internal/ovn/ovndb", "LookupAtSize"},
 	} {
 		cmd := exec.Command("go", "test", "-run", "^$", "-bench", run.benchmarks, "-benchtime", b.benchTime,
 			"-count", strconv.Itoa(b.rounds), "-timeout", "20m", run.pkg)

@@ -27,15 +27,15 @@ func guestInputsOf(p *topology.PortBinding) *Inputs {
 	}
 	return &Inputs{
 		Rows: rows, Covers: func(origin.Network) bool { return true }, Asked: func(string) bool { return true },
-		Interfaces: map[any]LocalPorts{"br": {[]string{"p"}, time.Minute}}, Plugged: []string{"p"},
+		Interfaces: []LocalPorts{{[]string{"p"}, time.Minute}}, Plugged: []string{"p"},
 	}
 }
 
 // TestGuest: is a port a guest here, and if not, why?
 func TestGuest(t *testing.T) {
 	hv1, hv2 := ovsdb.UUID{1}, ovsdb.UUID{2}
-	confirmed := func(b InPort) map[any]map[InPort]struct{} {
-		return map[any]map[InPort]struct{}{"br": {b: {}}}
+	confirmed := func(b InPort) []map[InPort]struct{} {
+		return []map[InPort]struct{}{{b: {}}}
 	}
 	in := InPort{Cookie: 0xaabbccdd, Datapath: 7, Port: 3, Interface: "p"}
 	other := in

@@ -18,12 +18,11 @@ type Inputs struct {
 	Now time.Time
 	// Rows are the rows of Southbound.
 	Rows *topology.Southbound
-	// Restored is set for restored rows. Confirmed has the bindings in the flows of the switch, by the owner of
-	// Source.Confirm.
+	// Restored is set for restored rows. Confirmed has the bindings in the flows of each bridge.
 	Restored  bool
-	Confirmed map[any]map[InPort]struct{}
-	// Interfaces are by the owner of Source.SetPorts. Plugged has all of their ports, sorted.
-	Interfaces map[any]LocalPorts
+	Confirmed []map[InPort]struct{}
+	// Interfaces has the local ports of each bridge. Plugged has all of them, sorted.
+	Interfaces []LocalPorts
 	Plugged    []string
 	// Released are ports that were unbound since the last step, though they are requested here.
 	Released map[string]struct{}
@@ -42,7 +41,7 @@ func (in *Inputs) isPlugged(port string) bool {
 	return ok
 }
 
-// GraceOf returns the longest grace that Source.SetPorts has set for an interface.
+// GraceOf returns the longest grace that a bridge gives an interface.
 func (in *Inputs) GraceOf(iface string) (d time.Duration) {
 	for _, local := range in.Interfaces {
 		if slices.Contains(local.Names, iface) {

@@ -25,7 +25,7 @@ type Inputs struct {
 	Uses
 	References *ovn.References
 	// Retained has the datapath key of each retained guest. Ports are read from Southbound by name: retained
-	// guests, and the ports of Source.Unserved.
+	// guests, and the ports of Reader.NotHere.
 	Retained map[string]uint32
 	Ports    []string
 	// Plugged are the ports that have an interface here, sorted.

@@ -117,11 +117,11 @@ func BenchmarkUnserved(b *testing.B) {
 				s.sb.Ports.Put(id, &topology.PortBinding{Name: fmt.Sprintf("p%d", i), Key: uint32(i)})
 			}
 			s.sbConn.status.Synced = true
-			s.SetPorts(b, []string{"p7"}, 0)
+			s.as("br").setPorts([]string{"p7"}, 0)
 			s.clock = func() time.Time { return time.Now().Add(time.Hour) }
 			b.ReportAllocs()
 			for b.Loop() {
-				if s.Unserved(b, []string{"p7"})["p7"] != "it is bound to no chassis" {
+				if s.as("br").NotHere([]string{"p7"})["p7"] != "it is bound to no chassis" {
 					b.Fatal("another reason")
 				}
 			}

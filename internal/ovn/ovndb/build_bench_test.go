@@ -26,7 +26,7 @@ func BenchmarkRebuild(b *testing.B) {
 			}
 			s := newSource(c, endpoints, nb, nil)
 			defer s.Request(Requests{DNSServers: northbound})()
-			s.SetChassis("hv1")
+			s.nameChassis("hv1")
 			network, dp, dhcp := ovsdb.UUID{3}, ovsdb.UUID{2}, ovsdb.UUID{5}
 			s.sb.Datapaths.Put(dp, &topology.Datapath{Key: 7, Name: "red", Legacy: network.String(), Network: origin.Network(network)})
 			sw := &topology.LogicalSwitch{Name: "red"}

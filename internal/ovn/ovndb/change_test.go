@@ -228,7 +228,7 @@ func TestOutage(t *testing.T) {
 			c := r.config(true, true)
 			c.Monitor, c.Log = monitor, &log
 			s := r.acquire(c)
-			s.SetChassis("hv1")
+			s.nameChassis("hv1")
 			defer s.Request(Requests{Network: ovn.SwitchRef{Name: "red"}})()
 			before := eventually(t, s, lookups(always+withNorthbound))
 
@@ -264,7 +264,7 @@ func TestOutage(t *testing.T) {
 					got, want := ovn.Dump(s), ""
 					f := start(Config{Monitor: All}, mustEndpoints(t, c.Southbound), mustEndpoints(t, c.Northbound), nil)
 					defer f.stop()
-					f.SetChassis("hv1")
+					f.nameChassis("hv1")
 					eventually(t, f, func(s *ovn.Snapshot) string {
 						if want = ovn.Dump(s); s.Time.IsZero() || guests(s) != guests(snapshot) {
 							return "not ready"

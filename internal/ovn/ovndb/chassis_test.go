@@ -22,7 +22,7 @@ func syncChassis(t testing.TB, n int) time.Duration {
 	}
 	s := start(Config{Southbound: []string{server.endpoint()}}, mustEndpoints(t, []string{server.endpoint()}), nil, nil)
 	defer s.stop()
-	s.SetChassis("hv1")
+	s.nameChassis("hv1")
 	send := server.awaitMonitor()
 	begin := time.Now()
 	send()

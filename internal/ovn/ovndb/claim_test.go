@@ -48,7 +48,7 @@ func newClaimRig(t *testing.T) *claimRig {
 	r.source.mu.Lock()
 	r.source.clock = func() time.Time { return r.now }
 	r.source.mu.Unlock()
-	r.source.SetChassis("hv2")
+	r.source.nameChassis("hv2")
 	return r
 }
 
@@ -133,9 +133,9 @@ func TestMigrationFromAnUnknownNetwork(t *testing.T) {
 	r.plug("vm-blue", "vm-red")
 	r.pass(claimTimeout)
 	r.are("vm-blue", "", "")
-	r.source.Unserved("br", []string{"vm-red"})
+	r.source.as("br").NotHere([]string{"vm-red"})
 	r.are("vm-blue vm-red", "", "")
-	r.source.Unserved("br", nil)
+	r.source.as("br").NotHere(nil)
 	r.are("vm-blue vm-red", "", "")
 
 	// Both stay where they have come to. What has been asked for goes later.
@@ -161,9 +161,9 @@ func TestInterfaceWithoutPort(t *testing.T) {
 	r.are("vm-red", "", "")
 	before := r.changes()
 	r.plug("vm-blue", "vm-red")
-	r.source.SetPorts("other", []string{"typo", "vm-blue"}, 0)
+	r.source.as("other").setPorts([]string{"typo", "vm-blue"}, 0)
 	r.pass(claimTimeout)
-	r.source.ForgetPorts("other")
+	r.source.as("other").forget()
 	r.pass(time.Minute)
 	if got := r.changes(); got != before {
 		t.Errorf("%d changes of conditions, want none", got-before)
@@ -181,7 +181,7 @@ func TestUnservedFresh(t *testing.T) {
 	before := r.changes()
 	ports := []string{"typo"}
 	r.pass(claimTimeout - 1)
-	if said := r.source.Unserved("br", ports); len(said) > 0 {
+	if said := r.source.as("br").NotHere(ports); len(said) > 0 {
 		t.Errorf("said of an interface that has just been plugged: %q", said)
 	}
 	if got := r.changes(); got != before {
@@ -189,7 +189,7 @@ func TestUnservedFresh(t *testing.T) {
 	}
 	r.pass(1)
 	testkit.Eventually(r.t, "it is told of", func() bool {
-		return r.source.Unserved("br", ports)["typo"] == "Southbound has no logical port of this name"
+		return r.source.as("br").NotHere(ports)["typo"] == "Southbound has no logical port of this name"
 	})
 	if got := r.changes(); got != before+1 {
 		t.Errorf("%d changes of conditions for an interface without a port, want 1", got-before)
@@ -209,8 +209,8 @@ func TestPortClauses(t *testing.T) {
 	r.claim("vm-red", 2)
 	r.knows("vm-red", "red-r", "vm-blue")
 	r.pass(claimTimeout)
-	r.source.SetPorts("br", []string{"next-red", "vm-green", "vm-red"}, time.Minute)
-	r.source.Unserved("br", []string{"next-red"})
+	r.source.as("br").setPorts([]string{"next-red", "vm-green", "vm-red"}, time.Minute)
+	r.source.as("br").NotHere([]string{"next-red"})
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
 	r.source.grace.Guests = binding.Guests{"kept": {Port: &ovn.Port{Name: "kept"}}}

@@ -27,8 +27,8 @@ type Config struct {
 type Monitor uint8
 
 const (
-	// Local reads the networks of guests on the local chassis (Source.SetChassis) and of Requests.Network. With
-	// Northbound alone, Source.SetPorts lists the local guests.
+	// Local reads the networks of guests on the local chassis (Reader.SetLocal) and of Requests.Network. With
+	// Northbound alone, Reader.SetLocal lists the local guests.
 	Local Monitor = iota
 	// All reads every network.
 	All

@@ -50,7 +50,7 @@ func TestCoPP(t *testing.T) {
 		c := r.config(true, false)
 		c.Monitor = m
 		s := r.acquire(c)
-		s.SetChassis("hv1")
+		s.nameChassis("hv1")
 		readers = append(readers, reader{fmt.Sprint("monitor ", m), s})
 	}
 	// red has its guest on another chassis.
@@ -83,7 +83,7 @@ func TestCoPP(t *testing.T) {
 		}
 		// One that reads only now has the same when it is settled.
 		late := r.acquire(Config{Southbound: []string{r.server.Endpoint, "unix:/nonexistent/" + strings.ReplaceAll(step.name, " ", "-")}, Monitor: Local})
-		late.SetChassis("hv1")
+		late.nameChassis("hv1")
 		late.Request(Requests{Network: ovn.SwitchRef{Name: "red"}})
 		snapshot := eventually(t, late, func(s *ovn.Snapshot) string {
 			if !s.Settled || s.NetworkByName("red") == nil {
@@ -116,7 +116,7 @@ func TestCoPPOutage(t *testing.T) {
 	r.nbctl("--wait=sb sync")
 	c := r.config(true, false)
 	s := r.acquire(c)
-	s.SetChassis("hv1")
+	s.nameChassis("hv1")
 	limited := func(want ovn.Meter) func(*ovn.Snapshot) string {
 		return func(s *ovn.Snapshot) string {
 			if n := s.NetworkByName("blue"); n == nil || n.DNSMeter != want {
@@ -128,5 +128,5 @@ func TestCoPPOutage(t *testing.T) {
 	eventually(t, s, limited(ovn.Meter{Rate: 20}))
 	r.inOutage(s, nbFile, `["OVN_Northbound",{"op":"update","table":"Meter_Band","where":[],"row":{"rate":30}}]`)
 	eventually(t, s, limited(ovn.Meter{Rate: 30}))
-	r.keepsWhatIsThere(s, c, func(s *Source) { s.SetChassis("hv1") })
+	r.keepsWhatIsThere(s, c, func(s *Source) { s.nameChassis("hv1") })
 }

@@ -29,7 +29,7 @@
 // # Files
 //
 //	source, registry, config        the life of a Source, and its key
-//	requests, operators, unserved, status, totals
+//	reader, requests, nothere, operators, status, totals
 //	                                what callers request and read
 //	receiver, connection            a database: rows, conditions, position
 //	update, build, rowless, holders, labels, plugged, grace

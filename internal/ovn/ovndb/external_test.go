@@ -42,7 +42,7 @@ func TestExternal(t *testing.T) {
 			told := new(testkit.Lines)
 			c.Log = told
 			s := r.acquire(c)
-			s.SetChassis("hv1")
+			s.nameChassis("hv1")
 			are := func(want string) {
 				t.Helper()
 				eventually(t, s, func(s *ovn.Snapshot) string {

@@ -70,8 +70,8 @@ func FuzzRows(f *testing.F) {
 			p := &rowProgram{code: program, words: append(strings.Split(text, "\n"), known...), schemas: schemas}
 			s := start(c, mustEndpoints(t, c.Southbound), mustEndpoints(t, c.Northbound), nil)
 			release := s.Request(Requests{Routers: true})
-			s.SetChassis(p.words[0])
-			s.SetPorts("br", p.words, 0)
+			s.nameChassis(p.words[0])
+			s.as("br").setPorts(p.words, 0)
 			ended := make(chan error)
 			for range dbs {
 				conn, err := listener.Accept()

@@ -29,8 +29,8 @@ type grace struct {
 func (s *Source) guestInputs(now time.Time) *binding.Inputs {
 	is := s.coverage()
 	return &binding.Inputs{
-		Now: now, Rows: s.sb, Restored: s.isRestored(), Confirmed: s.warm.confirmed,
-		Interfaces: s.interfaces, Plugged: s.plugged, Released: s.grace.released, Covers: is.Network, Asked: is.Port,
+		Now: now, Rows: s.sb, Restored: s.isRestored(), Confirmed: s.confirmed(),
+		Interfaces: s.localPorts(), Plugged: s.plugged, Released: s.grace.released, Covers: is.Network, Asked: is.Port,
 	}
 }
 

@@ -82,7 +82,7 @@ func (r *graceRig) bind(port string, chassis int) {
 }
 
 // plug says which interfaces stand.
-func (r *graceRig) plug(names ...string) { r.source.SetPorts("br", names, time.Minute) }
+func (r *graceRig) plug(names ...string) { r.source.as("br").setPorts(names, time.Minute) }
 
 // pass lets time go by.
 func (r *graceRig) pass(d time.Duration) {
@@ -260,7 +260,7 @@ func TestGrace(t *testing.T) {
 		}},
 		{"renamed, and never claimed", func(t *testing.T, r *graceRig) {
 			r.server.Transact(t, topology.SouthboundName, r.chassisOps(2)...)
-			r.source.SetChassis("hv2")
+			r.source.nameChassis("hv2")
 			s := r.are(everyone, everyone, "red db.test. = 10.0.0.1")
 			asks(t, s, 1, 1, "red-vm1")
 			r.pass(59 * time.Second)
@@ -274,7 +274,7 @@ func TestGrace(t *testing.T) {
 		}},
 		{"renamed, and a stranger's network for the key", func(t *testing.T, r *graceRig) {
 			r.server.Transact(t, topology.SouthboundName, r.chassisOps(2)...)
-			r.source.SetChassis("hv2")
+			r.source.nameChassis("hv2")
 			r.are(everyone, everyone, "")
 			// Southbound holds the key of a network for one row only.
 			r.server.Transact(t, topology.SouthboundName, rawJSON(`{"op":"update","table":"Datapath_Binding","where":[["tunnel_key","==",1]],"row":{"tunnel_key":9}}`),
@@ -300,7 +300,7 @@ func TestGrace(t *testing.T) {
 					if joined {
 						t.Cleanup(r.source.Request(Requests{Routers: true}))
 					}
-					r.source.SetChassis("hv1")
+					r.source.nameChassis("hv1")
 					r.plug(all...)
 					r.are(everyone, "", "red db.test. = 10.0.0.1")
 					tt.run(t, r)

@@ -77,7 +77,7 @@ func TestIsolation(t *testing.T) {
 		change()
 		m.settle()
 		for _, reading := range readings {
-			reading.source.SetPorts("br", m.here(), 0)
+			reading.source.as("br").setPorts(m.here(), 0)
 			eventually(t, reading.source, func(s *ovn.Snapshot) string {
 				if wrong := m.compare(s, reading); wrong != "" {
 					return fmt.Sprintf("-seed %d, step %d, %s:\n%s", seed, i, reading.name, wrong)

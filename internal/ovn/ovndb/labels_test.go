@@ -20,8 +20,8 @@ func (r *rig) labelReadings(ports []string) (all []*joinedReading) {
 		for i, c := range []Config{r.config(true, false), r.config(true, true), r.config(false, true)} {
 			c.Monitor = monitor
 			s := r.acquire(c)
-			s.SetChassis("hv1")
-			s.SetPorts("br", ports, 0)
+			s.nameChassis("hv1")
+			s.as("br").setPorts(ports, 0)
 			all = append(all, &joinedReading{
 				name:   fmt.Sprintf("southbound %v, northbound %v, monitor %d", i < 2, i > 0, monitor),
 				source: s, local: monitor == Local, northbound: i > 0, alone: i == 2,
@@ -226,7 +226,7 @@ func TestLabelsInOutage(t *testing.T) {
 	r.sbctl("chassis-add hv1 geneve 192.0.2.1 -- create Port_Binding logical_port=p1 tunnel_key=1 external_ids:k=v datapath=" + sw)
 	r.sbctl("lsp-bind p1 hv1")
 	s := r.acquire(r.config(true, false))
-	s.SetChassis("hv1")
+	s.nameChassis("hv1")
 	settled := func(want bool) {
 		t.Helper()
 		eventually(t, s, func(now *ovn.Snapshot) string {

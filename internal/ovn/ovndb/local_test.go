@@ -71,7 +71,7 @@ func TestLocal(t *testing.T) {
 		return ""
 	})
 	are("", "")
-	s.SetChassis("hv1")
+	s.nameChassis("hv1")
 	are("bare blue", "b1 b2 c1 p1")
 	r.nbctl("lsp-add blue b9 -- lsp-set-addresses b9 02:00:00:00:00:09~10.0.0.90 -- lsp-set-options b9 hostname=vm9")
 	eventually(t, s, lookups("blue vm9. = 10.0.0.90"))
@@ -88,14 +88,14 @@ func TestLocal(t *testing.T) {
 	remove()
 	remove()
 	end()
-	s.SetChassis("hv2")
+	s.nameChassis("hv2")
 	are("red", "r1")
 	r.sbctl("chassis-del hv2")
 	are("red", "")
 	also()
 	narrow(s)
 	are("", "")
-	s.SetChassis("hv3")
+	s.nameChassis("hv3")
 	r.sbctl("chassis-add hv3 geneve 127.0.0.3 -- lsp-unbind b1 -- lsp-bind b1 hv3")
 	are("blue", "b1")
 	r.nbctl("ls-del blue")
@@ -120,7 +120,7 @@ func TestLocalNorthbound(t *testing.T) {
 		{[]string{"b1"}, "blue", "b1"},
 		{nil, "", ""},
 	} {
-		s.SetPorts("br", step.ports, 0)
+		s.as("br").setPorts(step.ports, 0)
 		narrow(s)
 		eventually(t, s, func(s *ovn.Snapshot) string {
 			if n, g := networks(s), guests(s); n != step.networks || g != step.expected {
@@ -142,7 +142,7 @@ func TestSetPortsUnsettles(t *testing.T) {
 		r.nbctl(command)
 	}
 	s := r.acquire(r.config(false, true))
-	s.SetPorts("br1", []string{"r1"}, 0)
+	s.as("br1").setPorts([]string{"r1"}, 0)
 	eventually(t, s, func(s *ovn.Snapshot) string {
 		if !s.Settled || guests(s) != "r1" {
 			return "not yet"
@@ -152,7 +152,7 @@ func TestSetPortsUnsettles(t *testing.T) {
 	s.mu.Lock()
 	s.notBefore = time.Now().Add(time.Minute) // as after a long rebuild
 	s.mu.Unlock()
-	s.SetPorts("br2", []string{"b1"}, 0)
+	s.as("br2").setPorts([]string{"b1"}, 0)
 	if n := s.Snapshot(); n.Settled {
 		t.Errorf("settled with guests %q after br2 has named b1", guests(n))
 	}

@@ -76,7 +76,7 @@ type lockRow struct {
 func newLockRig(b *testing.B) (s *Source, send func([]lockRow)) {
 	endpoints := mustEndpoints(b, []string{"unix:/nowhere"})
 	s = newSource(Config{Southbound: []string{"unix:/nowhere"}, Monitor: All}, endpoints, nil, nil)
-	s.SetChassis("hv1")
+	s.nameChassis("hv1")
 	r := &receiver{source: s, db: s.sbConn}
 	return s, func(rows []lockRow) {
 		s.mu.Lock()

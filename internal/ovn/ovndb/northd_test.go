@@ -126,9 +126,9 @@ func TestNorthd(t *testing.T) {
 				c.Monitor = All
 			}
 			s := r.acquire(c)
-			s.SetChassis("hv1")
+			s.nameChassis("hv1")
 			defer s.Request(Requests{Network: ovn.SwitchRef{Name: "red"}})()
-			s.SetPorts("br", []string{"b1", "c1", "p1", "f1"}, 0)
+			s.as("br").setPorts([]string{"b1", "c1", "p1", "f1"}, 0)
 			snapshot := eventually(t, s, lookups(tt.want))
 			eventually(t, s, func(s *ovn.Snapshot) string {
 				if got := guests(s); got != tt.guests {

@@ -98,7 +98,7 @@ func TestDeletedInOutageNorthbound(t *testing.T) {
 			aim := func(s *Source) {
 				t.Cleanup(s.Request(Requests{Network: ovn.SwitchRef{Name: "gone"}}))
 				t.Cleanup(s.Request(Requests{Routers: true}))
-				s.SetPorts("br", []string{"vm-a"}, 0)
+				s.as("br").setPorts([]string{"vm-a"}, 0)
 			}
 			aim(s)
 			eventually(t, s, func(s *ovn.Snapshot) string {
@@ -164,7 +164,7 @@ func TestDeletedInOutageSouthbound(t *testing.T) {
 			s := r.acquire(c)
 			aim := func(s *Source) {
 				t.Cleanup(s.Request(Requests{Network: ovn.SwitchRef{Name: "gone"}}))
-				s.SetChassis("hv1")
+				s.nameChassis("hv1")
 			}
 			aim(s)
 			is := func(who, nets string, stage int, names string) func(*ovn.Snapshot) string {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// claimTimeout is how long ovn-controller has to claim the port of a new interface before Unserved requests the
+// claimTimeout is how long ovn-controller has to claim the port of a new interface before NotHere requests the
 // port by name. A claim takes milliseconds, but a busy server reports it seconds later. With a condition for
 // each of many new guests the server would search all ports as many times.
 const claimTimeout = 10 * time.Second

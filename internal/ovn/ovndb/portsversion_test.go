@@ -46,8 +46,8 @@ func TestPortsVersion(t *testing.T) {
 	c := r.config(true, false)
 	c.Monitor = All
 	s := r.acquire(c)
-	s.SetChassis("hv1")
-	s.SetPorts("br", []string{"p1"}, 0)
+	s.nameChassis("hv1")
+	s.as("br").setPorts([]string{"p1"}, 0)
 	before := eventually(t, s, lookups("a vm1. = 10.0.0.1"))
 	for _, step := range []struct {
 		name, command, want string

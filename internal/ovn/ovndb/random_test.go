@@ -70,8 +70,8 @@ func TestRandom(t *testing.T) {
 		if joined {
 			s.Request(Requests{Routers: true})
 		}
-		s.SetChassis("hv1")
-		s.SetPorts("br", here, 0)
+		s.nameChassis("hv1")
+		s.as("br").setPorts(here, 0)
 	}
 
 	done := make(chan struct{})

@@ -3,18 +3,13 @@
 package ovndb
 
 import (
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/puntdns/puntdns/internal/ovn"
-	"github.com/puntdns/puntdns/internal/ovn/binding"
 )
 
-// SetChassis sets the name of the local chassis (ovn-sb(5), Chassis), "" for none.
-func (s *Source) SetChassis(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// setChassis sets the name of the local chassis (ovn-sb(5), Chassis), "" for none.
+func (s *Source) setChassis(name string) {
 	if s.chassis == name {
 		return
 	}
@@ -148,56 +143,6 @@ func (s *Source) requestOfPorts(users *int, n int) {
 	if has {
 		s.unsettle()
 	}
-}
-
-// SetPorts sets the logical ports that have an interface on one bridge, the owner, by external_ids:iface-id.
-// With Southbound, a guest whose binding vanishes is retained for the grace while it has its interface. With
-// Northbound alone these ports are the guests, and no snapshot is settled before the first call.
-func (s *Source) SetPorts(owner any, names []string, grace time.Duration) {
-	s.setPorts(func(known map[any]binding.LocalPorts) { known[owner] = binding.LocalPorts{Names: names, Grace: grace} })
-}
-
-// ForgetPorts undoes SetPorts and Unserved of an owner.
-func (s *Source) ForgetPorts(owner any) {
-	s.setPorts(func(known map[any]binding.LocalPorts) {
-		delete(known, owner)
-		delete(s.warm.confirmed, owner)
-		if len(s.unservedPorts[owner]) > 0 {
-			delete(s.unservedPorts, owner)
-			s.conditionsDirty = true
-		}
-	})
-}
-
-func (s *Source) setPorts(edit func(map[any]binding.LocalPorts)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before := len(s.interfaces)
-	edit(s.interfaces)
-	var names []string
-	for _, some := range s.interfaces {
-		names = append(names, some.Names...)
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if s.sb != nil {
-		s.plug(names, s.clock())
-		if s.awaitsConfirmation() {
-			s.unsettle()
-		}
-		s.update()
-		return
-	}
-	if slices.Equal(names, s.plugged) && len(s.interfaces) == before {
-		return
-	}
-	for _, name := range append(slices.Clone(s.plugged), names...) {
-		s.nb.MarkPortNamed(name)
-	}
-	s.plug(names, s.clock())
-	s.conditionsDirty = true
-	s.unsettle()
-	s.update()
 }
 
 // unsettle is called when more rows are wanted: no snapshot is settled until they have come. The present one

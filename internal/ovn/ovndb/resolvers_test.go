@@ -88,8 +88,8 @@ func TestResolvers(t *testing.T) {
 				if wide {
 					s.Request(Requests{Routers: true})
 				}
-				s.SetChassis("hv1")
-				s.SetPorts("br", here, 0)
+				s.nameChassis("hv1")
+				s.as("br").setPorts(here, 0)
 				readings = append(readings, reading{
 					fmt.Sprintf("southbound %v, northbound %v, monitor %d, joined %v", i < 2, i > 0, monitor, wide), s, i < 2, wide, i > 0,
 				})
@@ -196,7 +196,7 @@ func TestDNSServersShared(t *testing.T) {
 	c := r.config(false, true)
 	c.Monitor = All
 	s := r.acquire(c)
-	s.SetPorts("br", []string{"p0", "p1", "p2"}, 0)
+	s.as("br").setPorts([]string{"p0", "p1", "p2"}, 0)
 	eventually(t, s, func(s *ovn.Snapshot) string {
 		if got := guests(s); got != "p0 p1 p2" {
 			return "guests: " + got
@@ -238,8 +238,8 @@ func TestManyRouters(t *testing.T) {
 	r.sbctl("chassis-add hv1 geneve 192.0.2.1 -- create Port_Binding logical_port=p1 tunnel_key=1 datapath=" + sw + ` mac="02:00:00:00:00:01~10.0.0.99"`)
 	r.sbctl("lsp-bind p1 hv1")
 	s := r.acquire(r.config(true, false))
-	s.SetChassis("hv1")
-	s.SetPorts("br", []string{"p1"}, 0)
+	s.nameChassis("hv1")
+	s.as("br").setPorts([]string{"p1"}, 0)
 	s.Request(Requests{Gateways: true, RouterNames: true})
 	for i := range ovn.MaxGateways {
 		add(i)
@@ -285,7 +285,7 @@ func TestManyRouters(t *testing.T) {
 	fresh := start(c, sb, nb, nil)
 	t.Cleanup(fresh.stop)
 	fresh.Request(Requests{Gateways: true})
-	fresh.SetChassis("hv1")
+	fresh.nameChassis("hv1")
 	first := eventually(t, fresh, func(s *ovn.Snapshot) string {
 		if s.PortByName("p1") == nil {
 			return "no guest"
@@ -330,7 +330,7 @@ func TestJoinedToNobody(t *testing.T) {
 			s := start(c, sb, nb, nil)
 			t.Cleanup(s.stop)
 			s.Request(tt.Requests)
-			s.SetChassis("hv1")
+			s.nameChassis("hv1")
 			eventually(t, s, func(s *ovn.Snapshot) string {
 				if got := joined(s, "a"); got != "a b" {
 					return "joined: " + got

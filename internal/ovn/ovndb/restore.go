@@ -7,13 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/puntdns/puntdns/internal/ovn/binding"
 	"github.com/puntdns/puntdns/internal/ovn/interest"
 	"github.com/puntdns/puntdns/internal/ovn/saved"
 	"github.com/puntdns/puntdns/internal/ovsdb"
@@ -25,7 +23,7 @@ import (
 // is in sync, tunnel keys and port names may have passed to another tenant while no process was running. So a
 // guest is served only while ovn-controller's flows in the switch confirm its row and keys.
 //
-//	file ─ load ─► restore (SetChassis) ─► rows, conditions, position
+//	file ─ load ─► restore (SetLocal) ─► rows, conditions, position
 //	                                                                │
 //	switch ─ flows of table 0 ─► Confirm ─► confirmed ─► guests ◄───┘
 //
@@ -67,8 +65,6 @@ type warm struct {
 	file *saved.File
 	// asOf is when the restored rows were last in sync.
 	asOf time.Time
-	// confirmed are the bindings in the flows of the switch, by the owner of Confirm.
-	confirmed map[any]map[binding.InPort]struct{}
 	// patient is set during confirmPatience while guests are unconfirmed.
 	patient bool
 	timers  []*time.Timer
@@ -178,7 +174,7 @@ func (s *Source) drop(why string) {
 	if why != "" {
 		s.log.Warningf("%s: not used: %s", w.path, why)
 	}
-	w.confirmed = nil
+	s.forgetConfirmed()
 	w.startClients()
 }
 
@@ -239,33 +235,6 @@ func (s *Source) restoreDatabase(c *connection, from *saved.Database, acknowledg
 	c.client = c.connect(&from.Position)
 }
 
-// Confirm sets the ports from which ovn-controller's flows take in packets, for an owner such as a bridge.
-// During a warm start only confirmed guests are served.
-func (s *Source) Confirm(owner any, bindings []binding.InPort) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.needsConfirmation() {
-		return
-	}
-	all := make(map[binding.InPort]struct{}, len(bindings))
-	for _, b := range bindings {
-		all[b] = struct{}{}
-	}
-	if had, ok := s.warm.confirmed[owner]; ok && maps.Equal(had, all) {
-		return
-	}
-	if s.warm.confirmed == nil {
-		s.warm.confirmed = make(map[any]map[binding.InPort]struct{})
-	}
-	s.warm.confirmed[owner] = all
-	if s.warm.waiting {
-		return // restore uses it
-	}
-	s.markAllPorts()
-	s.coverageChanged = true
-	s.update()
-}
-
 // NeedsConfirmation reports whether guests depend on Confirm, or soon may.
 func (s *Source) NeedsConfirmation() bool {
 	s.mu.Lock()
@@ -277,10 +246,10 @@ func (s *Source) needsConfirmation() bool { return s.isRestored() || s.warm.wait
 
 func (s *Source) isRestored() bool { return s.sb != nil && s.sbConn.restored }
 
-// awaitsConfirmation reports whether a restored snapshot may soon have more guests. Before SetPorts, nothing is
+// awaitsConfirmation reports whether a restored snapshot may soon have more guests. Before SetLocal, nothing is
 // known about their interfaces.
 func (s *Source) awaitsConfirmation() bool {
-	return s.isRestored() && s.warm.patient && (len(s.interfaces) == 0 || !s.guestInputs(time.Time{}).AllConfirmed())
+	return s.isRestored() && s.warm.patient && (len(s.localPorts()) == 0 || !s.guestInputs(time.Time{}).AllConfirmed())
 }
 
 // SaveFailure returns why the saved state can't be written, "" if it can.
@@ -298,7 +267,8 @@ func (s *Source) refreshed(c *connection) {
 	c.restored, c.status.Saved = false, time.Time{}
 	s.coverageChanged = true
 	if !s.isRestored() {
-		s.warm.confirmed, s.warm.patient = nil, false
+		s.warm.patient = false
+		s.forgetConfirmed()
 		s.markAllPorts()
 	}
 }

@@ -53,8 +53,8 @@ func (w *warmRig) start() *Source {
 		w.t.Fatal(err)
 	}
 	w.release = s.Release
-	s.SetPorts("br", w.ports, time.Minute)
-	s.SetChassis("hv1")
+	s.as("br").setPorts(w.ports, time.Minute)
+	s.nameChassis("hv1")
 	return s
 }
 
@@ -107,15 +107,15 @@ func TestWarmStart(t *testing.T) {
 				fresh := c
 				fresh.WarmStart.MaxAge = time.Second // for a Source of its own
 				second := r.acquire(fresh)
-				second.SetPorts("br", w.ports, time.Minute)
-				second.SetChassis("hv1")
+				second.as("br").setPorts(w.ports, time.Minute)
+				second.nameChassis("hv1")
 				second.Request(Requests{Routers: true, ExternalIDs: []string{"a", "b"}})
 				all := ovn.Dump(eventually(t, second, settled("b1 b2 c1 p1")))
 				eventually(t, s, func(s *ovn.Snapshot) string { return cmp.Diff(all, ovn.Dump(s)) })
 				want, flows := ovn.Dump(s.Snapshot()), bindings(s)
 				// As at the end of a process: what it asks for is taken back first.
 				forget()
-				s.ForgetPorts("br")
+				s.as("br").forget()
 				w.release()
 
 				r.server.Signal(t, syscall.SIGSTOP)
@@ -126,12 +126,12 @@ func TestWarmStart(t *testing.T) {
 				defer next.Release()
 				defer r.server.Signal(t, syscall.SIGCONT)
 				next.Request(Requests{Routers: true, ExternalIDs: []string{"a", "b"}})
-				next.SetPorts("br", w.ports, time.Minute)
-				next.SetChassis("hv1")
+				next.as("br").setPorts(w.ports, time.Minute)
+				next.nameChassis("hv1")
 				if got := guests(next.Snapshot()); got != "" {
 					t.Errorf("guests %q before the switch has confirmed any", got)
 				}
-				next.Confirm("br", flows)
+				next.as("br").Confirm(flows)
 				eventually(t, next, settled("b1 b2 c1 p1"))
 				if diff := cmp.Diff(want, ovn.Dump(next.Snapshot())); diff != "" {
 					t.Error(diff)
@@ -211,7 +211,7 @@ func TestWarmStartKeysReused(t *testing.T) {
 			r.server.Signal(t, syscall.SIGSTOP)
 			defer r.server.Signal(t, syscall.SIGCONT)
 			s := w.start()
-			s.Confirm("br", tt.flows)
+			s.as("br").Confirm(tt.flows)
 			eventually(t, s, settled(tt.want)) // those that are not confirmed are not waited for
 			p := s.Snapshot().Guest(vm1.Datapath, vm1.Port)
 			if served := p != nil && p.Local; served != (tt.want != "") {
@@ -261,7 +261,7 @@ func TestWarmStartSettles(t *testing.T) {
 	g.fill(1, 1, 2, 1)
 	w := newWarmRig(r, r.config(true, false), "red-vm1", "blue-vm1")
 	s := w.start()
-	s.SetPorts("other", []string{"red-vm2"}, time.Minute)
+	s.as("other").setPorts([]string{"red-vm2"}, time.Minute)
 	eventually(t, s, settled("blue-box blue-vm1 blue-vm2 red-box red-vm1 red-vm2"))
 	var first, second []binding.InPort
 	for _, b := range bindings(s) {
@@ -283,8 +283,8 @@ func TestWarmStartSettles(t *testing.T) {
 		name string
 		do   func()
 	}{
-		{"chassis", func() { next.SetChassis("hv1") }},
-		{"interfaces of a bridge", func() { next.SetPorts("br", w.ports, time.Minute) }},
+		{"chassis", func() { next.nameChassis("hv1") }},
+		{"interfaces of a bridge", func() { next.as("br").setPorts(w.ports, time.Minute) }},
 	} {
 		step.do()
 		r.waitsForConfirmation(next)
@@ -292,13 +292,13 @@ func TestWarmStartSettles(t *testing.T) {
 			t.Errorf("settled behind the %s, with guests %q", step.name, guests(got))
 		}
 	}
-	next.Confirm("br", first)
+	next.as("br").Confirm(first)
 	eventually(t, next, settled("blue-box blue-vm1 blue-vm2 red-box red-vm1"))
-	next.SetPorts("other", []string{"red-vm2"}, time.Minute)
+	next.as("other").setPorts([]string{"red-vm2"}, time.Minute)
 	if next.Snapshot().Settled {
 		t.Error("settled before the second bridge has confirmed its guest")
 	}
-	next.Confirm("other", second)
+	next.as("other").Confirm(second)
 	eventually(t, next, settled("blue-box blue-vm1 blue-vm2 red-box red-vm1 red-vm2"))
 }
 
@@ -321,7 +321,7 @@ func TestWarmStartAwaitsVirtual(t *testing.T) {
 	next := w.start()
 	defer w.release()
 	r.waitsForConfirmation(next)
-	next.Confirm("br", flows)
+	next.as("br").Confirm(flows)
 	eventually(t, next, func(s *ovn.Snapshot) string { return cmp.Diff("blue-box blue-vm1 blue-vm2 red-box red-vm1", guests(s)) })
 	if next.Snapshot().Settled {
 		t.Error("settled without the virtual port")
@@ -674,12 +674,12 @@ func TestWarmStartReadLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := newSource(w.config, sb, nb, nil)
-	next.SetPorts("br", w.ports, time.Minute)
-	next.SetChassis("hv1")
+	next.as("br").setPorts(w.ports, time.Minute)
+	next.nameChassis("hv1")
 	if !next.NeedsConfirmation() {
 		t.Error("no confirmation is asked for while the file is read")
 	}
-	next.Confirm("br", flows)
+	next.as("br").Confirm(flows)
 	next.startGoroutines()
 	defer next.stop()
 	eventually(t, next, settled("blue-box blue-vm1 blue-vm2 red-box red-vm1 red-vm2"))
@@ -738,7 +738,7 @@ func TestWarmStartBytes(t *testing.T) {
 			begun := time.Now()
 			s = w.start()
 			defer w.release()
-			s.Confirm("br", flows)
+			s.as("br").Confirm(flows)
 			eventually(t, s, settled(strings.Join(here, " ")))
 			first := time.Since(begun)
 			eventually(t, s, lookups("net3 changed. = 10.3.0.7"))
@@ -768,8 +768,8 @@ func TestLeaderKilled(t *testing.T) {
 	for i := range 10 {
 		c.WarmStart.MaxAge = time.Duration(i) // for a Source of its own
 		s := r.acquire(c)
-		s.SetPorts("br", here, time.Minute)
-		s.SetChassis("hv1")
+		s.as("br").setPorts(here, time.Minute)
+		s.nameChassis("hv1")
 		sources = append(sources, s)
 	}
 	for _, s := range sources {

@@ -21,6 +21,7 @@ import (
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/binding"
 	"github.com/puntdns/puntdns/internal/ovn/interest"
 	"github.com/puntdns/puntdns/internal/ovn/topology"
 	"github.com/puntdns/puntdns/internal/ovsdb"
@@ -75,8 +76,8 @@ func (r *rig) joinedReadings(ports []string) (all []*joinedReading) {
 			c.Monitor = monitor
 			s := r.acquire(c)
 			r.t.Cleanup(s.Request(Requests{Routers: true}))
-			s.SetChassis("hv1")
-			s.SetPorts("br", ports, 0)
+			s.nameChassis("hv1")
+			s.as("br").setPorts(ports, 0)
 			all = append(all, &joinedReading{
 				name:   fmt.Sprintf("southbound %v, northbound %v, monitor %d", i < 2, i > 0, monitor),
 				source: s, local: monitor == Local, northbound: i > 0, alone: i == 2,
@@ -269,4 +270,33 @@ func narrow(s *Source) {
 	now := s.clock().Add(interest.NarrowAfter)
 	s.clock = func() time.Time { return now }
 	s.update()
+}
+
+// as returns the Reader of a bridge, which it opens.
+func (s *Source) as(bridge string) *Reader {
+	s.mu.Lock()
+	for r := range s.readers {
+		if r.bridge == bridge {
+			s.mu.Unlock()
+			return r
+		}
+	}
+	s.mu.Unlock()
+	return s.open(bridge)
+}
+
+// setPorts is SetLocal without a change of the chassis.
+func (r *Reader) setPorts(names []string, grace time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := r.local == nil
+	r.local = &binding.LocalPorts{Names: names, Grace: grace}
+	r.setPlugged(first)
+}
+
+// nameChassis is SetLocal without ports.
+func (s *Source) nameChassis(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setChassis(name)
 }

@@ -86,7 +86,7 @@ func TestNewerSchema(t *testing.T) {
 			c := r.config(true, false)
 			c.Monitor = monitor
 			s := r.acquire(c)
-			s.SetChassis("here")
+			s.nameChassis("here")
 			snapshot := eventually(t, s, lookups(`red db.internal. = !10.0.0.9
 				red vm1. = 10.0.0.1`))
 			if p := snapshot.Guest(7, 3); p == nil || p.Network != networkID(t, red) {
@@ -155,7 +155,7 @@ func TestAdditionalChassis(t *testing.T) {
 				c := r.config(true, false)
 				c.Monitor = monitor
 				s := r.acquire(c)
-				s.SetChassis("hv2")
+				s.nameChassis("hv2")
 				bind := func(chassis string, additional ...string) {
 					t.Helper()
 					row := `"chassis":["set",[]]`

@@ -157,8 +157,8 @@ func TestRequestRouters(t *testing.T) {
 	for name, c := range map[string]Config{"southbound": r.config(true, false), "both": r.config(true, true), "northbound": r.config(false, true)} {
 		t.Run(name, func(t *testing.T) {
 			s := r.acquire(c)
-			s.SetChassis("hv1")
-			s.SetPorts("br", []string{"vm-a"}, 0)
+			s.nameChassis("hv1")
+			s.as("br").setPorts([]string{"vm-a"}, 0)
 			are := func(want string) {
 				t.Helper()
 				narrow(s)
@@ -189,11 +189,11 @@ func TestRequestRouters(t *testing.T) {
 			})
 			release, also := s.Request(Requests{Routers: true}), s.Request(Requests{Routers: true})
 			are("a b d: vm-a: a b d")
-			s.SetChassis("hv2")
-			s.SetPorts("br", nil, 0)
+			s.nameChassis("hv2")
+			s.as("br").setPorts(nil, 0)
 			are(": : not known")
-			s.SetChassis("hv1")
-			s.SetPorts("br", []string{"vm-a"}, 0)
+			s.nameChassis("hv1")
+			s.as("br").setPorts([]string{"vm-a"}, 0)
 			are("a b d: vm-a: a b d")
 			close(stop)
 			watched.Wait()
@@ -499,7 +499,7 @@ func TestRequestsUnsettle(t *testing.T) {
 			c := r.config(false, true)
 			c.Monitor = tt.monitor
 			s := r.acquire(c)
-			s.SetPorts("br", []string{"r1"}, 0)
+			s.as("br").setPorts([]string{"r1"}, 0)
 			settled := func(s *ovn.Snapshot) string {
 				if !s.Settled {
 					return "not yet"
@@ -668,7 +668,7 @@ func TestPeers(t *testing.T) {
 		c.Monitor = monitor
 		s := r.acquire(c)
 		t.Cleanup(s.Request(Requests{Routers: true}))
-		s.SetChassis("hv1")
+		s.nameChassis("hv1")
 		sources = append(sources, s)
 	}
 	are := func(want string) {

@@ -99,9 +99,9 @@ func (x *script) run(line []string) string {
 	}
 	switch args := line[1:]; line[0] {
 	case "chassis":
-		x.source.SetChassis(args[0])
+		x.source.nameChassis(args[0])
 	case "plug":
-		x.source.SetPorts("br", args, time.Minute)
+		x.source.as("br").setPorts(args, time.Minute)
 	case "network":
 		ref, err := ovn.ParseSwitchRef(x.label(args[0]))
 		if err != nil {

@@ -51,16 +51,14 @@ type Source struct {
 	chassis    string
 	references ovn.References
 	logged     logged
-	// interfaces are the ports with an interface here, by the owner of SetPorts. plugged has all of them,
-	// sorted, and pluggedAt when each was plugged.
-	interfaces map[any]binding.LocalPorts
+	// readers are the Readers that are open. plugged has the local ports of all of them, sorted, and pluggedAt
+	// when each was plugged.
+	readers    map[*Reader]struct{}
 	plugged    []string
 	pluggedAt  map[string]time.Time
 	warm       warm
-	// unservedPorts are the ports that Unserved requests, by owner.
-	unservedPorts map[any][]string
-	grace         grace
-	components    build.Components
+	grace      grace
+	components build.Components
 	// scopeUsers, dnsServerUsers, gatewayUsers and forwardUsers count requests, see Requests.
 	scopeUsers                   int
 	labels                       labels
@@ -103,7 +101,7 @@ func start(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source {
 func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source {
 	s := &Source{
 		config: cfg, clock: time.Now, local: cfg.Monitor == Local,
-		references: ovn.NewReferences(), interfaces: make(map[any]binding.LocalPorts), unservedPorts: make(map[any][]string),
+		references: ovn.NewReferences(), readers: make(map[*Reader]struct{}),
 		dirty: make(map[origin.Network]bool), coveredNetworks: make(map[origin.Network]struct{}),
 		renamed: make(map[string]struct{}), bad: problem.NewRegistry(),
 		coverageChanged: true, conditionsDirty: true,
@@ -139,13 +137,13 @@ func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source
 	return s
 }
 
-// SourceOf returns a Source without databases or goroutines, for tests of other packages. Its snapshot stays s.
-// It must not be released.
-func SourceOf(s *ovn.Snapshot) *Source {
+// ReaderOf returns a Reader without databases, for tests of other packages. Its snapshot stays s. It has no
+// goroutines, and must not be closed.
+func ReaderOf(s *ovn.Snapshot) *Reader {
 	source := newSource(Config{}, nil, nil, nil)
 	source.snapshot.Store(s)
 	source.closed = true // no update
-	return source
+	return source.open("")
 }
 
 // firstConditions are the conditions of each table at the start: all rows, or no rows until setConditions.

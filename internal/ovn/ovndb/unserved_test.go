@@ -17,7 +17,7 @@ func TestUnservedOwner(t *testing.T) {
 	defer s.stop()
 	asks := func(when string, want ...string) {
 		t.Helper()
-		s.Unserved("br", []string{"r1"})
+		s.as("br").NotHere([]string{"r1"})
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if got := s.portsByName(); !slices.Equal(got, want) {
@@ -25,9 +25,9 @@ func TestUnservedOwner(t *testing.T) {
 		}
 	}
 	asks("before")
-	s.SetPorts("br", nil, 0)
+	s.as("br").setPorts(nil, 0)
 	asks("between", "r1")
-	s.ForgetPorts("br")
+	s.as("br").forget()
 	asks("after")
 }
 
@@ -51,12 +51,12 @@ func TestUnserved(t *testing.T) {
 			c := r.config(true, false)
 			c.Monitor = tt.monitor
 			s := r.acquire(c)
-			s.SetChassis("hv1")
-			s.SetPorts(t, nil, 0)
+			s.nameChassis("hv1")
+			s.as("br").setPorts(nil, 0)
 			says := func(port, want string) {
 				t.Helper()
 				testkit.Eventually(r.t, port+": "+want, func() bool {
-					reasons := s.Unserved(t, []string{port, "meta", "typo"})
+					reasons := s.as("br").NotHere([]string{port, "meta", "typo"})
 					meta, known := reasons["meta"]
 					return reasons[port] == want && meta == "" && known && reasons["typo"] == "Southbound has no logical port of this name"
 				})
@@ -71,11 +71,11 @@ func TestUnserved(t *testing.T) {
 			// A port that becomes one that is no guest has an entry without a reason.
 			r.nbctl("--wait=sb lsp-set-type r1 localport")
 			testkit.Eventually(r.t, "r1 is no guest", func() bool {
-				reason, known := s.Unserved(t, []string{"r1"})["r1"]
+				reason, known := s.as("br").NotHere([]string{"r1"})["r1"]
 				return known && reason == ""
 			})
 			// Nobody asks for them any more.
-			s.Unserved(t, nil)
+			s.as("br").NotHere(nil)
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if got := s.portsByName(); len(got) > 0 {
@@ -100,17 +100,17 @@ func TestUnservedByNorthbound(t *testing.T) {
 			c.Monitor = tt.monitor
 			s := r.acquire(c)
 			ports := []string{"r1", "meta", "typo"}
-			s.SetPorts(t, ports, 0)
+			s.as("br").setPorts(ports, 0)
 			const missing = "Northbound has no logical port of this name"
 			testkit.Eventually(r.t, "one is told of", func() bool {
-				return maps.Equal(s.Unserved(t, ports), map[string]string{"typo": missing, "r1": "", "meta": ""})
+				return maps.Equal(s.as("br").NotHere(ports), map[string]string{"typo": missing, "r1": "", "meta": ""})
 			})
 			r.nbctl("lsp-del r1 -- lsp-add red typo")
 			testkit.Eventually(r.t, "the other is told of", func() bool {
-				return maps.Equal(s.Unserved(t, ports), map[string]string{"r1": missing, "typo": "", "meta": ""})
+				return maps.Equal(s.as("br").NotHere(ports), map[string]string{"r1": missing, "typo": "", "meta": ""})
 			})
 			r.server.Stop(t)
-			testkit.Eventually(r.t, "none while it is away", func() bool { return len(s.Unserved(t, ports)) == 0 })
+			testkit.Eventually(r.t, "none while it is away", func() bool { return len(s.as("br").NotHere(ports)) == 0 })
 		})
 	}
 }

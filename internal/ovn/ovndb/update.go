@@ -105,7 +105,7 @@ func (s *Source) isSettled() bool {
 	switch {
 	case s.sb != nil && !s.sb.Located:
 		return false
-	case s.sb == nil && len(s.interfaces) == 0:
+	case s.sb == nil && len(s.localPorts()) == 0:
 		return false
 	case s.awaitsConfirmation():
 		return false

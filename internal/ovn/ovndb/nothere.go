@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovndb
+
+import (
+	"slices"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/ovn/binding"
+)
+
+// maxAsked bounds the conditions of one call of NotHere.
+const maxAsked = 64
+
+// NotHere returns why logical ports that have an interface on the bridge are no guests of this chassis, by name
+// (ovn-sb(5), Port_Binding logical_port). With Northbound alone each port that exists is a guest. The reason is
+// empty for a guest, and for a port whose type is never a guest, such as localport.
+//
+// A port has no entry if its row has not come yet, if SetLocal reported its interface less than claimTimeout
+// ago, or if 64 other ports come first. The Source reads the rows of the last call from then on, so
+// another call may return more. The result is nil before SetLocal.
+func (r *Reader) NotHere(names []string) map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, open := r.readers[r]; !open || r.local == nil || r.closed {
+		return nil
+	}
+	names = slices.Sorted(slices.Values(names))
+	if r.sb == nil {
+		return r.whyNot(names[:min(len(names), maxAsked)])
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return r.isFresh(name, r.clock()) })
+	names = names[:min(len(names), maxAsked)]
+	if !slices.Equal(names, r.asked) {
+		r.asked, r.conditionsDirty = names, true
+		r.update()
+	}
+	return r.whyNot(names)
+}
+
+// portsByName returns the ports whose rows are read by name, sorted: the ports of NotHere and retained guests.
+func (s *Source) portsByName() []string {
+	all := s.grace.Names()
+	for r := range s.readers {
+		all = append(all, r.asked...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (s *Source) whyNot(ports []string) map[string]string {
+	if !s.databases[0].status.Synced {
+		return nil
+	}
+	is, reasons := s.coverage(), make(map[string]string)
+	why := func(port string) string { return binding.WhyNotByNorthbound(s.nb, port, is.Network) }
+	if s.sb != nil {
+		why = s.guestInputs(time.Time{}).WhyNot
+	}
+	for _, port := range ports {
+		if is.Port(port) {
+			reasons[port] = why(port)
+		}
+	}
+	return reasons
+}
