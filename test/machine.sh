@@ -60,31 +60,37 @@ esac
 drive() {
 	echo "-drive file=$3,id=$2,if=none,format=raw,snapshot=on,cache=unsafe -device $1,drive=$2,serial=$2"
 }
-touch "$work/output" "$work/status" "$work/console"
-# What only slows an emulated processor down is off in the kernel.
-# shellcheck disable=SC2046,SC2086 # lists of words
-timeout --kill-after=5 "$limit" qemu-system-x86_64 \
-	-machine q35 $cpu -smp "${MACHINE_CPUS:-2}" -m "${MACHINE_MEMORY:-3072}" \
-	-nodefaults -no-user-config -display none -no-reboot -net none \
-	-kernel "$(ls "$root"/boot/vmlinuz-*)" \
-	-append 'root=/dev/nvme0n1 rw console=ttyS0 panic=-1 oops=panic mitigations=off nokaslr audit=0 init=/bin/sh -- -ec "mount -n -t devtmpfs dev /dev; modprobe virtio_blk; mount -n /dev/vda /mnt; exec /mnt/init >/dev/console 2>&1"' \
-	$(drive nvme root "$image") $(drive virtio-blk-pci init "$work/init.img") $(drive virtio-blk-pci job "$work/job.img") \
-	-serial "file:$work/console" -device virtio-serial-pci \
-	-chardev "file,id=output,path=$work/output" -device virtserialport,chardev=output,name=output \
-	-chardev "file,id=status,path=$work/status" -device virtserialport,chardev=status,name=status \
-	</dev/null >"$work/qemu" 2>&1 &
-child=$!
-# In the background, so that a signal is not left until the end of it.
-tail -n +1 -s 0.1 -f --pid=$child "$work/output" &
-shown=$!
-ended=0
-wait $child || ended=$?
-child=
-wait $shown
+for try in 1 2; do
+	touch "$work/output" "$work/status" "$work/console"
+	# What only slows an emulated processor down is off in the kernel.
+	# shellcheck disable=SC2046,SC2086 # lists of words
+	timeout --kill-after=5 "$limit" qemu-system-x86_64 \
+		-machine q35 $cpu -smp "${MACHINE_CPUS:-2}" -m "${MACHINE_MEMORY:-3072}" \
+		-nodefaults -no-user-config -display none -no-reboot -net none \
+		-kernel "$(ls "$root"/boot/vmlinuz-*)" \
+		-append 'root=/dev/nvme0n1 rw console=ttyS0 panic=-1 oops=panic mitigations=off nokaslr audit=0 init=/bin/sh -- -ec "mount -n -t devtmpfs dev /dev; modprobe virtio_blk; mount -n /dev/vda /mnt; exec /mnt/init >/dev/console 2>&1"' \
+		$(drive nvme root "$image") $(drive virtio-blk-pci init "$work/init.img") $(drive virtio-blk-pci job "$work/job.img") \
+		-serial "file:$work/console" -device virtio-serial-pci \
+		-chardev "file,id=output,path=$work/output" -device virtserialport,chardev=output,name=output \
+		-chardev "file,id=status,path=$work/status" -device virtserialport,chardev=status,name=status \
+		</dev/null >"$work/qemu" 2>&1 &
+	child=$!
+	# In the background, so that a signal is not left until the end of it.
+	tail -n +1 -s 0.1 -f --pid=$child "$work/output" &
+	shown=$!
+	ended=0
+	wait $child || ended=$?
+	child=
+	wait $shown
+	if [ $ended -ne 139 ] || [ -s "$work/output" ] || [ $try -eq 2 ]; then
+		break
+	fi
+	echo "machine.sh: qemu has crashed before the job began: once more" >&2
+done
 if [ -s "$work/status" ]; then
 	exit "$(cat "$work/status")"
 fi
-if [ $ended -eq 124 ]; then
+if [ "$ended" -eq 124 ]; then
 	echo "machine.sh: not done after $limit s" >&2
 else
 	echo "machine.sh: the machine has ended by itself, qemu with status $ended" >&2

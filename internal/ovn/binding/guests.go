@@ -80,7 +80,7 @@ func (g Guests) Step(prev *ovn.Snapshot, in *Inputs) (next Guests, changes []Cha
 		until := k.since.Add(in.GraceOf(k.Port.Interface()))
 		f.timedOut = !in.Now.Before(until)
 		o, had := f.decide(), g.isRetained(name)
-		if o != retain || !had {
+		if (o == retain) != had {
 			changes = append(changes, Change{k, o, had && !k.Requested})
 		}
 		if o == retain {
