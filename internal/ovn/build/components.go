@@ -11,33 +11,31 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// component is a connected component of the graph: nodes that are joined to each other, directly or by other
-// nodes. Its nodes, networks and closed never change.
+// component is a connected component of the graph. Its nodes, networks and closed never change.
 type component struct {
 	nodes    []ovsdb.UUID
 	networks []origin.Network // sorted, each once
-	// closed is set if all nodes that are joined to the component are covered, and so part of it.
+	// closed is set if all neighbours of its nodes are covered, and so part of it.
 	closed bool
 
-	// index has the names of the networks that the present snapshot has, nil before the first one.
+	// index has the names of the networks that the present snapshot has, nil before the first snapshot.
 	index *names.Union
 	// scoped is set while each network has its router scope: the component is closed, and index has all
-	// of its networks.
+	// networks.
 	scoped bool
 }
 
-// Components has the components of the graph while a request uses router scopes. Only the components of touched
-// nodes are found anew. Source.mu guards it.
+// Components has the components of the graph while a request uses router scopes. Source.mu guards it.
 type Components struct {
-	// of has the component of each node that is covered. It is nil without use.
+	// of has the component of each covered node, nil unless router scopes are used.
 	of map[ovsdb.UUID]*component
-	// Touched are the nodes whose links may have changed since then.
+	// Touched are nodes whose links or coverage may have changed since the last update.
 	Touched map[ovsdb.UUID]struct{}
-	// rowless are the networks without rows that have a router scope.
+	// rowless are networks without rows that have a router scope.
 	rowless map[origin.Network]struct{}
 }
 
-// Use begins the use of the components of a graph, none is their end.
+// Use begins the use of router scopes of a graph; nil ends it.
 func (c *Components) Use(g topology.Graph) {
 	*c = Components{}
 	if g != nil {
@@ -46,17 +44,17 @@ func (c *Components) Use(g topology.Graph) {
 	}
 }
 
-// IsUsed reports whether router scopes are used.
+// IsUsed reports whether a request uses router scopes.
 func (c *Components) IsUsed() bool { return c.of != nil }
 
-// Touch notes that the links of a node may have changed.
+// Touch marks a node whose links may have changed.
 func (c *Components) Touch(node ovsdb.UUID) {
 	if c.IsUsed() {
 		c.Touched[node] = struct{}{}
 	}
 }
 
-// TouchAll notes that other nodes may be covered.
+// TouchAll marks all nodes, as others may be covered.
 func (c *Components) TouchAll(g topology.Graph) {
 	for node := range g.Nodes {
 		c.Touch(node)
@@ -73,18 +71,18 @@ func (c *Components) ofNetwork(g topology.Graph, id origin.Network) *component {
 	return nil
 }
 
-// componentSearch finds the components of touched nodes.
 type componentSearch struct {
 	graph   topology.Graph
 	covered topology.Covered
 	of      map[ovsdb.UUID]*component
-	// gone are components that are no more, and found the new ones.
+	// gone are invalid components, found the new ones.
 	gone, found map[*component]struct{}
-	// pending are nodes whose component is to be found.
+	// pending are nodes whose component is wanted.
 	pending []ovsdb.UUID
 }
 
-// update finds the components of touched nodes anew. It returns the components that are no more, and the new ones.
+// update finds the components of touched nodes again. It returns the components that no longer exist, and the
+// new ones.
 func (c *Components) update(g topology.Graph, is topology.Covered) (gone, found map[*component]struct{}) {
 	s := componentSearch{graph: g, covered: is, of: c.of, gone: make(map[*component]struct{}), found: make(map[*component]struct{})}
 	for node := range c.Touched {
@@ -104,7 +102,7 @@ func (c *Components) update(g topology.Graph, is topology.Covered) (gone, found 
 	return s.gone, s.found
 }
 
-// invalidate removes a component. The components of its nodes are to be found anew.
+// invalidate removes a component, and makes its nodes pending.
 func (s *componentSearch) invalidate(c *component) {
 	s.gone[c] = struct{}{}
 	for _, node := range c.nodes {
@@ -125,25 +123,24 @@ func (s *componentSearch) flood(first ovsdb.UUID) {
 			if _, ok := s.found[other]; ok {
 				return nil
 			}
-			s.invalidate(other) // all of it is joined to c now
+			s.invalidate(other) // its nodes join c
 		}
 		s.of[node] = c
 		c.nodes = append(c.nodes, node)
 		if id := s.graph.NetworkOf(node); !id.IsZero() {
 			c.networks = append(c.networks, id)
 		}
-		var complete bool
-		joined, complete = topology.Neighbours(s.graph, s.covered, joined[:0], node)
-		c.closed = c.closed && complete
+		var allCovered bool
+		joined, allCovered = topology.Neighbours(s.graph, s.covered, joined[:0], node)
+		c.closed = c.closed && allCovered
 		return joined
 	})
 	slices.SortFunc(c.networks, origin.Network.Compare)
 	c.networks = slices.Compact(c.networks)
 }
 
-// reusableIndex returns the index of the previous component that shares most networks with this one, nil if a
-// new index costs less. So when components meet or part, the names of the smaller part are indexed anew.
-// before has the components that are no more, by their networks.
+// reusableIndex returns the index of the previous component that shares most networks with this one, or nil if
+// a new index costs less. before has the gone components by network.
 func (c *component) reusableIndex(before map[origin.Network]*component) *names.Union {
 	shared := make(map[*component]int)
 	var best *component

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package build makes networks of rows, and router scopes of networks. Package ovndb says which networks have
-// changed.
+// Package build makes networks from rows, and router scopes from networks. Package ovndb decides which networks
+// to build.
 package build

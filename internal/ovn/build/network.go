@@ -16,22 +16,21 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Inputs is all that a network is made of. It is read, never changed.
+// Inputs is the source of a network. It is immutable.
 type Inputs struct {
 	View       topology.View
-	Southbound *topology.Southbound // nil if it is not read
-	Northbound *topology.Northbound // nil if it is not read
+	Southbound *topology.Southbound // nil unless read
+	Northbound *topology.Northbound // nil unless read
 	Coverage   interest.Coverage
-	// Guests and retained decide which ports of Southbound are Local. Where Northbound is read alone, these are
-	// the ports of plugged, sorted.
+	// Guests and Retained decide which ports of Southbound are Local. With Northbound alone these are Plugged,
+	// sorted.
 	Guests   *binding.Inputs
 	Retained binding.Guests
 	Plugged  []string
 }
 
-// Network returns one network by the rows, nil if it has no rows or is not covered. Unless withPorts is set
-// the network shares the ports of old, the previous version. p are the problems of that version, and get
-// those of the network.
+// Network returns one network, nil if it has no rows or is not covered. Unless withPorts is set, it shares the
+// ports of old, its previous version. p has the problems of old, and gets the new ones.
 func (in *Inputs) Network(id origin.Network, old *ovn.Network, withPorts bool, p *problem.Set) *ovn.Network {
 	d := ovn.NetworkData{ID: id}
 	dns, ok := in.describe(&d)
@@ -64,8 +63,7 @@ func (in *Inputs) Network(id origin.Network, old *ovn.Network, withPorts bool, p
 	return n
 }
 
-// reportAliases reports the CNAME records of a row whose names have other records in a network. The
-// network skips them.
+// reportAliases reports the CNAME records that a network skips, as their names have other records.
 func reportAliases(n *ovn.Network, r *topology.NorthboundDNS, bad func(text string)) {
 	for name := range r.RRs.Aliases() {
 		a, _ := n.Lookup(name, n.Domain)
@@ -76,8 +74,8 @@ func reportAliases(n *ovn.Network, r *topology.NorthboundDNS, bad func(text stri
 	}
 }
 
-// describe sets what the rows say of a network, and returns its DNS rows in any order, some perhaps more than
-// once. It reports whether there is such a network.
+// describe sets the properties of a network, and returns its DNS rows, in any order, possibly repeated. ok
+// reports whether the network has rows.
 func (in *Inputs) describe(n *ovn.NetworkData) (dns []*topology.DNSRow, ok bool) {
 	if in.Southbound != nil {
 		return southboundNetwork(in.Southbound, n)
@@ -116,7 +114,7 @@ func northboundNetwork(n *topology.Northbound, to *ovn.NetworkData) (dns []*topo
 	return dns, true
 }
 
-// forwards returns the zones that a network forwards, nil for none. old are those of its previous version.
+// forwards returns the forwarded zones of a network, nil for none. old has the zones of its previous version.
 func (in *Inputs) forwards(id origin.Network, old *ovn.Forwards, p *problem.Set) *ovn.Forwards {
 	var rows []ovn.ForwardRow
 	if in.Coverage.Forwards {

@@ -12,20 +12,19 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// portRows collects the ports of one network from the rows of both databases.
+// portRows collects the ports of one network.
 type portRows struct {
 	*Inputs
 	ovn.PortsData
 	domain string // of the network
-	// servers has the DNS servers by the rows of DHCP options, nil unless a request asks for them.
+	// servers has the DNS servers by DHCP options, nil unless requested.
 	servers map[topology.DHCPRows][]netip.Addr
 	bad     func(text string)
 }
 
-// portBuffers has buffers for PortsData.Ports: a large network may be built often.
+// portBuffers has buffers for PortsData.Ports, as a large network may be built often.
 var portBuffers = sync.Pool{New: func() any { return new([]ovn.PortData) }}
 
-// ports returns the ports of a network.
 func (in *Inputs) ports(d *ovn.NetworkData, bad func(text string)) *ovn.Ports {
 	uses := in.Coverage.Uses
 	to := portRows{
@@ -62,8 +61,7 @@ func (in *Inputs) ports(d *ovn.NetworkData, bad func(text string)) *ovn.Ports {
 	return ports.WithRetained(in.Retained.Of(d.ID))
 }
 
-// dnsServers returns the DNS servers of ports with those DHCP options. Ports with the same options share
-// the slice.
+// dnsServers returns the DNS servers of DHCP options. Ports with the same options share the slice.
 func (to *portRows) dnsServers(of topology.DHCPRows) []netip.Addr {
 	if to.servers == nil || of == (topology.DHCPRows{}) {
 		return nil
@@ -76,7 +74,7 @@ func (to *portRows) dnsServers(of topology.DHCPRows) []netip.Addr {
 	return all
 }
 
-// addSouthbound adds the ports and the tunnel keys of Southbound, completed by Northbound.
+// addSouthbound adds the ports and datapath keys of Southbound.
 func (to *portRows) addSouthbound() {
 	for id, d := range to.Southbound.Networks[to.PortsData.Network] {
 		to.Keys = append(to.Keys, d.Key)
@@ -88,13 +86,13 @@ func (to *portRows) addSouthbound() {
 				Local: to.Retained.Serves(to.Guests, row, p, d.Key), ExternalIDs: p.ExternalIDs,
 			})
 			if to.Northbound != nil {
-				to.complete(&to.Ports[len(to.Ports)-1])
+				to.addNorthboundColumns(&to.Ports[len(to.Ports)-1])
 			}
 		}
 	}
 }
 
-// addNorthbound adds the ports where Northbound is read alone.
+// addNorthbound adds the ports with Northbound alone.
 func (to *portRows) addNorthbound() {
 	s := to.Northbound.Switches.Get(ovsdb.UUID(to.PortsData.Network))
 	to.Ports = slices.Grow(to.Ports, len(s.Ports))
@@ -108,14 +106,13 @@ func (to *portRows) addNorthbound() {
 			Name: p.Name, Type: ovn.PortType(p.Type, p.Owner, p.Function), Parent: p.Parent, Tag: p.Tag,
 			Hostname: p.Canonical, Domain: to.domain, Local: isPlugged, ExternalIDs: p.ExternalIDs,
 		})
-		to.complete(&to.Ports[len(to.Ports)-1])
+		to.addNorthboundColumns(&to.Ports[len(to.Ports)-1])
 	}
 }
 
-// complete sets what only Northbound has of a port: the addresses that northd chose, the domain and
-// the DNS servers of its DHCP options, and whether it is disabled. A row of that name on another switch
-// does not count: northd has not moved the port yet.
-func (to *portRows) complete(d *ovn.PortData) {
+// addNorthboundColumns adds what only Northbound has: dynamic addresses, the domain and DNS servers of DHCP options, and
+// whether the port is disabled. It ignores a port that northd has not moved to this switch yet.
+func (to *portRows) addNorthboundColumns(d *ovn.PortData) {
 	n := to.Northbound
 	p := n.PortNamed[d.Name]
 	if p == nil || n.SwitchOf[p.ID] != ovsdb.UUID(to.PortsData.Network) {

@@ -11,20 +11,18 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/topology"
 )
 
-// ScopeInputs is what the router scopes of a snapshot are made of, beside its networks.
+// ScopeInputs is the source of router scopes, in addition to the networks of the snapshot.
 type ScopeInputs struct {
 	Graph   topology.Graph
 	Covered topology.Covered
-	// Changed are the networks that have other versions than in the previous snapshot.
+	// Changed are the networks whose versions differ from the previous snapshot.
 	Changed map[origin.Network]bool
 	// Rowless are the networks without rows.
 	Rowless map[origin.Network]string
 }
 
-// BuildScopes sets the router scopes of the next snapshot, which has its networks already.
-//
-// Guests that are served already stay so while their scopes are read, and until all of
-// these are known.
+// BuildScopes sets the router scopes of the next snapshot, which has its networks already. A network that had a
+// scope has one while the networks of its next scope are being read.
 func (c *Components) BuildScopes(in *ScopeInputs, prev *ovn.Snapshot, next *ovn.Editor) {
 	if !c.IsUsed() {
 		next.ClearScopes()
@@ -41,7 +39,7 @@ func (c *Components) BuildScopes(in *ScopeInputs, prev *ovn.Snapshot, next *ovn.
 			changed[of] = append(changed[of], id)
 		}
 	}
-	before := make(map[origin.Network]*component) // those that are no more, by their networks
+	before := make(map[origin.Network]*component) // gone components, by network
 	for of := range gone {
 		for _, id := range of.networks {
 			before[id] = of
@@ -63,8 +61,8 @@ func (c *Components) BuildScopes(in *ScopeInputs, prev *ovn.Snapshot, next *ovn.
 	next.SetScopes(b.scopes)
 }
 
-// setRowless copies the router scopes of rowless networks from the previous snapshot. A network that
-// had none is a scope by itself, as no rows say which networks are joined to it.
+// setRowless copies the scopes of rowless networks from prev. A network without one is a scope by itself, as no
+// rows show what it is joined to.
 func (c *Components) setRowless(rowless map[origin.Network]string, prev *ovn.Snapshot, scopes ovn.ScopesEditor) {
 	for id := range c.rowless {
 		if _, ok := rowless[id]; !ok {
@@ -82,14 +80,13 @@ func (c *Components) setRowless(rowless map[origin.Network]string, prev *ovn.Sna
 	}
 }
 
-// scopeBuilder gives the networks of components their router scopes.
+// scopeBuilder sets the router scopes of components.
 type scopeBuilder struct {
 	next   *ovn.Editor
 	scopes ovn.ScopesEditor
 }
 
-// setAll indexes the names of a component that has been found. base has the networks that were joined before:
-// those that have not changed since are not indexed anew.
+// setAll indexes a new component. It reuses the names in base that have not changed.
 func (b scopeBuilder) setAll(c *component, base *names.Union) {
 	if len(c.networks) == 0 {
 		return
@@ -117,7 +114,7 @@ func (b scopeBuilder) setAll(c *component, base *names.Union) {
 	b.setScopes(c, c.networks)
 }
 
-// set indexes the names of a component of which only some networks have changed.
+// set indexes the changed networks of a component.
 func (b scopeBuilder) set(c *component, changed []origin.Network) {
 	edit := c.index.Edit()
 	for _, id := range changed {
@@ -132,8 +129,8 @@ func (b scopeBuilder) set(c *component, changed []origin.Network) {
 	b.setScopes(c, changed)
 }
 
-// setScopes gives the changed networks of a component their router scopes, and all of its networks once all are
-// read. A network that had a scope has one while another network is about to join.
+// setScopes sets the router scopes of changed networks, or of all once the component is closed and indexed. A
+// network has its former scope while another network is about to join.
 func (b scopeBuilder) setScopes(c *component, changed []origin.Network) {
 	first, complete := c.networks[0], c.closed && c.index.Len() == len(c.networks)
 	b.scopes.SetIndex(first, c.index)
