@@ -61,8 +61,8 @@ func (c *Components) BuildScopes(in *ScopeInputs, prev *ovn.Snapshot, next *ovn.
 	next.SetScopes(b.scopes)
 }
 
-// setRowless copies the scopes of rowless networks from prev. A network without one is a scope by itself, as no
-// rows show what it is joined to.
+// setRowless copies the scopes of rowless networks from prev. A network without a scope gets one of itself, as no
+// rows show its neighbours.
 func (c *Components) setRowless(rowless map[origin.Network]string, prev *ovn.Snapshot, scopes ovn.ScopesEditor) {
 	for id := range c.rowless {
 		if _, ok := rowless[id]; !ok {
