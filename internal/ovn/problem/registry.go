@@ -12,28 +12,27 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// MaxFirst is how many texts Source.BadValues returns.
+// MaxFirst bounds Summary.First.
 const MaxFirst = 3
 
-// Summary are the values of the databases that puntdns can't use, and skips.
+// Summary is the present values that puntdns can't use, and skips.
 type Summary struct {
-	// Count is how many there are.
 	Count int
-	// First are up to three texts, of the rows that were read first. Each names its row.
+	// First are the texts of the rows that were read first. Each names its row.
 	First []string
 }
 
-// OfNetwork returns the badRow of a network.
+// OfNetwork returns the Row of a network.
 func OfNetwork(id origin.Network) Row { return Row{Table: "network", ID: ovsdb.UUID(id)} }
 
-// Registry are the problems of all present rows and networks. Source.mu guards it.
+// Registry has the problems of all present rows and networks. Source.mu guards it.
 type Registry struct {
 	// present has the rows and networks with problems.
 	present map[Row]badOfRow
 	// added counts the rows that were ever added.
 	added uint64
-	// logged has the texts that were logged since the start, and count all bad values since
-	// the start. last is the text about the last one.
+	// logged has the texts that were logged since the start. Count is the number of problems since the start,
+	// Last the latest text.
 	logged map[string]struct{}
 	Count  uint64
 	Last   string
@@ -93,7 +92,7 @@ func (b *Registry) add(text string) []string {
 	return lines
 }
 
-// Sum sums up the present problems. Equal problems of networks, which may share a row, count once.
+// Sum sums the present problems. Equal problems of networks, which may share a row, count once.
 func (b *Registry) Sum() (sum Summary) {
 	shared := make(map[uint64]struct{})
 	for row, of := range b.present {
@@ -131,7 +130,7 @@ func (b *Registry) Texts() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// texts returns the texts, in the order of their places.
+// texts returns the texts in the order of their places.
 func (s *problemSet) texts() (all []string) {
 	places := slices.SortedFunc(maps.Keys(s.of), func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.column, b.column), cmp.Compare(a.key, b.key))
@@ -142,7 +141,7 @@ func (s *problemSet) texts() (all []string) {
 	return all
 }
 
-// Row is a row, or a network with what is derived of several rows.
+// Row is a row, or a network with problems from several rows.
 type Row struct {
 	Database, Table string
 	ID              ovsdb.UUID

@@ -12,18 +12,18 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Set are the values of a row, or of a network, that can't be used. They are part of the row,
-// so they change with its columns and go with it. The zero problems are empty.
+// Set is the unusable values of a row or network. It is part of the row and deleted with it. The zero Set is
+// empty.
 type Set struct{ set *problemSet }
 
-// problemSet is immutable once its row is applied, except for fresh and more.
+// problemSet is immutable once its row is applied, except fresh and more.
 type problemSet struct {
 	of    map[place]reading
 	count int // of values, in all readings
-	// stored counts the texts of all readings, at most maxReports.
+	// stored counts the texts of all readings, at most MaxReports.
 	stored int
-	// fresh are texts about values that were usable, or missing, at the last reading of their
-	// place: until takeFresh. more counts further values without a text.
+	// fresh are texts about values that the previous reading of their place did not report, until takeFresh.
+	// more counts further values without a text.
 	fresh []string
 	more  int
 }
@@ -31,28 +31,27 @@ type problemSet struct {
 // place is a column, or a key of it.
 type place struct{ column, key string }
 
-// reading is the bad values of a place: hashes of all texts about them, and the first texts.
+// reading is the problems of a place: the hashes of all texts, and the first texts.
 type reading struct {
 	texts  []string
 	hashes map[uint64]struct{}
 }
 
 const (
-	// maxTexts bounds the texts of a reading: tenants can write any number of bad values.
+	// maxTexts bounds the texts of a reading, as tenants can write any number of bad values.
 	maxTexts = 3
-	// MaxReports bounds the texts that are logged since the start, and the fresh and stored texts of a row.
+	// MaxReports bounds the logged texts since the start, and the fresh and stored texts of a row.
 	MaxReports = 1000
 )
 
 var textSeed = maphash.MakeSeed()
 
-// Problems returns p, for rows that embed problems.
+// Problems returns p, for rows that embed a Set.
 func (p *Set) Problems() *Set { return p }
 
-// IsEmpty reports whether all values can be used.
 func (p *Set) IsEmpty() bool { return p.set == nil || p.set.count == 0 }
 
-// takeFresh returns fresh and more, and clears them.
+// takeFresh returns and clears fresh and more.
 func (p *Set) takeFresh() (texts []string, more int) {
 	if p.set == nil || len(p.set.fresh) == 0 {
 		return nil, 0
@@ -62,7 +61,7 @@ func (p *Set) takeFresh() (texts []string, more int) {
 	return texts, more
 }
 
-// edit returns the editor of the problems of a column.
+// edit returns the Editor of a column.
 func (p *Set) edit(column string) *Editor {
 	e := &Editor{Set: p, at: place{column: column}}
 	if p.set != nil {
@@ -71,7 +70,7 @@ func (p *Set) edit(column string) *Editor {
 	return e
 }
 
-// Replace returns the editor of a column, without its present problems.
+// Replace returns the Editor of a column, without the column's present problems.
 func (p *Set) Replace(column string) *Editor {
 	e := p.edit(column)
 	for at := range e.before {
@@ -82,13 +81,12 @@ func (p *Set) Replace(column string) *Editor {
 	return e
 }
 
-// Report returns the function that replaces the problems of a column of a row.
+// Report returns a function that adds problems of a column. It removes the present ones.
 func (p *Set) Report(database, table string, id ovsdb.UUID, column string) names.Report {
 	return p.Replace(column).report(database, table, id)
 }
 
-// Reports is report for a column whose keys are read one by one: all of them, or those of a
-// difference.
+// Reports is Report for a column whose keys are read one by one: all of them, or those in a difference.
 func (p *Set) Reports(database, table string, id ovsdb.UUID, column string, diff bool) names.Reports {
 	edit := p.Replace
 	if diff {
@@ -98,8 +96,8 @@ func (p *Set) Reports(database, table string, id ovsdb.UUID, column string, diff
 	return names.Reports{Begin: e.Begin, Bad: e.report(database, table, id)}
 }
 
-// Editor edits the problems of one column. The first change copies the problemSet, which the
-// previous version of the row has too.
+// Editor edits the problems of one column. The first change copies the problemSet, which the previous version
+// of the row shares.
 type Editor struct {
 	*Set
 	before map[place]reading // of the previous version
@@ -126,7 +124,7 @@ func (e *Editor) drop(at place) {
 	delete(s.of, at)
 }
 
-// Begin replaces the problems of a key.
+// Begin removes the problems of a key. Add then adds problems of this key.
 func (e *Editor) Begin(key string) {
 	e.at.key = key
 	if e.set == nil {
@@ -137,7 +135,6 @@ func (e *Editor) Begin(key string) {
 	}
 }
 
-// Add adds a problem.
 func (e *Editor) Add(text string) {
 	s, hash := e.copy(), maphash.String(textSeed, text)
 	r := s.of[e.at]
@@ -164,12 +161,11 @@ func (e *Editor) Add(text string) {
 	s.more++
 }
 
-// report returns the function that adds a problem of a row.
 func (e *Editor) report(database, table string, id ovsdb.UUID) names.Report {
 	return ReportOf(database, table, id, e.Add)
 }
 
-// ReportOf returns the function that gives add the text about a value of a row.
+// ReportOf returns a function that calls add with the text about a value of a row.
 func ReportOf(database, table string, id ovsdb.UUID, add func(text string)) names.Report {
 	return func(where, value string, err error) {
 		of := ""
