@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Write replaces the file at path, or creates it: for its owner alone, and as a whole, even if the
-// machine fails meanwhile.
+// Write creates or replaces the file at path atomically, even if the machine crashes. Only its owner may read
+// it.
 func Write(path string, b []byte) error {
 	temporary, err := writeNew(filepath.Dir(path), filepath.Base(path)+".new", b)
 	if err != nil {
@@ -43,8 +43,8 @@ func Probe(folder string) error {
 	return os.Remove(probe)
 }
 
-// CheckFolder returns why this user can't write a file in a folder, nil if nothing is known that speaks
-// against it. Unlike Probe it writes nothing, so it does not find a file system that is full.
+// CheckFolder returns why this user may not write a file in a folder, nil if nothing prevents it. Unlike Probe
+// it writes nothing, so it does not notice a full file system.
 func CheckFolder(folder string) error {
 	info, err := os.Stat(folder)
 	if err == nil && !info.IsDir() {
@@ -66,8 +66,7 @@ func CheckFolder(folder string) error {
 	return fmt.Errorf("%s: %w", folder, err)
 }
 
-// writeNew writes a new file of a folder, for its owner alone, and returns its path. Its name begins as
-// given.
+// writeNew writes a new file whose name begins with name, for its owner alone, and returns its path.
 func writeNew(folder, name string, b []byte) (path string, err error) {
 	f, err := os.CreateTemp(folder, name) // 0600
 	if err != nil {
@@ -89,8 +88,8 @@ var (
 	errMode   = errors.New("others may read or write it, expected mode 0600")
 )
 
-// Read reads the file at path. It is an error if anybody else could have written it. If there is
-// none, the error is os.ErrNotExist.
+// Read reads the file at path. The error is os.ErrNotExist if it does not exist. Read refuses a file that another
+// user could have written.
 func Read(path string) (*File, error) {
 	file, _, err := open(path)
 	if err != nil {
@@ -104,7 +103,7 @@ func Read(path string) (*File, error) {
 	return Decode(b)
 }
 
-// ReadHead reads what Read does, without the rows and the checksum.
+// ReadHead is Read without the rows and the checksum.
 func ReadHead(path string) (*File, error) {
 	file, size, err := open(path)
 	if err != nil {
@@ -126,7 +125,7 @@ func ReadHead(path string) (*File, error) {
 	return decodeAbout(about)
 }
 
-// open opens a file that nobody else could have written, and returns its size.
+// open opens a file that only this user could have written, and returns its size.
 func open(path string) (file *os.File, size int64, err error) {
 	file, err = os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -143,7 +142,7 @@ func open(path string) (file *os.File, size int64, err error) {
 	return file, info.Size(), nil
 }
 
-// check returns an error if others may read or write a file, or if it is too large.
+// check returns an error if other users may read or write a file, or if it is too large.
 func check(info os.FileInfo) error {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -159,12 +158,12 @@ func check(info os.FileInfo) error {
 	return nil
 }
 
-// Sweep removes what writes that did not come to their end, and other configurations, have left in
-// a folder: files with that prefix which nobody has written for an hour.
+// Sweep deletes files with a prefix that were not written for an hour: interrupted writes, and files of other
+// configurations.
 func Sweep(folder, prefix string) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return // Write will tell
+		return // Write reports it
 	}
 	for _, e := range entries {
 		info, err := e.Info()
@@ -183,7 +182,7 @@ func Boot() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// Uptime is the time since the boot, with suspensions. Nobody can set this clock.
+// Uptime is the time since the boot, including suspensions. This clock cannot be set.
 func Uptime() (time.Duration, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {

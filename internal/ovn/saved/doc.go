@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package saved keeps the rows of databases in a file, for the next process.
+// Package saved writes the rows of databases to a file for the next process, and reads them.
 //
-//	magic, version, lengths, SHA-256 of what follows
-//	what the rows are: when, where and of what they were saved, as JSON
-//	the rows: by database and table, as ovsdb.Mirror has them
+//	magic, version, lengths, SHA-256 of the rest
+//	JSON about the rows
+//	rows by database and table, encoded by ovsdb.Mirror
 //
-// A file is replaced as a whole: it is written beside the old one, flushed to the disk and
-// renamed. Read takes a file of our own user only that nobody else can read or write. It knows
-// nothing of what the rows mean. Expected has the rules for a file that is of use, and for when to write.
+// Write is atomic. It writes the new file beside the old one, flushes it to the disk and renames it. Read accepts
+// only files that no other user can read or write. The package does not interpret rows. Expected decides when a
+// file is usable, and when to write.
 package saved

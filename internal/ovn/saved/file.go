@@ -16,27 +16,25 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// File is what a file has.
+// File is the contents of a file.
 type File struct {
-	// Saved is when the rows were known to be those of the databases, by the wall clock.
+	// Saved is when the rows were last in sync, by the wall clock.
 	Saved time.Time
-	// Boot is the boot of the machine, and Uptime the time since it at Saved, with suspensions.
+	// Boot is the boot of the machine. Uptime is the time from it to Saved, including suspensions.
 	Boot   string
 	Uptime time.Duration
-	// Config identifies the databases and what was asked of them, Chassis whose guests they were
-	// read for.
+	// Config identifies the databases and the requests. Chassis is the local one.
 	Config, Chassis string
 	Databases       []Database
 }
 
-// Database is what one database had.
+// Database is the contents of one database.
 type Database struct {
 	Name string
-	// Columns are those of the rows, by table, in their order.
+	// Columns are the columns of rows, by table, in their order.
 	Columns  map[string][]string
 	Position ovsdb.Position
-	// Conditions are what the caller has to know of the conditions that the rows reflect, nil if the
-	// file has none.
+	// Conditions are the conditions that the rows reflect, nil for none.
 	Conditions json.RawMessage `json:",omitempty"`
 	// Rows are by table and UUID, for ovsdb.DecodeRow.
 	Rows map[string]map[ovsdb.UUID][]byte `json:"-"`
@@ -45,13 +43,12 @@ type Database struct {
 const (
 	magic   = "puntdns\x00"
 	version = 2
-	// headLen is that of magic, version, the lengths of the two parts and the checksum.
+	// headLen is the length of magic, version, the lengths of the two parts, and the checksum.
 	headLen = len(magic) + 4 + 8 + 8 + sha256.Size
 	// MaxSize bounds a file, in bytes.
 	MaxSize = 64 << 20
 )
 
-// Errors of Decode and Read.
 var (
 	errForeign   = errors.New("it is no saved snapshot")
 	errVersion   = errors.New("it is of another version of puntdns")
@@ -61,7 +58,7 @@ var (
 	errTooLarge  = fmt.Errorf("it is larger than %d MiB", MaxSize>>20)
 )
 
-// Encode returns the bytes of a file. It is an error if they are more than MaxSize.
+// Encode returns the bytes of a file. It is an error if they exceed MaxSize.
 func Encode(f *File) ([]byte, error) {
 	about, err := json.Marshal(f)
 	if err != nil {
@@ -83,7 +80,7 @@ func Encode(f *File) ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads the bytes of a file. The rows refer to them.
+// Decode reads the bytes of a file. The rows share them.
 func Decode(b []byte) (*File, error) {
 	about, err := decodeHead(b, int64(len(b)))
 	if err != nil {
@@ -107,8 +104,7 @@ func Decode(b []byte) (*File, error) {
 	return f, nil
 }
 
-// decodeHead reads what stands before the two parts of a file of that size, and returns the length of the first
-// part.
+// decodeHead reads the head of a file of this size, and returns the length of the first part.
 func decodeHead(b []byte, size int64) (about int, err error) {
 	switch {
 	case len(b) < len(magic) || string(b[:len(magic)]) != magic:
@@ -138,8 +134,8 @@ func decodeAbout(b []byte) (*File, error) {
 	return f, nil
 }
 
-// appendRows appends the rows of a database: the number of tables, then of each the name, the
-// number of rows and each with its UUID and length. All numbers are varints.
+// appendRows appends the rows of a database: the number of tables; for each the name, the number of rows, and
+// each row with its UUID and length. All numbers are varints.
 func appendRows(b []byte, tables map[string]map[ovsdb.UUID][]byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(tables)))
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
@@ -155,7 +151,7 @@ func appendRows(b []byte, tables map[string]map[ovsdb.UUID][]byte) []byte {
 	return b
 }
 
-// reader reads what appendRows has written. What is wrong sets bad, and ends it.
+// reader reads the output of appendRows. An error sets bad, and ends the reading.
 type reader struct {
 	b   []byte
 	bad bool
@@ -175,7 +171,7 @@ func (r *reader) uvarint() int {
 	return int(v)
 }
 
-// bytes reads bytes with their length before them.
+// bytes reads bytes after their length.
 func (r *reader) bytes() []byte {
 	n := r.uvarint()
 	if n > len(r.b) {
@@ -187,8 +183,8 @@ func (r *reader) bytes() []byte {
 	return b
 }
 
-// rows reads the rows of a database, which has those columns. Each row is read once, so that one
-// that cannot be is found before any is used.
+// rows reads the rows of a database with these columns. It decodes each row once, to find a bad row before any
+// is used.
 func (r *reader) rows(columns map[string][]string) map[string]map[ovsdb.UUID][]byte {
 	tables := map[string]map[ovsdb.UUID][]byte{}
 	var row ovsdb.Row

@@ -13,13 +13,13 @@ import (
 const (
 	// minInterval is the least time between two writes of a file.
 	minInterval = 10 * time.Second
-	// writeShare bounds the share of the time that writes take, as 1 in so many.
+	// writeShare bounds the time spent on writes to 1 in writeShare.
 	writeShare = 20
 )
 
-// Expected is what a file must have to be of use.
+// Expected is what a usable file has.
 type Expected struct {
-	// Config and Boot are those of File.
+	// Config and Boot are compared with File's.
 	Config, Boot string
 	// MaxAge bounds the time since File.Uptime.
 	MaxAge time.Duration
@@ -27,7 +27,7 @@ type Expected struct {
 	Databases []Database
 }
 
-// Check returns why a file is of no use, nil if it is of use. uptime is that of now.
+// Check returns why a file is unusable, nil if it is usable. uptime is the present Uptime.
 func (e *Expected) Check(f *File, uptime time.Duration) error {
 	switch age := uptime - f.Uptime; {
 	case f.Config != e.Config:
@@ -48,22 +48,21 @@ func (e *Expected) Check(f *File, uptime time.Duration) error {
 	return nil
 }
 
-// IsDue reports whether a file is to be written whose rows are those of uptime. written is the Uptime of
-// the last write, changed whether rows have changed since, and last is set at the regular end.
+// IsDue reports whether to write a file. uptime is the File.Uptime of its rows, written the Uptime of the last
+// write. changed is set if rows have changed since, last on shutdown.
 //
-// A position in the database that has moved without a row is written with the next change of a row, with a
-// quarter of MaxAge, and at the regular end. A process that is killed may so leave a position that the
-// servers have forgotten: then the next process has the rows sent anew. To write each position would cost
-// each node a write every 10 s.
+// A position that has moved without a change of rows is written after a quarter of MaxAge, and on shutdown. So
+// a killed process may leave a position that the servers have forgotten, and they send the next process all
+// rows. To save each position would cost each node a write every 10 s.
 func (e *Expected) IsDue(uptime, written time.Duration, changed, last bool) bool {
 	return changed || uptime-written >= e.MaxAge/4 || last && uptime > written
 }
 
-// Interval returns the time to the next write after a write that took so long.
+// Interval returns the time until the next write, after one that took took.
 func Interval(took time.Duration) time.Duration { return max(minInterval, writeShare*took) }
 
-// IsSuperseded reports whether the file at path has newer rows than f for the same use. Another process may
-// have written it: the next process runs beside this one for a while, and this one may be out of sync.
+// IsSuperseded reports whether the file at path has newer rows than f for the same purpose. The next process
+// runs beside this one for a while and may have written it.
 func IsSuperseded(f *File, path string) bool {
 	there, err := ReadHead(path)
 	return err == nil && there.Boot == f.Boot && there.Config == f.Config && there.Chassis == f.Chassis && there.Uptime > f.Uptime
