@@ -12,29 +12,23 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Candidate is what one source of a network says of a name. It is for operators: Lookup is what
-// answers.
+// Candidate is what one source of a network has for a name. It is for operators; Lookup answers guests.
 type Candidate struct {
-	// Provenance says which table it is of, and whether OVN owns the row.
 	Provenance
 	// Row is the UUID of the DNS row, zero for ports.
 	Row [16]byte
-	// Addresses are those of the name, IPv4 first; Targets those of a reverse name.
+	// Addresses have IPv4 first. Targets are the targets of a reverse name.
 	Addresses []netip.Addr
 	Targets   []string
-	// Records are those of other types, as "MX 10 mail.example.". They are of a row of
-	// Northbound.
+	// Records are the records of other types in a Northbound row, such as "MX 10 mail.example.".
 	Records []string
-	// Used is set for what Lookup answers, Unreadable for a record without a value that can be
-	// read.
+	// Used is set for what Lookup answers, Unreadable for a record without a readable value.
 	Used, Unreadable bool
-	// Derived is set where no record has the name itself: a wildcard covers it, or it is the
-	// reverse name of an address.
+	// Derived is set if no record has the name: a wildcard covers it, or it is the reverse name of an address.
 	Derived bool
 }
 
-// Sources returns all that a network knows of a canonical name, in the order in which it is looked
-// at. The domain is that of Lookup.
+// Sources returns all candidates for a canonical name in the order of precedence. The domain is as for Lookup.
 func (d *Directory) Sources(name, domain string) (all []Candidate) {
 	won := false
 	add := func(k Candidate, e *entry) {
@@ -70,7 +64,7 @@ func (d *Directory) Sources(name, domain string) (all []Candidate) {
 	return all
 }
 
-// recordsOf returns the records of other types, by row. Those of the first row count.
+// recordsOf returns the records of other types, by row. The first row counts.
 func (d *Directory) recordsOf(name string) (all []Candidate) {
 	for _, t := range d.rrs {
 		if r := t.of(name); r != nil {
@@ -80,7 +74,6 @@ func (d *Directory) recordsOf(name string) (all []Candidate) {
 	return all
 }
 
-// isAlias reports whether the records of other types that count for a name are a CNAME record.
 func (d *Directory) isAlias(name string) bool {
 	for _, t := range d.rrs {
 		if r := t.of(name); r != nil {
@@ -90,7 +83,6 @@ func (d *Directory) isAlias(name string) bool {
 	return false
 }
 
-// texts returns records in the presentation format, without what their headers lack.
 func texts(r *RRs) (all []string) {
 	for _, rr := range r.Of(dns.TypeANY) {
 		h := rr.Header()
@@ -99,8 +91,8 @@ func texts(r *RRs) (all []string) {
 	return all
 }
 
-// Names returns the canonical names that have records of their own, sorted. Those of ports without
-// a domain in OVN are there with the domain too, if that is not empty.
+// Names returns the canonical names that have records, sorted. Hostnames without a domain in OVN are included
+// twice: bare, and with domain unless it is empty.
 func (d *Directory) Names(domain string) []string {
 	all := map[string]struct{}{}
 	for name := range d.EachName(domain) {
@@ -109,15 +101,14 @@ func (d *Directory) Names(domain string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// EachName yields the names of Names in no order, once for each source, and reports with each whether the
-// source has a value of it that can be read.
+// EachName yields the names of Names in no order, once for each source. The value reports whether the source
+// has a readable value.
 func (d *Directory) EachName(domain string) iter.Seq2[string, bool] {
 	return func(yield func(string, bool) bool) {
 		_ = d.yieldTables(yield) && d.yieldRecords(yield) && d.yieldHosts(domain, yield)
 	}
 }
 
-// yieldTables yields the names of DNS rows, and reports whether to go on.
 func (d *Directory) yieldTables(yield func(string, bool) bool) bool {
 	for _, t := range d.tables {
 		for name := range t.records.all() {
@@ -136,7 +127,6 @@ func (d *Directory) yieldTables(yield func(string, bool) bool) bool {
 	return true
 }
 
-// yieldRecords yields the names with records of other types, and reports whether to go on.
 func (d *Directory) yieldRecords(yield func(string, bool) bool) bool {
 	for _, t := range d.rrs {
 		for name := range t.names.all() {
@@ -148,7 +138,6 @@ func (d *Directory) yieldRecords(yield func(string, bool) bool) bool {
 	return true
 }
 
-// yieldHosts yields the names of ports, and reports whether to go on.
 func (d *Directory) yieldHosts(domain string, yield func(string, bool) bool) bool {
 	for name, e := range d.hosts.names.all() {
 		if !yield(name, e.usable()) {
@@ -166,7 +155,6 @@ func (d *Directory) yieldHosts(domain string, yield func(string, bool) bool) boo
 	return true
 }
 
-// find returns what ports have of a canonical name, nil for nothing.
 func (h *Hostnames) find(name, domain string) *entry {
 	if e := h.names.find(name); e != nil || domain == "" {
 		return e
@@ -177,5 +165,5 @@ func (h *Hostnames) find(name, domain string) *entry {
 	return nil
 }
 
-// Join returns a hostname with a domain, both canonical, and reports whether that is a name.
+// Join appends a domain to a hostname, both canonical. ok is false if the result is too long.
 func Join(hostname, domain string) (string, bool) { return join(hostname, domain) }

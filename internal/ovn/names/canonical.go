@@ -15,8 +15,7 @@ var (
 	errHalfEscape = errors.New("it is no domain name: it ends within an escape")
 )
 
-// presentation brings a name of any bytes into the form that miekg/dns gives
-// the name of a question, fully qualified. It keeps the case.
+// presentation returns a name in the form of names in miekg/dns questions, fully qualified. It keeps the case.
 func presentation(name string) (string, error) {
 	if name == "" || name == "." {
 		return "", errEmptyName
@@ -39,15 +38,13 @@ func presentation(name string) (string, error) {
 	return out, nil
 }
 
-// endsInEscape reports whether a backslash at the end escapes what would follow.
-// It counts bytes, where dns.IsFqdn miscounts after a character of several.
+// endsInEscape reports whether a final backslash escapes. dns.IsFqdn miscounts after multi-byte characters.
 func endsInEscape(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }
 
-// Canonical brings a name of any bytes into the form that names are compared by:
-// fully qualified, in lower case, in the presentation form of miekg/dns. Its error
-// says why the text is no domain name (RFC 1035, section 2.3.4).
+// Canonical returns the form in which names are compared: fully qualified, in lower case, in the presentation
+// form of miekg/dns. The error says why the text is no domain name (RFC 1035, section 2.3.4).
 func Canonical(name string) (string, error) {
 	if isCanonical(name) {
 		if !strings.HasSuffix(name, ".") {
@@ -62,9 +59,8 @@ func Canonical(name string) (string, error) {
 	return dns.CanonicalName(name), nil
 }
 
-// isCanonical reports whether a name consists of labels of 1 to 63 lower case
-// letters, digits, hyphens and underscores, of at most 253 bytes in all. Nearly
-// every name does, and need not go through the wire format then.
+// isCanonical finds names of lower case letters, digits, hyphens and underscores, which need no conversion to
+// the wire format. Nearly all names do.
 func isCanonical(name string) bool {
 	name = strings.TrimSuffix(name, ".")
 	if len(name) > 253 {
@@ -89,8 +85,8 @@ func isCanonical(name string) bool {
 	return label > 0
 }
 
-// join appends a domain to a hostname, unless the hostname has it already. It
-// reports false if the result is too long for a domain name. Both are canonical.
+// join appends a domain unless the hostname ends with it. ok is false if the result is too long. Both are
+// canonical.
 func join(hostname, domain string) (string, bool) {
 	if rest, ok := strings.CutSuffix(hostname, domain); ok && strings.HasSuffix(rest, ".") {
 		return hostname, true
@@ -100,9 +96,8 @@ func join(hostname, domain string) (string, bool) {
 	return full, ok
 }
 
-// Under reports whether the name is the domain or lies below it. Both are
-// canonical. Nothing lies below "". Other than dns.IsSubDomain it allocates
-// nothing.
+// Under reports whether a name is the domain or below it. Both are canonical. Nothing is below "". It does not
+// allocate.
 func Under(name, domain string) bool {
 	at := len(name) - len(domain)
 	switch {
@@ -114,9 +109,8 @@ func Under(name, domain string) bool {
 	return isLabelEnd(name, at-1)
 }
 
-// compareNames compares canonical names in the order of RFC 4034, section 6.1: by their labels
-// from the last to the first, so the names below a name follow it. Labels are compared as they are
-// written, with their escapes.
+// compareNames compares canonical names in the order of RFC 4034, section 6.1: by labels from the last to the
+// first, so the names below a name follow it. It compares labels as written, with their escapes.
 func compareNames(a, b string) int {
 	// Most names differ in their first labels only.
 	x, y := strings.IndexByte(a, '.'), strings.IndexByte(b, '.')
@@ -135,7 +129,7 @@ func compareNames(a, b string) int {
 	case j == 0 && isLabelEnd(a, i-1):
 		return 1
 	}
-	// The names differ in the label in front of the first dot that both end a label with.
+	// The names differ in the label before the first label end in their common suffix.
 	end := 0
 	for ; i+end < len(a); end++ {
 		if isLabelEnd(a, i+end) && isLabelEnd(b, j+end) {
@@ -145,11 +139,9 @@ func compareNames(a, b string) int {
 	return strings.Compare(lastLabel(a[:i+end]), lastLabel(b[:j+end]))
 }
 
-// isLabelEnd reports whether the byte at i is a dot that ends a label: no odd number of
-// backslashes is in front of it.
+// isLabelEnd reports whether the byte at i is a dot that no backslash escapes.
 func isLabelEnd(name string, i int) bool { return name[i] == '.' && !endsInEscape(name[:i]) }
 
-// lastLabel returns the last label of a name without its last dot.
 func lastLabel(name string) string {
 	for i := len(name) - 1; i >= 0; i-- {
 		if isLabelEnd(name, i) {

@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// Directory is all names of one network. It is immutable.
+// Directory has all names of one network. It is immutable.
 type Directory struct {
-	tables []*Table // the first that knows a name answers
+	tables []*Table // the first with a name answers
 	hosts  *Hostnames
-	rrs    []*RRTable // the first that has records of a name counts; nil for none
+	rrs    []*RRTable // the first with RRs of a name counts; nil for none
 	wild   bool       // a table has a wildcard
 }
 
-// NewDirectory returns the directory of a network: its DNS rows in the order of
-// their UUIDs, and its ports.
+// NewDirectory returns the directory of a network with DNS rows, in the order of their UUIDs, and ports.
 func NewDirectory(tables []*Table, hosts *Hostnames) Directory {
 	d := Directory{tables: tables, hosts: hosts}
 	for _, t := range tables {
@@ -26,26 +25,20 @@ func NewDirectory(tables []*Table, hosts *Hostnames) Directory {
 	return d
 }
 
-// Lookup finds a canonical name. domain, canonical or "", completes the hostnames of
-// ports for which OVN states no domain: it belongs to who asks and not to the
-// network, since several askers may read one network with different ones.
+// Lookup answers for a canonical name. domain, canonical or "", completes the hostnames of ports without a
+// domain in OVN. It is a parameter, as several plugins may read one network with different domains.
 //
-// Of several sources of one name the first counts, as a whole: the DNS rows in
-// the order of their UUIDs, then the ports, all of that hostname together. A
-// record without a readable value is as good as absent, but that of a row that OVN
-// owns is the name's without data.
+// The first source of a name answers alone: DNS rows in the order of their UUIDs, then all ports with the
+// hostname. A record without a readable value is ignored; in a row that OVN owns it makes the name exist
+// without data.
 //
-// A reverse name is answered with a record of that name, else with the names
-// whose address it is, in the same order of sources. Fully qualified names are
-// preferred to single labels, and only names that resolve to that address are
-// given. A wildcard record is no name of its addresses.
+// A record of a reverse name answers it. Otherwise the names with the address answer, in the same order of
+// sources. They must resolve to the address. Longer names hide single labels. Wildcards do not count.
 //
-// The records of RRTables are beside all of these, but for CNAME records, which a name has
-// alone.
+// Records of RRTables are added to all of these, except CNAME records, which count only alone.
 //
-// A name that does not exist is answered with a wildcard record of a DNS row, if
-// there is one directly below the closest encloser (RFC 4592, section 3.3). All
-// names of the network, its ports' included, are one tree in that.
+// A name that does not exist is answered from the wildcard of a DNS row directly below its closest encloser
+// (RFC 4592, section 3.3). All names of the network, including ports, form one tree.
 func (d *Directory) Lookup(name, domain string) (Answer, bool) {
 	if len(d.rrs) > 0 {
 		return d.lookupWithRRs(name, domain)
@@ -61,16 +54,14 @@ func (d *Directory) Lookup(name, domain string) (Answer, bool) {
 	if a, ok := d.synthesize(name, domain); ok {
 		return a, true
 	}
-	// A name of a row that OVN owns is nobody else's to answer.
 	if d.isOwned(name) {
 		return Answer{Provenance: Provenance{sourceDNS, true}}, true
 	}
 	return Answer{}, false
 }
 
-// Empty reports whether a name that Lookup does not find exists nevertheless, as
-// an empty non-terminal: there are names below it. To deny it would deny those
-// too (RFC 8020, section 2). The arguments are those of Lookup.
+// Empty reports whether a name that Lookup does not find is an empty non-terminal. To deny it would also deny
+// the names below it (RFC 8020, section 2).
 func (d *Directory) Empty(name, domain string) bool {
 	if d.exists(name, domain) {
 		return true
@@ -84,29 +75,27 @@ func (d *Directory) Empty(name, domain string) bool {
 	return d.hasWildcard(name, domain)
 }
 
-// HasMachine reports whether the address is one of HostnamesBuilder.SetMachines.
+// HasMachine reports whether HostnamesBuilder.SetMachines included the address.
 func (d *Directory) HasMachine(a netip.Addr) bool {
 	_, ok := d.hosts.machines[a]
 	return ok
 }
 
-// Match is the records that a name has itself, whatever domain completes the hostnames of
-// ports.
+// Match is the records of a name, without derived ones and completed hostnames.
 type Match struct {
 	entry *entry
 	from  Provenance
 	rrs   *RRs
 }
 
-// Answer returns what the network knows of the name. The Match must not be the zero one.
+// Answer must not be called on a zero Match.
 func (m *Match) Answer() Answer {
 	a := m.entry.answer(m.from)
 	a.RRs = m.rrs
 	return a
 }
 
-// Exact finds the records of a canonical name that has addresses or PTR records, and reports
-// whether it has any.
+// Exact finds the Match of a canonical name with addresses or PTR records.
 func (d *Directory) Exact(name string) (Match, bool) {
 	m, ok := d.exact(name)
 	if ok && len(d.rrs) > 0 {
@@ -116,7 +105,6 @@ func (d *Directory) Exact(name string) (Match, bool) {
 	return m, ok
 }
 
-// exact is Exact without RRs.
 func (d *Directory) exact(name string) (Match, bool) {
 	for _, t := range d.tables {
 		if e := t.records.find(name); e != nil {
@@ -129,7 +117,7 @@ func (d *Directory) exact(name string) (Match, bool) {
 	return Match{}, false
 }
 
-// forward finds a name by its own addresses or PTR records.
+// forward finds a name by its addresses or PTR records.
 func (d *Directory) forward(name, domain string) (Answer, bool) {
 	if m, ok := d.exact(name); ok {
 		return m.Answer(), true
@@ -142,7 +130,6 @@ func (d *Directory) forward(name, domain string) (Answer, bool) {
 	return Answer{}, false
 }
 
-// derivePTR finds the names of an address.
 func (d *Directory) derivePTR(addr netip.Addr, domain string) (Answer, bool) {
 	for _, t := range d.tables {
 		if names := d.confirm(t.records.namesOf(addr), addr, domain); len(names) > 0 {
@@ -156,7 +143,6 @@ func (d *Directory) derivePTR(addr netip.Addr, domain string) (Answer, bool) {
 	return Answer{PTR: names, Provenance: fromPorts}, len(names) > 0
 }
 
-// derivesWithin reports whether an address of the prefix has a name.
 func (d *Directory) derivesWithin(p netip.Prefix) bool {
 	for _, t := range d.tables {
 		if t.records.hasWithin(p) {
@@ -166,8 +152,8 @@ func (d *Directory) derivesWithin(p netip.Prefix) bool {
 	return d.hosts.names.hasWithin(p) || d.hosts.bare.hasWithin(p)
 }
 
-// exists reports whether the name has records or names below it. Names below it that
-// are derived from addresses do not count.
+// exists reports whether the name has records, or names below it. Reverse names derived from addresses do not
+// count.
 func (d *Directory) exists(name, domain string) bool {
 	for _, t := range d.tables {
 		if t.records.exists(name) {
@@ -182,8 +168,7 @@ func (d *Directory) exists(name, domain string) bool {
 	return d.hosts.exists(name, domain)
 }
 
-// confirm returns those of the names that resolve to the address: a record of one row
-// may be overridden by another row. It copies only if it leaves some out.
+// confirm returns the names that resolve to the address, as another row may override a record.
 func (d *Directory) confirm(names []string, addr netip.Addr, domain string) []string {
 	resolves := func(name string) bool {
 		a, _ := d.forward(name, domain)
@@ -204,7 +189,6 @@ func (d *Directory) confirm(names []string, addr netip.Addr, domain string) []st
 	return names
 }
 
-// qualify appends the domain to hostnames.
 func qualify(names []string, domain string) []string {
 	if domain == "" || len(names) == 0 {
 		return names

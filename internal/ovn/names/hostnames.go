@@ -8,22 +8,19 @@ import (
 	"strings"
 )
 
-// Hostnames are the hostnames of the ports of one network. They are immutable.
+// Hostnames has the hostnames of the ports of one network. It is immutable.
 type Hostnames struct {
-	// names has every hostname, bare and with the port's domain. Its addresses have the names with
-	// a domain, of the ports that have one.
+	// names has every hostname, bare and with the port's domain. Its addresses point to the names with a domain
+	// only.
 	names addressTree
-	// bare has the hostnames of ports that have no domain: the domain that completes
-	// them belongs to who asks. It shares the tree of names if no port has a domain.
-	bare addressTree
-	// machines are the addresses of HostnamesBuilder.SetMachines.
+	// bare has the hostnames of ports without a domain. It shares the tree of names if no port has a domain.
+	bare     addressTree
 	machines map[netip.Addr]struct{}
 }
 
-// Len is the number of names, bare ones and those with a domain.
+// Len is the number of names, bare and with a domain.
 func (h *Hostnames) Len() int { return len(h.names.items) }
 
-// exists reports whether the name is that of a port or has such names below it.
 func (h *Hostnames) exists(name, domain string) bool {
 	if h.names.exists(name) {
 		return true
@@ -38,7 +35,6 @@ func (h *Hostnames) exists(name, domain string) bool {
 	return ok && h.bare.exists(bare)
 }
 
-// HostnamesBuilder collects the hostnames of one network.
 type HostnamesBuilder struct {
 	bare     []hostname // of ports without a domain
 	within   []hostname // of ports with a domain, without it
@@ -47,21 +43,18 @@ type HostnamesBuilder struct {
 	size     int
 }
 
-// hostname is one name of one port.
 type hostname struct {
 	name      string
 	addresses []netip.Addr
 }
 
-// NewHostnamesBuilder returns an empty builder.
 func NewHostnamesBuilder() *HostnamesBuilder { return new(HostnamesBuilder) }
 
-// Grow makes room for size ports, before the first Add.
+// Grow reserves room for size ports. Call it before Add.
 func (b *HostnamesBuilder) Grow(size int) { b.size = size }
 
-// Add adds a port. Its hostname and domain are canonical, the domain "" if the port has
-// none. The addresses are sorted, and there is at least one. They are shared with
-// the caller, who must not change them any more.
+// Add adds a port. name and domain are canonical, domain "" for none. addresses are sorted and not empty, and
+// shared with the Hostnames.
 func (b *HostnamesBuilder) Add(name, domain string, addresses []netip.Addr) {
 	if domain == "" {
 		b.append(&b.bare, hostname{name, addresses})
@@ -74,7 +67,6 @@ func (b *HostnamesBuilder) Add(name, domain string, addresses []netip.Addr) {
 	b.append(&b.full, hostname{name, addresses})
 }
 
-// append appends to a list. The first call for a list makes room for all ports.
 func (b *HostnamesBuilder) append(to *[]hostname, h hostname) {
 	if *to == nil {
 		*to = make([]hostname, 0, b.size)
@@ -82,11 +74,10 @@ func (b *HostnamesBuilder) append(to *[]hostname, h hostname) {
 	*to = append(*to, h)
 }
 
-// SetMachines sets the addresses that Directory.HasMachine reports. They are shared with the
-// caller, who must not change them any more once the hosts are done.
+// SetMachines sets the addresses of Directory.HasMachine. The Hostnames share the map.
 func (b *HostnamesBuilder) SetMachines(all map[netip.Addr]struct{}) { b.machines = all }
 
-// Done returns the hosts. The builder must not be used any more.
+// Done returns the Hostnames. The builder must not be used afterwards.
 func (b *HostnamesBuilder) Done() *Hostnames {
 	h := &Hostnames{machines: b.machines}
 	h.bare = addressTreeOf(b.bare, b.bare)
@@ -98,8 +89,7 @@ func (b *HostnamesBuilder) Done() *Hostnames {
 	return h
 }
 
-// addressTreeOf returns a tree of hostnames, in which addresses have the names of targets. It
-// sorts all.
+// addressTreeOf returns a tree of the hostnames all, which it sorts. Only targets are names of addresses.
 func addressTreeOf(all, targets []hostname) addressTree {
 	pairs := make([]addressName, 0, len(targets))
 	for _, h := range targets {
@@ -108,7 +98,7 @@ func addressTreeOf(all, targets []hostname) addressTree {
 	return new(addressTree).edit(entriesOf(all), pairs)
 }
 
-// entriesOf sorts hostnames, and joins the addresses of ports with the same one.
+// entriesOf sorts hostnames and merges the addresses of equal ones.
 func entriesOf(all []hostname) []change[entry] {
 	slices.SortFunc(all, func(a, b hostname) int { return compareNames(a.name, b.name) })
 	changes := make([]change[entry], 0, len(all))
@@ -118,7 +108,7 @@ func entriesOf(all []hostname) []change[entry] {
 			end++
 		}
 		if end > 1 {
-			addresses = nil // the ports' slices are theirs
+			addresses = nil // the slices are shared
 			for _, h := range all[:end] {
 				addresses = append(addresses, h.addresses...)
 			}
@@ -130,7 +120,7 @@ func entriesOf(all []hostname) []change[entry] {
 	return changes
 }
 
-// SortAddresses sorts in place, IPv4 first, and drops repetitions.
+// SortAddresses sorts addresses in place, IPv4 first, and drops duplicates.
 func SortAddresses(all []netip.Addr) []netip.Addr {
 	slices.SortFunc(all, netip.Addr.Compare)
 	return slices.Compact(all)

@@ -8,14 +8,12 @@ import (
 	"sort"
 )
 
-// posting says that a network has a term: what is looked up, as a number. The network is the
-// number that it has in its Union.
+// posting is a term, and the number of a network in its Union that has the term.
 type posting struct {
 	term    uint64
 	network uint32
 }
 
-// order compares two networks by the order in which they are asked.
 type order func(a, b uint32) int
 
 func (o order) compare(a, b posting) int {
@@ -28,19 +26,18 @@ func (o order) compare(a, b posting) int {
 	return o(a.network, b.network)
 }
 
-// postings is an immutable sorted set of postings: by their terms, those of one term in the
-// order of their networks. It is a B+ tree whose nodes are never changed: an edited set shares
-// with the one before all nodes that have no edit below them. A library's tree would take
-// twice the memory: the nodes here are exactly as large as what is in them, and have pointers
-// to other nodes only, so that the garbage collector skips the rest. The zero postings is empty.
+// postings is an immutable set of postings, sorted by term and network. The zero postings is empty.
+//
+// It is a B+ tree of immutable nodes. An edited set shares all nodes without an edit below them. A library's
+// tree would take twice the memory: nodes have no spare capacity, and few pointers for the garbage collector.
 type postings struct{ root *node }
 
-// maxEntries bounds the entries of a node. A change of one posting copies a node of each level.
+// maxEntries bounds the entries of a node. A change of one posting copies a node on each level.
 const maxEntries = 128
 
-// node is a node of the tree. All leaves are at one depth.
+// All leaves have the same depth.
 type node struct {
-	// terms and networks have the postings of a leaf; else the first posting below each child.
+	// terms and networks are the postings of a leaf, or the first posting below each child.
 	terms    []uint64
 	networks []uint32
 	children []*node // nil for a leaf
@@ -49,10 +46,8 @@ type node struct {
 func (n *node) len() int              { return len(n.terms) }
 func (n *node) posting(i int) posting { return posting{n.terms[i], n.networks[i]} }
 
-// before returns the number of entries whose terms are less than one. It looks first where the term
-// would be if the terms of the node lay at equal distances: those of names and addresses are hashes,
-// so that is a few entries away, mostly in the same line of the processor's cache. To halve the node
-// until it is found would load one line after the other.
+// before returns the number of entries with a smaller term. It starts where evenly distributed terms would be:
+// terms are hashes, so it mostly stays in one cache line. A binary search would load several.
 func (n *node) before(term uint64) int {
 	last := len(n.terms) - 1
 	if last < 0 || term <= n.terms[0] {
@@ -61,7 +56,7 @@ func (n *node) before(term uint64) int {
 	if term > n.terms[last] {
 		return last + 1
 	}
-	// The first term is less, and the last is not: the span is not 0, and the guess at most last.
+	// first is less than term, and the last is not: span is not 0, and guess at most last.
 	first, span := n.terms[0], n.terms[last]-n.terms[0]
 	high, low := bits.Mul64(term-first, uint64(last))
 	guess, _ := bits.Div64(high, low, span)
@@ -75,22 +70,19 @@ func (n *node) before(term uint64) int {
 	return i
 }
 
-// beforePosting returns the number of entries that are less than a posting.
 func (n *node) beforePosting(p posting, by order) int {
 	return sort.Search(n.len(), func(i int) bool { return by.compare(n.posting(i), p) >= 0 })
 }
 
-// seek returns a cursor at the first posting that is not less than what before compares with:
-// before returns the number of entries of a node that are less. The cursor is for the postings
-// of one term.
+// seek returns a cursor for a term. before returns how many entries of a node come before the wanted posting.
 func (s postings) seek(term uint64, before func(*node) int) cursor {
 	n := s.root
 	if n == nil {
 		return cursor{}
 	}
-	var right *node // what is behind the way down
+	var right *node // the subtree right of the path
 	for n.children != nil {
-		// The last child that begins with less has the place, or ends before it.
+		// The posting is below the last child that begins before it, or it begins the next child.
 		i := max(before(n)-1, 0)
 		if i+1 < len(n.children) {
 			right = n.children[i+1]
@@ -109,12 +101,11 @@ func (s postings) seek(term uint64, before func(*node) int) cursor {
 	return cursor{set: s, term: term, leaf: n, i: i}
 }
 
-// find returns a cursor at the first posting of a term, or behind where it would be.
 func (s postings) find(term uint64) cursor {
 	return s.seek(term, func(n *node) int { return n.before(term) })
 }
 
-// cursor is a place in a set of postings, for those of one term. The zero cursor is at the end.
+// cursor is a position in the postings of one term. The zero cursor is at the end.
 type cursor struct {
 	set  postings
 	term uint64
@@ -122,13 +113,10 @@ type cursor struct {
 	i    int
 }
 
-// valid reports whether the cursor is at a posting of its term.
 func (c *cursor) valid() bool { return c.leaf != nil && c.leaf.terms[c.i] == c.term }
 
-// network is that of the posting that the cursor is at.
 func (c *cursor) network() uint32 { return c.leaf.networks[c.i] }
 
-// next goes to the next posting of the term.
 func (c *cursor) next(by order) {
 	if c.i++; c.i < c.leaf.len() {
 		return
@@ -139,21 +127,20 @@ func (c *cursor) next(by order) {
 	})
 }
 
-// advance goes to the first posting of the term whose network is not before one.
+// advance moves to the first posting of the term whose network is not before network.
 func (c *cursor) advance(network uint32, by order) {
 	p := posting{c.term, network}
 	*c = c.set.seek(c.term, func(n *node) int { return n.beforePosting(p, by) })
 }
 
-// edit is a posting that comes or goes.
 type edit struct {
 	posting
 	add bool
 }
 
-// apply returns the set with edits, which it sorts in place. A posting that comes may be there,
-// one that goes may be absent, and edits may be repeated; but none may contradict another. It
-// takes time in proportion to the edits and to the logarithm of the set.
+// apply returns the set with edits, which it sorts in place. Adding a present posting or removing an absent one
+// has no effect. Edits must not contradict each other. The time is proportional to the edits and the logarithm
+// of the set.
 func (s postings) apply(edits []edit, by order) postings {
 	slices.SortFunc(edits, func(a, b edit) int { return by.compare(a.posting, b.posting) })
 	edits = slices.Compact(edits)
@@ -177,14 +164,14 @@ func (s postings) apply(edits []edit, by order) postings {
 	return postings{root}
 }
 
-// apply returns nodes of the same depth with what is in n after edits: none if that is nothing.
+// apply returns nodes of the same depth with the edited contents of n.
 func (n *node) apply(edits []edit, by order) []*node {
 	if n.children == nil {
 		return split(n.merge(edits, by))
 	}
 	var children []*node
 	for i := 0; len(edits) > 0; {
-		// Go to the child of the first edit, and take all edits of that child.
+		// Descend to the child of the first edit, with all edits of this child.
 		to := max(sort.Search(n.len(), func(k int) bool { return by.compare(n.posting(k), edits[0].posting) > 0 })-1, i)
 		children = append(children, n.children[i:to]...)
 		its := edits
@@ -207,7 +194,7 @@ func (n *node) apply(edits []edit, by order) []*node {
 	return split(parentOf(children))
 }
 
-// merge returns the leaf with edits, of whatever length.
+// merge returns the leaf with edits, of any length.
 func (n *node) merge(edits []edit, by order) *node {
 	out := &node{terms: make([]uint64, 0, n.len()+len(edits)), networks: make([]uint32, 0, n.len()+len(edits))}
 	add := func(p posting) {
@@ -232,8 +219,7 @@ func (n *node) merge(edits []edit, by order) *node {
 	return out
 }
 
-// appendJoined appends a node to others of its depth, or joins it with the last if both are
-// small: so a set that shrinks has no more nodes than it needs, by a factor.
+// appendJoined appends a node, or merges it with the last one if both are small.
 func appendJoined(all []*node, n *node) []*node {
 	if len(all) == 0 || all[len(all)-1].len()+n.len() > maxEntries/2 {
 		return append(all, n)
@@ -246,7 +232,6 @@ func appendJoined(all []*node, n *node) []*node {
 	return all
 }
 
-// parentOf returns a node with those children, however many they are.
 func parentOf(children []*node) *node {
 	p := &node{terms: make([]uint64, len(children)), networks: make([]uint32, len(children)), children: children}
 	for i, c := range children {
@@ -255,8 +240,7 @@ func parentOf(children []*node) *node {
 	return p
 }
 
-// split divides a node of any length into nodes of at most maxEntries, of the same length as
-// far as that can be. It copies, so that no node holds on to more memory than it needs.
+// split divides a node into nodes of similar lengths, at most maxEntries, without spare capacity.
 func split(n *node) []*node {
 	parts := (n.len() + maxEntries - 1) / maxEntries
 	all := make([]*node, 0, parts)

@@ -10,29 +10,27 @@ import (
 	"strings"
 )
 
-// Report is called for each value that can't be read: where it stands, the value,
-// and why. An empty value is for a name that can't be read itself, and for itself.
+// Report is called for each unreadable value: where it is, the value, and the reason. The value is empty if the
+// name is unreadable, or if the value is missing.
 type Report func(where, value string, err error)
 
-// Reports is told what the keys of a row say that can't be read.
+// Reports has the callbacks for the keys of a row.
 type Reports struct {
-	// Begin is called before a key is read, and when it is removed: what Bad was told of that key
-	// before no longer holds.
+	// Begin is called before a key is read, and when it is removed. It revokes earlier reports about the key.
 	Begin func(key string)
-	// Bad is about the key of the last Begin.
+	// Bad reports about the key of the last Begin.
 	Bad Report
 }
 
 var errAddressForName = errors.New("expected a domain name, not an address")
 
-// Words splits a value at commas and white space, in any mix.
+// Words splits a value at commas and white space.
 func Words(value string) []string {
 	return strings.FieldsFunc(value, func(r rune) bool {
 		return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r'
 	})
 }
 
-// ParseAddress reads an IP address without a zone.
 func ParseAddress(s string) (netip.Addr, error) {
 	a, err := netip.ParseAddr(s)
 	if err != nil {
@@ -44,9 +42,8 @@ func ParseAddress(s string) (netip.Addr, error) {
 	return a, nil
 }
 
-// parseRecord reads the value of a record of that canonical name (ovn-nb(5),
-// table DNS): addresses, or domain names below in-addr.arpa and ip6.arpa. It keeps
-// the order within each family. What it can't read it reports and leaves out.
+// parseRecord reads the value of a record (ovn-nb(5), table DNS): addresses, or domain names for a reverse
+// name. It keeps the order within each family, and reports and skips unreadable words.
 func parseRecord(name, value string, bad Report) entry {
 	if isReverse(name) {
 		return newEntry(nil, parseTargets(name, value, bad))
@@ -70,7 +67,6 @@ func parseRecord(name, value string, bad Report) entry {
 	return newEntry(append(v4, v6...), nil)
 }
 
-// parseTargets reads the value of a record of a reverse name.
 func parseTargets(name, value string, bad Report) (targets []string) {
 	for _, word := range Words(value) {
 		if _, err := ParseAddress(word); err == nil {

@@ -10,24 +10,23 @@ import (
 	"strings"
 )
 
-// addressTree is a tree of names with addresses that also finds the names of an address. A
-// finished addressTree is immutable; the zero one has no names.
+// addressTree is a tree of names with addresses that also finds the names of an address. It is immutable; the
+// zero addressTree has no names.
 type addressTree struct {
 	tree[entry]
 	// pointers are in the order of compareAddressNames.
 	pointers []pointer
 }
 
-// pointer is one name of an address: the number of an item, and of one of its addresses.
+// pointer is one name of an address: the number of an item, and of the address in it.
 type pointer struct{ item, address uint32 }
 
-// addressName is one name of an address.
 type addressName struct {
 	address netip.Addr
 	name    string
 }
 
-// compareAddressNames puts the single labels of an address after its longer names.
+// compareAddressNames orders by address. Single labels come after longer names.
 func compareAddressNames(a, b addressName) int {
 	if c := a.address.Compare(b.address); c != 0 {
 		return c
@@ -41,7 +40,6 @@ func compareAddressNames(a, b addressName) int {
 	return cmp.Compare(a.name, b.name)
 }
 
-// isSingleLabel reports whether a fully qualified name is a top-level one.
 func isSingleLabel(name string) bool { return strings.IndexByte(name, '.') == len(name)-1 }
 
 func appendPairs(pairs []addressName, name string, addresses []netip.Addr) []addressName {
@@ -51,8 +49,8 @@ func appendPairs(pairs []addressName, name string, addresses []netip.Addr) []add
 	return pairs
 }
 
-// edit returns the tree after changes, see tree.edit. more are the names that addresses have by
-// the changes; edit sorts them. The names of an address that are not in changes stay.
+// edit returns the tree after changes, see tree.edit. more has the addresses of the changed names; edit sorts
+// it.
 func (t *addressTree) edit(changes []change[entry], more []addressName) addressTree {
 	if len(changes) == 0 {
 		return *t
@@ -85,20 +83,19 @@ func (t *addressTree) edit(changes []change[entry], more []addressName) addressT
 	return addressTree{next, all}
 }
 
-// pair returns the address and the name of the pointer of a number.
 func (t *addressTree) pair(i int) addressName {
 	p := t.pointers[i]
 	of := &t.items[p.item]
 	return addressName{of.has.addresses()[p.address], of.name[0]}
 }
 
-// from returns the number of the first pointer whose address is not less than an address.
+// from returns the number of the first pointer whose address is not less than address.
 func (t *addressTree) from(address netip.Addr) int {
 	return sort.Search(len(t.pointers), func(i int) bool { return t.pair(i).address.Compare(address) >= 0 })
 }
 
-// namesOf returns the names of an address: the longer ones if there are any, else the single
-// labels. A single name is a shared slice.
+// namesOf returns the names of an address: the longer ones, or the single labels without any. A single name is
+// a shared slice.
 func (t *addressTree) namesOf(address netip.Addr) []string {
 	first := t.from(address)
 	end := first
@@ -121,7 +118,6 @@ func (t *addressTree) namesOf(address netip.Addr) []string {
 	return all
 }
 
-// hasWithin reports whether an address of the prefix has a name.
 func (t *addressTree) hasWithin(p netip.Prefix) bool {
 	i := t.from(p.Addr())
 	return i < len(t.pointers) && p.Contains(t.pair(i).address)

@@ -13,7 +13,7 @@ const (
 	reverse6 = ".ip6.arpa."
 )
 
-// isReverse reports whether a canonical name holds PTR records.
+// isReverse reports whether a canonical name has PTR records.
 func isReverse(name string) bool {
 	return strings.HasSuffix(name, reverse4) || strings.HasSuffix(name, reverse6)
 }
@@ -23,16 +23,15 @@ var (
 	allIPv6 = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 )
 
-// parseReverse returns the address that a canonical name below in-addr.arpa (RFC
-// 1035, section 3.5) or ip6.arpa (RFC 3596, section 2.5) stands for. It reports
-// false for a name that stands for no single address.
+// parseReverse returns the address of a canonical name below in-addr.arpa (RFC 1035, section 3.5) or ip6.arpa
+// (RFC 3596, section 2.5). ok is false unless the name is of a single address.
 func parseReverse(name string) (netip.Addr, bool) {
 	p, ok := parseReversePrefix(name)
 	return p.Addr(), ok && p.IsSingleIP()
 }
 
-// parseReversePrefix returns the addresses whose reverse names are this name or
-// lie below it. It reports false for a name that is no reverse name.
+// parseReversePrefix returns the addresses whose reverse names are this name or below it. ok is false for other
+// names.
 func parseReversePrefix(name string) (netip.Prefix, bool) {
 	if labels, ok := strings.CutSuffix(name, reverse4); ok {
 		return parseReverse4(labels)
@@ -49,8 +48,7 @@ func parseReversePrefix(name string) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// parseReverse4 goes through the labels in one pass: a lookup in several networks does it for each
-// of them.
+// parseReverse4 needs one pass, as a lookup in several networks repeats it.
 func parseReverse4(labels string) (netip.Prefix, bool) {
 	var a [4]byte
 	n, value, digits := 0, 0, 0

@@ -2,8 +2,7 @@
 
 package names
 
-// WithRRs returns the directory with records of further types, of DNS rows in the order of their
-// UUIDs. None of the tables may be nil.
+// WithRRs returns the directory with RRTables, in the order of the UUIDs of their rows. None may be nil.
 func (d Directory) WithRRs(tables []*RRTable) Directory {
 	d.rrs = tables
 	for _, t := range tables {
@@ -12,7 +11,7 @@ func (d Directory) WithRRs(tables []*RRTable) Directory {
 	return d
 }
 
-// lookupWithRRs is Lookup for a directory that has RRTables. Others are spared the copies.
+// lookupWithRRs is Lookup for a directory with RRTables. Other directories avoid its copies.
 func (d *Directory) lookupWithRRs(name, domain string) (Answer, bool) {
 	a, found := d.forward(name, domain)
 	if addr, ok := parseReverse(name); ok && !found {
@@ -34,8 +33,8 @@ func (d *Directory) lookupWithRRs(name, domain string) (Answer, bool) {
 	return Answer{}, false
 }
 
-// withRRsOf adds to what is known of a name the records of the first row that has any of it. found
-// reports whether anything is known before, and after.
+// withRRsOf adds the RRs of the first row that has any for the name. found reports whether the answer exists,
+// before and after.
 func (d *Directory) withRRsOf(a Answer, found bool, name string) (Answer, bool) {
 	for _, t := range d.rrs {
 		if r := t.of(name); r != nil {
@@ -45,7 +44,7 @@ func (d *Directory) withRRsOf(a Answer, found bool, name string) (Answer, bool) 
 	return a, found
 }
 
-// withRRs adds records to an answer. A CNAME record counts only where there is nothing else.
+// withRRs adds records to an answer. A CNAME record is added only to an empty answer.
 func (d *Directory) withRRs(a Answer, found bool, name string, r *RRs, owned bool) Answer {
 	if found && r.alias != "" {
 		return a
@@ -58,8 +57,7 @@ func (d *Directory) withRRs(a Answer, found bool, name string, r *RRs, owned boo
 	return a
 }
 
-// synthesizeRRs adds to what is known of a name that does not exist the records of a wildcard
-// directly below its closest encloser.
+// synthesizeRRs adds the RRs of the wildcard directly below the closest encloser of a name that does not exist.
 func (d *Directory) synthesizeRRs(a Answer, found bool, name, encloser string) (Answer, bool) {
 	for _, t := range d.rrs {
 		if r := t.of(t.names.wildcard(encloser)); r != nil {
@@ -69,7 +67,6 @@ func (d *Directory) synthesizeRRs(a Answer, found bool, name, encloser string) (
 	return a, found
 }
 
-// hasRRs reports whether a name has records of these types.
 func (d *Directory) hasRRs(name string) bool {
 	for _, t := range d.rrs {
 		if t.names.find(name) != nil {

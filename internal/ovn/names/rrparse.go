@@ -12,18 +12,16 @@ import (
 	"github.com/miekg/dns"
 )
 
-// rrTypes are the types of records by the words that keys begin with.
+// rrTypes has the types of RRs by the first word of a key.
 var rrTypes = map[string]uint16{
 	"dns-cname": dns.TypeCNAME, "dns-mx": dns.TypeMX, "dns-srv": dns.TypeSRV, "dns-txt": dns.TypeTXT,
 }
 
-// Bounds of the records of one type that a name has. With them an answer of all types fits into
-// a DNS message, whatever name a wildcard is asked by.
+// Bounds for the records of one name and type. With them an answer for ANY fits into a DNS message.
 const (
 	maxRRs   = 100
 	maxRDATA = 16 << 10 // bytes of RDATA on the wire
-	// maxRRText bounds the text that is parsed, in bytes. No byte on the wire takes more than
-	// four, as \DDD.
+	// maxRRText bounds the parsed text, in bytes. A byte on the wire takes at most four, as \DDD.
 	maxRRText = 4 * maxRDATA
 )
 
@@ -39,12 +37,12 @@ var (
 	errAliasData = errors.New("the name has other records beside CNAME (RFC 2181, section 10.1)")
 )
 
-// isRRKey reports whether a key of a DNS row is of the form dns-TYPE/NAME.
+// isRRKey reports whether a key of a DNS row has the form dns-TYPE/NAME.
 func isRRKey(key []byte) bool {
 	return bytes.HasPrefix(key, []byte("dns-")) && bytes.IndexByte(key, '/') > 0
 }
 
-// parseRRKey returns the type and the canonical name of a key for which isRRKey holds.
+// parseRRKey returns the type and the canonical name of a key that isRRKey accepts.
 func parseRRKey(key string) (rrtype uint16, name string, err error) {
 	word, name, _ := strings.Cut(key, "/")
 	rrtype, ok := rrTypes[word]
@@ -55,10 +53,9 @@ func parseRRKey(key string) (rrtype uint16, name string, err error) {
 	return rrtype, name, err
 }
 
-// parseRRs reads a value: the RDATA of one record a line, in the presentation format of
-// RFC 1035, section 5.1. It keeps the order. A line that it can't read it reports and leaves
-// out, and all of them if they are over the bounds, or more than one CNAME record. It reports a
-// value without any line too.
+// parseRRs reads a value in its order: the RDATA of one record a line, in the presentation format of RFC 1035,
+// section 5.1. It reports and skips unreadable lines, and the whole value if it is empty, exceeds a bound, or
+// has more than one CNAME record.
 func parseRRs(key string, rrtype uint16, value string, bad Report) []dns.RR {
 	if len(value) > maxRRText {
 		bad(key, value, errRRText)
@@ -100,11 +97,10 @@ func parseRRs(key string, rrtype uint16, value string, bad Report) []dns.RR {
 	return all
 }
 
-// parseRDATA reads the RDATA of one record. Names in it are complete, with a dot at their end or
-// without. length is that of the RDATA on the wire.
+// parseRDATA reads the RDATA of one record. All names are absolute, with a final dot or without. length is in
+// bytes on the wire.
 func parseRDATA(rrtype uint16, line string) (rr dns.RR, length int, err error) {
-	// Behind an owner and a type nothing is a directive, and the parser has no $INCLUDE unless
-	// it is allowed.
+	// Text after an owner and a type is no directive, and the parser refuses $INCLUDE by default.
 	parser := dns.NewZoneParser(strings.NewReader(". 0 IN "+dns.TypeToString[rrtype]+" "+line+"\n"), ".", "")
 	rr, ok := parser.Next()
 	if err := parser.Err(); err != nil {
@@ -119,8 +115,8 @@ func parseRDATA(rrtype uint16, line string) (rr dns.RR, length int, err error) {
 	if txt, ok := rr.(*dns.TXT); ok && len(txt.Txt) == 0 {
 		return nil, 0, errNoRR
 	}
-	// The parser takes some of what no message can have. What is packed and unpacked has names in
-	// the form that questions have.
+	// The parser accepts some RDATA that no message can have. Packing and unpacking refuses it, and normalizes
+	// names.
 	wire := make([]byte, dns.Len(rr))
 	n, err := dns.PackRR(rr, wire, 0, nil, false)
 	if err != nil {
@@ -134,7 +130,6 @@ func parseRDATA(rrtype uint16, line string) (rr dns.RR, length int, err error) {
 	return rr, length, checkTarget(rr)
 }
 
-// checkTarget refuses the targets of records that no record can have.
 func checkTarget(rr dns.RR) error {
 	target := ""
 	switch rr := rr.(type) {

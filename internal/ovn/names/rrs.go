@@ -4,18 +4,16 @@ package names
 
 import "github.com/miekg/dns"
 
-// RRs are the records of one name of the types CNAME, MX, SRV and TXT. They are immutable; the
-// nil RRs are none.
+// RRs are the CNAME, MX, SRV and TXT records of one name. They are immutable; nil means none.
 type RRs struct {
-	// all are by type. The header of each has the type alone.
+	// all are sorted by type. Their headers have the type alone.
 	all []dns.RR
-	// alias is the target of the CNAME record, which is the only one then; "" without one. It
-	// is canonical.
+	// alias is the canonical target of the CNAME record, "" without one.
 	alias string
 }
 
-// Alias returns the canonical target of the CNAME record, "" if there is none. There are no
-// other records beside one (RFC 2181, section 10.1).
+// Alias returns the canonical target of the CNAME record, "" without one. A CNAME record is always the only
+// record (RFC 2181, section 10.1).
 func (r *RRs) Alias() string {
 	if r == nil {
 		return ""
@@ -23,9 +21,8 @@ func (r *RRs) Alias() string {
 	return r.alias
 }
 
-// Of returns the records that a question of that type is answered with: those of the type, all
-// for ANY, and the CNAME record whatever the type. Of their headers only the type is set.
-// Callers must not change the records.
+// Of returns the records that answer a question of this type: a CNAME record for any type, all records for ANY.
+// Callers must not change them. Their headers have the type alone.
 func (r *RRs) Of(qtype uint16) []dns.RR {
 	if r == nil {
 		return nil

@@ -12,27 +12,24 @@ import (
 	"github.com/miekg/dns"
 )
 
-// RRTable is the compiled records of one DNS row of the types of RRs. The networks that the row
-// serves share it. It is immutable; the nil RRTable has no records.
+// RRTable has the RRs of one DNS row, for all networks of the row. It is immutable; nil has no records.
 type RRTable struct {
-	// row is the UUID of the row.
 	row [16]byte
 	// owned is options:ovn-owned of the row.
 	owned bool
 	// sets has every key of the form dns-TYPE/NAME, readable or not.
 	sets map[string]*rrSet
-	// keys has, by canonical name, the keys that are of it, in the order of compareKeys.
-	keys map[string][]string
-	// names has what each canonical name has in all.
+	// keys has the keys of each canonical name, in the order of compareKeys.
+	keys  map[string][]string
 	names tree[*RRs]
 }
 
-// rrSet is what one key has. It is immutable.
+// rrSet is the value of one key. It is immutable.
 type rrSet struct {
-	hash   uint64 // of the value as it stands in the database, see entry
+	hash   uint64 // see entry
 	name   string // canonical, "" if the key can't be read
 	rrtype uint16
-	rrs    []dns.RR // nil if nothing of the value can be read
+	rrs    []dns.RR // nil if the value is unreadable
 }
 
 // Len is the number of names.
@@ -43,8 +40,7 @@ func (t *RRTable) Len() int {
 	return len(t.names.items)
 }
 
-// Has reports whether the table has exactly the keys of the form dns-TYPE/NAME among records,
-// which are no difference.
+// Has reports whether the table has exactly the RR keys of records, which must not be a difference.
 func (t *RRTable) Has(records Records) bool {
 	count := 0
 	for k, v := range records.Pairs {
@@ -73,7 +69,7 @@ func (t *RRTable) Aliases() iter.Seq[string] {
 	}
 }
 
-// WithOwned returns the table of a row whose options:ovn-owned is that.
+// WithOwned returns the table with options:ovn-owned set to owned.
 func (t *RRTable) WithOwned(owned bool) *RRTable {
 	if t == nil || owned == t.owned {
 		return t
@@ -83,7 +79,7 @@ func (t *RRTable) WithOwned(owned bool) *RRTable {
 	return &next
 }
 
-// WithRow returns the table of the row with that UUID.
+// WithRow returns the table with the UUID row.
 func (t *RRTable) WithRow(row [16]byte) *RRTable {
 	if t == nil || row == t.row {
 		return t
@@ -93,11 +89,10 @@ func (t *RRTable) WithRow(row [16]byte) *RRTable {
 	return &next
 }
 
-// Update returns the table after an update of a column with keys of the form dns-TYPE/NAME,
-// nil if it has none of them. Other keys are left alone. It takes time in proportion to the
-// table, but parses only the records that are passed. Records that are no difference take the
-// place of all that were reported before. What a name's keys say together is reported under a
-// key of its own, which isRRKey does not hold for.
+// Update returns the table after an update of a column with RR keys, nil if no RR keys are left. It ignores
+// other keys. The time is proportional to the table, but only records in the update are parsed. An update that
+// is no difference replaces all records and revokes all reports. Conflicts of the keys of a name are reported
+// under "name/" and the name.
 func (t *RRTable) Update(records Records, to Reports) *RRTable {
 	var next *RRTable
 	if records.Diff && t != nil {
@@ -143,8 +138,8 @@ func (t *RRTable) clone() *RRTable {
 	return &RRTable{t.row, t.owned, maps.Clone(t.sets), maps.Clone(t.keys), t.names}
 }
 
-// toggle removes a key that the table has with this value, and sets it otherwise. It returns
-// the canonical name that the key is of, "" if it can't be read.
+// toggle removes a key whose value is v, or sets it to v. It returns the canonical name, "" if the key is
+// unreadable.
 func (t *RRTable) toggle(key string, v []byte, to Reports) (name string) {
 	to.Begin(key)
 	hash := maphash.Bytes(valueSeed, v)
@@ -169,7 +164,7 @@ func (t *RRTable) toggle(key string, v []byte, to Reports) (name string) {
 func (t *RRTable) addKey(name, key string) {
 	keys := t.keys[name]
 	if i, found := slices.BinarySearchFunc(keys, key, compareKeys); !found {
-		t.keys[name] = slices.Insert(slices.Clone(keys), i, key) // the table before has the slice too
+		t.keys[name] = slices.Insert(slices.Clone(keys), i, key) // the previous table shares the slice
 	}
 }
 
@@ -184,7 +179,7 @@ func (t *RRTable) removeKey(name, key string) {
 	}
 }
 
-// compareKeys puts keys in lower case first, then goes by their bytes.
+// compareKeys orders keys in lower case before others, then by bytes.
 func compareKeys(a, b string) int {
 	upper := func(key string) int {
 		if isLower(key) {
@@ -199,8 +194,7 @@ func isLower(s string) bool {
 	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return 'A' <= c && c <= 'Z' })
 }
 
-// compose returns what a name has by its keys, nil for nothing. Of several keys of one type the
-// first that can be read counts.
+// compose returns the RRs of a name, nil for none. The first readable key of each type counts.
 func (t *RRTable) compose(name string, to Reports) *RRs {
 	to.Begin("name/" + name)
 	var sets []*rrSet
@@ -223,7 +217,6 @@ func (t *RRTable) compose(name string, to Reports) *RRs {
 	return newRRs(sets)
 }
 
-// newRRs returns the records of sets, nil if there are none.
 func newRRs(sets []*rrSet) *RRs {
 	if len(sets) == 0 {
 		return nil
@@ -238,7 +231,6 @@ func newRRs(sets []*rrSet) *RRs {
 	return r
 }
 
-// of returns the records of a canonical name, nil for none.
 func (t *RRTable) of(name string) *RRs {
 	if r := t.names.find(name); r != nil {
 		return *r
@@ -246,5 +238,4 @@ func (t *RRTable) of(name string) *RRs {
 	return nil
 }
 
-// provenance is that of the records.
 func (t *RRTable) provenance() Provenance { return Provenance{sourceDNS, t.owned} }

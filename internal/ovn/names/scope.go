@@ -4,21 +4,18 @@ package names
 
 import "net/netip"
 
-// Scope is the networks whose names an asker sees: the one that he is on, and those
-// joined to it. Its methods neither lock nor allocate, but for what Directory.Lookup
-// does. Those of the zero Scope must not be called.
+// Scope is the networks whose names a guest sees: its own and those joined to it. The methods take no locks,
+// and allocate only in Directory.Lookup. The zero Scope is unusable.
 type Scope struct {
 	own    *Directory
-	joined *Union // own among them; nil for own alone
+	joined *Union // includes own; nil for own alone
 }
 
-// NewScope returns the scope of an asker: his own network and those joined, own
-// among them or nil.
+// NewScope returns the scope of a guest. joined includes own, or is nil for own alone.
 func NewScope(own *Directory, joined *Union) Scope { return Scope{own, joined} }
 
-// Lookup asks the networks one after the other, as Directory.Lookup does: the asker's
-// own first, then the others in their order. The first that knows the name answers,
-// as a whole.
+// Lookup is Directory.Lookup in the guest's own network, then in the others by ID. The first network that knows
+// the name answers alone.
 func (s Scope) Lookup(name, domain string) (Answer, bool) {
 	a, ok := s.own.Lookup(name, domain)
 	if !ok && s.joined != nil {
@@ -27,15 +24,14 @@ func (s Scope) Lookup(name, domain string) (Answer, bool) {
 	return a, ok
 }
 
-// Empty reports whether any of the networks does, see Directory.Empty.
+// Empty is Directory.Empty for any of the networks.
 func (s Scope) Empty(name, domain string) bool {
 	return s.own.Empty(name, domain) || s.joined != nil && s.joined.empty(name, domain)
 }
 
-// HasMachine reports whether any of the networks does, see Directory.HasMachine.
+// HasMachine is Directory.HasMachine for any of the networks.
 func (s Scope) HasMachine(a netip.Addr) bool {
 	return s.own.HasMachine(a) || s.joined != nil && s.joined.hasMachine(a)
 }
 
-// Union returns the networks joined, nil for own alone.
 func (s Scope) Union() *Union { return s.joined }

@@ -9,19 +9,18 @@ import (
 	"github.com/miekg/dns"
 )
 
-// search is one lookup in networks that are joined. A name has terms of several kinds, each with
-// the networks that may know it by that: the first of all of these that does answers.
+// search is one lookup in a Union. Terms lead to networks that may know the name. The first network that does
+// answers.
 type search struct {
 	in           *Union
-	own          *Directory // has been asked already
+	own          *Directory // already queried
 	name, domain string
-	// answer is that of the network best, if it is found.
-	answer Answer
-	best   uint32
-	found  bool
+	answer       Answer
+	best         uint32
+	found        bool
 }
 
-// lookup asks the networks but own one after the other.
+// lookup queries the networks except own, in order.
 func (j *Union) lookup(name, domain string, own *Directory) (Answer, bool) {
 	for i := range j.unindexed {
 		if d := j.unindexed[i].directory; d != own {
@@ -46,7 +45,6 @@ func (j *Union) lookup(name, domain string, own *Directory) (Answer, bool) {
 	return s.answer, s.found
 }
 
-// cutDomain returns the hostname that a domain completes to a name.
 func cutDomain(name, domain string) (bare string, ok bool) {
 	if domain == "" {
 		return "", false
@@ -54,7 +52,7 @@ func cutDomain(name, domain string) (bare string, ok bool) {
 	return strings.CutSuffix(name, domain)
 }
 
-// consider asks the networks that have a term, up to the first that answers.
+// consider queries the networks with a term, up to the first that answers.
 func (s *search) consider(term uint64) {
 	for c := s.in.terms.find(term); c.valid(); c.next(s.in.order) {
 		if s.ask(c.network()) {
@@ -63,9 +61,8 @@ func (s *search) consider(term uint64) {
 	}
 }
 
-// considerWildcard asks the networks that have a wildcard directly below a name, but for those
-// that have the next name on the way down to that of the question: there it is not the closest
-// encloser.
+// considerWildcard queries the networks with a wildcard directly below encloser. It skips networks in which
+// below exists, as encloser is not the closest encloser there.
 func (s *search) considerWildcard(encloser, below string) (done bool) {
 	c := s.in.wild.find(nameTerm(kindWildcard, encloser))
 	if !c.valid() {
@@ -77,11 +74,10 @@ func (s *search) considerWildcard(encloser, below string) (done bool) {
 			break
 		}
 	}
-	return false // a network before this one may have another
+	return false // an earlier network may have another wildcard
 }
 
-// ask asks a network, unless one before it has answered, and reports whether those behind it
-// need not be asked.
+// ask queries a network unless an earlier one has answered. It reports whether later networks need no query.
 func (s *search) ask(n uint32) (done bool) {
 	if s.found && s.in.order(n, s.best) >= 0 {
 		return true
@@ -97,7 +93,7 @@ func (s *search) ask(n uint32) (done bool) {
 	return ok
 }
 
-// skip moves a cursor to the first network from where it is that is not among others.
+// skip moves a cursor forward to the first network that is not among others.
 func (j *Union) skip(c, others *cursor) {
 	for c.valid() && others.valid() {
 		switch order := j.order(c.network(), others.network()); {
@@ -112,17 +108,16 @@ func (j *Union) skip(c, others *cursor) {
 	}
 }
 
-// maxLabels is the number of labels that a name has at most (RFC 1035, section 2.3.4).
+// maxLabels is from RFC 1035, section 2.3.4.
 const maxLabels = 127
 
-// walkWildcards calls visit for the ancestors of a name, down from the root, as far as any of the
-// networks has wildcards below them. below is the next name on the way down; visit reports whether
-// it is done.
+// walkWildcards visits the ancestors of a name, down from the root, while any network has wildcards below them.
+// below is the next name on the way down. visit reports whether to stop.
 func (j *Union) walkWildcards(name string, visit func(encloser, below string) (done bool)) {
 	if j.wild.root == nil {
 		return
 	}
-	var labels [maxLabels]int // where they begin
+	var labels [maxLabels]int // their first bytes
 	count := 0
 	for at, end := 0, false; !end && count < maxLabels; count++ {
 		labels[count] = at
@@ -140,7 +135,7 @@ func (j *Union) walkWildcards(name string, visit func(encloser, below string) (d
 	}
 }
 
-// empty reports whether any of the networks does, see Directory.Empty.
+// empty is Directory.Empty for any of the networks.
 func (j *Union) empty(name, domain string) bool {
 	for i := range j.unindexed {
 		if j.unindexed[i].directory.Empty(name, domain) {
@@ -162,7 +157,6 @@ func (j *Union) empty(name, domain string) bool {
 	return j.emptyReverse(name) || j.emptyByWildcard(name, domain)
 }
 
-// emptyByWildcard reports whether any network does by a wildcard.
 func (j *Union) emptyByWildcard(name, domain string) (empty bool) {
 	j.walkWildcards(name, func(encloser, below string) bool {
 		for _, k := range [...]kind{kindWildcard, kindNoData} {
@@ -182,7 +176,6 @@ func (j *Union) emptyByWildcard(name, domain string) (empty bool) {
 	return empty
 }
 
-// anyEmpty reports whether any network does that has the cursor's term.
 func (j *Union) anyEmpty(name, domain string, c cursor) bool {
 	for ; c.valid(); c.next(j.order) {
 		if j.at(c.network()).directory.Empty(name, domain) {
@@ -192,7 +185,6 @@ func (j *Union) anyEmpty(name, domain string, c cursor) bool {
 	return false
 }
 
-// emptyReverse reports whether a name is above the reverse name of an address that has names.
 func (j *Union) emptyReverse(name string) bool {
 	if name == "arpa." {
 		return j.subnets4.root != nil || j.subnets6.root != nil
@@ -204,7 +196,6 @@ func (j *Union) emptyReverse(name string) bool {
 	return j.derivesWithin(p)
 }
 
-// derivesWithin reports whether any of the networks does.
 func (j *Union) derivesWithin(p netip.Prefix) bool {
 	subnets := j.subnets6
 	if p.Addr().Is4() {

@@ -8,18 +8,17 @@ import (
 	"maps"
 )
 
-// shardCount bounds what a change of one key copies: a 256th of the map.
+// shardCount divides a map: a change of one key copies one shard.
 const shardCount = 256
 
 var shardSeed = maphash.MakeSeed()
 
-// ShardedMap is an immutable map. A map that is edited shares with the one before
-// the shards that do not differ. The zero ShardedMap is empty.
+// ShardedMap is an immutable map. An edited map shares all shards without an edit. The zero ShardedMap is
+// empty.
 type ShardedMap[K comparable, V any] struct {
 	shards *[shardCount]map[K]V
 }
 
-// Get returns the value of a key, and reports whether there is one.
 func (m ShardedMap[K, V]) Get(k K) (v V, ok bool) {
 	if m.shards == nil {
 		return v, false
@@ -28,7 +27,6 @@ func (m ShardedMap[K, V]) Get(k K) (v V, ok bool) {
 	return v, ok
 }
 
-// All returns all keys and values, in no order.
 func (m ShardedMap[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		if m.shards == nil {
@@ -44,7 +42,7 @@ func (m ShardedMap[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// Edit returns a copy of m that can be written.
+// Edit returns an editor that starts with m.
 func (m ShardedMap[K, V]) Edit() *MapEditor[K, V] {
 	e := &MapEditor[K, V]{shards: new([shardCount]map[K]V)}
 	if m.shards != nil {
@@ -53,7 +51,7 @@ func (m ShardedMap[K, V]) Edit() *MapEditor[K, V] {
 	return e
 }
 
-// MapEditor is a ShardedMap in the making. The first write to a shard copies it.
+// MapEditor makes a ShardedMap. The first write to a shard copies it.
 type MapEditor[K comparable, V any] struct {
 	shards *[shardCount]map[K]V
 	copied [shardCount]bool
@@ -70,21 +68,18 @@ func (e *MapEditor[K, V]) shard(k K) map[K]V {
 	return e.shards[i]
 }
 
-// Get returns the present value of a key, and reports whether there is one.
 func (e *MapEditor[K, V]) Get(k K) (V, bool) { return e.Done().Get(k) }
 
-// Set sets the value of a key.
 func (e *MapEditor[K, V]) Set(k K, v V) { e.shard(k)[k] = v }
 
-// Remove removes a key, which may be absent.
+// Remove removes a key, if present.
 func (e *MapEditor[K, V]) Remove(k K) {
 	if _, ok := e.Get(k); ok {
 		delete(e.shard(k), k)
 	}
 }
 
-// Written reports whether anything was set or removed.
 func (e *MapEditor[K, V]) Written() bool { return e.copied != [shardCount]bool{} }
 
-// Done returns the map. The editor must not be written any more.
+// Done returns the map. The editor must not be written afterwards.
 func (e *MapEditor[K, V]) Done() ShardedMap[K, V] { return ShardedMap[K, V]{e.shards} }

@@ -11,39 +11,33 @@ import (
 	"strings"
 )
 
-// Table is the compiled records of one DNS row. The networks that the row serves share it: two
-// directories have the same records of a row if they have the same pointer. A Table is immutable;
-// the zero Table has no records.
+// Table has the address and PTR records of one DNS row, for all networks of the row: directories with the same
+// pointer have the same records. A Table is immutable; the zero Table has no records.
 type Table struct {
-	// row is the UUID of the row.
 	row [16]byte
 	// owned is options:ovn-owned of the row.
 	owned bool
-	// records has for each name the record that answers. Its addresses have no names that are
-	// wildcards.
+	// records has the record that answers each name. Wildcards are not names of their addresses.
 	records addressTree
-	// unused has by name the other records, in the order of findAlias: no value of theirs can be
-	// read, or their name has a record before them.
+	// unused has the other records of each name, in the order of findAlias: unreadable ones, and ones after a
+	// readable one.
 	unused tree[[]entry]
 	// invalid has the keys that are no domain names, with the hashes of their values.
 	invalid map[string]uint64
 }
 
-// Records is the map of records of a DNS row, or a difference to it. The bytes need
-// to be valid for the call only that they are passed to.
+// Records is the records column of a DNS row, or a difference to it. Its bytes are valid only during the call.
 type Records struct {
-	// Count is the number of pairs.
 	Count int
-	// Pairs has keys and values, each key once. Of a difference, a pair that is known is to be
-	// removed, and any other is the key's new value.
+	// Pairs has keys and values, each key once. In a difference, a stored pair is removed, and another pair is
+	// set.
 	Pairs iter.Seq2[[]byte, []byte]
-	// Diff is set for a difference.
-	Diff bool
+	Diff  bool
 }
 
 var valueSeed = maphash.MakeSeed()
 
-// NewTable returns the table of a DNS row with that UUID, without records.
+// NewTable returns the table of a DNS row, without records.
 func NewTable(row [16]byte) *Table { return &Table{row: row} }
 
 // Len is the number of records, readable or not.
@@ -55,7 +49,7 @@ func (t *Table) Len() int {
 	return n
 }
 
-// Has reports whether the table has exactly these records, which are no difference.
+// Has reports whether the table has exactly these records, which must not be a difference.
 func (t *Table) Has(records Records) bool {
 	if records.Count != t.Len() {
 		return false
@@ -69,7 +63,7 @@ func (t *Table) Has(records Records) bool {
 	return true
 }
 
-// WithOwned returns the table of a row whose options:ovn-owned is that.
+// WithOwned returns the table with options:ovn-owned set to owned.
 func (t *Table) WithOwned(owned bool) *Table {
 	if owned == t.owned {
 		return t
@@ -79,7 +73,6 @@ func (t *Table) WithOwned(owned bool) *Table {
 	return &next
 }
 
-// recordKey is a key of a DNS row.
 type recordKey struct {
 	name  string // canonical, "" if the key is no domain name
 	alias string // the key, if it is not name without the last dot
@@ -102,7 +95,7 @@ func compareRecordKeys(a, b recordKey) int {
 	return cmp.Or(compareNames(a.name, b.name), strings.Compare(a.alias, b.alias))
 }
 
-// hashOf returns the hash of the value that a key has.
+// hashOf returns the hash of the value of a key.
 func (t *Table) hashOf(k recordKey) (hash uint64, ok bool) {
 	if k.name == "" {
 		hash, ok = t.invalid[k.alias]
@@ -119,23 +112,20 @@ func (t *Table) hashOf(k recordKey) (hash uint64, ok bool) {
 	return 0, false
 }
 
-// findAlias returns the place of a key among the records of one name, and reports whether it is
-// there. A key that is canonical itself goes before others that mean the same, and those go by
-// their bytes.
+// findAlias returns the index of a key among the records of one name. The canonical key comes first, then
+// others by bytes.
 func findAlias(all []entry, alias string) (int, bool) {
 	return slices.BinarySearchFunc(all, alias, func(e entry, alias string) int { return strings.Compare(e.alias(), alias) })
 }
 
-// recordChange sets or removes a record.
 type recordChange struct {
 	recordKey
 	has  entry
 	gone bool
 }
 
-// Update returns the table after an update of the records. It takes time in
-// proportion to the table, but parses only the records that are passed. Records that are no
-// difference take the place of all that were reported before.
+// Update returns the table after an update. The time is proportional to the table, but only records in the
+// update are parsed. An update that is no difference replaces all records, and revokes all reports.
 func (t *Table) Update(records Records, to Reports) *Table {
 	next := &Table{row: t.row, owned: t.owned}
 	if !records.Diff {
@@ -165,7 +155,7 @@ func (t *Table) Update(records Records, to Reports) *Table {
 	return next
 }
 
-// read compares a pair with the table, and parses its value if the table does not have it.
+// read compares a pair with the table, and parses a new value.
 func (t *Table) read(k, v []byte, to Reports) recordChange {
 	key, err := readKey(k)
 	c := recordChange{recordKey: key}
@@ -188,7 +178,6 @@ func (t *Table) read(k, v []byte, to Reports) recordChange {
 	return c
 }
 
-// withInvalid returns what invalid is after changes of keys that are no domain names.
 func withInvalid(invalid map[string]uint64, changes []recordChange) map[string]uint64 {
 	if len(changes) == 0 {
 		return invalid
@@ -207,7 +196,6 @@ func withInvalid(invalid map[string]uint64, changes []recordChange) map[string]u
 	return next
 }
 
-// tableEdit collects what an update changes.
 type tableEdit struct {
 	table     *Table
 	records   []change[entry]
@@ -216,7 +204,6 @@ type tableEdit struct {
 	all       []entry       // of the present name
 }
 
-// add adds the changes of one name.
 func (e *tableEdit) add(changes []recordChange) {
 	name := changes[0].name
 	e.all = e.table.appendRecords(e.all[:0], name)
@@ -247,7 +234,7 @@ func (e *tableEdit) add(changes []recordChange) {
 	}
 }
 
-// appendRecords appends the records of a canonical name, in the order in which they are looked at.
+// appendRecords appends the records of a canonical name in the order of precedence.
 func (t *Table) appendRecords(all []entry, name string) []entry {
 	first := len(all)
 	if unused := t.unused.find(name); unused != nil {
@@ -260,10 +247,8 @@ func (t *Table) appendRecords(all []entry, name string) []entry {
 	return all
 }
 
-// hasKey reports whether there is a record of a canonical name, readable or not.
 func (t *Table) hasKey(name string) bool {
 	return t.records.find(name) != nil || t.unused.find(name) != nil
 }
 
-// provenance is that of the records.
 func (t *Table) provenance() Provenance { return Provenance{sourceDNS, t.owned} }

@@ -9,59 +9,55 @@ import (
 	"slices"
 )
 
-// kind is what a term is about. A network that answers a question, or has a name below that of
-// the question, has one of these terms; the other way round that need not be so.
+// kind is the kind of a term. Each network that answers a question has one of its terms. A network with such a
+// term need not answer.
 type kind uint8
 
 const (
-	// kindExact is a name with records, or one of a row that OVN owns.
+	// kindExact is a name with readable records, or in a row that OVN owns.
 	kindExact kind = iota
-	// kindBare is the hostname of a port without a domain. kindAnyBare, which is about the
-	// empty name, says that there is such a port.
+	// kindBare is the hostname of a port without a domain. kindAnyBare marks a network with such ports.
 	kindBare
 	kindAnyBare
-	// kindNode is a name that exists, whatever domain completes hostnames: it has records or
-	// names below it. kindBareNode is one of the tree of hostnames without a domain.
+	// kindNode is a name that exists without the completion of hostnames. kindBareNode exists in the tree of
+	// hostnames without a domain.
 	kindNode
 	kindBareNode
-	// kindWildcard is a name with a wildcard directly below it that has data; kindNoData one
-	// whose wildcard has none. kindAboveWildcard is a name with a wildcard anywhere below it.
+	// kindWildcard is a name with a wildcard directly below it that has data, kindNoData one whose wildcard has
+	// no data. kindAboveWildcard is a name with a wildcard anywhere below it.
 	kindWildcard
 	kindNoData
 	kindAboveWildcard
-	// kindPointer is an address that has a name of a row or of a port with a domain, and
-	// kindBarePointer one that has the hostname of a port without.
+	// kindPointer is an address with a name, except hostnames without a domain, for which kindBarePointer is.
 	kindPointer
 	kindBarePointer
-	// kindMachine is the address of a machine.
 	kindMachine
-	// kindIdentity is a network itself, by its ID.
+	// kindIdentity is the ID of a network.
 	kindIdentity
 	kindCount
 )
 
-// isWild reports whether a kind is about wildcards. Its postings are in a set of their own: it is
-// small, and most names are below no wildcard.
+// isWild reports whether the kind belongs to the separate, small set of wildcards. Most names are below no
+// wildcard.
 func (k kind) isWild() bool { return k == kindWildcard || k == kindNoData || k == kindAboveWildcard }
 
-// kindBits is the number of a term's last bits that have its kind.
 const kindBits = 4
 
-// A constant that does not fit says at compile time that there are too many kinds.
+// This constant overflows at compile time if there are too many kinds.
 const _ = uint(1<<kindBits - kindCount)
 
-// termSeed is random: what nobody can foretell makes nobody's names the same term. That two of n
-// names and addresses are by chance has a probability of n² in 2⁶¹. Then a network may be asked in
-// vain, or a wildcard be taken for one that does not answer.
+// termSeed is random, so that tenants can't choose names with equal terms. Two of n names and addresses have
+// equal terms by chance with a probability of n² in 2⁶¹. Then a network may be queried without need, or a
+// wildcard be taken for one that does not answer.
 var termSeed = maphash.MakeSeed()
 
-// term returns the term of a kind for a hash. The terms that one name has of all kinds are
-// neighbours in the index: after the first, the others are found in the processor's cache.
+// term returns the term of a kind for a hash. The terms of one name are neighbours in the index, so the first
+// one loads the others into the cache.
 func term(k kind, hash uint64) uint64 { return hash<<kindBits | uint64(k) }
 
 func nameTerm(k kind, name string) uint64 { return term(k, maphash.String(termSeed, name)) }
 
-// addressTerm has other terms for IPv4 addresses than for those that IPv6 maps to them.
+// addressTerm distinguishes IPv4 addresses from IPv4-mapped IPv6 addresses.
 func addressTerm(k kind, a netip.Addr) uint64 {
 	if a.Is4() {
 		b := a.As4()
@@ -71,7 +67,7 @@ func addressTerm(k kind, a netip.Addr) uint64 {
 	return term(k, maphash.Bytes(termSeed, b[:]))
 }
 
-// hasName reports whether the directory has the term of a kind that is about names.
+// hasName reports whether the directory has a term about a name.
 func (d *Directory) hasName(k kind, name string) bool {
 	switch k {
 	case kindExact:
@@ -97,7 +93,6 @@ func (d *Directory) hasName(k kind, name string) bool {
 	return false
 }
 
-// hasAddress does so for kinds that are about addresses.
 func (d *Directory) hasAddress(k kind, a netip.Addr) bool {
 	switch k {
 	case kindPointer:
@@ -111,9 +106,8 @@ func (d *Directory) hasAddress(k kind, a netip.Addr) bool {
 	return false
 }
 
-// subnetBits is the length of the prefixes of addresses that are indexed, by which names above
-// reverse names are found: those of IPv4 that a name can stand for (RFC 1035, section 3.5), and
-// those of an IPv6 subnet (RFC 4291, section 2.5.4).
+// subnetBits is the length of the indexed prefixes, which find names above reverse names. A name can stand for
+// an IPv4 /24 (RFC 1035, section 3.5), and an IPv6 subnet is a /64 (RFC 4291, section 2.5.4).
 func subnetBits(a netip.Addr) int {
 	if a.Is4() {
 		return 24
@@ -121,8 +115,8 @@ func subnetBits(a netip.Addr) int {
 	return 64
 }
 
-// subnetTerms returns the first and the last term of the subnets that a prefix is of, or that
-// are of it. Other than the terms of names they are in the order of the addresses.
+// subnetTerms returns the first and the last term of the subnets that overlap a prefix. Unlike hashes of names,
+// these terms are in the order of the addresses.
 func subnetTerms(p netip.Prefix) (first, last uint64) {
 	bits := uint64(subnetBits(p.Addr()))
 	if p.Addr().Is4() {
@@ -133,24 +127,23 @@ func subnetTerms(p netip.Prefix) (first, last uint64) {
 		first = binary.BigEndian.Uint64(a[:8])
 	}
 	host := bits - min(bits, uint64(p.Bits()))
-	mask := uint64(1)<<host - 1 // all ones for 64, since the shift leaves nothing
+	mask := uint64(1)<<host - 1 // 1<<64 is 0, so all ones
 	return first &^ mask, first | mask
 }
 
-// difference finds the postings by which two versions of one network differ.
+// difference finds the postings in which two versions of a network differ.
 type difference struct {
 	network   uint32
 	old, next *Directory
-	// edits are of the terms of names and addresses, wild of those of wildcards; subnets4 and
-	// subnets6 are of prefixes.
+	// edits has the terms of names and addresses, wild the terms of wildcards, subnets4 and subnets6 the terms
+	// of prefixes.
 	edits, wild, subnets4, subnets6 *[]edit
-	// nodes, bareNodes and aboveWildcards are the names whose ancestors have been looked at.
+	// nodes, bareNodes and aboveWildcards are names whose ancestors are done.
 	nodes, bareNodes, aboveWildcards map[string]struct{}
 }
 
-// add looks at all that may differ. It goes through the names of the rows that do and, if a port
-// does, through all ports of the network, as it takes to compile those. Terms are computed of what
-// differs alone.
+// add compares the versions. It visits the names of changed rows and, if a port has changed, all ports of the
+// network. It computes the terms of differences only.
 func (d *difference) add() {
 	gone, come := trimTables(d.old.tables, d.next.tables)
 	if len(gone) == 1 && len(come) == 1 && gone[0].owned == come[0].owned {
@@ -178,7 +171,7 @@ func (d *difference) add() {
 	differentMachines(was.machines, is.machines, func(a netip.Addr) { d.address(kindMachine, a) })
 }
 
-// addRRTables looks at the names of rows that differ in what RRs have.
+// addRRTables visits the names of rows whose RRs differ.
 func (d *difference) addRRTables() {
 	gone, come := trimTables(d.old.rrs, d.next.rrs)
 	if len(gone) == 1 && len(come) == 1 && gone[0].owned == come[0].owned {
@@ -192,7 +185,7 @@ func (d *difference) addRRTables() {
 	}
 }
 
-// addName looks at all terms that may depend on the records of a name.
+// addName compares all terms that may depend on the records of a name.
 func (d *difference) addName(name string) {
 	d.name(kindExact, name)
 	d.ancestors(kindNode, name, d.nodes)
@@ -207,7 +200,7 @@ func (d *difference) addName(name string) {
 	d.addAddresses(name)
 }
 
-// addBare looks at all terms that may depend on a hostname without a domain.
+// addBare compares all terms that may depend on a hostname without a domain.
 func (d *difference) addBare(name string) {
 	d.name(kindBare, name)
 	d.name(kindAnyBare, "")
@@ -215,8 +208,7 @@ func (d *difference) addBare(name string) {
 	d.addAddresses(name)
 }
 
-// ancestors looks at the terms of a kind of a name and those that it is below, but for the names
-// that are done.
+// ancestors compares the terms of a name and its ancestors, up to the first one done.
 func (d *difference) ancestors(k kind, name string, done map[string]struct{}) {
 	for a := name; a != "."; a = parent(a) {
 		if _, ok := done[a]; ok {
@@ -227,8 +219,8 @@ func (d *difference) ancestors(k kind, name string, done map[string]struct{}) {
 	}
 }
 
-// addAddresses looks at the terms of the addresses that a name has in any row, or as a port:
-// whether an address has the name depends on which of them answers.
+// addAddresses compares the terms of all addresses that a name has in any row or port: which of them answers
+// decides whether an address has the name.
 func (d *difference) addAddresses(name string) {
 	for _, version := range []*Directory{d.old, d.next} {
 		for _, t := range version.tables {
@@ -250,7 +242,6 @@ func (d *difference) addAll(addresses []netip.Addr) {
 	}
 }
 
-// addAddress looks at all terms of an address.
 func (d *difference) addAddress(a netip.Addr) {
 	d.address(kindPointer, a)
 	d.address(kindBarePointer, a)
@@ -275,15 +266,13 @@ func (d *difference) address(k kind, a netip.Addr) {
 	d.compare(d.edits, addressTerm(k, a), d.old.hasAddress(k, a), d.next.hasAddress(k, a))
 }
 
-// compare adds an edit if one version has a term and the other has not.
 func (d *difference) compare(to *[]edit, term uint64, was, is bool) {
 	if was != is {
 		*to = append(*to, edit{posting{term, d.network}, is})
 	}
 }
 
-// trimTables leaves out the tables that both directories have first and last. What is left of
-// one row that has changed is one table of each.
+// trimTables omits the common first and last tables. If one row has changed, one table of each is left.
 func trimTables[T comparable](old, next []T) (gone, come []T) {
 	for len(old) > 0 && len(next) > 0 && old[0] == next[0] {
 		old, next = old[1:], next[1:]
@@ -294,7 +283,6 @@ func trimTables[T comparable](old, next []T) (gone, come []T) {
 	return old, next
 }
 
-// without returns those tables that are not among others.
 func without[T comparable](tables, others []T) (rest []T) {
 	has := make(map[T]struct{}, len(others))
 	for _, t := range others {
@@ -308,8 +296,7 @@ func without[T comparable](tables, others []T) (rest []T) {
 	return rest
 }
 
-// differentNames calls yield for the names that have something else in both, as far as same can
-// tell, and for those that only one has.
+// differentNames yields the names that only one tree has, and names whose values differ by same.
 func differentNames[V any](old, next *tree[V], same func(a, b *V) bool, yield func(name string)) {
 	i, k := 0, 0
 	for i < len(old.items) || k < len(next.items) {
@@ -319,7 +306,7 @@ func differentNames[V any](old, next *tree[V], same func(a, b *V) bool, yield fu
 			c = 1
 		case k == len(next.items):
 			c = -1
-		case old.items[i].name != next.items[k].name: // most are equal, which is soon seen
+		case old.items[i].name != next.items[k].name: // most are equal
 			c = compareNames(old.items[i].name[0], next.items[k].name[0])
 		}
 		switch {
@@ -338,11 +325,9 @@ func differentNames[V any](old, next *tree[V], same func(a, b *V) bool, yield fu
 	}
 }
 
-// sameList reports whether two lists of records are known to be the same.
 func sameList(a, b *[]entry) bool { return len(*a) == len(*b) && &(*a)[0] == &(*b)[0] }
 
-// differentRRs calls yield for the names whose records differ, or may, and for those that only
-// one of the tables has keys of.
+// differentRRs yields the names whose RRs may differ, and names that only one table has.
 func differentRRs(old, next *RRTable, yield func(name string)) {
 	for name := range old.keys {
 		if len(next.keys[name]) == 0 || old.of(name) != next.of(name) {
@@ -356,7 +341,6 @@ func differentRRs(old, next *RRTable, yield func(name string)) {
 	}
 }
 
-// differentAddresses calls yield for the addresses that do not have the same names in both.
 func differentAddresses(old, next *addressTree, yield func(netip.Addr)) {
 	i, k := 0, 0
 	for i < len(old.pointers) || k < len(next.pointers) {
@@ -382,7 +366,6 @@ func differentAddresses(old, next *addressTree, yield func(netip.Addr)) {
 	}
 }
 
-// differentMachines calls yield for the addresses that one has and the other has not.
 func differentMachines(old, next map[netip.Addr]struct{}, yield func(netip.Addr)) {
 	for _, sides := range [][2]map[netip.Addr]struct{}{{old, next}, {next, old}} {
 		for a := range sides[0] {

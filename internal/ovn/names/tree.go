@@ -13,30 +13,25 @@ import (
 	"github.com/miekg/dns"
 )
 
-// tree is names with what each of them has. A finished tree is immutable; the zero tree has no
-// names.
+// tree has names with values. It is immutable; the zero tree has no names.
 type tree[V any] struct {
 	// items are in canonical order (compareNames), so the names below a name follow it.
 	items []item[V]
-	// slots is a hash table with linear probing. It has a slot for each name that exists: for the
-	// names of items, and for the names above them, which may be empty non-terminals (RFC 8020,
-	// section 2). A slot has 1 more than the number of the item with the name, or of an item below
-	// the name; 0 is a free slot. Half of the slots are free.
+	// slots is a hash table with linear probing, half of it free. It has each name that exists: the names of
+	// items and their ancestors, which may be empty non-terminals (RFC 8020, section 2). A slot has 1 plus the
+	// number of the item with the name, or of an item below it; 0 is free.
 	slots []uint32
-	// wildcards are the names that exist and begin with an asterisk label, in the order of their
-	// parents.
+	// wildcards are the existing names whose first label is an asterisk, in the order of their parents.
 	wildcards []string
 }
 
-// item is one name.
 type item[V any] struct {
-	// name is canonical. It is an array so that a reverse lookup can return the name as a slice
-	// without a copy.
+	// name is canonical. It is an array, so that a reverse lookup returns a slice of it without a copy.
 	name [1]string
 	has  V
 }
 
-// all yields the names in canonical order, with what they have.
+// all yields the names in canonical order with their values.
 func (t *tree[V]) all() iter.Seq2[string, *V] {
 	return func(yield func(string, *V) bool) {
 		for i := range t.items {
@@ -47,7 +42,6 @@ func (t *tree[V]) all() iter.Seq2[string, *V] {
 	}
 }
 
-// find returns what a canonical name has, nil if the tree has no such name.
 func (t *tree[V]) find(name string) *V {
 	if i, ok := t.number(name); ok {
 		return &t.items[i].has
@@ -55,20 +49,19 @@ func (t *tree[V]) find(name string) *V {
 	return nil
 }
 
-// exists reports whether the tree has a canonical name or names below it.
+// exists reports whether a canonical name or a name below it has a value.
 func (t *tree[V]) exists(name string) bool {
 	_, ok := t.probe(name)
 	return ok
 }
 
-// number returns the number of the item with a canonical name.
 func (t *tree[V]) number(name string) (uint32, bool) {
 	i, ok := t.probe(name)
 	return i, ok && t.items[i].name[0] == name
 }
 
-// probe returns the number of the item with a canonical name, or of an item below it. It reports
-// false if the name does not exist.
+// probe returns the number of the item with a canonical name, or of an item below it. ok is false if the name
+// does not exist.
 func (t *tree[V]) probe(name string) (uint32, bool) {
 	if len(t.slots) == 0 {
 		return 0, false
@@ -85,16 +78,14 @@ func (t *tree[V]) probe(name string) (uint32, bool) {
 	}
 }
 
-// treeSeed is random: nobody can choose names that share a slot.
+// treeSeed is random, so that tenants can't choose names that share a slot.
 var treeSeed = maphash.MakeSeed()
 
-// home returns the first slot in which a name may be.
 func (t *tree[V]) home(name string) int {
 	high, _ := bits.Mul64(maphash.String(treeSeed, name), uint64(len(t.slots)))
 	return int(high)
 }
 
-// after returns the slot after another.
 func (t *tree[V]) after(at int) int {
 	if at++; at == len(t.slots) {
 		return 0
@@ -102,15 +93,14 @@ func (t *tree[V]) after(at int) int {
 	return at
 }
 
-// isWildcard reports whether the first label of a canonical name is an asterisk
-// (RFC 4592, section 2.1.1).
+// isWildcard reports whether the first label of a canonical name is an asterisk (RFC 4592, section 2.1.1).
 func isWildcard(name string) bool { return strings.HasPrefix(name, "*.") }
 
-// mayHaveWildcard reports whether a canonical name or a name above it may be a wildcard.
+// mayHaveWildcard reports whether a canonical name or an ancestor may be a wildcard.
 func mayHaveWildcard(name string) bool { return isWildcard(name) || strings.Contains(name, ".*.") }
 
-// wildcard returns the wildcard directly below a canonical name, "" if none exists. A wildcard
-// that exists has data (find), or is an empty non-terminal.
+// wildcard returns the wildcard directly below a canonical name, "" if none exists. It has a value (find), or
+// is an empty non-terminal.
 func (t *tree[V]) wildcard(encloser string) string {
 	if i := t.wildcardFrom(encloser); i < len(t.wildcards) && parent(t.wildcards[i]) == encloser {
 		return t.wildcards[i]
@@ -118,14 +108,12 @@ func (t *tree[V]) wildcard(encloser string) string {
 	return ""
 }
 
-// hasEmptyWildcard reports whether the wildcard directly below a canonical name exists, without
-// data.
+// hasEmptyWildcard reports whether the wildcard directly below a canonical name exists without a value.
 func (t *tree[V]) hasEmptyWildcard(encloser string) bool {
 	wildcard := t.wildcard(encloser)
 	return wildcard != "" && t.find(wildcard) == nil
 }
 
-// isAboveWildcard reports whether a wildcard exists below a canonical name.
 func (t *tree[V]) isAboveWildcard(name string) bool {
 	i := t.wildcardFrom(name)
 	return i < len(t.wildcards) && Under(parent(t.wildcards[i]), name)
@@ -136,7 +124,7 @@ func (t *tree[V]) wildcardFrom(name string) int {
 	return sort.Search(len(t.wildcards), func(i int) bool { return compareNames(parent(t.wildcards[i]), name) >= 0 })
 }
 
-// parent is a canonical name without its first label, "." for a single label.
+// parent returns a canonical name without its first label, "." for a single label.
 func parent(name string) string {
 	i, end := dns.NextLabel(name, 0)
 	if end {
@@ -145,19 +133,19 @@ func parent(name string) string {
 	return name[i:]
 }
 
-// change sets what a name has, or removes the name.
+// change sets the value of a name, or removes the name.
 type change[V any] struct {
 	name string
 	has  V
 	gone bool
 }
 
-// changed stands for the new number of an item that a change is about.
+// changed is the move of an item that is changed or removed.
 const changed = ^uint32(0)
 
-// edit returns the tree after changes: in canonical order, one for each name. A name that is
-// removed must exist. moves[i] is the new number of the item that had the number i, or changed.
-// edit takes time in proportion to the tree; it only copies if it neither adds nor removes a name.
+// edit returns the tree after changes, which are in canonical order, one per name. A removed name must exist.
+// moves[i] is the new number of item i, or changed. The time is proportional to the tree; without new or
+// removed names, edit only copies.
 func (t *tree[V]) edit(changes []change[V]) (next tree[V], moves []uint32) {
 	if len(changes) == 0 {
 		return *t, nil
@@ -187,7 +175,7 @@ func (t *tree[V]) edit(changes []change[V]) (next tree[V], moves []uint32) {
 		keep(places[k].at)
 		name := [1]string{c.name}
 		if !places[k].isNew {
-			name = t.items[len(moves)].name // one string for all versions
+			name = t.items[len(moves)].name // versions share the string
 			moves = append(moves, changed)
 		}
 		if !c.gone {
@@ -206,13 +194,13 @@ func (t *tree[V]) edit(changes []change[V]) (next tree[V], moves []uint32) {
 	return next, moves
 }
 
-// place is the number of an item, or the number that a new item comes before.
+// place is the number of an item, or of the item before which a new item is inserted.
 type place struct {
 	at    int
 	isNew bool
 }
 
-// places returns where changes apply.
+// places returns the place of each change.
 func (t *tree[V]) places(changes []change[V]) []place {
 	all := make([]place, len(changes))
 	from := 0
@@ -228,7 +216,6 @@ func (t *tree[V]) places(changes []change[V]) []place {
 	return all
 }
 
-// index makes the slots.
 func (t *tree[V]) index() {
 	count := 0
 	for range t.nodes() {
@@ -260,7 +247,6 @@ func (t *tree[V]) nodes() iter.Seq2[int, string] {
 	}
 }
 
-// findWildcards makes the list of wildcards.
 func (t *tree[V]) findWildcards() {
 	for _, name := range t.nodes() {
 		if isWildcard(name) {

@@ -10,48 +10,44 @@ import (
 	"slices"
 )
 
-// Union is networks that share their names, with an index of these. It finds the networks that
-// may know a name, and asks those: what it answers is what they would answer one after the other,
-// in the order of their IDs. It is immutable; the zero Union has no networks.
+// Union is networks that share their names, with an index of the names. A lookup finds the networks that may
+// know a name, and queries them in the order of their IDs. Union is immutable; the zero Union has no networks.
 //
-// A lookup takes a time that grows with the logarithm of all names, and with the ancestors of the
-// name that have wildcards below them. It asks one network for an answer, and none for a miss, with two
-// exceptions. A network is passed over, for some 10 ns each, whose wildcard would answer but for
-// a name that stands below it; and one is asked in vain whose ports without a domain have the
-// address that is asked for, or stand in a wildcard's way, when other records have their names
-// in the domain.
+// The time of a lookup grows with the logarithm of all names, and with the ancestors of the name that have
+// wildcards below them. It queries one network for an answer, and none for a miss. There are two exceptions.
+//
+// It skips networks in which another name hides the wildcard, in some 10 ns each. And it queries networks whose
+// ports without a domain have the queried address, or hide a wildcard, while other records have their names in
+// the domain.
 type Union struct {
-	// unindexed has the networks, sorted, while there are less than minIndexed. The rest is of an
-	// index, and for those that have one.
+	// unindexed has fewer than minIndexed networks, sorted. The other fields are the index of more networks.
 	unindexed []network
-	// chunks have the networks by their numbers. A network keeps its number while it is there;
-	// free are numbers that none has.
+	// chunks have the networks by number. A network has the same number as long as it is joined; free are
+	// unused numbers.
 	chunks []*chunk
 	free   []uint32
 	count  int
-	// terms are of names and addresses, wild of names with wildcards below them; subnets4 and
-	// subnets6 are of prefixes, see subnetTerms.
+	// terms has names and addresses, wild has names with wildcards below them, subnets4 and subnets6 have
+	// prefixes.
 	terms, wild, subnets4, subnets6 postings
 }
 
-// minIndexed is the number of networks from which on there is an index. To ask three one after
-// the other takes no longer.
+// minIndexed is the least number of networks with an index. To query three in order takes no longer.
 const minIndexed = 4
 
-// network is one of those joined. Without a directory it is none.
+// network is a joined network, or a free number if directory is nil.
 type network struct {
 	id        [16]byte
 	directory *Directory
 }
 
-// chunk bounds what a change of one network copies.
+// chunk bounds the copy for a change of one network.
 type chunk [64]network
 
 func (j *Union) at(n uint32) *network {
 	return &j.chunks[n/uint32(len(chunk{}))][n%uint32(len(chunk{}))]
 }
 
-// order is that of the networks' IDs.
 func (j *Union) order(a, b uint32) int {
 	if a == b {
 		return 0
@@ -59,10 +55,9 @@ func (j *Union) order(a, b uint32) int {
 	return bytes.Compare(j.at(a).id[:], j.at(b).id[:])
 }
 
-// Len is the number of networks.
 func (j *Union) Len() int { return len(j.unindexed) + j.count }
 
-// All returns the networks by their IDs, in no order.
+// All yields the networks by ID, in no order.
 func (j *Union) All() iter.Seq2[[16]byte, *Directory] {
 	return func(yield func([16]byte, *Directory) bool) {
 		for _, n := range j.unindexed {
@@ -80,7 +75,7 @@ func (j *Union) All() iter.Seq2[[16]byte, *Directory] {
 	}
 }
 
-// Get returns the network of an ID, nil if it is not joined.
+// Get returns a network by ID, nil if it is not joined.
 func (j *Union) Get(id [16]byte) *Directory {
 	for i := range j.unindexed {
 		if j.unindexed[i].id == id {
@@ -93,7 +88,6 @@ func (j *Union) Get(id [16]byte) *Directory {
 	return nil
 }
 
-// number returns the number of a network that is indexed.
 func (j *Union) number(id [16]byte) (uint32, bool) {
 	for c := j.terms.find(nameTerm(kindIdentity, string(id[:]))); c.valid(); c.next(j.order) {
 		if n := c.network(); j.at(n).id == id {
@@ -103,7 +97,6 @@ func (j *Union) number(id [16]byte) (uint32, bool) {
 	return 0, false
 }
 
-// hasMachine reports whether any of the networks does, see Directory.HasMachine.
 func (j *Union) hasMachine(a netip.Addr) bool {
 	for i := range j.unindexed {
 		if j.unindexed[i].directory.HasMachine(a) {
@@ -126,21 +119,17 @@ func (j *Union) Edit() *UnionEditor {
 	return &UnionEditor{base: j, changes: make(map[[16]byte]*Directory)}
 }
 
-// UnionEditor makes a Union of another.
 type UnionEditor struct {
 	base    *Union
-	changes map[[16]byte]*Directory // nil for one that goes
+	changes map[[16]byte]*Directory // nil removes
 }
 
-// Set joins a network, or replaces its directory.
 func (e *UnionEditor) Set(id [16]byte, d *Directory) { e.changes[id] = d }
 
-// Remove takes a network out, which may be absent.
 func (e *UnionEditor) Remove(id [16]byte) { e.changes[id] = nil }
 
-// Done returns the networks joined. It takes time in proportion to the rows that differ in the
-// networks that were set, to all ports of those of which a port differs, and to all of the networks
-// that come or go.
+// Done returns the Union. The time is proportional to the changed rows of replaced networks, all ports of
+// networks with a changed port, and the size of joined and removed networks.
 func (e *UnionEditor) Done() *Union {
 	count := e.base.Len()
 	for id, d := range e.changes {
@@ -169,8 +158,7 @@ func (e *UnionEditor) Done() *Union {
 		b.replace(id, d)
 	}
 	b.flush()
-	// A number that was taken back is another's from the next edit on: until then the order of
-	// its postings must not change.
+	// Removed numbers are free from the next edit on. Until then the order of their postings must not change.
 	for _, n := range b.removed {
 		*next.at(n) = network{}
 	}
@@ -178,7 +166,6 @@ func (e *UnionEditor) Done() *Union {
 	return &next
 }
 
-// newUnindexed returns networks without an index.
 func newUnindexed(all map[[16]byte]*Directory) *Union {
 	j := &Union{unindexed: make([]network, 0, len(all))}
 	for id, d := range all {
@@ -188,23 +175,21 @@ func newUnindexed(all map[[16]byte]*Directory) *Union {
 	return j
 }
 
-// maxEdits bounds those that are collected before they are applied, and so the memory that the
-// first index of large networks takes for a moment.
+// maxEdits bounds the pending edits, and so the peak memory of a first index.
 const maxEdits = 1 << 15
 
-// indexBuilder edits an index.
 type indexBuilder struct {
 	next    *Union
-	copied  map[int]bool // chunks that are next's alone
-	removed []uint32     // numbers of networks that have gone
-	// edits are not applied yet.
+	copied  map[int]bool // chunks that only next has
+	removed []uint32     // numbers of removed networks
+	// edits, wild, subnets4 and subnets6 are pending.
 	edits, wild, subnets4, subnets6 []edit
 }
 
-// noNetwork stands for what a network was before it came, or is when it has gone.
+// noNetwork is the previous version of a new network, and the next version of a removed one.
 var noNetwork = NewDirectory(nil, NewHostnamesBuilder().Done())
 
-// replace sets the directory of a network, nil for one that goes.
+// replace sets the directory of a network, nil to remove it.
 func (b *indexBuilder) replace(id [16]byte, d *Directory) {
 	n, had := b.next.number(id)
 	if !had && d == nil {
@@ -240,7 +225,6 @@ func (b *indexBuilder) replace(id [16]byte, d *Directory) {
 	}
 }
 
-// flush applies the edits that are collected.
 func (b *indexBuilder) flush() {
 	apply := func(to *postings, edits *[]edit) {
 		*to = to.apply(*edits, b.next.order)
@@ -252,7 +236,6 @@ func (b *indexBuilder) flush() {
 	apply(&b.next.subnets6, &b.subnets6)
 }
 
-// newNumber returns a number for another network.
 func (b *indexBuilder) newNumber() uint32 {
 	if last := len(b.next.free) - 1; last >= 0 {
 		n := b.next.free[last]
@@ -269,7 +252,7 @@ func (b *indexBuilder) newNumber() uint32 {
 	return first
 }
 
-// writable returns a network to be written, in a chunk of its own.
+// writable returns a network in a chunk that only next has.
 func (b *indexBuilder) writable(n uint32) *network {
 	if i := int(n) / len(chunk{}); !b.copied[i] {
 		b.copied[i] = true

@@ -2,8 +2,8 @@
 
 package names
 
-// closestEncloser returns the longest ancestor of a name that exists (RFC 4592,
-// section 3.3.1), for a name that does not.
+// closestEncloser returns the longest existing ancestor of a name that does not exist (RFC 4592, section
+// 3.3.1).
 func (d *Directory) closestEncloser(name, domain string) string {
 	for name != "." {
 		if name = parent(name); d.exists(name, domain) {
@@ -13,8 +13,6 @@ func (d *Directory) closestEncloser(name, domain string) string {
 	return name
 }
 
-// synthesize answers a name that does not exist from the wildcard below its closest
-// encloser (RFC 4592, section 3.3.3).
 func (d *Directory) synthesize(name, domain string) (Answer, bool) {
 	if !d.wild || d.exists(name, domain) {
 		return Answer{}, false
@@ -22,7 +20,6 @@ func (d *Directory) synthesize(name, domain string) (Answer, bool) {
 	return d.wildcard(d.closestEncloser(name, domain))
 }
 
-// wildcard answers from the wildcard directly below a name.
 func (d *Directory) wildcard(encloser string) (Answer, bool) {
 	for _, t := range d.tables {
 		if e := t.records.find(t.records.wildcard(encloser)); e != nil {
@@ -32,7 +29,6 @@ func (d *Directory) wildcard(encloser string) (Answer, bool) {
 	return Answer{}, false
 }
 
-// isAboveWildcard reports whether a row has a wildcard below a name.
 func (d *Directory) isAboveWildcard(name string) bool {
 	for _, t := range d.tables {
 		if t.records.isAboveWildcard(name) {
@@ -47,8 +43,8 @@ func (d *Directory) isAboveWildcard(name string) bool {
 	return false
 }
 
-// hasWildcard reports whether a wildcard stands below the closest encloser of a name
-// that does not exist, with data or without.
+// hasWildcard reports whether a wildcard exists below the closest encloser of a name that does not exist, with
+// data or without.
 func (d *Directory) hasWildcard(name, domain string) bool {
 	if !d.wild {
 		return false
