@@ -9,29 +9,29 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// What follows is for operators. No query is answered by it.
+// This file is for operators. No query is answered by it.
 
-// Where the domain of a port's name is from.
+// The origin of the domain of a port's name.
 const (
-	// DomainDHCP is the domain_name of the port's DHCP options.
+	// DomainDHCP is domain_name in the port's DHCP options.
 	DomainDHCP = "dhcp"
 	// DomainSwitch is the dns_domain of the switch.
 	DomainSwitch = "switch"
-	// DomainCorefile is the domain of who asks.
+	// DomainCorefile is the domain in the Corefile.
 	DomainCorefile = "corefile"
 )
 
-// Candidate is what one source of a network says of a name.
+// Candidate is what one source of a network has for a name.
 type Candidate struct {
 	names.Candidate
-	// Port is that of a hostname, nil for the others. DomainFrom says where the domain of the
-	// name is from, empty for a bare one.
+	// Port is the port of a hostname, nil for other sources. DomainFrom is the origin of its domain, "" for a
+	// bare name.
 	Port       *Port
 	DomainFrom string
 }
 
-// Candidates returns all that the network knows of a canonical name, in the order in which it is looked
-// at, with a value for each port. The domain completes the hostnames of ports that have none.
+// Candidates returns all candidates for a canonical name in the order of precedence, one for each port. The
+// domain completes the hostnames of ports that have none.
 func (n *Network) Candidates(name, domain string) (all []Candidate) {
 	for _, k := range n.Sources(name, domain) {
 		if k.Row != ([16]byte{}) || k.Derived {
@@ -61,8 +61,8 @@ func compareNames(a, b *Port) int {
 	return 0
 }
 
-// isNamed reports whether the hostname of a port, bare or with its domain, is a name, and where the
-// domain is from. ofSwitch is the domain of its switch.
+// isNamed reports whether the hostname of a port, bare or with its domain, equals name. from is the origin of
+// the domain. ofSwitch is the domain of its switch.
 func (p *Port) isNamed(name, domain, ofSwitch string) (from string, ok bool) {
 	if p.Hostname == "" || len(p.Addresses) == 0 {
 		return "", false
@@ -83,8 +83,8 @@ func (p *Port) isNamed(name, domain, ofSwitch string) (from string, ok bool) {
 	return from, ok && domain != "" && full == name
 }
 
-// isSubset reports whether all addresses of a port are among those of its name: those of a port that
-// is disabled are not.
+// isSubset reports whether all has all of some. The addresses of a disabled port are not among those of its
+// name.
 func isSubset(some, all []netip.Addr) bool {
 	return !slices.ContainsFunc(some, func(a netip.Addr) bool { return !slices.Contains(all, a) })
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Dump returns all that a snapshot has, as sorted lines. Tests compare snapshots with it: snapshots of the same rows
-// have the same Dump, however they were made.
+// Dump returns the contents of a snapshot as sorted lines, for tests. Snapshots of the same rows have the same
+// Dump, however they were made.
 func Dump(s *Snapshot) string {
 	d := dumper{s: s, domain: "fallback.test."}
 	var keys []uint32
@@ -126,8 +126,8 @@ func (d *dumper) ports(of *Ports) {
 	}
 }
 
-// inspect returns the keys of all maps in a directory, and all values in it in an order of its own. Two directories
-// of the same rows have the same values.
+// inspect returns the keys of all maps in a directory, and all values. Directories of the same rows have the
+// same values.
 func inspect(d *names.Directory) (known []string, structure string) {
 	var out strings.Builder
 	var walk func(v reflect.Value)
@@ -147,7 +147,7 @@ func inspect(d *names.Directory) (known []string, structure string) {
 			}
 		case reflect.Map:
 			if v.Type().Key() == reflect.TypeFor[netip.Addr]() {
-				return // machines, which dump asks for
+				return // machines, which Dump shows
 			}
 			keys := v.MapKeys()
 			slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
@@ -171,8 +171,7 @@ func inspect(d *names.Directory) (known []string, structure string) {
 	return slices.Compact(known), out.String()
 }
 
-// ShowLookup returns what a scope says of a name, for Dump and tests: an answer as of ShowAnswer, "empty" for an
-// empty non-terminal, or "none".
+// ShowLookup returns an answer in the form of ShowAnswer, "empty" for an empty non-terminal, or "none".
 func ShowLookup(s Scope, name, domain string) string {
 	if s.Own == nil {
 		return "no scope"
@@ -189,7 +188,7 @@ func ShowLookup(s Scope, name, domain string) string {
 	return "none"
 }
 
-// ShowAnswer returns an answer in one line, for Dump and tests.
+// ShowAnswer returns an answer in one line.
 func ShowAnswer(a names.Answer) string {
 	var all []string
 	for _, addr := range a.V4 {
@@ -206,8 +205,7 @@ func ShowAnswer(a names.Answer) string {
 	return strings.Join(all, " ")
 }
 
-// showExternal lists the external ports among the guests that Snapshot.External finds, and those that
-// are found by a key that they do not have.
+// showExternal lists the external guests that Snapshot.External finds, and those that it finds by a wrong key.
 func showExternal(s *Snapshot) []string {
 	var all []string
 	for p := range s.Guests() {

@@ -7,31 +7,29 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Editor makes a Snapshot from another one, which stays as it is. It costs in proportion to what
-// changes. An Editor is for one goroutine.
+// Editor makes a Snapshot from another one, in time proportional to the changes. It is for one goroutine.
 type Editor struct {
 	prev, next *Snapshot
-	// changed has the networks of Put, and nil for those of Remove.
+	// changed has the networks of Put, and nil for each network of Remove.
 	changed map[origin.Network]*Network
-	byName  *names.MapEditor[string, nameHolders] // nil before setHolders
-	// scoping is set by setScopes.
+	byName  *names.MapEditor[string, nameHolders] // nil before SetHolders
+	// scoping is set by SetScopes.
 	scoping bool
 }
 
-// Edit returns an Editor of a copy of s.
 func (s *Snapshot) Edit() *Editor {
 	next := *s
 	return &Editor{prev: s, next: &next, changed: make(map[origin.Network]*Network)}
 }
 
-// Put adds a network, or replaces its previous version. Tunnel keys and ports may move from one
-// network to another if all these networks are Put or removed by one Editor.
+// Put adds a network, or replaces its previous version. Tunnel keys and ports may move between networks that
+// one Editor Puts or Removes.
 func (e *Editor) Put(n *Network) *Editor {
 	e.changed[n.ID] = n
 	return e
 }
 
-// Remove removes a network, which may be absent.
+// Remove removes a network, if present.
 func (e *Editor) Remove(id origin.Network) *Editor {
 	e.changed[id] = nil
 	return e
@@ -45,8 +43,7 @@ func (e *Editor) Network(id origin.Network) *Network {
 	return e.prev.Network(id)
 }
 
-// SetHolders sets which networks have a name, for Resolve. They are sorted, each once, and need not
-// be in the snapshot.
+// SetHolders sets the networks with a name, for Resolve. They are sorted, and need not be in the snapshot.
 func (e *Editor) SetHolders(name string, ids []origin.Network) {
 	if e.byName == nil {
 		e.byName = e.prev.byName.Edit()
@@ -60,61 +57,59 @@ func (e *Editor) SetHolders(name string, ids []origin.Network) {
 	}
 }
 
-// EditScopes begins to edit the router scopes, for setScopes.
 func (e *Editor) EditScopes() ScopesEditor {
-	return ScopesEditor{e.prev.leader.Edit(), e.prev.joined.Edit()}
+	return ScopesEditor{e.prev.scopeOf.Edit(), e.prev.unions.Edit()}
 }
 
-// SetScopes sets the router scopes.
 func (e *Editor) SetScopes(s ScopesEditor) {
-	if s.leader.Written() {
+	if s.scopeOf.Written() {
 		e.next.PortsVersion++
 	}
-	e.next.leader, e.next.joined = s.leader.Done(), s.joined.Done()
+	e.next.scopeOf, e.next.unions = s.scopeOf.Done(), s.unions.Done()
 	e.scoping = true
 }
 
-// ClearScopes removes the router scopes.
 func (e *Editor) ClearScopes() {
-	e.next.leader, e.next.joined = names.ShardedMap[origin.Network, origin.Network]{}, names.ShardedMap[origin.Network, *names.Union]{}
+	e.next.scopeOf, e.next.unions = names.ShardedMap[origin.Network, origin.Network]{}, names.ShardedMap[origin.Network, *names.Union]{}
 	e.next.scoped = false
 }
 
-// ScopesEditor edits the router scopes of a snapshot. A scope is identified by one of its networks, its first.
+// ScopesEditor edits the router scopes of a snapshot. The first network of a scope identifies it.
 type ScopesEditor struct {
-	leader *names.MapEditor[origin.Network, origin.Network]
-	joined *names.MapEditor[origin.Network, *names.Union]
+	scopeOf *names.MapEditor[origin.Network, origin.Network]
+	unions  *names.MapEditor[origin.Network, *names.Union]
 }
 
-// Get returns the scope of a network, if it has one.
-func (s ScopesEditor) Get(id origin.Network) (first origin.Network, ok bool) { return s.leader.Get(id) }
+func (s ScopesEditor) Get(id origin.Network) (first origin.Network, ok bool) {
+	return s.scopeOf.Get(id)
+}
 
-// Set and remove set the scope of a network.
-func (s ScopesEditor) Set(id, first origin.Network) { s.leader.Set(id, first) }
-func (s ScopesEditor) Remove(id origin.Network)     { s.leader.Remove(id) }
+// Set sets the scope of a network.
+func (s ScopesEditor) Set(id, first origin.Network) { s.scopeOf.Set(id, first) }
+func (s ScopesEditor) Remove(id origin.Network)     { s.scopeOf.Remove(id) }
 
-// SetIndex and removeIndex set the names of a scope.
-func (s ScopesEditor) SetIndex(first origin.Network, names *names.Union) { s.joined.Set(first, names) }
-func (s ScopesEditor) RemoveIndex(first origin.Network)                  { s.joined.Remove(first) }
+// SetIndex sets the names of a scope.
+func (s ScopesEditor) SetIndex(first origin.Network, names *names.Union) { s.unions.Set(first, names) }
+func (s ScopesEditor) RemoveIndex(first origin.Network)                  { s.unions.Remove(first) }
 
 // SetLocal sets the UUID of the local Chassis row, zero for none, and Snapshot.retained.
 func (e *Editor) SetLocal(chassis [16]byte, retained map[string]string) {
 	e.next.chassis, e.next.retained = chassis, retained
 }
 
-// SetStage sets Snapshot.DNSStage. The cookies are sorted, none for no stage.
+// SetStage sets Snapshot.DNSStage. The cookies are sorted, none if the stage is unknown.
 func (e *Editor) SetStage(tableID int, cookies []uint32) *Editor {
 	e.next.stage = Stage{tableID, cookies}
 	return e
 }
 
-// SetRows sets how many DNS rows there are, and how many records they have.
+// SetRows sets the numbers of DNS rows and their records.
 func (e *Editor) SetRows(rows, records int) {
 	e.next.Stats.Names += records - e.next.dnsRecords
 	e.next.Stats.Rows, e.next.dnsRecords = rows, records
 }
 
-// Done returns the snapshot. The Editor must not be used any more.
+// Done returns the snapshot. The Editor must not be used afterwards.
 func (e *Editor) Done() *Snapshot {
 	if len(e.changed) > 0 {
 		e.applyNetworks()
@@ -131,8 +126,8 @@ func (e *Editor) Done() *Snapshot {
 	return e.next
 }
 
-// applyNetworks replaces the changed networks. It removes all previous versions before it adds the next
-// ones: a key may move from one network to another.
+// applyNetworks replaces the changed networks. It first removes all previous versions, as a key may move
+// between networks.
 func (e *Editor) applyNetworks() {
 	m := networkMaps{e.prev.networks.Edit(), e.prev.byKey.Edit(), e.prev.ports.Edit(), &e.next.Stats}
 	for id, n := range e.changed {
@@ -155,8 +150,7 @@ func (e *Editor) applyNetworks() {
 	e.next.networks, e.next.byKey, e.next.ports = m.networks.Done(), m.byKey.Done(), m.ports.Done()
 }
 
-// samePorts reports whether two versions of a network, which may be nil, differ in names
-// only.
+// samePorts reports whether two versions of a network, or nil, differ in names only.
 func samePorts(a, b *Network) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -164,7 +158,7 @@ func samePorts(a, b *Network) bool {
 	return a.ports == b.ports && a.DNSMeter == b.DNSMeter
 }
 
-// networkMaps is the maps of a snapshot that have its networks, and the sums of them.
+// networkMaps has the maps and sums of a snapshot that depend on its networks.
 type networkMaps struct {
 	networks *names.MapEditor[origin.Network, *Network]
 	byKey    *names.MapEditor[uint32, *Network]
@@ -204,8 +198,8 @@ func (m *networkMaps) add(n, old *Network) {
 	}
 }
 
-// nameHolders says which networks have a name.
+// nameHolders is the networks with a name.
 type nameHolders struct {
-	first origin.Network // the one with the lowest UUID
+	first origin.Network // the lowest UUID
 	count int
 }

@@ -10,31 +10,28 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// An external port is a host without an interface on any chassis, such as a bare-metal machine or a
-// function of a network card (SR-IOV). Its packets enter through a localnet port of its switch, on each
-// chassis that has the physical network. ovn-controller binds the port on one of these chassis, by its HA
-// chassis group (ovn-nb(5), Logical_Switch_Port type external). That chassis answers the host.
+// An external port is a host without an interface on any chassis, such as a bare-metal machine or an SR-IOV
+// function. Its packets enter through a localnet port of its switch, on each chassis with the physical network.
+// ovn-controller binds the port on one of these chassis, by its HA chassis group (ovn-nb(5),
+// Logical_Switch_Port type external). That chassis answers the host.
 //
-// Register 14 has the key of the localnet port, so only the source address identifies the host, as in OVN's
-// own DHCP (northd/northd.c, build_dhcpv4_options_flows).
+// Register 14 has the key of the localnet port, so only the source address identifies the host, as in OVN's own
+// DHCP (northd/northd.c, build_dhcpv4_options_flows).
 
 // Localnet is a port that joins a switch to a physical network (ovn-nb(5)). It is immutable.
 type Localnet struct {
-	// Name is the Port_Binding.logical_port. The patch port of the bridge has it in
-	// external_ids:ovn-localnet-port.
+	// Name is the Port_Binding.logical_port, and external_ids:ovn-localnet-port of the bridge's patch port.
 	Name string
 	// Key is the tunnel key, and register 14 of packets that enter through the port.
 	Key uint32
-	// Tag is the VLAN id of frames in the physical network, 0 for none. Frames lose the tag when they
-	// enter the switch.
+	// Tag is the VLAN ID in the physical network, 0 for none. Frames lose it when they enter the switch.
 	Tag uint16
 }
 
-// IsExternal reports whether the port is external.
 func (p *Port) IsExternal() bool { return p.Type == TypeExternal }
 
-// externalKey identifies an external port in the pipeline: the tunnel keys of switch and localnet port,
-// and the source address.
+// externalKey identifies an external port in the pipeline: the tunnel keys of switch and localnet port, and the
+// source address.
 type externalKey struct {
 	datapath, localnet uint32
 	mac                origin.MAC
@@ -45,7 +42,6 @@ type externalPort struct {
 	localnet *Localnet
 }
 
-// localnetPort is a Localnet in the making of Ports.
 type localnetPort struct {
 	Localnet
 	// service is PortData.ServiceTag. puntdns does not send service tags.
@@ -72,14 +68,14 @@ func (b *portsBuilder) addExternal() {
 	}
 }
 
-// takenMAC is a MAC address that another external port has.
+// takenMAC is a MAC address of another external port.
 type takenMAC struct {
 	port *Port
 	mac  origin.MAC
 }
 
-// addExternal adds an external port, before p is shared. Where another port has the same MAC address,
-// that port stays, and addExternal returns it.
+// addExternal adds an external port, before p is shared. It returns the ports that already have one of the MAC
+// addresses and so remain.
 func (p *Ports) addExternal(port *Port) (taken []takenMAC) {
 	if p.external == nil {
 		p.external = make(map[externalKey]externalPort)
@@ -98,8 +94,7 @@ func (p *Ports) addExternal(port *Port) (taken []takenMAC) {
 	return taken
 }
 
-// localnetsOf returns the localnet ports by which an external port is served. It reports why
-// the port is not served.
+// localnetsOf returns the localnet ports of an external port, and reports why the port is not served.
 func (b *portsBuilder) localnetsOf(p *Port) (all []Localnet) {
 	if p.DatapathKey == 0 {
 		return nil // Southbound is not read
@@ -120,14 +115,13 @@ func (b *portsBuilder) localnetsOf(p *Port) (all []Localnet) {
 	return all
 }
 
-// unserved reports why an external port is not served.
 func (b *portsBuilder) unserved(p *Port, format string, args ...any) {
 	b.problems = append(b.problems, fmt.Sprintf("external port %q is not served"+format, append([]any{p.Name}, args...)...))
 }
 
-// External returns the external port that a punt came from, and the localnet port through which the punt
-// entered. datapathKey is the packet's metadata, localnetKey its register 14, mac its source address. Both
-// results are nil if the local chassis serves no such port.
+// External returns the external port that a punt came from, and the localnet port through which it entered.
+// datapathKey is the packet's metadata, localnetKey its register 14, mac its source address. Both results are
+// nil if the local chassis serves no such port.
 func (s *Snapshot) External(datapathKey, localnetKey uint32, mac origin.MAC) (*Port, *Localnet) {
 	n, ok := s.byKey.Get(datapathKey)
 	if !ok {

@@ -17,31 +17,29 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// A Logical_Switch or Logical_Router names zones, and servers for their queries, in external_ids:dns-forward,
-// a key of puntdns:
+// external_ids:dns-forward of a Logical_Switch or Logical_Router names zones and their servers. The key is
+// puntdns' own:
 //
 //	ZONE=SERVER[,SERVER...][;ZONE=SERVER...]
 //
-// SERVER is an IP address, with a port other than 53 behind a colon, as in [fd00::1]:5353. A network has the
+// SERVER is an IP address, with a port other than 53 after a colon, as in [fd00::1]:5353. A network has the
 // zones of its switch and of the routers on it.
 
-// ForwardKey is the key of external_ids.
 const ForwardKey = "dns-forward"
 
 const (
 	// MaxForwardZones bounds the zones of one row, MaxForwardServers the servers of a zone.
 	MaxForwardZones   = 256
 	MaxForwardServers = 16
-	// forwardPort is the port of a server without one.
-	forwardPort = 53
+	forwardPort       = 53
 )
 
-// Forward is a zone with the servers for its queries. It is immutable.
+// Forward is a zone with its servers. It is immutable.
 type Forward struct {
 	// Zone is fully qualified and in lower case.
 	Zone string
-	// Servers are in the order of the row, each once. IPv4-mapped addresses are IPv4 addresses. The
-	// list is empty if no server could be read.
+	// Servers are in the order of the row, each once, empty if none is readable. IPv4-mapped addresses are IPv4
+	// addresses.
 	Servers []netip.AddrPort
 	// NamedBy is the row with the zone: `switch "red"` or `router "r1"`.
 	NamedBy string
@@ -51,8 +49,8 @@ type Forward struct {
 	Key string
 }
 
-// Forwards are the zones of a network. They are immutable, and nil is for none. Snapshots share a *Forwards
-// until its rows change.
+// Forwards are the zones of a network, nil for none. They are immutable. Snapshots share a *Forwards until its
+// rows change.
 type Forwards struct {
 	rows  []ForwardRow
 	all   []*Forward          // by Rank
@@ -67,8 +65,8 @@ type ForwardRow struct {
 	Text string
 }
 
-// Find returns the longest zone that has a name, nil for none. The name is in lower case. DS records of a
-// zone belong to the zone above (RFC 4035, section 3.1.4.1). Find does not allocate.
+// Find returns the longest zone of a name, nil for none. The name is in lower case. DS records belong to the
+// parent zone (RFC 4035, section 3.1.4.1). Find does not allocate.
 func (f *Forwards) Find(qname string, qtype uint16) *Forward {
 	if f == nil {
 		return nil
@@ -88,7 +86,7 @@ func (f *Forwards) Find(qname string, qtype uint16) *Forward {
 	return f.zones["."]
 }
 
-// All yields the zones by their Rank.
+// All yields the zones by Rank.
 func (f *Forwards) All() iter.Seq[*Forward] {
 	if f == nil {
 		return func(func(*Forward) bool) {}
@@ -96,11 +94,10 @@ func (f *Forwards) All() iter.Seq[*Forward] {
 	return slices.Values(f.all)
 }
 
-// HasRows reports whether the zones are those of rows.
+// HasRows reports whether f was made from these rows.
 func (f *Forwards) HasRows(rows []ForwardRow) bool { return f != nil && slices.Equal(f.rows, rows) }
 
-// NewForwards returns what the rows of a network say, nil for nothing. Of two that have one zone the first
-// counts.
+// NewForwards returns the zones of rows, nil for no rows. Of equal zones the first counts.
 func NewForwards(of origin.Network, rows []ForwardRow, report func(row ForwardRow) names.Report) *Forwards {
 	if len(rows) == 0 {
 		return nil
@@ -119,7 +116,6 @@ func NewForwards(of origin.Network, rows []ForwardRow, report func(row ForwardRo
 	return f
 }
 
-// keyOfForward returns Forward.Key.
 func keyOfForward(of origin.Network, z *Forward) string {
 	b := append(of.AppendTo([]byte("forward ")), ' ')
 	b = strconv.AppendQuote(b, z.Zone)
@@ -129,8 +125,8 @@ func keyOfForward(of origin.Network, z *Forward) string {
 	return string(b)
 }
 
-// parseForwards parses the value of forwardKey. It reports zones and servers that it can't read, and leaves
-// them out. A zone without any readable server stays, so that its names go nowhere else.
+// parseForwards parses the value of ForwardKey, and reports and skips unreadable zones and servers. A zone
+// without a readable server stays, so that its names go nowhere else.
 func parseForwards(text string, bad names.Report) (all []*Forward) {
 	seen := make(map[string]bool)
 	for entry := range strings.SplitSeq(text, ";") {
@@ -158,7 +154,6 @@ func parseForwards(text string, bad names.Report) (all []*Forward) {
 	return all
 }
 
-// forwardZone returns a zone fully qualified and in lower case.
 func forwardZone(text string) (string, error) {
 	if text == "." {
 		return text, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// LookupCache caches the lookup of one name, from the punt server, which looks a name up before
-// the chain runs, to the plugin ovnhosts. The zero value is empty.
+// LookupCache caches the lookup of one name between the punt server, which looks it up before the chain runs,
+// and ovnhosts. The zero LookupCache is empty.
 type LookupCache struct {
 	snapshot *Snapshot
 	own      *Network // nil if it is empty
@@ -19,9 +19,8 @@ type LookupCache struct {
 // LookupCacheKey is the context key of a *LookupCache.
 type LookupCacheKey struct{}
 
-// Prefetch reports whether a network has a name that is no alias, whatever domain completes the
-// hostnames of ports, and caches an exact match. The target of an alias may have to be asked for
-// elsewhere. The name is in the form of [Network.Lookup].
+// Prefetch reports whether a network has a name, without completing hostnames, and caches an exact match. It
+// returns false for an alias, whose target may be elsewhere. The name is as for [Network.Lookup].
 func (f *LookupCache) Prefetch(s *Snapshot, id origin.Network, name string) bool {
 	own := s.Network(id)
 	if own == nil {
@@ -35,8 +34,8 @@ func (f *LookupCache) Prefetch(s *Snapshot, id origin.Network, name string) bool
 	return ok && a.RRs.Alias() == ""
 }
 
-// Lookup is [Scope.Lookup] of a scope of s. It uses what f has cached for that snapshot,
-// network and name. f may be nil.
+// Lookup is [Scope.Lookup] of a scope of s. It uses the cached match of the same snapshot, network and name. f
+// may be nil.
 func (f *LookupCache) Lookup(s *Snapshot, scope Scope, name, domain string) (names.Answer, bool) {
 	if f == nil || f.own == nil || f.snapshot != s || f.own != scope.Own || f.name != name {
 		return scope.Lookup(name, domain)

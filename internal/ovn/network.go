@@ -15,14 +15,13 @@ type Network struct {
 	ID origin.Network
 	// Name is the Logical_Switch.name, which need not be unique.
 	Name string
-	// Domain is other_config:dns_domain or external_ids:dns_domain, fully qualified and in lower
-	// case, "" without Northbound.
+	// Domain is other_config:dns_domain or external_ids:dns_domain, fully qualified and in lower case, ""
+	// without Northbound.
 	Domain string
-	// DNSMeter is the limit of control plane protection for the switch's DNS packets, zero
-	// for none. Southbound only has limits of switches with DNS rows.
+	// DNSMeter is the control plane protection limit for the switch's DNS packets, zero for none. Southbound
+	// only has limits of switches with DNS rows.
 	DNSMeter Meter
-	// Forwards are the zones whose queries go to servers of the network's own, nil for none. They need
-	// Requests.Forwards.
+	// Forwards are the network's forwarded zones, nil for none. They need Requests.Forwards.
 	Forwards *Forwards
 
 	// Directory has the names of the DNS rows, in the order of their UUIDs, and of the ports.
@@ -30,7 +29,7 @@ type Network struct {
 	ports *Ports
 }
 
-// NetworkData describes a logical switch. The fields that Network has too are as there.
+// NetworkData describes a logical switch, in the terms of Network.
 type NetworkData struct {
 	ID           origin.Network
 	Name, Domain string
@@ -39,11 +38,10 @@ type NetworkData struct {
 	// Tables and RRs are the DNS rows, in the order of their UUIDs.
 	Tables []*names.Table
 	RRs    []*names.RRTable
-	// Ports are the ports, nil for none. Their PortsData has the same ID and name.
+	// Ports may be nil. Their PortsData has the same ID and name.
 	Ports *Ports
 }
 
-// NewNetwork returns a network.
 func NewNetwork(d NetworkData) *Network {
 	if d.Ports == nil {
 		d.Ports, _ = NewPorts(PortsData{})
@@ -56,7 +54,7 @@ func NewNetwork(d NetworkData) *Network {
 	return n
 }
 
-// WithRetained returns the network as it was, with retained guests in the place of all guests.
+// WithRetained returns the network with retained guests as its only guests.
 func (n *Network) WithRetained(retained []*Port) *Network {
 	next := *n
 	next.ports = n.ports.onlyRetained(retained)
@@ -64,26 +62,26 @@ func (n *Network) WithRetained(retained []*Port) *Network {
 }
 
 // Owns reports whether a port of the switch has or serves an address. puntdns leaves ARP and neighbour
-// solicitations for such an address to the port.
+// solicitations for the address to the port.
 //
-// No row says where the metadata service of a cloud is. The localport of ML2/OVN's metadata agent has its
-// addresses (neutron/agent/ovn/metadata/agent.py), and the port of Neutron's DHCP agent may have them.
+// No row has the address of a cloud's metadata service. It belongs to the localport of ML2/OVN's metadata agent
+// (neutron/agent/ovn/metadata/agent.py), and sometimes to the port of Neutron's DHCP agent.
 func (n *Network) Owns(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	_, ok := n.ports.owners[addr]
 	return ok || n.ports.metadata && IsMetadata(addr)
 }
 
-// HasWorkload reports whether a port of the switch, other than a router's or a localport, has an address.
-// A DNS server at the address is the tenant's own.
+// HasWorkload reports whether a port of the switch, other than a router's or a localport, has an address. A DNS
+// server at the address belongs to the tenant.
 func (n *Network) HasWorkload(addr netip.Addr) bool { return n.ports.owners[addr.Unmap()] }
 
-// Gateways returns the addresses of the routers on the switch, sorted, IPv4 first. It needs
-// Requests.Gateways. The link-local addresses that OVN makes of a MAC are left out, and so are the routers
-// of Neutron for which the network is the external one. A switch with more than 32 addresses has none.
+// Gateways returns the addresses of the routers on the switch, sorted, IPv4 first. It needs Requests.Gateways.
+// It omits link-local addresses that OVN derives from a MAC address, and Neutron routers whose external network
+// this is. A switch with more than 32 addresses has none.
 func (n *Network) Gateways() []netip.Addr { return n.ports.gateways }
 
-// FunctionPort is a logical port through which packets of guests go to a network function.
+// FunctionPort is a logical port through which guests' packets go to a network function.
 type FunctionPort struct {
 	Name string
 	Key  uint32 // Port_Binding.tunnel_key, 0 without Southbound
@@ -92,8 +90,8 @@ type FunctionPort struct {
 // FunctionPorts returns the ports of network functions on the switch (options:is-nf), sorted by name.
 func (n *Network) FunctionPorts() []FunctionPort { return n.ports.functions }
 
-// IsMetadata reports whether an address is one of the metadata service of clouds
-// (neutron-lib, METADATA_V4_IP and METADATA_V6_IP).
+// IsMetadata reports whether an address is a metadata service's (neutron-lib, METADATA_V4_IP and
+// METADATA_V6_IP).
 func IsMetadata(addr netip.Addr) bool { return addr == metadata4 || addr == metadata6 }
 
 var (
@@ -101,17 +99,16 @@ var (
 	metadata6 = netip.MustParseAddr("fe80::a9fe:a9fe")
 )
 
-// Meter is the limit of control plane protection (ovn-nb(5), Copp) for the DNS packets of a
-// switch. The zero value is no limit.
+// Meter is a limit of control plane protection (ovn-nb(5), Copp) for DNS packets, zero for no limit.
 type Meter struct {
 	// Rate is in packets per second.
 	Rate uint32
-	// Burst is in packets; 0 is for a meter without one.
+	// Burst is in packets, 0 for a meter without bursts.
 	Burst uint32
 }
 
-// Ports returns the ports of the switch. A later version of the network with the same Ports has the same ports.
+// Ports returns the ports of the switch. Versions of a network with equal Ports have equal ports.
 func (n *Network) Ports() *Ports { return n.ports }
 
-// Guests returns the ports that are guests of the local chassis, and retained guests.
+// Guests returns the guests of the local chassis, including retained guests.
 func (p *Ports) Guests() []*Port { return p.guests }

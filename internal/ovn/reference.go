@@ -12,7 +12,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// SwitchRef refers to a logical switch, by one of the two. The zero SwitchRef refers to none.
+// SwitchRef refers to a logical switch by name or ID. The zero SwitchRef refers to none.
 type SwitchRef struct {
 	// Name is the Logical_Switch.name, which need not be unique.
 	Name string
@@ -20,8 +20,8 @@ type SwitchRef struct {
 	ID origin.Network
 }
 
-// ParseSwitchRef returns the switch that a text refers to. A text in the form of a UUID, in any case
-// of its letters, is never a name: so no tenant can divert it by naming a switch like that.
+// ParseSwitchRef parses a UUID or a name. A text in the form of a UUID, in any case, is never a name. So no
+// tenant can divert it by the name of a switch.
 func ParseSwitchRef(s string) (SwitchRef, error) {
 	if id, err := ovsdb.ParseUUID(s); err == nil {
 		if id == (ovsdb.UUID{}) {
@@ -32,10 +32,9 @@ func ParseSwitchRef(s string) (SwitchRef, error) {
 	return SwitchRef{Name: s}, nil
 }
 
-// IsZero reports whether r refers to no switch.
 func (r SwitchRef) IsZero() bool { return r == SwitchRef{} }
 
-// String returns a UUID as it is, and a name in quotation marks.
+// String returns a UUID, or a name in quotation marks.
 func (r SwitchRef) String() string {
 	if r.Name != "" {
 		return fmt.Sprintf("%q", r.Name)
@@ -49,9 +48,9 @@ func CompareSwitchRefs(a, b SwitchRef) int {
 
 // References counts the requests for each network. Source.mu guards it.
 type References struct {
-	// Networks counts the requests with Requests.Network in force.
+	// Networks counts requests with Requests.Network.
 	Networks map[SwitchRef]int
-	// Compared counts the requests with Requests.ComparedNames, by name. No row is read for them.
+	// Compared counts requests with Requests.ComparedNames, by name.
 	Compared map[string]int
 }
 
@@ -59,24 +58,23 @@ func NewReferences() References {
 	return References{make(map[SwitchRef]int), make(map[string]int)}
 }
 
-// Sorted returns the references to networks.
 func (r *References) Sorted() []SwitchRef {
 	return slices.SortedFunc(maps.Keys(r.Networks), CompareSwitchRefs)
 }
 
-// Has reports whether a request refers to a network of that name and UUID.
+// Has reports whether a request refers to a network by this name or ID.
 func (r *References) Has(name string, id origin.Network) bool {
 	return r.Networks[SwitchRef{Name: name}] > 0 || r.Networks[SwitchRef{ID: id}] > 0
 }
 
-// Count counts n more requests for a network, or fewer. It reports whether there was one before.
+// Count counts n more requests for a network; n may be negative. It reports whether there was one before.
 func (r *References) Count(ref SwitchRef, n int) (had bool) {
 	had = r.Networks[ref] > 0
 	addCount(r.Networks, ref, n)
 	return had
 }
 
-// Compare counts n more requests that compare a name, or fewer.
+// Compare counts n more requests that compare a name; n may be negative.
 func (r *References) Compare(name string, n int) { addCount(r.Compared, name, n) }
 
 func addCount[K comparable](counts map[K]int, key K, n int) {

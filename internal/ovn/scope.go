@@ -7,14 +7,14 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Scope is the networks whose names a guest sees: its own one, and the networks that routers join to it.
-// The methods of the zero Scope must not be called.
+// Scope is the networks whose names a guest sees: its own, and the networks that routers join to it. The zero
+// Scope is unusable.
 type Scope struct {
 	Own *Network
 	names.Scope
 }
 
-// Networks returns the ids of the networks in a scope, Own included.
+// Networks returns the IDs of the networks in a scope, including Own.
 func (s Scope) Networks() (all []origin.Network) {
 	joined := s.Union()
 	if joined == nil {
@@ -26,7 +26,7 @@ func (s Scope) Networks() (all []origin.Network) {
 	return all
 }
 
-// SwitchScope returns the scope of one network, the zero Scope if the snapshot lacks the network.
+// SwitchScope returns the scope of one network, zero if the snapshot lacks it.
 func (s *Snapshot) SwitchScope(id origin.Network) Scope {
 	own := s.Network(id)
 	if own == nil {
@@ -35,14 +35,14 @@ func (s *Snapshot) SwitchScope(id origin.Network) Scope {
 	return Scope{Own: own, Scope: names.NewScope(&own.Directory, nil)}
 }
 
-// RouterScope returns the scope of a network and of all networks that logical routers join to it, also over
-// switches between routers. A network with a localnet port is never joined to another one: it is a provider
-// network, where the routers of all tenants meet.
+// RouterScope returns the scope of a network and all networks that logical routers join to it, also over
+// switches between routers. A network with a localnet port is joined to no other: on a provider network the
+// routers of all tenants meet.
 //
-// The result is the zero Scope without Requests.Routers, and until all these networks are in the snapshot.
-// A network that is joined later comes into the scope when it comes into the snapshot.
+// The result is zero without Requests.Routers, and until all these networks are in the snapshot. A network that
+// is joined later is added when it is in the snapshot.
 func (s *Snapshot) RouterScope(id origin.Network) Scope {
-	first, ok := s.leader.Get(id)
+	first, ok := s.scopeOf.Get(id)
 	if !ok {
 		return Scope{}
 	}
@@ -50,7 +50,7 @@ func (s *Snapshot) RouterScope(id origin.Network) Scope {
 	if own == nil {
 		return Scope{}
 	}
-	joined, _ := s.joined.Get(first)
+	joined, _ := s.unions.Get(first)
 	if joined == nil {
 		return s.SwitchScope(id)
 	}
