@@ -83,8 +83,7 @@ func (p *Port) isNamed(name, domain, ofSwitch string) (from string, ok bool) {
 	return from, ok && domain != "" && full == name
 }
 
-// isSubset reports whether all has all of some. The addresses of a disabled port are not among those of its
-// name.
+// isSubset reports whether all has all of some. A disabled port does not add its addresses to the name.
 func isSubset(some, all []netip.Addr) bool {
 	return !slices.ContainsFunc(some, func(a netip.Addr) bool { return !slices.Contains(all, a) })
 }

@@ -103,7 +103,7 @@ func (s *Source) coverage() interest.Coverage {
 // isSettled reports whether all rows that the local chassis wants have come.
 func (s *Source) isSettled() bool {
 	switch {
-	case s.sb != nil && !s.sb.Located:
+	case s.sb != nil && !s.sb.ChassisKnown:
 		return false
 	case s.sb == nil && len(s.localPorts()) == 0:
 		return false

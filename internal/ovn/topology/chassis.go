@@ -23,18 +23,18 @@ func (s *Southbound) chassisChanged(id ovsdb.UUID, old, next *Chassis) {
 	if next != nil {
 		s.ChassisNamed.Add(next.Name, id, next)
 	}
-	s.locate()
+	s.resolveChassis()
 }
 
 // SetChassis sets the name of the local chassis, "" for none.
 func (s *Southbound) SetChassis(name string) {
-	s.selfName, s.Located = name, false
-	s.locate()
+	s.selfName, s.ChassisKnown = name, false
+	s.resolveChassis()
 }
 
-// locate finds the row of the local chassis by its name. While the row is replaced
-// there may be two: then it is the one with the lowest UUID.
-func (s *Southbound) locate() {
+// resolveChassis finds the row of the local chassis by name. While the row is replaced there may be two; the
+// lower UUID counts.
+func (s *Southbound) resolveChassis() {
 	var self ovsdb.UUID
 	if s.selfName != "" {
 		for id := range s.ChassisNamed[s.selfName] {
@@ -52,6 +52,6 @@ func (s *Southbound) locate() {
 		}
 	}
 	s.Self = self
-	s.Located = s.Located || self != ovsdb.UUID{}
+	s.ChassisKnown = s.ChassisKnown || self != ovsdb.UUID{}
 	s.Changes.Chassis = true
 }

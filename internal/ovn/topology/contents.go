@@ -13,38 +13,37 @@ import (
 type Contents struct {
 	// Tables are set before the start.
 	Tables rows.Tables
-	// Changes is what the callbacks of the tables have noted.
-	Changes Changes
-	// DNSCount counts the rows of DNS and their records.
+	// Changes are what the callbacks of the tables have recorded.
+	Changes  Changes
 	DNSCount DNSCount
 }
 
-// Changes is what the rows of a database have changed since take. The callbacks of its tables fill
-// it, whoever uses what. Source.mu guards it.
+// Changes is what has changed in a database since Take. The callbacks of its tables record all changes, used or
+// not. Source.mu guards it.
 type Changes struct {
-	// Networks are to be built anew.
+	// Networks need a rebuild.
 	Networks map[origin.Network]Part
-	// Names may have other holders, and nodes of the graph other links.
+	// Names are of networks that may have changed. Nodes of the graph may have other links.
 	Names map[string]struct{}
 	Nodes map[ovsdb.UUID]struct{}
-	// Released are the ports that were unbound here, though they are requested here.
+	// Released are ports that were unbound here, though they are requested here.
 	Released []string
-	// Problems are the problems of rows that have changed, nil for none. badRows are these rows, in the order
-	// in which they changed.
+	// Problems are the problems of changed rows, nil for none. BadRows are these rows in the order of the
+	// changes.
 	Problems map[problem.Row]*problem.Set
 	BadRows  []problem.Row
-	// Interest is set if other rows may be wanted, and chassis if the local chassis has another row.
+	// Interest is set if other rows may be wanted, Chassis if the row of the local chassis has changed.
 	Interest, Chassis bool
 }
 
-// Part is a set of what has changed of a network.
+// Part is a set of changed parts of a network.
 type Part uint8
 
 const (
 	PartNames   Part = 1 << iota
 	PartPorts        // and names
-	PartRow          // the row that the network is covered by, with all else
-	PartRouters      // what the network says of its routers
+	PartRow          // another row has the network; includes all parts
+	PartRouters      // addresses, names and zones of its routers
 	PartServers      // the DNS servers of its ports
 )
 
@@ -79,7 +78,7 @@ func (c *Changes) problem(row problem.Row, p *problem.Set) {
 	c.Problems[row] = p
 }
 
-// Take returns the Changes and begins anew.
+// Take returns the Changes and clears them.
 func (c *Changes) Take() Changes {
 	all := *c
 	*c = Changes{}
@@ -92,7 +91,7 @@ const (
 	NorthboundName = "OVN_Northbound"
 )
 
-// withProblems wraps a row callback: the problems of the row are part of the Changes.
+// withProblems wraps a row callback, so that the problems of the row are added to the Changes.
 func withProblems[R any, P interface {
 	*R
 	Problems() *problem.Set

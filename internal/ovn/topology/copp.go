@@ -16,8 +16,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// The tables of ovn-sb(5) that lead from a flow of the DNS stage to the rate of its
-// meter.
+// Tables of ovn-sb(5) that lead from a flow of the DNS stage to the rate of its meter.
 const (
 	TableGroup = "Logical_DP_Group"
 	TableMeter = "Meter"
@@ -30,9 +29,9 @@ type copp struct {
 	Groups      *rows.Table[datapathGroup]
 	Meters      *rows.Table[Meter]
 	Bands       *rows.Table[meterBand]
-	// limits has the meter of each datapath that has one.
+	// limits has the meters of datapaths.
 	limits map[ovsdb.UUID]ovn.Meter
-	// versions are those of the tables that limits are made of.
+	// versions are the versions of the tables that limits were made from.
 	versions [4]uint64
 }
 
@@ -69,10 +68,10 @@ func newCoPP(s *Southbound) copp {
 	}
 }
 
-// IsMetered reports whether the flow limits DNS packets of guests by a meter.
+// IsMetered reports whether a meter limits the DNS packets of guests in the flow.
 func (f *Flow) IsMetered() bool { return f.Ingress && f.Meter != "" }
 
-// UpdateCoPP reads the meters. It is called once all rows that are asked for have come.
+// UpdateCoPP reads the meters. Call it once all wanted rows have come.
 func (s *Southbound) UpdateCoPP() {
 	versions := [4]uint64{s.Flows.Version(), s.CoPP.Groups.Version(), s.CoPP.Meters.Version(), s.CoPP.Bands.Version()}
 	if versions == s.CoPP.versions {
@@ -90,8 +89,8 @@ func (s *Southbound) UpdateCoPP() {
 	}
 }
 
-// readCoPP returns the meter of each datapath that has one. While northd replaces a
-// flow, two may be of one datapath: the stricter one counts.
+// readCoPP returns the meters of datapaths. While northd replaces a flow a datapath may have two meters; the
+// stricter one counts.
 func (s *Southbound) readCoPP() map[ovsdb.UUID]ovn.Meter {
 	bad := s.CoPP.Replace("unit")
 	byName := make(map[string]ovn.Meter, s.CoPP.Meters.Len())
@@ -124,12 +123,11 @@ func (s *Southbound) readCoPP() map[ovsdb.UUID]ovn.Meter {
 			}
 		}
 	}
-	delete(limits, ovsdb.UUID{}) // a flow of a group names no datapath itself
+	delete(limits, ovsdb.UUID{}) // flows of groups have no datapath
 	return limits
 }
 
-// readMeter returns the band of a meter that drops first, and reports whether there is
-// one.
+// readMeter returns the strictest band of a meter, if any.
 func (s *Southbound) readMeter(id ovsdb.UUID, m *Meter, bad *problem.Editor) (limit ovn.Meter, ok bool) {
 	if m.unit != "pktps" {
 		bad.Begin(id.String())
@@ -141,7 +139,7 @@ func (s *Southbound) readMeter(id ovsdb.UUID, m *Meter, bad *problem.Editor) (li
 		if b == nil || b.rate < 1 {
 			continue
 		}
-		// The schema keeps both within 32 bits.
+		// The schema bounds both to 32 bits.
 		band := ovn.Meter{Rate: uint32(min(b.rate, math.MaxUint32)), Burst: uint32(max(0, min(b.burst, math.MaxUint32)))}
 		if !ok || compareMeters(band, limit) < 0 {
 			limit, ok = band, true
@@ -154,7 +152,7 @@ func compareMeters(a, b ovn.Meter) int {
 	return cmp.Or(cmp.Compare(a.Rate, b.Rate), cmp.Compare(a.Burst, b.Burst))
 }
 
-// MeterOf is the meter of a network, zero without one.
+// MeterOf returns the meter of a network, zero without one.
 func (s *Southbound) MeterOf(id origin.Network) ovn.Meter {
 	for _, dp := range slices.SortedFunc(maps.Keys(s.Networks[id]), ovsdb.UUID.Compare) {
 		if m, ok := s.CoPP.limits[dp]; ok {

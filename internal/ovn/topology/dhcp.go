@@ -17,9 +17,9 @@ import (
 // DHCPOptions is a row of DHCP_Options.
 type DHCPOptions struct {
 	problem.Set
-	Raw, RawServers string // options:domain_name and options:dns_server as they stand
+	Raw, RawServers string // options:domain_name and options:dns_server, unparsed
 	Domain          string // canonical, "" for none
-	// Router and routes are options:router and options:classless_static_route as they stand.
+	// Router and Routes are options:router and options:classless_static_route, unparsed.
 	Router, Routes string
 	CIDR           string
 }
@@ -62,9 +62,8 @@ func (n *Northbound) dhcpChanged(id ovsdb.UUID, old, next *DHCPOptions) {
 	}
 }
 
-// DNSServers returns the DNS servers of ports with those DHCP options, of each row the servers of
-// its family: OVN's DHCP can give no others. They are parsed here and not with the row, so bad
-// ones are reported only if a request asks for DNS servers.
+// DNSServers returns the DNS servers of DHCP options. A row counts for its own family only, as OVN's DHCP sends
+// no others. They are parsed on request, so bad values are reported only if DNS servers are requested.
 func (n *Northbound) DNSServers(of DHCPRows, bad func(text string)) (all []netip.Addr) {
 	add := func(row ovsdb.UUID, isFamily func(netip.Addr) bool) {
 		d := n.DHCP.Get(row)
@@ -82,13 +81,13 @@ func (n *Northbound) DNSServers(of DHCPRows, bad func(text string)) (all []netip
 	return all
 }
 
-// maxDNSServers bounds those of one row: resolvers of guests ask the first three
-// (resolv.conf(5), MAXNS), and each one is some flows for each guest.
+// maxDNSServers bounds the DNS servers of a row. Resolvers query the first three (resolv.conf(5), MAXNS), and
+// each server costs flows for each guest.
 const maxDNSServers = 16
 
-// parseDNSServers parses options:dns_server of a DHCP_Options row: a constant of OVN, that is
-// one address, or several in braces with commas or blanks between them (ovn-nb(5); OVN's
-// lib/expr.c, parse_constant_set). Addresses that no guest can ask are reported, and left out.
+// parseDNSServers parses options:dns_server of a DHCP_Options row. It is a constant of OVN: one address, or
+// several in braces, separated by commas or blanks (ovn-nb(5); OVN's lib/expr.c, parse_constant_set). It
+// reports and skips addresses that no guest can query.
 func parseDNSServers(value string, bad names.Report) (all []netip.Addr) {
 	list := strings.TrimSpace(value)
 	if inner, ok := strings.CutPrefix(list, "{"); ok {

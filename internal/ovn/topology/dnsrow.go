@@ -10,31 +10,28 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// DNSRow is what both databases have of a row of table DNS.
+// DNSRow is what both databases have in a row of table DNS.
 type DNSRow struct {
 	problem.Set
 	ID ovsdb.UUID
-	// Table has the addresses. It is nil in Northbound where Southbound is read too.
+	// Table has the addresses, nil in Northbound if Southbound is read.
 	Table *names.Table
-	owned string // options:ovn-owned as it stands, from OVN 24.03 on
+	owned string // options:ovn-owned, unparsed, from OVN 24.03 on
 }
 
-// southboundDNS is a row of table DNS in Southbound. ovn-northd makes it of a Northbound row, see
+// southboundDNS is a row of Southbound's table DNS. ovn-northd makes it from a Northbound row, see
 // Source.DNSDatabase.
 type southboundDNS struct {
 	DNSRow
 	datapaths []ovsdb.UUID
 }
 
-// NorthboundDNS is a row of table DNS in Northbound.
+// NorthboundDNS is a row of Northbound's table DNS.
 type NorthboundDNS struct {
 	DNSRow
-	// RRs has the records of other types than addresses, of external_ids; nil for none.
+	// RRs has the records of other types in external_ids, nil for none.
 	RRs *names.RRTable
 }
-
-// DNSDatabase returns the name of the database with the DNS row that a name is from.
-//
 
 func southboundDNSColumns() []rows.Column[southboundDNS] {
 	row := func(r *southboundDNS) *DNSRow { return &r.DNSRow }
@@ -45,7 +42,7 @@ func southboundDNSColumns() []rows.Column[southboundDNS] {
 	}
 }
 
-// northboundDNSColumns are those of Northbound. withAddresses is set where Southbound is not read.
+// northboundDNSColumns returns the columns of Northbound. withAddresses is set if Southbound is not read.
 func northboundDNSColumns(withAddresses bool) (all []rows.Column[NorthboundDNS]) {
 	row := func(r *NorthboundDNS) *DNSRow { return &r.DNSRow }
 	if withAddresses {
@@ -62,7 +59,7 @@ func northboundDNSColumns(withAddresses bool) (all []rows.Column[NorthboundDNS])
 	}), ownedColumn(row, func(r *NorthboundDNS, owned bool) { r.RRs = r.RRs.WithOwned(owned) }))
 }
 
-// addressColumn is the column of names with their addresses.
+// addressColumn is the column with names and addresses.
 func addressColumn[R any](database string, of func(*R) *DNSRow) rows.Column[R] {
 	return rows.Custom("records", func(id ovsdb.UUID, record *R, row *ovsdb.Row, col int) bool {
 		r := of(record)
@@ -79,8 +76,8 @@ func addressColumn[R any](database string, of func(*R) *DNSRow) rows.Column[R] {
 	})
 }
 
-// ownedColumn is options:ovn-owned. It has to stand behind the columns with records, whose tables
-// have it too; also sets it in further ones.
+// ownedColumn is options:ovn-owned. It must follow the columns with records, as it sets owned in their tables.
+// also sets it in others.
 func ownedColumn[R any](of func(*R) *DNSRow, also func(r *R, owned bool)) rows.Column[R] {
 	return rows.Key("options", "ovn-owned", func(r *R) *string { return &of(r).owned }).Optional().Then(func(_ ovsdb.UUID, record *R) {
 		r := of(record)
@@ -93,7 +90,6 @@ func ownedColumn[R any](of func(*R) *DNSRow, also func(r *R, owned bool)) rows.C
 	})
 }
 
-// recordsOf returns a column of records.
 func recordsOf(row *ovsdb.Row, col int) names.Records {
 	return names.Records{Count: row.Len(col), Diff: row.Diff(col), Pairs: func(yield func(k, v []byte) bool) {
 		for i := range row.Len(col) {
@@ -104,11 +100,10 @@ func recordsOf(row *ovsdb.Row, col int) names.Records {
 	}}
 }
 
-// DNSCount counts DNS rows and their records, for Stats. A row that both databases have counts once:
-// only one of them reads its table.
+// DNSCount counts DNS rows and their records, for Stats. A row counts in the one database whose Table is read.
 type DNSCount struct{ Rows, Records int }
 
-// add counts n rows more, or fewer, with the records of one.
+// add counts n rows with the records of one; n may be negative.
 func (c *DNSCount) add(n int, table *names.Table, rrs *names.RRTable) {
 	c.Records += n * rrs.Len()
 	if table != nil {
@@ -148,8 +143,7 @@ func (n *Northbound) dnsChanged(id ovsdb.UUID, old, next *NorthboundDNS) {
 	}
 }
 
-// RRRows returns the DNS rows of a switch that have records of other types than addresses, in the
-// order of their UUIDs.
+// RRRows returns the DNS rows of a switch with RRs, in the order of their UUIDs.
 func (n *Northbound) RRRows(id origin.Network) (all []*NorthboundDNS) {
 	s := n.Switches.Get(ovsdb.UUID(id))
 	if s == nil {

@@ -16,13 +16,13 @@ import (
 // StageName is the stage of OVN's own DNS in the ingress pipeline.
 const StageName = "ls_in_dns_lookup"
 
-// Flow is a row of Logical_Flow, of the stage of OVN's own DNS.
+// Flow is a row of Logical_Flow in the DNS stage.
 type Flow struct {
 	Ingress bool
 	table   int    // Logical_Flow.table_id
-	Meter   string // of control plane protection, "" without
-	stage   string // external_ids:stage-name, which conditions are on
-	// The flow is of one datapath or of a group of datapaths. The other one is zero.
+	Meter   string // of control plane protection, "" for none
+	stage   string // external_ids:stage-name, for the conditions
+	// A flow has either a datapath or a group of datapaths.
 	datapath, Group ovsdb.UUID
 }
 
@@ -45,8 +45,8 @@ func (s *Southbound) flowChanged(ovsdb.UUID, *Flow, *Flow) {
 	s.Changes.Interest = true
 }
 
-// DNSStage returns the table of most of the stage's flows. All of them have the same one,
-// except while northd moves the stage.
+// DNSStage returns the table with most flows of the stage. All flows have the same table, except while northd
+// moves the stage.
 func (s *Southbound) DNSStage() ovn.Stage {
 	if v := s.Flows.Version(); v != s.stageVersion {
 		s.stage, s.stageVersion = s.findStage(), v

@@ -14,10 +14,10 @@ import (
 type LogicalSwitch struct {
 	problem.Set
 	Name           string
-	config, ids    string // dns_domain of other_config and of external_ids, as they stand
-	domain         string // canonical, of the first of the two that can be read; "" for none
+	config, ids    string // dns_domain of other_config and of external_ids, unparsed
+	domain         string // canonical, from the first readable one of the two; "" for none
 	Ports, DNSRows []ovsdb.UUID
-	forward        string // forwardKey of external_ids
+	forward        string // ovn.ForwardKey of external_ids
 }
 
 func switchColumns() []rows.Column[LogicalSwitch] {

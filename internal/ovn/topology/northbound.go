@@ -8,8 +8,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// The tables of ovn-nb(5) that are read, DNS aside. Those of routers are read as a whole where
-// there is no Southbound, else for Requests.Forwards.
+// Tables of ovn-nb(5), without DNS. Tables of routers are read completely with Northbound alone, otherwise for
+// Requests.Forwards.
 const (
 	TableSwitch     = "Logical_Switch"
 	TableSwitchPort = "Logical_Switch_Port"
@@ -28,7 +28,6 @@ type Northbound struct {
 	Routers     *rows.Table[Router]
 	RouterPorts *rows.Table[RouterPort]
 
-	// named has the switches of a name.
 	named     rows.Index[string, LogicalSwitch]
 	PortNamed rows.Names[SwitchPort]
 	SwitchOf  rows.Owners // of a port
@@ -38,12 +37,12 @@ type Northbound struct {
 
 	RouterPortNamed rows.Names[RouterPort]
 	routerOf        rows.Owners // of a port
-	// attached has the ports of switches by the router port that they name.
+	// attached has the switch ports that name a router port.
 	attached rows.Index[string, SwitchPort]
 }
 
-// NewNorthbound returns the tables of Northbound. where are the first conditions of most, labelKeys are the keys
-// of external_ids that are read, and alone is set without Southbound.
+// NewNorthbound returns the tables of Northbound. where are the first conditions of most tables, labelKeys the
+// requested keys of external_ids. alone is set if Southbound is not read.
 func NewNorthbound(where []ovsdb.Condition, labelKeys func() []string, alone bool) *Northbound {
 	n := &Northbound{
 		named: make(rows.Index[string, LogicalSwitch]), PortNamed: make(rows.Names[SwitchPort]), SwitchOf: make(rows.Owners),
@@ -54,7 +53,7 @@ func NewNorthbound(where []ovsdb.Condition, labelKeys func() []string, alone boo
 	}
 	var routersWhere []ovsdb.Condition
 	if !alone {
-		routersWhere = []ovsdb.Condition{}         // none until northboundInterest asks for some
+		routersWhere = []ovsdb.Condition{}         // none until interest.Northbound requests some
 		labelKeys = func() []string { return nil } // Port_Binding has them
 	}
 	n.Switches = rows.NewTable(TableSwitch, where, withProblems(&n.Changes, NorthboundName, TableSwitch, n.switchChanged), switchColumns()...)
@@ -67,7 +66,7 @@ func NewNorthbound(where []ovsdb.Condition, labelKeys func() []string, alone boo
 	return n
 }
 
-// Domain returns the domain of a switch by Northbound, "" if it has none.
+// Domain returns the domain of a switch, "" for none.
 func (n *Northbound) Domain(id origin.Network) string {
 	if s := n.Switches.Get(ovsdb.UUID(id)); s != nil {
 		return s.domain
@@ -75,7 +74,7 @@ func (n *Northbound) Domain(id origin.Network) string {
 	return ""
 }
 
-// The methods of topology follow, for where Northbound is read alone.
+// The methods of View follow, for Northbound alone.
 
 func (n *Northbound) NetworkIDs(yield func(origin.Network) bool) {
 	for id := range n.Switches.All() {

@@ -11,7 +11,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// The methods of graph follow.
+// The methods of Graph follow.
 
 func (n *Northbound) Nodes(yield func(ovsdb.UUID) bool) {
 	for id := range n.Switches.All() {
@@ -88,8 +88,7 @@ func (n *Northbound) Attachments(node ovsdb.UUID) iter.Seq[Attachment] {
 	}
 }
 
-// switchLinks yields the ports of routers that those of a switch name. It reports whether
-// yield wants more.
+// switchLinks yields the links of a switch. It reports whether to continue.
 func (n *Northbound) switchLinks(s *LogicalSwitch, yield func(link) bool) bool {
 	for p := range n.portsToRouters(s) {
 		if port := n.RouterPortNamed[p.RouterPort]; port != nil && !n.yieldRouter(port, yield) {
@@ -99,8 +98,7 @@ func (n *Northbound) switchLinks(s *LogicalSwitch, yield func(link) bool) bool {
 	return true
 }
 
-// routerLinks yields the ports of switches that name those of a router, and the ports of
-// other routers that are peers.
+// routerLinks yields links to the switch ports that name a port of the router, and to peers on other routers.
 func (n *Northbound) routerLinks(r *Router, yield func(link) bool) {
 	for _, id := range r.Ports {
 		port := n.RouterPorts.Get(id)
@@ -119,8 +117,8 @@ func (n *Northbound) routerLinks(r *Router, yield func(link) bool) {
 	}
 }
 
-// yieldRouter yields the router of a port, and reports whether yield wants more. Routers
-// are read completely: a port without one is no link.
+// yieldRouter yields the router of a port, and reports whether to continue. All routers are read, so a port
+// without a router is no link.
 func (n *Northbound) yieldRouter(port *RouterPort, yield func(link) bool) bool {
 	to, ok := n.routerOf[port.ID]
 	return !ok || yield(link{port: Peer{ID: port.ID}, known: true, to: to, mutual: true})

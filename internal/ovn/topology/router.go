@@ -14,7 +14,7 @@ import (
 type Router struct {
 	Name    string
 	Ports   []ovsdb.UUID
-	forward string // forwardKey of external_ids
+	forward string // ovn.ForwardKey of external_ids
 }
 
 // RouterPort is a row of Logical_Router_Port.
@@ -51,7 +51,7 @@ func (n *Northbound) routerChanged(id ovsdb.UUID, old, next *Router) {
 	n.markRouterPorts(oldPorts)
 	n.markRouterPorts(nextPorts)
 	if next != nil && slices.Equal(oldPorts, nextPorts) {
-		return // a new router that joins nothing, or one with another name or other external_ids
+		return // its ports are the same
 	}
 	n.routerOf.Replace(id, oldPorts, nextPorts)
 	n.Changes.node(id)
@@ -71,7 +71,6 @@ func (n *Northbound) routerPortChanged(id ovsdb.UUID, old, next *RouterPort) {
 	n.Changes.Interest = true // its router may be wanted
 }
 
-// markRouterPorts marks the networks of all those ports of routers.
 func (n *Northbound) markRouterPorts(ids []ovsdb.UUID) {
 	for _, id := range ids {
 		if p := n.RouterPorts.Get(id); p != nil {
@@ -80,8 +79,8 @@ func (n *Northbound) markRouterPorts(ids []ovsdb.UUID) {
 	}
 }
 
-// markRouterPort marks the networks of a router's port, by its name: those that it is a gateway
-// of, or that tell the name of the router, or that forward what the router says.
+// markRouterPort marks the networks of a router port, by name: the router's addresses, name and zones are part
+// of them.
 func (n *Northbound) markRouterPort(name string) {
 	for id := range n.attached[name] {
 		n.markPort(id, PartRouters)

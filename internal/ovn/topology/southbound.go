@@ -11,7 +11,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// The tables of ovn-sb(5) that are read, those of CoPP aside.
+// Tables of ovn-sb(5), without CoPP.
 const (
 	TableChassis  = "Chassis"
 	TableDatapath = "Datapath_Binding"
@@ -30,32 +30,32 @@ type Southbound struct {
 	DNS       *rows.Table[southboundDNS]
 	Flows     *rows.Table[Flow]
 	CoPP      copp
-	// stage is dnsStage for a version of flows.
+	// stage is DNSStage for a version of Flows.
 	stage        ovn.Stage
 	stageVersion uint64
 
-	// IsReadByName reports whether conditions ask for a port by its name.
+	// IsReadByName reports whether conditions request a port by name.
 	IsReadByName func(port string) bool
-	// selfName is the name of the local chassis, "" for none. self is its row, zero if there is
-	// none. located is set once there was such a row.
+	// selfName is the name of the local chassis, "" for none. Self is its row, zero for none. ChassisKnown is
+	// set once the row has existed.
 	selfName     string
 	Self         ovsdb.UUID
-	Located      bool
+	ChassisKnown bool
 	ChassisNamed rows.Index[string, Chassis]
-	// Networks has the datapaths of a network: one, but while northd replaces it.
+	// Networks has the datapaths of a network, several only while northd replaces one.
 	Networks rows.Index[origin.Network, Datapath]
-	// named has the datapaths of switches of a name.
+	// named has the datapaths of switches by name.
 	named rows.Index[string, Datapath]
-	// PortNamed finds a port by its logical_port.
+	// PortNamed has ports by logical_port.
 	PortNamed rows.Names[PortBinding]
-	// PortsOf and dnsOf have the rows that refer to a datapath.
+	// PortsOf and DNSOf have the rows that refer to a datapath.
 	PortsOf rows.Index[ovsdb.UUID, PortBinding]
 	DNSOf   rows.Index[ovsdb.UUID, southboundDNS]
 	links   datapathLinks
 }
 
-// NewSouthbound returns the tables of Southbound. where are the first conditions of most, labelKeys are the keys
-// of external_ids that are read.
+// NewSouthbound returns the tables of Southbound. where are the first conditions of most tables, labelKeys the
+// requested keys of external_ids.
 func NewSouthbound(where []ovsdb.Condition, labelKeys func() []string) *Southbound {
 	s := &Southbound{
 		ChassisNamed: make(rows.Index[string, Chassis]),
@@ -78,7 +78,7 @@ func NewSouthbound(where []ovsdb.Condition, labelKeys func() []string) *Southbou
 	return s
 }
 
-// The methods of topology follow.
+// The methods of View follow.
 
 func (s *Southbound) NetworkIDs(yield func(origin.Network) bool) { maps.Keys(s.Networks)(yield) }
 

@@ -15,8 +15,7 @@ import (
 // datapathLinks are the ports that join datapaths.
 type datapathLinks struct {
 	byName rows.Names[PortBinding]
-	// of has the ports of a datapath that may join it to another, localnets its
-	// localnet ports.
+	// of has the ports that may join a datapath to another, localnets its localnet ports.
 	of        rows.Index[ovsdb.UUID, PortBinding]
 	localnets rows.Index[ovsdb.UUID, PortBinding]
 }
@@ -29,9 +28,8 @@ func newDatapathLinks() datapathLinks {
 	}
 }
 
-// joins reports whether the port is one end of what joins two datapaths. Those come in
-// pairs (ovn-sb(5), Port_Binding options:peer). The port of a router on the chassis of a
-// gateway (chassisredirect) is none of them.
+// joins reports whether the port is one end of a pair that joins two datapaths (ovn-sb(5), Port_Binding
+// options:peer). A chassisredirect port is not.
 func (p *PortBinding) joins() bool {
 	return (p.Type == ovn.TypePatch || p.Type == ovn.TypeGateway) && p.Peer != ""
 }
@@ -53,8 +51,7 @@ func (s *Southbound) Attachments(node ovsdb.UUID) iter.Seq[Attachment] {
 	}
 }
 
-// markRouterPort marks what depends on one of two ports that join a switch and a router: what
-// the network at the other end says of its routers, and the conditions.
+// markRouterPort marks the network at the other end of a port that joins a switch and a router.
 func (s *Southbound) markRouterPort(p *PortBinding) {
 	if !p.joins() {
 		return
@@ -90,7 +87,7 @@ func (s *Southbound) unlinkPort(id ovsdb.UUID, p *PortBinding) {
 	s.Changes.node(p.Datapath)
 }
 
-// The methods of graph follow.
+// The methods of Graph follow.
 
 func (s *Southbound) Nodes(yield func(ovsdb.UUID) bool) {
 	for id := range s.Datapaths.All() {
@@ -123,8 +120,8 @@ func (s *Southbound) isProvider(node ovsdb.UUID) bool {
 	return false
 }
 
-// linksOf yields the links of a node, with the ports at the other ends. Both ends have to
-// name each other: where northd removes them, it may do so one after the other.
+// linksOf yields the links of a node. Both ends must name each other, as northd may remove them one after the
+// other.
 func (s *Southbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
 	return func(yield func(link) bool) {
 		for _, p := range s.links.of[node] {
@@ -147,7 +144,7 @@ func (s *Southbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
 // markRouter marks the networks of a router, whose name may have changed.
 func (s *Southbound) markRouter(router ovsdb.UUID) {
 	for _, p := range s.links.of[router] {
-		if q := s.links.byName[p.Peer]; q != nil { // the end at a switch
+		if q := s.links.byName[p.Peer]; q != nil { // the switch's end
 			s.markDatapath(q.Datapath, PartRouters)
 		}
 	}

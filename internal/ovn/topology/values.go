@@ -13,18 +13,16 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Addresses are those of a column of a port.
+// Addresses are the addresses in a column of a port.
 type Addresses struct {
 	Static  []netip.Addr // sorted
-	MACs    []origin.MAC // of the elements without a choice
-	dynamic bool         // northd chooses one more
+	MACs    []origin.MAC // of the elements without "dynamic"
+	dynamic bool         // northd chooses another one
 }
 
-// parsePortAddresses parses Port_Binding.mac or Logical_Switch_Port.addresses,
-// elements of the form "MAC [IP...]" (ovn-nb(5)). A router's addresses may have
-// a prefix length. dynamic is set if an element leaves the choice to northd:
-// then the addresses are in Logical_Switch_Port.dynamic_addresses, and what
-// else the element has is a request to northd.
+// parsePortAddresses parses Port_Binding.mac or Logical_Switch_Port.addresses: elements of the form "MAC
+// [IP...]" (ovn-nb(5)), for routers with prefix lengths. An element with "dynamic" is a request to northd,
+// whose choice is in Logical_Switch_Port.dynamic_addresses.
 func parsePortAddresses(elements []string, bad names.Report) Addresses {
 	var all []netip.Addr
 	var macs []origin.MAC
@@ -56,7 +54,7 @@ func parsePortAddresses(elements []string, bad names.Report) Addresses {
 	return Addresses{names.SortAddresses(all), macs, dynamic}
 }
 
-// appendMAC appends an address of Ethernet's length, and no other, unless all has it.
+// appendMAC appends a MAC address of Ethernet's length, each once.
 func appendMAC(all []origin.MAC, mac net.HardwareAddr) []origin.MAC {
 	if len(mac) != len(origin.MAC{}) || slices.Contains(all, origin.MAC(mac)) {
 		return all
@@ -64,10 +62,9 @@ func appendMAC(all []origin.MAC, mac net.HardwareAddr) []origin.MAC {
 	return append(all, origin.MAC(mac))
 }
 
-// unquote returns the value of a string constant of OVN (ovn-sb(5), Logical_Flow
-// match): northd copies the values of DHCP options into logical flows unchanged, so those
-// that are strings have the quotation marks themselves, and may have escapes of JSON. A
-// value without the marks is returned as it is.
+// unquote returns the value of a string constant of OVN (ovn-sb(5), Logical_Flow match). northd copies DHCP
+// options into logical flows unchanged, so strings have quotation marks, and may have JSON escapes. Other
+// values are returned unchanged.
 func unquote(value string) string {
 	value = strings.TrimSpace(value)
 	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
@@ -80,8 +77,8 @@ func unquote(value string) string {
 	return s
 }
 
-// parseDomainName parses options:domain_name of a DHCP_Options row, or dns_domain
-// of a switch, with or without quotation marks.
+// parseDomainName parses options:domain_name of a DHCP_Options row, or dns_domain of a switch, with or without
+// quotation marks.
 func parseDomainName(value string, bad names.Report) string {
 	bare := strings.TrimSpace(unquote(value))
 	if bare == "." {
@@ -90,13 +87,13 @@ func parseDomainName(value string, bad names.Report) string {
 	return canonicalName("domain", value, bare, bad)
 }
 
-// parseHostname parses options:hostname of a port. It has quotation marks where
-// the port has DHCP options, which the hostname becomes one of.
+// parseHostname parses options:hostname of a port. It is quoted if the port has DHCP options, as it becomes one
+// of them.
 func parseHostname(value string, bad names.Report) string {
 	return canonicalName("hostname", value, unquote(value), bad)
 }
 
-// canonicalName returns the name in a value, "" for none, or one that is bad.
+// canonicalName returns the canonical name, "" if the value is empty or bad.
 func canonicalName(where, value, bare string, bad names.Report) string {
 	if bare == "" {
 		return ""

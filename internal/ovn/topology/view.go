@@ -4,13 +4,12 @@ package topology
 
 import "github.com/puntdns/puntdns/internal/origin"
 
-// View is the database that says which networks there are: Southbound where that
-// is read, else Northbound.
+// View is the database that has the networks: Southbound, or Northbound alone.
 type View interface {
 	Graph
 	attached
-	// NetworkIDs yields the networks that have rows, complete or not. networksNamed returns
-	// those of a name, in any order, some perhaps more than once.
+	// NetworkIDs yields the networks that have rows, covered or not. NetworksNamed returns the networks with a
+	// name, in any order, possibly repeated.
 	NetworkIDs(yield func(origin.Network) bool)
 	NetworksNamed(name string) []origin.Network
 }

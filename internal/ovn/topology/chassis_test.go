@@ -40,7 +40,7 @@ func TestLocate(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", step.name, s.Self, step.want)
 		}
 	}
-	if !s.Located {
+	if !s.ChassisKnown {
 		t.Error("it was never located")
 	}
 }
