@@ -13,7 +13,6 @@ type Editor struct {
 	// changed has the networks of Put, and nil for each network of Remove.
 	changed map[origin.Network]*Network
 	byName  *names.MapEditor[string, nameHolders] // nil before SetHolders
-	// scoping is set by SetScopes.
 	scoping bool
 }
 
@@ -35,7 +34,6 @@ func (e *Editor) Remove(id origin.Network) *Editor {
 	return e
 }
 
-// Network returns the present version of a network, nil for none.
 func (e *Editor) Network(id origin.Network) *Network {
 	if n, ok := e.changed[id]; ok {
 		return n
@@ -84,11 +82,9 @@ func (s ScopesEditor) Get(id origin.Network) (first origin.Network, ok bool) {
 	return s.scopeOf.Get(id)
 }
 
-// Set sets the scope of a network.
 func (s ScopesEditor) Set(id, first origin.Network) { s.scopeOf.Set(id, first) }
 func (s ScopesEditor) Remove(id origin.Network)     { s.scopeOf.Remove(id) }
 
-// SetIndex sets the names of a scope.
 func (s ScopesEditor) SetIndex(first origin.Network, names *names.Union) { s.unions.Set(first, names) }
 func (s ScopesEditor) RemoveIndex(first origin.Network)                  { s.unions.Remove(first) }
 
@@ -103,7 +99,6 @@ func (e *Editor) SetStage(tableID int, cookies []uint32) *Editor {
 	return e
 }
 
-// SetRows sets the numbers of DNS rows and their records.
 func (e *Editor) SetRows(rows, records int) {
 	e.next.Stats.Names += records - e.next.dnsRecords
 	e.next.Stats.Rows, e.next.dnsRecords = rows, records
@@ -166,7 +161,6 @@ type networkMaps struct {
 	stats    *Stats
 }
 
-// remove removes a network. next is its next version, nil for none.
 func (m *networkMaps) remove(old, next *Network) {
 	m.networks.Remove(old.ID)
 	for _, key := range old.ports.datapaths {
@@ -182,7 +176,6 @@ func (m *networkMaps) remove(old, next *Network) {
 	}
 }
 
-// add adds a network. old is its previous version, nil for none.
 func (m *networkMaps) add(n, old *Network) {
 	m.networks.Set(n.ID, n)
 	for _, key := range n.ports.datapaths {
@@ -198,7 +191,6 @@ func (m *networkMaps) add(n, old *Network) {
 	}
 }
 
-// nameHolders is the networks with a name.
 type nameHolders struct {
 	first origin.Network // the lowest UUID
 	count int

@@ -34,7 +34,6 @@ func ParseSwitchRef(s string) (SwitchRef, error) {
 
 func (r SwitchRef) IsZero() bool { return r == SwitchRef{} }
 
-// String returns a UUID, or a name in quotation marks.
 func (r SwitchRef) String() string {
 	if r.Name != "" {
 		return fmt.Sprintf("%q", r.Name)
@@ -74,7 +73,6 @@ func (r *References) Count(ref SwitchRef, n int) (had bool) {
 	return had
 }
 
-// Compare counts n more requests that compare a name; n may be negative.
 func (r *References) Compare(name string, n int) { addCount(r.Compared, name, n) }
 
 func addCount[K comparable](counts map[K]int, key K, n int) {

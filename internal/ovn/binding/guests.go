@@ -23,17 +23,15 @@ import (
 //
 //   - ovn-controller has ended regularly. It deletes its bindings and its Chassis row in one transaction (OVN's
 //     controller/binding.c, binding_cleanup), and leaves flows and guests in the switch.
-//   - Southbound was reset or emptied. All rows, the Chassis included, come back with other UUIDs and perhaps other
-//     tunnel keys. Until then the guest's network is rowless: it is served as it was last.
-//   - The port is requested here and bound nowhere. A live migration does that for milliseconds: the source releases
-//     the port after the destination has claimed it.
-//   - This chassis has another name. ovn-controller then inserts a new Chassis row and claims the ports for it.
-//     Southbound refuses this row while the former row has the same encapsulation (index of Encap in
-//     ovn-sb.ovsschema). The ports stay bound to the former row until an operator deletes it.
+//   - Southbound was reset or emptied. All rows come back with other UUIDs and perhaps other tunnel keys. Until then the
+//     guest's network is rowless: it is served as it was last.
+//   - The port is requested here and bound nowhere. A live migration does that for milliseconds, when the source releases
+//     the port.
+//   - This chassis has another name. Southbound refuses its new row while the former row has the same encapsulation (index
+//     of Encap in ovn-sb.ovsschema). The ports stay bound to the former row until an operator deletes it.
 //
-// While the Chassis row of this name exists, a binding that vanishes was removed on purpose. A retained guest
-// has the tunnel keys that the switch still has for it. When Southbound gives these keys to another port, the
-// grace ends at once.
+// While the Chassis row of this name exists, a binding that vanishes was removed on purpose. When Southbound
+// gives the tunnel keys of a retained guest to another port, the grace ends at once.
 //
 //	Step ── candidates ─► factsOf ─► decide ─► retain, or an outcome that ends the grace
 
@@ -109,7 +107,6 @@ func (g Guests) isRetained(port string) bool {
 // Count returns how many guests are retained, without the Requested ones.
 func (g Guests) Count() int { return len(g.ByInterface()) }
 
-// Names returns the logical ports, sorted.
 func (g Guests) Names() []string { return slices.Sorted(maps.Keys(g)) }
 
 // DatapathKeys returns the datapath key of each guest.

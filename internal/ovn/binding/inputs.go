@@ -15,8 +15,7 @@ import (
 
 // Inputs decides which ports are guests here. It is immutable.
 type Inputs struct {
-	Now time.Time
-	// Rows are the rows of Southbound.
+	Now  time.Time
 	Rows *topology.Southbound
 	// Restored is set for restored rows. Confirmed has the bindings in the flows of each bridge.
 	Restored  bool
@@ -101,7 +100,7 @@ func (in *Inputs) candidates(prev *ovn.Snapshot) (all []*ovn.Port) {
 
 // keyOwners are the present owners of the tunnel keys of retained guests.
 type keyOwners struct {
-	// keys has port names by ovn.PipelineKey, networks has networks by datapath key.
+	// keys has port names by ovn.PipelineKey.
 	keys     map[uint64]string
 	networks map[uint32]origin.Network
 }
@@ -128,7 +127,6 @@ func (in *Inputs) ownersOf(all Guests) keyOwners {
 	return o
 }
 
-// factsOf returns the facts about a guest, without timedOut.
 func (in *Inputs) factsOf(k Retained, owners keyOwners) facts {
 	p := k.Port
 	owner, used := owners.keys[ovn.PipelineKey(p.DatapathKey, p.Key)]

@@ -16,7 +16,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// Inputs is the source of a network. It is immutable.
+// Inputs is immutable.
 type Inputs struct {
 	View       topology.View
 	Southbound *topology.Southbound // nil unless read

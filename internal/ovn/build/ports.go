@@ -12,7 +12,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// portRows collects the ports of one network.
 type portRows struct {
 	*Inputs
 	ovn.PortsData
@@ -74,7 +73,6 @@ func (to *portRows) dnsServers(of topology.DHCPRows) []netip.Addr {
 	return all
 }
 
-// addSouthbound adds the ports and datapath keys of Southbound.
 func (to *portRows) addSouthbound() {
 	for id, d := range to.Southbound.Networks[to.PortsData.Network] {
 		to.Keys = append(to.Keys, d.Key)
@@ -92,7 +90,6 @@ func (to *portRows) addSouthbound() {
 	}
 }
 
-// addNorthbound adds the ports with Northbound alone.
 func (to *portRows) addNorthbound() {
 	s := to.Northbound.Switches.Get(ovsdb.UUID(to.PortsData.Network))
 	to.Ports = slices.Grow(to.Ports, len(s.Ports))

@@ -17,7 +17,6 @@ type ScopeInputs struct {
 	Covered topology.Covered
 	// Changed are the networks whose versions differ from the previous snapshot.
 	Changed map[origin.Network]bool
-	// Rowless are the networks without rows.
 	Rowless map[origin.Network]string
 }
 
@@ -80,7 +79,6 @@ func (c *Components) setRowless(rowless map[origin.Network]string, prev *ovn.Sna
 	}
 }
 
-// scopeBuilder sets the router scopes of components.
 type scopeBuilder struct {
 	next   *ovn.Editor
 	scopes ovn.ScopesEditor
@@ -114,7 +112,6 @@ func (b scopeBuilder) setAll(c *component, base *names.Union) {
 	b.setScopes(c, c.networks)
 }
 
-// set indexes the changed networks of a component.
 func (b scopeBuilder) set(c *component, changed []origin.Network) {
 	edit := c.index.Edit()
 	for _, id := range changed {

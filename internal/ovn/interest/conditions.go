@@ -84,7 +84,6 @@ func (c Conditions) Has(table string, of clause) bool {
 	return ok
 }
 
-// ids returns the UUIDs of the clauses of a column, sorted.
 func (c Conditions) ids(table, column string) (all []ovsdb.UUID) {
 	for _, of := range c[table] {
 		if of.Column == column {
@@ -113,7 +112,6 @@ func (c Conditions) isEmpty() bool {
 	return true
 }
 
-// Requests returns the conditions for ovsdb.Client.SetConditions.
 func (c Conditions) Requests() map[string][]ovsdb.Condition {
 	all := make(map[string][]ovsdb.Condition, len(c))
 	for table, clauses := range c {

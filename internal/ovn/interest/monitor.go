@@ -60,7 +60,6 @@ func (m *Monitor) Want(next Conditions, now time.Time) (send bool) {
 	return m.narrowing
 }
 
-// Sent records that the wanted conditions were sent.
 func (m *Monitor) Sent(gen uint64) {
 	m.Latest = ConditionSet{gen, m.wanted}
 	m.InFlight = append(m.InFlight, m.Latest)
@@ -87,7 +86,6 @@ func (m *Monitor) brings(is func(Conditions) bool) bool {
 		!slices.ContainsFunc(m.InFlight, func(s ConditionSet) bool { return !is(s.Conditions) })
 }
 
-// has reports whether the rows of a clause have come.
 func (m *Monitor) has(table string, of clause) bool {
 	return m.brings(func(c Conditions) bool { return c.Has(table, of) })
 }
@@ -99,7 +97,6 @@ func (m *Monitor) hasRows(table string, ids []ovsdb.UUID) bool {
 	})
 }
 
-// HasAll reports whether all wanted rows have come.
 func (m *Monitor) HasAll() bool {
 	return len(m.InFlight) == 0 ||
 		m.Acknowledged.Gen > 0 && m.brings(func(c Conditions) bool { return c.includes(m.wanted) })

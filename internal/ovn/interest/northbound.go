@@ -87,7 +87,6 @@ func askByName(n *topology.Northbound, want Conditions, in *Inputs) (joined []ov
 
 var portsToRouters = textIs("type", ovn.TypeRouter)
 
-// switchOfPort is the clause for the switch of a port.
 func switchOfPort(port ovsdb.UUID) clause { return idIn("ports", port) }
 
 // wantedDHCP returns the DHCP_Options rows to read for a port. The row for IPv4 has the domain.
@@ -132,7 +131,6 @@ type tableClause struct {
 	clause
 }
 
-// routerClauses yields the clauses for the router rows of a switch.
 func routerClauses(n *topology.Northbound, id ovsdb.UUID) func(yield func(tableClause) bool) {
 	return func(yield func(tableClause) bool) {
 		for _, a := range topology.AttachmentsOf(n, id) {

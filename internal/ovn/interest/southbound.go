@@ -28,8 +28,7 @@ type Inputs struct {
 	// guests, and the ports of Reader.NotHere.
 	Retained map[string]uint32
 	Ports    []string
-	// Plugged are the ports that have an interface here, sorted.
-	Plugged []string
+	Plugged  []string
 }
 
 // Southbound returns the conditions for the wanted rows of Southbound. These are ports of the local chassis,
@@ -107,7 +106,6 @@ func askPorts(s *topology.Southbound, want Conditions, datapaths []ovsdb.UUID, p
 // Localnets is the clause for all localnet ports, which only router scopes need.
 var Localnets = textIs("type", ovn.TypeLocalnet)
 
-// PortNamed is the clause for the Port_Binding with a name.
 func PortNamed(name string) clause { return textIs("logical_port", name) }
 
 // portsOfDatapath is the clause for the ports of a datapath. Conditions with it also request the datapath and

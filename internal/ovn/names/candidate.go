@@ -64,7 +64,6 @@ func (d *Directory) Sources(name, domain string) (all []Candidate) {
 	return all
 }
 
-// recordsOf returns the records of other types, by row. The first row counts.
 func (d *Directory) recordsOf(name string) (all []Candidate) {
 	for _, t := range d.rrs {
 		if r := t.of(name); r != nil {

@@ -194,7 +194,6 @@ func (n *node) apply(edits []edit, by order) []*node {
 	return split(parentOf(children))
 }
 
-// merge returns the leaf with edits, of any length.
 func (n *node) merge(edits []edit, by order) *node {
 	out := &node{terms: make([]uint64, 0, n.len()+len(edits)), networks: make([]uint32, 0, n.len()+len(edits))}
 	add := func(p posting) {

@@ -12,7 +12,6 @@ import (
 	"github.com/miekg/dns"
 )
 
-// rrTypes has the types of RRs by the first word of a key.
 var rrTypes = map[string]uint16{
 	"dns-cname": dns.TypeCNAME, "dns-mx": dns.TypeMX, "dns-srv": dns.TypeSRV, "dns-txt": dns.TypeTXT,
 }
@@ -37,12 +36,10 @@ var (
 	errAliasData = errors.New("the name has other records beside CNAME (RFC 2181, section 10.1)")
 )
 
-// isRRKey reports whether a key of a DNS row has the form dns-TYPE/NAME.
 func isRRKey(key []byte) bool {
 	return bytes.HasPrefix(key, []byte("dns-")) && bytes.IndexByte(key, '/') > 0
 }
 
-// parseRRKey returns the type and the canonical name of a key that isRRKey accepts.
 func parseRRKey(key string) (rrtype uint16, name string, err error) {
 	word, name, _ := strings.Cut(key, "/")
 	rrtype, ok := rrTypes[word]

@@ -14,8 +14,7 @@ import (
 
 // RRTable has the RRs of one DNS row, for all networks of the row. It is immutable; nil has no records.
 type RRTable struct {
-	row [16]byte
-	// owned is options:ovn-owned of the row.
+	row   [16]byte
 	owned bool
 	// sets has every key of the form dns-TYPE/NAME, readable or not.
 	sets map[string]*rrSet
@@ -32,7 +31,6 @@ type rrSet struct {
 	rrs    []dns.RR // nil if the value is unreadable
 }
 
-// Len is the number of names.
 func (t *RRTable) Len() int {
 	if t == nil {
 		return 0

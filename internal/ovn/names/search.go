@@ -20,7 +20,6 @@ type search struct {
 	found        bool
 }
 
-// lookup queries the networks except own, in order.
 func (j *Union) lookup(name, domain string, own *Directory) (Answer, bool) {
 	for i := range j.unindexed {
 		if d := j.unindexed[i].directory; d != own {
@@ -52,7 +51,6 @@ func cutDomain(name, domain string) (bare string, ok bool) {
 	return strings.CutSuffix(name, domain)
 }
 
-// consider queries the networks with a term, up to the first that answers.
 func (s *search) consider(term uint64) {
 	for c := s.in.terms.find(term); c.valid(); c.next(s.in.order) {
 		if s.ask(c.network()) {

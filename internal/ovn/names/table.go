@@ -14,8 +14,7 @@ import (
 // Table has the address and PTR records of one DNS row, for all networks of the row: directories with the same
 // pointer have the same records. A Table is immutable; the zero Table has no records.
 type Table struct {
-	row [16]byte
-	// owned is options:ovn-owned of the row.
+	row   [16]byte
 	owned bool
 	// records has the record that answers each name. Wildcards are not names of their addresses.
 	records addressTree
@@ -37,7 +36,6 @@ type Records struct {
 
 var valueSeed = maphash.MakeSeed()
 
-// NewTable returns the table of a DNS row, without records.
 func NewTable(row [16]byte) *Table { return &Table{row: row} }
 
 // Len is the number of records, readable or not.
@@ -95,7 +93,6 @@ func compareRecordKeys(a, b recordKey) int {
 	return cmp.Or(compareNames(a.name, b.name), strings.Compare(a.alias, b.alias))
 }
 
-// hashOf returns the hash of the value of a key.
 func (t *Table) hashOf(k recordKey) (hash uint64, ok bool) {
 	if k.name == "" {
 		hash, ok = t.invalid[k.alias]
@@ -155,7 +152,6 @@ func (t *Table) Update(records Records, to Reports) *Table {
 	return next
 }
 
-// read compares a pair with the table, and parses a new value.
 func (t *Table) read(k, v []byte, to Reports) recordChange {
 	key, err := readKey(k)
 	c := recordChange{recordKey: key}

@@ -32,7 +32,6 @@ const (
 	kindPointer
 	kindBarePointer
 	kindMachine
-	// kindIdentity is the ID of a network.
 	kindIdentity
 	kindCount
 )
@@ -67,7 +66,6 @@ func addressTerm(k kind, a netip.Addr) uint64 {
 	return term(k, maphash.Bytes(termSeed, b[:]))
 }
 
-// hasName reports whether the directory has a term about a name.
 func (d *Directory) hasName(k kind, name string) bool {
 	switch k {
 	case kindExact:
@@ -142,8 +140,8 @@ type difference struct {
 	nodes, bareNodes, aboveWildcards map[string]struct{}
 }
 
-// add compares the versions. It visits the names of changed rows and, if a port has changed, all ports of the
-// network. It computes the terms of differences only.
+// add visits the names of changed rows and, if a port has changed, all ports of the network. It computes the
+// terms of differences only.
 func (d *difference) add() {
 	gone, come := trimTables(d.old.tables, d.next.tables)
 	if len(gone) == 1 && len(come) == 1 && gone[0].owned == come[0].owned {
@@ -171,7 +169,6 @@ func (d *difference) add() {
 	differentMachines(was.machines, is.machines, func(a netip.Addr) { d.address(kindMachine, a) })
 }
 
-// addRRTables visits the names of rows whose RRs differ.
 func (d *difference) addRRTables() {
 	gone, come := trimTables(d.old.rrs, d.next.rrs)
 	if len(gone) == 1 && len(come) == 1 && gone[0].owned == come[0].owned {
@@ -200,7 +197,6 @@ func (d *difference) addName(name string) {
 	d.addAddresses(name)
 }
 
-// addBare compares all terms that may depend on a hostname without a domain.
 func (d *difference) addBare(name string) {
 	d.name(kindBare, name)
 	d.name(kindAnyBare, "")
@@ -327,7 +323,7 @@ func differentNames[V any](old, next *tree[V], same func(a, b *V) bool, yield fu
 
 func sameList(a, b *[]entry) bool { return len(*a) == len(*b) && &(*a)[0] == &(*b)[0] }
 
-// differentRRs yields the names whose RRs may differ, and names that only one table has.
+// differentRRs yields the names whose RRs may differ.
 func differentRRs(old, next *RRTable, yield func(name string)) {
 	for name := range old.keys {
 		if len(next.keys[name]) == 0 || old.of(name) != next.of(name) {

@@ -31,7 +31,6 @@ type item[V any] struct {
 	has  V
 }
 
-// all yields the names in canonical order with their values.
 func (t *tree[V]) all() iter.Seq2[string, *V] {
 	return func(yield func(string, *V) bool) {
 		for i := range t.items {
@@ -49,7 +48,6 @@ func (t *tree[V]) find(name string) *V {
 	return nil
 }
 
-// exists reports whether a canonical name or a name below it has a value.
 func (t *tree[V]) exists(name string) bool {
 	_, ok := t.probe(name)
 	return ok
@@ -133,7 +131,6 @@ func parent(name string) string {
 	return name[i:]
 }
 
-// change sets the value of a name, or removes the name.
 type change[V any] struct {
 	name string
 	has  V
@@ -200,7 +197,6 @@ type place struct {
 	isNew bool
 }
 
-// places returns the place of each change.
 func (t *tree[V]) places(changes []change[V]) []place {
 	all := make([]place, len(changes))
 	from := 0

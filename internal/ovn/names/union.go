@@ -57,7 +57,6 @@ func (j *Union) order(a, b uint32) int {
 
 func (j *Union) Len() int { return len(j.unindexed) + j.count }
 
-// All yields the networks by ID, in no order.
 func (j *Union) All() iter.Seq2[[16]byte, *Directory] {
 	return func(yield func([16]byte, *Directory) bool) {
 		for _, n := range j.unindexed {
@@ -75,7 +74,6 @@ func (j *Union) All() iter.Seq2[[16]byte, *Directory] {
 	}
 }
 
-// Get returns a network by ID, nil if it is not joined.
 func (j *Union) Get(id [16]byte) *Directory {
 	for i := range j.unindexed {
 		if j.unindexed[i].id == id {
@@ -179,10 +177,9 @@ func newUnindexed(all map[[16]byte]*Directory) *Union {
 const maxEdits = 1 << 15
 
 type indexBuilder struct {
-	next    *Union
-	copied  map[int]bool // chunks that only next has
-	removed []uint32     // numbers of removed networks
-	// edits, wild, subnets4 and subnets6 are pending.
+	next                            *Union
+	copied                          map[int]bool // chunks that only next has
+	removed                         []uint32     // numbers of removed networks
 	edits, wild, subnets4, subnets6 []edit
 }
 

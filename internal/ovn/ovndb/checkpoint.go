@@ -21,7 +21,6 @@ func decodeConditions(text json.RawMessage) (interest.ConditionSet, error) {
 	return interest.ConditionSet{Gen: 1, Conditions: c.Sort()}, nil
 }
 
-// keepSaving writes checkpoints until ctx ends.
 func (s *Source) keepSaving(ctx context.Context) {
 	wait := saved.Interval(0)
 	for {
@@ -127,7 +126,6 @@ func (s *Source) savedHead() (*saved.File, error) {
 			return nil, nil
 		}
 		f.Databases = append(f.Databases, out)
-		// During an outage the rows are as old as the outage.
 		if since := d.status.Since; !d.status.Synced && since.Before(f.Saved) {
 			f.Uptime -= f.Saved.Sub(since)
 			f.Saved = since

@@ -11,16 +11,16 @@ import (
 	"github.com/puntdns/puntdns/internal/endpoint"
 )
 
-// Config says which databases to read, and how much of them.
+// Config selects the databases to read, and which of their networks.
 type Config struct {
 	// Southbound and Northbound are connection methods in the form of Endpoint.String (see internal/endpoint),
 	// several for one cluster. At least one of the two is required.
 	Southbound, Northbound []string
 	TLS                    endpoint.TLSFiles
 	Monitor                Monitor
-	// WarmStart needs Southbound.
+	// WarmStart requires Southbound.
 	WarmStart WarmStart
-	// Log gets changes of state, once each; nil logs nothing. It is no part of Key.
+	// Log receives each change of state once; nil logs nothing. Key ignores it.
 	Log Logger
 }
 
@@ -30,7 +30,6 @@ const (
 	// Local reads the networks of guests on the local chassis (Reader.SetLocal) and of Requests.Network. With
 	// Northbound alone, Reader.SetLocal lists the local guests.
 	Local Monitor = iota
-	// All reads every network.
 	All
 )
 

@@ -17,7 +17,6 @@ import (
 // grace is the guests without a binding. Source.mu guards it.
 type grace struct {
 	binding.Guests
-	// released are ports that were unbound since the last step, though they are requested here.
 	released map[string]struct{}
 	// rowless has the names of networks that have no rows and are served as they were last.
 	rowless map[origin.Network]string

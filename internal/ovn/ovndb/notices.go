@@ -57,7 +57,6 @@ func (m *logMutex) Unlock() {
 	m.Mutex.Unlock()
 }
 
-// occurrence is the networks that match a reference.
 type occurrence struct {
 	count int
 	ids   []origin.Network // the first maxListed of several
@@ -141,7 +140,6 @@ func notices(prev, next logged) (all []notice) {
 	return all
 }
 
-// noticeOfNetwork returns the log line about a reference, "" for none.
 func noticeOfNetwork(r ovn.SwitchRef, was, now occurrence) (text string, warning bool) {
 	named := fmt.Sprintf("is named %q", r.Name)
 	if r.Name == "" {

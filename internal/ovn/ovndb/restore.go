@@ -19,9 +19,9 @@ import (
 )
 
 // A warm start uses the rows that the last process saved in a file. A Source makes its first snapshot from them
-// once it has read the file and knows the chassis, and requests only what has changed since. Until Southbound
-// is in sync, tunnel keys and port names may have passed to another tenant while no process was running. So a
-// guest is served only while ovn-controller's flows in the switch confirm its row and keys.
+// once it has read the file and knows the chassis. Until Southbound is in sync, tunnel keys and port names may
+// have passed to another tenant while no process was running. So a guest is served only while ovn-controller's
+// flows in the switch confirm its row and keys.
 //
 //	file ─ load ─► restore (SetLocal) ─► rows, conditions, position
 //	                                                                │
@@ -29,9 +29,8 @@ import (
 //
 // A flow identifies a row. ovn-controller's flow that takes in a port's packets loads the tunnel keys, and its
 // cookie is the first 32 bits of the UUID of the Port_Binding (OVN's controller/physical.c,
-// consider_port_binding). northd makes a new row for a port that was deleted or has moved to another switch, and
-// a row never changes its datapath. So a port whose row and keys are in such a flow is still on the saved
-// network.
+// consider_port_binding). northd makes a new row for a port that was deleted or has moved, and a row never
+// changes its datapath. So a port whose row and keys are in a flow is still on the saved network.
 
 // WarmStart selects where rows are saved for the next process.
 type WarmStart struct {
@@ -45,24 +44,21 @@ const (
 	readPatience = 10 * time.Second
 	// chassisPatience is how long the clients then wait for the chassis.
 	chassisPatience = 2 * time.Second
-	// confirmPatience is how long unconfirmed guests keep a restored snapshot from being settled: their flows
-	// may be about to be read.
+	// confirmPatience is how long unconfirmed guests keep a restored snapshot from being settled.
 	confirmPatience = 3 * time.Second
 	// mirrorLimit bounds the rows of one database, in bytes. Two databases fit into a file.
 	mirrorLimit = saved.MaxSize / 3
 	filePrefix  = "ovn-"
 )
 
-// warm is the state of a warm start. Source.mu guards it, except path, expected and begin, which are set before
-// the start.
+// warm is the state of a warm start. Source.mu guards it; path, expected and begin are set before the start.
 type warm struct {
 	path     string
 	expected saved.Expected
 	// begin is closed when the clients start, nil if they need not wait. waiting is set until then.
 	begin   chan struct{}
 	waiting bool
-	// file is what was read, until it is used or dropped.
-	file *saved.File
+	file    *saved.File
 	// asOf is when the restored rows were last in sync.
 	asOf time.Time
 	// patient is set during confirmPatience while guests are unconfirmed.
@@ -79,7 +75,7 @@ func fileName(key string) string {
 	return filePrefix + hex.EncodeToString(sum[:8])
 }
 
-// prepareWarmStart makes the clients wait for load. Nothing is started yet.
+// prepareWarmStart makes the clients wait for load.
 func (s *Source) prepareWarmStart() {
 	w, cfg := &s.warm, s.config
 	w.path, w.expected = filepath.Join(cfg.WarmStart.Folder, fileName(cfg.Key())), saved.Expected{Config: cfg.Key(), MaxAge: cfg.WarmStart.MaxAge}
@@ -139,7 +135,6 @@ func (s *Source) load() {
 	}
 }
 
-// check returns why a file is unusable now, nil if it is usable.
 func (s *Source) check(f *saved.File) error {
 	now, err := saved.Uptime()
 	if err != nil {
@@ -157,7 +152,7 @@ func rowColumns(tables rows.Tables) map[string][]string {
 	return all
 }
 
-// startClients starts the clients, once. Source.mu is held.
+// startClients starts the clients, once.
 func (w *warm) startClients() {
 	if w.waiting {
 		w.waiting, w.file = false, nil
@@ -246,8 +241,7 @@ func (s *Source) needsConfirmation() bool { return s.isRestored() || s.warm.wait
 
 func (s *Source) isRestored() bool { return s.sb != nil && s.sbConn.restored }
 
-// awaitsConfirmation reports whether a restored snapshot may soon have more guests. Before SetLocal, nothing is
-// known about their interfaces.
+// awaitsConfirmation reports whether a restored snapshot may soon have more guests.
 func (s *Source) awaitsConfirmation() bool {
 	return s.isRestored() && s.warm.patient && (len(s.localPorts()) == 0 || !s.guestInputs(time.Time{}).AllConfirmed())
 }

@@ -78,8 +78,7 @@ type Source struct {
 	// renamed are names whose networks may have changed since the last snapshot.
 	renamed map[string]struct{}
 
-	bad problem.Registry
-	// builtProblems has the problems of the networks of build, until noteNetworks.
+	bad           problem.Registry
 	builtProblems map[origin.Network]problem.Set
 
 	// rebuildTimer calls update at notBefore, the earliest time of the next snapshot; nil if it is not running.
@@ -97,7 +96,6 @@ func start(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source {
 	return s
 }
 
-// newSource returns a Source without goroutines.
 func newSource(cfg Config, sb, nb []endpoint.Endpoint, conf *tls.Config) *Source {
 	s := &Source{
 		config: cfg, clock: time.Now, local: cfg.Monitor == Local,
@@ -296,7 +294,6 @@ func (s *Source) update() {
 	close(*s.changed.Swap(&changed))
 }
 
-// updateAfter starts rebuildTimer unless it is running.
 func (s *Source) updateAfter(wait time.Duration) {
 	if s.rebuildTimer != nil {
 		return
@@ -309,7 +306,6 @@ func (s *Source) updateAfter(wait time.Duration) {
 	})
 }
 
-// resetDueTimer restarts dueTimer; zero only stops it.
 func (s *Source) resetDueTimer(at time.Time) {
 	if s.dueTimer != nil {
 		s.dueTimer.Stop()

@@ -37,7 +37,6 @@ func (s Status) Ready() bool {
 	return len(s) > 0
 }
 
-// Lacks returns why databases are not synced.
 func (s Status) Lacks() (reasons []string) {
 	for _, d := range s {
 		if !d.Synced {

@@ -27,7 +27,6 @@ func (s *Source) isDirty() bool {
 	return len(s.dirty) > 0 || s.coverageChanged || len(s.components.Touched) > 0 || s.sb != nil && s.sb.Flows.Version() != s.builtFlows
 }
 
-// setConditions requests the rows that are wanted now.
 func (s *Source) setConditions(now time.Time) {
 	due := s.conditionsDue()
 	if !s.conditionsDirty && (due.IsZero() || now.Before(due)) {
@@ -80,7 +79,6 @@ func (s *Source) conditionsDue() (due time.Time) {
 	return due
 }
 
-// uses returns what requests and the configuration need.
 func (s *Source) uses() interest.Uses {
 	return interest.Uses{
 		Local: s.local, Southbound: s.sb != nil, RouterScopes: s.components.IsUsed(), Gateways: s.gatewayUsers > 0,
@@ -88,7 +86,6 @@ func (s *Source) uses() interest.Uses {
 	}
 }
 
-// coverage reports which rows have come.
 func (s *Source) coverage() interest.Coverage {
 	c := interest.Coverage{Uses: s.uses(), Southbound: s.sb, Northbound: s.nb, Networks: s.coveredNetworks}
 	if s.sb != nil {
@@ -130,7 +127,6 @@ func (s *Source) dnsCount() (sum topology.DNSCount) {
 	return sum
 }
 
-// takeChanges marks what changes of rows affect.
 func (s *Source) takeChanges() {
 	for i, d := range s.databases {
 		c := d.Changes.Take()

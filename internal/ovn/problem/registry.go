@@ -12,7 +12,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// MaxFirst bounds Summary.First.
 const MaxFirst = 3
 
 // Summary is the present values that puntdns can't use, and skips.
@@ -29,8 +28,7 @@ func OfNetwork(id origin.Network) Row { return Row{Table: "network", ID: ovsdb.U
 type Registry struct {
 	// present has the rows and networks with problems.
 	present map[Row]badOfRow
-	// added counts the rows that were ever added.
-	added uint64
+	added   uint64
 	// logged has the texts that were logged since the start. Count is the number of problems since the start,
 	// Last the latest text.
 	logged map[string]struct{}
@@ -38,7 +36,6 @@ type Registry struct {
 	Last   string
 }
 
-// badOfRow is the problems of a row.
 type badOfRow struct {
 	*problemSet
 	number uint64 // in the order in which rows were added
@@ -48,7 +45,6 @@ func NewRegistry() Registry {
 	return Registry{present: make(map[Row]badOfRow), logged: make(map[string]struct{})}
 }
 
-// OfNetwork returns the present problems of a network.
 func (b *Registry) OfNetwork(id origin.Network) Set {
 	return Set{b.present[OfNetwork(id)].problemSet}
 }
@@ -119,7 +115,6 @@ func (b *Registry) Sum() (sum Summary) {
 	return sum
 }
 
-// Texts returns all texts, sorted, each once.
 func (b *Registry) Texts() []string {
 	all := make(map[string]struct{})
 	for _, of := range b.present {
@@ -130,7 +125,6 @@ func (b *Registry) Texts() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// texts returns the texts in the order of their places.
 func (s *problemSet) texts() (all []string) {
 	places := slices.SortedFunc(maps.Keys(s.of), func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.column, b.column), cmp.Compare(a.key, b.key))

@@ -28,7 +28,6 @@ type problemSet struct {
 	more  int
 }
 
-// place is a column, or a key of it.
 type place struct{ column, key string }
 
 // reading is the problems of a place: the hashes of all texts, and the first texts.
@@ -51,7 +50,6 @@ func (p *Set) Problems() *Set { return p }
 
 func (p *Set) IsEmpty() bool { return p.set == nil || p.set.count == 0 }
 
-// takeFresh returns and clears fresh and more.
 func (p *Set) takeFresh() (texts []string, more int) {
 	if p.set == nil || len(p.set.fresh) == 0 {
 		return nil, 0
@@ -61,7 +59,6 @@ func (p *Set) takeFresh() (texts []string, more int) {
 	return texts, more
 }
 
-// edit returns the Editor of a column.
 func (p *Set) edit(column string) *Editor {
 	e := &Editor{Set: p, at: place{column: column}}
 	if p.set != nil {

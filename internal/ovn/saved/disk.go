@@ -142,7 +142,6 @@ func open(path string) (file *os.File, size int64, err error) {
 	return file, info.Size(), nil
 }
 
-// check returns an error if other users may read or write a file, or if it is too large.
 func check(info os.FileInfo) error {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	switch {

@@ -16,7 +16,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
-// File is the contents of a file.
 type File struct {
 	// Saved is when the rows were last in sync, by the wall clock.
 	Saved time.Time
@@ -28,7 +27,6 @@ type File struct {
 	Databases       []Database
 }
 
-// Database is the contents of one database.
 type Database struct {
 	Name string
 	// Columns are the columns of rows, by table, in their order.
@@ -58,7 +56,7 @@ var (
 	errTooLarge  = fmt.Errorf("it is larger than %d MiB", MaxSize>>20)
 )
 
-// Encode returns the bytes of a file. It is an error if they exceed MaxSize.
+// Encode fails if the bytes of a file exceed MaxSize.
 func Encode(f *File) ([]byte, error) {
 	about, err := json.Marshal(f)
 	if err != nil {
@@ -104,7 +102,6 @@ func Decode(b []byte) (*File, error) {
 	return f, nil
 }
 
-// decodeHead reads the head of a file of this size, and returns the length of the first part.
 func decodeHead(b []byte, size int64) (about int, err error) {
 	switch {
 	case len(b) < len(magic) || string(b[:len(magic)]) != magic:
@@ -125,7 +122,6 @@ func decodeHead(b []byte, size int64) (about int, err error) {
 	return int(first), nil
 }
 
-// decodeAbout reads the first part.
 func decodeAbout(b []byte) (*File, error) {
 	f := new(File)
 	if err := json.Unmarshal(b, f); err != nil {
@@ -171,7 +167,6 @@ func (r *reader) uvarint() int {
 	return int(v)
 }
 
-// bytes reads bytes after their length.
 func (r *reader) bytes() []byte {
 	n := r.uvarint()
 	if n > len(r.b) {

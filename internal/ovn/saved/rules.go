@@ -11,15 +11,12 @@ import (
 )
 
 const (
-	// minInterval is the least time between two writes of a file.
 	minInterval = 10 * time.Second
 	// writeShare bounds the time spent on writes to 1 in writeShare.
 	writeShare = 20
 )
 
-// Expected is what a usable file has.
 type Expected struct {
-	// Config and Boot are compared with File's.
 	Config, Boot string
 	// MaxAge bounds the time since File.Uptime.
 	MaxAge time.Duration
@@ -58,7 +55,6 @@ func (e *Expected) IsDue(uptime, written time.Duration, changed, last bool) bool
 	return changed || uptime-written >= e.MaxAge/4 || last && uptime > written
 }
 
-// Interval returns the time until the next write, after one that took took.
 func Interval(took time.Duration) time.Duration { return max(minInterval, writeShare*took) }
 
 // IsSuperseded reports whether the file at path has newer rows than f for the same purpose. The next process

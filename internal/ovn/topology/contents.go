@@ -9,11 +9,9 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// Contents is the rows of a database.
 type Contents struct {
 	// Tables are set before the start.
-	Tables rows.Tables
-	// Changes are what the callbacks of the tables have recorded.
+	Tables   rows.Tables
 	Changes  Changes
 	DNSCount DNSCount
 }
@@ -21,7 +19,6 @@ type Contents struct {
 // Changes is what has changed in a database since Take. The callbacks of its tables record all changes, used or
 // not. Source.mu guards it.
 type Changes struct {
-	// Networks need a rebuild.
 	Networks map[origin.Network]Part
 	// Names are of networks that may have changed. Nodes of the graph may have other links.
 	Names map[string]struct{}
@@ -78,7 +75,6 @@ func (c *Changes) problem(row problem.Row, p *problem.Set) {
 	c.Problems[row] = p
 }
 
-// Take returns the Changes and clears them.
 func (c *Changes) Take() Changes {
 	all := *c
 	*c = Changes{}

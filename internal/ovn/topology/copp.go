@@ -29,8 +29,7 @@ type copp struct {
 	Groups      *rows.Table[datapathGroup]
 	Meters      *rows.Table[Meter]
 	Bands       *rows.Table[meterBand]
-	// limits has the meters of datapaths.
-	limits map[ovsdb.UUID]ovn.Meter
+	limits      map[ovsdb.UUID]ovn.Meter
 	// versions are the versions of the tables that limits were made from.
 	versions [4]uint64
 }
@@ -40,7 +39,6 @@ type datapathGroup struct {
 	datapaths []ovsdb.UUID
 }
 
-// Meter is a row of Meter.
 type Meter struct {
 	Name, unit string
 	Bands      []ovsdb.UUID

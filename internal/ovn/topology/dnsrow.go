@@ -26,7 +26,6 @@ type southboundDNS struct {
 	datapaths []ovsdb.UUID
 }
 
-// NorthboundDNS is a row of Northbound's table DNS.
 type NorthboundDNS struct {
 	DNSRow
 	// RRs has the records of other types in external_ids, nil for none.

@@ -24,7 +24,6 @@ type Graph interface {
 	NetworkOf(node ovsdb.UUID) origin.Network
 	// isProvider reports whether a node is a network with a localnet port.
 	isProvider(node ovsdb.UUID) bool
-	// linksOf yields the links from a node.
 	linksOf(node ovsdb.UUID) iter.Seq[link]
 }
 
@@ -47,7 +46,6 @@ type Covered interface {
 	Peer(Peer) bool
 }
 
-// link is a directed edge.
 type link struct {
 	// port is the port at the other end.
 	port Peer

@@ -37,8 +37,7 @@ type Northbound struct {
 
 	RouterPortNamed rows.Names[RouterPort]
 	routerOf        rows.Owners // of a port
-	// attached has the switch ports that name a router port.
-	attached rows.Index[string, SwitchPort]
+	attached        rows.Index[string, SwitchPort]
 }
 
 // NewNorthbound returns the tables of Northbound. where are the first conditions of most tables, labelKeys the

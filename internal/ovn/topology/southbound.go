@@ -44,8 +44,7 @@ type Southbound struct {
 	ChassisNamed rows.Index[string, Chassis]
 	// Networks has the datapaths of a network, several only while northd replaces one.
 	Networks rows.Index[origin.Network, Datapath]
-	// named has the datapaths of switches by name.
-	named rows.Index[string, Datapath]
+	named    rows.Index[string, Datapath]
 	// PortNamed has ports by logical_port.
 	PortNamed rows.Names[PortBinding]
 	// PortsOf and DNSOf have the rows that refer to a datapath.

@@ -12,7 +12,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// datapathLinks are the ports that join datapaths.
 type datapathLinks struct {
 	byName rows.Names[PortBinding]
 	// of has the ports that may join a datapath to another, localnets its localnet ports.

@@ -13,7 +13,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Addresses are the addresses in a column of a port.
 type Addresses struct {
 	Static  []netip.Addr // sorted
 	MACs    []origin.MAC // of the elements without "dynamic"
@@ -54,7 +53,6 @@ func parsePortAddresses(elements []string, bad names.Report) Addresses {
 	return Addresses{names.SortAddresses(all), macs, dynamic}
 }
 
-// appendMAC appends a MAC address of Ethernet's length, each once.
 func appendMAC(all []origin.MAC, mac net.HardwareAddr) []origin.MAC {
 	if len(mac) != len(origin.MAC{}) || slices.Contains(all, origin.MAC(mac)) {
 		return all
@@ -93,7 +91,6 @@ func parseHostname(value string, bad names.Report) string {
 	return canonicalName("hostname", value, unquote(value), bad)
 }
 
-// canonicalName returns the canonical name, "" if the value is empty or bad.
 func canonicalName(where, value, bare string, bad names.Report) string {
 	if bare == "" {
 		return ""
