@@ -61,8 +61,8 @@ func compareNames(a, b *Port) int {
 	return 0
 }
 
-// isNamed reports whether the hostname of a port, bare or with its domain, equals name. from is the origin of
-// the domain. ofSwitch is the domain of its switch.
+// isNamed reports whether the hostname of a port, bare or with its domain, equals name. ofSwitch is the domain
+// of its switch.
 func (p *Port) isNamed(name, domain, ofSwitch string) (from string, ok bool) {
 	if p.Hostname == "" || len(p.Addresses) == 0 {
 		return "", false

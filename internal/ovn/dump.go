@@ -188,7 +188,6 @@ func ShowLookup(s Scope, name, domain string) string {
 	return "none"
 }
 
-// ShowAnswer returns an answer in one line.
 func ShowAnswer(a names.Answer) string {
 	var all []string
 	for _, addr := range a.V4 {
@@ -205,7 +204,6 @@ func ShowAnswer(a names.Answer) string {
 	return strings.Join(all, " ")
 }
 
-// showExternal lists the external guests that Snapshot.External finds, and those that it finds by a wrong key.
 func showExternal(s *Snapshot) []string {
 	var all []string
 	for p := range s.Guests() {

@@ -28,7 +28,6 @@ func (e *Editor) Put(n *Network) *Editor {
 	return e
 }
 
-// Remove removes a network, if present.
 func (e *Editor) Remove(id origin.Network) *Editor {
 	e.changed[id] = nil
 	return e
@@ -145,7 +144,6 @@ func (e *Editor) applyNetworks() {
 	e.next.networks, e.next.byKey, e.next.ports = m.networks.Done(), m.byKey.Done(), m.ports.Done()
 }
 
-// samePorts reports whether two versions of a network, or nil, differ in names only.
 func samePorts(a, b *Network) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -153,7 +151,6 @@ func samePorts(a, b *Network) bool {
 	return a.ports == b.ports && a.DNSMeter == b.DNSMeter
 }
 
-// networkMaps has the maps and sums of a snapshot that depend on its networks.
 type networkMaps struct {
 	networks *names.MapEditor[origin.Network, *Network]
 	byKey    *names.MapEditor[uint32, *Network]

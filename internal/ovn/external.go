@@ -12,8 +12,8 @@ import (
 
 // An external port is a host without an interface on any chassis, such as a bare-metal machine or an SR-IOV
 // function. Its packets enter through a localnet port of its switch, on each chassis with the physical network.
-// ovn-controller binds the port on one of these chassis, by its HA chassis group (ovn-nb(5),
-// Logical_Switch_Port type external). That chassis answers the host.
+// The chassis to which ovn-controller binds the port answers the host (ovn-nb(5), Logical_Switch_Port type
+// external).
 //
 // Register 14 has the key of the localnet port, so only the source address identifies the host, as in OVN's own
 // DHCP (northd/northd.c, build_dhcpv4_options_flows).
@@ -30,8 +30,7 @@ type Localnet struct {
 
 func (p *Port) IsExternal() bool { return p.Type == TypeExternal }
 
-// externalKey identifies an external port in the pipeline: the tunnel keys of switch and localnet port, and the
-// source address.
+// externalKey identifies an external port in the pipeline.
 type externalKey struct {
 	datapath, localnet uint32
 	mac                origin.MAC
@@ -48,7 +47,6 @@ type localnetPort struct {
 	service bool
 }
 
-// addExternal joins the external guests with the localnet ports of their switch.
 func (b *portsBuilder) addExternal() {
 	for _, all := range b.localnets {
 		slices.SortFunc(all, func(x, y localnetPort) int { return cmp.Compare(x.Name, y.Name) })
@@ -68,7 +66,6 @@ func (b *portsBuilder) addExternal() {
 	}
 }
 
-// takenMAC is a MAC address of another external port.
 type takenMAC struct {
 	port *Port
 	mac  origin.MAC

@@ -57,7 +57,6 @@ type Forwards struct {
 	zones map[string]*Forward // by Zone
 }
 
-// ForwardRow is a row with the key.
 type ForwardRow struct {
 	// NamedBy is Forward.NamedBy.
 	NamedBy string
@@ -86,7 +85,6 @@ func (f *Forwards) Find(qname string, qtype uint16) *Forward {
 	return f.zones["."]
 }
 
-// All yields the zones by Rank.
 func (f *Forwards) All() iter.Seq[*Forward] {
 	if f == nil {
 		return func(func(*Forward) bool) {}
@@ -161,7 +159,6 @@ func forwardZone(text string) (string, error) {
 	return names.Canonical(text)
 }
 
-// parseForwardServers parses the servers of a zone. Reports name the zone.
 func parseForwardServers(zone, text string, bad names.Report) (all []netip.AddrPort) {
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
@@ -208,7 +205,6 @@ func (s *Snapshot) Forwards() iter.Seq2[*Network, *Forward] {
 	}
 }
 
-// ForwardsOf returns the Forwards of a network, which may be nil.
 func ForwardsOf(n *Network) *Forwards {
 	if n == nil {
 		return nil

@@ -29,7 +29,7 @@ type Network struct {
 	ports *Ports
 }
 
-// NetworkData describes a logical switch, in the terms of Network.
+// NetworkData describes a Network.
 type NetworkData struct {
 	ID           origin.Network
 	Name, Domain string
@@ -76,9 +76,9 @@ func (n *Network) Owns(addr netip.Addr) bool {
 // server at the address belongs to the tenant.
 func (n *Network) HasWorkload(addr netip.Addr) bool { return n.ports.owners[addr.Unmap()] }
 
-// Gateways returns the addresses of the routers on the switch, sorted, IPv4 first. It needs Requests.Gateways.
-// It omits link-local addresses that OVN derives from a MAC address, and Neutron routers whose external network
-// this is. A switch with more than 32 addresses has none.
+// Gateways returns the addresses of the routers on the switch, sorted, IPv4 first, none if there are more than
+// 32. It needs Requests.Gateways. It omits link-local addresses that OVN derives from a MAC address, and
+// Neutron routers whose external network this is.
 func (n *Network) Gateways() []netip.Addr { return n.ports.gateways }
 
 // FunctionPort is a logical port through which guests' packets go to a network function.

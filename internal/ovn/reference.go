@@ -61,7 +61,6 @@ func (r *References) Sorted() []SwitchRef {
 	return slices.SortedFunc(maps.Keys(r.Networks), CompareSwitchRefs)
 }
 
-// Has reports whether a request refers to a network by this name or ID.
 func (r *References) Has(name string, id origin.Network) bool {
 	return r.Networks[SwitchRef{Name: name}] > 0 || r.Networks[SwitchRef{ID: id}] > 0
 }

@@ -12,22 +12,20 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/names"
 )
 
-// Snapshot is the networks, their ports and names at one time. It is immutable, so its methods take no lock and
-// may be called from any goroutine.
-//
-// A network is in a snapshot once each configured database has sent all of its rows. So a port in a snapshot
-// has all its names.
+// Snapshot is the networks, their ports and names at one time. It is immutable, so its methods take no lock. It
+// has a network once each configured database has sent all of its rows, so a port in a snapshot has all its
+// names.
 type Snapshot struct {
 	// Time is when the snapshot replaced the previous one, zero for the empty first one.
 	Time time.Time
-	// Settled is set if the snapshot has every guest of the local chassis: Southbound has or had the Chassis row, and
-	// the databases have acknowledged the conditions. It is unset while rows of a new guest's network or a
+	// Settled is set if the snapshot has every guest of the local chassis: Southbound has or had the Chassis
+	// row, and the databases have acknowledged the conditions. It is unset while rows of a new guest or a
 	// Source.Request are being read.
 	Settled bool
-	// PortsVersion grows with each change of a network's ports or DNSMeter, and of the guests that Guests
-	// omits. Snapshots of one Source with the same version have the same Guests, Owns and DNSMeter.
+	// PortsVersion changes with the ports or DNSMeter of any network, and with the guests that Guests omits.
+	// Snapshots of one Source with the same version have the same Guests, Owns and DNSMeter.
 	PortsVersion uint64
-	// ForwardsVersion grows with each change of Network.Forwards.
+	// ForwardsVersion changes with Network.Forwards.
 	ForwardsVersion uint64
 	Stats           Stats
 
@@ -44,10 +42,9 @@ type Snapshot struct {
 	scoped bool
 	// retained has the interface of each retained guest, by logical port. chassis is the UUID of the local
 	// Chassis row, zero for none.
-	retained map[string]string
-	chassis  [16]byte
-	stage    Stage
-	// dnsRecords counts the names of DNS rows in Stats.Names.
+	retained   map[string]string
+	chassis    [16]byte
+	stage      Stage
 	dnsRecords int
 }
 
@@ -59,8 +56,7 @@ type Stats struct {
 	// LastBad is the text about the last one, "" for none.
 	BadValues uint64
 	LastBad   string
-	// Rebuild is how long it took to make the snapshot.
-	Rebuild time.Duration
+	Rebuild   time.Duration
 }
 
 // Guest returns the port that a punt came from, nil for none. datapathKey is the packet's metadata (ovn-sb(5),
@@ -80,7 +76,6 @@ func (s *Snapshot) PortByName(name string) *Port {
 	return p
 }
 
-// HasRetained reports whether any guest is retained without a binding.
 func (s *Snapshot) HasRetained() bool { return len(s.retained) > 0 }
 
 func (s *Snapshot) IsRetained(port string) bool {
@@ -88,7 +83,6 @@ func (s *Snapshot) IsRetained(port string) bool {
 	return ok
 }
 
-// Networks yields the networks, in no order.
 func (s *Snapshot) Networks() iter.Seq[*Network] {
 	return func(yield func(*Network) bool) {
 		for _, n := range s.networks.All() {

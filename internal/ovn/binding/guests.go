@@ -38,7 +38,6 @@ import (
 // Guests has the retained guests, by logical port. Step makes the next value; all methods are pure.
 type Guests map[string]Retained
 
-// Retained is a guest without a binding.
 type Retained struct {
 	Port    *ovn.Port  // as it was last bound
 	Chassis ovsdb.UUID // the former Chassis row
@@ -48,7 +47,6 @@ type Retained struct {
 	Requested bool
 }
 
-// Change is the beginning or the end of a grace.
 type Change struct {
 	Guest   Retained // as it was before
 	Outcome Outcome  // retain: the grace begins
@@ -109,7 +107,6 @@ func (g Guests) Count() int { return len(g.ByInterface()) }
 
 func (g Guests) Names() []string { return slices.Sorted(maps.Keys(g)) }
 
-// DatapathKeys returns the datapath key of each guest.
 func (g Guests) DatapathKeys() map[string]uint32 {
 	keys := make(map[string]uint32, len(g))
 	for name, k := range g {

@@ -12,8 +12,7 @@ import (
 // clause requests the rows of a table with one value in a column. Its JSON is part of the saved state. At most
 // one of ID, Number and Text is set; Text has a Key if the column is a map.
 type clause struct {
-	Column string
-	// Includes is set for a column of several values.
+	Column   string
 	Includes bool       `json:",omitempty"`
 	Key      string     `json:",omitempty"`
 	Text     string     `json:",omitempty"`

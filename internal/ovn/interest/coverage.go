@@ -11,7 +11,6 @@ import (
 // Coverage reports which rows have come: all rows with Monitor All, the rows of the conditions with Local.
 type Coverage struct {
 	Uses
-	// Southbound and Northbound are nil unless read. Each has its monitor.
 	Southbound                           *topology.Southbound
 	Northbound                           *topology.Northbound
 	SouthboundMonitor, NorthboundMonitor *Monitor
@@ -83,7 +82,7 @@ func (c Coverage) inNorthbound(id origin.Network) bool {
 	return true
 }
 
-// Node reports whether the rows of a node of the graph, and of all its links, have come.
+// Node reports whether a node of the graph and all its links have come.
 func (c Coverage) Node(node ovsdb.UUID) bool {
 	if c.Southbound != nil {
 		return c.Southbound.Datapaths.Get(node) != nil &&

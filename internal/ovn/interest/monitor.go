@@ -90,7 +90,6 @@ func (m *Monitor) has(table string, of clause) bool {
 	return m.brings(func(c Conditions) bool { return c.Has(table, of) })
 }
 
-// hasRows reports whether the rows with these UUIDs have come, if they exist.
 func (m *Monitor) hasRows(table string, ids []ovsdb.UUID) bool {
 	return m.brings(func(of Conditions) bool {
 		return !slices.ContainsFunc(ids, func(id ovsdb.UUID) bool { return !of.Has(table, RowWithID(id)) })

@@ -17,7 +17,6 @@ type Uses struct {
 	RouterScopes, Gateways, RouterNames, DNSServers, Forwards bool
 }
 
-// Attachments reports whether the routers of networks are needed.
 func (u Uses) Attachments() bool { return u.Gateways || u.RouterNames }
 
 // Inputs decides, with the rows, which rows are wanted. It is immutable.
@@ -103,7 +102,6 @@ func askPorts(s *topology.Southbound, want Conditions, datapaths []ovsdb.UUID, p
 	askEach(want, topology.TablePort, peers, func(p topology.Peer) clause { return PortNamed(p.Name) })
 }
 
-// Localnets is the clause for all localnet ports, which only router scopes need.
 var Localnets = textIs("type", ovn.TypeLocalnet)
 
 func PortNamed(name string) clause { return textIs("logical_port", name) }
@@ -122,7 +120,6 @@ func askNetwork(want Conditions, r ovn.SwitchRef) {
 	want.ask(topology.TableDatapath, idIn("nb_uuid", ovsdb.UUID(r.ID)), keyIs("external_ids", "logical-switch", r.ID.String()))
 }
 
-// SwitchesOf returns the switches of the networks that conditions of Southbound request.
 func SwitchesOf(s *topology.Southbound, asked Conditions) (all []ovsdb.UUID) {
 	for _, id := range asked.ids(topology.TablePort, "datapath") {
 		if d := s.Datapaths.Get(id); d != nil && !d.Network.IsZero() {

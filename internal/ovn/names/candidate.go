@@ -28,7 +28,7 @@ type Candidate struct {
 	Derived bool
 }
 
-// Sources returns all candidates for a canonical name in the order of precedence. The domain is as for Lookup.
+// Sources returns all candidates for a canonical name in the order of precedence.
 func (d *Directory) Sources(name, domain string) (all []Candidate) {
 	won := false
 	add := func(k Candidate, e *entry) {

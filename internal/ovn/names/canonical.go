@@ -139,7 +139,6 @@ func compareNames(a, b string) int {
 	return strings.Compare(lastLabel(a[:i+end]), lastLabel(b[:j+end]))
 }
 
-// isLabelEnd reports whether the byte at i is a dot that no backslash escapes.
 func isLabelEnd(name string, i int) bool { return name[i] == '.' && !endsInEscape(name[:i]) }
 
 func lastLabel(name string) string {

@@ -75,7 +75,6 @@ func (d *Directory) Empty(name, domain string) bool {
 	return d.hasWildcard(name, domain)
 }
 
-// HasMachine reports whether HostnamesBuilder.SetMachines included the address.
 func (d *Directory) HasMachine(a netip.Addr) bool {
 	_, ok := d.hosts.machines[a]
 	return ok
@@ -117,7 +116,6 @@ func (d *Directory) exact(name string) (Match, bool) {
 	return Match{}, false
 }
 
-// forward finds a name by its addresses or PTR records.
 func (d *Directory) forward(name, domain string) (Answer, bool) {
 	if m, ok := d.exact(name); ok {
 		return m.Answer(), true

@@ -16,7 +16,7 @@
 //
 // A Union has an inverted index of sorted postings: a term, which is the number of a name or an address, and a
 // network. The index finds networks to query. It may find one too many, but never omits one. A snapshot finds
-// networks and ports in ShardedMaps.
+// networks and ports in a ShardedMap.
 //
 // All finished structures are immutable, without locks. Builders and editors belong to one goroutine. Lookup
 // and Empty allocate only for a reverse name with several targets, or with targets that they complete or omit.

@@ -13,8 +13,7 @@ type entry struct {
 	// whether a pair removes or sets a value (see ovsdb.Row.Diff). To store the values would take a third more
 	// memory.
 	hash uint64
-	// one is the address of an entry with a single address.
-	one [1]netip.Addr
+	one  [1]netip.Addr
 	// more is nil for most entries.
 	more *rare
 }
@@ -39,7 +38,7 @@ func newEntry(addresses []netip.Addr, targets []string) entry {
 	return entry{}
 }
 
-// addresses returns a shared slice, IPv4 first. Callers must not change it.
+// addresses returns a shared slice, IPv4 first.
 func (e *entry) addresses() []netip.Addr {
 	switch {
 	case e.one[0].IsValid():
@@ -50,7 +49,6 @@ func (e *entry) addresses() []netip.Addr {
 	return nil
 }
 
-// targets returns a shared slice. Callers must not change it.
 func (e *entry) targets() []string {
 	if e.more == nil {
 		return nil

@@ -74,7 +74,6 @@ func (b *HostnamesBuilder) append(to *[]hostname, h hostname) {
 	*to = append(*to, h)
 }
 
-// SetMachines sets the addresses of Directory.HasMachine. The Hostnames share the map.
 func (b *HostnamesBuilder) SetMachines(all map[netip.Addr]struct{}) { b.machines = all }
 
 // Done returns the Hostnames. The builder must not be used afterwards.
@@ -98,7 +97,6 @@ func addressTreeOf(all, targets []hostname) addressTree {
 	return new(addressTree).edit(entriesOf(all), pairs)
 }
 
-// entriesOf sorts hostnames and merges the addresses of equal ones.
 func entriesOf(all []hostname) []change[entry] {
 	slices.SortFunc(all, func(a, b hostname) int { return compareNames(a.name, b.name) })
 	changes := make([]change[entry], 0, len(all))

@@ -164,7 +164,6 @@ func (s postings) apply(edits []edit, by order) postings {
 	return postings{root}
 }
 
-// apply returns nodes of the same depth with the edited contents of n.
 func (n *node) apply(edits []edit, by order) []*node {
 	if n.children == nil {
 		return split(n.merge(edits, by))
@@ -218,7 +217,6 @@ func (n *node) merge(edits []edit, by order) *node {
 	return out
 }
 
-// appendJoined appends a node, or merges it with the last one if both are small.
 func appendJoined(all []*node, n *node) []*node {
 	if len(all) == 0 || all[len(all)-1].len()+n.len() > maxEntries/2 {
 		return append(all, n)

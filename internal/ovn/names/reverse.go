@@ -18,7 +18,7 @@ type addressTree struct {
 	pointers []pointer
 }
 
-// pointer is one name of an address: the number of an item, and of the address in it.
+// pointer is one name of an address, by item number and index of the address.
 type pointer struct{ item, address uint32 }
 
 type addressName struct {
@@ -89,7 +89,6 @@ func (t *addressTree) pair(i int) addressName {
 	return addressName{of.has.addresses()[p.address], of.name[0]}
 }
 
-// from returns the number of the first pointer whose address is not less than address.
 func (t *addressTree) from(address netip.Addr) int {
 	return sort.Search(len(t.pointers), func(i int) bool { return t.pair(i).address.Compare(address) >= 0 })
 }

@@ -57,7 +57,6 @@ func (d *Directory) withRRs(a Answer, found bool, name string, r *RRs, owned boo
 	return a
 }
 
-// synthesizeRRs adds the RRs of the wildcard directly below the closest encloser of a name that does not exist.
 func (d *Directory) synthesizeRRs(a Answer, found bool, name, encloser string) (Answer, bool) {
 	for _, t := range d.rrs {
 		if r := t.of(t.names.wildcard(encloser)); r != nil {

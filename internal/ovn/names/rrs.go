@@ -7,8 +7,7 @@ import "github.com/miekg/dns"
 // RRs are the CNAME, MX, SRV and TXT records of one name. They are immutable; nil means none.
 type RRs struct {
 	// all are sorted by type. Their headers have the type alone.
-	all []dns.RR
-	// alias is the canonical target of the CNAME record, "" without one.
+	all   []dns.RR
 	alias string
 }
 

@@ -23,7 +23,6 @@ type RRTable struct {
 	names tree[*RRs]
 }
 
-// rrSet is the value of one key. It is immutable.
 type rrSet struct {
 	hash   uint64 // see entry
 	name   string // canonical, "" if the key can't be read
@@ -53,7 +52,7 @@ func (t *RRTable) Has(records Records) bool {
 	return t == nil && count == 0 || t != nil && count == len(t.sets)
 }
 
-// Aliases yields the canonical names with a CNAME record, in canonical order.
+// Aliases yields the canonical names with a CNAME record.
 func (t *RRTable) Aliases() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if t == nil {

@@ -133,7 +133,6 @@ func (j *Union) walkWildcards(name string, visit func(encloser, below string) (d
 	}
 }
 
-// empty is Directory.Empty for any of the networks.
 func (j *Union) empty(name, domain string) bool {
 	for i := range j.unindexed {
 		if j.unindexed[i].directory.Empty(name, domain) {

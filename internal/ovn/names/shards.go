@@ -42,7 +42,6 @@ func (m ShardedMap[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// Edit returns an editor that starts with m.
 func (m ShardedMap[K, V]) Edit() *MapEditor[K, V] {
 	e := &MapEditor[K, V]{shards: new([shardCount]map[K]V)}
 	if m.shards != nil {

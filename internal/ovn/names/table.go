@@ -76,7 +76,6 @@ type recordKey struct {
 	alias string // the key, if it is not name without the last dot
 }
 
-// readKey reads a key. err says why it is no domain name.
 func readKey(key []byte) (k recordKey, err error) {
 	full := string(key) + "."
 	if isCanonical(full) {
@@ -230,7 +229,6 @@ func (e *tableEdit) add(changes []recordChange) {
 	}
 }
 
-// appendRecords appends the records of a canonical name in the order of precedence.
 func (t *Table) appendRecords(all []entry, name string) []entry {
 	first := len(all)
 	if unused := t.unused.find(name); unused != nil {

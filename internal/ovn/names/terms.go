@@ -129,12 +129,9 @@ func subnetTerms(p netip.Prefix) (first, last uint64) {
 	return first &^ mask, first | mask
 }
 
-// difference finds the postings in which two versions of a network differ.
 type difference struct {
-	network   uint32
-	old, next *Directory
-	// edits has the terms of names and addresses, wild the terms of wildcards, subnets4 and subnets6 the terms
-	// of prefixes.
+	network                         uint32
+	old, next                       *Directory
 	edits, wild, subnets4, subnets6 *[]edit
 	// nodes, bareNodes and aboveWildcards are names whose ancestors are done.
 	nodes, bareNodes, aboveWildcards map[string]struct{}
@@ -182,7 +179,6 @@ func (d *difference) addRRTables() {
 	}
 }
 
-// addName compares all terms that may depend on the records of a name.
 func (d *difference) addName(name string) {
 	d.name(kindExact, name)
 	d.ancestors(kindNode, name, d.nodes)
@@ -292,7 +288,6 @@ func without[T comparable](tables, others []T) (rest []T) {
 	return rest
 }
 
-// differentNames yields the names that only one tree has, and names whose values differ by same.
 func differentNames[V any](old, next *tree[V], same func(a, b *V) bool, yield func(name string)) {
 	i, k := 0, 0
 	for i < len(old.items) || k < len(next.items) {
@@ -323,7 +318,6 @@ func differentNames[V any](old, next *tree[V], same func(a, b *V) bool, yield fu
 
 func sameList(a, b *[]entry) bool { return len(*a) == len(*b) && &(*a)[0] == &(*b)[0] }
 
-// differentRRs yields the names whose RRs may differ.
 func differentRRs(old, next *RRTable, yield func(name string)) {
 	for name := range old.keys {
 		if len(next.keys[name]) == 0 || old.of(name) != next.of(name) {

@@ -91,10 +91,9 @@ func (t *tree[V]) after(at int) int {
 	return at
 }
 
-// isWildcard reports whether the first label of a canonical name is an asterisk (RFC 4592, section 2.1.1).
+// isWildcard follows RFC 4592, section 2.1.1.
 func isWildcard(name string) bool { return strings.HasPrefix(name, "*.") }
 
-// mayHaveWildcard reports whether a canonical name or an ancestor may be a wildcard.
 func mayHaveWildcard(name string) bool { return isWildcard(name) || strings.Contains(name, ".*.") }
 
 // wildcard returns the wildcard directly below a canonical name, "" if none exists. It has a value (find), or
@@ -106,7 +105,6 @@ func (t *tree[V]) wildcard(encloser string) string {
 	return ""
 }
 
-// hasEmptyWildcard reports whether the wildcard directly below a canonical name exists without a value.
 func (t *tree[V]) hasEmptyWildcard(encloser string) bool {
 	wildcard := t.wildcard(encloser)
 	return wildcard != "" && t.find(wildcard) == nil
@@ -227,7 +225,7 @@ func (t *tree[V]) index() {
 	}
 }
 
-// nodes yields each name that exists, with the number of the first item with the name or below it.
+// nodes yields each name that exists, with the first item at or below it.
 func (t *tree[V]) nodes() iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		last := ""

@@ -35,7 +35,7 @@ type Union struct {
 // minIndexed is the least number of networks with an index. To query three in order takes no longer.
 const minIndexed = 4
 
-// network is a joined network, or a free number if directory is nil.
+// A network without a directory is a free number.
 type network struct {
 	id        [16]byte
 	directory *Directory
@@ -186,7 +186,6 @@ type indexBuilder struct {
 // noNetwork is the previous version of a new network, and the next version of a removed one.
 var noNetwork = NewDirectory(nil, NewHostnamesBuilder().Done())
 
-// replace sets the directory of a network, nil to remove it.
 func (b *indexBuilder) replace(id [16]byte, d *Directory) {
 	n, had := b.next.number(id)
 	if !had && d == nil {
@@ -249,7 +248,6 @@ func (b *indexBuilder) newNumber() uint32 {
 	return first
 }
 
-// writable returns a network in a chunk that only next has.
 func (b *indexBuilder) writable(n uint32) *network {
 	if i := int(n) / len(chunk{}); !b.copied[i] {
 		b.copied[i] = true

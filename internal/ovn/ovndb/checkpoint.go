@@ -37,8 +37,7 @@ func (s *Source) keepSaving(ctx context.Context) {
 	}
 }
 
-// save writes the file if rows have changed since the last write, and always on shutdown (last). It lists the
-// rows under mu, and encodes and writes them without.
+// save writes the file if saved.Expected.IsDue. It encodes and writes the rows without mu.
 func (s *Source) save(last bool) {
 	s.mu.Lock()
 	path := s.warm.path
@@ -99,7 +98,7 @@ func (s *Source) isUnsaved() bool {
 	return slices.ContainsFunc(s.databases, func(c *connection) bool { return c.unsaved })
 }
 
-// savedState returns the file to write, nil if none is due. mu is held.
+// savedState returns the file to write, nil if none is due.
 func (s *Source) savedState(last bool) (*saved.File, error) {
 	f, err := s.savedHead()
 	w := &s.warm
@@ -109,7 +108,7 @@ func (s *Source) savedState(last bool) (*saved.File, error) {
 	return s.addRows(f)
 }
 
-// savedHead returns the file without rows, nil if there are none but restored ones. mu is held.
+// savedHead returns the file without rows, nil if there are none but restored ones.
 func (s *Source) savedHead() (*saved.File, error) {
 	w := &s.warm
 	if w.path == "" || s.chassis == "" || s.anyRestored() {

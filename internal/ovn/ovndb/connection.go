@@ -55,7 +55,7 @@ func (c *connection) discard() {
 	c.mirror.Discard()
 }
 
-// readKeys requests new keys of external_ids, for which the client reads all rows again.
+// readKeys makes the client read all rows again, with new keys of external_ids.
 func (c *connection) readKeys(keys []string) {
 	c.keysAdded, c.missingKeys = true, append(c.missingKeys, keys...)
 	if c.begun {
@@ -63,7 +63,7 @@ func (c *connection) readKeys(keys []string) {
 	}
 }
 
-// keepKeys forgets missing keys that are not requested. done reports that it forgot the last missing key.
+// keepKeys forgets missing keys that are not requested. done reports that it forgot the last one.
 func (c *connection) keepKeys(requested []string) (done bool) {
 	before := len(c.missingKeys)
 	c.missingKeys = slices.DeleteFunc(c.missingKeys, func(key string) bool { return !slices.Contains(requested, key) })
@@ -76,5 +76,4 @@ func (c *connection) ask(want interest.Conditions, now time.Time) {
 	}
 }
 
-// hasAll reports whether the rows are all wanted rows, with all requested keys of external_ids.
 func (c *connection) hasAll() bool { return len(c.missingKeys) == 0 && c.Monitor.HasAll() }

@@ -14,7 +14,6 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/topology"
 )
 
-// grace is the guests without a binding. Source.mu guards it.
 type grace struct {
 	binding.Guests
 	released map[string]struct{}
@@ -24,7 +23,6 @@ type grace struct {
 	outcomes map[binding.Outcome]int
 }
 
-// guestInputs requires Southbound.
 func (s *Source) guestInputs(now time.Time) *binding.Inputs {
 	is := s.coverage()
 	return &binding.Inputs{

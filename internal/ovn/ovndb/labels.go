@@ -10,7 +10,6 @@ import (
 
 // labels counts the requests for labels of metadata. Source.mu guards it, except keys.
 type labels struct {
-	// routerUsers counts the requests for Port.Routers.
 	routerUsers int
 	// keyUsers counts the requests for keys of external_ids. keys are these keys, sorted and immutable, nil for
 	// none; atomic, as rows are parsed without the lock.

@@ -75,7 +75,6 @@ func (o occurrence) listed(name string) string {
 	return fmt.Sprintf("%d logical switches are named %q (%s)", o.count, name, strings.Join(all, ", "))
 }
 
-// maxListed bounds the UUIDs in a log line.
 const maxListed = 10
 
 // logged has the occurrence of each reference in the last snapshot with all requested rows. It is immutable.

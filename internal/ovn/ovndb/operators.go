@@ -9,9 +9,7 @@ import (
 
 // DHCP is a row of DHCP_Options with options of DHCPv4.
 type DHCP struct {
-	// Row is the UUID.
-	Row string
-	// CIDR is the subnet.
+	Row                                   string
 	CIDR                                  string
 	Router, Routes, DNSServer, DomainName string
 }

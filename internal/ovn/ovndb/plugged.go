@@ -12,7 +12,6 @@ import (
 // each of many new guests the server would search all ports as many times.
 const claimTimeout = 10 * time.Second
 
-// plug sets the logical ports that have an interface here, sorted.
 func (s *Source) plug(names []string, now time.Time) {
 	if slices.Equal(names, s.plugged) {
 		return

@@ -32,7 +32,6 @@ type Source struct {
 	// changed is closed and replaced when the snapshot is replaced.
 	changed atomic.Pointer[chan struct{}]
 
-	// mu guards the fields below.
 	mu    logMutex
 	log   *logMutex
 	local bool // Monitor is Local: only the networks that are wanted are read
@@ -47,7 +46,6 @@ type Source struct {
 	// follows is the generation of Southbound's conditions from which Northbound's were derived.
 	follows uint64
 
-	// chassis is the name of the local chassis, "" for none.
 	chassis    string
 	references ovn.References
 	logged     logged
@@ -66,15 +64,13 @@ type Source struct {
 	forwardUsers                 int
 
 	// dirty has the networks to build again; true includes their ports.
-	dirty map[origin.Network]bool
-	// coveredNetworks is Coverage.Networks.
+	dirty           map[origin.Network]bool
 	coveredNetworks map[origin.Network]struct{}
 	// coverageChanged is set when other networks may be covered.
 	coverageChanged bool
 	// conditionsDirty is set when other rows may be wanted.
 	conditionsDirty bool
-	// builtFlows is the version of Southbound's flows in the snapshot.
-	builtFlows uint64
+	builtFlows      uint64
 	// renamed are names whose networks may have changed since the last snapshot.
 	renamed map[string]struct{}
 
@@ -187,7 +183,6 @@ func (s *Source) startGoroutines() {
 // node.
 const reconnectJitter = 2 * time.Second
 
-// jitterOf returns 0 if all endpoints are local.
 func jitterOf(endpoints []endpoint.Endpoint) time.Duration {
 	if slices.ContainsFunc(endpoints, func(e endpoint.Endpoint) bool { return e.Network != "unix" }) {
 		return reconnectJitter
@@ -195,7 +190,6 @@ func jitterOf(endpoints []endpoint.Endpoint) time.Duration {
 	return 0
 }
 
-// run runs the client of a database, once restore or drop has decided on the saved state.
 func (s *Source) run(ctx context.Context, c *connection) {
 	if s.warm.begin != nil {
 		select {
@@ -204,7 +198,6 @@ func (s *Source) run(ctx context.Context, c *connection) {
 			return
 		}
 	}
-	// Run returns the error of ctx, or an error about an incomplete Config.
 	_ = c.client.Run(ctx)
 }
 

@@ -21,12 +21,10 @@ type Summary struct {
 	First []string
 }
 
-// OfNetwork returns the Row of a network.
 func OfNetwork(id origin.Network) Row { return Row{Table: "network", ID: ovsdb.UUID(id)} }
 
 // Registry has the problems of all present rows and networks. Source.mu guards it.
 type Registry struct {
-	// present has the rows and networks with problems.
 	present map[Row]badOfRow
 	added   uint64
 	// logged has the texts that were logged since the start. Count is the number of problems since the start,
@@ -70,7 +68,6 @@ func (b *Registry) Set(row Row, p *Set) (lines []string) {
 	return lines
 }
 
-// add counts a fresh problem, and returns log lines about it.
 func (b *Registry) add(text string) []string {
 	if _, seen := b.logged[text]; seen {
 		return nil

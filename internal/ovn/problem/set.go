@@ -45,7 +45,6 @@ const (
 
 var textSeed = maphash.MakeSeed()
 
-// Problems returns p, for rows that embed a Set.
 func (p *Set) Problems() *Set { return p }
 
 func (p *Set) IsEmpty() bool { return p.set == nil || p.set.count == 0 }

@@ -66,7 +66,7 @@ func CheckFolder(folder string) error {
 	return fmt.Errorf("%s: %w", folder, err)
 }
 
-// writeNew writes a new file whose name begins with name, for its owner alone, and returns its path.
+// writeNew writes a file whose name begins with name, for its owner alone, and returns its path.
 func writeNew(folder, name string, b []byte) (path string, err error) {
 	f, err := os.CreateTemp(folder, name) // 0600
 	if err != nil {
@@ -125,7 +125,6 @@ func ReadHead(path string) (*File, error) {
 	return decodeAbout(about)
 }
 
-// open opens a file that only this user could have written, and returns its size.
 func open(path string) (file *os.File, size int64, err error) {
 	file, err = os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

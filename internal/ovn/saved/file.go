@@ -22,7 +22,7 @@ type File struct {
 	// Boot is the boot of the machine. Uptime is the time from it to Saved, including suspensions.
 	Boot   string
 	Uptime time.Duration
-	// Config identifies the databases and the requests. Chassis is the local one.
+	// Config identifies the databases and the requests. Chassis is the local chassis.
 	Config, Chassis string
 	Databases       []Database
 }
@@ -43,7 +43,6 @@ const (
 	version = 2
 	// headLen is the length of magic, version, the lengths of the two parts, and the checksum.
 	headLen = len(magic) + 4 + 8 + 8 + sha256.Size
-	// MaxSize bounds a file, in bytes.
 	MaxSize = 64 << 20
 )
 
