@@ -92,7 +92,7 @@ func localDatapaths(s *topology.Southbound, in *Inputs) (all []ovsdb.UUID) {
 // Each clause on a port has the function "==", so that a server finds rows by a hash table for each column.
 // With any other function it tries all clauses for each row when conditions change, and for each changed row
 // (ovsdb_condition_from_json in ovsdb/condition.c of Open vSwitch). So a port that migrates here is read only
-// if this is its only additional_chassis. Unserved requests a port with several by name.
+// if this is its only additional_chassis. Reader.NotHere requests a port with several by name.
 func askPorts(s *topology.Southbound, want Conditions, datapaths []ovsdb.UUID, peers []topology.Peer, in *Inputs) {
 	askEach(want, topology.TablePort, datapaths, portsOfDatapath)
 	if s.Self != (ovsdb.UUID{}) {

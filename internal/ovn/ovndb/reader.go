@@ -54,7 +54,7 @@ func (s *Source) open(bridge string) *Reader {
 	return r
 }
 
-// Close undoes Open and all that the Reader was called for.
+// Close undoes Open and all calls of the Reader's methods.
 func (r *Reader) Close() {
 	r.forget()
 	r.Release()
@@ -96,9 +96,9 @@ func (r *Reader) Request(requests Requests) {
 // the grace while it has its interface. With Northbound alone these ports are the guests, and no snapshot is settled
 // before the first call.
 //
-// A Source has the guests of one chassis. If another bridge has it read for another chassis, SetLocal changes
-// nothing, and Conflict says why. When all bridges name the same chassis, or the other bridge has closed, the last
-// call of each takes effect. So bridges follow a chassis that gets another name, in any order. Readers of one bridge,
+// A Source has the guests of one chassis. While another bridge names another chassis, SetLocal changes nothing,
+// and Conflict says why. Once all bridges name the same chassis, or the other bridge has closed, the last call of
+// each takes effect. So bridges follow a chassis that gets another name, in any order. Readers of one bridge,
 // during a reload, do not conflict.
 func (r *Reader) SetLocal(chassis string, ports []string, grace time.Duration) {
 	r.mu.Lock()
@@ -115,7 +115,7 @@ func (r *Reader) Conflict() error {
 	return nil
 }
 
-// decide has the Source read for the wanted chassis, or sets the conflict. mu is held.
+// decide makes the Source read for the wanted chassis, or sets the conflict. mu is held.
 func (r *Reader) decide() {
 	for other := range r.readers {
 		if other.bridge != r.bridge && other.granted != "" && other.granted != r.wanted && other.wanted != r.wanted {
