@@ -5,6 +5,7 @@ package ovndb
 import (
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -47,6 +48,32 @@ func BenchmarkLock(b *testing.B) {
 			b.ReportMetric(float64(held.Microseconds())/1000, "ms-held")
 			b.ReportMetric(float64(total.Microseconds())/1000, "ms-total")
 		})
+	}
+}
+
+// BenchmarkPortMemory reports what a port costs on the heap: of 1,000 networks of 100 ports each, as lockRows
+// has them, without the memory of the rows that Southbound sends.
+func BenchmarkPortMemory(b *testing.B) {
+	live := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // the first one leaves what sync.Pool had
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	for b.Loop() {
+		s, send := newLockRig(b)
+		rows := lockRows(s, 1)
+		before := live()
+		send(rows)
+		after := live()
+		ports := s.Snapshot().Stats.Ports
+		if ports != 100000 {
+			b.Fatalf("%d ports", ports)
+		}
+		b.ReportMetric(float64(after-before)/float64(ports), "B/port")
+		runtime.KeepAlive(rows)
+		runtime.KeepAlive(s)
 	}
 }
 
