@@ -50,7 +50,7 @@ func newTenants(t *testing.T, change func(*bridgeOptions)) *tenants {
 		if name != "bare" {
 			d.Gateways = addresses("10.0.0.1 fd00::1")
 			setServers(d, "9.9.9.9 10.0.0.53")
-			d.Ports = append(d.Ports, ovn.PortData{Name: name + "-r", Type: "router"})
+			d.Ports = append(d.Ports, ovn.PortData{LogicalPort: &ovn.LogicalPort{Name: name + "-r", Type: "router"}})
 		}
 	}
 	x.view = ports.NewView(local, nil)

@@ -23,7 +23,7 @@ func TestAddressOf(t *testing.T) {
 		}
 		return out
 	}
-	p := &ovn.Port{Addresses: addrs("10.0.0.53", "fd00::53")}
+	p := &ovn.Port{LogicalPort: &ovn.LogicalPort{Addresses: addrs("10.0.0.53", "fd00::53")}}
 	tests := []struct {
 		name  string
 		p     *ovn.Port

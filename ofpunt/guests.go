@@ -31,7 +31,7 @@ func ovnGuests(l *guestList, snapshot *ovn.Snapshot) {
 			l.add(g, &of, p, ownedBy(n))
 			continue
 		}
-		for _, localnet := range p.Localnets {
+		for _, localnet := range p.Localnets() {
 			of.VLAN, of.InPort = localnet.Tag, l.numbers[localnet.Name]
 			g.Limit = l.rate(&of, n)
 			for _, mac := range p.MACs {

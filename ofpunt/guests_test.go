@@ -159,7 +159,7 @@ func TestExternalGuestWithoutAddress(t *testing.T) {
 // keys are in different orders.
 func externalSnapshot(addresses ...string) *ovn.Snapshot {
 	id := origin.Network{0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x41, 0x11, 0x81, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11}
-	d := ovn.PortsData{Network: id, Switch: "red", Keys: []uint32{7}, Ports: []ovn.PortData{{Name: "ln", Type: "localnet", DatapathKey: 7, Key: 1}}}
+	d := ovn.PortsData{Network: id, Switch: "red", Keys: []uint32{7}, Ports: []ovn.PortData{{LogicalPort: &ovn.LogicalPort{Name: "ln", Type: "localnet", Key: 1}, DatapathKey: 7}}}
 	for i, all := range addresses {
 		p := port(fmt.Sprint("x", len(addresses)-i), uint32(i+2), all)
 		p.Type, p.DatapathKey = "external", 7

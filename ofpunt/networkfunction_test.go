@@ -30,7 +30,7 @@ func TestFunctionNetworks(t *testing.T) {
 	} {
 		network := x.red
 		for _, name := range tc.functions {
-			network.Ports = append(slices.Clone(network.Ports), ovn.PortData{Name: name, Type: "network-function"})
+			network.Ports = append(slices.Clone(network.Ports), ovn.PortData{LogicalPort: &ovn.LogicalPort{Name: name, Function: true}})
 		}
 		before := out.String()
 		s.desired.functions = functionPorts(snapshotOf(network, x.blue, x.bare))

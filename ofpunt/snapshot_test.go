@@ -26,7 +26,7 @@ func snapshotOf(networks ...ovn.PortsData) *ovn.Snapshot {
 
 // port returns a port with hardware addresses and addresses, with blanks between them.
 func port(name string, key uint32, addresses string) ovn.PortData {
-	d := ovn.PortData{Name: name, Key: key, Local: true}
+	d := ovn.PortData{LogicalPort: &ovn.LogicalPort{Name: name, Key: key}, Local: true}
 	for _, word := range strings.Fields(addresses) {
 		if mac, err := net.ParseMAC(word); err == nil {
 			d.MACs = append(d.MACs, origin.MAC(mac))

@@ -144,8 +144,9 @@ func (t *guestTeller) addLocal(all map[flows.GuestKey]toldGuest) {
 
 // addExternal adds an external port, which is a guest for each localnet port and MAC address.
 func (t *guestTeller) addExternal(all map[flows.GuestKey]toldGuest, p *ovn.Port) {
-	for i := range p.Localnets {
-		l := &p.Localnets[i]
+	localnets := p.Localnets()
+	for i := range localnets {
+		l := &localnets[i]
 		for _, mac := range p.MACs {
 			if sender, _ := t.snapshot.External(p.DatapathKey, l.Key, mac); sender == p {
 				all[flows.GuestKey{Datapath: p.DatapathKey, Port: l.Key, MAC: mac}] = toldGuest{p, l, t.interfaces[l.Name]}

@@ -111,9 +111,7 @@ func (d *dumper) names(n *Network) {
 
 func (d *dumper) ports(of *Ports) {
 	for _, p := range of.all {
-		port := *p
-		port.labels = nil
-		d.line("port %+v routers %q ids %q %q", port, p.Routers(), p.ExternalID("a"), p.ExternalID("b"))
+		d.line("port %+v %+v local %v localnets %v ids %q %q", *p.LogicalPort, *p.PortContext, p.Local, p.Localnets(), p.ExternalID("a"), p.ExternalID("b"))
 		if got := d.s.Guest(p.DatapathKey, p.Key); p.Key != 0 && got != p {
 			d.line("port %s is not to be found by its keys: %v", p.Name, got)
 		}
@@ -210,7 +208,7 @@ func showExternal(s *Snapshot) []string {
 		if s.Guest(p.DatapathKey, p.Key) != nil && p.IsExternal() {
 			all = append(all, p.Name+" is a guest by its own key")
 		}
-		for _, l := range p.Localnets {
+		for _, l := range p.Localnets() {
 			for _, mac := range p.MACs {
 				if q, by := s.External(p.DatapathKey, l.Key, mac); q == p && *by == l {
 					all = append(all, fmt.Sprintf("%s by %s tag %d: %s", p.Name, l.Name, l.Tag, mac))

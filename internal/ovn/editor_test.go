@@ -30,7 +30,10 @@ func failing(t testing.TB) names.Reports {
 func testNetwork(id byte, name string, key uint32, ports ...string) NetworkData {
 	d := PortsData{Network: origin.Network{id}, Switch: name, Keys: []uint32{key}}
 	for i, port := range ports {
-		d.Ports = append(d.Ports, PortData{Name: port, DatapathKey: key, Key: uint32(i + 1), Hostname: port + ".", Addresses: parseAddresses(fmt.Sprintf("10.0.%d.%d", id, i)), Local: true})
+		d.Ports = append(d.Ports, PortData{
+			LogicalPort: &LogicalPort{Name: port, Key: uint32(i + 1), Hostname: port + ".", Addresses: parseAddresses(fmt.Sprintf("10.0.%d.%d", id, i))},
+			DatapathKey: key, Local: true,
+		})
 	}
 	all, _ := NewPorts(d)
 	return NetworkData{ID: d.Network, Name: name, Ports: all}

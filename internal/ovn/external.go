@@ -59,7 +59,9 @@ func (b *portsBuilder) addExternal() {
 	}
 	slices.SortFunc(all, func(x, y *Port) int { return cmp.Compare(x.Name, y.Name) })
 	for _, p := range all {
-		p.Localnets = b.localnetsOf(p)
+		if all := b.localnetsOf(p); len(all) > 0 {
+			p.setLocalnets(all)
+		}
 		for _, taken := range b.out.addExternal(p) {
 			b.unserved(p, ": external port %q has the MAC address %s too", taken.port.Name, taken.mac)
 		}
@@ -77,8 +79,9 @@ func (p *Ports) addExternal(port *Port) (taken []takenMAC) {
 	if p.external == nil {
 		p.external = make(map[externalKey]externalPort)
 	}
-	for i := range port.Localnets {
-		l := &port.Localnets[i]
+	localnets := port.Localnets()
+	for i := range localnets {
+		l := &localnets[i]
 		for _, mac := range port.MACs {
 			key := externalKey{port.DatapathKey, l.Key, mac}
 			if first, ok := p.external[key]; !ok {

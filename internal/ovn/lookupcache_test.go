@@ -17,7 +17,7 @@ import (
 // name, network or snapshot.
 func TestFound(t *testing.T) {
 	web := func(address string) *Ports {
-		ports, _ := NewPorts(PortsData{Ports: []PortData{{Name: "vm", Hostname: "web.", Addresses: parseAddresses(address)}}})
+		ports, _ := NewPorts(PortsData{Ports: []PortData{{LogicalPort: &LogicalPort{Name: "vm", Hostname: "web.", Addresses: parseAddresses(address)}}}})
 		return ports
 	}
 	table := names.NewTable([16]byte{1}).Update(records("db.internal", "10.0.0.3", "vpn.internal", "10.0.0.4"), failing(t))

@@ -33,15 +33,10 @@ type PortsData struct {
 
 // PortData describes a logical port, of a guest or not.
 type PortData struct {
-	// Name is the unique Port_Binding.logical_port.
-	Name string
-	// Type is the type by ovn-sb(5) or ovn-nb(5), or one of the types that effectiveKind adds.
-	Type string
-	// DatapathKey and Key are the tunnel keys of the switch and of the port, 0 without Southbound.
-	DatapathKey, Key uint32
-	// Parent is the port of a container's VM. Tag is the VLAN id of a container or of a localnet port.
-	Parent string
-	Tag    uint16
+	// LogicalPort is shared with the Port. Its Key is 0 without Southbound.
+	*LogicalPort
+	// DatapathKey is PortContext.DatapathKey.
+	DatapathKey uint32
 	// ServiceTag is set for a localnet port whose tags are service tags (IEEE 802.1ad).
 	ServiceTag bool
 	// Local is set for a guest of the local chassis.
@@ -49,12 +44,8 @@ type PortData struct {
 	// Disabled is set if Logical_Switch_Port.enabled is false. No packet reaches a disabled port,
 	// so the port has no name.
 	Disabled bool
-	// Hostname and Domain are canonical, "" for none.
-	Hostname, Domain string
-	// Addresses are sorted, IPv4 first.
-	Addresses []netip.Addr
-	MACs      []origin.MAC
-	// DNSServers is Port.DNSServers.
+	// Domain and DNSServers are PortContext.Domain and PortContext.DNSServers.
+	Domain     string
 	DNSServers []netip.Addr
 	// ExternalIDs is for Port.ExternalID.
 	ExternalIDs []ExternalID
@@ -127,18 +118,6 @@ const (
 	OwnerNetwork = "network:"
 )
 
-// PortType returns the type of a port with a type of OVN, an owner and options:is-nf.
-func PortType(kind, owner, function string) string {
-	switch {
-	case !IsGuestType(kind):
-	case strings.HasPrefix(owner, OwnerNetwork):
-		return TypeService
-	case strings.EqualFold(function, "true"): // as smap_get_bool of Open vSwitch takes it
-		return TypeFunction
-	}
-	return kind
-}
-
 // portsBuilder makes Ports.
 type portsBuilder struct {
 	*PortsData
@@ -146,7 +125,16 @@ type portsBuilder struct {
 	hosts *names.HostnamesBuilder
 	// localnets are the localnet ports, by the tunnel key of their datapath.
 	localnets map[uint32][]localnetPort
-	problems  []string
+	// contexts are the contexts of the ports so far.
+	contexts map[contextKey]*PortContext
+	problems []string
+}
+
+// contextKey identifies a PortContext among the ports of one switch.
+type contextKey struct {
+	datapath uint32
+	domain   string
+	servers  *netip.Addr // the first one: ports with the same DHCP options share the slice
 }
 
 // NewPorts returns the ports of a logical switch. problems says which external ports are not served,
@@ -154,7 +142,7 @@ type portsBuilder struct {
 func NewPorts(data PortsData) (ports *Ports, problems []string) {
 	n := len(data.Ports)
 	b := portsBuilder{
-		PortsData: &data, hosts: names.NewHostnamesBuilder(), localnets: make(map[uint32][]localnetPort),
+		PortsData: &data, hosts: names.NewHostnamesBuilder(), localnets: make(map[uint32][]localnetPort), contexts: make(map[contextKey]*PortContext),
 		out: &Ports{
 			all: make([]*Port, 0, n), byKey: make(map[uint64]*Port, n), owners: make(map[netip.Addr]bool, n),
 			datapaths: slices.Sorted(slices.Values(data.Keys)),
@@ -176,13 +164,14 @@ func NewPorts(data PortsData) (ports *Ports, problems []string) {
 }
 
 func (b *portsBuilder) add(d *PortData) {
+	kind := d.PortType()
 	for _, a := range d.Addresses {
-		b.out.owners[a] = b.out.owners[a] || isMachine(d.Type)
-		if b.out.machines != nil && isMachine(d.Type) {
+		b.out.owners[a] = b.out.owners[a] || isMachine(kind)
+		if b.out.machines != nil && isMachine(kind) {
 			b.out.machines[a] = struct{}{}
 		}
 	}
-	switch d.Type {
+	switch kind {
 	case TypeLocalport, TypeService:
 		b.out.metadata = true
 	case TypeFunction:
@@ -192,22 +181,15 @@ func (b *portsBuilder) add(d *PortData) {
 			b.localnets[d.DatapathKey] = append(b.localnets[d.DatapathKey], localnetPort{Localnet{d.Name, d.Key, d.Tag}, d.ServiceTag})
 		}
 	}
-	if IsGuestType(d.Type) {
+	if IsGuestType(kind) {
 		b.addGuest(d)
 	}
 }
 
 func (b *portsBuilder) addGuest(d *PortData) {
-	p := &Port{
-		Name: d.Name, Type: d.Type,
-		Network: b.Network, SwitchName: b.Switch,
-		DatapathKey: d.DatapathKey, Key: d.Key,
-		Parent: d.Parent, Tag: d.Tag,
-		Hostname: d.Hostname, Domain: d.Domain, Local: d.Local,
-		Addresses: d.Addresses, MACs: d.MACs, DNSServers: d.DNSServers,
-	}
-	if b.Routers != "" || len(d.ExternalIDs) > 0 {
-		p.labels = &portLabels{b.Routers, d.ExternalIDs}
+	p := &Port{LogicalPort: d.LogicalPort, PortContext: b.contextOf(d), Local: d.Local}
+	if len(d.ExternalIDs) > 0 {
+		p.rare = &rarePort{ids: d.ExternalIDs}
 	}
 	b.out.all = append(b.out.all, p)
 	if d.Local {
@@ -220,6 +202,23 @@ func (b *portsBuilder) addGuest(d *PortData) {
 		return
 	}
 	b.hosts.Add(d.Hostname, d.Domain, d.Addresses)
+}
+
+// contextOf returns the context of a port. Ports with equal contexts share one.
+func (b *portsBuilder) contextOf(d *PortData) *PortContext {
+	key := contextKey{datapath: d.DatapathKey, domain: d.Domain}
+	if len(d.DNSServers) > 0 {
+		key.servers = &d.DNSServers[0]
+	}
+	c := b.contexts[key]
+	if c == nil {
+		c = &PortContext{
+			Network: b.Network, SwitchName: b.Switch, DatapathKey: d.DatapathKey,
+			Domain: d.Domain, DNSServers: d.DNSServers, routers: b.Routers,
+		}
+		b.contexts[key] = c
+	}
+	return c
 }
 
 func (b *portsBuilder) addGateways() {

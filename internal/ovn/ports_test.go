@@ -26,13 +26,15 @@ func parseAddresses(text string) (all []netip.Addr) {
 // vif is the port of a guest on the switch 7 that this chassis has. Its addresses have blanks between them.
 func vif(name string, key uint32, addresses string) PortData {
 	return PortData{
-		Name: name, DatapathKey: 7, Key: key, Local: true, Addresses: parseAddresses(addresses),
-		MACs: []origin.MAC{{2, 0, 0, 0, 0, byte(key)}},
+		LogicalPort: &LogicalPort{Name: name, Key: key, Addresses: parseAddresses(addresses), MACs: []origin.MAC{{2, 0, 0, 0, 0, byte(key)}}},
+		DatapathKey: 7, Local: true,
 	}
 }
 
 // like is a port after a change.
 func like(d PortData, change func(*PortData)) PortData {
+	of := *d.LogicalPort
+	d.LogicalPort = &of
 	change(&d)
 	return d
 }
@@ -107,7 +109,7 @@ func portsByName(s *Snapshot) map[string]*Port { return maps.Collect(s.ports.All
 
 func TestNewPorts(t *testing.T) {
 	vm := vif("vm", 1, "10.0.0.1")
-	ln := PortData{Name: "ln", Type: TypeLocalnet, DatapathKey: 7, Key: 9}
+	ln := PortData{LogicalPort: &LogicalPort{Name: "ln", Type: TypeLocalnet, Key: 9}, DatapathKey: 7}
 	many := make([]netip.Addr, MaxGateways+1)
 	for i := range many {
 		many[i] = netip.AddrFrom4([4]byte{10, 0, 1, byte(i)})
@@ -138,16 +140,16 @@ func TestNewPorts(t *testing.T) {
 		{"labels", PortsData{Routers: "r1,r2", Ports: []PortData{like(vm, func(d *PortData) { d.ExternalIDs = []ExternalID{{"x", "y"}, {"id", "p"}} })}},
 			[]string{"owns: 10.0.0.1 workload", "vm: [10.0.0.1] of r1,r2p by keys", "guests: vm"}, nil},
 		{"DNS servers and machines", PortsData{Machines: true, Ports: []PortData{
-			like(vm, func(d *PortData) { d.DNSServers = parseAddresses("9.9.9.9") }), {Name: "r", Type: TypeRouter, Addresses: parseAddresses("10.0.0.254")}}},
+			like(vm, func(d *PortData) { d.DNSServers = parseAddresses("9.9.9.9") }), {LogicalPort: &LogicalPort{Name: "r", Type: TypeRouter, Addresses: parseAddresses("10.0.0.254")}}}},
 			[]string{"owns: 10.0.0.1 workload machine, 10.0.0.254", "vm: [10.0.0.1] servers [9.9.9.9] by keys", "guests: vm"}, nil},
-		{"a localport", PortsData{Ports: []PortData{{Name: "m", Type: TypeLocalport, Addresses: parseAddresses("10.0.0.2")}}},
+		{"a localport", PortsData{Ports: []PortData{{LogicalPort: &LogicalPort{Name: "m", Type: TypeLocalport, Addresses: parseAddresses("10.0.0.2")}}}},
 			[]string{"owns: 10.0.0.2", "metadata: yes"}, nil},
 		{"a workload and a localport with its address", PortsData{Ports: []PortData{
-			like(vm, func(d *PortData) { d.Type = "virtual" }), {Name: "m", Type: TypeLocalport, Addresses: vm.Addresses}}},
+			like(vm, func(d *PortData) { d.Type = "virtual" }), {LogicalPort: &LogicalPort{Name: "m", Type: TypeLocalport, Addresses: vm.Addresses}}}},
 			[]string{"owns: 10.0.0.1 workload", "metadata: yes", "vm: [10.0.0.1] by keys", "guests: vm"}, nil},
-		{"a service of Neutron", PortsData{Ports: []PortData{{Name: "d", Type: TypeService, Addresses: parseAddresses("10.0.0.2")}}},
+		{"a service of Neutron", PortsData{Ports: []PortData{{LogicalPort: &LogicalPort{Name: "d", Service: true, Addresses: parseAddresses("10.0.0.2")}}}},
 			[]string{"owns: 10.0.0.2 workload", "metadata: yes"}, nil},
-		{"network functions", PortsData{Ports: []PortData{{Name: "f2", Type: TypeFunction, Key: 5}, {Name: "f1", Type: TypeFunction, Key: 6}}},
+		{"network functions", PortsData{Ports: []PortData{{LogicalPort: &LogicalPort{Name: "f2", Function: true, Key: 5}}, {LogicalPort: &LogicalPort{Name: "f1", Function: true, Key: 6}}}},
 			[]string{"functions: [{f1 6} {f2 5}]"}, nil},
 		{"a router and a workload with its address", PortsData{Gateways: parseAddresses("fd00::1 10.0.0.1 10.0.0.254 10.0.0.254"), Ports: []PortData{vm}},
 			[]string{"owns: 10.0.0.1 workload, 10.0.0.254, fd00::1", "gateways: [10.0.0.1 10.0.0.254 fd00::1]", "vm: [10.0.0.1] by keys", "guests: vm"}, nil},
@@ -190,7 +192,7 @@ func TestNewPorts(t *testing.T) {
 // TestRetainedPorts adds retained guests to ports, and replaces the guests by them as in a network
 // without rows. Neither changes the ports before, which snapshots share.
 func TestRetainedPorts(t *testing.T) {
-	vm, ln := vif("vm", 1, "10.0.0.1"), PortData{Name: "ln", Type: TypeLocalnet, DatapathKey: 7, Key: 9}
+	vm, ln := vif("vm", 1, "10.0.0.1"), PortData{LogicalPort: &LogicalPort{Name: "ln", Type: TypeLocalnet, Key: 9}, DatapathKey: 7}
 	made := func(all ...PortData) *Ports {
 		p, _ := NewPorts(PortsData{Keys: []uint32{7}, Ports: all})
 		return p
@@ -231,7 +233,7 @@ func TestRetainedPorts(t *testing.T) {
 				}
 				return strings.Join(all, " "), fmt.Sprint(p.datapaths), strings.Join(showExternal(s), ", ")
 			}
-			before := fmt.Sprint(showPorts(tt.ports), tt.ports.byKey, tt.ports.external, x)
+			before := fmt.Sprint(showPorts(tt.ports), tt.ports.byKey, tt.ports.external, x, *x.LogicalPort)
 			with := tt.ports.WithRetained(tt.retained)
 			if guests, keys, hosts := of(with); guests != tt.guests || keys != tt.keys || hosts != tt.external {
 				t.Errorf("guests %q, keys %s, external %q", guests, keys, hosts)
@@ -242,7 +244,7 @@ func TestRetainedPorts(t *testing.T) {
 			if guests, _, hosts := of(tt.ports.onlyRetained(tt.retained)); guests != tt.only || !strings.HasPrefix(tt.external, hosts) || (hosts == "") != (tt.external == "") {
 				t.Errorf("without rows: guests %q, external %q", guests, hosts)
 			}
-			if after := fmt.Sprint(showPorts(tt.ports), tt.ports.byKey, tt.ports.external, x); after != before {
+			if after := fmt.Sprint(showPorts(tt.ports), tt.ports.byKey, tt.ports.external, x, *x.LogicalPort); after != before {
 				t.Errorf("the ports before have changed: %s\n%s", before, after)
 			}
 		})

@@ -20,8 +20,11 @@ func benchSnapshot(t testing.TB) (*Snapshot, *Network) {
 	d := PortsData{Keys: []uint32{1}}
 	for i := range 100 {
 		d.Ports = append(d.Ports, PortData{
-			Name: fmt.Sprint("p", i), DatapathKey: 1, Key: uint32(i + 1), Hostname: fmt.Sprintf("host%d.", i),
-			Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 1, 0, byte(i)})},
+			LogicalPort: &LogicalPort{
+				Name: fmt.Sprint("p", i), Key: uint32(i + 1), Hostname: fmt.Sprintf("host%d.", i),
+				Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 1, 0, byte(i)})},
+			},
+			DatapathKey: 1,
 		})
 	}
 	ports, _ := NewPorts(d)
@@ -53,7 +56,7 @@ func joinedSnapshot(count int) (*Snapshot, []*Network) {
 	for i := range count {
 		d := PortsData{Machines: true}
 		for j := range 100 {
-			d.Ports = append(d.Ports, PortData{Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), byte(j)})}})
+			d.Ports = append(d.Ports, PortData{LogicalPort: &LogicalPort{Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), byte(j)})}}})
 		}
 		ports, _ := NewPorts(d)
 		all = append(all, NewNetwork(NetworkData{ID: origin.Network{byte(i >> 8), byte(i), 1}, Ports: ports}))

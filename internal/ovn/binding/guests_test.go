@@ -31,6 +31,11 @@ func guestInputsOf(p *topology.PortBinding) *Inputs {
 	}
 }
 
+// retainedPort returns the port p of the network 1 with a tunnel key.
+func retainedPort(key uint32) *ovn.Port {
+	return &ovn.Port{LogicalPort: &ovn.LogicalPort{Name: "p", Key: key}, PortContext: &ovn.PortContext{DatapathKey: 7}}
+}
+
 // TestGuest: is a port a guest here, and if not, why?
 func TestGuest(t *testing.T) {
 	hv1, hv2 := ovsdb.UUID{1}, ovsdb.UUID{2}
@@ -40,7 +45,7 @@ func TestGuest(t *testing.T) {
 	in := InPort{Cookie: 0xaabbccdd, Datapath: 7, Port: 3, Interface: "p"}
 	other := in
 	other.Port = 4
-	retained := Guests{"p": {Port: &ovn.Port{Name: "p", DatapathKey: 7, Key: 3}}}
+	retained := Guests{"p": {Port: retainedPort(3)}}
 	for _, tt := range []struct {
 		name string
 		port *topology.PortBinding
@@ -50,13 +55,13 @@ func TestGuest(t *testing.T) {
 		why  string
 	}{
 		{"bound here", &topology.PortBinding{Chassis: hv1}, nil, nil, true, ""},
-		{"migrating here", &topology.PortBinding{Chassis: hv2, Additional: []ovsdb.UUID{hv1}}, nil, nil, true, ""},
+		{"migrating here", &topology.PortBinding{Chassis: hv2, PortRow: topology.PortRow{Rare: &topology.RareColumns{Additional: []ovsdb.UUID{hv1}}}}, nil, nil, true, ""},
 		{"bound elsewhere", &topology.PortBinding{Chassis: hv2}, nil, nil, false, `it is bound to chassis "hv2"`},
 		{"bound to a chassis that is not known", &topology.PortBinding{Chassis: ovsdb.UUID{3}}, nil, nil, false, "it is bound to another chassis"},
 		{"not bound", &topology.PortBinding{}, nil, nil, false, "it is bound to no chassis"},
 		{"retained", &topology.PortBinding{}, retained, nil, true, "it is bound to no chassis"},
-		{"another port's keys are retained", &topology.PortBinding{}, Guests{"p": {Port: &ovn.Port{DatapathKey: 7, Key: 4}}}, nil, false, "it is bound to no chassis"},
-		{"a localport", &topology.PortBinding{Type: ovn.TypeLocalport}, nil, nil, false, ""},
+		{"another port's keys are retained", &topology.PortBinding{}, Guests{"p": {Port: retainedPort(4)}}, nil, false, "it is bound to no chassis"},
+		{"a localport", &topology.PortBinding{PortRow: topology.PortRow{LogicalPort: ovn.LogicalPort{Type: ovn.TypeLocalport}}}, nil, nil, false, ""},
 		{"no such port", nil, nil, nil, false, "Southbound has no logical port of this name"},
 		{"its network is not read", &topology.PortBinding{Chassis: hv1}, nil, func(in *Inputs) {
 			in.Covers = func(origin.Network) bool { return false }
@@ -85,7 +90,7 @@ func TestGuest(t *testing.T) {
 // TestGuestStep takes a guest through what may follow the end of its binding.
 func TestGuestStep(t *testing.T) {
 	hv1, begin := ovsdb.UUID{1}, time.Unix(1000, 0)
-	ports, _ := ovn.NewPorts(ovn.PortsData{Network: origin.Network{1}, Keys: []uint32{7}, Ports: []ovn.PortData{{Name: "p", DatapathKey: 7, Key: 3, Local: true}}})
+	ports, _ := ovn.NewPorts(ovn.PortsData{Network: origin.Network{1}, Keys: []uint32{7}, Ports: []ovn.PortData{{LogicalPort: &ovn.LogicalPort{Name: "p", Key: 3}, DatapathKey: 7, Local: true}}})
 	edit := new(ovn.Snapshot).Edit().Put(ovn.NewNetwork(ovn.NetworkData{ID: origin.Network{1}, Ports: ports}))
 	edit.SetLocal(hv1, nil)
 	prev := edit.Done()

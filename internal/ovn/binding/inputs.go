@@ -163,7 +163,7 @@ func (in *Inputs) locate(k Retained) location {
 		return unknown
 	case row.IsOn(k.Chassis):
 		return former
-	case row.Chassis != (ovsdb.UUID{}) || len(row.Additional) > 0:
+	case row.Chassis != (ovsdb.UUID{}) || len(row.Additional()) > 0:
 		return elsewhere
 	}
 	return unbound

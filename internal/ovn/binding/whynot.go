@@ -41,7 +41,7 @@ func WhyNotByNorthbound(rows *topology.Northbound, port string, covers func(orig
 		return "Northbound has no logical port of this name"
 	}
 	of, known := rows.SwitchOf[p.ID]
-	if ovn.IsGuestType(ovn.PortType(p.Type, p.Owner, p.Function)) && (!known || !covers(origin.Network(of))) {
+	if ovn.IsGuestType(p.PortType()) && (!known || !covers(origin.Network(of))) {
 		return "its network has not been read"
 	}
 	return ""

@@ -79,9 +79,8 @@ func (to *portRows) addSouthbound() {
 		to.Ports = slices.Grow(to.Ports, len(to.Southbound.PortsOf[id]))
 		for row, p := range to.Southbound.PortsOf[id] {
 			to.Ports = append(to.Ports, ovn.PortData{
-				Name: p.Name, Type: p.PortType(), DatapathKey: d.Key, Key: p.Key, Parent: p.Parent, Tag: p.Tag,
-				ServiceTag: p.EtherType == "802.11ad", Hostname: p.Canonical, Domain: to.domain, Addresses: p.Addresses.Static, MACs: p.Addresses.MACs,
-				Local: to.Retained.Serves(to.Guests, row, p, d.Key), ExternalIDs: p.ExternalIDs,
+				LogicalPort: &p.LogicalPort, DatapathKey: d.Key, ServiceTag: p.HasServiceTag(), Domain: to.domain,
+				Local: to.Retained.Serves(to.Guests, row, p, d.Key), ExternalIDs: p.ExternalIDs(),
 			})
 			if to.Northbound != nil {
 				to.addNorthboundColumns(&to.Ports[len(to.Ports)-1])
@@ -100,8 +99,7 @@ func (to *portRows) addNorthbound() {
 		}
 		_, isPlugged := slices.BinarySearch(to.Plugged, p.Name)
 		to.Ports = append(to.Ports, ovn.PortData{
-			Name: p.Name, Type: ovn.PortType(p.Type, p.Owner, p.Function), Parent: p.Parent, Tag: p.Tag,
-			Hostname: p.Canonical, Domain: to.domain, Local: isPlugged, ExternalIDs: p.ExternalIDs,
+			LogicalPort: &p.LogicalPort, Domain: to.domain, Local: isPlugged, ExternalIDs: p.ExternalIDs(),
 		})
 		to.addNorthboundColumns(&to.Ports[len(to.Ports)-1])
 	}
@@ -115,9 +113,13 @@ func (to *portRows) addNorthboundColumns(d *ovn.PortData) {
 	if p == nil || n.SwitchOf[p.ID] != ovsdb.UUID(to.PortsData.Network) {
 		return
 	}
-	d.Addresses, d.MACs = p.AllAddresses(), p.AllMACs()
+	if !slices.Equal(d.Addresses, p.Addresses) || !slices.Equal(d.MACs, p.MACs) {
+		other := *d.LogicalPort
+		other.Addresses, other.MACs = p.Addresses, p.MACs
+		d.LogicalPort = &other
+	}
 	d.Disabled = p.Disabled
-	if ovn.IsGuestType(d.Type) {
+	if ovn.IsGuestType(d.PortType()) {
 		d.DNSServers = to.dnsServers(p.DHCP)
 	}
 	if o := n.DHCP.Get(p.DHCP.V4); o != nil && o.Domain != "" {

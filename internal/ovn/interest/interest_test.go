@@ -38,6 +38,11 @@ func (c Conditions) format(table string) string {
 	return strings.Join(all, " ")
 }
 
+// portRow returns the row of a port.
+func portRow(name, kind, peer string) topology.PortRow {
+	return topology.PortRow{LogicalPort: ovn.LogicalPort{Name: name, Type: kind}, Rare: &topology.RareColumns{Peer: peer}}
+}
+
 // interestRows are two networks, 0x11 and 0x12 with the datapaths 1 and 2, that the router 3 joins, and the
 // network 0x14 with the datapath 4, in both databases. This chassis has the port "vm" of the first network.
 func interestRows() (*topology.Southbound, *topology.Northbound) {
@@ -52,10 +57,10 @@ func interestRows() (*topology.Southbound, *topology.Northbound) {
 	}
 	s.Datapaths.Put(id(3), &topology.Datapath{Name: "router"})
 	for i, p := range []*topology.PortBinding{
-		{Name: "vm", Datapath: id(1), Chassis: id(0xc)},
-		{Name: "other", Datapath: id(4), Chassis: id(0xd)},
-		{Name: "net1-r", Type: ovn.TypePatch, Datapath: id(1), Peer: "r-net1"}, {Name: "r-net1", Type: ovn.TypePatch, Datapath: id(3), Peer: "net1-r"},
-		{Name: "net2-r", Type: ovn.TypePatch, Datapath: id(2), Peer: "r-net2"}, {Name: "r-net2", Type: ovn.TypePatch, Datapath: id(3), Peer: "net2-r"},
+		{PortRow: portRow("vm", "", ""), Datapath: id(1), Chassis: id(0xc)},
+		{PortRow: portRow("other", "", ""), Datapath: id(4), Chassis: id(0xd)},
+		{PortRow: portRow("net1-r", ovn.TypePatch, "r-net1"), Datapath: id(1)}, {PortRow: portRow("r-net1", ovn.TypePatch, "net1-r"), Datapath: id(3)},
+		{PortRow: portRow("net2-r", ovn.TypePatch, "r-net2"), Datapath: id(2)}, {PortRow: portRow("r-net2", ovn.TypePatch, "net2-r"), Datapath: id(3)},
 	} {
 		s.Ports.Put(id(byte(0x20+i)), p)
 	}
@@ -63,9 +68,9 @@ func interestRows() (*topology.Southbound, *topology.Northbound) {
 	n.RouterPorts.Put(id(0x51), &topology.RouterPort{Name: "r-net2"})
 	n.Routers.Put(id(3), &topology.Router{Name: "router", Ports: []ovsdb.UUID{id(0x50), id(0x51)}})
 	n.DHCP.Put(id(0x60), new(topology.DHCPOptions))
-	n.Ports.Put(id(0x31), &topology.SwitchPort{Name: "vm", DHCP: topology.DHCPRows{V4: id(0x60), V6: id(0x61)}})
-	n.Ports.Put(id(0x32), &topology.SwitchPort{Name: "net1-r", Type: ovn.TypeRouter, RouterPort: "r-net1"})
-	n.Ports.Put(id(0x33), &topology.SwitchPort{Name: "net2-r", Type: ovn.TypeRouter, RouterPort: "r-net2"})
+	n.Ports.Put(id(0x31), &topology.SwitchPort{PortRow: portRow("vm", "", ""), DHCP: topology.DHCPRows{V4: id(0x60), V6: id(0x61)}})
+	n.Ports.Put(id(0x32), &topology.SwitchPort{PortRow: portRow("net1-r", ovn.TypeRouter, "r-net1")})
+	n.Ports.Put(id(0x33), &topology.SwitchPort{PortRow: portRow("net2-r", ovn.TypeRouter, "r-net2")})
 	n.Switches.Put(id(0x11), &topology.LogicalSwitch{Name: "net1", Ports: []ovsdb.UUID{id(0x31), id(0x32)}, DNSRows: []ovsdb.UUID{id(0x70)}})
 	n.Switches.Put(id(0x12), &topology.LogicalSwitch{Name: "net2", Ports: []ovsdb.UUID{id(0x33)}})
 	n.Switches.Put(id(0x14), &topology.LogicalSwitch{Name: "net4"})

@@ -114,7 +114,7 @@ func BenchmarkUnserved(b *testing.B) {
 			s := newSource(c, mustEndpoints(b, c.Southbound), nil, nil)
 			for i := range count {
 				id := ovsdb.UUID{1, byte(i >> 16), byte(i >> 8), byte(i)}
-				s.sb.Ports.Put(id, &topology.PortBinding{Name: fmt.Sprintf("p%d", i), Key: uint32(i)})
+				s.sb.Ports.Put(id, &topology.PortBinding{PortRow: topology.PortRow{LogicalPort: ovn.LogicalPort{Name: fmt.Sprintf("p%d", i), Key: uint32(i)}}})
 			}
 			s.sbConn.status.Synced = true
 			s.as("br").setPorts([]string{"p7"}, 0)

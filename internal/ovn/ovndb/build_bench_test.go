@@ -31,11 +31,17 @@ func BenchmarkRebuild(b *testing.B) {
 			s.sb.Datapaths.Put(dp, &topology.Datapath{Key: 7, Name: "red", Legacy: network.String(), Network: origin.Network(network)})
 			sw := &topology.LogicalSwitch{Name: "red"}
 			for i := range count {
-				id, name := ovsdb.UUID{4, byte(i >> 8), byte(i)}, fmt.Sprint("port", i)
-				at := topology.Addresses{Static: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})}, MACs: []origin.MAC{{2, 0, 0, 0, byte(i >> 8), byte(i)}}}
-				s.sb.Ports.Put(id, &topology.PortBinding{Name: name, Datapath: dp, Key: uint32(i + 1), Canonical: fmt.Sprintf("vm%d.", i), Addresses: at})
+				id := ovsdb.UUID{4, byte(i >> 8), byte(i)}
+				of := ovn.LogicalPort{
+					Name: fmt.Sprint("port", i), Hostname: fmt.Sprintf("vm%d.", i),
+					Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})}, MACs: []origin.MAC{{2, 0, 0, 0, byte(i >> 8), byte(i)}},
+				}
+				bound := of
+				bound.Key = uint32(i + 1)
+				s.sb.Ports.Put(id, &topology.PortBinding{PortRow: topology.PortRow{LogicalPort: bound}, Datapath: dp})
 				if northbound {
-					s.nb.Ports.Put(id, &topology.SwitchPort{Name: name, Configured: at, DHCP: topology.DHCPRows{V4: dhcp}})
+					of.Hostname = ""
+					s.nb.Ports.Put(id, &topology.SwitchPort{PortRow: topology.PortRow{LogicalPort: of}, DHCP: topology.DHCPRows{V4: dhcp}})
 					sw.Ports = append(sw.Ports, id)
 				}
 			}

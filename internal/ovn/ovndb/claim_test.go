@@ -213,7 +213,7 @@ func TestPortClauses(t *testing.T) {
 	r.source.as("br").NotHere([]string{"next-red"})
 	r.source.mu.Lock()
 	defer r.source.mu.Unlock()
-	r.source.grace.Guests = binding.Guests{"kept": {Port: &ovn.Port{Name: "kept"}}}
+	r.source.grace.Guests = binding.Guests{"kept": {Port: &ovn.Port{LogicalPort: &ovn.LogicalPort{Name: "kept"}, PortContext: new(ovn.PortContext)}}}
 	conditions := interest.Southbound(r.source.sb, r.source.interestInputs()).Requests()
 	r.source.grace.Guests = nil
 	columns := map[string]int{}

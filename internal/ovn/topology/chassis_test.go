@@ -5,6 +5,7 @@ package topology
 import (
 	"testing"
 
+	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 )
 
@@ -50,7 +51,10 @@ func TestPortNamed(t *testing.T) {
 	s := NewSouthbound(nil, func() []string { return nil })
 	s.IsReadByName = func(string) bool { return false }
 	id := func(n byte) ovsdb.UUID { return ovsdb.UUID{n} }
-	first, renamed, second := &PortBinding{Name: "a"}, &PortBinding{Name: "b"}, &PortBinding{Name: "a"}
+	named := func(name string) *PortBinding {
+		return &PortBinding{PortRow: PortRow{LogicalPort: ovn.LogicalPort{Name: name}}}
+	}
+	first, renamed, second := named("a"), named("b"), named("a")
 	for _, step := range []struct {
 		name string
 		id   ovsdb.UUID

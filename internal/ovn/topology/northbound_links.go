@@ -74,8 +74,8 @@ func (n *Northbound) Attachments(node ovsdb.UUID) iter.Seq[Attachment] {
 			return
 		}
 		for p := range n.portsToRouters(s) {
-			a := Attachment{RouterPort: p.RouterPort, external: p.Owner == ownerExternal}
-			if port := n.RouterPortNamed[p.RouterPort]; port != nil {
+			a := Attachment{RouterPort: p.Peer(), external: p.rare().owner == ownerExternal}
+			if port := n.RouterPortNamed[p.Peer()]; port != nil {
 				a.Known, a.networks, a.Router = true, port.networks, n.routerOf[port.ID]
 				if r := n.Routers.Get(a.Router); r != nil {
 					a.routerName, a.forward = r.Name, r.forward
@@ -91,7 +91,7 @@ func (n *Northbound) Attachments(node ovsdb.UUID) iter.Seq[Attachment] {
 // switchLinks yields the links of a switch. It reports whether to continue.
 func (n *Northbound) switchLinks(s *LogicalSwitch, yield func(link) bool) bool {
 	for p := range n.portsToRouters(s) {
-		if port := n.RouterPortNamed[p.RouterPort]; port != nil && !n.yieldRouter(port, yield) {
+		if port := n.RouterPortNamed[p.Peer()]; port != nil && !n.yieldRouter(port, yield) {
 			return false
 		}
 	}

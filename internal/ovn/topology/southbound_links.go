@@ -30,15 +30,15 @@ func newDatapathLinks() datapathLinks {
 // joins reports whether the port is one end of a pair that joins two datapaths (ovn-sb(5), Port_Binding
 // options:peer). A chassisredirect port is not.
 func (p *PortBinding) joins() bool {
-	return (p.Type == ovn.TypePatch || p.Type == ovn.TypeGateway) && p.Peer != ""
+	return (p.Type == ovn.TypePatch || p.Type == ovn.TypeGateway) && p.Peer() != ""
 }
 
 func (s *Southbound) Attachments(node ovsdb.UUID) iter.Seq[Attachment] {
 	return func(yield func(Attachment) bool) {
 		for _, p := range s.links.of[node] {
-			a := Attachment{RouterPort: p.Peer, external: p.owner == ownerExternal}
-			if q := s.links.byName[p.Peer]; q != nil && q.Peer == p.Name {
-				a.Known, a.networks, a.Router = true, q.mac, q.Datapath
+			a := Attachment{RouterPort: p.Peer(), external: p.rare().owner == ownerExternal}
+			if q := s.links.byName[p.Peer()]; q != nil && q.Peer() == p.Name {
+				a.Known, a.networks, a.Router = true, q.elements(), q.Datapath
 				if d := s.Datapaths.Get(q.Datapath); d != nil && d.Network.IsZero() {
 					a.routerName = d.Name
 				}
@@ -55,7 +55,7 @@ func (s *Southbound) markRouterPort(p *PortBinding) {
 	if !p.joins() {
 		return
 	}
-	if q := s.links.byName[p.Peer]; q != nil {
+	if q := s.links.byName[p.Peer()]; q != nil {
 		s.markDatapath(q.Datapath, PartRouters)
 	}
 }
@@ -124,9 +124,9 @@ func (s *Southbound) isProvider(node ovsdb.UUID) bool {
 func (s *Southbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
 	return func(yield func(link) bool) {
 		for _, p := range s.links.of[node] {
-			l := link{port: Peer{Name: p.Peer}}
-			if q := s.links.byName[p.Peer]; q != nil {
-				l.known, l.to, l.mutual = true, q.Datapath, q.Peer == p.Name
+			l := link{port: Peer{Name: p.Peer()}}
+			if q := s.links.byName[p.Peer()]; q != nil {
+				l.known, l.to, l.mutual = true, q.Datapath, q.Peer() == p.Name
 			}
 			if !yield(l) {
 				return
@@ -143,7 +143,7 @@ func (s *Southbound) linksOf(node ovsdb.UUID) iter.Seq[link] {
 // markRouter marks the networks of a router, whose name may have changed.
 func (s *Southbound) markRouter(router ovsdb.UUID) {
 	for _, p := range s.links.of[router] {
-		if q := s.links.byName[p.Peer]; q != nil { // the switch's end
+		if q := s.links.byName[p.Peer()]; q != nil { // the switch's end
 			s.markDatapath(q.Datapath, PartRouters)
 		}
 	}

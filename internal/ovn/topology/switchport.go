@@ -3,53 +3,28 @@
 package topology
 
 import (
-	"net/netip"
 	"slices"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/names"
-	"github.com/puntdns/puntdns/internal/ovn/problem"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/ovsdb/rows"
 )
 
-// SwitchPort is a row of Logical_Switch_Port.
+// SwitchPort is a row of Logical_Switch_Port. It has external_ids only where Northbound is read alone.
 type SwitchPort struct {
-	problem.Set
-	ID          ovsdb.UUID
-	Name, Type  string // name and type
-	hostname    string // options:hostname as it stands
-	Canonical   string // of hostname
-	addresses   []string
-	dynamic     string    // dynamic_addresses
-	Configured  Addresses // of addresses
-	assigned    Addresses // of dynamic: those that northd has chosen
-	DHCP        DHCPRows
-	Disabled    bool
-	Parent      string      // port of a container's VM
-	Tag         uint16      // VLAN of a container
-	RouterPort  string      // the router's, of a port of type router
-	Owner       string      // external_ids:neutron:device_owner
-	Function    string      // options:is-nf
-	ExternalIDs []rows.Pair // external_ids, of the keys that labels are asked for; without Southbound
+	PortRow
+	ID       ovsdb.UUID
+	DHCP     DHCPRows
+	Disabled bool
 }
 
 func switchPortColumns(labelKeys func() []string) []rows.Column[SwitchPort] {
-	return []rows.Column[SwitchPort]{
+	row := func(p *SwitchPort) *PortRow { return &p.PortRow }
+	all := []rows.Column[SwitchPort]{
 		rows.String("name", func(p *SwitchPort) *string { return &p.Name }),
 		rows.String("type", func(p *SwitchPort) *string { return &p.Type }),
-		rows.Key("options", "hostname", func(p *SwitchPort) *string { return &p.hostname }).Then(func(id ovsdb.UUID, p *SwitchPort) {
-			p.Canonical = parseHostname(p.hostname, p.Report(NorthboundName, TableSwitchPort, id, "options:hostname"))
-		}),
-		rows.Key("options", ovn.FunctionKey, func(p *SwitchPort) *string { return &p.Function }),
-		rows.Key("options", "router-port", func(p *SwitchPort) *string { return &p.RouterPort }),
-		rows.Strings("addresses", func(p *SwitchPort) *[]string { return &p.addresses }).Then(func(id ovsdb.UUID, p *SwitchPort) {
-			p.Configured = parsePortAddresses(p.addresses, p.Report(NorthboundName, TableSwitchPort, id, "addresses"))
-		}),
-		rows.String("dynamic_addresses", func(p *SwitchPort) *string { return &p.dynamic }).Then(func(id ovsdb.UUID, p *SwitchPort) {
-			p.assigned = parsePortAddresses([]string{p.dynamic}, p.Report(NorthboundName, TableSwitchPort, id, "dynamic_addresses"))
-		}),
 		rows.UUID("dhcpv4_options", func(p *SwitchPort) *ovsdb.UUID { return &p.DHCP.V4 }),
 		rows.UUID("dhcpv6_options", func(p *SwitchPort) *ovsdb.UUID { return &p.DHCP.V6 }),
 		rows.Custom("enabled", func(_ ovsdb.UUID, p *SwitchPort, row *ovsdb.Row, col int) bool {
@@ -59,27 +34,28 @@ func switchPortColumns(labelKeys func() []string) []rows.Column[SwitchPort] {
 		}),
 		rows.String("parent_name", func(p *SwitchPort) *string { return &p.Parent }),
 		rows.Integer("tag", func(p *SwitchPort) *uint16 { return &p.Tag }),
-		rows.Key("external_ids", ovn.OwnerKey, func(p *SwitchPort) *string { return &p.Owner }),
-		rows.Keys("external_ids", labelKeys, func(p *SwitchPort) *[]rows.Pair { return &p.ExternalIDs }),
 	}
+	for _, c := range append(portColumns(NorthboundName, TableSwitchPort, labelKeys),
+		rareColumn(rows.Key("options", "router-port", func(r *RareColumns) *string { return &r.Peer })),
+		portAddresses("addresses", parseSwitchPortAddresses),
+		rareColumn(rows.String("dynamic_addresses", func(r *RareColumns) *string { return &r.dynamic })).
+			Then(func(id ovsdb.UUID, p *PortRow) { parseSwitchPortAddresses(id, p, p.elements()) }),
+	) {
+		all = append(all, rows.Within(c, row))
+	}
+	return all
 }
 
-// AllAddresses returns the addresses of the port, with those that northd has chosen if it
-// is to choose some.
-func (p *SwitchPort) AllAddresses() []netip.Addr {
-	if !p.Configured.dynamic {
-		return p.Configured.Static
+// parseSwitchPortAddresses sets the addresses of a port by the elements of addresses. It adds the ones that northd
+// has chosen (dynamic_addresses) if northd is to choose some.
+func parseSwitchPortAddresses(id ovsdb.UUID, p *PortRow, elements []string) {
+	report := func(column string) names.Report { return p.Report(NorthboundName, TableSwitchPort, id, column) }
+	configured := parsePortAddresses(elements, report("addresses"))
+	p.Addresses, p.MACs = configured.Static, configured.MACs
+	if assigned := parsePortAddresses([]string{p.rare().dynamic}, report("dynamic_addresses")); configured.dynamic {
+		p.Addresses = names.SortAddresses(slices.Concat(configured.Static, assigned.Static))
+		p.MACs = slices.Concat(configured.MACs, assigned.MACs)
 	}
-	return names.SortAddresses(slices.Concat(p.Configured.Static, p.assigned.Static))
-}
-
-// AllMACs returns the hardware addresses of the port, with the one that northd has chosen if
-// it is to choose one.
-func (p *SwitchPort) AllMACs() []origin.MAC {
-	if !p.Configured.dynamic {
-		return p.Configured.MACs
-	}
-	return slices.Concat(p.Configured.MACs, p.assigned.MACs)
 }
 
 func (n *Northbound) portChanged(id ovsdb.UUID, old, next *SwitchPort) {
@@ -88,7 +64,7 @@ func (n *Northbound) portChanged(id ovsdb.UUID, old, next *SwitchPort) {
 		n.dhcpOf.Remove(old.DHCP.V4, id)
 		n.dhcpOf.Remove(old.DHCP.V6, id)
 		if old.Type == ovn.TypeRouter {
-			n.attached.Remove(old.RouterPort, id)
+			n.attached.Remove(old.Peer(), id)
 		}
 		n.touchPort(old)
 	}
@@ -101,7 +77,7 @@ func (n *Northbound) portChanged(id ovsdb.UUID, old, next *SwitchPort) {
 			}
 		}
 		if next.Type == ovn.TypeRouter {
-			n.attached.Add(next.RouterPort, id, next)
+			n.attached.Add(next.Peer(), id, next)
 		}
 		n.touchPort(next)
 	}

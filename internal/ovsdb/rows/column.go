@@ -158,3 +158,25 @@ func Keys[R any](name string, keys func() []string, field func(*R) *[]Pair) Colu
 		return setSlice(f, pairs)
 	})
 }
+
+// Stored returns a column of a value that a record stores in another form, or in part. get returns the value
+// as far as it is known, and put stores the next value and reports whether the record has changed.
+// A Table has its own Column: put and get share memory.
+func Stored[R, T any](c Column[T], get func(*R) T, put func(id ovsdb.UUID, record *R, value T) (changed bool)) Column[R] {
+	value := new(T)
+	return Column[R]{name: c.name, optional: c.optional, set: func(id ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
+		*value = get(r)
+		return c.set(id, value, row, col) && put(id, r, *value)
+	}}
+}
+
+// Within returns a column of a part of a record as one of the record.
+func Within[R, T any](c Column[T], part func(*R) *T) Column[R] {
+	within := Column[R]{name: c.name, optional: c.optional, set: func(id ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
+		return c.set(id, part(r), row, col)
+	}}
+	if c.then != nil {
+		within.then = func(id ovsdb.UUID, r *R) { c.then(id, part(r)) }
+	}
+	return within
+}

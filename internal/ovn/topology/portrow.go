@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/problem"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/ovsdb/rows"
+)
+
+// PortRow is what rows of Port_Binding and of Logical_Switch_Port have in common.
+//
+// A large cloud has 100,000 rows of each, so a PortRow does not store a text that it has in a parsed form.
+type PortRow struct {
+	problem.Set
+	ovn.LogicalPort
+	// Rare is nil if all its fields are empty. It is immutable: versions of a row share it.
+	Rare *RareColumns
+}
+
+// RareColumns is the columns that are empty for most ports.
+type RareColumns struct {
+	// Peer is the port at the other end of a patch port, or the router's port of a port of type router.
+	Peer        string
+	Additional  []ovsdb.UUID // additional_chassis: they have the port too while it migrates
+	ExternalIDs []rows.Pair  // external_ids, of the keys that labels are asked for
+	etherType   string       // options:ethtype, of the tags of a localnet port
+	owner       string       // external_ids:neutron:device_owner that serves a network
+	function    string       // options:is-nf
+	dynamic     string       // dynamic_addresses
+	// hostname is options:hostname, unless LogicalPort.Hostname is the same with a dot.
+	hostname string
+	// elements is the column of the addresses, unless elementsOf returns the same.
+	elements []string
+}
+
+var noRareColumns RareColumns
+
+// rare returns the rare columns, which must not be altered.
+func (p *PortRow) rare() *RareColumns {
+	if p.Rare == nil {
+		return &noRareColumns
+	}
+	return p.Rare
+}
+
+// Peer returns RareColumns.Peer.
+func (p *PortRow) Peer() string { return p.rare().Peer }
+
+// ExternalIDs returns RareColumns.ExternalIDs.
+func (p *PortRow) ExternalIDs() []rows.Pair { return p.rare().ExternalIDs }
+
+// elements returns the column of the addresses.
+func (p *PortRow) elements() []string {
+	if all := p.rare().elements; all != nil {
+		return all
+	}
+	return elementsOf(p.MACs, p.Addresses)
+}
+
+// elementsOf returns the column of a port that has its addresses as most ports do: in one element,
+// "MAC IP...".
+func elementsOf(macs []origin.MAC, addresses []netip.Addr) []string {
+	if len(macs) == 0 {
+		return nil
+	}
+	text := []byte(macs[0].String())
+	for _, a := range addresses {
+		text = a.AppendTo(append(text, ' '))
+	}
+	return []string{string(text)}
+}
+
+// setElements stores the column of the addresses, which are parsed.
+func (p *PortRow) setElements(elements []string) {
+	if slices.Equal(elements, elementsOf(p.MACs, p.Addresses)) {
+		elements = nil
+	}
+	if !slices.Equal(elements, p.rare().elements) {
+		p.editRare(func(r *RareColumns) { r.elements = elements })
+	}
+}
+
+func (p *PortRow) editRare(edit func(*RareColumns)) {
+	next := *p.rare()
+	edit(&next)
+	p.Rare = &next
+}
+
+// self is the field of a column whose record is the value itself.
+func self[T any](value *T) *T { return value }
+
+// rareColumn returns a column of RareColumns as one of a PortRow.
+func rareColumn(c rows.Column[RareColumns]) rows.Column[PortRow] {
+	return rows.Stored(c, func(p *PortRow) RareColumns { return *p.rare() }, func(_ ovsdb.UUID, p *PortRow, next RareColumns) bool {
+		p.Rare = &next
+		return true
+	})
+}
+
+// portColumns returns the columns of options and external_ids. database and table are for the texts about bad values.
+func portColumns(database, table string, labelKeys func() []string) []rows.Column[PortRow] {
+	hostname := func(p *PortRow) string {
+		if text := p.rare().hostname; text != "" {
+			return text
+		}
+		return strings.TrimSuffix(p.Hostname, ".")
+	}
+	setHostname := func(id ovsdb.UUID, p *PortRow, text string) bool {
+		p.Hostname = parseHostname(text, p.Report(database, table, id, "options:hostname"))
+		if text == strings.TrimSuffix(p.Hostname, ".") {
+			text = ""
+		}
+		if text != p.rare().hostname {
+			p.editRare(func(r *RareColumns) { r.hostname = text })
+		}
+		return true
+	}
+	setOwner := func(_ ovsdb.UUID, p *PortRow, owner string) bool {
+		// Each guest has an owner. An owner that is not stored equals none.
+		if !ovn.IsServiceOwner(owner) {
+			owner = ""
+		}
+		if owner == p.rare().owner {
+			return false
+		}
+		p.Service = owner != ""
+		p.editRare(func(r *RareColumns) { r.owner = owner })
+		return true
+	}
+	return []rows.Column[PortRow]{
+		rows.Stored(rows.Key("options", "hostname", self[string]), hostname, setHostname),
+		rareColumn(rows.Key("options", ovn.FunctionKey, func(r *RareColumns) *string { return &r.function })).
+			Then(func(_ ovsdb.UUID, p *PortRow) { p.Function = ovn.IsTrue(p.rare().function) }),
+		rows.Stored(rows.Key("external_ids", ovn.OwnerKey, self[string]), func(p *PortRow) string { return p.rare().owner }, setOwner),
+		rareColumn(rows.Keys("external_ids", labelKeys, func(r *RareColumns) *[]rows.Pair { return &r.ExternalIDs })),
+	}
+}
+
+// portAddresses returns the column of addresses. parse sets the addresses of a row by the elements of the column.
+func portAddresses(name string, parse func(id ovsdb.UUID, p *PortRow, elements []string)) rows.Column[PortRow] {
+	return rows.Stored(rows.Strings(name, self[[]string]), (*PortRow).elements, func(id ovsdb.UUID, p *PortRow, elements []string) bool {
+		parse(id, p, elements)
+		p.setElements(elements)
+		return true
+	})
+}
