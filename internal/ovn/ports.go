@@ -20,7 +20,7 @@ type PortsData struct {
 	// Keys are the tunnel keys of the switch, in any order: one, except while northd replaces its
 	// Datapath_Binding, and none without Southbound.
 	Keys []uint32
-	// Ports are in any order. The result of NewPorts shares the slices within, not Ports itself.
+	// Ports are in any order. The result of NewPorts shares what they point to, not the slice itself.
 	Ports []PortData
 	// Gateways are the addresses of the routers, in any order. Repetitions count once, and more
 	// than maxGateways addresses count as none.
@@ -51,12 +51,12 @@ type PortData struct {
 	ExternalIDs []ExternalID
 }
 
-// Ports is the ports of a logical switch, indexed. It is immutable: versions of a Network whose
-// ports are the same share one.
+// Ports is the ports of a logical switch, indexed. It is immutable. Versions of a Network with the same
+// ports share one Ports.
 type Ports struct {
 	all    []*Port
 	guests []*Port          // Local ones, and retained ones
-	byKey  map[uint64]*Port // by pipelineKey, without external ports
+	byKey  map[uint64]*Port // by PipelineKey, without external ports
 	// external has the external ports that the local chassis serves.
 	external  map[externalKey]externalPort
 	datapaths []uint32 // PortsData.Keys, and those of retained guests; sorted
@@ -88,21 +88,21 @@ func isMachine(kind string) bool {
 // external port does; a router, localnet or localport does not.
 func IsGuestType(kind string) bool { return kind == "" || kind == "virtual" || kind == TypeExternal }
 
-// Types of ports, of ovn-sb(5) and ovn-nb(5).
+// Types of ports by ovn-sb(5) and ovn-nb(5).
 const (
 	TypeRouter    = "router" // Northbound only
 	TypeLocalnet  = "localnet"
 	TypeLocalport = "localport"
-	// TypePatch and kindGateway are the ports of Southbound that join a switch and a
+	// TypePatch and TypeGateway are the ports of Southbound that join a switch and a
 	// router.
 	TypePatch    = "patch"
 	TypeGateway  = "l3gateway"
 	TypeExternal = "external"
-	// TypeService is not a type of OVN. It marks a VIF which Neutron has plugged for one of its
-	// services, such as the DHCP agent's for bare metal.
+	// TypeService is not a type of OVN. It marks a VIF that Neutron has plugged for one of its
+	// services, such as its DHCP agent for bare metal.
 	TypeService = "neutron-service"
-	// TypeFunction is not a type of OVN. It marks a VIF by which packets of others go through a
-	// network function.
+	// TypeFunction is not a type of OVN. It marks a VIF through which packets of other guests go to
+	// a network function.
 	TypeFunction = "network-function"
 )
 
@@ -118,7 +118,7 @@ const (
 	OwnerNetwork = "network:"
 )
 
-// portsBuilder makes Ports.
+// portsBuilder collects the ports of a switch for NewPorts.
 type portsBuilder struct {
 	*PortsData
 	out   *Ports

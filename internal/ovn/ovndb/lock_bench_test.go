@@ -100,7 +100,7 @@ type lockRow struct {
 }
 
 // newLockRig returns a Source without a client, and what sends it all rows.
-func newLockRig(b *testing.B) (s *Source, send func([]lockRow)) {
+func newLockRig(b testing.TB) (s *Source, send func([]lockRow)) {
 	endpoints := mustEndpoints(b, []string{"unix:/nowhere"})
 	s = newSource(Config{Southbound: []string{"unix:/nowhere"}, Monitor: All}, endpoints, nil, nil)
 	s.nameChassis("hv1")
@@ -126,11 +126,7 @@ func lockRows(s *Source, seed int) (rows []lockRow) {
 		return ovsdb.UUID{0: byte(n >> 16), 1: byte(n >> 8), 2: byte(n), 15: byte(table)}
 	}
 	add := func(table string, id ovsdb.UUID, values map[string]any) {
-		rows = append(rows, lockRow{table: table, id: id})
-		columns := rowColumns(s.sb.Tables)[table]
-		if err := ovsdb.DecodeRow(encodeLockRow(columns, values), &rows[len(rows)-1].row, len(columns)); err != nil {
-			panic(err)
-		}
+		rows = append(rows, lockRowOf(s, table, id, values))
 	}
 	chassis := id(1, 0)
 	add(topology.TableChassis, chassis, map[string]any{"name": "hv1"})
@@ -150,6 +146,16 @@ func lockRows(s *Source, seed int) (rows []lockRow) {
 		}
 	}
 	return rows
+}
+
+// lockRowOf returns a row by its values, as encodeLockRow takes them.
+func lockRowOf(s *Source, table string, id ovsdb.UUID, values map[string]any) lockRow {
+	row := lockRow{table: table, id: id}
+	columns := rowColumns(s.sb.Tables)[table]
+	if err := ovsdb.DecodeRow(encodeLockRow(columns, values), &row.row, len(columns)); err != nil {
+		panic(err)
+	}
+	return row
 }
 
 // encodeLockRow encodes a row for ovsdb.DecodeRow: texts, UUIDs, numbers, and maps as keys and values.

@@ -12,11 +12,11 @@ import (
 type Datapath struct {
 	ID      ovsdb.UUID
 	Key     uint32         // tunnel key
-	Name    string         // external_ids:name, that of the switch or router
+	Name    string         // external_ids:name: the name of the switch or router
 	Legacy  string         // external_ids:logical-switch, before OVN 25.09
 	nbUUID  ovsdb.UUID     // the Northbound row, from OVN 25.09 on
-	kind    string         // what nbUUID is: "logical-switch" or "logical-router"
-	Network origin.Network // the logical switch, zero for a router; derived from the three before
+	kind    string         // the type of the nbUUID row: "logical-switch" or "logical-router"
+	Network origin.Network // the logical switch, zero for a router; derived from Legacy, nbUUID and kind
 }
 
 func datapathColumns() []rows.Column[Datapath] {
@@ -63,8 +63,8 @@ func (s *Southbound) datapathChanged(id ovsdb.UUID, old, next *Datapath) {
 	}
 }
 
-// markDatapath notes a change of the network of a datapath. A datapath that is not known yet is
-// noted when it comes.
+// markDatapath notes that parts of the network of a datapath have changed. It ignores a datapath that has not been
+// read yet: datapathChanged notes the network later.
 func (s *Southbound) markDatapath(id ovsdb.UUID, p Part) {
 	if d := s.Datapaths.Get(id); d != nil && !d.Network.IsZero() {
 		s.Changes.network(d.Network, p)

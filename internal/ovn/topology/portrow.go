@@ -3,6 +3,7 @@
 package topology
 
 import (
+	"encoding/hex"
 	"net/netip"
 	"slices"
 	"strings"
@@ -70,7 +71,11 @@ func elementsOf(macs []origin.MAC, addresses []netip.Addr) []string {
 	if len(macs) == 0 {
 		return nil
 	}
-	text := []byte(macs[0].String())
+	var buffer [64]byte
+	text := hex.AppendEncode(buffer[:0], macs[0][:1])
+	for i := 1; i < len(macs[0]); i++ {
+		text = hex.AppendEncode(append(text, ':'), macs[0][i:i+1])
+	}
 	for _, a := range addresses {
 		text = a.AppendTo(append(text, ' '))
 	}
@@ -98,10 +103,7 @@ func self[T any](value *T) *T { return value }
 
 // rareColumn returns a column of RareColumns as one of a PortRow.
 func rareColumn(c rows.Column[RareColumns]) rows.Column[PortRow] {
-	return rows.Stored(c, func(p *PortRow) RareColumns { return *p.rare() }, func(_ ovsdb.UUID, p *PortRow, next RareColumns) bool {
-		p.Rare = &next
-		return true
-	})
+	return rows.Shared(c, func(p *PortRow) **RareColumns { return &p.Rare })
 }
 
 // portColumns returns the columns of options and external_ids. database and table are for the texts about bad values.

@@ -83,8 +83,7 @@ func (n *Northbound) portChanged(id ovsdb.UUID, old, next *SwitchPort) {
 	}
 }
 
-// touchPort marks what depends on a port that has changed: its network, the conditions, and
-// the links of its node.
+// touchPort notes that a port has changed, for its network, the conditions and the links of its node.
 func (n *Northbound) touchPort(p *SwitchPort) {
 	n.markPort(p.ID, PartPorts)
 	if p.Type == ovn.TypeRouter || p.Type == ovn.TypeLocalnet {
@@ -93,14 +92,15 @@ func (n *Northbound) touchPort(p *SwitchPort) {
 	n.Changes.Interest = true
 }
 
-// markPort notes a change of the network of a port. One whose switch is not known yet is
-// noted when that comes.
+// markPort notes that parts of the network of a port have changed. It ignores a port whose switch has not been read
+// yet: switchChanged notes the network later.
 func (n *Northbound) markPort(id ovsdb.UUID, of Part) {
 	if s, ok := n.SwitchOf[id]; ok {
 		n.Changes.network(origin.Network(s), of)
 	}
 }
 
+// MarkPortNamed is markPort for the ports of the network of the port with a name, if there is one.
 func (n *Northbound) MarkPortNamed(name string) {
 	if p := n.PortNamed[name]; p != nil {
 		n.markPort(p.ID, PartPorts)

@@ -160,13 +160,34 @@ func Keys[R any](name string, keys func() []string, field func(*R) *[]Pair) Colu
 }
 
 // Stored returns a column of a value that a record stores in another form, or in part. get returns the value
-// as far as it is known, and put stores the next value and reports whether the record has changed.
-// A Table has its own Column: put and get share memory.
+// as far as it is known, and put stores the next value and reports whether the record has changed. Only one
+// Table may have the Column, because calls share memory.
 func Stored[R, T any](c Column[T], get func(*R) T, put func(id ovsdb.UUID, record *R, value T) (changed bool)) Column[R] {
 	value := new(T)
 	return Column[R]{name: c.name, optional: c.optional, set: func(id ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
 		*value = get(r)
 		return c.set(id, value, row, col) && put(id, r, *value)
+	}}
+}
+
+// Shared returns a column of a part of a record that versions of the record share. The part is nil until a column
+// has a value for it, and a change of the column makes another part. Only one Table may have the Column.
+func Shared[R, T any](c Column[T], part func(*R) **T) Column[R] {
+	none := new(T)
+	return Column[R]{name: c.name, optional: c.optional, set: func(id ovsdb.UUID, r *R, row *ovsdb.Row, col int) bool {
+		p, next := part(r), none
+		if *p != nil {
+			next = new(T)
+			*next = **p
+		}
+		if !c.set(id, next, row, col) {
+			return false
+		}
+		if next == none {
+			none = new(T)
+		}
+		*p = next
+		return true
 	}}
 }
 

@@ -150,6 +150,64 @@ func TestPut(t *testing.T) {
 	}
 }
 
+// whole is a record that has other records in parts.
+type whole struct {
+	within record
+	shared *record
+	short  string // of a text, without a dot at its end
+	dotted bool
+}
+
+// TestParts: columns of a part of a record, and of a value in another form, change a new version of the record only.
+func TestParts(t *testing.T) {
+	var next string
+	value := func() rows.Column[record] {
+		return rows.Custom("value", func(_ ovsdb.UUID, r *record, _ *ovsdb.Row, _ int) bool {
+			was := r.value
+			r.value = next
+			return r.value != was
+		})
+	}
+	text := rows.Custom("value", func(_ ovsdb.UUID, text *string, _ *ovsdb.Row, _ int) bool {
+		was := *text
+		*text = next
+		return next != was
+	})
+	table := rows.NewTable("T", nil, func(ovsdb.UUID, *whole, *whole) {},
+		rows.Within(value().Then(func(_ ovsdb.UUID, r *record) { r.parsed = strings.ToUpper(r.value) }), func(w *whole) *record { return &w.within }),
+		rows.Shared(value(), func(w *whole) **record { return &w.shared }),
+		rows.Shared(rows.String("defaulted", func(r *record) *string { return &r.defaulted }), func(w *whole) **record { return &w.shared }),
+		rows.Stored(text, func(w *whole) string {
+			if w.dotted {
+				return w.short + "."
+			}
+			return w.short
+		}, func(_ ovsdb.UUID, w *whole, text string) bool {
+			w.short, w.dotted = strings.CutSuffix(text, ".")
+			return true
+		}))
+	stage := func(n byte, value string) *whole {
+		next = value
+		table.Stage(id(n), ovsdb.Insert, &ovsdb.Row{})
+		table.Apply()
+		return table.Get(id(n))
+	}
+	empty, first := stage(1, ""), stage(2, "a.")
+	if empty.shared != nil {
+		t.Errorf("a part without a value: %+v", empty.shared)
+	}
+	if first.within != (record{"a.", "A.", ""}) || *first.shared != (record{value: "a."}) || first.short != "a" || !first.dotted {
+		t.Errorf("got %+v, %+v", first, first.shared)
+	}
+	if again := stage(2, "a."); again != first {
+		t.Error("the same row is another record")
+	}
+	second, other := stage(2, "b"), stage(3, "c")
+	if second.shared == first.shared || first.shared.value != "a." || second.shared.value != "b" || other.shared.value != "c" || second.short != "b" || second.dotted {
+		t.Errorf("got %+v, then %+v, beside %+v", first.shared, second.shared, other.shared)
+	}
+}
+
 func TestRequest(t *testing.T) {
 	field := func(r *record) *string { return &r.value }
 	table := rows.NewTable("T", []ovsdb.Condition{}, nil,
