@@ -3,6 +3,7 @@
 package rules
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,22 +14,21 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Builder makes the Rules of a zone of its records.
+// Builder makes the Rules of a zone of its records, or changes Rules by some records.
 type Builder struct {
 	origin Name
 	limits Limits
 	rules  Rules
-	// records counts the calls of Add.
-	records int
-	// addresses is what the rules for addresses take at most, in bytes.
-	addresses int64
-	// interned are the sets of local records that are in rules.data.
+	// edits is set if the Builder has begun with other Rules.
+	edits bool
+	// interned are sets of local records that are in rules.data. A Builder that edits knows its own only.
 	interned map[string]Policy
 
-	// group are the records of owner that Add has got, which are mostly together. There are at
-	// most maxGroup.
-	owner string
-	group []dns.RR
+	// group are the records of owner that Add or Delete has got, which are mostly together. There are at
+	// most maxGroup. deletes says which of the two.
+	owner   string
+	group   []dns.RR
+	deletes bool
 }
 
 const (
@@ -53,17 +53,22 @@ func NewBuilder(origin string, limits Limits) (*Builder, error) {
 }
 
 // Add takes a record. Its error is for a zone that is not to be used, such as ErrTooLarge; a record
-// that is no rule is skipped and counted.
+// that is no rule is skipped and counted. Errors may come with a later record.
 func (b *Builder) Add(rr dns.RR) error {
-	if b.records++; b.limits.Records > 0 && b.records > b.limits.Records {
+	if b.rules.records++; b.limits.Records > 0 && b.rules.records > b.limits.Records {
 		return b.limits.tooManyRecords()
 	}
+	return b.take(rr, false)
+}
+
+// take takes a record that is added or deleted.
+func (b *Builder) take(rr dns.RR, deletes bool) error {
 	h := rr.Header()
-	if h.Name != b.owner || len(b.group) == maxGroup {
+	if h.Name != b.owner || len(b.group) == maxGroup || deletes != b.deletes {
 		if err := b.flush(); err != nil {
 			return err
 		}
-		b.owner = h.Name
+		b.owner, b.deletes = h.Name, deletes
 	}
 	b.group = append(b.group, rr)
 	return nil
@@ -77,10 +82,18 @@ func (b *Builder) Rules() (*Rules, error) {
 	if b.rules.SOA == nil {
 		return nil, errors.New("expected an SOA record at the name of the zone")
 	}
-	b.rules.names.finish()
-	b.rules.data = append(make([]byte, 0, len(b.rules.data)), b.rules.data...)
+	if b.edits {
+		return b.edited()
+	}
+	return b.finish(), nil
+}
+
+// finish returns the Rules in the least memory.
+func (b *Builder) finish() *Rules {
 	r := b.rules
-	return &r, nil
+	r.names.finish()
+	r.data = append(make([]byte, 0, len(r.data)), r.data...)
+	return &r
 }
 
 // flush takes the records of one owner.
@@ -119,7 +132,14 @@ func (b *Builder) flush() error {
 // them too.
 func (b *Builder) size() int64 {
 	r := &b.rules
-	return int64(r.names.finished()) + 2*int64(len(r.data)) + b.addresses
+	names, addresses := r.names.finished(), 0
+	if b.edits {
+		names = r.names.size()
+	}
+	if r.addresses != nil {
+		addresses = address4Size*r.addresses.Size4() + address6Size*r.addresses.Size6()
+	}
+	return int64(names) + 2*int64(len(r.data)) + int64(addresses)
 }
 
 // apex takes the records at the name of the zone.
@@ -128,6 +148,9 @@ func (b *Builder) apex(group []dns.RR) error {
 		soa, ok := rr.(*dns.SOA)
 		if !ok {
 			continue // NS and the like are of the zone, not of rules
+		}
+		if b.edits {
+			return fmt.Errorf("%s: an SOA record among others, expected it from SetSOA", b.owner)
 		}
 		if b.rules.SOA != nil && !dns.IsDuplicate(soa, b.rules.SOA) {
 			return fmt.Errorf("%s: two SOA records, expected one", b.owner)
@@ -168,7 +191,15 @@ func (b *Builder) bad(group []dns.RR, why string) {
 	if s.Bad == 0 {
 		s.FirstBad = fmt.Sprintf("%s %s: %s", group[0].Header().Name, dns.Type(group[0].Header().Rrtype), why)
 	}
-	s.Bad += len(group)
+	s.Bad += b.signed(len(group))
+}
+
+// signed returns n for records that are added, and -n for those that are deleted.
+func (b *Builder) signed(n int) int {
+	if b.deletes {
+		return -n
+	}
+	return n
 }
 
 // add takes the records of one rule.
@@ -182,28 +213,26 @@ func (b *Builder) add(n *Name, group []dns.RR) error {
 			b.bad(group, err.Error())
 			return nil
 		}
+		b.rules.ambiguous = b.rules.ambiguous || prefix.Addr().Is6() && string(appendOwner(nil, prefix)) != string(n.wire[:n.size])
 		return b.addAddress(prefix, text(n.wire[:n.size]), group)
 	default:
-		b.rules.Stats.Skipped[t] += len(group)
+		b.rules.Stats.Skipped[t] += b.signed(len(group))
 		return nil
 	}
 }
 
 func (b *Builder) addName(n *Name, group []dns.RR) error {
-	place := &b.rules.top
-	without, wildcard := 0, n.isWildcard()
-	if wildcard {
-		without = 1
+	if b.deletes {
+		return b.deleteName(n, group)
 	}
+	place := &b.rules.top
+	without := n.withoutAsterisk()
 	if without < n.labels {
 		s, err := b.rules.names.insert(n, without)
 		if err != nil {
 			return err
 		}
-		place = &s.exact
-		if wildcard {
-			place = &s.wildcard
-		}
+		place = s.policy(without)
 	}
 	p, err := b.policy(*place, group, "")
 	if *place == 0 && p != 0 {
@@ -214,6 +243,9 @@ func (b *Builder) addName(n *Name, group []dns.RR) error {
 }
 
 func (b *Builder) addAddress(prefix netip.Prefix, self string, group []dns.RR) error {
+	if b.deletes {
+		return b.deleteAddress(prefix, self, group)
+	}
 	r := &b.rules
 	if r.addresses == nil {
 		r.addresses = &bart.Table[Policy]{}
@@ -225,16 +257,23 @@ func (b *Builder) addAddress(prefix netip.Prefix, self string, group []dns.RR) e
 	}
 	if !there {
 		r.Stats.Addresses++
-		if prefix.Addr().Is4() {
-			b.addresses += address4Size
-		} else {
-			b.addresses += address6Size
-		}
 	}
-	r.addresses.Insert(prefix, p)
-	r.v4 = r.v4 || prefix.Addr().Is4()
-	r.v6 = r.v6 || prefix.Addr().Is6()
+	b.setAddress(prefix, p)
 	return nil
+}
+
+// setAddress gives a prefix a policy, 0 for none.
+func (b *Builder) setAddress(prefix netip.Prefix, p Policy) {
+	r := &b.rules
+	switch { // the table of the Rules before is in use
+	case p == 0:
+		r.addresses = r.addresses.DeletePersist(prefix)
+	case b.edits:
+		r.addresses = r.addresses.InsertPersist(prefix, p)
+	default:
+		r.addresses.Insert(prefix, p)
+	}
+	r.v4, r.v6 = r.addresses.Size4() > 0, r.addresses.Size6() > 0
 }
 
 // policy returns the policy of an owner that has one of old already, 0 for none, and gets
@@ -253,15 +292,22 @@ func (b *Builder) policy(old Policy, group []dns.RR, self string) (Policy, error
 			if p != 0 && p != Policy(action) {
 				return old, errCNAME
 			}
+			if p != 0 && b.edits {
+				return old, errThere
+			}
 			p = Policy(action)
 			continue
 		}
 		record, err := packed(rr)
-		if err != nil {
+		switch {
+		case err != nil && b.edits: // it is not known whether its name stays in the zone
+			return old, err
+		case err != nil:
 			b.bad([]dns.RR{rr}, err.Error())
 			continue
-		}
-		if contains(set, record) {
+		case b.edits && contains(set, record, sameRecord):
+			return old, errThere
+		case contains(set, record, bytes.Equal):
 			continue
 		}
 		isCNAME := rr.Header().Rrtype == dns.TypeCNAME
@@ -277,6 +323,7 @@ func (b *Builder) policy(old Policy, group []dns.RR, self string) (Policy, error
 	if p < firstLocal {
 		return p, nil
 	}
+	b.forget(old)
 	return b.intern(set)
 }
 
@@ -313,17 +360,32 @@ func packed(rr dns.RR) ([]byte, error) {
 	return buf[:n], nil
 }
 
-// contains reports whether a set has a record.
-func contains(set, record []byte) bool {
-	for len(set) > 0 {
-		const header = 11 // the root, type, class, TTL, size
-		end := header + int(binary.BigEndian.Uint16(set[header-2:]))
-		if string(set[:end]) == string(record) {
-			return true
+// recordHeader is the size of what is before the data of a record in a set: the root, type, class, TTL and
+// the size of the data.
+const recordHeader = 11
+
+// contains reports whether a set has a record that is the same.
+func contains(set, record []byte, same func(a, b []byte) bool) bool {
+	from, _ := find(set, record, same)
+	return from >= 0
+}
+
+// find returns where in a set a record is that is the same, and where it ends; -1 for nowhere.
+func find(set, record []byte, same func(a, b []byte) bool) (from, to int) {
+	for from < len(set) {
+		to = from + recordHeader + int(binary.BigEndian.Uint16(set[from+recordHeader-2:]))
+		if same(set[from:to], record) {
+			return from, to
 		}
-		set = set[end:]
+		from = to
 	}
-	return false
+	return -1, -1
+}
+
+// sameRecord reports whether two records of a set differ in nothing but their TTL.
+func sameRecord(a, b []byte) bool {
+	const ttl, data = 5, 9
+	return bytes.Equal(a[:ttl], b[:ttl]) && bytes.Equal(a[data:], b[data:])
 }
 
 // intern returns the policy of a set of local records.
@@ -340,5 +402,8 @@ func (b *Builder) intern(set []byte) (Policy, error) {
 	r.data = append(r.data, set...)
 	p := Policy(at) + firstLocal
 	b.interned[string(set)] = p
+	if b.edits {
+		r.dead += 4 + len(set) // data may have it
+	}
 	return p, nil
 }

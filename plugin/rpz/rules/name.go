@@ -94,6 +94,24 @@ func (n *Name) label(i int) []byte {
 // isWildcard reports whether the first label is an asterisk (RFC 4592, section 2.1.1).
 func (n *Name) isWildcard() bool { return n.labels > 0 && n.wire[0] == 1 && n.wire[1] == '*' }
 
+// withoutAsterisk returns how many labels a rule for names has in front of the name it is stored at: 1 for
+// a wildcard.
+func (n *Name) withoutAsterisk() int {
+	if n.isWildcard() {
+		return 1
+	}
+	return 0
+}
+
+// setWire makes n a name in wire format and in lower case, without the root label.
+func (n *Name) setWire(wire []byte) {
+	n.size, n.labels = copy(n.wire[:], wire), 0
+	for at := 0; at < n.size; at += 1 + int(n.wire[at]) {
+		n.offsets[n.labels] = uint8(at)
+		n.labels++
+	}
+}
+
 // cut removes the origin from the end of n. It reports whether n is at or below the origin.
 func (n *Name) cut(origin *Name) bool {
 	keep := n.labels - origin.labels

@@ -25,8 +25,16 @@ type Rules struct {
 	addresses *bart.Table[Policy]
 	v4, v6    bool
 	// data has the sets of local records: of each the size in 4 bytes, then the records in wire
-	// format, with the root as their owner. No set is there twice.
+	// format, with the root as their owner. A Builder of a whole zone stores no set twice.
 	data []byte
+
+	// records are those of the zone, whether or not they are rules.
+	records int
+	// ambiguous is set if an IPv6 prefix of the zone has another form than appendOwner gives it. Two
+	// owners may then stand for one prefix, and the rules do not say which record is of which owner.
+	ambiguous bool
+	// dead is at least the number of bytes of data that no rule refers to.
+	dead int
 }
 
 // Stats counts the rules of a zone.
@@ -138,7 +146,7 @@ func (r *Rules) set(p Policy) []byte {
 
 // Size returns how many bytes the rules for names and the local data take.
 func (r *Rules) Size() int {
-	return len(r.names.arena) + slotSize*len(r.names.slots) + len(r.data)
+	return r.names.size() + len(r.data)
 }
 
 // Target returns the target of a CNAME record of local data for a name: that of a wildcard has

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // table has the names of rules, and all names above them, so that a name that is not there has
@@ -23,15 +24,25 @@ type table struct {
 	// enough for the processor's caches, and says of most names that they are not there.
 	tags []uint8
 	used int
+	// dead is at least the number of bytes of the arena that removed names have left.
+	dead int
 }
 
 // slot is a place of the table.
 type slot struct {
-	hash uint32 // the lower half
-	at   uint32 // of the name in the arena
+	at       uint32 // of the name in the arena
+	children uint32 // names of the table that have one label more
 	// exact is the policy of the name itself, wildcard that of the names below it that are not
 	// there.
 	exact, wildcard Policy
+}
+
+// policy returns the policy of the slot's own name, or with an asterisk in front of it (without is 1).
+func (s *slot) policy(without int) *Policy {
+	if without == 1 {
+		return &s.wildcard
+	}
+	return &s.exact
 }
 
 // slotSize is the size of a slot and its tag in bytes.
@@ -50,7 +61,7 @@ func (t *table) find(name []byte) (at int, found bool) {
 		case 0:
 			return int(i), false
 		case tag:
-			if s := &t.slots[i]; s.hash == uint32(h) && t.isAt(s.at, name) {
+			if t.isAt(t.slots[i].at, name) {
 				return int(i), true
 			}
 		}
@@ -60,8 +71,8 @@ func (t *table) find(name []byte) (at int, found bool) {
 	}
 }
 
-// tagOf returns the tag of a hash: of bits that neither the place of a slot nor its hash is of.
-func tagOf(h uint64) uint8 { return uint8(h>>32) | 1 }
+// tagOf returns the tag of a hash, of bits that the place of a slot does not depend on.
+func tagOf(h uint64) uint8 { return max(uint8(h>>32), 1) }
 
 // isAt reports whether a name is in the arena at a place.
 func (t *table) isAt(at uint32, name []byte) bool {
@@ -99,19 +110,65 @@ func (t *table) insert(n *Name, without int) (*slot, error) {
 		name := n.suffix(above)
 		p, found := t.find(name)
 		if found {
-			break // and so are those above it
+			t.slots[p].children++
+			break // and the names above it are there
 		}
-		t.set(p, name, slot{at: at + uint32(n.offsets[above]-n.offsets[without])})
+		t.set(p, name, slot{at: at + uint32(n.offsets[above]-n.offsets[without]), children: 1})
 	}
 	return &t.slots[place], nil
 }
 
 // set fills a free slot.
 func (t *table) set(place int, name []byte, s slot) {
-	h := maphash.Bytes(hashSeed, name)
-	s.hash = uint32(h)
-	t.slots[place], t.tags[place] = s, tagOf(h)
+	t.slots[place], t.tags[place] = s, tagOf(maphash.Bytes(hashSeed, name))
 	t.used++
+}
+
+// prune removes what is left of n without its first labels, and the names above it, as far as a name
+// has no policy and nothing below it.
+func (t *table) prune(n *Name, without int) {
+	removed := false
+	for ; without < n.labels; without++ {
+		name := n.suffix(without)
+		place, found := t.find(name)
+		if !found {
+			return
+		}
+		s := &t.slots[place]
+		if removed {
+			s.children--
+		}
+		if s.children > 0 || s.exact != 0 || s.wildcard != 0 {
+			return
+		}
+		t.remove(place)
+		t.dead += len(name) + 1
+		removed = true
+	}
+}
+
+// remove frees a slot. It moves slots behind it, so that a search meets no gap before its name.
+func (t *table) remove(hole int) {
+	n := len(t.tags)
+	for i := (hole + 1) % n; t.tags[i] != 0; i = (i + 1) % n {
+		hash := maphash.Bytes(hashSeed, t.nameAt(&t.slots[i]))
+		home, _ := bits.Mul64(hash, uint64(n))
+		if (i-int(home)+n)%n >= (i-hole+n)%n {
+			t.slots[hole], t.tags[hole] = t.slots[i], t.tags[i]
+			hole = i
+		}
+	}
+	t.slots[hole], t.tags[hole] = slot{}, 0
+	t.used--
+}
+
+// clone returns a table that can change while t is in use. They share the arena, which neither writes to:
+// the first insertion copies it.
+func (t *table) clone() table {
+	c := *t
+	c.arena = t.arena[:len(t.arena):len(t.arena)]
+	c.slots, c.tags = slices.Clone(t.slots), slices.Clone(t.tags)
+	return c
 }
 
 // reserve makes room for some more names.
@@ -144,3 +201,6 @@ func (t *table) finishedSlots() int { return t.used + t.used/2 + 1 }
 
 // finished returns how many bytes the table takes after finish.
 func (t *table) finished() int { return len(t.arena) + slotSize*t.finishedSlots() }
+
+// size returns how many bytes the table takes.
+func (t *table) size() int { return len(t.arena) + slotSize*len(t.slots) }

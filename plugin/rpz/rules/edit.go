@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/gaissmai/bart"
+	"github.com/miekg/dns"
+)
+
+var (
+	errThere    = errors.New("the record to add is there, expected it not to be")
+	errNotThere = errors.New("the record to delete is not there, expected it to be")
+	errFewer    = errors.New("more records to delete than there are, of those that are no rules")
+	errForm     = errors.New("the zone has an IPv6 prefix in another form than the shortest, expected none in a zone that is edited")
+)
+
+// CanEdit reports whether Edit has no error.
+func (r *Rules) CanEdit() bool { return !r.ambiguous }
+
+// Edit returns a Builder that begins with r, and makes other Rules by records that are added and deleted.
+// The Builder copies the table of names, so an edit costs some time for each rule and more for each
+// record. Adding a record that is there is an error, and so is deleting one that is not; r stays as it is
+// in any case.
+func (r *Rules) Edit(origin string, limits Limits) (*Builder, error) {
+	if r.ambiguous {
+		return nil, errForm
+	}
+	b, err := NewBuilder(origin, limits)
+	if err != nil {
+		return nil, err
+	}
+	b.edits, b.rules = true, *r
+	b.rules.names = r.names.clone()
+	b.rules.data = r.data[:len(r.data):len(r.data)] // append copies it
+	b.rules.Stats.Skipped = maps.Clone(r.Stats.Skipped)
+	return b, nil
+}
+
+// Delete deletes a record. It is for a Builder that edits.
+func (b *Builder) Delete(rr dns.RR) error {
+	b.rules.records--
+	return b.take(rr, true)
+}
+
+// SetSOA replaces the SOA record. It is for a Builder that edits.
+func (b *Builder) SetSOA(soa *dns.SOA) { b.rules.SOA = soa }
+
+// deleteName deletes records of a rule for a name.
+func (b *Builder) deleteName(n *Name, group []dns.RR) error {
+	place, without := &b.rules.top, n.withoutAsterisk()
+	if without < n.labels {
+		at, found := b.rules.names.find(n.suffix(without))
+		if !found {
+			return errNotThere
+		}
+		place = b.rules.names.slots[at].policy(without)
+	}
+	p, err := b.without(*place, group, "")
+	if err != nil {
+		return err
+	}
+	*place = p
+	if p == 0 {
+		b.rules.Stats.Names--
+		b.rules.names.prune(n, without)
+	}
+	return nil
+}
+
+// deleteAddress deletes records of a rule for an address.
+func (b *Builder) deleteAddress(prefix netip.Prefix, self string, group []dns.RR) error {
+	r := &b.rules
+	if r.addresses == nil {
+		return errNotThere
+	}
+	old, _ := r.addresses.Get(prefix)
+	p, err := b.without(old, group, self)
+	if err != nil {
+		return err
+	}
+	if p == 0 {
+		r.Stats.Addresses--
+	}
+	b.setAddress(prefix, p)
+	return nil
+}
+
+// without returns the policy that is left of another one without some records, 0 for none.
+func (b *Builder) without(old Policy, group []dns.RR, self string) (Policy, error) {
+	p := old
+	var set []byte
+	if old >= firstLocal {
+		set = append(set, b.rules.set(old)...)
+	}
+	for _, rr := range group {
+		if action := actionOf(rr, self); action != NoAction {
+			if p != Policy(action) {
+				return 0, errNotThere
+			}
+			p = 0
+			continue
+		}
+		record, err := packed(rr)
+		if err != nil {
+			return 0, err
+		}
+		from, to := find(set, record, sameRecord)
+		if from < 0 {
+			return 0, errNotThere
+		}
+		set = slices.Delete(set, from, to)
+	}
+	if old < firstLocal {
+		return p, nil
+	}
+	b.forget(old)
+	if len(set) == 0 {
+		return 0, nil
+	}
+	return b.intern(set)
+}
+
+// forget takes note that a rule no longer refers to a policy.
+func (b *Builder) forget(p Policy) {
+	if p >= firstLocal {
+		b.rules.dead += 4 + len(b.rules.set(p))
+	}
+}
+
+// minDead is how many dead bytes are worth no new copy.
+const minDead = 64 << 10
+
+// edited returns the Rules of a Builder that edits.
+func (b *Builder) edited() (*Rules, error) {
+	r := &b.rules
+	if r.ambiguous {
+		return nil, errForm
+	}
+	if r.Stats.Bad < 0 || r.records < 0 {
+		return nil, errFewer
+	}
+	for _, n := range r.Stats.Skipped {
+		if n < 0 {
+			return nil, errFewer
+		}
+	}
+	if r.Stats.Bad == 0 {
+		r.Stats.FirstBad = ""
+	}
+	if dead := r.names.dead + r.dead; dead > minDead && dead > r.Size()/2 {
+		return r.compact()
+	}
+	final := *r
+	return &final, nil
+}
+
+// compact returns the same Rules without dead bytes.
+func (r *Rules) compact() (*Rules, error) {
+	b := Builder{rules: *r, interned: map[string]Policy{}}
+	b.rules.names, b.rules.data, b.rules.dead = table{}, nil, 0
+	var err error
+	move := func(p Policy) Policy {
+		if p < firstLocal || err != nil {
+			return p
+		}
+		p, err = b.intern(r.set(p))
+		return p
+	}
+	// A name above another one is the end of it, so those with nothing below come first.
+	for _, leaves := range []bool{true, false} {
+		for i := range r.names.slots {
+			s := &r.names.slots[i]
+			if r.names.tags[i] == 0 || (s.children == 0) != leaves || !leaves && s.exact == 0 && s.wildcard == 0 {
+				continue
+			}
+			var n Name
+			n.setWire(r.names.nameAt(s))
+			to, insertErr := b.rules.names.insert(&n, 0)
+			if insertErr != nil {
+				return nil, insertErr
+			}
+			to.exact, to.wildcard = move(s.exact), move(s.wildcard)
+		}
+	}
+	b.rules.top = move(r.top)
+	if r.addresses != nil {
+		b.rules.addresses = &bart.Table[Policy]{}
+		for prefix, p := range r.addresses.All() {
+			b.rules.addresses.Insert(prefix, move(p))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b.finish(), nil
+}
