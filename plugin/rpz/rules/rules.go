@@ -5,6 +5,7 @@ package rules
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"net/netip"
 	"strings"
 
@@ -45,6 +46,11 @@ type Stats struct {
 	// Bad are the records that are no rule, FirstBad says why of the first.
 	Bad      int
 	FirstBad string
+}
+
+// SameSkipped reports whether as many records are skipped, or are no rules, as in other.
+func (s *Stats) SameSkipped(other *Stats) bool {
+	return s.Bad == other.Bad && maps.Equal(s.Skipped, other.Skipped)
 }
 
 // Name returns the policy of a name (RFC 4592: a rule of the name itself, else the wildcard

@@ -21,6 +21,17 @@ import (
 // behind its length in two bytes, and then closes the connection. The messages get the ID of the query.
 func received(t *testing.T, c Config, messages []byte) (*rules.Rules, error) {
 	t.Helper()
+	s := newSource(c, &testkit.Lines{})
+	zone, err := s.newTransferred()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.receive(answered(t, messages), new(dns.Msg).SetAxfr(c.Zone), zone)
+}
+
+// answered returns a connection to a primary that answers one query with these messages.
+func answered(t *testing.T, messages []byte) net.Conn {
+	t.Helper()
 	ours, theirs := net.Pipe()
 	done := make(chan struct{})
 	go func() {
@@ -41,9 +52,11 @@ func received(t *testing.T, c Config, messages []byte) (*rules.Rules, error) {
 		}
 		_, _ = theirs.Write(all) // the Source may have closed it
 	}()
-	r, err := newSource(c, &testkit.Lines{}).receive(ours)
-	<-done
-	return r, err
+	t.Cleanup(func() {
+		ours.Close()
+		<-done
+	})
+	return ours
 }
 
 // message returns a response with these records, behind its length.

@@ -60,6 +60,8 @@ type Status struct {
 	Failures uint64
 	// Problem says why the last read has failed, "" where it has not.
 	Problem string
+	// Transfers counts what primaries were asked for, by Result.
+	Transfers [Results]uint64
 }
 
 // Source has the present rules of one zone.
@@ -73,10 +75,17 @@ type Source struct {
 	first   chan struct{} // closed when a file was read for the first time, or has failed to
 	done    chan struct{} // closed when the goroutine has ended
 
-	refused time.Time // when a zone of the primaries was last too large, for the goroutine of refresh
+	// For the goroutine of refresh:
+	refused  time.Time // when a zone of the primaries was last too large
+	asked    time.Time // when the primaries were last asked
+	fellBack bool      // the last delta could not be used
+
+	notified chan struct{} // has room for one element, a NOTIFY that is not taken yet
 
 	mu     sync.Mutex
 	status Status // guarded by mu
+	// notifiers are primaries that have sent a NOTIFY since primaries were last asked. It is guarded by mu.
+	notifiers []string
 	// firstErr is why the first read of a file has failed. It is valid once first is closed.
 	firstErr error
 }
@@ -144,7 +153,7 @@ func All() []*Source {
 }
 
 func newSource(c Config, log Logger) *Source {
-	s := &Source{config: c, log: log, first: make(chan struct{}), done: make(chan struct{})}
+	s := &Source{config: c, log: log, first: make(chan struct{}), done: make(chan struct{}), notified: make(chan struct{}, 1)}
 	changed := make(chan struct{})
 	s.changed.Store(&changed)
 	return s
@@ -169,14 +178,39 @@ func (s *Source) start() {
 	}
 }
 
-// loaded takes new rules.
+// loaded takes new rules of a file.
 func (s *Source) loaded(r *rules.Rules, took time.Duration) {
 	s.rules.Store(r)
-	s.logLoaded(r, took)
+	s.logLoaded(r, took, "")
+	s.logSkipped(r)
+	s.update(func(st *Status) { st.loaded(took) })
+}
+
+// transferred takes new rules of a primary. how is for the log.
+func (s *Source) transferred(r *rules.Rules, took time.Duration, result Result, how string) {
+	before := s.rules.Swap(r)
+	s.logLoaded(r, took, how)
+	if result != Delta || !r.Stats.SameSkipped(&before.Stats) {
+		s.logSkipped(r)
+	}
 	s.update(func(st *Status) {
-		now := time.Now()
-		st.Loaded, st.Checked, st.Took, st.Problem = now, now, took, ""
+		st.loaded(took)
+		st.Transfers[result]++
 	})
+}
+
+// isUpToDate takes note that a primary has no newer rules.
+func (s *Source) isUpToDate() {
+	s.update(func(st *Status) {
+		st.Checked, st.Problem = time.Now(), ""
+		st.Transfers[UpToDate]++
+	})
+}
+
+// loaded takes note of new rules.
+func (st *Status) loaded(took time.Duration) {
+	now := time.Now()
+	st.Loaded, st.Checked, st.Took, st.Problem = now, now, took, ""
 }
 
 // failed takes note that the rules could not be read, and logs it unless that is known: once for
@@ -209,9 +243,14 @@ func (s *Source) update(change func(*Status)) {
 }
 
 // logLoaded says what the rules are.
-func (s *Source) logLoaded(r *rules.Rules, took time.Duration) {
+func (s *Source) logLoaded(r *rules.Rules, took time.Duration, how string) {
 	st := &r.Stats
-	s.log.Infof("Zone %s: %d rules for names and %d for addresses, serial %d, read in %s", &s.config, st.Names, st.Addresses, r.SOA.Serial, took.Round(time.Millisecond))
+	s.log.Infof("Zone %s: %d rules for names and %d for addresses, serial %d, %sread in %s", &s.config, st.Names, st.Addresses, r.SOA.Serial, how, took.Round(time.Millisecond))
+}
+
+// logSkipped warns of records that are skipped.
+func (s *Source) logSkipped(r *rules.Rules) {
+	st := &r.Stats
 	if n := st.Skipped[rules.ClientIP] + st.Skipped[rules.NSIP] + st.Skipped[rules.NSDName]; n > 0 {
 		s.log.Warningf("Zone %s: %d rules are skipped, their triggers are not supported: %d rpz-client-ip, %d rpz-nsip, %d rpz-nsdname",
 			s.config.Zone, n, st.Skipped[rules.ClientIP], st.Skipped[rules.NSIP], st.Skipped[rules.NSDName])

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +42,8 @@ func (s *Source) refresh(ctx context.Context) {
 	// The first transfer is due even if the rules of another Source are in force: they may be over
 	// the limits, or signed by another key.
 	for due := true; ; {
-		err := s.ask(ctx, due)
+		s.asked = time.Now()
+		err := s.ask(ctx, due, s.takeNotifiers())
 		if ctx.Err() != nil {
 			return
 		}
@@ -52,7 +54,8 @@ func (s *Source) refresh(ctx context.Context) {
 		}
 		var next time.Duration
 		next, backoff = s.pause(err, backoff)
-		if !wait(ctx, next) {
+		// A transfer that is too large costs the node much, so a NOTIFY does not hurry the next one.
+		if !s.waitNotified(ctx, next, !errors.Is(err, rules.ErrTooLarge)) {
 			return
 		}
 		s.expire()
@@ -116,41 +119,112 @@ func (s *Source) expire() {
 	s.update(func(st *Status) { st.Loaded = time.Time{} })
 }
 
-// ask asks the primaries, one after the other, whether there are other rules, and reads them. Where
-// due is set it reads them in any case. A zone that is too large is not asked for elsewhere.
-func (s *Source) ask(ctx context.Context, due bool) error {
+// ask asks the primaries whether there are other rules, and reads them: each of those that have sent a
+// NOTIFY, and then one after the other until one has answered. Where due is set it reads the rules in any
+// case. A zone that is too large is not asked for elsewhere.
+func (s *Source) ask(ctx context.Context, due bool, notifiers []string) error {
 	var errs []error
-	for _, primary := range strings.Fields(s.config.Primaries) {
-		err := s.askOne(ctx, primary, due)
+	answered := false
+	ask := func(primary string) (goOn bool) {
+		err := s.askOne(ctx, primary, due && !answered)
 		if err == nil {
-			return nil
+			answered = true
+			return true
 		}
 		errs = append(errs, fmt.Errorf("primary %s: %w", primary, err))
-		if errors.Is(err, rules.ErrTooLarge) {
-			s.refused = time.Now()
+		if !errors.Is(err, rules.ErrTooLarge) {
+			return true
+		}
+		s.refused = time.Now()
+		answered = false
+		return false
+	}
+	for _, primary := range notifiers {
+		if !ask(primary) {
+			return errors.Join(errs...)
+		}
+	}
+	for _, primary := range strings.Fields(s.config.Primaries) {
+		if answered || !slices.Contains(notifiers, primary) && !ask(primary) {
 			break
 		}
+	}
+	if answered {
+		return nil
 	}
 	return errors.Join(errs...)
 }
 
+// askOne asks one primary, and reads the rules if there are others.
 func (s *Source) askOne(ctx context.Context, primary string, due bool) error {
-	if r := s.Rules(); r != nil && !due {
-		serial, err := s.serial(ctx, primary)
-		if err != nil {
+	before := s.Rules()
+	if before == nil || due {
+		return s.readWhole(ctx, primary)
+	}
+	serial, err := s.serial(ctx, primary)
+	if err != nil {
+		return err
+	}
+	if !newer(serial, before.SOA.Serial) {
+		s.isUpToDate()
+		return nil
+	}
+	// dns.Transfer compares serial numbers without regard to their wrap.
+	if before.CanEdit() && serial > before.SOA.Serial {
+		if done, err := s.readDelta(ctx, primary, before); done {
 			return err
 		}
-		if int32(serial-r.SOA.Serial) <= 0 { // RFC 1982, section 3.2
-			s.update(func(st *Status) { st.Checked, st.Problem = time.Now(), "" })
-			return nil
-		}
 	}
+	return s.readWhole(ctx, primary)
+}
+
+// readWhole reads the whole zone (AXFR, RFC 5936).
+func (s *Source) readWhole(ctx context.Context, primary string) error {
 	began := time.Now()
-	r, err := s.transfer(ctx, primary)
+	zone, err := s.newTransferred()
+	if err != nil {
+		return err
+	}
+	r, err := s.transfer(ctx, primary, new(dns.Msg).SetAxfr(s.config.Zone), zone)
 	if err == nil {
-		s.loaded(r, time.Since(began))
+		s.transferred(r, time.Since(began), Whole, "")
 	}
 	return err
+}
+
+// readDelta reads the changes since the present rules (IXFR, RFC 1995), or what the primary sends in their
+// place. It reports whether that is done: the whole zone should be read otherwise.
+func (s *Source) readDelta(ctx context.Context, primary string, before *rules.Rules) (done bool, err error) {
+	began := time.Now()
+	x := &incremental{source: s, before: before}
+	soa := before.SOA
+	r, err := s.transfer(ctx, primary, new(dns.Msg).SetIxfr(s.config.Zone, soa.Serial, soa.Ns, soa.Mbox), x)
+	var notReached *net.OpError
+	switch {
+	case err == nil && r == before:
+		s.isUpToDate()
+	case err == nil && x.whole != nil:
+		s.transferred(r, time.Since(began), Whole, "")
+	case err == nil:
+		s.fellBack = false
+		s.transferred(r, time.Since(began), Delta, fmt.Sprintf("a delta of %d records, ", x.records))
+	case ctx.Err() != nil || x.whole != nil || errors.As(err, &notReached) && notReached.Op == "dial":
+		return true, err
+	default:
+		s.fallBack(primary, err)
+		return false, nil
+	}
+	return true, nil
+}
+
+// fallBack counts a delta that could not be used, and logs it unless that is known since the last delta
+// that could.
+func (s *Source) fallBack(primary string, err error) {
+	s.update(func(st *Status) { st.Transfers[Fallback]++ })
+	if !s.fellBack {
+		s.log.Warningf("Zone %s: primary %s: the whole zone is transferred in place of its changes: %v", s.config.Zone, primary, err)
+	}
+	s.fellBack = true
 }
 
 // serial asks a primary for the serial number of the zone.
@@ -177,8 +251,16 @@ func (s *Source) serial(ctx context.Context, primary string) (uint32, error) {
 	return 0, fmt.Errorf("no SOA record of %s, expected one", s.config.Zone)
 }
 
-// transfer reads the zone from a primary (AXFR, RFC 5936).
-func (s *Source) transfer(ctx context.Context, primary string) (*rules.Rules, error) {
+// receiver takes the records of a transfer.
+type receiver interface {
+	// add takes a record. Its error ends the transfer.
+	add(rr dns.RR) error
+	// rules returns the rules after the last record, or an error if something is missing.
+	rules() (*rules.Rules, error)
+}
+
+// transfer sends a query for a transfer to a primary, and returns the rules that the answer makes.
+func (s *Source) transfer(ctx context.Context, primary string, m *dns.Msg, to receiver) (*rules.Rules, error) {
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
 	dialer := net.Dialer{Timeout: queryTimeout}
@@ -188,7 +270,7 @@ func (s *Source) transfer(ctx context.Context, primary string) (*rules.Rules, er
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	r, err := s.receive(conn)
+	r, err := s.receive(conn, m, to)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
@@ -198,15 +280,9 @@ func (s *Source) transfer(ctx context.Context, primary string) (*rules.Rules, er
 	return r, nil
 }
 
-// receive asks for the zone over a connection to a primary, and returns the rules. It returns an error
-// unless the whole zone has come.
-func (s *Source) receive(conn net.Conn) (*rules.Rules, error) {
-	zone := transferred{zone: s.config.Zone}
-	var err error
-	if zone.builder, err = rules.NewBuilder(s.config.Zone, s.config.Limits); err != nil {
-		return nil, err
-	}
-	m := new(dns.Msg).SetAxfr(s.config.Zone)
+// receive sends a query for a transfer over a connection, and returns the rules that the answer makes. It
+// returns an error unless the whole answer has come.
+func (s *Source) receive(conn net.Conn, m *dns.Msg, to receiver) (*rules.Rules, error) {
 	s.config.Key.sign(m)
 	t := dns.Transfer{
 		Conn:        &dns.Conn{Conn: &limitedConn{conn, s.config.Limits.Reader(conn)}},
@@ -223,7 +299,7 @@ func (s *Source) receive(conn net.Conn) (*rules.Rules, error) {
 		}
 		for _, rr := range e.RR {
 			if err == nil {
-				err = zone.add(rr)
+				err = to.add(rr)
 			}
 		}
 		if err != nil {
@@ -233,10 +309,7 @@ func (s *Source) receive(conn net.Conn) (*rules.Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !zone.ended {
-		return nil, errCutOff
-	}
-	return zone.builder.Rules()
+	return to.rules()
 }
 
 // limitedConn is a connection that reads by a reader with a limit.
@@ -248,7 +321,7 @@ type limitedConn struct {
 // Read implements net.Conn.
 func (c *limitedConn) Read(p []byte) (int, error) { return c.reader.Read(p) }
 
-// transferred is a zone that is being transferred.
+// transferred is a whole zone that is being transferred.
 type transferred struct {
 	zone    string
 	builder *rules.Builder
@@ -263,7 +336,21 @@ var (
 	errBehind = errors.New("expected no record behind the SOA record at the end of the zone")
 )
 
-// add takes a record. dns.Transfer takes any SOA record for that of the zone, and goes on behind the
+// newTransferred returns a transferred without records.
+func (s *Source) newTransferred() (*transferred, error) {
+	b, err := rules.NewBuilder(s.config.Zone, s.config.Limits)
+	return &transferred{zone: s.config.Zone, builder: b}, err
+}
+
+// rules implements receiver.
+func (t *transferred) rules() (*rules.Rules, error) {
+	if !t.ended {
+		return nil, errCutOff
+	}
+	return t.builder.Rules()
+}
+
+// add implements receiver. dns.Transfer takes any SOA record for that of the zone, and goes on behind the
 // second one if that is not the last of its message.
 func (t *transferred) add(rr dns.RR) error {
 	soa, isSOA := rr.(*dns.SOA)
