@@ -230,8 +230,15 @@ func setDirectives(t testing.TB) {
 // startServer starts a server of CoreDNS in this process, and returns its address.
 func startServer(t *testing.T, corefile string) string {
 	t.Helper()
-	setDirectives(t)
 	address := freeAddress(t)
+	startServerAt(t, address, corefile)
+	return address
+}
+
+// startServerAt is startServer for an address of loopback.
+func startServerAt(t *testing.T, address, corefile string) {
+	t.Helper()
+	setDirectives(t)
 	_, port, _ := net.SplitHostPort(address)
 	corefile = strings.ReplaceAll(corefile, "PORT", port)
 	i := corefiletest.Start(t, caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: "dns"})
@@ -239,7 +246,6 @@ func startServer(t *testing.T, corefile string) string {
 		i.ShutdownCallbacks()
 		i.Stop()
 	})
-	return address
 }
 
 // freeAddress returns an address of loopback whose port is free, for UDP and TCP.
@@ -276,7 +282,6 @@ func startBIND(t *testing.T, named, dir, upstream string, w *world) string {
 		fmt.Fprintf(&policies, "zone %q%s; ", z.name, policy)
 		fmt.Fprintf(&zones, "zone %q { type primary; file %q; notify no; };\n", z.name, filepath.Join(dir, z.name))
 	}
-	conf := filepath.Join(dir, "named.conf")
 	text := fmt.Sprintf(`options {
 	directory %q; pid-file none; session-keyfile none;
 	listen-on port %s { 127.0.0.1; }; listen-on-v6 { none; };
@@ -287,6 +292,16 @@ func startBIND(t *testing.T, named, dir, upstream string, w *world) string {
 };
 controls { };
 %s`, dir, port, upstreamPort, policies.String(), zones.String())
+	// Its policy zones are in use some time after its sockets.
+	runNamed(t, named, dir, text, func(log string) bool { return strings.Contains(log, "rpz: ") && loadedAll(log, w) })
+	return address
+}
+
+// runNamed runs named with a configuration until the end of the test or a call of stop, and waits until it
+// runs and its log is as wanted.
+func runNamed(t *testing.T, named, dir, text string, ready func(log string) bool) (stop func()) {
+	t.Helper()
+	conf := filepath.Join(dir, "named.conf")
 	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +320,7 @@ controls { };
 		defer close(ended)
 		cmd.Wait()
 	}()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
@@ -314,12 +329,12 @@ controls { };
 			<-ended
 		}
 	})
-	// Its policy zones are in use some time after its sockets.
+	t.Cleanup(stop)
 	deadline := time.Now().Add(30 * time.Second)
 	for time.Now().Before(deadline) {
 		text, _ := os.ReadFile(log.Name())
-		if strings.Count(string(text), "rpz: ") > 0 && strings.Contains(string(text), "running") && loadedAll(string(text), w) {
-			return address
+		if strings.Contains(string(text), "running") && ready(string(text)) {
+			return stop
 		}
 		select {
 		case <-ended:
@@ -329,7 +344,7 @@ controls { };
 	}
 	said, _ := os.ReadFile(log.Name())
 	t.Fatalf("BIND does not start:\n%s", said)
-	return ""
+	return nil
 }
 
 func loadedAll(log string, w *world) bool {

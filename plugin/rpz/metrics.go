@@ -11,6 +11,7 @@ import (
 var (
 	matches = series.Counter("matches_total",
 		"Queries that a rule is for, by the policy zone and by what was done: nxdomain, nodata, passthru, drop, tcp-only, local; log where the zone is only logged, signed where the answer is signed and was left alone.", "server", "view", "zone", "action")
+	notifies     = series.Counter("notifies_total", "NOTIFY messages for policy zones: accepted ones of a primary, or refused.", "zone", "result")
 	linesDropped = series.Counter("log_lines_dropped_total", "Lines of the log that were over its rate.").WithLabelValues()
 )
 
@@ -24,6 +25,7 @@ var (
 	zoneChecked   = series.ScrapedGauge("checked_timestamp_seconds", "When the rules were last known to be those of the file or the primaries, in Unix time; 0 before that.", "zone", "place")
 	zoneDuration  = series.ScrapedGauge("load_duration_seconds", "How long it took to read the present rules.", "zone", "place")
 	zoneFailures  = series.ScrapedCounter("load_failures_total", "Files that could not be read, and refreshes from primaries that have failed.", "zone", "place")
+	zoneTransfers = series.ScrapedCounter("transfers_total", "Answers of primaries: axfr for a whole zone, ixfr for a delta, up-to-date, and fallback for a delta that could not be used, before the whole zone.", "zone", "place", "result")
 	zoneSerial    = series.ScrapedGauge("serial", "Serial number of the zone's present version.", "zone", "place")
 )
 
@@ -63,4 +65,10 @@ func scrapeZone(to metricset.Scrape, s *source.Source, key [2]string) {
 	}
 	put(zoneChecked, checked)
 	put(zoneFailures, float64(st.Failures))
+	if s.Config().Primaries == "" {
+		return
+	}
+	for result, n := range st.Transfers {
+		put(zoneTransfers, float64(n), source.Result(result).String())
+	}
 }

@@ -81,6 +81,9 @@ type targetKey struct{}
 
 // ServeDNS implements plugin.Handler.
 func (h *Handler) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	if r.Opcode == dns.OpcodeNotify {
+		return h.serveNotify(ctx, w, r)
+	}
 	state := request.Request{W: w, Req: r}
 	if ctx.Value(targetKey{}) != nil || !filtered(r) || plugin.Zones(h.Zones).Matches(state.Name()) == "" {
 		return plugin.NextOrFailure(name, h.Next, ctx, w, r)

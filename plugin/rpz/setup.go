@@ -22,7 +22,11 @@ func setup(c *caddy.Controller) error {
 	if err != nil {
 		return plugin.Error(name, err)
 	}
-	dnsserver.GetConfig(c).AddPlugin(func(next plugin.Handler) plugin.Handler {
+	config := dnsserver.GetConfig(c)
+	if err := h.shareKeys(config); err != nil {
+		return plugin.Error(name, err)
+	}
+	config.AddPlugin(func(next plugin.Handler) plugin.Handler {
 		h.Next = next
 		return h
 	})
