@@ -3,6 +3,7 @@
 package ofpunt
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/coredns/coredns/core/dnsserver"
@@ -12,19 +13,32 @@ import (
 	"github.com/coredns/coredns/plugin/tsig"
 )
 
+// keyOwner is a plugin that has put keys into dnsserver.Config.TsigSecret for messages to itself.
+type keyOwner interface {
+	plugin.Handler
+	// OwnKeys returns the names of the keys, in lower case. None is also a key of *tsig*.
+	OwnKeys() []string
+}
+
 // wrapPlugins wraps the forwards of each of configs in loopGuards, and each tsig in a tsigOfBlock. Behind
 // each transfer it puts a noTransfers.
 func wrapPlugins(configs []*dnsserver.Config) {
 	for _, c := range configs {
 		// The zones of one block share the slice.
 		c.Plugin = slices.Clone(c.Plugin)
+		keys := maps.Clone(c.TsigSecret)
 		for i, p := range c.Plugin {
 			c.Plugin[i] = func(next plugin.Handler) plugin.Handler {
 				switch h := p(next).(type) {
 				case *forward.Forward:
 					return &loopGuard{Forward: h, upstreams: upstreamsOf(h)}
 				case *tsig.TSIGServer:
-					return &tsigOfBlock{h, c.TsigSecret}
+					return &tsigOfBlock{h, keys}
+				case keyOwner:
+					for _, k := range h.OwnKeys() {
+						delete(keys, k)
+					}
+					return h
 				case *transfer.Transfer:
 					h.Next = &noTransfers{h.Next}
 					return h

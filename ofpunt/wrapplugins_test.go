@@ -16,10 +16,13 @@ func TestTSIGOfBlock(t *testing.T) {
 	of := func(zone string, keys map[string]string) *dnsserver.Config {
 		return &dnsserver.Config{Zone: zone, TsigSecret: keys, Plugin: []plugin.Plugin{
 			func(next plugin.Handler) plugin.Handler { return &tsig.TSIGServer{Next: next} },
+			func(next plugin.Handler) plugin.Handler { return ownerOfKey{next} },
 		}}
 	}
 	red, blue := map[string]string{"red.": "cmVk"}, map[string]string{"blue.": "Ymx1ZQ=="}
-	configs := []*dnsserver.Config{of("a.", red), of("b.", blue)}
+	withOther := maps.Clone(red)
+	withOther["feed."] = "ZmVlZA=="
+	configs := []*dnsserver.Config{of("a.", withOther), of("b.", blue)}
 	wrapPlugins(configs)
 	if _, err := dnsserver.NewServer("test", configs); err != nil {
 		t.Fatal(err)
@@ -30,3 +33,10 @@ func TestTSIGOfBlock(t *testing.T) {
 		}
 	}
 }
+
+// ownerOfKey is a keyOwner.
+type ownerOfKey struct{ plugin.Handler }
+
+// Name implements plugin.Handler. CoreDNS finds handlers by it.
+func (ownerOfKey) Name() string      { return "owner" }
+func (ownerOfKey) OwnKeys() []string { return []string{"feed."} }

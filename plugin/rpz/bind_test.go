@@ -25,6 +25,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/forward"
 	_ "github.com/coredns/coredns/plugin/metadata"
 	_ "github.com/coredns/coredns/plugin/metrics"
+	_ "github.com/coredns/coredns/plugin/tsig"
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/corefile/corefiletest"
@@ -222,7 +223,7 @@ func (w *world) corefile(dir, upstream string) string {
 func setDirectives(t testing.TB) {
 	t.Helper()
 	caddy.Quiet, dnsserver.Quiet = true, true
-	if err := dnsserver.SetDirectives([]string{"bind", "metadata", "prometheus", "rpz", "cache", "forward"}); err != nil {
+	if err := dnsserver.SetDirectives([]string{"bind", "metadata", "prometheus", "tsig", "rpz", "cache", "forward"}); err != nil {
 		t.Fatal(err)
 	}
 }

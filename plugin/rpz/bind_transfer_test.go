@@ -172,8 +172,20 @@ func testTransferFromBIND(t *testing.T, signed bool) {
 	}
 	expectRules(t, ours, map[string]string{"last.example.": "NXDOMAIN", "b.example.": ""})
 	if signed {
-		expectSignedNotify(t, ours)
+		expectSignedNotify(t, ours, dns.RcodeRefused)
 	}
+	for result, n := range s.Status().Transfers {
+		if got := testkit.Sum(t, "coredns_rpz_transfers_total", "place", b.address, "result", source.Result(result).String()); got != float64(n) {
+			t.Errorf("the metric of %s is %v, want %d", source.Result(result), got, n)
+		}
+	}
+}
+
+// A signed NOTIFY is taken behind plugin tsig too.
+func TestNotifyBehindTSIG(t *testing.T) {
+	address := freeAddress(t)
+	startServerAt(t, address, fmt.Sprintf(".:PORT {\n bind 127.0.0.1\n tsig {\n secret admin YWRtaW4=\n require none\n }\n rpz {\n zone feed.rpz transfer 127.0.0.1:1 tsig feed\n tsig feed %s\n }\n}\n", feedSecret))
+	expectSignedNotify(t, address, dns.RcodeNotAuth)
 }
 
 // expectRules asks for names, and compares the rcode of answers that rules make; "" stands for no rule.
@@ -195,8 +207,8 @@ func expectRules(t *testing.T, server string, want map[string]string) {
 }
 
 // expectSignedNotify sends NOTIFY messages over UDP and TCP. Only one that the key has signed is taken, and its
-// answer is signed too.
-func expectSignedNotify(t *testing.T, server string) {
+// answer is signed too. bad is the rcode for a bad signature.
+func expectSignedNotify(t *testing.T, server string, bad int) {
 	t.Helper()
 	for _, transport := range []string{"udp", "tcp"} {
 		for _, tt := range []struct {
@@ -207,8 +219,8 @@ func expectSignedNotify(t *testing.T, server string) {
 			{"unsigned", "", "", false, dns.RcodeRefused},
 			{"signed", "feed.", feedSecret, false, dns.RcodeSuccess},
 			{"signed, with EDNS", "feed.", feedSecret, true, dns.RcodeSuccess},
-			{"signed by another secret", "feed.", "b3RoZXI=", false, dns.RcodeRefused},
-			{"signed by another key", "other.", feedSecret, false, dns.RcodeRefused},
+			{"signed by another secret", "feed.", "b3RoZXI=", false, bad},
+			{"signed by another key", "other.", feedSecret, false, bad},
 		} {
 			c := dns.Client{Net: transport, Timeout: 10 * time.Second}
 			m := new(dns.Msg).SetNotify("feed.rpz.")
@@ -220,12 +232,15 @@ func expectSignedNotify(t *testing.T, server string) {
 				m.SetTsig(tt.key, dns.HmacSHA256, 300, time.Now().Unix())
 			}
 			r, _, err := c.Exchange(m, server)
+			if tt.rcode != dns.RcodeSuccess && r != nil {
+				err = nil // the signature of a refusal is not verified
+			}
 			if err != nil || r.Rcode != tt.rcode || r.Opcode != dns.OpcodeNotify {
 				t.Errorf("%s over %s: %v, %v", tt.name, transport, r, err)
 				continue
 			}
-			if signed := r.IsTsig() != nil; signed != (tt.rcode == dns.RcodeSuccess) {
-				t.Errorf("%s over %s: the answer is signed: %t", tt.name, transport, signed)
+			if tt.rcode == dns.RcodeSuccess && r.IsTsig() == nil {
+				t.Errorf("%s over %s: the answer is not signed", tt.name, transport)
 			}
 		}
 	}

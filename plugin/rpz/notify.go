@@ -83,8 +83,12 @@ func (h *Handler) shareKeys(config *dnsserver.Config) error {
 		if k == (source.Key{}) {
 			continue
 		}
-		if secret, ok := all[k.Name]; ok && secret != k.Secret {
+		secret, known := all[k.Name]
+		switch {
+		case known && secret != k.Secret:
 			return h.zoneError(z, fmt.Errorf("plugin tsig has the key %s with another secret, expected the same or another name", k.Name))
+		case !known:
+			h.ownKeys = append(h.ownKeys, k.Name)
 		}
 		all[k.Name] = k.Secret
 	}
@@ -93,3 +97,7 @@ func (h *Handler) shareKeys(config *dnsserver.Config) error {
 	}
 	return nil
 }
+
+// OwnKeys returns the names of keys that shareKeys has added. They sign a NOTIFY, and are none of plugin
+// tsig: ofpunt leaves them out for guests.
+func (h *Handler) OwnKeys() []string { return h.ownKeys }

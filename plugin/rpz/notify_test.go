@@ -5,6 +5,7 @@ package rpz
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,8 +131,11 @@ func TestShareKeys(t *testing.T) {
 	if err := h.shareKeys(config); err != nil || config.TsigSecret["feed."] != "c2VjcmV0" || config.TsigSecret["other."] == "" || len(of) != 1 {
 		t.Errorf("%v, %v, %v", err, config.TsigSecret, of)
 	}
-	if err := h.shareKeys(config); err != nil {
+	if err := h.shareKeys(config); err != nil { // tsig has the same key
 		t.Errorf("the same key: %v", err)
+	}
+	if own := h.OwnKeys(); !slices.Equal(own, []string{"feed."}) {
+		t.Errorf("own keys %q", own)
 	}
 	config = &dnsserver.Config{TsigSecret: map[string]string{"feed.": "b3RoZXI="}}
 	if err := h.shareKeys(config); err == nil || !strings.Contains(err.Error(), "another secret") || config.TsigSecret["feed."] != "b3RoZXI=" {

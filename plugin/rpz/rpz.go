@@ -50,6 +50,8 @@ type Handler struct {
 	lookup func(ctx context.Context, state request.Request, name string, qtype uint16) (*dns.Msg, error)
 	// lines bounds what is logged, nil for nothing.
 	lines *hitLog
+	// ownKeys is set by shareKeys.
+	ownKeys []string
 }
 
 // options are the properties that are not of one zone.
