@@ -12,7 +12,8 @@
 //
 // Which rule applies is decided in decide.go, on rules of package rules, which package source
 // keeps up to date. What is then answered is made in answer.go. The target of a local CNAME record
-// is asked for by a query to the server itself, which is not filtered again.
+// is asked for by a query to the server itself, which is not filtered again. A NOTIFY for a policy zone goes
+// to package source by notify.go.
 //
 // Queries are handled on the goroutines of their servers. The only lock on their way is that of
 // the rate of log lines, which only queries that a rule is for take, where the log is on.

@@ -29,12 +29,16 @@ var threatTests = map[string]string{
 	"rpz-policy-of-another":  "TestRPZ cmd/puntdns.TestDirectiveOrder",
 	"transfer-by-address":    "ofpunt.TestBlocksWarnedOf",
 	"transfer-of-upstream":   "ofpunt.TestZoneTransfersByBlock",
-	"tsig-key-of-another":    "TestTransfers ofpunt.TestTSIGOfBlock ofpunt/punt.TestTSIGStatus",
+	"tsig-key-of-another":    "TestTransfers ofpunt.TestTSIGOfBlock ofpunt/punt.TestTSIGStatus plugin/rpz.TestShareKeys",
 	"plugin-order":           "internal/plugincfg.TestCheckOrder",
 	"rpz-slow-names":         "plugin/rpz/rules.TestName",
 	"rpz-large-zone": `plugin/rpz/rules.TestLimits plugin/rpz/rules.TestLimitsOfFile plugin/rpz/source.TestTransferTooLarge
 		plugin/rpz/source.TestFileTooLarge plugin/rpz/source.TestPartOfZone plugin/rpz/source.TestPause
-		plugin/rpz/source.FuzzTransfer`,
+		plugin/rpz/source.FuzzTransfer plugin/rpz/source.TestDelta plugin/rpz/rules.TestEditTooLarge`,
+	"rpz-wrong-delta": `plugin/rpz/source.TestDelta plugin/rpz/source.TestFallback plugin/rpz/source.FuzzDelta
+		plugin/rpz/rules.TestWrongEdits plugin/rpz/rules.TestEdits`,
+	"rpz-forged-notify": `plugin/rpz.TestServeNotify plugin/rpz.TestTransferFromBIND plugin/rpz/source.TestNotify
+		plugin/rpz/source.TestNotifyOfLargeZone`,
 	"rpz-blocks-start": "plugin/rpz.TestStartWithoutRules",
 	"names-file-large": `plugin/neutronhosts/addnhosts.TestParseIsBounded plugin/neutronhosts/addnhosts.TestAddressesAreBounded
 		plugin/neutronhosts/addnhosts.FuzzParse`,

@@ -6,6 +6,7 @@
 //	master file ─► Read ─┐
 //	                     ├─► Builder.Add, a record at a time ─► Builder.Rules ─► *Rules
 //	transfer ────────────┘                                                         │
+//	a delta ────► Rules.Edit ─► Builder.Delete, Builder.Add ─► Builder.Rules       │
 //	                                           Rules.Name, Rules.Address ◄─ query ─┘
 //
 // Rules are immutable, and made for size: a million names take less than 100 bytes each, and no

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package source keeps the rules of response policy zones up to date, from files and by zone
-// transfers (RFC 5936). Server blocks, and the Corefiles before and after a reload, share those
-// of the same zone from the same place.
+// transfers: of whole zones (AXFR, RFC 5936) and of changes (IXFR, RFC 1995). Server blocks, and the
+// Corefiles before and after a reload, share those of the same zone from the same place.
 //
 //	Corefile ─► Acquire ─► Source ─┬─ follow   a file, looked at every second
-//	                               └─ refresh  primaries, as often as the SOA record says
-//	                                   │ rules.Read, rules.Builder
+//	NOTIFY ─► Notify ──────────────└─ refresh  primaries, as often as the SOA record says
+//	                                   │ rules.Read, rules.Builder, Rules.Edit
 //	                                   ▼
 //	query ─► Source.Rules, an atomic pointer
 //
