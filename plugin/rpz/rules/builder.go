@@ -289,18 +289,15 @@ func (b *Builder) policy(old Policy, group []dns.RR, self string) (Policy, error
 	}
 	for _, rr := range group {
 		if action := actionOf(rr, self); action != NoAction {
-			if p != 0 && p != Policy(action) {
-				return old, errCNAME
-			}
-			if p != 0 && b.edits {
-				return old, errThere
+			if err := b.mayBecome(p, action); err != nil {
+				return old, err
 			}
 			p = Policy(action)
 			continue
 		}
 		record, err := packed(rr)
 		switch {
-		case err != nil && b.edits: // it is not known whether its name stays in the zone
+		case err != nil && b.edits: // the Rules do not say whether such a record keeps its name in the zone
 			return old, err
 		case err != nil:
 			b.bad([]dns.RR{rr}, err.Error())
@@ -325,6 +322,17 @@ func (b *Builder) policy(old Policy, group []dns.RR, self string) (Policy, error
 	}
 	b.forget(old)
 	return b.intern(set)
+}
+
+// mayBecome returns an error if a rule with policy p, 0 for none, can't get an action.
+func (b *Builder) mayBecome(p Policy, action Action) error {
+	switch {
+	case p != 0 && p != Policy(action):
+		return errCNAME
+	case p != 0 && b.edits:
+		return errThere
+	}
+	return nil
 }
 
 // actionOf returns the action that a CNAME record stands for, NoAction for any other record.

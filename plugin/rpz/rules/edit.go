@@ -163,39 +163,57 @@ func (b *Builder) edited() (*Rules, error) {
 func (r *Rules) compact() (*Rules, error) {
 	b := Builder{rules: *r, interned: map[string]Policy{}}
 	b.rules.names, b.rules.data, b.rules.dead = table{}, nil, 0
-	var err error
-	move := func(p Policy) Policy {
-		if p < firstLocal || err != nil {
-			return p
-		}
-		p, err = b.intern(r.set(p))
-		return p
-	}
 	// A name above another one is the end of it, so those with nothing below come first.
-	for _, leaves := range []bool{true, false} {
-		for i := range r.names.slots {
-			s := &r.names.slots[i]
-			if r.names.tags[i] == 0 || (s.children == 0) != leaves || !leaves && s.exact == 0 && s.wildcard == 0 {
-				continue
+	for i := range r.names.slots {
+		if s := &r.names.slots[i]; r.names.tags[i] != 0 && s.children == 0 {
+			if err := b.copyName(r, s); err != nil {
+				return nil, err
 			}
-			var n Name
-			n.setWire(r.names.nameAt(s))
-			to, insertErr := b.rules.names.insert(&n, 0)
-			if insertErr != nil {
-				return nil, insertErr
-			}
-			to.exact, to.wildcard = move(s.exact), move(s.wildcard)
 		}
 	}
-	b.rules.top = move(r.top)
-	if r.addresses != nil {
-		b.rules.addresses = &bart.Table[Policy]{}
-		for prefix, p := range r.addresses.All() {
-			b.rules.addresses.Insert(prefix, move(p))
+	for i := range r.names.slots {
+		if s := &r.names.slots[i]; s.children > 0 && (s.exact != 0 || s.wildcard != 0) {
+			if err := b.copyName(r, s); err != nil {
+				return nil, err
+			}
 		}
 	}
-	if err != nil {
+	var err error
+	if b.rules.top, err = b.copyPolicy(r, r.top); err != nil {
 		return nil, err
 	}
+	if r.addresses == nil {
+		return b.finish(), nil
+	}
+	b.rules.addresses = &bart.Table[Policy]{}
+	for prefix, p := range r.addresses.All() {
+		if p, err = b.copyPolicy(r, p); err != nil {
+			return nil, err
+		}
+		b.rules.addresses.Insert(prefix, p)
+	}
 	return b.finish(), nil
+}
+
+// copyName copies the policies of a name from r.
+func (b *Builder) copyName(r *Rules, s *slot) error {
+	var n Name
+	n.setWire(r.names.nameAt(s))
+	to, err := b.rules.names.insert(&n, 0)
+	if err != nil {
+		return err
+	}
+	if to.exact, err = b.copyPolicy(r, s.exact); err != nil {
+		return err
+	}
+	to.wildcard, err = b.copyPolicy(r, s.wildcard)
+	return err
+}
+
+// copyPolicy returns the policy that stands for the same as p in r.
+func (b *Builder) copyPolicy(r *Rules, p Policy) (Policy, error) {
+	if p < firstLocal {
+		return p, nil
+	}
+	return b.intern(r.set(p))
 }

@@ -291,6 +291,7 @@ func incrementalPrimary(t *testing.T, key Key, answer func(have uint32) []string
 		secrets = map[string]string{key.Name: key.Secret}
 	}
 	p := servePrimary(t, zoneText(7, "a CNAME .\nb CNAME .\n"), secrets)
+	p.mu.Lock()
 	p.changes = func(have uint32) (all []dns.RR) {
 		for _, text := range answer(have) {
 			rr, err := dns.NewRR(text)
@@ -301,6 +302,7 @@ func incrementalPrimary(t *testing.T, key Key, answer func(have uint32) []string
 		}
 		return all
 	}
+	p.mu.Unlock()
 	s, log := acquire(t, Config{Zone: "rpz.", Primaries: p.addr, Key: key})
 	await(t, s, "the zone is transferred", func() bool { return has(s, "a.") })
 	return p, s, log
@@ -353,7 +355,7 @@ func checkTransfers(t *testing.T, s *Source, want map[Result]uint64) {
 // logged when it begins.
 func TestFallback(t *testing.T) {
 	t.Parallel()
-	wrong := true // only this test's goroutine and the primary's, one after the other
+	wrong := true // guarded by p.mu
 	p, s, log := incrementalPrimary(t, Key{}, func(have uint32) []string {
 		next := zoneSOA(int(have) + 1)
 		if wrong {
