@@ -38,7 +38,7 @@ var threatTests = map[string]string{
 	"rpz-wrong-delta": `plugin/rpz/source.TestDelta plugin/rpz/source.TestFallback plugin/rpz/source.FuzzDelta
 		plugin/rpz/rules.TestWrongEdits plugin/rpz/rules.TestEdits`,
 	"rpz-forged-notify": `plugin/rpz.TestServeNotify plugin/rpz.TestTransferFromBIND plugin/rpz/source.TestNotify
-		plugin/rpz/source.TestNotifyOfLargeZone`,
+		plugin/rpz/source.TestNotifyRate plugin/rpz/source.TestNotifyOfLargeZone`,
 	"rpz-blocks-start": "plugin/rpz.TestStartWithoutRules",
 	"names-file-large": `plugin/neutronhosts/addnhosts.TestParseIsBounded plugin/neutronhosts/addnhosts.TestAddressesAreBounded
 		plugin/neutronhosts/addnhosts.FuzzParse`,

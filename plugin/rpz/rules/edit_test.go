@@ -174,6 +174,30 @@ func TestEdits(t *testing.T) {
 	}
 }
 
+// Two edits of the same Rules know nothing of each other.
+func TestEditsBesideEachOther(t *testing.T) {
+	t.Parallel()
+	next := func(r *rules.Rules, name string) *rules.Rules {
+		t.Helper()
+		r, err := edit(t, r, rules.Limits{}, nil, []string{name + " TXT " + name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := read(t, "bad.example CNAME .\nlocal.example TXT x\n")
+	for i := range 8 { // with and without room behind its names and records
+		a, b := next(r, "aaaa.example"), next(r, "bbbb.example")
+		if got := name(t, a, "aaaa.example."); !strings.Contains(got, `"aaaa.example"`) || name(t, a, "bbbb.example.") != "-" {
+			t.Errorf("%d: %s", i, got)
+		}
+		if got := name(t, b, "bbbb.example."); !strings.Contains(got, `"bbbb.example"`) || name(t, b, "aaaa.example.") != "-" {
+			t.Errorf("%d: %s", i, got)
+		}
+		r = next(r, fmt.Sprintf("c%03d.example", i))
+	}
+}
+
 // An edit that does not fit is an error, and leaves the rules alone.
 func TestWrongEdits(t *testing.T) {
 	t.Parallel()

@@ -104,11 +104,11 @@ func (x *incremental) change(rr dns.RR, soa *dns.SOA, isSOA bool) error {
 		x.ended = dns.IsDuplicate(soa, x.first)
 		return nil
 	case isSOA:
-		if newer(soa.Serial, x.version.Serial) && !newer(soa.Serial, x.first.Serial) {
-			x.version, x.adds = soa, true
-			return nil
+		if !newer(soa.Serial, x.version.Serial) {
+			return errChain
 		}
-		return errChain
+		x.version, x.adds = soa, true
+		return nil
 	case x.adds:
 		return x.delta.Add(rr)
 	default:

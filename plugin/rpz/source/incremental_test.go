@@ -3,6 +3,7 @@
 package source
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -456,6 +457,30 @@ func TestNotify(t *testing.T) {
 	await(t, s, "one of many is taken", func() bool { return has(s, "c.") })
 	if n, most := p.queries.Load()-before, 2+int64(time.Since(began)/notifyInterval); n > most {
 		t.Errorf("asked %d times, want at most %d", n, most)
+	}
+}
+
+// After a question a NOTIFY waits for notifyInterval.
+func TestNotifyRate(t *testing.T) {
+	t.Parallel()
+	s := newSource(Config{Zone: "rpz.", Primaries: "192.0.2.1:53"}, &testkit.Lines{})
+	for range 3 {
+		s.asked = time.Now()
+		s.notify(netip.MustParseAddr("192.0.2.1"))
+		if !s.waitNotified(t.Context(), time.Hour, true) || time.Since(s.asked) < notifyInterval {
+			t.Errorf("asked again after %s", time.Since(s.asked))
+		}
+	}
+	s.asked = time.Now().Add(-time.Hour)
+	s.notify(netip.MustParseAddr("192.0.2.1"))
+	began := time.Now()
+	if !s.waitNotified(t.Context(), time.Hour, true) || time.Since(began) > time.Minute {
+		t.Errorf("asked after %s", time.Since(began))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if s.waitNotified(ctx, time.Hour, true) {
+		t.Error("it goes on after its end")
 	}
 }
 
