@@ -103,6 +103,14 @@ func (b *Builder) flush() error {
 	if len(group) == 0 {
 		return nil
 	}
+	err := b.takeGroup(group)
+	if err == nil && b.deletes {
+		err = b.checkCounts()
+	}
+	return err
+}
+
+func (b *Builder) takeGroup(group []dns.RR) error {
 	var n Name
 	if !n.Set(b.owner) {
 		b.bad(group, "expected a domain name")

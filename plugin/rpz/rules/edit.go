@@ -135,19 +135,26 @@ func (b *Builder) forget(p Policy) {
 // minDead is how many dead bytes are worth no new copy.
 const minDead = 64 << 10
 
+// checkCounts returns an error if more records were deleted than there are. Of records that are no rules
+// only their number is known.
+func (b *Builder) checkCounts() error {
+	r := &b.rules
+	if r.Stats.Bad < 0 || r.records < 0 {
+		return errFewer
+	}
+	for _, n := range r.Stats.Skipped {
+		if n < 0 {
+			return errFewer
+		}
+	}
+	return nil
+}
+
 // edited returns the Rules of a Builder that edits.
 func (b *Builder) edited() (*Rules, error) {
 	r := &b.rules
 	if r.ambiguous {
 		return nil, errForm
-	}
-	if r.Stats.Bad < 0 || r.records < 0 {
-		return nil, errFewer
-	}
-	for _, n := range r.Stats.Skipped {
-		if n < 0 {
-			return nil, errFewer
-		}
 	}
 	if r.Stats.Bad == 0 {
 		r.Stats.FirstBad = ""

@@ -229,6 +229,7 @@ func TestWrongEdits(t *testing.T) {
 		{"a trigger that is not there", []string{"x.rpz-nsdname CNAME ."}, nil, "more records"},
 		{"more of a trigger than there are", []string{"x.rpz-nsip CNAME .", "y.rpz-nsip CNAME ."}, nil, "more records"},
 		{"more bad records than there are", []string{"sub NS ns.", "other NS ns."}, nil, "more records"},
+		{"a bad record and one in its place", []string{"sub NS ns.", "other NS ns."}, []string{"more NS ns."}, "more records"},
 		{"a name that is there", nil, []string{"bad.example CNAME ."}, "is there"},
 		{"another action for a name that is there", nil, []string{"bad.example CNAME *."}, "a CNAME record and another"},
 		{"local data that is there", nil, []string{"local.example A 192.0.2.1"}, "is there"},

@@ -51,7 +51,9 @@ func rulesOf(t testing.TB, records ...string) *rules.Rules {
 // hasRule reports whether there is a rule for a name.
 func hasRule(r *rules.Rules, name string) bool {
 	var n rules.Name
-	n.Set(name + ".")
+	if !n.Set(name + ".") {
+		return false
+	}
 	p, _, _ := r.Name(&n)
 	return p != 0
 }
@@ -225,6 +227,7 @@ func checkDelta(t *testing.T, zone []string, messages []byte, r *rules.Rules) {
 		all = append(all, rr)
 	}
 	soas, ends := 0, 0
+	foundAll := true
 	var first *dns.SOA
 	for len(messages) >= 2 && ends < 3 { // dns.Transfer reads no more
 
@@ -249,6 +252,8 @@ func checkDelta(t *testing.T, zone []string, messages []byte, r *rules.Rules) {
 			if soas%2 == 0 {
 				if i := slices.IndexFunc(all, same); i >= 0 {
 					all = slices.Delete(all, i, i+1)
+				} else {
+					foundAll = false // it is no rule, else the delta is not taken
 				}
 				continue
 			}
@@ -272,7 +277,7 @@ func checkDelta(t *testing.T, zone []string, messages []byte, r *rules.Rules) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Stats.Names != want.Stats.Names || r.Stats.Addresses != want.Stats.Addresses || !r.Stats.SameSkipped(&want.Stats) || r.SOA.Serial != want.SOA.Serial {
+	if r.Stats.Names != want.Stats.Names || r.Stats.Addresses != want.Stats.Addresses || foundAll && !r.Stats.SameSkipped(&want.Stats) || r.SOA.Serial != want.SOA.Serial {
 		t.Fatalf("%+v serial %d, want %+v serial %d", r.Stats, r.SOA.Serial, want.Stats, want.SOA.Serial)
 	}
 	for _, rr := range all {
