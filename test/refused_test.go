@@ -63,7 +63,7 @@ var wrongCorefiles = []struct {
 	says           string
 	slow           bool
 }{
-	{"no closing brace", "# at\n}", "", `Corefile.puntdns:\d+ .*[Uu]nexpected`, false},
+	{"no closing brace", "# at\n}", "", `Corefile.puntdns:1 .*not closed`, false},
 	{"an unknown plugin", "forward .", "forwad .", `Unknown directive 'forwad'`, false},
 	{"a wrong property of ofpunt", "ovsdb $OVSDB", "ovsdb $OVSDB\n lease soon", `lease: "soon"`, false},
 	{"a wrong property of ovnhosts", "ttl 30", "ttl soon", `ttl: "soon"`, false},
