@@ -24,11 +24,11 @@ const feedSecret = "c2VjcmV0IHNlY3JldCBzZWNyZXQ="
 
 // primaryBIND is BIND as the primary of the zone feed.rpz, which is refreshed once a day only.
 type primaryBIND struct {
-	t                         *testing.T
-	named, nsupdate, dir      string
-	address, notifies, update string // the address, that of the secondary, and what updates are signed by
-	signed                    bool
-	stop                      func()
+	t                    *testing.T
+	named, nsupdate, dir string
+	address, notifies    string // of the primary, and of the secondary
+	signed               bool
+	stop                 func()
 }
 
 func startPrimary(t *testing.T, signed bool, secondary string) *primaryBIND {
