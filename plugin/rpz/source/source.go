@@ -178,22 +178,24 @@ func (s *Source) start() {
 	}
 }
 
-// loaded takes new rules of a file.
+// loaded takes new rules of a file. As every change here it is logged before it can be seen.
 func (s *Source) loaded(r *rules.Rules, took time.Duration) {
-	s.rules.Store(r)
 	s.logLoaded(r, took, "")
 	s.logSkipped(r)
-	s.update(func(st *Status) { st.loaded(took) })
+	s.update(func(st *Status) {
+		s.rules.Store(r)
+		st.loaded(took)
+	})
 }
 
 // transferred takes new rules of a primary. how is for the log.
 func (s *Source) transferred(r *rules.Rules, took time.Duration, result Result, how string) {
-	before := s.rules.Swap(r)
 	s.logLoaded(r, took, how)
-	if result != Delta || !r.Stats.SameSkipped(&before.Stats) {
+	if result != Delta || !r.Stats.SameSkipped(&s.Rules().Stats) {
 		s.logSkipped(r)
 	}
 	s.update(func(st *Status) {
+		s.rules.Store(r)
 		st.loaded(took)
 		st.Transfers[result]++
 	})
@@ -216,21 +218,20 @@ func (st *Status) loaded(took time.Duration) {
 // failed takes note that the rules could not be read, and logs it unless that is known: once for
 // an outage of the primaries, and once for each problem of a file.
 func (s *Source) failed(err error) {
-	problem, known := err.Error(), false
-	s.update(func(st *Status) {
-		// Of one outage each retry may say something else, such as its local port. A file is read
-		// again only if it has changed.
-		known = st.Problem != "" && (s.config.Path == "" || st.Problem == problem)
-		st.Problem = problem
-		st.Failures++
-	})
-	switch {
+	problem, before := err.Error(), s.Status().Problem
+	// Of one outage each retry may say something else, such as its local port. A file is read again
+	// only if it has changed.
+	switch known := before != "" && (s.config.Path == "" || before == problem); {
 	case known:
 	case s.Rules() != nil:
 		s.log.Warningf("Zone %s: the rules stay as they are: %v", s.config.Zone, err)
 	default:
 		s.log.Warningf("Zone %s has no rules: %v", s.config.Zone, err)
 	}
+	s.update(func(st *Status) {
+		st.Problem = problem
+		st.Failures++
+	})
 }
 
 // update changes the status.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -578,6 +579,45 @@ func TestPause(t *testing.T) {
 		}
 	}
 }
+
+// A change can be seen only when it has been logged: whoever waits for it finds its line.
+func TestChangesAreLoggedFirst(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	s := newSource(Config{}, nil)
+	s.log = logFunc(func(line string) {
+		st := s.Status()
+		lines = append(lines, fmt.Sprintf("%s: rules %t, read %t, failures %d, fallbacks %d", line, s.Rules() != nil, !st.Loaded.IsZero(), st.Failures, st.Transfers[Fallback]))
+	})
+	loaded := &rules.Rules{SOA: new(dns.SOA)}
+	s.failed(errCutOff)
+	s.transferred(loaded, 0, Whole, "")
+	s.fallBack("primary", errCutOff)
+	s.status.Checked = time.Time{}
+	s.expire()
+	s.loaded(loaded, 0)
+	var got []string
+	for _, line := range lines {
+		_, after, _ := strings.Cut(line, ": rules ")
+		got = append(got, after)
+	}
+	want := []string{
+		"false, read false, failures 0, fallbacks 0",
+		"false, read false, failures 1, fallbacks 0",
+		"true, read true, failures 1, fallbacks 0",
+		"true, read true, failures 1, fallbacks 1",
+		"false, read false, failures 1, fallbacks 1",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", lines)
+	}
+}
+
+// logFunc is a Logger that calls a function with each line.
+type logFunc func(line string)
+
+func (f logFunc) Infof(format string, args ...any)    { f(fmt.Sprintf(format, args...)) }
+func (f logFunc) Warningf(format string, args ...any) { f(fmt.Sprintf(format, args...)) }
 
 // An outage is logged once, even if the errors of its retries differ.
 func TestOutageIsLoggedOnce(t *testing.T) {

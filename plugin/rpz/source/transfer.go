@@ -114,9 +114,11 @@ func (s *Source) expire() {
 	if time.Since(s.lastReached()) < after {
 		return
 	}
-	s.rules.Store(nil)
 	s.log.Warningf("Zone %s: the rules have expired, %s after the primaries were last reached", &s.config, after)
-	s.update(func(st *Status) { st.Loaded = time.Time{} })
+	s.update(func(st *Status) {
+		s.rules.Store(nil)
+		st.Loaded = time.Time{}
+	})
 }
 
 // ask asks the primaries whether there are other rules, and reads them: each of those that have sent a
@@ -220,11 +222,11 @@ func (s *Source) readDelta(ctx context.Context, primary string, before *rules.Ru
 // fallBack counts a delta that could not be used, and logs it unless that is known since the last delta
 // that could.
 func (s *Source) fallBack(primary string, err error) {
-	s.update(func(st *Status) { st.Transfers[Fallback]++ })
 	if !s.fellBack {
 		s.log.Warningf("Zone %s: primary %s: the whole zone is transferred in place of its changes: %v", s.config.Zone, primary, err)
 	}
 	s.fellBack = true
+	s.update(func(st *Status) { st.Transfers[Fallback]++ })
 }
 
 // serial asks a primary for the serial number of the zone.
