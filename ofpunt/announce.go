@@ -3,8 +3,6 @@
 package ofpunt
 
 import (
-	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/ovn"
@@ -81,8 +79,7 @@ func externalOf(guests []flows.Guest, service *placement.Service, snapshot *ovn.
 			continue
 		}
 		_, localnet := snapshot.External(g.Datapath, g.Port, g.MAC)
-		owned := func(a netip.Addr) bool { return slices.Contains(g.Owned, a) }
-		if localnet == nil || len(service.NeighborAddresses(g.Addresses, owned)) == 0 {
+		if localnet == nil || len(service.NeighborAddresses(&g.Guest)) == 0 {
 			continue
 		}
 		if numbers == nil {

@@ -113,7 +113,7 @@ func TestDesiredAfterChange(t *testing.T) {
 	snapshot = snapshot.Edit().Put(ovn.NewNetwork(network)).Done()
 	for _, g := range want().Guests {
 		if len(g.Owned) != 1 || g.Owned[0] != first.Service.Addresses[0].Addr() {
-			t.Errorf("guest %v: owned are %v", g.GuestKey, g.Owned)
+			t.Errorf("guest %v: owned are %v", g.Key, g.Owned)
 		}
 	}
 	golden.Check(t, fmt.Sprintf("not read: %s\nno bridge: %s", d.want(srv, nil).Unready, d.want(srv, ports.NewView(vswitch.View{}, nil)).Unready))

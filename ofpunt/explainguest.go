@@ -14,7 +14,6 @@ import (
 	"github.com/puntdns/puntdns/internal/control"
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/ovn"
-	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
@@ -97,7 +96,7 @@ func packetOf(g *api.Guest, kind placement.Kind) (in openflow.PacketIn) {
 }
 
 // askerKeyOf returns the key of a guest in the switch.
-func (t *guestTeller) askerKeyOf(g *api.Guest) (key flows.GuestKey, ok bool) {
+func (t *guestTeller) askerKeyOf(g *api.Guest) (key placement.Key, ok bool) {
 	if t.srv.source != nil {
 		t.snapshot = t.srv.source.Snapshot()
 	}
@@ -114,29 +113,27 @@ func (t *guestTeller) askerKeyOf(g *api.Guest) (key flows.GuestKey, ok bool) {
 }
 
 // tellFlows tells of the flows of a guest, and of the punt.
-func (t *guestTeller) tellFlows(ctx context.Context, key flows.GuestKey, out *api.Explanation) {
+func (t *guestTeller) tellFlows(ctx context.Context, key placement.Key, out *api.Explanation) {
 	h, err := t.count(ctx)
 	if err != nil {
 		out.FlowsError = err.Error()
 		return
 	}
 	kind := t.srv.options.Placement
-	of, own, punt := askerOf(&flows.Guest{GuestKey: key}, kind), 0, 0
+	own, punt := 0, 0
 	for i := range h.flows {
 		f := &h.flows[i]
 		told := api.GuestFlow{Table: f.Table, Priority: f.Priority, Match: cmp.Or(f.Match.String(), "any"), Packets: f.Packets}
-		asker, neighbor := readAsker(f.Match, kind)
-		limit := f.Table == placement.PuntTable
-		switch {
-		case isPunt(f):
+		switch role, of, _ := placement.Read(kind, f); {
+		case role == placement.RoleLease:
 			told.For, punt = "punt", punt+1
-		case isPassed(f):
+		case role == placement.RoleOnward:
 			told.For = "onward"
-		case asker != of:
+		case role == placement.RoleNone || of != key:
 			continue
-		case limit:
+		case role == placement.RoleLimit:
 			told.For = "limit"
-		case neighbor:
+		case role == placement.RoleNeighbor:
 			told.For, own = "neighbor", own+1
 		default:
 			told.For, own = "query", own+1

@@ -20,7 +20,7 @@ func ovnGuests(l *guestList, snapshot *ovn.Snapshot) {
 	var of origin.Origin // who the guest is to limits, one after the other
 	for p := range snapshot.Guests() {
 		n := snapshot.Network(p.Network)
-		g := flows.Guest{GuestKey: flows.GuestKey{Datapath: p.DatapathKey, Port: p.Key}}
+		g := flows.Guest{Guest: placement.Guest{Key: placement.Key{Datapath: p.DatapathKey, Port: p.Key}}}
 		of = origin.Origin{Network: p.Network, Switch: p.SwitchName, Port: p.Name, Attributes: p}
 		if !p.IsExternal() {
 			of.InPort = l.numbers[p.Name]

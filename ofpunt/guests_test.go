@@ -13,7 +13,6 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/vswitch"
-	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
@@ -129,8 +128,8 @@ func TestExternalGuestsSameMAC(t *testing.T) {
 	const mac = "02:00:00:00:00:11 10.0.0.2"
 	snapshot := externalSnapshot(mac, mac, mac)
 	guests := listGuests(&bridgeOptions{Placement: placement.OVN}, nil, snapshot).guests
-	want := flows.GuestKey{Datapath: 7, Port: 1, MAC: [6]byte{2, 0, 0, 0, 0, 0x11}}
-	if len(guests) != 1 || guests[0].GuestKey != want {
+	want := placement.Key{Datapath: 7, Port: 1, MAC: [6]byte{2, 0, 0, 0, 0, 0x11}}
+	if len(guests) != 1 || guests[0].Key != want {
 		t.Errorf("guests %+v, want one with %+v", guests, want)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
@@ -91,56 +90,6 @@ func (b *bridge) count(ctx context.Context) (*flowHits, error) {
 	return c.last, c.err
 }
 
-// isPunt and isPassed report whether a flow is the leased one, or what a packet that is not punted meets
-// behind it.
-func isPunt(f *openflow.FlowStats) bool {
-	return f.Table == placement.PrivateTable && f.Priority == placement.PriorityLease
-}
-func isPassed(f *openflow.FlowStats) bool {
-	return f.Table == placement.PrivateTable && f.Priority == placement.PriorityOnward
-}
-
-// isEntry reports whether a packet that matches an entry flow goes on to the private table, and so
-// counts: the first of two flows of IPv6 without OVN does not.
-func isEntry(f *openflow.FlowStats, kind placement.Kind) bool {
-	switch f.Table {
-	case placement.PrivateTable, placement.PuntTable:
-		return false
-	case placement.AddressTable:
-		return f.Priority != placement.PriorityOnward
-	}
-	return kind == placement.OVN || !has(f.Match, isIPv6)
-}
-
-func has(m openflow.Match, is func(openflow.Field) bool) bool {
-	for _, f := range m.Fields() {
-		if is(f) {
-			return true
-		}
-	}
-	return false
-}
-
-var ethIPv6 = openflow.EthType(0x86dd)
-
-func isIPv6(f openflow.Field) bool { return f == ethIPv6 }
-
-// askerMatch is the part of a match that says whose packets match.
-type askerMatch struct{ datapath, port, mac openflow.Field }
-
-// askerOf returns the askerMatch of a guest, as the entry flows have it.
-func askerOf(g *flows.Guest, kind placement.Kind) (a askerMatch) {
-	if kind == placement.OVN {
-		a.datapath, a.port = openflow.Metadata(uint64(g.Datapath)), openflow.Reg(placement.RegInPort, g.Port)
-	} else {
-		a.port = openflow.InPort(g.Port)
-	}
-	if g.MAC != ([6]byte{}) {
-		a.mac = openflow.EthSrc(g.MAC)
-	}
-	return a
-}
-
 // guestHits are the counters of one guest.
 type guestHits struct {
 	flows              int
@@ -150,28 +99,25 @@ type guestHits struct {
 }
 
 // byGuest sums the counters up by guest.
-func (h *flowHits) byGuest(kind placement.Kind) map[askerMatch]*guestHits {
-	all := map[askerMatch]*guestHits{}
+func (h *flowHits) byGuest(kind placement.Kind) map[placement.Key]*guestHits {
+	all := map[placement.Key]*guestHits{}
 	for i := range h.flows {
 		f := &h.flows[i]
-		if f.Table == placement.PrivateTable {
+		role, key, counts := placement.Read(kind, f)
+		if key == (placement.Key{}) {
 			continue
 		}
-		a, neighbor := readAsker(f.Match, kind)
-		if a == (askerMatch{}) {
-			continue
-		}
-		g := all[a]
+		g := all[key]
 		if g == nil {
 			g = &guestHits{}
-			all[a] = g
+			all[key] = g
 		}
 		g.flows++
 		switch {
-		case !isEntry(f, kind):
-		case neighbor:
+		case !counts:
+		case role == placement.RoleNeighbor:
 			g.neighbors += f.Packets
-		default:
+		case role == placement.RoleQuery:
 			g.queries += f.Packets
 			if at := h.at.Add(-f.Idle); f.Packets > 0 && f.Idle >= 0 && at.After(g.lastQuery) {
 				g.lastQuery = at
@@ -180,24 +126,3 @@ func (h *flowHits) byGuest(kind placement.Kind) map[askerMatch]*guestHits {
 	}
 	return all
 }
-
-// readAsker returns the askerMatch of a match, zero for none, and reports whether it is for ARP requests
-// or neighbour solicitations.
-func readAsker(m openflow.Match, kind placement.Kind) (a askerMatch, neighbor bool) {
-	for _, f := range m.Fields() {
-		switch name := f.Name(); {
-		case kind == placement.OVN && name == "metadata":
-			a.datapath = f
-		case kind == placement.OVN && name == regInPort, kind != placement.OVN && name == "in_port":
-			a.port = f
-		case name == ethSrc:
-			a.mac = f
-		case name == "arp_op" || name == "icmpv6_type":
-			neighbor = true
-		}
-	}
-	return a, neighbor
-}
-
-// The names of fields, as openflow.Field.Name has them.
-var regInPort, ethSrc = openflow.Reg(placement.RegInPort, 0).Name(), openflow.EthSrc([6]byte{}).Name()

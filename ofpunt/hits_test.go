@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net/netip"
 	"slices"
 	"sync"
@@ -22,15 +21,18 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
-// installed returns the flows of a plan as the switch tells them, each with one packet.
-func installed(p placement.Plan, idle time.Duration) (all []openflow.FlowStats) {
-	for _, f := range slices.Concat(p.Private, []openflow.FlowMod{p.Lease}, p.Guests) {
+// installed returns the flows of guests as the switch tells them, each with one packet.
+func installed(s *placement.Service, at placement.Pipeline, guests []placement.Key, idle time.Duration) (all []openflow.FlowStats) {
+	mods, lease := s.Private(at)
+	mods = append(mods, lease)
+	for _, key := range guests {
+		mods = append(mods, s.OfGuest(at, &placement.Guest{Key: key}, 9)...)
+	}
+	for _, f := range mods {
 		all = append(all, openflow.FlowStats{Table: f.Table, Priority: f.Priority, Cookie: f.Cookie, Match: f.Match, Packets: 1, Idle: idle})
 	}
 	return all
 }
-
-func guestsOf[T any](all ...T) iter.Seq[T] { return slices.Values(all) }
 
 // The counters of each guest are those of its own flows, whatever the placement, and each packet
 // counts once.
@@ -39,38 +41,35 @@ func TestHitsByGuest(t *testing.T) {
 	mac := [6]byte{2, 0, 0, 0, 0, 1}
 	for _, tc := range []struct {
 		name          string
-		kind          placement.Kind
-		plan          placement.Plan
-		guests        []flows.GuestKey
+		at            placement.Pipeline
+		guests        []placement.Key
 		flows         int
 		queries       uint64
 		entry, passed uint64
 	}{
-		{"ovn", placement.OVN, placement.PlanOVN(s, 30, guestsOf(placement.Guest{Datapath: 1, Port: 1}, placement.Guest{Datapath: 1, Port: 2, MAC: mac})),
-			[]flows.GuestKey{{Datapath: 1, Port: 1}, {Datapath: 1, Port: 2, MAC: mac}}, 9, 7, 18, 1},
-		{"local", placement.Neutron, placement.PlanLocal(s, 0, 210, guestsOf(placement.LocalGuest{InPort: 1}, placement.LocalGuest{InPort: 2, MAC: mac})),
-			[]flows.GuestKey{{Port: 1}, {Port: 2, MAC: mac}}, 9, 4, 12, 1},
+		{"ovn", placement.Pipeline{Kind: placement.OVN, Table: 30}, []placement.Key{{Datapath: 1, Port: 1}, {Datapath: 1, Port: 2, MAC: mac}}, 10, 7, 18, 1},
+		{"local", placement.Pipeline{Kind: placement.Neutron, Priority: 210}, []placement.Key{{Port: 1}, {Port: 2, MAC: mac}}, 10, 4, 12, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			at := time.Unix(1000, 0)
-			h := &flowHits{at: at, flows: installed(tc.plan, 7*time.Second)}
-			all := h.byGuest(tc.kind)
+			h := &flowHits{at: at, flows: installed(s, tc.at, tc.guests, 7*time.Second)}
+			all := h.byGuest(tc.at.Kind)
 			if len(all) != len(tc.guests) {
 				t.Errorf("%d guests, want %d", len(all), len(tc.guests))
 			}
 			for _, key := range tc.guests {
-				got := all[askerOf(&flows.Guest{GuestKey: key}, tc.kind)]
+				got := all[key]
 				if got == nil || got.flows != tc.flows || got.queries != tc.queries || got.neighbors != 2 || !got.lastQuery.Equal(at.Add(-7*time.Second)) {
 					t.Errorf("%+v: %+v, want %d flows, %d queries", key, got, tc.flows, tc.queries)
 				}
 			}
-			c := sumUp(h, tc.kind, at.Add(time.Second))
+			c := sumUp(h, tc.at.Kind, at.Add(time.Second))
 			if c.EntryPackets != tc.entry || c.PuntPackets != 1 || c.PassedPackets != tc.passed || c.SecondsAgo != 1 || c.Flows != len(h.flows) {
 				t.Errorf("%+v, want %d from guests", c, tc.entry)
 			}
 			// OpenFlow 1.3 does not tell the time.
-			h.flows = installed(tc.plan, -1)
-			for key, g := range h.byGuest(tc.kind) {
+			h.flows = installed(s, tc.at, tc.guests, -1)
+			for key, g := range h.byGuest(tc.at.Kind) {
 				if !g.lastQuery.IsZero() {
 					t.Errorf("%+v: %v", key, g.lastQuery)
 				}

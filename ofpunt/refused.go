@@ -5,14 +5,13 @@ package ofpunt
 import (
 	"time"
 
-	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
 // rateDropped takes note of what the switch has dropped of guests by rate. A guest that has gone
 // since is left out. It is called at a beat of the lease, on the goroutine of the session.
-func (b *bridge) rateDropped(byGuest map[flows.GuestKey]uint64) {
+func (b *bridge) rateDropped(byGuest map[placement.Key]uint64) {
 	srv := b.current.Load()
 	for key, packets := range byGuest {
 		if g, ok := srv.guestOf(key, b); ok {
@@ -22,7 +21,7 @@ func (b *bridge) rateDropped(byGuest map[flows.GuestKey]uint64) {
 }
 
 // guestOf returns the guest that the switch knows by a key. It reports whether there is one.
-func (s *server) guestOf(key flows.GuestKey, b *bridge) (g punt.Guest, ok bool) {
+func (s *server) guestOf(key placement.Key, b *bridge) (g punt.Guest, ok bool) {
 	if s.options.Placement == placement.OVN {
 		snapshot := s.source.Snapshot()
 		p := snapshot.Guest(key.Datapath, key.Port)

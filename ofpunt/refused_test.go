@@ -11,7 +11,6 @@ import (
 
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/vswitch"
-	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
@@ -30,14 +29,14 @@ func TestRateDropped(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		server  *server
-		byGuest map[flows.GuestKey]uint64
+		byGuest map[placement.Key]uint64
 		want    []string
 	}{
-		{"OVN", byKeys, map[flows.GuestKey]uint64{{Datapath: 1, Port: 2}: 7, {Datapath: 1, Port: 99}: 8, {Datapath: 1, Port: 2, MAC: [6]byte{2}}: 9},
+		{"OVN", byKeys, map[placement.Key]uint64{{Datapath: 1, Port: 2}: 7, {Datapath: 1, Port: 99}: 8, {Datapath: 1, Port: 2, MAC: [6]byte{2}}: 9},
 			[]string{`"p1" "a" 7 rate`}},
-		{"no databases", &server{options: bridgeOptions{Placement: placement.Table}}, map[flows.GuestKey]uint64{{Port: 1}: 7, {Port: 3}: 8},
+		{"no databases", &server{options: bridgeOptions{Placement: placement.Table}}, map[placement.Key]uint64{{Port: 1}: 7, {Port: 3}: 8},
 			[]string{`"p0" "net" 7 rate`}},
-		{"interfaces and databases", byName, map[flows.GuestKey]uint64{{Port: 1}: 7, {Port: 2}: 8},
+		{"interfaces and databases", byName, map[placement.Key]uint64{{Port: 1}: 7, {Port: 2}: 8},
 			[]string{`"nobody" "net" 8 rate`, `"p0" "a" 7 rate`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ type reporter struct {
 	// placed counts the connections that have had their flows in place.
 	placed *atomic.Int64
 	// rateDropped takes note of packets of guests that the switch has dropped by rate.
-	rateDropped func(map[flows.GuestKey]uint64)
+	rateDropped func(map[placement.Key]uint64)
 	// last is the last report of that kind, and unmetered is why limits are not enforced, empty
 	// if they are.
 	last      flows.Placed

@@ -51,7 +51,7 @@ type guestTeller struct {
 	// among them.
 	interfaces map[string]*vswitch.Interface
 	// counted are the counters by guest, nil if the switch has not told.
-	counted map[askerMatch]*guestHits
+	counted map[placement.Key]*guestHits
 	dhcp    map[string]ovndb.DHCP
 	// served are the logical ports that have flows.
 	served map[string]bool
@@ -70,11 +70,10 @@ func (t *guestTeller) tell(ctx context.Context, out *api.Guests) {
 	}
 	t.index()
 	t.served = map[string]bool{}
-	kind := t.srv.options.Placement
 	if h, err := t.count(ctx); err != nil {
 		out.Errors = append(out.Errors, "bridge "+t.bridge.name+": "+err.Error())
 	} else {
-		t.counted = h.byGuest(kind)
+		t.counted = h.byGuest(t.srv.options.Placement)
 	}
 	known := t.knownGuests()
 	if t.srv.source != nil {
@@ -88,11 +87,11 @@ func (t *guestTeller) tell(ctx context.Context, out *api.Guests) {
 	}
 	for i := range t.session.guests {
 		g := &t.session.guests[i]
-		of, ok := known[g.GuestKey]
+		of, ok := known[g.Key]
 		if !ok {
 			continue // it has gone since
 		}
-		told := t.guest(g, &of, kind)
+		told := t.guest(g, &of)
 		t.served[told.Port] = true
 		out.Guests = append(out.Guests, told)
 	}
@@ -113,8 +112,8 @@ func (t *guestTeller) index() {
 }
 
 // knownGuests returns who the guests in the switch are.
-func (t *guestTeller) knownGuests() map[flows.GuestKey]toldGuest {
-	all := map[flows.GuestKey]toldGuest{}
+func (t *guestTeller) knownGuests() map[placement.Key]toldGuest {
+	all := map[placement.Key]toldGuest{}
 	if t.srv.options.Placement != placement.OVN {
 		t.addLocal(all)
 		return all
@@ -123,40 +122,40 @@ func (t *guestTeller) knownGuests() map[flows.GuestKey]toldGuest {
 		if p.IsExternal() {
 			t.addExternal(all, p)
 		} else {
-			all[flows.GuestKey{Datapath: p.DatapathKey, Port: p.Key}] = toldGuest{port: p, iface: t.interfaces[cmp.Or(p.Parent, p.Name)]}
+			all[placement.Key{Datapath: p.DatapathKey, Port: p.Key}] = toldGuest{port: p, iface: t.interfaces[cmp.Or(p.Parent, p.Name)]}
 		}
 	}
 	return all
 }
 
 // addLocal adds the guests that are interfaces of the bridge.
-func (t *guestTeller) addLocal(all map[flows.GuestKey]toldGuest) {
+func (t *guestTeller) addLocal(all map[placement.Key]toldGuest) {
 	if t.view == nil {
 		return
 	}
 	for i := range t.view.Interfaces {
 		i := &t.view.Interfaces[i]
 		if g, p, ok := localGuest(&t.srv.options, i, t.snapshot); ok {
-			all[g.GuestKey] = toldGuest{port: p, iface: i}
+			all[g.Key] = toldGuest{port: p, iface: i}
 		}
 	}
 }
 
 // addExternal adds an external port, which is a guest for each localnet port and MAC address.
-func (t *guestTeller) addExternal(all map[flows.GuestKey]toldGuest, p *ovn.Port) {
+func (t *guestTeller) addExternal(all map[placement.Key]toldGuest, p *ovn.Port) {
 	localnets := p.Localnets()
 	for i := range localnets {
 		l := &localnets[i]
 		for _, mac := range p.MACs {
 			if sender, _ := t.snapshot.External(p.DatapathKey, l.Key, mac); sender == p {
-				all[flows.GuestKey{Datapath: p.DatapathKey, Port: l.Key, MAC: mac}] = toldGuest{p, l, t.interfaces[l.Name]}
+				all[placement.Key{Datapath: p.DatapathKey, Port: l.Key, MAC: mac}] = toldGuest{p, l, t.interfaces[l.Name]}
 			}
 		}
 	}
 }
 
-func (t *guestTeller) guest(g *flows.Guest, of *toldGuest, kind placement.Kind) api.Guest {
-	out := api.Guest{Bridge: t.bridge.name, MACs: []string{}, Addresses: []string{}, Resolvers: t.resolvers(g), Hits: t.hits(askerOf(g, kind))}
+func (t *guestTeller) guest(g *flows.Guest, of *toldGuest) api.Guest {
+	out := api.Guest{Bridge: t.bridge.name, MACs: []string{}, Addresses: []string{}, Resolvers: t.resolvers(g), Hits: t.hits(g.Key)}
 	if i := of.iface; i != nil {
 		out.Port, out.Interface, out.InPort, out.Switch = i.IfaceID, i.Name, i.OFPort, i.NetworkID
 		if i.AttachedMAC != "" && of.port == nil {
@@ -199,7 +198,7 @@ func (t *guestTeller) addPort(out *api.Guest, p *ovn.Port) {
 }
 
 // hits returns the counters of a guest, nil if the switch has not told any.
-func (t *guestTeller) hits(of askerMatch) *api.Hits {
+func (t *guestTeller) hits(of placement.Key) *api.Hits {
 	if t.counted == nil {
 		return nil
 	}

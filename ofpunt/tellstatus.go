@@ -194,12 +194,13 @@ func (t *teller) count(ctx context.Context) (*flowHits, error) {
 func sumUp(h *flowHits, kind placement.Kind, now time.Time) *api.Counted {
 	c := &api.Counted{SecondsAgo: max(0, now.Sub(h.at).Seconds()), Flows: len(h.flows)}
 	for i := range h.flows {
-		switch f := &h.flows[i]; {
-		case isPunt(f):
+		f := &h.flows[i]
+		switch role, _, counts := placement.Read(kind, f); {
+		case role == placement.RoleLease:
 			c.PuntPackets += f.Packets
-		case isPassed(f):
+		case role == placement.RoleOnward:
 			c.PassedPackets += f.Packets
-		case isEntry(f, kind):
+		case counts:
 			c.EntryPackets += f.Packets
 		}
 	}

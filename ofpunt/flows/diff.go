@@ -13,7 +13,7 @@ import (
 // returns a request if the switch has to be asked first.
 func (m *machine) pipeline() (of pipeline, r request, ok bool) {
 	w := m.want
-	of = pipeline{kind: w.Kind, table: w.Table, priority: w.Priority, service: w.Service}
+	of = pipeline{placement.Pipeline{Kind: w.Kind, Table: w.Table, Priority: w.Priority}, w.Service}
 	of.service.Cookie = cookieOf(m.generation())
 	if w.Kind == placement.OVN {
 		table, known, cookie, more := m.stage.find(w.Stage)
@@ -22,10 +22,10 @@ func (m *machine) pipeline() (of pipeline, r request, ok bool) {
 			m.reading = reading{purpose: forStage, stage: w.Stage}
 			return of, readFlows{openflow.TableAll, uint64(cookie), exactMask}, false
 		case known:
-			of.table = table
+			of.Table = table
 		case w.Settled && len(w.Guests) == 0:
 			// A chassis without a guest has none of OVN's logical pipeline.
-			of.table = 0
+			of.Table = 0
 		default:
 			m.reportWaiting("OVN's DNS stage is not known yet: " + w.stageUnknown())
 			m.do(retrySoon{})
@@ -137,8 +137,8 @@ func (m *machine) inPlace() {
 	}
 	m.lostFlows = 0
 	p := Placed{First: !m.placedBefore, Again: m.placedBefore && m.status == waiting, Guests: len(m.plan.order), Before: m.guests, Flows: len(m.observed.flows)}
-	if m.plan.of.kind == placement.OVN {
-		p.Table = m.plan.of.table
+	if m.plan.of.Kind == placement.OVN {
+		p.Table = m.plan.of.Table
 	}
 	if p.First || p.Again || p.Guests != p.Before || p.Flows != m.flows {
 		m.do(p)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
 // meters are the switch's limits on what guests may send, one meter for each. A limit in
@@ -33,7 +34,7 @@ type meters struct {
 	installed map[uint32]openflow.MeterConfig
 	// assigned are the ids of the guests that are limited, and limits what these meters are
 	// to let through.
-	assigned map[GuestKey]uint32
+	assigned map[placement.Key]uint32
 	limits   map[uint32]Limit
 	// unknown is set if the last count was of meters in that range which are not in
 	// installed.
@@ -52,7 +53,7 @@ const maxMeterID = 0xffff0000
 
 func newMeters(offset uint32) meters {
 	return meters{
-		offset: offset, installed: map[uint32]openflow.MeterConfig{}, assigned: map[GuestKey]uint32{}, limits: map[uint32]Limit{},
+		offset: offset, installed: map[uint32]openflow.MeterConfig{}, assigned: map[placement.Key]uint32{}, limits: map[uint32]Limit{},
 		dropped: map[uint32]uint64{},
 	}
 }
@@ -91,7 +92,7 @@ func (m *meters) abandon() {
 // one that nobody has; none if there is none left. It reports whether there were enough.
 func (m *meters) assign(guests []Guest) (enough bool) {
 	before, taken := m.assigned, inUse(m.assigned)
-	m.assigned, m.limits = make(map[GuestKey]uint32, len(before)), make(map[uint32]Limit, len(before))
+	m.assigned, m.limits = make(map[placement.Key]uint32, len(before)), make(map[uint32]Limit, len(before))
 	m.version++
 	ids, tried, enough := m.last-m.first+1, uint32(0), true
 	for i := range guests {
@@ -99,7 +100,7 @@ func (m *meters) assign(guests []Guest) (enough bool) {
 		if g.Limit.Rate == 0 || m.last == 0 {
 			continue
 		}
-		id, ok := before[g.GuestKey]
+		id, ok := before[g.Key]
 		for ; !ok && tried < ids; tried++ {
 			// One that is installed already may be another process's, and flows may still
 			// name it.
@@ -112,13 +113,13 @@ func (m *meters) assign(guests []Guest) (enough bool) {
 			enough = false
 			continue
 		}
-		m.assigned[g.GuestKey], m.limits[id] = id, g.Limit
+		m.assigned[g.Key], m.limits[id] = id, g.Limit
 	}
 	return enough
 }
 
 // inUse are the ids that guests have.
-func inUse(assigned map[GuestKey]uint32) map[uint32]bool {
+func inUse(assigned map[placement.Key]uint32) map[uint32]bool {
 	all := make(map[uint32]bool, len(assigned))
 	for _, id := range assigned {
 		all[id] = true
@@ -207,7 +208,7 @@ func (m *meters) blame(err error) (blamed, refused bool) {
 // has read them. One that is unknown at two beats in a row is no meter of a process that is
 // about to take over.
 func (m *meters) count(all []openflow.MeterStats) (dropped Dropped) {
-	used := make(map[uint32]GuestKey, len(m.assigned))
+	used := make(map[uint32]placement.Key, len(m.assigned))
 	for guest, id := range m.assigned {
 		used[id] = guest
 	}
@@ -236,10 +237,10 @@ func (m *meters) count(all []openflow.MeterStats) (dropped Dropped) {
 }
 
 // add counts packets of a guest, by a limit of that name, empty for none.
-func (d *Dropped) add(guest GuestKey, limit string, packets uint64) {
+func (d *Dropped) add(guest placement.Key, limit string, packets uint64) {
 	d.Packets += packets
 	if d.ByGuest == nil {
-		d.ByGuest = make(map[GuestKey]uint64)
+		d.ByGuest = make(map[placement.Key]uint64)
 	}
 	d.ByGuest[guest] += packets
 	if limit == "" {

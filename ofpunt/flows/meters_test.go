@@ -8,19 +8,20 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
 // assigned are the meters of guests of one network, 0 for none.
 func assigned(m *meters, guests ...Guest) (ids []uint32, enough bool) {
 	enough = m.assign(guests)
 	for _, g := range guests {
-		ids = append(ids, m.assigned[g.GuestKey])
+		ids = append(ids, m.assigned[g.Key])
 	}
 	return ids, enough
 }
 
 func limitedGuest(network, port, rate, burst uint32) Guest {
-	return Guest{GuestKey: GuestKey{Datapath: network, Port: port}, Limit: Limit{Rate: rate, Burst: burst}}
+	return Guest{Guest: placement.Guest{Key: placement.Key{Datapath: network, Port: port}}, Limit: Limit{Rate: rate, Burst: burst}}
 }
 
 // A guest keeps its meter unless the switch will have none; then it is served
@@ -138,10 +139,10 @@ func TestMetersCountByLimit(t *testing.T) {
 	}
 	assigned(&m, named(1, "red"), named(2, "red"), named(3, "blue"), named(4, ""))
 	m.applied(m.missing())
-	byGuest := func(each ...uint64) map[GuestKey]uint64 {
-		all := map[GuestKey]uint64{}
+	byGuest := func(each ...uint64) map[placement.Key]uint64 {
+		all := map[placement.Key]uint64{}
 		for i, n := range each {
-			all[GuestKey{Datapath: 1, Port: uint32(i + 1)}] = n
+			all[placement.Key{Datapath: 1, Port: uint32(i + 1)}] = n
 		}
 		return all
 	}

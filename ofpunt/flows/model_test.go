@@ -202,11 +202,11 @@ func (m *model) isDue(p *process) bool {
 func (m *model) pass(d time.Duration) { m.sw.pass(d) }
 
 func (m *model) changeGuests() {
-	g := Guest{GuestKey: GuestKey{Datapath: 5, Port: uint32(1 + m.r.IntN(5))}, Limit: Limit{Rate: uint32(m.r.IntN(3)), Burst: 10}}
+	g := Guest{Guest: placement.Guest{Key: placement.Key{Datapath: 5, Port: uint32(1 + m.r.IntN(5))}}, Limit: Limit{Rate: uint32(m.r.IntN(3)), Burst: 10}}
 	if m.r.IntN(3) == 0 {
 		g.Owned = []netip.Addr{m.want.Service.Addresses[0].Addr()}
 	}
-	guests := slices.DeleteFunc(slices.Clone(m.want.Guests), func(o Guest) bool { return o.GuestKey == g.GuestKey })
+	guests := slices.DeleteFunc(slices.Clone(m.want.Guests), func(o Guest) bool { return o.Key == g.Key })
 	if m.r.IntN(3) > 0 {
 		guests = append(guests, g)
 	}
@@ -291,7 +291,7 @@ func (m *model) check() {
 	}
 	// What should stand, by a plan that is made anew.
 	var fresh plan
-	of := pipeline{kind: m.want.Kind, table: uint8(8 + m.want.Stage.TableID), service: m.want.Service}
+	of := pipeline{placement.Pipeline{Kind: m.want.Kind, Table: uint8(8 + m.want.Stage.TableID)}, m.want.Service}
 	if len(m.want.Guests) == 0 {
 		of = owner.machine.plan.of // it may have no pipeline, or have it still
 	}
@@ -327,8 +327,8 @@ func (m *model) check() {
 	for _, g := range m.want.Guests {
 		if g.Limit.Rate > 0 {
 			limited++
-			if id := owner.machine.meters.assigned[g.GuestKey]; m.sw.meters[id].Rate != g.Limit.Rate {
-				m.t.Errorf("guest %v has meter %d: %v, want %v", g.GuestKey, id, m.sw.meters[id], g.Limit)
+			if id := owner.machine.meters.assigned[g.Key]; m.sw.meters[id].Rate != g.Limit.Rate {
+				m.t.Errorf("guest %v has meter %d: %v, want %v", g.Key, id, m.sw.meters[id], g.Limit)
 			}
 		}
 	}

@@ -3,7 +3,6 @@
 package flows
 
 import (
-	"net/netip"
 	"slices"
 
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -19,8 +18,8 @@ type plan struct {
 	lease   *flow
 	// guests has the flows of each guest, and order the guests in the order in which
 	// their flows are installed.
-	guests map[GuestKey]*guestFlows
-	order  []GuestKey
+	guests map[placement.Key]*guestFlows
+	order  []placement.Key
 	// list is what guests was made of.
 	list []Guest
 	// flows are all of them except the lease flow, which is lease.
@@ -35,16 +34,13 @@ type plan struct {
 
 // pipeline is what the flows of all guests have in common.
 type pipeline struct {
-	kind placement.Kind
-	// table is that of OVN's DNS stage, 0 while this chassis has none, or else the
-	// entry table.
-	table    uint8
-	priority uint16
-	service  placement.Service
+	// Table is 0 with OVN while this chassis has no DNS stage.
+	placement.Pipeline
+	service placement.Service
 }
 
 func (p *pipeline) equal(o *pipeline) bool {
-	return p.kind == o.kind && p.table == o.table && p.priority == o.priority && sameService(&p.service, &o.service)
+	return p.Pipeline == o.Pipeline && sameService(&p.service, &o.service)
 }
 
 // tables returns the tables of the flows, without the private table.
@@ -52,15 +48,15 @@ func (p *pipeline) tables() []uint8 {
 	switch {
 	case p.empty():
 		return nil
-	case p.kind == placement.OVN:
-		return []uint8{placement.PuntTable, p.table - 1}
+	case p.Kind == placement.OVN:
+		return []uint8{placement.PuntTable, p.Table - 1}
 	default:
-		return []uint8{placement.PuntTable, placement.AddressTable, p.table}
+		return []uint8{placement.PuntTable, placement.AddressTable, p.Table}
 	}
 }
 
 // empty reports whether there is no pipeline to install flows in.
-func (p *pipeline) empty() bool { return p.kind == placement.OVN && p.table == 0 }
+func (p *pipeline) empty() bool { return p.Kind == placement.OVN && p.Table == 0 }
 
 type guestFlows struct {
 	guest Guest
@@ -78,7 +74,7 @@ func (p *plan) update(of pipeline, guests []Guest, m *meters) {
 	p.version++
 	if !samePipeline {
 		of.service.Addresses = slices.Clone(of.service.Addresses)
-		*p = plan{of: of, version: p.version, planned: p.planned, guests: map[GuestKey]*guestFlows{}, flows: map[flowKey]*flow{}}
+		*p = plan{of: of, version: p.version, planned: p.planned, guests: map[placement.Key]*guestFlows{}, flows: map[flowKey]*flow{}}
 		p.planPrivate()
 	}
 	p.meters, p.list = m.version, guests
@@ -86,19 +82,19 @@ func (p *plan) update(of pipeline, guests []Guest, m *meters) {
 		guests = nil
 	}
 	before, fresh := p.guests, []*guestFlows(nil)
-	p.guests, p.order = make(map[GuestKey]*guestFlows, len(guests)), make([]GuestKey, 0, len(guests))
+	p.guests, p.order = make(map[placement.Key]*guestFlows, len(guests)), make([]placement.Key, 0, len(guests))
 	for i := range guests {
 		g := &guests[i]
-		if p.guests[g.GuestKey] != nil {
+		if p.guests[g.Key] != nil {
 			continue // two ports with one key, of which one is about to go
 		}
-		planned, meter := before[g.GuestKey], m.assigned[g.GuestKey]
+		planned, meter := before[g.Key], m.assigned[g.Key]
 		if planned == nil || planned.meter != meter || !planned.guest.equal(g) {
 			planned = &guestFlows{*g, meter, p.of.guest(g, meter)}
 			fresh = append(fresh, planned)
 		}
-		p.guests[g.GuestKey] = planned
-		p.order = append(p.order, g.GuestKey)
+		p.guests[g.Key] = planned
+		p.order = append(p.order, g.Key)
 	}
 	for key, had := range before {
 		if had == p.guests[key] {
@@ -118,34 +114,21 @@ func (p *plan) update(of pipeline, guests []Guest, m *meters) {
 }
 
 func (p *plan) planPrivate() {
-	var placed placement.Plan
-	switch {
-	case p.of.empty():
+	if p.of.empty() {
 		return
-	case p.of.kind == placement.OVN:
-		placed = placement.PlanOVN(&p.of.service, p.of.table, slices.Values([]placement.Guest(nil)))
-	default:
-		placed = placement.PlanLocal(&p.of.service, p.of.table, p.of.priority, slices.Values([]placement.LocalGuest(nil)))
 	}
-	for i := range placed.Private {
-		f := newFlow(placed.Private[i])
+	private, lease := p.of.service.Private(p.of.Pipeline)
+	for i := range private {
+		f := newFlow(private[i])
 		p.private = append(p.private, f)
 		p.flows[f.key] = f
 	}
-	p.lease = newFlow(placed.Lease)
+	p.lease = newFlow(lease)
 }
 
 // guest plans the flows of one guest.
 func (p *pipeline) guest(g *Guest, meter uint32) []*flow {
-	owned := func(a netip.Addr) bool { return slices.Contains(g.Owned, a) }
-	var mods []openflow.FlowMod
-	if p.kind == placement.OVN {
-		one := placement.Guest{Datapath: g.Datapath, Port: g.Port, MAC: g.MAC, Meter: meter, Addresses: g.Addresses, Left: g.Left, Owned: owned}
-		mods = placement.PlanOVN(&p.service, p.table, slices.Values([]placement.Guest{one})).Guests
-	} else {
-		one := placement.LocalGuest{InPort: g.Port, Meter: meter, MAC: g.MAC, Addresses: g.Addresses, Left: g.Left, Owned: owned}
-		mods = placement.PlanLocal(&p.service, p.table, p.priority, slices.Values([]placement.LocalGuest{one})).Guests
-	}
+	mods := p.service.OfGuest(p.Pipeline, &g.Guest, meter)
 	flows := make([]*flow, len(mods))
 	for i := range mods {
 		flows[i] = newFlow(mods[i])

@@ -23,7 +23,7 @@ func manyGuests(n int) *Want {
 		},
 	}
 	for i := range n {
-		w.Guests = append(w.Guests, Guest{GuestKey: GuestKey{Datapath: 1, Port: uint32(i + 1)}, Limit: Limit{Rate: 1024, Burst: 64}})
+		w.Guests = append(w.Guests, Guest{Guest: placement.Guest{Key: placement.Key{Datapath: 1, Port: uint32(i + 1)}}, Limit: Limit{Rate: 1024, Burst: 64}})
 	}
 	return w
 }
@@ -69,7 +69,7 @@ func TestPlanned(t *testing.T) {
 			slices.Reverse(w.Guests)
 		}, 0},
 		{"a guest more", func(w *Want) {
-			w.Guests = append(slices.Clone(w.Guests), Guest{GuestKey: GuestKey{Datapath: 2, Port: 7}})
+			w.Guests = append(slices.Clone(w.Guests), Guest{Guest: placement.Guest{Key: placement.Key{Datapath: 2, Port: 7}}})
 		}, 1},
 		{"an address of a guest's network", func(w *Want) {
 			w.Guests = slices.Clone(w.Guests)
@@ -127,7 +127,7 @@ func BenchmarkGuestChanged(b *testing.B) {
 		p, w := placedGuests(b, n)
 		b.Run(fmt.Sprintf("%d guests", n), func(b *testing.B) {
 			more := *w
-			more.Guests = append(slices.Clone(w.Guests), Guest{GuestKey: GuestKey{Datapath: 2, Port: 7}})
+			more.Guests = append(slices.Clone(w.Guests), Guest{Guest: placement.Guest{Key: placement.Key{Datapath: 2, Port: 7}}})
 			for b.Loop() {
 				for _, w := range []*Want{&more, w} {
 					p.step(Desired{w})

@@ -57,7 +57,7 @@ func wanted() flows.Desired {
 	return flows.Desired{Want: &flows.Want{
 		Settled: true, Kind: placement.Table, Table: 60, Priority: 102, Beat: 5 * time.Second,
 		Service: placement.Service{Addresses: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")}, ControllerID: 7, Lease: 15},
-		Guests:  []flows.Guest{{GuestKey: flows.GuestKey{Port: 3}}},
+		Guests:  []flows.Guest{{Guest: placement.Guest{Key: placement.Key{Port: 3}}}},
 	}}
 }
 

@@ -2,7 +2,11 @@
 
 package flows
 
-import "time"
+import (
+	"time"
+
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
 
 // Report is a change of state that the log, the metrics or ready are to know of. It comes
 // when something has changed, not as long as it lasts.
@@ -55,7 +59,7 @@ type (
 	// among them of limits that have a name, nil for none.
 	Dropped struct {
 		Packets uint64
-		ByGuest map[GuestKey]uint64
+		ByGuest map[placement.Key]uint64
 		ByLimit map[string]uint64
 	}
 	// Renewed: the renewal of the lease flow was sent. RenewFailed: it could not be.

@@ -245,7 +245,7 @@ func (s *script) want(p *process, words []string) {
 		case "guests":
 			w.Guests = nil
 			for _, n := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' }) {
-				w.Guests = append(w.Guests, Guest{GuestKey: GuestKey{Datapath: 5, Port: uint32(s.number(n))}, Limit: limit})
+				w.Guests = append(w.Guests, Guest{Guest: placement.Guest{Key: placement.Key{Datapath: 5, Port: uint32(s.number(n))}}, Limit: limit})
 			}
 		case "rate":
 			limit = Limit{Rate: uint32(s.number(value)), Burst: 10}

@@ -3,7 +3,6 @@
 package flows
 
 import (
-	"net/netip"
 	"slices"
 	"time"
 
@@ -54,29 +53,9 @@ type Stage struct {
 
 // Guest is a port whose DNS packets are punted.
 type Guest struct {
-	GuestKey
+	placement.Guest
 	// Limit is on the packets that the guest sends.
 	Limit Limit
-	// Addresses are resolver addresses of this guest, none of which is in
-	// Service.Addresses. Guests may share the slice.
-	Addresses []netip.AddrPort
-	// Left are addresses of Service.Addresses that are not this guest's: a workload of its
-	// network has them. Guests may share the slice.
-	Left []netip.Addr
-	// Owned are the resolver addresses, those of all guests included, that a port of the
-	// guest's network has: ARP and neighbour solicitations for them are not punted.
-	Owned []netip.Addr
-}
-
-// GuestKey identifies a guest to the switch.
-type GuestKey struct {
-	// Datapath and Port are the tunnel keys of its logical switch and port with OVN.
-	// Else Datapath is 0 and Port the OpenFlow port.
-	Datapath, Port uint32
-	// MAC is the only source address that is served, zero for any. OVN's pipeline checks
-	// that of a guest with port security by itself. Of external ports, which share the port
-	// that their packets enter by, it tells which one it is.
-	MAC [6]byte
 }
 
 // Limit is what the switch lets through of one guest. The zero value is no limit.
@@ -88,7 +67,7 @@ type Limit struct {
 }
 
 func (g *Guest) equal(o *Guest) bool {
-	return g.GuestKey == o.GuestKey && g.Limit == o.Limit && slices.Equal(g.Addresses, o.Addresses) && slices.Equal(g.Left, o.Left) && slices.Equal(g.Owned, o.Owned)
+	return g.Limit == o.Limit && g.Guest.Equal(&o.Guest)
 }
 
 // sameGuests reports whether two lists have the same guests in the same order. It costs

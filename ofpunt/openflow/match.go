@@ -119,27 +119,26 @@ func decodeMatch(b []byte) (Match, int, error) {
 
 // VLAN returns the VLAN ID that packets have to have, 0 if none or any.
 func (m Match) VLAN() uint16 {
-	if value, ok := m.exact(VLANID(0)); ok {
-		return be.Uint16(value) & 0xfff
-	}
-	return 0
+	value, _ := m.Value(VLANID(0))
+	return uint16(value & 0xfff)
 }
 
 // InPort returns the OpenFlow port that packets have to come from, 0 if any.
 func (m Match) InPort() uint32 {
-	if value, ok := m.exact(InPort(0)); ok {
-		return be.Uint32(value)
-	}
-	return 0
+	value, _ := m.Value(InPort(0))
+	return uint32(value)
 }
 
-// exact returns the value that the field of that kind has to have. It reports whether there is one,
-// without a mask.
-func (m Match) exact(kind Field) (value []byte, ok bool) {
+// Value returns the value that packets have to have in the field of, whose own value does not matter. It
+// reports whether there is one, without a mask and of 8 bytes at most.
+func (m Match) Value(of Field) (value uint64, ok bool) {
 	for _, f := range m.Fields() {
-		if f.class == kind.class && f.id == kind.id && !f.masked {
-			return f.value[:], true
+		if f.header() == of.header() && f.vendor == of.vendor && !f.masked && f.size <= 8 {
+			for _, b := range f.value[:f.size] {
+				value = value<<8 | uint64(b)
+			}
+			return value, true
 		}
 	}
-	return nil, false
+	return 0, false
 }

@@ -3,8 +3,6 @@
 package placement
 
 import (
-	"iter"
-	"net/netip"
 	"slices"
 
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -26,54 +24,25 @@ const (
 	guardBit      = 1 << 31
 )
 
-// LocalGuest is one port of the bridge whose packets are punted.
-type LocalGuest struct {
-	// InPort is the OpenFlow port.
-	InPort uint32
-	// Meter limits what the guest asks; 0 is none.
-	Meter uint32
-	// Addresses are resolver addresses of this guest, none of which is in
-	// Service.Addresses.
-	Addresses []netip.AddrPort
-	// Left are addresses of Service.Addresses that a workload of the guest's network has. What
-	// the guest sends there is not punted.
-	Left []netip.Addr
-	// MAC is the only source address that is served, zero for any.
-	MAC [6]byte
-	// Owned reports whether a port of the guest's network has an address, which then is
-	// not ours to answer ARP for. Nil is for none.
-	Owned func(netip.Addr) bool
-}
-
-// PlanLocal places the punt in front of any pipeline: the entry flows are in table at
-// priority, and a packet that is resumed, or finds no lease, goes on in that table as if
-// they were not there.
+// localEntries returns the entry flows of a guest in front of any pipeline. A packet that is resumed, or
+// finds no lease, goes on in the table of the entry flow as if that were not there.
 //
-// No flow in table matches an IPv6 address. A lookup takes the fields by layers, and looks at
+// No flow in that table matches an IPv6 address. A lookup takes the fields by layers, and looks at
 // ports only where what is before them has matched (Open vSwitch's lib/classifier.h, "Staged
 // Lookup"). So a flow with an IPv6 address and a port would have the datapath distinguish the
 // packets to any port by their destination, unless the table has a prefix trie of those. The
-// entry flows in table take what is for the port, or is a solicitation, to AddressTable,
-// whatever its address; and no other packet is compared with an address. The flow back stands in
-// AddressTable even where nothing leads there, so that a plan has the same private flows always.
-func PlanLocal(s *Service, table uint8, priority uint16, guests iter.Seq[LocalGuest]) Plan {
-	p := s.private(table)
-	p.Private = append(p.Private, s.flow(AddressTable, PriorityOnward, openflow.NewMatch(), openflow.Resubmit{Table: table}))
+// entry flows there take what is for the port, or is a solicitation, to AddressTable, whatever its
+// address; and no other packet is compared with an address.
+func (s *Service) localEntries(at Pipeline, g *Guest) []openflow.FlowMod {
 	guard := openflow.SetField{Field: openflow.RegMasked(guardRegister, guardBit, guardBit)}
-	for g := range guests {
-		sender := []openflow.Field{openflow.InPort(g.InPort)}
-		if g.MAC != ([6]byte{}) {
-			sender = append(sender, openflow.EthSrc(g.MAC))
-		}
-		unguarded := append(sender[:len(sender):len(sender)], openflow.RegMasked(guardRegister, 0, guardBit))
-		of := s.without(g.Left)
-		matches, matches6, stripped6 := splitIPv6(slices.Concat(of.queries(), queriesTo(g.Addresses), of.neighbors(g.Addresses, g.Owned)))
-		p.Guests = append(p.Guests, s.puntOf(sender, g.Meter, table)...)
-		p.Guests = append(p.Guests, s.entries(AddressTable, priorityAddress, sender, matches6, toPrivate)...)
-		p.Guests = append(p.Guests, s.entries(table, priority, unguarded, stripped6, guard, openflow.Resubmit{Table: AddressTable})...)
-		p.Guests = append(p.Guests, s.entries(table, priority, unguarded, matches, guard, toPrivate)...)
-	}
-	return p
+	sender := g.match(at.Kind)
+	unguarded := append(sender[:len(sender):len(sender)], openflow.RegMasked(guardRegister, 0, guardBit))
+	of := s.without(g.Left)
+	matches, matches6, stripped6 := splitIPv6(slices.Concat(of.queries(), queriesTo(g.Addresses), of.neighbors(g)))
+	return slices.Concat(
+		s.entries(AddressTable, priorityAddress, sender, matches6, toPrivate),
+		s.entries(at.Table, at.Priority, unguarded, stripped6, guard, openflow.Resubmit{Table: AddressTable}),
+		s.entries(at.Table, at.Priority, unguarded, matches, guard, toPrivate))
 }
 
 // splitIPv6 returns the matches without an IPv6 address, those with one, and what the latter are

@@ -55,16 +55,14 @@ func queriesTo(addresses []netip.AddrPort) [][]openflow.Field {
 	return all
 }
 
-// NeighborAddresses returns the resolver addresses of a guest, the common ones and its own, for
-// which ARP requests and neighbour solicitations are punted. It leaves out the addresses that
-// owned reports as a port's. owned may be nil.
-func (s *Service) NeighborAddresses(own []netip.AddrPort, owned func(netip.Addr) bool) []netip.Addr {
+// NeighborAddresses returns the resolver addresses of a guest for which ARP requests and neighbour
+// solicitations are punted: those that no port of its network has.
+func (s *Service) NeighborAddresses(g *Guest) (all []netip.Addr) {
 	if !s.Neighbors {
 		return nil
 	}
-	var all []netip.Addr
-	for _, a := range slices.Concat(s.Addresses, own) {
-		if ip := a.Addr(); !slices.Contains(all, ip) && (owned == nil || !owned(ip)) {
+	for _, a := range slices.Concat(s.Addresses, g.Addresses) {
+		if ip := a.Addr(); !slices.Contains(all, ip) && !slices.Contains(g.Owned, ip) {
 			all = append(all, ip)
 		}
 	}
@@ -73,9 +71,9 @@ func (s *Service) NeighborAddresses(own []netip.AddrPort, owned func(netip.Addr)
 
 // neighbors returns the matches of ARP requests and neighbour solicitations for the
 // NeighborAddresses of a guest.
-func (s *Service) neighbors(own []netip.AddrPort, owned func(netip.Addr) bool) [][]openflow.Field {
+func (s *Service) neighbors(g *Guest) [][]openflow.Field {
 	var all [][]openflow.Field
-	for _, ip := range s.NeighborAddresses(own, owned) {
+	for _, ip := range s.NeighborAddresses(g) {
 		if ip.Is4() {
 			all = append(all, []openflow.Field{openflow.EthType(ethARP), openflow.ARPOp(arpRequest), openflow.ARPTPA(ip)})
 		} else {

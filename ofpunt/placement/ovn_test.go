@@ -22,7 +22,7 @@ func texts(mods ...openflow.FlowMod) []string {
 	return all
 }
 
-func TestPlanOVN(t *testing.T) {
+func TestFlowsInOVN(t *testing.T) {
 	resolvers := []netip.AddrPort{
 		netip.MustParseAddrPort("169.254.169.254:53"),
 		netip.MustParseAddrPort("[fd00::254]:5353"),
@@ -30,12 +30,14 @@ func TestPlanOVN(t *testing.T) {
 	service := placement.Service{
 		Addresses: resolvers, ControllerID: 77, Lease: 15, Cookie: 0x70646e,
 	}
-	guest := placement.Guest{Datapath: 5, Port: 3}
+	guest := placement.Guest{Key: placement.Key{Datapath: 5, Port: 3}}
+	ipv4, ipv6 := []netip.Addr{resolvers[0].Addr()}, []netip.Addr{resolvers[1].Addr(), netip.MustParseAddr("fd00::1")}
 
 	tests := []struct {
 		name   string
 		change func(*placement.Service)
 		guests []placement.Guest
+		meter  uint32
 		punt   string // the action of the punt of all guests
 		flows  []string
 	}{
@@ -68,8 +70,8 @@ func TestPlanOVN(t *testing.T) {
 			name:   "addresses of a guest",
 			change: func(s *placement.Service) { s.Addresses, s.Neighbors = resolvers[:1], true },
 			guests: []placement.Guest{
-				{Datapath: 5, Port: 3, Addresses: []netip.AddrPort{netip.MustParseAddrPort("8.8.8.8:53"), netip.MustParseAddrPort("[fd00::1]:53")}, Owned: func(a netip.Addr) bool { return a.Is6() }},
-				{Datapath: 6, Port: 4},
+				{Key: guest.Key, Addresses: []netip.AddrPort{netip.MustParseAddrPort("8.8.8.8:53"), netip.MustParseAddrPort("[fd00::1]:53")}, Owned: ipv6},
+				{Key: placement.Key{Datapath: 6, Port: 4}},
 			},
 			flows: []string{
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
@@ -96,7 +98,7 @@ func TestPlanOVN(t *testing.T) {
 			name:   "neighbours, but not of an address that a port owns",
 			change: func(s *placement.Service) { s.Neighbors = true },
 			guests: []placement.Guest{
-				{Datapath: 5, Port: 3, Owned: func(a netip.Addr) bool { return a.Is4() }},
+				{Key: guest.Key, Owned: ipv4},
 			},
 			flows: []string{
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
@@ -112,7 +114,8 @@ func TestPlanOVN(t *testing.T) {
 		{
 			name:   "a limit",
 			change: func(s *placement.Service) { s.Addresses = s.Addresses[:1] },
-			guests: []placement.Guest{{Datapath: 5, Port: 3, Meter: 9}},
+			guests: []placement.Guest{guest},
+			meter:  9,
 			flows: []string{
 				"add table=202,priority=10,cookie=0x70646e,metadata=0x5,reg14=0x3,actions=controller(id=77,userdata=70.75.6e.74.64.6e.73.01,meter_id=9)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
@@ -124,7 +127,7 @@ func TestPlanOVN(t *testing.T) {
 		{
 			name:   "one source address",
 			change: func(s *placement.Service) { s.Addresses, s.Neighbors = s.Addresses[:1], true },
-			guests: []placement.Guest{{Datapath: 5, Port: 3, MAC: [6]byte{2, 0, 0, 0, 0, 1}}},
+			guests: []placement.Guest{{Key: placement.Key{Datapath: 5, Port: 3, MAC: [6]byte{2, 0, 0, 0, 0, 1}}}},
 			flows: []string{
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,dl_src=02:00:00:00:00:01,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
@@ -136,7 +139,7 @@ func TestPlanOVN(t *testing.T) {
 		{
 			name:   "an address that a workload has",
 			change: func(s *placement.Service) { s.Neighbors = true },
-			guests: []placement.Guest{{Datapath: 5, Port: 3, Left: []netip.Addr{netip.MustParseAddr("fd00::254")}}},
+			guests: []placement.Guest{{Key: guest.Key, Left: []netip.Addr{netip.MustParseAddr("fd00::254")}}},
 			flows: []string{
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=17,nw_dst=169.254.169.254,udp_dst=53,reg14=0x3,actions=resubmit(,200)",
 				"add table=29,priority=200,cookie=0x70646e,metadata=0x5,eth_type=0x800,ip_proto=6,nw_dst=169.254.169.254,tcp_dst=53,reg14=0x3,actions=resubmit(,200)",
@@ -155,16 +158,21 @@ func TestPlanOVN(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&s)
 			}
-			p := placement.PlanOVN(&s, 30, slices.Values(tt.guests))
+			at := placement.Pipeline{Kind: placement.OVN, Table: 30}
+			private, lease := s.Private(at)
+			var flows []string
+			for i := range tt.guests {
+				flows = append(flows, texts(s.OfGuest(at, &tt.guests[i], tt.meter)...)...)
+			}
 			punt := cmp.Or(tt.punt, "controller(id=77,userdata=70.75.6e.74.64.6e.73.01)")
 			for _, d := range []string{
 				gocmp.Diff([]string{
 					"add table=202,priority=0,cookie=0x70646e,actions=" + punt,
 					"add table=200,priority=0,cookie=0x70646e,actions=resubmit(,30)",
 					"add table=200,priority=20,cookie=0x70646e,in_port=CONTROLLER,eth_type=0x88b5,actions=controller(id=77,userdata=70.75.6e.74.64.6e.73.01)",
-				}, texts(p.Private...)),
-				gocmp.Diff([]string{"add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=resubmit(,202)"}, texts(p.Lease)),
-				gocmp.Diff(tt.flows, texts(p.Guests...)),
+				}, texts(private...)),
+				gocmp.Diff([]string{"add table=200,priority=10,cookie=0x70646e,hard_timeout=15,actions=resubmit(,202)"}, texts(lease)),
+				gocmp.Diff(tt.flows, flows),
 			} {
 				if d != "" {
 					t.Error(d)
@@ -179,11 +187,9 @@ func TestNoResubmitToOwnTable(t *testing.T) {
 	s := placement.Service{Resumable: true, Neighbors: true, Addresses: []netip.AddrPort{
 		netip.MustParseAddrPort("169.254.169.254:53"), netip.MustParseAddrPort("[fd00::254]:53"),
 	}}
-	for _, p := range []placement.Plan{
-		placement.PlanOVN(&s, 30, slices.Values([]placement.Guest{{Datapath: 1, Port: 1}})),
-		placement.PlanLocal(&s, 0, 210, slices.Values([]placement.LocalGuest{{InPort: 1}})),
-	} {
-		for _, f := range slices.Concat(p.Private, []openflow.FlowMod{p.Lease}, p.Guests) {
+	for _, at := range []placement.Pipeline{{Kind: placement.OVN, Table: 30}, {Kind: placement.Neutron, Priority: 210}} {
+		private, lease := s.Private(at)
+		for _, f := range slices.Concat(private, []openflow.FlowMod{lease}, s.OfGuest(at, &placement.Guest{Key: placement.Key{Port: 1}}, 9)) {
 			for _, a := range f.Actions {
 				if r, ok := a.(openflow.Resubmit); ok && r.Table == f.Table {
 					t.Errorf("%s resubmits to its own table", f.String())

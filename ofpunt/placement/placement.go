@@ -18,7 +18,7 @@
 //
 // Without OVN a packet over IPv6 gets to PrivateTable by AddressTable, where its destination is
 // looked at. Before Open vSwitch 3.5 a table with a match on an IPv6 address has the datapath
-// need a flow for each address that anybody sends to (see [PlanLocal]).
+// need a flow for each address that anybody sends to (see Service.localEntries).
 //
 //	table of the pipeline              AddressTable
 //	┌──────────────────────────┐       ┌───────────────────────────────────────────┐
@@ -90,33 +90,67 @@ type Service struct {
 	Cookie uint64
 }
 
-// Plan is the set of flows that a switch should have. They are to be installed in order:
-// what comes first is harmless without what follows it.
-type Plan struct {
-	// Private are the flows that no guest has a part in, except Lease.
-	Private []openflow.FlowMod
-	// Lease is the leased flow.
-	Lease openflow.FlowMod
-	// Guests are the flows of the guests, each guest's punt before its entry flows.
-	Guests []openflow.FlowMod
+// Pipeline is where in a switch the flows are placed.
+type Pipeline struct {
+	Kind Kind
+	// Table has the entry flows. With OVN it is the table of the stage ls_in_dns_lookup (ovn-northd(8)):
+	// the entry flows are in the table before it, and onward leads to it.
+	Table uint8
+	// Priority is the priority of the entry flows; unused with OVN.
+	Priority uint16
 }
 
-// private builds the flows that no guest has a part in. An entry flow's packet is punted while
-// the lease lasts; without a lease it goes on in the table onward.
-func (s *Service) private(onward uint8) Plan {
-	return Plan{
-		Private: []openflow.FlowMod{
-			s.flow(PuntTable, PriorityOnward, openflow.NewMatch(), s.punt(0, onward)),
-			s.flow(PrivateTable, PriorityOnward, openflow.NewMatch(), openflow.Resubmit{Table: onward}),
-			s.flow(PrivateTable, priorityProbe, openflow.NewMatch(
-				openflow.InPort(openflow.PortController), openflow.EthType(frame.EtherTypeProbe)),
-				openflow.Controller2{ControllerID: s.ControllerID, UserData: appendUserData(nil, Nowhere)}),
-		},
-		Lease: openflow.FlowMod{
-			Command: openflow.Add, Table: PrivateTable, Priority: PriorityLease,
-			Cookie: s.Cookie, HardTimeout: s.Lease, Actions: []openflow.Action{openflow.Resubmit{Table: PuntTable}},
-		},
+// Guest is what the flows of one guest depend on, beside its meter.
+type Guest struct {
+	Key
+	// Addresses are resolver addresses of this guest, none of which is in Service.Addresses. Guests may
+	// share the slice.
+	Addresses []netip.AddrPort
+	// Left are addresses of Service.Addresses that a workload of the guest's network has. What the guest
+	// sends there is not punted. Guests may share the slice.
+	Left []netip.Addr
+	// Owned are the resolver addresses, those of all guests included, that a port of the guest's network
+	// has: ARP requests and neighbour solicitations for them are not punted.
+	Owned []netip.Addr
+}
+
+// Equal reports whether two guests have the same flows, but for their meters.
+func (g *Guest) Equal(o *Guest) bool {
+	return g.Key == o.Key && slices.Equal(g.Addresses, o.Addresses) && slices.Equal(g.Left, o.Left) && slices.Equal(g.Owned, o.Owned)
+}
+
+// Private returns the flows that no guest has a part in, and the leased flow apart. They are to be
+// installed before the flows of guests: what comes first is harmless without what follows it. A packet
+// that an entry flow matches is punted while the lease lasts; without a lease it goes on in the table of
+// the pipeline. The flow back from AddressTable is there even if no flow leads to AddressTable, so that the
+// private flows do not depend on the guests.
+func (s *Service) Private(at Pipeline) (flows []openflow.FlowMod, lease openflow.FlowMod) {
+	flows = []openflow.FlowMod{
+		s.flow(PuntTable, PriorityOnward, openflow.NewMatch(), s.punt(0, at.Table)),
+		s.flow(PrivateTable, PriorityOnward, openflow.NewMatch(), openflow.Resubmit{Table: at.Table}),
+		s.flow(PrivateTable, priorityProbe, openflow.NewMatch(
+			openflow.InPort(openflow.PortController), openflow.EthType(frame.EtherTypeProbe)),
+			openflow.Controller2{ControllerID: s.ControllerID, UserData: appendUserData(nil, Nowhere)}),
 	}
+	if at.Kind != OVN {
+		flows = append(flows, s.flow(AddressTable, PriorityOnward, openflow.NewMatch(), openflow.Resubmit{Table: at.Table}))
+	}
+	return flows, openflow.FlowMod{
+		Command: openflow.Add, Table: PrivateTable, Priority: PriorityLease,
+		Cookie: s.Cookie, HardTimeout: s.Lease, Actions: []openflow.Action{openflow.Resubmit{Table: PuntTable}},
+	}
+}
+
+// OfGuest returns the flows of a guest in the order in which they are to be installed. With a meter the
+// first one punts within that limit; 0 is no meter, and then the punt of all guests serves this one.
+func (s *Service) OfGuest(at Pipeline, g *Guest, meter uint32) (flows []openflow.FlowMod) {
+	if meter != 0 {
+		flows = append(flows, s.flow(PuntTable, priorityPunt, openflow.NewMatch(g.match(at.Kind)...), s.punt(meter, at.Table)))
+	}
+	if at.Kind == OVN {
+		return append(flows, s.ovnEntries(at, g)...)
+	}
+	return append(flows, s.localEntries(at, g)...)
 }
 
 // punt returns the action that punts a packet unless the meter drops it; 0 is no meter.
@@ -126,15 +160,6 @@ func (s *Service) punt(meter uint32, onward uint8) openflow.Action {
 		to = Onward(onward)
 	}
 	return openflow.Controller2{ControllerID: s.ControllerID, UserData: appendUserData(nil, to), Meter: meter}
-}
-
-// puntOf returns the punt of one guest, which matches sender; none without a meter, since the punt
-// of all others serves it then.
-func (s *Service) puntOf(sender []openflow.Field, meter uint32, onward uint8) []openflow.FlowMod {
-	if meter == 0 {
-		return nil
-	}
-	return []openflow.FlowMod{s.flow(PuntTable, priorityPunt, openflow.NewMatch(sender...), s.punt(meter, onward))}
 }
 
 // without returns s without the resolver addresses in left.
@@ -157,7 +182,7 @@ func (s *Service) flow(table uint8, priority uint16, match openflow.Match, actio
 // toPrivate is the last action of a flow that has found a packet to punt.
 var toPrivate = openflow.Resubmit{Table: PrivateTable}
 
-// entries builds the entry flows of a guest, which matches sender: one with these actions for
+// entries returns the entry flows of a guest whose packets sender matches: one with these actions for
 // each of matches.
 func (s *Service) entries(table uint8, priority uint16, sender []openflow.Field, matches [][]openflow.Field, actions ...openflow.Action) []openflow.FlowMod {
 	var all []openflow.FlowMod

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/puntdns/puntdns/ofpunt/frame"
@@ -75,6 +74,5 @@ func ceiling(args []string) error {
 	served := make(chan error, 1)
 	go func() { served <- conn.Serve(openflow.Handler{PacketIn: turn}) }()
 
-	plan := placement.PlanOVN(&conn.service, uint8(n[0]), slices.Values([]placement.Guest{{Datapath: uint32(n[1]), Port: uint32(n[2])}}))
-	return conn.hold(&plan, served)
+	return conn.hold(placement.Pipeline{Kind: placement.OVN, Table: uint8(n[0])}, placement.Key{Datapath: uint32(n[1]), Port: uint32(n[2])}, served)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -40,8 +39,7 @@ func forwardingCeiling(args []string) error {
 	go func() { served <- conn.Serve(openflow.Handler{PacketIn: f.query}) }()
 	go func() { served <- f.answers() }()
 
-	plan := placement.PlanLocal(&conn.service, 0, 102, slices.Values([]placement.LocalGuest{{InPort: uint32(port)}}))
-	return conn.hold(&plan, served)
+	return conn.hold(placement.Pipeline{Kind: placement.Table, Priority: 102}, placement.Key{Port: uint32(port)}, served)
 }
 
 // passedOn has the queries that the upstream was asked.

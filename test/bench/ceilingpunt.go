@@ -43,10 +43,11 @@ func connectCeiling(socket string, id uint16) (*ceilingConn, error) {
 	return &ceilingConn{conn, service, back}, nil
 }
 
-// hold has the flows of a plan in the switch until SIGTERM, or until what serves has ended, whose error
+// hold has the flows of a guest in the switch until SIGTERM, or until what serves has ended, whose error
 // it returns.
-func (c *ceilingConn) hold(plan *placement.Plan, served <-chan error) error {
-	flows := slices.Concat(plan.Private, []openflow.FlowMod{plan.Lease}, plan.Guests)
+func (c *ceilingConn) hold(at placement.Pipeline, guest placement.Key, served <-chan error) error {
+	private, lease := c.service.Private(at)
+	flows := slices.Concat(private, []openflow.FlowMod{lease}, c.service.OfGuest(at, &placement.Guest{Key: guest}, 0))
 	if err := c.Apply(context.Background(), flows); err != nil {
 		return err
 	}

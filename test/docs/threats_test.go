@@ -97,7 +97,7 @@ var threatTests = map[string]string{
 		ofpunt/punt.TestFirst ofpunt/punt.TestFirstIsNotKept ofpunt/tcp.TestReserve`,
 
 	// The lease.
-	"probe-forged":  "TestHostileProbe ofpunt/placement.TestPlanOVN ofpunt/flows.TestProbeToken",
+	"probe-forged":  "TestHostileProbe ofpunt/placement.TestFlowsInOVN ofpunt/flows.TestProbeToken",
 	"process-stops": "TestPipelineLease TestFailOpenStopped TestFailOpenStuck",
 	"flows-deleted": "TestFlowsAreMended TestFailOpenBridge TestRate",
 

@@ -36,16 +36,16 @@ var list = []mutation{
 		caught: "ofpunt/frame TestNeighborRefused",
 	},
 	{
-		name: "entry-of-any-port", file: "ofpunt/placement/ovn.go",
-		find: `, openflow.Reg(RegInPort, g.Port)}`, put: `}`,
+		name: "entry-of-any-port", file: "ofpunt/placement/key.go",
+		find: `, openflow.Reg(RegInPort, k.Port)}`, put: `}`,
 		system: "^TestTable$",
-		caught: "ofpunt/placement TestPlanOVN",
+		caught: "ofpunt/placement TestFlowsInOVN",
 	},
 	{
 		name: "workload-punted", file: "ofpunt/placement/ovn.go",
 		find: `s.without(g.Left)`, put: `s.without(nil)`,
 		system: "^TestAddressPerGuest$",
-		caught: "ofpunt/placement TestPlanOVN",
+		caught: "ofpunt/placement TestFlowsInOVN",
 	},
 	{
 		name: "reset-of-fin", file: "ofpunt/tcp/reset.go",
@@ -82,7 +82,7 @@ var list = []mutation{
 		caught: "ofpunt/flows TestRemoval",
 	},
 	{
-		name: "left-addresses-forgotten", file: "ofpunt/flows/want.go",
+		name: "left-addresses-forgotten", file: "ofpunt/placement/placement.go",
 		find: `slices.Equal(g.Left, o.Left) && `, put: ``,
 		caught: "ofpunt/flows TestPlanned",
 	},
