@@ -65,10 +65,11 @@ internal/testkit/golden:
 internal/trail: internal/endpoint internal/escape # no DNS
 internal/vswitch: internal/endpoint libovsdb
 
-ofpunt: internal/control internal/control/api internal/corefile internal/endpoint internal/escape internal/explain internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/process internal/shell internal/vswitch ofpunt/announce ofpunt/flows ofpunt/frame ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/tcp ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns
+ofpunt: internal/control internal/control/api internal/corefile internal/endpoint internal/escape internal/explain internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/process internal/shell internal/vswitch ofpunt/announce ofpunt/flows ofpunt/frame ofpunt/label ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/tcp ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns
 ofpunt/announce:
 ofpunt/flows: internal/endpoint ofpunt/frame ofpunt/openflow ofpunt/placement # no DNS
 ofpunt/frame:
+ofpunt/label: internal/escape internal/origin internal/ovn/ovndb caddy # it knows no guest
 ofpunt/metric: internal/escape internal/metricset coredns
 ofpunt/openflow:
 ofpunt/placement: ofpunt/frame ofpunt/openflow # no DNS

@@ -25,6 +25,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
@@ -291,18 +292,18 @@ func lookOn(b *testing.B, path string) {
 
 // BenchmarkMetadata sets the labels of a query and reads those that a block names.
 func BenchmarkMetadata(b *testing.B) {
-	key := newExternalIDLabel("neutron:project_id")
+	key := label.OfKey("neutron:project_id")
 	o := &origin.Origin{Bridge: "br-int", InPort: 7, Port: "vm1", Switch: "red", Attributes: attributes{"id neutron:project_id": "p"}}
 	ctx := origin.NewContext(b.Context(), o)
 	for _, tt := range []struct {
 		name   string
-		labels []label
+		labels []label.Label
 		read   string
 	}{
 		{"none", nil, ""},
-		{"switch", []label{labels[5]}, "ofpunt/switch"},
-		{"a key", []label{key}, key.name},
-		{"all", append(labels[:len(labels):len(labels)], key), key.name},
+		{"switch", label.All()[5:6], "ofpunt/switch"},
+		{"a key", []label.Label{key}, key.Name},
+		{"all", append(label.All(), key), key.Name},
 	} {
 		b.Run(tt.name, func(b *testing.B) {
 			h := &Handler{labels: tt.labels}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/coredns/coredns/plugin/metadata"
 	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/ofpunt/label"
 )
 
 // FuzzCacheEqualsNone makes a plugin that reads labels as its input says, and asks as several
@@ -75,13 +77,13 @@ func FuzzCacheEqualsNone(f *testing.F) {
 		for range 2 {
 			for _, b := range queries {
 				who, qname := askers[int(b)%len(askers)], strings.Repeat("n", 1+int(b>>4)%3)+id
-				text, rcode := run(func(label string) string {
+				text, rcode := run(func(name string) string {
 					if who.origin == nil {
 						return ""
 					}
-					for _, l := range append(labels[:len(labels):len(labels)], newExternalIDLabel("k")) {
-						if l.name == label {
-							return l.value(who.origin)
+					for _, l := range append(label.All(), label.OfKey("k")) {
+						if l.Name == name {
+							return l.Value(who.origin)
 						}
 					}
 					return ""

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/punt"
@@ -115,7 +116,7 @@ func (s *server) compile(blocks []*block) error {
 // add collects what the plugins of a block mean for the whole server.
 func (s *server) add(b *block) error {
 	b.warnOfAddresses()
-	addLabelRequests(&s.labelRequests, b.labels, b.comparedNames)
+	label.AddRequests(&s.labelRequests, b.reads.Labels, b.reads.ComparedNames)
 	c := b.config()
 	if len(c.ListenHosts) == 0 && c.Handler("loop") != nil {
 		return fmt.Errorf("%s - ofpunt %s: loop is in this block, which has no socket for its probe; expected a block without loop, or with bind", b, s.options.Bridge)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
@@ -84,7 +85,7 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 	} else {
 		of.view = view
 	}
-	if srv.limits.names(inPortLabel) {
+	if srv.limits.Has(label.InPort) {
 		of.view = view
 	}
 	of.externalIDs, _ = srv.externalIDs(view)
@@ -107,7 +108,7 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 func listGuests(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot) *guestList {
 	l := newGuestList(o, snapshot)
 	if o.Placement == placement.OVN {
-		if l.limits.names(inPortLabel) {
+		if l.limits.Has(label.InPort) {
 			l.numbers = portNumbers(view)
 		}
 		ovnGuests(l, snapshot)

@@ -25,6 +25,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/shell"
+	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -407,17 +408,17 @@ func (q *asking) tell(v *punt.Verdict, r explain.Report) {
 // tellLabels tells the labels of a query: those of ofpunt, and the external_ids that a block names.
 func (q *asking) tellLabels(o *origin.Origin) {
 	seen := map[string]bool{}
-	add := func(all []label) {
+	add := func(all []label.Label) {
 		for i := range all {
-			if l := &all[i]; !seen[l.name] {
-				seen[l.name] = true
-				q.out.Labels = append(q.out.Labels, api.Label{Name: l.name, Value: l.value(o)})
+			if l := &all[i]; !seen[l.Name] {
+				seen[l.Name] = true
+				q.out.Labels = append(q.out.Labels, api.Label{Name: l.Name, Value: l.Value(o)})
 			}
 		}
 	}
-	add(labels[:])
+	add(label.All())
 	for _, b := range q.srv.blocks {
-		add(b.labels)
+		add(b.reads.Labels)
 	}
 }
 

@@ -28,7 +28,7 @@ func (s *server) findLimit(in *openflow.PacketIn, owner *vswitch.Interface) int 
 	if !ok {
 		return -1
 	}
-	return s.limits.find(&origin.Origin{
+	return s.limits.Find(&origin.Origin{
 		InPort: in.InPort, VLAN: g.Tag, Network: g.Network, Switch: g.Switch, Port: g.Port, Attributes: g.Attributes,
 	})
 }
@@ -44,7 +44,7 @@ func (s *server) portsVersion() uint64 {
 // externalIDs returns the version of the local external_ids, and a channel that is closed once
 // there is another one, if a limit of a guest depends on them; else 0 and nil.
 func (s *server) externalIDs(view *ports.View) (version uint64, changed <-chan struct{}) {
-	if s.source != nil || view == nil || !s.limits.namesKey() {
+	if s.source != nil || view == nil || !s.limits.HasKey() {
 		return 0, nil
 	}
 	return view.ExternalIDsVersion()

@@ -181,7 +181,7 @@ func portNumbers(view *ports.View) map[string]uint32 {
 // rate returns the rate limit of a guest of a network, nil where that is not known: that of its
 // label, else that of the bridge or the network.
 func (l *guestList) rate(of *origin.Origin, n *ovn.Network) flows.Limit {
-	if i := l.limits.find(of); i >= 0 {
+	if i := l.limits.Find(of); i >= 0 {
 		if by := &l.limits.limits[i]; by.RateGiven {
 			limit := by.Rate.ofFlows()
 			limit.Name = by.String()

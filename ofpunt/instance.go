@@ -15,6 +15,7 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
@@ -29,15 +30,12 @@ type block struct {
 	configs []*dnsserver.Config
 	// index is the number of the block in the Corefile, from 0.
 	index int
-	// block is what the Corefile has, empty where it is not known; file is its name, and
-	// labelUses are the places in the block that read labels. labels are those that the block
-	// names, or all without a key where the Corefile is not known. comparedNames are the names of
-	// switches that its views compare. They are valid once checkBlocks is done.
-	block         caddyfile.ServerBlock
-	file          string
-	labelUses     []labelUse
-	labels        []label
-	comparedNames []string
+	// block is what the Corefile has, empty where it is not known, and file is its name. reads is which
+	// labels the block reads: all without a key where the Corefile is not known. They are valid once
+	// checkBlocks is done.
+	block caddyfile.ServerBlock
+	file  string
+	reads *label.Block
 	// explains is set once the filters of configs say what they have come to.
 	explains bool
 }
@@ -98,8 +96,8 @@ func (in *instance) cacheOptions(b *block) (o tenantcache.Options, err error) {
 	}
 	o = tenantcache.Options{Scope: bridge.CacheScope, Share: bridge.CacheShare, Block: b.block, Detach: detach}
 	if len(b.block.Tokens) == 0 || len(b.block.Tokens["metadata"]) > 0 {
-		for _, l := range b.labels {
-			o.Labels = append(o.Labels, l.name)
+		for _, l := range b.reads.Labels {
+			o.Labels = append(o.Labels, l.Name)
 		}
 	}
 	return o, nil
@@ -117,9 +115,6 @@ func (in *instance) blocksOf(bridge string) (of []*block) {
 
 // checkBlocks refuses blocks with a view that compares a label which no query has.
 func (in *instance) checkBlocks() error {
-	for _, b := range in.blocks {
-		b.labels = labels[:]
-	}
 	corefile := in.corefile()
 	if corefile == nil {
 		return nil

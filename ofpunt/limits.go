@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
 
@@ -34,78 +32,26 @@ type limit struct {
 // String implements fmt.Stringer: how metrics name the limit.
 func (l *limit) String() string { return l.Label + "=" + l.Value }
 
-const (
-	inPortLabel = name + "/in-port"
-	vlanLabel   = name + "/vlan"
-)
-
-// limitLabels are the labels without a key that a limit may have: what the switch and the
-// databases say of a guest.
-var limitLabels = []string{inPortLabel, networkLabel, name + "/port", routerLabel, switchLabel, vlanLabel}
-
-// packetLabels are those that a guest chooses with each packet.
-var packetLabels = []string{name + "/client-mac", name + "/destination"}
-
-// maxVLAN is the highest VLAN id (IEEE 802.1Q, section 9.6).
-const maxVLAN = 4094
-
-// maxPortNumber is the highest number of an OpenFlow port of a bridge, that of its local port in
-// OpenFlow 1.0, with which Open vSwitch numbers ports.
-const maxPortNumber = 0xfffe
-
-var networkID = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-
 // newLimit returns the limit of a line LABEL VALUE, which gives nothing yet.
 func newLimit(words []string) (*limit, error) {
-	expected := fmt.Sprintf("expected LABEL VALUE, the label one of %s, %sKEY with a key of letters, digits and _ . : / -", strings.Join(limitLabels, ", "), externalIDLabel)
+	expected := "expected LABEL VALUE, the label one of " + label.Expected(true)
 	if len(words) != 2 {
 		return nil, fmt.Errorf("%q: %s", words, expected)
 	}
-	l := &limit{Label: words[0], Value: words[1]}
-	_, isKey := externalIDKeyOf(l.Label)
+	of, known := label.Named(words[0])
 	switch {
-	case l.Label == name+"/bridge":
-		return nil, fmt.Errorf("%q is the same for all guests of the bridge; %s", l.Label, expected)
-	case slices.Contains(packetLabels, l.Label):
-		return nil, fmt.Errorf("%q is what a guest says in its packets; %s", l.Label, expected)
-	case !isKey && !slices.Contains(limitLabels, l.Label):
-		return nil, fmt.Errorf("%q: %s", l.Label, expected)
+	case !known:
+		return nil, fmt.Errorf("%q: %s", words[0], expected)
+	case of.Subject == label.OfBridge:
+		return nil, fmt.Errorf("%q is the same for all guests of the bridge; %s", of.Name, expected)
+	case of.Subject == label.OfPacket:
+		return nil, fmt.Errorf("%q is what a guest says in its packets; %s", of.Name, expected)
 	}
-	value, want := canonicalValue(l.Label, l.Value)
-	if want != "" {
-		return nil, fmt.Errorf("%s %q: expected %s", l.Label, l.Value, want)
+	value, err := of.Canonical(words[1])
+	if err != nil {
+		return nil, fmt.Errorf("%s %q: %w", of.Name, words[1], err)
 	}
-	l.Value = value
-	return l, nil
-}
-
-// canonicalValue returns a value in the form in which the label has it. If the label never has
-// it, want says what was expected.
-func canonicalValue(label, value string) (canonical, want string) {
-	number := func(least, most uint64) (string, string) {
-		n, err := strconv.ParseUint(value, 10, 16)
-		if err != nil || n < least || n > most {
-			return "", fmt.Sprintf("a number from %d to %d", least, most)
-		}
-		return strconv.FormatUint(n, 10), ""
-	}
-	switch {
-	case !utf8.ValidString(value):
-		return "", "a value in UTF-8"
-	case value == "":
-		return "", "a value, as guests without one have none to be told by"
-	case label == networkLabel:
-		if value = strings.ToLower(value); !networkID.MatchString(value) {
-			return "", "the UUID of a logical switch"
-		}
-	case label == routerLabel && strings.Contains(value, ","):
-		return "", "the name of one router, which matches whatever others the switch is attached to"
-	case label == inPortLabel:
-		return number(1, maxPortNumber)
-	case label == vlanLabel:
-		return number(0, maxVLAN)
-	}
-	return value, ""
+	return &limit{Label: of.Name, Value: value}, nil
 }
 
 // parseLimit is the corefile.BlockParser of the property limit.
@@ -173,7 +119,8 @@ func checkLimitsWithoutDatabase(blocks []*block) error {
 	var all []error
 	for _, b := range blocks {
 		for i := range b.options.Limits {
-			if l := &b.options.Limits[i]; l.Label == networkLabel || l.Label == routerLabel {
+			l := &b.options.Limits[i]
+			if of, _ := label.Named(l.Label); of.FromOVN {
 				all = append(all, b.limitErrorf(l, "the label is empty without an OVN database; expected ovnhosts in a block of this bridge"))
 			}
 		}

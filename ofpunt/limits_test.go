@@ -9,8 +9,6 @@ import (
 
 	"github.com/coredns/caddy"
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/puntdns/puntdns/internal/origin"
 )
 
 // limitBlock is a limit in the syntax of a Corefile.
@@ -130,59 +128,6 @@ func TestAgreedLimits(t *testing.T) {
 			_, err := agreedOptions([]*block{parsed(tt.first), parsed(tt.second)})
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("%v, want %q", err, tt.want)
-			}
-		})
-	}
-}
-
-// A guest has the first limit that matches, whatever it is by.
-func TestLimitIndex(t *testing.T) {
-	network := origin.Network{15: 9}
-	of := func(change func(*origin.Origin)) *origin.Origin {
-		o := &origin.Origin{InPort: 7, VLAN: 5, Network: network, Switch: "red", Port: "vm1", Attributes: attributes{"router": "r1,r2", "id project": "p"}}
-		if change != nil {
-			change(o)
-		}
-		return o
-	}
-	limits := func(of ...string) (all []limit) {
-		for i := 0; i < len(of); i += 2 {
-			all = append(all, limit{Label: of[i], Value: of[i+1]})
-		}
-		return all
-	}
-	tests := []struct {
-		name   string
-		limits []limit
-		of     *origin.Origin
-		want   int
-	}{
-		{"no limits", nil, of(nil), -1},
-		{"port", limits("ofpunt/port", "vm1"), of(nil), 0},
-		{"another port", limits("ofpunt/port", "vm2"), of(nil), -1},
-		{"a part of the name", limits("ofpunt/port", "vm"), of(nil), -1},
-		{"another case", limits("ofpunt/port", "VM1"), of(nil), -1},
-		{"network", limits("ofpunt/network", network.String()), of(nil), 0},
-		{"a network that is not known", limits("ofpunt/network", origin.Network{}.String()), of(func(o *origin.Origin) { o.Network = origin.Network{} }), -1},
-		{"switch", limits("ofpunt/switch", "blue", "ofpunt/switch", "red"), of(nil), 1},
-		{"switch by its escapes", limits("ofpunt/switch", "red\u202e", "ofpunt/switch", `red\u202e`), of(func(o *origin.Origin) { o.Switch = "red\u202e" }), 1},
-		{"one of two routers", limits("ofpunt/router", "r2"), of(nil), 0},
-		{"the other router is first in the Corefile", limits("ofpunt/port", "none", "ofpunt/router", "r2", "ofpunt/router", "r1"), of(nil), 1},
-		{"no router", limits("ofpunt/router", "r1"), of(func(o *origin.Origin) { o.Attributes = attributes{} }), -1},
-		{"nothing is known but the port", limits("ofpunt/router", "r1", "ofpunt/external-id/project", "p", "ofpunt/port", "vm1"), of(func(o *origin.Origin) { o.Attributes = nil }), 2},
-		{"OpenFlow port", limits("ofpunt/in-port", "7"), of(nil), 0},
-		{"VLAN", limits("ofpunt/vlan", "0", "ofpunt/vlan", "5"), of(nil), 1},
-		{"no VLAN", limits("ofpunt/vlan", "0", "ofpunt/vlan", "5"), of(func(o *origin.Origin) { o.VLAN = 0 }), 0},
-		{"key", limits("ofpunt/external-id/owner", "p", "ofpunt/external-id/project", "p"), of(nil), 1},
-		{"the first of several labels", limits("ofpunt/switch", "blue", "ofpunt/external-id/project", "p", "ofpunt/port", "vm1", "ofpunt/switch", "red"), of(nil), 1},
-		{"the first of several labels, the other way", limits("ofpunt/port", "vm1", "ofpunt/external-id/project", "p"), of(nil), 0},
-		{"the same value of another label", limits("ofpunt/switch", "vm1", "ofpunt/port", "vm1"), of(nil), 1},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			x := newLimitIndex(tt.limits)
-			if got := x.find(tt.of); got != tt.want {
-				t.Errorf("limit %d, want %d", got, tt.want)
 			}
 		})
 	}

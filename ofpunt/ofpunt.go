@@ -76,6 +76,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
@@ -92,7 +93,7 @@ type Handler struct {
 	Next plugin.Handler
 
 	// labels are those that the block names.
-	labels []label
+	labels []label.Label
 	// taken is what a query is told that comes to the block. The punt server sets it before the first
 	// query.
 	taken punt.Block
@@ -155,7 +156,7 @@ func (h *Handler) Metadata(ctx context.Context, _ request.Request) context.Conte
 	}
 	for i := range h.labels {
 		l := &h.labels[i]
-		metadata.SetValueFunc(ctx, l.name, func() string { return l.value(o) })
+		metadata.SetValueFunc(ctx, l.Name, func() string { return l.Value(o) })
 	}
 	return ctx
 }

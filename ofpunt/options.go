@@ -15,6 +15,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
@@ -134,7 +135,7 @@ func (o *bridgeOptions) sameConnection(p *bridgeOptions) bool {
 
 // parseBlock reads the ofpunt directive of one server block.
 func parseBlock(c *caddy.Controller) (*block, error) {
-	b := &block{}
+	b := &block{reads: &label.Block{Labels: label.All()}}
 	parsers := make(map[string]corefile.Parser, len(properties))
 	for name, parse := range properties {
 		parsers[name] = func(words []string) error { return parse(&b.options, words) }

@@ -21,6 +21,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
@@ -151,7 +152,8 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 		if hasOVNHosts {
 			s.hasOVNHosts, s.database = true, database
 		}
-		addLabelRequests(&s.labelRequests, namedLabels(blocks[i]), comparedNames(blocks[i]))
+		read := label.Read(blocks[i])
+		label.AddRequests(&s.labelRequests, read.Labels, read.ComparedNames)
 	}
 	for _, s := range servers {
 		addLimitRequests(&s.labelRequests, s.options.Limits)

@@ -26,7 +26,9 @@ func setup(c *caddy.Controller) error {
 	config := dnsserver.GetConfig(c)
 	// No socket, unless bind, which comes later in the order, puts one here.
 	config.ListenHosts = nil
-	config.AddPlugin(func(next plugin.Handler) plugin.Handler { return &Handler{Next: next, labels: b.labels, block: b} })
+	config.AddPlugin(func(next plugin.Handler) plugin.Handler {
+		return &Handler{Next: next, labels: b.reads.Labels, block: b}
+	})
 	b.index = c.ServerBlockIndex
 	for i := range c.ServerBlockKeys {
 		of := *c

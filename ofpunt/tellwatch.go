@@ -12,6 +12,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/control"
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
@@ -91,9 +92,9 @@ func (b *block) watched(zone string) watch.Block {
 	out.Words = append(out.Words, b.block.Keys...)
 	slices.Sort(out.Words)
 	out.Words = slices.DeleteFunc(slices.Compact(out.Words), func(word string) bool { return word == "" })
-	for _, l := range b.labels {
-		if _, ok := externalIDKeyOf(l.name); ok || l.name == routerLabel {
-			out.Labels = append(out.Labels, watch.Label{Name: l.name, Value: l.value})
+	for _, l := range b.reads.Labels {
+		if _, ok := l.Key(); ok || l.Name == label.Router {
+			out.Labels = append(out.Labels, watch.Label{Name: l.Name, Value: l.Value})
 		}
 	}
 	return out

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ofpunt
+package label
 
 import (
 	"slices"
@@ -17,7 +17,7 @@ import (
 // switch's name, sorted, each once: by ==, != or in.
 func comparedNames(block caddyfile.ServerBlock) []string {
 	var c comparisons
-	d := dispenser(block.Tokens["view"])
+	d := caddyfile.NewDispenserTokens("", block.Tokens["view"])
 	for d.Next() {
 		d.RemainingArgs() // its name
 		for d.NextBlock() {
@@ -44,14 +44,14 @@ func (c *comparisons) Visit(node *ast.Node) {
 		return
 	}
 	for _, sides := range [][2]ast.Node{{b.Left, b.Right}, {b.Right, b.Left}} {
-		if !readsLabel(sides[0], switchLabel) {
+		if !readsLabel(sides[0], Switch) {
 			continue
 		}
-		literals := []ast.Node{sides[1]}
+		values := []ast.Node{sides[1]}
 		if list, ok := sides[1].(*ast.ArrayNode); ok {
-			literals = list.Nodes
+			values = list.Nodes
 		}
-		for _, l := range literals {
+		for _, l := range values {
 			text, ok := l.(*ast.StringNode)
 			if !ok || text.Value == "" {
 				continue

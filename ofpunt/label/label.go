@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package label has the labels of metadata that a punted query has, such as ofpunt/switch: their names and
+// values, which of them a server block reads, and which guests have a value.
+package label
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/puntdns/puntdns/internal/escape"
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
+)
+
+// prefix begins the name of each label.
+const prefix = "ofpunt/"
+
+// Names of labels. ExternalID is followed by a key of the port's external_ids.
+const (
+	Bridge      = prefix + "bridge"
+	InPort      = prefix + "in-port"
+	Network     = prefix + "network"
+	Port        = prefix + "port"
+	Router      = prefix + "router"
+	Switch      = prefix + "switch"
+	VLAN        = prefix + "vlan"
+	ClientMAC   = prefix + "client-mac"
+	Destination = prefix + "destination"
+	ExternalID  = prefix + "external-id/"
+)
+
+// Subject is what has one value of a label.
+type Subject uint8
+
+const (
+	// OfGuest is a label that the switch and the databases give to a guest.
+	OfGuest Subject = iota
+	// OfBridge is a label that all guests of a bridge have in common.
+	OfBridge
+	// OfPacket is a label that a guest chooses with each packet.
+	OfPacket
+)
+
+// Label is one label. It has one of the functions number, network and text.
+type Label struct {
+	// Name is whole, so that no query has to put it together.
+	Name    string
+	Subject Subject
+	// FromOVN is set if only the OVN databases have values of the label.
+	FromOVN bool
+
+	number func(*origin.Origin) uint64
+	// least and most bound the numbers.
+	least, most uint64
+	network     func(*origin.Origin) origin.Network
+	text        func(*origin.Origin) string
+	// isList is set if the text is a list of values, separated by commas.
+	isList bool
+}
+
+// The highest numbers: that of a VLAN id (IEEE 802.1Q, section 9.6), and that of an OpenFlow port of a
+// bridge, which is the number of its local port in OpenFlow 1.0, with which Open vSwitch numbers ports.
+const (
+	maxVLAN   = 4094
+	maxInPort = 0xfffe
+)
+
+// labels are those without a key.
+var labels = [...]Label{
+	{Name: Bridge, Subject: OfBridge, text: func(o *origin.Origin) string { return o.Bridge }},
+	{Name: InPort, number: func(o *origin.Origin) uint64 { return uint64(o.InPort) }, least: 1, most: maxInPort},
+	{Name: Network, FromOVN: true, network: func(o *origin.Origin) origin.Network { return o.Network }},
+	{Name: Port, text: func(o *origin.Origin) string { return o.Port }},
+	{Name: Router, FromOVN: true, isList: true, text: func(o *origin.Origin) string {
+		if o.Attributes == nil {
+			return ""
+		}
+		return o.Attributes.Routers()
+	}},
+	{Name: Switch, text: func(o *origin.Origin) string { return o.Switch }},
+	{Name: VLAN, number: func(o *origin.Origin) uint64 { return uint64(o.VLAN) }, most: maxVLAN},
+	{Name: ClientMAC, Subject: OfPacket, text: func(o *origin.Origin) string { return o.MAC.String() }},
+	{Name: Destination, Subject: OfPacket, text: func(o *origin.Origin) string { return o.Destination.String() }},
+}
+
+// All returns the labels without a key. The caller may append to them.
+func All() []Label { return labels[:len(labels):len(labels)] }
+
+// names returns the names of the labels without a key, if is reports so.
+func names(is func(*Label) bool) (all []string) {
+	for i := range labels {
+		if is(&labels[i]) {
+			all = append(all, labels[i].Name)
+		}
+	}
+	return all
+}
+
+// Expected says which labels there are. With ofGuest these are only those of a guest.
+func Expected(ofGuest bool) string {
+	all := names(func(l *Label) bool { return !ofGuest || l.Subject == OfGuest })
+	slices.Sort(all)
+	return fmt.Sprintf("%s, %sKEY with a key of letters, digits and _ . : / -", strings.Join(all, ", "), ExternalID)
+}
+
+// Named returns the label of a name, and reports whether there is one.
+func Named(name string) (Label, bool) {
+	if key, ok := keyOf(name); ok {
+		return OfKey(key), true
+	}
+	i := slices.IndexFunc(labels[:], func(l Label) bool { return l.Name == name })
+	if i < 0 {
+		return Label{}, false
+	}
+	return labels[i], true
+}
+
+// OfKey returns the label for a key of external_ids.
+func OfKey(key string) Label {
+	return Label{Name: ExternalID + key, text: func(o *origin.Origin) string {
+		if o.Attributes == nil {
+			return ""
+		}
+		return o.Attributes.ExternalID(key)
+	}}
+}
+
+// Key returns the key of external_ids that the label has. It reports whether there is one.
+func (l *Label) Key() (key string, ok bool) { return strings.CutPrefix(l.Name, ExternalID) }
+
+// externalIDKey matches a key that a label may have: none of its characters ends a label, or has
+// a meaning, in the syntax of a plugin that reads labels.
+var externalIDKey = regexp.MustCompile(`^[A-Za-z0-9_.:/-]+$`)
+
+// keyOf returns the key in the name of a label for external_ids. It reports whether a label has the name.
+func keyOf(name string) (key string, ok bool) {
+	key, ok = strings.CutPrefix(name, ExternalID)
+	return key, ok && externalIDKey.MatchString(key)
+}
+
+// Value returns the value of the label for a query. Tenants choose some values, and plugins write
+// them into logs: so what can't be printed is escaped.
+func (l *Label) Value(o *origin.Origin) string {
+	switch {
+	case l.number != nil:
+		return strconv.FormatUint(l.number(o), 10)
+	case l.network == nil:
+		return escape.Value(l.text(o))
+	}
+	if n := l.network(o); !n.IsZero() {
+		return n.String()
+	}
+	return ""
+}
+
+// value is the value of a label in a form that is compared without making a string.
+type value struct {
+	number  uint64
+	network origin.Network
+	text    string
+}
+
+// read returns the value for a guest.
+func (l *Label) read(o *origin.Origin) value {
+	switch {
+	case l.number != nil:
+		return value{number: l.number(o)}
+	case l.network != nil:
+		return value{network: l.network(o)}
+	}
+	return value{text: escape.Value(l.text(o))}
+}
+
+var networkID = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// Canonical returns a value in the form that Value has. The error says what was expected of a text that the
+// label never has.
+func (l *Label) Canonical(text string) (string, error) {
+	_, canonical, err := l.parse(text)
+	return canonical, err
+}
+
+// parse returns the value that a text means, and the text in the form that Value has. The error says what
+// was expected of a text that the label never has.
+func (l *Label) parse(text string) (v value, canonical string, err error) {
+	switch {
+	case !utf8.ValidString(text):
+		return v, "", errors.New("expected a value in UTF-8")
+	case text == "":
+		return v, "", errors.New("expected a value, as guests without one have none to be told by")
+	case l.number != nil:
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || n < l.least || n > l.most {
+			return v, "", fmt.Errorf("expected a number from %d to %d", l.least, l.most)
+		}
+		return value{number: n}, strconv.FormatUint(n, 10), nil
+	case l.network != nil:
+		if text = strings.ToLower(text); !networkID.MatchString(text) {
+			return v, "", errors.New("expected the UUID of a logical switch")
+		}
+		if _, err := hex.Decode(v.network[:], []byte(strings.ReplaceAll(text, "-", ""))); err != nil {
+			return v, "", err
+		}
+		return v, text, nil
+	case l.isList && strings.Contains(text, ","):
+		return v, "", errors.New("expected the name of one router, which matches whatever others the switch is attached to")
+	}
+	return value{text: text}, text, nil
+}
+
+// AddRequests adds to r what labels need of the databases, and the names of switches that they are compared
+// with.
+func AddRequests(r *ovndb.Requests, of []Label, comparedNames []string) {
+	r.ComparedNames = slices.Concat(r.ComparedNames, comparedNames)
+	for i := range of {
+		if key, ok := of[i].Key(); ok && !slices.Contains(r.ExternalIDs, key) {
+			r.ExternalIDs = append(r.ExternalIDs, key)
+		}
+		r.RouterNames = r.RouterNames || of[i].Name == Router
+	}
+}
