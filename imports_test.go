@@ -46,6 +46,7 @@ internal/ovn/build: internal/origin internal/ovn internal/ovn/binding internal/o
 internal/ovn/interest: internal/origin internal/ovn internal/ovn/topology internal/ovsdb # it decides what to ask for: no client, no snapshot
 internal/ovn/names: dns
 internal/ovn/ovndb: internal/endpoint internal/origin internal/ovn internal/ovn/binding internal/ovn/build internal/ovn/interest internal/ovn/names internal/ovn/problem internal/ovn/saved internal/ovn/topology internal/ovsdb internal/ovsdb/rows internal/refcount # the clients, the lock and the log, and no plugin
+internal/ovn/ovntest: internal/origin internal/ovn
 internal/ovn/problem: internal/origin internal/ovn/names internal/ovsdb
 internal/ovn/saved: internal/ovsdb
 internal/ovn/topology: internal/origin internal/ovn internal/ovn/names internal/ovn/problem internal/ovsdb internal/ovsdb/rows # it knows the schemas, and not who asks
@@ -65,16 +66,17 @@ internal/testkit/golden:
 internal/trail: internal/endpoint internal/escape # no DNS
 internal/vswitch: internal/endpoint libovsdb
 
-ofpunt: internal/control internal/control/api internal/corefile internal/endpoint internal/escape internal/explain internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/process internal/shell internal/vswitch ofpunt/announce ofpunt/flows ofpunt/frame ofpunt/label ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/tcp ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns
+ofpunt: internal/control internal/control/api internal/corefile internal/endpoint internal/escape internal/explain internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/process internal/shell internal/vswitch ofpunt/announce ofpunt/flows ofpunt/guests ofpunt/label ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/tcp ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns
 ofpunt/announce:
 ofpunt/flows: internal/endpoint ofpunt/frame ofpunt/openflow ofpunt/placement # no DNS
 ofpunt/frame:
+ofpunt/guests: internal/origin internal/ovn internal/vswitch ofpunt/label ofpunt/openflow ofpunt/placement ofpunt/ports # no goroutine, no clock, no connection
 ofpunt/label: internal/escape internal/origin internal/ovn/ovndb caddy # it knows no guest
 ofpunt/metric: internal/escape internal/metricset coredns
 ofpunt/openflow:
 ofpunt/placement: ofpunt/frame ofpunt/openflow # no DNS
 ofpunt/ports: internal/vswitch
-ofpunt/punt: internal/origin internal/ovn internal/vswitch ofpunt/frame ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/refusals ofpunt/share ofpunt/tcp ofpunt/watch coredns-log dns # a chain is all that it knows of CoreDNS
+ofpunt/punt: internal/origin internal/ovn internal/vswitch ofpunt/frame ofpunt/guests ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/refusals ofpunt/share ofpunt/tcp ofpunt/watch coredns-log dns # a chain is all that it knows of CoreDNS
 ofpunt/punttest: internal/testkit ofpunt/frame ofpunt/openflow
 ofpunt/refusals:
 ofpunt/share:

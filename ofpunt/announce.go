@@ -5,9 +5,8 @@ package ofpunt
 import (
 	"time"
 
-	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/announce"
-	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
@@ -26,7 +25,7 @@ type announcer struct {
 
 // externalInputs is what a list of external ports is made of.
 type externalInputs struct {
-	guests guestInputs
+	guests guests.Version
 	view   *ports.View
 }
 
@@ -61,9 +60,9 @@ func (s *session) servedExternal(srv *server) []announce.Served {
 		return nil
 	}
 	a := &s.announcer
-	if of := (externalInputs{s.desired.madeOf, view}); a.madeOf != of {
+	if of := (externalInputs{s.desired.version, view}); a.madeOf != of && s.desired.list != nil {
 		service := srv.service(s.desired.controllerID)
-		a.madeOf, a.external = of, externalOf(s.desired.guests, &service, srv.source.Snapshot(), view)
+		a.madeOf, a.external = of, externalOf(s.desired.list, &service, view)
 	}
 	return a.external
 }
@@ -71,23 +70,31 @@ func (s *session) servedExternal(srv *server) []announce.Served {
 // externalOf lists the guests that are external ports and get answers to ARP requests or neighbour
 // solicitations, with the OpenFlow ports of their localnet ports. A localnet port without an
 // OpenFlow port is left out.
-func externalOf(guests []flows.Guest, service *placement.Service, snapshot *ovn.Snapshot, view *ports.View) (all []announce.Served) {
+func externalOf(l *guests.List, service *placement.Service, view *ports.View) (all []announce.Served) {
 	var numbers map[string]uint32
-	for i := range guests {
-		g := &guests[i]
-		if g.MAC == ([6]byte{}) {
-			continue
-		}
-		_, localnet := snapshot.External(g.Datapath, g.Port, g.MAC)
-		if localnet == nil || len(service.NeighborAddresses(&g.Guest)) == 0 {
+	for i := range l.Served {
+		g := &l.Served[i]
+		if g.Localnet == nil || len(service.NeighborAddresses(&g.Guest)) == 0 {
 			continue
 		}
 		if numbers == nil {
-			numbers = portNumbers(view)
+			numbers = localnetNumbers(view)
 		}
-		if number := numbers[localnet.Name]; number != 0 {
-			all = append(all, announce.Served{Localnet: announce.Localnet{Port: number, Tag: localnet.Tag}, MAC: g.MAC})
+		if number := numbers[g.Localnet.Name]; number != 0 {
+			all = append(all, announce.Served{Localnet: announce.Localnet{Port: number, Tag: g.Localnet.Tag}, MAC: g.MAC})
 		}
 	}
 	return all
+}
+
+// localnetNumbers returns the OpenFlow ports of localnet ports by their names. The list of guests may be of a
+// view before.
+func localnetNumbers(view *ports.View) map[string]uint32 {
+	numbers := map[string]uint32{}
+	for i := range view.Interfaces {
+		if i := &view.Interfaces[i]; i.Localnet != "" && i.OFPort != 0 {
+			numbers[i.Localnet] = i.OFPort
+		}
+	}
+	return numbers
 }

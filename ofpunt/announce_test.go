@@ -11,10 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
+	"github.com/puntdns/puntdns/internal/ovn/ovntest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/announce"
 	"github.com/puntdns/puntdns/ofpunt/frame"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
@@ -31,7 +33,7 @@ func physicalView() *ports.View {
 // An external port is announced only where somebody gets an answer to ARP or a neighbour
 // solicitation, and only at the OpenFlow port of its localnet port.
 func TestExternalOf(t *testing.T) {
-	snapshot := externalSnapshot("02:00:00:00:00:11 10.0.0.2", "02:00:00:00:00:12 10.0.0.3 169.254.169.254")
+	snapshot := ovntest.External("02:00:00:00:00:11 10.0.0.2", "02:00:00:00:00:12 10.0.0.3 169.254.169.254")
 	at := func(last byte) announce.Served {
 		return announce.Served{Localnet: announce.Localnet{Port: 9}, MAC: [6]byte{2, 0, 0, 0, 0, last}}
 	}
@@ -53,17 +55,17 @@ func TestExternalOf(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := defaultOptions("br-announce")
-			o.ARP, o.Addresses = tt.arp, nil
+			o.ARP, o.Resolvers = tt.arp, nil
 			for _, a := range tt.addresses {
-				o.Addresses = append(o.Addresses, netip.MustParseAddrPort(a))
+				o.Resolvers = append(o.Resolvers, netip.MustParseAddrPort(a))
 			}
-			srv := &server{options: o}
+			srv := newTestServer(o, nil)
 			service := srv.service(1)
-			guests := listGuests(&o, tt.view, snapshot).guests
-			if len(guests) != 2 {
-				t.Fatalf("guests %+v, want two", guests)
+			l := guests.At(guests.NewRules(o.Config), snapshot, tt.view).List()
+			if len(l.Served) != 2 {
+				t.Fatalf("guests %+v, want two", l.Served)
 			}
-			if d := cmp.Diff(tt.want, externalOf(guests, &service, snapshot, tt.view)); d != "" {
+			if d := cmp.Diff(tt.want, externalOf(l, &service, tt.view)); d != "" {
 				t.Error(d)
 			}
 		})
@@ -75,11 +77,12 @@ func TestExternalOf(t *testing.T) {
 func TestAnnounceWhileServing(t *testing.T) {
 	s, peer := pairSession(t, func() {})
 	srv := s.bridge.current.Load()
-	srv.options.Placement, srv.source = placement.OVN, ovndb.ReaderOf(externalSnapshot("02:00:00:00:00:11 10.0.0.2"))
+	srv.setRules(func(c *guests.Config) { c.Placement = placement.OVN })
+	srv.source = ovndb.ReaderOf(ovntest.External("02:00:00:00:00:11 10.0.0.2"))
 	view := physicalView()
 	s.bridge.ports.Set(view)
-	s.desired.madeOf = guestInputs{server: srv}
-	s.desired.guests = listGuests(&srv.options, view, srv.source.Snapshot()).guests
+	s.desired.version, _ = srv.book(view).Version()
+	s.desired.list = srv.book(view).List()
 	sent := func() float64 { return testkit.Value(t, metric.Announcements.WithLabelValues(s.bridge.name)) }
 	begun, start := sent(), time.Now()
 	for _, step := range []struct {

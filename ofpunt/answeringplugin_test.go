@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/puntdns/puntdns/internal/testkit"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 )
 
 // pluginsCounted returns the values of the label plugin that coredns_dns_responses_total has for a server.
@@ -80,7 +81,7 @@ func TestAnsweringPlugin(t *testing.T) {
 				if m := ask(ours, "a.test."); m == nil || len(m.Answer) != 1 {
 					t.Errorf("ours: %v", m)
 				}
-				rig := &cacheRig{server: &server{dns: ours}}
+				rig := &cacheRig{server: &server{dns: ours, guests: guests.NewRules(guests.Config{})}}
 				if got := rig.lookup(red1, "b.test.", dns.TypeA); got != "NOERROR 192.0.2.1" {
 					t.Errorf("ours, by a punt: %s", got)
 				}

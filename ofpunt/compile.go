@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -24,7 +25,7 @@ import (
 // that disagree it names the lines of both.
 func newServer(blocks []*block) (*server, error) {
 	options, disagreed := agreedOptions(blocks)
-	s := &server{options: options, blocks: blocks, limits: newLimitIndex(options.Limits), durations: map[string]prometheus.Observer{}}
+	s := &server{options: options, blocks: blocks, guests: guests.NewRules(options.Config), durations: map[string]prometheus.Observer{}}
 	addLimitRequests(&s.labelRequests, options.Limits)
 	if err := s.compile(blocks); err != nil {
 		return nil, errors.Join(disagreed, err)
@@ -82,7 +83,7 @@ func (s *server) compile(blocks []*block) error {
 		configs = append(configs, b.configs...)
 	}
 	s.configs = configs
-	if s.options.hijack() {
+	if s.options.Hijack() {
 		configs = addResumeUnanswered(configs)
 	}
 	wrapPlugins(configs)
@@ -95,14 +96,14 @@ func (s *server) compile(blocks []*block) error {
 		s.durations[c.ViewName] = metric.AnswerDuration.WithLabelValues(s.dns.Addr, c.ViewName)
 		if h, ok := c.Handler(name).(*Handler); ok {
 			// With what a block sends on, its answers have RA.
-			h.taken.Recursive = recurses(c, s.options.hijack())
+			h.taken.Recursive = recurses(c, s.options.Hijack())
 			if h.block != nil {
 				h.taken.Watched = h.block.watched(c.Zone)
 			}
-			for _, a := range s.options.Addresses {
+			for _, a := range s.options.Resolvers {
 				h.resolvers = append(h.resolvers, a.Addr())
 			}
-			h.transfers = !s.options.hijack() && c.Handler("transfer") != nil
+			h.transfers = !s.options.Hijack() && c.Handler("transfer") != nil
 			s.recursive = s.recursive || h.taken.Recursive
 			s.transfers = s.transfers || h.transfers
 		}
@@ -121,7 +122,7 @@ func (s *server) add(b *block) error {
 	if len(c.ListenHosts) == 0 && c.Handler("loop") != nil {
 		return fmt.Errorf("%s - ofpunt %s: loop is in this block, which has no socket for its probe; expected a block without loop, or with bind", b, s.options.Bridge)
 	}
-	s.resumes = s.resumes || s.options.hijack() || c.Handler("passthrough") != nil
+	s.resumes = s.resumes || s.options.Hijack() || c.Handler("passthrough") != nil
 	if f := upstreamsOfBlock(b, c); len(f.forwards) > 0 {
 		s.upstreams = append(s.upstreams, f)
 	}
@@ -174,9 +175,9 @@ func (s *server) checkDatabase(first *block, named nameSource) error {
 // checkAddresses returns an error if the databases don't tell the resolver addresses that
 // guests have of their own. named is the ovnhosts that has set them, nil for none.
 func (s *server) checkAddresses(blocks []*block, named nameSource) error {
-	i := slices.IndexFunc(blocks, func(b *block) bool { return b.options.perGuest() })
+	i := slices.IndexFunc(blocks, func(b *block) bool { return b.options.PerGuest() })
 	switch {
-	case i < 0 || !s.options.perGuest():
+	case i < 0 || !s.options.PerGuest():
 	case named == nil:
 		return blocks[i].directive.Errorf("address", "no block of this bridge has ovnhosts, whose databases tell the addresses of dhcp and gateway; expected it in at least one")
 	case s.options.DHCP && len(s.database.Northbound) == 0:
@@ -188,26 +189,12 @@ func (s *server) checkAddresses(blocks []*block, named nameSource) error {
 // puntConfig is for the punt server of s.
 func (s *server) puntConfig() punt.Config {
 	o := &s.options
-	c := punt.Config{
+	return punt.Config{
 		Chains: s.dns, Context: &serverContext{context.Background(), s},
-		Identify: s.identify, Answers: s.answers, OVNOwned: s.ovnOwned, Find: s.find,
-		OVN: o.Placement == placement.OVN, Addresses: o.Addresses, Hijack: o.hijack(),
+		Guests: s.guests, Snapshot: s.snapshot, Answers: s.answers, OVNOwned: s.ovnOwned, Find: s.find,
 		Concurrent: o.Concurrent, ConcurrentGuest: o.ConcurrentGuest, DropOverload: o.Overload == overloadDrop,
 		Recursive: s.recursive, Transfers: s.transfers,
 		FromMemory:  !slices.ContainsFunc(s.configs, func(c *dnsserver.Config) bool { return !answersFromMemory(c) }),
 		ReadTimeout: s.dns.ReadTimeout, IdleTimeout: s.dns.IdleTimeout, MaxTCPQueries: s.dns.MaxTCPQueries,
 	}
-	if s.hasOVNHosts {
-		c.Owns = s.owns
-		if !o.AddressGiven {
-			c.HasWorkload = s.hasWorkload
-		}
-	}
-	if len(o.Limits) > 0 {
-		c.Limits, c.FindLimit, c.PortsVersion = puntLimits(o.Limits), s.findLimit, s.portsVersion
-	}
-	if o.perGuest() {
-		c.HasAddress = s.hasAddress
-	}
-	return c
 }

@@ -3,46 +3,27 @@
 package ofpunt
 
 import (
-	"bytes"
-	"cmp"
-	"slices"
 	"time"
 
-	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/ofpunt/flows"
-	"github.com/puntdns/puntdns/ofpunt/label"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
 // desired makes the Want of package flows from what the Corefile and the databases say. A
-// changed record changes nothing there, so the guests are listed anew only if the ports of the
-// networks or of the bridge have changed. The goroutine of the session has it.
+// changed record changes nothing there, so the guests are listed anew only with another version. The goroutine of the session has it.
 type desired struct {
 	controllerID uint16
-	madeOf       guestInputs
-	guests       []flows.Guest
-	// withoutAddress has, by network, the guests that are left out of guests, as they have
-	// no resolver address.
-	withoutAddress map[string]addressless
-	// left has, by network, the resolver addresses that are left to workloads, and functions the
-	// ports of network functions.
-	left, functions map[string]string
+	// list has the guests of version, and guests what the switch is to know of them.
+	version guests.Version
+	list    *guests.List
+	guests  []flows.Guest
+	// functions has, by network, the ports of network functions.
+	functions map[string]string
 	// networks are those of guests, if metrics count by network; else nil.
 	networks map[metric.Network]struct{}
-}
-
-// guestInputs is what a list of guests is made of.
-type guestInputs struct {
-	server *server
-	// view is nil with OVN, where the databases alone tell the guests, unless a limit is by
-	// the OpenFlow port.
-	view  *ports.View
-	ports uint64 // ovn.Snapshot.PortsVersion
-	// externalIDs is the version of view.ExternalIDsVersion, 0 where no limit is by a key of
-	// theirs.
-	externalIDs uint64
 }
 
 // want returns what should be installed for srv now. view is nil as long as the local database has
@@ -52,14 +33,12 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 	w := &flows.Want{
 		Kind: o.Placement, Table: o.Table, Priority: o.Priority,
 		Service: srv.service(d.controllerID),
-		Limited: o.metered(), Beat: leaseBeat(o.Lease),
+		Limited: o.Metered(), Beat: leaseBeat(o.Lease),
 		Settled: true, Unsynced: !srv.synced(),
 	}
-	of := guestInputs{server: srv}
-	var snapshot *ovn.Snapshot
-	if srv.source != nil {
-		snapshot = srv.source.Snapshot()
-		of.ports, w.Settled = snapshot.PortsVersion, snapshot.Settled
+	snapshot := srv.snapshot()
+	if snapshot != nil {
+		w.Settled = snapshot.Settled
 	}
 	if !w.Settled {
 		w.Unsettled = srv.whyUnsettled()
@@ -82,19 +61,16 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 		if tableID, cookies, ok := snapshot.DNSStage(); ok {
 			w.Stage = flows.Stage{TableID: tableID, Cookies: cookies}
 		}
-	} else {
-		of.view = view
 	}
-	if srv.limits.Has(label.InPort) {
-		of.view = view
-	}
-	of.externalIDs, _ = srv.externalIDs(view)
-	if d.madeOf != of {
-		d.madeOf = of
+	book := guests.At(srv.guests, snapshot, view)
+	if v, _ := book.Version(); d.version != v {
+		d.version = v
 		srv.logLoops(snapshot)
-		l := listGuests(o, view, snapshot)
-		d.guests, d.withoutAddress, d.networks, d.left = l.guests, l.withoutAddress, l.networks, l.leftByNetwork()
-		d.functions = nil
+		d.list = book.List()
+		d.guests, d.networks, d.functions = flowsOf(d.list), nil, nil
+		if o.NetworkMetrics {
+			d.networks = networksOf(d.list)
+		}
 		if o.Placement == placement.OVN {
 			d.functions = functionPorts(snapshot)
 		}
@@ -103,29 +79,34 @@ func (d *desired) want(srv *server, view *ports.View) *flows.Want {
 	return w
 }
 
-// listGuests lists the guests that have a resolver address, sorted by their keys, and the
-// others by network.
-func listGuests(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot) *guestList {
-	l := newGuestList(o, snapshot)
-	if o.Placement == placement.OVN {
-		if l.limits.Has(label.InPort) {
-			l.numbers = portNumbers(view)
+// flowsOf returns what the switch has to know of the guests.
+func flowsOf(l *guests.List) []flows.Guest {
+	all := make([]flows.Guest, len(l.Served))
+	for i := range l.Served {
+		g := &l.Served[i]
+		all[i] = flows.Guest{Guest: g.Guest, Limit: flows.Limit{Rate: g.Rate.PerSecond, Burst: g.Rate.Burst}}
+		if g.Limit != nil {
+			all[i].Limit.Name = g.Limit.Name
 		}
-		ovnGuests(l, snapshot)
-	} else {
-		localGuests(l, view)
 	}
-	slices.SortStableFunc(l.guests, func(a, b flows.Guest) int {
-		return cmp.Or(cmp.Compare(a.Datapath, b.Datapath), cmp.Compare(a.Port, b.Port), bytes.Compare(a.MAC[:], b.MAC[:]))
-	})
-	return l
+	return all
+}
+
+// networksOf returns the networks of the guests.
+func networksOf(l *guests.List) map[metric.Network]struct{} {
+	all := make(map[metric.Network]struct{})
+	for i := range l.Served {
+		n := l.Served[i].Network
+		all[metric.Network{ID: n.ID, Switch: n.Switch}] = struct{}{}
+	}
+	return all
 }
 
 // service says what the flows of this server should do.
 func (srv *server) service(controllerID uint16) placement.Service {
 	return placement.Service{
-		Addresses:    srv.options.Addresses,
-		Hijack:       srv.options.hijack(),
+		Addresses:    srv.options.Resolvers,
+		Hijack:       srv.options.Hijack(),
 		Neighbors:    srv.options.ARP,
 		Resumable:    srv.resumes,
 		ControllerID: controllerID,

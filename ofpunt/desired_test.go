@@ -6,18 +6,25 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
+	"github.com/puntdns/puntdns/internal/ovn/ovntest"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/guests"
+	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
@@ -50,7 +57,8 @@ func newSouthbound(t testing.TB, n int, change ...func(*server)) *southbound {
 	s.view = ports.NewView(local, nil)
 	o := defaultOptions("br-desired")
 	o.Chassis = "hv1"
-	s.server = &server{options: o, hasOVNHosts: true, database: ovndb.Config{Southbound: []string{s.database.Endpoint}}}
+	s.server = newTestServer(o, nil)
+	s.server.hasOVNHosts, s.server.database = true, ovndb.Config{Southbound: []string{s.database.Endpoint}}
 	for _, f := range change {
 		f(s.server)
 	}
@@ -88,12 +96,12 @@ func (s *southbound) change() {
 // A record that changes leaves the guests as they are listed. An address that a port of
 // their network gets has them listed anew.
 func TestDesiredAfterChange(t *testing.T) {
-	data := networkA(3)
+	data := ovntest.NetworkA(3)
 	made, _ := ovn.NewPorts(data)
 	network := ovn.NetworkData{ID: data.Network, Name: data.Switch, Ports: made}
 	snapshot := new(ovn.Snapshot).Edit().Put(ovn.NewNetwork(network)).SetStage(22, []uint32{5}).Done()
 	snapshot.Settled = true
-	srv, view := &server{options: defaultOptions("br-desired")}, ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap"}}}, nil)
+	srv, view := newTestServer(defaultOptions("br-desired"), nil), ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap"}}}, nil)
 	var d desired
 	want := func() *flows.Want {
 		srv.source = ovndb.ReaderOf(snapshot)
@@ -108,7 +116,7 @@ func TestDesiredAfterChange(t *testing.T) {
 	if second := want(); &second.Guests[0] != &first.Guests[0] {
 		t.Error("the guests are listed anew for a record")
 	}
-	data.Ports[0].Addresses = addresses("169.254.169.254")
+	data.Ports[0].Addresses = []netip.Addr{netip.MustParseAddr("169.254.169.254")}
 	network.Ports, _ = ovn.NewPorts(data)
 	snapshot = snapshot.Edit().Put(ovn.NewNetwork(network)).Done()
 	for _, g := range want().Guests {
@@ -162,5 +170,23 @@ func BenchmarkRecordChanged(b *testing.B) {
 			}
 			b.ReportMetric(float64(took.Nanoseconds())/float64(times), "ns/reconcile")
 		})
+	}
+}
+
+// With metrics by network the networks are those of guests, and of no other port.
+func TestNetworksOfGuests(t *testing.T) {
+	view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{
+		{Name: "a", OFPort: 1, IfaceID: "a", NetworkID: "red"}, {Name: "b", OFPort: 2, IfaceID: "b", NetworkID: "red"},
+		{Name: "c", OFPort: 3, IfaceID: "c"}, {Name: "d", OFPort: 4, NetworkID: "blue"}, {Name: "e", IfaceID: "e", NetworkID: "green"},
+	}}, nil)
+	networks := func(kind placement.Kind, snapshot *ovn.Snapshot) map[metric.Network]struct{} {
+		return networksOf(guests.At(guests.NewRules(guests.Config{Placement: kind}), snapshot, view).List())
+	}
+	if d := cmp.Diff(map[metric.Network]struct{}{{Switch: "red"}: {}, {}: {}}, networks(placement.Table, nil)); d != "" {
+		t.Error(d)
+	}
+	id := [16]byte{0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x41, 0x11, 0x81, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11}
+	if d := cmp.Diff(map[metric.Network]struct{}{{ID: id, Switch: "red"}: {}}, networks(placement.OVN, ovntest.External("02:00:00:00:00:11 10.0.0.2"))); d != "" {
+		t.Error(d)
 	}
 }

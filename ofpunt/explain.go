@@ -212,7 +212,7 @@ func (e *explainers) ask(ctx context.Context, w *wish, out *explanation) (return
 	if err := q.choose(); err != nil {
 		return nil, err
 	}
-	t := guestTeller{teller: teller{bridge: b, srv: srv, session: session, view: b.ports.View(), now: time.Now()}}
+	t := newGuestTeller(b, srv, session)
 	key, ok := t.askerKeyOf(&out.Guest)
 	if !ok {
 		return nil, control.NotFound("port %s is not served any more", out.Guest.Port)
@@ -392,7 +392,7 @@ func (q *asking) tell(v *punt.Verdict, r explain.Report) {
 		out.find(api.CodeNotResolver, fmt.Sprintf("%s is no resolver address of this guest, which are %s: the query is not punted, and goes on", q.server, strings.Join(out.Guest.Resolvers, " ")),
 			"have the guest ask a resolver address (dns_server in its DHCP options), or name this one in `address` of ofpunt")
 		return
-	case q.tcp && q.srv.options.hijack():
+	case q.tcp && q.srv.options.Hijack():
 		out.Unasked = "in hijack mode (address any) the switch punts UDP only, so the query goes on to " + q.server.String()
 		return
 	}

@@ -96,17 +96,13 @@ func packetOf(g *api.Guest, kind placement.Kind) (in openflow.PacketIn) {
 }
 
 // askerKeyOf returns the key of a guest in the switch.
-func (t *guestTeller) askerKeyOf(g *api.Guest) (key placement.Key, ok bool) {
-	if t.srv.source != nil {
-		t.snapshot = t.srv.source.Snapshot()
-	}
-	t.index()
-	for key, of := range t.knownGuests() {
+func (t *guestTeller) askerKeyOf(told *api.Guest) (key placement.Key, ok bool) {
+	for g := range t.book.All {
 		switch {
-		case of.port != nil && of.port.Name != g.Port, of.port == nil && (of.iface == nil || of.iface.IfaceID != g.Port):
-		case of.localnet != nil && (of.iface == nil || of.iface.Name != g.Interface || len(g.MACs) > 0 && net.HardwareAddr(key.MAC[:]).String() != g.MACs[0]):
+		case g.Port != nil && g.Port.Name != told.Port, g.Port == nil && g.Interface.IfaceID != told.Port:
+		case g.Localnet != nil && (g.Interface == nil || g.Interface.Name != told.Interface || len(told.MACs) > 0 && net.HardwareAddr(g.Key.MAC[:]).String() != told.MACs[0]):
 		default:
-			return key, true
+			return g.Key, true
 		}
 	}
 	return key, false

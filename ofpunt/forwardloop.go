@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin/forward"
@@ -15,6 +14,7 @@ import (
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
@@ -63,7 +63,7 @@ func (g *loopGuard) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 		g.explainLoop(explained)
 	}
 	x.SetLooped()
-	if serverOf(ctx).options.hijack() {
+	if serverOf(ctx).options.Hijack() {
 		return resumeUnanswered{}.ServeDNS(ctx, w, r)
 	}
 	return dns.RcodeServerFailure, nil
@@ -78,34 +78,22 @@ func (g *loopGuard) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 // asks, with the same address in a network of its own.
 func (g *loopGuard) wouldLoop(ctx context.Context, x *punt.Exchange) bool {
 	s := serverOf(ctx)
-	asksIt := s.hasOneOf(ctx, g.upstreams)
-	if s.options.hijack() {
+	asksIt := hasOneOf(ctx, g.upstreams)
+	if s.options.Hijack() {
 		return asksIt || x.IsRepeated()
 	}
 	return asksIt && x.IsPassedOn()
 }
 
-// hasOneOf reports whether the guest of a query has one of the addresses.
-func (s *server) hasOneOf(ctx context.Context, addresses []netip.Addr) bool {
+// hasOneOf reports whether the port of a query's guest has one of the addresses.
+func hasOneOf(ctx context.Context, addresses []netip.Addr) bool {
 	o, ok := origin.FromContext(ctx)
-	if !ok || s.source == nil || len(addresses) == 0 {
+	if !ok || len(addresses) == 0 {
 		return false
 	}
-	_, ok = addressOf(s.source.Snapshot().PortByName(o.Port), addresses)
+	p, _ := o.Attributes.(*ovn.Port)
+	_, ok = guests.AddressOf(p, addresses)
 	return ok
-}
-
-// addressOf returns an address of the port that is among others. It reports whether there is
-// one.
-func addressOf(p *ovn.Port, among []netip.Addr) (netip.Addr, bool) {
-	if p == nil {
-		return netip.Addr{}, false
-	}
-	i := slices.IndexFunc(p.Addresses, func(a netip.Addr) bool { return slices.Contains(among, a) })
-	if i < 0 {
-		return netip.Addr{}, false
-	}
-	return p.Addresses[i], true
 }
 
 // logLoops warns of guests of the snapshot that a forward of the server asks, once of each. The
@@ -116,7 +104,7 @@ func (s *server) logLoops(snapshot *ovn.Snapshot) {
 	}
 	for _, b := range s.upstreams {
 		for p := range snapshot.Guests() {
-			a, ok := addressOf(p, b.addresses)
+			a, ok := guests.AddressOf(p, b.addresses)
 			if !ok {
 				continue
 			}
@@ -129,10 +117,10 @@ func (s *server) logLoops(snapshot *ovn.Snapshot) {
 			}
 			s.loggedLoops[key] = true
 			what := "what it asks while it is asked the same gets SERVFAIL"
-			if s.options.hijack() {
+			if s.options.Hijack() {
 				what = "its own queries are not forwarded, they go on to their destination"
 			}
-			log.Warningf("%s - ofpunt %s: forward asks %s, which is port %q of switch %s on this bridge: %s", b.block, s.options.Bridge, a, p.Name, nameOf(p.Network, p.SwitchName), what)
+			log.Warningf("%s - ofpunt %s: forward asks %s, which is port %q of switch %s on this bridge: %s", b.block, s.options.Bridge, a, p.Name, guests.NetworkName{ID: p.Network, Switch: p.SwitchName}, what)
 		}
 	}
 }

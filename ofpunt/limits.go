@@ -10,30 +10,15 @@ import (
 	"strconv"
 
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/internal/escape"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
 )
 
-// limit is a block limit of a Corefile: what the guests may use whose label has that value.
-// What it does not give, they have by the properties of the bridge.
-type limit struct {
-	// Label is the whole name of the label.
-	Label, Value string
-	// Rate is what the switch takes of one guest, valid if RateGiven is set.
-	Rate      rateLimit
-	RateGiven bool
-	// Concurrent bounds the queries in the chain of all these guests together,
-	// ConcurrentGuest those of one. Both are 0 unless given.
-	Concurrent, ConcurrentGuest int
-	// Connections bounds the open TCP connections of one guest; 0 unless given.
-	Connections int
-}
-
-// String implements fmt.Stringer: how metrics name the limit.
-func (l *limit) String() string { return l.Label + "=" + l.Value }
-
 // newLimit returns the limit of a line LABEL VALUE, which gives nothing yet.
-func newLimit(words []string) (*limit, error) {
+func newLimit(words []string) (*guests.Limit, error) {
 	expected := "expected LABEL VALUE, the label one of " + label.Expected(true)
 	if len(words) != 2 {
 		return nil, fmt.Errorf("%q: %s", words, expected)
@@ -51,7 +36,7 @@ func newLimit(words []string) (*limit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s %q: %w", of.Name, words[1], err)
 	}
-	return &limit{Label: of.Name, Value: value}, nil
+	return &guests.Limit{Name: of.Name + "=" + value, Label: of.Name, Value: value}, nil
 }
 
 // parseLimit is the corefile.BlockParser of the property limit.
@@ -60,7 +45,7 @@ func (b *block) parseLimit(words []string, at corefile.Position) (map[string]cor
 	if err != nil {
 		return nil, nil, err
 	}
-	if before, given := b.limitsAt[l.String()]; given {
+	if before, given := b.limitsAt[l.Name]; given {
 		return nil, nil, fmt.Errorf("%s %q is given at %s already, expected once", l.Label, l.Value, before)
 	}
 	parsers := map[string]corefile.Parser{
@@ -95,7 +80,7 @@ func (b *block) parseLimit(words []string, at corefile.Position) (map[string]cor
 		if b.limitsAt == nil {
 			b.limitsAt = make(map[string]corefile.Position)
 		}
-		b.limitsAt[l.String()] = at
+		b.limitsAt[l.Name] = at
 		b.options.Limits = append(b.options.Limits, *l)
 		return nil
 	}
@@ -129,6 +114,24 @@ func checkLimitsWithoutDatabase(blocks []*block) error {
 }
 
 // limitErrorf returns an error about a limit of the block, with its line.
-func (b *block) limitErrorf(l *limit, format string, args ...any) error {
-	return fmt.Errorf("%s - %s: limit %s %s: %w", b.limitsAt[l.String()], b.directive, l.Label, l.Value, fmt.Errorf(format, args...))
+func (b *block) limitErrorf(l *guests.Limit, format string, args ...any) error {
+	return fmt.Errorf("%s - %s: limit %s %s: %w", b.limitsAt[l.Name], b.directive, l.Label, l.Value, fmt.Errorf(format, args...))
+}
+
+// addLimitRequests adds to r what limits need of the databases.
+func addLimitRequests(r *ovndb.Requests, limits []guests.Limit) {
+	var (
+		named    []label.Label
+		compared []string
+	)
+	for i := range limits {
+		l := &limits[i]
+		if of, ok := label.Named(l.Label); ok {
+			named = append(named, of)
+		}
+		if name, ok := escape.Original(l.Value); ok && l.Label == label.Switch {
+			compared = append(compared, name)
+		}
+	}
+	label.AddRequests(r, named, compared)
 }

@@ -9,6 +9,9 @@ import (
 
 	"github.com/coredns/caddy"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/puntdns/puntdns/ofpunt/guests"
 )
 
 // limitBlock is a limit in the syntax of a Corefile.
@@ -20,25 +23,25 @@ func TestParseLimit(t *testing.T) {
 	const id = "11111111-1111-4111-8111-11111111111a"
 	tests := []struct {
 		name, text string
-		want       []limit
+		want       []guests.Limit
 	}{
 		{"none", " rate 5\n", nil},
-		{"all properties", limitBlock("ofpunt/port vm1", "rate 100 20", "max_concurrent 9 3", "tcp_connections 1024"), []limit{{
-			Label: "ofpunt/port", Value: "vm1", RateGiven: true, Rate: rateLimit{100, 20}, Concurrent: 9, ConcurrentGuest: 3, Connections: 1024,
+		{"all properties", limitBlock("ofpunt/port vm1", "rate 100 20", "max_concurrent 9 3", "tcp_connections 1024"), []guests.Limit{{
+			Label: "ofpunt/port", Value: "vm1", RateGiven: true, Rate: guests.Rate{PerSecond: 100, Burst: 20}, Concurrent: 9, ConcurrentGuest: 3, Connections: 1024,
 		}}},
-		{"no rate", limitBlock("ofpunt/port vm1", "rate off"), []limit{{Label: "ofpunt/port", Value: "vm1", RateGiven: true}}},
-		{"a rate without a burst", limitBlock("ofpunt/port vm1", "rate 70000"), []limit{{Label: "ofpunt/port", Value: "vm1", RateGiven: true, Rate: rateLimit{70000, 70}}}},
-		{"one guest may use all", limitBlock("ofpunt/port vm1", "max_concurrent 2048"), []limit{{Label: "ofpunt/port", Value: "vm1", Concurrent: 2048, ConcurrentGuest: 2048}}},
-		{"several, in their order", limitBlock("ofpunt/switch red", "tcp_connections 1") + " lease 9s\n" + limitBlock("ofpunt/port red", "tcp_connections 2"), []limit{
+		{"no rate", limitBlock("ofpunt/port vm1", "rate off"), []guests.Limit{{Label: "ofpunt/port", Value: "vm1", RateGiven: true}}},
+		{"a rate without a burst", limitBlock("ofpunt/port vm1", "rate 70000"), []guests.Limit{{Label: "ofpunt/port", Value: "vm1", RateGiven: true, Rate: guests.Rate{PerSecond: 70000, Burst: 70}}}},
+		{"one guest may use all", limitBlock("ofpunt/port vm1", "max_concurrent 2048"), []guests.Limit{{Label: "ofpunt/port", Value: "vm1", Concurrent: 2048, ConcurrentGuest: 2048}}},
+		{"several, in their order", limitBlock("ofpunt/switch red", "tcp_connections 1") + " lease 9s\n" + limitBlock("ofpunt/port red", "tcp_connections 2"), []guests.Limit{
 			{Label: "ofpunt/switch", Value: "red", Connections: 1}, {Label: "ofpunt/port", Value: "red", Connections: 2},
 		}},
-		{"a key", limitBlock("ofpunt/external-id/neutron:project_id p1", "tcp_connections 1"), []limit{{Label: "ofpunt/external-id/neutron:project_id", Value: "p1", Connections: 1}}},
-		{"a value with spaces", limitBlock(`ofpunt/switch "a b"`, "tcp_connections 1"), []limit{{Label: "ofpunt/switch", Value: "a b", Connections: 1}}},
-		{"a network, as it is written elsewhere", limitBlock("ofpunt/network "+strings.ToUpper(id), "tcp_connections 1"), []limit{{Label: "ofpunt/network", Value: id, Connections: 1}}},
-		{"numbers, as they are written elsewhere", limitBlock("ofpunt/in-port 007", "tcp_connections 1") + limitBlock("ofpunt/vlan 00", "tcp_connections 1"), []limit{
+		{"a key", limitBlock("ofpunt/external-id/neutron:project_id p1", "tcp_connections 1"), []guests.Limit{{Label: "ofpunt/external-id/neutron:project_id", Value: "p1", Connections: 1}}},
+		{"a value with spaces", limitBlock(`ofpunt/switch "a b"`, "tcp_connections 1"), []guests.Limit{{Label: "ofpunt/switch", Value: "a b", Connections: 1}}},
+		{"a network, as it is written elsewhere", limitBlock("ofpunt/network "+strings.ToUpper(id), "tcp_connections 1"), []guests.Limit{{Label: "ofpunt/network", Value: id, Connections: 1}}},
+		{"numbers, as they are written elsewhere", limitBlock("ofpunt/in-port 007", "tcp_connections 1") + limitBlock("ofpunt/vlan 00", "tcp_connections 1"), []guests.Limit{
 			{Label: "ofpunt/in-port", Value: "7", Connections: 1}, {Label: "ofpunt/vlan", Value: "0", Connections: 1},
 		}},
-		{"of a bridge whose own follows", limitBlock("ofpunt/router r1", "max_concurrent 5000") + " max_concurrent 6000\n", []limit{{Label: "ofpunt/router", Value: "r1", Concurrent: 5000, ConcurrentGuest: 5000}}},
+		{"of a bridge whose own follows", limitBlock("ofpunt/router r1", "max_concurrent 5000") + " max_concurrent 6000\n", []guests.Limit{{Label: "ofpunt/router", Value: "r1", Concurrent: 5000, ConcurrentGuest: 5000}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -46,7 +49,7 @@ func TestParseLimit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(tt.want, b.options.Limits, cmp.AllowUnexported(rateLimit{})); d != "" {
+			if d := cmp.Diff(tt.want, b.options.Limits, cmpopts.IgnoreFields(guests.Limit{}, "Name")); d != "" {
 				t.Error(d)
 			}
 		})

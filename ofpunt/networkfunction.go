@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 )
 
 // maxFunctionPorts bounds the ports of a line of the log.
@@ -22,7 +23,7 @@ func functionPorts(snapshot *ovn.Snapshot) map[string]string {
 		if n == nil || len(n.FunctionPorts()) == 0 {
 			continue
 		}
-		network := nameOf(n.ID, n.Name)
+		network := guests.NetworkName{ID: n.ID, Switch: n.Name}.String()
 		if _, known := all[network]; known {
 			continue
 		}

@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovntest"
 	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // A network of guests that gets ports of network functions is logged once until it has none any more, also after
 // a reload.
 func TestFunctionNetworks(t *testing.T) {
-	x := newTenants(t, func(*bridgeOptions) {})
 	out := testkit.CaptureLog(t)
 	s, _ := pairSession(t, func() {})
 	for _, tc := range []struct {
@@ -28,17 +28,17 @@ func TestFunctionNetworks(t *testing.T) {
 		{"none any more", nil, ""},
 		{"one again", []string{"f3"}, `("f3")`},
 	} {
-		network := x.red
+		network := ovntest.NetworkA(1)
 		for _, name := range tc.functions {
 			network.Ports = append(slices.Clone(network.Ports), ovn.PortData{LogicalPort: &ovn.LogicalPort{Name: name, Function: true}})
 		}
 		before := out.String()
-		s.desired.functions = functionPorts(snapshotOf(network, x.blue, x.bare))
+		s.desired.functions = functionPorts(ovntest.Snapshot(network))
 		s.reportFunctions()
 		got := strings.TrimPrefix(out.String(), before)
 		s.bridge.current.Store(chainServer(t)) // a reload
 		want := tc.ports == "" && got == "" ||
-			tc.ports != "" && strings.Contains(got, `: switch "red" (`) && strings.Contains(got, " "+tc.ports+": ") && strings.Count(got, "\n") == 1
+			tc.ports != "" && strings.Contains(got, `: switch "a" (`) && strings.Contains(got, " "+tc.ports+": ") && strings.Count(got, "\n") == 1
 		if !want {
 			t.Errorf("%s: %q, want a line with %s", tc.name, got, tc.ports)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
@@ -23,10 +24,10 @@ import (
 // bridgeOptions are what the ofpunt directive of one bridge says. All server blocks that
 // name the bridge share one set.
 type bridgeOptions struct {
-	Bridge    string
-	OpenFlow  endpoint.Endpoint
-	OVSDB     endpoint.Endpoint
-	Placement placement.Kind
+	guests.Config
+	Bridge   string
+	OpenFlow endpoint.Endpoint
+	OVSDB    endpoint.Endpoint
 	// Chassis is the name of this chassis, empty for the one that ovn-controller
 	// finds.
 	Chassis string
@@ -34,15 +35,7 @@ type bridgeOptions struct {
 	// the table is found in OVN's pipeline.
 	Table    uint8
 	Priority uint16
-	// Addresses are the resolver addresses of all guests. DHCP is set if the DNS servers
-	// that OVN's DHCP announces to a guest are some too, Gateways if the routers' addresses
-	// on its network are. Without any of the three every address is one (hijack mode).
-	Addresses []netip.AddrPort
-	// AddressGiven is set if the Corefile has the property. Else Addresses are the default, and
-	// left alone on networks where a workload has one.
-	AddressGiven   bool
-	DHCP, Gateways bool
-	ARP            bool
+	ARP      bool
 	// ControllerID is 0 for a random one.
 	ControllerID uint16
 	// Lease is how long the punt outlives its last renewal; 0 for good.
@@ -50,17 +43,10 @@ type bridgeOptions struct {
 	// Grace is how long a guest is served whose binding has vanished while its
 	// interface is still there.
 	Grace time.Duration
-	// Rate is what the switch takes of one guest; it is valid if RateGiven is
-	// set. Without it the default of the guest's network holds, see rate.
-	Rate      rateLimit
-	RateGiven bool
 	// Concurrent bounds the queries in the chain, ConcurrentGuest those of one
 	// guest.
 	Concurrent, ConcurrentGuest int
-	// Limits are what guests have by their labels in the place of Rate and ConcurrentGuest, in
-	// the order of the Corefile.
-	Limits   []limit
-	Overload overloadPolicy
+	Overload                    overloadPolicy
 	// CacheScope is who shares the entries of cache, and CacheShare the part of a cache that
 	// one network may fill, in percent.
 	CacheScope tenantcache.Scope
@@ -102,14 +88,13 @@ const (
 // defaultOptions are the defaults that README.md documents.
 func defaultOptions(bridge string) bridgeOptions {
 	return bridgeOptions{
-		Bridge:    bridge,
-		OpenFlow:  endpoint.OVSSocket(bridge + ".mgmt"),
-		OVSDB:     endpoint.OVSSocket("db.sock"),
-		Placement: placement.OVN,
-		Addresses: []netip.AddrPort{
+		Bridge:   bridge,
+		OpenFlow: endpoint.OVSSocket(bridge + ".mgmt"),
+		OVSDB:    endpoint.OVSSocket("db.sock"),
+		Config: guests.Config{Placement: placement.OVN, Resolvers: []netip.AddrPort{
 			netip.AddrPortFrom(netip.MustParseAddr("169.254.169.254"), placement.DNSPort),
 			netip.AddrPortFrom(netip.MustParseAddr("fd00::254"), placement.DNSPort),
-		},
+		}},
 		ARP:             true,
 		Lease:           defaultLease,
 		Grace:           defaultGrace,
@@ -120,12 +105,6 @@ func defaultOptions(bridge string) bridgeOptions {
 		CacheShare:      tenantcache.DefaultShare,
 	}
 }
-
-// hijack reports whether queries to every destination are punted.
-func (o *bridgeOptions) hijack() bool { return len(o.Addresses) == 0 && !o.perGuest() }
-
-// perGuest reports whether guests have resolver addresses of their own.
-func (o *bridgeOptions) perGuest() bool { return o.DHCP || o.Gateways }
 
 // sameConnection reports whether a reload from o to p can go on with the OpenFlow
 // connection.
@@ -246,15 +225,15 @@ func parseAddresses(o *bridgeOptions, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("%s", want)
 	}
-	o.AddressGiven = true
+	o.ResolversGiven = true
 	if slices.Contains(args, "any") {
 		if len(args) != 1 {
 			return fmt.Errorf("%v: any stands alone, as each address is in it; %s", args, want)
 		}
-		o.Addresses = nil
+		o.Resolvers = nil
 		return nil
 	}
-	o.Addresses = o.Addresses[:0:0]
+	o.Resolvers = o.Resolvers[:0:0]
 	for i, s := range args {
 		switch {
 		case s != "dhcp" && s != "gateway":
@@ -279,10 +258,10 @@ func parseAddresses(o *bridgeOptions, args []string) error {
 			return fmt.Errorf("%q: expected a unicast address that a guest can ask", s)
 		case ap.Port() == 0:
 			return fmt.Errorf("%q: expected a port from 1 to 65535", s)
-		case slices.Contains(o.Addresses, ap):
+		case slices.Contains(o.Resolvers, ap):
 			return fmt.Errorf("%q is given twice, expected once", s)
 		}
-		o.Addresses = append(o.Addresses, ap)
+		o.Resolvers = append(o.Resolvers, ap)
 	}
 	return nil
 }

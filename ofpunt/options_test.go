@@ -15,6 +15,7 @@ import (
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 )
 
 func TestParseBlock(t *testing.T) {
@@ -34,14 +35,14 @@ func TestParseBlock(t *testing.T) {
 		})},
 		{"chassis", "ofpunt br-int {\n chassis hv1\n}", with(func(o *bridgeOptions) { o.Chassis = "hv1" })},
 		{"control", "ofpunt br-int {\n control unix:/run/puntdns/control.sock\n}", with(func(o *bridgeOptions) { o.Control = "/run/puntdns/control.sock" })},
-		{"hijack", "ofpunt br-int {\n address any\n}", with(func(o *bridgeOptions) { o.AddressGiven, o.Addresses = true, nil })},
+		{"hijack", "ofpunt br-int {\n address any\n}", with(func(o *bridgeOptions) { o.ResolversGiven, o.Resolvers = true, nil })},
 		{"addresses", "ofpunt br-int {\n address 10.0.0.2 [fd00::2]:5353\n}", with(func(o *bridgeOptions) {
-			o.AddressGiven, o.Addresses = true, []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53"), netip.MustParseAddrPort("[fd00::2]:5353")}
+			o.ResolversGiven, o.Resolvers = true, []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53"), netip.MustParseAddrPort("[fd00::2]:5353")}
 		})},
-		{"DNS servers of DHCP", "ofpunt br-int {\n address dhcp\n}", with(func(o *bridgeOptions) { o.AddressGiven, o.Addresses, o.DHCP = true, []netip.AddrPort{}, true })},
+		{"DNS servers of DHCP", "ofpunt br-int {\n address dhcp\n}", with(func(o *bridgeOptions) { o.ResolversGiven, o.Resolvers, o.DHCP = true, []netip.AddrPort{}, true })},
 		{"gateways and an address", "ofpunt br-int {\n address gateway 10.0.0.2 dhcp\n}", with(func(o *bridgeOptions) {
-			o.AddressGiven = true
-			o.Addresses, o.DHCP, o.Gateways = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53")}, true, true
+			o.ResolversGiven = true
+			o.Resolvers, o.DHCP, o.Gateways = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53")}, true, true
 		})},
 		{"numbers", "ofpunt br-int {\n controller_id 7\n lease 30s\n max_concurrent 10 3\n}", with(func(o *bridgeOptions) {
 			o.ControllerID, o.Lease, o.Concurrent, o.ConcurrentGuest = 7, 30*time.Second, 10, 3
@@ -52,10 +53,10 @@ func TestParseBlock(t *testing.T) {
 		{"switches", "ofpunt br-int {\n arp off\n lease 0\n overload drop\n placement ovn\n}", with(func(o *bridgeOptions) {
 			o.ARP, o.Lease, o.Overload = false, 0, overloadDrop
 		})},
-		{"rate", "ofpunt br-int {\n rate 100\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, rateLimit{100, 64} })},
-		{"low rate", "ofpunt br-int {\n rate 10\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, rateLimit{10, 10} })},
-		{"rate with a burst", "ofpunt br-int {\n rate 100 5\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, rateLimit{100, 5} })},
-		{"high rate", "ofpunt br-int {\n rate 100001\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, rateLimit{100001, 101} })},
+		{"rate", "ofpunt br-int {\n rate 100\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, guests.Rate{PerSecond: 100, Burst: 64} })},
+		{"low rate", "ofpunt br-int {\n rate 10\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, guests.Rate{PerSecond: 10, Burst: 10} })},
+		{"rate with a burst", "ofpunt br-int {\n rate 100 5\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, guests.Rate{PerSecond: 100, Burst: 5} })},
+		{"high rate", "ofpunt br-int {\n rate 100001\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, guests.Rate{PerSecond: 100001, Burst: 101} })},
 		{"no rate", "ofpunt br-int {\n rate off\n}", with(func(o *bridgeOptions) { o.RateGiven = true })},
 		{"the server's name before tls", "ofpunt br-int {\n tls_servername ovs.example.\n tls c k a\n}", with(func(o *bridgeOptions) {
 			o.TLS = endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a", ServerName: "ovs.example"}
@@ -68,7 +69,7 @@ func TestParseBlock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(tt.want, b.options, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }), cmp.AllowUnexported(rateLimit{})); d != "" {
+			if d := cmp.Diff(tt.want, b.options, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); d != "" {
 				t.Error(d)
 			}
 			if explicit := strings.Contains(tt.input, "{"); b.directive.HasProperties() != explicit {

@@ -19,6 +19,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
@@ -179,7 +180,7 @@ func TestEmptyLookupIsNotStored(t *testing.T) {
 			return dns.RcodeSuccess, w.WriteMsg(new(dns.Msg).SetReply(r))
 		}}.plugin(),
 		func(plugin.Handler) plugin.Handler { return resumeUnanswered{} })
-	srv := &server{dns: s}
+	srv := &server{dns: s, guests: guests.NewRules(guests.Config{})}
 	for _, step := range []struct {
 		name    string
 		resumed int
@@ -217,7 +218,7 @@ func TestPrefetchIsALookup(t *testing.T) {
 		return dns.RcodeSuccess, w.WriteMsg(m)
 	}}
 	h := below(report)
-	ctx := puntContext(&server{dns: chain(t)}, &punt.Exchange{}, &origin.Origin{Resumer: &resumer{}})
+	ctx := puntContext(&server{dns: chain(t), guests: guests.NewRules(guests.Config{})}, &punt.Exchange{}, &origin.Origin{Resumer: &resumer{}})
 	for _, tt := range []struct {
 		name string
 		w    dns.ResponseWriter

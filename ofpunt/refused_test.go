@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/puntdns/puntdns/internal/ovn/ovndb"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovntest"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
@@ -23,21 +25,22 @@ func TestRateDropped(t *testing.T) {
 	view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{
 		{Name: "tap1", OFPort: 1, IfaceID: "p0", NetworkID: "net"}, {Name: "tap2", OFPort: 2, IfaceID: "nobody", NetworkID: "net"},
 	}}, nil)
-	source := ovndb.ReaderOf(snapshotOf(networkA(2)))
-	byKeys := &server{options: bridgeOptions{Placement: placement.OVN}, source: source}
-	byName := &server{options: bridgeOptions{Placement: placement.Table}, source: source}
+	of := func(kind placement.Kind, snapshot *ovn.Snapshot) *server {
+		return newTestServer(bridgeOptions{Config: guests.Config{Placement: kind}}, snapshot)
+	}
+	snapshot := ovntest.Snapshot(ovntest.NetworkA(2))
 	for _, tt := range []struct {
 		name    string
 		server  *server
 		byGuest map[placement.Key]uint64
 		want    []string
 	}{
-		{"OVN", byKeys, map[placement.Key]uint64{{Datapath: 1, Port: 2}: 7, {Datapath: 1, Port: 99}: 8, {Datapath: 1, Port: 2, MAC: [6]byte{2}}: 9},
+		{"OVN", of(placement.OVN, snapshot), map[placement.Key]uint64{{Datapath: 1, Port: 2}: 7, {Datapath: 1, Port: 99}: 8, {Datapath: 1, Port: 2, MAC: [6]byte{2}}: 9},
 			[]string{`"p1" "a" 7 rate`}},
-		{"no databases", &server{options: bridgeOptions{Placement: placement.Table}}, map[placement.Key]uint64{{Port: 1}: 7, {Port: 3}: 8},
+		{"no databases", of(placement.Table, nil), map[placement.Key]uint64{{Port: 1}: 7, {Port: 3}: 8},
 			[]string{`"p0" "net" 7 rate`}},
-		{"interfaces and databases", byName, map[placement.Key]uint64{{Port: 1}: 7, {Port: 2}: 8},
-			[]string{`"nobody" "net" 8 rate`, `"p0" "a" 7 rate`}},
+		{"interfaces and databases", of(placement.Table, snapshot), map[placement.Key]uint64{{Port: 1}: 7, {Port: 2}: 8},
+			[]string{`"p0" "a" 7 rate`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &bridge{name: "br-refused", tally: metric.NewTally("br-refused")}

@@ -38,7 +38,7 @@ func connectedBridges(t *testing.T, names ...string) {
 	m := map[string]*bridge{}
 	for _, name := range names {
 		b := &bridge{name: name}
-		b.current.Store(&server{options: defaultOptions(name)})
+		b.current.Store(newTestServer(defaultOptions(name), nil))
 		b.conn.Store(new(openflow.Conn))
 		m[name] = b
 	}
@@ -72,7 +72,7 @@ func listening(t *testing.T, bridge string) (*server, string) {
 	listened[ln.Addr().String()] = true
 	o := defaultOptions(bridge)
 	o.OpenFlow = endpoint.Endpoint{Network: "tcp", Address: ln.Addr().String(), Listen: true}
-	return &server{options: o}, ln.Addr().String()
+	return newTestServer(o, nil), ln.Addr().String()
 }
 
 // The bridges of a Corefile are tried side by side, and connections that are accepted in the
@@ -190,7 +190,7 @@ func TestTryAwaitsRequested(t *testing.T) {
 	connectedBridges(t, "br-desired")
 	bridges.get("br-desired").current.Store(s.server)
 	try := func(ctx context.Context, requests ovndb.Requests) error {
-		next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, requests: []ovndb.Requests{requests}}
+		next := &server{options: s.server.options, guests: s.server.guests, hasOVNHosts: true, database: s.server.database, requests: []ovndb.Requests{requests}}
 		defer next.close()
 		defer func() {
 			if n := countGuests(s.server.source.Snapshot()); n != 3 {
@@ -232,7 +232,7 @@ func TestTryWhileKept(t *testing.T) {
 	s.until(func(now *ovn.Snapshot) bool { return now.Settled && now.HasRetained() })
 	connectedBridges(t, "br-desired")
 	bridges.get("br-desired").current.Store(s.server)
-	next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, requests: []ovndb.Requests{{Routers: true}}}
+	next := &server{options: s.server.options, guests: s.server.guests, hasOVNHosts: true, database: s.server.database, requests: []ovndb.Requests{{Routers: true}}}
 	defer next.close()
 	ctx, cancel := context.WithTimeout(t.Context(), trialTimeout)
 	defer cancel()
@@ -326,7 +326,7 @@ func TestTrySharedDatabases(t *testing.T) {
 	}
 	s.database.Stop(t)
 	next := func(bridge, chassis string, requests ovndb.Requests) *server {
-		n := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database, requests: []ovndb.Requests{requests}}
+		n := &server{options: s.server.options, guests: s.server.guests, hasOVNHosts: true, database: s.server.database, requests: []ovndb.Requests{requests}}
 		n.options.Bridge, n.options.Chassis = bridge, chassis
 		return n
 	}
@@ -359,7 +359,7 @@ func TestTryUnknownChassisWithMore(t *testing.T) {
 		{"a database that is not there", "hv1", "unix:" + filepath.Join(t.TempDir(), "nb"), `^ofpunt br-desired: .*OVN_Northbound: `},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			next := &server{options: s.server.options, hasOVNHosts: true, database: s.server.database}
+			next := &server{options: s.server.options, guests: s.server.guests, hasOVNHosts: true, database: s.server.database}
 			next.options.Chassis, next.database.Northbound = tt.chassis, []string{tt.northbound}
 			defer next.close()
 			source, err := ovndb.Acquire(next.database)

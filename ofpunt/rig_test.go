@@ -9,6 +9,9 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -45,8 +48,8 @@ func pairSession(t testing.TB, before func()) (s *session, peer net.Conn) {
 func chainServer(t testing.TB, plugins ...plugin.Plugin) *server {
 	t.Helper()
 	c := &dnsserver.Config{Zone: ".", Plugin: plugins}
-	s := &server{options: defaultOptions("br-reader")}
-	s.options.Placement = placement.Neutron
+	s := newTestServer(defaultOptions("br-reader"), nil)
+	s.setRules(func(c *guests.Config) { c.Placement = placement.Table })
 	var err error
 	if s.dns, err = dnsserver.NewServer("test", []*dnsserver.Config{c}); err != nil {
 		t.Fatal(err)
@@ -61,4 +64,19 @@ func chainServer(t testing.TB, plugins ...plugin.Plugin) *server {
 func (b *bridge) serve(s *server) {
 	b.punts.Use(s.punts)
 	b.current.Store(s)
+}
+
+// newTestServer returns a server of a bridge with these options, by a snapshot; nil without databases.
+func newTestServer(o bridgeOptions, snapshot *ovn.Snapshot) *server {
+	s := &server{options: o, guests: guests.NewRules(o.Config)}
+	if snapshot != nil {
+		s.source = ovndb.ReaderOf(snapshot)
+	}
+	return s
+}
+
+// setRules changes what a server says of guests.
+func (s *server) setRules(change func(*guests.Config)) {
+	change(&s.options.Config)
+	s.guests = guests.NewRules(s.options.Config)
 }

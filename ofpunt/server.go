@@ -15,9 +15,12 @@ import (
 
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
@@ -44,8 +47,8 @@ type server struct {
 	requests []ovndb.Requests
 	// labelRequests is what the labels that the blocks and the limits name need of source.
 	labelRequests ovndb.Requests
-	// limits are those of the guests by their labels.
-	limits limitIndex
+	// guests says who is served.
+	guests *guests.Rules
 	// settledBefore is set in a trial if the server before had its databases settled.
 	settledBefore bool
 	// punts takes the queries to the chains.
@@ -188,6 +191,17 @@ func (s *server) whyUnsettled() string {
 	}
 	return s.bindingProblem()
 }
+
+// snapshot returns what the databases say, nil without databases.
+func (s *server) snapshot() *ovn.Snapshot {
+	if s.source == nil {
+		return nil
+	}
+	return s.source.Snapshot()
+}
+
+// book returns the guests now.
+func (s *server) book(view *ports.View) guests.Book { return guests.At(s.guests, s.snapshot(), view) }
 
 // settled reports whether every guest of the databases is known.
 func (s *server) settled() bool { return s.source == nil || s.source.Snapshot().Settled }

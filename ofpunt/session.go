@@ -110,7 +110,7 @@ func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 		if err := s.confirm(ctx, srv); err != nil {
 			return err
 		}
-		_, changedIDs := srv.externalIDs(s.bridge.ports.View())
+		_, changedIDs := srv.book(s.bridge.ports.View()).Version()
 		if err := s.reconcile(ctx, srv); err != nil {
 			return err
 		}
@@ -151,9 +151,9 @@ func (s *session) reconcile(ctx context.Context, srv *server) error {
 		return nil
 	}
 	s.reporter.options = &srv.options
-	before := s.desired.madeOf
+	before := s.desired.version
 	want := s.desired.want(srv, s.bridge.ports.View())
-	if s.desired.madeOf != before {
+	if s.desired.version != before {
 		s.tally.SetNetworks(s.desired.networks)
 	}
 	err := s.flows.Handle(ctx, flows.Desired{Want: want})
@@ -164,7 +164,7 @@ func (s *session) reconcile(ctx context.Context, srv *server) error {
 	}
 	if view := s.bridge.ports.View(); view != nil && !view.Absent() && srv.settled() {
 		s.bridge.served.set(srv, len(s.desired.guests))
-		s.reportAddressless(&srv.options)
+		s.reportAddressless(&srv.options.Config)
 		s.reportLeft()
 		s.reportFunctions()
 	}

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/control"
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
@@ -76,11 +78,11 @@ func (t *teller) status(ctx context.Context) api.Bridge {
 
 // addressWords returns the resolver addresses as the Corefile has them.
 func (o *bridgeOptions) addressWords() []string {
-	if o.hijack() {
+	if o.Hijack() {
 		return []string{"any"}
 	}
 	words := []string{}
-	for _, a := range o.Addresses {
+	for _, a := range o.Resolvers {
 		words = append(words, a.String())
 	}
 	if o.DHCP {
@@ -213,7 +215,7 @@ func (t *teller) guestCounts() (c api.GuestCounts) {
 	}
 	c.Served = t.session.placed.Guests
 	c.Kept = t.bridge.countKept(t.srv)
-	c.WithoutAddress = countAddressless(t.session.withoutAddress)
+	c.WithoutAddress = t.session.withoutResolver()
 	c.Unserved = len(t.session.unserved)
 	return c
 }
@@ -277,11 +279,11 @@ func (t *teller) guestProblems() (all []api.Problem) {
 		port := slices.Min(slices.Collect(maps.Keys(t.session.unserved)))
 		add(api.CodeUnserved, "interfaces that are not served: %d, such as that of logical port %q: %s", n, port, t.session.unserved[port])
 	}
-	if n := countAddressless(t.session.withoutAddress); n > 0 {
-		network := slices.Min(slices.Collect(maps.Keys(t.session.withoutAddress)))
+	if n := t.session.withoutResolver(); n > 0 {
+		network := slices.MinFunc(slices.Collect(maps.Keys(t.session.list.Without)), func(a, b guests.NetworkName) int { return strings.Compare(a.String(), b.String()) })
 		add(api.CodeNoAddress, "guests without a resolver address: %d, some of them on switch %s", n, network)
 	}
-	if why := t.session.unmetered; why != "" && t.srv.options.metered() {
+	if why := t.session.unmetered; why != "" && t.srv.options.Metered() {
 		add(api.CodeNoMeters, "%s", why)
 	}
 	return all

@@ -21,6 +21,7 @@ import (
 	"github.com/puntdns/puntdns/internal/cachekey"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/testkit"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
@@ -400,7 +401,7 @@ func TestCacheKeyOfPlugins(t *testing.T) {
 		m.Answer = []dns.RR{a(r.Question[0].Name, o.Network[15])}
 		return 0, w.WriteMsg(m)
 	}}.plugin())
-	rig := &cacheRig{server: &server{dns: s}}
+	rig := &cacheRig{server: &server{dns: s, guests: guests.NewRules(guests.Config{})}}
 	for range 3 {
 		for _, who := range []asker{red1, red2, blue1} {
 			if got, want := rig.lookup(who, "x.test.", dns.TypeA), fmt.Sprintf("NOERROR 192.0.2.%d", who.origin.Network[15]); got != want {
@@ -480,7 +481,7 @@ func startRouted(t *testing.T, zones []string, above, below plugin.Plugin) *cach
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cacheRig{server: &server{dns: s}}
+	return &cacheRig{server: &server{dns: s, guests: guests.NewRules(guests.Config{})}}
 }
 
 // Nobody can ask for an entry of another by its name in cache: not on the wire, and not by a

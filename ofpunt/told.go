@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 )
 
 // sessionState is what a session tells of itself for an operator. It is immutable: the goroutine
@@ -16,15 +17,22 @@ type sessionState struct {
 	since        time.Time
 	controllerID uint16
 	server       *server
-	// guests and withoutAddress are those of desired.
-	guests         []flows.Guest
-	withoutAddress map[string]addressless
+	// list is that of desired, nil before the first.
+	list *guests.List
 	// unserved has the reasons of interfaces that are not served, by logical port.
 	unserved map[string]string
 	placed   flows.Placed
 	flows    flows.State
 	// unmetered is why limits are not enforced, empty if they are.
 	unmetered string
+}
+
+// withoutResolver returns how many guests have no resolver address.
+func (s *sessionState) withoutResolver() int {
+	if s.list == nil {
+		return 0
+	}
+	return s.list.WithoutResolver()
 }
 
 // tellEnd says that there is no session any more, and why.
@@ -40,8 +48,7 @@ func (s *session) tell(srv *server) {
 	b := s.bridge
 	next := &sessionState{
 		since: s.since, controllerID: s.desired.controllerID, server: srv,
-		guests: s.desired.guests, withoutAddress: s.desired.withoutAddress,
-		placed: s.reporter.last, flows: s.flows.State(), unmetered: b.unmetered,
+		list: s.desired.list, placed: s.reporter.last, flows: s.flows.State(), unmetered: b.unmetered,
 	}
 	if was := b.told.Load(); was != nil && maps.Equal(was.unserved, b.unserved.logged) {
 		next.unserved = was.unserved

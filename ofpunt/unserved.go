@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
-	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
@@ -29,10 +29,10 @@ type unservedPorts struct {
 
 // look compares the interfaces of the bridge with the guests, and returns the lines to log of the interfaces
 // whose state has changed. why is ovndb.Reader.NotHere: an interface without an entry keeps its state.
-func (u *unservedPorts) look(o *bridgeOptions, view *ports.View, snapshot *ovn.Snapshot, why func(names []string) map[string]string) (lines []string) {
+func (u *unservedPorts) look(c *guests.Config, view *ports.View, snapshot *ovn.Snapshot, why func(names []string) map[string]string) (lines []string) {
 	var now []string
 	for _, name := range view.IfaceIDs() {
-		if !o.serves(snapshot.PortByName(name)) {
+		if !c.Serves(snapshot.PortByName(name)) {
 			now = append(now, name)
 		}
 	}
@@ -90,45 +90,10 @@ func (g *servedGuests) beat() (before int) {
 	return 0
 }
 
-// whyNone says why a Corefile serves no guest, and what was expected of it. withoutAddress has
-// those that lack nothing but a resolver address.
-func whyNone(o *bridgeOptions, withoutAddress map[string]addressless) string {
-	if n := countAddressless(withoutAddress); n > 0 {
-		return fmt.Sprintf("%s none of %d a resolver address; expected one that the databases have, or an IP beside it", o.perGuestGive(), n)
-	}
-	return "expected the placement, chassis and databases that they are of"
-}
-
-// noneBound returns why placement neutron serves nobody, though the bridge has interfaces
-// with the names of logical ports; empty if Neutron's agent has bound one, or there are none.
-func noneBound(o *bridgeOptions, view *ports.View) string {
-	if o.Placement != placement.Neutron {
-		return ""
-	}
-	unbound := 0
-	for i := range view.Interfaces {
-		i := &view.Interfaces[i]
-		if i.OFPort == 0 || i.IfaceID == "" {
-			continue
-		}
-		if _, _, ok := localGuest(o, i, nil); ok || i.Tag == deadVLAN || i.Tag != 0 && isService(i) {
-			return ""
-		}
-		if !isService(i) {
-			unbound++
-		}
-	}
-	if unbound == 0 {
-		return ""
-	}
-	return fmt.Sprintf("nobody is served: Neutron's Open vSwitch agent has bound none of the %d interfaces with an iface-id; "+
-		"expected placement ovn with ovnhosts on a chassis of OVN, or placement table without that agent", unbound)
-}
-
 // lookForUnbound tells the log and ready that placement neutron serves nobody, if that
 // holds at two looks: an interface that is just being plugged is bound by the next.
 func (s *server) lookForUnbound(view *ports.View) {
-	reason := noneBound(&s.options, view)
+	reason := s.book(view).WhyNobody()
 	switch {
 	case reason == "":
 		s.unboundSeen = false
@@ -151,7 +116,7 @@ func (s *session) reportNobodyServed(srv *server) {
 		return
 	}
 	if before := s.bridge.served.beat(); before > 0 {
-		log.Warningf("Bridge %s: the Corefile that was reloaded serves no guest here, before: %d; %s", s.bridge.name, before, whyNone(&srv.options, s.desired.withoutAddress))
+		log.Warningf("Bridge %s: the Corefile that was reloaded serves no guest here, before: %d; %s", s.bridge.name, before, srv.options.WhyNone(s.desired.list))
 	}
 }
 
@@ -167,7 +132,7 @@ func (s *session) reportUnserved(srv *server) {
 		gauge.Set(0)
 		return
 	}
-	for _, line := range u.look(&srv.options, view, srv.source.Snapshot(), srv.source.NotHere) {
+	for _, line := range u.look(&srv.options.Config, view, srv.source.Snapshot(), srv.source.NotHere) {
 		log.Warningf("Bridge %s: %s", s.bridge.name, line)
 	}
 	gauge.Set(float64(len(u.logged)))

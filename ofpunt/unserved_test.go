@@ -14,9 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovntest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -50,7 +52,7 @@ func TestUnservedPorts(t *testing.T) {
 		for n, port := range step.ports {
 			v.Interfaces = append(v.Interfaces, vswitch.Interface{Name: "tap-" + port, IfaceID: port, OFPort: uint32(n + 1)})
 		}
-		lines := u.look(&bridgeOptions{Placement: placement.OVN}, ports.NewView(v, nil), &ovn.Snapshot{}, func(names []string) map[string]string {
+		lines := u.look(&guests.Config{Placement: placement.OVN}, ports.NewView(v, nil), &ovn.Snapshot{}, func(names []string) map[string]string {
 			if !slices.Equal(names, step.asked) {
 				t.Errorf("look %d asks of %q, expected %q", i, names, step.asked)
 			}
@@ -82,16 +84,16 @@ func TestUnservedElsewhere(t *testing.T) {
 			o := defaultOptions("br-unserved")
 			o.Placement = kind
 			view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{Name: "tap0", IfaceID: "p0", OFPort: 1}, {Name: "tap1", IfaceID: "p1", OFPort: 2}}}, nil)
-			network := networkA(2)
+			network := ovntest.NetworkA(2)
 			network.Ports[1].Local = false
-			snapshot := snapshotOf(network)
-			if guests := listGuests(&o, view, snapshot).guests; len(guests) != 2-len(want) {
-				t.Errorf("%d guests", len(guests))
+			snapshot := ovntest.Snapshot(network)
+			if n := len(guests.At(guests.NewRules(o.Config), snapshot, view).List().Served); n != 2-len(want) {
+				t.Errorf("%d guests", n)
 			}
 			var u unservedPorts
 			var asked []string
 			for range 2 {
-				u.look(&o, view, snapshot, func(names []string) map[string]string {
+				u.look(&o.Config, view, snapshot, func(names []string) map[string]string {
 					asked = names
 					return nil
 				})
@@ -122,7 +124,7 @@ func TestNoneBound(t *testing.T) {
 		{"a chassis of OVN", placement.Neutron, []vswitch.Interface{vm, with(func(i *vswitch.Interface) { i.AttachedMAC = "" })}, true},
 		{"a tag alone", placement.Neutron, []vswitch.Interface{with(func(i *vswitch.Interface) { i.AttachedMAC, i.Tag = "", 1 })}, true},
 		{"one is bound", placement.Neutron, []vswitch.Interface{vm, bound}, false},
-		{"cut off", placement.Neutron, []vswitch.Interface{with(func(i *vswitch.Interface) { i.Tag = deadVLAN })}, false},
+		{"cut off", placement.Neutron, []vswitch.Interface{with(func(i *vswitch.Interface) { i.Tag = 4095 })}, false},
 		{"the agent has bound a port of its own", placement.Neutron, []vswitch.Interface{vm, with(func(i *vswitch.Interface) { i.Type, i.Tag = "internal", 1 })}, false},
 		{"an agent's port alone", placement.Neutron, []vswitch.Interface{with(func(i *vswitch.Interface) { i.Type = "internal" })}, false},
 		{"no port number", placement.Neutron, []vswitch.Interface{with(func(i *vswitch.Interface) { i.OFPort = 0 })}, false},
@@ -130,7 +132,7 @@ func TestNoneBound(t *testing.T) {
 		{"another placement", placement.Table, []vswitch.Interface{vm}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := &server{options: bridgeOptions{Bridge: "br-int", Placement: tt.placement}}
+			s := newTestServer(bridgeOptions{Bridge: "br-int", Config: guests.Config{Placement: tt.placement}}, nil)
 			view := ports.NewView(vswitch.View{Interfaces: tt.interfaces}, nil)
 			s.lookForUnbound(view)
 			if got := s.bindingProblem(); got != "" {
@@ -199,6 +201,9 @@ func TestBeatAfterReload(t *testing.T) {
 	s, _ := pairSession(t, func() {})
 	before, after := s.bridge.current.Load(), chainServer(t)
 	before.options.Lease, after.options.Lease = 3*time.Millisecond, 3*time.Millisecond
+	for _, srv := range []*server{before, after} {
+		srv.setRules(func(c *guests.Config) { c.Placement = placement.Neutron })
+	}
 	s.bridge.ports.Set(ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{Name: "tap-a", OFPort: 1, IfaceID: "a"}}}, nil))
 	sw := &reloadingSwitch{reload: func() {
 		s.bridge.current.Store(after)

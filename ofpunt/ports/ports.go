@@ -76,6 +76,9 @@ func (v *View) SetDrained() { v.drained.Store(true) }
 // name.
 func (v *View) Absent() bool { return len(v.Interfaces) == 0 }
 
+// Interface returns the interface that has an OpenFlow port, nil if there is none.
+func (v *View) Interface(number uint32) *vswitch.Interface { return v.byNumber[number] }
+
 // IfaceIDs returns the logical ports that have an interface here. One without an OpenFlow
 // port number is none: nothing can come from it.
 func (v *View) IfaceIDs() []string {

@@ -3,6 +3,7 @@
 package punt
 
 import (
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/refusals"
 )
@@ -48,6 +49,7 @@ func (b *Bridge) refused(g refusals.Guest, n metric.Network, kind refusals.Kind,
 }
 
 // RateDropped takes note that the switch has dropped packets of a guest by rate.
-func (in *Intake) RateDropped(g Guest, packets uint64) {
-	in.bridge.refused(refusals.Guest{Port: g.Port, Switch: g.Switch}, metric.Network{ID: g.Network, Switch: g.Switch}, refusals.Rate, packets)
+func (in *Intake) RateDropped(g *guests.Guest, packets uint64) {
+	o := g.Origin(0)
+	in.bridge.refused(refusals.Guest{Port: o.Port, Switch: o.Switch}, metric.Network{ID: o.Network, Switch: o.Switch}, refusals.Rate, packets)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/testkit"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 	"github.com/puntdns/puntdns/ofpunt/refusals"
@@ -18,22 +19,22 @@ import (
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
-		limits     []Limit
+		limits     []guests.Limit
 		concurrent int
 		ofGuest    int
 		want       string
 		property   string
 	}{
-		{"by the limit of a guest", nil, 4096, 1, `port "b" of switch "" was refused 1 queries over max_concurrent`, metric.PropertyConcurrent},
-		{"by a limit of its label", []Limit{{Name: "b", Concurrent: 1, ConcurrentGuest: 1}}, 4096, 1, `port "b" of switch "" was refused 1 queries over max_concurrent`, metric.PropertyConcurrent},
-		{"by what its network may have", nil, 1, 2, `port "b" of switch "" was refused 1 queries by overload of its network or all`, metric.PropertyOverload},
+		{"by the limit of a guest", nil, 4096, 1, `port "b" of switch "b" was refused 1 queries over max_concurrent`, metric.PropertyConcurrent},
+		{"by a limit of its label", []guests.Limit{{Name: "b", Concurrent: 1, ConcurrentGuest: 1}}, 4096, 1, `port "b" of switch "b" was refused 1 queries over max_concurrent`, metric.PropertyConcurrent},
+		{"by what its network may have", nil, 1, 2, `port "b" of switch "b" was refused 1 queries by overload of its network or all`, metric.PropertyOverload},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newLimitRig(t, nil)
 			var ledger refusals.Ledger
 			b := &r.channel.intake.bridge
 			b.Refusals = &ledger
-			b.Tally.SetNetworks(map[metric.Network]struct{}{{}: {}})
+			b.Tally.SetNetworks(map[metric.Network]struct{}{{Switch: "b"}: {}})
 			t.Cleanup(func() { b.Tally.SetNetworks(nil) })
 			r.serveWith(func(c *Config) { c.Concurrent, c.ConcurrentGuest = tt.concurrent, tt.ofGuest }, tt.limits...)
 			send(t, r.peer, puntFrom(6, punttest.QueryFrame()))

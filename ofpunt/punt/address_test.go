@@ -6,10 +6,13 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovntest"
 	"github.com/puntdns/puntdns/internal/testkit"
-	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
-	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
@@ -17,33 +20,37 @@ import (
 // before may have brought another, which goes on if it can. The packets of the tests are for
 // 169.254.169.254 and from in_port 5.
 func TestAddressOfSender(t *testing.T) {
-	of := func(uuid string) func(*openflow.PacketIn, *vswitch.Interface, netip.AddrPort) bool {
-		return func(in *openflow.PacketIn, owner *vswitch.Interface, a netip.AddrPort) bool {
-			return in.InPort == 5 && owner != nil && owner.UUID == uuid && a == netip.MustParseAddrPort("169.254.169.254:53")
+	resolver := netip.MustParseAddr("169.254.169.254")
+	none := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:53")}
+	// by has the databases know the guest and another port of its network.
+	by := func(given bool, resolvers []netip.AddrPort, change func(guest, other *ovn.PortData)) func(*Config) {
+		guest, other := ovntest.Port("port-1", 1, "02:00:00:00:00:01 10.0.0.11"), ovntest.Port("port-2", 2, "02:00:00:00:00:02 10.0.0.12")
+		change(&guest, &other)
+		snapshot := ovntest.Snapshot(ovn.PortsData{Network: origin.Network{1}, Switch: "red", Ports: []ovn.PortData{guest, other}})
+		return func(c *Config) {
+			c.Snapshot = func() *ovn.Snapshot { return snapshot }
+			c.Guests = guests.NewRules(guests.Config{Placement: placement.Table, Resolvers: resolvers, ResolversGiven: given, DHCP: len(resolvers) > 0 && given})
 		}
 	}
-	none := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:53")}
+	rules := func(resolvers []netip.AddrPort) func(*Config) {
+		return func(c *Config) {
+			c.Guests = guests.NewRules(guests.Config{Placement: placement.Table, Resolvers: resolvers, ResolversGiven: true})
+		}
+	}
 	for _, tt := range []struct {
 		name   string
 		change func(*Config)
 		taken  bool
 	}{
 		{"of all guests", nil, true},
-		{"of the sender", func(c *Config) { c.Addresses, c.HasAddress = none, of("1") }, true},
-		{"of another guest", func(c *Config) { c.Addresses, c.HasAddress = none, of("2") }, false},
-		{"of a port of its network", func(c *Config) {
-			c.Owns = func(in *openflow.PacketIn, _ *vswitch.Interface, a netip.Addr) bool {
-				return in.InPort == 5 && a == netip.MustParseAddr("169.254.169.254")
-			}
-		}, true},
-		{"of a workload of its network", func(c *Config) {
-			c.HasWorkload = func(in *openflow.PacketIn, _ *vswitch.Interface, a netip.Addr) bool {
-				return in.InPort == 5 && a == netip.MustParseAddr("169.254.169.254")
-			}
-			c.Owns = c.HasWorkload // each workload is a port
-		}, false},
-		{"of nobody", func(c *Config) { c.Addresses = none }, false},
-		{"another port", func(c *Config) { c.Addresses = []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:5353")} }, false},
+		{"of the sender", by(true, none, func(guest, _ *ovn.PortData) { guest.DNSServers = []netip.Addr{resolver} }), true},
+		{"of another guest", by(true, none, func(_, other *ovn.PortData) { other.DNSServers = []netip.Addr{resolver} }), false},
+		{"of a port of its network", by(false, guestConfig().Resolvers, func(_, other *ovn.PortData) {
+			other.Type, other.Addresses = "localport", []netip.Addr{resolver}
+		}), true},
+		{"of a workload of its network", by(false, guestConfig().Resolvers, func(_, other *ovn.PortData) { other.Addresses = []netip.Addr{resolver} }), false},
+		{"of nobody", rules(none), false},
+		{"another port", rules([]netip.AddrPort{netip.AddrPortFrom(resolver, 5353)}), false},
 	} {
 		for _, packet := range []struct {
 			name           string

@@ -3,12 +3,16 @@
 package punt
 
 import (
+	"cmp"
 	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/share"
 )
 
@@ -47,18 +51,37 @@ type counts struct {
 	// mu guards what follows. Readers of connections take it, of which there are two for a
 	// while when a reload changes the connection.
 	mu       sync.Mutex
-	guests   map[guestKey]*inFlightCount
-	networks map[uint32]*inFlightCount
-	limits   map[string]*inFlightCount // by Limit.Name
+	guests   map[account]*inFlightCount
+	networks map[networkKey]*inFlightCount
+	limits   map[string]*inFlightCount // by guests.Limit.Name
 }
 
 func newCounts() *counts {
-	return &counts{guests: map[guestKey]*inFlightCount{}, networks: map[uint32]*inFlightCount{}, limits: map[string]*inFlightCount{}}
+	return &counts{guests: map[account]*inFlightCount{}, networks: map[networkKey]*inFlightCount{}, limits: map[string]*inFlightCount{}}
 }
 
-// guestKey is a guest as the registers of a packet-in name it: a network, and a port
-// there.
-type guestKey struct{ datapath, port uint32 }
+// account is whom limits are for: a guest, and the network of which it uses a part.
+type account struct {
+	guest   placement.Key
+	network networkKey
+}
+
+// networkKey identifies a network to the limits: by its tunnel key with OVN, else by its name.
+type networkKey struct {
+	datapath uint32
+	name     string
+}
+
+// accountOf returns the account of the sender of a packet, who need not be known. owner has the OpenFlow
+// port, nil if that is not known. An interface that names no network is a network of its own.
+func accountOf(kind placement.Kind, in *openflow.PacketIn, owner *vswitch.Interface) (a account) {
+	a.guest, _ = placement.KeyOf(kind, in, owner != nil && owner.Localnet != "")
+	a.network.datapath = a.guest.Datapath
+	if kind != placement.OVN && owner != nil {
+		a.network.name = cmp.Or(owner.NetworkID, owner.IfaceID)
+	}
+	return a
+}
 
 // inFlightCount counts the queries of a guest, of a network, or of the guests that have a limit.
 type inFlightCount struct{ n atomic.Int64 }
@@ -78,7 +101,7 @@ func (a *admission) admit(x *Exchange, concurrentGuest int) (reason string) {
 	reason = a.reserve(x, concurrentGuest)
 	// What a limit of the guest's own rejects does not show that the chains are stuck: that may
 	// be as low as one query.
-	if reason != "" && !x.from.limit.rejects(reason) {
+	if reason != "" && !rejects(x.from.limit, reason) {
 		a.rejected.Store(true)
 	}
 	return reason
@@ -92,9 +115,9 @@ func (a *admission) reserve(x *Exchange, concurrentGuest int) (reason string) {
 	if len(c.guests) >= maxIdleGuests {
 		c.sweep()
 	}
-	g, network, ofLimit := countOf(c.guests, x.from.guest), countOf(c.networks, x.from.guest.datapath), (*inFlightCount)(nil)
+	g, network, ofLimit := countOf(c.guests, x.from.account), countOf(c.networks, x.from.account.network), (*inFlightCount)(nil)
 	limit := x.from.limit
-	if limit.isConcurrent() {
+	if isConcurrent(limit) {
 		concurrentGuest, ofLimit = limit.ConcurrentGuest, countOf(c.limits, limit.Name)
 	}
 	use := share.Use{All: int(c.all.Load()), Network: int(network.n.Load()), Owner: int(g.n.Load())}

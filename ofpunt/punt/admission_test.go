@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 )
 
@@ -14,10 +15,10 @@ import (
 // comes next finds room, however many guests of one tenant ask.
 func TestAdmission(t *testing.T) {
 	a := newAdmission(8)
-	red1, red2, blue, green := guestKey{1, 1}, guestKey{1, 2}, guestKey{2, 1}, guestKey{3, 1}
+	red1, red2, blue, green := accountAt(1, 1), accountAt(1, 2), accountAt(2, 1), accountAt(3, 1)
 	var first *Exchange
 	for i, step := range []struct {
-		guest guestKey
+		guest account
 		want  string
 	}{
 		{red1, ""}, {red1, ""}, {red1, ""},
@@ -56,9 +57,9 @@ func TestStuck(t *testing.T) {
 	later := now.Add(stuckTime + time.Second)
 	full := func() (*admission, *Exchange) {
 		a := newAdmission(2)
-		q := ofGuest(guestKey{})
+		q := ofGuest(account{})
 		q.ready.Store(true)
-		if a.admit(q, 1) != "" || a.admit(ofGuest(guestKey{}), 1) == "" {
+		if a.admit(q, 1) != "" || a.admit(ofGuest(account{}), 1) == "" {
 			t.Fatal("not full")
 		}
 		a.watch(now)
@@ -72,15 +73,15 @@ func TestStuck(t *testing.T) {
 		{"nothing leaves", func(a *admission, _ *Exchange) { a.watch(later) }, true},
 		{"one has left", func(a *admission, q *Exchange) { a.release(q); a.watch(later) }, false},
 		{"what was for no chain has left", func(a *admission, q *Exchange) {
-			arp := ofGuest(guestKey{2, 1})
+			arp := ofGuest(accountAt(2, 1))
 			a.admit(arp, 1)
 			a.release(arp)
 			a.watch(later)
 		}, true},
 		{"one has left, and the place is taken again", func(a *admission, q *Exchange) {
 			a.release(q)
-			a.admit(ofGuest(guestKey{}), 1)
-			a.admit(ofGuest(guestKey{}), 1)
+			a.admit(ofGuest(account{}), 1)
+			a.admit(ofGuest(account{}), 1)
 			a.watch(later)
 		}, false},
 	} {
@@ -96,13 +97,13 @@ func TestStuck(t *testing.T) {
 		})
 	}
 	a := newAdmission(2)
-	a.admit(ofGuest(guestKey{}), 1)
+	a.admit(ofGuest(account{}), 1)
 	if a.stuck(later) {
 		t.Error("stuck without having turned a query away")
 	}
-	one := &Limit{Name: "one", Concurrent: 1, ConcurrentGuest: 1}
+	one := &guests.Limit{Name: "one", Concurrent: 1, ConcurrentGuest: 1}
 	for _, guest := range []uint32{1, 1, 2} {
-		x := ofGuest(guestKey{1, guest})
+		x := ofGuest(accountAt(1, guest))
 		x.from.limit = one
 		a.admit(x, 1)
 	}
@@ -125,7 +126,7 @@ func TestAdmissionConcurrently(t *testing.T) {
 		})
 	}
 	for i := range 20000 {
-		q := ofGuest(guestKey{uint32(i % 3), 0})
+		q := ofGuest(accountAt(uint32(i%3), 0))
 		for a.admit(q, size) != "" {
 			continue
 		}
@@ -145,10 +146,10 @@ func TestAdmissionConcurrently(t *testing.T) {
 
 func TestAdmissionForgetsIdleGuests(t *testing.T) {
 	a := newAdmission(4)
-	busy := ofGuest(guestKey{1 << 20, 0})
+	busy := ofGuest(accountAt(1<<20, 0))
 	a.admit(busy, 1)
 	for i := range uint32(3 * maxIdleGuests) {
-		q := ofGuest(guestKey{i, 0})
+		q := ofGuest(accountAt(i, 0))
 		if reason := a.admit(q, 1); reason != "" {
 			t.Fatal(reason)
 		}
@@ -157,7 +158,7 @@ func TestAdmissionForgetsIdleGuests(t *testing.T) {
 	if n := len(a.counts.guests); n > maxIdleGuests+1 {
 		t.Errorf("%d guests remembered", n)
 	}
-	if reason := a.admit(ofGuest(busy.from.guest), 1); reason != metric.ReasonPortLimit {
+	if reason := a.admit(ofGuest(busy.from.account), 1); reason != metric.ReasonPortLimit {
 		t.Errorf("a guest with a query in flight was forgotten: %q", reason)
 	}
 }

@@ -77,6 +77,7 @@ func (in *Intake) Ask(s *Server, q *Question) Verdict {
 	if v.Identified = d.packet.identify(); v.Identified {
 		v.Origin, v.IsResolver = d.origin, d.isToResolver()
 	}
+	d.forget()
 	if !v.Identified || !v.IsResolver {
 		close(done)
 		return v

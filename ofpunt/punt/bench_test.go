@@ -5,7 +5,8 @@ package punt
 import (
 	"testing"
 
-	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/guests"
+	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
@@ -15,23 +16,25 @@ import (
 func BenchmarkAdmission(b *testing.B) {
 	for _, tt := range []struct {
 		name   string
-		limits []Limit
-	}{{"none", nil}, {"limits", []Limit{{Name: "a", Concurrent: 100, ConcurrentGuest: 100}}}} {
+		limits []guests.Limit
+	}{{"none", nil}, {"limits", []guests.Limit{{Name: "a", Concurrent: 100, ConcurrentGuest: 100}}}} {
 		b.Run(tt.name, func(b *testing.B) {
 			c, _ := newChannel(b)
 			config := testConfig()
-			config.Limits = tt.limits
-			config.FindLimit = func(*openflow.PacketIn, *vswitch.Interface) int { return 0 }
-			config.PortsVersion = func() uint64 { return 1 }
+			rules := guestConfig()
+			for _, l := range tt.limits {
+				l.Label, l.Value = label.Port, "port-1"
+				rules.Limits = append(rules.Limits, l)
+			}
+			config.Guests = guests.NewRules(rules)
 			s := NewServer(config)
 			c.intake.Use(s)
 			guestIs(c.intake, "1")
 			d := new(datagram)
-			d.init(c, s, &openflow.PacketIn{InPort: 5}, placement.Nowhere)
 			d.exchange.init(s, d, &d.sender)
 			b.ReportAllocs()
 			for b.Loop() {
-				d.limit = s.limitOf(&d.packet)
+				d.packet.init(c, s, &openflow.PacketIn{InPort: 5}, placement.Nowhere)
 				if reason := s.admission.admit(&d.exchange, s.ConcurrentGuest); reason != "" {
 					b.Fatal(reason)
 				}

@@ -8,16 +8,15 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
-	"sync/atomic"
 	"testing"
 
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/guests"
+	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/metric"
-	"github.com/puntdns/puntdns/ofpunt/openflow"
-	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
@@ -27,13 +26,13 @@ import (
 // free.
 func TestAdmissionByLimit(t *testing.T) {
 	type ask struct {
-		guest guestKey
-		limit *Limit
+		guest account
+		limit *guests.Limit
 		want  string
 	}
-	few, many := &Limit{Name: "few", Concurrent: 4, ConcurrentGuest: 3}, &Limit{Name: "many", Concurrent: 16, ConcurrentGuest: 16}
-	connections := &Limit{Name: "connections", Connections: 1}
-	red1, red2, blue, green := guestKey{1, 1}, guestKey{1, 2}, guestKey{2, 1}, guestKey{3, 1}
+	few, many := &guests.Limit{Name: "few", Concurrent: 4, ConcurrentGuest: 3}, &guests.Limit{Name: "many", Concurrent: 16, ConcurrentGuest: 16}
+	connections := &guests.Limit{Name: "connections", Connections: 1}
+	red1, red2, blue, green := accountAt(1, 1), accountAt(1, 2), accountAt(2, 1), accountAt(3, 1)
 	times := func(n int, a ask) (all []ask) {
 		for range n {
 			all = append(all, a)
@@ -89,12 +88,7 @@ type limitRig struct {
 	channel *Channel
 	peer    net.Conn
 	release chan struct{} // lets the queries in the chain go
-	// found counts the calls of FindLimit, and version is that of PortsVersion.
-	found, version atomic.Int64
 }
-
-// noLimits is the version of the ports in which no guest has a limit.
-const noLimits = 1
 
 func newLimitRig(t *testing.T, stack *tcp.Stack) *limitRig {
 	r := &limitRig{t: t, release: make(chan struct{})}
@@ -117,25 +111,20 @@ func (r *limitRig) plug(names ...string) {
 
 // serve has a server answer that gives a guest the limit which has its name, and one query to
 // the others.
-func (r *limitRig) serve(limits ...Limit) *Server { return r.serveWith(nil, limits...) }
+func (r *limitRig) serve(limits ...guests.Limit) *Server { return r.serveWith(nil, limits...) }
 
 // serveWith is serve with a configuration that change has altered, unless it is nil.
-func (r *limitRig) serveWith(change func(*Config), limits ...Limit) *Server {
+func (r *limitRig) serveWith(change func(*Config), limits ...guests.Limit) *Server {
 	return serve(r.channel.intake, func(_ context.Context, w dns.ResponseWriter, m *dns.Msg) {
 		<-r.release
 		_ = w.WriteMsg(new(dns.Msg).SetReply(m))
 	}, func(c *Config) {
-		c.ConcurrentGuest, c.Limits = 1, limits
-		c.PortsVersion = func() uint64 { return uint64(r.version.Load()) }
-		c.FindLimit = func(_ *openflow.PacketIn, owner *vswitch.Interface) int {
-			r.found.Add(1)
-			for i, l := range limits {
-				if owner != nil && l.Name == owner.IfaceID && r.version.Load() != noLimits {
-					return i
-				}
-			}
-			return -1
+		rules := guestConfig()
+		for _, l := range limits {
+			l.Label, l.Value = label.Port, l.Name
+			rules.Limits = append(rules.Limits, l)
 		}
+		c.ConcurrentGuest, c.Guests = 1, guests.NewRules(rules)
 		if change != nil {
 			change(c)
 		}
@@ -172,8 +161,8 @@ func limitRefused(t *testing.T, limit, property string) int {
 	return int(testkit.Value(t, metric.LimitRefused.WithLabelValues(bridgeName, limit, property)))
 }
 
-// A guest's next query has the limit that it has by then, whether the databases, the ports of the
-// bridge or the Corefile have changed, and what is in flight counts on.
+// A guest's next query has the limit that it has by then, whether the ports of the bridge or the Corefile
+// have changed, and what is in flight counts on.
 func TestLimitOfGuest(t *testing.T) {
 	r := newLimitRig(t, nil)
 	refused := limitRefused(t, "a", metric.PropertyConcurrent)
@@ -186,91 +175,18 @@ func TestLimitOfGuest(t *testing.T) {
 			t.Errorf("%s: %d refused by the limit, want %d", what, limitRefused(t, "a", metric.PropertyConcurrent), refused)
 		}
 	}
-	r.serve(Limit{Name: "a", Concurrent: 3, ConcurrentGuest: 3})
+	r.serve(guests.Limit{Name: "a", Concurrent: 3, ConcurrentGuest: 3})
 	expect("a limit of its own", 5, 3, 1)
 	expect("that of all", 6, 1, 0)
-	if n := r.found.Load(); n != 2 {
-		t.Errorf("limits were looked for %d times, want once for each guest", n)
-	}
-	r.serve(Limit{Name: "b", Concurrent: 3, ConcurrentGuest: 2}, Limit{Name: "a", Concurrent: 5, ConcurrentGuest: 5})
+	r.serve(guests.Limit{Name: "b", Concurrent: 3, ConcurrentGuest: 2}, guests.Limit{Name: "a", Concurrent: 5, ConcurrentGuest: 5})
 	expect("a higher limit after a reload", 5, 2, 1)
 	expect("a limit of its own after a reload", 6, 1, 0)
-	r.serve(Limit{Name: "a", Concurrent: 2, ConcurrentGuest: 2})
+	r.serve(guests.Limit{Name: "a", Concurrent: 2, ConcurrentGuest: 2})
 	expect("a lower limit after a reload", 5, 0, 1)
-
-	found := r.found.Load()
-	r.version.Store(noLimits)
-	expect("the databases have changed", 5, 0, 0)
-	expect("nothing has changed", 5, 0, 0)
-	if n := r.found.Load() - found; n != 1 {
-		t.Errorf("the limit was looked for %d times, want once", n)
-	}
-	r.version.Store(noLimits + 1)
-	expect("the databases have changed back", 5, 0, 1)
 	// Of all guests that have the limit, five queries are in flight.
 	r.plug("b", "a")
 	expect("another guest has the port", 6, 0, 1)
 	expect("the guest has the port of another", 5, 1, 0)
-}
-
-// collidingMACs returns two addresses of external ports that have the same number.
-func collidingMACs(t *testing.T, localnet uint32) (a, b [6]byte) {
-	t.Helper()
-	const tries = 1 << 20 // some 2¹⁶ are enough, as the number has 32 bits
-	had := make(map[uint32][6]byte)
-	for i := range uint32(tries) {
-		var ok bool
-		binary.BigEndian.PutUint32(b[2:], i*0x9e3779b1) // one to one
-		n := externalOf(localnet, b)
-		if a, ok = had[n]; ok {
-			return a, b
-		}
-		had[n] = b
-	}
-	t.Fatalf("no two of %d addresses have the same number", tries)
-	return a, b
-}
-
-// Each external port has its own limit, even if the number by which its queries are counted is
-// that of another. No lock is held while a limit is looked for.
-func TestLimitOfExternalPorts(t *testing.T) {
-	const inPort, localnet = 5, 3
-	in := newIntake(Bridge{Name: bridgeName, Tally: metric.NewTally(bridgeName), Ports: new(ports.Owners)}, nil)
-	defer in.Close()
-	in.bridge.Ports.Set(ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "a", Name: "patch", OFPort: inPort, Localnet: "net"}}}, nil))
-	limited, other := collidingMACs(t, localnet)
-	found := 0
-	var s *Server
-	s = NewServer(Config{
-		OVN: true, Limits: []Limit{{Name: "limited"}}, PortsVersion: func() uint64 { return 1 },
-		FindLimit: func(in *openflow.PacketIn, _ *vswitch.Interface) int {
-			found++
-			if !s.guestLimits.mu.TryLock() {
-				t.Error("the lock is held while a limit is looked for")
-			} else {
-				s.guestLimits.mu.Unlock()
-			}
-			if [6]byte(in.Data[6:12]) == limited {
-				return 0
-			}
-			return -1
-		},
-	})
-	for i, step := range []struct {
-		mac   [6]byte
-		want  *Limit
-		found int
-	}{{limited, &s.Limits[0], 1}, {limited, &s.Limits[0], 1}, {other, nil, 2}, {other, nil, 2}, {limited, &s.Limits[0], 3}} {
-		frame := make([]byte, 60)
-		copy(frame[6:], step.mac[:])
-		m := &openflow.PacketIn{InPort: inPort, Metadata: 1, Data: frame}
-		m.Regs[placement.RegInPort] = localnet
-		var p packet
-		p.init(&Channel{intake: in}, s, m, placement.Nowhere)
-		if got := s.limitOf(&p); got != step.want || found != step.found {
-			t.Errorf("step %d: limit %v, want %v; looked for %d times, want %d", i, got, step.want, found, step.found)
-		}
-	}
 }
 
 // A limit on TCP connections is on those that begin, and tells what it has refused.
@@ -311,15 +227,15 @@ func TestLimitOfGuestOnConnections(t *testing.T) {
 		return begun
 	}
 	for i, step := range []struct {
-		limits            []Limit
+		limits            []guests.Limit
 		port              byte
 		asked, want, told int
 	}{
-		{[]Limit{{Name: "a", Connections: 3}}, 5, 5, 3, 2},
-		{[]Limit{{Name: "a", Connections: 3}}, 6, tcp.MaxOfOwner + 1, tcp.MaxOfOwner, 0},
-		{[]Limit{{Name: "a", Connections: 2}}, 5, 1, 0, 1},
-		{[]Limit{{Name: "a", Connections: 70}}, 5, 70, 67, 3},
-		{[]Limit{{Name: "a", Concurrent: 1, ConcurrentGuest: 1}}, 5, 1, 0, 0},
+		{[]guests.Limit{{Name: "a", Connections: 3}}, 5, 5, 3, 2},
+		{[]guests.Limit{{Name: "a", Connections: 3}}, 6, tcp.MaxOfOwner + 1, tcp.MaxOfOwner, 0},
+		{[]guests.Limit{{Name: "a", Connections: 2}}, 5, 1, 0, 1},
+		{[]guests.Limit{{Name: "a", Connections: 70}}, 5, 70, 67, 3},
+		{[]guests.Limit{{Name: "a", Concurrent: 1, ConcurrentGuest: 1}}, 5, 1, 0, 0},
 	} {
 		r.serve(step.limits...)
 		before := limitRefused(t, "a", metric.PropertyConnections)

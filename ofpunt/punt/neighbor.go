@@ -3,9 +3,6 @@
 package punt
 
 import (
-	"net/netip"
-	"slices"
-
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -28,16 +25,16 @@ func (c *Channel) neighbor(in *openflow.PacketIn, onward placement.Onward) {
 		p.resumeOrDrop(refusal(err))
 		return
 	}
-	g, ok := p.server.Identify(in, p.owner, n.Tagged)
-	if !ok {
+	if !p.known || n.Tagged && !p.guest.MaySendTagged() {
 		p.resumeOrDrop(metric.ReasonOrigin)
 		return
 	}
-	if !p.hasNeighbor(n.Target) {
+	// A port may have got the address since the flow was made.
+	if p.guest.IsOwned(n.Target) || !p.guest.HasResolver(n.Target) {
 		p.resumeOrDrop(metric.ReasonAddress)
 		return
 	}
-	tag := g.Tag
+	tag := p.guest.VLAN()
 	if n.Tagged {
 		tag = 0
 	}
@@ -64,16 +61,4 @@ func (c *Channel) Announce(port uint32, tag uint16) error {
 		return err
 	}
 	return c.conn.WriteBestEffort(b.message)
-}
-
-// hasNeighbor reports whether an address, whatever its port, is a resolver address of the
-// sender that no port of its network has: a port may have got it since the flow was made.
-func (p *packet) hasNeighbor(target netip.Addr) bool {
-	if p.server.Owns != nil && p.server.Owns(&p.in, p.owner, target) {
-		return false
-	}
-	if slices.ContainsFunc(p.server.Addresses, func(a netip.AddrPort) bool { return a.Addr() == target }) {
-		return true
-	}
-	return p.server.HasAddress != nil && p.server.HasAddress(&p.in, p.owner, netip.AddrPortFrom(target, placement.DNSPort))
 }

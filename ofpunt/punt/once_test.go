@@ -38,7 +38,7 @@ func newExchange(t *testing.T, tr transport, hijack bool) *Exchange {
 	t.Helper()
 	config := testConfig()
 	if hijack {
-		config.Addresses, config.Hijack = nil, true
+		config.Guests = hijacking()
 	}
 	in := newIntake(Bridge{Name: bridgeName, Tally: metric.NewTally(bridgeName), Ports: new(ports.Owners)}, nil)
 	from := &sender{channel: &Channel{intake: in}, ends: frame.Ends{Src: netip.MustParseAddrPort("10.0.0.11:5000"), Dst: netip.MustParseAddrPort("169.254.169.254:53")}}

@@ -3,10 +3,7 @@
 package punt
 
 import (
-	"encoding/binary"
 	"errors"
-	"hash/fnv"
-	"io"
 	"net/netip"
 	"runtime/debug"
 	"sync/atomic"
@@ -14,6 +11,7 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/frame"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -23,10 +21,10 @@ import (
 type sender struct {
 	// channel is the connection to the switch that the packet came by.
 	channel *Channel
-	// guest is whom the limits are for. limit is what it has in the place of those for all
+	// account is whom the limits are for. limit is what it has in the place of those for all
 	// when the packet comes, nil for none.
-	guest guestKey
-	limit *Limit
+	account account
+	limit   *guests.Limit
 	// owner has the OpenFlow port inPort; nil if that is not known.
 	owner  *vswitch.Interface
 	inPort uint32
@@ -48,7 +46,11 @@ type sender struct {
 type packet struct {
 	sender
 	server *Server
-	in     openflow.PacketIn
+	// guest is who has sent the packet, valid if known is set. It has a snapshot of the databases, which
+	// must not be kept for long: forget ends it.
+	guest guests.Guest
+	known bool
+	in    openflow.PacketIn
 	// onward is where the packet goes on when it is resumed.
 	onward placement.Onward
 	// claimed is set by whoever resumes the packet, or deals with it otherwise.
@@ -63,65 +65,27 @@ var (
 	errNotResumable = errors.New("the punted query may not be resumed")
 )
 
-// init sets p up for a packet-in, and looks up who owns the port that it came by.
+// init sets p up for a packet-in, and looks up who has sent it.
 func (p *packet) init(c *Channel, s *Server, in *openflow.PacketIn, onward placement.Onward) {
 	p.channel, p.server, p.in, p.onward, p.inPort = c, s, *in, onward, in.InPort
-	p.owner = p.ownerNow()
-	if s.OVN {
-		p.guest = guestKey{uint32(in.Metadata), in.Regs[placement.RegInPort]}
-		if mac, ok := p.externalMAC(); ok {
-			p.guest.port = externalOf(p.guest.port, mac)
-		}
-	} else {
-		p.guest = guestKey{networkOf(p.owner), in.InPort}
+	bridge := &c.intake.bridge
+	p.owner = s.Guests.Owner(bridge.Ports, in.InPort)
+	p.account = accountOf(s.Guests.Placement, in, p.owner)
+	p.guest, p.known = guests.At(s.Guests, s.snapshot(), bridge.Ports.View()).Sender(in, p.owner)
+	if p.known && len(s.Guests.Limits) > 0 {
+		p.origin = p.guest.Origin(in.InPort)
+		p.limit = s.Guests.LimitOf(&p.origin)
+		p.origin = origin.Origin{} // nothing of the frame is known yet
 	}
 }
 
-// ownerNow returns who owns the port that the packet came by, nil if that is not known.
-func (p *packet) ownerNow() *vswitch.Interface {
-	if p.server.OVN {
-		return p.channel.intake.bridge.Ports.Owner(p.inPort)
-	}
-	return p.channel.intake.bridge.Ports.DrainedOwner(p.inPort)
-}
-
-// networkOf is a number for the network of an interface, which stands for the tunnel
-// key of OVN's; that of one without a network is its own. Two networks may share one,
-// and then share their part of the limit in all.
-func networkOf(i *vswitch.Interface) uint32 {
-	if i == nil {
-		return 0
-	}
-	of := i.NetworkID
-	if of == "" {
-		of = i.IfaceID
-	}
-	h := fnv.New32a()
-	_, _ = io.WriteString(h, of) // never fails, package hash
-	return h.Sum32()
-}
-
-// externalMAC returns the address by which an external port is told from others with the same
-// localnet port. It reports whether the packet is from such a port.
-func (p *packet) externalMAC() (mac [6]byte, ok bool) {
-	if !p.server.OVN || p.owner == nil || p.owner.Localnet == "" {
-		return mac, false
-	}
-	return frame.SenderMAC(p.in.Data)
-}
-
-// externalOf is a number for an external port, which has a localnet port in common with
-// others. Two that share one are counted as one guest, though each has its own limit.
-func externalOf(localnet uint32, mac [6]byte) uint32 {
-	h := fnv.New32a()
-	_, _ = h.Write(binary.BigEndian.AppendUint32(mac[:], localnet)) // never fails, package hash
-	return h.Sum32()
-}
+// forget gives up the snapshot of the databases by which the sender is known.
+func (p *packet) forget() { p.guest = guests.Guest{} }
 
 // setEnds takes the ends of the frame.
 func (p *packet) setEnds(ends frame.Ends, proto uint8) {
 	p.ends, p.backend = ends, ends.Dst
-	if p.server.OVN {
+	if p.server.isOVN() {
 		p.ends.Dst = placement.Asked(&p.in, proto, p.backend)
 	}
 }
@@ -130,32 +94,21 @@ func (p *packet) setEnds(ends frame.Ends, proto uint8) {
 // is about to be removed may have punted it to another. With a load balancer, either of the
 // address that was asked and the one that it was rewritten to will do.
 func (p *packet) isToResolver() bool {
-	return p.server.isResolver(&p.in, p.owner, p.ends.Dst) ||
-		p.backend != p.ends.Dst && p.server.isResolver(&p.in, p.owner, p.backend)
+	return p.guest.Answers(p.ends.Dst) || p.backend != p.ends.Dst && p.guest.Answers(p.backend)
 }
 
 // identify fills in the origin. It reports whether the sender is known.
 func (p *packet) identify() bool {
-	g, ok := p.server.Identify(&p.in, p.owner, p.ends.Tagged)
-	if !ok {
+	if !p.known || p.ends.Tagged && !p.guest.MaySendTagged() {
 		return false
 	}
-	p.origin = origin.Origin{
-		Bridge:      p.channel.intake.bridge.Name,
-		InPort:      p.inPort,
-		VLAN:        g.Tag,
-		Network:     g.Network,
-		Switch:      g.Switch,
-		Port:        g.Port,
-		Attributes:  g.Attributes,
-		MAC:         p.ends.SrcMAC,
-		Destination: p.ends.Dst,
-		Hijacked:    p.server.hijack(),
-	}
-	p.tag = g.Tag
+	o := &p.origin
+	*o = p.guest.Origin(p.inPort)
+	o.Bridge, o.MAC, o.Destination, o.Hijacked = p.channel.intake.bridge.Name, p.ends.SrcMAC, p.ends.Dst, p.server.hijack()
+	p.tag = o.VLAN
 	if p.ends.Tagged {
 		// The tag is still on the frame, so it is the guest's own business.
-		p.origin.VLAN, p.tag = p.ends.VLAN, 0
+		o.VLAN, p.tag = p.ends.VLAN, 0
 	}
 	return true
 }

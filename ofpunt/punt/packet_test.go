@@ -5,7 +5,9 @@ package punt
 import (
 	"testing"
 
+	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -15,7 +17,7 @@ import (
 // The limits are for a guest. Those that come by a localnet port have its keys in common, and
 // each has limits of its own; what a guest's own port brings is that guest's, from whatever
 // address it says.
-func TestGuestOfPacket(t *testing.T) {
+func TestAccountOfPacket(t *testing.T) {
 	const tap, localnet = 5, 6
 	in := newIntake(Bridge{Name: bridgeName, Tally: metric.NewTally(bridgeName), Ports: new(ports.Owners)}, nil)
 	defer in.Close()
@@ -23,19 +25,19 @@ func TestGuestOfPacket(t *testing.T) {
 		{UUID: "a", Name: "tap", OFPort: tap, IfaceID: "vm"},
 		{UUID: "b", Name: "patch", OFPort: localnet, Localnet: "net"},
 	}}, nil))
-	s := NewServer(Config{OVN: true})
-	guest := func(inPort, datapath, port uint32, mac byte) guestKey {
+	s := NewServer(Config{Guests: guests.NewRules(guests.Config{Placement: placement.OVN}), Snapshot: func() *ovn.Snapshot { return new(ovn.Snapshot) }})
+	guest := func(inPort, datapath, port uint32, mac byte) account {
 		frame := make([]byte, 60)
 		frame[11] = mac
 		m := &openflow.PacketIn{InPort: inPort, Metadata: uint64(datapath), Data: frame}
 		m.Regs[placement.RegInPort] = port
 		var p packet
 		p.init(&Channel{intake: in}, s, m, placement.Nowhere)
-		return p.guest
+		return p.account
 	}
 	tests := []struct {
 		name string
-		a, b guestKey
+		a, b account
 		same bool
 	}{
 		{"a guest, from two addresses", guest(tap, 1, 2, 1), guest(tap, 1, 2, 2), true},

@@ -16,7 +16,9 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/testkit"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
@@ -92,12 +94,12 @@ func TestPublished(t *testing.T) {
 		{name: "resumed", frame: query, resumable: true, chain: resumes, want: untaken + " RESUMED resumed no-block "},
 		{name: "overload", frame: query, config: func(c *Config) { c.Concurrent = 0 }, want: untaken + " SERVFAIL refused overload "},
 		{name: "overload, dropped", frame: query, config: func(c *Config) { c.Concurrent, c.DropOverload = 0, true }, want: untaken + " DROPPED dropped overload "},
-		{name: "overload in hijack mode", frame: query, resumable: true, config: func(c *Config) { c.Concurrent, c.Hijack = 0, true }, want: untaken + " RESUMED resumed overload "},
+		{name: "overload in hijack mode", frame: query, resumable: true, config: func(c *Config) { c.Concurrent, c.Guests = 0, hijacking() }, want: untaken + " RESUMED resumed overload "},
 		{name: "too many of a guest", frame: query, config: func(c *Config) { c.ConcurrentGuest = 0 }, want: untaken + " SERVFAIL refused port-limit "},
 		{name: "a transfer", frame: change(func(f []byte) { binary.BigEndian.PutUint16(f[len(f)-4:], dns.TypeAXFR) }), want: "port-1 udp 10.0.0.11:5000 169.254.169.254:53  a. AXFR REFUSED refused transfer "},
 		{name: "no query", frame: change(func(f []byte) { f[len(f)-len(punttest.Query)+2] |= 0x80 }), want: untaken + " DROPPED dropped response "},
 		{name: "malformed", frame: change(func(f []byte) { f[len(f)-7] = 0xc0 }), want: "port-1 udp 10.0.0.11:5000 169.254.169.254:53    FORMERR refused malformed "},
-		{name: "not to a resolver", frame: query, config: func(c *Config) { c.Addresses = nil }, want: untaken + " DROPPED dropped address "},
+		{name: "not to a resolver", frame: query, config: func(c *Config) { c.Guests = guests.NewRules(guests.Config{Placement: placement.Table, DHCP: true}) }, want: untaken + " DROPPED dropped address "},
 		{name: "of a guest that is not known", frame: query, unknown: true, want: " udp 10.0.0.11:5000 169.254.169.254:53  a. A SERVFAIL refused origin "},
 		{name: "no whole frame", frame: query[:20], want: " udp      DROPPED dropped truncated "},
 	} {

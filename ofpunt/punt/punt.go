@@ -36,11 +36,10 @@
 //
 // Locks:
 //
-//	counts.mu       the free slots, and which guests and networks are counted; readers admit
-//	guestLimits.mu  which limits guests have by their labels; readers look them up
-//	firstFate.mu    whether the connection of a first query goes on
-//	connection.mu   whether the connection ends, and until when it may be idle
-//	Intake.mu       which servers still have queries in flight
+//	counts.mu      the free slots, and which guests and networks are counted; readers admit
+//	firstFate.mu   whether the connection of a first query goes on
+//	connection.mu  whether the connection ends, and until when it may be idle
+//	Intake.mu      which servers still have queries in flight
 //
 // None is held while a chain is asked, nor while another one is taken, but that connection.mu is taken
 // with firstFate.mu held. An answer over UDP takes none.

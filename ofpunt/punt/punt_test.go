@@ -17,10 +17,12 @@ import (
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovntest"
 	"github.com/puntdns/puntdns/internal/testkit"
-	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
@@ -226,7 +228,7 @@ func TestOverloadInHijackMode(t *testing.T) {
 			c, peer := newChannel(t)
 			guestIs(c.intake, "1")
 			serve(c.intake, reply, func(config *Config) {
-				config.Addresses, config.Hijack, config.Concurrent = nil, true, 0
+				config.Guests, config.Concurrent = hijacking(), 0
 				config.Answers = func(o *origin.Origin, qname string) bool { return tt.answers && qname == "a." && o.Port == "port-1" }
 			})
 			before := packetIns(t, tt.result, tt.reason)
@@ -293,7 +295,7 @@ func TestRefusedInHijackMode(t *testing.T) {
 				c, peer := newChannel(t)
 				guestIs(c.intake, "1")
 				serve(c.intake, reply, func(config *Config) {
-					config.Addresses, config.Hijack = nil, true
+					config.Guests = hijacking()
 					config.OVNOwned = func(o *origin.Origin, qname string) bool { return of.owned && qname == "a." && o.Port == "port-1" }
 				})
 				result, reason := metric.Resumed, tt.reason
@@ -341,9 +343,18 @@ func TestDatagramTag(t *testing.T) {
 			c, peer := newChannel(t)
 			guestIs(c.intake, "1")
 			serve(c.intake, reply, func(config *Config) {
-				config.Identify = func(*openflow.PacketIn, *vswitch.Interface, bool) (Guest, bool) { return Guest{Tag: tt.tag}, true }
+				guest := ovntest.Port("port-1", 3, "02:00:00:00:00:01 10.0.0.11")
+				guest.DatapathKey = 1
+				if tt.tag != 0 {
+					guest.Name, guest.Parent, guest.Tag = "container", "port-1", tt.tag
+				}
+				snapshot := ovntest.Snapshot(ovn.PortsData{Network: origin.Network{1}, Keys: []uint32{1}, Ports: []ovn.PortData{guest}})
+				config.Snapshot = func() *ovn.Snapshot { return snapshot }
+				rules := guestConfig()
+				rules.Placement = placement.OVN
+				config.Guests = guests.NewRules(rules)
 			})
-			send(t, peer, punttest.Punt(tt.frame))
+			send(t, peer, punttest.OVNPunt(tt.frame, 1, 3))
 			m := packetOut(t, peer)
 			tag := uint16(0)
 			if tt.push {

@@ -53,7 +53,6 @@ type datagram struct {
 // receive makes d of a packet-in. It keeps the slices of in.
 func (d *datagram) receive(c *Channel, s *Server, in *openflow.PacketIn, onward placement.Onward) {
 	d.init(c, s, in, onward)
-	d.limit = s.limitOf(&d.packet)
 	d.exchange.init(s, d, &d.sender)
 }
 
@@ -169,6 +168,7 @@ func (d *datagram) decodeFrame() error {
 // identify fills in the origin. It reports whether the sender is known, and has asked a
 // resolver address of its own; else the packet has been dealt with.
 func (d *datagram) identify() bool {
+	defer d.forget()
 	if !d.identifySender() {
 		d.exchange.refuse(dns.RcodeServerFailure, metric.ReasonOrigin)
 		return false
@@ -192,6 +192,7 @@ func (d *datagram) identifySender() bool {
 func (d *datagram) reject(reason string) {
 	x := &d.exchange
 	defer x.end()
+	defer d.forget()
 	if d.decodeFrame() != nil || !d.identifySender() || !d.isToResolver() || accept(x.payload) != acceptQuery {
 		x.pass(metric.Dropped, reason)
 		return

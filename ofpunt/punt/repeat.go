@@ -36,7 +36,7 @@ func (x *Exchange) repeats() int {
 
 // repeatsOfGuest is repeats of the same guest.
 func (x *Exchange) repeatsOfGuest() int {
-	return x.server.admission.repeats(x, func(o *Exchange) bool { return o.from.guest == x.from.guest })
+	return x.server.admission.repeats(x, func(o *Exchange) bool { return o.from.account == x.from.account })
 }
 
 // SetLooped says that the chain would ask the guest what that has asked. It has a resume, or

@@ -49,7 +49,7 @@ func TestSameInFlight(t *testing.T) {
 	srv := serve(c.intake, nil, nil)
 	add := func(id uint16, guest uint32, question string) *Exchange {
 		q := asked(t, c, id)
-		q.from.guest = guestKey{1, guest}
+		q.from.account = accountAt(1, guest)
 		q.payload = []byte(counting(1, 0, 0, 0, question))
 		if reason := srv.admission.admit(q, 64); reason != "" {
 			t.Fatal(reason)
@@ -106,7 +106,7 @@ func TestIsRepeated(t *testing.T) {
 	var last *Exchange
 	for i := range MaxRepeats + 1 {
 		last = asked(t, c, uint16(i))
-		last.from.guest, last.payload = guestKey{1, 7}, []byte(counting(1, 0, 0, 0, questionA))
+		last.from.account, last.payload = accountAt(1, 7), []byte(counting(1, 0, 0, 0, questionA))
 		if reason := srv.admission.admit(last, 64); reason != "" {
 			t.Fatal(reason)
 		}
@@ -115,7 +115,7 @@ func TestIsRepeated(t *testing.T) {
 		}
 	}
 	other := asked(t, c, 100)
-	other.from.guest, other.payload = guestKey{1, 8}, last.payload
+	other.from.account, other.payload = accountAt(1, 8), last.payload
 	if reason := srv.admission.admit(other, 64); reason != "" || other.IsRepeated() {
 		t.Errorf("%q, or another guest's question is a loop", reason)
 	}
@@ -131,7 +131,7 @@ func TestExplainedIsInFlight(t *testing.T) {
 	var srv *Server
 	srv = serve(c.intake, func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) {
 		server := asked(t, c, 9) // the server that a chain asks, which passes the question on
-		server.from.guest, server.from.origin = guestKey{1, 77}, origin.Origin{Port: "server"}
+		server.from.account, server.from.origin = accountAt(1, 77), origin.Origin{Port: "server"}
 		server.payload, _ = r.Pack()
 		server.server = srv
 		if reason := srv.admission.admit(server, 64); reason != "" {

@@ -19,8 +19,10 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 	"github.com/puntdns/puntdns/ofpunt/tcp"
@@ -42,20 +44,22 @@ func (c chain) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) {
 // port, and which has no chain.
 func testConfig() Config {
 	return Config{
-		Addresses:  []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")},
+		Guests:     guests.NewRules(guestConfig()),
 		Concurrent: 4096, ConcurrentGuest: 512, FromMemory: true,
 		ReadTimeout: 3 * time.Second, IdleTimeout: 10 * time.Second, MaxTCPQueries: -1,
-		Identify: func(_ *openflow.PacketIn, owner *vswitch.Interface, _ bool) (g Guest, ok bool) {
-			if owner != nil {
-				g.Port, ok = owner.IfaceID, true
-			}
-			return g, ok
-		},
 		Answers:  func(*origin.Origin, string) bool { return false },
 		OVNOwned: func(*origin.Origin, string) bool { return false },
 		Find:     func(_ *origin.Origin, qname string, _ *ovn.LookupCache) bool { return qname == "a." },
 	}
 }
+
+// guestConfig has the interfaces of the bridge for guests, and one resolver address.
+func guestConfig() guests.Config {
+	return guests.Config{Placement: placement.Table, Resolvers: []netip.AddrPort{netip.MustParseAddrPort("169.254.169.254:53")}}
+}
+
+// hijacking has the interfaces of the bridge for guests, whose queries are punted wherever they go.
+func hijacking() *guests.Rules { return guests.NewRules(guests.Config{Placement: placement.Table}) }
 
 // serve has the intake ask a chain, with the config as change leaves it.
 func serve(in *Intake, c chain, change func(*Config)) *Server {
@@ -134,7 +138,12 @@ func guestIs(in *Intake, uuid string) {
 }
 
 // ofGuest is an exchange of a guest that is in no chain.
-func ofGuest(g guestKey) *Exchange { return &Exchange{from: &sender{guest: g}} }
+func ofGuest(of account) *Exchange { return &Exchange{from: &sender{account: of}} }
+
+// accountAt is the account of a port of a network, by tunnel keys.
+func accountAt(datapath, port uint32) account {
+	return account{placement.Key{Datapath: datapath, Port: port}, networkKey{datapath: datapath}}
+}
 
 // packetIns returns how many packet-ins have had a result for a reason.
 func packetIns(t *testing.T, result, reason string) int {

@@ -26,6 +26,7 @@ func (c *Channel) segment(in *openflow.PacketIn) {
 	*p = packet{}
 	p.init(c, c.intake.server.Load(), in, placement.Nowhere)
 	defer p.recovered()
+	defer p.forget()
 	var t frame.TCP
 	if err := t.Decode(in.Data); err != nil {
 		p.end(metric.Dropped, refusal(err))
@@ -44,9 +45,8 @@ func (c *Channel) segment(in *openflow.PacketIn) {
 		p.end(metric.Dropped, metric.ReasonSegment)
 		return
 	}
-	p.limit = p.server.limitOf(p)
 	to := c.peers.of(p)
-	outcome, exceeded := c.intake.tcp.Deliver(to.key, p.limit.connections(), to, t.Segment, c.readAt())
+	outcome, exceeded := c.intake.tcp.Deliver(to.key, maxConnections(p.limit), to, t.Segment, c.readAt())
 	if exceeded == share.OfOwner && p.limit != nil && p.limit.Connections > 0 {
 		c.intake.bridge.Tally.LimitRefused(p.limit.Name, metric.PropertyConnections)
 	}
@@ -115,7 +115,7 @@ type peers struct {
 // of returns the peer that has sent a packet.
 func (known *peers) of(p *packet) *peer {
 	zone := uint16(0)
-	if p.server.OVN {
+	if p.server.isOVN() {
 		zone = uint16(p.in.Regs[placement.RegZone])
 	}
 	at := &known.at[(uint32(p.ends.Src.Port())^p.inPort<<2)%uint32(len(known.at))]
@@ -132,11 +132,11 @@ func newPeer(p *packet, zone uint16, other *peer) *peer {
 	to := &peer{sender: p.sender, zone: zone}
 	to.key = tcp.Key{Src: p.ends.Src, Dst: p.ends.Dst}
 	is := to.link()
-	if other != nil && other.guest == p.guest && other.link() == is {
+	if other != nil && other.account == p.account && other.link() == is {
 		to.key.Network, to.key.Owner, to.key.Link = other.key.Network, other.key.Owner, other.key.Link
 	} else {
 		// The key is hashed for each segment, and a handle is hashed faster than what it stands for.
-		to.key.Network, to.key.Owner, to.key.Link = p.guest.datapath, p.guest, unique.Make(is)
+		to.key.Network, to.key.Owner, to.key.Link = p.account.network, p.account, unique.Make(is)
 	}
 	if other != nil && other.zone == zone && other.tag == p.tag && other.isTranslated() == to.isTranslated() {
 		to.actions = other.actions

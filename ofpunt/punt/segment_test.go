@@ -130,7 +130,7 @@ func TestSegmentIsNotPassed(t *testing.T) {
 func TestSegmentOfFullChains(t *testing.T) {
 	c, peer := tcpChannel(t)
 	full := serve(c.intake, nil, func(c *Config) { c.Concurrent = 1 })
-	if reason := full.admission.admit(ofGuest(guestKey{}), 1); reason != "" {
+	if reason := full.admission.admit(ofGuest(account{}), 1); reason != "" {
 		t.Fatal(reason)
 	}
 	if _, err := peer.Write(punttest.Punt(punttest.Segment(t, 7, 0, punttest.SYN, nil))); err != nil {

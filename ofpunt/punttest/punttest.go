@@ -5,6 +5,7 @@
 package punttest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net"
 	"net/netip"
@@ -84,10 +85,16 @@ func ShakeHands(nc net.Conn) {
 // Punt returns an NXT_PACKET_IN2 with a frame from in_port 5 (nicira-ext.h).
 func Punt(frame []byte) []byte { return packetIn(frame, "puntdns\x01") }
 
+// OVNPunt is Punt in OVN's pipeline, by the tunnel keys of the datapath and of the logical port below 256.
+func OVNPunt(frame []byte, datapath, port byte) []byte {
+	metadata, register14 := []byte{0x80, 0, 2 << 1, 8, 0, 0, 0, 0, 0, 0, 0, datapath}, []byte{0, 1, 14 << 1, 4, 0, 0, 0, port}
+	return packetIn(frame, "puntdns\x01", metadata, register14)
+}
+
 // ResumablePunt is Punt of a frame that goes on in table 30 when it is resumed.
 func ResumablePunt(frame []byte) []byte { return packetIn(frame, "puntdns\x01\x1e") }
 
-func packetIn(frame []byte, userData string) []byte {
+func packetIn(frame []byte, userData string, fields ...[]byte) []byte {
 	property := func(b []byte, typ uint16, value []byte) []byte {
 		b = binary.BigEndian.AppendUint16(b, typ)
 		b = binary.BigEndian.AppendUint16(b, uint16(4+len(value)))
@@ -96,7 +103,7 @@ func packetIn(frame []byte, userData string) []byte {
 	}
 	body := []byte{0, 0, 0x23, 0x20, 0, 0, 0, 30}
 	body = property(body, 0, frame)
-	body = property(body, 6, []byte{0x80, 0, 0, 4, 0, 0, 0, 5})
+	body = property(body, 6, append([]byte{0x80, 0, 0, 4, 0, 0, 0, 5}, bytes.Join(fields, nil)...))
 	return Message(4, 0, property(body, 7, []byte(userData)))
 }
 

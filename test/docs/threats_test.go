@@ -73,7 +73,7 @@ var threatTests = map[string]string{
 	"third-party":           "TestHostileAddresses ofpunt/frame.FuzzUDP",
 	"tcp-connection-forged": "TestTCP ofpunt/tcp.TestSameAddresses ofpunt/tcp/light.TestConversations",
 	"amplification":         "TestHostileAmplification TestQuestions",
-	"resolver-address-chosen": `TestAddressPerGuest TestAddressChanges ofpunt.TestOwnAddresses internal/ovn/ovndb.TestManyRouters
+	"resolver-address-chosen": `TestAddressPerGuest TestAddressChanges ofpunt/guests.TestOwnResolvers internal/ovn/ovndb.TestManyRouters
 		internal/ovn/topology.TestParseDNSServers internal/ovn/topology.FuzzParseDNSServers`,
 	"neighbour-discovery": "TestAnswersOnLink TestMetadataOVN TestMetadataNeutron ofpunt/frame.FuzzNeighbor",
 

@@ -94,15 +94,15 @@ var list = []mutation{
 	},
 	{
 		name: "repeats-of-network", file: "ofpunt/punt/repeat.go",
-		find: `o.from.guest == x.from.guest`, put: `o.from.guest.datapath == x.from.guest.datapath`,
+		find: `o.from.account == x.from.account`, put: `o.from.account.network == x.from.account.network`,
 		system: "^TestForwardToGuest$",
 		caught: "ofpunt/punt TestSameInFlight",
 	},
 	{
-		name: "limit-of-another-host", file: "ofpunt/punt/limit.go",
-		find: `by.external, _ = p.externalMAC()`, put: `_, _ = p.externalMAC()`,
+		name: "limit-of-another-host", file: "ofpunt/placement/key.go",
+		find: `k.MAC, ok = frame.SenderMAC(in.Data)`, put: `_, ok = frame.SenderMAC(in.Data)`,
 		system: "^TestLimits$",
-		caught: "ofpunt/punt TestLimitOfExternalPorts",
+		caught: "ofpunt/placement TestKeyOf",
 	},
 	{
 		name: "cache-scope-guest", file: "ofpunt/tenantcache/realm.go",
@@ -130,14 +130,14 @@ var list = []mutation{
 		caught: "ofpunt/watch TestTopKeys",
 	},
 	{
-		name: "interface-unchecked", file: "ofpunt/identify.go",
-		find: `owner.IfaceID == iface`, put: `iface != ""`,
-		caught: "ofpunt TestIdentify",
+		name: "interface-unchecked", file: "ofpunt/guests/ovn.go",
+		find: `owner.IfaceID == g.Port.Interface()`, put: `g.Port.Interface() != ""`,
+		caught: "ofpunt/guests TestSender",
 	},
 	{
-		name: "tag-unchecked", file: "ofpunt/identify.go",
-		find: `case tagged:`, put: `case tagged && g.Port == "":`,
-		caught: "ofpunt TestIdentify",
+		name: "tag-unchecked", file: "ofpunt/guests/guests.go",
+		find: `return g.Port == nil || g.book`, put: `return g.Port != nil || g.book`,
+		caught: "ofpunt/guests TestSender",
 	},
 	{
 		name: "options-to-next-hop", file: "ofpunt/hop.go",
@@ -146,10 +146,10 @@ var list = []mutation{
 		caught: "ofpunt TestNextHop",
 	},
 	{
-		name: "dns-server-of-tenant", file: "ofpunt/addresses.go",
-		find: ` && !snapshot.HasMachine(n, a)`, put: ``,
+		name: "dns-server-of-tenant", file: "ofpunt/guests/guests.go",
+		find: ` && !g.book.snapshot.HasMachine(n, a.Addr())`, put: ``,
 		system: "^TestAddressPerGuest$",
-		caught: "ofpunt TestOwnAddresses",
+		caught: "ofpunt/guests TestOwnResolvers",
 	},
 	{
 		name: "grace-keys-reused", file: "internal/ovn/binding/outcome.go",

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ofpunt
+package guests
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
-	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/ovntest"
 	"github.com/puntdns/puntdns/internal/vswitch"
-	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
@@ -42,7 +38,7 @@ func TestLocalGuests(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{tt.port}}, nil)
 			for kind, want := range map[placement.Kind]bool{placement.Neutron: tt.neutron, placement.Table: tt.table} {
-				got := listGuests(&bridgeOptions{Placement: kind}, view, nil).guests
+				got := At(NewRules(Config{Placement: kind}), nil, view).List().Served
 				if (len(got) == 1) != want {
 					t.Errorf("%s: guests %v, want one: %v", kind, got, want)
 				}
@@ -80,13 +76,12 @@ func TestLocalOwned(t *testing.T) {
 			g := tt.guest
 			g.Name, g.OFPort, g.IfaceID, g.AttachedMAC = "guest", 1, "lp", mac
 			view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{g, tt.agent}}, nil)
-			o := bridgeOptions{Placement: placement.Table}
+			c := Config{Placement: placement.Table}
 			owned := map[string]bool{"169.254.169.254": tt.want, "fe80::a9fe:a9fe": tt.want, "fd00::254": false}
 			for a := range owned {
-				o.Addresses = append(o.Addresses, netip.AddrPortFrom(netip.MustParseAddr(a), 53))
+				c.Resolvers = append(c.Resolvers, netip.AddrPortFrom(netip.MustParseAddr(a), 53))
 			}
-			guests := listGuests(&o, view, nil).guests
-			for _, l := range guests {
+			for _, l := range At(NewRules(c), nil, view).List().Served {
 				if l.Port != 1 {
 					continue
 				}
@@ -100,34 +95,12 @@ func TestLocalOwned(t *testing.T) {
 	}
 }
 
-// With metrics by network the networks are those of guests, and of no other port.
-func TestNetworksOfGuests(t *testing.T) {
-	view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{
-		{Name: "a", OFPort: 1, IfaceID: "a", NetworkID: "red"}, {Name: "b", OFPort: 2, IfaceID: "b", NetworkID: "red"},
-		{Name: "c", OFPort: 3, IfaceID: "c"}, {Name: "d", OFPort: 4, NetworkID: "blue"}, {Name: "e", IfaceID: "e", NetworkID: "green"},
-	}}, nil)
-	o := &bridgeOptions{Placement: placement.Table, NetworkMetrics: true}
-	if d := gocmp.Diff(map[metric.Network]struct{}{{Switch: "red"}: {}, {}: {}}, listGuests(o, view, nil).networks); d != "" {
-		t.Error(d)
-	}
-	o = &bridgeOptions{Placement: placement.OVN, NetworkMetrics: true}
-	snapshot := externalSnapshot("02:00:00:00:00:11 10.0.0.2")
-	id := [16]byte{0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x41, 0x11, 0x81, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11}
-	if d := gocmp.Diff(map[metric.Network]struct{}{{ID: id, Switch: "red"}: {}}, listGuests(o, nil, snapshot).networks); d != "" {
-		t.Error(d)
-	}
-	o.NetworkMetrics = false
-	if got := listGuests(o, nil, snapshot).networks; got != nil {
-		t.Errorf("networks %v without metrics by network", got)
-	}
-}
-
 // Two external ports with one address are one guest to the switch: the one that its packets are
 // taken for.
 func TestExternalGuestsSameMAC(t *testing.T) {
 	const mac = "02:00:00:00:00:11 10.0.0.2"
-	snapshot := externalSnapshot(mac, mac, mac)
-	guests := listGuests(&bridgeOptions{Placement: placement.OVN}, nil, snapshot).guests
+	snapshot := ovntest.External(mac, mac, mac)
+	guests := At(NewRules(Config{Placement: placement.OVN}), snapshot, nil).List().Served
 	want := placement.Key{Datapath: 7, Port: 1, MAC: [6]byte{2, 0, 0, 0, 0, 0x11}}
 	if len(guests) != 1 || guests[0].Key != want {
 		t.Errorf("guests %+v, want one with %+v", guests, want)
@@ -136,33 +109,50 @@ func TestExternalGuestsSameMAC(t *testing.T) {
 
 // An external port without a resolver address is one guest, however many MAC addresses it has.
 func TestExternalGuestWithoutAddress(t *testing.T) {
-	snapshot := externalSnapshot("02:00:00:00:00:11 10.0.0.2 02:00:00:00:00:12 10.0.0.3", "02:00:00:00:00:13 10.0.0.4")
-	o := &bridgeOptions{Placement: placement.OVN}
-	if guests := listGuests(o, nil, snapshot).guests; len(guests) != 3 {
+	snapshot := ovntest.External("02:00:00:00:00:11 10.0.0.2 02:00:00:00:00:12 10.0.0.3", "02:00:00:00:00:13 10.0.0.4")
+	c := Config{Placement: placement.OVN}
+	if guests := At(NewRules(c), snapshot, nil).List().Served; len(guests) != 3 {
 		t.Fatalf("guests %+v, want three", guests)
 	}
-	o.Gateways = true
-	l := listGuests(o, nil, snapshot)
-	guests, without := l.guests, l.withoutAddress
+	c.Gateways = true
+	l := At(NewRules(c), snapshot, nil).List()
+	guests, without := l.Served, l.Without
 	if len(guests) != 0 || len(without) != 1 {
 		t.Fatalf("guests %+v, and without addresses %v", guests, without)
 	}
 	for network, n := range without {
-		if n.guests != 2 {
-			t.Errorf("%d in %s, want the two ports", n.guests, network)
+		if n.Guests != 2 {
+			t.Errorf("%d in %s, want the two ports", n.Guests, network)
 		}
 	}
 }
 
-// externalSnapshot is a network with external ports that the chassis has, by their addresses. Names and
-// keys are in different orders.
-func externalSnapshot(addresses ...string) *ovn.Snapshot {
-	id := origin.Network{0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x41, 0x11, 0x81, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11}
-	d := ovn.PortsData{Network: id, Switch: "red", Keys: []uint32{7}, Ports: []ovn.PortData{{LogicalPort: &ovn.LogicalPort{Name: "ln", Type: "localnet", Key: 1}, DatapathKey: 7}}}
-	for i, all := range addresses {
-		p := port(fmt.Sprint("x", len(addresses)-i), uint32(i+2), all)
-		p.Type, p.DatapathKey = "external", 7
-		d.Ports = append(d.Ports, p)
+func TestAddressOf(t *testing.T) {
+	addrs := func(all ...string) (out []netip.Addr) {
+		for _, a := range all {
+			out = append(out, netip.MustParseAddr(a))
+		}
+		return out
 	}
-	return snapshotOf(d)
+	p := &ovn.Port{LogicalPort: &ovn.LogicalPort{Addresses: addrs("10.0.0.53", "fd00::53")}}
+	tests := []struct {
+		name  string
+		p     *ovn.Port
+		among []netip.Addr
+		want  string
+	}{
+		{"IPv4", p, addrs("9.9.9.9", "10.0.0.53"), "10.0.0.53"},
+		{"IPv6", p, addrs("fd00::53"), "fd00::53"},
+		{"others", p, addrs("9.9.9.9"), "invalid IP"},
+		{"none", p, nil, "invalid IP"},
+		{"a port that is not known", nil, addrs("10.0.0.53"), "invalid IP"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a, ok := AddressOf(tt.p, tt.among)
+			if a.String() != tt.want || ok != a.IsValid() {
+				t.Errorf("got %s, %v, want %s", a, ok, tt.want)
+			}
+		})
+	}
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guests
+
+import (
+	"cmp"
+
+	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// ovnSender is Sender in the pipeline of OVN.
+func (b Book) ovnSender(in *openflow.PacketIn, owner *vswitch.Interface) (g Guest, ok bool) {
+	key, ok := placement.KeyOf(placement.OVN, in, owner.Localnet != "")
+	if !ok {
+		return g, false
+	}
+	if g, ok = b.ovnByKey(key); !ok {
+		return g, false
+	}
+	g.Interface = owner
+	if g.Localnet != nil {
+		return g, g.Localnet.Name == owner.Localnet
+	}
+	// ovn-controller lags behind the switch: a number that another port has by now may carry the registers
+	// of the port before.
+	return g, owner.IfaceID == g.Port.Interface()
+}
+
+// ovnByKey is ByKey in the pipeline of OVN, without the interface.
+func (b Book) ovnByKey(k placement.Key) (g Guest, ok bool) {
+	g = Guest{Key: k, book: b}
+	if k.MAC == ([6]byte{}) {
+		g.Port = b.snapshot.Guest(k.Datapath, k.Port)
+	} else {
+		g.Port, g.Localnet = b.snapshot.External(k.Datapath, k.Port, k.MAC)
+	}
+	return g, g.Port != nil && g.Port.Local
+}
+
+// allOVN is All in the pipeline of OVN.
+func (b Book) allOVN(yield func(Guest) bool) {
+	interfaces := map[string]*vswitch.Interface{}
+	if b.view != nil {
+		for i := range b.view.Interfaces {
+			i := &b.view.Interfaces[i]
+			name := cmp.Or(i.IfaceID, i.Localnet)
+			if before := interfaces[name]; before == nil || i.OFPort != 0 {
+				interfaces[name] = i
+			}
+		}
+	}
+	for p := range b.snapshot.Guests() {
+		if !p.IsExternal() {
+			g := Guest{Key: placement.Key{Datapath: p.DatapathKey, Port: p.Key}, Port: p, Interface: interfaces[p.Interface()], book: b}
+			if !yield(g) {
+				return
+			}
+			continue
+		}
+		localnets := p.Localnets()
+		for i := range localnets {
+			l := &localnets[i]
+			for _, mac := range p.MACs {
+				// Of two ports with one address only one is ever taken for the sender.
+				if sender, _ := b.snapshot.External(p.DatapathKey, l.Key, mac); sender != p {
+					continue
+				}
+				g := Guest{Key: placement.Key{Datapath: p.DatapathKey, Port: l.Key, MAC: mac}, Port: p, Localnet: l, Interface: interfaces[l.Name], book: b}
+				if !yield(g) {
+					return
+				}
+			}
+		}
+	}
+}

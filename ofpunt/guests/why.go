@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guests
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// Reason is why an interface is not served. The zero value is of an interface that no guest could have.
+type Reason struct {
+	Text string
+	// Expected is set if the interface is not meant to be served, or will be in a moment.
+	Expected bool
+	// NoResolver is set if a guest lacks nothing but a resolver address.
+	NoResolver bool
+}
+
+// Known is what is known of a bridge beside its Book.
+type Known struct {
+	Bridge string
+	// NotHere has, by external_ids:iface-id, why a logical port is not a guest here, as the databases say.
+	NotHere map[string]string
+	// Unconfirmed is set while the flows of ovn-controller do not confirm the saved snapshot.
+	Unconfirmed bool
+}
+
+// tunnelTypes are types of interfaces that no guest has: they join bridges and nodes
+// (ovs-vswitchd.conf.db(5)).
+var tunnelTypes = []string{"patch", "geneve", "vxlan", "gre", "ip6gre", "erspan", "ip6erspan", "stt", "lisp", "gtpu", "bareudp", "srv6"}
+
+var pluggedJustNow = Reason{Text: "it was plugged a moment ago", Expected: true}
+
+// WhyNot returns why an interface that is in no List is not served.
+func (b Book) WhyNot(i *vswitch.Interface, k *Known) Reason {
+	switch {
+	case slices.Contains(tunnelTypes, i.Type) || i.Name == k.Bridge || i.Localnet != "":
+		return Reason{Expected: true}
+	case i.IfaceID == "":
+		return Reason{Text: "it has no external_ids:iface-id, so it is of no logical port", Expected: true}
+	case i.OFPort == 0:
+		return Reason{Text: "the switch has given it no OpenFlow port: its device is missing or broken (ovs-vsctl get interface " + i.Name + " error)"}
+	}
+	if b.rules.Placement != placement.OVN {
+		if r := b.whyNotLocal(i); r.Text != "" {
+			return r
+		}
+	}
+	if text, ok := k.NotHere[i.IfaceID]; ok {
+		return Reason{Text: text}
+	}
+	if b.snapshot == nil {
+		return pluggedJustNow
+	}
+	switch p := b.snapshot.PortByName(i.IfaceID); {
+	case p == nil:
+	case b.rules.Serves(p):
+		if b.withoutResolver(p) {
+			return Reason{Text: "it has no resolver address: the databases give it none (address " + b.rules.perGuestWords() + ")", NoResolver: true}
+		}
+		return pluggedJustNow
+	case k.Unconfirmed:
+		return Reason{Text: "Southbound is not in sync, and the flows of ovn-controller do not confirm that the port is as in the saved snapshot, at this interface"}
+	}
+	return Reason{Text: "its logical port is of a type that is no guest, such as a localport, or its row has not been read yet", Expected: true}
+}
+
+// whyNotLocal returns why an interface is no guest where OVN does not say who is; zero if it may be one.
+func (b Book) whyNotLocal(i *vswitch.Interface) Reason {
+	switch {
+	case isService(i):
+		return Reason{Text: "it is of a DHCP agent or a router of Neutron's", Expected: true}
+	case i.Tag == deadVLAN:
+		return Reason{Text: "it has the tag 4095: Neutron's agent has not bound it, or cuts it off"}
+	case b.rules.Placement != placement.Neutron:
+		return Reason{}
+	case i.Tag == 0:
+		return Reason{Text: "it has no tag: Neutron's agent has not bound it"}
+	}
+	if _, ok := attachedMAC(i); !ok {
+		return Reason{Text: "its external_ids have no attached-mac that is a MAC address"}
+	}
+	return Reason{}
+}
+
+// withoutResolver reports whether a guest with that logical port has no resolver address.
+func (b Book) withoutResolver(p *ovn.Port) bool {
+	r := b.rules
+	if !r.PerGuest() || len(r.Resolvers) > 0 {
+		return false
+	}
+	g := Guest{Port: p, book: b}
+	isOwn := func(a netip.Addr) bool { return g.hasOwn(netip.AddrPortFrom(a, placement.DNSPort)) }
+	n := g.Network()
+	return !slices.ContainsFunc(p.DNSServers, isOwn) && (n == nil || !slices.ContainsFunc(n.Gateways(), isOwn))
+}
+
+// WithoutResolver returns how many guests of all networks have no resolver address.
+func (l *List) WithoutResolver() (guests int) {
+	for _, w := range l.Without {
+		guests += w.Guests
+	}
+	return guests
+}
+
+// WhyNone says why a Corefile serves no guest, and what was expected of it.
+func (c *Config) WhyNone(l *List) string {
+	if n := l.WithoutResolver(); n > 0 {
+		return fmt.Sprintf("%s none of %d a resolver address; expected one that the databases have, or an IP beside it", c.perGuestGive(), n)
+	}
+	return "expected the placement, chassis and databases that they are of"
+}
+
+// maxMachines bounds the addresses of a line of the log.
+const maxMachines = 4
+
+// Why says why the guests of a network have no resolver address.
+func (w *WithoutResolver) Why(c *Config) string {
+	text := c.perGuestGive() + " them no resolver address"
+	if len(w.Machines) > 0 {
+		text += fmt.Sprintf(" (DHCP announces %s, left to the port that has the address)", JoinAddresses(w.Machines[:min(maxMachines, len(w.Machines))]))
+	}
+	return text
+}
+
+// perGuestWords returns the words of the property address that give guests resolver addresses of their own.
+func (c *Config) perGuestWords() string {
+	switch {
+	case c.DHCP && c.Gateways:
+		return "dhcp and gateway"
+	case c.DHCP:
+		return "dhcp"
+	}
+	return "gateway"
+}
+
+// perGuestGive begins a sentence about what they give to guests.
+func (c *Config) perGuestGive() string {
+	verb := "gives"
+	if c.DHCP && c.Gateways {
+		verb = "give"
+	}
+	return c.perGuestWords() + " of address " + verb
+}
+
+// WhyNobody returns why placement neutron serves nobody, though the bridge has interfaces
+// with the names of logical ports; empty if Neutron's agent has bound one, or there are none.
+func (b Book) WhyNobody() string {
+	if b.rules.Placement != placement.Neutron || b.view == nil {
+		return ""
+	}
+	b.snapshot = nil // the agent binds by the local database
+	unbound := 0
+	for n := range b.view.Interfaces {
+		i := &b.view.Interfaces[n]
+		if i.OFPort == 0 || i.IfaceID == "" {
+			continue
+		}
+		if _, ok := b.local(i); ok || i.Tag == deadVLAN || i.Tag != 0 && isService(i) {
+			return ""
+		}
+		if !isService(i) {
+			unbound++
+		}
+	}
+	if unbound == 0 {
+		return ""
+	}
+	return fmt.Sprintf("nobody is served: Neutron's Open vSwitch agent has bound none of the %d interfaces with an iface-id; "+
+		"expected placement ovn with ovnhosts on a chassis of OVN, or placement table without that agent", unbound)
+}
