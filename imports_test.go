@@ -66,8 +66,9 @@ internal/testkit/golden:
 internal/trail: internal/endpoint internal/escape # no DNS
 internal/vswitch: internal/endpoint libovsdb
 
-ofpunt: internal/control internal/control/api internal/corefile internal/endpoint internal/escape internal/explain internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/process internal/shell internal/vswitch ofpunt/announce ofpunt/flows ofpunt/guests ofpunt/label ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/tcp ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns
+ofpunt: internal/control internal/control/api internal/corefile internal/endpoint internal/explain internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/process internal/shell internal/vswitch ofpunt/announce ofpunt/config ofpunt/flows ofpunt/guests ofpunt/label ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns
 ofpunt/announce:
+ofpunt/config: internal/corefile internal/endpoint internal/escape internal/ovn/ovndb ofpunt/guests ofpunt/label ofpunt/placement ofpunt/tcp ofpunt/tenantcache caddy # no database, no plugin
 ofpunt/flows: internal/endpoint ofpunt/frame ofpunt/openflow ofpunt/placement # no DNS
 ofpunt/frame:
 ofpunt/guests: internal/origin internal/ovn internal/vswitch ofpunt/label ofpunt/openflow ofpunt/placement ofpunt/ports # no goroutine, no clock, no connection

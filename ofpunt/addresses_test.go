@@ -21,6 +21,7 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
@@ -28,7 +29,7 @@ import (
 
 // An operator is told by a code which guests lack nothing but a resolver address.
 func TestTellAddressless(t *testing.T) {
-	o := defaultOptions("br-tenants")
+	o := config.Default("br-tenants")
 	o.Placement, o.Resolvers, o.DHCP = placement.Table, nil, true
 	red, bare := ovntest.NetworkA(2), ovn.PortsData{Network: origin.Network{0x22}, Switch: "bare"}
 	for i := range red.Ports {
@@ -93,7 +94,7 @@ func TestOwnAddressesRequested(t *testing.T) {
 		dhcp, gateways bool
 		want           string
 	}{{true, true, "[9.9.9.9:53 10.0.0.1:53]"}, {true, false, "[9.9.9.9:53]"}, {false, true, "[10.0.0.1:53]"}} {
-		o := defaultOptions("br-requests")
+		o := config.Default("br-requests")
 		o.Placement, o.Resolvers, o.DHCP, o.Gateways = placement.Table, nil, tt.dhcp, tt.gateways
 		s := newTestServer(o, nil)
 		s.hasOVNHosts, s.database = true, ovndb.Config{Northbound: []string{database.Endpoint}}

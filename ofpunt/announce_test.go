@@ -15,6 +15,7 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/announce"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/frame"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -54,7 +55,7 @@ func TestExternalOf(t *testing.T) {
 		{"no OpenFlow port yet", true, []string{free}, ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "2", Name: "patch", Localnet: "ln"}}}, nil), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := defaultOptions("br-announce")
+			o := config.Default("br-announce")
 			o.ARP, o.Resolvers = tt.arp, nil
 			for _, a := range tt.addresses {
 				o.Resolvers = append(o.Resolvers, netip.MustParseAddrPort(a))

@@ -117,7 +117,7 @@ func BenchmarkQuery(b *testing.B) {
 			s, peer := pairSession(b, func() {})
 			properties := ""
 			for i := range kind.limits {
-				properties += limitBlock(fmt.Sprint("ofpunt/port port-", kind.limits-i), "max_concurrent 100") + limitBlock(fmt.Sprint("ofpunt/external-id/project p", i), "rate 5")
+				properties += fmt.Sprintf(" limit ofpunt/port port-%d {\n  max_concurrent 100\n }\n limit ofpunt/external-id/project p%d {\n  rate 5\n }\n", kind.limits-i, i)
 			}
 			s.bridge.serve(namedServer(b, "br-bench", properties, kind.audit))
 			v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: "port-1"}}}, nil)

@@ -41,9 +41,9 @@ type registry struct {
 func (r *registry) setServer(s *server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b := r.m[s.options.Bridge]
+	b := r.m[s.options.Name]
 	if b == nil {
-		b = newBridge(s.options.Bridge)
+		b = newBridge(s.options.Name)
 		if r.m == nil {
 			r.m = map[string]*bridge{}
 		}

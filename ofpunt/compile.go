@@ -6,14 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -24,9 +23,9 @@ import (
 // newServer compiles the blocks of one bridge. Its error has all that is wrong with them. Of blocks
 // that disagree it names the lines of both.
 func newServer(blocks []*block) (*server, error) {
-	options, disagreed := agreedOptions(blocks)
+	options, disagreed := config.Agree(directivesOf(blocks))
 	s := &server{options: options, blocks: blocks, guests: guests.NewRules(options.Config), durations: map[string]prometheus.Observer{}}
-	addLimitRequests(&s.labelRequests, options.Limits)
+	options.AddRequests(&s.labelRequests)
 	if err := s.compile(blocks); err != nil {
 		return nil, errors.Join(disagreed, err)
 	}
@@ -53,27 +52,21 @@ func (s *server) checkDatabases(blocks []*block) error {
 		all = append(all, s.checkAddresses(blocks, named))
 	}
 	if !s.hasOVNHosts && lacking == nil {
-		all = append(all, checkLabelsWithoutDatabase(blocks), checkLimitsWithoutDatabase(blocks))
+		all = append(all, checkLabelsWithoutDatabase(blocks))
+		for _, b := range blocks {
+			all = append(all, b.directive.CheckWithoutOVN())
+		}
 	}
 	return errors.Join(all...)
 }
 
-// agreedOptions returns the properties of the bridge, beside its errors those of the first block that gives
-// any. Blocks that give none agree with any.
-func agreedOptions(blocks []*block) (bridgeOptions, error) {
-	var all []error
-	said := blocks[0]
-	for _, b := range blocks[1:] {
-		switch {
-		case !b.directive.HasProperties():
-		case !said.directive.HasProperties():
-			said = b
-		case !reflect.DeepEqual(said.options, b.options):
-			all = append(all, fmt.Errorf("%s - ofpunt %s: other properties than at %s (%s), expected the same or none",
-				b, b.options.Bridge, said, strings.Join(corefile.Differences(said.directive, b.directive), ", ")))
-		}
+// directivesOf returns the directives of blocks.
+func directivesOf(blocks []*block) []*config.Directive {
+	all := make([]*config.Directive, len(blocks))
+	for i, b := range blocks {
+		all[i] = b.directive
 	}
-	return said.options, errors.Join(all...)
+	return all
 }
 
 // compile makes the chains of the blocks.
@@ -88,8 +81,8 @@ func (s *server) compile(blocks []*block) error {
 	}
 	wrapPlugins(configs)
 	var err error
-	if s.dns, err = dnsserver.NewServer(name+"://"+s.options.Bridge, configs); err != nil {
-		return fmt.Errorf("%s - ofpunt %s: %w", blocks[0], s.options.Bridge, err)
+	if s.dns, err = dnsserver.NewServer(name+"://"+s.options.Name, configs); err != nil {
+		return fmt.Errorf("%s - ofpunt %s: %w", blocks[0], s.options.Name, err)
 	}
 	for _, c := range configs {
 		addViews(c)
@@ -116,11 +109,13 @@ func (s *server) compile(blocks []*block) error {
 
 // add collects what the plugins of a block mean for the whole server.
 func (s *server) add(b *block) error {
-	b.warnOfAddresses()
+	for _, w := range b.directive.Warnings() {
+		log.Warning(w)
+	}
 	label.AddRequests(&s.labelRequests, b.reads.Labels, b.reads.ComparedNames)
 	c := b.config()
 	if len(c.ListenHosts) == 0 && c.Handler("loop") != nil {
-		return fmt.Errorf("%s - ofpunt %s: loop is in this block, which has no socket for its probe; expected a block without loop, or with bind", b, s.options.Bridge)
+		return fmt.Errorf("%s - ofpunt %s: loop is in this block, which has no socket for its probe; expected a block without loop, or with bind", b, s.options.Name)
 	}
 	s.resumes = s.resumes || s.options.Hijack() || c.Handler("passthrough") != nil
 	if f := upstreamsOfBlock(b, c); len(f.forwards) > 0 {
@@ -151,7 +146,7 @@ func (s *server) agreedDatabase(blocks []*block) (named nameSource, err error) {
 			continue
 		}
 		if in := s.database.Differences(n.Database()); len(in) > 0 {
-			all = append(all, fmt.Errorf("%s - ofpunt %s: ovnhosts differs from the one at %s in what it reads (%s), expected the same on one bridge", n.At(), s.options.Bridge, named.At(), strings.Join(in, ", ")))
+			all = append(all, fmt.Errorf("%s - ofpunt %s: ovnhosts differs from the one at %s in what it reads (%s), expected the same on one bridge", n.At(), s.options.Name, named.At(), strings.Join(in, ", ")))
 		}
 	}
 	return named, errors.Join(all...)
@@ -162,12 +157,12 @@ func (s *server) agreedDatabase(blocks []*block) (named nameSource, err error) {
 func (s *server) checkDatabase(first *block, named nameSource) error {
 	switch {
 	case s.options.Placement != placement.OVN && s.database.WarmStart.Folder != "":
-		return fmt.Errorf("%s - ofpunt %s: ovnhosts has snapshot, and with placement %s nothing in the switch shows that a saved port is still the same; expected placement ovn, or no snapshot", named.At(), s.options.Bridge, s.options.Placement)
+		return fmt.Errorf("%s - ofpunt %s: ovnhosts has snapshot, and with placement %s nothing in the switch shows that a saved port is still the same; expected placement ovn, or no snapshot", named.At(), s.options.Name, s.options.Placement)
 	case s.options.Placement != placement.OVN:
 	case named == nil:
-		return fmt.Errorf("%s - ofpunt %s: no block of this bridge has ovnhosts, which tells the guests of placement %s; expected it in at least one", first, s.options.Bridge, s.options.Placement)
+		return fmt.Errorf("%s - ofpunt %s: no block of this bridge has ovnhosts, which tells the guests of placement %s; expected it in at least one", first, s.options.Name, s.options.Placement)
 	case len(s.database.Southbound) == 0:
-		return fmt.Errorf("%s - ofpunt %s: ovnhosts reads no Southbound database, which placement %s needs; expected southbound beside northbound", named.At(), s.options.Bridge, s.options.Placement)
+		return fmt.Errorf("%s - ofpunt %s: ovnhosts reads no Southbound database, which placement %s needs; expected southbound beside northbound", named.At(), s.options.Name, s.options.Placement)
 	}
 	return nil
 }
@@ -175,7 +170,7 @@ func (s *server) checkDatabase(first *block, named nameSource) error {
 // checkAddresses returns an error if the databases don't tell the resolver addresses that
 // guests have of their own. named is the ovnhosts that has set them, nil for none.
 func (s *server) checkAddresses(blocks []*block, named nameSource) error {
-	i := slices.IndexFunc(blocks, func(b *block) bool { return b.options.PerGuest() })
+	i := slices.IndexFunc(blocks, func(b *block) bool { return b.directive.Bridge.PerGuest() })
 	switch {
 	case i < 0 || !s.options.PerGuest():
 	case named == nil:
@@ -192,7 +187,7 @@ func (s *server) puntConfig() punt.Config {
 	return punt.Config{
 		Chains: s.dns, Context: &serverContext{context.Background(), s},
 		Guests: s.guests, Snapshot: s.snapshot, Answers: s.answers, OVNOwned: s.ovnOwned, Find: s.find,
-		Concurrent: o.Concurrent, ConcurrentGuest: o.ConcurrentGuest, DropOverload: o.Overload == overloadDrop,
+		Concurrent: o.Concurrent, ConcurrentGuest: o.ConcurrentGuest, DropOverload: o.Overload == config.OverloadDrop,
 		Recursive: s.recursive, Transfers: s.transfers,
 		FromMemory:  !slices.ContainsFunc(s.configs, func(c *dnsserver.Config) bool { return !answersFromMemory(c) }),
 		ReadTimeout: s.dns.ReadTimeout, IdleTimeout: s.dns.IdleTimeout, MaxTCPQueries: s.dns.MaxTCPQueries,

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/endpoint"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
@@ -22,7 +23,7 @@ const connectTimeout = 5 * time.Second
 // connect runs one session, from dialling to its end, and returns why it ended. It calls up
 // when the handshake is done. After errOptions the connection is drained in the background,
 // while another takes its place.
-func (b *bridge) connect(ctx context.Context, options *bridgeOptions, up func()) error {
+func (b *bridge) connect(ctx context.Context, options *config.Bridge, up func()) error {
 	id := options.ControllerID
 	if id == 0 {
 		id = b.controllerID
@@ -82,15 +83,15 @@ func isHang(err error) bool {
 
 // retire drains a session that a reload replaces. If no other has come up by then, the bridge
 // is left without a connection.
-func (b *bridge) retire(ctx context.Context, s *session, options *bridgeOptions) {
+func (b *bridge) retire(ctx context.Context, s *session, options *config.Bridge) {
 	s.linger(ctx, options)
 	b.conn.CompareAndSwap(s.conn, nil)
 }
 
 // linger leaves the connection open until the punt comes by the new one and the last query has
 // its answer.
-func (s *session) linger(ctx context.Context, options *bridgeOptions) {
-	ctx, cancel := context.WithTimeout(ctx, max(options.Lease, defaultLease)+punt.DrainTimeout)
+func (s *session) linger(ctx context.Context, options *config.Bridge) {
+	ctx, cancel := context.WithTimeout(ctx, max(options.Lease, config.DefaultLease)+punt.DrainTimeout)
 	defer cancel()
 	placed := s.bridge.placed.Load()
 	t := time.NewTicker(5 * time.Millisecond)
@@ -108,7 +109,7 @@ func (s *session) linger(ctx context.Context, options *bridgeOptions) {
 
 // reach makes the OpenFlow connection: it connects to the switch, or waits until the switch
 // connects. The error is errOptions if the Corefile gives the connection other options meanwhile.
-func (b *bridge) reach(ctx context.Context, options *bridgeOptions, id uint16) (*openflow.Conn, error) {
+func (b *bridge) reach(ctx context.Context, options *config.Bridge, id uint16) (*openflow.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type result struct {
@@ -142,7 +143,7 @@ func (b *bridge) reach(ctx context.Context, options *bridgeOptions, id uint16) (
 		case gone := <-b.withdraw:
 			close(gone)
 		case <-b.wake:
-			if !b.current.Load().options.sameConnection(options) {
+			if !b.current.Load().options.SameConnection(options) {
 				abort()
 				return nil, errOptions
 			}
@@ -175,7 +176,7 @@ func shakeHands(ctx context.Context, nc net.Conn, e endpoint.Endpoint, id uint16
 }
 
 // dialOrAccept connects to the switch, or waits until the switch connects.
-func dialOrAccept(ctx context.Context, options *bridgeOptions) (net.Conn, error) {
+func dialOrAccept(ctx context.Context, options *config.Bridge) (net.Conn, error) {
 	if nc := acceptedInTrial.take(acceptKey{options.OpenFlow, options.TLS}); nc != nil {
 		return nc, nil
 	}

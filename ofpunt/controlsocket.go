@@ -4,26 +4,9 @@ package ofpunt
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/puntdns/puntdns/internal/control"
-	"github.com/puntdns/puntdns/internal/corefile"
 )
-
-// parseControl parses the property control.
-func parseControl(o *bridgeOptions, args []string) error {
-	const want = "unix:PATH with an absolute path"
-	word, err := corefile.One(args, want)
-	if err != nil {
-		return err
-	}
-	path, ok := strings.CutPrefix(word, "unix:")
-	if !ok || !strings.HasPrefix(path, "/") {
-		return fmt.Errorf("%q: expected %s", word, want)
-	}
-	o.Control = path
-	return nil
-}
 
 // controlPath returns the path of the control socket, empty for none. Servers that name one have
 // the same.
@@ -43,18 +26,18 @@ func (in *instance) checkControl() error {
 	var first *block
 	for _, b := range in.blocks {
 		switch {
-		case b.options.Control == "":
+		case b.directive.Bridge.Control == "":
 		case first == nil:
 			first = b
-		case b.options.Control != first.options.Control:
+		case b.directive.Bridge.Control != first.directive.Bridge.Control:
 			return b.directive.Errorf("control", "unix:%s is not the control socket of ofpunt %s at %s; expected unix:%s, as a process has one, or nothing",
-				b.options.Control, first.options.Bridge, first, first.options.Control)
+				b.directive.Bridge.Control, first.directive.Bridge.Name, first, first.directive.Bridge.Control)
 		}
 	}
 	if first == nil {
 		return nil
 	}
-	if err := control.Check(first.options.Control); err != nil {
+	if err := control.Check(first.directive.Bridge.Control); err != nil {
 		return first.directive.Errorf("control", "%w", err)
 	}
 	return nil

@@ -5,6 +5,7 @@ package ofpunt
 import (
 	"time"
 
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -118,7 +119,7 @@ func (srv *server) service(controllerID uint16) placement.Service {
 // good (0) is probed as often as one of the default lifetime.
 func leaseBeat(lifetime time.Duration) time.Duration {
 	if lifetime == 0 {
-		lifetime = defaultLease
+		lifetime = config.DefaultLease
 	}
 	return lifetime / 3
 }

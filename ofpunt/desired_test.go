@@ -20,6 +20,7 @@ import (
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -55,7 +56,7 @@ func newSouthbound(t testing.TB, n int, change ...func(*server)) *southbound {
 	}
 	s.database.Transact(t, "OVN_Southbound", ops...)
 	s.view = ports.NewView(local, nil)
-	o := defaultOptions("br-desired")
+	o := config.Default("br-desired")
 	o.Chassis = "hv1"
 	s.server = newTestServer(o, nil)
 	s.server.hasOVNHosts, s.server.database = true, ovndb.Config{Southbound: []string{s.database.Endpoint}}
@@ -101,7 +102,7 @@ func TestDesiredAfterChange(t *testing.T) {
 	network := ovn.NetworkData{ID: data.Network, Name: data.Switch, Ports: made}
 	snapshot := new(ovn.Snapshot).Edit().Put(ovn.NewNetwork(network)).SetStage(22, []uint32{5}).Done()
 	snapshot.Settled = true
-	srv, view := newTestServer(defaultOptions("br-desired"), nil), ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap"}}}, nil)
+	srv, view := newTestServer(config.Default("br-desired"), nil), ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap"}}}, nil)
 	var d desired
 	want := func() *flows.Want {
 		srv.source = ovndb.ReaderOf(snapshot)

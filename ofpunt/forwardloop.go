@@ -120,7 +120,7 @@ func (s *server) logLoops(snapshot *ovn.Snapshot) {
 			if s.options.Hijack() {
 				what = "its own queries are not forwarded, they go on to their destination"
 			}
-			log.Warningf("%s - ofpunt %s: forward asks %s, which is port %q of switch %s on this bridge: %s", b.block, s.options.Bridge, a, p.Name, guests.NetworkName{ID: p.Network, Switch: p.SwitchName}, what)
+			log.Warningf("%s - ofpunt %s: forward asks %s, which is port %q of switch %s on this bridge: %s", b.block, s.options.Name, a, p.Name, guests.NetworkName{ID: p.Network, Switch: p.SwitchName}, what)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -24,7 +25,7 @@ import (
 // giveLimits has a server give guests their limits by their labels.
 func giveLimits(s *server, limits []guests.Limit) {
 	s.setRules(func(c *guests.Config) { c.Limits = limits })
-	addLimitRequests(&s.labelRequests, limits)
+	s.options.AddRequests(&s.labelRequests)
 }
 
 // rated is a limit whose rate is that number.
@@ -116,7 +117,7 @@ func TestLimitsOfLocalGuests(t *testing.T) {
 	t.Cleanup(func() { cancel(); <-ended })
 	view := ports.NewView(<-views, nil)
 
-	s := newTestServer(defaultOptions("br-local"), nil)
+	s := newTestServer(config.Default("br-local"), nil)
 	s.setRules(func(c *guests.Config) { c.Placement = placement.Table })
 	giveLimits(s, []guests.Limit{rated("ofpunt/external-id/role", "mail", 3), rated("ofpunt/port", "vm1", 7)})
 	var d desired

@@ -14,7 +14,7 @@ import (
 	"github.com/coredns/caddy/caddyfile"
 	"github.com/coredns/coredns/core/dnsserver"
 
-	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
@@ -22,10 +22,7 @@ import (
 
 // block is one server block with ofpunt.
 type block struct {
-	directive *corefile.Directive
-	options   bridgeOptions
-	// limitsAt are the lines of options.Limits, by their names.
-	limitsAt map[string]corefile.Position
+	directive *config.Directive
 	// configs has one entry for each zone of the block.
 	configs []*dnsserver.Config
 	// index is the number of the block in the Corefile, from 0.
@@ -38,6 +35,11 @@ type block struct {
 	reads *label.Block
 	// explains is set once the filters of configs say what they have come to.
 	explains bool
+}
+
+// newBlock returns a block that reads all labels.
+func newBlock(d *config.Directive) *block {
+	return &block{directive: d, reads: &label.Block{Labels: label.All()}}
 }
 
 func (b *block) String() string { return b.directive.At.String() }
@@ -90,7 +92,7 @@ func (in *instance) finishParsing() error {
 
 // cacheOptions returns what the handlers around the cache of a block need.
 func (in *instance) cacheOptions(b *block) (o tenantcache.Options, err error) {
-	bridge, err := agreedOptions(in.blocksOf(b.options.Bridge))
+	bridge, err := config.Agree(directivesOf(in.blocksOf(b.directive.Bridge.Name)))
 	if err != nil {
 		return o, err
 	}
@@ -106,7 +108,7 @@ func (in *instance) cacheOptions(b *block) (o tenantcache.Options, err error) {
 // blocksOf returns the blocks of a bridge.
 func (in *instance) blocksOf(bridge string) (of []*block) {
 	for _, b := range in.blocks {
-		if b.options.Bridge == bridge {
+		if b.directive.Bridge.Name == bridge {
 			of = append(of, b)
 		}
 	}
@@ -154,15 +156,15 @@ func (in *instance) corefile() caddy.Input {
 func (in *instance) build() error {
 	if !in.parsed {
 		b := in.blocks[0]
-		return fmt.Errorf("%s - ofpunt %s: this program would serve nobody: no stage behind that of all plugins has the bridges taken over; expected a program whose main calls puntdns.Run (docs/extending.md of puntdns)", b, b.options.Bridge)
+		return fmt.Errorf("%s - ofpunt %s: this program would serve nobody: no stage behind that of all plugins has the bridges taken over; expected a program whose main calls puntdns.Run (docs/extending.md of puntdns)", b, b.directive.Bridge.Name)
 	}
 	var all []error
 	for i, b := range in.blocks {
-		all = append(all, b.checkTLS())
-		if slices.ContainsFunc(in.blocks[:i], func(of *block) bool { return of.options.Bridge == b.options.Bridge }) {
+		all = append(all, b.directive.CheckTLS())
+		if slices.ContainsFunc(in.blocks[:i], func(of *block) bool { return of.directive.Bridge.Name == b.directive.Bridge.Name }) {
 			continue
 		}
-		s, err := newServer(in.blocksOf(b.options.Bridge))
+		s, err := newServer(in.blocksOf(b.directive.Bridge.Name))
 		if err == nil {
 			in.servers = append(in.servers, s)
 		}
@@ -276,8 +278,8 @@ func (in *instance) shutDown(successor *instance) {
 	var wg sync.WaitGroup
 	for _, s := range in.servers {
 		wg.Go(func() {
-			last := successor == nil || !successor.has(s.options.Bridge)
-			b := bridges.get(s.options.Bridge)
+			last := successor == nil || !successor.has(s.options.Name)
+			b := bridges.get(s.options.Name)
 			if b != nil && last {
 				b.withdrawFlows()
 				b.answerLastPunts()
@@ -289,7 +291,7 @@ func (in *instance) shutDown(successor *instance) {
 				if b != nil {
 					b.flush(ctx)
 				}
-				bridges.remove(s.options.Bridge)
+				bridges.remove(s.options.Name)
 			}
 			s.close()
 		})
@@ -299,5 +301,5 @@ func (in *instance) shutDown(successor *instance) {
 
 // has reports whether the instance has a server for the bridge.
 func (in *instance) has(bridge string) bool {
-	return slices.ContainsFunc(in.servers, func(s *server) bool { return s.options.Bridge == bridge })
+	return slices.ContainsFunc(in.servers, func(s *server) bool { return s.options.Name == bridge })
 }

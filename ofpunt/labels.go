@@ -23,7 +23,7 @@ func (b *block) readLabels(file string, block caddyfile.ServerBlock) error {
 	}
 	for _, l := range b.reads.Literals {
 		log.Warningf("%s - ofpunt %s: rewrite at %s has {%s} in a rule without the word metadata, and takes it as it is written; expected rewrite name regex FROM TO metadata",
-			b, b.options.Bridge, locationOf(b.file, l.At), l.Label)
+			b, b.directive.Bridge.Name, locationOf(b.file, l.At), l.Label)
 	}
 	return errors.Join(all...)
 }
@@ -34,7 +34,7 @@ func (b *block) refuseLabel(u *label.Use, wrong string) error {
 	if wrong == "" {
 		return nil
 	}
-	err := fmt.Errorf("%s - ofpunt %s: %s at %s reads the label %s, which %s", b, b.options.Bridge, u.Plugin, locationOf(b.file, u.At), u.Label, wrong)
+	err := fmt.Errorf("%s - ofpunt %s: %s at %s reads the label %s, which %s", b, b.directive.Bridge.Name, u.Plugin, locationOf(b.file, u.At), u.Label, wrong)
 	if u.Plugin == "view" {
 		return err
 	}

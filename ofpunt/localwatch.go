@@ -8,6 +8,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
@@ -68,7 +69,7 @@ func (b *bridge) logChassis(s *server, view *ports.View) {
 }
 
 // followLocal reads the local database until ctx ends.
-func (b *bridge) followLocal(ctx context.Context, o *bridgeOptions) error {
+func (b *bridge) followLocal(ctx context.Context, o *config.Bridge) error {
 	config, err := o.TLS.For(o.OVSDB)
 	if err != nil {
 		return err

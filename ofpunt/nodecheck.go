@@ -9,6 +9,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
@@ -42,14 +43,14 @@ func (in *instance) warnOfNode() {
 
 // localChassis returns the name of the chassis of the bridge in the local database, or "" if the database does not
 // answer at once.
-func localChassis(o *bridgeOptions) (name string) {
-	config, err := o.TLS.For(o.OVSDB)
+func localChassis(o *config.Bridge) (name string) {
+	tls, err := o.TLS.For(o.OVSDB)
 	if err != nil {
 		return "" // checkTLS says it
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
-	_ = vswitch.Watch(ctx, o.OVSDB, config, o.Bridge, func(v vswitch.View) {
+	_ = vswitch.Watch(ctx, o.OVSDB, tls, o.Name, func(v vswitch.View) {
 		name = v.Chassis
 		cancel()
 	}, func(error) { cancel() })

@@ -16,6 +16,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
+	"github.com/puntdns/puntdns/ofpunt/config"
 )
 
 // A check warns of what the node does not have.
@@ -46,18 +47,18 @@ func TestNodeWarnings(t *testing.T) {
 		{"no socket", strings.Replace(there, hangs, "/nowhere/mgmt", 1) + "}", []string{"Testfile:2 - ofpunt br-int: openflow: unix:/nowhere/mgmt: "}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b, err := parseBlock(caddy.NewTestController("dns", tt.text))
+			d, err := config.Parse(caddy.NewTestController("dns", tt.text))
 			if err != nil {
 				t.Fatal(err)
 			}
 			out := testkit.CaptureLog(t)
 			begin := time.Now()
-			in := &instance{servers: []*server{{options: b.options, blocks: []*block{b}}}}
+			in := &instance{servers: []*server{{options: d.Bridge, blocks: []*block{newBlock(d)}}}}
 			in.warnOfNode()
 			if took := time.Since(begin); took > 20*checkTimeout {
 				t.Errorf("it takes %s", took)
 			}
-			run := defaultOptions("br-int").OVSDB.Address
+			run := config.Default("br-int").OVSDB.Address
 			said := strings.ReplaceAll(out.String(), filepath.Dir(run), "RUN")
 			warnings := regexp.MustCompile(`(?m)\[WARNING\] plugin/ofpunt: (.*)$`).FindAllStringSubmatch(said, -1)
 			if len(warnings) != len(tt.want) {

@@ -66,7 +66,7 @@ func TestZoneTransfersByBlock(t *testing.T) {
 				return dns.RcodeSuccess, w.WriteMsg(new(dns.Msg).SetReply(r))
 			}
 			s := rig.server
-			b := &bridge{name: s.options.Bridge, tally: metric.NewTally(s.options.Bridge)}
+			b := &bridge{name: s.options.Name, tally: metric.NewTally(s.options.Name)}
 			b.punts = punt.NewIntake(b.puntBridge())
 			defer b.punts.Close()
 			v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: tt.guest}}}, nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/ovntest"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -26,7 +27,7 @@ func TestRateDropped(t *testing.T) {
 		{Name: "tap1", OFPort: 1, IfaceID: "p0", NetworkID: "net"}, {Name: "tap2", OFPort: 2, IfaceID: "nobody", NetworkID: "net"},
 	}}, nil)
 	of := func(kind placement.Kind, snapshot *ovn.Snapshot) *server {
-		return newTestServer(bridgeOptions{Config: guests.Config{Placement: kind}}, snapshot)
+		return newTestServer(config.Bridge{Config: guests.Config{Placement: kind}}, snapshot)
 	}
 	snapshot := ovntest.Snapshot(ovntest.NetworkA(2))
 	for _, tt := range []struct {

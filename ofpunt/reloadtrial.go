@@ -21,6 +21,8 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/config"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
@@ -99,7 +101,7 @@ func (l trialLog) Warningf(format string, args ...any) { l.Logger.Warningf(l.mar
 // one.
 func tryAll(ctx context.Context, servers []*server, abandoned string) error {
 	for _, s := range servers {
-		if b := bridges.get(s.options.Bridge); b != nil {
+		if b := bridges.get(s.options.Name); b != nil {
 			// Before any server asks for more, perhaps of the databases of another bridge.
 			s.settledBefore = b.current.Load().settled()
 		}
@@ -137,17 +139,17 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 		if len(blocks[i].Tokens[name]) == 0 {
 			continue
 		}
-		b, err := parseBlock(corefile.Controller(file, &blocks[i], name))
+		d, err := config.Parse(corefile.Controller(file, &blocks[i], name))
 		if err != nil {
 			return nil, err
 		}
-		n := slices.IndexFunc(servers, func(s *server) bool { return s.options.Bridge == b.options.Bridge })
+		n := slices.IndexFunc(servers, func(s *server) bool { return s.options.Name == d.Bridge.Name })
 		if n < 0 {
-			n, servers = len(servers), append(servers, &server{options: b.options})
+			n, servers = len(servers), append(servers, &server{options: d.Bridge})
 		}
 		s := servers[n]
-		if b.directive.HasProperties() { // other blocks of the bridge have the same, or none
-			s.options = b.options
+		if d.HasProperties() { // other blocks of the bridge have the same, or none
+			s.options = d.Bridge
 		}
 		if hasOVNHosts {
 			s.hasOVNHosts, s.database = true, database
@@ -156,7 +158,8 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 		label.AddRequests(&s.labelRequests, read.Labels, read.ComparedNames)
 	}
 	for _, s := range servers {
-		addLimitRequests(&s.labelRequests, s.options.Limits)
+		s.guests = guests.NewRules(s.options.Config)
+		s.options.AddRequests(&s.labelRequests)
 		if s.hasOVNHosts {
 			s.requests = requests[s.database.Key()]
 		}
@@ -167,7 +170,7 @@ func serversToTry(file string, blocks []caddyfile.ServerBlock, databases func(*c
 // try opens the databases of s and waits until they have been read, and connects to the switch
 // and the local database. abandoned is as abandonedBridge returns it.
 func (s *server) try(ctx context.Context, abandoned string) error {
-	b := bridges.get(s.options.Bridge)
+	b := bridges.get(s.options.Name)
 	if b == nil && abandoned == "" {
 		return nil
 	}
@@ -181,7 +184,7 @@ func (s *server) try(ctx context.Context, abandoned string) error {
 		err = s.tryReplacement(ctx, b)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
-		return fmt.Errorf("ofpunt %s: %w", s.options.Bridge, errProcessEnds)
+		return fmt.Errorf("ofpunt %s: %w", s.options.Name, errProcessEnds)
 	}
 	return err
 }
@@ -214,17 +217,17 @@ func (s *server) tryReplacement(ctx context.Context, b *bridge) error {
 		return err
 	}
 	if err := s.conflict(); err != nil {
-		return fmt.Errorf("ofpunt %s: chassis: %w", s.options.Bridge, err)
+		return fmt.Errorf("ofpunt %s: chassis: %w", s.options.Name, err)
 	}
 	if !known {
-		return fmt.Errorf("ofpunt %s: chassis: the Southbound database has no chassis %q; expected one that it has, as that of the Corefile before", s.options.Bridge, s.chassis(view))
+		return fmt.Errorf("ofpunt %s: chassis: the Southbound database has no chassis %q; expected one that it has, as that of the Corefile before", s.options.Name, s.chassis(view))
 	}
 	if s.settledBefore && !told {
 		lacks, expected := strings.Join(s.source.Status().Lacks(), "; "), "some that can be reached"
 		if lacks == "" {
 			lacks, expected = "there is more to read", "some that are read within that time"
 		}
-		return fmt.Errorf("ofpunt %s: %w within %s, as those of the Corefile before have: %s; expected %s", s.options.Bridge, errNotRead, trialTimeout, lacks, expected)
+		return fmt.Errorf("ofpunt %s: %w within %s, as those of the Corefile before have: %s; expected %s", s.options.Name, errNotRead, trialTimeout, lacks, expected)
 	}
 	return nil
 }
@@ -260,7 +263,7 @@ func (s *server) awaitChassis(ctx context.Context, name string) bool {
 // awaitNewDatabases waits until the databases of s are read, if those of the current server
 // are. After a trial that can be no more than networks that plugins have asked for since.
 func (s *server) awaitNewDatabases() {
-	b := bridges.get(s.options.Bridge)
+	b := bridges.get(s.options.Name)
 	if b == nil || !b.current.Load().settled() {
 		return
 	}
@@ -287,8 +290,8 @@ func (s *server) tryEndpoints(ctx context.Context, b *bridge) error {
 		if local.e.Listen && local.was.Listen && portOf(local.e) == portOf(local.was) {
 			continue // the switch connects again only once its current connection ends
 		}
-		if err := o.tryEndpoint(ctx, local.e); err != nil {
-			return fmt.Errorf("ofpunt %s: %s: %w; expected one that can be reached, as that of the Corefile before is", o.Bridge, local.property, err)
+		if err := tryEndpoint(ctx, o, local.e); err != nil {
+			return fmt.Errorf("ofpunt %s: %s: %w; expected one that can be reached, as that of the Corefile before is", o.Name, local.property, err)
 		}
 	}
 	return nil
@@ -301,7 +304,7 @@ func portOf(e endpoint.Endpoint) string {
 
 // tryEndpoint returns an error unless it can connect to e, or e connects. A connection that was
 // accepted is left to the next session: the switch would not connect again for seconds.
-func (o *bridgeOptions) tryEndpoint(ctx context.Context, e endpoint.Endpoint) error {
+func tryEndpoint(ctx context.Context, o *config.Bridge, e endpoint.Endpoint) error {
 	conn, err := open(ctx, e, &o.TLS)
 	switch {
 	case err != nil && e.Listen && ctx.Err() != nil:
@@ -323,8 +326,8 @@ func abandonedBridge(current *instance, servers []*server) (bridge string) {
 		return ""
 	}
 	for _, s := range current.servers {
-		name := s.options.Bridge
-		if slices.ContainsFunc(servers, func(s *server) bool { return s.options.Bridge == name }) {
+		name := s.options.Name
+		if slices.ContainsFunc(servers, func(s *server) bool { return s.options.Name == name }) {
 			continue
 		}
 		if b := bridges.get(name); b != nil && b.conn.Load() != nil {
@@ -341,10 +344,10 @@ func abandonedBridge(current *instance, servers []*server) (bridge string) {
 func (s *server) tryNewBridge(ctx context.Context, abandoned string) error {
 	o := &s.options
 	expected := fmt.Sprintf("expected a bridge that is there, as %s of the Corefile before is", abandoned)
-	if err := o.tryEndpoint(ctx, o.OpenFlow); err != nil {
-		return fmt.Errorf("ofpunt %s: openflow: %w; %s", o.Bridge, err, expected)
+	if err := tryEndpoint(ctx, o, o.OpenFlow); err != nil {
+		return fmt.Errorf("ofpunt %s: openflow: %w; %s", o.Name, err, expected)
 	}
-	config, err := o.TLS.For(o.OVSDB)
+	tls, err := o.TLS.For(o.OVSDB)
 	if err != nil {
 		return err
 	}
@@ -352,7 +355,7 @@ func (s *server) tryNewBridge(ctx context.Context, abandoned string) error {
 	defer done()
 	var view *ports.View
 	unread := error(nil)
-	err = vswitch.Watch(ctx, o.OVSDB, config, o.Bridge,
+	err = vswitch.Watch(ctx, o.OVSDB, tls, o.Name,
 		func(v vswitch.View) { view = ports.NewView(v, nil) },
 		func(err error) { unread = err; done() })
 	switch {
@@ -360,9 +363,9 @@ func (s *server) tryNewBridge(ctx context.Context, abandoned string) error {
 		err = unread
 	case view == nil: // ctx has ended before either
 	case view.Absent():
-		return fmt.Errorf("ofpunt %s: the local Open_vSwitch database has no bridge of this name; %s", o.Bridge, expected)
+		return fmt.Errorf("ofpunt %s: the local Open_vSwitch database has no bridge of this name; %s", o.Name, expected)
 	default:
 		return nil
 	}
-	return fmt.Errorf("ofpunt %s: ovsdb: %w; %s", o.Bridge, err, expected)
+	return fmt.Errorf("ofpunt %s: ovsdb: %w; %s", o.Name, err, expected)
 }

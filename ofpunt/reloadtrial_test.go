@@ -27,6 +27,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
@@ -38,7 +39,7 @@ func connectedBridges(t *testing.T, names ...string) {
 	m := map[string]*bridge{}
 	for _, name := range names {
 		b := &bridge{name: name}
-		b.current.Store(newTestServer(defaultOptions(name), nil))
+		b.current.Store(newTestServer(config.Default(name), nil))
 		b.conn.Store(new(openflow.Conn))
 		m[name] = b
 	}
@@ -70,7 +71,7 @@ func listening(t *testing.T, bridge string) (*server, string) {
 		return listening(t, bridge)
 	}
 	listened[ln.Addr().String()] = true
-	o := defaultOptions(bridge)
+	o := config.Default(bridge)
 	o.OpenFlow = endpoint.Endpoint{Network: "tcp", Address: ln.Addr().String(), Listen: true}
 	return newTestServer(o, nil), ln.Addr().String()
 }
@@ -103,11 +104,11 @@ func TestTrySideBySide(t *testing.T) {
 		defer peer.Close()
 		conn := acceptedInTrial.take(acceptKey{s.options.OpenFlow, s.options.TLS})
 		if conn == nil {
-			t.Fatalf("%s: the connection that was accepted is not there", s.options.Bridge)
+			t.Fatalf("%s: the connection that was accepted is not there", s.options.Name)
 		}
 		conn.Close()
 		if acceptedInTrial.take(acceptKey{s.options.OpenFlow, s.options.TLS}) != nil {
-			t.Errorf("%s: the connection is there twice", s.options.Bridge)
+			t.Errorf("%s: the connection is there twice", s.options.Name)
 		}
 	}
 }
@@ -171,7 +172,7 @@ func TestTryEndpoint(t *testing.T) {
 			if tt.alone {
 				b.conn.Store(nil)
 			}
-			o := defaultOptions("br-a")
+			o := config.Default("br-a")
 			o.OpenFlow, o.TLS.Key = tt.e, tt.key
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
@@ -309,7 +310,7 @@ func TestTryRequestsOfAllBlocks(t *testing.T) {
 	} {
 		s := servers[i]
 		if own := s.ownRequests(); !reflect.DeepEqual(s.requests, want.requests) || !reflect.DeepEqual(own, want.own) {
-			t.Errorf("%s requests %+v and %+v, want %+v", s.options.Bridge, s.requests, own, want)
+			t.Errorf("%s requests %+v and %+v, want %+v", s.options.Name, s.requests, own, want)
 		}
 	}
 }
@@ -327,7 +328,7 @@ func TestTrySharedDatabases(t *testing.T) {
 	s.database.Stop(t)
 	next := func(bridge, chassis string, requests ovndb.Requests) *server {
 		n := &server{options: s.server.options, guests: s.server.guests, hasOVNHosts: true, database: s.server.database, requests: []ovndb.Requests{requests}}
-		n.options.Bridge, n.options.Chassis = bridge, chassis
+		n.options.Name, n.options.Chassis = bridge, chassis
 		return n
 	}
 	for range 20 { // either may come first
@@ -412,7 +413,7 @@ func TestRetiredConnection(t *testing.T) {
 	b.conn.Store(conn)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	o := defaultOptions("br-a")
+	o := config.Default("br-a")
 	b.retire(ctx, &session{bridge: b, conn: conn, flows: flows.NewReconciler(conn, new(flows.Memory), nil)}, &o)
 	if b.conn.Load() != nil {
 		t.Error("the connection is still the bridge's")

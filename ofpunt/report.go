@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -27,7 +28,7 @@ type reporter struct {
 	last      flows.Placed
 	unmetered *string
 	// options are those of the server whose flows are installed.
-	options *bridgeOptions
+	options *config.Bridge
 }
 
 func (r *reporter) infof(format string, args ...any) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/testkit"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 )
@@ -21,13 +22,13 @@ func TestLeaseRenewedMetric(t *testing.T) {
 		report flows.Report
 		moves  bool
 	}{
-		{"a renewal", defaultLease, flows.Renewed{}, true},
-		{"a renewal that fails", defaultLease, flows.RenewFailed{Err: errors.New("the queue is full")}, false},
-		{"a probe that renews nothing", defaultLease, flows.ProbeTook{Time: time.Millisecond}, false},
+		{"a renewal", config.DefaultLease, flows.Renewed{}, true},
+		{"a renewal that fails", config.DefaultLease, flows.RenewFailed{Err: errors.New("the queue is full")}, false},
+		{"a probe that renews nothing", config.DefaultLease, flows.ProbeTook{Time: time.Millisecond}, false},
 		{"a probe without a lease", 0, flows.ProbeTook{Time: time.Millisecond}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := reporter{name: "br-" + t.Name(), options: &bridgeOptions{Lease: tt.lease}}
+			r := reporter{name: "br-" + t.Name(), options: &config.Bridge{Lease: tt.lease}}
 			renewed := metric.LeaseRenewed.WithLabelValues(r.name)
 			t.Cleanup(func() {
 				metric.LeaseRenewed.DeleteLabelValues(r.name)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -48,7 +49,7 @@ func pairSession(t testing.TB, before func()) (s *session, peer net.Conn) {
 func chainServer(t testing.TB, plugins ...plugin.Plugin) *server {
 	t.Helper()
 	c := &dnsserver.Config{Zone: ".", Plugin: plugins}
-	s := newTestServer(defaultOptions("br-reader"), nil)
+	s := newTestServer(config.Default("br-reader"), nil)
 	s.setRules(func(c *guests.Config) { c.Placement = placement.Table })
 	var err error
 	if s.dns, err = dnsserver.NewServer("test", []*dnsserver.Config{c}); err != nil {
@@ -67,7 +68,7 @@ func (b *bridge) serve(s *server) {
 }
 
 // newTestServer returns a server of a bridge with these options, by a snapshot; nil without databases.
-func newTestServer(o bridgeOptions, snapshot *ovn.Snapshot) *server {
+func newTestServer(o config.Bridge, snapshot *ovn.Snapshot) *server {
 	s := &server{options: o, guests: guests.NewRules(o.Config)}
 	if snapshot != nil {
 		s.source = ovndb.ReaderOf(snapshot)

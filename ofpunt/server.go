@@ -17,6 +17,7 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -26,7 +27,7 @@ import (
 
 // server answers for one bridge: all server blocks of a Corefile that name it.
 type server struct {
-	options  bridgeOptions
+	options  config.Bridge
 	dns      *dnsserver.Server
 	configs  []*dnsserver.Config // of the blocks
 	blocks   []*block
@@ -146,7 +147,7 @@ func checkZones(blocks []*block) error {
 				continue
 			}
 			if other, ok := taken[c.Zone]; ok {
-				all = append(all, fmt.Errorf("%s - ofpunt %s: zone %q is served without a view at %s already, expected another zone or a view", b, b.options.Bridge, c.Zone, other))
+				all = append(all, fmt.Errorf("%s - ofpunt %s: zone %q is served without a view at %s already, expected another zone or a view", b, b.directive.Bridge.Name, c.Zone, other))
 				continue
 			}
 			taken[c.Zone] = b
@@ -211,9 +212,9 @@ func (s *server) open() error {
 	if !s.hasOVNHosts {
 		return nil
 	}
-	source, err := ovndb.Open(s.database, s.options.Bridge)
+	source, err := ovndb.Open(s.database, s.options.Name)
 	if err != nil {
-		return fmt.Errorf("ofpunt %s: %w", s.options.Bridge, err)
+		return fmt.Errorf("ofpunt %s: %w", s.options.Name, err)
 	}
 	s.source = source
 	source.Request(s.ownRequests())
@@ -251,7 +252,7 @@ func (s *server) drain(ctx context.Context) {
 	for s.punts.InFlight() > 0 {
 		select {
 		case <-ctx.Done():
-			log.Warningf("Bridge %s: %d queries were still in their chain after %s", s.options.Bridge, s.punts.InFlight(), punt.DrainTimeout)
+			log.Warningf("Bridge %s: %d queries were still in their chain after %s", s.options.Name, s.punts.InFlight(), punt.DrainTimeout)
 			return
 		case <-t.C:
 		}

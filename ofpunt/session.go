@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -86,7 +87,7 @@ func (s *session) switchError(e *openflow.SwitchError) {
 var errOptions = errors.New("the connection's options have changed")
 
 // run keeps the flows in place until the connection or ctx ends, or the options change.
-func (s *session) run(ctx context.Context, options *bridgeOptions) error {
+func (s *session) run(ctx context.Context, options *config.Bridge) error {
 	defer s.flows.Stop()
 	defer s.announcer.timer.Stop()
 	every := leaseBeat(options.Lease)
@@ -95,7 +96,7 @@ func (s *session) run(ctx context.Context, options *bridgeOptions) error {
 	defer look.Stop()
 	for {
 		srv := s.bridge.current.Load()
-		if !srv.options.sameConnection(options) {
+		if !srv.options.SameConnection(options) {
 			return errOptions
 		}
 		if now := leaseBeat(srv.options.Lease); now != every {

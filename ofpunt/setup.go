@@ -11,6 +11,7 @@ import (
 	"github.com/coredns/coredns/plugin"
 
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/ofpunt/config"
 )
 
 func init() { plugin.Register(name, setup) }
@@ -18,15 +19,16 @@ func init() { plugin.Register(name, setup) }
 // setup only parses: a Corefile that is wrong further down must not have begun anything. The
 // callbacks of the instance do the rest.
 func setup(c *caddy.Controller) error {
-	b, err := parseBlock(c)
+	d, err := config.Parse(c)
 	if err != nil {
 		return plugin.Error(name, err)
 	}
+	b := newBlock(d)
 
-	config := dnsserver.GetConfig(c)
+	zone := dnsserver.GetConfig(c)
 	// No socket, unless bind, which comes later in the order, puts one here.
-	config.ListenHosts = nil
-	config.AddPlugin(func(next plugin.Handler) plugin.Handler {
+	zone.ListenHosts = nil
+	zone.AddPlugin(func(next plugin.Handler) plugin.Handler {
 		return &Handler{Next: next, labels: b.reads.Labels, block: b}
 	})
 	b.index = c.ServerBlockIndex

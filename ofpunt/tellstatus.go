@@ -67,31 +67,13 @@ func (t *teller) status(ctx context.Context) api.Bridge {
 	out := api.Bridge{
 		Name: t.bridge.name, Serving: t.reason == "", Waiting: t.reason,
 		Connection: t.connection(counted), LocalDatabase: t.localDatabase(), Placement: t.placement(),
-		Addresses: o.addressWords(), Lease: t.lease(), Flows: t.flows(counted, err), Guests: t.guestCounts(),
+		Addresses: o.ResolverWords(), Lease: t.lease(), Flows: t.flows(counted, err), Guests: t.guestCounts(),
 		QueriesInFlight: t.bridge.punts.InFlight(), TCPConnections: int64(t.bridge.punts.Connections()),
 	}
 	if t.view != nil {
 		out.Chassis = t.srv.chassis(t.view)
 	}
 	return out
-}
-
-// addressWords returns the resolver addresses as the Corefile has them.
-func (o *bridgeOptions) addressWords() []string {
-	if o.Hijack() {
-		return []string{"any"}
-	}
-	words := []string{}
-	for _, a := range o.Resolvers {
-		words = append(words, a.String())
-	}
-	if o.DHCP {
-		words = append(words, "dhcp")
-	}
-	if o.Gateways {
-		words = append(words, "gateway")
-	}
-	return words
 }
 
 func (t *teller) connection(counted *flowHits) api.Connection {

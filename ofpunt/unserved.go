@@ -101,7 +101,7 @@ func (s *server) lookForUnbound(view *ports.View) {
 	case !s.unboundSeen:
 		s.unboundSeen = true
 	case s.noneBound.Swap(&reason) == nil:
-		log.Warningf("Bridge %s: %s", s.options.Bridge, reason)
+		log.Warningf("Bridge %s: %s", s.options.Name, reason)
 	}
 }
 

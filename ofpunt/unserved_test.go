@@ -17,6 +17,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn/ovntest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/flows"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -81,7 +82,7 @@ func TestUnservedPorts(t *testing.T) {
 func TestUnservedElsewhere(t *testing.T) {
 	for kind, want := range map[placement.Kind][]string{placement.OVN: {"p1"}, placement.Table: nil} {
 		t.Run(string(kind), func(t *testing.T) {
-			o := defaultOptions("br-unserved")
+			o := config.Default("br-unserved")
 			o.Placement = kind
 			view := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{Name: "tap0", IfaceID: "p0", OFPort: 1}, {Name: "tap1", IfaceID: "p1", OFPort: 2}}}, nil)
 			network := ovntest.NetworkA(2)
@@ -132,7 +133,7 @@ func TestNoneBound(t *testing.T) {
 		{"another placement", placement.Table, []vswitch.Interface{vm}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newTestServer(bridgeOptions{Bridge: "br-int", Config: guests.Config{Placement: tt.placement}}, nil)
+			s := newTestServer(config.Bridge{Name: "br-int", Config: guests.Config{Placement: tt.placement}}, nil)
 			view := ports.NewView(vswitch.View{Interfaces: tt.interfaces}, nil)
 			s.lookForUnbound(view)
 			if got := s.bindingProblem(); got != "" {

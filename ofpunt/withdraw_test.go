@@ -47,7 +47,7 @@ func TestShutDownDeliversLastAnswers(t *testing.T) {
 		})
 	})
 	b := &bridge{
-		name: srv.options.Bridge, tally: metric.NewTally(srv.options.Bridge),
+		name: srv.options.Name, tally: metric.NewTally(srv.options.Name),
 		wake: make(chan struct{}, 1), withdraw: make(chan chan struct{}), cancel: cancel, ctx: ctx,
 	}
 	b.punts = punt.NewIntake(b.puntBridge())

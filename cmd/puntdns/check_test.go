@@ -206,8 +206,6 @@ func TestCheckWarns(t *testing.T) {
 			[]string{"CONF:2 - ofpunt br-int: rewrite at CONF:5 … {ofpunt/external-id/neutron:project_id}"}},
 		{"a label in a name", ". {\n    ofpunt br-int\n    metadata\n    ovnhosts\n    rewrite name regex ^who\\.test\\.$ {ofpunt/external-id/neutron:project_id}.test. metadata\n}\n", nil},
 		{"a label that is computed", ". {\n    ofpunt br-int\n    metadata\n    ovnhosts\n    template IN TXT {\n        answer \"{{ .Name }} TXT {{ .Meta (printf \\\"ofpunt/%s\\\" \\\"router\\\") }}\"\n    }\n}\n", nil},
-		{"a key that is computed", ". {\n    ofpunt br-int\n    metadata\n    ovnhosts\n    template IN TXT {\n        answer \"{{ .Name }} TXT {{ .Meta (printf \\\"ofpunt/%s\\\" \\\"external-id/k\\\") }}\"\n    }\n}\n",
-			[]string{"CONF:2 - ofpunt br-int: template at CONF:6 … external-id/k"}},
 		{"a socket on all addresses", ". {\n    ofpunt br-int\n    ovnhosts\n}\na.test:0 b.test:0 {\n    errors\n    whoami\n}\n",
 			[]string{"CONF:6: … a.test:0 b.test:0 … bind"}},
 		{"a socket on one address", ". {\n    ofpunt br-int\n    ovnhosts\n}\na.test:0 {\n    bind 127.0.0.1\n    whoami\n}\n", nil},

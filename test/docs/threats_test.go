@@ -80,7 +80,7 @@ var threatTests = map[string]string{
 	// Floods.
 	"packet-in-queue": "TestNeighbourFloods TestRate TestRateDefault",
 	"limit-chosen": `TestLimits TestLimitOfConnections ofpunt/punt.TestAdmissionByLimit ofpunt/tcp.TestLimitByOwner
-		ofpunt.TestParseLimitRefuses`,
+		ofpunt/config.TestParseLimitRefuses`,
 	// make bench has the latency beside a flood too.
 	"processor-flood":  "deploy.TestUnitPrivileges cmd/puntdns.TestTimeSlice",
 	"dead-upstream":    `TestNeighbourAsksTheDead TestNeighboursFillTheirShare TestAnswersForward ofpunt/punt.TestAdmission`,

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ofpunt
+// Package config reads what the directive ofpunt says of a bridge. It knows no database and no plugin.
+package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,16 +19,14 @@ import (
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/ofpunt/guests"
-	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
-// bridgeOptions are what the ofpunt directive of one bridge says. All server blocks that
-// name the bridge share one set.
-type bridgeOptions struct {
+// Bridge is what the ofpunt directives of one bridge say. All server blocks that name the bridge share one.
+type Bridge struct {
 	guests.Config
-	Bridge   string
+	Name     string
 	OpenFlow endpoint.Endpoint
 	OVSDB    endpoint.Endpoint
 	// Chassis is the name of this chassis, empty for the one that ovn-controller
@@ -46,7 +47,7 @@ type bridgeOptions struct {
 	// Concurrent bounds the queries in the chain, ConcurrentGuest those of one
 	// guest.
 	Concurrent, ConcurrentGuest int
-	Overload                    overloadPolicy
+	Overload                    Overload
 	// CacheScope is who shares the entries of cache, and CacheShare the part of a cache that
 	// one network may fill, in percent.
 	CacheScope tenantcache.Scope
@@ -58,13 +59,16 @@ type bridgeOptions struct {
 	Control string
 }
 
-// overloadPolicy is what a query over a limit gets.
-type overloadPolicy string
+// Overload is what a query over a limit gets.
+type Overload string
 
 const (
-	overloadServfail overloadPolicy = "servfail"
-	overloadDrop     overloadPolicy = "drop"
+	OverloadServfail Overload = "servfail"
+	OverloadDrop     Overload = "drop"
 )
+
+// DefaultLease is Bridge.Lease where the Corefile does not give it.
+const DefaultLease = 15 * time.Second
 
 const (
 	// defaultConcurrent holds 5 s of 800 queries/s to an upstream that never
@@ -74,7 +78,6 @@ const (
 	// defaultConcurrentGuest leaves room for others beside seven guests that
 	// ask an upstream that never answers.
 	defaultConcurrentGuest = 512
-	defaultLease           = 15 * time.Second
 	// defaultGrace is longer than ovn-controller takes to start, and to bind the ports
 	// of a large chassis.
 	defaultGrace = 60 * time.Second
@@ -85,10 +88,10 @@ const (
 	minLease, maxLease = 3 * time.Second, 65535 * time.Second
 )
 
-// defaultOptions are the defaults that README.md documents.
-func defaultOptions(bridge string) bridgeOptions {
-	return bridgeOptions{
-		Bridge:   bridge,
+// Default returns the defaults that README.md documents.
+func Default(bridge string) Bridge {
+	return Bridge{
+		Name:     bridge,
 		OpenFlow: endpoint.OVSSocket(bridge + ".mgmt"),
 		OVSDB:    endpoint.OVSSocket("db.sock"),
 		Config: guests.Config{Placement: placement.OVN, Resolvers: []netip.AddrPort{
@@ -96,57 +99,100 @@ func defaultOptions(bridge string) bridgeOptions {
 			netip.AddrPortFrom(netip.MustParseAddr("fd00::254"), placement.DNSPort),
 		}},
 		ARP:             true,
-		Lease:           defaultLease,
+		Lease:           DefaultLease,
 		Grace:           defaultGrace,
 		Concurrent:      defaultConcurrent,
 		ConcurrentGuest: defaultConcurrentGuest,
-		Overload:        overloadServfail,
+		Overload:        OverloadServfail,
 		CacheScope:      tenantcache.Shared,
 		CacheShare:      tenantcache.DefaultShare,
 	}
 }
 
-// sameConnection reports whether a reload from o to p can go on with the OpenFlow
+// SameConnection reports whether a reload from o to p can go on with the OpenFlow
 // connection.
-func (o *bridgeOptions) sameConnection(p *bridgeOptions) bool {
+func (o *Bridge) SameConnection(p *Bridge) bool {
 	return o.OpenFlow == p.OpenFlow && o.TLS == p.TLS && o.ControllerID == p.ControllerID
 }
 
-// parseBlock reads the ofpunt directive of one server block.
-func parseBlock(c *caddy.Controller) (*block, error) {
-	b := &block{reads: &label.Block{Labels: label.All()}}
+// Directive is the directive ofpunt of one server block.
+type Directive struct {
+	*corefile.Directive
+	Bridge Bridge
+	// limitsAt are the lines of Bridge.Limits, by their names.
+	limitsAt map[string]corefile.Position
+}
+
+// Parse reads the directive that c stands at.
+func Parse(c *caddy.Controller) (*Directive, error) {
+	d := &Directive{}
 	parsers := make(map[string]corefile.Parser, len(properties))
 	for name, parse := range properties {
-		parsers[name] = func(words []string) error { return parse(&b.options, words) }
+		parsers[name] = func(words []string) error { return parse(&d.Bridge, words) }
 	}
-	maps.Copy(parsers, corefile.TLSParsers(&b.options.TLS))
+	maps.Copy(parsers, corefile.TLSParsers(&d.Bridge.TLS))
 	var err error
-	b.directive, err = corefile.ReadBlocks(c, func(words []string) error {
+	d.Directive, err = corefile.ReadBlocks(c, func(words []string) error {
 		if len(words) != 1 {
 			return fmt.Errorf("expected one bridge name after ofpunt, got %d words", len(words))
 		}
-		b.options = defaultOptions(words[0])
+		d.Bridge = Default(words[0])
 		return nil
-	}, parsers, map[string]corefile.BlockParser{"limit": b.parseLimit})
+	}, parsers, map[string]corefile.BlockParser{"limit": d.parseLimit})
 	if err == nil {
-		err = b.checkLimits()
+		err = d.checkLimits()
 	}
-	return b, err
+	return d, err
 }
 
-// checkTLS returns an error unless the files are there that the endpoints of the block need.
-func (b *block) checkTLS() error {
-	o := &b.options
-	return b.directive.CheckTLS(o.TLS, corefile.Peer{Property: "openflow", Endpoint: o.OpenFlow}, corefile.Peer{Property: "ovsdb", Endpoint: o.OVSDB})
+// Agree returns the properties of the bridge that all directives name, beside its errors those of the first
+// directive that gives any. Directives that give none agree with any.
+func Agree(all []*Directive) (Bridge, error) {
+	var errs []error
+	said := all[0]
+	for _, d := range all[1:] {
+		switch {
+		case !d.HasProperties():
+		case !said.HasProperties():
+			said = d
+		case !reflect.DeepEqual(said.Bridge, d.Bridge):
+			errs = append(errs, fmt.Errorf("%s - ofpunt %s: other properties than at %s (%s), expected the same or none",
+				d.At, d.Bridge.Name, said.At, strings.Join(corefile.Differences(said.Directive, d.Directive), ", ")))
+		}
+	}
+	return said.Bridge, errors.Join(errs...)
+}
+
+// CheckTLS returns an error unless the files are there that the endpoints of the directive need.
+func (d *Directive) CheckTLS() error {
+	return d.Directive.CheckTLS(d.Bridge.TLS, corefile.Peer{Property: "openflow", Endpoint: d.Bridge.OpenFlow}, corefile.Peer{Property: "ovsdb", Endpoint: d.Bridge.OVSDB})
+}
+
+// ResolverWords returns the words of the property address, but for the ports that a word may leave out.
+func (o *Bridge) ResolverWords() []string {
+	if o.Hijack() {
+		return []string{"any"}
+	}
+	words := []string{}
+	for _, a := range o.Resolvers {
+		words = append(words, a.String())
+	}
+	if o.DHCP {
+		words = append(words, "dhcp")
+	}
+	if o.Gateways {
+		words = append(words, "gateway")
+	}
+	return words
 }
 
 // properties has the parser of each property's words.
-var properties = map[string]func(*bridgeOptions, []string) error{
-	"openflow": func(o *bridgeOptions, args []string) (err error) {
+var properties = map[string]func(*Bridge, []string) error{
+	"openflow": func(o *Bridge, args []string) (err error) {
 		o.OpenFlow, err = oneEndpoint(args)
 		return err
 	},
-	"ovsdb": func(o *bridgeOptions, args []string) (err error) {
+	"ovsdb": func(o *Bridge, args []string) (err error) {
 		if o.OVSDB, err = oneEndpoint(args); err == nil && o.OVSDB.Listen {
 			err = fmt.Errorf("%q: expected an endpoint to connect to, not one to listen on", args[0])
 		}
@@ -175,7 +221,7 @@ func oneEndpoint(args []string) (endpoint.Endpoint, error) {
 	return endpoint.Parse(args[0])
 }
 
-func parseChassis(o *bridgeOptions, args []string) error {
+func parseChassis(o *Bridge, args []string) error {
 	if len(args) != 1 || args[0] == "" {
 		return fmt.Errorf("%q: expected the name of the chassis in OVN, one word", args)
 	}
@@ -183,7 +229,7 @@ func parseChassis(o *bridgeOptions, args []string) error {
 	return nil
 }
 
-func parsePlacement(o *bridgeOptions, args []string) error {
+func parsePlacement(o *Bridge, args []string) error {
 	const want = "expected ovn, neutron or table TABLE [PRIORITY]"
 	if len(args) == 0 {
 		return fmt.Errorf("%s", want)
@@ -220,7 +266,7 @@ func parsePlacement(o *bridgeOptions, args []string) error {
 	return nil
 }
 
-func parseAddresses(o *bridgeOptions, args []string) error {
+func parseAddresses(o *Bridge, args []string) error {
 	const want = "expected IP[:PORT]..., dhcp, gateway, or any"
 	if len(args) == 0 {
 		return fmt.Errorf("%s", want)
@@ -286,22 +332,23 @@ func meantAddress(word string) string {
 	return fmt.Sprintf("[%s]:%s", word[:i], word[i+1:])
 }
 
-// warnOfAddresses warns of addresses that end in what looks like a port.
-func (b *block) warnOfAddresses() {
-	for _, word := range b.directive.PropertyWords("address") {
+// Warnings returns what is likely to be meant otherwise: addresses that end in what looks like a port.
+func (d *Directive) Warnings() (all []error) {
+	for _, word := range d.PropertyWords("address") {
 		if meant := meantAddress(word); meant != "" {
-			log.Warning(b.directive.Errorf("address", "%q is an IPv6 address without a port; expected %s if the last number is one, else [%s]:%d", word, meant, word, placement.DNSPort))
+			all = append(all, d.Errorf("address", "%q is an IPv6 address without a port; expected %s if the last number is one, else [%s]:%d", word, meant, word, placement.DNSPort))
 		}
 	}
+	return all
 }
 
-func parseARP(o *bridgeOptions, args []string) error {
+func parseARP(o *Bridge, args []string) error {
 	v, err := corefile.Choice(args, "on", "off")
 	o.ARP = v == "on"
 	return err
 }
 
-func parseControllerID(o *bridgeOptions, args []string) error {
+func parseControllerID(o *Bridge, args []string) error {
 	if len(args) == 1 {
 		if n, err := strconv.ParseUint(args[0], 10, 16); err == nil && n > 0 {
 			o.ControllerID = uint16(n)
@@ -311,14 +358,14 @@ func parseControllerID(o *bridgeOptions, args []string) error {
 	return fmt.Errorf("%v: expected a number from 1 to 65535 (0 is ovn-controller's)", args)
 }
 
-func parseLease(o *bridgeOptions, args []string) (err error) {
+func parseLease(o *Bridge, args []string) (err error) {
 	o.Lease, err = parseDuration(args, "0 or whole seconds from 3s to 65535s", func(d time.Duration) bool {
 		return d == 0 || d >= minLease && d <= maxLease && d%time.Second == 0
 	})
 	return err
 }
 
-func parseGrace(o *bridgeOptions, args []string) (err error) {
+func parseGrace(o *Bridge, args []string) (err error) {
 	o.Grace, err = parseDuration(args, "one duration from 0 to 24h", func(d time.Duration) bool {
 		return d >= 0 && d <= maxGrace
 	})
@@ -339,7 +386,7 @@ func parseDuration(args []string, want string, valid func(time.Duration) bool) (
 	return d, nil
 }
 
-func parseConcurrent(o *bridgeOptions, args []string) error {
+func parseConcurrent(o *Bridge, args []string) error {
 	n, err := parseConcurrentWords(args)
 	if err != nil {
 		return err
@@ -371,25 +418,25 @@ func parseConcurrentWords(args []string) (n []int, err error) {
 	return n, nil
 }
 
-func parseOverload(o *bridgeOptions, args []string) error {
-	v, err := corefile.Choice(args, string(overloadServfail), string(overloadDrop))
-	o.Overload = overloadPolicy(v)
+func parseOverload(o *Bridge, args []string) error {
+	v, err := corefile.Choice(args, string(OverloadServfail), string(OverloadDrop))
+	o.Overload = Overload(v)
 	return err
 }
 
-func parseCacheScope(o *bridgeOptions, args []string) error {
+func parseCacheScope(o *Bridge, args []string) error {
 	v, err := corefile.Choice(args, string(tenantcache.Shared), string(tenantcache.Network), string(tenantcache.Port))
 	o.CacheScope = tenantcache.Scope(v)
 	return err
 }
 
-func parseMetrics(o *bridgeOptions, args []string) error {
+func parseMetrics(o *Bridge, args []string) error {
 	_, err := corefile.Choice(args, "network")
 	o.NetworkMetrics = err == nil
 	return err
 }
 
-func parseCacheShare(o *bridgeOptions, args []string) error {
+func parseCacheShare(o *Bridge, args []string) error {
 	const want = "a number from 1 to 100, percent of the cache"
 	word, err := corefile.One(args, want)
 	if err != nil {
@@ -400,5 +447,53 @@ func parseCacheShare(o *bridgeOptions, args []string) error {
 		return fmt.Errorf("%q: expected %s", word, want)
 	}
 	o.CacheShare = n
+	return nil
+}
+
+func parseRate(o *Bridge, args []string) (err error) {
+	o.RateGiven = true
+	o.Rate, err = parseRateLimit(args)
+	return err
+}
+
+// parseRateLimit parses the words of the property rate, of the bridge or of a limit.
+func parseRateLimit(args []string) (r guests.Rate, err error) {
+	const want = "expected off or QPS [BURST], numbers from 1 to 1048576"
+	if len(args) == 1 && args[0] == "off" {
+		return r, nil
+	}
+	if len(args) < 1 || len(args) > 2 {
+		return r, fmt.Errorf("%v: %s", args, want)
+	}
+	n := [2]uint32{}
+	for i, s := range args {
+		v, err := strconv.ParseUint(s, 10, 32)
+		if err != nil || v < 1 || v > guests.MaxRate {
+			return r, fmt.Errorf("%q: %s", s, want)
+		}
+		n[i] = uint32(v)
+	}
+	r = guests.NewRate(n[0])
+	if len(args) == 2 {
+		if least := guests.LeastBurst(n[0]); n[1] < least {
+			return r, fmt.Errorf("%v: expected a BURST of at least %d, a thousandth of QPS", args, least)
+		}
+		r.Burst = n[1]
+	}
+	return r, nil
+}
+
+// parseControl parses the property control.
+func parseControl(o *Bridge, args []string) error {
+	const want = "unix:PATH with an absolute path"
+	word, err := corefile.One(args, want)
+	if err != nil {
+		return err
+	}
+	path, ok := strings.CutPrefix(word, "unix:")
+	if !ok || !strings.HasPrefix(path, "/") {
+		return fmt.Errorf("%q: expected %s", word, want)
+	}
+	o.Control = path
 	return nil
 }

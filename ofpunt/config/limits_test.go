@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ofpunt
+package config
 
 import (
 	"regexp"
@@ -45,11 +45,11 @@ func TestParseLimit(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b, err := parseBlock(caddy.NewTestController("dns", "ofpunt br-int {\n"+tt.text+"}"))
+			b, err := Parse(caddy.NewTestController("dns", "ofpunt br-int {\n"+tt.text+"}"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(tt.want, b.options.Limits, cmpopts.IgnoreFields(guests.Limit{}, "Name")); d != "" {
+			if d := cmp.Diff(tt.want, b.Bridge.Limits, cmpopts.IgnoreFields(guests.Limit{}, "Name")); d != "" {
 				t.Error(d)
 			}
 		})
@@ -90,7 +90,7 @@ func TestParseLimitRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := parseBlock(caddy.NewTestController("dns", "ofpunt br-int {\n"+tt.text+"}"))
+			_, err := Parse(caddy.NewTestController("dns", "ofpunt br-int {\n"+tt.text+"}"))
 			checkRefusal(t, err)
 		})
 	}
@@ -101,7 +101,7 @@ func TestParseLimitRefuses(t *testing.T) {
 		" tcp_connections 5\n":                                   `^Testfile:2 .*: [^:]*"tcp_connections".*\[address arp `,
 		limitBlock("ofpunt/port vm1", "rate 5", "rate 5"):        `^Testfile:4 .*: limit ofpunt/port vm1: .*"rate"`,
 	} {
-		if _, err := parseBlock(caddy.NewTestController("dns", "ofpunt br-int {\n"+text+"}")); err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
+		if _, err := Parse(caddy.NewTestController("dns", "ofpunt br-int {\n"+text+"}")); err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
@@ -109,9 +109,9 @@ func TestParseLimitRefuses(t *testing.T) {
 
 // Two blocks of one bridge have to give the same limits in the same order, if both give properties.
 func TestAgreedLimits(t *testing.T) {
-	parsed := func(text string) *block {
+	parsed := func(text string) *Directive {
 		t.Helper()
-		b, err := parseBlock(caddy.NewTestController("dns", "ofpunt br-int "+text))
+		b, err := Parse(caddy.NewTestController("dns", "ofpunt br-int "+text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestAgreedLimits(t *testing.T) {
 		{"another rate", "{\n" + one + "}", "{\n" + limitBlock("ofpunt/port vm1", "rate 6") + "}", "(limit)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := agreedOptions([]*block{parsed(tt.first), parsed(tt.second)})
+			_, err := Agree([]*Directive{parsed(tt.first), parsed(tt.second)})
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}

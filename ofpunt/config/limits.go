@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ofpunt
+package config
 
 import (
 	"errors"
@@ -40,12 +40,12 @@ func newLimit(words []string) (*guests.Limit, error) {
 }
 
 // parseLimit is the corefile.BlockParser of the property limit.
-func (b *block) parseLimit(words []string, at corefile.Position) (map[string]corefile.Parser, func() error, error) {
+func (d *Directive) parseLimit(words []string, at corefile.Position) (map[string]corefile.Parser, func() error, error) {
 	l, err := newLimit(words)
 	if err != nil {
 		return nil, nil, err
 	}
-	if before, given := b.limitsAt[l.Name]; given {
+	if before, given := d.limitsAt[l.Name]; given {
 		return nil, nil, fmt.Errorf("%s %q is given at %s already, expected once", l.Label, l.Value, before)
 	}
 	parsers := map[string]corefile.Parser{
@@ -77,11 +77,11 @@ func (b *block) parseLimit(words []string, at corefile.Position) (map[string]cor
 		if !l.RateGiven && l.Concurrent == 0 && l.Connections == 0 {
 			return fmt.Errorf("the block is empty, expected one of %v in it", slices.Sorted(maps.Keys(parsers)))
 		}
-		if b.limitsAt == nil {
-			b.limitsAt = make(map[string]corefile.Position)
+		if d.limitsAt == nil {
+			d.limitsAt = make(map[string]corefile.Position)
 		}
-		b.limitsAt[l.Name] = at
-		b.options.Limits = append(b.options.Limits, *l)
+		d.limitsAt[l.Name] = at
+		d.Bridge.Limits = append(d.Bridge.Limits, *l)
 		return nil
 	}
 	return parsers, end, nil
@@ -89,43 +89,41 @@ func (b *block) parseLimit(words []string, at corefile.Position) (map[string]cor
 
 // checkLimits returns an error for a limit that is above that of the bridge, which may follow it
 // in the Corefile.
-func (b *block) checkLimits() error {
-	for i := range b.options.Limits {
-		if l := &b.options.Limits[i]; l.Concurrent > b.options.Concurrent {
-			return b.limitErrorf(l, "max_concurrent: %d: expected at most the %d of all guests of the bridge", l.Concurrent, b.options.Concurrent)
+func (d *Directive) checkLimits() error {
+	for i := range d.Bridge.Limits {
+		if l := &d.Bridge.Limits[i]; l.Concurrent > d.Bridge.Concurrent {
+			return d.limitErrorf(l, "max_concurrent: %d: expected at most the %d of all guests of the bridge", l.Concurrent, d.Bridge.Concurrent)
 		}
 	}
 	return nil
 }
 
-// checkLimitsWithoutDatabase returns an error for a limit by a label that only the OVN databases
-// have values for, if the bridge reads none.
-func checkLimitsWithoutDatabase(blocks []*block) error {
+// CheckWithoutOVN returns an error for a limit by a label that only the OVN databases have values for, if the
+// bridge reads none.
+func (d *Directive) CheckWithoutOVN() error {
 	var all []error
-	for _, b := range blocks {
-		for i := range b.options.Limits {
-			l := &b.options.Limits[i]
-			if of, _ := label.Named(l.Label); of.FromOVN {
-				all = append(all, b.limitErrorf(l, "the label is empty without an OVN database; expected ovnhosts in a block of this bridge"))
-			}
+	for i := range d.Bridge.Limits {
+		l := &d.Bridge.Limits[i]
+		if of, _ := label.Named(l.Label); of.FromOVN {
+			all = append(all, d.limitErrorf(l, "the label is empty without an OVN database; expected ovnhosts in a block of this bridge"))
 		}
 	}
 	return errors.Join(all...)
 }
 
-// limitErrorf returns an error about a limit of the block, with its line.
-func (b *block) limitErrorf(l *guests.Limit, format string, args ...any) error {
-	return fmt.Errorf("%s - %s: limit %s %s: %w", b.limitsAt[l.Name], b.directive, l.Label, l.Value, fmt.Errorf(format, args...))
+// limitErrorf returns an error about a limit, with its line.
+func (d *Directive) limitErrorf(l *guests.Limit, format string, args ...any) error {
+	return fmt.Errorf("%s - %s: limit %s %s: %w", d.limitsAt[l.Name], d.Directive, l.Label, l.Value, fmt.Errorf(format, args...))
 }
 
-// addLimitRequests adds to r what limits need of the databases.
-func addLimitRequests(r *ovndb.Requests, limits []guests.Limit) {
+// AddRequests adds to r what the limits need of the databases.
+func (o *Bridge) AddRequests(r *ovndb.Requests) {
 	var (
 		named    []label.Label
 		compared []string
 	)
-	for i := range limits {
-		l := &limits[i]
+	for i := range o.Limits {
+		l := &o.Limits[i]
 		if of, ok := label.Named(l.Label); ok {
 			named = append(named, of)
 		}

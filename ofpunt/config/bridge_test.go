@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ofpunt
+package config
 
 import (
 	"net/netip"
@@ -19,60 +19,60 @@ import (
 )
 
 func TestParseBlock(t *testing.T) {
-	with := func(change func(*bridgeOptions)) bridgeOptions {
-		o := defaultOptions("br-int")
+	with := func(change func(*Bridge)) Bridge {
+		o := Default("br-int")
 		change(&o)
 		return o
 	}
 	tests := []struct {
 		name, input string
-		want        bridgeOptions
+		want        Bridge
 	}{
-		{"defaults", "ofpunt br-int", defaultOptions("br-int")},
-		{"endpoints", "ofpunt br-int {\n openflow ptcp:6653:127.0.0.1\n ovsdb tcp:127.0.0.1:6640\n}", with(func(o *bridgeOptions) {
+		{"defaults", "ofpunt br-int", Default("br-int")},
+		{"endpoints", "ofpunt br-int {\n openflow ptcp:6653:127.0.0.1\n ovsdb tcp:127.0.0.1:6640\n}", with(func(o *Bridge) {
 			o.OpenFlow = endpoint.Endpoint{Network: "tcp", Address: "127.0.0.1:6653", Listen: true}
 			o.OVSDB = endpoint.Endpoint{Network: "tcp", Address: "127.0.0.1:6640"}
 		})},
-		{"chassis", "ofpunt br-int {\n chassis hv1\n}", with(func(o *bridgeOptions) { o.Chassis = "hv1" })},
-		{"control", "ofpunt br-int {\n control unix:/run/puntdns/control.sock\n}", with(func(o *bridgeOptions) { o.Control = "/run/puntdns/control.sock" })},
-		{"hijack", "ofpunt br-int {\n address any\n}", with(func(o *bridgeOptions) { o.ResolversGiven, o.Resolvers = true, nil })},
-		{"addresses", "ofpunt br-int {\n address 10.0.0.2 [fd00::2]:5353\n}", with(func(o *bridgeOptions) {
+		{"chassis", "ofpunt br-int {\n chassis hv1\n}", with(func(o *Bridge) { o.Chassis = "hv1" })},
+		{"control", "ofpunt br-int {\n control unix:/run/puntdns/control.sock\n}", with(func(o *Bridge) { o.Control = "/run/puntdns/control.sock" })},
+		{"hijack", "ofpunt br-int {\n address any\n}", with(func(o *Bridge) { o.ResolversGiven, o.Resolvers = true, nil })},
+		{"addresses", "ofpunt br-int {\n address 10.0.0.2 [fd00::2]:5353\n}", with(func(o *Bridge) {
 			o.ResolversGiven, o.Resolvers = true, []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53"), netip.MustParseAddrPort("[fd00::2]:5353")}
 		})},
-		{"DNS servers of DHCP", "ofpunt br-int {\n address dhcp\n}", with(func(o *bridgeOptions) { o.ResolversGiven, o.Resolvers, o.DHCP = true, []netip.AddrPort{}, true })},
-		{"gateways and an address", "ofpunt br-int {\n address gateway 10.0.0.2 dhcp\n}", with(func(o *bridgeOptions) {
+		{"DNS servers of DHCP", "ofpunt br-int {\n address dhcp\n}", with(func(o *Bridge) { o.ResolversGiven, o.Resolvers, o.DHCP = true, []netip.AddrPort{}, true })},
+		{"gateways and an address", "ofpunt br-int {\n address gateway 10.0.0.2 dhcp\n}", with(func(o *Bridge) {
 			o.ResolversGiven = true
 			o.Resolvers, o.DHCP, o.Gateways = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.2:53")}, true, true
 		})},
-		{"numbers", "ofpunt br-int {\n controller_id 7\n lease 30s\n max_concurrent 10 3\n}", with(func(o *bridgeOptions) {
+		{"numbers", "ofpunt br-int {\n controller_id 7\n lease 30s\n max_concurrent 10 3\n}", with(func(o *Bridge) {
 			o.ControllerID, o.Lease, o.Concurrent, o.ConcurrentGuest = 7, 30*time.Second, 10, 3
 		})},
-		{"one limit bounds the other", "ofpunt br-int {\n max_concurrent 10\n}", with(func(o *bridgeOptions) { o.Concurrent, o.ConcurrentGuest = 10, 10 })},
-		{"grace", "ofpunt br-int {\n grace 90s\n}", with(func(o *bridgeOptions) { o.Grace = 90 * time.Second })},
-		{"no grace", "ofpunt br-int {\n grace 0\n}", with(func(o *bridgeOptions) { o.Grace = 0 })},
-		{"switches", "ofpunt br-int {\n arp off\n lease 0\n overload drop\n placement ovn\n}", with(func(o *bridgeOptions) {
-			o.ARP, o.Lease, o.Overload = false, 0, overloadDrop
+		{"one limit bounds the other", "ofpunt br-int {\n max_concurrent 10\n}", with(func(o *Bridge) { o.Concurrent, o.ConcurrentGuest = 10, 10 })},
+		{"grace", "ofpunt br-int {\n grace 90s\n}", with(func(o *Bridge) { o.Grace = 90 * time.Second })},
+		{"no grace", "ofpunt br-int {\n grace 0\n}", with(func(o *Bridge) { o.Grace = 0 })},
+		{"switches", "ofpunt br-int {\n arp off\n lease 0\n overload drop\n placement ovn\n}", with(func(o *Bridge) {
+			o.ARP, o.Lease, o.Overload = false, 0, OverloadDrop
 		})},
-		{"rate", "ofpunt br-int {\n rate 100\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, guests.Rate{PerSecond: 100, Burst: 64} })},
-		{"low rate", "ofpunt br-int {\n rate 10\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, guests.Rate{PerSecond: 10, Burst: 10} })},
-		{"rate with a burst", "ofpunt br-int {\n rate 100 5\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, guests.Rate{PerSecond: 100, Burst: 5} })},
-		{"high rate", "ofpunt br-int {\n rate 100001\n}", with(func(o *bridgeOptions) { o.RateGiven, o.Rate = true, guests.Rate{PerSecond: 100001, Burst: 101} })},
-		{"no rate", "ofpunt br-int {\n rate off\n}", with(func(o *bridgeOptions) { o.RateGiven = true })},
-		{"the server's name before tls", "ofpunt br-int {\n tls_servername ovs.example.\n tls c k a\n}", with(func(o *bridgeOptions) {
+		{"rate", "ofpunt br-int {\n rate 100\n}", with(func(o *Bridge) { o.RateGiven, o.Rate = true, guests.Rate{PerSecond: 100, Burst: 64} })},
+		{"low rate", "ofpunt br-int {\n rate 10\n}", with(func(o *Bridge) { o.RateGiven, o.Rate = true, guests.Rate{PerSecond: 10, Burst: 10} })},
+		{"rate with a burst", "ofpunt br-int {\n rate 100 5\n}", with(func(o *Bridge) { o.RateGiven, o.Rate = true, guests.Rate{PerSecond: 100, Burst: 5} })},
+		{"high rate", "ofpunt br-int {\n rate 100001\n}", with(func(o *Bridge) { o.RateGiven, o.Rate = true, guests.Rate{PerSecond: 100001, Burst: 101} })},
+		{"no rate", "ofpunt br-int {\n rate off\n}", with(func(o *Bridge) { o.RateGiven = true })},
+		{"the server's name before tls", "ofpunt br-int {\n tls_servername ovs.example.\n tls c k a\n}", with(func(o *Bridge) {
 			o.TLS = endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a", ServerName: "ovs.example"}
 		})},
-		{"tls", "ofpunt br-int {\n tls c k a\n}", with(func(o *bridgeOptions) { o.TLS = endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a"} })},
+		{"tls", "ofpunt br-int {\n tls c k a\n}", with(func(o *Bridge) { o.TLS = endpoint.TLSFiles{Cert: "c", Key: "k", CA: "a"} })},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b, err := parseBlock(caddy.NewTestController("dns", tt.input))
+			b, err := Parse(caddy.NewTestController("dns", tt.input))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(tt.want, b.options, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); d != "" {
+			if d := cmp.Diff(tt.want, b.Bridge, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); d != "" {
 				t.Error(d)
 			}
-			if explicit := strings.Contains(tt.input, "{"); b.directive.HasProperties() != explicit {
+			if explicit := strings.Contains(tt.input, "{"); b.HasProperties() != explicit {
 				t.Errorf("properties: %v", !explicit)
 			}
 		})
@@ -158,7 +158,7 @@ func TestParseBlockRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := parseBlock(caddy.NewTestController("dns", "ofpunt br-int {\n "+tt.line+"\n}"))
+			_, err := Parse(caddy.NewTestController("dns", "ofpunt br-int {\n "+tt.line+"\n}"))
 			if tt.want == nil {
 				checkRefusal(t, err)
 				return
@@ -174,7 +174,7 @@ func TestParseBlockRefuses(t *testing.T) {
 		{"two bridges", "ofpunt br-int br-ex"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := parseBlock(caddy.NewTestController("dns", tt.input))
+			_, err := Parse(caddy.NewTestController("dns", tt.input))
 			checkRefusal(t, err)
 		})
 	}
@@ -184,7 +184,7 @@ func TestParseBlockRefuses(t *testing.T) {
 		"ofpunt br-int {\n arp on\n arp off\n}": `^Testfile:3 .*"arp"`,
 		"ofpunt br-int\nofpunt br-ex":           `^Testfile:2 .*ofpunt`,
 	} {
-		if _, err := parseBlock(caddy.NewTestController("dns", input)); err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
+		if _, err := Parse(caddy.NewTestController("dns", input)); err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
 			t.Errorf("%q: %v, want %s", input, err, want)
 		}
 	}
@@ -208,11 +208,11 @@ func TestCheckTLS(t *testing.T) {
 		{"a name and no files", "tls_servername ovs.example", `^Testfile:2 - ofpunt br-int: tls_servername: "ovs.example"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b, err := parseBlock(caddy.NewTestController("dns", "ofpunt br-int {\n "+tt.properties+"\n}"))
+			b, err := Parse(caddy.NewTestController("dns", "ofpunt br-int {\n "+tt.properties+"\n}"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := b.checkTLS(); err == nil || !regexp.MustCompile(tt.want).MatchString(err.Error()) {
+			if err := b.CheckTLS(); err == nil || !regexp.MustCompile(tt.want).MatchString(err.Error()) {
 				t.Errorf("%v, want %s", err, tt.want)
 			}
 		})
@@ -235,14 +235,14 @@ func TestMeantAddress(t *testing.T) {
 // The sockets of the defaults are where the programs of Open vSwitch have theirs.
 func TestDefaultSockets(t *testing.T) {
 	t.Setenv("OVS_RUNDIR", "/run/switch")
-	b, err := parseBlock(caddy.NewTestController("dns", "ofpunt br-int"))
+	b, err := Parse(caddy.NewTestController("dns", "ofpunt br-int"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := b.options.OpenFlow.String(); got != "unix:/run/switch/br-int.mgmt" {
+	if got := b.Bridge.OpenFlow.String(); got != "unix:/run/switch/br-int.mgmt" {
 		t.Errorf("openflow %s", got)
 	}
-	if got := b.options.OVSDB.String(); got != "unix:/run/switch/db.sock" {
+	if got := b.Bridge.OVSDB.String(); got != "unix:/run/switch/db.sock" {
 		t.Errorf("ovsdb %s", got)
 	}
 }
