@@ -54,7 +54,8 @@ internal/ovsdb: internal/endpoint
 internal/ovsdb/ovsdbtest: internal/testkit
 internal/ovsdb/rows: internal/ovsdb # it knows no schema
 internal/plugincfg:
-internal/precheck: internal/corefile plugin/private caddy coredns coredns-log
+internal/plugincfg/traits:
+internal/precheck: internal/corefile internal/plugincfg/traits plugin/private caddy coredns coredns-log
 internal/process: coredns-log
 internal/puntctl: internal/control/api internal/escape internal/shell cobra # it knows what a process shows, not how the process makes it
 internal/puntctl/man: internal/puntctl cobra
@@ -66,13 +67,13 @@ internal/testkit/golden:
 internal/trail: internal/endpoint internal/escape # no DNS
 internal/vswitch: internal/endpoint libovsdb
 
-ofpunt: internal/control internal/control/api internal/corefile internal/endpoint internal/explain internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/process internal/shell internal/vswitch ofpunt/announce ofpunt/config ofpunt/flows ofpunt/guests ofpunt/label ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns
+ofpunt: internal/control internal/control/api internal/corefile internal/endpoint internal/explain internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/plugincfg/traits internal/process internal/shell internal/vswitch ofpunt/announce ofpunt/config ofpunt/flows ofpunt/guests ofpunt/label ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns
 ofpunt/announce:
 ofpunt/config: internal/corefile internal/endpoint internal/escape internal/ovn/ovndb ofpunt/guests ofpunt/label ofpunt/placement ofpunt/tcp ofpunt/tenantcache caddy # no database, no plugin
 ofpunt/flows: internal/endpoint ofpunt/frame ofpunt/openflow ofpunt/placement # no DNS
 ofpunt/frame:
 ofpunt/guests: internal/origin internal/ovn internal/vswitch ofpunt/label ofpunt/openflow ofpunt/placement ofpunt/ports # no goroutine, no clock, no connection
-ofpunt/label: internal/escape internal/origin internal/ovn/ovndb caddy # it knows no guest
+ofpunt/label: internal/escape internal/origin internal/ovn/ovndb internal/plugincfg/traits caddy # it knows no guest
 ofpunt/metric: internal/escape internal/metricset coredns
 ofpunt/openflow:
 ofpunt/placement: ofpunt/frame ofpunt/openflow # no DNS

@@ -3,32 +3,24 @@
 package ofpunt
 
 import (
-	"slices"
-
 	"github.com/coredns/coredns/core/dnsserver"
 
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 )
-
-// nonBlocking are the plugins that never block, and do not change the question. A plugin that is
-// not listed may do either.
-var nonBlocking = []string{
-	name, "metadata", "cancel", "nsid", "bufsize", "debug", "ready", "health", "pprof", "prometheus", "errors", "log",
-	"dnstap", "audit", "local", "any", "chaos", "loadbalance", "acl", "header", "minimal",
-}
 
 // zoneAnswerer reports whether a handler answers for a whole zone: that of ovnhosts.
 type zoneAnswerer interface{ Covers(zone string) bool }
 
 // answersFromMemory reports whether the chain of a zone answers names of the databases without
-// blocking: ovnhosts does, below nothing but nonBlocking plugins.
+// blocking: ovnhosts does, below nothing but plugins that never block.
 func answersFromMemory(c *dnsserver.Config) bool {
 	for _, h := range c.Handlers() {
 		if z, ok := h.(zoneAnswerer); ok {
 			return z.Covers(c.Zone)
 		}
-		if !slices.Contains(nonBlocking, h.Name()) {
+		if !traits.Has(h.Name(), traits.NeverBlocks) {
 			return false
 		}
 	}

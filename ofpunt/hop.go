@@ -8,12 +8,14 @@ import (
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 )
 
 // mayForward reports whether a plugin, or one behind it, may send a query to another server. *rewrite*
 // counts, since it adds the options of the operator.
 func mayForward(name string) bool {
-	return name == "rewrite" || name == "cache" || slices.Contains(recursors, name)
+	return name == "rewrite" || name == "cache" || traits.Has(name, traits.Recurses)
 }
 
 // hop stands before all plugins that send queries to other servers. An OPT record is for the next hop

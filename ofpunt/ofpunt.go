@@ -26,7 +26,7 @@
 //
 // An [instance] is one reading of a Corefile, with a server for each bridge that it names.
 //
-//	setup           one block is parsed                      setup.go, options.go
+//	setup           one block is parsed                      setup.go, package config
 //	finishParsing   blocks are checked, our handlers added   labels.go, ownhandlers.go
 //	build           servers are compiled                     compile.go
 //	takeOver        the bridges get the new servers          instance.go

@@ -7,11 +7,9 @@ import (
 
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin/header"
-)
 
-// recursors are the plugins that send a query on to a server that may know the name. Some are
-// not in this build, but may be in another.
-var recursors = []string{"forward", "grpc", "unbound", "fanout", "recursor", "passthrough", "ovnforward"}
+	"github.com/puntdns/puntdns/internal/plugincfg/traits"
+)
 
 // recurses reports whether the answers of a block have RA (RFC 1035, section 4.1.1): for a name
 // that it does not know, it asks another server, or sends the query on to the server that the
@@ -25,5 +23,5 @@ func recurses(c *dnsserver.Config, hijack bool) bool {
 			}
 		}
 	}
-	return hijack || slices.ContainsFunc(recursors, func(name string) bool { return c.Handler(name) != nil })
+	return hijack || slices.ContainsFunc(traits.With(traits.Recurses), func(name string) bool { return c.Handler(name) != nil })
 }

@@ -4,17 +4,15 @@ package ofpunt
 
 import (
 	"context"
-	"slices"
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/explain"
+	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 )
 
-// observers are the plugins of the build that tell others of queries, and change nothing. What an
-// operator asks in the place of a guest goes past them: the guest has not asked it.
-var observers = []string{"prometheus", "errors", "log", "dnstap", "audit"}
+// What an operator asks in the place of a guest goes past plugins that observe: the guest has not asked it.
 
 // observerRun is a part of a chain that has nothing but observers, from first up to and without end.
 type observerRun struct{ first, end int }
@@ -23,7 +21,7 @@ type observerRun struct{ first, end int }
 func observersAmong(names []string) (runs []observerRun) {
 	for i, n := range names {
 		switch last := len(runs) - 1; {
-		case !slices.Contains(observers, n):
+		case !traits.Has(n, traits.Observes):
 		case last >= 0 && runs[last].end == i:
 			runs[last].end++
 		default:

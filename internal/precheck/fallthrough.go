@@ -11,15 +11,8 @@ import (
 	"github.com/coredns/caddy/caddyfile"
 
 	"github.com/puntdns/puntdns/internal/corefile"
+	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 )
-
-// neverAnswers are the plugins that leave each query to the next one, or answer it for what it is and not
-// by its name. One that is not among them, such as an external plugin, may answer.
-var neverAnswers = []string{
-	"root", "metadata", "cancel", "tls", "timeouts", "reload", "nsid", "bufsize", "bind", "debug", "trace", "ready", "health", "pprof",
-	"prometheus", "errors", "log", "dnstap", "audit", "dns64", "any", "chaos", "loadbalance", "tsig", "rewrite", "acl", "header", "minimal",
-	"rpz", "transfer", "ovnforward", "cache", "loop", "view", "geoip", "dnssec", "ofpunt",
-}
 
 // uselessFallthroughs warns of plugins that leave names to those behind them in a block, where none of
 // these could answer.
@@ -30,16 +23,13 @@ func uselessFallthroughs(path string, b *caddyfile.ServerBlock) (warnings []stri
 	directives := caddy.ValidDirectives(ServerType) // in the order in which a query passes them
 	for i, directive := range directives {
 		at, found := fallthroughOf(path, b.Tokens[directive])
-		if !found || slices.ContainsFunc(directives[i+1:], func(d string) bool { return len(b.Tokens[d]) > 0 && !slices.Contains(neverAnswers, d) }) {
+		if !found || slices.ContainsFunc(directives[i+1:], func(d string) bool { return len(b.Tokens[d]) > 0 && !traits.Has(d, traits.PassesOn) }) {
 			continue
 		}
 		warnings = append(warnings, fmt.Sprintf("%s - %s: fallthrough: no plugin behind it in the block answers by a name, so what it does not know gets SERVFAIL, and not NXDOMAIN; expected one there, such as forward, or no fallthrough", at, directive))
 	}
 	return warnings
 }
-
-// guestNames are the plugins that answer for names of the guest's own network, and private ones, alone.
-var guestNames = []string{"ovnhosts", "neutronhosts", "private"}
 
 // nothingOutside finds blocks with ofpunt for all names in which no plugin has names outside the guest's network.
 func nothingOutside(path string, b *caddyfile.ServerBlock) []string {
@@ -48,7 +38,7 @@ func nothingOutside(path string, b *caddyfile.ServerBlock) []string {
 		return nil
 	}
 	for directive := range b.Tokens {
-		if !slices.Contains(neverAnswers, directive) && !slices.Contains(guestNames, directive) {
+		if !traits.Has(directive, traits.PassesOn|traits.OfGuest) {
 			return nil
 		}
 	}

@@ -12,12 +12,9 @@ import (
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/caddy/caddyfile"
-)
 
-// readers are the plugins of the build that read labels of metadata: audit in its
-// property fields, dnstap in its property extra, log in its format, rewrite in edns0 and in names with
-// metadata, template in its texts and expressions, view in its expressions.
-var readers = []string{"audit", "dnstap", "log", "rewrite", "template", "view"}
+	"github.com/puntdns/puntdns/internal/plugincfg/traits"
+)
 
 // Use is a place in a Corefile where a plugin reads a label of ofpunt.
 type Use struct {
@@ -30,7 +27,7 @@ type Use struct {
 
 // Block is what a server block reads.
 type Block struct {
-	// Uses are in the order of readers.
+	// Uses are sorted by plugin.
 	Uses []Use
 	// Labels are the labels that queries of the block need a value of: those that the block names, in
 	// whatever directive but ofpunt, whose limits are of guests and not of queries. They are all labels if
@@ -49,7 +46,7 @@ type Block struct {
 func Read(block caddyfile.ServerBlock) *Block {
 	b := &Block{ComparedNames: comparedNames(block), hasMetadata: len(block.Tokens["metadata"]) > 0, Literals: literals(block)}
 	computes := slices.ContainsFunc(slices.Collect(maps.Keys(block.Tokens)), isForeign)
-	for _, reader := range readers {
+	for _, reader := range slices.Sorted(slices.Values(traits.With(traits.ReadsLabels))) {
 		whole, computed := computedLabels(reader, block)
 		computes = computes || computed
 		for _, t := range block.Tokens[reader] {
@@ -140,7 +137,7 @@ var (
 // computedLabels returns the labels that a plugin of the block reads by a text that is the whole
 // name. It reports whether the plugin computes the names of others.
 func computedLabels(reader string, block caddyfile.ServerBlock) (whole map[string]bool, computes bool) {
-	if reader != "template" && reader != "view" {
+	if !traits.Has(reader, traits.ComputesLabels) {
 		return nil, false
 	}
 	var text strings.Builder

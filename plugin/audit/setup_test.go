@@ -3,7 +3,9 @@
 package audit
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -132,5 +134,21 @@ func TestDnstapDropped(t *testing.T) {
 	clog.NewWithPlugin("other").Warningf("Dropped dnstap messages: %d\n", uint32(1))
 	if got := testkit.Value(t, dnstapDropped) - before; got != 7 {
 		t.Errorf("%v are counted, want 7", got)
+	}
+}
+
+// The real dnstap logs what it has dropped in the form that dnstapListener reads.
+func TestFormOfDnstapLog(t *testing.T) {
+	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/coredns/coredns/plugin/dnstap").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "io.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const call = `Warningf("Dropped dnstap messages: %d\n", dropped)`
+	if !bytes.Contains(source, []byte(call)) || !bytes.Contains(source, []byte("atomic.Uint32")) {
+		t.Errorf("%s does not call %s with a uint32 any more", dir, call)
 	}
 }

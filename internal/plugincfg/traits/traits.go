@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package traits has what the rest of the project relies on of CoreDNS's plugins and of its own, in one row
+// a plugin. Each plugin of plugin.cfg has a row. A plugin without a row, such as one of another
+// distribution, has no trait: it may block, may answer any name, and is asked for nothing special.
+package traits
+
+// Trait is something that holds of a plugin.
+type Trait uint16
+
+const (
+	// NeverBlocks: the plugin neither blocks nor changes the question, so the reader of a connection to the
+	// switch may run it.
+	NeverBlocks Trait = 1 << iota
+	// PassesOn: the plugin leaves each query to the next one, or answers it for what it is and not by its
+	// name.
+	PassesOn
+	// OfGuest: the plugin answers for names of the guest's own network, and private ones, alone.
+	OfGuest
+	// Observes: the plugin tells others of queries, and changes nothing.
+	Observes
+	// Recurses: the plugin sends a query on to a server that may know the name.
+	Recurses
+	// ReadsLabels: the plugin reads labels of metadata that its lines in the Corefile name.
+	ReadsLabels
+	// ComputesLabels: the plugin reads labels whose names it computes.
+	ComputesLabels
+)
+
+// table has the rows, in the order of plugin.cfg, and then plugins of other distributions.
+var table = map[string]Trait{
+	"root":         PassesOn,
+	"ofpunt":       PassesOn | NeverBlocks,
+	"metadata":     PassesOn | NeverBlocks,
+	"cancel":       PassesOn | NeverBlocks,
+	"tls":          PassesOn,
+	"timeouts":     PassesOn,
+	"reload":       PassesOn,
+	"nsid":         PassesOn | NeverBlocks,
+	"bufsize":      PassesOn | NeverBlocks,
+	"bind":         PassesOn,
+	"debug":        PassesOn | NeverBlocks,
+	"ready":        PassesOn | NeverBlocks,
+	"health":       PassesOn | NeverBlocks,
+	"pprof":        PassesOn | NeverBlocks,
+	"prometheus":   PassesOn | NeverBlocks | Observes,
+	"errors":       PassesOn | NeverBlocks | Observes,
+	"log":          PassesOn | NeverBlocks | Observes | ReadsLabels, // in its format
+	"dnstap":       PassesOn | NeverBlocks | Observes | ReadsLabels, // in its property extra
+	"audit":        PassesOn | NeverBlocks | Observes | ReadsLabels, // in its property fields
+	"local":        NeverBlocks,
+	"dns64":        PassesOn,
+	"any":          PassesOn | NeverBlocks,
+	"chaos":        PassesOn | NeverBlocks,
+	"loadbalance":  PassesOn | NeverBlocks,
+	"tsig":         PassesOn,
+	"rewrite":      PassesOn | ReadsLabels, // in edns0, and in names with the word metadata
+	"acl":          PassesOn | NeverBlocks,
+	"header":       PassesOn | NeverBlocks,
+	"minimal":      PassesOn | NeverBlocks,
+	"ovnhosts":     OfGuest,
+	"neutronhosts": OfGuest,
+	"rpz":          PassesOn,
+	"transfer":     PassesOn,
+	"ovnforward":   PassesOn | Recurses,
+	"cache":        PassesOn,
+	"template":     ReadsLabels | ComputesLabels, // in its texts and expressions
+	"hosts":        0,
+	"file":         0,
+	"auto":         0,
+	"secondary":    0,
+	"private":      OfGuest,
+	"loop":         PassesOn,
+	"forward":      Recurses,
+	"passthrough":  Recurses,
+	"whoami":       0,
+	"view":         PassesOn | ReadsLabels | ComputesLabels, // in its expressions
+
+	"trace":    PassesOn,
+	"geoip":    PassesOn,
+	"dnssec":   PassesOn,
+	"grpc":     Recurses,
+	"unbound":  Recurses,
+	"fanout":   Recurses,
+	"recursor": Recurses,
+}
+
+// Of returns the traits of a plugin, and reports whether there is a row for it.
+func Of(plugin string) (t Trait, known bool) {
+	t, known = table[plugin]
+	return t, known
+}
+
+// Has reports whether a plugin has a trait.
+func Has(plugin string, t Trait) bool { return table[plugin]&t != 0 }
+
+// With returns the plugins that have a trait, in no order.
+func With(t Trait) (plugins []string) {
+	for name := range table {
+		if Has(name, t) {
+			plugins = append(plugins, name)
+		}
+	}
+	return plugins
+}
