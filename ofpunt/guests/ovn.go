@@ -5,6 +5,7 @@ package guests
 import (
 	"cmp"
 
+	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/vswitch"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -41,16 +42,7 @@ func (b Book) ovnByKey(k placement.Key) (g Guest, ok bool) {
 
 // allOVN is All in the pipeline of OVN.
 func (b Book) allOVN(yield func(Guest) bool) {
-	interfaces := map[string]*vswitch.Interface{}
-	if b.view != nil {
-		for i := range b.view.Interfaces {
-			i := &b.view.Interfaces[i]
-			name := cmp.Or(i.IfaceID, i.Localnet)
-			if before := interfaces[name]; before == nil || i.OFPort != 0 {
-				interfaces[name] = i
-			}
-		}
-	}
+	interfaces := b.interfacesByName()
 	for p := range b.snapshot.Guests() {
 		if !p.IsExternal() {
 			g := Guest{Key: placement.Key{Datapath: p.DatapathKey, Port: p.Key}, Port: p, Interface: interfaces[p.Interface()], book: b}
@@ -59,19 +51,43 @@ func (b Book) allOVN(yield func(Guest) bool) {
 			}
 			continue
 		}
-		localnets := p.Localnets()
-		for i := range localnets {
-			l := &localnets[i]
-			for _, mac := range p.MACs {
-				// Of two ports with one address only one is ever taken for the sender.
-				if sender, _ := b.snapshot.External(p.DatapathKey, l.Key, mac); sender != p {
-					continue
-				}
-				g := Guest{Key: placement.Key{Datapath: p.DatapathKey, Port: l.Key, MAC: mac}, Port: p, Localnet: l, Interface: interfaces[l.Name], book: b}
-				if !yield(g) {
-					return
-				}
+		for _, g := range b.externalGuests(p) {
+			g.Interface = interfaces[g.Localnet.Name]
+			if !yield(g) {
+				return
 			}
 		}
 	}
+}
+
+// interfacesByName returns the interfaces of the bridge by the logical ports that they are of, localnet
+// ports among them. An interface without an OpenFlow port gives way to another of its name.
+func (b Book) interfacesByName() map[string]*vswitch.Interface {
+	all := map[string]*vswitch.Interface{}
+	if b.view == nil {
+		return all
+	}
+	for i := range b.view.Interfaces {
+		i := &b.view.Interfaces[i]
+		name := cmp.Or(i.IfaceID, i.Localnet)
+		if before := all[name]; before == nil || i.OFPort != 0 {
+			all[name] = i
+		}
+	}
+	return all
+}
+
+// externalGuests returns an external port as the guests that it is, without the interfaces.
+func (b Book) externalGuests(p *ovn.Port) (all []Guest) {
+	localnets := p.Localnets()
+	for i := range localnets {
+		l := &localnets[i]
+		for _, mac := range p.MACs {
+			// Of two ports with one address only one is ever taken for the sender.
+			if sender, _ := b.snapshot.External(p.DatapathKey, l.Key, mac); sender == p {
+				all = append(all, Guest{Key: placement.Key{Datapath: p.DatapathKey, Port: l.Key, MAC: mac}, Port: p, Localnet: l, book: b})
+			}
+		}
+	}
+	return all
 }
