@@ -93,7 +93,7 @@ func (g *servedGuests) beat() (before int) {
 // lookForUnbound tells the log and ready that placement neutron serves nobody, if that
 // holds at two looks: an interface that is just being plugged is bound by the next.
 func (s *server) lookForUnbound(view *ports.View) {
-	reason := s.book(view).WhyNobody()
+	reason := s.book(view).WhyNoGuest()
 	switch {
 	case reason == "":
 		s.unboundSeen = false

@@ -32,8 +32,8 @@ type Bridge struct {
 	// Chassis is the name of this chassis, empty for the one that ovn-controller
 	// finds.
 	Chassis string
-	// Table and Priority are those of the entry flows; unused with placement.OVN, where
-	// the table is found in OVN's pipeline.
+	// Table and Priority are the table and the priority of the entry flows. They are unused with
+	// placement.OVN, where the table is found in OVN's pipeline.
 	Table    uint8
 	Priority uint16
 	ARP      bool
@@ -44,8 +44,8 @@ type Bridge struct {
 	// Grace is how long a guest is served whose binding has vanished while its
 	// interface is still there.
 	Grace time.Duration
-	// Concurrent bounds the queries in the chain, ConcurrentGuest those of one
-	// guest.
+	// Concurrent bounds the queries in the chain, ConcurrentGuest the queries
+	// of one guest.
 	Concurrent, ConcurrentGuest int
 	Overload                    Overload
 	// CacheScope is who shares the entries of cache, and CacheShare the part of a cache that
@@ -145,8 +145,8 @@ func Parse(c *caddy.Controller) (*Directive, error) {
 	return d, err
 }
 
-// Agree returns the properties of the bridge that all directives name, beside its errors those of the first
-// directive that gives any. Directives that give none agree with any.
+// Agree returns the properties of the bridge that all directives name. Directives without properties agree with
+// any. If the properties differ, Agree returns the properties of the first directive that gives any, and errors.
 func Agree(all []*Directive) (Bridge, error) {
 	var errs []error
 	said := all[0]
@@ -168,7 +168,7 @@ func (d *Directive) CheckTLS() error {
 	return d.Directive.CheckTLS(d.Bridge.TLS, corefile.Peer{Property: "openflow", Endpoint: d.Bridge.OpenFlow}, corefile.Peer{Property: "ovsdb", Endpoint: d.Bridge.OVSDB})
 }
 
-// ResolverWords returns the words of the property address, but for the ports that a word may leave out.
+// ResolverWords returns the words of the property address, each address with its port.
 func (o *Bridge) ResolverWords() []string {
 	if o.Hijack() {
 		return []string{"any"}
@@ -332,7 +332,7 @@ func meantAddress(word string) string {
 	return fmt.Sprintf("[%s]:%s", word[:i], word[i+1:])
 }
 
-// Warnings returns what is likely to be meant otherwise: addresses that end in what looks like a port.
+// Warnings returns the properties that are probably a mistake: addresses whose last group looks like a port.
 func (d *Directive) Warnings() (all []error) {
 	for _, word := range d.PropertyWords("address") {
 		if meant := meantAddress(word); meant != "" {

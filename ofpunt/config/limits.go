@@ -87,8 +87,7 @@ func (d *Directive) parseLimit(words []string, at corefile.Position) (map[string
 	return parsers, end, nil
 }
 
-// checkLimits returns an error for a limit that is above that of the bridge, which may follow it
-// in the Corefile.
+// checkLimits returns an error for a limit above the limit of the bridge, which may follow in the Corefile.
 func (d *Directive) checkLimits() error {
 	for i := range d.Bridge.Limits {
 		if l := &d.Bridge.Limits[i]; l.Concurrent > d.Bridge.Concurrent {

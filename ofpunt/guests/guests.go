@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package guests answers who has sent a packet, whether that guest is served, at which resolver addresses,
-// with which limits, and why an interface is not served. It is the only package that does: the punt asks it
-// for each packet, the flows of a switch are made from its List, and what an operator is told comes from it.
+// with which limits, and why an interface is not served. No other package does. The punt asks for each packet,
+// the flows of a switch are made from a List, and puntctl shows the guests of a Book.
 //
-//	[Config]   what the Corefile says of the guests of a bridge
-//	[Rules]    a Config of which limits are found
+//	[Config]   the part of the Corefile about the guests of a bridge
+//	[Rules]    a Config with an index of its limits
 //	[Book]     the guests of a bridge, by Rules, a snapshot of the OVN databases and a view of the switch
-//	[Guest]    one of them, from a packet (Book.Sender), a key (Book.ByKey) or the list (Book.All)
+//	[Guest]    a guest, found by a packet (Book.Sender) or a key (Book.ByKey), or one of Book.All
 //
-// A Book is three pointers, and to make one costs nothing. The package has no goroutine and no clock, and
-// reads no database: its functions are pure.
+// A Book is three pointers, so a caller makes one whenever it needs one. The functions of the package are pure.
 package guests
 
 import (
@@ -40,8 +39,8 @@ type Config struct {
 	// Rate is what the switch takes of one guest, valid if RateGiven is set.
 	Rate      Rate
 	RateGiven bool
-	// Limits are what guests have by their labels in the place of what is for all, in the order of the
-	// Corefile: the first one counts.
+	// Limits are the limits of guests with a label, in the order of the Corefile: the first one counts. They
+	// replace the limits of all guests.
 	Limits []Limit
 }
 
@@ -69,8 +68,8 @@ func NewRules(c Config) *Rules {
 }
 
 // Owner returns the interface that has an OpenFlow port, nil if that is not known. With OVN the registers of
-// a packet tell its sender too. Without OVN nothing but the port does, so while packets of an earlier owner
-// may be in flight the owner is not known.
+// a packet identify its sender as well. Without OVN only the port does, so the owner is unknown while packets
+// of an earlier owner may be in flight.
 func (r *Rules) Owner(p *ports.Owners, inPort uint32) *vswitch.Interface {
 	if r.Placement == placement.OVN {
 		return p.Owner(inPort)
@@ -144,7 +143,7 @@ func (b Book) All(yield func(Guest) bool) {
 // Version is equal for two Books that have the same guests with the same limits.
 type Version struct {
 	rules *Rules
-	// view is nil with OVN, where the databases alone tell the guests, unless a limit is by the OpenFlow
+	// view is nil with OVN, where the guests depend on the databases alone, unless a limit is by the OpenFlow
 	// port.
 	view  *ports.View
 	ports uint64 // ovn.Snapshot.PortsVersion
@@ -181,8 +180,8 @@ func (g *Guest) Origin(inPort uint32) (o origin.Origin) {
 	return o
 }
 
-// VLAN returns the VLAN id that the switch takes off the frames of the guest and puts on what it is sent;
-// 0 for none.
+// VLAN returns the VLAN id that the switch takes off frames from the guest and puts on frames to it; 0 for
+// none.
 func (g *Guest) VLAN() uint16 {
 	switch {
 	case g.Localnet != nil:
@@ -193,8 +192,8 @@ func (g *Guest) VLAN() uint16 {
 	return 0
 }
 
-// MaySendTagged reports whether a frame with a VLAN tag is the guest's own. Without OVN it may be from a
-// container in the VM, perhaps of another tenant: the tag would tell, but nobody has checked it.
+// MaySendTagged reports whether a frame with a VLAN tag is the guest's own. Without OVN a container in the VM,
+// perhaps of another tenant, may have sent the frame: its tag would show that, but the switch has not checked it.
 func (g *Guest) MaySendTagged() bool { return g.Port == nil || g.book.rules.Placement == placement.OVN }
 
 // Network returns the network of the guest, nil if that is not known.
@@ -244,7 +243,7 @@ func (g *Guest) isLeft(a netip.Addr) bool {
 }
 
 // hasOwn reports whether an address is a resolver address that the databases give the guest: one of a router
-// on its network, or a DNS server that DHCP tells it, unless a machine of the tenant has the address.
+// on its network, or a DNS server that DHCP announces, unless a machine of the tenant has the address.
 func (g *Guest) hasOwn(a netip.AddrPort) bool {
 	r := g.book.rules
 	if !r.PerGuest() || g.Port == nil || a.Port() != placement.DNSPort {

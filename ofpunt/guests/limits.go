@@ -9,7 +9,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 )
 
-// Limit is what the guests may use that have a label with a value, in the place of what is for all guests.
+// Limit is the limit of all guests whose label has a value. It replaces the limits of all guests.
 type Limit struct {
 	// Name is how metrics and logs name the limit: LABEL=VALUE. A bridge has each name once.
 	Name string
@@ -18,8 +18,8 @@ type Limit struct {
 	// Rate is what the switch takes of one guest, valid if RateGiven is set.
 	Rate      Rate
 	RateGiven bool
-	// Concurrent bounds the queries in flight of all these guests together, ConcurrentGuest those of one.
-	// Both are 0 unless given.
+	// Concurrent bounds the queries in flight of all these guests together, ConcurrentGuest the queries of
+	// one guest. Both are 0 unless given.
 	Concurrent, ConcurrentGuest int
 	// Connections bounds the open TCP connections of one guest; 0 unless given.
 	Connections int
@@ -46,8 +46,8 @@ const (
 	// defaultRate is for queries to the resolver addresses. Some public clouds let an
 	// interface send as many to their resolver.
 	defaultRate = 1024
-	// In hijack mode a packet over the limit would have gone to somebody else's server,
-	// which a resolver in the guest may ask at any rate.
+	// In hijack mode a packet over the limit would have gone to another server, which a resolver in the
+	// guest may ask at any rate.
 	defaultHijackRate, defaultHijackBurst = 10_000, 256
 	// maxDefaultBurst leaves room for others in the switch's queue of 100 packet-ins.
 	maxDefaultBurst = 64
@@ -76,12 +76,12 @@ func (c *Config) Metered() bool {
 	return !c.RateGiven || c.Rate.PerSecond > 0 || slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.Rate.PerSecond > 0 })
 }
 
-// rateOf returns the rate of the guests of a network that have no other one by their label: what the
-// Corefile says, else what control plane protection says of DNS on that switch, else the default. n is nil
-// where the network is not known.
+// rateOf returns the rate of the guests of a network that no limit gives another rate: the rate of the
+// Corefile, else the rate of control plane protection for DNS on that switch, else the default. n is nil if
+// the network is not known.
 //
-// OVN has one meter on a chassis for all who share the policy. Here each guest has
-// its own of that rate, so that none takes another's part.
+// OVN has one meter on a chassis for all guests of a policy. Here each guest has a meter of that rate, so that
+// no guest takes the part of another.
 func (c *Config) rateOf(n *ovn.Network) Rate {
 	switch {
 	case c.RateGiven:

@@ -15,8 +15,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// List has the guests of a Book with what the switch has to know of them. It does not keep the snapshot of
-// the databases, so that it may be kept for long.
+// List has the guests of a Book with what the switch needs for their flows. It has no reference to the snapshot
+// of the databases, so it may be kept for long.
 type List struct {
 	// Served are the guests that have a resolver address, sorted by their keys.
 	Served []Served

@@ -13,13 +13,13 @@ import (
 
 // Without OVN in the switch a guest is an interface of the bridge.
 
-// deadVLAN is the tag that Neutron's agent gives a port that it has not bound, or that is to
-// be cut off (neutron-lib, DEAD_VLAN_TAG). Others get the VLAN of their network on this node.
+// deadVLAN is the tag of a port that Neutron's agent has not bound, or has cut off (neutron-lib,
+// DEAD_VLAN_TAG). Other ports have the VLAN of their network on this node.
 const deadVLAN = 4095
 
-// local returns the guest of an interface. It reports whether the interface is to be served: it has the name
-// of a logical port, and is no agent's; with placement neutron the agent has bound it; with databases they
-// have its port.
+// local returns the guest of an interface. It reports whether the interface is served: it has the name of a
+// logical port and no agent of Neutron's owns it; with placement neutron the agent has bound it; with
+// databases they have its port.
 func (b Book) local(i *vswitch.Interface) (g Guest, ok bool) {
 	if i.OFPort == 0 || i.IfaceID == "" || i.Tag == deadVLAN || isService(i) {
 		return g, false
@@ -69,7 +69,7 @@ func (b Book) allLocal(yield func(Guest) bool) {
 }
 
 // isService reports whether the interface is of a DHCP agent or a router of Neutron's, whose
-// external_ids look like those of guests. The switch makes the device for these agents
+// external_ids look like the external_ids of guests. The switch makes the device for these agents
 // (neutron/agent/linux/interface.py, OVSInterfaceDriver), and they name no machine.
 func isService(i *vswitch.Interface) bool {
 	return i.Type == "internal" && i.IfaceID != "" && i.AttachedMAC != "" && i.Machine == ""
@@ -83,7 +83,7 @@ type services struct {
 }
 
 // servicesOf finds the networks where an agent may have the addresses of the metadata
-// service: no database tells which agent has them.
+// service: no database has which agent that is.
 func servicesOf(view *ports.View) services {
 	s := services{map[string]bool{}, map[uint16]bool{}}
 	if view == nil {

@@ -77,13 +77,14 @@ func (b Book) interfacesByName() map[string]*vswitch.Interface {
 	return all
 }
 
-// externalGuests returns an external port as the guests that it is, without the interfaces.
+// externalGuests returns the guests of an external port, one for each MAC address and localnet port, without
+// their interfaces.
 func (b Book) externalGuests(p *ovn.Port) (all []Guest) {
 	localnets := p.Localnets()
 	for i := range localnets {
 		l := &localnets[i]
 		for _, mac := range p.MACs {
-			// Of two ports with one address only one is ever taken for the sender.
+			// Of two ports with one address only one counts as the sender.
 			if sender, _ := b.snapshot.External(p.DatapathKey, l.Key, mac); sender == p {
 				all = append(all, Guest{Key: placement.Key{Datapath: p.DatapathKey, Port: l.Key, MAC: mac}, Port: p, Localnet: l, book: b})
 			}

@@ -21,7 +21,7 @@ type Reason struct {
 	NoResolver bool
 }
 
-// Known is what is known of a bridge beside its Book.
+// Known is the state of a bridge that WhyNot needs beside the Book.
 type Known struct {
 	Bridge string
 	// NotHere has, by external_ids:iface-id, why a logical port is not a guest here, as the databases say.
@@ -70,7 +70,7 @@ func (b Book) WhyNot(i *vswitch.Interface, k *Known) Reason {
 	return Reason{Text: "its logical port is of a type that is no guest, such as a localport, or its row has not been read yet", Expected: true}
 }
 
-// whyNotLocal returns why an interface is no guest where OVN does not say who is; zero if it may be one.
+// whyNotLocal returns why an interface is no guest without OVN in the switch; zero if it may be a guest.
 func (b Book) whyNotLocal(i *vswitch.Interface) Reason {
 	switch {
 	case isService(i):
@@ -148,9 +148,9 @@ func (c *Config) perGuestGive() string {
 	return c.perGuestWords() + " of address " + verb
 }
 
-// WhyNobody returns why placement neutron serves nobody, though the bridge has interfaces
-// with the names of logical ports; empty if Neutron's agent has bound one, or there are none.
-func (b Book) WhyNobody() string {
+// WhyNoGuest returns why placement neutron has no guest, although the bridge has interfaces with the names of
+// logical ports. It is empty without such interfaces, and if Neutron's agent has bound one.
+func (b Book) WhyNoGuest() string {
 	if b.rules.Placement != placement.Neutron || b.view == nil {
 		return ""
 	}

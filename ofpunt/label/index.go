@@ -19,7 +19,8 @@ type indexedLabel struct {
 	numbers map[value]int
 }
 
-// Add adds a value of a label, once each, with a number that Find returns. The error is that of Canonical.
+// Add adds a value of a label with a number that Find returns. Each value may be added once. The error says
+// which values the label has.
 func (x *Index) Add(l Label, text string, number int) error {
 	v, _, err := l.parse(text)
 	if err != nil {
@@ -34,9 +35,9 @@ func (x *Index) Add(l Label, text string, number int) error {
 	return nil
 }
 
-// Find returns the lowest number of a value that a label of the guest has, -1 for none. Of o it reads what
-// the switch and the databases say of the guest. VLAN is the tag that the switch takes off or puts on, and
-// no tag that the guest has put on.
+// Find returns the lowest number of a value that a label of the guest has, -1 for none. o is what
+// guests.Guest.Origin returns: its VLAN is the tag that the switch takes off and puts on, not a tag of the
+// guest's own.
 func (x *Index) Find(o *origin.Origin) (lowest int) {
 	lowest = -1
 	for i := range x.labels {

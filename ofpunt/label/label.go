@@ -65,10 +65,11 @@ type Label struct {
 	isList bool
 }
 
-// The highest numbers: that of a VLAN id (IEEE 802.1Q, section 9.6), and that of an OpenFlow port of a
-// bridge, which is the number of its local port in OpenFlow 1.0, with which Open vSwitch numbers ports.
 const (
-	maxVLAN   = 4094
+	// maxVLAN is the highest VLAN id (IEEE 802.1Q, section 9.6).
+	maxVLAN = 4094
+	// maxInPort is the highest OpenFlow port of a bridge: Open vSwitch numbers ports as OpenFlow 1.0 does,
+	// where the local port has this number.
 	maxInPort = 0xfffe
 )
 
@@ -103,7 +104,7 @@ func names(is func(*Label) bool) (all []string) {
 	return all
 }
 
-// Expected says which labels there are. With ofGuest these are only those of a guest.
+// Expected says which labels there are: all, or with ofGuest the labels of a guest only.
 func Expected(ofGuest bool) string {
 	all := names(func(l *Label) bool { return !ofGuest || l.Subject == OfGuest })
 	slices.Sort(all)

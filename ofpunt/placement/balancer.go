@@ -11,7 +11,7 @@ import (
 
 // A load balancer of a logical switch rewrites the destination of a packet well before
 // the DNS stage (stages ls_in_pre_stateful and ls_in_lb of ovn-northd(8)), from the
-// address of a VIP to that of a backend. Two fields may still have the original one:
+// address of a VIP to the address of a backend. Two fields may still have the original one:
 //
 //   - The original direction tuple of connection tracking. But OVN commits a connection
 //     once more in the stage ls_in_stateful as long as there was no reply in it, and
@@ -19,8 +19,8 @@ import (
 //     such as AAAA beside A, has none.
 //   - Registers, where OVN keeps a VIP and its port for hairpin traffic (northd/northd.c,
 //     REG_ORIG_DIP_IPV4 up to 24.09 and REG_LB_IPV4 from 25.03 on). They are written
-//     before the packet is rewritten, and only for what is sent to a VIP. The port is
-//     0 where the VIP has none: then that of the packet stays as it is.
+//     before the packet is rewritten, and only for packets to a VIP. The port is
+//     0 where the VIP has no port: then the port of the packet does not change.
 const (
 	regVIP4Old = 1 // up to OVN 24.09; the protocol and the port of the tuple in later ones
 	regVIP4    = 4 // from OVN 25.03 on; the address of a backend in earlier ones
@@ -43,9 +43,9 @@ func (s *Service) balanced() [][]openflow.Field {
 	return balancedTo(s.Addresses)
 }
 
-// balancedTo returns those of the queries to resolver addresses. They have no IP protocol,
-// which saves a flow for each guest and address: a load balancer on that port for another
-// protocol than UDP and TCP is not expected.
+// balancedTo returns the matches of queries to resolver addresses that a load balancer has rewritten. They have
+// no IP protocol, which saves a flow for each guest and address: a load balancer on that port for another protocol
+// than UDP and TCP is unlikely.
 func balancedTo(addresses []netip.AddrPort) [][]openflow.Field {
 	var all [][]openflow.Field
 	for _, a := range addresses {
@@ -89,8 +89,8 @@ func Asked(p *openflow.PacketIn, proto uint8, dst netip.AddrPort) netip.AddrPort
 	return netip.AddrPortFrom(vip, dst.Port())
 }
 
-// vip4 returns the IPv4 address in the registers, invalid if there is none. No address has
-// 0 in its first byte, so what newer releases have in the register of older ones is none.
+// vip4 returns the IPv4 address in the registers, invalid without one. No address has 0 in its first byte, so
+// a newer release has no address in the register of the older ones.
 func vip4(regs *[16]uint32) (vip netip.Addr) {
 	for _, n := range [...]int{regVIP4Old, regVIP4} {
 		if v := regs[n]; v>>24 != 0 {
@@ -100,7 +100,7 @@ func vip4(regs *[16]uint32) (vip netip.Addr) {
 	return vip
 }
 
-// vip6 returns the IPv6 address in the registers, invalid if there is none. Without a VIP
+// vip6 returns the IPv6 address in the registers, invalid without one. Without a VIP
 // the lower part may hold something else. No unicast address that can be a VIP has 0 in its
 // first 32 bits (RFC 4291, section 2.5).
 func vip6(regs *[16]uint32) (vip netip.Addr) {

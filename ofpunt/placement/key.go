@@ -23,14 +23,14 @@ type Key struct {
 	Datapath, Port uint32
 	// MAC is the only source address that is served, zero for any. OVN checks the source address of a
 	// guest with port security. External ports share the localnet port that their packets come by, so
-	// only the source address tells which of them has sent a packet.
+	// only the source address shows which of them has sent a packet.
 	MAC [6]byte
 }
 
 // KeyOf returns the key of the sender of a packet. atLocalnet is set if the packet came by a localnet
 // port of OVN's: then the key has the source address. KeyOf reports whether the frame has one.
 //
-// Without OVN the key has no source address, although that of a guest may have one.
+// Without OVN the key of a packet has no source address, although the key of a guest may have one.
 func KeyOf(kind Kind, in *openflow.PacketIn, atLocalnet bool) (k Key, ok bool) {
 	if kind != OVN {
 		return Key{Port: in.InPort}, true

@@ -28,10 +28,10 @@ const (
 // finds no lease, goes on in the table of the entry flow as if that were not there.
 //
 // No flow in that table matches an IPv6 address. A lookup takes the fields by layers, and looks at
-// ports only where what is before them has matched (Open vSwitch's lib/classifier.h, "Staged
+// ports only where the layers before them have matched (Open vSwitch's lib/classifier.h, "Staged
 // Lookup"). So a flow with an IPv6 address and a port would have the datapath distinguish the
 // packets to any port by their destination, unless the table has a prefix trie of those. The
-// entry flows there take what is for the port, or is a solicitation, to AddressTable, whatever its
+// entry flows there take packets to the port, and solicitations, to AddressTable, whatever their
 // address; and no other packet is compared with an address.
 func (s *Service) localEntries(at Pipeline, g *Guest) []openflow.FlowMod {
 	guard := openflow.SetField{Field: openflow.RegMasked(guardRegister, guardBit, guardBit)}

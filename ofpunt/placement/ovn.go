@@ -17,7 +17,7 @@ const EntryPriority = 200
 // packet that is resumed, or finds no lease, goes on to OVN's own DNS. They match the guest and not just
 // its switch, since what enters a switch from a router, a localnet port or a tunnel carries the switch's
 // metadata too. Of what comes by a localnet port they match only the addresses of external ports that this
-// chassis acts for. Load balancers have rewritten destinations by then, so there are matches for the
+// chassis acts for. Load balancers have rewritten destinations before this table, so there are matches for the
 // original destination, too.
 func (s *Service) ovnEntries(at Pipeline, g *Guest) []openflow.FlowMod {
 	of := s.without(g.Left)

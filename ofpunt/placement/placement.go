@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package placement decides which flows a switch needs to punt the queries of its guests:
-// in which tables, at which priorities and with which matches. It does not know what is
-// installed (package flows), nor where guests and meters come from. Its functions are pure.
+// in which tables, at which priorities and with which matches. Package flows knows which flows are
+// installed. The functions of this package are pure.
 //
 //	table of the pipeline        PrivateTable                      PuntTable
 //	┌───────────────────────┐    ┌─────────────────────────────┐   ┌─────────────────────────┐
@@ -84,9 +84,9 @@ type Service struct {
 	Resumable bool
 	// ControllerID selects the connections that get the packet-ins.
 	ControllerID uint16
-	// Lease is the hard timeout of the leased flow in seconds; 0 is none.
+	// Lease is the hard timeout of the leased flow in seconds; 0 for no timeout.
 	Lease uint16
-	// Cookie is that of all flows.
+	// Cookie is the cookie of all flows.
 	Cookie uint64
 }
 
@@ -109,18 +109,18 @@ type Guest struct {
 	// Left are addresses of Service.Addresses that a workload of the guest's network has. What the guest
 	// sends there is not punted. Guests may share the slice.
 	Left []netip.Addr
-	// Owned are the resolver addresses, those of all guests included, that a port of the guest's network
-	// has: ARP requests and neighbour solicitations for them are not punted.
+	// Owned are resolver addresses, of this guest and of all guests, that a port of the guest's network has:
+	// ARP requests and neighbour solicitations for them are not punted.
 	Owned []netip.Addr
 }
 
-// Equal reports whether two guests have the same flows, but for their meters.
+// Equal reports whether two guests have the same flows, except for their meters.
 func (g *Guest) Equal(o *Guest) bool {
 	return g.Key == o.Key && slices.Equal(g.Addresses, o.Addresses) && slices.Equal(g.Left, o.Left) && slices.Equal(g.Owned, o.Owned)
 }
 
-// Private returns the flows that no guest has a part in, and the leased flow apart. They are to be
-// installed before the flows of guests: what comes first is harmless without what follows it. A packet
+// Private returns the flows that no guest has a part in, and the leased flow apart. Install them before the
+// flows of guests: a flow is harmless without the flows after it. A packet
 // that an entry flow matches is punted while the lease lasts; without a lease it goes on in the table of
 // the pipeline. The flow back from AddressTable is there even if no flow leads to AddressTable, so that the
 // private flows do not depend on the guests.
@@ -141,7 +141,7 @@ func (s *Service) Private(at Pipeline) (flows []openflow.FlowMod, lease openflow
 	}
 }
 
-// OfGuest returns the flows of a guest in the order in which they are to be installed. With a meter the
+// OfGuest returns the flows of a guest in the order in which to install them. With a meter the
 // first one punts within that limit; 0 is no meter, and then the punt of all guests serves this one.
 func (s *Service) OfGuest(at Pipeline, g *Guest, meter uint32) (flows []openflow.FlowMod) {
 	if meter != 0 {

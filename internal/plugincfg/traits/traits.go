@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package traits has what the rest of the project relies on of CoreDNS's plugins and of its own, in one row
-// a plugin. Each plugin of plugin.cfg has a row. A plugin without a row, such as one of another
+// Package traits has the properties of plugins that the project relies on, CoreDNS's and its own: a row for
+// each plugin. Each plugin of plugin.cfg has a row. A plugin without a row, such as one of another
 // distribution, has no trait: it may block, may answer any name, and is asked for nothing special.
 package traits
 
@@ -12,12 +12,12 @@ const (
 	// NeverBlocks: the plugin neither blocks nor changes the question, so the reader of a connection to the
 	// switch may run it.
 	NeverBlocks Trait = 1 << iota
-	// PassesOn: the plugin leaves each query to the next one, or answers it for what it is and not by its
+	// PassesOn: the plugin leaves each query to the next one, or answers it by its type or class and not by its
 	// name.
 	PassesOn
 	// OfGuest: the plugin answers for names of the guest's own network, and private ones, alone.
 	OfGuest
-	// Observes: the plugin tells others of queries, and changes nothing.
+	// Observes: the plugin logs, counts or sends queries elsewhere, and changes nothing.
 	Observes
 	// Recurses: the plugin sends a query on to a server that may know the name.
 	Recurses
