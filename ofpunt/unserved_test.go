@@ -194,7 +194,7 @@ func (*reloadingSwitch) Version() openflow.Version { return openflow.V15 }
 
 func (*reloadingSwitch) NextXID() uint32 { return 1 }
 
-func (*reloadingSwitch) Write([]byte) error { return nil }
+func (*reloadingSwitch) Write([]byte, openflow.When, bool) error { return nil }
 
 // A beat after a reload that came during a request looks for the guests of the new server: the
 // old one may be closed by then.

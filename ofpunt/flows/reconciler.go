@@ -32,7 +32,7 @@ type Switch interface {
 	NextXID() uint32
 	// Write queues a message. It returns openflow.ErrQueueFull, and queues nothing,
 	// where too much waits already.
-	Write(b []byte) error
+	Write(b []byte, when openflow.When, mayBeLost bool) error
 }
 
 // requestTimeout bounds what one event makes of requests to the switch. ovs-vswitchd may
@@ -269,7 +269,7 @@ func (rec *Reconciler) probe(token uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := rec.sw.Write(msg); !errors.Is(err, openflow.ErrQueueFull) {
+	if err := rec.sw.Write(msg, openflow.Soon, false); !errors.Is(err, openflow.ErrQueueFull) {
 		return err
 	}
 	return nil
@@ -281,5 +281,5 @@ func (rec *Reconciler) renew(lease *openflow.FlowMod) error {
 	if err != nil {
 		return err
 	}
-	return rec.sw.Write(msg)
+	return rec.sw.Write(msg, openflow.Soon, false)
 }

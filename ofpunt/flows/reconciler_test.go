@@ -46,7 +46,7 @@ func (c *conn) ModMeters(context.Context, []openflow.MeterMod) error      { retu
 func (c *conn) MeterStats(context.Context) ([]openflow.MeterStats, error) { return nil, c.did("stats") }
 func (c *conn) Version() openflow.Version                                 { return openflow.V15 }
 func (c *conn) NextXID() uint32                                           { return 1 }
-func (c *conn) Write(b []byte) error {
+func (c *conn) Write(b []byte, _ openflow.When, _ bool) error {
 	if c.writeErr == nil {
 		c.wrote = append(c.wrote, slices.Clone(b))
 	}

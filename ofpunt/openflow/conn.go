@@ -260,7 +260,7 @@ func (c *Conn) fill() error {
 // messages show the switch that we are alive. If the switch does not read them, the writer
 // ends the connection at its timeout.
 func (c *Conn) writeEcho(msg []byte) error {
-	if err := c.Write(msg); !errors.Is(err, ErrQueueFull) {
+	if err := c.Write(msg, Soon, false); !errors.Is(err, ErrQueueFull) {
 		return err
 	}
 	return nil

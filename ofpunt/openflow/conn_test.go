@@ -360,7 +360,7 @@ func TestSlowSwitch(t *testing.T) {
 		msg = closeMessage(append(msg, make([]byte, 1<<16-16)...), 0)
 		written := 0
 		for {
-			err := c.Write(msg)
+			err := c.Write(msg, Soon, false)
 			if errors.Is(err, ErrQueueFull) {
 				break
 			}
@@ -410,7 +410,7 @@ func TestEchoWithoutRoom(t *testing.T) {
 				synctest.Wait()
 			}
 			for ; ; written++ {
-				if err := c.Write(msg); errors.Is(err, ErrQueueFull) {
+				if err := c.Write(msg, Soon, false); errors.Is(err, ErrQueueFull) {
 					break
 				} else if err != nil {
 					t.Fatal(err)
@@ -418,7 +418,7 @@ func TestEchoWithoutRoom(t *testing.T) {
 			}
 		}
 		// No more room for an echo than for this.
-		for c.Write(appendEmpty(nil, V15, queued, 2)) == nil {
+		for c.Write(appendEmpty(nil, V15, queued, 2), Soon, false) == nil {
 			written++
 		}
 		close(full)
@@ -436,14 +436,14 @@ func TestEchoWithoutRoom(t *testing.T) {
 }
 
 // What may be lost leaves half of the queue to what must not.
-func TestWriteBestEffort(t *testing.T) {
+func TestWriteThatMayBeLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, served := connectFake(t, V15, Handler{}, func(*fakeSwitch) {})
 		msg := appendEmpty(make([]byte, 0, 1<<16), V15, typeEchoReply, 1)
 		msg = closeMessage(append(msg, make([]byte, 1<<16-16)...), 0)
-		fill := func(write func([]byte) error) (n int) {
+		fill := func(mayBeLost bool) (n int) {
 			for ; n < 3*maxQueued; n += len(msg) {
-				if err := write(msg); err != nil {
+				if err := c.Write(msg, Soon, mayBeLost); err != nil {
 					if !errors.Is(err, ErrQueueFull) {
 						t.Fatal(err)
 					}
@@ -452,16 +452,14 @@ func TestWriteBestEffort(t *testing.T) {
 			}
 			return n
 		}
-		bestEffort := fill(c.WriteBestEffort)
+		bestEffort := fill(true)
 		synctest.Wait() // until the writer has taken what it can
-		if rest := fill(c.Write); rest < maxQueued/2-len(msg) {
+		if rest := fill(false); rest < maxQueued/2-len(msg) {
 			t.Errorf("%d bytes found room after %d that leave it", rest, bestEffort)
 		}
-		for name, write := range map[string]func([]byte) error{
-			"WriteBestEffort": c.WriteBestEffort, "WriteBestEffortLater": c.WriteBestEffortLater, "WriteBehind": c.WriteBehind,
-		} {
-			if err := write(msg); !errors.Is(err, ErrQueueFull) {
-				t.Errorf("%s in a full queue: %v", name, err)
+		for _, when := range []When{Soon, Now, AfterHandlers, AfterTasks} {
+			if err := c.Write(msg, when, true); !errors.Is(err, ErrQueueFull) {
+				t.Errorf("when %d, in a full queue: %v", when, err)
 			}
 		}
 		c.Close()

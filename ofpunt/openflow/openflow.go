@@ -9,7 +9,7 @@
 //	        │    │ fill                    └─► call: the reply to a request that waits
 //	switch ─┤    └─ flush: what handlers and tasks have queued
 //	        │
-//	        └─ writer ◄─ queue ◄─ Write, WriteNow, WriteLater, WriteBehind, and the requests
+//	        └─ writer ◄─ queue ◄─ Write, and the requests
 //
 // Decoders never trust a length: each is checked against the bytes at hand
 // before it is used, unknown TLVs are skipped, and nothing is allocated in

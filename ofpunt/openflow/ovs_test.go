@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
@@ -259,7 +260,7 @@ func (l *link) packetOut(t *testing.T, actions ...openflow.Action) {
 	if err != nil {
 		t.Error(err)
 	}
-	if err := l.Write(b); err != nil {
+	if err := l.Write(b, openflow.Soon, false); err != nil {
 		t.Error(err)
 	}
 }
@@ -330,7 +331,7 @@ func TestResume(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Write(resume); err != nil {
+		if err := c.Write(resume, openflow.Soon, false); err != nil {
 			t.Fatal(err)
 		}
 		second := receive(t, punts)
@@ -504,7 +505,7 @@ func TestSwitchGoes(t *testing.T) {
 	if err := c.Barrier(context.Background()); err == nil {
 		t.Error("a barrier on a connection that has ended succeeded")
 	}
-	if err := c.Write(nil); err == nil {
+	if err := c.Write(nil, openflow.Soon, false); err == nil {
 		t.Error("a write on a connection that has ended succeeded")
 	}
 }

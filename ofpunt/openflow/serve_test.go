@@ -205,7 +205,7 @@ func TestReadsOn(t *testing.T) {
 					if tt.handed {
 						c.Handed()
 					}
-					if err := c.WriteBehind(appendEmpty(nil, V15, typeEchoRequest, 1)); err != nil {
+					if err := c.Write(appendEmpty(nil, V15, typeEchoRequest, 1), AfterHandlers, false); err != nil {
 						t.Error(err)
 					}
 				}})

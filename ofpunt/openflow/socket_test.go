@@ -125,7 +125,7 @@ func TestWriteNowAfterDeadline(t *testing.T) {
 	b := closeMessage(append(appendHeader(nil, V15, typeEchoRequest, 1), make([]byte, 1<<15)...), 0)
 	queued := 0
 	for { // more than the socket has room for
-		if c.Write(b) != nil {
+		if c.Write(b, Soon, false) != nil {
 			break
 		}
 		queued += len(b)
@@ -141,7 +141,7 @@ func TestWriteNowAfterDeadline(t *testing.T) {
 	passed := time.NewTimer(2 * c.timeout)
 	defer passed.Stop()
 	<-passed.C
-	if err := c.WriteNow(b); err != nil {
+	if err := c.Write(b, Now, false); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.wake) != 0 {

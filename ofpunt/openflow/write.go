@@ -10,65 +10,47 @@ import (
 	"time"
 )
 
-// Write queues encoded messages, whole ones. It copies b and does not block.
-// It returns ErrQueueFull, and queues nothing, if too much is queued already, or the
-// reason if the connection has ended.
-func (c *Conn) Write(b []byte) error {
-	writing, err := c.push(b)
-	if err == nil && !writing {
-		c.wakeWriter()
+// When says who writes messages to the socket.
+type When uint8
+
+const (
+	// Soon: the writer does, in one batch with what others queue before it runs.
+	Soon When = iota
+	// Now: the caller does if that does not block, which saves the time that the writer needs to wake up.
+	// Where many write, Soon gives larger batches.
+	Now
+	// AfterHandlers: the reader does, in one batch before its next read. For handlers only.
+	AfterHandlers
+	// AfterTasks: the reader does if it runs a task, in one batch before its next read; else the writer.
+	AfterTasks
+)
+
+// Write queues encoded messages, whole ones. It copies b and does not block. Messages that may be lost use
+// half of the queue only. Write returns ErrQueueFull, and queues nothing, if too much is queued already, or
+// the reason if the connection has ended.
+func (c *Conn) Write(b []byte, when When, mayBeLost bool) error {
+	most := maxQueued
+	if mayBeLost {
+		most /= 2
 	}
-	return err
-}
-
-// WriteBestEffort is Write for messages that may be lost: it uses half of the queue only.
-func (c *Conn) WriteBestEffort(b []byte) error {
-	writing, err := c.pushUpTo(maxQueued/2, b)
-	if err == nil && !writing {
-		c.wakeWriter()
-	}
-	return err
-}
-
-// WriteBehind is WriteBestEffort for handlers: the reader writes what they have queued in one
-// batch before its next read.
-func (c *Conn) WriteBehind(b []byte) error {
-	_, err := c.pushUpTo(maxQueued/2, b)
-	return err
-}
-
-// WriteNow is Write, but writes to the socket at once if that does not block, which saves
-// the time that the writer needs to wake up. Where many write, Write gives larger batches.
-func (c *Conn) WriteNow(b []byte) error {
-	_, err := c.push(b)
-	if err == nil {
+	writing, err := c.push(most, b)
+	switch {
+	case err != nil:
+		return err
+	case when == Now:
 		c.flush()
-	}
-	return err
-}
-
-// WriteLater is Write for tasks: the reader writes what they have queued in one batch
-// before its next read.
-func (c *Conn) WriteLater(b []byte) error { return c.writeLater(maxQueued, b) }
-
-// WriteBestEffortLater is WriteLater for messages that may be lost.
-func (c *Conn) WriteBestEffortLater(b []byte) error { return c.writeLater(maxQueued/2, b) }
-
-func (c *Conn) writeLater(most int, b []byte) error {
-	writing, err := c.pushUpTo(most, b)
-	// A reader that runs no task flushes nothing. running is checked after the push, as
-	// the task may end between the two.
-	if err == nil && !writing && c.running.Load() == 0 {
+	case writing, when == AfterHandlers:
+	case when == AfterTasks && c.running.Load() != 0:
+		// Checked after the push, as the task may end between the two.
+	default:
 		c.wakeWriter()
 	}
-	return err
+	return nil
 }
 
-// push queues b. It reports whether a goroutine is writing, which then writes b too.
-func (c *Conn) push(b []byte) (writing bool, err error) { return c.pushUpTo(maxQueued, b) }
-
-// pushUpTo is push, where no more than so many bytes may be queued.
-func (c *Conn) pushUpTo(most int, b []byte) (writing bool, err error) {
+// push queues b unless that makes more than most bytes. It reports whether a goroutine is writing, which then
+// writes b too.
+func (c *Conn) push(most int, b []byte) (writing bool, err error) {
 	if err := c.Err(); err != nil {
 		return false, err
 	}
@@ -114,7 +96,7 @@ func (c *Conn) Err() error {
 	}
 }
 
-// send is Write for callers that can block: it waits while the queue is full.
+// send is Write, Soon, for callers that can block: it waits while the queue is full.
 func (c *Conn) send(ctx context.Context, b []byte) error {
 	for {
 		c.queueMu.Lock()
@@ -123,7 +105,7 @@ func (c *Conn) send(ctx context.Context, b []byte) error {
 		}
 		drained := c.drained
 		c.queueMu.Unlock()
-		err := c.Write(b)
+		err := c.Write(b, Soon, false)
 		if !errors.Is(err, ErrQueueFull) {
 			return err
 		}

@@ -50,12 +50,12 @@ func TestWriters(t *testing.T) {
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
-			write := []func([]byte) error{c.Write, c.WriteNow, c.WriteLater}[w%3]
+			when := []When{Soon, Now, AfterTasks}[w%3]
 			for i := range messages {
 				b := appendHeader(nil, V15, uint8(w), uint32(i))
 				b = closeMessage(append(b, make([]byte, (w*37+i)%1500)...), 0)
 				for {
-					err := write(b)
+					err := c.Write(b, when, false)
 					if err == nil {
 						break
 					}
@@ -94,7 +94,7 @@ func TestWriters(t *testing.T) {
 func TestWriteNow(t *testing.T) {
 	c, peer := socketConn(t)
 	b := appendEmpty(nil, V15, typeEchoRequest, 7)
-	if err := c.WriteNow(b); err != nil {
+	if err := c.Write(b, Now, false); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, len(b))
@@ -110,13 +110,13 @@ func TestWriteNow(t *testing.T) {
 // goes before the next read: no writer is woken.
 func TestWriteAfterRead(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		write func(*Conn, []byte) error
+		name string
+		when When
 		// do has a handler do its n-th piece of work.
 		do func(c *Conn, n int, work func())
 	}{
-		{"WriteLater", (*Conn).WriteLater, func(c *Conn, n int, work func()) { c.Then(numbered{n, work}) }},
-		{"WriteBehind", (*Conn).WriteBehind, func(_ *Conn, _ int, work func()) { work() }},
+		{"tasks", AfterTasks, func(c *Conn, n int, work func()) { c.Then(numbered{n, work}) }},
+		{"handlers", AfterHandlers, func(_ *Conn, _ int, work func()) { work() }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, peer := socketConn(t)
@@ -128,7 +128,7 @@ func TestWriteAfterRead(t *testing.T) {
 			h := Handler{PacketIn: func(*PacketIn) {
 				tt.do(c, n, func() {
 					n++
-					if err := tt.write(c, appendEmpty(nil, V15, typeEchoRequest, uint32(n))); err != nil {
+					if err := c.Write(appendEmpty(nil, V15, typeEchoRequest, uint32(n)), tt.when, false); err != nil {
 						t.Error(err)
 					}
 					if n == messages {
@@ -154,14 +154,14 @@ func TestWriteAfterRead(t *testing.T) {
 
 // A slow task delays neither what those before it have written nor what it
 // writes itself.
-func TestWriteLaterBesideLastingTask(t *testing.T) {
+func TestWriteAfterTasksBesideLastingTask(t *testing.T) {
 	c, peer := socketConn(t)
 	if _, err := peer.Write(bytes.Repeat(unhex(t, sentPunt15), 2)); err != nil {
 		t.Fatal(err)
 	}
 	n, done := 0, make(chan struct{})
 	write := func(xid uint32) {
-		if err := c.WriteLater(appendEmpty(nil, V15, typeEchoRequest, xid)); err != nil {
+		if err := c.Write(appendEmpty(nil, V15, typeEchoRequest, xid), AfterTasks, false); err != nil {
 			t.Error(err)
 		}
 	}

@@ -117,12 +117,12 @@ func outputActions(conn *openflow.Conn, tag uint16, first ...openflow.Action) []
 
 // write sends a message, together with others where there are any.
 func (c *Channel) write(message []byte, onReader bool) error {
+	when := openflow.Soon
 	switch {
 	case onReader:
-		return c.conn.WriteLater(message)
+		when = openflow.AfterTasks
 	case c.pending.Load() <= 1:
-		return c.conn.WriteNow(message)
-	default:
-		return c.conn.Write(message)
+		when = openflow.Now
 	}
+	return c.conn.Write(message, when, false)
 }

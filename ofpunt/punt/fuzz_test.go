@@ -12,6 +12,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
 
@@ -78,7 +79,7 @@ func FuzzQuery(f *testing.F) {
 		}
 		// What was sent stands before an echo request.
 		const echo = 2
-		if err := c.conn.WriteNow(punttest.Message(echo, 0, nil)); err != nil {
+		if err := c.conn.Write(punttest.Message(echo, 0, nil), openflow.Now, false); err != nil {
 			t.Fatal(err)
 		}
 		_ = peer.SetReadDeadline(time.Now().Add(20 * time.Second))

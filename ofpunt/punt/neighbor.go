@@ -60,5 +60,5 @@ func (c *Channel) Announce(port uint32, tag uint16) error {
 	if b.message, err = openflow.AppendPacketOut(b.message[:0], c.conn.Version(), c.conn.NextXID(), openflow.PortController, actions, b.frame); err != nil {
 		return err
 	}
-	return c.conn.WriteBestEffort(b.message)
+	return c.conn.Write(b.message, openflow.Soon, true)
 }

@@ -154,7 +154,7 @@ func TestPacketResumedOnce(t *testing.T) {
 			}
 			all.Wait()
 			const packetOut, echo = 13, 2
-			if err := c.conn.WriteNow(punttest.Message(echo, 0, nil)); err != nil {
+			if err := c.conn.Write(punttest.Message(echo, 0, nil), openflow.Now, false); err != nil {
 				t.Fatal(err)
 			}
 			resumes, last := 0, false

@@ -176,21 +176,21 @@ func (p *peer) track() []openflow.Action {
 
 // Send implements tcp.Peer. What leaves the process goes by the connection to the switch
 // that there is now, and only while others have room behind it: TCP sends it again.
-func (p *peer) Send(segment []byte) { p.send(segment, (*openflow.Conn).WriteBestEffort, false) }
+func (p *peer) Send(segment []byte) { p.send(segment, openflow.Soon, false) }
 
 // replyTo is Send in the handler of a packet-in that the segment answers.
 func replyTo(to tcp.Peer, segment []byte) {
-	to.(*peer).send(segment, (*openflow.Conn).WriteBestEffort, true) // there are no others
+	to.(*peer).send(segment, openflow.Soon, true) // there are no others
 }
 
 // sendLater is Send in a task of the reader.
 func sendLater(to tcp.Peer, segment []byte) {
-	to.(*peer).send(segment, (*openflow.Conn).WriteBestEffortLater, false)
+	to.(*peer).send(segment, openflow.AfterTasks, false)
 }
 
-// send sends a segment by write, or, if it answers a packet-in of the connection to the switch that there
-// is now, behind that.
-func (p *peer) send(segment []byte, write func(conn *openflow.Conn, message []byte) error, answers bool) {
+// send sends a segment. If the segment answers a packet-in that came by the present connection to the switch,
+// the reader writes it before its next read.
+func (p *peer) send(segment []byte, when openflow.When, answers bool) {
 	b := buffers.get()
 	defer buffers.put(b)
 	in := p.channel.intake
@@ -209,10 +209,10 @@ func (p *peer) send(segment []byte, write func(conn *openflow.Conn, message []by
 	b.frame = frame
 	b.message, err = openflow.AppendPacketOut(b.message[:0], conn.Version(), conn.NextXID(), p.inPort, p.actionsFor(conn), b.frame)
 	if answers && conn == p.channel.conn {
-		write = (*openflow.Conn).WriteBehind
+		when = openflow.AfterHandlers
 	}
 	if err == nil {
-		err = write(conn, b.message)
+		err = conn.Write(b.message, when, true)
 	}
 	if err != nil {
 		in.bridge.Tally.TCPSegmentLost()

@@ -37,7 +37,7 @@ func ceiling(args []string) error {
 	var tcp frame.TCP
 	var reply, message []byte
 	write := func(message []byte) {
-		_ = conn.Write(message) // a full queue is a lost answer, as for puntdns
+		_ = conn.Write(message, openflow.Soon, false) // a full queue is a lost answer, as for puntdns
 		conn.Handed()           // the writer has it
 	}
 	turnTCP := func(p *openflow.PacketIn) {

@@ -92,7 +92,7 @@ func (f *passedOn) answers() error {
 			continue
 		}
 		if message, err = openflow.AppendPacketOut(message[:0], f.conn.Version(), f.conn.NextXID(), q.inPort, f.conn.back, reply); err == nil {
-			_ = f.conn.WriteNow(message)
+			_ = f.conn.Write(message, openflow.Now, false)
 		}
 	}
 }

@@ -92,7 +92,7 @@ var threatTests = map[string]string{
 		ofpunt/tcp.TestHeldIsBounded ofpunt/tcp.TestSmallMSS ofpunt/tcp.TestLightEnds
 		ofpunt/tcp.TestNoMemoryToHandOver ofpunt/tcp.TestHandedOverTooLate ofpunt/tcp.TestHandedOverToNobody
 		ofpunt/tcp.TestLightEndedMakeRoom ofpunt/tcp.FuzzDeliver ofpunt/tcp/light.FuzzReceive
-		ofpunt/openflow.TestWriteBestEffort`,
+		ofpunt/openflow.TestWriteThatMayBeLost`,
 	"memory": `TestNeighbourAsksTheDead TestWireService TestWireHijack ofpunt/punt.TestQueriesOfConnection
 		ofpunt/punt.TestFirst ofpunt/punt.TestFirstIsNotKept ofpunt/tcp.TestReserve`,
 
