@@ -113,6 +113,27 @@ func TestOwnAddressesRequested(t *testing.T) {
 	}
 }
 
+// The local database may become known just after the flows were planned without it: there is no guest to report
+// then.
+func TestReportsBeforeFirstList(t *testing.T) {
+	s, _ := pairSession(t, func() {})
+	srv := s.bridge.current.Load()
+	if w := s.desired.want(srv, nil); w.Unready == "" || len(w.Guests) > 0 {
+		t.Fatalf("%+v", w)
+	}
+	s.bridge.ports.Set(ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{Name: "tap-a", OFPort: 1, IfaceID: "a"}}}, nil))
+	s.reportAddressless(&srv.options.Config)
+	s.reportLeft()
+	s.reportFunctions()
+	s.reportNobodyServed(srv)
+	s.tell(srv)
+	for _, p := range (&teller{bridge: s.bridge, srv: srv, session: s.bridge.told.Load()}).problems() {
+		if p.Code == api.CodeNoAddress {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
 // That guests have lost their addresses is a warning, that they have some again is none. A
 // reload that leaves nobody served tells that the addresses are why.
 func TestAddresslessLevels(t *testing.T) {

@@ -60,7 +60,7 @@ func (s *session) servedExternal(srv *server) []announce.Served {
 		return nil
 	}
 	a := &s.announcer
-	if of := (externalInputs{s.desired.version, view}); a.madeOf != of && s.desired.list != nil {
+	if of := (externalInputs{s.desired.version, view}); a.madeOf != of {
 		service := srv.service(s.desired.controllerID)
 		a.madeOf, a.external = of, externalOf(s.desired.list, &service, view)
 	}

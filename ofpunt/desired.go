@@ -17,7 +17,7 @@ import (
 // changed record changes nothing there, so the guests are listed anew only with another version. The goroutine of the session has it.
 type desired struct {
 	controllerID uint16
-	// list has the guests of version, and guests what the switch is to know of them.
+	// list has the guests of version, none before the first. guests is what the switch needs for their flows.
 	version guests.Version
 	list    *guests.List
 	guests  []flows.Guest
@@ -25,6 +25,10 @@ type desired struct {
 	functions map[string]string
 	// networks are those of guests, if metrics count by network; else nil.
 	networks map[metric.Network]struct{}
+}
+
+func newDesired(controllerID uint16) desired {
+	return desired{controllerID: controllerID, list: new(guests.List)}
 }
 
 // want returns what should be installed for srv now. view is nil as long as the local database has

@@ -43,7 +43,7 @@ type session struct {
 func newSession(b *bridge, conn *openflow.Conn, controllerID uint16) *session {
 	s := &session{
 		bridge: b, tally: b.tally, conn: conn, since: time.Now(),
-		desired:      desired{controllerID: controllerID},
+		desired:      newDesired(controllerID),
 		announcer:    newAnnouncer(),
 		reporter:     reporter{name: b.name, readiness: &b.readiness, successor: &b.successor, placed: &b.placed, rateDropped: b.rateDropped, unmetered: &b.unmetered},
 		loggedErrors: map[string]bool{},
@@ -152,8 +152,8 @@ func (s *session) reconcile(ctx context.Context, srv *server) error {
 		return nil
 	}
 	s.reporter.options = &srv.options
-	before := s.desired.version
-	want := s.desired.want(srv, s.bridge.ports.View())
+	before, view := s.desired.version, s.bridge.ports.View()
+	want := s.desired.want(srv, view)
 	if s.desired.version != before {
 		s.tally.SetNetworks(s.desired.networks)
 	}
@@ -163,7 +163,7 @@ func (s *session) reconcile(ctx context.Context, srv *server) error {
 	} else {
 		metric.Kept.WithLabelValues(s.bridge.name).Set(float64(s.bridge.countKept(srv)))
 	}
-	if view := s.bridge.ports.View(); view != nil && !view.Absent() && srv.settled() {
+	if view != nil && !view.Absent() && srv.settled() {
 		s.bridge.served.set(srv, len(s.desired.guests))
 		s.reportAddressless(&srv.options.Config)
 		s.reportLeft()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
@@ -71,9 +72,9 @@ func TestTellStalled(t *testing.T) {
 		want    []string
 	}{
 		{"without a connection", stalledAway, nil, []string{api.CodeStalled}},
-		{"with one that is open still", stalledAway, &sessionState{}, []string{api.CodeStalled}},
+		{"with one that is open still", stalledAway, &sessionState{list: new(guests.List)}, []string{api.CodeStalled}},
 		{"both are away, each for itself", "", nil, []string{api.CodeSwitch, api.CodeLocalDatabase}},
-		{"the database alone", "", &sessionState{}, []string{api.CodeLocalDatabase}},
+		{"the database alone", "", &sessionState{list: new(guests.List)}, []string{api.CodeLocalDatabase}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &bridge{name: "br-int"}

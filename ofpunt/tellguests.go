@@ -72,17 +72,15 @@ func (t *guestTeller) tell(ctx context.Context, out *api.Guests) {
 		t.dhcp = t.srv.source.DHCPv4(names)
 	}
 	served := map[string]bool{} // the logical ports that have flows
-	if t.session.list != nil {
-		for i := range t.session.list.Served {
-			s := &t.session.list.Served[i]
-			g := known[s.Key]
-			if g == nil {
-				continue // it has gone since
-			}
-			told := t.guest(s, g)
-			served[told.Port] = true
-			out.Guests = append(out.Guests, told)
+	for i := range t.session.list.Served {
+		s := &t.session.list.Served[i]
+		g := known[s.Key]
+		if g == nil {
+			continue // it has gone since
 		}
+		told := t.guest(s, g)
+		served[told.Port] = true
+		out.Guests = append(out.Guests, told)
 	}
 	t.tellUnserved(served, out)
 }

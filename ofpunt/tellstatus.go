@@ -197,7 +197,7 @@ func (t *teller) guestCounts() (c api.GuestCounts) {
 	}
 	c.Served = t.session.placed.Guests
 	c.Kept = t.bridge.countKept(t.srv)
-	c.WithoutAddress = t.session.withoutResolver()
+	c.WithoutAddress = t.session.list.WithoutResolver()
 	c.Unserved = len(t.session.unserved)
 	return c
 }
@@ -261,7 +261,7 @@ func (t *teller) guestProblems() (all []api.Problem) {
 		port := slices.Min(slices.Collect(maps.Keys(t.session.unserved)))
 		add(api.CodeUnserved, "interfaces that are not served: %d, such as that of logical port %q: %s", n, port, t.session.unserved[port])
 	}
-	if n := t.session.withoutResolver(); n > 0 {
+	if n := t.session.list.WithoutResolver(); n > 0 {
 		network := slices.MinFunc(slices.Collect(maps.Keys(t.session.list.Without)), func(a, b guests.NetworkName) int { return strings.Compare(a.String(), b.String()) })
 		add(api.CodeNoAddress, "guests without a resolver address: %d, some of them on switch %s", n, network)
 	}

@@ -17,7 +17,7 @@ type sessionState struct {
 	since        time.Time
 	controllerID uint16
 	server       *server
-	// list is that of desired, nil before the first.
+	// list is the list of desired.
 	list *guests.List
 	// unserved has the reasons of interfaces that are not served, by logical port.
 	unserved map[string]string
@@ -25,14 +25,6 @@ type sessionState struct {
 	flows    flows.State
 	// unmetered is why limits are not enforced, empty if they are.
 	unmetered string
-}
-
-// withoutResolver returns how many guests have no resolver address.
-func (s *sessionState) withoutResolver() int {
-	if s.list == nil {
-		return 0
-	}
-	return s.list.WithoutResolver()
 }
 
 // tellEnd says that there is no session any more, and why.
