@@ -13,8 +13,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// checkTimeout bounds how long a check of a Corefile waits for the local database.
-const checkTimeout = time.Second
+// checkTimeout bounds how long a check of a Corefile waits for the local database. Tests change it.
+var checkTimeout = time.Second
 
 // warnOfNode warns of sockets that are not there, and of another chassis than that of the local database. A start
 // waits for all of them.

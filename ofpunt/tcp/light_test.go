@@ -486,13 +486,14 @@ func TestLightEnds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s, requests := lightStack(t)
 			c := newClient(t, s, "red", guest4, resolver4)
+			before := time.Now()
 			tt.do(c, requests)
-			now := time.Now()
-			s.Sweep(now.Add(tt.after - 100*time.Millisecond))
+			after := time.Now()
+			s.Sweep(before.Add(tt.after - 100*time.Millisecond))
 			if n := s.Connections(); n != 1 {
 				t.Fatalf("%d connections before its end", n)
 			}
-			s.Sweep(now.Add(tt.after))
+			s.Sweep(after.Add(tt.after))
 			if n := s.Connections(); n != 0 {
 				t.Fatalf("%d connections are left", n)
 			}

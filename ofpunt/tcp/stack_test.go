@@ -1294,7 +1294,7 @@ func TestSweepBeside(t *testing.T) {
 		<-swept
 		select {
 		case <-c.got:
-		case <-time.After(500 * time.Millisecond):
+		case <-time.After(patience): // a SYN that is lost is not sent again
 			t.Fatalf("SYN %d has no answer", i)
 		}
 		c.next++
