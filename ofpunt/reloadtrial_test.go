@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -59,10 +60,12 @@ func connectedBridges(t *testing.T, names ...string) {
 // Its tests are not parallel.
 var listened = map[string]bool{}
 
-// listening returns a server that listens for its switch on a free port, and the address.
+// listening returns a server that listens for its switch on a free port, and the address. The IP address is
+// of this process alone, so that no other takes the port.
 func listening(t *testing.T, bridge string) (*server, string) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	pid := os.Getpid()
+	ln, err := net.Listen("tcp", net.IPv4(127, 77, byte(pid>>8), byte(pid)).String()+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +177,11 @@ func TestTryEndpoint(t *testing.T) {
 			}
 			o := config.Default("br-a")
 			o.OpenFlow, o.TLS.Key = tt.e, tt.key
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			timeout := 20 * time.Second
+			if tt.want == errNoSwitch {
+				timeout = 50 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
 			err := tryAll(ctx, []*server{{options: o}}, "")
 			if !errors.Is(err, tt.want) {
