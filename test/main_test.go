@@ -191,16 +191,24 @@ func (s *server) ready(status int) {
 // metrics returns the text of the prometheus plugin.
 func (s *server) metrics() string {
 	s.t.Helper()
-	for try := 1; ; try++ {
-		_, text, err := s.node.HTTPGet(within(s.t, wait), "http://"+s.metricsAt+"/metrics")
-		switch {
-		case err == nil:
-			return text
-		case try == 3 || !errors.Is(err, io.EOF):
-			s.t.Fatal(err)
-		}
-		// It hangs up when that takes 5 s, as it may on a busy machine.
+	text, err := s.metricsOf(s.metricsAt)
+	if err != nil {
+		s.t.Fatal(err)
 	}
+	return text
+}
+
+// metricsOf returns the text of the prometheus plugin at an address.
+func (s *server) metricsOf(address string) (text string, err error) {
+	s.t.Helper()
+	for range 3 {
+		_, text, err = s.node.HTTPGet(within(s.t, wait), "http://"+address+"/metrics")
+		if !errors.Is(err, io.EOF) {
+			break
+		}
+		// The plugin hangs up after 5 s, which a busy machine may need.
+	}
+	return text, err
 }
 
 // serves waits until the metrics say that all bridges are served.

@@ -27,7 +27,7 @@ func (s *server) usage() usage {
 
 // usageAt is by the metrics at an address.
 func (s *server) usageAt(address string) (u usage, err error) {
-	_, text, err := s.node.HTTPGet(within(s.t, wait), "http://"+address+"/metrics")
+	text, err := s.metricsOf(address)
 	if err != nil {
 		return u, err
 	}
