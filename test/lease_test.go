@@ -41,7 +41,7 @@ func TestLeaseOfManyFlows(t *testing.T) {
 	time.Sleep(span)
 	idle := (used() - before).Seconds() / time.Since(began).Seconds()
 
-	s := start(t, n.l, n.corefile("lease $LEASE", "", 9153, 8181))
+	s := start(t, n.l, n.corefile("lease $LONGLEASE", "", 9153, 8181))
 	s.ready(200)
 	beats := func() float64 { return s.metric("coredns_ofpunt_probe_duration_seconds") }
 	first := beats()

@@ -29,6 +29,10 @@ var wait = lab.Scaled(30 * time.Second)
 // would expire, for the beats come too late. In a Corefile it is LEASE.
 var shortLease = lab.Scaled(3 * time.Second)
 
+// longLease is for tests that fail if a lease expires: a busy machine may halt all processes for longer
+// than shortLease. In a Corefile it is LONGLEASE.
+var longLease = lab.Scaled(15 * time.Second)
+
 // rareBeats is a property of ofpunt: beats are further apart than any test waits. So what puntdns does
 // within a test's wait is the effect of an event, and not found at a beat.
 const rareBeats = "lease 3600s"
@@ -111,7 +115,7 @@ const (
 func isPrivate(table string) bool { return table == "200" || table == "202" }
 
 // corefile fills the endpoints of the lab and of its first node into a Corefile: SB, NB, MGMT, OVSDB and
-// CONTROL; and LEASE. A Corefile with *ready* and without metrics gets metrics, since tests wait on them.
+// CONTROL; LEASE and LONGLEASE. A Corefile with *ready* and without metrics gets metrics, since tests wait on them.
 func corefile(l *lab.Lab, text string) string { return corefileOf(l, l.Node, text) }
 
 func corefileOf(l *lab.Lab, n *lab.Node, text string) string {
@@ -119,6 +123,7 @@ func corefileOf(l *lab.Lab, n *lab.Node, text string) string {
 		"$SB", l.SB, "$NB", l.NB, "$MGMT", n.OpenFlow, "$OVSDB", n.OVSDB,
 		"$CONTROL", "unix:"+filepath.Join(n.Dir, "control.sock"),
 		"$LEASE", fmt.Sprintf("%.fs", shortLease.Seconds()),
+		"$LONGLEASE", fmt.Sprintf("%.fs", longLease.Seconds()),
 	).Replace(text)
 	if at := readyLine.FindStringIndex(text); at != nil && !prometheusLine.MatchString(text) {
 		text = text[:at[0]] + "    prometheus " + metricsAddr + "\n" + text[at[0]:]

@@ -128,7 +128,7 @@ func (s *server) yields() {
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	n := newSurvivor(t)
-	first := launch(t, n.l, n.l.Node, "first", n.corefile("lease $LEASE", "", 9153, 8181))
+	first := launch(t, n.l, n.l.Node, "first", n.corefile("lease $LONGLEASE", "", 9153, 8181))
 	first.ready(200)
 	// controllerID is that of the punt: never OVN's, and another for each process.
 	controllerID := func() string {
@@ -158,7 +158,7 @@ func TestHandOver(t *testing.T) {
 
 	// It takes over, and gives back.
 	ofFirst, idOfFirst := cookie(), controllerID()
-	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease $LEASE", "", 9154, 8182))
+	second := launch(t, n.l, n.l.Node, "second", n.corefile("lease $LONGLEASE", "", 9154, 8182))
 	second.metricsAt = "127.0.0.1:9154"
 	second.serves()
 	first.yields()
@@ -191,7 +191,7 @@ func TestHandOver(t *testing.T) {
 
 	// An upgrade: the next comes before this one goes, and no query is lost.
 	stop := n.load(t)
-	third := launch(t, n.l, n.l.Node, "third", n.corefile("lease $LEASE", "", 9155, 8183))
+	third := launch(t, n.l, n.l.Node, "third", n.corefile("lease $LONGLEASE", "", 9155, 8183))
 	third.metricsAt = "127.0.0.1:9155"
 	third.serves()
 	first.yields()
@@ -358,7 +358,9 @@ func testFullIsNotStuck(t *testing.T, limits, reason string, want []string) {
 	n := newSurvivor(t)
 	other := aclGuest(n.l, "red", 0, 12)
 	n.upstream.SetHandler(dns.HandlerFunc(func(dns.ResponseWriter, *dns.Msg) {}))
-	s := start(t, n.l, n.corefile("lease $LEASE\n max_concurrent "+limits, "", 9153, 8181))
+	// Beats every 3 s: nothing leaves the chains from one to the next, as forward gives up after 4 s and more.
+	lease := lab.Scaled(9 * time.Second)
+	s := start(t, n.l, n.corefile(fmt.Sprintf("lease %.fs\n max_concurrent %s", lease.Seconds(), limits), "", 9153, 8181))
 	s.ready(200)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -377,9 +379,8 @@ func testFullIsNotStuck(t *testing.T, limits, reason string, want []string) {
 		}
 		return nil
 	})
-	// Four leases long.
 	asked := 0
-	for end := time.Now().Add(12 * time.Second); time.Now().Before(end); asked++ {
+	for end := time.Now().Add(2 * lease); time.Now().Before(end); asked++ {
 		time.Sleep(pause)
 		r, err := exchange(within(t, wait), other, resolver4, "db.internal.", dns.TypeA)
 		if err != nil {
