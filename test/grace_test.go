@@ -100,6 +100,7 @@ func TestGrace(t *testing.T) {
 			answers(t, n.blue, "moving.internal.", "NXDOMAIN")
 		})
 		bound(t)
+		s.log(logGraceEnds, "bound again")
 		s.toldTimes(t, 1, logGraceBegins)
 		s.toldTimes(t, 1, logGraceEnds, "bound again")
 	}))
@@ -166,6 +167,7 @@ func TestGrace(t *testing.T) {
 		s.reaches(0, guestsKept)
 		n.hasFlows("no guest has flows", 0)
 		s.stays(503)
+		s.log(logGraceEnds, "not bound in time")
 		s.toldTimes(t, 1, logGraceEnds, "not bound in time")
 		revalidated(n.Node)
 		// Nothing is punted any more. OVN's own DNS is ovn-controller, and gone too.
@@ -244,6 +246,7 @@ func TestGraceRenamed(t *testing.T) {
 	}
 	n.comes(t, n.red, "db.internal.", "NOERROR 10.0.1.99")
 	n.comes(t, n.blue, "db.internal.", "NOERROR 10.0.2.99")
+	s.log(logGraceEnds, "bound again")
 	s.toldTimes(t, 1, logGraceEnds, "bound again")
 	s.toldTimes(t, 1, logGraceRenamed, "renamed", former)
 	if got := n.SBCTL("--bare", "--columns=name", "list", "Chassis"); got != "renamed" {

@@ -62,6 +62,7 @@ func TestLocalDatabaseServerDies(t *testing.T) {
 	if err := s.node.WaitHTTP(within(t, wait), "http://"+readyAddr+"/ready", 200); err != nil {
 		t.Error(err)
 	}
+	s.log(logStallOver) // after the status has changed
 	// Begin and end are logged once, and in the place of a switch that hangs.
 	s.toldTimes(t, 1, logStalled)
 	s.toldTimes(t, 1, logStallOver)
