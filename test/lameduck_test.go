@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/puntdns/puntdns/test/lab"
 )
 
 // Until the lameduck of health ends everything is served as before, but that ready
@@ -14,7 +16,7 @@ import (
 func TestLameduck(t *testing.T) {
 	t.Parallel()
 	n := newSurvivor(t)
-	const lameduck = 4 * time.Second
+	lameduck := lab.Scaled(10 * time.Second)
 	s := serve(t, n.l, strings.Replace(n.corefile("", "", 9153, 8181), "    errors", "    errors\n    health 127.0.0.1:8080 {\n        lameduck "+lameduck.String()+"\n    }", 1))
 	before := standingFlows(n.l)
 	stop := n.load(t) // names of the network, and those of an upstream
@@ -22,11 +24,11 @@ func TestLameduck(t *testing.T) {
 	if err := s.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	s.log("Going into lameduck mode for 4s")
+	s.log("Going into lameduck mode for " + lameduck.String())
 	if _, _, err := n.l.Node.HTTPGet(within(t, wait), "http://"+readyAddr+"/ready"); err == nil {
 		t.Error("ready has an answer in the lameduck")
 	}
-	time.Sleep(lameduck / 2) // under load
+	time.Sleep(2 * time.Second) // under load
 	if asked, wrong := stop(); asked == 0 || len(wrong) > 0 {
 		t.Errorf("of %d queries in the lameduck: %v", asked, wrong)
 	}

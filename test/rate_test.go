@@ -21,6 +21,9 @@ import (
 	"github.com/puntdns/puntdns/test/lab"
 )
 
+// silence is how long no answer comes after the last one.
+var silence = lab.Scaled(5 * time.Second)
+
 // burst sends n queries at once and returns how many puntdns answers before there
 // is silence. Nobody else may answer one.
 func burst(t *testing.T, g *lab.Guest, n int) (answers int) {
@@ -46,7 +49,7 @@ func burstTo(t *testing.T, g *lab.Guest, resolver string, n int) (answers int) {
 	}
 	others := map[string]int{}
 	for b := make([]byte, 512); ; {
-		if err := conn.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(silence)); err != nil {
 			t.Fatal(err)
 		}
 		k, err := conn.Read(b)
@@ -162,8 +165,10 @@ func TestRate(t *testing.T) {
 		reload(t, "lease $LEASE\n rate off")
 		meters(0)
 		revalidate(n.l.Node)
-		if got := burst(t, n.vm, 90); got != 90 {
-			t.Errorf("%d of 90 queries answered", got)
+		before := overflows(t, n.l.Node)
+		got := burst(t, n.vm, 90)
+		if dropped := overflows(t, n.l.Node) - before; got+dropped < 90 {
+			t.Errorf("%d of 90 queries answered, and %d dropped as the switch's queue was full", got, dropped)
 		}
 	})
 	t.Run("stopped", func(t *testing.T) {
@@ -264,8 +269,7 @@ func TestRateDefault(t *testing.T) {
 		revalidate(n.l.Node)
 		began := time.Now()
 		got := burst(t, n.vm, 2000)
-		// The last answer is followed by silence of 2 s.
-		took := time.Since(began) - 2*time.Second
+		took := time.Since(began) - silence
 		if most := 64 + int(took.Seconds()*1024*1.1) + 1; got < 50 || got > most {
 			t.Errorf("%d of 2000 queries answered in %s, want from 50 to %d", got, took, most)
 		}
