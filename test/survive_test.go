@@ -380,7 +380,7 @@ func testFullIsNotStuck(t *testing.T, limits, reason string, want []string) {
 		return nil
 	})
 	asked := 0
-	for end := time.Now().Add(2 * lease); time.Now().Before(end); asked++ {
+	for end := time.Now().Add(4 * lease); time.Now().Before(end); asked++ {
 		time.Sleep(pause)
 		r, err := exchange(within(t, wait), other, resolver4, "db.internal.", dns.TypeA)
 		if err != nil {
