@@ -582,6 +582,7 @@ func TestWarmStartFolder(t *testing.T) {
 			s := w.start()
 			t.Cleanup(w.release)
 			r.loaded(s)
+			hasLogged(t, s)
 			if got := s.SaveFailure(); (got != "") != tt.fails || w.log.Count("not written") != 0 != tt.fails {
 				t.Errorf("got %q, the log has %q", got, w.log.All())
 			}
