@@ -25,8 +25,8 @@ import (
 const (
 	// readTimeout bounds the time for a connection to a server, and again for its answer.
 	readTimeout = 2 * time.Second
-	// lastAttempt is the time after the first attempt at which the last one may begin. It ends before the
-	// punt server answers by itself, at 4.5 s.
+	// lastAttempt is the default of Handler.lastAttempt. The last attempt ends before the punt server answers by
+	// itself, at 4.5 s.
 	lastAttempt = 2200 * time.Millisecond
 	// rounds is the number of attempts per server. The first round skips servers that are down.
 	rounds = 2
@@ -107,12 +107,12 @@ func (f *forwarder) whyRefused() string {
 // ask asks the servers in their order until one answers. The message is nil if none does.
 func (f *forwarder) ask(ctx context.Context, state *request.Request) (m *dns.Msg, outcome string) {
 	begun := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, lastAttempt+readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, f.handler.lastAttempt+readTimeout)
 	defer cancel()
 	outcome = outcomeRefused
 	for round := range rounds {
 		for _, server := range f.servers() {
-			if time.Since(begun) > lastAttempt || ctx.Err() != nil {
+			if time.Since(begun) > f.handler.lastAttempt || ctx.Err() != nil {
 				return nil, outcomeUnreachable
 			}
 			if f.handler.refuses(server) != permitted {

@@ -25,6 +25,7 @@ package ovnforward
 
 import (
 	"context"
+	"time"
 
 	"github.com/coredns/coredns/plugin"
 	clog "github.com/coredns/coredns/plugin/pkg/log"
@@ -53,6 +54,8 @@ type Handler struct {
 	// database and defaultSwitch are the settings of ovnhosts in the block.
 	database      ovndb.Config
 	defaultSwitch ovn.SwitchRef
+	// lastAttempt is the time after the first attempt at which the last one may begin. Tests raise it.
+	lastAttempt time.Duration
 
 	// The fields below are set by open.
 

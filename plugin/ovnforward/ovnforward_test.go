@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/test"
@@ -99,6 +100,7 @@ func TestServers(t *testing.T) {
 	up := newNameserver(t, "192.0.2.1")
 	dead, noConnection := silent(t), deaf(t)
 	r := newRig(t, ports(up.AddrPort, dead, noConnection)+"\n max_servers 2\n max_zones 5")
+	r.lastAttempt = 30 * time.Second                                         // else a server that is asked late is not asked
 	wrong := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), up.Port()) // the node's, and not allowed
 	r.forward("red", fmt.Sprintf("a=%[1]s,%[2]s;b=%[1]s;c=%[3]s,%[2]s;d=%[3]s,%[3]s;e=ns1;f=%[2]s", dead, up, wrong))
 	r.forward("blue", fmt.Sprintf("a=%s,%s,%s;b=%s,%[3]s", wrong, dead, up, noConnection))

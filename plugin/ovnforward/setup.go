@@ -62,7 +62,7 @@ func setup(c *caddy.Controller) error {
 }
 
 func parse(c *caddy.Controller) (*Handler, error) {
-	h := &Handler{options: options{maxZones: defaultZones, maxServers: defaultServers, maxUpstreams: defaultUpstreams}}
+	h := &Handler{lastAttempt: lastAttempt, options: options{maxZones: defaultZones, maxServers: defaultServers, maxUpstreams: defaultUpstreams}}
 	var err error
 	h.directive, err = corefile.Read(c, authority.ZonesParser(&h.Zones, Name, c.ServerBlockKeys), map[string]corefile.Parser{
 		"allow":         prefixesParser(&h.allow),
