@@ -215,11 +215,7 @@ func TestMayLack(t *testing.T) {
 				r.wait(t, "the second", func() bool { return r.state.Synced && r.state.Endpoint == second.endpoint })
 				return
 			}
-			r.wait(t, "it is refused", func() bool {
-				return slices.ContainsFunc(r.events, func(event string) bool {
-					return strings.Contains(event, second.endpoint) && strings.Contains(event, "behind what was read")
-				})
-			})
+			r.waitEvent(t, second.endpoint, "behind what was read")
 			// It has caught up.
 			second.mu.Lock()
 			second.knows, second.index = true, 7
@@ -252,7 +248,7 @@ func TestBehind(t *testing.T) {
 	}
 	refused := func(m *member) {
 		t.Helper()
-		r.waitDown(t, m.endpoint, "behind what was read")
+		r.waitEvent(t, m.endpoint, "behind what was read") // the other server is asked at once
 	}
 	shows("first")
 
@@ -281,6 +277,7 @@ func TestBehind(t *testing.T) {
 	first.hangUp()
 	shows("second")
 	first.set(cidA, 8)
+	r.takeEvents()
 	second.hangUp()
 	refused(first)
 	shows("second")
@@ -320,7 +317,7 @@ func TestConditionsAreNoTransaction(t *testing.T) {
 	r.waitGen(t, c.SetConditions(map[string][]ovsdb.Condition{"Thing": {{Column: "name", Function: "==", Value: "x"}}}))
 	r.takeEvents()
 	m.hangUp()
-	r.waitDown(t, "")
+	r.waitEvent(t, "down")
 	r.waitSynced(t)
 	if events := r.takeEvents(); slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, "behind") }) {
 		t.Errorf("%q", events)

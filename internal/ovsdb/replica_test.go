@@ -148,6 +148,7 @@ type replica struct {
 	things   map[ovsdb.UUID]thing
 	others   map[ovsdb.UUID]string
 	state    ovsdb.State
+	nextGen  uint64 // becomes gen with the next Commit
 	gen      uint64
 	events   []string
 	changed  chan struct{}
@@ -217,13 +218,14 @@ func (r *replica) Conditions(gen uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note("conditions %d", gen)
-	r.gen = gen
+	r.nextGen = gen
 }
 
 func (r *replica) Commit() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note("commit")
+	r.gen = r.nextGen
 	r.things, r.others = maps.Clone(r.work.things), maps.Clone(r.work.others)
 	if r.onCommit != nil {
 		r.onCommit()
@@ -301,6 +303,16 @@ func (r *replica) waitDown(t testing.TB, texts ...string) {
 			}
 		}
 		return true
+	})
+}
+
+// waitEvent waits for an event with each of the texts.
+func (r *replica) waitEvent(t testing.TB, texts ...string) {
+	t.Helper()
+	r.wait(t, fmt.Sprintf("an event with %q", texts), func() bool {
+		return slices.ContainsFunc(r.events, func(event string) bool {
+			return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(event, text) })
+		})
 	})
 }
 
