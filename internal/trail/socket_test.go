@@ -105,6 +105,7 @@ func TestCollectorComesAndGoes(t *testing.T) {
 						t.Fatalf("%d lines, want %d", len(all), n+1)
 					}
 				}
+				testkit.Eventually(t, "the connection is up", func() bool { s, _ := statsOf(target); return s.Up && s.Queued == 0 })
 				hangUp()
 			}
 			checkNumbers(t, all, n)
