@@ -15,7 +15,7 @@ var sources refcount.Pool[string, *Source]
 // Acquire follows a folder, or shares an open source. It returns when the names have been read, or after firstRead: then
 // Source.Snapshot is nil for a while.
 func Acquire(dir string, log Logger) *Source {
-	s, _ := sources.Acquire(dir, func() (*Source, error) { return start(dir, log), nil }) // no error
+	s, _ := sources.Acquire(dir, func() (*Source, error) { return start(dir, log, pollInterval), nil }) // no error
 	s.awaitFirst()
 	return s
 }

@@ -66,8 +66,9 @@ func (s *Snapshot) Network(id string) (n *Network, read bool) {
 
 // Source follows a folder.
 type Source struct {
-	dir string
-	log Logger
+	dir  string
+	log  Logger
+	poll time.Duration // pollInterval; tests raise it
 
 	current atomic.Pointer[Snapshot] // nil before the first
 	changed atomic.Pointer[chan struct{}]
@@ -96,9 +97,9 @@ func (s *Source) Problems() []string {
 	return s.problems
 }
 
-func start(dir string, log Logger) *Source {
+func start(dir string, log Logger, poll time.Duration) *Source {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Source{dir: dir, log: log, cancel: cancel, done: make(chan struct{}), first: make(chan struct{})}
+	s := &Source{dir: dir, log: log, poll: poll, cancel: cancel, done: make(chan struct{}), first: make(chan struct{})}
 	changed := make(chan struct{})
 	s.changed.Store(&changed)
 	go s.run(ctx)
@@ -129,7 +130,7 @@ func (s *Source) run(ctx context.Context) {
 	s.tree.scan()
 	s.publish()
 	close(s.first)
-	poll := time.NewTicker(pollInterval)
+	poll := time.NewTicker(s.poll)
 	defer poll.Stop()
 	for {
 		select {
