@@ -379,7 +379,7 @@ func TestTransfer(t *testing.T) {
 // A zone that nobody can be asked for any more expires (RFC 1035, section 3.3.13), and comes back.
 func TestExpire(t *testing.T) {
 	t.Parallel()
-	text := expiringZone(1, 3, "a.example CNAME .\n")
+	text := expiringZone(1, 10, "a.example CNAME .\n")
 	p := servePrimary(t, text, nil)
 	s, log := acquire(t, Config{Zone: "rpz.", Primaries: p.addr})
 	await(t, s, "the zone is transferred", func() bool { return has(s, "a.example.") })
