@@ -60,7 +60,7 @@ func TestDnstapEnd(t *testing.T) {
 }
 `, socket, strings.Repeat("x", 60_000))})
 			defer (<-connected).Close()
-			client := dns.Client{Net: "tcp"}
+			client := dns.Client{Net: "tcp", Timeout: time.Minute}
 			for range queries {
 				if _, _, err := client.Exchange(new(dns.Msg).SetQuestion("example.org.", dns.TypeA), i.Servers()[0].Addr().String()); err != nil {
 					t.Fatal(err)
