@@ -100,7 +100,7 @@ func TestGrace(t *testing.T) {
 			answers(t, n.blue, "moving.internal.", "NXDOMAIN")
 		})
 		bound(t)
-		s.log(logGraceEnds, "bound again")
+		s.log(logGraceEnds, "bound again") // it is written after the state shows
 		s.toldTimes(t, 1, logGraceBegins)
 		s.toldTimes(t, 1, logGraceEnds, "bound again")
 	}))
