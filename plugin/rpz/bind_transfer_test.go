@@ -125,18 +125,9 @@ func testTransferFromBIND(t *testing.T, signed bool) {
 	count := func(result source.Result) uint64 { return s.Status().Transfers[result] }
 	testkit.OnChange(t, s, "the zone is transferred", serial(1))
 
-	// BIND may send a NOTIFY a second after the one before.
-	var took []time.Duration
 	for i := range 5 {
-		time.Sleep(1200 * time.Millisecond)
-		began := time.Now()
 		b.change(fmt.Sprintf("add new%d.example.feed.rpz 60 CNAME .", i), "add *.new.example.feed.rpz 60 A 192.0.2."+fmt.Sprint(i))
 		testkit.OnChange(t, s, "the change is transferred", serial(uint32(2+i)))
-		took = append(took, time.Since(began))
-	}
-	t.Logf("a change is transferred after %v", took)
-	if slices.Min(took) > time.Second {
-		t.Errorf("no change was transferred within a second: %v", took)
 	}
 	if w, d, f := count(source.Whole), count(source.Delta), count(source.Fallback); w != 1 || d != 5 || f != 0 {
 		t.Errorf("%d whole zones, %d deltas, %d that fell back, want 1, 5 and none", w, d, f)
@@ -149,7 +140,7 @@ func testTransferFromBIND(t *testing.T, signed bool) {
 	}
 	b.change("delete *.new.example.feed.rpz", "delete a.example.feed.rpz", "delete b.example.feed.rpz CNAME", "add b.example.feed.rpz 60 TXT x")
 	testkit.OnChange(t, s, "the changes are transferred", func() error {
-		if r := s.Rules(); r.SOA.Serial < 7 || r.Stats.Names != 521 {
+		if r := s.Rules(); r.SOA.Serial != 27 || r.Stats.Names != 521 {
 			return fmt.Errorf("serial %d, %+v", r.SOA.Serial, r.Stats)
 		}
 		return nil
@@ -174,11 +165,14 @@ func testTransferFromBIND(t *testing.T, signed bool) {
 	if signed {
 		expectSignedNotify(t, ours, dns.RcodeRefused)
 	}
-	for result, n := range s.Status().Transfers {
-		if got := testkit.Sum(t, "coredns_rpz_transfers_total", "place", b.address, "result", source.Result(result).String()); got != float64(n) {
-			t.Errorf("the metric of %s is %v, want %d", source.Result(result), got, n)
+	testkit.Eventually(t, "the metrics", func() error { // BIND may have been asked once more between the two
+		for result, n := range s.Status().Transfers {
+			if got := testkit.Sum(t, "coredns_rpz_transfers_total", "place", b.address, "result", source.Result(result).String()); got != float64(n) {
+				return fmt.Errorf("the metric of %s is %v, want %d", source.Result(result), got, n)
+			}
 		}
-	}
+		return nil
+	})
 }
 
 // A signed NOTIFY is taken behind plugin tsig too.
@@ -191,8 +185,9 @@ func TestNotifyBehindTSIG(t *testing.T) {
 // expectRules asks for names, and compares the rcode of answers that rules make; "" stands for no rule.
 func expectRules(t *testing.T, server string, want map[string]string) {
 	t.Helper()
+	c := dns.Client{Timeout: time.Minute}
 	for name, want := range want {
-		r, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), server)
+		r, _, err := c.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), server)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +217,7 @@ func expectSignedNotify(t *testing.T, server string, bad int) {
 			{"signed by another secret", "feed.", "b3RoZXI=", false, bad},
 			{"signed by another key", "other.", feedSecret, false, bad},
 		} {
-			c := dns.Client{Net: transport, Timeout: 10 * time.Second}
+			c := dns.Client{Net: transport, Timeout: time.Minute}
 			m := new(dns.Msg).SetNotify("feed.rpz.")
 			if tt.edns {
 				m.SetEdns0(1232, false)
