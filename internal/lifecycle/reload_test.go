@@ -21,6 +21,7 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 	"github.com/puntdns/puntdns/internal/corefile/corefiletest"
 	"github.com/puntdns/puntdns/internal/precheck"
+	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
 	"github.com/puntdns/puntdns/plugin/neutronhosts/addnhosts"
 	"github.com/puntdns/puntdns/plugin/ovnhosts"
@@ -152,16 +153,12 @@ func TestFailedStartClosesAll(t *testing.T) {
 	}
 	defer busy.Close()
 	_, port, _ := net.SplitHostPort(busy.Addr().String())
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	free.Close()
+	free := testkit.FreeAddress(t)
 	text := func(port, more string) caddy.Input {
 		return caddy.CaddyfileInput{ServerTypeName: precheck.ServerType, Contents: fmt.Appendf(nil, ".:%s {\n    bind 127.0.0.1\n    whoami\n%s\n}\n", port, more)}
 	}
 	dir := t.TempDir()
-	failing := text(port, fmt.Sprintf("neutronhosts {\n path %s\n}\novnhosts {\n southbound unix:%s\n}\nready %s", dir, filepath.Join(dir, "sb"), free.Addr()))
+	failing := text(port, fmt.Sprintf("neutronhosts {\n path %s\n}\novnhosts {\n southbound unix:%s\n}\nready %s", dir, filepath.Join(dir, "sb"), free))
 	none := new(ovnhosts.Handler).NotReady()
 	closed := func(t *testing.T) {
 		t.Helper()
@@ -171,7 +168,7 @@ func TestFailedStartClosesAll(t *testing.T) {
 		if got := new(ovnhosts.Handler).NotReady(); !slices.Equal(got, none) {
 			t.Errorf("ovnhosts: %q, want %q", got, none)
 		}
-		if r, err := http.Get("http://" + free.Addr().String() + "/ready"); err == nil {
+		if r, err := http.Get("http://" + free + "/ready"); err == nil {
 			r.Body.Close()
 			t.Error("ready: it answers")
 		}

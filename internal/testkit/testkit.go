@@ -4,6 +4,8 @@
 package testkit
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strings"
@@ -32,6 +34,26 @@ func Pair(t testing.TB, typ int) (a, b net.Conn) {
 		t.Cleanup(func() { ends[i].Close() })
 	}
 	return ends[0], ends[1]
+}
+
+// FreeAddress returns 127.0.0.1 with a port that is free for UDP and TCP. Nobody gets this port by asking for
+// any: it is below net.ipv4.ip_local_port_range, which begins at 32768 (ip(7)).
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(32768-10000)))
+		if err != nil {
+			continue
+		}
+		pc, err := net.ListenPacket("udp", l.Addr().String())
+		l.Close()
+		if err == nil {
+			pc.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
 
 // Data returns the data of each record in presentation format, without the record's header.

@@ -16,6 +16,8 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/testkit"
 )
 
 // part is a plugin that may be not ready.
@@ -50,12 +52,7 @@ func started(t *testing.T, m *monitor, plugins ...plugin.Handler) string {
 	if _, err := dnsserver.NewServer("dns://127.0.0.1:0", []*dnsserver.Config{c}); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
+	address := testkit.FreeAddress(t)
 	m.configs, m.addresses = []*dnsserver.Config{c}, []string{address}
 	if err := m.start(); err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/corefile/corefiletest"
+	"github.com/puntdns/puntdns/internal/testkit"
 	_ "github.com/puntdns/puntdns/plugin/rpz"
 	"github.com/puntdns/puntdns/test/lab"
 )
@@ -231,7 +232,7 @@ func setDirectives(t testing.TB) {
 // startServer starts a server of CoreDNS in this process, and returns its address.
 func startServer(t *testing.T, corefile string) string {
 	t.Helper()
-	address := freeAddress(t)
+	address := testkit.FreeAddress(t)
 	startServerAt(t, address, corefile)
 	return address
 }
@@ -249,29 +250,10 @@ func startServerAt(t *testing.T, address, corefile string) {
 	})
 }
 
-// freeAddress returns an address of loopback whose port is free, for UDP and TCP.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		pc, err := net.ListenPacket("udp", l.Addr().String())
-		l.Close()
-		if err == nil {
-			pc.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
 // startBIND starts named on loopback, and returns its address.
 func startBIND(t *testing.T, named, dir, upstream string, w *world) string {
 	t.Helper()
-	address := freeAddress(t)
+	address := testkit.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	_, upstreamPort, _ := net.SplitHostPort(upstream)
 	var policies, zones strings.Builder
@@ -360,7 +342,7 @@ func loadedAll(log string, w *world) bool {
 // serveAuthority answers for the names of the world.
 func serveAuthority(t testing.TB, w *world) string {
 	t.Helper()
-	address := freeAddress(t)
+	address := testkit.FreeAddress(t)
 	pc, err := net.ListenPacket("udp", address)
 	if err != nil {
 		t.Fatal(err)

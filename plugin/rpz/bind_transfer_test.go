@@ -33,7 +33,7 @@ type primaryBIND struct {
 
 func startPrimary(t *testing.T, signed bool, secondary string) *primaryBIND {
 	t.Helper()
-	b := &primaryBIND{t: t, dir: t.TempDir(), address: freeAddress(t), notifies: secondary, signed: signed}
+	b := &primaryBIND{t: t, dir: t.TempDir(), address: testkit.FreeAddress(t), notifies: secondary, signed: signed}
 	for name, path := range map[string]*string{"named": &b.named, "nsupdate": &b.nsupdate} {
 		var err error
 		if *path, err = exec.LookPath(name); err != nil {
@@ -102,7 +102,7 @@ func TestTransferFromBIND(t *testing.T) {
 }
 
 func testTransferFromBIND(t *testing.T, signed bool) {
-	ours := freeAddress(t)
+	ours := testkit.FreeAddress(t)
 	b := startPrimary(t, signed, ours)
 	tsig := ""
 	if signed {
@@ -177,7 +177,7 @@ func testTransferFromBIND(t *testing.T, signed bool) {
 
 // A signed NOTIFY is taken behind plugin tsig too.
 func TestNotifyBehindTSIG(t *testing.T) {
-	address := freeAddress(t)
+	address := testkit.FreeAddress(t)
 	startServerAt(t, address, fmt.Sprintf(".:PORT {\n bind 127.0.0.1\n tsig {\n secret admin YWRtaW4=\n require none\n }\n rpz {\n zone feed.rpz transfer 127.0.0.1:1 tsig feed\n tsig feed %s\n }\n}\n", feedSecret))
 	expectSignedNotify(t, address, dns.RcodeNotAuth)
 }
