@@ -187,6 +187,7 @@ func TestRefusedReloads(t *testing.T) {
 	}
 	most := usage{before.goroutines + 20, before.files + 10, before.memory + 32e6}
 	n.l.Eventually("the process to be as before", func() error {
+		s.collectGarbage("127.0.0.1:6053")
 		if u := s.usage(); !u.within(most) {
 			return fmt.Errorf("%s, at first %s", u, before)
 		}

@@ -762,12 +762,6 @@ type wireUsage struct{ heap, resident, goroutines float64 }
 // collected collects garbage before it looks.
 func (s *server) collected(t *testing.T) wireUsage {
 	t.Helper()
-	// What a pool holds is garbage the second time.
-	for range 3 {
-		status, body, err := s.node.HTTPGet(within(t, wait), "http://"+wireProfile+"/debug/pprof/heap?gc=1")
-		if err != nil || status != 200 {
-			t.Fatalf("collecting garbage: %d %q, %v", status, body, err)
-		}
-	}
+	s.collectGarbage(wireProfile)
 	return wireUsage{s.metric("go_memstats_heap_inuse_bytes"), s.metric("process_resident_memory_bytes"), s.metric("go_goroutines")}
 }
