@@ -14,7 +14,8 @@ import (
 )
 
 // desired makes the Want of package flows from what the Corefile and the databases say. A
-// changed record changes nothing there, so the guests are listed anew only with another version. The goroutine of the session has it.
+// changed record changes nothing there, so the guests are listed anew only with another version. The
+// goroutine of the session has it.
 type desired struct {
 	controllerID uint16
 	// list has the guests of version, none before the first. guests is what the switch needs for their flows.

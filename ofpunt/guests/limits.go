@@ -33,9 +33,6 @@ func (r *Rules) LimitOf(o *origin.Origin) *Limit {
 	return nil
 }
 
-// LimitedBy reports whether a limit is by a label.
-func (r *Rules) LimitedBy(l string) bool { return r.limits.Has(l) }
-
 // Rate bounds the packets of one guest that the switch punts. The zero value is no limit.
 type Rate struct {
 	PerSecond uint32 // packets per second

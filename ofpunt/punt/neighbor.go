@@ -25,7 +25,7 @@ func (c *Channel) neighbor(in *openflow.PacketIn, onward placement.Onward) {
 		p.resumeOrDrop(refusal(err))
 		return
 	}
-	if !p.known || n.Tagged && !p.guest.MaySendTagged() {
+	if !p.isKnown(n.Tagged) {
 		p.resumeOrDrop(metric.ReasonOrigin)
 		return
 	}

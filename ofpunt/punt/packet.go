@@ -21,8 +21,8 @@ import (
 type sender struct {
 	// channel is the connection to the switch that the packet came by.
 	channel *Channel
-	// account is whom the limits are for. limit is what it has in the place of those for all
-	// when the packet comes, nil for none.
+	// account is whom the limits are for. limit is the limit of the guest by its label when the packet comes,
+	// nil for none.
 	account account
 	limit   *guests.Limit
 	// owner has the OpenFlow port inPort; nil if that is not known.
@@ -79,6 +79,9 @@ func (p *packet) init(c *Channel, s *Server, in *openflow.PacketIn, onward place
 	}
 }
 
+// isKnown reports whether the sender is known. tagged is set if the frame has a VLAN tag.
+func (p *packet) isKnown(tagged bool) bool { return p.known && (!tagged || p.guest.MaySendTagged()) }
+
 // forget gives up the snapshot of the databases by which the sender is known.
 func (p *packet) forget() { p.guest = guests.Guest{} }
 
@@ -99,7 +102,7 @@ func (p *packet) isToResolver() bool {
 
 // identify fills in the origin. It reports whether the sender is known.
 func (p *packet) identify() bool {
-	if !p.known || p.ends.Tagged && !p.guest.MaySendTagged() {
+	if !p.isKnown(p.ends.Tagged) {
 		return false
 	}
 	o := &p.origin
