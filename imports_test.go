@@ -67,8 +67,9 @@ internal/testkit/golden:
 internal/trail: internal/endpoint internal/escape # no DNS
 internal/vswitch: internal/endpoint libovsdb
 
-ofpunt: internal/control internal/control/api internal/corefile internal/endpoint internal/explain internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/plugincfg/traits internal/process internal/shell internal/vswitch ofpunt/announce ofpunt/config ofpunt/flows ofpunt/guests ofpunt/label ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns
+ofpunt: internal/control internal/control/api internal/corefile internal/endpoint internal/explain internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/process internal/shell internal/vswitch ofpunt/announce ofpunt/chain ofpunt/config ofpunt/flows ofpunt/guests ofpunt/label ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/watch caddy coredns coredns-log dns
 ofpunt/announce:
+ofpunt/chain: internal/control/api internal/corefile internal/explain internal/origin internal/ovn internal/ovn/ovndb internal/plugincfg/traits internal/shell ofpunt/config ofpunt/guests ofpunt/label ofpunt/metric ofpunt/placement ofpunt/punt ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns # it knows plugins and guests: no bridge, no connection
 ofpunt/config: internal/corefile internal/endpoint internal/escape internal/ovn/ovndb ofpunt/guests ofpunt/label ofpunt/placement ofpunt/tcp ofpunt/tenantcache caddy # no database, no plugin
 ofpunt/flows: internal/endpoint ofpunt/frame ofpunt/openflow ofpunt/placement # no DNS
 ofpunt/frame:

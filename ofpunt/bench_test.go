@@ -14,18 +14,14 @@ import (
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/plugin"
-	"github.com/coredns/coredns/plugin/metadata"
-	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 
 	"github.com/puntdns/puntdns/internal/control"
 	"github.com/puntdns/puntdns/internal/control/api"
-	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
-	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
 )
@@ -40,12 +36,14 @@ func waiting(b *testing.B) plugin.Plugin {
 		}
 	}()
 	b.Cleanup(func() { close(asked) })
-	return end(func(w dns.ResponseWriter, r *dns.Msg) {
-		answered := make(chan struct{})
-		asked <- answered
-		<-answered
-		_ = w.WriteMsg(new(dns.Msg).SetReply(r))
-	})
+	return func(plugin.Handler) plugin.Handler {
+		return plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+			answered := make(chan struct{})
+			asked <- answered
+			<-answered
+			return dns.RcodeSuccess, w.WriteMsg(new(dns.Msg).SetReply(r))
+		})
+	}
 }
 
 // namedServer is the server of a Corefile with ovnhosts and a plugin that waits, whose
@@ -75,7 +73,7 @@ func namedServer(b *testing.B, bridge, properties string, audited bool) *server 
 		_ = in.Stop()
 	})
 	blocks := in.Storage[instanceKey{}].(*instance).blocks
-	blocks[0].configs[0].AddPlugin(waiting(b))
+	blocks[0].Configs[0].AddPlugin(waiting(b))
 	s, err := newServer(blocks)
 	if err == nil {
 		err = s.open()
@@ -288,34 +286,6 @@ func lookOn(b *testing.B, path string) {
 		cancel()
 		<-ended
 	})
-}
-
-// BenchmarkMetadata sets the labels of a query and reads those that a block names.
-func BenchmarkMetadata(b *testing.B) {
-	key := label.OfKey("neutron:project_id")
-	o := &origin.Origin{Bridge: "br-int", InPort: 7, Port: "vm1", Switch: "red", Attributes: attributes{"id neutron:project_id": "p"}}
-	ctx := origin.NewContext(b.Context(), o)
-	for _, tt := range []struct {
-		name   string
-		labels []label.Label
-		read   string
-	}{
-		{"none", nil, ""},
-		{"switch", label.All()[5:6], "ofpunt/switch"},
-		{"a key", []label.Label{key}, key.Name},
-		{"all", append(label.All(), key), key.Name},
-	} {
-		b.Run(tt.name, func(b *testing.B) {
-			h := &Handler{labels: tt.labels}
-			b.ReportAllocs()
-			for b.Loop() {
-				ctx := h.Metadata(metadata.ContextWithMetadata(ctx), request.Request{})
-				if tt.read != "" && metadata.ValueFunc(ctx, tt.read)() == "" {
-					b.Fatal("no value")
-				}
-			}
-		})
-	}
 }
 
 // processorTime returns the processor time of this process. Unlike the time that passes, it

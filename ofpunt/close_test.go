@@ -51,8 +51,8 @@ func TestStopAfterRollBack(t *testing.T) {
 // before.
 func TestFailedStartEnablesNothing(t *testing.T) {
 	s := chainServer(t)
-	of := prometheus.Labels{"server": s.dns.Addr}
-	vars.PluginEnabled.WithLabelValues(s.dns.Addr, ".", "", name).Set(1)
+	of := prometheus.Labels{"server": "ofpunt://br-reader"}
+	vars.PluginEnabled.WithLabelValues("ofpunt://br-reader", ".", "", name).Set(1)
 	if err := (&instance{servers: []*server{s}}).undoTakeOver(); err != nil {
 		t.Error(err)
 	}

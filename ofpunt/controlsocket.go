@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/puntdns/puntdns/internal/control"
+	"github.com/puntdns/puntdns/ofpunt/chain"
 )
 
 // controlPath returns the path of the control socket, empty for none. Servers that name one have
@@ -23,22 +24,22 @@ func controlPath(servers []*server) string {
 // that can't be opened. One that another process has is not refused here: that may be the process
 // which is to take the Corefile, or one that hands over.
 func (in *instance) checkControl() error {
-	var first *block
+	var first *chain.Block
 	for _, b := range in.blocks {
 		switch {
-		case b.directive.Bridge.Control == "":
+		case b.Directive.Bridge.Control == "":
 		case first == nil:
 			first = b
-		case b.directive.Bridge.Control != first.directive.Bridge.Control:
-			return b.directive.Errorf("control", "unix:%s is not the control socket of ofpunt %s at %s; expected unix:%s, as a process has one, or nothing",
-				b.directive.Bridge.Control, first.directive.Bridge.Name, first, first.directive.Bridge.Control)
+		case b.Directive.Bridge.Control != first.Directive.Bridge.Control:
+			return b.Directive.Errorf("control", "unix:%s is not the control socket of ofpunt %s at %s; expected unix:%s, as a process has one, or nothing",
+				b.Directive.Bridge.Control, first.Directive.Bridge.Name, first, first.Directive.Bridge.Control)
 		}
 	}
 	if first == nil {
 		return nil
 	}
-	if err := control.Check(first.directive.Bridge.Control); err != nil {
-		return first.directive.Errorf("control", "%w", err)
+	if err := control.Check(first.Directive.Bridge.Control); err != nil {
+		return first.Directive.Errorf("control", "%w", err)
 	}
 	return nil
 }

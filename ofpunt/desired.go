@@ -114,7 +114,7 @@ func (srv *server) service(controllerID uint16) placement.Service {
 		Addresses:    srv.options.Resolvers,
 		Hijack:       srv.options.Hijack(),
 		Neighbors:    srv.options.ARP,
-		Resumable:    srv.resumes,
+		Resumable:    srv.chains.Resumes(),
 		ControllerID: controllerID,
 		Lease:        uint16(srv.options.Lease / time.Second),
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/names"
 	"github.com/puntdns/puntdns/internal/shell"
-	"github.com/puntdns/puntdns/ofpunt/label"
+	"github.com/puntdns/puntdns/ofpunt/chain"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/placement"
@@ -354,12 +354,12 @@ func (q *asking) run(b *bridge, in openflow.PacketIn) (returned <-chan struct{},
 	x := explain.New()
 	begun := time.Now()
 	v := b.punts.Ask(q.srv.punts, &punt.Question{
-		In: in, TCP: q.tcp, Resumable: q.srv.resumes && !q.tcp, Answered: x.Answer,
-		Context: x.Context(&serverContext{context.Background(), q.srv}),
+		In: in, TCP: q.tcp, Resumable: q.srv.chains.Resumes() && !q.tcp, Answered: x.Answer,
+		Context: x.Context(q.srv.chains.Context()),
 		Looped: func(by *origin.Origin) {
 			x.Find(explain.Finding{
 				Code: explain.Loop, Text: fmt.Sprintf("a loop: port %s of switch %s, a DNS server that is asked for the name, asks the same here, and is not answered by itself", by.Port, by.Switch),
-				Remedy: loopRemedy,
+				Remedy: chain.LoopRemedy,
 			})
 		},
 	})
@@ -396,30 +396,13 @@ func (q *asking) tell(v *punt.Verdict, r explain.Report) {
 		out.Unasked = "in hijack mode (address any) the switch punts UDP only, so the query goes on to " + q.server.String()
 		return
 	}
-	q.tellLabels(&v.Origin)
+	out.Labels = q.srv.chains.Labels(&v.Origin)
 	q.tellChain(&r, v.Fate.Result)
 	out.Result, out.Reason = v.Fate.Result, v.Fate.Reason
 	if v.Answer != nil {
 		out.Rcode, out.Answer = dns.RcodeToString[v.Answer.Rcode], v.Answer.String()
 	}
 	q.judge(v, &r)
-}
-
-// tellLabels tells the labels of a query: those of ofpunt, and the external_ids that a block names.
-func (q *asking) tellLabels(o *origin.Origin) {
-	seen := map[string]bool{}
-	add := func(all []label.Label) {
-		for i := range all {
-			if l := &all[i]; !seen[l.Name] {
-				seen[l.Name] = true
-				q.out.Labels = append(q.out.Labels, api.Label{Name: l.Name, Value: l.Value(o)})
-			}
-		}
-	}
-	add(label.All())
-	for _, b := range q.srv.blocks {
-		add(b.reads.Labels)
-	}
 }
 
 // tellChain tells the views and the plugins. result is that of the query.

@@ -15,6 +15,7 @@ import (
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/ovsdb"
 	"github.com/puntdns/puntdns/internal/shell"
+	"github.com/puntdns/puntdns/ofpunt/chain"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
@@ -143,7 +144,7 @@ func (q *asking) judgeError(v *punt.Verdict, r *explain.Report) {
 	out := q.out
 	if upstream := upstreamOf(r, r.Answered); upstream != "" {
 		out.find(api.CodeUpstream, fmt.Sprintf("upstream %s answers %s", upstream, out.Rcode), "ask that server yourself: it may not serve this node, or its own servers may fail",
-			digAt(upstream, v.Answer)...)
+			chain.DigAt(upstream, v.Answer)...)
 		return
 	}
 	who := ""

@@ -3,6 +3,7 @@
 package ofpunt
 
 import (
+	"net"
 	"net/netip"
 	"slices"
 	"testing"
@@ -69,7 +70,7 @@ func TestJudge(t *testing.T) {
 			if tc.rcode != none {
 				v.Answer = new(dns.Msg).SetRcode(new(dns.Msg).SetQuestion(w.name, w.qtype), tc.rcode)
 				for i := range tc.records {
-					v.Answer.Answer = append(v.Answer.Answer, a(w.name, byte(i)))
+					v.Answer.Answer = append(v.Answer.Answer, &dns.A{Hdr: dns.RR_Header{Name: w.name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.IPv4(192, 0, 2, byte(i))})
 				}
 			}
 			r := &explain.Report{Cached: tc.cached, Answered: -1, WouldAnswer: -1, Pending: -1}

@@ -12,37 +12,10 @@ import (
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/caddy/caddyfile"
-	"github.com/coredns/coredns/core/dnsserver"
 
-	"github.com/puntdns/puntdns/ofpunt/config"
-	"github.com/puntdns/puntdns/ofpunt/label"
+	"github.com/puntdns/puntdns/ofpunt/chain"
 	"github.com/puntdns/puntdns/ofpunt/punt"
-	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
-
-// block is one server block with ofpunt.
-type block struct {
-	directive *config.Directive
-	// configs has one entry for each zone of the block.
-	configs []*dnsserver.Config
-	// index is the number of the block in the Corefile, from 0.
-	index int
-	// block is what the Corefile has, empty where it is not known, and file is its name. reads is which
-	// labels the block reads: all without a key where the Corefile is not known. They are valid once
-	// checkBlocks is done.
-	block caddyfile.ServerBlock
-	file  string
-	reads *label.Block
-	// explains is set once the filters of configs say what they have come to.
-	explains bool
-}
-
-// newBlock returns a block that reads all labels.
-func newBlock(d *config.Directive) *block {
-	return &block{directive: d, reads: &label.Block{Labels: label.All()}}
-}
-
-func (b *block) String() string { return b.directive.At.String() }
 
 // instance is one reading of a Corefile: its blocks with ofpunt, and the servers made of
 // them. caddy calls its callbacks in this order:
@@ -53,7 +26,7 @@ func (b *block) String() string { return b.directive.At.String() }
 //	failed start      build?, takeOver?, undoTakeOver after takeOver
 //	end               stop
 type instance struct {
-	blocks []*block
+	blocks []*chain.Block
 	// parsed is set once finishParsing has been called, which TakeOverAfter or CheckAfter have
 	// asked for.
 	parsed  bool
@@ -75,66 +48,15 @@ var serving struct {
 // theirs has been read and before any server is made of them.
 func (in *instance) finishParsing() error {
 	in.parsed = true
-	if err := in.checkBlocks(); err != nil {
-		return err
+	text := in.corefile()
+	if text == nil {
+		return chain.Prepare(in.blocks, "", nil)
 	}
-	for _, b := range in.blocks {
-		o, err := in.cacheOptions(b)
-		if err != nil {
-			continue // build tells it, with what else is wrong
-		}
-		// The zones of a block get the plugins of its first one.
-		c := b.configs[0]
-		c.Plugin = insertOwnHandlers(c.Plugin, o)
-	}
-	return nil
-}
-
-// cacheOptions returns what the handlers around the cache of a block need.
-func (in *instance) cacheOptions(b *block) (o tenantcache.Options, err error) {
-	bridge, err := config.Agree(directivesOf(in.blocksOf(b.directive.Bridge.Name)))
-	if err != nil {
-		return o, err
-	}
-	o = tenantcache.Options{Scope: bridge.CacheScope, Share: bridge.CacheShare, Block: b.block, Detach: detach}
-	if len(b.block.Tokens) == 0 || len(b.block.Tokens["metadata"]) > 0 {
-		for _, l := range b.reads.Labels {
-			o.Labels = append(o.Labels, l.Name)
-		}
-	}
-	return o, nil
-}
-
-// blocksOf returns the blocks of a bridge.
-func (in *instance) blocksOf(bridge string) (of []*block) {
-	for _, b := range in.blocks {
-		if b.directive.Bridge.Name == bridge {
-			of = append(of, b)
-		}
-	}
-	return of
-}
-
-// checkBlocks refuses blocks with a view that compares a label which no query has.
-func (in *instance) checkBlocks() error {
-	corefile := in.corefile()
-	if corefile == nil {
-		return nil
-	}
-	blocks, err := caddyfile.Parse(corefile.Path(), bytes.NewReader(corefile.Body()), nil)
+	parsed, err := caddyfile.Parse(text.Path(), bytes.NewReader(text.Body()), nil)
 	if err != nil {
 		return err
 	}
-	var all []error
-	for _, b := range in.blocks {
-		if b.index >= len(blocks) {
-			continue
-		}
-		b.block = blocks[b.index]
-		b.warnOfTransfers(corefile.Path())
-		all = append(all, b.readLabels(corefile.Path(), blocks[b.index]))
-	}
-	return errors.Join(all...)
+	return chain.Prepare(in.blocks, text.Path(), parsed)
 }
 
 // corefile is what the instance was read from. caddy shows a directive its own tokens only, and
@@ -156,15 +78,15 @@ func (in *instance) corefile() caddy.Input {
 func (in *instance) build() error {
 	if !in.parsed {
 		b := in.blocks[0]
-		return fmt.Errorf("%s - ofpunt %s: this program would serve nobody: no stage behind that of all plugins has the bridges taken over; expected a program whose main calls puntdns.Run (docs/extending.md of puntdns)", b, b.directive.Bridge.Name)
+		return fmt.Errorf("%s - ofpunt %s: this program would serve nobody: no stage behind that of all plugins has the bridges taken over; expected a program whose main calls puntdns.Run (docs/extending.md of puntdns)", b, b.Directive.Bridge.Name)
 	}
 	var all []error
 	for i, b := range in.blocks {
-		all = append(all, b.directive.CheckTLS())
-		if slices.ContainsFunc(in.blocks[:i], func(of *block) bool { return of.directive.Bridge.Name == b.directive.Bridge.Name }) {
+		all = append(all, b.Directive.CheckTLS())
+		if slices.ContainsFunc(in.blocks[:i], func(of *chain.Block) bool { return of.Directive.Bridge.Name == b.Directive.Bridge.Name }) {
 			continue
 		}
-		s, err := newServer(in.blocksOf(b.directive.Bridge.Name))
+		s, err := newServer(chain.OfBridge(in.blocks, b.Directive.Bridge.Name))
 		if err == nil {
 			in.servers = append(in.servers, s)
 		}
@@ -187,7 +109,7 @@ func (in *instance) takeOver() error {
 	for _, s := range in.servers {
 		s.awaitNewDatabases()
 		bridges.setServer(s)
-		s.setPluginEnabled()
+		s.chains.SetEnabled()
 	}
 	serving.instance = in
 	return nil
@@ -210,7 +132,7 @@ func (in *instance) undoTakeOver() error {
 	serving.Lock()
 	if !in.released {
 		for _, s := range in.servers {
-			s.clearPluginEnabled()
+			s.chains.ClearEnabled()
 		}
 	}
 	serving.Unlock()
@@ -228,11 +150,11 @@ func (in *instance) rollBack() error {
 	failed := serving.instance
 	if failed != nil && failed != in {
 		for _, s := range failed.servers {
-			s.clearPluginEnabled()
+			s.chains.ClearEnabled()
 		}
 	}
 	for _, s := range in.servers {
-		s.setPluginEnabled()
+		s.chains.SetEnabled()
 	}
 	if err := useControl(controlPath(in.servers), true); err != nil {
 		log.Warningf("Control socket: %v", err)

@@ -69,7 +69,7 @@ func TestLifecycleWithoutSwitch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if (&ofpunt.Handler{}).Ready() {
+	if len(ofpunt.NotReady()) == 0 {
 		t.Error("ready without a switch")
 	}
 	second, err := first.Restart(input(t, strings.ReplaceAll(one, "br-int", "br-other")))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/puntdns/puntdns/internal/endpoint"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/chain"
 	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
@@ -20,9 +21,10 @@ var checkTimeout = time.Second
 // waits for all of them.
 func (in *instance) warnOfNode() {
 	for _, s := range in.servers {
-		o, said := &s.options, s.blocks[0].directive
-		if i := slices.IndexFunc(s.blocks, func(b *block) bool { return b.directive.HasProperties() }); i >= 0 {
-			said = s.blocks[i].directive
+		blocks := chain.OfBridge(in.blocks, s.options.Name)
+		o, said := &s.options, blocks[0].Directive
+		if i := slices.IndexFunc(blocks, func(b *chain.Block) bool { return b.Directive.HasProperties() }); i >= 0 {
+			said = blocks[i].Directive
 		}
 		for _, p := range []struct {
 			property string

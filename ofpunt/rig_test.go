@@ -3,14 +3,17 @@
 package ofpunt
 
 import (
+	"context"
 	"net"
 	"testing"
 
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 
+	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
+	"github.com/puntdns/puntdns/ofpunt/chain"
 	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/guests"
 	"github.com/puntdns/puntdns/ofpunt/metric"
@@ -51,13 +54,18 @@ func chainServer(t testing.TB, plugins ...plugin.Plugin) *server {
 	c := &dnsserver.Config{Zone: ".", Plugin: plugins}
 	s := newTestServer(config.Default("br-reader"), nil)
 	s.setRules(func(c *guests.Config) { c.Placement = placement.Table })
-	var err error
-	if s.dns, err = dnsserver.NewServer("test", []*dnsserver.Config{c}); err != nil {
+	chains, err := dnsserver.NewServer("test", []*dnsserver.Config{c})
+	if err != nil {
 		t.Fatal(err)
 	}
-	config := s.puntConfig()
-	config.FromMemory = false
-	s.punts = punt.NewServer(config)
+	o := &s.options
+	s.punts = punt.NewServer(punt.Config{
+		Chains: chains, Context: context.WithValue(t.Context(), dnsserver.Key{}, chains), Guests: s.guests, Snapshot: s.snapshot,
+		Answers:    func(*origin.Origin, string) bool { return false },
+		OVNOwned:   func(*origin.Origin, string) bool { return false },
+		Concurrent: o.Concurrent, ConcurrentGuest: o.ConcurrentGuest,
+		ReadTimeout: chains.ReadTimeout, IdleTimeout: chains.IdleTimeout, MaxTCPQueries: chains.MaxTCPQueries,
+	})
 	return s
 }
 
@@ -69,7 +77,7 @@ func (b *bridge) serve(s *server) {
 
 // newTestServer returns a server of a bridge with these options, by a snapshot; nil without databases.
 func newTestServer(o config.Bridge, snapshot *ovn.Snapshot) *server {
-	s := &server{options: o, guests: guests.NewRules(o.Config)}
+	s := &server{options: o, guests: guests.NewRules(o.Config), chains: &chain.Server{Options: o}}
 	if snapshot != nil {
 		s.source = ovndb.ReaderOf(snapshot)
 	}

@@ -4,22 +4,15 @@ package ofpunt
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/coredns/coredns/core/dnsserver"
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/puntdns/puntdns/internal/corefile"
-	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
+	"github.com/puntdns/puntdns/ofpunt/chain"
 	"github.com/puntdns/puntdns/ofpunt/config"
 	"github.com/puntdns/puntdns/ofpunt/guests"
-	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/placement"
 	"github.com/puntdns/puntdns/ofpunt/ports"
 	"github.com/puntdns/puntdns/ofpunt/punt"
@@ -27,20 +20,12 @@ import (
 
 // server answers for one bridge: all server blocks of a Corefile that name it.
 type server struct {
-	options  config.Bridge
-	dns      *dnsserver.Server
-	configs  []*dnsserver.Config // of the blocks
-	blocks   []*block
-	database ovndb.Config
-	// resumes is set if queries that nobody answers go on to their destination.
-	resumes bool
-
-	// recursive is set if a block offers recursion; transfers if one has the plugin for
-	// zone transfers.
-	recursive, transfers bool
-
-	// hasOVNHosts is set if a block has ovnhosts. Then source is valid from open to close,
+	options config.Bridge
+	// chains are the compiled blocks. A trial has none.
+	chains *chain.Server
+	// database is what source reads, if hasOVNHosts is set. Then source is valid from open to close,
 	// else it is nil.
+	database    ovndb.Config
 	hasOVNHosts bool
 	source      *ovndb.Reader
 	// requests are what the ovnhosts of all blocks will ask of source. A trial
@@ -54,114 +39,41 @@ type server struct {
 	settledBefore bool
 	// punts takes the queries to the chains.
 	punts *punt.Server
-	// answerers are the ovnhosts and neutronhosts of the blocks.
-	answerers []answerer
 	// noneBound is why placement neutron serves nobody, nil if it serves somebody.
 	// unboundSeen is set if the last look found nobody; only the goroutine of the session
 	// uses it.
 	noneBound   atomic.Pointer[string]
 	unboundSeen bool
-	// upstreams are those of the blocks that have forward. loggedLoops is what logLoops has
-	// logged; it alone uses that.
-	upstreams   []blockUpstreams
+	// loggedLoops has the warnings that logLoops has logged. Only the goroutine of the session uses it.
 	loggedLoops map[string]bool
-	// durations has the histogram of each view, so that no query looks it up by
-	// its labels.
-	durations map[string]prometheus.Observer
 }
 
-// nameSource tells which databases know the guests, and the line of the Corefile that names
-// them. The ovnhosts handler of a block implements it.
-type nameSource interface {
-	Database() ovndb.Config
-	At() corefile.Position
-}
-
-// answerer reports which names a block answers for by itself. The handlers of a block for
-// ovnhosts and neutronhosts implement it.
-type answerer interface {
-	Answers(o *origin.Origin, qname string) bool
-	OVNOwned(o *origin.Origin, qname string) bool
-}
-
-// serverContext is the context of the queries of a punt server: it carries what CoreDNS
-// puts into that of a query from a socket.
-type serverContext struct {
-	context.Context
-	server *server
-}
-
-type serverKey struct{}
-
-// Value implements context.Context.
-func (c *serverContext) Value(key any) any {
-	switch key.(type) {
-	case serverKey:
-		return c.server
-	case dnsserver.Key:
-		return c.server.dns
-	case dnsserver.LoopKey:
-		return 0
+// newServer compiles the blocks of one bridge. Its error has all that is wrong with them.
+func newServer(blocks []*chain.Block) (*server, error) {
+	c, err := chain.Compile(blocks)
+	if err != nil {
+		return nil, err
 	}
-	return nil
-}
-
-// serverOf is the punt server of a query that a punt brought.
-func serverOf(ctx context.Context) *server {
-	s, _ := ctx.Value(serverKey{}).(*server)
-	return s
-}
-
-// answers reports whether a block answers o for a name by itself.
-func (s *server) answers(o *origin.Origin, qname string) bool {
-	return slices.ContainsFunc(s.answerers, func(a answerer) bool { return a.Answers(o, qname) })
-}
-
-// ovnOwned reports whether a block knows a name, as o sees it, from a row that OVN owns.
-func (s *server) ovnOwned(o *origin.Origin, qname string) bool {
-	return slices.ContainsFunc(s.answerers, func(a answerer) bool { return a.OVNOwned(o, qname) })
-}
-
-// addViews has the view plugins of a config without a socket filter its queries, as CoreDNS
-// does for one with a socket.
-func addViews(c *dnsserver.Config) {
-	if c.ViewName != "" {
-		return // the block has a socket too
+	s := &server{
+		options: c.Options, chains: c, guests: guests.NewRules(c.Options.Config),
+		database: c.Database, hasOVNHosts: c.HasDatabase, labelRequests: c.Requests,
 	}
-	for _, h := range c.Handlers() {
-		if v, ok := h.(dnsserver.Viewer); ok {
-			c.ViewName = v.ViewName()
-			c.FilterFuncs = append(c.FilterFuncs, v.Filter)
+	s.punts = punt.NewServer(c.Config(s.guests, s.snapshot))
+	return s, nil
+}
+
+// logLoops warns once of each guest of the snapshot that a forward of the server asks.
+func (s *server) logLoops(snapshot *ovn.Snapshot) {
+	for _, warning := range s.chains.Loops(snapshot) {
+		if s.loggedLoops[warning] {
+			continue
 		}
-	}
-}
-
-// checkZones refuses two blocks that would take the same queries: CoreDNS does
-// so only for those that have a socket.
-func checkZones(blocks []*block) error {
-	var all []error
-	taken := map[string]*block{}
-	for _, b := range blocks {
-		for _, c := range b.configs {
-			if len(c.FilterFuncs) > 0 {
-				continue
-			}
-			if other, ok := taken[c.Zone]; ok {
-				all = append(all, fmt.Errorf("%s - ofpunt %s: zone %q is served without a view at %s already, expected another zone or a view", b, b.directive.Bridge.Name, c.Zone, other))
-				continue
-			}
-			taken[c.Zone] = b
+		if s.loggedLoops == nil {
+			s.loggedLoops = map[string]bool{}
 		}
+		s.loggedLoops[warning] = true
+		log.Warning(warning)
 	}
-	return errors.Join(all...)
-}
-
-// duration returns the histogram of the answers of a view.
-func (s *server) duration(view string) prometheus.Observer {
-	if o, ok := s.durations[view]; ok {
-		return o
-	}
-	return metric.AnswerDuration.WithLabelValues(s.dns.Addr, view)
 }
 
 // synced reports whether every database of the server is in sync.

@@ -7,11 +7,10 @@ import (
 	"sync"
 
 	"github.com/coredns/caddy"
-	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 
 	"github.com/puntdns/puntdns/internal/corefile"
-	"github.com/puntdns/puntdns/ofpunt/config"
+	"github.com/puntdns/puntdns/ofpunt/chain"
 )
 
 func init() { plugin.Register(name, setup) }
@@ -19,25 +18,10 @@ func init() { plugin.Register(name, setup) }
 // setup only parses: a Corefile that is wrong further down must not have begun anything. The
 // callbacks of the instance do the rest.
 func setup(c *caddy.Controller) error {
-	d, err := config.Parse(c)
+	b, err := chain.NewBlock(c, NotReady)
 	if err != nil {
 		return plugin.Error(name, err)
 	}
-	b := newBlock(d)
-
-	zone := dnsserver.GetConfig(c)
-	// No socket, unless bind, which comes later in the order, puts one here.
-	zone.ListenHosts = nil
-	zone.AddPlugin(func(next plugin.Handler) plugin.Handler {
-		return &Handler{Next: next, labels: b.reads.Labels, block: b}
-	})
-	b.index = c.ServerBlockIndex
-	for i := range c.ServerBlockKeys {
-		of := *c
-		of.ServerBlockKeyIndex = i
-		b.configs = append(b.configs, dnsserver.GetConfig(&of))
-	}
-
 	in, ok := c.Get(instanceKey{}).(*instance)
 	if !ok {
 		in = newInstance()

@@ -45,7 +45,7 @@ func (r *registry) tellStatus(ctx context.Context, to *api.Status) {
 		t := teller{bridge: b, srv: srv, session: b.told.Load(), view: b.ports.View(), now: time.Now(), reason: b.waiting(), stalled: b.stall.reason()}
 		to.Bridges = append(to.Bridges, t.status(ctx))
 		to.Problems = append(to.Problems, t.problems()...)
-		to.Warnings = append(to.Warnings, srv.upstreamWarnings()...)
+		to.Warnings = append(to.Warnings, srv.chains.Warnings()...)
 	}
 }
 

@@ -5,14 +5,10 @@ package ofpunt
 import (
 	"context"
 	"net/url"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/puntdns/puntdns/internal/control"
 	"github.com/puntdns/puntdns/internal/control/api"
-	"github.com/puntdns/puntdns/ofpunt/label"
 	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
@@ -81,21 +77,4 @@ func tellTop(ctx context.Context, parameters url.Values, send func(...any) error
 		}
 	}
 	return nil
-}
-
-// watched is what those who watch are told of a block, for one of its zones.
-func (b *block) watched(zone string) watch.Block {
-	at := b.directive.At
-	base := at
-	base.File = filepath.Base(at.File)
-	out := watch.Block{Name: b.describe(), Words: []string{b.describe(), at.String(), base.String(), zone, strings.TrimSuffix(zone, ".")}}
-	out.Words = append(out.Words, b.block.Keys...)
-	slices.Sort(out.Words)
-	out.Words = slices.DeleteFunc(slices.Compact(out.Words), func(word string) bool { return word == "" })
-	for _, l := range b.reads.Labels {
-		if _, ok := l.Key(); ok || l.Name == label.Router {
-			out.Labels = append(out.Labels, watch.Label{Name: l.Name, Value: l.Value})
-		}
-	}
-	return out
 }

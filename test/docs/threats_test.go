@@ -28,8 +28,8 @@ var threatTests = map[string]string{
 	"rpz-bypassed":           "plugin/rpz.TestWithoutRD plugin/rpz.TestSigned plugin/rpz.TestHijacked TestRPZHijack",
 	"rpz-policy-of-another":  "TestRPZ cmd/puntdns.TestDirectiveOrder",
 	"transfer-by-address":    "ofpunt.TestBlocksWarnedOf",
-	"transfer-of-upstream":   "ofpunt.TestZoneTransfersByBlock",
-	"tsig-key-of-another":    "TestTransfers ofpunt.TestTSIGOfBlock ofpunt/punt.TestTSIGStatus plugin/rpz.TestShareKeys",
+	"transfer-of-upstream":   "ofpunt/chain.TestZoneTransfersByBlock",
+	"tsig-key-of-another":    "TestTransfers ofpunt/chain.TestTSIGOfBlock ofpunt/punt.TestTSIGStatus plugin/rpz.TestShareKeys",
 	"plugin-order":           "internal/plugincfg.TestCheckOrder",
 	"rpz-slow-names":         "plugin/rpz/rules.TestName",
 	"rpz-large-zone": `plugin/rpz/rules.TestLimits plugin/rpz/rules.TestLimitsOfFile plugin/rpz/source.TestTransferTooLarge
@@ -42,20 +42,20 @@ var threatTests = map[string]string{
 	"rpz-blocks-start": "plugin/rpz.TestStartWithoutRules",
 	"names-file-large": `plugin/neutronhosts/addnhosts.TestParseIsBounded plugin/neutronhosts/addnhosts.TestAddressesAreBounded
 		plugin/neutronhosts/addnhosts.FuzzParse`,
-	"options-forwarded": "ofpunt.TestNextHop",
+	"options-forwarded": "ofpunt/chain.TestNextHop",
 	"cache-key":         "TestCacheShared ofpunt/tenantcache.TestNormalized",
-	"lookup-cached":     `TestCacheShared TestLookups ofpunt.TestAnswerWithLookupIsNotStored ofpunt.TestEmptyLookupIsNotStored`,
-	"cache-of-another": `TestCacheOfTenants ofpunt.TestCacheEqualsNone ofpunt.TestCacheKnowsAsker ofpunt.TestCacheAsksAgain
-		ofpunt.FuzzCacheEqualsNone`,
-	"cache-entry-forged": "ofpunt.TestCacheForgedName",
-	"cache-filled":       "ofpunt.TestCacheShare ofpunt/tenantcache.TestLedger",
-	"cache-timing":       "TestCacheOfTenants ofpunt.TestCacheScope",
-	"lookup-resumes":     "TestLookups TestTenantRecords ofpunt.TestPrefetchIsALookup",
+	"lookup-cached":     `TestCacheShared TestLookups ofpunt/chain.TestAnswerWithLookupIsNotStored ofpunt/chain.TestEmptyLookupIsNotStored`,
+	"cache-of-another": `TestCacheOfTenants ofpunt/chain.TestCacheEqualsNone ofpunt/chain.TestCacheKnowsAsker ofpunt/chain.TestCacheAsksAgain
+		ofpunt/chain.FuzzCacheEqualsNone`,
+	"cache-entry-forged": "ofpunt/chain.TestCacheForgedName",
+	"cache-filled":       "ofpunt/chain.TestCacheShare ofpunt/tenantcache.TestLedger",
+	"cache-timing":       "TestCacheOfTenants ofpunt/chain.TestCacheScope",
+	"lookup-resumes":     "TestLookups TestTenantRecords ofpunt/chain.TestPrefetchIsALookup",
 	"alias":              "TestTenantRecords plugin/ovnhosts.TestServeRRs plugin/ovnhosts.TestAliasLookups",
 	"bad-records":        "internal/ovn/names.TestParseRRs internal/ovn/names.FuzzRRTable",
 	"dns-forward-target": `TestForwarding plugin/ovnforward.TestPolicy plugin/ovnforward.TestNodeReader
 		plugin/ovnforward.TestRoutesToNode`,
-	"dns-forward-answers": "TestForwarding TestChainIsolation ofpunt.TestCacheRoute internal/ovn.TestForwardKey",
+	"dns-forward-answers": "TestForwarding TestChainIsolation ofpunt/chain.TestCacheRoute internal/ovn.TestForwardKey",
 	"dns-forward-many": `plugin/ovnforward.TestServers plugin/ovnforward.TestPool plugin/ovnforward.TestChange
 		internal/ovn.TestParseForwards internal/ovn.FuzzParseForwards`,
 	"dns-forward-loop":      "plugin/ovnforward.TestLoop",
@@ -85,7 +85,7 @@ var threatTests = map[string]string{
 	"processor-flood":  "deploy.TestUnitPrivileges cmd/puntdns.TestTimeSlice",
 	"dead-upstream":    `TestNeighbourAsksTheDead TestNeighboursFillTheirShare TestAnswersForward ofpunt/punt.TestAdmission`,
 	"forward-to-guest": "TestForwardToGuest ofpunt/punt.TestSameInFlight",
-	"chain-waits": `internal/ovn.TestFound TestNeighbourWaitsForKnownName ofpunt.TestAnswersFromMemory
+	"chain-waits": `internal/ovn.TestFound TestNeighbourWaitsForKnownName ofpunt/chain.TestAnswersFromMemory
 		ofpunt/punt.TestReaderIsRelieved ofpunt/openflow.TestTasks`,
 	"tcp-flood": `TestTCP TestTCPHostile ofpunt/tcp.TestLimitOfOwner ofpunt/tcp.TestLimitOfNetwork
 		ofpunt/tcp.TestEndedMakeRoom ofpunt/tcp.TestNothingIsLeft ofpunt/tcp.TestSlowReader
@@ -122,7 +122,7 @@ var threatTests = map[string]string{
 		internal/control.TestSlowClients`,
 	"process-taken-over": `deploy.TestUnit deploy.TestSockets deploy.TestRevoke internal/endpoint.TestEnsureAccess
 		internal/vswitch.TestReplica TestImage`,
-	"escaped-text": `internal/escape.TestValue internal/escape.FuzzEscape ofpunt.TestLabelValues
+	"escaped-text": `internal/escape.TestValue internal/escape.FuzzEscape ofpunt/chain.TestLabelValues
 		ofpunt/metric.TestNetworkNames internal/puntctl.TestHostileNames plugin/audit.TestHostileText`,
 	"endpoints-impersonated": "TestTLSDatabase TestTLSSwitch",
 }

@@ -106,22 +106,22 @@ var list = []mutation{
 	},
 	{
 		name: "cache-scope-guest", file: "ofpunt/tenantcache/realm.go",
-		pkg: "./ofpunt", tests: "^TestCache",
+		pkg: "./ofpunt/chain", tests: "^TestCache",
 		find: `case c.scope == Network:`, put: `case c.scope != Shared:`,
-		caught: "ofpunt TestCacheScope",
+		caught: "ofpunt/chain TestCacheScope",
 	},
 	{
 		name: "cache-key-of-plugins", file: "ofpunt/tenantcache/realm.go",
-		pkg: "./ofpunt", tests: "^TestCache",
+		pkg: "./ofpunt/chain", tests: "^TestCache",
 		find: `key := cachekey.Of(ctx); key != ""`, put: `key := cachekey.Of(ctx); key == "-"`,
 		system: "^TestForwarding$",
-		caught: "ofpunt TestCacheKeyOfPlugins",
+		caught: "ofpunt/chain TestCacheKeyOfPlugins",
 	},
 	{
 		name: "cache-label-values", file: "ofpunt/tenantcache/realm.go",
-		pkg: "./ofpunt", tests: "^TestCache",
+		pkg: "./ofpunt/chain", tests: "^TestCache",
 		find: `appendPart(realm, partLabels, v)`, put: `appendPart(realm, partLabels, v[:0])`,
-		caught: "ofpunt TestCacheAsksAgain",
+		caught: "ofpunt/chain TestCacheAsksAgain",
 	},
 	{
 		name: "top-names-of-all", file: "ofpunt/watch/top.go",
@@ -140,10 +140,10 @@ var list = []mutation{
 		caught: "ofpunt/guests TestSender",
 	},
 	{
-		name: "options-to-next-hop", file: "ofpunt/hop.go",
+		name: "options-to-next-hop", file: "ofpunt/chain/hop.go",
 		find: `&dns.OPT{Hdr: o.Hdr}`, put: `&dns.OPT{Hdr: o.Hdr, Option: o.Option}`,
 		system: "^TestForwarding$",
-		caught: "ofpunt TestNextHop",
+		caught: "ofpunt/chain TestNextHop",
 	},
 	{
 		name: "dns-server-of-tenant", file: "ofpunt/guests/guests.go",

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chain
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/caddy/caddyfile"
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+
+	"github.com/puntdns/puntdns/ofpunt/config"
+	"github.com/puntdns/puntdns/ofpunt/label"
+	"github.com/puntdns/puntdns/ofpunt/tenantcache"
+	"github.com/puntdns/puntdns/ofpunt/watch"
+)
+
+// Block is one server block with ofpunt.
+type Block struct {
+	Directive *config.Directive
+	// Configs has one entry for each zone of the block. The zones share their plugins.
+	Configs []*dnsserver.Config
+
+	// index is the number of the block in the Corefile, from 0.
+	index int
+	// source is the block in the Corefile, empty if the Corefile is not known, and file the name of the
+	// Corefile. reads has the labels that the block reads: all without a key if the Corefile is not known.
+	// Prepare sets them.
+	source caddyfile.ServerBlock
+	file   string
+	reads  *label.Block
+	// explains is set once the filters of Configs report their results to an explanation.
+	explains bool
+}
+
+// NewBlock parses the directive ofpunt at c, and puts a [Handler] into the block. notReady returns why
+// bridges are not served, nil if all are.
+func NewBlock(c *caddy.Controller, notReady func() []string) (*Block, error) {
+	d, err := config.Parse(c)
+	if err != nil {
+		return nil, err
+	}
+	b := &Block{Directive: d, index: c.ServerBlockIndex, reads: &label.Block{Labels: label.All()}}
+	zone := dnsserver.GetConfig(c)
+	// No socket, unless bind, which comes later in the order, puts one here.
+	zone.ListenHosts = nil
+	zone.AddPlugin(func(next plugin.Handler) plugin.Handler {
+		return &Handler{Next: next, labels: b.reads.Labels, notReady: notReady, block: b}
+	})
+	for i := range c.ServerBlockKeys {
+		of := *c
+		of.ServerBlockKeyIndex = i
+		b.Configs = append(b.Configs, dnsserver.GetConfig(&of))
+	}
+	return b, nil
+}
+
+// String returns the file and line of the directive.
+func (b *Block) String() string { return b.Directive.At.String() }
+
+// config is the compiled config of the block; its zones share their handlers.
+func (b *Block) config() *dnsserver.Config { return b.Configs[0] }
+
+// describe names a block by its line and its keys.
+func (b *Block) describe() string {
+	return strings.TrimSuffix(fmt.Sprintf("%s - %s", b, strings.Join(b.source.Keys, " ")), " - ")
+}
+
+// watched returns how those who watch queries name a block, for one of its zones.
+func (b *Block) watched(zone string) watch.Block {
+	at := b.Directive.At
+	base := at
+	base.File = filepath.Base(at.File)
+	out := watch.Block{Name: b.describe(), Words: []string{b.describe(), at.String(), base.String(), zone, strings.TrimSuffix(zone, ".")}}
+	out.Words = append(out.Words, b.source.Keys...)
+	slices.Sort(out.Words)
+	out.Words = slices.DeleteFunc(slices.Compact(out.Words), func(word string) bool { return word == "" })
+	for _, l := range b.reads.Labels {
+		if _, ok := l.Key(); ok || l.Name == label.Router {
+			out.Labels = append(out.Labels, watch.Label{Name: l.Name, Value: l.Value})
+		}
+	}
+	return out
+}
+
+// Prepare checks all blocks of a Corefile and puts our own handlers between their plugins. Call it once
+// all directives are parsed, and before a server is made of the blocks. file and parsed are the Corefile,
+// nil if it is not known.
+func Prepare(blocks []*Block, file string, parsed []caddyfile.ServerBlock) error {
+	var all []error
+	for _, b := range blocks {
+		if b.index < len(parsed) {
+			b.source, b.file = parsed[b.index], file
+			b.warnOfTransfers()
+			all = append(all, b.readLabels())
+		}
+	}
+	if err := errors.Join(all...); err != nil {
+		return err
+	}
+	for _, b := range blocks {
+		o, err := b.cacheOptions(blocks)
+		if err != nil {
+			continue // Compile reports it, with what else is wrong
+		}
+		c := b.config()
+		c.Plugin = insertOwnHandlers(c.Plugin, o)
+	}
+	return nil
+}
+
+// cacheOptions returns what the handlers around the cache of a block need.
+func (b *Block) cacheOptions(all []*Block) (o tenantcache.Options, err error) {
+	bridge, err := config.Agree(directivesOf(OfBridge(all, b.Directive.Bridge.Name)))
+	if err != nil {
+		return o, err
+	}
+	o = tenantcache.Options{Scope: bridge.CacheScope, Share: bridge.CacheShare, Block: b.source, Detach: detach}
+	if len(b.source.Tokens) == 0 || len(b.source.Tokens["metadata"]) > 0 {
+		for _, l := range b.reads.Labels {
+			o.Labels = append(o.Labels, l.Name)
+		}
+	}
+	return o, nil
+}
+
+// OfBridge returns the blocks of a bridge.
+func OfBridge(blocks []*Block, bridge string) (of []*Block) {
+	for _, b := range blocks {
+		if b.Directive.Bridge.Name == bridge {
+			of = append(of, b)
+		}
+	}
+	return of
+}
+
+// directivesOf returns the directives of blocks.
+func directivesOf(blocks []*Block) []*config.Directive {
+	all := make([]*config.Directive, len(blocks))
+	for i, b := range blocks {
+		all[i] = b.Directive
+	}
+	return all
+}
+
+// locationOf returns the file and line of a token of the block. Only an imported token has a file.
+func (b *Block) locationOf(t caddyfile.Token) string {
+	return fmt.Sprintf("%s:%d", cmp.Or(t.File, b.file), t.Line)
+}
+
+// dispenser returns the tokens of a directive of the block.
+func (b *Block) dispenser(directive string) caddyfile.Dispenser {
+	return caddyfile.NewDispenserTokens("", b.source.Tokens[directive])
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chain
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/puntdns/puntdns/ofpunt/label"
+)
+
+// readLabels reads which labels the block names. It returns an error for a view by a label that no query
+// of the block has: the view would match no query, or all. It warns of other plugins that read such a label,
+// and of labels that *rewrite* takes for a part of a name.
+func (b *Block) readLabels() error {
+	b.reads = label.Read(b.source)
+	var all []error
+	for i := range b.reads.Uses {
+		u := &b.reads.Uses[i]
+		all = append(all, b.refuseLabel(u, b.reads.Wrong(u)))
+	}
+	for _, l := range b.reads.Literals {
+		log.Warningf("%s - ofpunt %s: rewrite at %s has {%s} in a rule without the word metadata, and takes it as it is written; expected rewrite name regex FROM TO metadata",
+			b, b.Directive.Bridge.Name, b.locationOf(l.At), l.Label)
+	}
+	return errors.Join(all...)
+}
+
+// refuseLabel returns an error for a view by a label that is wrong, and warns of other plugins
+// that read the label. wrong is empty if the label is right.
+func (b *Block) refuseLabel(u *label.Use, wrong string) error {
+	if wrong == "" {
+		return nil
+	}
+	err := fmt.Errorf("%s - ofpunt %s: %s at %s reads the label %s, which %s", b, b.Directive.Bridge.Name, u.Plugin, b.locationOf(u.At), u.Label, wrong)
+	if u.Plugin == "view" {
+		return err
+	}
+	log.Warning(err)
+	return nil
+}
+
+// checkLabelsWithoutDatabase returns an error for a view by a label that only OVN databases have values for,
+// and warns of other plugins that read such a label. The bridge has no database.
+func (b *Block) checkLabelsWithoutDatabase() error {
+	var all []error
+	for i := range b.reads.Uses {
+		if u := &b.reads.Uses[i]; u.IsFromOVN() {
+			all = append(all, b.refuseLabel(u, "is empty without an OVN database; expected ovnhosts in a block of this bridge"))
+		}
+	}
+	return errors.Join(all...)
+}
