@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -22,8 +23,14 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/vswitch"
+	"github.com/puntdns/puntdns/ofpunt/admin"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
 	"github.com/puntdns/puntdns/ofpunt/ports"
+	"github.com/puntdns/puntdns/ofpunt/punt"
 	"github.com/puntdns/puntdns/ofpunt/punttest"
+	"github.com/puntdns/puntdns/ofpunt/refusals"
+	"github.com/puntdns/puntdns/ofpunt/watch"
 )
 
 // waiting is a plugin that waits for another goroutine, as forward does for an upstream.
@@ -44,6 +51,35 @@ func waiting(b *testing.B) plugin.Plugin {
 			return dns.RcodeSuccess, w.WriteMsg(new(dns.Msg).SetReply(r))
 		})
 	}
+}
+
+// puntingSwitch is a switch at the other end of a connection, and the intake of the packets that it punts.
+type puntingSwitch struct {
+	peer   net.Conn
+	intake *punt.Intake
+	owners ports.Owners
+	feed   watch.Feed
+}
+
+func newPuntingSwitch(b *testing.B) *puntingSwitch {
+	b.Helper()
+	conn, peer := punttest.Connect(b)
+	s := &puntingSwitch{peer: peer}
+	var current atomic.Pointer[openflow.Conn]
+	current.Store(conn)
+	s.intake = punt.NewIntake(punt.Bridge{
+		Name: "br-bench", Tally: metric.NewTally("br-bench"), Refusals: new(refusals.Ledger), Watch: &s.feed, Ports: &s.owners,
+		Conn: &current, Draining: new(atomic.Bool),
+	})
+	channel := s.intake.NewChannel(conn, func(uint64) {})
+	served := make(chan error, 1)
+	go func() { served <- conn.Serve(openflow.Handler{PacketIn: channel.PacketIn, SlowTask: punt.TaskLasts}) }()
+	b.Cleanup(func() {
+		conn.Close()
+		<-served
+		s.intake.Close()
+	})
+	return s
 }
 
 // namedServer is the server of a Corefile with ovnhosts and a plugin that waits, whose
@@ -76,14 +112,14 @@ func namedServer(b *testing.B, bridge, properties string, audited bool) *server 
 	blocks[0].Configs[0].AddPlugin(waiting(b))
 	s, err := newServer(blocks)
 	if err == nil {
-		err = s.open()
+		err = s.Open()
 	}
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(s.close)
-	s.source.SetLocal("", []string{"port-1"}, time.Minute)
-	testkit.OnChange(b, s.source, "the network", func() bool { return s.source.Snapshot().PortByName("port-1") != nil })
+	b.Cleanup(s.Close)
+	s.Names().SetLocal("", []string{"port-1"}, time.Minute)
+	testkit.OnChange(b, s.Names(), "the network", func() bool { return s.Names().Snapshot().PortByName("port-1") != nil })
 	return s
 }
 
@@ -112,15 +148,15 @@ func BenchmarkQuery(b *testing.B) {
 		{"known/batch/top", 'a', 16, 1, 0, false, api.PathTop},
 	} {
 		b.Run(kind.name, func(b *testing.B) {
-			s, peer := pairSession(b, func() {})
+			s := newPuntingSwitch(b)
 			properties := ""
 			for i := range kind.limits {
 				properties += fmt.Sprintf(" limit ofpunt/port port-%d {\n  max_concurrent 100\n }\n limit ofpunt/external-id/project p%d {\n  rate 5\n }\n", kind.limits-i, i)
 			}
-			s.bridge.serve(namedServer(b, "br-bench", properties, kind.audit))
+			s.intake.Use(namedServer(b, "br-bench", properties, kind.audit).Queries())
 			v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: "port-1"}}}, nil)
 			v.SetDrained()
-			s.bridge.ports.Set(v)
+			s.owners.Set(v)
 			frame := punttest.QueryFrame()
 			frame[len(frame)-6] = kind.label
 			var burst []byte
@@ -129,11 +165,11 @@ func BenchmarkQuery(b *testing.B) {
 			}
 			room := make([]byte, 1<<18)
 			round := func(first bool) {
-				if _, err := peer.Write(burst); err != nil {
+				if _, err := s.peer.Write(burst); err != nil {
 					b.Fatal(err)
 				}
 				for left := kind.batch; left > 0; {
-					n, err := peer.Read(room)
+					n, err := s.peer.Read(room)
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -149,9 +185,9 @@ func BenchmarkQuery(b *testing.B) {
 					}
 				}
 			}
-			_ = peer.SetReadDeadline(time.Now().Add(10 * time.Minute))
+			_ = s.peer.SetReadDeadline(time.Now().Add(10 * time.Minute))
 			round(true)
-			lookOn(b, kind.looks)
+			lookOn(b, &s.feed, kind.looks)
 			b.ReportAllocs()
 			before := processorTime(b)
 			for b.Loop() {
@@ -169,13 +205,13 @@ func BenchmarkQuery(b *testing.B) {
 func BenchmarkConnection(b *testing.B) {
 	for _, batch := range []int{1, 4, 16} {
 		b.Run(fmt.Sprintf("batch %d", batch), func(b *testing.B) {
-			s, peer := pairSession(b, func() {})
-			s.bridge.serve(namedServer(b, "br-bench", "", false))
+			s := newPuntingSwitch(b)
+			s.intake.Use(namedServer(b, "br-bench", "", false).Queries())
 			v := ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{UUID: "1", Name: "tap", OFPort: 5, IfaceID: "port-1"}}}, nil)
 			v.SetDrained()
-			s.bridge.ports.Set(v)
-			_ = peer.SetReadDeadline(time.Now().Add(10 * time.Minute))
-			g := &connectingGuest{b: b, peer: peer, batch: batch, room: make([]byte, 1<<18)}
+			s.owners.Set(v)
+			_ = s.peer.SetReadDeadline(time.Now().Add(10 * time.Minute))
+			g := &connectingGuest{b: b, peer: s.peer, batch: batch, room: make([]byte, 1<<18)}
 			g.connections()
 			b.ReportAllocs()
 			before := processorTime(b)
@@ -260,7 +296,7 @@ func (g *connectingGuest) send(answered bool) {
 }
 
 // lookOn has somebody read a stream of queries, as far as that is of this process: nothing is encoded.
-func lookOn(b *testing.B, path string) {
+func lookOn(b *testing.B, feed *watch.Feed, path string) {
 	b.Helper()
 	if path == "" {
 		return
@@ -269,7 +305,7 @@ func lookOn(b *testing.B, path string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	stream := map[string]control.StreamFunc{api.PathWatch: tellQueries, api.PathTop: tellTop}[u.Path]
+	stream := map[string]control.StreamFunc{api.PathWatch: admin.Queries(feed), api.PathTop: admin.Top(feed)}[u.Path]
 	ctx, cancel := context.WithCancel(b.Context())
 	begun, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -6,15 +6,16 @@ import (
 	"fmt"
 
 	"github.com/puntdns/puntdns/internal/control"
+	"github.com/puntdns/puntdns/ofpunt/bridge"
 	"github.com/puntdns/puntdns/ofpunt/chain"
 )
 
 // controlPath returns the path of the control socket, empty for none. Servers that name one have
 // the same.
-func controlPath(servers []*server) string {
+func controlPath(servers []*bridge.Server) string {
 	for _, s := range servers {
-		if s.options.Control != "" {
-			return s.options.Control
+		if s.Options.Control != "" {
+			return s.Options.Control
 		}
 	}
 	return ""
@@ -53,7 +54,7 @@ func useControl(path string, wait bool) error {
 }
 
 // tryControl returns an error unless the servers of a reload can have their control socket.
-func tryControl(servers []*server) error {
+func tryControl(servers []*bridge.Server) error {
 	if err := control.Process.Try(controlPath(servers)); err != nil {
 		return fmt.Errorf("ofpunt: control: %w", err)
 	}

@@ -6,20 +6,9 @@
 // answer it, and the answer returns through the port it came from (a
 // packet-out).
 //
-// The package connects the servers of a Corefile to bridges. Package chain compiles the server blocks,
-// package flows decides which flows are installed and puts a lost flow back, package punt takes a punted
+// The package starts, reloads and stops the servers of a Corefile. Package chain compiles the server blocks,
+// package bridge serves the bridges, package admin answers the control socket, package punt takes a punted
 // packet to the chains, and package tenantcache decides which guests get a stored answer.
-//
-// # The life of a bridge
-//
-// The first server that names a bridge starts it, and it lives on through reloads until no
-// server names it (registry). It has one session after the other, a session being one
-// OpenFlow connection.
-//
-//	Corefile ──setServer──► bridge ──connect──► session ──Want (desired.go)──► flows.Reconciler
-//	                          ▲ │                  ▲ │                                │
-//	local database ───────────┘ └──ports.Owners────┘ └──────────────◄── Report (report.go)
-//	(localwatch.go)                                       log, metrics, readiness
 //
 // # The life of a Corefile
 //
@@ -27,38 +16,18 @@
 //
 //	setup           one block is parsed                      setup.go, chain.NewBlock
 //	finishParsing   blocks are checked, our handlers added   instance.go, chain.Prepare
-//	build           servers are compiled                     server.go, chain.Compile
-//	takeOver        the bridges get the new servers          instance.go
-//	shutDown        the old servers drain                    instance.go
+//	build           servers are compiled                     instance.go, chain.Compile
+//	takeOver        the bridges get the new servers          instance.go, bridge.Registry.Serve
+//	shutDown        the old servers drain                    instance.go, bridge.Registry.Stop
 //
-// A reload (SIGUSR1 or the plugin reload, in internal/lifecycle) calls [Try] first: reloadtrial.go
-// looks whether what the new Corefile names is there. Only if it is, caddy gets the Corefile.
-// If a later plugin fails to start, rollBack gives the bridges to the old servers again.
+// A reload (SIGUSR1 or the plugin reload, in internal/lifecycle) calls [Try] first: it checks that what the
+// new Corefile names is there (reloadtrial.go, bridge.Registry.Try). Only then caddy gets the Corefile. If a later
+// plugin fails to start, rollBack gives the bridges to the old servers again.
 //
-// # Goroutines and locks
+// # Locks
 //
-// Each bridge has these goroutines: run makes the sessions, and within one it is the owner of
-// the flows (session.run): it alone calls the Reconciler, desired and reporter. The reader of
-// the connection calls session.handler, which must not block. followLocal reads the local
-// database. For each view of it awaitDrained waits for a barrier. When the database goes away,
-// askSwitch waits for a barrier, too. For each session that a reload replaces, retire waits until
-// it is drained.
-//
-//	registry.mu       which bridges there are
-//	serving           which instance has them; held during takeOver, rollBack and stop
-//	bridge.mu         who reads the local database, and what was logged of it
-//	stall.mu          whether the switch waits for the local ovsdb-server
-//	acceptedConns.mu  connections that switches have made during a trial
-//	stage.mu          the callback that is to be added behind those of all plugins
-//
-// What an operator asks by the control socket (package control) is answered on goroutines of its
-// own, by the files tell*.go: from snapshots, and from what the session tells of itself in an atomic
-// pointer (bridge.told). hitCounter.turn lets one of them at a time ask the switch for counters. Those
-// who watch queries (tellwatch.go) have a goroutine of the server's each, which reads a ring.
-//
-// No query takes any of them: who answers, the connection and the owners of ports are read
-// from atomic pointers. The order is serving, registry.mu, bridge.mu, and
-// then the lock of an ovndb.Source. Under stall.mu no other is taken.
+// The lock of running is held during takeOver, rollBack and stop, and outside of the locks of package bridge.
+// stage.mu guards the callback that is to be added behind the callbacks of all plugins. No query takes either.
 package ofpunt
 
 import clog "github.com/coredns/coredns/plugin/pkg/log"
@@ -66,7 +35,3 @@ import clog "github.com/coredns/coredns/plugin/pkg/log"
 const name = "ofpunt"
 
 var log = clog.NewWithPlugin(name)
-
-// NotReady returns a reason for each bridge of the process that is not served, and one if there
-// is no bridge yet.
-func NotReady() []string { return bridges.notReady() }

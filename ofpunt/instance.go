@@ -4,7 +4,6 @@ package ofpunt
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/caddy/caddyfile"
 
+	"github.com/puntdns/puntdns/ofpunt/bridge"
 	"github.com/puntdns/puntdns/ofpunt/chain"
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
@@ -31,17 +31,27 @@ type instance struct {
 	// asked for.
 	parsed  bool
 	servers []*server
-	// released is set when the servers have released their databases; serving guards it.
+	// released is set when the servers have closed their databases. The lock of running guards it.
 	released bool
 }
 
 func newInstance() *instance { return &instance{} }
 
-// serving is the instance whose servers the bridges have now, nil for none. Its lock is held
-// while that changes.
-var serving struct {
-	sync.Mutex
-	instance *instance
+// server is the part of an instance for one bridge.
+type server struct {
+	*bridge.Server
+	chains *chain.Server
+}
+
+// newServer compiles the blocks of one bridge. Its error has all that is wrong with them.
+func newServer(blocks []*chain.Block) (*server, error) {
+	c, err := chain.Compile(blocks)
+	if err != nil {
+		return nil, err
+	}
+	s := bridge.NewServer(bridge.Config{Options: c.Options, HasDatabase: c.HasDatabase, Database: c.Database, Requests: c.Requests})
+	s.Answer(c, punt.NewServer(c.Config(s.Guests(), s.Snapshot)))
+	return &server{s, c}, nil
 }
 
 // finishParsing checks the blocks and adds our own handlers to them, once every directive of
@@ -98,20 +108,20 @@ func (in *instance) build() error {
 // takeOver has this instance's servers answer for the bridges. It is the last stage of
 // OnStartup: all plugins have started.
 func (in *instance) takeOver() error {
-	serving.Lock()
-	defer serving.Unlock()
+	running.Lock()
+	defer running.Unlock()
 	if err := in.open(); err != nil {
 		for _, s := range in.servers {
-			s.close()
+			s.Close()
 		}
 		return err
 	}
 	for _, s := range in.servers {
-		s.awaitNewDatabases()
-		bridges.setServer(s)
+		running.bridges.AwaitDatabases(s.Server)
+		running.bridges.Serve(s.Server)
 		s.chains.SetEnabled()
 	}
-	serving.instance = in
+	running.serving = in
 	return nil
 }
 
@@ -119,53 +129,64 @@ func (in *instance) takeOver() error {
 // fail where another process has that: it may be handing over.
 func (in *instance) open() error {
 	for _, s := range in.servers {
-		if err := s.open(); err != nil {
+		if err := s.Open(); err != nil {
 			return err
 		}
 	}
-	return useControl(controlPath(in.servers), serving.instance == nil)
+	return useControl(controlPath(in.bridges()), running.serving == nil)
+}
+
+// bridges returns the servers of the bridges.
+func (in *instance) bridges() (all []*bridge.Server) {
+	for _, s := range in.servers {
+		all = append(all, s.Server)
+	}
+	return all
 }
 
 // undoTakeOver shuts this instance down after a start that has failed behind its takeOver, unless
 // the instance before has rolled that back.
 func (in *instance) undoTakeOver() error {
-	serving.Lock()
+	running.Lock()
 	if !in.released {
-		for _, s := range in.servers {
-			s.chains.ClearEnabled()
-		}
+		in.clearEnabled()
 	}
-	serving.Unlock()
+	running.Unlock()
 	return in.stop()
+}
+
+// clearEnabled undoes SetEnabled of all servers.
+func (in *instance) clearEnabled() {
+	for _, s := range in.servers {
+		s.chains.ClearEnabled()
+	}
 }
 
 // rollBack has this instance's servers answer again, after the start of another one has failed
 // behind its takeOver.
 func (in *instance) rollBack() error {
-	serving.Lock()
-	defer serving.Unlock()
+	running.Lock()
+	defer running.Unlock()
 	if in.released {
 		return nil
 	}
-	failed := serving.instance
+	failed := running.serving
 	if failed != nil && failed != in {
-		for _, s := range failed.servers {
-			s.chains.ClearEnabled()
-		}
+		failed.clearEnabled()
 	}
 	for _, s := range in.servers {
 		s.chains.SetEnabled()
 	}
-	if err := useControl(controlPath(in.servers), true); err != nil {
+	if err := useControl(controlPath(in.bridges()), true); err != nil {
 		log.Warningf("Control socket: %v", err)
 	}
 	if failed == in {
 		return nil
 	}
 	for _, s := range in.servers {
-		bridges.setServer(s)
+		running.bridges.Serve(s.Server)
 	}
-	serving.instance = in
+	running.serving = in
 	if failed != nil {
 		failed.shutDown(in)
 		failed.released = true
@@ -175,14 +196,14 @@ func (in *instance) rollBack() error {
 
 // stop shuts this instance down, once. On a reload another one has the bridges by then.
 func (in *instance) stop() error {
-	serving.Lock()
-	defer serving.Unlock()
+	running.Lock()
+	defer running.Unlock()
 	if in.released {
 		return nil
 	}
-	successor := serving.instance
+	successor := running.serving
 	if successor == in {
-		successor, serving.instance = nil, nil
+		successor, running.serving = nil, nil
 	}
 	in.shutDown(successor)
 	in.released = true
@@ -193,29 +214,12 @@ func (in *instance) stop() error {
 }
 
 // shutDown drains and closes this instance's servers, and the bridges that successor has no
-// server for; nil has none. The flows of a bridge go first, so that no query comes, or, where another
-// process has them, not for much longer. Then the queries in the chains get their answers, and then
-// the connection ends.
+// server for; nil has none.
 func (in *instance) shutDown(successor *instance) {
 	var wg sync.WaitGroup
 	for _, s := range in.servers {
 		wg.Go(func() {
-			last := successor == nil || !successor.has(s.options.Name)
-			b := bridges.get(s.options.Name)
-			if b != nil && last {
-				b.withdrawFlows()
-				b.answerLastPunts()
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), punt.DrainTimeout)
-			defer cancel()
-			s.drain(ctx)
-			if last {
-				if b != nil {
-					b.flush(ctx)
-				}
-				bridges.remove(s.options.Name)
-			}
-			s.close()
+			running.bridges.Stop(s.Server, successor == nil || !successor.has(s.Options.Name))
 		})
 	}
 	wg.Wait()
@@ -223,5 +227,5 @@ func (in *instance) shutDown(successor *instance) {
 
 // has reports whether the instance has a server for the bridge.
 func (in *instance) has(bridge string) bool {
-	return slices.ContainsFunc(in.servers, func(s *server) bool { return s.options.Name == bridge })
+	return slices.ContainsFunc(in.servers, func(s *server) bool { return s.Options.Name == bridge })
 }

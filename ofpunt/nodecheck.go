@@ -21,8 +21,8 @@ var checkTimeout = time.Second
 // waits for all of them.
 func (in *instance) warnOfNode() {
 	for _, s := range in.servers {
-		blocks := chain.OfBridge(in.blocks, s.options.Name)
-		o, said := &s.options, blocks[0].Directive
+		blocks := chain.OfBridge(in.blocks, s.Options.Name)
+		o, said := &s.Options, blocks[0].Directive
 		if i := slices.IndexFunc(blocks, func(b *chain.Block) bool { return b.Directive.HasProperties() }); i >= 0 {
 			said = blocks[i].Directive
 		}

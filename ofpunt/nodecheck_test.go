@@ -16,6 +16,7 @@ import (
 	"github.com/puntdns/puntdns/internal/ovsdb/ovsdbtest"
 	"github.com/puntdns/puntdns/internal/testkit"
 	"github.com/puntdns/puntdns/internal/testkit/golden"
+	"github.com/puntdns/puntdns/ofpunt/bridge"
 	"github.com/puntdns/puntdns/ofpunt/chain"
 	"github.com/puntdns/puntdns/ofpunt/config"
 )
@@ -58,7 +59,7 @@ func TestNodeWarnings(t *testing.T) {
 				checkTimeout = time.Minute // a busy machine takes its time to answer
 			}
 			begin := time.Now()
-			in := &instance{servers: []*server{{options: d.Bridge}}, blocks: []*chain.Block{{Directive: d}}}
+			in := &instance{servers: []*server{{Server: bridge.NewServer(bridge.Config{Options: d.Bridge})}}, blocks: []*chain.Block{{Directive: d}}}
 			in.warnOfNode()
 			if took := time.Since(begin); took > 20*checkTimeout {
 				t.Errorf("it takes %s", took)

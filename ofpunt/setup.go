@@ -4,7 +4,6 @@ package ofpunt
 
 import (
 	"errors"
-	"sync"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/plugin"
@@ -12,8 +11,6 @@ import (
 	"github.com/puntdns/puntdns/internal/corefile"
 	"github.com/puntdns/puntdns/ofpunt/chain"
 )
-
-func init() { plugin.Register(name, setup) }
 
 // setup only parses: a Corefile that is wrong further down must not have begun anything. The
 // callbacks of the instance do the rest.
@@ -29,7 +26,7 @@ func setup(c *caddy.Controller) error {
 		c.OnStartup(in.build)
 		c.OnShutdown(in.stop)
 		c.OnRestartFailed(in.rollBack)
-		lastStage.set(c, in)
+		running.parsing.set(c, in)
 	}
 	in.blocks = append(in.blocks, b)
 	return nil
@@ -43,7 +40,7 @@ type instanceKey struct{}
 // before caddy starts.
 func TakeOverAfter(directive string) {
 	caddy.RegisterParsingCallback("dns", directive, func(ctx caddy.Context) error {
-		c, in := lastStage.take(ctx)
+		c, in := running.parsing.take(ctx)
 		if in == nil {
 			return nil
 		}
@@ -64,7 +61,7 @@ func TakeOverAfter(directive string) {
 // returns an error. With node it warns of what this node does not have.
 func CheckAfter(directive string, node bool, end func(servers []caddy.Server, wrong error) error) {
 	caddy.RegisterParsingCallback("dns", directive, func(ctx caddy.Context) error {
-		_, in := lastStage.take(ctx)
+		_, in := running.parsing.take(ctx)
 		var all []error
 		if in != nil {
 			all = append(all, in.finishParsing())
@@ -79,34 +76,4 @@ func CheckAfter(directive string, node bool, end func(servers []caddy.Server, wr
 		}
 		return end(servers, errors.Join(all...))
 	})
-}
-
-// lastStage remembers, from setup to the end of the parsing of one Corefile, whose takeOver is
-// to be added behind the OnStartup stages of all plugins.
-var lastStage stage
-
-// stage is an instance whose last stage is still to be added, by c; nil for none. mu guards
-// both.
-type stage struct {
-	mu sync.Mutex
-	c  *caddy.Controller
-	in *instance
-}
-
-func (s *stage) set(c *caddy.Controller, in *instance) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.c, s.in = c, in
-}
-
-// take returns what setup has set for the Corefile of ctx, nil for one without ofpunt. What was
-// set for another is dropped: its parsing has failed.
-func (s *stage) take(ctx caddy.Context) (c *caddy.Controller, in *instance) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.c != nil && s.c.Context() == ctx {
-		c, in = s.c, s.in
-	}
-	s.c, s.in = nil, nil
-	return c, in
 }

@@ -5,7 +5,6 @@ package chain
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/puntdns/puntdns/internal/explain"
-	"github.com/puntdns/puntdns/internal/shell"
 )
 
 // What the handlers of this package, and views, say of a query that is explained.
@@ -61,19 +59,9 @@ func unanswered(asked []string, r *dns.Msg, err error) explain.Finding {
 		f.Text = fmt.Sprintf("upstreams %s do not answer; the last error: %v", strings.Join(asked, " "), err)
 	}
 	for _, address := range asked {
-		f.Commands = append(f.Commands, DigAt(address, r)...)
+		f.Commands = append(f.Commands, explain.DigAt(address, r)...)
 	}
 	return f
-}
-
-// DigAt returns the line that asks an upstream the question by hand.
-func DigAt(address string, r *dns.Msg) []string {
-	a, err := netip.ParseAddrPort(address)
-	if err != nil || len(r.Question) == 0 {
-		return nil // an upstream of DNS over HTTPS
-	}
-	q := r.Question[0]
-	return []string{fmt.Sprintf("dig @%s -p %d %s %s", a.Addr(), a.Port(), shell.Word(q.Name), dns.Type(q.Qtype))}
 }
 
 // explainLoop finds that forward would ask the guest itself.
@@ -81,12 +69,9 @@ func (g *loopGuard) explainLoop(x *explain.Step) {
 	x.Notef("not asked: it would ask the guest itself, which is a loop")
 	x.Find(explain.Finding{
 		Code: explain.Loop, Text: "a loop: forward asks this guest, which is a DNS server, what the guest has asked here; so the query is not forwarded",
-		Remedy: LoopRemedy,
+		Remedy: explain.LoopRemedy,
 	})
 }
-
-// LoopRemedy is what to do about a server that passes on what it is asked.
-const LoopRemedy = "that server has to ask another one than a resolver address of its network, or forward in this block another server"
 
 // explainViews has the filters of a block say what they have come to, once.
 func explainViews(b *Block) {

@@ -16,7 +16,7 @@ var threatTests = map[string]string{
 	"neighbours-frame": "TestHostileSource TestTenants",
 	"forged-origin":    "TestHostileOrigin TestTenants TestContainers",
 	"port-number-reused": `TestKeysChangeHands TestPortReuse ofpunt/ports.TestNumberOfADeletedPort ofpunt/ports.TestMoved
-		ofpunt/ports.TestMovedUnknown ofpunt.TestNumberOfAnotherPort ofpunt/punt.TestConnectionOfAnotherPort`,
+		ofpunt/ports.TestMovedUnknown ofpunt/bridge.TestNumberOfAnotherPort ofpunt/punt.TestConnectionOfAnotherPort`,
 	"label-chosen": "TestLabelsOfProjects TestLabelsReloadUnderLoad internal/ovn/ovndb.TestLabelsOfNewNetworks",
 	"entry-port":   "TestPipelineService TestHijack TestExternal",
 

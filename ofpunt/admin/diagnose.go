@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/explain"
+	"github.com/puntdns/puntdns/internal/ovsdb"
+	"github.com/puntdns/puntdns/internal/shell"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/punt"
+)
+
+// diagnose finds by what the query does not get what an operator expects: first what plugins have found,
+// then what the guest gets. What only follows from another finding is left out.
+func (q *explainedQuery) diagnose(v *punt.Verdict, r *explain.Report) {
+	out := q.out
+	resumed := v.Fate.Result == metric.Resumed
+	q.diagnoseAnnounced()
+	if r.Cached != r.Below {
+		out.find(api.CodeCached, fmt.Sprintf("the guest gets what was stored in cache: %s; a new query would get: %s", r.Cached, r.Below),
+			"wait until the entry has expired, or reload: that begins with an empty cache", "systemctl reload puntdns")
+	}
+	var behind []explain.Finding // the answer
+	for _, f := range r.Findings {
+		switch {
+		case isGood(v.Answer): // what other networks know, and errors on the way, matter without a good answer
+		case resumed && (f.Code == explain.Private || f.Code == explain.Loop): // the server that the guest has asked decides
+		case resumed || isDenial(v.Answer) || !slices.Contains(denying, f.Code):
+			q.diagnoseFound(f)
+		default:
+			behind = append(behind, f)
+		}
+	}
+	if v.Fate.Reason == metric.ReasonNoBlock && !resumed {
+		out.find(api.CodeNoBlock, "no server block of the Corefile takes the query, so the guest gets "+cmp.Or(out.Rcode, "no answer"), q.blockRemedy())
+	}
+	if !resumed {
+		if !isGood(v.Answer) {
+			q.diagnoseViews(r)
+		}
+		if !q.hasCause(v.Answer) {
+			q.diagnoseAnswer(v, r)
+		}
+	}
+	for _, f := range behind {
+		q.diagnoseFound(f)
+	}
+}
+
+// deciding are the codes of findings that say why the answer is what it is.
+var deciding = []string{api.CodePolicy, api.CodeUpstream, api.CodeLoop, api.CodeNoBlock}
+
+// denying are the codes of findings that say why a name does not exist, or has no record of the type.
+// They don't say why there is an error or no answer: any tenant may have the name in a network of its
+// own, as www.example.org.
+var denying = []string{api.CodeCached, api.CodeOtherNetwork, api.CodeSearchDomain, api.CodeUnreadable, api.CodePrivate}
+
+// hasCause reports whether there is a finding that says why an answer, nil for none, is what it is.
+func (q *explainedQuery) hasCause(m *dns.Msg) bool {
+	return q.out.has(deciding...) || isDenial(m) && q.out.has(denying...)
+}
+
+// isGood reports whether an answer has records. It may be nil.
+func isGood(m *dns.Msg) bool {
+	return m != nil && m.Rcode == dns.RcodeSuccess && len(m.Answer) > 0
+}
+
+// isDenial reports whether an answer says that a name does not exist, or that it has no record of the
+// type. It may be nil.
+func isDenial(m *dns.Msg) bool {
+	return m != nil && (m.Rcode == dns.RcodeNameError || m.Rcode == dns.RcodeSuccess && len(m.Answer) == 0)
+}
+
+// diagnoseFound finds what a plugin has found.
+func (q *explainedQuery) diagnoseFound(f explain.Finding) {
+	out := q.out
+	if f.Code == explain.Private && out.has(denying...) {
+		return // nobody outside is asked for it either
+	}
+	if f.Code == explain.OtherNetwork && out.Guest.Interface != "" {
+		f.Commands = append(slices.Clone(f.Commands), "ovs-vsctl get Interface "+shell.Word(out.Guest.Interface)+" external_ids:iface-id    # the port of the guest's interface")
+	}
+	out.find(f.Code, f.Text, f.Remedy, f.Commands...)
+}
+
+// diagnoseAnnounced finds that DHCP tells the guest to ask elsewhere, unless the operator says where it
+// asks.
+func (q *explainedQuery) diagnoseAnnounced() {
+	g := &q.out.Guest
+	told := announced(g)
+	if q.serverGiven || len(told) == 0 || slices.Contains(g.Resolvers, "any") {
+		return
+	}
+	for _, a := range told {
+		if slices.ContainsFunc(g.Resolvers, func(r string) bool { return sameAddress(r, a) }) {
+			return
+		}
+	}
+	q.out.find(api.CodeNotAnnounced, fmt.Sprintf("DHCP tells the guest to ask %s, and none of that is a resolver address of it, which are %s: unless it was told otherwise by hand, its queries do not come here", g.DHCP.DNSServer, strings.Join(g.Resolvers, " ")),
+		"announce a resolver address to the guest, or have ofpunt answer at what DHCP announces (`address dhcp`)",
+		"ovn-nbctl list DHCP_Options "+shell.Word(g.DHCP.Row))
+}
+
+func sameAddress(resolver string, a netip.Addr) bool {
+	r, err := netip.ParseAddrPort(resolver)
+	return err == nil && r.Addr() == a
+}
+
+// diagnoseAnswer finds what is wrong with the answer, or that there is none.
+func (q *explainedQuery) diagnoseAnswer(v *punt.Verdict, r *explain.Report) {
+	out := q.out
+	switch {
+	case v.Fate.Reason == metric.ReasonDeadline:
+		out.find(api.CodeDeadline, fmt.Sprintf("the plugins have not answered in %.1f s, so the guest gets SERVFAIL; %s", out.Seconds, whoWaits(r)), "see why that one does not answer")
+	case v.Answer == nil:
+		out.find(api.CodeDropped, fmt.Sprintf("the guest gets no answer: %s", noAnswer[cmp.Or(v.Fate.Reason, metric.ReasonUnanswered)]), "see which plugin was the last one, without --summary")
+	case v.Answer.Rcode == dns.RcodeNameError:
+		out.find(api.CodeNoData, fmt.Sprintf("%s does not exist for port %s of switch %s, says %s", q.name, out.Guest.Port, cmp.Or(out.Guest.Switch, "unknown"), whoAnswered(r)), q.nameRemedy(r))
+	case v.Answer.Rcode != dns.RcodeSuccess:
+		q.diagnoseError(v, r)
+	case len(v.Answer.Answer) == 0:
+		out.find(api.CodeNoData, fmt.Sprintf("%s exists, but has no record of type %s, says %s", q.name, out.Question.Type, whoAnswered(r)), "ask for another type, such as AAAA or ANY, to see what it has")
+	}
+}
+
+// noAnswer says why there is no answer, by the reason.
+var noAnswer = map[string]string{
+	metric.ReasonUnanswered: "no plugin has answered, or one has dropped the query",
+	metric.ReasonPanic:      "a plugin has panicked, the log of puntdns says where",
+}
+
+// diagnoseError finds an answer that is an error.
+func (q *explainedQuery) diagnoseError(v *punt.Verdict, r *explain.Report) {
+	out := q.out
+	if upstream := upstreamOf(r, r.Answered); upstream != "" {
+		out.find(api.CodeUpstream, fmt.Sprintf("upstream %s answers %s", upstream, out.Rcode), "ask that server yourself: it may not serve this node, or its own servers may fail",
+			explain.DigAt(upstream, v.Answer)...)
+		return
+	}
+	who := ""
+	switch {
+	case r.Err != nil:
+		who = ": " + r.Err.Error()
+	case r.Answered >= 0:
+		who = " from " + whoAnswered(r)
+	case v.Fate.Reason != metric.ReasonChain && v.Fate.Reason != metric.ReasonNoBlock:
+		who = fmt.Sprintf(": the query is not one for the plugins (%s)", v.Fate.Reason)
+	}
+	out.find(api.CodeError, fmt.Sprintf("the guest gets the error %s%s", out.Rcode, who), "see what that plugin says, without --summary")
+}
+
+// nameRemedy says what to do about a name that does not exist.
+func (q *explainedQuery) nameRemedy(r *explain.Report) string {
+	remedy := "see that it is spelt right; a name of the guest's network has to be in a DNS row of switch " + cmp.Or(q.out.Guest.Switch, "its") + ", or the hostname of a port there: `puntctl names " + shell.Word(q.out.Guest.Port) + "` lists them"
+	if r.Answered >= 0 && r.Steps[r.Answered].Plugin == "ovnhosts" {
+		remedy += "; for a name outside of OVN, `fallthrough` in ovnhosts has to cover it, or no plugin behind is asked; and without `monitor all`, ovnhosts knows no names of networks that have no guest on this node"
+	}
+	return remedy
+}
+
+// blockRemedy says what takes a query that no block takes.
+func (q *explainedQuery) blockRemedy() string {
+	return "add a server block without a view for " + q.name + ", such as one that begins with `. {`, or widen the view of one"
+}
+
+// diagnoseViews finds the views that do not match.
+func (q *explainedQuery) diagnoseViews(r *explain.Report) {
+	for _, v := range r.Views {
+		if v.Matches {
+			continue
+		}
+		var unmet []string
+		for _, e := range v.Expressions {
+			if e.Value != "true" {
+				unmet = append(unmet, e.Text+" is "+cmp.Or(e.Value, e.Err))
+			}
+		}
+		for _, l := range v.Labels {
+			unmet = append(unmet, fmt.Sprintf("%s of this guest is %q", l.Name, l.Value))
+		}
+		takes, remedy := "another block takes the query: "+r.Block, "if that block is for this guest, mend the expression, or what the label is made from"
+		if !r.Taken {
+			takes, remedy = "no other block takes the query", remedy+"; if not, "+q.blockRemedy()
+		}
+		q.out.find(api.CodeView, fmt.Sprintf("the block %s does not answer this guest, as its view %s does not match: %s; %s", v.Block, v.Name, strings.Join(unmet, ", "), takes), remedy)
+	}
+}
+
+// whoWaits says which plugin has not returned.
+func whoWaits(r *explain.Report) string {
+	if r.Pending < 0 {
+		return "none of them waits by now"
+	}
+	s := r.Steps[r.Pending]
+	if s.Plugin == explain.Connect {
+		return "it waits for upstream " + strings.Join(s.Notes, " ")
+	}
+	return "it waits for " + s.Plugin
+}
+
+// whoAnswered names the plugin that has answered, and whom it has asked.
+func whoAnswered(r *explain.Report) string {
+	if r.Answered < 0 {
+		return "the server"
+	}
+	if upstream := upstreamOf(r, r.Answered); upstream != "" {
+		return fmt.Sprintf("upstream %s (%s)", upstream, r.Steps[r.Answered].Plugin)
+	}
+	return "the plugin " + r.Steps[r.Answered].Plugin
+}
+
+// upstreamOf returns the last upstream that forward has asked in a step, empty for none.
+func upstreamOf(r *explain.Report, step int) (address string) {
+	if step < 0 {
+		return ""
+	}
+	for i := step + 1; i < len(r.Steps) && r.Steps[i].Plugin == explain.Connect; i++ {
+		address = strings.Join(r.Steps[i].Notes, " ")
+	}
+	return address
+}
+
+// uuidOf returns a UUID as OVN writes it.
+func uuidOf(id [16]byte) string { return ovsdb.UUID(id).String() }

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/puntdns/puntdns/internal/control"
+	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/explain"
+	"github.com/puntdns/puntdns/internal/origin"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/internal/ovn/names"
+	"github.com/puntdns/puntdns/internal/shell"
+	"github.com/puntdns/puntdns/ofpunt/bridge"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/punt"
+)
+
+// effects says what an explanation changes.
+var effects = []string{
+	"nothing was sent to the guest, and nothing is stored in cache",
+	"log, audit, errors, prometheus and the plugin dnstap have not seen the query, and it counts against no limit of the guest",
+	"plugins of CoreDNS that have counters of their own, such as cache, template and forward, have counted it, and forward tells dnstap what it asks",
+}
+
+func badRequest(format string, args ...any) error {
+	return &control.Error{Status: http.StatusBadRequest, Err: fmt.Errorf(format, args...)}
+}
+
+// explainRequest is what an operator asks.
+type explainRequest struct {
+	port, name string // the name is fully qualified
+	qtype      uint16
+	server     netip.AddrPort // invalid for the first resolver address
+	from       netip.Addr     // invalid for the first address of the guest
+	tcp        bool
+}
+
+// parseExplainRequest parses the parameters of api.PathExplain.
+func parseExplainRequest(parameters url.Values) (w explainRequest, err error) {
+	w = explainRequest{port: parameters.Get("port"), name: parameters.Get("name"), qtype: dns.TypeA}
+	if w.port == "" {
+		return w, badRequest("port is empty: expected the name of a logical port, or an interface or an address")
+	}
+	labels, ok := dns.IsDomainName(w.name)
+	if w.name == "" || !ok {
+		return w, badRequest("name %.80q: expected a domain name of labels up to 63 bytes, 255 bytes in all", w.name)
+	}
+	if a, err := netip.ParseAddr(w.name); err == nil {
+		reverse, _ := dns.ReverseAddr(a.String())
+		return w, badRequest("name %q is an address: expected a domain name, such as %s with type PTR", w.name, reverse)
+	}
+	if w.name = dns.Fqdn(w.name); labels > 0 && w.name != "." && strings.HasPrefix(w.name, ".") {
+		return w, badRequest("name %.80q: expected no empty label", w.name)
+	}
+	if word := parameters.Get("type"); word != "" {
+		if w.qtype, ok = dns.StringToType[strings.ToUpper(word)]; !ok {
+			return w, badRequest("type %.80q: expected one such as A, AAAA or PTR", word)
+		}
+	}
+	if word := parameters.Get("server"); word != "" {
+		if w.server, err = parseServer(word); err != nil {
+			return w, badRequest("server %.80q: expected IP, IPv4:PORT or [IPv6]:PORT", word)
+		}
+	}
+	if word := parameters.Get("from"); word != "" {
+		if w.from, err = netip.ParseAddr(word); err != nil || w.from.Zone() != "" || w.from.Is4In6() {
+			return w, badRequest("from %.80q: expected an IP address of the guest", word)
+		}
+	}
+	if word := parameters.Get("tcp"); word != "" {
+		if w.tcp, err = strconv.ParseBool(word); err != nil {
+			return w, badRequest("tcp %.80q: expected true or false", word)
+		}
+	}
+	return w, nil
+}
+
+func parseServer(word string) (netip.AddrPort, error) {
+	if a, err := netip.ParseAddr(word); err == nil {
+		return netip.AddrPortFrom(a, placement.DNSPort), nil
+	}
+	return netip.ParseAddrPort(word)
+}
+
+// explain is the control.AnswerFunc of api.PathExplain.
+func (a *answers) explain(ctx context.Context, parameters url.Values) (any, error) {
+	w, err := parseExplainRequest(parameters)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-a.semaphore:
+	default: // to wait would keep others from the control socket
+		return nil, &control.Error{Status: http.StatusServiceUnavailable, Err: errors.New("another query is being explained, or its plugins have not returned; expected none, try again")}
+	}
+	var returned <-chan struct{} // of the chain, nil while none runs
+	defer func() {
+		if returned == nil {
+			a.semaphore <- struct{}{}
+			return
+		}
+		go func() {
+			<-returned
+			a.semaphore <- struct{}{}
+		}()
+	}()
+	g, unserved, err := findGuest(a.guests(ctx), w.port)
+	if err != nil {
+		return nil, err
+	}
+	out := newExplanation(&w)
+	if unserved != nil {
+		out.showUnserved(unserved)
+		return &out.Explanation, nil
+	}
+	out.Guest = *g
+	if returned, err = a.ask(ctx, &w, out); err != nil {
+		return nil, err
+	}
+	out.Well = len(out.Findings) == 0
+	return &out.Explanation, nil
+}
+
+// explanation is one that is being made.
+type explanation struct{ api.Explanation }
+
+func newExplanation(w *explainRequest) *explanation {
+	return &explanation{api.Explanation{
+		Findings: []api.Problem{}, Flows: []api.GuestFlow{}, Labels: []api.Label{}, Views: []api.View{}, Steps: []api.Step{}, Effects: effects,
+		Question: api.ExplainQuestion{Port: w.port, Name: w.name, Type: dns.TypeToString[w.qtype], TCP: w.tcp},
+	}}
+}
+
+// find adds a finding about the guest.
+func (e *explanation) find(code, text, remedy string, commands ...string) {
+	e.Findings = append(e.Findings, api.Problem{Code: code, About: e.Guest.Port, Text: text, Remedy: remedy, Commands: commands})
+}
+
+// has reports whether there is a finding with one of the codes.
+func (e *explanation) has(codes ...string) bool {
+	return slices.ContainsFunc(e.Findings, func(f api.Problem) bool { return slices.Contains(codes, f.Code) })
+}
+
+// showUnserved says why none of the queries of an interface is punted.
+func (e *explanation) showUnserved(u *api.Unserved) {
+	e.Guest = api.Guest{Bridge: u.Bridge, Port: u.Port, Interface: u.Interface, InPort: u.InPort}
+	e.Unasked = "its interface is not served"
+	e.Without = "the same: no query of it is punted"
+	text := fmt.Sprintf("interface %s (logical port %q) is not served, so none of its queries comes here: %s", u.Interface, u.Port, u.Reason)
+	if u.Code == api.CodeNoAddress {
+		e.find(api.CodeUnserved, text, "give its DHCP options a dns_server, or its network a router, as `address` in ofpunt says")
+		return
+	}
+	e.find(api.CodeUnserved, text, "external_ids:iface-id of the interface has to be the name of a logical port, which is bound to this chassis",
+		"ovs-vsctl get Interface "+shell.Word(u.Interface)+" external_ids:iface-id",
+		"ovn-sbctl --columns=logical_port,chassis,up find Port_Binding "+shell.Word("logical_port="+shell.OVNString(u.Port)))
+}
+
+// ask takes the query of a guest through its chain. returned is closed once that is over, and nil
+// where the chain was not run.
+func (a *answers) ask(ctx context.Context, w *explainRequest, out *explanation) (returned <-chan struct{}, err error) {
+	b := a.bridges.Get(out.Guest.Bridge)
+	if b == nil {
+		return nil, control.NotFound("bridge %s is not served any more", out.Guest.Bridge)
+	}
+	state := b.State()
+	if state == nil || state.Session == nil {
+		why := "it is not served"
+		if state != nil {
+			why = cmp.Or(state.Waiting, why)
+		}
+		return nil, control.NotFound("bridge %s: %s", out.Guest.Bridge, why)
+	}
+	srv := state.Server
+	q := &explainedQuery{explainRequest: w, serverGiven: w.server.IsValid(), srv: srv, out: out}
+	if err := q.choose(); err != nil {
+		return nil, err
+	}
+	t := newGuestLister(b, state, srv)
+	key, ok := t.keyOf(&out.Guest)
+	if !ok {
+		return nil, control.NotFound("port %s is not served any more", out.Guest.Port)
+	}
+	t.showFlows(ctx, key, &out.Explanation)
+	out.EntryTable = t.placement().Table
+	in := packetOf(&out.Guest, srv.Options.Placement)
+	if key.MAC != ([6]byte{}) {
+		q.mac = key.MAC
+		in.Regs[placement.RegInPort] = key.Port
+	}
+	returned, err = q.run(b, in)
+	if err == nil && b.Server() != srv {
+		err = &control.Error{Status: http.StatusServiceUnavailable, Err: errors.New("the Corefile was reloaded meanwhile; expected the same one, try again")}
+	}
+	return returned, err
+}
+
+// explainedQuery is the query of a guest whose address and server are chosen.
+type explainedQuery struct {
+	*explainRequest
+	// serverGiven is set if the operator has named the server.
+	serverGiven bool
+	srv         *bridge.Server
+	out         *explanation
+	guest       netip.AddrPort
+	mac         [6]byte
+}
+
+// clientPort is the port that the query is from.
+const clientPort = 50000
+
+// choose chooses the ends of the query. Where the databases know no address of the guest, as of a port
+// with the addresses "unknown", others stand in: what is answered depends on the port only.
+func (q *explainedQuery) choose() error {
+	g, of := &q.out.Guest, &q.out.Question
+	if !q.server.IsValid() {
+		q.server = defaultServer(g)
+	}
+	if !q.server.IsValid() {
+		return badRequest("port %s has no resolver address of its own, as it may ask any: expected --server ADDR", g.Port)
+	}
+	is4 := q.server.Addr().Is4()
+	if q.from.IsValid() && q.from.Is4() != is4 {
+		return badRequest("from %s, to %s: expected addresses of one family", q.from, q.server)
+	}
+	address := q.from
+	for _, text := range g.Addresses {
+		if a, err := netip.ParseAddr(text); err == nil && !address.IsValid() && a.Is4() == is4 {
+			address = a
+		}
+	}
+	if of.Assumed = !address.IsValid(); of.Assumed {
+		address = netip.MustParseAddr("fe80::1")
+		if is4 {
+			address = netip.MustParseAddr("192.0.2.1")
+		}
+	}
+	q.guest, q.mac = netip.AddrPortFrom(address, clientPort), [6]byte{2, 0, 0, 0, 0, 1}
+	if mac, ok := macOf(g); ok {
+		q.mac = mac
+	} else {
+		of.Assumed = true
+	}
+	of.Server, of.Client, of.ClientMAC = q.server.String(), q.guest.String(), net.HardwareAddr(q.mac[:]).String()
+	return nil
+}
+
+// macOf returns the first MAC address of a guest, and reports whether it has one.
+func macOf(g *api.Guest) (mac [6]byte, ok bool) {
+	if len(g.MACs) == 0 {
+		return mac, false
+	}
+	parsed, err := net.ParseMAC(g.MACs[0])
+	if err != nil || len(parsed) != len(mac) {
+		return mac, false
+	}
+	return [6]byte(parsed), true
+}
+
+// defaultServer returns where a guest asks, of a family that it has if there is one: the first resolver
+// address that DHCP tells it, else its first one, or what DHCP tells it where any address is one.
+func defaultServer(g *api.Guest) (server netip.AddrPort) {
+	var all []netip.AddrPort
+	for _, r := range g.Resolvers {
+		if a, err := netip.ParseAddrPort(r); err == nil {
+			all = append(all, a)
+		}
+	}
+	var told []netip.AddrPort
+	for _, a := range announced(g) {
+		if a := netip.AddrPortFrom(a, placement.DNSPort); len(all) == 0 || slices.Contains(all, a) {
+			told = append(told, a)
+		}
+	}
+	all = slices.Concat(told, all)
+	for _, a := range all {
+		for _, own := range g.Addresses {
+			if o, err := netip.ParseAddr(own); err == nil && o.Is4() == a.Addr().Is4() {
+				return a
+			}
+		}
+	}
+	if len(all) > 0 {
+		return all[0]
+	}
+	return server
+}
+
+// announced returns the DNS servers that DHCP tells the guest of, none where that is not known.
+func announced(g *api.Guest) (all []netip.Addr) {
+	if g.DHCP == nil {
+		return nil
+	}
+	for _, word := range strings.FieldsFunc(g.DHCP.DNSServer, func(r rune) bool { return strings.ContainsRune("{}, ", r) }) {
+		if a, err := netip.ParseAddr(word); err == nil {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// message returns the query.
+func (q *explainedQuery) message() ([]byte, error) {
+	m := new(dns.Msg).SetQuestion(q.name, q.qtype)
+	m.SetEdns0(1232, false)
+	return m.Pack()
+}
+
+// run has the chain answer, and shows what it has said.
+func (q *explainedQuery) run(b *bridge.Bridge, in openflow.PacketIn) (returned <-chan struct{}, err error) {
+	message, err := q.message()
+	if err == nil {
+		in.Data, err = punt.QueryFrame(q.guest, q.mac, q.server, message)
+	}
+	if err != nil {
+		return nil, badRequest("name %.80q: %w", q.name, err)
+	}
+	x := explain.New()
+	begun := time.Now()
+	v := b.Ask(q.srv, &punt.Question{
+		In: in, TCP: q.tcp, Resumable: q.srv.Chains().Resumes() && !q.tcp, Answered: x.Answer,
+		Context: x.Context(q.srv.Chains().Context()),
+		Looped: func(by *origin.Origin) {
+			x.Find(explain.Finding{
+				Code: explain.Loop, Text: fmt.Sprintf("a loop: port %s of switch %s, a DNS server that is asked for the name, asks the same here, and is not answered by itself", by.Port, by.Switch),
+				Remedy: explain.LoopRemedy,
+			})
+		},
+	})
+	go func() {
+		<-v.Done // until then the plugins have to know that nobody has asked
+		x.End()
+	}()
+	q.out.Seconds = time.Since(begun).Seconds()
+	q.show(&v, x.Report())
+	return v.Done, nil
+}
+
+// show shows what has become of the query.
+func (q *explainedQuery) show(v *punt.Verdict, r explain.Report) {
+	out := q.out
+	var network *ovn.Network
+	if q.srv.Names() != nil {
+		network = q.srv.Names().Snapshot().Network(v.Origin.Network)
+	}
+	canonical, _ := names.Canonical(strings.TrimSuffix(q.name, "."))
+	out.Without = withoutPuntdns(q.srv, network, canonical, out.Question.Type, q.server, q.tcp)
+	switch {
+	case !v.Identified || v.Origin.Port != "" && out.Guest.Port != "" && v.Origin.Port != out.Guest.Port:
+		out.Unasked = "it would not be known whose query it is"
+		out.find(api.CodeUnknownGuest, "the packet would not be known to be of this guest: the switch and the databases do not agree on who has its port",
+			"wait a moment, and ask again; if it stays so, see puntctl status and the log of ovn-controller")
+		return
+	case !v.IsResolver:
+		out.Unasked = "the guest has asked another server"
+		out.find(api.CodeNotResolver, fmt.Sprintf("%s is no resolver address of this guest, which are %s: the query is not punted, and goes on", q.server, strings.Join(out.Guest.Resolvers, " ")),
+			"have the guest ask a resolver address (dns_server in its DHCP options), or name this one in `address` of ofpunt")
+		return
+	case q.tcp && q.srv.Options.Hijack():
+		out.Unasked = "in hijack mode (address any) the switch punts UDP only, so the query goes on to " + q.server.String()
+		return
+	}
+	out.Labels = q.srv.Chains().Labels(&v.Origin)
+	q.showChain(&r, v.Fate.Result)
+	out.Result, out.Reason = v.Fate.Result, v.Fate.Reason
+	if v.Answer != nil {
+		out.Rcode, out.Answer = dns.RcodeToString[v.Answer.Rcode], v.Answer.String()
+	}
+	q.diagnose(v, &r)
+}
+
+// showChain shows the views and the plugins. result is that of the query.
+func (q *explainedQuery) showChain(r *explain.Report, result string) {
+	out := q.out
+	for _, v := range r.Views {
+		told := api.View{Block: v.Block, Name: v.Name, Matches: v.Matches, Expressions: []api.Expression{}, Labels: []api.Label{}}
+		for _, e := range v.Expressions {
+			told.Expressions = append(told.Expressions, api.Expression{Text: e.Text, Value: e.Value, Error: e.Err})
+		}
+		for _, l := range v.Labels {
+			told.Labels = append(told.Labels, api.Label{Name: l.Name, Value: l.Value})
+		}
+		out.Views = append(out.Views, told)
+	}
+	out.Block, out.View, out.Notes = r.Block, r.View, r.Notes
+	for i, s := range r.Steps {
+		if s.Plugin == explain.Connect && len(out.Steps) > 0 {
+			last := &out.Steps[len(out.Steps)-1] // forward: nothing stands between the two
+			last.Notes = append(last.Notes, fmt.Sprintf("asked %s, for %d us", strings.Join(s.Notes, " "), s.Took.Microseconds()))
+			continue
+		}
+		told := api.Step{Plugin: s.Plugin, Depth: s.Depth, Seconds: s.Took.Seconds(), Notes: s.Notes, Verdict: api.VerdictReturns}
+		switch {
+		case s.Left:
+			told.Verdict = api.VerdictLeft
+		case i == r.Answered && result == metric.Resumed:
+			told.Verdict = api.VerdictResumes
+		case i == r.Answered:
+			told.Verdict = api.VerdictAnswers
+		case i == r.WouldAnswer:
+			told.Verdict = api.VerdictWould
+		case !s.Ended:
+			told.Verdict = api.VerdictWaits
+		case s.Passed:
+			told.Verdict = api.VerdictPasses
+		}
+		out.Steps = append(out.Steps, told)
+	}
+	if r.Truncated {
+		out.Notes = append(out.Notes, "some steps or notes are left out: there were too many")
+	}
+}

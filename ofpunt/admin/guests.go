@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/ovn/ovndb"
+	"github.com/puntdns/puntdns/ofpunt/bridge"
+	"github.com/puntdns/puntdns/ofpunt/guests"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// listGuests is the control.AnswerFunc of api.PathGuests.
+func (a *answers) listGuests(ctx context.Context, _ url.Values) (any, error) {
+	return a.guests(ctx), nil
+}
+
+// guests returns the guests of all bridges.
+func (a *answers) guests(ctx context.Context) *api.Guests {
+	out := &api.Guests{Guests: []api.Guest{}, Unserved: []api.Unserved{}}
+	for _, b := range a.bridges.All() {
+		state := b.State()
+		if state == nil {
+			continue
+		}
+		if state.Session == nil || state.Session.Flows.Yielding {
+			out.Errors = append(out.Errors, "bridge "+state.Name+": "+cmp.Or(state.Waiting, "it is not served"))
+			continue
+		}
+		newGuestLister(b, state, state.Session.Server).list(ctx, out)
+	}
+	slices.SortStableFunc(out.Guests, func(a, b api.Guest) int {
+		return cmp.Or(cmp.Compare(a.Bridge, b.Bridge), cmp.Compare(a.Port, b.Port))
+	})
+	slices.SortStableFunc(out.Unserved, func(a, b api.Unserved) int {
+		return cmp.Or(cmp.Compare(a.Bridge, b.Bridge), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Interface, b.Interface))
+	})
+	return out
+}
+
+// guestLister lists the guests of one bridge.
+type guestLister struct {
+	*bridgeStatus
+	book guests.Book
+	// counted are the counters by guest, nil if the switch has not answered.
+	counted map[placement.Key]*bridge.GuestCounters
+	dhcp    map[string]ovndb.DHCP
+}
+
+func newGuestLister(b *bridge.Bridge, state *bridge.State, srv *bridge.Server) *guestLister {
+	return &guestLister{bridgeStatus: &bridgeStatus{State: state, bridge: b, srv: srv, now: time.Now()}, book: srv.Book(state.View)}
+}
+
+func (t *guestLister) list(ctx context.Context, out *api.Guests) {
+	if h, err := t.bridge.Count(ctx); err != nil {
+		out.Errors = append(out.Errors, "bridge "+t.Name+": "+err.Error())
+	} else {
+		t.counted = h.ByGuest(t.srv.Options.Placement)
+	}
+	known := map[placement.Key]*guests.Guest{}
+	var names []string
+	for g := range t.book.All {
+		known[g.Key] = &g
+		if g.Port != nil {
+			names = append(names, g.Port.Name)
+		}
+	}
+	if t.srv.Names() != nil {
+		t.dhcp = t.srv.Names().DHCPv4(names)
+	}
+	served := map[string]bool{} // the logical ports that have flows
+	for i := range t.Session.List.Served {
+		s := &t.Session.List.Served[i]
+		g := known[s.Key]
+		if g == nil {
+			continue // it has gone since
+		}
+		told := t.guest(s, g)
+		served[told.Port] = true
+		out.Guests = append(out.Guests, told)
+	}
+	t.listUnserved(served, out)
+}
+
+func (t *guestLister) guest(s *guests.Served, g *guests.Guest) api.Guest {
+	out := api.Guest{Bridge: t.Name, MACs: []string{}, Addresses: []string{}, Resolvers: t.resolvers(s), Hits: t.hits(s.Key)}
+	if i := g.Interface; i != nil {
+		out.Port, out.Interface, out.InPort, out.Switch = i.IfaceID, i.Name, i.OFPort, i.NetworkID
+		if i.AttachedMAC != "" && g.Port == nil {
+			out.MACs = append(out.MACs, i.AttachedMAC)
+		}
+	}
+	if g.Port != nil {
+		t.addPort(&out, g)
+	}
+	out.VLAN = g.VLAN()
+	for _, a := range s.Owned {
+		out.Owned = append(out.Owned, a.String())
+	}
+	return out
+}
+
+// addPort adds to a guest what the databases say of its port.
+func (t *guestLister) addPort(out *api.Guest, g *guests.Guest) {
+	p := g.Port
+	out.Port, out.Switch, out.Network = p.Name, p.SwitchName, p.Network.String()
+	out.DatapathKey, out.PortKey, out.Kept = p.DatapathKey, p.Key, t.srv.Names().Snapshot().IsRetained(p.Name)
+	for _, mac := range p.MACs {
+		out.MACs = append(out.MACs, mac.String())
+	}
+	for _, a := range p.Addresses {
+		out.Addresses = append(out.Addresses, a.String())
+	}
+	if n := g.Network(); n != nil {
+		for _, f := range n.FunctionPorts() {
+			out.FunctionPorts = append(out.FunctionPorts, api.FunctionPort{Port: f.Name, PortKey: f.Key})
+		}
+	}
+	if d, ok := t.dhcp[p.Name]; ok {
+		out.DHCP = &api.DHCP{Row: d.Row, CIDR: d.CIDR, Router: d.Router, Routes: d.Routes, DNSServer: d.DNSServer, DomainName: d.DomainName}
+	}
+}
+
+// hits returns the counters of a guest, nil if the switch has not told any.
+func (t *guestLister) hits(of placement.Key) *api.Hits {
+	if t.counted == nil {
+		return nil
+	}
+	h := t.counted[of]
+	if h == nil {
+		return &api.Hits{}
+	}
+	out := &api.Hits{Flows: h.Flows, Queries: h.Queries, Neighbors: h.Neighbors}
+	if !h.LastQuery.IsZero() {
+		ago := max(0, t.now.Sub(h.LastQuery).Seconds())
+		out.LastQuerySecondsAgo = &ago
+	}
+	return out
+}
+
+// resolvers returns the resolver addresses of a guest.
+func (t *guestLister) resolvers(g *guests.Served) (all []string) {
+	o := &t.srv.Options
+	if o.Hijack() {
+		return []string{"any"}
+	}
+	all = []string{}
+	for _, list := range [][]netip.AddrPort{o.Resolvers, g.Addresses} {
+		for _, a := range list {
+			if !slices.Contains(g.Left, a.Addr()) {
+				all = append(all, a.String())
+			}
+		}
+	}
+	return all
+}
+
+// listUnserved lists the interfaces that are not served, and of guests without a resolver
+// address. served has the logical ports that are.
+func (t *guestLister) listUnserved(served map[string]bool, out *api.Guests) {
+	if t.View == nil {
+		return
+	}
+	known := guests.Known{
+		Bridge: t.Name, NotHere: t.Session.Unserved,
+		Unconfirmed: t.srv.Names() != nil && t.srv.Names().NeedsConfirmation(),
+	}
+	for i := range t.View.Interfaces {
+		i := &t.View.Interfaces[i]
+		if i.IfaceID != "" && served[i.IfaceID] {
+			continue
+		}
+		why := t.book.WhyNot(i, &known)
+		if why.Text == "" {
+			continue
+		}
+		u := api.Unserved{Bridge: t.Name, Interface: i.Name, Port: i.IfaceID, InPort: i.OFPort, Reason: why.Text, Expected: why.Expected}
+		if why.NoResolver {
+			u.Code = api.CodeNoAddress
+		}
+		out.Unserved = append(out.Unserved, u)
+	}
+}

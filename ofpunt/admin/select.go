@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/puntdns/puntdns/internal/control"
+	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/ovn"
+	"github.com/puntdns/puntdns/ofpunt/bridge"
+	"github.com/puntdns/puntdns/ofpunt/openflow"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+)
+
+// maxCandidates bounds those that an error names.
+const maxCandidates = 8
+
+// findGuest returns the one guest that a word means: the name of a logical port or of an interface, an
+// address or a MAC address. The name of a logical port goes first. Tenants may have the same
+// addresses, so these may mean several: that is an error, which names them. unserved is set where
+// the word means an interface that is not served.
+func findGuest(all *api.Guests, word string) (g *api.Guest, unserved *api.Unserved, err error) {
+	for _, means := range []func(*api.Guest) bool{
+		func(g *api.Guest) bool { return g.Port == word },
+		func(g *api.Guest) bool { return g.Interface == word && g.VLAN == 0 },
+		func(g *api.Guest) bool { return hasAddress(g.Addresses, word) },
+		func(g *api.Guest) bool { return hasMAC(g.MACs, word) },
+	} {
+		var found []*api.Guest
+		for i := range all.Guests {
+			// An external port is there once for each address and way in.
+			if g := &all.Guests[i]; means(g) && !slices.ContainsFunc(found, func(o *api.Guest) bool { return o.Port == g.Port && o.Bridge == g.Bridge }) {
+				found = append(found, g)
+			}
+		}
+		switch len(found) {
+		case 0:
+		case 1:
+			return found[0], nil, nil
+		default:
+			return nil, nil, ambiguous(word, found)
+		}
+	}
+	for i := range all.Unserved {
+		if u := &all.Unserved[i]; u.Port == word || u.Interface == word {
+			return nil, u, nil
+		}
+	}
+	return nil, nil, control.NotFound("%.80q: no guest of this node has this port, interface or address; expected one that `puntctl guests` lists%s", word, because(all.Errors))
+}
+
+func because(errs []string) string {
+	if len(errs) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(errs, "; ") + ")"
+}
+
+func hasAddress(all []string, word string) bool {
+	a, err := netip.ParseAddr(word)
+	return err == nil && slices.Contains(all, a.String())
+}
+
+func hasMAC(all []string, word string) bool {
+	mac, err := net.ParseMAC(word)
+	return err == nil && slices.Contains(all, mac.String())
+}
+
+func ambiguous(word string, found []*api.Guest) error {
+	var names []string
+	for _, g := range found[:min(len(found), maxCandidates)] {
+		names = append(names, fmt.Sprintf("port %s of switch %s on %s", g.Port, g.Switch, g.Bridge))
+	}
+	more := ""
+	if n := len(found) - len(names); n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return badRequest("%.80q is ambiguous: %s%s have it; expected the name of one port", word, strings.Join(names, ", "), more)
+}
+
+// packetOf returns the packet-in that the switch would send for a query of a guest.
+func packetOf(g *api.Guest, kind placement.Kind) (in openflow.PacketIn) {
+	in.InPort = g.InPort
+	if kind != placement.OVN {
+		return in
+	}
+	in.Metadata = uint64(g.DatapathKey)
+	in.Regs[placement.RegInPort] = g.PortKey
+	return in
+}
+
+// keyOf returns the key of a guest in the switch.
+func (t *guestLister) keyOf(told *api.Guest) (key placement.Key, ok bool) {
+	for g := range t.book.All {
+		switch {
+		case g.Port != nil && g.Port.Name != told.Port, g.Port == nil && g.Interface.IfaceID != told.Port:
+		case g.Localnet != nil && (g.Interface == nil || g.Interface.Name != told.Interface || len(told.MACs) > 0 && net.HardwareAddr(g.Key.MAC[:]).String() != told.MACs[0]):
+		default:
+			return g.Key, true
+		}
+	}
+	return key, false
+}
+
+// showFlows shows the flows of a guest, and of the punt.
+func (t *guestLister) showFlows(ctx context.Context, key placement.Key, out *api.Explanation) {
+	h, err := t.bridge.Count(ctx)
+	if err != nil {
+		out.FlowsError = err.Error()
+		return
+	}
+	kind := t.srv.Options.Placement
+	own, punt := 0, 0
+	for i := range h.Flows {
+		f := &h.Flows[i]
+		told := api.GuestFlow{Table: f.Table, Priority: f.Priority, Match: cmp.Or(f.Match.String(), "any"), Packets: f.Packets}
+		switch role, of, _ := placement.Read(kind, f); {
+		case role == placement.RoleLease:
+			told.For, punt = "punt", punt+1
+		case role == placement.RoleOnward:
+			told.For = "onward"
+		case role == placement.RoleNone || of != key:
+			continue
+		case role == placement.RoleLimit:
+			told.For = "limit"
+		case role == placement.RoleNeighbor:
+			told.For, own = "neighbor", own+1
+		default:
+			told.For, own = "query", own+1
+		}
+		out.Flows = append(out.Flows, told)
+	}
+	slices.SortFunc(out.Flows, func(a, b api.GuestFlow) int {
+		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Match, b.Match))
+	})
+	if own == 0 {
+		out.Findings = append(out.Findings, api.Problem{
+			Code: api.CodeNoFlows, About: out.Guest.Port, Text: "the switch has no flow of this guest, so none of its queries is punted",
+			Remedy: "`puntctl status` says why; the log of puntdns says if somebody removes them",
+		})
+	}
+	if punt == 0 {
+		out.Findings = append(out.Findings, api.Problem{
+			Code: api.CodeLease, About: t.Name, Text: "the punt is not in the switch: its lease has expired, and no query is punted",
+			Remedy: "the process or the switch hangs, or is too busy: `puntctl doctor` says more",
+		})
+	}
+}
+
+// withoutPuntdns says what a guest gets while puntdns does not run: what the DNS rows of its switch have,
+// by OVN's own DNS (ovn-nb(5), table DNS), or what the server says that it asks.
+func withoutPuntdns(s *bridge.Server, network *ovn.Network, name, qtype string, server netip.AddrPort, tcp bool) string {
+	onward := "the query goes on to " + server.String()
+	switch {
+	case s.Options.Placement != placement.OVN:
+		return onward
+	case network == nil:
+		return "its network is not known"
+	case tcp:
+		return onward + ": OVN's own DNS answers over UDP only"
+	case server.Port() != placement.DNSPort:
+		return onward + ": OVN's own DNS answers at port 53 only"
+	}
+	for _, k := range network.Candidates(name, "") {
+		if k.Row == ([16]byte{}) || k.Derived || k.Unreadable || len(k.Records) > 0 {
+			continue // OVN does not answer with records of other types
+		}
+		row := fmt.Sprintf("row %s of table DNS", uuidOf(k.Row))
+		var data []string
+		for _, a := range k.Addresses {
+			if qtype == "A" && a.Is4() || qtype == "AAAA" && a.Is6() || qtype == "ANY" {
+				data = append(data, a.String())
+			}
+		}
+		if qtype == "PTR" {
+			data = k.Targets
+		}
+		if len(data) > 0 {
+			return fmt.Sprintf("OVN's own DNS answers %s, by %s", strings.Join(data, " "), row)
+		}
+		return fmt.Sprintf("%s has the name without records of type %s; %s", row, qtype, onward)
+	}
+	return "no DNS row of its switch has the name; " + onward
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"time"
+
+	"github.com/puntdns/puntdns/ofpunt/config"
+	"github.com/puntdns/puntdns/ofpunt/flows"
+	"github.com/puntdns/puntdns/ofpunt/guests"
+	"github.com/puntdns/puntdns/ofpunt/metric"
+	"github.com/puntdns/puntdns/ofpunt/placement"
+	"github.com/puntdns/puntdns/ofpunt/ports"
+)
+
+// desired makes the Want of package flows from what the Corefile and the databases say. A
+// changed record changes nothing there, so the guests are listed anew only with another version. The
+// goroutine of the session has it.
+type desired struct {
+	controllerID uint16
+	// list has the guests of version, none before the first. guests is what the switch needs for their flows.
+	version guests.Version
+	list    *guests.List
+	guests  []flows.Guest
+	// functions has, by network, the ports of network functions.
+	functions map[string]string
+	// networks are those of guests, if metrics count by network; else nil.
+	networks map[metric.Network]struct{}
+}
+
+func newDesired(controllerID uint16) desired {
+	return desired{controllerID: controllerID, list: new(guests.List)}
+}
+
+// want returns what should be installed for srv now. view is nil as long as the local database has
+// not been read.
+func (d *desired) want(srv *Server, view *ports.View) *flows.Want {
+	o := &srv.Options
+	w := &flows.Want{
+		Kind: o.Placement, Table: o.Table, Priority: o.Priority,
+		Service: srv.service(d.controllerID),
+		Limited: o.Metered(), Beat: Heartbeat(o.Lease),
+		Settled: true, Unsynced: !srv.synced(),
+	}
+	snapshot := srv.Snapshot()
+	if snapshot != nil {
+		w.Settled = snapshot.Settled
+	}
+	if !w.Settled {
+		w.Unsettled = srv.whyUnsettled()
+	}
+	switch {
+	case view == nil:
+		// The databases may know the guests a moment before the bridge is known to be
+		// there.
+		w.Unready = "the local Open_vSwitch database has not been read"
+		return w
+	case view.Absent():
+		w.Unready = "the local Open_vSwitch database has no bridge of this name"
+		return w
+	}
+	if err := srv.Conflict(); err != nil {
+		w.Unready = err.Error()
+		return w
+	}
+	if o.Placement == placement.OVN {
+		if tableID, cookies, ok := snapshot.DNSStage(); ok {
+			w.Stage = flows.Stage{TableID: tableID, Cookies: cookies}
+		}
+	}
+	book := guests.At(srv.guests, snapshot, view)
+	if v, _ := book.Version(); d.version != v {
+		d.version = v
+		srv.logLoops(snapshot)
+		d.list = book.List()
+		d.guests, d.networks, d.functions = flowsOf(d.list), nil, nil
+		if o.NetworkMetrics {
+			d.networks = networksOf(d.list)
+		}
+		if o.Placement == placement.OVN {
+			d.functions = functionPorts(snapshot)
+		}
+	}
+	w.Guests = d.guests
+	return w
+}
+
+// flowsOf returns what the switch has to know of the guests.
+func flowsOf(l *guests.List) []flows.Guest {
+	all := make([]flows.Guest, len(l.Served))
+	for i := range l.Served {
+		g := &l.Served[i]
+		all[i] = flows.Guest{Guest: g.Guest, Limit: flows.Limit{Rate: g.Rate.PerSecond, Burst: g.Rate.Burst}}
+		if g.Limit != nil {
+			all[i].Limit.Name = g.Limit.Name
+		}
+	}
+	return all
+}
+
+// networksOf returns the networks of the guests.
+func networksOf(l *guests.List) map[metric.Network]struct{} {
+	all := make(map[metric.Network]struct{})
+	for i := range l.Served {
+		n := l.Served[i].Network
+		all[metric.Network{ID: n.ID, Switch: n.Switch}] = struct{}{}
+	}
+	return all
+}
+
+// service says what the flows of this server should do.
+func (srv *Server) service(controllerID uint16) placement.Service {
+	return placement.Service{
+		Addresses:    srv.Options.Resolvers,
+		Hijack:       srv.Options.Hijack(),
+		Neighbors:    srv.Options.ARP,
+		Resumable:    srv.chains.Resumes(),
+		ControllerID: controllerID,
+		Lease:        uint16(srv.Options.Lease / time.Second),
+	}
+}
+
+// Heartbeat returns the time between two heartbeats for a punt of that lifetime. One that lasts for
+// good (0) is probed as often as one of the default lifetime.
+func Heartbeat(lifetime time.Duration) time.Duration {
+	if lifetime == 0 {
+		lifetime = config.DefaultLease
+	}
+	return lifetime / 3
+}
