@@ -178,11 +178,11 @@ func (t *guestLister) listUnserved(served map[string]bool, out *api.Guests) {
 			continue
 		}
 		why := t.book.WhyNot(i, &known)
-		if why.Text == "" {
+		if why.Text() == "" {
 			continue
 		}
-		u := api.Unserved{Bridge: t.Name, Interface: i.Name, Port: i.IfaceID, InPort: i.OFPort, Reason: why.Text, Expected: why.Expected}
-		if why.NoResolver {
+		u := api.Unserved{Bridge: t.Name, Interface: i.Name, Port: i.IfaceID, InPort: i.OFPort, Reason: why.Text(), Expected: why.Expected()}
+		if why.Code == guests.NoResolver {
 			u.Code = api.CodeNoAddress
 		}
 		out.Unserved = append(out.Unserved, u)

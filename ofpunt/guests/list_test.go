@@ -190,7 +190,7 @@ func TestWhyNotWithoutResolver(t *testing.T) {
 	reasons := ""
 	for _, port := range []string{"red-a", "blue-b", "bare-a"} {
 		r := x.book().WhyNot(&vswitch.Interface{Name: "tap", IfaceID: port, OFPort: 99}, &Known{Bridge: "br-tenants"})
-		reasons += fmt.Sprintf("%s (expected %v, no resolver %v): %s\n", port, r.Expected, r.NoResolver, r.Text)
+		reasons += fmt.Sprintf("%s (expected %v, no resolver %v): %s\n", port, r.Expected(), r.Code == NoResolver, r.Text())
 	}
 	golden.Check(t, reasons)
 }

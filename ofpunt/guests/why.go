@@ -12,15 +12,6 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// Reason is why an interface is not served. The zero value is of an interface that no guest could have.
-type Reason struct {
-	Text string
-	// Expected is set if the interface is not meant to be served, or will be in a moment.
-	Expected bool
-	// NoResolver is set if a guest lacks nothing but a resolver address.
-	NoResolver bool
-}
-
 // Known is the state of a bridge that WhyNot needs beside the Book.
 type Known struct {
 	Bridge string
@@ -34,56 +25,54 @@ type Known struct {
 // (ovs-vswitchd.conf.db(5)).
 var tunnelTypes = []string{"patch", "geneve", "vxlan", "gre", "ip6gre", "erspan", "ip6erspan", "stt", "lisp", "gtpu", "bareudp", "srv6"}
 
-var pluggedJustNow = Reason{Text: "it was plugged a moment ago", Expected: true}
-
 // WhyNot returns why an interface that is in no List is not served.
 func (b Book) WhyNot(i *vswitch.Interface, k *Known) Reason {
 	switch {
 	case slices.Contains(tunnelTypes, i.Type) || i.Name == k.Bridge || i.Localnet != "":
-		return Reason{Expected: true}
+		return Reason{Code: NoGuest}
 	case i.IfaceID == "":
-		return Reason{Text: "it has no external_ids:iface-id, so it is of no logical port", Expected: true}
+		return Reason{Code: NoIfaceID}
 	case i.OFPort == 0:
-		return Reason{Text: "the switch has given it no OpenFlow port: its device is missing or broken (ovs-vsctl get interface " + i.Name + " error)"}
+		return Reason{NoOFPort, i.Name}
 	}
 	if b.rules.Placement != placement.OVN {
-		if r := b.whyNotLocal(i); r.Text != "" {
+		if r := b.whyNotLocal(i); r.Code != "" {
 			return r
 		}
 	}
 	if text, ok := k.NotHere[i.IfaceID]; ok {
-		return Reason{Text: text}
+		return Reason{NotHere, text}
 	}
 	if b.snapshot == nil {
-		return pluggedJustNow
+		return Reason{Code: PluggedNow}
 	}
 	switch p := b.snapshot.PortByName(i.IfaceID); {
 	case p == nil:
 	case b.rules.Serves(p):
 		if b.withoutResolver(p) {
-			return Reason{Text: "it has no resolver address: the databases give it none (address " + b.rules.perGuestWords() + ")", NoResolver: true}
+			return Reason{NoResolver, b.rules.perGuestWords()}
 		}
-		return pluggedJustNow
+		return Reason{Code: PluggedNow}
 	case k.Unconfirmed:
-		return Reason{Text: "Southbound is not in sync, and the flows of ovn-controller do not confirm that the port is as in the saved snapshot, at this interface"}
+		return Reason{Code: Unconfirmed}
 	}
-	return Reason{Text: "its logical port is of a type that is no guest, such as a localport, or its row has not been read yet", Expected: true}
+	return Reason{Code: OtherType}
 }
 
 // whyNotLocal returns why an interface is no guest without OVN in the switch; zero if it may be a guest.
 func (b Book) whyNotLocal(i *vswitch.Interface) Reason {
 	switch {
 	case isService(i):
-		return Reason{Text: "it is of a DHCP agent or a router of Neutron's", Expected: true}
+		return Reason{Code: OfNeutron}
 	case i.Tag == deadVLAN:
-		return Reason{Text: "it has the tag 4095: Neutron's agent has not bound it, or cuts it off"}
+		return Reason{Code: DeadVLAN}
 	case b.rules.Placement != placement.Neutron:
 		return Reason{}
 	case i.Tag == 0:
-		return Reason{Text: "it has no tag: Neutron's agent has not bound it"}
+		return Reason{Code: NoTag}
 	}
 	if _, ok := attachedMAC(i); !ok {
-		return Reason{Text: "its external_ids have no attached-mac that is a MAC address"}
+		return Reason{Code: NoAttachedMAC}
 	}
 	return Reason{}
 }
