@@ -29,8 +29,9 @@ plugins/generate: internal/plugincfg
 
 internal/authority: internal/corefile internal/explain internal/origin internal/ovn/names coredns dns # it knows names and guests, not the source of either
 internal/cachekey: coredns
-internal/control: internal/control/api caddy # whoever has something to show adds it; no DNS
+internal/control: internal/control/api internal/control/remedy caddy # whoever has something to show adds it; no DNS
 internal/control/api:
+internal/control/remedy: internal/control/api internal/shell # it knows codes: no OVN, no switch, no socket
 internal/corefile: internal/endpoint caddy
 internal/corefile/corefiletest: caddy dns
 internal/endpoint:

@@ -14,6 +14,7 @@ import (
 	"github.com/coredns/caddy"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/control/remedy"
 )
 
 // StatusFunc adds to a status what its owner can tell: a bridge, a database, a problem, a warning. It returns
@@ -53,6 +54,7 @@ func (s *Server) makeStatus(ctx context.Context, _ url.Values) (any, error) {
 	slices.SortFunc(st.Databases, func(a, b api.Database) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Endpoint, b.Endpoint))
 	})
+	remedy.FillStatus(st)
 	st.Well = len(st.Problems) == 0
 	return st, nil
 }

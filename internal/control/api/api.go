@@ -30,16 +30,19 @@ type Error struct {
 
 // Problem is something that is not well.
 type Problem struct {
-	// Code is one of the codes below. It is for programs, and for the remedies of puntctl.
+	// Code is one of the codes below, for programs.
 	Code string `json:"code"`
 	// About is the bridge, the database or the port that it is about.
 	About string `json:"about"`
 	// Text says what was found.
 	Text string `json:"text"`
-	// Remedy says what to do about it, and Commands has lines to paste. Findings of an Explanation
-	// have them where there is something to do; puntctl has those of a Status.
+	// Remedy says what to do about it, and Commands has lines to paste. Both are left out where there is
+	// nothing to do.
 	Remedy   string   `json:"remedy,omitempty"`
 	Commands []string `json:"commands,omitempty"`
+	// Docs is the section of the pages that explains the code, PAGE#ANCHOR from the root of the project:
+	// docs/troubleshooting.md#outside-names-fail.
+	Docs string `json:"docs,omitempty"`
 }
 
 // The codes of problems.
