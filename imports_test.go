@@ -58,7 +58,7 @@ internal/plugincfg:
 internal/plugincfg/traits:
 internal/precheck: internal/corefile internal/plugincfg/traits plugin/private caddy coredns coredns-log
 internal/process: coredns-log
-internal/puntctl: internal/control/api internal/escape internal/shell cobra # it knows what a process shows, not how the process makes it
+internal/puntctl: internal/control/api internal/control/remedy internal/escape internal/shell cobra # it knows what a process shows, not how the process makes it
 internal/puntctl/man: internal/puntctl cobra
 internal/refcount:
 internal/shell: internal/escape

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/control/remedy"
 	"github.com/puntdns/puntdns/internal/shell"
 )
 
@@ -19,16 +20,10 @@ func (d *diagnosis) guests(s *api.Status, all *api.Guests) {
 		if u.Expected || u.Code == api.CodeNoAddress {
 			continue
 		}
-		d.add(finding{
-			Level: levelProblem, About: "interface " + u.Interface, Text: fmt.Sprintf("port %q is not served: %s", u.Port, u.Reason),
-			Remedy: "the port has to exist in OVN, to be bound to this chassis, and external_ids:iface-id has to be its name",
-			Commands: []string{
-				"ovs-vsctl get Interface " + shell.Word(u.Interface) + " external_ids ofport error",
-				"ovn-sbctl --columns=logical_port,chassis,up find Port_Binding " + shell.Word("logical_port="+shell.OVNString(u.Port)),
-			},
-		})
+		f := finding{Level: levelProblem, About: "interface " + u.Interface, Text: fmt.Sprintf("port %q is not served: %s", u.Port, u.Reason)}
+		d.add(remedied(f, api.CodeUnserved, &remedy.Context{Interface: u.Interface, Port: u.Port}))
 	}
-	d.addressless(s, all.Unserved)
+	d.addressless(all.Unserved)
 	unread := 0
 	for i := range all.Guests {
 		g := &all.Guests[i]
@@ -58,19 +53,17 @@ func (d *diagnosis) dhcp(g *api.Guest) {
 		if len(told) > 0 {
 			text = "DHCP tells it to ask " + g.DHCP.DNSServer + ", where it is not answered here"
 		}
-		d.add(finding{
+		f := finding{
 			Level: levelProblem, About: "port " + g.Port, Text: text + "; its resolver addresses are " + strings.Join(g.Resolvers, " "),
-			Remedy:   "announce a resolver address, or have puntdns answer at what DHCP announces (`address dhcp` in ofpunt)",
 			Commands: []string{setOptions(g.DHCP) + `options:dns_server='"{` + resolvers[0].String() + `}"'`},
-		})
+		}
+		d.add(remedied(f, api.CodeNotAnnounced, &remedy.Context{}))
 		asked = resolvers[:1]
 	}
 	for _, a := range asked {
 		if reason := noRoute(g.DHCP, a); reason != "" {
-			d.add(finding{
-				Level: levelProblem, About: "port " + g.Port, Text: fmt.Sprintf("it has no route to %s: %s", a, reason),
-				Remedy: routeRemedy, Commands: setRoute(g.DHCP, a),
-			})
+			f := finding{Level: levelProblem, About: "port " + g.Port, Text: fmt.Sprintf("it has no route to %s: %s", a, reason), Commands: setRoute(g.DHCP, a)}
+			d.add(remedied(f, api.CodeNoRoute, &remedy.Context{}))
 		}
 	}
 }
@@ -127,9 +120,6 @@ func noRoute(dhcp *api.DHCP, a netip.Addr) string {
 	return "its DHCP options have neither router nor classless_static_route"
 }
 
-// routeRemedy is what to do about a guest without a route.
-const routeRemedy = "give it one; a client that is told classless_static_route takes no router besides (RFC 3442), so its default route has to be there too"
-
 // setRoute returns the line that gives a route to an address: on-link, which puntdns answers ARP for,
 // or by the router where there is one. There is none if a route that is there can't be read: a
 // tenant may have written it.
@@ -169,7 +159,7 @@ func isAddress(word string) bool {
 const maxAddressless = 16
 
 // addressless says which guests lack nothing but a resolver address, all in one.
-func (d *diagnosis) addressless(s *api.Status, unserved []api.Unserved) {
+func (d *diagnosis) addressless(unserved []api.Unserved) {
 	var of []string
 	reason := ""
 	for i := range unserved {
@@ -185,8 +175,7 @@ func (d *diagnosis) addressless(s *api.Status, unserved []api.Unserved) {
 		text += " and others"
 	}
 	f := finding{Level: levelProblem, About: "resolver address", Text: text + ": " + reason}
-	f.Remedy, f.Commands = remedy(s, &api.Problem{Code: api.CodeNoAddress})
-	d.add(f)
+	d.add(remedied(f, api.CodeNoAddress, &remedy.Context{}))
 }
 
 // owned says of which networks a port has a resolver address.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/control/remedy"
 	"github.com/puntdns/puntdns/internal/escape"
 )
 
@@ -55,6 +56,17 @@ func (c *client) get(ctx context.Context, path string, parameters url.Values, an
 		return &exitError{exitNoProcess, fmt.Errorf("%s: the answer is not understood: %w; expected that of a puntdns of this version", c.path, err)}
 	}
 	return nil
+}
+
+// status returns the status of the process. A problem for which a process of an older version has no
+// remedy gets the remedy that puntctl knows.
+func (c *client) status(ctx context.Context) (*api.Status, error) {
+	s := new(api.Status)
+	if err := c.get(ctx, api.PathStatus, nil, s); err != nil {
+		return nil, err
+	}
+	remedy.FillStatus(s)
+	return s, nil
 }
 
 // request asks at a path, and returns the answer if it is none that refuses.

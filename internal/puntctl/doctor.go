@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/control/remedy"
 )
 
 // diagnosis is what doctor has found.
@@ -29,6 +31,20 @@ type finding struct {
 	// Remedy says what to do about it, and Commands has lines to paste.
 	Remedy   string   `json:"remedy,omitempty"`
 	Commands []string `json:"commands,omitempty"`
+	// Docs is as in [api.Problem].
+	Docs string `json:"docs,omitempty"`
+}
+
+// newFinding returns a problem or a warning of the process as a finding.
+func newFinding(level string, p *api.Problem) finding {
+	return finding{Level: level, About: p.About, Text: p.Text, Remedy: p.Remedy, Commands: p.Commands, Docs: p.Docs}
+}
+
+// remedied returns a finding whose remedy is the one of a code.
+func remedied(f finding, code string, c *remedy.Context) finding {
+	r := remedy.Of(code, c)
+	f.Remedy, f.Commands, f.Docs = r.Text, slices.Concat(f.Commands, r.Commands), r.Docs
+	return f
 }
 
 // The levels of findings.
@@ -60,10 +76,7 @@ PORT or SWITCH is whose guests to look at; without it the first 16 are traced.`,
 			if err != nil {
 				return err
 			}
-			d.Well = true
-			for _, f := range d.Findings {
-				d.Well = d.Well && f.Level != levelProblem
-			}
+			d.Well = !slices.ContainsFunc(d.Findings, func(f finding) bool { return f.Level == levelProblem })
 			if err := o.write(cmd.OutOrStdout(), d, func(p *page) { p.diagnosis(d) }); err != nil {
 				return err
 			}
@@ -80,12 +93,12 @@ PORT or SWITCH is whose guests to look at; without it the first 16 are traced.`,
 // diagnose looks at all that there is.
 func (o *options) diagnose(cmd *cobra.Command, d *diagnosis, args []string, vswitchd string) error {
 	ctx, c := cmd.Context(), o.client(cmd)
-	var s api.Status
-	if err := c.get(ctx, api.PathStatus, nil, &s); err != nil {
+	s, err := c.status(ctx)
+	if err != nil {
 		return withRemedy(err, c.path)
 	}
 	d.add(finding{Level: levelOK, About: c.path, Text: fmt.Sprintf("process %d answers: %s", s.Process.PID, s.Process.Version)})
-	d.status(&s)
+	d.status(s)
 	var all api.Guests
 	if err := c.get(ctx, api.PathGuests, nil, &all); err != nil {
 		return err
@@ -99,10 +112,33 @@ func (o *options) diagnose(cmd *cobra.Command, d *diagnosis, args []string, vswi
 		d.add(finding{Level: levelProblem, About: fmt.Sprintf("%q", args[0]), Text: unknown, Remedy: "look at the problems above first: a bridge that is not served has no guests"})
 		return nil
 	}
-	d.guests(&s, &all)
+	d.guests(s, &all)
 	defer showProgress(cmd.ErrOrStderr(), "tracing queries through the switch")()
-	d.traces(ctx, &s, &all, ovsAppctl(vswitchd))
+	d.traces(ctx, s, &all, ovsAppctl(vswitchd))
 	return nil
+}
+
+// status adds the problems and warnings of the process, each with its remedy.
+func (d *diagnosis) status(s *api.Status) {
+	for _, p := range s.Problems {
+		if p.Code == api.CodeUnserved {
+			continue // each of them is a finding of its own
+		}
+		d.add(newFinding(levelProblem, &p))
+	}
+	for _, p := range s.Warnings {
+		d.add(newFinding(levelNote, &p))
+	}
+	for i := range s.Bridges {
+		if b := &s.Bridges[i]; b.Serving {
+			d.add(finding{Level: levelOK, About: b.Name, Text: fmt.Sprintf("it is served, guests: %d", b.Guests.Served)})
+		}
+	}
+	for i := range s.Databases {
+		if db := &s.Databases[i]; db.Synced {
+			d.add(finding{Level: levelOK, About: db.Name, Text: "in sync with " + db.Endpoint})
+		}
+	}
 }
 
 // withRemedy adds to the error of a process that can't be asked where to look for it.

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/control/remedy"
 )
 
 func explainCommand(o *options) *cobra.Command {
@@ -54,8 +55,7 @@ Exit status:
 			if err := o.client(cmd).get(cmd.Context(), api.PathExplain, parameters, &e); err != nil {
 				return err
 			}
-			traceExplained(cmd.Context(), &e, ovsAppctl(vswitchd))
-			routeExplained(&e)
+			addFindings(&e, traceExplained(cmd.Context(), &e, ovsAppctl(vswitchd)), routeExplained(&e))
 			show := func(p *page) { p.explanation(&e, drawing(cmd.OutOrStdout())) }
 			if summary {
 				show = func(p *page) { p.explainSummary(&e) }
@@ -78,52 +78,59 @@ Exit status:
 	return cmd
 }
 
-// traceExplained traces the query through the switch, and finds what that says.
-func traceExplained(ctx context.Context, e *api.Explanation, trace tracer) {
+// addFindings adds the findings of puntctl to those of the process: first come before, last behind them.
+// Well stays as the process says, unless a finding of puntctl clears it.
+func addFindings(e *api.Explanation, first, last []api.Problem) {
+	e.Well = e.Well && remedy.Well(first) && remedy.Well(last)
+	e.Findings = append(slices.Insert(e.Findings, 0, first...), last...)
+	remedy.FillExplanation(e)
+}
+
+// traceExplained traces the query through the switch, and returns a finding if the query does not get to
+// the punt.
+func traceExplained(ctx context.Context, e *api.Explanation, trace tracer) []api.Problem {
 	q, ok := explainedQuery(e)
 	if !ok {
-		return
+		return nil
 	}
 	lines := q.lines()
 	e.Trace = &api.Trace{Command: lines[0]}
 	said, err := trace(ctx, e.Guest.Bridge, q.flow())
 	if err != nil {
 		e.Trace.Error = err.Error()
-		return
+		return nil
 	}
 	t, w := e.Trace, readTrace(said, e.EntryTable)
 	if w.isBalanced(&e.Guest, e.EntryTable) {
 		t.Error = fmt.Sprintf("%s, in %s", balanced, w.before)
-		return
+		return nil
 	}
 	t.Punted, t.Table, t.Flow = w.punted, strconv.Itoa(w.last.table), w.last.flow
 	t.Dropped = w.dropped && !w.punted
 	if t.Punted || e.Unasked != "" {
-		return
+		return nil
 	}
-	e.Well = false
-	e.Findings = append([]api.Problem{notPunted(e, &q, &w)}, e.Findings...)
+	return []api.Problem{notPunted(e, &q, &w)}
 }
 
-// routeExplained finds that DHCP gives the guest no route to the server that it asks. That leaves Well
-// alone, as nobody here knows whether the guest has its route by DHCP, by hand or by its image. In hijack
-// mode nothing is looked for.
-func routeExplained(e *api.Explanation) {
+// routeExplained returns a finding if DHCP gives the guest no route to the server that it asks. The finding
+// is a note, as nobody here knows whether the guest has its route by DHCP, by hand or by its image. In
+// hijack mode there is none.
+func routeExplained(e *api.Explanation) []api.Problem {
 	g := &e.Guest
 	server, err := netip.ParseAddrPort(e.Question.Server)
 	if err != nil || !server.Addr().Is4() || e.Unasked != "" || g.DHCP == nil || len(resolversOf(g)) == 0 {
-		return
+		return nil
 	}
 	reason := noRoute(g.DHCP, server.Addr())
 	if reason == "" {
-		return
+		return nil
 	}
-	e.Findings = append(e.Findings, api.Problem{
+	return []api.Problem{{
 		Code: api.CodeNoRoute, About: g.Port,
 		Text:     fmt.Sprintf("DHCP gives the guest no route to %s: %s; unless it was given one by hand or by its image, its query never leaves it", server.Addr(), reason),
-		Remedy:   routeRemedy,
 		Commands: setRoute(g.DHCP, server.Addr()),
-	})
+	}}
 }
 
 // explainedQuery returns the query to trace, and reports whether enough is known of it.
@@ -189,7 +196,7 @@ func (p *page) explainSummary(e *api.Explanation) {
 	for i := range e.Findings {
 		f := &e.Findings[i]
 		level := in(red, "not well:")
-		if f.Code == api.CodeNoRoute {
+		if remedy.IsNote(f.Code) {
 			level = in(yellow, "warning:")
 		}
 		p.line(level, said(f.Text), said("["+f.Code+"]"))

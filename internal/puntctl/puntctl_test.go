@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -49,6 +51,22 @@ func process(t *testing.T, answers map[string]any) (socket string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Use("", false, new(testkit.Lines)) })
+	return socket
+}
+
+// otherVersion is a process of another version: its answers are as they stand.
+func otherVersion(t *testing.T, answers map[string]any) (socket string) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "control.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(answers[r.URL.Path])
+	})}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { s.Close() })
 	return socket
 }
 
@@ -427,7 +445,12 @@ func TestDoctor(t *testing.T) {
 		{"doctor-without-ovs", func(string) (string, error) { return "", &exec.Error{Name: "ovs-appctl", Err: exec.ErrNotFound} }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d, s, all := &diagnosis{}, unwellStatus(), someGuests()
+			c := newClient(process(t, map[string]any{api.PathStatus: unwellStatus()}), io.Discard)
+			s, err := c.status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, all := &diagnosis{}, someGuests()
 			d.status(s)
 			d.guests(s, all)
 			d.traces(t.Context(), s, all, func(_ context.Context, _, flow string) (string, error) { return tc.trace(flow) })
@@ -435,6 +458,39 @@ func TestDoctor(t *testing.T) {
 			p.diagnosis(d)
 			golden.File(t, "testdata/"+tc.name+".txt", p.text.String())
 		})
+	}
+}
+
+// doctor shows the remedies of the process. A process of an older version has none, and puntctl adds its own.
+func TestDoctorRemedies(t *testing.T) {
+	own, older := wellStatus(), wellStatus()
+	own.Problems = []api.Problem{
+		{Code: api.CodeLease, About: "br-int", Remedy: "do this", Commands: []string{"true 1"}, Docs: "docs/new.md"},
+		{Code: "of-a-newer-version", About: "br-int", Remedy: "do that"},
+	}
+	older.Problems = []api.Problem{{Code: api.CodeLease, About: "br-int"}, {Code: "of-an-older-version", About: "br-int"}}
+	for _, tc := range []struct {
+		status    *api.Status
+		has, lack []string
+	}{
+		{own, []string{"  do this\n", "  true 1\n", "  do that\n"}, []string{"upcall/show"}},
+		{older, []string{"upcall/show\n"}, nil},
+	} {
+		var out, errs bytes.Buffer
+		socket := otherVersion(t, map[string]any{api.PathStatus: tc.status, api.PathGuests: &api.Guests{}})
+		if status := Run("1.2.3", []string{"doctor", "-s", socket}, &out, &errs); status != exitUnwell {
+			t.Errorf("exit status %d, %s", status, errs.String())
+		}
+		for _, want := range tc.has {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q is not in %q", want, out.String())
+			}
+		}
+		for _, never := range tc.lack {
+			if strings.Contains(out.String(), never) {
+				t.Errorf("%q is in %q", never, out.String())
+			}
+		}
 	}
 }
 
@@ -516,23 +572,6 @@ func TestDoctorUnknownPort(t *testing.T) {
 		}
 		if !strings.Contains(errs.String(), tc.errs) {
 			t.Errorf("%q, want %q", errs.String(), tc.errs)
-		}
-	}
-}
-
-// Each code of a problem that has a remedy, and each cause of a connection that is down.
-func TestRemedies(t *testing.T) {
-	s := wellStatus()
-	for _, cause := range []string{api.CausePermission, api.CauseMissing, api.CauseRefused, api.CauseTimeout, api.CauseUnreachable, api.CauseTLS} {
-		for _, endpoint := range []string{"unix:/run/x.sock", "ssl:10.1.0.1:6642"} {
-			if text, _ := connectionRemedy(&api.Failure{Cause: cause}, endpoint, "it", ""); text == "" {
-				t.Errorf("%s at %s: no remedy", cause, endpoint)
-			}
-		}
-	}
-	for _, code := range []string{api.CodeStalled, api.CodeNoBridge, api.CodeOtherProcess, api.CodeLease, api.CodeBinding, api.CodeNoAddress, api.CodeNoMeters} {
-		if text, _ := remedy(s, &api.Problem{Code: code, About: "br-int"}); text == "" {
-			t.Errorf("%s: no remedy", code)
 		}
 	}
 }

@@ -26,11 +26,11 @@ force; values in a database that can't be used; servers of networks that are not
 forward asks and that do not answer; a snapshot that can't be saved.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var s api.Status
-			if err := o.client(cmd).get(cmd.Context(), api.PathStatus, nil, &s); err != nil {
+			s, err := o.client(cmd).status(cmd.Context())
+			if err != nil {
 				return err
 			}
-			if err := o.write(cmd.OutOrStdout(), &s, func(p *page) { p.status(&s) }); err != nil {
+			if err := o.write(cmd.OutOrStdout(), s, func(p *page) { p.status(s) }); err != nil {
 				return err
 			}
 			if !s.Well {
