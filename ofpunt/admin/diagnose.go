@@ -26,8 +26,7 @@ func (q *explainedQuery) diagnose(v *punt.Verdict, r *explain.Report) {
 	resumed := v.Fate.Result == metric.Resumed
 	q.diagnoseAnnounced()
 	if r.Cached != r.Below {
-		out.find(api.CodeCached, fmt.Sprintf("the guest gets what was stored in cache: %s; a new query would get: %s", r.Cached, r.Below),
-			"wait until the entry has expired, or reload: that begins with an empty cache", "systemctl reload puntdns")
+		out.find(api.CodeCached, fmt.Sprintf("the guest gets what was stored in cache: %s; a new query would get: %s", r.Cached, r.Below), "")
 	}
 	var behind []explain.Finding // the answer
 	for _, f := range r.Findings {
@@ -105,9 +104,7 @@ func (q *explainedQuery) diagnoseAnnounced() {
 			return
 		}
 	}
-	q.out.find(api.CodeNotAnnounced, fmt.Sprintf("DHCP tells the guest to ask %s, and none of that is a resolver address of it, which are %s: unless it was told otherwise by hand, its queries do not come here", g.DHCP.DNSServer, strings.Join(g.Resolvers, " ")),
-		"announce a resolver address to the guest, or have ofpunt answer at what DHCP announces (`address dhcp`)",
-		"ovn-nbctl list DHCP_Options "+shell.Word(g.DHCP.Row))
+	q.out.find(api.CodeNotAnnounced, fmt.Sprintf("DHCP tells the guest to ask %s, and none of that is a resolver address of it, which are %s: unless it was told otherwise by hand, its queries do not come here", g.DHCP.DNSServer, strings.Join(g.Resolvers, " ")), "")
 }
 
 func sameAddress(resolver string, a netip.Addr) bool {
@@ -120,9 +117,9 @@ func (q *explainedQuery) diagnoseAnswer(v *punt.Verdict, r *explain.Report) {
 	out := q.out
 	switch {
 	case v.Fate.Reason == metric.ReasonDeadline:
-		out.find(api.CodeDeadline, fmt.Sprintf("the plugins have not answered in %.1f s, so the guest gets SERVFAIL; %s", out.Seconds, whoWaits(r)), "see why that one does not answer")
+		out.find(api.CodeDeadline, fmt.Sprintf("the plugins have not answered in %.1f s, so the guest gets SERVFAIL; %s", out.Seconds, whoWaits(r)), "")
 	case v.Answer == nil:
-		out.find(api.CodeDropped, fmt.Sprintf("the guest gets no answer: %s", noAnswer[cmp.Or(v.Fate.Reason, metric.ReasonUnanswered)]), "see which plugin was the last one, without --summary")
+		out.find(api.CodeDropped, fmt.Sprintf("the guest gets no answer: %s", noAnswer[cmp.Or(v.Fate.Reason, metric.ReasonUnanswered)]), "")
 	case v.Answer.Rcode == dns.RcodeNameError:
 		out.find(api.CodeNoData, fmt.Sprintf("%s does not exist for port %s of switch %s, says %s", q.name, out.Guest.Port, cmp.Or(out.Guest.Switch, "unknown"), whoAnswered(r)), q.nameRemedy(r))
 	case v.Answer.Rcode != dns.RcodeSuccess:
@@ -155,7 +152,7 @@ func (q *explainedQuery) diagnoseError(v *punt.Verdict, r *explain.Report) {
 	case v.Fate.Reason != metric.ReasonChain && v.Fate.Reason != metric.ReasonNoBlock:
 		who = fmt.Sprintf(": the query is not one for the plugins (%s)", v.Fate.Reason)
 	}
-	out.find(api.CodeError, fmt.Sprintf("the guest gets the error %s%s", out.Rcode, who), "see what that plugin says, without --summary")
+	out.find(api.CodeError, fmt.Sprintf("the guest gets the error %s%s", out.Rcode, who), "")
 }
 
 // nameRemedy says what to do about a name that does not exist.

@@ -20,11 +20,11 @@ import (
 
 	"github.com/puntdns/puntdns/internal/control"
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/control/remedy"
 	"github.com/puntdns/puntdns/internal/explain"
 	"github.com/puntdns/puntdns/internal/origin"
 	"github.com/puntdns/puntdns/internal/ovn"
 	"github.com/puntdns/puntdns/internal/ovn/names"
-	"github.com/puntdns/puntdns/internal/shell"
 	"github.com/puntdns/puntdns/ofpunt/bridge"
 	"github.com/puntdns/puntdns/ofpunt/metric"
 	"github.com/puntdns/puntdns/ofpunt/openflow"
@@ -128,13 +128,14 @@ func (a *answers) explain(ctx context.Context, parameters url.Values) (any, erro
 	out := newExplanation(&w)
 	if unserved != nil {
 		out.showUnserved(unserved)
-		return &out.Explanation, nil
+	} else {
+		out.Guest = *g
+		if returned, err = a.ask(ctx, &w, out); err != nil {
+			return nil, err
+		}
 	}
-	out.Guest = *g
-	if returned, err = a.ask(ctx, &w, out); err != nil {
-		return nil, err
-	}
-	out.Well = len(out.Findings) == 0
+	remedy.FillExplanation(&out.Explanation)
+	out.Well = remedy.Well(out.Findings)
 	return &out.Explanation, nil
 }
 
@@ -148,7 +149,7 @@ func newExplanation(w *explainRequest) *explanation {
 	}}
 }
 
-// find adds a finding about the guest.
+// find adds a finding about the guest. With an empty remedy the finding has the one of its code.
 func (e *explanation) find(code, text, remedy string, commands ...string) {
 	e.Findings = append(e.Findings, api.Problem{Code: code, About: e.Guest.Port, Text: text, Remedy: remedy, Commands: commands})
 }
@@ -165,12 +166,10 @@ func (e *explanation) showUnserved(u *api.Unserved) {
 	e.Without = "the same: no query of it is punted"
 	text := fmt.Sprintf("interface %s (logical port %q) is not served, so none of its queries comes here: %s", u.Interface, u.Port, u.Reason)
 	if u.Code == api.CodeNoAddress {
-		e.find(api.CodeUnserved, text, "give its DHCP options a dns_server, or its network a router, as `address` in ofpunt says")
+		e.find(api.CodeUnserved, text, remedy.Of(u.Code, &remedy.Context{}).Text)
 		return
 	}
-	e.find(api.CodeUnserved, text, "external_ids:iface-id of the interface has to be the name of a logical port, which is bound to this chassis",
-		"ovs-vsctl get Interface "+shell.Word(u.Interface)+" external_ids:iface-id",
-		"ovn-sbctl --columns=logical_port,chassis,up find Port_Binding "+shell.Word("logical_port="+shell.OVNString(u.Port)))
+	e.find(api.CodeUnserved, text, "")
 }
 
 // ask takes the query of a guest through its chain. returned is closed once that is over, and nil
@@ -340,7 +339,6 @@ func (q *explainedQuery) run(b *bridge.Bridge, in openflow.PacketIn) (returned <
 		Looped: func(by *origin.Origin) {
 			x.Find(explain.Finding{
 				Code: explain.Loop, Text: fmt.Sprintf("a loop: port %s of switch %s, a DNS server that is asked for the name, asks the same here, and is not answered by itself", by.Port, by.Switch),
-				Remedy: explain.LoopRemedy,
 			})
 		},
 	})
@@ -365,13 +363,11 @@ func (q *explainedQuery) show(v *punt.Verdict, r explain.Report) {
 	switch {
 	case !v.Identified || v.Origin.Port != "" && out.Guest.Port != "" && v.Origin.Port != out.Guest.Port:
 		out.Unasked = "it would not be known whose query it is"
-		out.find(api.CodeUnknownGuest, "the packet would not be known to be of this guest: the switch and the databases do not agree on who has its port",
-			"wait a moment, and ask again; if it stays so, see puntctl status and the log of ovn-controller")
+		out.find(api.CodeUnknownGuest, "the packet would not be known to be of this guest: the switch and the databases do not agree on who has its port", "")
 		return
 	case !v.IsResolver:
 		out.Unasked = "the guest has asked another server"
-		out.find(api.CodeNotResolver, fmt.Sprintf("%s is no resolver address of this guest, which are %s: the query is not punted, and goes on", q.server, strings.Join(out.Guest.Resolvers, " ")),
-			"have the guest ask a resolver address (dns_server in its DHCP options), or name this one in `address` of ofpunt")
+		out.find(api.CodeNotResolver, fmt.Sprintf("%s is no resolver address of this guest, which are %s: the query is not punted, and goes on", q.server, strings.Join(out.Guest.Resolvers, " ")), "")
 		return
 	case q.tcp && q.srv.Options.Hijack():
 		out.Unasked = "in hijack mode (address any) the switch punts UDP only, so the query goes on to " + q.server.String()

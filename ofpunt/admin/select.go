@@ -143,13 +143,11 @@ func (t *guestLister) showFlows(ctx context.Context, key placement.Key, out *api
 	if own == 0 {
 		out.Findings = append(out.Findings, api.Problem{
 			Code: api.CodeNoFlows, About: out.Guest.Port, Text: "the switch has no flow of this guest, so none of its queries is punted",
-			Remedy: "`puntctl status` says why; the log of puntdns says if somebody removes them",
 		})
 	}
 	if punt == 0 {
 		out.Findings = append(out.Findings, api.Problem{
 			Code: api.CodeLease, About: t.Name, Text: "the punt is not in the switch: its lease has expired, and no query is punted",
-			Remedy: "the process or the switch hangs, or is too busy: `puntctl doctor` says more",
 		})
 	}
 }

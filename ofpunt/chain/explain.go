@@ -53,7 +53,6 @@ func (g *loopGuard) explain(ctx context.Context, x *explain.Step, w dns.Response
 func unanswered(asked []string, r *dns.Msg, err error) explain.Finding {
 	f := explain.Finding{
 		Code: explain.Upstream, Text: fmt.Sprintf("upstream %s does not answer: %v", asked[0], err),
-		Remedy: "see whether a DNS server runs there and this node reaches it (address and port in forward, a firewall between both)",
 	}
 	if len(asked) > 1 {
 		f.Text = fmt.Sprintf("upstreams %s do not answer; the last error: %v", strings.Join(asked, " "), err)
@@ -69,7 +68,6 @@ func (g *loopGuard) explainLoop(x *explain.Step) {
 	x.Notef("not asked: it would ask the guest itself, which is a loop")
 	x.Find(explain.Finding{
 		Code: explain.Loop, Text: "a loop: forward asks this guest, which is a DNS server, what the guest has asked here; so the query is not forwarded",
-		Remedy: explain.LoopRemedy,
 	})
 }
 
