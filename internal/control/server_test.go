@@ -146,6 +146,9 @@ func TestOrderOfProblems(t *testing.T) {
 	var got []string
 	for _, p := range s.Problems {
 		got = append(got, p.Code)
+		if p.Docs == "" {
+			t.Errorf("%s: the remedy was not looked up: %+v", p.Code, p)
+		}
 	}
 	if want := []string{api.CodeSwitch, api.CodeDatabase, api.CodeNotServed, api.CodeBinding, api.CodeUnserved}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

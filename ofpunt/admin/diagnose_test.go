@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -85,6 +86,33 @@ func TestDiagnose(t *testing.T) {
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("found %q, want %q", got, tc.want)
 			}
+			q.out.conclude()
+			if q.out.Well != (len(tc.want) == 0) {
+				t.Errorf("well is %v with %q", q.out.Well, got)
+			}
+			for _, f := range q.out.Findings {
+				if f.Docs == "" || f.Remedy == "" && !slices.Contains(tc.found, f.Code) {
+					t.Errorf("%s has no remedy: %+v", f.Code, f)
+				}
+			}
 		})
+	}
+}
+
+// An interface that is not served has the remedy for its reason.
+func TestUnservedRemedy(t *testing.T) {
+	for _, tc := range []struct {
+		code, remedy string
+		commands     int
+	}{
+		{"", "external_ids:iface-id of the interface has to be the name of a logical port", 3},
+		{api.CodeNoAddress, "give the DHCP options of the guest a dns_server", 0},
+	} {
+		e := newExplanation(&wish{port: "vm1", name: "www.example.org.", qtype: dns.TypeA})
+		e.tellUnserved(&api.Unserved{Interface: "tap1", Port: "vm1", Reason: "it has gone", Code: tc.code})
+		e.conclude()
+		if f := e.Findings[0]; e.Well || len(e.Findings) != 1 || !strings.HasPrefix(f.Remedy, tc.remedy) || len(f.Commands) != tc.commands {
+			t.Errorf("code %q: %+v", tc.code, e.Findings)
+		}
 	}
 }

@@ -134,8 +134,7 @@ func (a *answers) explain(ctx context.Context, parameters url.Values) (any, erro
 			return nil, err
 		}
 	}
-	remedy.FillExplanation(&out.Explanation)
-	out.Well = remedy.Well(out.Findings)
+	out.conclude()
 	return &out.Explanation, nil
 }
 
@@ -152,6 +151,12 @@ func newExplanation(w *explainRequest) *explanation {
 // find adds a finding about the guest. With an empty remedy the finding has the one of its code.
 func (e *explanation) find(code, text, remedy string, commands ...string) {
 	e.Findings = append(e.Findings, api.Problem{Code: code, About: e.Guest.Port, Text: text, Remedy: remedy, Commands: commands})
+}
+
+// conclude adds what follows from the findings, once all are there.
+func (e *explanation) conclude() {
+	e.Well = remedy.Well(e.Findings)
+	remedy.FillExplanation(&e.Explanation)
 }
 
 // has reports whether there is a finding with one of the codes.
