@@ -69,7 +69,7 @@ internal/trail: internal/endpoint internal/escape # no DNS
 internal/vswitch: internal/endpoint libovsdb
 
 ofpunt: internal/control internal/corefile internal/endpoint internal/ovn/ovndb internal/vswitch ofpunt/admin ofpunt/bridge ofpunt/chain ofpunt/config ofpunt/label ofpunt/metric ofpunt/placement ofpunt/punt ofpunt/watch caddy coredns coredns-log
-ofpunt/admin: internal/control internal/control/api internal/explain internal/origin internal/ovn internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/shell ofpunt/bridge ofpunt/guests ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/punt ofpunt/watch dns # it shows state, and changes none
+ofpunt/admin: internal/control internal/control/api internal/control/remedy internal/explain internal/origin internal/ovn internal/ovn/names internal/ovn/ovndb internal/ovsdb internal/shell ofpunt/bridge ofpunt/guests ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/punt ofpunt/watch dns # it shows state, and changes none
 ofpunt/announce:
 ofpunt/bridge: internal/control internal/control/api internal/endpoint internal/metricset internal/origin internal/ovn internal/ovn/binding internal/ovn/ovndb internal/process internal/vswitch ofpunt/announce ofpunt/config ofpunt/flows ofpunt/guests ofpunt/metric ofpunt/openflow ofpunt/placement ofpunt/ports ofpunt/punt ofpunt/refusals ofpunt/watch coredns-log # no plugin, and no text of a Corefile
 ofpunt/chain: internal/control/api internal/corefile internal/explain internal/origin internal/ovn internal/ovn/ovndb internal/plugincfg/traits ofpunt/config ofpunt/guests ofpunt/label ofpunt/metric ofpunt/placement ofpunt/punt ofpunt/tenantcache ofpunt/watch caddy coredns coredns-log dns # it knows plugins and guests: no bridge, no connection

@@ -102,17 +102,17 @@ func TestDiagnose(t *testing.T) {
 // An interface that is not served has the remedy for its reason.
 func TestUnservedRemedy(t *testing.T) {
 	for _, tc := range []struct {
-		code, remedy string
+		remedy, want string
 		commands     int
 	}{
 		{"", "external_ids:iface-id of the interface has to be the name of a logical port", 3},
-		{api.CodeNoAddress, "give the DHCP options of the guest a dns_server", 0},
+		{"start the agent", "start the agent", 0},
 	} {
-		e := newExplanation(&wish{port: "vm1", name: "www.example.org.", qtype: dns.TypeA})
-		e.tellUnserved(&api.Unserved{Interface: "tap1", Port: "vm1", Reason: "it has gone", Code: tc.code})
+		e := newExplanation(&explainRequest{port: "vm1", name: "www.example.org.", qtype: dns.TypeA})
+		e.showUnserved(&api.Unserved{Interface: "tap1", Port: "vm1", Reason: "it has gone", Remedy: tc.remedy})
 		e.conclude()
-		if f := e.Findings[0]; e.Well || len(e.Findings) != 1 || !strings.HasPrefix(f.Remedy, tc.remedy) || len(f.Commands) != tc.commands {
-			t.Errorf("code %q: %+v", tc.code, e.Findings)
+		if f := e.Findings[0]; e.Well || len(e.Findings) != 1 || !strings.HasPrefix(f.Remedy, tc.want) || len(f.Commands) != tc.commands {
+			t.Errorf("remedy %q: %+v", tc.remedy, e.Findings)
 		}
 	}
 }

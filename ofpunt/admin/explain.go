@@ -170,11 +170,7 @@ func (e *explanation) showUnserved(u *api.Unserved) {
 	e.Unasked = "its interface is not served"
 	e.Without = "the same: no query of it is punted"
 	text := fmt.Sprintf("interface %s (logical port %q) is not served, so none of its queries comes here: %s", u.Interface, u.Port, u.Reason)
-	if u.Code == api.CodeNoAddress {
-		e.find(api.CodeUnserved, text, remedy.Of(u.Code, &remedy.Context{}).Text)
-		return
-	}
-	e.find(api.CodeUnserved, text, "")
+	e.find(api.CodeUnserved, text, u.Remedy)
 }
 
 // ask takes the query of a guest through its chain. returned is closed once that is over, and nil

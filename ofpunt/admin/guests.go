@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/puntdns/puntdns/internal/control/api"
+	"github.com/puntdns/puntdns/internal/control/remedy"
 	"github.com/puntdns/puntdns/internal/ovn/ovndb"
 	"github.com/puntdns/puntdns/ofpunt/bridge"
 	"github.com/puntdns/puntdns/ofpunt/guests"
@@ -181,9 +182,10 @@ func (t *guestLister) listUnserved(served map[string]bool, out *api.Guests) {
 		if why.Text() == "" {
 			continue
 		}
-		u := api.Unserved{Bridge: t.Name, Interface: i.Name, Port: i.IfaceID, InPort: i.OFPort, Reason: why.Text(), Expected: why.Expected()}
+		u := api.Unserved{Bridge: t.Name, Interface: i.Name, Port: i.IfaceID, InPort: i.OFPort, Reason: why.Text(), Expected: why.Expected(), Remedy: why.Remedy()}
 		if why.Code == guests.NoResolver {
 			u.Code = api.CodeNoAddress
+			u.Remedy = remedy.Of(u.Code, &remedy.Context{}).Text
 		}
 		out.Unserved = append(out.Unserved, u)
 	}

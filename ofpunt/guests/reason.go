@@ -24,27 +24,30 @@ const (
 )
 
 // reasonRow is what is known of a reason. {} in its text stands for the detail of a case. A reason is expected
-// if the interface is not meant to be served, or will be in a moment. The remedy is empty if the general one
-// is right: iface-id and binding.
+// if the interface is not meant to be served, or will be in a moment. The remedy is empty if
+// iface-id and the binding of the port are the things to check.
 type reasonRow struct {
 	text     string
 	expected bool
 	remedy   string
 }
 
+// remedyAgent is the remedy if Neutron's agent has not done its work.
+const remedyAgent = "see that Neutron's Open vSwitch agent runs on this node, and read its log"
+
 var reasons = map[Code]reasonRow{
 	NoGuest:       {"", true, ""},
 	NoIfaceID:     {"it has no external_ids:iface-id, so it is of no logical port", true, ""},
-	NoOFPort:      {"the switch has given it no OpenFlow port: its device is missing or broken (ovs-vsctl get interface {} error)", false, ""},
+	NoOFPort:      {"the switch has given it no OpenFlow port: its device is missing or broken (ovs-vsctl get interface {} error)", false, "give the interface a device that works, or delete its port"},
 	PluggedNow:    {"it was plugged a moment ago", true, ""},
 	NotHere:       {"{}", false, ""},
-	NoResolver:    {"it has no resolver address: the databases give it none (address {})", false, "give its DHCP options a dns_server, or its network a router, as `address` in ofpunt says"},
+	NoResolver:    {"it has no resolver address: the databases give it none (address {})", false, ""},
 	Unconfirmed:   {"Southbound is not in sync, and the flows of ovn-controller do not confirm that the port is as in the saved snapshot, at this interface", false, ""},
 	OtherType:     {"its logical port is of a type that is no guest, such as a localport, or its row has not been read yet", true, ""},
 	OfNeutron:     {"it is of a DHCP agent or a router of Neutron's", true, ""},
-	DeadVLAN:      {"it has the tag 4095: Neutron's agent has not bound it, or cuts it off", false, ""},
-	NoTag:         {"it has no tag: Neutron's agent has not bound it", false, ""},
-	NoAttachedMAC: {"its external_ids have no attached-mac that is a MAC address", false, ""},
+	DeadVLAN:      {"it has the tag 4095: Neutron's agent has not bound it, or cuts it off", false, remedyAgent},
+	NoTag:         {"it has no tag: Neutron's agent has not bound it", false, remedyAgent},
+	NoAttachedMAC: {"its external_ids have no attached-mac that is a MAC address", false, remedyAgent},
 }
 
 // Reason is why an interface is not served. The zero value is for an interface that may be served.
@@ -60,5 +63,5 @@ func (r Reason) Text() string { return strings.Replace(reasons[r.Code].text, "{}
 // Expected reports whether the interface is not meant to be served, or will be in a moment.
 func (r Reason) Expected() bool { return reasons[r.Code].expected }
 
-// Remedy says what to do about it, empty for the remedy of all interfaces that are not served.
+// Remedy says what to do about it. It is empty if iface-id and the binding of the port are the things to check.
 func (r Reason) Remedy() string { return reasons[r.Code].remedy }

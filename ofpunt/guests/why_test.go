@@ -15,7 +15,7 @@ import (
 
 // Each reason has a case.
 func TestWhyNot(t *testing.T) {
-	red := ovn.PortsData{Network: origin.Network{0x11}, Switch: "red", Ports: []ovn.PortData{ovntest.Port("vm", 1, "02:00:00:00:00:02 10.0.0.1")}}
+	red := ovn.PortsData{Network: origin.Network{0x11}, Switch: "red", Ports: []ovn.PortData{ovntest.Port("vm", 1, "02:00:00:00:00:02 10.0.0.1"), {LogicalPort: &ovn.LogicalPort{Name: "other", Key: 2}}}}
 	type iface = vswitch.Interface
 	seen := map[Code]bool{}
 	for _, tt := range []struct {

@@ -89,4 +89,7 @@ type Unserved struct {
 	Code string `json:"code,omitempty"`
 	// Expected is set where it is not meant to be served, such as a localport.
 	Expected bool `json:"expected"`
+	// Remedy says what to do about it. It is empty if iface-id and the binding of the port are the things to
+	// check.
+	Remedy string `json:"remedy,omitempty"`
 }
