@@ -103,7 +103,11 @@ func TestLiterals(t *testing.T) {
 // A block's queries have the labels that the block names, in whatever directive, and all of them
 // where it computes names.
 func TestNeededLabels(t *testing.T) {
-	all := "bridge in-port network port router switch vlan client-mac destination"
+	var names []string
+	for _, l := range All() {
+		names = append(names, strings.TrimPrefix(l.Name, prefix))
+	}
+	all := strings.Join(names, " ")
 	for _, tt := range []struct{ name, text, want string }{
 		{"none", "metadata\nlog", ""},
 		{"each once, those with a key last", "log . \"{/ofpunt/switch} {/ofpunt/external-id/b}\"\nview v {\n expr metadata('ofpunt/switch') == metadata('ofpunt/external-id/a')\n }", "switch external-id/a external-id/b"},
