@@ -21,7 +21,6 @@ const (
 	DeadVLAN      Code = "dead-vlan"
 	NoTag         Code = "no-tag"
 	NoAttachedMAC Code = "no-attached-mac"
-	LocalPort     Code = "local-port"
 )
 
 // reasonRow is what is known of a reason. {} in its text stands for the detail of a case. A reason is expected
@@ -48,7 +47,6 @@ var reasons = map[Code]reasonRow{
 	OfNeutron:     {"it is of a DHCP agent or a router of Neutron's", true, ""},
 	DeadVLAN:      {"it has the tag 4095: Neutron's agent has not bound it, or cuts it off", false, remedyAgent},
 	NoTag:         {"it has no tag: Neutron's agent has not bound it", false, remedyAgent},
-	LocalPort:     {"it is the local port of a bridge", false, "give the machine an interface of its own"},
 	NoAttachedMAC: {"its external_ids have no attached-mac that is a MAC address", false, remedyAgent},
 }
 

@@ -21,9 +21,6 @@ type Known struct {
 	Unconfirmed bool
 }
 
-// maxPort is the local port of a bridge, as Open vSwitch numbers ports.
-const maxPort = 0xfffe
-
 // tunnelTypes are types of interfaces that no guest has: they join bridges and nodes
 // (ovs-vswitchd.conf.db(5)).
 var tunnelTypes = []string{"patch", "geneve", "vxlan", "gre", "ip6gre", "erspan", "ip6erspan", "stt", "lisp", "gtpu", "bareudp", "srv6"}
@@ -35,8 +32,6 @@ func (b Book) WhyNot(i *vswitch.Interface, k *Known) Reason {
 		return Reason{Code: NoGuest}
 	case i.IfaceID == "":
 		return Reason{Code: NoIfaceID}
-	case i.OFPort == maxPort:
-		return Reason{Code: LocalPort}
 	case i.OFPort == 0:
 		return Reason{NoOFPort, i.Name}
 	}

@@ -38,7 +38,6 @@ func TestWhyNot(t *testing.T) {
 		{"a router of Neutron's", placement.Neutron, iface{Name: "qr-1", Type: "internal", IfaceID: "qr-1", AttachedMAC: "02:00:00:00:00:01", OFPort: 5}, Known{}, false, OfNeutron},
 		{"the dead VLAN", placement.Table, iface{IfaceID: "vm", OFPort: 5, Tag: 4095}, Known{}, false, DeadVLAN},
 		{"no tag", placement.Neutron, iface{IfaceID: "vm", OFPort: 5}, Known{}, false, NoTag},
-		{"the local port", placement.OVN, iface{IfaceID: "vm", OFPort: maxPort}, Known{}, false, LocalPort},
 		{"no MAC", placement.Neutron, iface{IfaceID: "vm", OFPort: 5, Tag: 3}, Known{}, false, NoAttachedMAC},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
