@@ -37,15 +37,15 @@ func TestLabelValues(t *testing.T) {
 	}{
 		{known, map[string]string{
 			"bridge": "br-int", "in-port": "7", "vlan": "5", "network": "01000000-0000-0000-0000-000000000000", "switch": "red", "port": "vm1",
-			"client-mac": "00:00:00:00:00:09", "destination": "192.0.2.1:53", "resolver-port": "53", "router": "r1,r2", "external-id/a:b": "c", "external-id/none": "",
+			"client-mac": "00:00:00:00:00:09", "destination": "192.0.2.1:53", "router": "r1,r2", "external-id/a:b": "c", "external-id/none": "",
 		}},
 		{hostile, map[string]string{
 			"bridge": "br-int", "in-port": "7", "vlan": "0", "network": "", "switch": `red\n[INFO] forged`, "port": `vm\x1b[2J`,
-			"client-mac": "00:00:00:00:00:00", "destination": "invalid AddrPort", "resolver-port": "0", "router": `r\u2028,r2`, "external-id/a:b": `a\\nb\u202e`, "external-id/none": "",
+			"client-mac": "00:00:00:00:00:00", "destination": "invalid AddrPort", "router": `r\u2028,r2`, "external-id/a:b": `a\\nb\u202e`, "external-id/none": "",
 		}},
 		{&origin.Origin{}, map[string]string{
 			"bridge": "", "in-port": "0", "vlan": "0", "network": "", "switch": "", "port": "",
-			"client-mac": "00:00:00:00:00:00", "destination": "invalid AddrPort", "resolver-port": "0", "router": "", "external-id/a:b": "", "external-id/none": "",
+			"client-mac": "00:00:00:00:00:00", "destination": "invalid AddrPort", "router": "", "external-id/a:b": "", "external-id/none": "",
 		}},
 	} {
 		h := &Handler{labels: append(label.All(), label.OfKey("a:b"), label.OfKey("none"))}

@@ -88,7 +88,6 @@ var labels = [...]Label{
 	{Name: Switch, text: func(o *origin.Origin) string { return o.Switch }},
 	{Name: VLAN, number: func(o *origin.Origin) uint64 { return uint64(o.VLAN) }, most: maxVLAN},
 	{Name: ClientMAC, Subject: OfPacket, text: func(o *origin.Origin) string { return o.MAC.String() }},
-	{Name: prefix + "resolver-port", Subject: OfPacket, text: func(o *origin.Origin) string { return strconv.Itoa(int(o.Destination.Port())) }},
 	{Name: Destination, Subject: OfPacket, text: func(o *origin.Origin) string { return o.Destination.String() }},
 }
 
