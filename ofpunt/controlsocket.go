@@ -45,7 +45,8 @@ func (in *instance) checkControl() error {
 	return nil
 }
 
-// useControl has the control socket at a path, empty for none. wait is that of control.Server.Use.
+// useControl opens the control socket at a path, and closes the socket before. With an empty path there is
+// none. wait is the argument of control.Server.Use.
 func useControl(path string, wait bool) error {
 	if err := control.Process.Use(path, wait, log); err != nil {
 		return fmt.Errorf("ofpunt: control: %w", err)

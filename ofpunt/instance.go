@@ -69,8 +69,8 @@ func (in *instance) finishParsing() error {
 	return chain.Prepare(in.blocks, text.Path(), parsed)
 }
 
-// corefile is what the instance was read from. caddy shows a directive its own tokens only, and
-// not those of other directives of the block.
+// corefile returns the Corefile of the instance. caddy gives a directive only its own tokens, and Prepare
+// reads the tokens of all directives.
 func (in *instance) corefile() caddy.Input {
 	for _, i := range caddy.Instances() {
 		i.StorageMu.RLock()
@@ -194,7 +194,7 @@ func (in *instance) rollBack() error {
 	return nil
 }
 
-// stop shuts this instance down, once. On a reload another one has the bridges by then.
+// stop shuts this instance down, once. On a reload another instance has the bridges before that.
 func (in *instance) stop() error {
 	running.Lock()
 	defer running.Unlock()

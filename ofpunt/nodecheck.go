@@ -17,7 +17,7 @@ import (
 // checkTimeout bounds how long a check of a Corefile waits for the local database. Tests change it.
 var checkTimeout = time.Second
 
-// warnOfNode warns of sockets that are not there, and of another chassis than that of the local database. A start
+// warnOfNode warns of sockets that do not exist, and of a chassis that the local database has not. A start
 // waits for all of them.
 func (in *instance) warnOfNode() {
 	for _, s := range in.servers {

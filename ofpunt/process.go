@@ -48,8 +48,8 @@ func init() {
 // is no bridge yet.
 func NotReady() []string { return running.bridges.NotReady() }
 
-// stage remembers, from setup to the end of the parsing of one Corefile, whose takeOver is to be added behind
-// the OnStartup stages of all plugins: that of in, by c. Both are nil for none. mu guards both.
+// stage is the instance whose takeOver is to be added, by c, behind the OnStartup stages of all plugins. It
+// lasts from setup to the end of the parsing of one Corefile. c and in are nil for none. mu guards both.
 type stage struct {
 	mu sync.Mutex
 	c  *caddy.Controller

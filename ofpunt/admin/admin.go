@@ -37,8 +37,8 @@ func Register(s *control.Server, bridges *bridge.Registry, feed *watch.Feed) {
 // answers answers requests about bridges.
 type answers struct {
 	bridges *bridge.Registry
-	// semaphore has one mark while nobody explains. The request that has taken it gives it back once the chain
-	// has returned, so that no operator has more than one query in the chains.
+	// semaphore has one mark while no request explains. The request that has taken the mark gives it back
+	// once the chain has returned, so that no operator has more than one query in the chains.
 	semaphore chan struct{}
 }
 

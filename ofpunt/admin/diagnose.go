@@ -55,15 +55,15 @@ func (q *explainedQuery) diagnose(v *punt.Verdict, r *explain.Report) {
 	}
 }
 
-// deciding are the codes of findings that say why the answer is what it is.
+// deciding are the codes of findings that explain any answer.
 var deciding = []string{api.CodePolicy, api.CodeUpstream, api.CodeLoop, api.CodeNoBlock}
 
-// denying are the codes of findings that say why a name does not exist, or has no record of the type.
-// They don't say why there is an error or no answer: any tenant may have the name in a network of its
-// own, as www.example.org.
+// denying are the codes of findings that explain why a name does not exist, or has no record of the type.
+// They do not explain an error or a missing answer: any tenant may have a name such as www.example.org in a
+// network.
 var denying = []string{api.CodeCached, api.CodeOtherNetwork, api.CodeSearchDomain, api.CodeUnreadable, api.CodePrivate}
 
-// hasCause reports whether there is a finding that says why an answer, nil for none, is what it is.
+// hasCause reports whether a finding explains an answer, nil for none.
 func (q *explainedQuery) hasCause(m *dns.Msg) bool {
 	return q.out.has(deciding...) || isDenial(m) && q.out.has(denying...)
 }
@@ -91,8 +91,8 @@ func (q *explainedQuery) diagnoseFound(f explain.Finding) {
 	out.find(f.Code, f.Text, f.Remedy, f.Commands...)
 }
 
-// diagnoseAnnounced finds that DHCP tells the guest to ask elsewhere, unless the operator says where it
-// asks.
+// diagnoseAnnounced finds that DHCP announces other servers than the resolver addresses, unless the operator
+// has named the server.
 func (q *explainedQuery) diagnoseAnnounced() {
 	g := &q.out.Guest
 	told := announced(g)
@@ -112,7 +112,7 @@ func sameAddress(resolver string, a netip.Addr) bool {
 	return err == nil && r.Addr() == a
 }
 
-// diagnoseAnswer finds what is wrong with the answer, or that there is none.
+// diagnoseAnswer finds an error in the answer, or that there is no answer.
 func (q *explainedQuery) diagnoseAnswer(v *punt.Verdict, r *explain.Report) {
 	out := q.out
 	switch {

@@ -226,8 +226,8 @@ type explainedQuery struct {
 // clientPort is the port that the query is from.
 const clientPort = 50000
 
-// choose chooses the ends of the query. Where the databases know no address of the guest, as of a port
-// with the addresses "unknown", others stand in: what is answered depends on the port only.
+// choose chooses the addresses of the query. If the databases know no address of the guest, for instance for
+// a port with the addresses "unknown", it assumes one: the answer depends on the port only.
 func (q *explainedQuery) choose() error {
 	g, of := &q.out.Guest, &q.out.Question
 	if !q.server.IsValid() {
@@ -274,8 +274,9 @@ func macOf(g *api.Guest) (mac [6]byte, ok bool) {
 	return [6]byte(parsed), true
 }
 
-// defaultServer returns where a guest asks, of a family that it has if there is one: the first resolver
-// address that DHCP tells it, else its first one, or what DHCP tells it where any address is one.
+// defaultServer returns the server that a guest asks, of an address family of the guest if possible: the
+// first resolver address that DHCP announces, else the first resolver address. If any address is a resolver
+// address, it is the first server that DHCP announces.
 func defaultServer(g *api.Guest) (server netip.AddrPort) {
 	var all []netip.AddrPort
 	for _, r := range g.Resolvers {
@@ -303,7 +304,7 @@ func defaultServer(g *api.Guest) (server netip.AddrPort) {
 	return server
 }
 
-// announced returns the DNS servers that DHCP tells the guest of, none where that is not known.
+// announced returns the DNS servers that DHCP announces to the guest, none if they are not known.
 func announced(g *api.Guest) (all []netip.Addr) {
 	if g.DHCP == nil {
 		return nil
@@ -323,7 +324,7 @@ func (q *explainedQuery) message() ([]byte, error) {
 	return m.Pack()
 }
 
-// run has the chain answer, and shows what it has said.
+// run takes the query through the chain, and shows the outcome.
 func (q *explainedQuery) run(b *bridge.Bridge, in openflow.PacketIn) (returned <-chan struct{}, err error) {
 	message, err := q.message()
 	if err == nil {
@@ -383,7 +384,7 @@ func (q *explainedQuery) show(v *punt.Verdict, r explain.Report) {
 	q.diagnose(v, &r)
 }
 
-// showChain shows the views and the plugins. result is that of the query.
+// showChain shows the views and the plugins. result is the result of the query.
 func (q *explainedQuery) showChain(r *explain.Report, result string) {
 	out := q.out
 	for _, v := range r.Views {

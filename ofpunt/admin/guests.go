@@ -129,7 +129,7 @@ func (t *guestLister) addPort(out *api.Guest, g *guests.Guest) {
 	}
 }
 
-// hits returns the counters of a guest, nil if the switch has not told any.
+// hits returns the counters of a guest, nil without counters of the switch.
 func (t *guestLister) hits(of placement.Key) *api.Hits {
 	if t.counted == nil {
 		return nil

@@ -31,7 +31,7 @@ func (a *answers) showStatus(ctx context.Context, to *api.Status) {
 	}
 }
 
-// bridgeStatus is what is known of one bridge at one time.
+// bridgeStatus is the state of one bridge at one time.
 type bridgeStatus struct {
 	*bridge.State
 	bridge *bridge.Bridge
@@ -124,7 +124,7 @@ func (t *bridgeStatus) lease() api.Lease {
 	return l
 }
 
-// flows tells of the flows. counted is what the switch has counted, err why it is not known.
+// flows shows the flows. counted are the counters of the switch, and err is why there are none.
 func (t *bridgeStatus) flows(counted *bridge.Counters, err error) (f api.Flows) {
 	if t.Session == nil {
 		return f
@@ -156,7 +156,7 @@ func (t *bridgeStatus) guestCounts() (c api.GuestCounts) {
 	return c
 }
 
-// problems returns what is not well with the bridge. What follows from another problem is left out.
+// problems returns the problems of the bridge, without those that follow from another problem.
 func (t *bridgeStatus) problems() (all []api.Problem) {
 	add := func(code, text string) {
 		all = append(all, api.Problem{Code: code, About: t.Name, Text: text})
@@ -175,7 +175,7 @@ func (t *bridgeStatus) problems() (all []api.Problem) {
 	return append(all, t.guestProblems()...)
 }
 
-// connectionProblems returns what is not well with the switch or the local database.
+// connectionProblems returns the problems of the switch and of the local database.
 func (t *bridgeStatus) connectionProblems() (all []api.Problem) {
 	add := func(code, text string) {
 		all = append(all, api.Problem{Code: code, About: t.Name, Text: text})
@@ -203,7 +203,7 @@ func (t *bridgeStatus) connectionProblems() (all []api.Problem) {
 	return all
 }
 
-// guestProblems returns what is not well with guests.
+// guestProblems returns the problems of guests.
 func (t *bridgeStatus) guestProblems() (all []api.Problem) {
 	if t.Session == nil || t.Session.Flows.Yielding {
 		return nil
@@ -219,7 +219,7 @@ func (t *bridgeStatus) guestProblems() (all []api.Problem) {
 		network := slices.MinFunc(slices.Collect(maps.Keys(t.Session.List.Without)), func(a, b guests.NetworkName) int { return strings.Compare(a.String(), b.String()) })
 		add(api.CodeNoAddress, "guests without a resolver address: %d, some of them on switch %s", n, network)
 	}
-	if why := t.Session.Unmetered; why != "" && t.srv.Options.Metered() {
+	if why := t.Session.MetersFailure; why != "" && t.srv.Options.Metered() {
 		add(api.CodeNoMeters, "%s", why)
 	}
 	return all

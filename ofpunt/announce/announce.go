@@ -31,8 +31,7 @@ type Served struct {
 	MAC [6]byte
 }
 
-// The times are those of ovn-controller for its own addresses (controller/pinctrl.c,
-// send_garp_rarp).
+// The times are the times of ovn-controller for its own addresses (controller/pinctrl.c, send_garp_rarp).
 const (
 	// repeats is how many announcements follow the beginning of a service. The first two are
 	// firstPause apart, and each further pause is twice as long: 0, 1, 3, 7 and 15 s.
@@ -50,8 +49,8 @@ const (
 	burstPause = 50 * time.Millisecond
 )
 
-// Schedule has the announcements to come. The zero value is that of a process that serves no
-// external port. It is not safe for concurrent use.
+// Schedule has the announcements to come. The zero value serves no external port. It is not safe for
+// concurrent use.
 type Schedule struct {
 	// list is the argument of the last Step, and served has the same entries as a set.
 	list   []Served

@@ -28,7 +28,7 @@ type acceptedConns struct {
 	m  map[acceptKey]net.Conn // guarded by mu
 }
 
-// put adds a connection, and closes it if nobody takes it within acceptedTimeout.
+// put adds a connection. It closes the connection after acceptedTimeout, unless take has returned it before.
 func (c *acceptedConns) put(k acceptKey, conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +49,7 @@ func (c *acceptedConns) put(k acceptKey, conn net.Conn) {
 	})
 }
 
-// take removes and returns the connection to an endpoint, nil if there is none.
+// take removes and returns the connection to an endpoint. It is nil without a connection.
 func (c *acceptedConns) take(k acceptKey) net.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -54,7 +54,7 @@ type Bridge struct {
 	readiness readiness
 	// successor is the process that has taken the flows over, if there is one.
 	successor successor
-	// draining is set once the flows are to be withdrawn and no further query is wanted.
+	// draining is set once the bridge withdraws its flows: no more queries are to come.
 	draining atomic.Bool
 	// placed counts the sessions that have had their flows in place.
 	placed atomic.Int64
@@ -65,25 +65,23 @@ type Bridge struct {
 	feed *watch.Feed
 	// accepted has connections from switches that a trial has accepted.
 	accepted *acceptedConns
-	// refusals are what limits have refused to guests and the log does not tell yet.
+	// refusals has the refusals by limits that the log does not have yet.
 	refusals refusals.Ledger
 	// punts takes the packet-ins of all sessions.
 	punts *punt.Intake
-	// unserved are the interfaces that are not served; the session's goroutine has it.
+	// unserved has the interfaces that are not served. Only the goroutine of the session uses it.
 	unserved unservedPorts
 	// served has the number of guests before and after a reload.
 	served servedGuests
-	// addressless are the networks whose guests have no resolver address, left the networks where
+	// withoutResolver are the networks whose guests have no resolver address, left the networks where
 	// workloads have resolver addresses, and functions the networks with ports of network functions. The
 	// goroutine of the session uses them.
-	addressless, left, functions networkLog
-	// ports tells who owns the OpenFlow ports of the bridge now.
+	withoutResolver, left, functions networkLog
+	// ports has the owners of the OpenFlow ports of the bridge.
 	ports ports.Owners
-	// flows is what the next session has to know of the last one's flows; the session's
-	// goroutine has it.
+	// flows is the memory of flows from one session to the next. Only the goroutine of the session uses it.
 	flows flows.Memory
-	// controllerID is for connections whose Corefile names none. The goroutine of run has
-	// it.
+	// controllerID is for connections whose Corefile names none. Only the goroutine of run uses it.
 	controllerID uint16
 
 	// state is what the session shows an operator, nil without a session. failure is why there is no
@@ -95,17 +93,18 @@ type Bridge struct {
 	// finds out whether the switch answers.
 	stall  stall
 	asking atomic.Bool
-	// loggedFailure is the last reason without a connection that was logged; the goroutine of run
-	// has it.
+	// loggedFailure is the last logged reason without a connection. Only the goroutine of run uses it.
 	loggedFailure string
 	// counter asks for the counters of the flows.
 	counter counter
-	// unmetered is why limits are not enforced, empty if they are; the session's goroutine has it.
-	unmetered string
+	// metersFailure is why limits are not enforced, empty if they are. Only the goroutine of the session uses
+	// it.
+	metersFailure string
 
-	// wake tells the session that the server or the view of the local database is another.
+	// wake wakes the session after a change of the server or of the view of the local database.
 	wake chan struct{} // capacity 1
-	// withdraw has the session withdraw the flows, and close what is sent when they are gone.
+	// withdraw has the session withdraw the flows. The session closes the received channel when they are
+	// gone.
 	withdraw chan chan struct{}
 	// ctx is of all goroutines of the bridge, which done counts.
 	ctx    context.Context
@@ -262,7 +261,7 @@ func (b *Bridge) countKept(srv *Server) int {
 // closeTimeout bounds how long close waits for the switch.
 const closeTimeout = time.Second
 
-// run makes one session after the other until ctx ends.
+// run makes sessions, one after the other, until ctx ends.
 func (b *Bridge) run(ctx context.Context) {
 	for b.current.Load() == nil {
 		select {
@@ -329,8 +328,8 @@ func (b *Bridge) logFailure(err error) {
 	}
 }
 
-// Times between two attempts to connect. Guests of a bridge that is back are to be served
-// within a second, handshake and flows included.
+// minRetry and maxRetry bound the time between two attempts to connect. The guests of a bridge that is back
+// get answers within a second, handshake and flows included.
 const (
 	minRetry = 50 * time.Millisecond
 	maxRetry = 500 * time.Millisecond

@@ -11,9 +11,9 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// confirm tells the databases which ports ovn-controller has in the switch, as long as their rows
-// are those of the last process (ovndb.Reader.Confirm). It is called each time before
-// the flows of this process are planned.
+// confirm gives the databases the ports that ovn-controller has in the switch, as long as the rows of the
+// databases are the saved rows of the last process (ovndb.Reader.Confirm). The session calls it each time
+// before it plans flows.
 func (s *session) confirm(ctx context.Context, srv *Server) error {
 	if srv.Options.Placement != placement.OVN || srv.source == nil || !srv.source.NeedsConfirmation() {
 		return nil

@@ -43,7 +43,7 @@ func (b *Bridge) connect(ctx context.Context, options *config.Bridge, up func())
 		stop(conn.Serve(s.handler()))
 	}()
 	err = s.run(live, options)
-	// It may be a request that has found out, and then says what it was for.
+	// A request that finds the loss first returns an error that says what the request was for.
 	if lost := conn.Err(); lost != nil {
 		err = fmt.Errorf("%s: connection lost: %w", options.OpenFlow, lost)
 	}
@@ -81,8 +81,8 @@ func isHang(err error) bool {
 	return errors.Is(err, openflow.ErrNoEcho) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// retire drains a session that a reload replaces. If no other has come up by then, the bridge
-// is left without a connection.
+// retire drains a session that a reload replaces. Without another session the bridge has no connection after
+// that.
 func (b *Bridge) retire(ctx context.Context, s *session, options *config.Bridge) {
 	s.linger(ctx, options)
 	b.conn.CompareAndSwap(s.conn, nil)
@@ -183,8 +183,8 @@ func (b *Bridge) dialOrAccept(ctx context.Context, options *config.Bridge) (net.
 	return open(ctx, options.OpenFlow, &options.TLS)
 }
 
-// open connects to an endpoint, or accepts one connection there if it is to listen; files are
-// those of the property tls.
+// open connects to an endpoint. If the endpoint is to listen, open accepts one connection there. files are
+// the files of the property tls.
 func open(ctx context.Context, e endpoint.Endpoint, files *endpoint.TLSFiles) (net.Conn, error) {
 	config, err := files.For(e)
 	if err != nil {

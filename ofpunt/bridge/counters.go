@@ -16,7 +16,8 @@ import (
 // does, and no more often than countInterval says: on a node with thousands of guests the counters are
 // some megabytes.
 type counter struct {
-	// semaphore has its one mark while nobody asks; who has taken it has what follows.
+	// semaphore has one mark while no request runs. The request that has taken the mark uses the fields
+	// below.
 	semaphore chan struct{}
 	// last are the last counters, and err is why there are none: one of them is nil. They are of
 	// that connection and of the flows with that cookie.
@@ -30,7 +31,7 @@ type counter struct {
 
 // Counters are what the switch has counted for the flows of this process. They are immutable.
 type Counters struct {
-	// At is when the switch has answered, and Switch what it says of itself.
+	// At is when the switch has answered. Switch is its description of itself.
 	At     time.Time
 	Flows  []openflow.FlowStats
 	Switch openflow.Description

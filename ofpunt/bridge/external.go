@@ -12,14 +12,14 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// announcer sends the announcements of external ports that this process serves. The goroutine of
-// the session has it.
+// announcer sends the announcements of external ports that this process serves. Only the goroutine of the
+// session uses it.
 type announcer struct {
 	schedule announce.Schedule
 	// external are made of madeOf.
 	external []announce.Served
 	madeOf   externalInputs
-	// timer fires when schedule is to be asked again.
+	// timer fires when the next announcement of schedule is due.
 	timer *time.Timer
 }
 

@@ -47,8 +47,8 @@ func (s *Server) Chassis(view *ports.View) string {
 	return cmp.Or(s.Options.Chassis, view.Chassis)
 }
 
-// applyView tells the databases of names which chassis and ports are local, unless another
-// Bridge has them read for another chassis.
+// applyView gives the databases of names the local chassis and its ports, unless another bridge reads the
+// databases for another chassis.
 func (s *Server) applyView(view *ports.View) {
 	if view == nil || s.source == nil {
 		return

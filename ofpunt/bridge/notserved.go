@@ -39,7 +39,7 @@ func (s *session) reportAddressless(c *guests.Config) {
 	for network, of := range s.desired.list.Without {
 		why[network.String()], counts[network.String()] = of.Why(c), of.Guests
 	}
-	begun, ended := s.bridge.addressless.update(why)
+	begun, ended := s.bridge.withoutResolver.update(why)
 	for _, network := range begun {
 		log.Warningf("Bridge %s: switch %s: its guests are not served, as %s; guests: %d", s.bridge.name, network, why[network], counts[network])
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// rateDropped takes note of what the switch has dropped of guests by rate. A guest that has gone
-// since is left out. It is called at a beat of the lease, on the goroutine of the session.
+// rateDropped counts the packets of guests that the switch has dropped by rate. It leaves out a guest that
+// has gone since. The session calls it at a heartbeat of the lease.
 func (b *Bridge) rateDropped(byGuest map[placement.Key]uint64) {
 	book := b.current.Load().Book(b.ports.View())
 	for key, packets := range byGuest {
@@ -19,7 +19,7 @@ func (b *Bridge) rateDropped(byGuest map[placement.Key]uint64) {
 	}
 }
 
-// logRefusals logs who was refused what by limits, as far as that is due.
+// logRefusals logs the refusals by limits that are due.
 func (b *Bridge) logRefusals(now time.Time) {
 	for _, line := range b.refusals.Lines(now) {
 		log.Warningf("Bridge %s: %s", b.name, line)

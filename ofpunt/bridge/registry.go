@@ -65,7 +65,7 @@ func (r *Registry) Stop(s *Server, last bool) {
 	s.Close()
 }
 
-// Get returns the bridge of that name, nil if there is none.
+// Get returns the bridge of that name. It is nil if the process does not serve the bridge.
 func (r *Registry) Get(name string) *Bridge {
 	r.mu.Lock()
 	defer r.mu.Unlock()

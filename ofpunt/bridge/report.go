@@ -13,21 +13,21 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// reporter turns the reports of package flows on one connection into log lines, metrics and
-// readiness. The goroutine of the session has it.
+// reporter turns the reports of package flows on one connection into log lines, metrics and readiness. Only
+// the goroutine of the session uses it.
 type reporter struct {
 	name      string // of the bridge
 	readiness *readiness
 	successor *successor
 	// placed counts the connections that have had their flows in place.
 	placed *atomic.Int64
-	// rateDropped takes note of packets of guests that the switch has dropped by rate.
+	// rateDropped counts packets of guests that the switch has dropped by rate.
 	rateDropped func(map[placement.Key]uint64)
-	// last is the last report of that kind, and unmetered is why limits are not enforced, empty
+	// last is the last report of that kind, and metersFailure is why limits are not enforced, empty
 	// if they are.
-	last      flows.Placed
-	unmetered *string
-	// options are those of the server whose flows are installed.
+	last          flows.Placed
+	metersFailure *string
+	// options are the options of the server whose flows are installed.
 	options *config.Bridge
 }
 
@@ -88,13 +88,13 @@ func (r *reporter) report(c flows.Report) {
 	case flows.RenewFailed:
 		r.warningf("renewing the punt: %v", c.Err)
 	case flows.MetersRefused:
-		*r.unmetered = c.Err.Error()
+		*r.metersFailure = c.Err.Error()
 		r.warningf("rate is not enforced: %v", c.Err)
 	case flows.MetersShort:
-		*r.unmetered = fmt.Sprintf("there is room for %d meters, for a part of the guests", c.Room)
+		*r.metersFailure = fmt.Sprintf("there is room for %d meters, for a part of the guests", c.Room)
 		r.warningf("rate is not enforced for some guests: there is room for %d meters", c.Room)
 	case flows.MetersEnforced:
-		*r.unmetered = ""
+		*r.metersFailure = ""
 		r.infof("rate is enforced again")
 	case flows.Dropped:
 		metric.RateDrops.WithLabelValues(r.name).Add(float64(c.Packets))

@@ -27,7 +27,7 @@ type Chains interface {
 	Resumes() bool
 	// Loops returns a warning for each guest of the snapshot, nil for none, that a chain asks.
 	Loops(*ovn.Snapshot) []string
-	// Labels returns the labels of a query, and Warnings what is not well with the chains.
+	// Labels returns the labels of a query. Warnings returns the upstreams that do not answer.
 	Labels(*origin.Origin) []api.Label
 	Warnings() []api.Problem
 }
@@ -57,9 +57,8 @@ type Server struct {
 	guests *guests.Rules
 	// wasSettled is set in a trial if the databases of the server before were settled.
 	wasSettled bool
-	// agentBoundNone is why placement neutron serves nobody, nil if it serves somebody.
-	// unboundSeen is set if the last look found nobody; only the goroutine of the session
-	// uses it.
+	// agentBoundNone is why placement neutron serves no guest, nil if it serves one. unboundSeen is set if
+	// the last look found no guest. Only the goroutine of the session uses unboundSeen.
 	agentBoundNone atomic.Pointer[string]
 	unboundSeen    bool
 	// loggedLoops has the warnings that logLoops has logged. Only the goroutine of the session uses it.
@@ -109,7 +108,7 @@ func (s *Server) logLoops(snapshot *ovn.Snapshot) {
 // synced reports whether every database of the server is in sync.
 func (s *Server) synced() bool { return s.source == nil || s.source.Status().Ready() }
 
-// BindingProblem says what is wrong with the bindings of this chassis, empty if nothing is.
+// BindingProblem returns a problem with the bindings of this chassis, empty without one.
 func (s *Server) BindingProblem() string {
 	if reason := s.agentBoundNone.Load(); reason != nil {
 		return *reason

@@ -18,8 +18,8 @@ import (
 // second with other work.
 const requestTimeout = 10 * time.Second
 
-// session is one OpenFlow connection to a bridge. The goroutine of run has its fields, but for
-// those that the reader of the connection has.
+// session is one OpenFlow connection to a bridge. Only the goroutine of run uses its fields, except for
+// loggedErrors, which the reader of the connection uses, and punts, which both use.
 type session struct {
 	bridge *Bridge
 	tally  *metric.Tally
@@ -45,7 +45,7 @@ func newSession(b *Bridge, conn *openflow.Conn, controllerID uint16) *session {
 		bridge: b, tally: b.tally, conn: conn, since: time.Now(),
 		desired:      newDesired(controllerID),
 		announcer:    newAnnouncer(),
-		reporter:     reporter{name: b.name, readiness: &b.readiness, successor: &b.successor, placed: &b.placed, rateDropped: b.rateDropped, unmetered: &b.unmetered},
+		reporter:     reporter{name: b.name, readiness: &b.readiness, successor: &b.successor, placed: &b.placed, rateDropped: b.rateDropped, metersFailure: &b.metersFailure},
 		loggedErrors: map[string]bool{},
 	}
 	s.flows = flows.NewReconciler(conn, &b.flows, s.reporter.report)
@@ -65,8 +65,8 @@ func (s *session) handler() openflow.Handler {
 	}
 }
 
-// portStatus takes note of a port that is gone, on the reader's goroutine. Numbers are reused: a
-// punt from one may come before the local database tells whose it is now.
+// portStatus records that a port is gone, on the reader's goroutine. The switch gives numbers anew: a packet
+// may come from a port before the local database has the port's new owner.
 func (s *session) portStatus(p openflow.PortStatus) {
 	if p.Gone {
 		s.bridge.ports.Deleted(p.Port.Number, p.Port.Name)

@@ -38,7 +38,7 @@ const (
 	stalledBack = "the local ovsdb-server is back, and ovs-vswitchd has not connected to it yet, which takes 8 s at most: queries that are punted are lost until then"
 )
 
-// update changes what is known, and reports whether there was a stall before and is one now.
+// update applies a change. It reports whether there was a stall before, and whether there is one now.
 func (s *stall) update(change func(*stall)) (before, now bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func isAway(err error) bool {
 	return f != nil && f.Cause != api.CausePermission && f.Cause != api.CauseTLS
 }
 
-// setStall changes what is known of a stall, and logs its begin and its end.
+// setStall applies a change, and logs the begin and the end of a stall.
 func (b *Bridge) setStall(change func(*stall)) {
 	switch before, now := b.stall.update(change); {
 	case now && !before:

@@ -51,8 +51,8 @@ type SessionState struct {
 	Unserved map[string]string
 	Placed   flows.Placed
 	Flows    flows.State
-	// Unmetered is why limits are not enforced, empty if they are.
-	Unmetered string
+	// MetersFailure is why limits are not enforced, empty if they are.
+	MetersFailure string
 }
 
 // State returns the state of the bridge. It is nil before the bridge has a server.
@@ -91,7 +91,7 @@ func (s *session) show(srv *Server) {
 	b := s.bridge
 	next := &SessionState{
 		Since: s.since, ControllerID: s.desired.controllerID, Version: s.conn.Version().String(), DatapathID: s.conn.DatapathID(),
-		Server: srv, List: s.desired.list, Placed: s.reporter.last, Flows: s.flows.State(), Unmetered: b.unmetered,
+		Server: srv, List: s.desired.list, Placed: s.reporter.last, Flows: s.flows.State(), MetersFailure: b.metersFailure,
 	}
 	if was := b.state.Load(); was != nil && maps.Equal(was.Unserved, b.unserved.logged) {
 		next.Unserved = was.Unserved

@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// The switch caches in its datapath what it has made of the flows, and the cache names the process
-// that a packet goes to. It is brought up to date after each change of a flow ("revalidation" in
-// ovs-vswitchd(8)): in some milliseconds, or in up to two seconds where there are so many datapath
-// flows, or so little processor time, that Open vSwitch begins to limit their number. Until then
-// queries come to the process before the one that has the flows. Without its connection they
-// would be lost.
+// The switch caches the result of its flows in the datapath, and the cache names the process that a packet
+// goes to. The switch updates the cache after each change of a flow ("revalidation" in ovs-vswitchd(8)): in
+// some milliseconds, or in up to two seconds if Open vSwitch begins to limit the number of datapath flows.
+// Until then packets go to the process that had the flows before. Without its connection their queries would
+// be lost.
 const (
 	// revalidation is how long a process counts on packets after another one has taken over.
 	revalidation = 2 * time.Second
@@ -22,16 +21,16 @@ const (
 	lingerStep = 20 * time.Millisecond
 )
 
-// successor is what a process knows of another one that has taken over the flows of a bridge.
-// It is safe for concurrent use. The zero value is that there is none.
+// successor is another process that has taken over the flows of a bridge. It is safe for concurrent use. The
+// zero value is no process.
 type successor struct {
 	since atomic.Pointer[time.Time] // nil for none
 }
 
-// seen takes note that there is one.
+// seen records that another process has taken the flows over.
 func (s *successor) seen(now time.Time) { s.since.CompareAndSwap(nil, &now) }
 
-// gone takes note that there is none any more.
+// gone records that no other process has the flows any more.
 func (s *successor) gone() { s.since.Store(nil) }
 
 // linger says how long a process that is to end stays connected, for packets that the switch punts
@@ -75,7 +74,7 @@ func (b *Bridge) awaitDatapath() {
 	if since == nil || b.conn.Load() == nil {
 		return
 	}
-	// Whether packets still came up to now nobody knows, so it looks for a while.
+	// The time of the last packet is not known, so the process waits as if one had come now.
 	l := linger{takenOver: *since, arrived: time.Now()}
 	log.Infof("Bridge %s: another process has the flows, waiting until the switch punts nothing to this one", b.name)
 	late, quiet := l.await(b.punts.Arrived)

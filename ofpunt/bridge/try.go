@@ -32,10 +32,10 @@ var (
 	errNotRead     = errors.New("the databases have not told everything")
 )
 
-// Try returns an error unless the servers, one for each bridge of a new Corefile, would keep what works now: a
-// reload must not lose answers. If the current server has read its databases completely, or is connected to
-// its switch, the new server has to be able to do so too. A bridge in the place of one that no server is for
-// has to exist. All are tried at once, for trialTimeout at most.
+// Try returns an error unless the servers, one for each bridge of a new Corefile, would keep what works now:
+// a reload must not lose answers. If the current server has read its databases completely, or is connected to
+// its switch, the new server has to be able to do so too. If a connected bridge has no server any more, a
+// bridge that is new has to exist. Try tries all servers at once, for trialTimeout at most.
 //
 // What was opened stays open until release is called, so that the servers of the Corefile share it.
 func (r *Registry) Try(ctx context.Context, servers []*Server) (release func(), err error) {
@@ -59,8 +59,8 @@ func (r *Registry) Try(ctx context.Context, servers []*Server) (release func(), 
 	return release, nil
 }
 
-// trialLog is the log of a database that a trial opens: what it says is none of what
-// serves, until that shares the database and the trial is over.
+// trialLog is the log of a database that a trial opens. It marks each line, until the trial is over and the
+// servers of the Corefile share the database.
 type trialLog struct {
 	ovndb.Logger
 	over *atomic.Bool
@@ -195,8 +195,8 @@ func (s *Server) awaitChassis(ctx context.Context, name string) bool {
 	}
 }
 
-// AwaitDatabases waits until the databases of s are read, if those of the current server
-// are. After a trial that can be no more than networks that plugins have asked for since.
+// AwaitDatabases waits until the databases of s are read, if the databases of the current server are read.
+// After a trial only networks can be missing that plugins have asked for since.
 func (r *Registry) AwaitDatabases(s *Server) {
 	b := r.Get(s.Options.Name)
 	if b == nil || !b.current.Load().settled() {
@@ -254,8 +254,7 @@ func (r *Registry) tryEndpoint(ctx context.Context, o *config.Bridge, e endpoint
 	return nil
 }
 
-// dropped returns the name of a bridge that is connected and that none of the servers is for, empty if there
-// is none.
+// dropped returns the name of a connected bridge that none of the servers is for, empty without one.
 func (r *Registry) dropped(servers []*Server) (bridge string) {
 	for _, b := range r.All() {
 		if slices.ContainsFunc(servers, func(s *Server) bool { return s.Options.Name == b.name }) || b.conn.Load() == nil {

@@ -20,9 +20,9 @@ const lookInterval = 2 * time.Second
 // unservedPorts are the logical ports that have an interface on the bridge and are not served.
 // The goroutine of the session has them.
 type unservedPorts struct {
-	// suspects were not served at the last look. They are logged if they are not at the next
-	// either: an interface that is just being plugged is served by then.
-	suspects []string
+	// pending were not served at the last look. They are logged if they are not served at the next look
+	// either: an interface that is just being plugged is served at the next look.
+	pending []string
 	// logged is what was last logged of each.
 	logged map[string]string
 }
@@ -36,8 +36,8 @@ func (u *unservedPorts) look(c *guests.Config, view *ports.View, snapshot *ovn.S
 			now = append(now, name)
 		}
 	}
-	lasting := slices.DeleteFunc(slices.Clone(now), func(name string) bool { return !slices.Contains(u.suspects, name) })
-	u.suspects = now
+	lasting := slices.DeleteFunc(slices.Clone(now), func(name string) bool { return !slices.Contains(u.pending, name) })
+	u.pending = now
 	reasons := why(lasting)
 	if u.logged == nil {
 		u.logged = map[string]string{}
@@ -90,8 +90,8 @@ func (g *servedGuests) beat() (before int) {
 	return 0
 }
 
-// lookForUnbound tells the log and ready that placement neutron serves nobody, if that
-// holds at two looks: an interface that is just being plugged is bound by the next.
+// lookForUnbound logs, and shows to ready, that placement neutron serves no guest, if two looks find that: an
+// interface that is just being plugged is bound at the second look.
 func (s *Server) lookForUnbound(view *ports.View) {
 	reason := s.Book(view).WhyNoGuest()
 	switch {

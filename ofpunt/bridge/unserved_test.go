@@ -155,14 +155,14 @@ func TestNoneBound(t *testing.T) {
 func TestUnservedWithoutDatabases(t *testing.T) {
 	s, _ := pairSession(t, func() {})
 	s.bridge.ports.Set(ports.NewView(vswitch.View{Interfaces: []vswitch.Interface{{Name: "tap-a", OFPort: 1, IfaceID: "a"}}}, nil))
-	s.bridge.unserved = unservedPorts{suspects: []string{"a"}, logged: map[string]string{"a": "unknown"}}
+	s.bridge.unserved = unservedPorts{pending: []string{"a"}, logged: map[string]string{"a": "unknown"}}
 	gauge := metric.Unserved.WithLabelValues(s.bridge.name)
 	gauge.Set(1)
 	s.reportUnserved(s.bridge.current.Load())
 	if got := testkit.Value(t, gauge); got != 0 {
 		t.Errorf("the gauge is %v", got)
 	}
-	if u := &s.bridge.unserved; len(u.suspects)+len(u.logged) > 0 {
+	if u := &s.bridge.unserved; len(u.pending)+len(u.logged) > 0 {
 		t.Errorf("remembered still: %+v", u)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/ports"
 )
 
-// desired makes the Want of package flows from what the Corefile and the databases say. A
-// changed record changes nothing there, so the guests are listed anew only with another version. The
-// goroutine of the session has it.
+// desired makes the Want of package flows from the Corefile and the databases. A changed record changes no
+// flow, so desired lists the guests again only for another version. Only the goroutine of the session uses
+// it.
 type desired struct {
 	controllerID uint16
 	// list has the guests of version, none before the first. guests is what the switch needs for their flows.
@@ -24,7 +24,7 @@ type desired struct {
 	guests  []flows.Guest
 	// functions has, by network, the ports of network functions.
 	functions map[string]string
-	// networks are those of guests, if metrics count by network; else nil.
+	// networks are the networks of the guests if metrics count by network, else nil.
 	networks map[metric.Network]struct{}
 }
 

@@ -41,8 +41,8 @@ func (s *Server) checkDatabases() error {
 	return errors.Join(all...)
 }
 
-// agreedDatabase sets which databases have the names and guests of the bridge. It returns the
-// first ovnhosts of the blocks, nil if none has it, also beside the errors of those that read others.
+// agreedDatabase sets which databases have the names and guests of the bridge. It returns the first ovnhosts
+// of the blocks, nil without one, also if other blocks read other databases, which is an error.
 func (s *Server) agreedDatabase() (named nameSource, err error) {
 	var all []error
 	for _, b := range s.blocks {
@@ -61,8 +61,8 @@ func (s *Server) agreedDatabase() (named nameSource, err error) {
 	return named, errors.Join(all...)
 }
 
-// checkDatabase returns an error if the databases don't tell the guests that the placement
-// needs. named is the ovnhosts that has set them.
+// checkDatabase returns an error if the databases do not have the guests that the placement needs. named is
+// the ovnhosts that has set the databases, nil for none.
 func (s *Server) checkDatabase(named nameSource) error {
 	switch {
 	case s.Options.Placement != placement.OVN && s.Database.WarmStart.Folder != "":
@@ -76,8 +76,9 @@ func (s *Server) checkDatabase(named nameSource) error {
 	return nil
 }
 
-// checkAddresses returns an error if the databases don't tell the resolver addresses that
-// guests have of their own. named is the ovnhosts that has set them, nil for none.
+// checkAddresses returns an error if the databases do not have the resolver addresses that `dhcp` and
+// `gateway` of the property address give to guests. named is the ovnhosts that has set the databases, nil for
+// none.
 func (s *Server) checkAddresses(named nameSource) error {
 	i := slices.IndexFunc(s.blocks, func(b *Block) bool { return b.Directive.Bridge.PerGuest() })
 	switch {

@@ -30,7 +30,7 @@ type loopGuard struct {
 	hijack    bool
 }
 
-// forwardsOf returns a forward and those of the block that stand behind it, in their order.
+// forwardsOf returns a *forward* and each *forward* that stands behind it in the block, in their order.
 func forwardsOf(f *forward.Forward) (all []*forward.Forward) {
 	for ok := true; ok; f, ok = f.Next.(*forward.Forward) {
 		all = append(all, f)
@@ -75,11 +75,10 @@ func (g *loopGuard) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.M
 
 // wouldLoop reports whether forward would ask the guest of a query what the guest asks.
 //
-// In hijack mode no query of a guest that forward asks is forwarded: a resolver asks other
-// questions than it is asked, and would wait for its own answer. In service mode it is a loop
-// only if another guest's query with the same question is in flight: the guest may be a server
-// for some names, and ask for others as any guest does. Or it may be another one than forward
-// asks, with the same address in a network of its own.
+// In hijack mode no query of a guest that forward asks is forwarded: a resolver asks other questions than it
+// is asked, and would wait for its own answer. In service mode it is a loop only if another guest's query
+// with the same question is in flight: the guest may be a server for some names, and ask for others as any
+// guest does. Another guest may also have the address of the upstream in its network.
 func (g *loopGuard) wouldLoop(ctx context.Context, x *punt.Exchange) bool {
 	asksIt := hasOneOf(ctx, g.upstreams)
 	if g.hijack {
@@ -126,7 +125,7 @@ type blockUpstreams struct {
 	addresses []netip.Addr       // those of all of them
 }
 
-// upstreamsOfBlock returns those of a block, by the config of one of its zones.
+// upstreamsOfBlock returns the upstreams of a block, by the config of one of its zones.
 func upstreamsOfBlock(b *Block, c *dnsserver.Config) (f blockUpstreams) {
 	f.block = b
 	if g, ok := c.Handler("forward").(*loopGuard); ok {
@@ -135,9 +134,9 @@ func upstreamsOfBlock(b *Block, c *dnsserver.Config) (f blockUpstreams) {
 	return f
 }
 
-// failedChecks is how many health checks of a server have failed in a row when the operator is told.
-// It is the default of max_fails in forward, which tells nobody what it is set to. After a query
-// without an answer forward checks the server every half second, until that answers.
+// failedChecks is how many health checks of a server have failed in a row before a warning. It is the default
+// of max_fails in *forward*, which does not export its setting. After a query without an answer *forward*
+// checks the server every half second, until the server answers.
 const failedChecks = 2
 
 // Warnings warns of the servers that the forwards of the blocks ask and that do not answer.

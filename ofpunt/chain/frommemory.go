@@ -8,7 +8,7 @@ import (
 	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 )
 
-// zoneAnswerer reports whether a handler answers for a whole zone: that of ovnhosts.
+// zoneAnswerer reports whether a handler answers for a whole zone. The handler of ovnhosts implements it.
 type zoneAnswerer interface{ Covers(zone string) bool }
 
 // answersFromMemory reports whether the chain of a zone answers names of the databases without

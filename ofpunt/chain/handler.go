@@ -21,11 +21,11 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/tenantcache"
 )
 
-// Handler stands first in the chain of a server block with ofpunt. It tells a guest's own question
+// Handler stands first in the chain of a server block with ofpunt. It distinguishes a guest's own question
 // from the lookups of plugins, and gives the plugins behind it metadata, the metric of durations, and
 // readiness. It answers nothing itself, except that it refuses zone transfers in a block without *transfer*.
 //
-// [Compile] sets its fields, apart from those that NewBlock gives, before the first query.
+// NewBlock sets labels, notReady and block, and [Compile] the other fields, before the first query.
 type Handler struct {
 	Next plugin.Handler
 

@@ -9,10 +9,9 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// lookupContext is the context of a question that a plugin asks while it works on that
-// of a guest: CoreDNS's Upstream.Lookup goes through the server once more, with the
-// context of the query and another message. The origin is that of the guest, but a lookup has
-// no packet that could be resumed.
+// lookupContext is the context of a question that a plugin asks while it works on a guest's query: CoreDNS's
+// Upstream.Lookup takes another message through the server, with the context of the query. The origin is the
+// guest's, but a lookup has no packet that could be resumed.
 type lookupContext struct {
 	context.Context
 	origin origin.Origin
@@ -25,7 +24,8 @@ func newLookupContext(ctx context.Context, o *origin.Origin) *lookupContext {
 	return c
 }
 
-// detach returns the context of a query that cache makes by itself, given that of a guest's.
+// detach returns the context of a query that *cache* makes by itself, for the context of the guest's query
+// before.
 func detach(ctx context.Context) context.Context {
 	if o, ok := origin.FromContext(ctx); ok {
 		return newLookupContext(ctx, o)

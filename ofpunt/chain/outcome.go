@@ -11,8 +11,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/punt"
 )
 
-// log and the metrics of the server show the outcome of a query without an answer in the place
-// of the rcode.
+// log and the metrics of the server show the outcome of a query without an answer instead of the rcode.
 func init() {
 	dns.RcodeToString[punt.RcodeResumed] = "RESUMED"
 	dns.RcodeToString[punt.RcodeDropped] = "DROPPED"

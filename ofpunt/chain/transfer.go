@@ -16,9 +16,9 @@ func isTransfer(r *dns.Msg) bool {
 	return len(r.Question) > 0 && (r.Question[0].Qtype == dns.TypeAXFR || r.Question[0].Qtype == dns.TypeIXFR)
 }
 
-// noTransfers stands behind transfer, which passes on what it is asked for zones that it does not
-// have. An upstream of forward may have such a zone, and would give it to the address of this node.
-// There is nothing to resume: transfer passes on what comes over TCP only.
+// noTransfers stands behind *transfer*, which passes queries for zones that it does not have. An upstream of
+// *forward* may have such a zone, and would give it to the address of this node. There is nothing to resume:
+// *transfer* passes only TCP queries.
 type noTransfers struct{ next plugin.Handler } // nil at the end of a chain
 
 // Name implements plugin.Handler.

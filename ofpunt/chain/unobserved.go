@@ -12,7 +12,7 @@ import (
 	"github.com/puntdns/puntdns/internal/plugincfg/traits"
 )
 
-// What an operator asks in the place of a guest goes past plugins that observe: the guest has not asked it.
+// A query that an operator explains goes past plugins that observe queries: the guest has not asked it.
 
 // observerRun is a part of a chain that has nothing but observers, from first up to and without end.
 type observerRun struct{ first, end int }
@@ -38,7 +38,7 @@ type unobservedRun struct {
 	behind plugin.Handler
 }
 
-// last returns the last plugin of the run, which takes note of the handler behind it.
+// last returns the last plugin of the run. The plugin records the handler behind it.
 func (u *unobservedRun) last(p plugin.Plugin) plugin.Plugin {
 	return func(next plugin.Handler) plugin.Handler {
 		u.behind = next

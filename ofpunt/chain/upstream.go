@@ -12,10 +12,10 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// The plugin forward tells nobody whom it asks but the span of a trace, if there is one, by a tag of a
-// span below it. So forward gets a span while somebody watches: that of trace where there is one.
+// *forward* names its upstream only in a tag of a span, below the span of a trace. So *forward* gets a span
+// while a client watches: the span of *trace* if there is one.
 
-// noteUpstream returns a context by which forward tells s whom it asks, before it does.
+// noteUpstream returns a context by which *forward* gives s its upstream, before *forward* asks.
 func noteUpstream(ctx context.Context, s origin.UpstreamSetter) context.Context {
 	outer := opentracing.SpanFromContext(ctx)
 	if outer == nil {
@@ -24,7 +24,7 @@ func noteUpstream(ctx context.Context, s origin.UpstreamSetter) context.Context 
 	return opentracing.ContextWithSpan(ctx, &noteSpan{outer, s})
 }
 
-// noteSpan is a span that passes a tag on, beside what it is a span of.
+// noteSpan is a span that also gives a tag to a setter.
 type noteSpan struct {
 	opentracing.Span
 	setter origin.UpstreamSetter

@@ -54,9 +54,9 @@ func wrapPlugins(configs []*dnsserver.Config, hijack bool) {
 	}
 }
 
-// tsigOfBlock is a *tsig* that takes the keys of its own block only. On a socket CoreDNS takes
-// those of all blocks of the server: with a view for each tenant, the key of one tenant would be
-// good in the block of another.
+// tsigOfBlock is a *tsig* that takes the keys of its block only. On a socket CoreDNS takes the keys of all
+// blocks of the server: with a view for each tenant, the key of one tenant would be good in the block of
+// another.
 type tsigOfBlock struct {
 	*tsig.TSIGServer
 	keys map[string]string // secrets in base64, by their names in lower case

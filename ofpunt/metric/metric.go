@@ -74,13 +74,13 @@ var (
 	Stalled = Bridges.ScrapedGauge("switch_stalled", "1 while the switch does nothing because the local ovsdb-server is away, else 0.", "bridge")
 )
 
-// Values of the label property: those of a limit, as in a Corefile.
+// Values of the label property: the property of a limit, as in a Corefile.
 const (
 	PropertyRate        = "rate"
 	PropertyConcurrent  = "max_concurrent"
 	PropertyConnections = "tcp_connections"
-	// PropertyOverload is for what is refused though the guest is within its own limits: all
-	// guests, or those of its network, are over max_concurrent.
+	// PropertyOverload is for queries that are refused though the guest is within its limits: all guests, or
+	// the guests of its network, are over max_concurrent.
 	PropertyOverload = "overload"
 )
 

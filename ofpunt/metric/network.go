@@ -17,7 +17,7 @@ type Network struct {
 	Switch string   // name of the logical switch
 }
 
-// id returns the UUID as the label has it, in the form of RFC 9562, section 4; empty for none.
+// id returns the UUID in the form of RFC 9562, section 4. It is empty for no network.
 func (n *Network) id() string {
 	if n.ID == ([16]byte{}) {
 		return ""
@@ -53,8 +53,8 @@ type networkCounts struct {
 // networks are the networks that a tally counts for. The map does not change.
 type networks map[Network]*networkCounts
 
-// SetNetworks has the tally count by network, for those alone: that of a network which is not
-// among them any more is forgotten. Nil is for none.
+// SetNetworks has the tally count by network, for these networks alone. It forgets the counts of all other
+// networks. nil is for none.
 func (t *Tally) SetNetworks(all map[Network]struct{}) {
 	if all == nil {
 		t.networks.Store(nil)
