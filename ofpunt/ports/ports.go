@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ports tells who owns an OpenFlow port of a bridge now. It knows nothing of guests
+// Package ports knows who owns an OpenFlow port of a bridge now. It knows nothing of guests
 // and networks.
 //
-// Port numbers are reused. The switch and the local Open_vSwitch database tell at different
+// Port numbers are reused. The switch and the local Open_vSwitch database report at different
 // times that a port is gone and that another has its number, and packets of the first may
 // still be in flight then. So a number has an owner only
 //
@@ -30,8 +30,8 @@ import (
 	"github.com/puntdns/puntdns/internal/vswitch"
 )
 
-// View is a bridge as the local database has it. It is immutable, but for whether it is
-// drained. Its methods are safe for concurrent use.
+// View is a bridge in the local database. It is immutable, except for whether it is drained. Its methods are
+// safe for concurrent use.
 type View struct {
 	vswitch.View
 	// Version is 1 of the first view, and one more of each that follows.
@@ -72,15 +72,14 @@ func (v *View) isDrained(number uint32) bool { return v.drained.Load() || v.stay
 // came.
 func (v *View) SetDrained() { v.drained.Store(true) }
 
-// Absent reports whether the database has no such bridge: each has an interface of its own
-// name.
+// Absent reports whether the database has no such bridge: each bridge has an interface of the same name.
 func (v *View) Absent() bool { return len(v.Interfaces) == 0 }
 
-// Interface returns the interface that has an OpenFlow port, nil if there is none.
+// Interface returns the interface that has an OpenFlow port, nil without one.
 func (v *View) Interface(number uint32) *vswitch.Interface { return v.byNumber[number] }
 
-// IfaceIDs returns the logical ports that have an interface here. One without an OpenFlow
-// port number is none: nothing can come from it.
+// IfaceIDs returns the logical ports with an interface here. An interface without an OpenFlow port number is
+// left out: no packet can come from it.
 func (v *View) IfaceIDs() []string {
 	var ids []string
 	for i := range v.Interfaces {
@@ -91,13 +90,12 @@ func (v *View) IfaceIDs() []string {
 	return ids
 }
 
-// Owners tells who owns the ports of one bridge. The zero value knows none. It is safe for
-// concurrent use.
+// Owners has the owners of the ports of one bridge. The zero value has none. It is safe for concurrent use.
 type Owners struct {
-	// view is nil until the database has told.
+	// view is nil before the database was read.
 	view atomic.Pointer[View]
-	// gone are the ports that the switch has deleted and the database still has. The map
-	// is immutable, and nil while there is none.
+	// gone are the ports that the switch has deleted and the database still has. The map is immutable. It is
+	// nil without such a port.
 	gone atomic.Pointer[map[uint32]tombstone]
 	// databaseUp is set while the database is connected and read.
 	databaseUp atomic.Bool
@@ -105,19 +103,18 @@ type Owners struct {
 	mu sync.Mutex // held by those who write gone or databaseUp
 }
 
-// tombstone stands at the number of a port that the switch has deleted, until the local
-// database tells of that too.
+// tombstone stands at the number of a port that the switch has deleted, until the local database has deleted
+// the port too.
 type tombstone struct {
 	uuid string // of the Interface row that no longer counts
 	end  time.Time
 }
 
-// tombstoneTime is far more than the local database lags behind the switch while it is
-// read. A tombstone may stand on the wrong row, that of a port of the same name that has
-// come since, so it must not stand for good.
+// tombstoneTime is far more than the local database lags behind the switch while it is read. A tombstone may
+// stand on the row of a port of the same name that has come since, so it must not stand for good.
 const tombstoneTime = 3 * time.Second
 
-// View returns the newest view, nil if there is none yet.
+// View returns the newest view, nil before the first.
 func (o *Owners) View() *View { return o.view.Load() }
 
 // Set makes a view the newest.
@@ -187,8 +184,7 @@ func (o *Owners) prune(over func(uint32, tombstone) bool) {
 	}
 }
 
-// Owner returns the interface that has the number, nil if there is none, or that is not
-// known.
+// Owner returns the interface that has the number. It is nil without one, and if the owner is not known.
 func (o *Owners) Owner(number uint32) *vswitch.Interface { return o.owner(o.view.Load(), number) }
 
 // DrainedOwner returns the interface that a packet came in by, nil if that is not known: while
@@ -201,13 +197,12 @@ func (o *Owners) DrainedOwner(number uint32) *vswitch.Interface {
 	return o.owner(view, number)
 }
 
-// Moved reports whether the OpenFlow port that a packet came from, when was owned it, is
-// another's by now: the answer must not reach that one. Where was is nil, the sender was not
-// known, and the answer is an error; whoever is known to own the number by now may not have
-// asked for it.
+// Moved reports whether the OpenFlow port that a packet came from, when was owned it, has another owner now:
+// the answer must not reach the other owner. If was is nil, the sender was not known, and the answer is an
+// error: a known owner of the number may not have asked for it.
 //
-// It can't know what the switch and the database have not told yet. Open vSwitch leaves a number
-// unused for an hour, unless somebody requests it (ofproto.c, alloc_ofp_port).
+// Moved does not know what the switch and the database have not reported yet. Open vSwitch leaves a number
+// unused for an hour, unless an interface requests it (ofproto.c, alloc_ofp_port).
 func (o *Owners) Moved(was *vswitch.Interface, number uint32) bool {
 	if was == nil {
 		return o.DrainedOwner(number) != nil

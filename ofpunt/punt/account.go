@@ -16,8 +16,8 @@ var properties = map[refusals.Kind]string{
 	refusals.Connections: metric.PropertyConnections,
 }
 
-// count counts a query of the sender by network, and takes note of it if a limit has turned it
-// away. A sender that is not known is of no network.
+// count counts a query of the sender by network, and records a refusal by a limit. A sender that is not known
+// has no network.
 func (s *sender) count(result, reason string) {
 	if s.origin.Port == "" || s.channel.intake.bridge.Tally == nil { // nobody has asked
 		return
@@ -31,8 +31,7 @@ func (s *sender) count(result, reason string) {
 	}
 }
 
-// refused takes note that a limit has turned away a query or a connection of the sender, who is
-// known.
+// refused records that a limit has turned away a query or a connection of the sender, who is known.
 func (s *sender) refused(kind refusals.Kind) {
 	s.channel.intake.bridge.refused(refusals.Guest{Port: s.origin.Port, Switch: s.origin.Switch}, s.network(), kind, 1)
 }
@@ -48,7 +47,7 @@ func (b *Bridge) refused(g refusals.Guest, n metric.Network, kind refusals.Kind,
 	}
 }
 
-// RateDropped takes note that the switch has dropped packets of a guest by rate.
+// RateDropped records that the switch has dropped packets of a guest by rate.
 func (in *Intake) RateDropped(g *guests.Guest, packets uint64) {
 	o := g.Origin(0)
 	in.bridge.refused(refusals.Guest{Port: o.Port, Switch: o.Switch}, metric.Network{ID: o.Network, Switch: o.Switch}, refusals.Rate, packets)

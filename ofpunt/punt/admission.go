@@ -25,16 +25,16 @@ const stuckTime = 2 * answerDeadline
 // admit, workers release; neither waits for the other. The limits are enforced here, before the
 // chain, as a plugin's own (forward has one) is shared by all tenants.
 type admission struct {
-	// counts are those of the bridge: what the server before has in flight counts too.
+	// counts are the counts of the bridge: queries in flight of the server before count too.
 	counts *counts
 	slots  []atomic.Pointer[Exchange]
-	// explained is the query that an operator asks in the place of a guest, nil for none. It has no
-	// slot and is not counted, but whoever looks for loops has to see it.
+	// explained is the query that an operator explains, nil for none. It has no slot and is not counted, but
+	// the loop guard has to see it.
 	explained atomic.Pointer[Exchange]
 	count     atomic.Int64
-	// released counts the queries that have left a chain. seen is what watch has last read
-	// there; it alone uses that. progress is when that had last changed, in Unix nanoseconds.
-	// rejected is set once a query was rejected since then, by what is for all guests.
+	// released counts the queries that have left a chain. seen is the count at the last call of watch; only
+	// watch uses it. progress is when the count had last changed, in Unix nanoseconds. rejected is set once a
+	// limit for all guests has rejected a query since then.
 	released atomic.Int64
 	seen     int64
 	progress atomic.Int64
@@ -44,7 +44,7 @@ type admission struct {
 	cursor int
 }
 
-// counts are those of the queries in flight of all servers of a bridge.
+// counts counts the queries in flight of all servers of a bridge.
 type counts struct {
 	all atomic.Int64
 
@@ -72,8 +72,8 @@ type networkKey struct {
 	name     string
 }
 
-// accountOf returns the account of the sender of a packet, who need not be known. owner has the OpenFlow
-// port, nil if that is not known. An interface that names no network is a network of its own.
+// accountOf returns the account of the sender of a packet. The sender may be unknown. owner has the OpenFlow
+// port, nil if the owner is not known. An interface that names no network counts as a network.
 func accountOf(kind placement.Kind, in *openflow.PacketIn, owner *vswitch.Interface) (a account) {
 	a.guest, _ = placement.KeyOf(kind, in, owner != nil && owner.Localnet != "")
 	a.network.datapath = a.guest.Datapath
@@ -107,7 +107,7 @@ func (a *admission) admit(x *Exchange, concurrentGuest int) (reason string) {
 	return reason
 }
 
-// reserve is admit, but for taking note of a rejection.
+// reserve does what admit does, without recording a rejection.
 func (a *admission) reserve(x *Exchange, concurrentGuest int) (reason string) {
 	c := a.counts
 	c.mu.Lock()
@@ -171,7 +171,7 @@ func (a *admission) release(x *Exchange) {
 	a.count.Add(-1)
 }
 
-// watch takes note of progress. One goroutine calls it, several times a second.
+// watch records progress. One goroutine calls it, several times a second.
 func (a *admission) watch(now time.Time) {
 	released := a.released.Load()
 	if a.seen != released || a.count.Load() == 0 {

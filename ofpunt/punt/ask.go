@@ -19,7 +19,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// Question is a query that an operator asks in the place of a guest.
+// Question is a query that an operator asks as a guest would.
 type Question struct {
 	// In is the packet-in that the switch would send, with the frame of a query over UDP.
 	In openflow.PacketIn
@@ -107,7 +107,7 @@ func (in *Intake) Ask(s *Server, q *Question) Verdict {
 	return v
 }
 
-// answerKeeper is the transport of a query that nobody has sent: it keeps the answer.
+// answerKeeper is the transport of a query that no guest has sent: it keeps the answer.
 type answerKeeper struct {
 	question *Question
 	// late is set once no plugin's answer counts any more.
@@ -147,7 +147,7 @@ func (t *answerKeeper) resume() error {
 	return nil
 }
 
-// promise implements transport: nobody keeps a connection open.
+// promise implements transport: there is no connection to keep open.
 func (t *answerKeeper) promise(time.Duration) int { return -1 }
 
 func (t *answerKeeper) atDeadline(answer func()) { answer() }

@@ -12,25 +12,25 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// Channel takes the packet-ins of one connection to the switch, and sends their packet-outs. It
-// is safe for concurrent use, but for PacketIn, which the reader of the connection calls.
+// Channel takes the packet-ins of one connection to the switch, and sends their packet-outs. Only the reader
+// of the connection calls PacketIn. All other methods are safe for concurrent use.
 type Channel struct {
 	intake *Intake
 	conn   *openflow.Conn
-	// probeBack is told of a probe of the lease that has come back.
+	// probeBack gets each probe of the lease that comes back.
 	probeBack func(token uint64)
 	// output has the encoded actions of an answer without a tag.
 	output []byte
-	// segments is the packet of the segment that came last, and peers are those of the last ones; of
-	// the reader alone.
+	// segments is the packet of the last segment, and peers are the peers of the last segments. Only the
+	// reader uses them.
 	segments packet
 	peers    peers
 	// pending counts the queries that came by this connection and are in flight.
 	pending atomic.Int64
 }
 
-// NewChannel returns the channel of a connection whose handshake is done. ProbeBack is told
-// of the probes that come back by it, and must not block.
+// NewChannel returns the channel of a connection whose handshake is done. The channel calls probeBack with
+// each probe that comes back. probeBack must not block.
 func (in *Intake) NewChannel(conn *openflow.Conn, probeBack func(token uint64)) *Channel {
 	return &Channel{intake: in, conn: conn, probeBack: probeBack, output: outputActions(conn, 0)}
 }
@@ -85,7 +85,7 @@ func (c *Channel) leave(t task) {
 	c.conn.Handed()
 }
 
-// run tells the lease that the probe is back, unless the chains are stuck.
+// run reports the probe to the lease, unless the chains are stuck.
 func (p *probe) run() {
 	if !p.server.admission.stuck(p.arrived) {
 		p.channel.probeBack(p.token)

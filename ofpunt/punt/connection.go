@@ -36,8 +36,8 @@ type connection struct {
 	ended, lingers bool
 	// active is when a query was last read or dealt with.
 	active time.Time
-	// promised is the timeout that the guest was last told, in units of keepaliveUnit;
-	// -1 for none.
+	// promised is the timeout that the last answer has promised to the guest, in units of keepaliveUnit; -1
+	// for none.
 	promised int
 }
 
@@ -97,8 +97,7 @@ func (c *connection) serve() {
 	}
 }
 
-// next reads the query number n, from 1, and has it answered. It reports whether there may
-// be another one.
+// next reads the query number n, from 1, and answers it. It reports whether another query may follow.
 func (c *connection) next(n int) bool {
 	s := c.intake.server.Load()
 	if s.MaxTCPQueries >= 0 && n > s.MaxTCPQueries {
@@ -156,7 +155,7 @@ func (c *connection) touch() {
 	c.active = time.Now()
 }
 
-// promise takes note of the timeout that the guest is told.
+// promise records the timeout that an answer promises to the guest.
 func (c *connection) promise(units int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -264,8 +263,8 @@ func (c *connection) query(payload []byte, reserved int, last bool) {
 type message struct {
 	connection *connection
 	exchange   Exchange
-	// users counts those who work on it: its chain, and who answers in the place of that at
-	// the deadline. The last of them ends it.
+	// users counts the goroutines that work on it: its chain, and the goroutine that answers at the deadline.
+	// The last one ends it.
 	users atomic.Int32
 	// reserved, in bytes, is what a long message holds of the stack's room for them.
 	reserved int
@@ -302,8 +301,8 @@ func (m *message) send(b *buffer, deadline time.Time) error {
 	return m.connection.send(b, deadline)
 }
 
-// atDeadline calls answer on a goroutine of its own: an answer waits for its turn on the
-// connection, and others at their deadline must not.
+// atDeadline calls answer on another goroutine: an answer waits for its turn on the connection, and other
+// queries at their deadline must not wait.
 func (m *message) atDeadline(answer func()) {
 	if acquire(&m.users) {
 		m.connection.intake.done.Go(func() {
@@ -334,7 +333,7 @@ func acquire(users *atomic.Int32) bool {
 	}
 }
 
-// end takes note that a query has been dealt with.
+// end records that a query has been dealt with.
 func (c *connection) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -43,17 +43,16 @@ type transport interface {
 	release()
 }
 
-// Exchange is a DNS message of a guest, and its one answer, which for a zone transfer may have
-// several messages: whoever answers it first, drops
-// it, or has it resumed, is the only one. It is not used again for another message. Its
-// methods are safe for concurrent use, but for those that say otherwise.
+// Exchange is one DNS message of a guest and its one answer, which for a zone transfer may have several
+// messages. The first caller that answers the message, drops it or resumes it decides. An Exchange is never
+// used for a second message. Its methods are safe for concurrent use, unless they say otherwise.
 type Exchange struct {
 	server    *Server
 	transport transport
 	from      *sender
 	arrived   time.Time
-	// payload is the message, request what it says. Others may read them, and from, once
-	// ready is set: a chain is to answer then.
+	// payload is the message, and request the parsed message. Other goroutines may read them, and from, once
+	// ready is set: then a chain is to answer.
 	payload []byte
 	request dns.Msg
 	ready   atomic.Bool
@@ -77,11 +76,11 @@ type Exchange struct {
 
 	// block is the block that has taken the query, nil as long as none has.
 	block atomic.Pointer[Block]
-	// upstream is the server that a plugin has asked last, nil for none or if nobody watches.
+	// upstream is the server that a plugin has asked last. It is nil for none, and without a watcher.
 	upstream atomic.Pointer[netip.AddrPort]
 	// looped is set if forward would ask the guest itself.
 	looped atomic.Bool
-	// done is set by whoever answers, drops or resumes (claim).
+	// done is set by the caller that answers, drops or resumes the exchange (claim).
 	done atomic.Bool
 	// unanswered is the outcome once done is set without an answer; else 0.
 	unanswered atomic.Int32
@@ -96,8 +95,8 @@ func (x *Exchange) init(s *Server, t transport, from *sender) {
 // Key is the context key of an *Exchange.
 type Key struct{}
 
-// FromContext returns the exchange that a chain was asked for. It is false for a query that
-// no punt brought, and for one that a plugin makes of its own.
+// FromContext returns the exchange of a chain. It reports false for a query from a socket, and for a query
+// that a plugin makes.
 func FromContext(ctx context.Context) (*Exchange, bool) {
 	x, ok := ctx.Value(Key{}).(*Exchange)
 	return x, ok
@@ -126,7 +125,7 @@ func (c *exchangeContext) Value(key any) any {
 // ask has the chain answer the query.
 func (x *Exchange) ask() { x.askIn(x.server.Context) }
 
-// askIn does so in a context other than that of the server.
+// askIn is ask with another context than the context of the server.
 func (x *Exchange) askIn(ctx context.Context) {
 	x.context = exchangeContext{ctx, x}
 	x.writer.init(x)
@@ -134,8 +133,7 @@ func (x *Exchange) askIn(ctx context.Context) {
 	x.drop(metric.ReasonUnanswered)
 }
 
-// end releases an exchange whose chain has returned. It is to be deferred, since it recovers
-// from a panic of the chain.
+// end releases an exchange whose chain has returned. Defer it: it recovers from a panic of the chain.
 func (x *Exchange) end() {
 	x.panicked(recover())
 	if x.ofGuest != nil {
@@ -163,7 +161,7 @@ func (x *Exchange) Arrived() time.Time { return x.arrived }
 type Block struct {
 	// Recursive is set if the block offers recursion.
 	Recursive bool
-	// Watched is what those who watch are told of the block.
+	// Watched is what watchers see of the block.
 	Watched watch.Block
 }
 
@@ -213,8 +211,8 @@ var (
 	resumedByChain  = &origin.Fate{Result: metric.Resumed, Reason: metric.ReasonChain}
 )
 
-// setFate says what becomes of the exchange. rcode is that of an answer which no plugin has
-// written, else 0.
+// setFate sets the outcome of the exchange. rcode is the rcode of an answer that no plugin has written, else
+// 0.
 func (x *Exchange) setFate(result, reason string, rcode int) {
 	switch {
 	case reason == metric.ReasonChain && result == metric.Answered:
@@ -287,8 +285,8 @@ func (x *Exchange) drops(reason string) {
 	x.count(metric.Dropped, reason, RcodeDropped)
 }
 
-// refuse answers with an error that no plugin has a say in. In hijack mode the
-// query goes on to its own destination instead: somebody there may know better.
+// refuse answers with an error without any plugin. In hijack mode it resumes the query instead: the server at
+// its destination may know better.
 func (x *Exchange) refuse(rcode int, reason string) {
 	if x.transport.resumable() && (x.server.hijack() || reason == metric.ReasonOrigin) {
 		x.pass(metric.Resumed, reason)
@@ -297,8 +295,7 @@ func (x *Exchange) refuse(rcode int, reason string) {
 	x.replyError(rcode, metric.Refused, reason)
 }
 
-// expire answers in the place of a chain that takes too long. The exchange stays in
-// flight until its chain returns.
+// expire answers for a chain that takes too long. The exchange stays in flight until its chain returns.
 func (x *Exchange) expire() {
 	if x.ready.Load() && !x.done.Load() {
 		x.transport.atDeadline(func() {
@@ -323,8 +320,7 @@ func (x *Exchange) replyError(rcode int, result, reason string) {
 	_ = x.reply(b, result, reason, rcode) // counted there
 }
 
-// reply sends b.answer and counts it, unless somebody has dealt with the exchange before. rcode is
-// as in setFate.
+// reply sends b.answer and counts it, unless the exchange has been dealt with before. rcode is as in setFate.
 func (x *Exchange) reply(b *buffer, result, reason string, rcode int) error {
 	if !x.claim() {
 		return errDone
@@ -350,7 +346,7 @@ func (x *Exchange) replyMore(b *buffer) error {
 	return x.transport.send(b, x.arrived.Add(answerDeadline))
 }
 
-// count counts what has become of the exchange, and tells those who watch. rcode is that of the answer,
+// count counts the outcome of the exchange, and publishes it to watchers. rcode is the rcode of the answer,
 // or RcodeResumed or RcodeDropped. It is called once.
 func (x *Exchange) count(result, reason string, rcode int) {
 	if x.Watched() {

@@ -19,7 +19,7 @@ type firstQuery struct {
 	intake   *Intake
 	request  tcp.Request
 	exchange Exchange
-	// users are those of message.
+	// users counts the goroutines that work on it, as in message.
 	users atomic.Int32
 	// runByReader is set while the reader of the connection to the switch runs the query.
 	runByReader atomic.Bool
@@ -33,16 +33,15 @@ type firstFate struct {
 	mu sync.Mutex
 	// connection is what the connection has become, nil before it was handed over.
 	connection *connection
-	// promised is that of connection, as long as there is none.
+	// promised is the timeout promised to the guest, as in connection, as long as there is no connection.
 	promised int
 	// dealtWith is when the query was dealt with, zero before.
 	dealtWith time.Time
 }
 
-// takeFirst is the handler of tcp.Stack.Handle. It takes one whole query, and leaves to a connection
-// what is more, or less, and what ends the connection: where MaxTCPQueries is 1 that is the first query,
-// and where it is 0 even its first byte. A long query is left to a connection, too, which reserves
-// room for it.
+// takeFirst is the handler of tcp.Stack.Handle. It takes a payload that is exactly one whole query. It leaves
+// all else to a connection: a part of a query, more than one query, a long query, for which a connection
+// reserves room, and a query after which the connection ends, since MaxTCPQueries is 1 or 0.
 func (in *Intake) takeFirst(request tcp.Request, payload []byte) bool {
 	s := in.server.Load()
 	query, ok := onlyMessage(payload)
@@ -84,7 +83,7 @@ func onlyMessage(payload []byte) (message []byte, ok bool) {
 	return payload[2:], true
 }
 
-// Run implements openflow.Task: the reader runs f as long as nobody else has to be asked.
+// Run implements openflow.Task: the reader runs f unless f has to wait.
 func (f *firstQuery) Run() {
 	f.runByReader.Store(true)
 	x := &f.exchange
@@ -160,7 +159,7 @@ func (f *firstQuery) promise(idle time.Duration) int {
 	return units
 }
 
-// promise takes note of the timeout that the guest is told.
+// promise records the timeout that an answer promises to the guest.
 func (f *firstFate) promise(units int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,7 +170,7 @@ func (f *firstFate) promise(units int) {
 	}
 }
 
-// atDeadline is that of message.
+// atDeadline calls answer on another goroutine, as in message.
 func (f *firstQuery) atDeadline(answer func()) {
 	if acquire(&f.users) {
 		f.intake.done.Go(func() {
@@ -190,7 +189,7 @@ func (f *firstQuery) release() {
 	f.fate.end()
 }
 
-// end takes note that the query has been dealt with.
+// end records that the query has been dealt with.
 func (f *firstFate) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -29,9 +29,9 @@ const DrainTimeout = answerDeadline + 500*time.Millisecond
 type Bridge struct {
 	Name  string
 	Tally *metric.Tally
-	// Refusals takes note of which guests limits have turned away. It is nil if nobody asks.
+	// Refusals gets the guests that limits have turned away. It is nil if they are not logged.
 	Refusals *refusals.Ledger
-	// Watch is told of each query that has been dealt with. It is nil if nobody can watch.
+	// Watch gets each query that has been dealt with. It is nil if nothing can watch.
 	Watch *watch.Feed
 	Ports *ports.Owners
 	// Conn is the newest connection to the switch, nil without one: TCP connections of
@@ -46,12 +46,12 @@ type Bridge struct {
 type Intake struct {
 	bridge  Bridge
 	workers *workers
-	// tcp has the connections of the guests. It is nil if there is none.
+	// tcp has the connections of the guests. It is nil without TCP.
 	tcp    *tcp.Stack
 	server atomic.Pointer[Server]
 	// counts are of the queries in flight of all servers.
 	counts *counts
-	// arrived counts the packet-ins of our punts, but for the probes of the lease.
+	// arrived counts the packet-ins of our punts, without the probes of the lease.
 	arrived atomic.Uint64
 
 	ctx    context.Context // of all goroutines but the workers
@@ -155,7 +155,7 @@ func (in *Intake) expire(now time.Time) (inFlight int64) {
 	return inFlight
 }
 
-// InFlight returns how many queries are in the chains, those of replaced servers included.
+// InFlight returns how many queries are in the chains. Queries of replaced servers count.
 func (in *Intake) InFlight() (n int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -50,7 +50,7 @@ func (x *Exchange) judge() bool {
 	return true
 }
 
-// refuseQuestion refuses a question that is none for a chain.
+// refuseQuestion refuses a question that no chain gets.
 func (x *Exchange) refuseQuestion(rcode int, reason string) {
 	if x.server.hijack() && x.ovnOwned() {
 		x.replyError(rcode, metric.Refused, reason)
@@ -63,8 +63,8 @@ func (x *Exchange) refuseQuestion(rcode int, reason string) {
 // refused before the chains where none has one.
 func (x *Exchange) RefuseTransfer() { x.refuseQuestion(dns.RcodeRefused, metric.ReasonTransfer) }
 
-// ovnOwned reports whether OVN owns the name of the question: such a query never leaves the
-// node, even if nobody here takes its type, its class or its version of EDNS.
+// ovnOwned reports whether OVN owns the name of the question. Such a query never leaves the node, even if no
+// plugin here takes its type, its class or its version of EDNS.
 func (x *Exchange) ovnOwned() bool {
 	return x.server.OVNOwned(&x.from.origin, strings.ToLower(x.request.Question[0].Name))
 }
@@ -87,7 +87,7 @@ const (
 	acceptOpcode
 )
 
-// accept judges a message by its header, as CoreDNS does on a socket but for NOTIFY.
+// accept judges a message by its header, as CoreDNS does on a socket, apart from NOTIFY.
 func accept(m []byte) acceptance {
 	if len(m) < headerLen {
 		return acceptShort

@@ -18,8 +18,8 @@ const (
 	// keepaliveMargin is for a query to arrive that the guest sends within the time that it
 	// was promised.
 	keepaliveMargin = time.Second
-	// closeWait is how long a guest that was told a timeout of 0 may be idle: it is to end
-	// the connection itself (RFC 7828, section 3.4).
+	// closeWait is how long a guest with the timeout 0 may be idle: the guest is to end the connection (RFC
+	// 7828, section 3.4).
 	closeWait = time.Second
 )
 
@@ -91,9 +91,9 @@ func appendKeepalive(answer []byte, timeout int) []byte {
 	return binary.BigEndian.AppendUint16(answer, uint16(timeout))
 }
 
-// promise returns the timeout of edns-tcp-keepalive for an answer, -1 for no option; asks is
-// set if the query has it. The connection holds to what it says. An answer that comes after
-// the deadline is not sent, and so promises nothing.
+// promise returns the timeout of edns-tcp-keepalive for an answer, -1 for no option. asks is set if the query
+// has the option. The connection keeps the promise. An answer after the deadline is not sent, and promises
+// nothing.
 func (x *Exchange) promise(asks bool) int {
 	if !asks || x.done.Load() {
 		return -1
@@ -111,5 +111,5 @@ func (m *message) promise(idle time.Duration) int {
 	return units
 }
 
-// unitsOf returns a timeout in units of keepaliveUnit, as far as the option can say it.
+// unitsOf returns a timeout in units of keepaliveUnit, at most the largest that the option has.
 func unitsOf(idle time.Duration) int { return min(int(idle/keepaliveUnit), math.MaxUint16) }

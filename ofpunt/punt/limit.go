@@ -19,9 +19,9 @@ func maxConnections(l *guests.Limit) int {
 // isConcurrent reports whether a limit, nil for none, is on queries in flight.
 func isConcurrent(l *guests.Limit) bool { return l != nil && l.ConcurrentGuest > 0 }
 
-// rejects reports whether a query that was not admitted for that reason was rejected by the limit of its
-// guest, nil for none. One that is on queries in flight has both bounds, and its ConcurrentGuest stands in
-// the place of that in Config, so a port limit was its own.
+// rejects reports whether the limit of the guest, nil for none, has rejected a query that was not admitted
+// for that reason. A limit on queries in flight has both bounds, and replaces ConcurrentGuest of Config, so a
+// refusal by port was the limit's.
 func rejects(l *guests.Limit, reason string) bool {
 	return isConcurrent(l) && (reason == metric.ReasonPortLimit || reason == metric.ReasonLimit)
 }

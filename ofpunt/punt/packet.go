@@ -28,16 +28,14 @@ type sender struct {
 	// owner has the OpenFlow port inPort; nil if that is not known.
 	owner  *vswitch.Interface
 	inPort uint32
-	// ends are those of the frame, but that Dst is where the guest has sent it: a load
-	// balancer may have rewritten that.
+	// ends are the addresses of the frame, with the Dst to which the guest has sent it: a load balancer may
+	// have rewritten Dst.
 	ends frame.Ends
-	// backend is the destination of the frame: that of ends, unless a load balancer has
-	// rewritten it.
+	// backend is the destination of the frame. It differs from ends if a load balancer has rewritten it.
 	backend netip.AddrPort
 	// origin is valid once identify has reported so.
 	origin origin.Origin
-	// tag is the VLAN id that is pushed onto what is sent back, as OVN has stripped that of
-	// a container; 0 for none.
+	// tag is the VLAN id that a packet-out pushes, since OVN has stripped the tag of a container; 0 for none.
 	tag uint16
 }
 
@@ -53,7 +51,7 @@ type packet struct {
 	in    openflow.PacketIn
 	// onward is where the packet goes on when it is resumed.
 	onward placement.Onward
-	// claimed is set by whoever resumes the packet, or deals with it otherwise.
+	// claimed is set by the caller that resumes the packet, or deals with it otherwise.
 	claimed atomic.Bool
 	// runByReader is set while the reader of the connection runs the query that the packet
 	// brings.
@@ -151,14 +149,14 @@ func (p *packet) resumeOrDrop(reason string) {
 	}
 }
 
-// end counts what has become of the packet, unless somebody else has dealt with it.
+// end counts the outcome of the packet, unless the packet has been dealt with.
 func (p *packet) end(result, reason string) {
 	if p.claim() {
 		p.channel.intake.bridge.Tally.PacketIn(result, reason)
 	}
 }
 
-// recovered drops the packet after a panic. It is to be deferred.
+// recovered drops the packet after a panic. Defer it.
 func (p *packet) recovered() {
 	if r := recover(); r != nil {
 		p.server.logPanic(p.channel.intake.bridge.Name, r)

@@ -28,7 +28,7 @@ func keptQuestion(message []byte) []byte {
 	return q
 }
 
-// publish tells those who watch what has become of the exchange. The arguments are those of count.
+// publish publishes the outcome of the exchange to watchers. The arguments are the arguments of count.
 func (x *Exchange) publish(result, reason string, rcode int) {
 	in := x.from.channel.intake
 	o := &x.from.origin // zero if the sender is not known

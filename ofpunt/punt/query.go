@@ -14,9 +14,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// The path of a query over UDP. The connection has decoded the packet-in, whose registers and
-// in_port say whose limits apply. The frame is decoded after admission only, by whoever runs the
-// datagram.
+// The path of a query over UDP. The connection has decoded the packet-in. Its registers and in_port name the
+// guest whose limits apply. The worker or the reader decodes the frame, after admission.
 
 // query takes a punted UDP packet on the reader's goroutine: it admits the query, or
 // rejects it.
@@ -84,7 +83,7 @@ func (c *Channel) start(q startable, x *Exchange) {
 	c.leave(q)
 }
 
-// Run implements openflow.Task: the reader runs d as long as nobody else has to be asked.
+// Run implements openflow.Task: the reader runs d unless d has to wait.
 func (d *datagram) Run() {
 	d.runByReader.Store(true)
 	if !d.prepareOnReader() {
@@ -113,7 +112,7 @@ func (x *Exchange) isFound() (is bool) {
 	return x.server.Find(&x.from.origin, strings.ToLower(x.request.Question[0].Name), &x.found)
 }
 
-// TaskLasts takes note that a query has blocked the reader of a connection.
+// TaskLasts records that a query has blocked the reader of a connection.
 func TaskLasts(t openflow.Task) {
 	switch t := t.(type) {
 	case *datagram:
@@ -137,7 +136,7 @@ func (d *datagram) ask() {
 	}
 }
 
-// prepare does what needs no chain. It is to be called once.
+// prepare does all that needs no chain. Call it once.
 func (d *datagram) prepare() {
 	defer func() { d.exchange.panicked(recover()) }()
 	if d.decode() && d.identify() {
@@ -165,8 +164,8 @@ func (d *datagram) decodeFrame() error {
 	return err
 }
 
-// identify fills in the origin. It reports whether the sender is known, and has asked a
-// resolver address of its own; else the packet has been dealt with.
+// identify sets the origin. It reports whether the sender is known and has asked a resolver address of the
+// sender. If not, the packet has been dealt with.
 func (d *datagram) identify() bool {
 	defer d.forget()
 	if !d.identifySender() {

@@ -101,9 +101,9 @@ const (
 	lastMetaType  = dns.TypeANY
 )
 
-// refusedQuestion tells how a question is refused that is none for a chain, and the
-// reason, which is empty for all others. The errors are those of BIND 9.18. Transfers
-// are left to the chains if one of them has a plugin for them.
+// refusedQuestion returns the rcode for a question that no chain gets, and the reason, which is empty for all
+// other questions. The rcodes are the rcodes of BIND 9.18. If a chain has a plugin for zone transfers, the
+// chains get zone transfers.
 func refusedQuestion(q dns.Question, transfers bool) (rcode int, reason string) {
 	switch q.Qclass {
 	case dns.ClassANY, dns.ClassNONE:

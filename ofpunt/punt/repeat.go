@@ -2,16 +2,16 @@
 
 package punt
 
-// A server that a chain forwards to may be a guest of the bridge, whose own queries come here. What
-// it asks in order to answer the chain must not be forwarded to it: that would be a loop.
+// A server that a chain forwards to may be a guest of the bridge, whose queries come here. What such a server
+// asks in order to answer the chain must not be forwarded to the server: that would be a loop.
 
 // MaxRepeats is how many other queries with the same question a guest may have in flight, before
 // the next one counts as a loop. It is for servers with an address that OVN does not show as the
 // guest's, such as one behind NAT, and bounds a loop that a guest begins itself.
 const MaxRepeats = 8
 
-// IsRepeated reports whether the guest has so many other queries with the question in flight that
-// this one counts as a loop, whoever is asked.
+// IsRepeated reports whether the guest has so many other queries with the question in flight that this one
+// counts as a loop, whatever server is asked.
 func (x *Exchange) IsRepeated() bool {
 	// To count the repeats takes a look at all queries in flight.
 	if x.ofGuest != nil && x.ofGuest.n.Load() <= MaxRepeats {
@@ -39,9 +39,8 @@ func (x *Exchange) repeatsOfGuest() int {
 	return x.server.admission.repeats(x, func(o *Exchange) bool { return o.from.account == x.from.account })
 }
 
-// SetLooped says that the chain would ask the guest what that has asked. It has a resume, or
-// SERVFAIL, counted as a loop. An operator who asks the same question in the place of a guest is
-// told.
+// SetLooped records that the chain would ask the guest what the guest has asked. A resume or SERVFAIL then
+// counts as a loop. An operator who explains the same question gets the loop as a finding.
 func (x *Exchange) SetLooped() {
 	x.looped.Store(true)
 	e := x.server.admission.explained.Load()
@@ -68,8 +67,8 @@ func (a *admission) repeats(x *Exchange, match func(*Exchange) bool) (n int) {
 	return n
 }
 
-// sameQuestion reports whether two messages have one plain question, the same but for
-// the case of letters (RFC 1035, section 2.3.3).
+// sameQuestion reports whether two messages have one plain question, the same apart from the case of letters
+// (RFC 1035, section 2.3.3).
 func sameQuestion(a, b []byte) bool {
 	n := questionLen(a)
 	if n == 0 || n != questionLen(b) {

@@ -85,18 +85,18 @@ func (c *Channel) readAt() time.Time {
 // switch has said of that. It is immutable.
 type peer struct {
 	sender
-	// zone is where OVN tracks the connections of the guest; 0 without OVN. Answers have to
-	// be seen there too, or what the guest sends next is none of a connection.
+	// zone is the conntrack zone of the guest, 0 without OVN. conntrack has to see the answers too, or the
+	// next packet of the guest belongs to no connection.
 	zone uint16
-	// key tells the connection from those of others with the same addresses and ports, and
-	// of the guest that had the OpenFlow port before.
+	// key distinguishes the connection from others with the same addresses and ports, and from connections of
+	// the guest that had the OpenFlow port before.
 	key tcp.Key
-	// actions are those of what it is sent, encoded for the version of the channel.
+	// actions are the actions of packet-outs to the peer, encoded for the version of the channel.
 	actions []byte
 }
 
-// link is what tells peers of one guest apart that may have the same addresses, and the guest from
-// the one that had the OpenFlow port before.
+// link distinguishes peers with the same addresses on one guest, and the guest from the one that had the
+// OpenFlow port before.
 type link struct {
 	network origin.Network
 	local   string
@@ -126,8 +126,8 @@ func (known *peers) of(p *packet) *peer {
 	return *at
 }
 
-// newPeer returns the peer that has sent a packet. It has what it can in common with another one,
-// which may be nil.
+// newPeer returns the peer that has sent a packet. It shares memory with another peer if possible. The other
+// peer may be nil.
 func newPeer(p *packet, zone uint16, other *peer) *peer {
 	to := &peer{sender: p.sender, zone: zone}
 	to.key = tcp.Key{Src: p.ends.Src, Dst: p.ends.Dst}
@@ -135,7 +135,7 @@ func newPeer(p *packet, zone uint16, other *peer) *peer {
 	if other != nil && other.account == p.account && other.link() == is {
 		to.key.Network, to.key.Owner, to.key.Link = other.key.Network, other.key.Owner, other.key.Link
 	} else {
-		// The key is hashed for each segment, and a handle is hashed faster than what it stands for.
+		// The key is hashed for each segment, and a unique.Handle is hashed faster than its value.
 		to.key.Network, to.key.Owner, to.key.Link = p.account.network, p.account, unique.Make(is)
 	}
 	if other != nil && other.zone == zone && other.tag == p.tag && other.isTranslated() == to.isTranslated() {
@@ -174,8 +174,8 @@ func (p *peer) track() []openflow.Action {
 	return []openflow.Action{openflow.CT{Zone: p.zone, NAT: p.isTranslated()}}
 }
 
-// Send implements tcp.Peer. What leaves the process goes by the connection to the switch
-// that there is now, and only while others have room behind it: TCP sends it again.
+// Send implements tcp.Peer. It sends by the present connection to the switch, and only while others have room
+// behind it: TCP sends the segment again.
 func (p *peer) Send(segment []byte) { p.send(segment, openflow.Soon, false) }
 
 // replyTo is Send in the handler of a packet-in that the segment answers.

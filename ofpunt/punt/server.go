@@ -29,24 +29,23 @@ type Config struct {
 	// databases. It must not block.
 	Guests   *guests.Rules
 	Snapshot func() *ovn.Snapshot
-	// Answers reports whether a chain answers o for a name by itself, and asks nobody else.
-	// The name is fully qualified and in lower case. It must not block.
+	// Answers reports whether a chain answers o for a name without another server. The name is fully
+	// qualified and in lower case. It must not block.
 	Answers func(o *origin.Origin, qname string) bool
-	// OVNOwned reports whether the name, as o sees it, is that of a row that OVN owns. The
-	// name is fully qualified and in lower case. It must not block.
+	// OVNOwned reports whether OVN owns the row of the name, as o sees it. The name is fully qualified and in
+	// lower case. It must not block.
 	OVNOwned func(o *origin.Origin, qname string) bool
 
 	// Concurrent is how many queries may be in flight, ConcurrentGuest how many of one guest.
 	Concurrent, ConcurrentGuest int
-	// DropOverload is set if a query over these limits gets no answer, in the place of
-	// SERVFAIL.
+	// DropOverload is set if a query over these limits gets no answer instead of SERVFAIL.
 	DropOverload bool
 	// Recursive is set if a chain offers recursion; Transfers if one does zone transfers,
 	// which the others then refuse by Exchange.RefuseTransfer.
 	Recursive, Transfers bool
-	// FromMemory is set if no chain blocks over a name that Find finds. Find looks a name up
-	// in the databases, and leaves what it has found to the chain. The name is fully
-	// qualified and in lower case. It must not block.
+	// FromMemory is set if no chain blocks over a name that Find finds. Find looks a name up in the
+	// databases, and stores the result in found for the chain. The name is fully qualified and in lower case.
+	// Find must not block.
 	FromMemory bool
 	Find       func(o *origin.Origin, qname string, found *ovn.LookupCache) bool
 
@@ -83,7 +82,7 @@ func (s *Server) InFlight() int64 { return s.admission.count.Load() }
 // hijack reports whether queries to every destination are punted.
 func (s *Server) hijack() bool { return s.Guests.Hijack() }
 
-// isOVN reports whether packets have been through OVN's pipeline, whose registers tell who has sent them.
+// isOVN reports whether packets have been through OVN's pipeline, whose registers name their sender.
 func (s *Server) isOVN() bool { return s.Guests.Placement == placement.OVN }
 
 // snapshot returns what the databases say, nil without databases.
@@ -103,7 +102,7 @@ func (s *Server) mayRunOnReader(now time.Time) bool {
 	return s.FromMemory && now.UnixNano() > s.workersUntil.Load()
 }
 
-// readerBlocked takes note that a query has blocked a reader.
+// readerBlocked records that a query has blocked a reader.
 func (s *Server) readerBlocked(bridge string, now time.Time) {
 	if s.workersUntil.Swap(now.Add(workersOnlyTime).UnixNano()) == 0 {
 		log.Infof("Bridge %s: a query kept the reader of the connection for some 100 ms, others are left to workers for a minute", bridge)

@@ -10,15 +10,15 @@ import (
 	"github.com/miekg/dns"
 )
 
-// signer verifies the TSIG record of a query, and signs its answers (RFC 8945). dns.Server does
-// both on a socket; there is none here. The keys are those of the server block that the query has
-// come to: a server has blocks of many tenants. One goroutine at a time uses it.
+// signer verifies the TSIG record of a query, and signs its answers (RFC 8945), as dns.Server does on a
+// socket. The keys are the keys of the server block that the query has come to: a server has blocks of many
+// tenants. One goroutine at a time uses it.
 type signer struct {
 	// key is the secret that the query was signed with, in base64; "" for one that is not known.
 	key string
 	// status is nil if the record is right; else it is one of the errors of dns.
 	status error
-	// mac is that of the message before, in hexadecimal: first that of the query.
+	// mac is the MAC of the message before, in hexadecimal: first the MAC of the query.
 	mac string
 	// timersOnly is set for messages behind the first (section 5.3.1).
 	timersOnly bool

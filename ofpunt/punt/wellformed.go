@@ -15,12 +15,10 @@ const (
 	maxWireName = 255
 )
 
-// wellFormed reports whether the DNS message m, which has a whole header, is a
-// question and the records that its counts promise. The parser of miekg/dns is more
-// lenient: it takes a message that ends early or has a class of 0 (reserved by RFC
-// 6895, section 3.2), follows compression pointers that lead forward, and reads an OPT
-// record wherever it stands. The contents of records are left to it: only that of the
-// OPT record matters here.
+// wellFormed reports whether the DNS message m, which has a whole header, is a question and the records that
+// its counts promise. The parser of miekg/dns is more lenient: it takes a message that ends early or has a
+// class of 0 (reserved by RFC 6895, section 3.2), follows compression pointers that lead forward, and reads
+// an OPT record wherever it stands. Of the contents of records wellFormed reads only the OPT record.
 func wellFormed(m []byte) bool {
 	if binary.BigEndian.Uint16(m[4:]) != 1 {
 		return false
@@ -52,8 +50,8 @@ func wellFormed(m []byte) bool {
 	return true
 }
 
-// skipRecord returns the type of the record at m[at:] and where the record ends. It
-// reports whether the record is whole.
+// skipRecord returns the type of the record at m[at:] and the end of the record. It reports whether the
+// record is whole.
 func skipRecord(m []byte, at int) (typ uint16, end int, ok bool) {
 	if at, ok = skipName(m, at); !ok || len(m)-at < recordTail {
 		return 0, 0, false
@@ -62,9 +60,9 @@ func skipRecord(m []byte, at int) (typ uint16, end int, ok bool) {
 	return binary.BigEndian.Uint16(m[at:]), end, end <= len(m)
 }
 
-// skipName returns where the name at m[at:] ends. A compression pointer has to lead to
-// a prior occurrence of a name (RFC 1035, section 4.1.4): before the name, and before
-// where the pointer before it has led. So no name is endless.
+// skipName returns the end of the name at m[at:]. A compression pointer has to lead to a prior occurrence of
+// a name (RFC 1035, section 4.1.4): before the name, and before the destination of the pointer before it. So
+// no name is endless.
 func skipName(m []byte, at int) (end int, ok bool) {
 	before, length := at, 1
 	for at < len(m) {

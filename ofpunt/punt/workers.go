@@ -10,10 +10,10 @@ import (
 // task is the work of a worker.
 type task interface{ run() }
 
-// workers run tasks, most of them queries, each on a goroutine that waits for the next one
-// when it is done: a chain needs a deep stack, and a new goroutine grows one for each query
-// (a seventh of the process's time, measured). Their number is bounded by
-// admission, but for one that has a probe; of those without work a few stay.
+// workers run tasks, most of them queries, each on a goroutine that waits for the next task when it is done:
+// a chain needs a deep stack, and a new goroutine grows one for each query (a seventh of the process's time,
+// measured). Admission bounds their number, apart from one worker for a probe. Without work a few workers
+// stay.
 type workers struct {
 	work    chan task
 	waiting atomic.Int64

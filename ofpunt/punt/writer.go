@@ -36,7 +36,7 @@ type writer struct {
 	// limit is the largest answer, in bytes.
 	limit   int32
 	overTCP bool
-	// do is the DO of the query: plugins may change that of the request.
+	// do is the DO of the query: plugins may change the DO of the request.
 	do bool
 	// transfers is set if the question is for a zone transfer over TCP, and more once the
 	// first message of that is sent.
@@ -65,11 +65,11 @@ func (w *writer) init(x *Exchange) {
 // LocalAddr is the address that the guest asked.
 func (w *writer) LocalAddr() net.Addr { return w.addr(&w.local) }
 
-// RemoteAddr is the address of the guest, as its packet claims. Tenants may share
-// addresses: it identifies nobody.
+// RemoteAddr returns the address of the guest, as its packet claims. Tenants may share addresses: it
+// identifies no guest.
 func (w *writer) RemoteAddr() net.Addr { return w.addr(&w.remote) }
 
-// addr is a in the type that tells plugins the transport.
+// addr is a in the type by which plugins know the transport.
 func (w *writer) addr(a *udpAddr) net.Addr {
 	if w.overTCP {
 		return (*net.TCPAddr)(&a.UDPAddr) // the fields are the same
@@ -107,10 +107,9 @@ func (w *writer) WriteMsg(m *dns.Msg) error {
 		m.RecursionAvailable = true
 	}
 	if o := m.IsEdns0(); o != nil {
-		// CoreDNS returns half of the flags that are to be 0 (RFC 6891, section 6.1.4), the
-		// DO of an upstream, and BADVERS without DO (RFC 3225, section 3). It returns the
-		// guest's own buffer size in the record of its query, which plugins read once more
-		// behind the answer.
+		// CoreDNS returns half of the flags that must be 0 (RFC 6891, section 6.1.4), the DO of an upstream,
+		// and BADVERS without DO (RFC 3225, section 3). It returns the guest's buffer size in the record of
+		// the query, which plugins read once more behind the answer.
 		o.Hdr.Ttl &^= 0xffff
 		o.SetDo(w.do)
 		size := o.Hdr.Class

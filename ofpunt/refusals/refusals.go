@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package refusals keeps what guests were refused by limits until the log is told, so that an
+// Package refusals keeps the refusals of limits until they are logged, so that an
 // operator sees who floods and who is turned away. It says which lines are due, and has no
 // clock, no log and no goroutine:
 //
@@ -55,12 +55,12 @@ const (
 	maxKept = maxGuests / 2
 )
 
-// Ledger has what was refused and not logged. A guest gets one line in a [Period] at most, and
-// all guests together get maxLines and one more, which counts those without a line. What was
-// refused is told once, in either. The zero value is empty. It is safe for concurrent use.
+// Ledger has the refusals that are not logged yet. A guest gets at most one line in a [Period]. All guests
+// together get at most maxLines and one more line, which counts the guests without a line. Each refusal is
+// logged once, in one of both. The zero value is empty. It is safe for concurrent use.
 type Ledger struct {
 	mu sync.Mutex // guards what follows
-	// guests are those with something to log, or that a line told of within the last period.
+	// guests are the guests with a refusal to log, or with a line within the last period.
 	guests map[Guest]*account
 	// unnamed counts what was refused to guests that found no room.
 	unnamed uint64
@@ -73,9 +73,10 @@ type Ledger struct {
 
 // account is what one guest was refused.
 type account struct {
-	// counts are what no line has told yet.
+	// counts are the refusals that no line has yet.
 	counts [kinds]uint64
-	// waited is what lines about further ports have told since the last line of the guest.
+	// waited is the part of the refusals that lines about further ports have logged since the last line of
+	// the guest.
 	waited uint64
 	// logged is when the guest had its last line, and summed when it was last among the further
 	// ports; zero for never.
@@ -92,8 +93,8 @@ func (a *account) total() (n uint64) {
 // rank is what the guest was refused since its last line: who is refused for long gets a line too.
 func (a *account) rank() uint64 { return a.waited + a.total() }
 
-// Add takes note that a guest was refused n packets, queries or connections. It does not block
-// for long, and allocates for the first of a guest only.
+// Add records that a guest was refused n packets, queries or connections. It does not block for long, and
+// allocates only for the first refusal of a guest.
 func (l *Ledger) Add(g Guest, k Kind, n uint64) {
 	if n == 0 || k >= kinds {
 		return
@@ -115,7 +116,7 @@ func (l *Ledger) Add(g Guest, k Kind, n uint64) {
 	a.counts[k] += n
 }
 
-// Lines returns what is to be logged at a time, which must not go back.
+// Lines returns the lines to log at a time. The time must not go back.
 func (l *Ledger) Lines(now time.Time) (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
