@@ -23,7 +23,7 @@ type query struct {
 	context.Context
 	dns.ResponseWriter
 	cache *Cache
-	// question is that of the guest, and name its name as it was asked.
+	// question is the guest's question, and name its name in the letters of the guest.
 	question question
 	name     string
 	// prefix stands before name in the question that *cache* gets, "" for none.

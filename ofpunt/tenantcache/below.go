@@ -52,7 +52,7 @@ func (h *below) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) 
 	o, punted := origin.FromContext(ctx)
 	x := &run{Context: ctx, ResponseWriter: w, query: q, lookup: punted && o.Lookup, reason: q.reason}
 	if aside && !prefetch || prefetch && q.reads != 0 {
-		// The guest's writer may be another's by now, and that of a prefetch has no addresses.
+		// The guest's writer may serve another query by now, and the writer of a prefetch has no addresses.
 		x.remote, x.local = q.remote, q.local
 	}
 	x.observe(prefetch)
@@ -65,23 +65,23 @@ func (h *below) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) 
 	return code, err
 }
 
-// isPrefetch reports whether nobody waits for what is written to w: *cache* asks for
-// what is about to expire with a writer that has no addresses.
+// isPrefetch reports whether no client waits for the answer to w: *cache* asks again before an entry expires,
+// with a writer that has no addresses.
 func isPrefetch(w dns.ResponseWriter) bool {
 	a, ok := w.LocalAddr().(*net.TCPAddr)
 	return ok && a.IP == nil
 }
 
-// isLeftBy reports whether ctx is that of work which *cache* does beside the query, and which goes
-// on when the query has its answer: a prefetch, or serve_stale with verify and a timeout. *cache*
-// gives such work labels of its own.
+// isLeftBy reports whether ctx is the context of work that *cache* does beside the query, and that goes on
+// when the query has its answer: a prefetch, or serve_stale with verify and a timeout. *cache* gives such
+// work other labels.
 func (q *query) isLeftBy(ctx context.Context) bool {
 	labelsOf := func(ctx context.Context) uintptr { return reflect.ValueOf(metadata.ValueFuncs(ctx)).Pointer() }
 	return labelsOf(ctx) != labelsOf(q.Context)
 }
 
-// settle ends the run. What it has read counts though it has no answer, and *cache* stores a
-// failure without one.
+// settle ends the run. The labels and addresses that it has read count even without an answer: *cache* stores
+// a failure then.
 func (x *run) settle(code int, err error) {
 	if x.written {
 		return
@@ -149,8 +149,8 @@ func (x *run) life(m *dns.Msg) (life time.Duration, ok bool) {
 	return dnsutil.MinimalTTLWithMaximum(m, kind, c.settings.ttl) + c.settings.stale, !m.Truncated
 }
 
-// enter enters what is about to be stored into the ledger. It returns
-// reasonShare if it is not to be stored.
+// enter enters an answer into the ledger before *cache* stores it. It returns reasonShare if *cache* must not
+// store the answer.
 func (x *run) enter(life time.Duration) (reason string) {
 	q := x.query
 	c := q.cache

@@ -15,10 +15,9 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// explain goes past *cache*, and says what *cache* would answer. The query that looks there stores
-// nothing: it does not get to the plugins below. *cache* counts it, as a request and as a hit or a
-// miss. What is in *cache* is the answer; the plugins below are asked all the same, and what they say is
-// compared with it.
+// explain goes past *cache*, and reports what *cache* would answer. The query that reads *cache* stores
+// nothing, since it does not reach the plugins below. *cache* counts it, as a request and as a hit or a miss.
+// The entry of *cache* is the answer. explain asks the plugins below too, and compares their answer.
 func (h *above) explain(ctx context.Context, x *explain.Step, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	stored := h.look(ctx, x, w, r)
 	onward := h.onward

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// ledger knows which network has brought which entry of *cache*, so that no network takes more
-// than its share. *cache* itself can't tell, and removes entries at random when it is full. So
-// what is over the share is not stored.
+// ledger knows which network has brought which entry of *cache*, so that no network takes more than its
+// share. *cache* does not know the networks, and removes entries at random when it is full. So an answer over
+// the share is not stored.
 //
-// An entry counts until it can no longer be served, and for minCount at least: expired entries
-// take room too, and a network whose entries expire soon would push out those of others.
+// An entry counts until it can no longer be served, and for minCount at least: expired entries take room too,
+// and a network whose entries expire soon would push out the entries of others.
 type ledger struct {
 	capacity, share int // entries; share is what one network may have
 	mu              sync.Mutex
 	// entries are by the hash of their keys in *cache*; guarded by mu.
 	entries map[uint64]entry
-	// accounts are those of the networks that have entries; guarded by mu.
+	// accounts are the accounts of the networks that have entries; guarded by mu.
 	accounts map[string]*account
 	// order are the keys of entries, and hand is where the sweep goes on in it; guarded by mu.
 	order []uint64

@@ -9,14 +9,11 @@ import (
 	"github.com/miekg/dns"
 )
 
-// normalizer stands above cache, and makes what is not in the key of cache the same in every
-// query. The key has the question, DO and CD. What else is in a query may change the answer of
-// an upstream, which others would then get: without RD it is a referral, with a client subnet
-// (RFC 7871) it is that for another location. So RD is set, and there are no options of EDNS,
-// which are for the next hop only in any case (RFC 6891, section 6.1.1), and no further
-// records. The answer has the guest's own RD.
-//
-// AD is left alone: cache sets it itself.
+// normalizer stands above *cache*. It makes the parts of a query that are not in the key of *cache* the same
+// in every query. The key has the question, DO and CD. Other parts may change the answer of an upstream,
+// which other guests would then get: without RD it is a referral, with a client subnet (RFC 7871) the answer
+// for another location. So RD is set, and the query has no options of EDNS, which are for the next hop only
+// (RFC 6891, section 6.1.1), and no further records. The answer has the guest's RD. *cache* itself sets AD.
 type normalizer struct{ next plugin.Handler }
 
 // Normalize returns the handler that stands before *cache*, and before *rewrite* where that is

@@ -15,9 +15,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// A template may read addresses of the query beside its labels. Nobody can observe that: it
-// reads them of each query, and uses them in few. So what it may use is read from the Corefile,
-// and holds for the questions that the template matches.
+// A template may read addresses of the query beside its labels. No handler can observe that: the template
+// reads the addresses of each query, and uses them in few. So the Corefile says what the template may use,
+// for the questions that it matches.
 
 // reading is what a template may use of a query beside the question and labels, as bits.
 type reading uint8
@@ -99,8 +99,8 @@ func (c *Cache) reads(q question) (reads reading) {
 	return reads
 }
 
-// readByText returns what the text of a template reads (text/template; the fields are those of
-// the plugin template). What can't be read counts as reading the query.
+// readByText returns what the text of a template reads (text/template; the fields are the fields of the
+// plugin template). A text that does not parse counts as reading the query.
 func readByText(text string) (reads reading) {
 	tree := parse.New("")
 	tree.Mode = parse.SkipFuncCheck
@@ -193,8 +193,8 @@ func readByFields(fields []string) reading {
 	return 0
 }
 
-// functionReads are the functions of CoreDNS's package expression that read a query, but for
-// metadata and those of the question and DO; and the map of all of them.
+// functionReads are the functions of CoreDNS's package expression that read a query, other than metadata and
+// the functions of the question and DO; and the map of all of them.
 var functionReads = map[string]reading{
 	"client_ip": readsClient,
 	"server_ip": readsServer, "server_port": readsServer,

@@ -19,12 +19,11 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// A realm is what the answer to a query depends on beside its question: parts, each with a kind
-// and a length, so that no two lists of parts are written alike. *cache* knows names only, and so
-// it gets the question with a label for the realm before its name, and an empty label between the
-// two: "k3v...q..www.example.". No name in a message has an empty label (RFC 1035, section
-// 3.1), and the label is a hash of the realm and of a number that only this process knows. So
-// nobody can ask for such a name. *cache* never packs it.
+// A realm is what the answer to a query depends on beside its question: parts, each with a kind and a length,
+// so that no two lists of parts are written alike. *cache* knows names only. So it gets the question with a
+// label for the realm before its name, and an empty label between the two: "k3v...q..www.example.". No name
+// in a message has an empty label (RFC 1035, section 3.1), and the label is a hash of the realm and of a
+// number that only this process knows. So no guest can ask for such a name. *cache* never packs it.
 
 // The kinds of a part.
 const (
@@ -178,8 +177,8 @@ func guestOf(o *origin.Origin) string {
 	return "guest " + string(b) + o.Port
 }
 
-// addressOf returns what is read of the addresses of a query. Guests of different networks that
-// have the same address get the same answer.
+// addressOf returns the part of the addresses of a query that a plugin reads. Guests of different networks
+// with the same address get the same answer.
 func addressOf(q *query) string {
 	b, reads := strings.Builder{}, q.reads
 	b.WriteByte(byte(reads))

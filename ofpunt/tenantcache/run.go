@@ -22,7 +22,7 @@ type run struct {
 	// from outside.
 	outer, inner map[string]metadata.Func
 	own          map[string]bool
-	// remote and local are the addresses that the plugins see, nil for those of the writer.
+	// remote and local are the addresses that the plugins see, nil for the addresses of the writer.
 	remote, local net.Addr
 	// lookup is set if a plugin asks, and not a guest.
 	lookup bool
@@ -68,8 +68,8 @@ func (x *run) LocalAddr() net.Addr {
 	return x.ResponseWriter.LocalAddr()
 }
 
-// observe gives the run labels of its own, which it observes. They are those of the context, or
-// of the query if *cache* asks by itself: it gives an empty map then.
+// observe gives the run labels that record each read. It replaces the labels of the context, or of the query
+// if *cache* asks by itself: *cache* gives an empty map then.
 func (x *run) observe(prefetch bool) {
 	x.outer = metadata.ValueFuncs(x.Context)
 	source := x.outer

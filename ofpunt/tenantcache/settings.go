@@ -25,7 +25,7 @@ type settings struct {
 }
 
 const (
-	// defaultCapacity is that of each of the two caches, for answers and denials.
+	// defaultCapacity is the default capacity of each of the two caches, for answers and denials.
 	defaultCapacity = 10000
 	// cacheShards and minShard are how CoreDNS's package plugin/pkg/cache rounds a capacity.
 	cacheShards, minShard = 256, 4
@@ -35,8 +35,7 @@ const (
 	defaultStale = time.Hour
 )
 
-// readSettings reads the directive of *cache* in a block. What is wrong in it, the plugin itself
-// has refused.
+// readSettings reads the directive of *cache* in a block. The plugin itself has refused a wrong directive.
 func readSettings(block caddyfile.ServerBlock) settings {
 	s := settings{ttl: defaultTTL}
 	success, denial := defaultCapacity, defaultCapacity

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package tenantcache lets one *cache* of CoreDNS serve guests of many tenants. Answers that
-// are the same for all askers are shared. An answer that was made from something of the asker
-// has an entry of its own for those to whom the same would be said. The package stores no
-// answers; it tells *cache* under which name to store them, and which ones not to store.
+// are the same for all askers are shared. An answer that depends on the guest has an entry
+// for the guests that would get the same answer. The package stores no answers: it gives *cache* the
+// names to store them under, and decides which answers *cache* does not store.
 //
 // Three handlers stand around *cache*:
 //
@@ -60,7 +60,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// name is that of the plugin that the handlers belong to.
+// name is the name of the plugin that the handlers belong to.
 const name = "ofpunt"
 
 // Scope is who shares the entries of a cache.
@@ -86,14 +86,14 @@ type Options struct {
 	// Share is the part of the cache that the entries of one network may take, in percent; 0 is
 	// DefaultShare.
 	Share int
-	// Labels are the labels of metadata that the block names. A query that lacks one has it
-	// with an empty value.
+	// Labels are the labels of metadata that the block names. A query without one of them has it with an
+	// empty value.
 	Labels []string
 	// Block is the server block, which has the directives cache and template. Without them
 	// their defaults hold.
 	Block caddyfile.ServerBlock
-	// Detach returns the context of a query that *cache* makes by itself, given that of the
-	// guest whose query has caused it.
+	// Detach returns the context of a query that *cache* makes by itself, for the context of the guest whose
+	// query has caused it.
 	Detach func(context.Context) context.Context
 	// Now is the clock, time.Now if it is nil.
 	Now func() time.Time
@@ -113,7 +113,7 @@ type Cache struct {
 	// onward is the handler behind the newest below: handlers are made from the end of a chain to
 	// its begin, on one goroutine.
 	onward plugin.Handler
-	// nonce is in each realm, so that nobody can name one.
+	// nonce is in each realm, so that no guest can name a realm.
 	nonce [16]byte
 	seed  maphash.Seed // of the keys in ledger
 }

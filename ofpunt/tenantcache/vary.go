@@ -29,11 +29,11 @@ const varyShards = 16
 
 type varyShard struct {
 	mu   sync.RWMutex
-	read map[question]knowledge // guarded by mu
+	read map[question]varyEntry // guarded by mu
 }
 
-// knowledge is what is known of a question.
-type knowledge struct {
+// varyEntry is what the answers to one question depend on.
+type varyEntry struct {
 	labels mask
 	// generation is another one once an answer that may be in *cache* no longer holds.
 	generation uint32
@@ -43,7 +43,7 @@ type knowledge struct {
 func newVaryIndex(size int) *varyIndex {
 	x := &varyIndex{most: max(1, size/varyShards), seed: maphash.MakeSeed()}
 	for i := range x.shards {
-		x.shards[i].read = map[question]knowledge{}
+		x.shards[i].read = map[question]varyEntry{}
 	}
 	return x
 }
@@ -52,10 +52,10 @@ func (x *varyIndex) shard(q question) *varyShard {
 	return &x.shards[maphash.String(x.seed, q.name)%varyShards]
 }
 
-// known returns what is known of q, which is in lower case.
-func (x *varyIndex) known(q question) knowledge {
+// known returns the varyEntry of q, which is in lower case.
+func (x *varyIndex) known(q question) varyEntry {
 	if x.size.Load() == 0 {
-		return knowledge{}
+		return varyEntry{}
 	}
 	s := x.shard(q)
 	s.mu.RLock()
@@ -65,15 +65,15 @@ func (x *varyIndex) known(q question) knowledge {
 
 // add remembers that labels have been read for q.
 func (x *varyIndex) add(q question, labels mask) {
-	x.change(q, func(k *knowledge) { k.labels |= labels })
+	x.change(q, func(k *varyEntry) { k.labels |= labels })
 }
 
 // supersede begins another generation of q.
 func (x *varyIndex) supersede(q question) {
-	x.change(q, func(k *knowledge) { k.generation++ })
+	x.change(q, func(k *varyEntry) { k.generation++ })
 }
 
-func (x *varyIndex) change(q question, change func(*knowledge)) {
+func (x *varyIndex) change(q question, change func(*varyEntry)) {
 	s := x.shard(q)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// Outcomes of a query without an answer, in the place of an rcode. They are larger than any rcode in a
-// message (RFC 6891, section 6.1.3).
+// Outcomes of a query without an answer, instead of an rcode. They are larger than any rcode in a message
+// (RFC 6891, section 6.1.3).
 const (
 	RcodeResumed = 1<<12 + iota
 	RcodeDropped
@@ -37,11 +37,11 @@ type Event struct {
 	TCP            bool
 	// Block is the server block that has taken the query, nil for none.
 	Block *Block
-	// Question is that of the message as it was sent (RFC 1035, section 4.1.2), its name without
-	// compression; empty of a message that has not one plain question.
+	// Question is the question of the message as it was sent (RFC 1035, section 4.1.2), its name without
+	// compression. It is empty for a message that has not one plain question.
 	Question []byte
-	// Result and Reason are the values of these labels in coredns_ofpunt_packet_ins_total. Rcode is
-	// that of the answer, RcodeResumed or RcodeDropped.
+	// Result and Reason are the values of these labels in coredns_ofpunt_packet_ins_total. Rcode is the rcode
+	// of the answer, RcodeResumed or RcodeDropped.
 	Result, Reason string
 	Rcode          uint16
 	// Upstream is the server that *forward* or *ovnforward* has asked last, invalid if none was.
@@ -54,8 +54,8 @@ type Block struct {
 	Name string
 	// Words are those by which an operator may name the block: its name, the line, the zones.
 	Words []string
-	// Labels are the labels of metadata that the block names, as far as their values are in the
-	// attributes of an origin.
+	// Labels are the labels of metadata that the block names and whose values are in the attributes of an
+	// origin.
 	Labels []Label
 }
 
@@ -89,7 +89,7 @@ func (e *Event) class() uint16 {
 	return binary.BigEndian.Uint16(e.Question[len(e.name())+2:])
 }
 
-// nameText returns a name as a zone file has it (RFC 1035, section 5.1), empty if it is none.
+// nameText returns a name in the form of a zone file (RFC 1035, section 5.1), empty without a name.
 func nameText(wire []byte) string {
 	if len(wire) == 0 {
 		return ""

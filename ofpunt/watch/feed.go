@@ -52,8 +52,8 @@ func (r *Reader) publish(e *Event) {
 	}
 }
 
-// listen returns a new reader of the events that match and that the limiter lets through, which is nil for
-// all of them. The reader has room for so many, and is to be closed.
+// listen returns a new reader of the events that match and that the limiter passes. Without a limiter all
+// pass. The reader has room for as many events as room says. Close it.
 func (f *Feed) listen(filter *Filter, room int, limiter *limiter) *Reader {
 	r := &Reader{feed: f, filter: filter, limiter: limiter, ring: newRing(room)}
 	f.mu.Lock()

@@ -186,7 +186,7 @@ func equalFold(name, folded []byte) bool {
 	return true
 }
 
-// lower maps the letters of ASCII (RFC 4343). The length of a label is none.
+// lower maps the letters of ASCII (RFC 4343). The length bytes of labels are no letters.
 func lower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
 		c += 'a' - 'A'

@@ -35,7 +35,7 @@ func middleOf(bin int) time.Duration {
 	return time.Duration(4+bin%4)*width + width/2
 }
 
-// quantile returns the duration that a part q of all is not above, 0 if there is none.
+// quantile returns the least duration that a part q of all does not exceed, 0 without durations.
 func (h *histogram) quantile(q float64) time.Duration {
 	all := uint64(0)
 	for _, n := range h {

@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// minWindow is the shortest time that a limiter counts by: short enough that what it lets through is
-// spread over the second.
+// minWindow is the shortest time that a limiter counts by: short enough to spread what passes over the
+// second.
 const minWindow = 50 * time.Millisecond
 
-// limiter bounds a rate. What it lets through depends on the time alone, and not on how fast anybody
-// takes it.
+// limiter bounds a rate. Only the time decides what passes, and not the speed of a reader.
 type limiter struct {
 	begun   time.Time
 	window  time.Duration
@@ -29,7 +28,7 @@ func newLimiter(rate int, begun time.Time) *limiter {
 	return &limiter{begun: begun, window: window, allowed: uint64(allowed)}
 }
 
-// allows reports whether one more may pass at a time. One that comes late counts as of the newest window.
+// allows reports whether one more event may pass at a time. A late event counts in the newest window.
 func (l *limiter) allows(now time.Time) bool {
 	window := uint64(max(0, now.Sub(l.begun))/l.window) + 1 // none has the number 0
 	for {

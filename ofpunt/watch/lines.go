@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// LinesTick is how often [Lines.Next] is to be called.
+	// LinesTick is the time between two calls of [Lines.Next].
 	LinesTick = 100 * time.Millisecond
-	// linesRoom is how many events wait for it: those of 400 ms at the highest rate.
+	// linesRoom is how many events wait for a line: the events of 400 ms at the highest rate.
 	linesRoom = 4096
-	// missedInterval is how often lines say what is not shown.
+	// missedInterval is the time between two lines about events that are not shown.
 	missedInterval = time.Second
 )
 
@@ -28,10 +28,10 @@ type Lines struct {
 	reader *Reader
 	// count is how many queries are shown, 0 for any number.
 	count uint64
-	// over and lost are not told yet; toldAt is when that was last looked at.
+	// over and lost are the events that no line has counted yet. toldAt is when that was last checked.
 	over, lost uint64
 	toldAt     time.Time
-	// total has what was told in all.
+	// total has the sums of all lines.
 	total api.WatchLine
 }
 
@@ -89,7 +89,7 @@ func (l *Lines) Next(now time.Time) (lines []any, done bool) {
 	return lines, false
 }
 
-// miss takes note of what is not shown.
+// miss counts an event that is not shown.
 func (l *Lines) miss() {
 	over, lost := l.reader.missed()
 	l.over, l.lost = l.over+over, l.lost+lost

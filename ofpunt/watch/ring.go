@@ -20,7 +20,7 @@ type ring struct {
 }
 
 // slot has room for an event. In turn n of the ring its turn is n while it is free, n+1 while it has an
-// event, and then that of its next use.
+// event, and then the turn of its next use.
 type slot struct {
 	turn  atomic.Uint64
 	event Event

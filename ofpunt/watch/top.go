@@ -18,22 +18,20 @@ import (
 )
 
 const (
-	// TopTick is how often [Top.Drain] is to be called.
+	// TopTick is the time between two calls of [Top.Drain].
 	TopTick = 20 * time.Millisecond
-	// topRoom is how many events wait for it: those of 80 ms at 100,000 a second.
+	// topRoom is how many events wait: the events of 80 ms at 100,000 a second.
 	topRoom = 8192
-	// topCounters is how many counters each table has: whoever makes a thousandth of all queries is
-	// found.
+	// topCounters is the number of counters of each table: a key of a thousandth of all queries is found.
 	topCounters = 1024
 )
 
-// Top counts queries by guest, name, network and upstream. Its memory is bounded, whoever asks for
-// whatever. It is for one goroutine.
+// Top counts queries by guest, name, network and upstream. Its memory is bounded, whatever the guests ask. It
+// is for one goroutine.
 type Top struct {
 	reader *Reader
 	limit  int
-	// Interval is how long each snapshot is to be for, and Count how many are wanted, 0 for any
-	// number.
+	// Interval is the time of each snapshot. Count is how many snapshots the client wants, 0 for any number.
 	Interval time.Duration
 	Count    int
 
@@ -46,14 +44,15 @@ type Top struct {
 // table counts by one key.
 type table struct {
 	kind string
-	// appendKey appends what tells one from others. It reports false for an event that is of none.
+	// appendKey appends what distinguishes the key of an event. It reports false for an event without the
+	// key.
 	appendKey func(b []byte, e *Event) ([]byte, bool)
 	// describe says who has a counter.
 	describe func(*figures, *api.TopEntry)
 	counts   *spacesaving.Counts[figures]
 }
 
-// figures are those of one key, since it has a counter.
+// figures are the figures of one key, since it has a counter.
 type figures struct {
 	outcomes [outcomes]uint32
 	took     histogram
@@ -234,7 +233,7 @@ func (f *figures) add(outcome, bin int) {
 	}
 }
 
-// fill fills in an entry but for its number of queries and what it is of.
+// fill sets an entry apart from its number of queries and its key.
 func (f *figures) fill(to *api.TopEntry, seconds float64) {
 	to.NoError, to.NXDomain, to.ServFail = uint64(f.outcomes[noError]), uint64(f.outcomes[nxDomain]), uint64(f.outcomes[servFail])
 	to.OtherRcodes, to.Resumed, to.Dropped = uint64(f.outcomes[otherRcode]), uint64(f.outcomes[resumed]), uint64(f.outcomes[dropped])
