@@ -4,11 +4,11 @@ package flows
 
 import "github.com/puntdns/puntdns/ofpunt/openflow"
 
-// command is what a [machine] wants done: a request, a message without a reply, or a report.
+// command is an output of a [machine]: a request, a message without a reply, or a report.
 type command interface{ command() }
 
-// request is a command that the switch answers: a [reply] follows, and no other request is
-// made before it.
+// request is a command that the switch answers. A [reply] follows. The machine makes no other request before
+// it.
 type request interface {
 	command
 	request()
@@ -16,7 +16,7 @@ type request interface {
 
 // The requests.
 type (
-	// monitor has the switch tell of the flows of a table from now on.
+	// monitor has the switch report changes of the flows of a table.
 	monitor struct{ Table uint8 }
 	// readFlows asks for the flows whose cookie is Cookie in the bits of Mask, in one
 	// table or openflow.TableAll. Open vSwitch has an index of whole cookies; with
@@ -25,7 +25,7 @@ type (
 		Table        uint8
 		Cookie, Mask uint64
 	}
-	// barrier is answered when all has been told that has happened before.
+	// barrier has its reply when the switch has reported all earlier changes.
 	barrier struct{}
 	// apply changes flows, all of them at once and in this order, or none.
 	apply struct{ Mods []openflow.FlowMod }

@@ -22,8 +22,8 @@ func generationOf(cookie uint64) uint64   { return cookie &^ cookieMask }
 func cookieOf(generation uint64) uint64   { return cookieMark | generation }
 func isOf(cookie, generation uint64) bool { return cookie == cookieOf(generation) }
 
-// releasedGeneration is that of a lease flow whose process withdraws: nobody has to wait whether
-// that process comes back.
+// releasedGeneration is the generation of a lease flow whose process withdraws: another process need not wait
+// for its return.
 const releasedGeneration = 0
 
 // epoch is where generations count from, in milliseconds: 40 bits last for 34 years.

@@ -9,8 +9,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// pipeline returns where the flows are to be installed, and reports whether that is known. It
-// returns a request if the switch has to be asked first.
+// pipeline returns the place of the flows, and reports whether it is known. It returns a request if the
+// switch has to be asked first.
 func (m *machine) pipeline() (of pipeline, r request, ok bool) {
 	w := m.want
 	of = pipeline{placement.Pipeline{Kind: w.Kind, Table: w.Table, Priority: w.Priority}, w.Service}
@@ -100,10 +100,10 @@ func (m *machine) leaseWanted() bool {
 	return m.plan.lease != nil && (!m.lease.overdue || m.observed.hasLease(m.generation()))
 }
 
-// difference compares the plan with what is observed. It returns the first change that is
-// missing, nil if none is: meters that flows name, flows, then meters that no flow names any
-// more. A flow that somebody else has removed is missing like a new one, so it is put back.
-// Nothing is removed before the plan is settled.
+// difference compares the plan with the observed flows. It returns the first missing change, nil if none is
+// missing: meters that flows name, flows, then meters that no flow names any more. A flow that another
+// program has removed is missing like a new one, so the machine puts it back. Nothing is removed before the
+// plan is settled.
 func (m *machine) difference(lease, settled bool) request {
 	if mods := m.meters.missing(); len(mods) > 0 {
 		return modMeters{mods}
@@ -114,7 +114,7 @@ func (m *machine) difference(lease, settled bool) request {
 		mods = append(mods, f.mod)
 	}
 	if settled {
-		// Until then the plan may be a part only of what is wanted.
+		// Until then the plan may be incomplete.
 		mods = append(mods, m.observed.superfluous(func(f *flow) bool { return !m.plan.wants(f.key, lease) })...)
 	}
 	if len(mods) > 0 {

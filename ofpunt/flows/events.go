@@ -35,7 +35,7 @@ type probeBack struct{ Token uint64 }
 // retry comes some time after retrySoon.
 type retry struct{}
 
-// Withdraw has the flows withdrawn, for good. [Withdrawn] follows.
+// Withdraw withdraws the flows for good. [Withdrawn] follows.
 type Withdraw struct{}
 
 func (Desired) event()     {}

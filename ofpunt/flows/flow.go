@@ -38,13 +38,13 @@ func newFlow(f openflow.FlowMod) *flow {
 	return &flow{keyOf(&f), f, string(b)}
 }
 
-// bareFlow is a flow of which the switch tells no more than whose it is.
+// bareFlow is a flow of which only the owner is known.
 func bareFlow(table uint8, priority uint16, cookie uint64, match openflow.Match) *flow {
 	f := openflow.FlowMod{Table: table, Priority: priority, Match: match, Cookie: cookie}
 	return &flow{key: keyOf(&f), mod: f}
 }
 
-// changed is f after somebody else has modified it.
+// changed is f after another program has modified it.
 func (f *flow) changed() *flow {
 	c := *f
 	c.effect = ""

@@ -12,7 +12,7 @@ import (
 // and a worker. A process that is dead, stopped or stuck renews nothing, and the switch
 // stops punting when the lease is over.
 type lease struct {
-	// token is that of the outstanding probe, 0 for none; sent is when it left.
+	// token is the token of the outstanding probe, 0 for none; sent is when it left.
 	token uint64
 	sent  time.Time
 	// overdue is set from the beat that found a probe missing until one comes back.

@@ -12,8 +12,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// Memory is the state of a bridge that outlives a connection. The zero
-// value is that of a process which is new to the bridge. One machine uses it at a time.
+// Memory is the state of a bridge that outlives a connection. The zero value is for a process that is new to
+// the bridge. One machine uses it at a time.
 type Memory struct {
 	ownership ownership
 	// limits is what was reported last about the meters.
@@ -31,8 +31,7 @@ const (
 	limitsShort           // it has too few meters
 )
 
-// machine decides what is to be done about the flows of one bridge, by one connection. It
-// is not safe for concurrent use.
+// machine decides on the flows of one bridge, by one connection. It is not safe for concurrent use.
 type machine struct {
 	memory *Memory
 	random *rand.Rand
@@ -40,8 +39,8 @@ type machine struct {
 	// now and out are of the step that is being made.
 	now time.Time
 	out []command
-	// outstanding is the request that the switch has not answered yet. If it is a
-	// readFlows, reading is what it is for; if an apply, adding are the flows that it adds.
+	// outstanding is the request without a reply so far. For a readFlows, reading is its purpose. For an
+	// apply, adding are the flows that it adds.
 	outstanding request
 	reading     reading
 	adding      []*flow
@@ -73,8 +72,8 @@ type machine struct {
 	// paused is set after the switch has refused a change because of meters, until the next
 	// event.
 	paused bool
-	// countDue is set when the meters' counters are to be read, and tablesDue is how many
-	// tables are to be searched, until the next beat.
+	// countDue is set when the machine reads the counters of the meters, and tablesDue is how many tables it
+	// searches, until the next heartbeat.
 	countDue  bool
 	tablesDue int
 	// distributed are the guests, and distribution the meters' version, of the meters
@@ -82,17 +81,16 @@ type machine struct {
 	distributed  []Guest
 	distribution uint64
 
-	// todo is the change that is to be made at the versions todoAt, nil for none; placed are
-	// the last versions for which there was none.
+	// todo is the next change for the versions todoAt, nil for none; placed are the last versions without a
+	// change to make.
 	todo           request
 	todoAt, placed versions
 	// lostFlows is how many flows were lost since the last change that was made, 0 once
 	// another process has taken over: they are not put back.
 	lostFlows int
 
-	// withdrawing is set once the flows are to be withdrawn, releasedLease once the lease flow has
-	// been given releasedGeneration, and ended once the flows are withdrawn, or the
-	// connection has failed.
+	// withdrawing is set once the machine withdraws the flows, releasedLease once the lease flow has the
+	// releasedGeneration, and ended once the flows are withdrawn or the connection has failed.
 	withdrawing, releasedLease, ended bool
 
 	// What was reported: placedBefore once flows have been in place on this connection,
@@ -136,8 +134,8 @@ const (
 	leaseMissing
 )
 
-// newMachine returns the machine for a new connection. It makes no decision before it is told
-// what is Desired. Random is used for tokens, generations and delays.
+// newMachine returns the machine for a new connection. It makes no decision before the first Desired. random
+// is for tokens, generations and delays.
 func newMachine(memory *Memory, random *rand.Rand) *machine {
 	return &machine{
 		memory: memory, random: random,
@@ -151,8 +149,8 @@ func (m *machine) Yielding() bool { return m.memory.ownership.yielding }
 
 func (m *machine) generation() uint64 { return m.memory.ownership.generation }
 
-// step takes an event and returns what is to be done about it, in this order; a request
-// comes last. Time is that of the event and must not go back.
+// step takes an event and returns the commands that follow from it, in this order; a request comes last. now
+// is the time of the event and must not go back.
 func (m *machine) step(now time.Time, e Event) []command {
 	m.now, m.out = now, nil
 	if _, ok := e.(reply); !ok {
@@ -186,8 +184,8 @@ func (m *machine) step(now time.Time, e Event) []command {
 
 func (m *machine) do(c command) { m.out = append(m.out, c) }
 
-// flowUpdates takes in what flow monitors tell. During an apply that is deferred until it
-// is known whether the change was made.
+// flowUpdates takes the events of flow monitors. During an apply it defers them until the reply says whether
+// the change was made.
 func (m *machine) flowUpdates(updates []openflow.FlowUpdate) {
 	if _, applying := m.outstanding.(apply); !applying {
 		m.observe(updates)

@@ -26,9 +26,9 @@ type meters struct {
 	// offset is where this machine begins to take ids. It is random: until a process has seen
 	// that it was replaced, it may change the meters of its ids.
 	offset uint32
-	// known is unset while it is unknown what is installed in the switch.
+	// known is unset while the meters in the switch are not known.
 	known bool
-	// version changes with what is assigned.
+	// version changes with the assignment.
 	version uint64
 	// installed are the meters of that range in the switch, of any process.
 	installed map[uint32]openflow.MeterConfig
@@ -88,8 +88,8 @@ func (m *meters) abandon() {
 	clear(m.dropped)
 }
 
-// assign gives each guest with a limit a meter: the one that it had if it had one, else
-// one that nobody has; none if there is none left. It reports whether there were enough.
+// assign gives each guest with a limit a meter: its meter before, else a free one, else none. It reports
+// whether there were enough.
 func (m *meters) assign(guests []Guest) (enough bool) {
 	before, taken := m.assigned, inUse(m.assigned)
 	m.assigned, m.limits = make(map[placement.Key]uint32, len(before)), make(map[uint32]Limit, len(before))
@@ -143,8 +143,8 @@ func (m *meters) missing() []openflow.MeterMod {
 	return sortMeters(mods)
 }
 
-// superfluous are the changes that delete the meters which no guest has, those of earlier
-// processes included. They are deleted after the flows that name them.
+// superfluous are the changes that delete the meters without a guest, also meters of earlier processes. They
+// come after the changes of the flows that name the meters.
 func (m *meters) superfluous() []openflow.MeterMod {
 	var mods []openflow.MeterMod
 	used := inUse(m.assigned)

@@ -10,7 +10,7 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// observed are puntdns's flows in the switch, of any process, as far as the switch has told.
+// observed are puntdns's flows in the switch, of any process, as the switch has reported them.
 type observed struct {
 	flows map[flowKey]*flow
 	// version changes with flows, and generations counts them by process.
@@ -18,10 +18,10 @@ type observed struct {
 	generations map[uint64]int
 	// highest is the highest generation of any flow so far, gone ones included.
 	highest uint64
-	// collision is set when somebody else has added a flow of this process's generation: by
-	// chance another process has the same.
+	// collision is set when another program has added a flow with the generation of this process: by chance
+	// another process has the same generation.
 	collision bool
-	// lost counts the flows of this process that somebody else has removed or changed.
+	// lost counts the flows of this process that another program has removed or changed.
 	lost int
 	// released is set once the process of the lease flow has released it, until another lease flow is
 	// installed: the released one may be gone before anybody has looked.
@@ -69,9 +69,9 @@ func (s *observed) read(f *openflow.FlowStats) {
 	}
 }
 
-// update takes in an event of a flow monitor, and reports whether it is about a flow of
-// puntdns's. own is the generation of this process. Here it is decided that a flow of this
-// process is lost: it is put back by the next [machine.difference].
+// update takes an event of a flow monitor, and reports whether it is about a flow of puntdns's. own is the
+// generation of this process. update decides that a flow of this process is lost: the next
+// [machine.difference] puts it back.
 func (s *observed) update(u *openflow.FlowUpdate, own uint64) bool {
 	switch u.Event {
 	case openflow.FlowInitial, openflow.FlowAdded, openflow.FlowModified, openflow.FlowRemoved:
@@ -105,7 +105,7 @@ func (s *observed) update(u *openflow.FlowUpdate, own uint64) bool {
 	switch {
 	case mine && u.Cookie == had.mod.Cookie:
 		if u.Event == openflow.FlowModified {
-			// By somebody else: what we change ourselves comes as FlowOwn.
+			// Another program did it: changes of this connection come as FlowOwn.
 			s.set(had.changed())
 			s.lost++
 		}

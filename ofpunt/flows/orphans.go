@@ -23,7 +23,7 @@ func (m *machine) trace() request {
 	// This process's own may be where they were on the connection before.
 	generations := append(slices.Sorted(maps.Keys(m.observed.generations)), m.generation())
 	for _, g := range generations {
-		// Nothing is done about those of a later process, and a released lease flow is a single flow.
+		// Flows of a later process stay, and a released lease flow is a single flow.
 		if g <= m.generation() && g != releasedGeneration && !m.traced[g] {
 			m.reading = reading{purpose: forTrace, generation: g}
 			return readFlows{openflow.TableAll, cookieOf(g), exactMask}
@@ -32,9 +32,9 @@ func (m *machine) trace() request {
 	return nil
 }
 
-// sweep searches the tables one by one for what trace can't find: entry flows of a dead
-// process in a table of its own, of whose private table nothing is left. It takes some
-// beats, after which a new process knows all that there is.
+// sweep searches the tables one by one for flows that trace does not find: entry flows of a dead process in
+// another table, of whose private table nothing is left. It takes some heartbeats. After that a new process
+// knows all flows.
 func (m *machine) sweep() request {
 	for ; m.tablesDue > 0 && m.memory.swept < int(openflow.TableAll); m.memory.swept++ {
 		if table := uint8(m.memory.swept); !m.monitored[table] {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// ownership decides which of several processes owns the flows of a bridge. They can't talk to
-// each other: each sees in the switch whose lease flow is installed. The rule is that of a term number
-// in consensus protocols: the highest generation owns the flows, whoever sees a higher one
-// than its own yields, and whoever takes over does so with a generation above all that it
-// has seen. So a process that was replaced puts nothing back, however late it learns that.
+// ownership decides which of several processes owns the flows of a bridge. The processes do not talk to each
+// other: each sees in the switch whose lease flow is installed. The rule is the rule of a term number in
+// consensus protocols. The highest generation owns the flows. A process that sees a higher generation than
+// its own yields. A process that takes over does so with a generation above all that it has seen. So a
+// replaced process puts nothing back, however late it learns that it is replaced.
 type ownership struct {
 	// generation is of this process's flows, 0 before it has one.
 	generation uint64
@@ -26,11 +26,11 @@ type ownership struct {
 type verdict uint8
 
 const (
-	// own: they are this process's, it puts them back where somebody changes them.
+	// own: the flows are this process's. It puts back flows that another program changes.
 	own verdict = iota
 	// yield: another process owns them, or may be about to put them back.
 	yield
-	// takeOver: nobody owns them any more. The process has a new generation from then on.
+	// takeOver: no process owns the flows any more. The process has a new generation from then on.
 	takeOver
 )
 
@@ -40,10 +40,9 @@ type observedLease struct {
 	generation uint64
 }
 
-// step decides by the lease flow that is installed now, and by the highest generation of any flow that
-// has ever been seen: that of a later process may have come and gone unnoticed. A lease flow that
-// is gone may have expired because its process is slow, or have been deleted with all other
-// flows: its process gets delay to put it back.
+// step decides by the installed lease flow, and by the highest generation of any flow that was ever seen: a
+// later process may have come and gone unnoticed. A lease flow may be gone because its process is slow, or
+// because all flows were deleted: its process has delay to put it back.
 func (t *ownership) step(now time.Time, lease observedLease, highest uint64, delay time.Duration, random *rand.Rand) verdict {
 	switch t.yielding = highest > t.generation; {
 	case !t.yielding:
@@ -63,15 +62,14 @@ func (t *ownership) step(now time.Time, lease observedLease, highest uint64, del
 	return takeOver
 }
 
-// takeOverDelay is how long a process waits for another that has lost its lease flow: longer than
-// that one takes to look at its own flows again. It is random, so that of several processes
-// that wait one is first.
+// takeOverDelay is how long a process waits for another process that has lost its lease flow: longer than the
+// other process takes to check its flows. It is random, so that one of several waiting processes is first.
 func takeOverDelay(beat time.Duration, random *rand.Rand) time.Duration {
 	return beat + time.Duration(random.Int64N(max(int64(beat/2), 1)))
 }
 
-// owns reports whether this process owns the flows. It begins a generation where this one
-// needs another, and reports what it has found to be lost or expired.
+// owns reports whether this process owns the flows. It begins a generation if this process needs a new one,
+// and reports lost and expired flows.
 func (m *machine) owns() bool {
 	t, s := &m.memory.ownership, &m.observed
 	if t.generation == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// beat sends a probe through the switch, if a flow of ours is there to bring it back. What is
-// done once a beat is due from then on.
+// beat sends a probe through the switch, if a flow of this process is there to bring it back. It begins the
+// work that is due at a heartbeat.
 func (m *machine) beat() {
 	m.stage.again()
 	if !m.placedBefore && !m.observed.hasLease(m.generation()) || len(m.observed.flows) == 0 || m.memory.ownership.yielding || m.withdrawing || m.want == nil {

@@ -45,8 +45,8 @@ const (
 	maxRetry = 500 * time.Millisecond
 )
 
-// Reconciler runs a [machine] on a connection. One goroutine, its owner, calls Handle, Stop,
-// Discard and Yielding; FlowUpdate and ProbeBack may be called from any, and do not block.
+// Reconciler runs a [machine] on a connection. One goroutine, its owner, calls Handle, Stop, Discard and
+// Yielding. Any goroutine may call FlowUpdate and ProbeBack, which do not block.
 type Reconciler struct {
 	sw      Switch
 	machine *machine // the owner's
@@ -56,8 +56,8 @@ type Reconciler struct {
 	backoff endpoint.Backoff
 	timer   *time.Timer
 
-	// token is that of the outstanding probe, 0 for none; sent, the owner's, is that of the
-	// last probe. returned is set once that one has come back, until Handle takes it.
+	// token is the token of the outstanding probe, 0 for none. sent is when the last probe left; only the
+	// owner uses it. returned is set once that probe has come back, until Handle takes it.
 	token    atomic.Uint64
 	sent     uint64
 	returned atomic.Bool
@@ -86,7 +86,7 @@ func (rec *Reconciler) Yielding() bool { return rec.machine.Yielding() }
 
 // State is what an operator may ask about the flows of a bridge.
 type State struct {
-	// Cookie is that of the flows of this process, 0 before it has any.
+	// Cookie is the cookie of the flows of this process, 0 before it has any.
 	Cookie uint64
 	// Yielding is set while another process owns the flows.
 	Yielding bool
@@ -96,7 +96,7 @@ type State struct {
 	Overdue        bool
 }
 
-// State returns the state as the owner has it.
+// State returns the state. Only the owner calls it.
 func (rec *Reconciler) State() State {
 	m := rec.machine
 	s := State{Yielding: m.Yielding(), Probed: m.probed, Overdue: m.lease.overdue}
@@ -180,9 +180,8 @@ func (rec *Reconciler) Handle(ctx context.Context, events ...Event) error {
 	}
 }
 
-// step gives events to the machine and carries out the commands that need no reply. It
-// returns the request that is to be made, nil if there is none, and reports whether a retry
-// is wanted.
+// step gives events to the machine and carries out the commands without a reply. It returns the next request,
+// nil without one, and reports whether the machine wants a retry.
 func (rec *Reconciler) step(events []Event) (r request, retry bool, err error) {
 	for _, e := range events {
 		for _, c := range rec.machine.step(time.Now(), e) {

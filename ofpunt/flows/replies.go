@@ -77,8 +77,8 @@ func (m *machine) repliedFlows(reply reply) {
 	}
 }
 
-// repliedApply takes in a change that was made or, with an error, was not; then what the
-// monitors have told meanwhile.
+// repliedApply takes the reply to a change: err is nil if the change was made. Then it takes the events that
+// monitors have reported meanwhile.
 func (m *machine) repliedApply(r apply, err error) {
 	deferred, stale := m.deferred, m.stale
 	m.deferred, m.stale, m.todoAt = nil, 0, versions{}
@@ -98,7 +98,7 @@ func (m *machine) repliedApply(r apply, err error) {
 		m.lostFlows = 0
 		m.do(Installed{New: len(m.adding) - lost, Lost: lost})
 	}
-	// An update from before the change no longer tells what the switch has of a changed flow.
+	// An event from before the change does not show the present state of a changed flow.
 	changed := make(map[flowKey]bool, len(r.Mods))
 	for i := range r.Mods {
 		changed[keyOf(&r.Mods[i])] = true

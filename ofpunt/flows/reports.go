@@ -16,20 +16,20 @@ type Report interface{ command() }
 type (
 	// Waiting: nothing can be placed, or changed, for that reason.
 	Waiting struct{ Reason string }
-	// Installed: the switch has that many more flows; Lost is how many of them are put
-	// back after somebody else had removed or changed them.
+	// Installed: the switch has New more flows. Lost of them are put back after another program had removed
+	// or changed them.
 	Installed struct{ New, Lost int }
 	// Placed: all that is wanted is installed.
 	Placed struct {
 		// First is set for the first time on a connection, Again after Waiting.
 		First, Again bool
-		// Table is that of OVN's DNS stage, 0 if the chassis has none.
+		// Table is the table of OVN's DNS stage, 0 if the chassis has none.
 		Table uint8
 		// Guests is how many are served, Before how many were; Flows how many are installed.
 		Guests, Before, Flows int
 	}
-	// Serving: the lease flow is installed, or nothing is to be punted; LeaseMissing: it is not,
-	// though all else is.
+	// Serving: the lease flow is installed, or there is nothing to punt. LeaseMissing: the lease flow is
+	// missing, though all other flows are installed.
 	Serving      struct{}
 	LeaseMissing struct{}
 	// Yielded: another process owns the flows; Still is set if that was so on the
@@ -39,7 +39,7 @@ type (
 	// Withdrawn: the switch has confirmed that the flows are gone. Replaced is set if another
 	// process has taken over before that.
 	Withdrawn struct{ Replaced bool }
-	// Lost: somebody else has removed or changed flows of this process.
+	// Lost: another program has removed or changed flows of this process.
 	Lost struct{ Flows int }
 	// LeaseExpired: its hard timeout has passed without a renewal. LeaseRestored: it is
 	// installed again.

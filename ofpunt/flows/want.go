@@ -12,8 +12,7 @@ import (
 // Want is what should be installed in a switch. It is immutable, its slices included, once it
 // was handed over.
 type Want struct {
-	// Unready says why nothing can be placed yet, empty if it can. What is installed is left
-	// as it is.
+	// Unready is why no flow can be placed yet, empty if flows can be placed. Installed flows stay.
 	Unready string
 	// Settled is set if Guests has every guest of this node. Until then a new connection
 	// places nothing, and no flow is removed.
@@ -30,7 +29,7 @@ type Want struct {
 	Stage    Stage
 	Table    uint8
 	Priority uint16
-	// Service says what is punted and how. Its Cookie is set by the machine.
+	// Service says which packets are punted and how. The machine sets its Cookie.
 	Service placement.Service
 	Guests  []Guest
 	// Limited is set if guests can have a Limit: then a switch without meters is
@@ -40,14 +39,13 @@ type Want struct {
 	Beat time.Duration
 }
 
-// Stage is the stage ls_in_dns_lookup of OVN's logical pipeline, as the Southbound
-// database has it. The switch tells in which OpenFlow table it is.
+// Stage is the stage ls_in_dns_lookup of OVN's logical pipeline in the Southbound database. The switch shows
+// in which OpenFlow table it is.
 type Stage struct {
 	// TableID is Logical_Flow.table_id.
 	TableID int
-	// Cookies are those of the stage's flows, the first 32 bits of the UUIDs of its
-	// Logical_Flow rows (ovn-architecture(7)), sorted. None if the database knows no
-	// such flow.
+	// Cookies are the cookies of the flows of the stage, sorted: the first 32 bits of the UUIDs of its
+	// Logical_Flow rows (ovn-architecture(7)). There are none if the database knows no such flow.
 	Cookies []uint32
 }
 

@@ -6,9 +6,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/openflow"
 )
 
-// withdraw is the next request of a process that withdraws its flows: it releases its lease flow,
-// removes its flows and those of processes before it, then its meters. Those of a process
-// that took over stay.
+// withdraw is the next request of a process that withdraws its flows: it releases its lease flow, removes its
+// flows and the flows of processes before it, then its meters. The flows of a process that took over stay.
 func (m *machine) withdraw() request {
 	if r := m.trace(); r != nil {
 		return r // an entry flow that stays would lead to a table without flows

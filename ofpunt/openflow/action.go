@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Action is what a flow or a packet-out does to a packet. The set of actions
-// is that of this package.
+// Action is what a flow or a packet-out does to a packet. Only this package has implementations.
 type Action interface {
 	append(b []byte, v Version) []byte
 	fmt.Stringer
@@ -102,9 +101,8 @@ func appendNicira(b []byte, length, subtype uint16) []byte {
 	return be.AppendUint16(b, subtype)
 }
 
-// endAction pads the action that starts at b[start] and writes its length. A
-// length that does not fit makes the message too long as well, which its own
-// end reports.
+// endAction pads the action that starts at b[start] and writes its length. A length that does not fit makes
+// the message too long too, which the end of the message reports.
 func endAction(b []byte, start int) []byte {
 	b = pad8(b, start)
 	be.PutUint16(b[start+2:], uint16(len(b)-start))

@@ -49,8 +49,7 @@ func appendBundleAdd(b []byte, v Version, xid, id uint32, f *FlowMod) ([]byte, e
 	return b, nil
 }
 
-// decodeBundleControl returns the type of a bundle control message, and false
-// if msg is none.
+// decodeBundleControl returns the type of a bundle control message. It reports false for another message.
 func decodeBundleControl(msg []byte) (ctrl uint16, ok bool) {
 	switch {
 	case len(msg) >= 16 && msg[1] == typeBundleControl:

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// Options are the options of a connection. The zero value is usable, but for
-// the controller id: 0 is that of OVN and of every connection that sets none.
+// Options are the options of a connection. The zero value is usable, apart from the controller id: OVN, and
+// each connection that sets none, has 0.
 type Options struct {
-	// ControllerID is that of the Controller2 actions whose packet-ins come here.
+	// ControllerID is the id of the Controller2 actions whose packet-ins come here.
 	ControllerID uint16
 	// Versions are those that may be negotiated; the protocol picks the
 	// highest that the switch has too. The default is 1.5 and 1.3.
@@ -67,8 +67,8 @@ const maxQueued = 4 << 20
 // readBuffer, in bytes, has room for at least one message of any length.
 const readBuffer = 1 << 16
 
-// Conn is a connection to a bridge of Open vSwitch. Its methods may be called
-// from any goroutine, but for ReadAt and Then.
+// Conn is a connection to a bridge of Open vSwitch. Any goroutine may call its methods, except for ReadAt and
+// Then.
 type Conn struct {
 	nc       *socket
 	version  Version

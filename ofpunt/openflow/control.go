@@ -93,8 +93,8 @@ func decodeConfig(msg []byte) (flags uint16, err error) {
 	return be.Uint16(msg[8:]), nil
 }
 
-// appendSetConfig encodes a SET_CONFIG. The flags are those of the whole
-// bridge, so they must be what the bridge has.
+// appendSetConfig encodes a SET_CONFIG. The flags are for the whole bridge, so they must be the flags that
+// the bridge has.
 func appendSetConfig(b []byte, v Version, xid uint32, flags, missSendLen uint16) []byte {
 	start := len(b)
 	b = appendHeader(b, v, typeSetConfig, xid)

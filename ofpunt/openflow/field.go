@@ -85,7 +85,7 @@ const (
 	nxmCTTPDst   = 125
 )
 
-// vlanPresent is the bit of OXM_OF_VLAN_VID that tells a tagged frame.
+// vlanPresent is the bit of OXM_OF_VLAN_VID of a tagged frame.
 const vlanPresent = 0x1000
 
 func field(class uint16, id uint8, value []byte) Field {

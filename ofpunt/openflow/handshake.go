@@ -109,8 +109,8 @@ func (c *Conn) expect(typ uint8, xid uint32) ([]byte, error) {
 	}
 }
 
-// receive reads until there is a whole message. The deadline is that of the handshake:
-// unlike fill it sends no echo requests.
+// receive reads until there is a whole message. It uses the deadline of the handshake, and unlike fill it
+// sends no echo requests.
 func (c *Conn) receive() ([]byte, error) {
 	for {
 		msg, err := c.next()

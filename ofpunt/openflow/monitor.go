@@ -19,8 +19,8 @@ const (
 	// FlowOwn: this connection changed flows, by the request with the XID. There are no
 	// other events of these changes.
 	FlowOwn
-	// FlowPaused: the switch sends no events for now, since we read too slowly. Those
-	// of all changes meanwhile come before FlowResumed.
+	// FlowPaused: the switch sends no events for now, since this process reads too slowly. The events of all
+	// changes meanwhile come before FlowResumed.
 	FlowPaused
 	FlowResumed
 )

@@ -36,8 +36,8 @@ func multipartBody(msg []byte) (typ uint16, body []byte, more bool, err error) {
 	return be.Uint16(msg[8:]), msg[multipartHeaderLen:], be.Uint16(msg[10:])&multipartMore != 0, nil
 }
 
-// FlowStatsRequest says which flows to return. The zero value is for those
-// of table 0; TableAll is for every table.
+// FlowStatsRequest says which flows to return. The zero value is for the flows of table 0; TableAll is for
+// every table.
 type FlowStatsRequest struct {
 	Table      uint8
 	Cookie     uint64
@@ -54,8 +54,8 @@ type FlowStats struct {
 	HardTimeout uint16 // in seconds; 0 is never
 	Flags       uint16
 	Duration    time.Duration // since it was added
-	// Idle is the time since the last packet matched, or since the flow was added if none has, in
-	// whole seconds. It is -1 where the switch does not tell: with OpenFlow 1.3.
+	// Idle is the time since the last packet matched, or since the flow was added if none has, in whole
+	// seconds. It is -1 with OpenFlow 1.3, which does not report it.
 	Idle         time.Duration
 	Packets      uint64
 	Bytes        uint64

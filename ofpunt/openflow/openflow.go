@@ -30,7 +30,7 @@ import (
 	"fmt"
 )
 
-// Version is an OpenFlow version as the first byte of every message has it.
+// Version is an OpenFlow version, the first byte of every message.
 type Version uint8
 
 // The versions that the package speaks. Open vSwitch also answers in version

@@ -158,8 +158,8 @@ func badPropertyLen(b []byte) error {
 // Own copies the slices of p, which are valid during the call of the packet-in's handler only.
 func (p *PacketIn) Own() { p.Data, p.UserData = bytes.Clone(p.Data), bytes.Clone(p.UserData) }
 
-// decodeMetadata reads the pipeline fields. Masks are of no interest: Open
-// vSwitch leaves out what is zero, and masks a half of an xreg that is.
+// decodeMetadata reads the pipeline fields. It ignores masks: Open vSwitch leaves out fields that are zero,
+// and masks a half of an xreg that is zero.
 func (p *PacketIn) decodeMetadata(b []byte) error {
 	for len(b) > 0 {
 		if len(b) < 4 {

@@ -2,9 +2,9 @@
 
 package openflow
 
-// PortStatus says that a port was added or deleted (OpenFlow 1.5.1, 7.4.3). It is in
-// order with the packet-ins: those of a port that has the number of an earlier one come
-// after the PortStatus of its deletion.
+// PortStatus says that a port was added or deleted (OpenFlow 1.5.1, 7.4.3). It is in order with the
+// packet-ins: packet-ins of a port with the number of an earlier port come after the PortStatus of its
+// deletion.
 type PortStatus struct {
 	Gone bool // deleted; else added
 	Port Port

@@ -50,8 +50,8 @@ func (c *Conn) forget(k *call) {
 	}
 }
 
-// unread is how much longer than the deadline a call waits: a process that was stopped and goes on finds its
-// deadlines over, and replies that nobody has read.
+// unread is how much longer than the deadline a call waits: a process that was stopped and continues finds
+// its deadlines over, and replies that it has not read.
 const unread = 500 * time.Millisecond
 
 // wait waits for the end of a call.

@@ -52,14 +52,14 @@ func (c *Conn) watchReader() error {
 	}
 }
 
-// ReadAt returns when the message was read that the calling handler or task is for, or the first of those
-// whose replies leave together with its own; nobody else may call it. It is zero for a message that came
+// ReadAt returns when the message of the calling handler or task was read, or the first message whose replies
+// leave together with its replies. Only handlers and tasks may call it. It is zero for a message that came
 // during the handshake.
 func (c *Conn) ReadAt() time.Time { return c.readAt }
 
-// Then has the reader run t as soon as the calling handler has returned: for work that
-// takes less time than another goroutine needs to wake up. If a task blocks all the same,
-// it goes on while another goroutine becomes the reader. Only a handler may call it.
+// Then has the reader run t as soon as the calling handler has returned: for work that takes less time than
+// another goroutine needs to wake up. If a task blocks, it continues while another goroutine becomes the
+// reader. Only a handler may call it.
 func (c *Conn) Then(t Task) { c.nextTask = t }
 
 // Handed says that the calling handler or task has left work to another goroutine: that runs before the
@@ -74,8 +74,8 @@ func (c *Conn) read() {
 	}
 }
 
-// maxReads is how often the reader reads on before it writes what it has queued. Under load the switch has
-// sent more by the time that a batch is dealt with, and takes messages that come together at less cost.
+// maxReads is how often the reader reads on before it writes the queued messages. Under load the switch has
+// sent more by the time that a batch is done, and messages that come together cost the switch less.
 const maxReads = 3
 
 // serve handles messages until the connection ends or the reader is replaced.

@@ -65,7 +65,7 @@ func (t *transfer) do(trap, fd uintptr) bool {
 	}
 }
 
-// result returns the result of the call, and resets t. err is that of the RawConn.
+// result returns the result of the call, and resets t. err is the error of the RawConn.
 func (t *transfer) result(what string, err error) (int, error) {
 	if err == nil && t.err != nil {
 		err = os.NewSyscallError(what, t.err)

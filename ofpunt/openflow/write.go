@@ -63,7 +63,7 @@ func (c *Conn) push(most int, b []byte) (writing bool, err error) {
 	return c.writing, nil
 }
 
-// flush writes what is queued, unless another goroutine is writing already.
+// flush writes the queued messages, unless another goroutine is writing.
 func (c *Conn) flush() {
 	c.queueMu.Lock()
 	idle := !c.writing && len(c.queue) > 0
@@ -118,8 +118,8 @@ func (c *Conn) send(ctx context.Context, b []byte) error {
 	}
 }
 
-// takeBatch returns what is queued, for the goroutine that is writing. If that is nothing,
-// it returns nil, and no goroutine is writing from then on.
+// takeBatch returns the queued messages, for the goroutine that is writing. If there is none, it returns nil,
+// and no goroutine is writing from then on.
 func (c *Conn) takeBatch() []byte {
 	c.queueMu.Lock()
 	defer c.queueMu.Unlock()
