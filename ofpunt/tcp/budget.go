@@ -16,11 +16,11 @@ type budget struct {
 
 	// mu guards all below.
 	mu sync.Mutex
-	// used counts the bytes in use, networks and owners those of each that uses some.
+	// used counts the bytes in use, networks and owners the bytes of each that uses some.
 	used     int
 	networks map[any]int
 	owners   map[any]int
-	// freed is closed at the next release; nil while nobody waits for it.
+	// freed is closed at the next release. It is nil without a waiter.
 	freed chan struct{}
 }
 

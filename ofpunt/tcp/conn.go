@@ -59,7 +59,7 @@ func (c *Conn) Src() netip.AddrPort { return c.flow.key.Src }
 // Dst is our end of the connection.
 func (c *Conn) Dst() netip.AddrPort { return c.flow.key.Dst }
 
-// Read is that of net.Conn. Urgent data is skipped.
+// Read implements net.Conn. It skips urgent data.
 func (c *Conn) Read(b []byte) (int, error) {
 	for {
 		n, err := c.gonet.Read(b)
@@ -70,7 +70,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	}
 }
 
-// SetReadDeadline is that of net.Conn.
+// SetReadDeadline implements net.Conn.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.gonet.SetReadDeadline(t) }
 
 // maxBatch, in bytes, bounds the messages of a connection that are sent together. One that is longer
@@ -80,13 +80,13 @@ const maxBatch = 8 << 10
 // batches have room for maxBatch bytes each.
 var batches = sync.Pool{New: func() any { b := make([]byte, 0, maxBatch); return &b }}
 
-// Send sends b as a whole; concurrent calls send one after the other. Messages of several calls may
-// leave in one segment: then the first of the calls sends them, and the others return at once, as if
-// the send buffer had had room.
+// Send sends b as a whole. Concurrent calls send one after the other. Messages of several calls may leave in
+// one segment: then the first of the calls sends them, and the others return at once, as if the send buffer
+// had had room.
 //
-// While 160 KiB are not acknowledged by the peer it blocks, until the deadline, but at least for a
-// second after the calls before it. If there is no room in time, or too many bytes wait for room
-// already, the connection is reset, and the error is [ErrSlow].
+// Send blocks while the peer has not acknowledged 160 KiB, until the deadline, but at least for a second
+// after the calls before it. If there is no room in time, or too many bytes wait for room, Send resets the
+// connection and returns [ErrSlow].
 func (c *Conn) Send(b []byte, deadline time.Time) error {
 	switch c.join(b) {
 	case joined:
@@ -120,7 +120,7 @@ const (
 	alone                  // there is no room in the batch
 )
 
-// join adds a message to those that are to be sent together.
+// join adds a message to the messages that are sent together.
 func (c *Conn) join(b []byte) joining {
 	if len(b) > maxBatch {
 		return alone
@@ -162,7 +162,7 @@ func (c *Conn) begin(n int) error {
 	if !c.stack.unsent.acquire(c.flow.key, n) {
 		return c.slow()
 	}
-	// Whoever holds the lock has a deadline, and resets the connection after that.
+	// The goroutine with the lock has a deadline, and resets the connection after it.
 	c.sending.Lock()
 	c.stack.unsent.release(c.flow.key, n)
 	return nil
@@ -213,9 +213,8 @@ func (c *Conn) slow() error {
 // CloseWrite sends a FIN after what was sent. What the peer still sends can be read.
 func (c *Conn) CloseWrite() { _ = c.gonet.CloseWrite() } // it fails where the peer has reset the connection
 
-// Reserve waits until n bytes of memory are free for what is read, and reserves them until
-// Release. It reports whether they were free before the deadline, and before the stack was
-// closed.
+// Reserve waits until n bytes of memory are free for reading, and reserves them until Release. It reports
+// whether they were free before the deadline, and before the stack was closed.
 func (c *Conn) Reserve(n int, deadline time.Time) bool {
 	return c.stack.reserved.acquireWait(c.flow.key, n, deadline, c.stack.done)
 }
@@ -227,8 +226,8 @@ func (c *Conn) Release(n int) {
 	}
 }
 
-// Crowded reports whether the owner or the network has room for few further connections:
-// a quarter of what it may have, or less.
+// Crowded reports whether the owner or the network has room for few further connections: a quarter of its
+// limit, or less.
 func (c *Conn) Crowded() bool { return c.stack.crowded(c.flow) }
 
 func (s *Stack) crowded(f *flow) bool {

@@ -42,7 +42,7 @@ type endedFlows struct {
 // link links a flow with its neighbours in the list of one of its counts.
 type link struct{ before, behind *flow }
 
-// push puts a flow at the end of a list, which is that of count i of the flow.
+// push puts a flow at the end of a list. The list is the list of count i of the flow.
 func (l *endedFlows) push(f *flow, i int) {
 	f.links[i] = link{before: l.last}
 	if l.last == nil {
@@ -102,7 +102,7 @@ func (s *Stack) dropEmpty(key Key) {
 	drop(s.networks, key.Network)
 }
 
-// limit is that of open connections, limitOfAll that of open and ended ones.
+// limit is the limit of open connections, limitOfAll the limit of open and ended ones.
 func (in counts) limit() share.Limit {
 	return share.Limit{All: MaxConnections, Owner: in[ofOwner].most}
 }
@@ -140,8 +140,8 @@ func (in counts) crowded() bool { return in.limit().Crowded(in.open()) }
 // one.
 func (in counts) tooMany() bool { return in.limitOfAll().Exceeded(in.all(), 1) != share.None }
 
-// oldestEnded returns the ended connection that is to be evicted first: one of the owner if
-// it has any, else one of its network, else any.
+// oldestEnded returns the ended connection to evict first: one of the owner if it has any, else one of its
+// network, else any.
 func (in counts) oldestEnded() *flow {
 	for _, c := range in {
 		if c.ended.first != nil {

@@ -21,9 +21,9 @@ import (
 type flow struct {
 	key Key
 	id  uint64 // of the made-up address, from 1 on
-	// created is when it began, or was handed over to gVisor. Stack.mu guards it, as what is below.
+	// created is when the flow began, or was handed over to gVisor. Stack.mu guards it and the fields below.
 	created time.Time
-	// lastPeer is that of the last segment.
+	// lastPeer is the peer of the last segment.
 	lastPeer atomic.Pointer[Peer]
 	// urgent has the bytes of the peer that are no part of its stream.
 	urgent urgent
@@ -34,7 +34,7 @@ type flow struct {
 	// light is valid while kind is isLight, handover while that is isHandedOver.
 	light    light.Conn
 	handover *handover
-	// request is what Request.Keep was given, nil for none and once conn has it.
+	// request is the argument of Request.Keep, nil for none and once conn has it.
 	request any
 	// deciding is set while the handler decides whether it takes a request of the light flow.
 	deciding bool
@@ -46,9 +46,9 @@ type flow struct {
 	conn        *Conn     // that of Accept, nil before
 	endedAt     time.Time // when this end has closed it, zero before
 	counts      counts    // those that the flow is in
-	// links are those of count.ended, if the flow has ended.
+	// links are the links in count.ended, if the flow has ended.
 	links [len(counts{})]link
-	// removed is set once the flow is not that of its key any more.
+	// removed is set once its key has another flow, or none.
 	removed bool
 }
 
@@ -123,8 +123,8 @@ func (s *Stack) Deliver(key Key, most int, peer Peer, segment []byte, now time.T
 	return outcome, share.None
 }
 
-// receive finds the flow of a segment, which may begin one, and takes the segment. The flow is nil
-// if there is none.
+// receive finds the flow of a segment, which may begin one, and takes the segment. It returns nil without a
+// flow.
 func (s *Stack) receive(key Key, most int, peer Peer, t header.TCP, begins bool, now time.Time) (f *flow, then effect, evicted []*flow, outcome Outcome, exceeded share.Bound) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,9 +168,8 @@ func (s *Stack) removeClosed(key Key) {
 	}
 }
 
-// admit returns the flow of a segment: f, which is that of its key, or a new one where the segment
-// begins one. Where memory is needed for that, the oldest ended connections are evicted. Stack.mu
-// is held.
+// admit returns the flow of a segment: f, the flow of its key, or a new flow if the segment begins one. If
+// that needs memory, admit evicts the oldest ended connections. Stack.mu is held.
 func (s *Stack) admit(f *flow, key Key, most int, peer Peer, t header.TCP, begins bool, now time.Time, evicted *[]*flow) (_ *flow, outcome Outcome, exceeded share.Bound) {
 	outcome = Delivered
 	switch {
@@ -301,8 +300,8 @@ func (s *Stack) bind(id uint64, ep tcpip.Endpoint, queue *waiter.Queue) *Conn {
 	return f.conn
 }
 
-// Sweep ends handshakes and closed connections at their timeouts, and forgets the flows
-// of those that have ended. It is to be called several times a second.
+// Sweep ends handshakes and closed connections at their timeouts, and forgets the flows of ended connections.
+// Call it several times a second.
 func (s *Stack) Sweep(now time.Time) {
 	all := s.states()
 	s.sweepLight(now)
@@ -322,14 +321,14 @@ func (s *Stack) Sweep(now time.Time) {
 	}
 }
 
-// state is that of a flow at the time of Sweep.
+// state is the state of a flow at the time of Sweep.
 type state struct {
 	f                           *flow
 	accepted                    bool
 	created, lastSegment, ended time.Time
 }
 
-// states are those of all flows of gVisor.
+// states are the states of all flows of gVisor.
 func (s *Stack) states() []state {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,34 +13,34 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/tcp/light"
 )
 
-// A light flow is handed over to gVisor by a handshake that the peer knows nothing of: gVisor gets
-// a SYN with the number before that of the byte which the peer is to send next, its SYN-ACK is not
-// sent, and it gets an acknowledgement of that. Then it has written what the peer has not
-// acknowledged of ours, gets the segments that have come meanwhile, and the connection is as any
-// other, but that gVisor numbers our bytes in its own way.
+// A light flow is handed over to gVisor by a handshake that the peer does not see. gVisor gets a SYN with the
+// number before the next byte of the peer, its SYN-ACK is not sent, and it gets an acknowledgement of the
+// SYN-ACK. Then gVisor writes the bytes that the peer has not acknowledged, and gets the segments that have
+// come meanwhile. After that the connection is as any other, except that gVisor has other sequence numbers
+// for our bytes.
 
 // handover is a flow that is handed over. Stack.mu guards what may change of it.
 type handover struct {
 	at light.Handover
-	// port is that of the peer.
+	// port is the port of the peer.
 	port uint16
 	// shaken is set once gVisor has answered the SYN.
 	shaken bool
 	// held are the segments of the peer that gVisor is to get, of size bytes.
 	held [][]byte
 	size int
-	// unsent is what is to be sent for a request. The handover has got total bytes of that, of
-	// which acquired ones are of Stack.unsent.
+	// unsent are the bytes to send for a request. The handover has got total bytes of them. acquired of them
+	// are of Stack.unsent.
 	unsent          []byte
 	total, acquired int
-	// failed is set if something could not be sent: the connection is to be reset.
+	// failed is set if some bytes could not be sent: the connection must be reset.
 	failed bool
 	// done is closed at the end of the handover.
 	done chan struct{}
 }
 
-// maxHeld, in segments, bounds what is held of a flow until gVisor takes it, beside the window in
-// bytes. The peer sends again what is above that.
+// maxHeld, in segments, bounds the segments of a flow that wait until gVisor takes it, beside the window in
+// bytes. The peer sends further segments again.
 const maxHeld = 16
 
 // handOver begins to hand a light flow over. Stack.mu is held; when it is not any more, gVisor is
@@ -120,8 +120,8 @@ func (h *handover) syn() header.TCP {
 	return h.segment(header.TCPFlagSyn, h.at.Next-1, options)
 }
 
-// sendOf sends a segment of gVisor to the peer of the flow with that id. The SYN of a flow that is
-// handed over is answered in the place of the peer.
+// sendOf sends a segment of gVisor to the peer of the flow with that id. It answers the SYN of a flow that is
+// handed over for the peer.
 func (s *Stack) sendOf(id uint64, t header.TCP) {
 	isSyn := t.Flags().Contains(header.TCPFlagSyn | header.TCPFlagAck)
 	s.mu.Lock()
@@ -196,7 +196,7 @@ func (s *Stack) nextOfHandover(f *flow) (unsent []byte, held [][]byte, ok bool) 
 	return nil, nil, !h.failed
 }
 
-// failHandover takes note that a connection is to be reset.
+// failHandover records that the connection must be reset.
 func (s *Stack) failHandover(f *flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

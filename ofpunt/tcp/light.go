@@ -51,8 +51,8 @@ func (r Request) Peer() Peer { return r.peer }
 // Crowded is that of Conn.
 func (r Request) Crowded() bool { return r.stack.crowded(r.flow) }
 
-// Keep has Conn.TakeRequest return v, if the connection is handed over. Until then v is kept as long as
-// the connection is there. Keep is to be called by the handler.
+// Keep has Conn.TakeRequest return v, if the connection is handed over. Until then v is kept as long as the
+// connection exists. The handler calls Keep.
 func (r Request) Keep(v any) {
 	r.stack.mu.Lock()
 	defer r.stack.mu.Unlock()
@@ -84,7 +84,7 @@ func (r Request) Send(b []byte, deadline time.Time, by func(to Peer, segment []b
 	}
 }
 
-// way is how what is sent for a request goes on: all is done if it has neither conn nor over.
+// way is how the sending for a request continues. Without conn and over all is sent.
 type way struct {
 	then effect
 	// conn is to send it, over is closed when there may be one, nil for none.
@@ -93,7 +93,7 @@ type way struct {
 	err  error
 }
 
-// respond sends b, or has the handover of the flow send it, as far as it can without waiting.
+// respond sends b, or has the handover of the flow send it, without waiting.
 func (s *Stack) respond(f *flow, b []byte, now time.Time) way {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *Stack) respond(f *flow, b []byte, now time.Time) way {
 // Done says that the request has been dealt with: nothing more is sent for it.
 func (r Request) Done() { r.stack.do(r.flow, r.stack.dealtWith(r.flow, time.Now())) }
 
-// dealtWith is Done but for what is sent.
+// dealtWith is the part of Done without sending.
 func (s *Stack) dealtWith(f *flow, now time.Time) effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *Stack) dealtWith(f *flow, now time.Time) effect {
 	return s.step(f, f.light.Done(now), now)
 }
 
-// effect is what is to be done for a flow when Stack.mu is not held any more.
+// effect is the work for a flow that is done when Stack.mu is not held any more.
 type effect struct {
 	send light.Segment
 	// syn is what gVisor is to begin with, nil if it is not.
@@ -200,7 +200,7 @@ func (s *Stack) take(f *flow, t header.TCP, begins bool, now time.Time) effect {
 	return then
 }
 
-// decided takes note that the handler has taken the request of a flow.
+// decided records that the handler has taken the request of a flow.
 func (s *Stack) decided(f *flow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +224,7 @@ func (s *Stack) untake(f *flow, t header.TCP, now time.Time) effect {
 	return then
 }
 
-// step does what is to be done with a light flow, as far as that needs Stack.mu, which is held.
+// step does the work for a light flow that needs Stack.mu, which is held.
 func (s *Stack) step(f *flow, step light.Step, now time.Time) effect {
 	then := effect{send: step.Send}
 	switch step.Do {
@@ -239,7 +239,7 @@ func (s *Stack) step(f *flow, step light.Step, now time.Time) effect {
 	return then
 }
 
-// do does what is left of an effect. Stack.mu is not held.
+// do does the work of an effect. Stack.mu is not held.
 func (s *Stack) do(f *flow, then effect) {
 	if then.send.Flags != 0 {
 		send(f.peer(), then.send, Peer.Send)
@@ -295,7 +295,7 @@ func (s *Stack) sweepLight(now time.Time) {
 	s.tickLight(now, func(*flow) bool { return true })
 }
 
-// tickLight does what is due for the light flows that match.
+// tickLight does the work that is due for the light flows that match.
 func (s *Stack) tickLight(now time.Time, match func(f *flow) bool) {
 	for _, d := range s.dueLight(now, match) {
 		s.do(d.f, d.then)
@@ -308,7 +308,7 @@ type due struct {
 	then effect
 }
 
-// dueLight is tickLight but for what is sent, and what gVisor gets.
+// dueLight is the part of tickLight without sending and without gVisor.
 func (s *Stack) dueLight(now time.Time, match func(f *flow) bool) (all []due) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -323,7 +323,7 @@ func (s *Stack) dueLight(now time.Time, match func(f *flow) bool) (all []due) {
 	return all
 }
 
-// expire returns what is due for a light flow. Stack.mu is held.
+// expire returns the work that is due for a light flow. Stack.mu is held.
 func (s *Stack) expire(f *flow, now time.Time) light.Step {
 	switch {
 	case !f.light.IsEstablished() && now.Sub(f.created) >= handshakeTimeout:

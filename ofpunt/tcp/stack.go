@@ -57,7 +57,7 @@ import (
 
 // Limits of a [Stack], in connections.
 const (
-	// MaxConnections are those of all; no network has more of them than it leaves free.
+	// MaxConnections bounds the connections of all networks; no network has more of them than it leaves free.
 	MaxConnections = 1024
 	// MaxOfOwner are the open ones of one owner that has no other limit. As many again may
 	// be there that this end has closed and gVisor still has, if as many as may be are open.
@@ -72,9 +72,9 @@ const (
 	// receiveBuffer, in bytes, is of what the peer sends; gVisor makes half of it the window.
 	// Queries are small.
 	receiveBuffer = 2 * light.Window
-	// mtu, in bytes, is that of the made-up link. Without the made-up IPv6 header of 40
-	// bytes it leaves segments of up to 1,360 bytes, which fit into the 1,442 of an
-	// overlay on Ethernet with IPv6 as well as with IPv4.
+	// mtu, in bytes, is the MTU of the made-up link. Without the made-up IPv6 header of 40 bytes it leaves
+	// segments of up to 1,360 bytes, which fit into the 1,442 bytes of an overlay on Ethernet with IPv6 as
+	// well as with IPv4.
 	mtu = light.MSS + header.TCPMinimumSize + header.IPv6MinimumSize
 	// maxUnsent, in bytes, is how much may wait for room in send buffers, of all
 	// connections.
@@ -83,8 +83,8 @@ const (
 	maxReserved = 32 << 20
 	// handshakeTimeout bounds the handshake, and the wait for the peer's FIN after ours.
 	handshakeTimeout = 5 * time.Second
-	// minSendTimeout is what a message has for its sending once those before it are sent,
-	// even if its deadline has passed by then.
+	// minSendTimeout is the time that a message has for its sending once the messages before it are sent,
+	// even after its deadline.
 	minSendTimeout = time.Second
 	// userTimeout is how long a peer may leave segments unacknowledged (RFC 9293, section
 	// 3.8.3).
@@ -140,7 +140,7 @@ type Stack struct {
 	networks map[any]*count
 	all      count
 
-	// handler and reply are those of Handle, which is called before Deliver.
+	// handler and reply are the arguments of Handle, which is called before Deliver.
 	handler func(r Request, payload []byte) bool
 	reply   func(to Peer, segment []byte)
 	// random makes the first sequence numbers of light connections. mu guards it.
@@ -302,7 +302,7 @@ func rewriteOptions(t header.TCP) {
 	}
 }
 
-// shiftAcks lowers the acknowledgements of a segment, those of SACK blocks (RFC 2018, section 3) too.
+// shiftAcks lowers the acknowledgements of a segment, also in SACK blocks (RFC 2018, section 3).
 func shiftAcks(t header.TCP, by uint32) {
 	t.SetAckNumber(t.AckNumber() - by)
 	for o := range options(t) {
@@ -315,8 +315,7 @@ func shiftAcks(t header.TCP, by uint32) {
 	}
 }
 
-// options are the options of a segment but for NOPs, with kind and length, up to the first one that
-// is broken.
+// options are the options of a segment without NOPs, with kind and length, up to the first broken option.
 func options(t header.TCP) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for o := t.Options(); len(o) > 0 && o[0] != header.TCPOptionEOL; {

@@ -24,20 +24,20 @@ import (
 )
 
 const (
-	// Window, in bytes, is what the client may send: that of the implementation which the
-	// connection may be handed over to.
+	// Window, in bytes, is what the client may send: the window of the implementation that may take the
+	// connection over.
 	Window = 8 << 10
 	// MSS, in bytes, is of the segments that the client may send, and the most of those
 	// that it is sent.
 	MSS = 1340
-	// MinMSS, in bytes, is that of a client without the option (RFC 9293, section 3.7.1), and
-	// the least that counts: a lower one would turn an answer into thousands of segments.
+	// MinMSS, in bytes, is the MSS of a client without the option (RFC 9293, section 3.7.1), and the least
+	// MSS: a lower one would turn an answer into thousands of segments.
 	MinMSS = header.TCPDefaultMSS
 )
 
 const (
-	// handshakeTime is after how long the SYN-ACK is sent again for the first time, and sendTime
-	// what is behind it: those of RFC 6298, section 2.1, and of Linux on a link without delay.
+	// handshakeTime is the time until the SYN-ACK is sent again for the first time, and sendTime the time for
+	// all other segments: as in RFC 6298, section 2.1, and in Linux on a link without delay.
 	handshakeTime = time.Second
 	sendTime      = 200 * time.Millisecond
 	// UserTimeout is how long the client may leave what it is sent unacknowledged (RFC 9293,
@@ -46,8 +46,8 @@ const (
 	// AckTime is after how long a request that has no response yet is acknowledged (RFC 1122,
 	// section 4.2.3.2): well before the client sends it again, which is after 200 ms with Linux.
 	AckTime = 40 * time.Millisecond
-	// idleTime is after how long a connection that has nothing to do is handed over, to whoever
-	// knows how long it may go on.
+	// idleTime is the time after which an idle connection is handed over: the other implementation knows how
+	// long it may last.
 	idleTime = 200 * time.Millisecond
 	// challengeTime is between two segments that answer what does not fit the connection (RFC 5961,
 	// section 7).
@@ -68,8 +68,8 @@ const (
 type Conn struct {
 	// next is the sequence number that the client is to send next.
 	next uint32
-	// first is that of our SYN, una the first one that is not acknowledged, and unsent the first
-	// that was not sent.
+	// first is the sequence number of our SYN, una the first number without an acknowledgement, and unsent
+	// the first number that was not sent.
 	first, una, unsent uint32
 	// response is what of ours is not acknowledged as a whole, beginning with the number
 	// responseAt; nil for none.
@@ -79,8 +79,8 @@ type Conn struct {
 	// segment has said so.
 	window    uint32
 	rawWindow uint16
-	// mss, in bytes, is that of the client; scale is how many bits its window is shifted by, -1 if it has
-	// not offered that (RFC 7323, section 2.2); sack is set if it permits SACK.
+	// mss, in bytes, is the MSS of the client; scale is how many bits its window is shifted by, -1 without a
+	// window scale (RFC 7323, section 2.2); sack is set if it permits SACK.
 	mss   uint16
 	scale int8
 	sack  bool
@@ -128,8 +128,8 @@ type Step struct {
 	Do   Do
 }
 
-// Open begins a connection by a SYN that has neither ACK, RST nor FIN. first is our first sequence
-// number, which nobody may guess (RFC 6528).
+// Open begins a connection by a SYN that has neither ACK, RST nor FIN. first is our first sequence number,
+// which no host may guess (RFC 6528).
 func Open(t header.TCP, first uint32, now time.Time) (Conn, Step) {
 	o := header.ParseSynOptions(t.Options(), false)
 	c := Conn{
@@ -312,8 +312,7 @@ func (c *Conn) close(now time.Time) Step {
 	return Step{Send: s, Do: Close}
 }
 
-// Tick does what is due by time. It is to be called several times a second, and while OwesAck
-// reports so after AckTime.
+// Tick does the work that is due. Call it several times a second, and after AckTime while OwesAck reports so.
 func (c *Conn) Tick(now time.Time) Step {
 	passed := now.Sub(c.sentAt)
 	switch {
@@ -351,8 +350,9 @@ func (c *Conn) Abort() Segment {
 
 // Handover is where a connection stands that is handed over.
 type Handover struct {
-	// Next is the sequence number that the client's stream goes on with, Unacknowledged that of
-	// ours. Response, not nil if it was sent and not acknowledged, goes on with that number.
+	// Next is the sequence number of the next byte of the client, and Unacknowledged the first of ours
+	// without an acknowledgement. Response, not nil if it was sent and not acknowledged, begins with that
+	// number.
 	Next, Unacknowledged uint32
 	Response             []byte
 	// HeardFin is set if the stream of the client ends with Next.

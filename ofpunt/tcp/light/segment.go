@@ -8,7 +8,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 )
 
-// Segment is one that is to be sent. The zero value is none.
+// Segment is a segment to send. The zero value is no segment.
 type Segment struct {
 	Flags    header.TCPFlags
 	Seq, Ack uint32
@@ -19,7 +19,7 @@ type Segment struct {
 	optionsLen uint8
 }
 
-// maxOptions, in bytes, are those of a SYN-ACK: MSS, window scale, SACK permitted, and NOPs.
+// maxOptions, in bytes, is the size of the options of a SYN-ACK: MSS, window scale, SACK permitted, and NOPs.
 const maxOptions = 12
 
 // Append appends the segment to dst, without ports and checksum.
