@@ -33,8 +33,8 @@ type Config struct {
 	// routers on its network are. Without any of the three every address is one.
 	Resolvers      []netip.AddrPort
 	DHCP, Gateways bool
-	// ResolversGiven is set if the Corefile names the Resolvers. Else they are the default, and left alone
-	// on networks where a workload has one.
+	// ResolversGiven is set if the Corefile names the Resolvers. Else they are the default, and are not
+	// served on networks where a workload has the address.
 	ResolversGiven bool
 	// Rate is what the switch takes of one guest, valid if RateGiven is set.
 	Rate      Rate

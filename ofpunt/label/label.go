@@ -195,7 +195,7 @@ func (l *Label) parse(text string) (v value, canonical string, err error) {
 	case !utf8.ValidString(text):
 		return v, "", errors.New("expected a value in UTF-8")
 	case text == "":
-		return v, "", errors.New("expected a value, as guests without one have none to be told by")
+		return v, "", errors.New("expected a value; an empty one matches no guest")
 	case l.number != nil:
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || n < l.least || n > l.most {

@@ -72,7 +72,7 @@ var labelText = regexp.MustCompile(`\b` + prefix + "[^\\s'\"`{}]*(['\"`}]?)")
 func (b *Block) Wrong(u *Use) string {
 	switch _, known := Named(u.Label); {
 	case !u.closed || !known:
-		return "is none of ofpunt's; expected one of " + Expected(false)
+		return "is not a label of ofpunt; expected one of " + Expected(false)
 	case !b.hasMetadata:
 		return "is empty without metadata; expected a line with metadata in the block"
 	}
