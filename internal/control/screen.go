@@ -40,11 +40,10 @@ func mayAsk(uid, own uint32) error {
 	return fmt.Errorf("user %d may not ask here; expected root, or user %d, who runs puntdns", uid, own)
 }
 
-// maxRefusals are the connections that are being told why they are refused; further ones are
-// just closed.
+// maxRefusals is how many connections get the reason of their refusal; further connections are just closed.
 const maxRefusals = 32
 
-// refusalTimeout bounds how long one is told.
+// refusalTimeout bounds the time to give a client the reason.
 const refusalTimeout = time.Second
 
 // screen is the listener of the HTTP server: it lets in who may ask, as long as there is room.
@@ -82,7 +81,7 @@ func (s *screen) Accept() (net.Conn, error) {
 	}
 }
 
-// refuse tells a client why it is not let in, in the background.
+// refuse gives a client the reason of its refusal, in the background.
 func (s *screen) refuse(c *net.UnixConn, status int, why error) {
 	select {
 	case s.refusals <- struct{}{}:

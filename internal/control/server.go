@@ -29,15 +29,15 @@ const (
 type timeouts struct {
 	// header is for the request, and idle for the next one on its connection.
 	header, idle time.Duration
-	// answer is for the making of an answer, and write for its way to the client; of a stream, for
-	// that of each line.
+	// answer bounds the making of an answer, and write its way to the client. For a stream write bounds each
+	// line.
 	answer, write time.Duration
 }
 
-// defaultTimeouts are those of a new server. Tests have shorter ones.
+// defaultTimeouts are the timeouts of a new server. Tests have shorter ones.
 var defaultTimeouts = timeouts{header: 5 * time.Second, idle: 30 * time.Second, answer: 10 * time.Second, write: 20 * time.Second}
 
-// Process is the server of this process. Packages add to it what they can tell.
+// Process is the server of this process. Packages add their answers to it.
 var Process = New()
 
 // Logger logs changes of state. A clog.P of CoreDNS is one.

@@ -24,7 +24,7 @@ const maxPath = 107
 // HeldError says that a living process has the socket.
 type HeldError struct {
 	Path string
-	// PID is that of the process, 0 if it could not be asked.
+	// PID is the id of the process, 0 if it could not be asked.
 	PID int
 }
 
@@ -45,9 +45,8 @@ func commandOf(pid int) string {
 	return strings.TrimSpace(string(text))
 }
 
-// Check returns an error if a socket can't be opened at a path, whoever may have one there now:
-// where it is relative or too long, its folder is missing or not writable, or the path is that of
-// anything but a socket.
+// Check returns an error if no socket can be opened at a path: it is relative or too long, its folder is
+// missing or not writable, or another file than a socket is there. A socket of another process is no error.
 func Check(path string) error {
 	switch {
 	case !filepath.IsAbs(path):
@@ -107,8 +106,8 @@ func holder(path string) error {
 	return held
 }
 
-// listen opens a socket at a path, in the place of one that a process has left which has ended.
-// The error is a *HeldError where a process listens there.
+// listen opens a socket at a path. It replaces the socket of a process that has ended. The error is a
+// *HeldError if a process listens there.
 func listen(path string) (*net.UnixListener, error) {
 	if err := Check(path); err != nil {
 		return nil, err
@@ -124,8 +123,7 @@ func listen(path string) (*net.UnixListener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	// Linux gives the file the mode of the socket, less the umask: nobody else gets in before a
-	// chmod.
+	// Linux gives the file the mode of the socket, less the umask: no other user gets in before a chmod.
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
 		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }), err)

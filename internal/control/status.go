@@ -17,8 +17,8 @@ import (
 	"github.com/puntdns/puntdns/internal/control/remedy"
 )
 
-// StatusFunc adds to a status what its owner can tell: a bridge, a database, a problem, a warning. It returns
-// by the end of ctx.
+// StatusFunc adds to a status what its owner knows: a bridge, a database, a problem, a warning. It returns by
+// the end of ctx.
 type StatusFunc func(ctx context.Context, to *api.Status)
 
 // AddStatus adds a part of the status.

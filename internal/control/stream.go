@@ -15,9 +15,9 @@ import (
 	"github.com/puntdns/puntdns/internal/control/api"
 )
 
-// StreamFunc sends values, each of which becomes a line of JSON, until ctx ends: the client has
-// gone, or the socket is closed. To send none tells the client that the stream has begun. An error of
-// send ends the stream; its own error is the last line, or the answer if nothing was sent yet.
+// StreamFunc sends values, each of which becomes a line of JSON, until ctx ends: the client has gone, or the
+// socket is closed. To send no value shows the client that the stream has begun. An error of send ends the
+// stream. The error of the StreamFunc is the last line, or the answer if nothing was sent yet.
 type StreamFunc func(ctx context.Context, parameters url.Values, send func(...any) error) error
 
 // ErrClosed is the cause of the end of a stream whose socket is closed.

@@ -64,7 +64,7 @@ func (s *Server) Try(path string) error {
 	return holder(path)
 }
 
-// end closes what is open. mu is held.
+// end closes the socket and its connections. mu is held.
 func (s *Server) end() {
 	if s.waiting != nil {
 		s.waiting.cancel()
@@ -81,8 +81,8 @@ const retryTime = 100 * time.Millisecond
 // waiting is a goroutine that waits for a path that another process has.
 type waiting struct {
 	cancel context.CancelFunc
-	// problem is what the log says last of why the path can't be opened, empty for that the other
-	// process has it. Server.mu guards it.
+	// problem is the last logged reason why the path can't be opened, empty if another process has it.
+	// Server.mu guards it.
 	problem string
 }
 
@@ -137,7 +137,7 @@ func (s *Server) tryWaiting(w *waiting, path string, logger Logger) bool {
 // socket is one that is open.
 type socket struct {
 	path string
-	// id is that of its file.
+	// id identifies its file.
 	id     fileID
 	server *http.Server
 	// streams are the places of the open ones.
@@ -190,7 +190,7 @@ func (o *socket) close() {
 // farewell is how long streams may take for their last line, when the socket is closed.
 const farewell = time.Second
 
-// awaitStreams waits until all streams have ended, but for those whose client does not read.
+// awaitStreams waits until all streams have ended, except for streams whose client does not read.
 func (o *socket) awaitStreams() {
 	t := time.NewTicker(farewell / 200)
 	defer t.Stop()

@@ -14,7 +14,7 @@ const (
 	SearchDomain = "search-domain"
 	// Unreadable: the network has a record of the name, but none with a value that can be read.
 	Unreadable = "unreadable"
-	// Private: the name is private, and nobody outside is asked.
+	// Private: the name is private, and no server outside is asked.
 	Private = "private"
 	// Policy: a rule of a policy zone decides.
 	Policy = "policy"

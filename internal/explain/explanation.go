@@ -18,8 +18,8 @@ import (
 // active counts the explanations that have not ended.
 var active atomic.Int32
 
-// Limits of what one explanation keeps: plugins may look names up in turn, and what they note has
-// names of tenants. What is beyond is left out, and Truncated says so.
+// Limits of one explanation: plugins may look names up in turn, and their notes have names of tenants. All
+// above the limits is left out, and Truncated says so.
 const (
 	maxSteps = 500
 	maxNotes = 50
@@ -42,8 +42,8 @@ type Explanation struct {
 	// has answered, nil for none.
 	block, view string
 	taken       bool
-	// cached is the Content of what *cache* has, empty for nothing, and below that of what the
-	// plugins below it have said.
+	// cached is the Content of the entry of *cache*, empty for none, and below the Content of the answer of
+	// the plugins below it.
 	cached, below string
 	answered      *Step
 	// wouldAnswer is the step that would answer, were it not for the entry of *cache*; nil for none.
@@ -82,7 +82,7 @@ type View struct {
 	Labels      []Label
 }
 
-// Expression is one of a view. Value is what it has come to; Err why it could not.
+// Expression is an expression of a view. Value is its result, or Err its error.
 type Expression struct {
 	Text, Value, Err string
 }
@@ -110,7 +110,7 @@ func (e *Explanation) Context(ctx context.Context) context.Context {
 	return opentracing.ContextWithSpan(ctx, &span{step: e.root})
 }
 
-// Of returns the step of the plugin that has a context, nil if nobody wants an explanation.
+// Of returns the step of the plugin that has a context, nil for a query that is not explained.
 func Of(ctx context.Context) *Step {
 	if active.Load() == 0 {
 		return nil
@@ -200,8 +200,8 @@ func (s *Step) Asked() (all []string) {
 	return all
 }
 
-// isForwardOf reports whether a step is another one, or that of a forward which was called by it with
-// no other plugin between.
+// isForwardOf reports whether a step is another step, or the step of a *forward* that it has called with no
+// other plugin between.
 func (s *Step) isForwardOf(first *Step) bool {
 	for s != nil && s != first && (s.plugin == first.plugin || s.plugin == Connect) {
 		s = s.parent
@@ -233,8 +233,7 @@ func (s *Step) Leave(plugin string, notes ...string) {
 	s.of.change(func() { left.left, left.ended = true, true })
 }
 
-// Take notes the block that takes the query, and its view. Of a lookup that a plugin makes of its
-// own it notes nothing.
+// Take notes the block that takes the query, and its view. It notes nothing of a lookup that a plugin makes.
 func (s *Step) Take(block, view string) {
 	s.of.change(func() {
 		if !s.of.taken {
@@ -306,19 +305,18 @@ func (e *Explanation) last() *Step {
 type Report struct {
 	// Steps are in the order in which they began.
 	Steps []StepReport
-	// Notes are those of the chain as a whole.
+	// Notes are the notes of the chain as a whole.
 	Notes    []string
 	Views    []View
 	Findings []Finding
 	// Taken is set if a block takes the query: Block, by View, which is empty for one without.
 	Taken       bool
 	Block, View string
-	// Cached is the Content of what *cache* has for the query, empty for nothing; Below that of what
-	// the plugins below it have said.
+	// Cached is the Content of the entry of *cache* for the query, empty for none; Below the Content of the
+	// answer of the plugins below it.
 	Cached, Below string
-	// Answered is the index in Steps of the one that has answered, -1 for none; WouldAnswer that of
-	// the one that would have, were it not for Cached; Pending that of the last one that has not
-	// ended.
+	// Answered is the index in Steps of the step that has answered, -1 for none. WouldAnswer is the step that
+	// would have answered without Cached, Pending the last step that has not ended.
 	Answered, WouldAnswer, Pending int
 	Truncated                      bool
 	// Err is the error that the chain has ended with, nil for none.
@@ -339,7 +337,7 @@ type StepReport struct {
 	Notes  []string
 }
 
-// Report returns what is known.
+// Report returns the report up to now.
 func (e *Explanation) Report() Report {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/opentracing/opentracing-go/log"
 )
 
-// own is the name of handlers that this project puts between plugins. They have no steps: nobody has
-// named them in a Corefile.
+// own is the name of handlers that this project puts between plugins. They have no steps: no Corefile names
+// them.
 const own = "ofpunt"
 
 // Connect is the name of the span of forward for each upstream that it asks. It is no plugin.
@@ -22,7 +22,7 @@ const Connect = "connect"
 // know may be which plugin does not end.
 type span struct {
 	step *Step
-	// shared is set for the span of a handler that has no step: its end is not that of the
+	// shared is set for the span of a handler that has no step: the end of the span is not the end of the
 	// step.
 	shared bool
 }

@@ -30,22 +30,21 @@ import (
 	"github.com/puntdns/puntdns/plugin/rpz"
 )
 
-// trialOf in the environment names the Corefile whose text comes by standard input,
-// for a -check by the process that is to take it: what it tries and what it then
-// reads is the same.
+// trialOf in the environment names the Corefile whose text comes by standard input, for a -check by the
+// process that is to take it: so the process takes the text that was checked.
 const trialOf = "PUNTDNS_TRIAL_OF"
 
-// tryApartTimeout bounds a trial in a process of its own. Setup reads no more than
-// files, hosts and zones, but on a busy machine.
+// tryApartTimeout bounds a trial in another process. Setup only reads files, hosts and zones, but on a busy
+// machine.
 const tryApartTimeout = 30 * time.Second
 
 // errEnds is of a trial that the end of the process cuts off.
 var errEnds = errors.New("the process ends")
 
-// Check says what a start with the Corefile would refuse or warn of, and returns the status
-// to exit with. A start ends with the first error of a plugin; Check goes on, and tells those of all.
-// It sets up all plugins, and leaves it to the end of the process to clean up behind them. last is
-// the last of the directives, and said is the log.
+// Check logs what a start with the Corefile would refuse or warn of, and returns the status to exit with. A
+// start ends with the first error of a plugin; Check goes on, and logs the errors of all plugins. It sets up
+// all plugins, and leaves the cleaning up to the end of the process. last is the last of the directives, and
+// said is the log.
 func Check(conf *precheck.Source, last string, said *precheck.Log) int {
 	path, isTrial := os.LookupEnv(trialOf)
 	var in caddy.Input
@@ -91,9 +90,9 @@ func verdict(warnings int64) string {
 	}
 }
 
-// withSetups returns the errors of the setups of all plugins with that of the start, which is mostly the
-// first of them. Where it is none of them, as they were set up a second time, it is what keeps the start
-// from taking the Corefile, so it stands first.
+// withSetups returns the errors of the setups of all plugins with the error of the start, which is mostly the
+// first of them. If it is another one, since the plugins were set up a second time, it keeps the start from
+// taking the Corefile, so it stands first.
 func withSetups(start error, setups []error) error {
 	all := errors.Join(setups...)
 	if all != nil && strings.Contains(all.Error(), start.Error()) {
@@ -105,11 +104,10 @@ func withSetups(start error, setups []error) error {
 // errTried ends the reading of a Corefile that is right.
 var errTried = errors.New("tried")
 
-// tryStart does what a start does up to the first stage of OnStartup, and looks
-// whether its addresses can be had. What it has set up can't be taken back: plugins
-// such as *ready* have variables of the process that their setup changes. setUp reports whether all
-// plugins could be set up: then the error has all that is wrong with them together, else it is that of
-// the first one. With node it warns of what this node does not have.
+// tryStart does the work of a start up to the first stage of OnStartup, and tries the addresses. Its setups
+// can't be undone: plugins such as *ready* have variables of the process that their setup changes. setUp
+// reports whether all plugins could be set up. If so, the error has all that is wrong with them together,
+// else only the first error. With node it warns of what this node does not have.
 func tryStart(in caddy.Input, last string, node bool) (setUp bool, err error) {
 	ofpunt.CheckAfter(last, node, func(servers []caddy.Server, wrong error) error {
 		setUp = true

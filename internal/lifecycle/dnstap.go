@@ -17,10 +17,10 @@ const lastDnstap = time.Second
 const dnstapWriter = "github.com/coredns/coredns/plugin/dnstap.(*dio).serve("
 
 // dnstapCallbacks returns two callbacks for the end of the process. queued waits until *dnstap* has written
-// its queues. Then *dnstap* tells its writers to end, and does not wait: a writer may end before its queue is
+// its queues. Then *dnstap* ends its writers without waiting for them: a writer may end before its queue is
 // empty, and the process before a writer has flushed. ended waits until the writers have ended. *dnstap*
-// exports nothing to wait for, so both callbacks read the stacks of goroutines. Together they wait for timeout
-// at most. Their errors are always nil.
+// exports nothing to wait for, so both callbacks read the stacks of goroutines. Together they wait for
+// timeout at most. Their errors are always nil.
 func dnstapCallbacks(timeout time.Duration) (queued, ended func() error) {
 	var deadline time.Time
 	while := func(busy func(stack string) bool) {

@@ -82,7 +82,7 @@ type reloader struct {
 	restarting atomic.Pointer[time.Timer]
 	// bySignal is set while restart starts a Corefile. It returns the error.
 	bySignal atomic.Bool
-	// ending is set when the last instance is to be stopped: no reload comes any more.
+	// ending is set when the last instance stops: no reload comes any more.
 	ending atomic.Bool
 
 	// mu is held during a trial, and during a whole reload by signal.
@@ -117,7 +117,7 @@ func (r *reloader) started(event caddy.EventName, info any) error {
 		}
 		r.current.Store(i)
 		r.since.Store(time.Now().Unix())
-		// Now, as its text does not tell a later change of what it imports.
+		// Now, since the text alone does not show a later change of an imported file.
 		if in := i.Caddyfile(); in != nil {
 			print := fingerprintOf(in, nil)
 			r.serves.Store(&print)
@@ -128,9 +128,9 @@ func (r *reloader) started(event caddy.EventName, info any) error {
 	return nil
 }
 
-// tolerant returns a callback of OnShutdown that fails only at the end of the process. On a
-// reload the next instance serves by then, and caddy would take an error or a panic for a
-// failed start: it would leave out the callbacks that follow, and call OnRestartFailed.
+// tolerant returns a callback of OnShutdown that fails only at the end of the process. On a reload the next
+// instance serves already, and caddy would take an error or a panic for a failed start: it would leave out
+// the callbacks that follow, and call OnRestartFailed.
 func (r *reloader) tolerant(f func() error) func() error {
 	return func() (err error) {
 		if r.ending.Load() {
@@ -181,8 +181,7 @@ func (r *reloader) awaitRestart(ctx context.Context) bool {
 	return true
 }
 
-// endTrial closes what the last trial has opened. What an instance shares by then stays
-// open.
+// endTrial closes what the last trial has opened. It stays open for an instance that shares it.
 func (r *reloader) endTrial() {
 	if release := r.trial.Swap(nil); release != nil {
 		(*release)()
@@ -192,9 +191,8 @@ func (r *reloader) endTrial() {
 // byPlugin is what has begun a reload by the plugin *reload*.
 const byPlugin = "Corefile changed"
 
-// load is caddy's loader: it returns the Corefile for the first start, and then for the
-// plugin *reload*, which ignores those that come with an error. So what is refused is
-// logged here. A Corefile is tried, and refused, once.
+// load is caddy's loader: it returns the Corefile for the first start, and then for the plugin *reload*,
+// which ignores a Corefile with an error. So load logs a refusal. A Corefile is tried, and refused, once.
 func (r *reloader) load(string) (caddy.Input, error) {
 	serving := r.current.Load()
 	if serving == nil {
@@ -224,9 +222,9 @@ func (r *reloader) load(string) (caddy.Input, error) {
 	return in, nil
 }
 
-// forgetIfServed forgets the Corefile that was tried last, and its refusal, if the file was changed
-// since, and is what is in force. It keeps the refusal of a Corefile that has not changed, which was
-// refused for something else. print is of the file now. r.mu is held.
+// forgetIfServed forgets the Corefile that was tried last, and its refusal, if the file has changed since and
+// is the Corefile in force. It keeps the refusal of a Corefile that has not changed, which was refused for
+// another reason. print is of the file now. r.mu is held.
 func (r *reloader) forgetIfServed(print fingerprint) {
 	if serves := r.serves.Load(); print != r.tried && serves != nil && print == *serves {
 		r.tried, r.triedErr = print, nil
@@ -234,8 +232,9 @@ func (r *reloader) forgetIfServed(print fingerprint) {
 	}
 }
 
-// reviewRefusal looks whether the file of a refused reload is again what is in force, since without the
-// plugin *reload* nobody else does. It does not wait for a reload that is under way, which will tell.
+// reviewRefusal checks whether the file of a refused reload is again the Corefile in force, since without the
+// plugin *reload* nothing else does. It does not wait for a reload that is under way, which will set the
+// status.
 func (r *reloader) reviewRefusal() {
 	if r.refused.Load() == nil || !r.mu.TryLock() {
 		return
@@ -299,13 +298,13 @@ func (r *reloader) logRefusal(by string, err error) {
 	log.Errorf("%s: the reload is refused and changes nothing; %s: %v", by, r.inForce(), err)
 }
 
-// failed counts a reload that changes nothing, and takes note of it.
+// failed counts a reload that changes nothing, and records it.
 func (r *reloader) failed(by string, err error) {
 	failedReloads().Inc()
 	r.note(by, onOneLine(err.Error()))
 }
 
-// note takes note of a reload that changes nothing, for the status. reason is one line.
+// note records a reload that changes nothing, for the status. reason is one line.
 func (r *reloader) note(by, reason string) {
 	r.refused.Store(&api.RefusedReload{Time: time.Now().Round(0), By: by, Reason: reason})
 }
@@ -327,9 +326,8 @@ func (r *reloader) inForce() string {
 	return fmt.Sprintf("%s as taken at %s stays in force", *r.conf, time.Unix(r.since.Load(), 0).Format(time.DateTime))
 }
 
-// try is the trial of a Corefile: all that needs no peer is tried in a process of its own,
-// then databases and switches in this one, where they stay open until endTrial for the
-// instance to come. r.mu is held.
+// try is the trial of a Corefile. It tries all that needs no peer in another process, then databases and
+// switches in this process. They stay open for the next instance until endTrial. r.mu is held.
 func (r *reloader) try(in caddy.Input) error {
 	r.endTrial()
 	precheck.Warn(in)
@@ -348,8 +346,7 @@ func (r *reloader) try(in caddy.Input) error {
 	return nil
 }
 
-// fingerprint identifies the text of a Corefile and of what it imports, or the error of
-// reading it.
+// fingerprint identifies the text of a Corefile and of its imports, or the error of reading it.
 type fingerprint [sha256.Size]byte
 
 func fingerprintOf(in caddy.Input, err error) fingerprint {

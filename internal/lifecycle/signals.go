@@ -94,11 +94,11 @@ func (r *reloader) shutDown(by string) (code int) {
 	return code
 }
 
-// lastCallbacks returns the callbacks of the end of an instance, in order. caddy would
-// call all of OnShutdown first, but *health* sleeps in its OnFinalShutdown for its
-// lameduck, during which everything is still served. So OnShutdown comes after that. The
-// callback of *ready* comes before it: its address is closed meanwhile. *dnstap* ends its writers in
-// OnFinalShutdown, after the last query of a guest. Its collectors have dnstapTimeout to take what is queued.
+// lastCallbacks returns the callbacks of the end of an instance, in order. caddy would call all of OnShutdown
+// first, but *health* sleeps in its OnFinalShutdown for its lameduck, during which the instance still serves.
+// So OnShutdown comes after that. The callback of *ready* comes before it: its address is closed meanwhile.
+// *dnstap* ends its writers in OnFinalShutdown, after the last query of a guest. Its collectors have
+// dnstapTimeout to take the queued messages.
 func lastCallbacks(i *caddy.Instance, dnstapTimeout time.Duration) []func() error {
 	lameduck := 0
 	for n, f := range i.OnFinalShutdown {

@@ -12,7 +12,7 @@ type Fate struct {
 	// Result and Reason are the values of these labels in coredns_ofpunt_packet_ins_total,
 	// such as "answered" and "deadline".
 	Result, Reason string
-	// Rcode is that of an answer that no plugin has written, else 0.
+	// Rcode is the rcode of an answer that no plugin has written, else 0.
 	Rcode int
 	// At is when Rcode was sent, zero where that is not set.
 	At time.Time
@@ -31,8 +31,8 @@ type Exchange interface {
 // ExchangeKey is the context key of an Exchange.
 type ExchangeKey struct{}
 
-// ExchangeFromContext returns the exchange that a chain was asked for, and reports whether there
-// is one: a query from a socket has none, nor has a lookup that a plugin makes of its own.
+// ExchangeFromContext returns the exchange of a chain, and reports whether there is one: a query from a
+// socket and a lookup that a plugin makes have none.
 func ExchangeFromContext(ctx context.Context) (x Exchange, ok bool) {
 	x, ok = ctx.Value(ExchangeKey{}).(Exchange)
 	return x, ok

@@ -44,10 +44,9 @@ type MAC [6]byte
 // String returns the address as six hexadecimal bytes separated by colons.
 func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
 
-// Origin is who asked. Everything in it comes from the switch (in_port,
-// registers, the local databases), except MAC and Destination, which are the
-// packet's own: no identity rests on those two, but that of an external port of OVN, which
-// nothing else tells from others.
+// Origin is the guest that asks. All fields come from the switch (in_port, registers) and the local
+// databases, except MAC and Destination, which the packet has. Only the identity of an external port of OVN
+// rests on the MAC: nothing else distinguishes external ports.
 type Origin struct {
 	// Bridge is the name of the Open vSwitch bridge.
 	Bridge string
@@ -74,8 +73,8 @@ type Origin struct {
 	// Resumer sends the packet on to Destination. It is nil where the switch does
 	// not hold the packet.
 	Resumer Resumer
-	// Lookup is set for a question that a plugin asks for its own ends while it
-	// works on that of the guest, such as the target of a CNAME. Resumer is nil then.
+	// Lookup is set for a question that a plugin asks while it works on the guest's query, such as the target
+	// of a CNAME. Resumer is nil then.
 	Lookup bool
 }
 

@@ -7,15 +7,14 @@ import (
 	"net/netip"
 )
 
-// UpstreamSetter is told which server a plugin has asked for the answer to a query. An [Exchange] may be
-// one.
+// UpstreamSetter gets the server that a plugin has asked for the answer to a query. An [Exchange] may be one.
 type UpstreamSetter interface {
-	// SetUpstream costs next to nothing while nobody wants to know.
+	// SetUpstream costs next to nothing without a watcher.
 	SetUpstream(server netip.AddrPort)
 }
 
-// SetUpstream says which server a plugin has asked for the query of a context. It does nothing for one
-// that no punt brought, and for a lookup that a plugin makes of its own.
+// SetUpstream records which server a plugin has asked for the query of a context. It does nothing for a query
+// from a socket, and for a lookup that a plugin makes.
 func SetUpstream(ctx context.Context, server netip.AddrPort) {
 	if s, ok := ctx.Value(ExchangeKey{}).(UpstreamSetter); ok {
 		s.SetUpstream(server)

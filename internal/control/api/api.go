@@ -8,7 +8,7 @@
 // Times are as in RFC 3339. What is not known is left out, or null where it is a list.
 package api
 
-// DefaultSocket is where puntctl looks for the control socket, unless it is told another path.
+// DefaultSocket is the default path of the control socket for puntctl.
 const DefaultSocket = "/run/puntdns/control.sock"
 
 // The paths.
@@ -17,8 +17,8 @@ const (
 	PathStatus = "/v1/status"
 	// PathGuests answers with [Guests].
 	PathGuests = "/v1/guests"
-	// PathNames answers with [Names]. The parameter of takes the name of a port, the name or
-	// the UUID of a switch, or a domain name; without it there are the networks alone.
+	// PathNames answers with [Names]. The parameter of takes the name of a port, the name or the UUID of a
+	// switch, or a domain name. Without it the answer has the networks alone.
 	PathNames = "/v1/names"
 )
 
@@ -61,7 +61,7 @@ const (
 	CodeLease = "lease"
 	// CodeNotServed: the bridge is not served for another reason.
 	CodeNotServed = "not-served"
-	// CodeBinding: what the databases say of this chassis is not what it should be.
+	// CodeBinding: the databases do not have this chassis as they should.
 	CodeBinding = "binding"
 	// CodeDatabase: a database is not in sync.
 	CodeDatabase = "database"
@@ -95,7 +95,7 @@ const (
 	CausePermission = "permission"
 	// CauseMissing: there is no such socket.
 	CauseMissing = "missing"
-	// CauseRefused: nobody listens there.
+	// CauseRefused: no process listens there.
 	CauseRefused = "refused"
 	// CauseTimeout: no answer has come, as behind a firewall that drops packets.
 	CauseTimeout = "timeout"

@@ -8,7 +8,7 @@ package api
 // address of the guest of that family) and tcp (false).
 const PathExplain = "/v1/explain"
 
-// The codes of the findings of an explanation, beside those of problems.
+// The codes of the findings of an explanation, beside the codes of problems.
 const (
 	// CodeNoFlows: the switch has no flow of the guest.
 	CodeNoFlows = "no-flows"
@@ -24,7 +24,7 @@ const (
 	CodeView = "view"
 	// CodeOtherNetwork: a network that the guest is not in knows the name.
 	CodeOtherNetwork = "other-network"
-	// CodeNotAnnounced: DHCP tells the guest to ask other servers.
+	// CodeNotAnnounced: DHCP announces other servers to the guest.
 	CodeNotAnnounced = "not-announced"
 	// CodeNoRoute: DHCP gives the guest no route to the server that it asks. puntctl finds it, and it
 	// leaves Well alone: the guest may have a route by hand or by its image.
@@ -38,7 +38,7 @@ const (
 	// CodeUnreadable: the guest's network has a record of the name, but none with a value that can be
 	// read.
 	CodeUnreadable = "unreadable"
-	// CodePrivate: the name is private, and nobody outside is asked.
+	// CodePrivate: the name is private, and no server outside is asked.
 	CodePrivate = "private"
 	// CodePolicy: a rule of a policy zone (plugin rpz) decides.
 	CodePolicy = "policy"
@@ -61,11 +61,11 @@ type Explanation struct {
 	Findings []Problem       `json:"findings"`
 	Question ExplainQuestion `json:"question"`
 	Guest    Guest           `json:"guest"`
-	// Flows are those of the guest, and the punt that is for all guests: what the switch tells.
-	// FlowsError is why it has not told.
+	// Flows are the flows of the guest in the switch, and the punt for all guests. FlowsError is why the
+	// switch has not reported them.
 	Flows      []GuestFlow `json:"flows"`
 	FlowsError string      `json:"flows_error,omitempty"`
-	// EntryTable is that of the entry flows, left out as long as it is not known.
+	// EntryTable is the table of the entry flows, left out as long as it is not known.
 	EntryTable *uint8 `json:"entry_table,omitempty"`
 	// Trace is that of the switch. Puntctl makes it.
 	Trace *Trace `json:"trace,omitempty"`
@@ -96,7 +96,7 @@ type Explanation struct {
 	Effects []string `json:"effects"`
 }
 
-// ExplainQuestion is what is asked.
+// ExplainQuestion is the explained question.
 type ExplainQuestion struct {
 	Port   string `json:"port"`
 	Name   string `json:"name"`
@@ -163,7 +163,7 @@ type Step struct {
 	Plugin string `json:"plugin"`
 	// Depth is 0 for the first plugin, and one more for each that it stands behind.
 	Depth int `json:"depth"`
-	// Seconds are those of the plugin with all behind it.
+	// Seconds is the time of the plugin with all plugins behind it.
 	Seconds float64 `json:"seconds"`
 	// Verdict is one of the verdicts below.
 	Verdict string   `json:"verdict"`

@@ -39,9 +39,9 @@ type Guest struct {
 	FunctionPorts []FunctionPort `json:"function_ports,omitempty"`
 	// Kept is set while the guest has no binding and is served for the grace.
 	Kept bool `json:"kept"`
-	// Hits is what the switch has counted; left out if it has not told.
+	// Hits are the counters of the switch; left out if it has not reported them.
 	Hits *Hits `json:"hits,omitempty"`
-	// DHCP is what the DHCP options of OVN tell the guest; left out where they are not known.
+	// DHCP is what the DHCP options of OVN announce to the guest; left out if they are not known.
 	DHCP *DHCP `json:"dhcp,omitempty"`
 }
 
@@ -65,7 +65,7 @@ type Hits struct {
 	LastQuerySecondsAgo *float64 `json:"last_query_seconds_ago,omitempty"`
 }
 
-// DHCP is what a guest is told by OVN's DHCP for IPv4.
+// DHCP is what OVN's DHCP for IPv4 announces to a guest.
 type DHCP struct {
 	// Row is the UUID of the DHCP_Options.
 	Row string `json:"row"`

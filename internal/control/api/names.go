@@ -4,8 +4,7 @@ package api
 
 // Names is what networks know.
 type Names struct {
-	// Of is what was asked about, and Kind what it was taken for: port, switch, name, or empty
-	// where nothing was asked about.
+	// Of is the word of the request, and Kind its meaning: port, switch, name, or empty without a word.
 	Of   string `json:"of,omitempty"`
 	Kind string `json:"kind,omitempty"`
 	// Networks are sorted by name and UUID. Of a name, they are those that know it.
@@ -16,7 +15,7 @@ type Names struct {
 type NetworkNames struct {
 	Switch  string `json:"switch"`
 	Network string `json:"network"`
-	// Domain is that of the switch, left out without one.
+	// Domain is the domain of the switch, left out without one.
 	Domain string `json:"domain,omitempty"`
 	// Count is how many names the network has; Names has those that were asked for, sorted.
 	Count int    `json:"count"`
@@ -61,13 +60,13 @@ type Value struct {
 	// options, switch for the network, corefile for ovnhosts.
 	DomainFrom string   `json:"domain_from,omitempty"`
 	Addresses  []string `json:"addresses"`
-	// Targets are those of a reverse name.
+	// Targets are the targets of a reverse name.
 	Targets []string `json:"targets,omitempty"`
 	// Records are those of other types, as "MX 10 mail.example.", and Keys begins of the keys in the
 	// external_ids of the row that they are from, such as "dns-mx".
 	Records []string `json:"records,omitempty"`
 	Keys    []string `json:"keys,omitempty"`
-	// Wins is set for what is answered. Several ports with one hostname win together.
+	// Wins is set for a candidate that is in the answer. Several ports with one hostname win together.
 	Wins bool `json:"wins"`
 	// Unreadable is set for a record without a value that can be read.
 	Unreadable bool `json:"unreadable,omitempty"`

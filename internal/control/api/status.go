@@ -21,13 +21,13 @@ type Status struct {
 
 // Process is the process behind the socket.
 type Process struct {
-	// Version is that of puntdns, with that of CoreDNS.
+	// Version is the version of puntdns, with the version of CoreDNS.
 	Version string `json:"version"`
 	// Go is the version of the Go runtime.
 	Go  string `json:"go"`
 	PID int    `json:"pid"`
 	UID int    `json:"uid"`
-	// Started is when the process began to serve, as far as the control socket knows.
+	// Started is when the process began to serve, as the control socket knows it.
 	Started       time.Time `json:"started"`
 	UptimeSeconds float64   `json:"uptime_seconds"`
 }
@@ -79,10 +79,10 @@ type Connection struct {
 	Up       bool   `json:"up"`
 	// Since is when it was opened, if it is up.
 	Since *time.Time `json:"since,omitempty"`
-	// Version is that of OpenFlow; Switch is what the switch says of itself.
+	// Version is the version of OpenFlow; Switch is the description of the switch.
 	Version string `json:"version,omitempty"`
 	Switch  string `json:"switch,omitempty"`
-	// DatapathID is that of the bridge, 16 hexadecimal digits.
+	// DatapathID is the datapath id of the bridge, 16 hexadecimal digits.
 	DatapathID   string   `json:"datapath_id,omitempty"`
 	ControllerID uint16   `json:"controller_id,omitempty"`
 	Failure      *Failure `json:"failure,omitempty"`
@@ -101,13 +101,12 @@ type LocalDatabase struct {
 type Placement struct {
 	// Kind is ovn, neutron or table.
 	Kind string `json:"kind"`
-	// Table is the OpenFlow table of the entry flows, and StageTable, with OVN, that of the
-	// stage ls_in_dns_lookup behind it. Both are left out as long as that is not known, and on
-	// a chassis without a guest.
+	// Table is the OpenFlow table of the entry flows, and StageTable, with OVN, the table of the stage
+	// ls_in_dns_lookup behind it. Both are left out as long as they are not known, and on a chassis without a
+	// guest.
 	Table      *uint8 `json:"table,omitempty"`
 	StageTable *uint8 `json:"stage_table,omitempty"`
-	// LogicalTable is the table of that stage in OVN's logical pipeline, as the Southbound
-	// database has it.
+	// LogicalTable is the table of that stage in OVN's logical pipeline, by the Southbound database.
 	LogicalTable *int `json:"logical_table,omitempty"`
 	// Priority is that of the entry flows.
 	Priority uint16 `json:"priority"`
@@ -127,9 +126,9 @@ type Lease struct {
 	Overdue bool `json:"overdue"`
 }
 
-// Flows are those of this process in the switch.
+// Flows are the flows of this process in the switch.
 type Flows struct {
-	// Cookie is that of all of them, with 0x in front; left out before there is one.
+	// Cookie is the cookie of all of them, with 0x in front; left out before there is one.
 	Cookie string `json:"cookie,omitempty"`
 	// OtherProcess is set while another process owns the flows of the bridge.
 	OtherProcess bool `json:"other_process"`
@@ -190,7 +189,7 @@ type Snapshot struct {
 	AgeSeconds *float64 `json:"age_seconds,omitempty"`
 	// Settled is set if every guest of the chassis is known.
 	Settled bool `json:"settled"`
-	// Networks, Ports, DNSRows and Names count what is in it.
+	// Networks, Ports, DNSRows and Names count the rows that are read.
 	Networks int `json:"networks"`
 	Ports    int `json:"ports"`
 	DNSRows  int `json:"dns_rows"`

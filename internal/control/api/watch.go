@@ -20,7 +20,7 @@ const (
 
 // The filters. Each may be given several times: a query has to match one value of each that is given.
 const (
-	// FilterPort is the name of a logical port, FilterSwitch that of a logical switch.
+	// FilterPort is the name of a logical port, FilterSwitch the name of a logical switch.
 	FilterPort   = "port"
 	FilterSwitch = "switch"
 	// FilterName is a domain name, or *. and one for all names below it.
@@ -80,9 +80,8 @@ type WatchLine struct {
 	Name  string `json:"name,omitempty"`
 	Type  string `json:"type,omitempty"`
 	Class string `json:"class,omitempty"`
-	// Rcode is that of the answer, RESUMED for a query that goes on to the server that the guest has
-	// asked, or DROPPED. Result and Reason are the values of these labels in
-	// coredns_ofpunt_packet_ins_total.
+	// Rcode is the rcode of the answer, RESUMED for a query that goes on to the server that the guest has
+	// asked, or DROPPED. Result and Reason are the values of these labels in coredns_ofpunt_packet_ins_total.
 	Rcode  string `json:"rcode,omitempty"`
 	Result string `json:"result,omitempty"`
 	Reason string `json:"reason,omitempty"`

@@ -34,7 +34,7 @@ type Context struct {
 	DHCPRow string
 }
 
-// Remedy is what to do about one code. Text and Commands are empty if nothing is to be done.
+// Remedy is what to do about one code. Text and Commands are empty if there is nothing to do.
 type Remedy struct {
 	Text     string
 	Commands []string
