@@ -21,7 +21,7 @@ import (
 
 // diagnose finds by what the query does not get what an operator expects: first what plugins have found,
 // then what the guest gets. What only follows from another finding is left out.
-func (q *explainedQuery) diagnose(v *punt.Verdict, r *explain.Report) {
+func (q *explainedQuery) diagnose(v *punt.TestResult, r *explain.Report) {
 	out := q.out
 	resumed := v.Fate.Result == metric.Resumed
 	q.diagnoseAnnounced()
@@ -113,7 +113,7 @@ func sameAddress(resolver string, a netip.Addr) bool {
 }
 
 // diagnoseAnswer finds an error in the answer, or that there is no answer.
-func (q *explainedQuery) diagnoseAnswer(v *punt.Verdict, r *explain.Report) {
+func (q *explainedQuery) diagnoseAnswer(v *punt.TestResult, r *explain.Report) {
 	out := q.out
 	switch {
 	case v.Fate.Reason == metric.ReasonDeadline:
@@ -136,7 +136,7 @@ var noAnswer = map[string]string{
 }
 
 // diagnoseError finds an answer that is an error.
-func (q *explainedQuery) diagnoseError(v *punt.Verdict, r *explain.Report) {
+func (q *explainedQuery) diagnoseError(v *punt.TestResult, r *explain.Report) {
 	out := q.out
 	if upstream := upstreamOf(r, r.Answered); upstream != "" {
 		out.find(api.CodeUpstream, fmt.Sprintf("upstream %s answers %s", upstream, out.Rcode), "ask that server yourself: it may not serve this node, or its own servers may fail",

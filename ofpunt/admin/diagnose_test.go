@@ -67,7 +67,7 @@ func TestDiagnose(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			w := &explainRequest{port: "vm1", name: "www.example.org.", qtype: dns.TypeA, server: netip.MustParseAddrPort("10.0.0.2:53")}
 			q := &explainedQuery{explainRequest: w, serverGiven: true, out: newExplanation(w)}
-			v := &punt.Verdict{Fate: tc.fate}
+			v := &punt.TestResult{Fate: tc.fate}
 			if tc.rcode != none {
 				v.Answer = new(dns.Msg).SetRcode(new(dns.Msg).SetQuestion(w.name, w.qtype), tc.rcode)
 				for i := range tc.records {

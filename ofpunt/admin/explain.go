@@ -335,7 +335,7 @@ func (q *explainedQuery) run(b *bridge.Bridge, in openflow.PacketIn) (returned <
 	}
 	x := explain.New()
 	begun := time.Now()
-	v := b.Ask(q.srv, &punt.Question{
+	v := b.Ask(q.srv, &punt.TestQuery{
 		In: in, TCP: q.tcp, Resumable: q.srv.Chains().Resumes() && !q.tcp, Answered: x.Answer,
 		Context: x.Context(q.srv.Chains().Context()),
 		Looped: func(by *origin.Origin) {
@@ -354,7 +354,7 @@ func (q *explainedQuery) run(b *bridge.Bridge, in openflow.PacketIn) (returned <
 }
 
 // show shows what has become of the query.
-func (q *explainedQuery) show(v *punt.Verdict, r explain.Report) {
+func (q *explainedQuery) show(v *punt.TestResult, r explain.Report) {
 	out := q.out
 	var network *ovn.Network
 	if q.srv.Names() != nil {

@@ -30,7 +30,7 @@ import (
 func (b *Bridge) Server() *Server { return b.current.Load() }
 
 // Ask takes a query of an operator to the chains of a server.
-func (b *Bridge) Ask(s *Server, q *punt.Question) punt.Verdict { return b.punts.Ask(s.queries, q) }
+func (b *Bridge) Ask(s *Server, q *punt.TestQuery) punt.TestResult { return b.punts.Ask(s.queries, q) }
 
 // whyNotReady says why the bridge is not served, empty if it is.
 func (b *Bridge) whyNotReady() string {
@@ -66,7 +66,7 @@ type Bridge struct {
 	// accepted has connections from switches that a trial has accepted.
 	accepted *acceptedConns
 	// refusals has the refusals by limits that the log does not have yet.
-	refusals refusals.Ledger
+	refusals refusals.ThrottleLog
 	// punts takes the packet-ins of all sessions.
 	punts *punt.Intake
 	// unserved has the interfaces that are not served. Only the goroutine of the session uses it.

@@ -72,7 +72,7 @@ func TestZoneTransfersByBlock(t *testing.T) {
 			var owners ports.Owners
 			intake := punt.NewIntake(punt.Bridge{
 				Name: rig.Options.Name, Tally: metric.NewTally(rig.Options.Name), Ports: &owners,
-				Refusals: new(refusals.Ledger), Watch: new(watch.Feed), Conn: new(atomic.Pointer[openflow.Conn]), Draining: new(atomic.Bool),
+				Refusals: new(refusals.ThrottleLog), Watch: new(watch.Feed), Conn: new(atomic.Pointer[openflow.Conn]), Draining: new(atomic.Bool),
 			})
 			defer intake.Close()
 			s := punt.NewServer(rig.Config(guests.NewRules(rig.Options.Config), nil))
@@ -92,7 +92,7 @@ func TestZoneTransfersByBlock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := intake.Ask(s, &punt.Question{
+			got := intake.Ask(s, &punt.TestQuery{
 				In: openflow.PacketIn{InPort: 5, Data: frame}, TCP: tt.tcp, Resumable: tt.resumable,
 				Context: rig.Context(), Answered: func() {},
 			})

@@ -29,7 +29,7 @@ type Options struct {
 	// default is 5 s.
 	Timeout time.Duration
 	// Yield has the goroutines run that have got work of a batch of messages, see
-	// [Conn.Handed]. The default is runtime.Gosched.
+	// [Conn.NoteDispatched]. The default is runtime.Gosched.
 	Yield func()
 }
 
@@ -88,7 +88,7 @@ type Conn struct {
 	currentTask Task          // the last that was started
 	tasks       uint64        // how many were started
 	running     atomic.Uint64 // the number of the task that the reader runs, 0 without one
-	handed      atomic.Bool   // another goroutine has got work since the last read; see Handed
+	handed      atomic.Bool   // another goroutine has got work since the last read; see NoteDispatched
 	yield       func()        // that of Options
 	readEnd     chan error    // gets the error of the last reader
 
@@ -276,7 +276,7 @@ func (c *Conn) dispatch(msg []byte, h *Handler) error {
 		return malformed("message of type %d in %v, not %v", hd.typ, hd.version, c.version)
 	}
 	if hd.typ != typeExperimenter {
-		c.Handed() // a reply or an event is for another goroutine
+		c.NoteDispatched() // a reply or an event is for another goroutine
 	}
 	switch hd.typ {
 	case typeExperimenter:

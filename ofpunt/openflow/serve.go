@@ -62,10 +62,10 @@ func (c *Conn) ReadAt() time.Time { return c.readAt }
 // reader. Only a handler may call it.
 func (c *Conn) Then(t Task) { c.nextTask = t }
 
-// Handed says that the calling handler or task has left work to another goroutine: that runs before the
+// NoteDispatched says that the calling handler or task has left work to another goroutine: that runs before the
 // reader reads on behind a batch of messages. Where a batch has left nothing to others, to let them run
 // would only cost the time of Go's scheduler. Only a handler or a task may call it.
-func (c *Conn) Handed() { c.handed.Store(true) }
+func (c *Conn) NoteDispatched() { c.handed.Store(true) }
 
 // read is the reader.
 func (c *Conn) read() {

@@ -105,7 +105,7 @@ func TestYield(t *testing.T) {
 	nothing := func(*Conn, int) {}
 	handed := func(c *Conn, n int) {
 		if n == probe {
-			c.Handed()
+			c.NoteDispatched()
 		}
 	}
 	for _, tt := range []struct {
@@ -118,7 +118,7 @@ func TestYield(t *testing.T) {
 		{"nothing was left", 3, false, nothing, nothing, 0},
 		{"by a handler", 3, false, handed, nothing, 1},
 		{"by a task", 3, false, nothing, handed, 1},
-		{"of one message", 1, false, func(c *Conn, _ int) { c.Handed() }, nothing, 0},
+		{"of one message", 1, false, func(c *Conn, _ int) { c.NoteDispatched() }, nothing, 0},
 		{"a reply, which is for who waits for it", 1, true, nothing, nothing, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestReadsOn(t *testing.T) {
 						send()
 					}
 					if tt.handed {
-						c.Handed()
+						c.NoteDispatched()
 					}
 					if err := c.Write(appendEmpty(nil, V15, typeEchoRequest, 1), AfterHandlers, false); err != nil {
 						t.Error(err)

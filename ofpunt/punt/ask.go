@@ -19,8 +19,8 @@ import (
 	"github.com/puntdns/puntdns/ofpunt/placement"
 )
 
-// Question is a query that an operator asks as a guest would.
-type Question struct {
+// TestQuery is a query that an operator asks as a guest would.
+type TestQuery struct {
 	// In is the packet-in that the switch would send, with the frame of a query over UDP.
 	In openflow.PacketIn
 	// Resumable is set if the query may be resumed, TCP if it is one over TCP.
@@ -35,8 +35,8 @@ type Question struct {
 	Looped func(by *origin.Origin)
 }
 
-// Verdict is what becomes of a Question.
-type Verdict struct {
+// TestResult is what becomes of a TestQuery.
+type TestResult struct {
 	// Origin is the guest, and Identified is set if that is known. IsResolver is set if the
 	// query is for a resolver address of the guest. No chain is asked unless both are.
 	Origin                 origin.Origin
@@ -54,14 +54,14 @@ type Verdict struct {
 // the switch or the guest, and nothing counted: neither the query, nor what the guest has in flight.
 // While it is in the chains it is seen by IsRepeated and IsPassedOn, unless another one is that was
 // asked by Ask: a loop that it begins has to end.
-func (in *Intake) Ask(s *Server, q *Question) Verdict {
+func (in *Intake) Ask(s *Server, q *TestQuery) TestResult {
 	d := new(datagram)
 	// The channel has no connection and no tally.
 	d.init(&Channel{intake: &Intake{bridge: Bridge{Name: in.bridge.Name, Ports: in.bridge.Ports}}}, s, &q.In, placement.Nowhere)
 	x, t := &d.exchange, &answerKeeper{question: q}
 	x.init(s, t, &d.sender)
 	done := make(chan struct{})
-	v := Verdict{Done: done}
+	v := TestResult{Done: done}
 	var u frame.UDP
 	if err := u.Decode(q.In.Data); err != nil {
 		close(done)
@@ -109,7 +109,7 @@ func (in *Intake) Ask(s *Server, q *Question) Verdict {
 
 // answerKeeper is the transport of a query that no guest has sent: it keeps the answer.
 type answerKeeper struct {
-	question *Question
+	question *TestQuery
 	// late is set once no plugin's answer counts any more.
 	late atomic.Bool
 

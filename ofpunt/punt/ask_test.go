@@ -75,7 +75,7 @@ func TestAsk(t *testing.T) {
 				t.Fatal(err)
 			}
 			answered := 0
-			v := c.intake.Ask(s, &Question{
+			v := c.intake.Ask(s, &TestQuery{
 				In: openflow.PacketIn{InPort: tt.inPort, Data: frame}, Resumable: tt.resumable, TCP: tt.tcp,
 				Context: context.WithValue(context.Background(), askKey{}, "given"), Answered: func() { answered++ },
 			})

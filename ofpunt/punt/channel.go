@@ -82,7 +82,7 @@ func (c *Channel) probe(in *openflow.PacketIn) {
 // leave leaves to a worker what the reader is not to do by itself.
 func (c *Channel) leave(t task) {
 	c.intake.workers.serve(t)
-	c.conn.Handed()
+	c.conn.NoteDispatched()
 }
 
 // run reports the probe to the lease, unless the chains are stuck.

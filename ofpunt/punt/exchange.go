@@ -177,8 +177,8 @@ func (x *Exchange) offersRecursion() bool {
 	return x.server.Recursive
 }
 
-// untaken reports whether no block has taken the query.
-func (x *Exchange) untaken() bool { return x.block.Load() == nil }
+// unmatched reports whether no block has taken the query.
+func (x *Exchange) unmatched() bool { return x.block.Load() == nil }
 
 // SetUpstream implements origin.UpstreamSetter.
 func (x *Exchange) SetUpstream(server netip.AddrPort) {
@@ -237,7 +237,7 @@ func (x *Exchange) Resume() error {
 	switch {
 	case x.looped.Load():
 		return x.resume(metric.ReasonLoop)
-	case x.untaken():
+	case x.unmatched():
 		return x.resume(metric.ReasonNoBlock)
 	}
 	return x.resume(metric.ReasonChain)

@@ -71,7 +71,7 @@ func TestPublished(t *testing.T) {
 		return frame
 	}
 	const taken = "port-1 udp 10.0.0.11:5000 169.254.169.254:53 block a. A"
-	const untaken = "port-1 udp 10.0.0.11:5000 169.254.169.254:53  a. A"
+	const unmatched = "port-1 udp 10.0.0.11:5000 169.254.169.254:53  a. A"
 	for _, tt := range []struct {
 		name      string
 		frame     []byte
@@ -88,18 +88,18 @@ func TestPublished(t *testing.T) {
 		{name: "from memory", frame: query, chain: answers(dns.RcodeSuccess), config: func(c *Config) { c.FromMemory = true }, want: taken + " NOERROR answered chain 192.0.2.53:53"},
 		{name: "no block", frame: query, chain: func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) {
 			_ = w.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeRefused))
-		}, want: untaken + " REFUSED refused no-block "},
-		{name: "dropped by a plugin", frame: query, chain: func(context.Context, dns.ResponseWriter, *dns.Msg) {}, want: untaken + " DROPPED dropped unanswered "},
-		{name: "a panic", frame: query, chain: func(context.Context, dns.ResponseWriter, *dns.Msg) { panic("of a plugin") }, want: untaken + " DROPPED dropped panic "},
-		{name: "resumed", frame: query, resumable: true, chain: resumes, want: untaken + " RESUMED resumed no-block "},
-		{name: "overload", frame: query, config: func(c *Config) { c.Concurrent = 0 }, want: untaken + " SERVFAIL refused overload "},
-		{name: "overload, dropped", frame: query, config: func(c *Config) { c.Concurrent, c.DropOverload = 0, true }, want: untaken + " DROPPED dropped overload "},
-		{name: "overload in hijack mode", frame: query, resumable: true, config: func(c *Config) { c.Concurrent, c.Guests = 0, hijacking() }, want: untaken + " RESUMED resumed overload "},
-		{name: "too many of a guest", frame: query, config: func(c *Config) { c.ConcurrentGuest = 0 }, want: untaken + " SERVFAIL refused port-limit "},
+		}, want: unmatched + " REFUSED refused no-block "},
+		{name: "dropped by a plugin", frame: query, chain: func(context.Context, dns.ResponseWriter, *dns.Msg) {}, want: unmatched + " DROPPED dropped unanswered "},
+		{name: "a panic", frame: query, chain: func(context.Context, dns.ResponseWriter, *dns.Msg) { panic("of a plugin") }, want: unmatched + " DROPPED dropped panic "},
+		{name: "resumed", frame: query, resumable: true, chain: resumes, want: unmatched + " RESUMED resumed no-block "},
+		{name: "overload", frame: query, config: func(c *Config) { c.Concurrent = 0 }, want: unmatched + " SERVFAIL refused overload "},
+		{name: "overload, dropped", frame: query, config: func(c *Config) { c.Concurrent, c.DropOverload = 0, true }, want: unmatched + " DROPPED dropped overload "},
+		{name: "overload in hijack mode", frame: query, resumable: true, config: func(c *Config) { c.Concurrent, c.Guests = 0, hijacking() }, want: unmatched + " RESUMED resumed overload "},
+		{name: "too many of a guest", frame: query, config: func(c *Config) { c.ConcurrentGuest = 0 }, want: unmatched + " SERVFAIL refused port-limit "},
 		{name: "a transfer", frame: change(func(f []byte) { binary.BigEndian.PutUint16(f[len(f)-4:], dns.TypeAXFR) }), want: "port-1 udp 10.0.0.11:5000 169.254.169.254:53  a. AXFR REFUSED refused transfer "},
-		{name: "no query", frame: change(func(f []byte) { f[len(f)-len(punttest.Query)+2] |= 0x80 }), want: untaken + " DROPPED dropped response "},
+		{name: "no query", frame: change(func(f []byte) { f[len(f)-len(punttest.Query)+2] |= 0x80 }), want: unmatched + " DROPPED dropped response "},
 		{name: "malformed", frame: change(func(f []byte) { f[len(f)-7] = 0xc0 }), want: "port-1 udp 10.0.0.11:5000 169.254.169.254:53    FORMERR refused malformed "},
-		{name: "not to a resolver", frame: query, config: func(c *Config) { c.Guests = guests.NewRules(guests.Config{Placement: placement.Table, DHCP: true}) }, want: untaken + " DROPPED dropped address "},
+		{name: "not to a resolver", frame: query, config: func(c *Config) { c.Guests = guests.NewRules(guests.Config{Placement: placement.Table, DHCP: true}) }, want: unmatched + " DROPPED dropped address "},
 		{name: "of a guest that is not known", frame: query, unknown: true, want: " udp 10.0.0.11:5000 169.254.169.254:53  a. A SERVFAIL refused origin "},
 		{name: "no whole frame", frame: query[:20], want: " udp      DROPPED dropped truncated "},
 	} {
@@ -184,7 +184,7 @@ func TestAskIsNotPublished(t *testing.T) {
 	next := watching(t, c.intake)
 	guestIs(c.intake, "1")
 	s := serve(c.intake, reply, nil)
-	v := c.intake.Ask(s, &Question{In: openflow.PacketIn{InPort: 5, Data: punttest.QueryFrame()}, Context: t.Context(), Answered: func() {}})
+	v := c.intake.Ask(s, &TestQuery{In: openflow.PacketIn{InPort: 5, Data: punttest.QueryFrame()}, Context: t.Context(), Answered: func() {}})
 	<-v.Done
 	if got := next(); v.Answer == nil || len(got) > 0 {
 		t.Errorf("%v, told %v", v, got)

@@ -66,8 +66,8 @@ func (d *datagram) forServer(s *Server) *datagram {
 // itself: the work of some hundred.
 const readerTime = time.Millisecond
 
-// startable is a query that the reader or a worker may run.
-type startable interface {
+// queryTask is a query that the reader or a worker may run.
+type queryTask interface {
 	openflow.Task
 	task
 }
@@ -75,7 +75,7 @@ type startable interface {
 // start has a worker run a query; or the reader, where the chains answer from memory and the
 // reader has not been busy for long: to wake a worker is a sixth of the processor time of a
 // query.
-func (c *Channel) start(q startable, x *Exchange) {
+func (c *Channel) start(q queryTask, x *Exchange) {
 	if x.arrived.Sub(c.conn.ReadAt()) < readerTime && x.server.mayRunOnReader(x.arrived) {
 		c.conn.Then(q)
 		return

@@ -154,7 +154,7 @@ func TestExplainedIsInFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	var looped []string
-	v := c.intake.Ask(srv, &Question{
+	v := c.intake.Ask(srv, &TestQuery{
 		In: openflow.PacketIn{InPort: 5, Data: frame}, Context: context.Background(), Answered: func() {},
 		Looped: func(by *origin.Origin) { looped = append(looped, by.Port) },
 	})

@@ -55,7 +55,7 @@ func (c *Channel) segment(in *openflow.PacketIn) {
 		c.intake.countConnections()
 		p.end(metric.Taken, metric.ReasonSegment)
 	case tcp.Passed:
-		c.conn.Handed()
+		c.conn.NoteDispatched()
 		p.end(metric.Taken, metric.ReasonSegment)
 	case tcp.Delivered:
 		p.end(metric.Taken, metric.ReasonSegment)

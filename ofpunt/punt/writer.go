@@ -154,7 +154,7 @@ func (w *writer) reply(m *dns.Msg, b *buffer) error {
 	switch {
 	case m.Rcode == dns.RcodeServerFailure && w.x.looped.Load():
 		return w.x.reply(b, metric.Refused, metric.ReasonLoop, 0)
-	case m.Rcode == dns.RcodeRefused && w.x.untaken() && w.x.request.Question[0].Qclass == dns.ClassINET:
+	case m.Rcode == dns.RcodeRefused && w.x.unmatched() && w.x.request.Question[0].Qclass == dns.ClassINET:
 		return w.x.reply(b, metric.Refused, metric.ReasonNoBlock, 0)
 	}
 	return w.x.reply(b, metric.Answered, metric.ReasonChain, 0)

@@ -4,9 +4,9 @@
 // operator sees who floods and who is turned away. It says which lines are due, and has no
 // clock, no log and no goroutine:
 //
-//	reader, workers ──Add──► Ledger ──Lines──► log, at each beat of the session
+//	reader, workers ──Add──► ThrottleLog ──Lines──► log, at each beat of the session
 //
-// Memory and lines are bounded, whatever guests do: see [Ledger].
+// Memory and lines are bounded, whatever guests do: see [ThrottleLog].
 package refusals
 
 import (
@@ -55,10 +55,10 @@ const (
 	maxKept = maxGuests / 2
 )
 
-// Ledger has the refusals that are not logged yet. A guest gets at most one line in a [Period]. All guests
+// ThrottleLog has the refusals that are not logged yet. A guest gets at most one line in a [Period]. All guests
 // together get at most maxLines and one more line, which counts the guests without a line. Each refusal is
 // logged once, in one of both. The zero value is empty. It is safe for concurrent use.
-type Ledger struct {
+type ThrottleLog struct {
 	mu sync.Mutex // guards what follows
 	// guests are the guests with a refusal to log, or with a line within the last period.
 	guests map[Guest]*account
@@ -95,7 +95,7 @@ func (a *account) rank() uint64 { return a.waited + a.total() }
 
 // Add records that a guest was refused n packets, queries or connections. It does not block for long, and
 // allocates only for the first refusal of a guest.
-func (l *Ledger) Add(g Guest, k Kind, n uint64) {
+func (l *ThrottleLog) Add(g Guest, k Kind, n uint64) {
 	if n == 0 || k >= kinds {
 		return
 	}
@@ -117,7 +117,7 @@ func (l *Ledger) Add(g Guest, k Kind, n uint64) {
 }
 
 // Lines returns the lines to log at a time. The time must not go back.
-func (l *Ledger) Lines(now time.Time) (lines []string) {
+func (l *ThrottleLog) Lines(now time.Time) (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.guests) == 0 && l.unnamed == 0 {
@@ -143,7 +143,7 @@ func (l *Ledger) Lines(now time.Time) (lines []string) {
 
 // due returns the guests that may have a line now, the busiest first, and forgets those about
 // whom there is nothing to log.
-func (l *Ledger) due(now time.Time) (due []Guest) {
+func (l *ThrottleLog) due(now time.Time) (due []Guest) {
 	for g, a := range l.guests {
 		switch {
 		case now.Sub(a.logged) < Period: // it has had its line
@@ -172,7 +172,7 @@ func line(g Guest, a *account) string {
 
 // sum is the line about guests that have none of their own, the busiest first. Of guests it leaves
 // maxKept, so that there is room for others.
-func (l *Ledger) sum(due []Guest, now time.Time) string {
+func (l *ThrottleLog) sum(due []Guest, now time.Time) string {
 	refused, more := l.unnamed, ""
 	if l.unnamed > 0 {
 		more = "at least "

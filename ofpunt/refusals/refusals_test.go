@@ -19,7 +19,7 @@ var start = time.Unix(1_800_000_000, 0)
 
 // A guest has a line at the first beat, and then one a minute with what has come meanwhile.
 func TestLines(t *testing.T) {
-	var l refusals.Ledger
+	var l refusals.ThrottleLog
 	red := refusals.Guest{Port: "red-vm1", Switch: "red"}
 	blue := refusals.Guest{Port: "blue\nvm", Switch: "blue"}
 	var all []string
@@ -60,7 +60,7 @@ func facts(line string) string {
 // The busiest guests have the lines of a minute, and one line tells of the others. None is
 // forgotten that is still refused.
 func TestLinesAreBounded(t *testing.T) {
-	var l refusals.Ledger
+	var l refusals.ThrottleLog
 	const guests = 25
 	add := func() {
 		for i := range guests {
@@ -91,7 +91,7 @@ func TestLinesAreBounded(t *testing.T) {
 		t.Errorf("%d guests were named in six minutes, want all %d: %v", len(named), guests, named)
 	}
 
-	var o refusals.Ledger
+	var o refusals.ThrottleLog
 	for i := range 25 {
 		o.Add(refusals.Guest{Port: fmt.Sprintf("vm%02d", i), Switch: "red"}, refusals.Rate, uint64(1+i))
 	}
@@ -103,7 +103,7 @@ func TestLinesAreBounded(t *testing.T) {
 
 // Memory is bounded where more guests are refused than a chassis has, and comes back.
 func TestGuestsAreBounded(t *testing.T) {
-	var l refusals.Ledger
+	var l refusals.ThrottleLog
 	for i := range 5000 {
 		l.Add(refusals.Guest{Port: fmt.Sprint("vm", i)}, refusals.Rate, 1)
 	}
@@ -124,7 +124,7 @@ func TestGuestsAreBounded(t *testing.T) {
 func TestLateGuestIsNamed(t *testing.T) {
 	for name, again := range map[string]int{"ten others go on": 10, "all others go on": 1100} {
 		t.Run(name, func(t *testing.T) {
-			var l refusals.Ledger
+			var l refusals.ThrottleLog
 			refuse := func(guests int) {
 				for i := range guests {
 					l.Add(refusals.Guest{Port: fmt.Sprint("vm", i)}, refusals.Rate, 100)
@@ -146,7 +146,7 @@ func TestLateGuestIsNamed(t *testing.T) {
 
 // What was refused is told once, by the line of the guest or that about further ports.
 func TestToldOnce(t *testing.T) {
-	var l refusals.Ledger
+	var l refusals.ThrottleLog
 	told := func(minute int) (all uint64) {
 		for _, line := range l.Lines(start.Add(time.Duration(minute) * time.Minute)) {
 			_, what, _ := strings.Cut(line, " refused ")
@@ -171,7 +171,7 @@ func TestToldOnce(t *testing.T) {
 // Readers, workers and the session use one ledger.
 func TestConcurrent(t *testing.T) {
 	var (
-		l    refusals.Ledger
+		l    refusals.ThrottleLog
 		done sync.WaitGroup
 		g    = refusals.Guest{Port: "vm", Switch: "red"}
 	)

@@ -32,7 +32,7 @@ type query struct {
 	flags byte
 	// edns is set if the query has EDNS.
 	edns bool
-	// labels are those in the realm, and values what they are for the asker, by their numbers.
+	// labels are those in the key variant, and values what they are for the asker, by their numbers.
 	labels mask
 	values []string
 	// reads is what the templates for the question may read beside labels.
@@ -133,7 +133,7 @@ func (q *query) ask(ctx context.Context, r *dns.Msg) (known bool) {
 		q.remote, q.local = cloneAddr(q.RemoteAddr()), cloneAddr(q.LocalAddr())
 	}
 	var room [256]byte
-	q.prefix = q.cache.prefix(q.cache.realm(room[:0], ctx, q, r))
+	q.prefix = q.cache.prefix(q.cache.keyVariant(room[:0], ctx, q, r))
 	return true
 }
 

@@ -109,18 +109,18 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// Prefixes of different realms, and of different processes, are different. What stands before a
+// Prefixes of different key variants, and of different processes, are different. What stands before a
 // name is a label and an empty one, which no message has.
 func TestPrefix(t *testing.T) {
 	c, other := New(Options{}), New(Options{})
 	seen := map[string]string{}
-	for _, realm := range []string{"a", "b", "ab", string(appendPart(appendPart(nil, 'l', "a"), 'l', "b")), string(appendPart(nil, 'l', "ab")), string(appendPart(nil, 'k', "ab")),
+	for _, keyVariant := range []string{"a", "b", "ab", string(appendPart(appendPart(nil, 'l', "a"), 'l', "b")), string(appendPart(nil, 'l', "ab")), string(appendPart(nil, 'k', "ab")),
 		string(appendPart(appendPart(nil, 'l', "ab"), 'l', "")), strings.Repeat("x", 2000)} {
-		p := c.prefix([]byte(realm))
-		if was, ok := seen[p]; ok || p != c.prefix([]byte(realm)) || p == other.prefix([]byte(realm)) {
-			t.Errorf("%q has the prefix %q, as %q", realm, p, was)
+		p := c.prefix([]byte(keyVariant))
+		if was, ok := seen[p]; ok || p != c.prefix([]byte(keyVariant)) || p == other.prefix([]byte(keyVariant)) {
+			t.Errorf("%q has the prefix %q, as %q", keyVariant, p, was)
 		}
-		seen[p] = realm
+		seen[p] = keyVariant
 		if len(p) != 34 || p != strings.ToLower(p) || strings.Count(p, ".") != 2 || !strings.HasSuffix(p, "..") {
 			t.Errorf("the prefix is %q", p)
 		}
@@ -142,6 +142,6 @@ func TestPrefix(t *testing.T) {
 		}
 	}
 	if p := c.prefix(nil); p != "" {
-		t.Errorf("no realm has the prefix %q", p)
+		t.Errorf("no key variant has the prefix %q", p)
 	}
 }

@@ -30,7 +30,7 @@ type run struct {
 	written bool
 
 	mu sync.Mutex
-	// read are the labels outside the realm that were read; guarded by mu.
+	// read are the labels outside the key variant that were read; guarded by mu.
 	read mask
 	// reason is why the answer is not stored, "" if it is; guarded by mu.
 	reason string
@@ -92,8 +92,8 @@ func (x *run) observe(prefetch bool) {
 	}
 }
 
-// observed returns the function of a label for the plugins below. A label in the realm has the
-// value that is in the realm, even if it has just changed.
+// observed returns the function of a label for the plugins below. A label in the key variant has the
+// value that is in the key variant, even if it has just changed.
 func (x *run) observed(label string, f metadata.Func) metadata.Func {
 	n, ok := x.query.cache.labels.number(label)
 	switch {

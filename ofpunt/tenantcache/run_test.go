@@ -89,7 +89,7 @@ type onWrite struct {
 
 func (w onWrite) WriteMsg(m *dns.Msg) error { w.f(); return w.ResponseWriter.WriteMsg(m) }
 
-// The same values of other labels are another realm.
+// The same values of other labels are another key variant.
 func TestRealmHasLabels(t *testing.T) {
 	c := New(Options{Labels: []string{"a/a", "a/b"}})
 	ctx := metadata.ContextWithMetadata(t.Context())
@@ -100,9 +100,9 @@ func TestRealmHasLabels(t *testing.T) {
 	for i, name := range []string{"x.test.", "y.test.", "z.test."} {
 		q := &query{cache: c, ResponseWriter: &test.ResponseWriter{}, question: question{name, 1, 1}}
 		c.vary.add(q.question, mask(i+1))
-		seen[c.prefix(c.realm(nil, ctx, q, new(dns.Msg)))] = true
+		seen[c.prefix(c.keyVariant(nil, ctx, q, new(dns.Msg)))] = true
 	}
 	if len(seen) != 3 {
-		t.Errorf("%d realms, want 3", len(seen))
+		t.Errorf("%d key variants, want 3", len(seen))
 	}
 }

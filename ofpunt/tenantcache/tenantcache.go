@@ -9,14 +9,14 @@
 //
 //		query ─► normalizer ─► rewrite ... ─► above ─► cache ─► below ─► template, file, forward ...
 //		                                        │                 │
-//		                                        │ realm           │ labels read, answer
+//		                                        │ key variant           │ labels read, answer
 //		                                        ▼                 ▼
 //		                               what the key has    varyIndex, ledger
 //
 //	  - normalizer (normalize.go) takes from the query what is not in the key of *cache*.
-//	  - above (above.go) finds the realm of the query (realm.go): what the answer depends on
-//	    beside the question. Most queries have none, and are left as they are. With a realm,
-//	    *cache* gets the query with another name, the label of the realm before the question's.
+//	  - above (above.go) finds the key variant of the query (keyvariant.go): what the answer depends on
+//	    beside the question. Most queries have none, and are left as they are. With a key variant,
+//	    *cache* gets the query with another name, the label of the key variant before the question's.
 //	  - below (below.go) restores the name for the plugins below, and observes which labels of
 //	    metadata they read of the asker (run.go).
 //
@@ -113,7 +113,7 @@ type Cache struct {
 	// onward is the handler behind the newest below: handlers are made from the end of a chain to
 	// its begin, on one goroutine.
 	onward plugin.Handler
-	// nonce is in each realm, so that no guest can name a realm.
+	// nonce is in each key variant, so that no guest can name a key variant.
 	nonce [16]byte
 	seed  maphash.Seed // of the keys in ledger
 }

@@ -38,7 +38,7 @@ func ceiling(args []string) error {
 	var reply, message []byte
 	write := func(message []byte) {
 		_ = conn.Write(message, openflow.Soon, false) // a full queue is a lost answer, as for puntdns
-		conn.Handed()                                 // the writer has it
+		conn.NoteDispatched()                         // the writer has it
 	}
 	turnTCP := func(p *openflow.PacketIn) {
 		if tcp.Decode(p.Data) != nil {

@@ -105,22 +105,22 @@ var list = []mutation{
 		caught: "ofpunt/placement TestKeyOf",
 	},
 	{
-		name: "cache-scope-guest", file: "ofpunt/tenantcache/realm.go",
+		name: "cache-scope-guest", file: "ofpunt/tenantcache/keyvariant.go",
 		pkg: "./ofpunt/chain", tests: "^TestCache",
 		find: `case c.scope == Network:`, put: `case c.scope != Shared:`,
 		caught: "ofpunt/chain TestCacheScope",
 	},
 	{
-		name: "cache-key-of-plugins", file: "ofpunt/tenantcache/realm.go",
+		name: "cache-key-of-plugins", file: "ofpunt/tenantcache/keyvariant.go",
 		pkg: "./ofpunt/chain", tests: "^TestCache",
 		find: `key := cachekey.Of(ctx); key != ""`, put: `key := cachekey.Of(ctx); key == "-"`,
 		system: "^TestForwarding$",
 		caught: "ofpunt/chain TestCacheKeyOfPlugins",
 	},
 	{
-		name: "cache-label-values", file: "ofpunt/tenantcache/realm.go",
+		name: "cache-label-values", file: "ofpunt/tenantcache/keyvariant.go",
 		pkg: "./ofpunt/chain", tests: "^TestCache",
-		find: `appendPart(realm, partLabels, v)`, put: `appendPart(realm, partLabels, v[:0])`,
+		find: `appendPart(keyVariant, partLabels, v)`, put: `appendPart(keyVariant, partLabels, v[:0])`,
 		caught: "ofpunt/chain TestCacheAsksAgain",
 	},
 	{

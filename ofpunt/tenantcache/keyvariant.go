@@ -19,10 +19,10 @@ import (
 	"github.com/puntdns/puntdns/internal/origin"
 )
 
-// A realm is what the answer to a query depends on beside its question: parts, each with a kind and a length,
+// A key variant is what the answer to a query depends on beside its question: parts, each with a kind and a length,
 // so that no two lists of parts are written alike. *cache* knows names only. So it gets the question with a
-// label for the realm before its name, and an empty label between the two: "k3v...q..www.example.". No name
-// in a message has an empty label (RFC 1035, section 3.1), and the label is a hash of the realm and of a
+// label for the key variant before its name, and an empty label between the two: "k3v...q..www.example.". No name
+// in a message has an empty label (RFC 1035, section 3.1), and the label is a hash of the key variant and of a
 // number that only this process knows. So no guest can ask for such a name. *cache* never packs it.
 
 // The kinds of a part.
@@ -35,71 +35,71 @@ const (
 	partLabels     = 'l' // a mask and the values of its labels
 )
 
-// appendPart appends a part to a realm.
-func appendPart(realm []byte, kind byte, value string) []byte {
-	realm = binary.AppendUvarint(append(realm, kind), uint64(len(value)))
-	return append(realm, value...)
+// appendPart appends a part to a key variant.
+func appendPart(keyVariant []byte, kind byte, value string) []byte {
+	keyVariant = binary.AppendUvarint(append(keyVariant, kind), uint64(len(value)))
+	return append(keyVariant, value...)
 }
 
 // prefixEncoding has letters that lower case leaves as they are.
 var prefixEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// hashSize is how much of the hash of a realm is in a name, in bytes.
+// hashSize is how much of the hash of a key variant is in a name, in bytes.
 const hashSize = 20
 
-// prefix returns what stands before the name of a question of a realm; "" for no realm.
-func (c *Cache) prefix(realm []byte) string {
-	if len(realm) == 0 {
+// prefix returns what stands before the name of a question of a key variant; "" for no key variant.
+func (c *Cache) prefix(keyVariant []byte) string {
+	if len(keyVariant) == 0 {
 		return ""
 	}
 	var room [512]byte
-	hash := sha256.Sum256(append(append(room[:0], c.nonce[:]...), realm...))
+	hash := sha256.Sum256(append(append(room[:0], c.nonce[:]...), keyVariant...))
 	var text [hashSize*8/5 + 2]byte
 	prefixEncoding.Encode(text[:], hash[:hashSize])
 	text[len(text)-2], text[len(text)-1] = '.', '.'
 	return string(text[:])
 }
 
-// realm appends what the answer to the query depends on. It sets labels and values of q to
-// those in the realm, and its reason if the answer is for this query alone.
-func (c *Cache) realm(realm []byte, ctx context.Context, q *query, r *dns.Msg) []byte {
+// keyVariant appends what the answer to the query depends on. It sets labels and values of q to
+// those in the key variant, and its reason if the answer is for this query alone.
+func (c *Cache) keyVariant(keyVariant []byte, ctx context.Context, q *query, r *dns.Msg) []byte {
 	if c.scope != Shared {
-		realm = appendPart(realm, partScope, c.sharer(ctx, q))
+		keyVariant = appendPart(keyVariant, partScope, c.sharer(ctx, q))
 	}
 	if key := cachekey.Of(ctx); key != "" {
-		realm = appendPart(realm, partKey, key)
+		keyVariant = appendPart(keyVariant, partKey, key)
 	}
 	if o := r.IsEdns0(); o != nil && len(o.Option) > 0 {
 		options, err := packOptions(o)
 		if err != nil {
 			q.reason = reasonAsker
 		}
-		realm = appendPart(realm, partOptions, options)
+		keyVariant = appendPart(keyVariant, partOptions, options)
 	}
 	if len(c.readers) > 0 {
 		if q.reads = c.reads(q.question); q.reads != 0 {
 			if q.reads&readsQuery != 0 {
 				q.reason = reasonAsker
 			}
-			realm = appendPart(realm, partAddress, addressOf(q))
+			keyVariant = appendPart(keyVariant, partAddress, addressOf(q))
 		}
 	}
 	k := c.vary.known(q.question)
 	if k.generation != 0 {
-		realm = appendPart(realm, partGeneration, strconv.FormatUint(uint64(k.generation), 10))
+		keyVariant = appendPart(keyVariant, partGeneration, strconv.FormatUint(uint64(k.generation), 10))
 	}
 	if q.labels = k.labels; q.labels != 0 {
 		q.values = c.values(ctx, q.labels)
 		var m [8]byte
 		binary.BigEndian.PutUint64(m[:], uint64(q.labels))
-		realm = appendPart(realm, partLabels, string(m[:]))
+		keyVariant = appendPart(keyVariant, partLabels, string(m[:]))
 		for n, v := range q.values {
 			if q.labels.has(n) {
-				realm = appendPart(realm, partLabels, v)
+				keyVariant = appendPart(keyVariant, partLabels, v)
 			}
 		}
 	}
-	return realm
+	return keyVariant
 }
 
 // values returns the values of labels for the asker, by their numbers. A label that a query does
