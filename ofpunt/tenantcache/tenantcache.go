@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package tenantcache lets one *cache* of CoreDNS serve guests of many tenants. Answers that
-// are the same for all askers are shared. An answer that depends on the guest has an entry
+// are the same for all guests are shared. An answer that depends on the guest has an entry
 // for the guests that would get the same answer. The package stores no answers: it gives *cache* the
 // names to store them under, and decides which answers *cache* does not store.
 //
@@ -9,7 +9,7 @@
 //
 //		query ─► normalizer ─► rewrite ... ─► above ─► cache ─► below ─► template, file, forward ...
 //		                                        │                 │
-//		                                        │ key variant           │ labels read, answer
+//		                                        │ key variant     │ labels read, answer
 //		                                        ▼                 ▼
 //		                               what the key has    varyIndex, ledger
 //
@@ -18,21 +18,21 @@
 //	    beside the question. Most queries have none, and are left as they are. With a key variant,
 //	    *cache* gets the query with another name, the label of the key variant before the question's.
 //	  - below (below.go) restores the name for the plugins below, and observes which labels of
-//	    metadata they read of the asker (run.go).
+//	    metadata they read of the guest (run.go).
 //
 // # Why no guest gets the answer for another
 //
 // The plugins below *cache* compute an answer from the question and from the labels that they
 // read. Let S be the labels that are known of a question (varyIndex). The key has the question,
-// S, and the values that the labels of S have for the asker. An answer is stored only if the run
-// that made it read no label outside S. Take two askers with one key, whose runs begin with the
+// S, and the values that the labels of S have for the guest. An answer is stored only if the run
+// that made it read no label outside S. Take two guests with one key, whose runs begin with the
 // same question. The first label that either run reads is in S, and so has the same value for
 // both; so the second label that they read is the same one, and so on. Therefore both runs give
-// one answer, and it may be told to both. If a run reads a label outside S, its answer is given
-// to its asker alone, and S grows. S is empty for a question of which nothing is known. If the
+// one answer, and both guests may get it. If a run reads a label outside S, its answer is for
+// its guest alone, and S grows. S is empty for a question of which nothing is known. If the
 // index forgets a question, it only begins anew.
 //
-// What else of an asker a plugin could use is in the key, or its answer is not stored: options of
+// What else of an guest a plugin could use is in the key, or its answer is not stored: options of
 // EDNS that *rewrite* has added, addresses and ports that a template reads (reader.go), whatever
 // *whoami* answers, and lookups that a plugin makes, since these go through the server once
 // more, and by its views.
