@@ -32,7 +32,7 @@
 // its guest alone, and S grows. S is empty for a question of which nothing is known. If the
 // index forgets a question, it only begins anew.
 //
-// What else of an guest a plugin could use is in the key, or its answer is not stored: options of
+// What else of a guest a plugin could use is in the key, or its answer is not stored: options of
 // EDNS that *rewrite* has added, addresses and ports that a template reads (reader.go), whatever
 // *whoami* answers, and lookups that a plugin makes, since these go through the server once
 // more, and by its views.
